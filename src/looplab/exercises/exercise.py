@@ -1,7 +1,7 @@
 """expected.yaml: what an exercise wants to see in its runs, and what it asks."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +10,8 @@ import yaml
 from looplab.errors import LabError, UsageError
 from looplab.report.schema import fault, validator
 from looplab.spec.cell import Cell
-from looplab.spec.columns import Count, Figure, Key
-from looplab.spec.experiment import Experiment, Experiments
+from looplab.spec.columns import Key
+from looplab.spec.experiment import Bound, Experiment, Experiments
 from looplab.system.env_files import read_env
 
 # An exercise belongs to a scenario or an experiment, or is in docs/exercises with runs of what is there already.
@@ -20,7 +20,7 @@ FILE = "expected.yaml"
 SCHEMA = Path(__file__).parent / "expected.schema.json"
 REMEDY = "See docs/marking.md."
 # Entries of points and questions that are no plain words and numbers.
-PARSED = ("options", "value")
+PARSED = ("options", "figure", "largest")
 
 # From the name of a scenario to the table whose cells may be asked about.
 TableOf = Callable[[str], type[Cell]]
@@ -39,11 +39,15 @@ class WantedRun:
 
 @dataclass(frozen=True)
 class Value:
-    """One figure of one cell of a wanted run, e.g. O.p95 at 20 ms and QoS 0; of `cell` only the key is known."""
+    """One figure of one cell of a wanted run, e.g. O.p95 at 20 ms and QoS 0, divided by `over` where given.
+
+    Of `cell` only the key is known.
+    """
 
     run: str
     name: str
     cell: Cell
+    over: "Value | None" = None
 
     @property
     def unit(self) -> str:
@@ -53,16 +57,6 @@ class Value:
 
     def __str__(self) -> str:
         return f"{self.name} of {self.run} at {self.cell}"
-
-
-@dataclass(frozen=True)
-class Band:
-    """`value` (divided by `over`, where given) is from `low` to `high`: a ratio, never a time of one machine."""
-
-    value: Value
-    over: Value | None
-    low: float | None
-    high: float | None
 
 
 @dataclass(frozen=True)
@@ -83,7 +77,7 @@ class Point:
     """
 
     name: str
-    wants: Band | WantedTreatment
+    wants: Bound[Value] | WantedTreatment
     says: str
     worth: int = 1
     otherwise: str = ""
@@ -95,15 +89,15 @@ class Point:
 class Question:
     """One question; the right answer comes from the student's own run, never from this file.
 
-    `options` are what may be chosen; `value` is a figure to be read off (`tolerance` is a share of it); `order`
-    names an option for each figure: those of the largest are right. With neither, any option is a prediction;
-    `shown_by` names the point or question that shows whether it came true.
+    `options` are what may be chosen; `figure` is to be read off (`tolerance` is a share of it); `largest` names an
+    option for each figure: those of the largest are right. With neither, any option is a prediction; `shown_by` names
+    the point or question that shows whether it came true.
     """
 
     name: str
     options: Mapping[str, str]
-    value: Value | None
-    order: Mapping[str, Value]
+    figure: Value | None
+    largest: Mapping[str, Value]
     asks: str
     worth: int = 1
     unit: str = ""
@@ -114,7 +108,7 @@ class Question:
     @property
     def predicts(self) -> bool:
         """Whether it asks for a prediction: any option is right, if it was chosen before the run."""
-        return self.value is None and not self.order
+        return self.figure is None and not self.largest
 
 
 @dataclass(frozen=True)
@@ -159,9 +153,9 @@ class Exercise:
     @property
     def values(self) -> list[Value]:
         """The figures that points and questions refer to."""
-        bands = [point.wants for point in self.points if isinstance(point.wants, Band)]
-        named = [*(v for band in bands for v in (band.value, band.over)), *(q.value for q in self.questions)]
-        return [v for v in named if v] + [v for q in self.questions for v in q.order.values()]
+        bounded = [point.wants.figure for point in self.points if isinstance(point.wants, Bound)]
+        named = [*(v for value in bounded for v in (value, value.over)), *(q.figure for q in self.questions)]
+        return [v for v in named if v] + [v for q in self.questions for v in q.largest.values()]
 
     def keys_of(self, handle: str) -> set[tuple[Any, ...]]:
         """Return the keys of the cells of a run that points and questions refer to."""
@@ -230,39 +224,40 @@ class _Reader:
     def point(self, name: str, entry: Mapping[str, Any]) -> Point:
         return Point(name, self._wants(entry, f"points.{name}"), **_plain(entry, Point))
 
-    def _wants(self, entry: Mapping[str, Any], place: str) -> Band | WantedTreatment:
+    def _wants(self, entry: Mapping[str, Any], place: str) -> Bound[Value] | WantedTreatment:
         if "treatment" in entry:
             wanted = entry["treatment"]
             states = wanted.get("found", [])
             states = states if isinstance(states, list) else [states]
             return WantedTreatment(self._handle(wanted["run"], place), str(wanted["what"]), tuple(map(str, states)))
-        if "value" not in entry or not {"from", "to"} & entry.keys():
-            raise self._wrong(f"{place} wants nothing", "Give it `treatment:`, or `value:` with `from:` or `to:`.")
-        value = self._value(entry["value"], f"{place}.value")
+        if "figure" not in entry or not {"at_least", "at_most"} & entry.keys():
+            remedy = "Give it `treatment:`, or `figure:` with `at_least:` or `at_most:`."
+            raise self._wrong(f"{place} wants nothing", remedy)
         over = self._value(entry["over"], f"{place}.over") if "over" in entry else None
-        if over is None and "." in value.name:
-            raise self._wrong(f"{place} is a band of times", "Divide it by another with `over:`; machines differ.")
-        return Band(value, over, entry.get("from"), entry.get("to"))
+        figure = replace(self._value(entry["figure"], f"{place}.figure"), over=over)
+        if over is None and "." in figure.name:
+            raise self._wrong(f"{place} bounds a time", "Divide it by another with `over:`; machines differ.")
+        return Bound(figure, entry.get("at_least"), entry.get("at_most"))
 
     def question(self, name: str, entry: Mapping[str, Any]) -> Question:
         place = f"questions.{name}"
-        order = {
-            str(option): self._value(value, f"{place}.largest.{option}")
-            for option, value in (entry.get("largest") or {}).items()
+        largest = {
+            str(option): self._value(figure, f"{place}.largest.{option}")
+            for option, figure in (entry.get("largest") or {}).items()
         }
         options = {str(key): str(text) for key, text in (entry.get("options") or {}).items()}
-        value = self._value(entry["value"], f"{place}.value") if "value" in entry else None
-        if bool(options) == (value is not None) or not set(order) <= set(options):
+        figure = self._value(entry["figure"], f"{place}.figure") if "figure" in entry else None
+        if bool(options) == (figure is not None) or not set(largest) <= set(options):
             raise self._wrong(
                 f"{place} is neither a choice nor a figure",
-                "Give it `options:` (and `largest:` with a figure for each), or `value:`.",
+                "Give it `options:` (and `largest:` with a figure for each), or `figure:`.",
             )
-        return Question(name, options, value, order, **_plain(entry, Question))
+        return Question(name, options, figure, largest, **_plain(entry, Question))
 
     def _value(self, entry: Mapping[str, Any], place: str) -> Value:
         run, name = self._handle(entry["run"], place), entry["name"]
         table = self.tables[run]
-        names = list(value_names(table))
+        names = list(table.figure_names())
         if name not in names:
             columns = ", ".join(dict.fromkeys(known.partition(".")[0] for known in names))
             raise self._wrong(f"{place}: {name!r} is no figure of a run", f"Use one of {columns}; a latency with .p95.")
@@ -289,16 +284,6 @@ class _Reader:
 def _plain(entry: Mapping[str, Any], made: type[Point | Question]) -> dict[str, Any]:
     """Return what an entry of the file gives of a class as it is."""
     return {name: value for name, value in entry.items() if name in made.__annotations__ and name not in PARSED}
-
-
-def value_names(table: type[Cell]) -> Iterator[str]:
-    """Yield what an exercise may ask about a cell: "O.p95", "lost", "lost_share", "ratio", "interval_ms"."""
-    for column in table.columns.values():
-        yield from (f"{column.name}.{part}" for part in column.parts)
-        if isinstance(column, Count | Figure) or (isinstance(column, Key) and column.kind is not str):
-            yield column.name
-        if isinstance(column, Count):
-            yield f"{column.name}_share"
 
 
 def _fits(key: Key[Any], value: Any) -> bool:

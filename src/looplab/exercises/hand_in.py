@@ -96,7 +96,7 @@ def answer_form(exercise: Exercise) -> str:
         when = "Before you run: " if question.predicts else ""
         lines += ["", f"# {when}{question.asks}"]
         lines += [f"#   {option}: {text}" for option, text in question.options.items()]
-        if question.value is not None:
+        if question.figure is not None:
             lines.append(f"#   (a number{f' in {question.unit}' if question.unit else ''})")
         lines.append(f"{question.name}:")
     return "\n".join(lines) + "\n"

@@ -5,11 +5,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from looplab.exercises.exercise import Band, Exercise, Point, Question, Value, WantedRun, WantedTreatment
+from looplab.exercises.exercise import Exercise, Point, Question, Value, WantedRun, WantedTreatment
 from looplab.report.cell import Key, MeasuredCell
+from looplab.report.finding import exact, within
 from looplab.report.samples import read_cells
 from looplab.report.stored import StoredRun, Unusable
 from looplab.spec.columns import Latency
+from looplab.spec.experiment import Bound
 from looplab.treatments.judgement import on_off
 
 NOT_COUNTED = "not counted: it needs real-time priority, which this machine refuses"
@@ -186,11 +188,11 @@ class _Judge:
     def point(self, point: Point) -> Mark:
         wants = point.wants
         try:
-            good, seen = self._treatment(wants) if isinstance(wants, WantedTreatment) else self._band(wants)
+            good, seen = self._treatment(wants) if isinstance(wants, WantedTreatment) else self._bound(wants)
             brief, advice = ("shown", "") if good else ("not shown", f" {point.otherwise}".rstrip())
         except Unjudged as why:
             good, seen, brief, advice = False, f"not judged, {why}", "", ""
-        if not good and point.or_lost and isinstance(wants, Band) and self._lost(wants.value):
+        if not good and point.or_lost and isinstance(wants, Bound) and self._lost(wants.figure):
             good, seen, brief, advice = True, f"{seen}. {AS_PUBLISHED}", AS_PUBLISHED, ""
         if not brief:
             # What a run should show, named before there is one, would answer the prediction.
@@ -201,12 +203,12 @@ class _Judge:
         given = "" if answer is None else str(answer).strip()
         if not given:
             return self._mark(ANSWER, question, False, "not answered")
-        if question.value is None and given not in question.options:
+        if question.figure is None and given not in question.options:
             return self._mark(ANSWER, question, False, f"{answer!r} is none of {', '.join(question.options)}")
         if question.predicts:
             return self._mark(ANSWER, question, True, "predicted; compare it with what you found")
         try:
-            good, why = self._choice(question, given) if question.value is None else self._figure(question, given)
+            good, why = self._choice(question, given) if question.figure is None else self._figure(question, given)
         except Unjudged as why_not:
             return self._mark(
                 ANSWER, question, False, f"not judged, {why_not}", "not judged: a run is missing or wrong"
@@ -233,34 +235,34 @@ class _Judge:
             return bool(entry["verified"]), f"wanted {entry['wanted']}, found {state}"
         return state in wants.states, f"found {state}"
 
-    def _band(self, wants: Band) -> tuple[bool, str]:
-        value = self._value(wants.value)
-        if wants.over is None:
-            ratio, seen = value, f"{wants.value} is {value:.4g}"
-        else:
-            other = self._value(wants.over)
-            ratio = value / other if other else math.inf
-            seen = f"{_shown(wants.value, value)} against {_shown(wants.over, other)}, {ratio:.2f} times"
-        good = (wants.low is None or ratio >= wants.low) and (wants.high is None or ratio <= wants.high)
-        return good, seen + ("" if good else f"; expected {_range(wants)}")
+    def _bound(self, wants: Bound[Value]) -> tuple[bool, str]:
+        figure, over = wants.figure, wants.figure.over
+        value = self._value(figure)
+        seen = f"{figure} is {value:.4g}"
+        if over is not None:
+            other = self._value(over)
+            before, value = value, value / other if other else math.inf
+            seen = f"{_shown(figure, before)} against {_shown(over, other)}, {value:.2f} times"
+        good = within(exact(value), *wants.ends) is True
+        return good, seen if good else f"{seen}; expected {wants}"
 
     def _figure(self, question: Question, answer: str) -> tuple[bool, str]:
-        assert question.value is not None
-        value = self._value(question.value)
+        assert question.figure is not None
+        value = self._value(question.figure)
         if math.isinf(value):
-            raise Unjudged(f"no message was answered at {question.value.cell}")
+            raise Unjudged(f"no message was answered at {question.figure.cell}")
         try:
             given = float(answer.replace(",", ".").removesuffix(question.unit).strip())
         except ValueError:
             return False, f"{answer!r} is no number"
         slack = max(question.tolerance * abs(value), 0.0005 if question.unit else 0.5)
         unit = f" {question.unit}" if question.unit else ""
-        return abs(given - value) <= slack, f"{given:g}{unit}; your run says {value:.4g}{unit} ({question.value})"
+        return abs(given - value) <= slack, f"{given:g}{unit}; your run says {value:.4g}{unit} ({question.figure})"
 
     def _choice(self, question: Question, answer: str) -> tuple[bool, str]:
-        values = {option: self._value(value) for option, value in question.order.items()}
+        values = {option: self._value(figure) for option, figure in question.largest.items()}
         right = [option for option in values if values[option] == max(values.values())]
-        measured = ", ".join(f"{option}: {_shown(question.order[option], value)}" for option, value in values.items())
+        measured = ", ".join(f"{option}: {_shown(question.largest[option], value)}" for option, value in values.items())
         return answer in right, f"{answer}; your runs say {' or '.join(right)} ({measured})"
 
     def _run(self, handle: str) -> StoredRun:
@@ -287,12 +289,6 @@ class _Judge:
 def _shown(value: Value, figure: float) -> str:
     unit = "ms" if value.unit == "us" else value.unit
     return f"{value.name} of {value.run} {figure:.4g} {unit}".rstrip()
-
-
-def _range(wants: Band) -> str:
-    if wants.low is None:
-        return f"at most {wants.high:g}"
-    return f"at least {wants.low:g}" if wants.high is None else f"{wants.low:g} to {wants.high:g}"
 
 
 def priority_refused(run: StoredRun) -> bool:

@@ -60,7 +60,7 @@ def _field(question: Question) -> str:
         f'<div class="option"><span class="box"></span>{escape(option)}: {escape(text)}</div>'
         for option, text in question.options.items()
     )
-    blank = f'<span class="write short"></span> {escape(question.unit)}' if question.value else options
+    blank = f'<span class="write short"></span> {escape(question.unit)}' if question.figure else options
     return f'<div class="question"><strong>{escape(when + question.asks)}</strong><br>{blank}</div>'
 
 

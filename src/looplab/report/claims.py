@@ -33,7 +33,7 @@ def claims(experiment: Experiment) -> list[Claim]:
     if own:
         found: list[Claim] = own.claims()
         return found
-    return claims_of(experiment.name, {(one.name, one.title): bounded(one) for one in experiment.bounds})
+    return claims_of(experiment.name, {claim: bounded(bound) for claim, bound in experiment.bounds.items()})
 
 
 def claims_of(scenario: str, answers: Mapping[tuple[str, str], Answer]) -> list[Claim]:
@@ -118,11 +118,10 @@ def valid_cells(run: Measured) -> Sequence[MeasuredCell]:
     return [cell for cell in run.cells.values() if cell.valid]
 
 
-def bounded(bound: Bound) -> Answer:
+def bounded(bound: Bound[str]) -> Answer:
     """Return the rule that a figure of every valid cell lies within a bound."""
-    low, high = -math.inf if bound.low is None else bound.low, math.inf if bound.high is None else bound.high
-    wanted = f"{low:g} to {high:g}".replace(" to inf", " or more").replace("-inf to", "up to")
-    return every(bound.figure, low, high, wanted, valid_cells, "no valid cell", printed=lambda _cell: wanted)
+    wanted = str(bound)
+    return every(bound.figure, *bound.ends, wanted, valid_cells, "no valid cell", printed=lambda _cell: wanted)
 
 
 def at_least(figure: str, wanted: float, cells: Cells, missing: str, what: str, *, on_average: bool = False) -> Answer:

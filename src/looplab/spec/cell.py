@@ -77,6 +77,16 @@ class Cell:
         return list(cls.of_kind(Word))
 
     @classmethod
+    def figure_names(cls) -> Iterator[str]:
+        """Yield what a claim or an exercise may ask about a cell: "O.p95", "lost", "lost_share", "interval_ms"."""
+        for column in cls.columns.values():
+            yield from (f"{column.name}.{part}" for part in column.parts)
+            if isinstance(column, Count | Figure) or (isinstance(column, Key) and column.kind is not str):
+                yield column.name
+            if isinstance(column, Count):
+                yield f"{column.name}_share"
+
+    @classmethod
     def total(cls) -> Count:
         """Return the count to which the outcomes add up."""
         return next(count for count in cls.counts() if count.total)

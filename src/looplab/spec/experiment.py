@@ -11,26 +11,41 @@ Its other files are imported when asked for, so that nothing heavy is imported w
 | `report/` | `claims.py`, `figures.py`, `page.html.j2` |
 """
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from looplab.spec.cell import Cell
 from looplab.spec.parameters import RunParameters
 from looplab.spec.roles import CONTROLLER, Role
 
+F = TypeVar("F")
+
 
 @dataclass(frozen=True)
-class Bound:
-    """The claim that `figure` of every valid cell is from `low` to `high`, None for no bound."""
+class Bound(Generic[F]):
+    """The claim that `figure` is from `at_least` to `at_most`, None for no bound.
 
-    name: str
-    title: str
-    figure: str
-    low: float | None = None
-    high: float | None = None
+    An experiment names a figure of every valid cell (`Cell.figure_names`), an exercise also its run and cell.
+    """
+
+    figure: F
+    at_least: float | None = None
+    at_most: float | None = None
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """Both bounds, infinite where there is none."""
+        high = math.inf if self.at_most is None else self.at_most
+        return -math.inf if self.at_least is None else self.at_least, high
+
+    def __str__(self) -> str:
+        if self.at_least is None:
+            return f"at most {self.at_most:g}"
+        return f"at least {self.at_least:g}" if self.at_most is None else f"{self.at_least:g} to {self.at_most:g}"
 
 
 @dataclass(frozen=True)
@@ -39,7 +54,7 @@ class Experiment:
 
     `scenarios` is a glob: the folders, below the checkout's root, each of which is a scenario of this experiment.
 
-    `bounds` are its claims, unless its module report.claims has `claims()`.
+    `bounds` are its claims by name and title, unless its module report.claims has `claims()`.
     `roles` are its containers as the treatments service and the exporter know them. `studies` gives the scenarios that
     each claim compares, for `./lab study`. `images` are own images, `upstream` the variables of upstream ones in .env,
     that no other experiment starts: only what runs this one gets or builds them. `switches` are variables of .env that
@@ -54,7 +69,7 @@ class Experiment:
     scenarios: str
     roles: tuple[Role, ...] = (CONTROLLER,)
     cell: type[Cell] = Cell
-    bounds: tuple[Bound, ...] = ()
+    bounds: Mapping[tuple[str, str], Bound[str]] = field(default_factory=dict)
     tables: Mapping[str, type[Cell]] = field(default_factory=dict)
     studies: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     images: tuple[str, ...] = ()

@@ -210,7 +210,9 @@ class RunParameters(Settings):
             {} if cls.params()["scenario"].read else {"scenario": environment.get("SCENARIO", "").strip() or scenario}
         )
         parameters = cls.of(Reader(environment, folder), **given).checked(environment)
-        check_samples(parameters, cls.lower)
+        if parameters.samples > MAX_SAMPLES:
+            much = f"{parameters.samples:,} messages are more than one run can hold ({MAX_SAMPLES:,})."
+            raise UsageError(much, f"Lower {cls.lower}.")
         return parameters
 
     def checked(self, environment: Mapping[str, str]) -> Self:
@@ -286,11 +288,3 @@ def as_text(value: object) -> str:
     if isinstance(value, list | tuple):
         return " ".join(as_text(one) for one in value)
     return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def check_samples(parameters: RunParameters, lower: str) -> None:
-    """Raise LabError (exit code 2) for more messages than one run holds; `lower` names the variables to lower."""
-    if parameters.samples > MAX_SAMPLES:
-        raise UsageError(
-            f"{parameters.samples:,} messages are more than one run can hold ({MAX_SAMPLES:,}).", f"Lower {lower}."
-        )

@@ -30,8 +30,8 @@ class PARAMETERS(RunParameters):
     sleeps_ms: tuple[float, ...] = numbers("1 5", 0, 1000, option=SLEEPS, quick="5,20")
 
 
-LONGER = Bound("longer", "A sleep takes at least as long as asked", "ratio", low=1)
-EXPERIMENT = Experiment("counter", __name__, "compose/experiments/counter", cell=Sleep, bounds=(LONGER,))
+CLAIMS = {("longer", "A sleep takes at least as long as asked"): Bound("ratio", at_least=1)}
+EXPERIMENT = Experiment("counter", __name__, "compose/experiments/counter", cell=Sleep, bounds=CLAIMS)
 
 
 class Controller(CellRun[PARAMETERS, Sleep]):

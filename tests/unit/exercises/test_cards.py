@@ -69,7 +69,7 @@ def test_the_printed_form_has_room_for_every_answer(handout: Path) -> None:
     exercise = exercise_of(handout)
     page = printed(ROOT, exercise.name, EXPERIMENTS)
     assert page.count('class="box"') == sum(len(q.options) for q in exercise.questions)
-    assert page.count("write short") == 2 + sum(q.value is not None for q in exercise.questions)
+    assert page.count("write short") == 2 + sum(q.figure is not None for q in exercise.questions)
     assert page.count('<div class="write">') == LINES_TO_WRITE * len(paper_questions(handout))
     # Nothing to click, nothing to fetch.
     assert "href=" not in page

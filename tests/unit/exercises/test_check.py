@@ -16,7 +16,7 @@ from support.simulated_runs import simulated_cell, write_run
 from support.simulated_twin_runs import single, write_twin_run
 
 from looplab.errors import LabError, UsageError
-from looplab.exercises.exercise import Band, Exercise, exercises, parse_exercise, read_exercise
+from looplab.exercises.exercise import Exercise, exercises, parse_exercise, read_exercise
 from looplab.exercises.hand_in import answer_form
 from looplab.exercises.marking import Marked, mark
 from looplab.experiments.registry import EXPERIMENTS
@@ -25,6 +25,7 @@ from looplab.lab.commands.new import new
 from looplab.report.stored import StoredRun, read_run
 from looplab.spec.cell import Cell
 from looplab.spec.columns import Count, Key
+from looplab.spec.experiment import Bound
 
 STRESS = [
     {"what": "stress load", "wanted": "running", "found": "running", "verified": True, "required": True, "note": ""}
@@ -259,15 +260,15 @@ MISTAKES = {
     "no runs": ("title: x\n", "the file lacks `runs`"),
     "no runs in it": ("title: x\nruns: {}\n", "`runs` is {}, expected minProperties: 1"),
     "unknown word": (f"{HEAD}pionts: {{}}\n", "the file has `pionts`; known are `title`, `card`, `runs`"),
-    "unknown run": (point("value: {run: b, name: lost}, to: 0"), "there is no run 'b'"),
-    "unknown figure": (point("value: {run: a, name: O.p42}, to: 0"), "no figure of a run"),
-    "a time of one machine": (point("value: {run: a, name: O.p95}, to: 900"), "is a band of times"),
+    "unknown run": (point("figure: {run: b, name: lost}, at_most: 0"), "there is no run 'b'"),
+    "unknown figure": (point("figure: {run: a, name: O.p42}, at_most: 0"), "no figure of a run"),
+    "a time of one machine": (point("figure: {run: a, name: O.p95}, at_most: 900"), "bounds a time"),
     "worth a word": (point("worth: much"), "`points.p.worth` is 'much', expected type: integer"),
     "a cell of another experiment": (
-        point("value: {run: a, name: lost, delay_pb_ms: 1, delay_bs_ms: 1}, to: 0"),
+        point("figure: {run: a, name: lost, delay_pb_ms: 1, delay_bs_ms: 1}, at_most: 0"),
         "names no cell",
     ),
-    "no number": (point("value: {run: a, name: lost, qos: x}, to: 0"), "names no cell of a run"),
+    "no number": (point("figure: {run: a, name: lost, qos: x}, at_most: 0"), "names no cell of a run"),
     "wants nothing": (point("worth: 1"), "wants nothing"),
     "asks nothing": (f"{HEAD}questions: {{q: {{asks: s}}}}\n", "neither a choice nor a figure"),
 }
@@ -289,10 +290,10 @@ class WordyCell(Cell):
 
 def test_a_cell_may_be_named_by_words() -> None:
     def key(fields: str) -> tuple[Any, ...]:
-        text = point(f"value: {{run: a, name: lost{fields}}}, to: 0")
+        text = point(f"figure: {{run: a, name: lost{fields}}}, at_most: 0")
         wants = parse_exercise("x", text, "x/expected.yaml", lambda _scenario: WordyCell).points[0].wants
-        assert isinstance(wants, Band)
-        return wants.value.cell.key
+        assert isinstance(wants, Bound)
+        return wants.figure.cell.key
 
     assert key("") == ("near", 20.0)
     assert key(", place: far, interval_ms: 10") == ("far", 10.0)

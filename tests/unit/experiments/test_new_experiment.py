@@ -12,7 +12,6 @@ from support.places import ROOT
 from support.ports import free_port
 
 import looplab.experiments
-from looplab.exercises.exercise import value_names
 from looplab.exercises.handouts import cell_keys, words
 from looplab.exporter.host import HostWatch
 from looplab.exporter.server import Exporter
@@ -71,7 +70,7 @@ def test_a_figure_is_one_line(counter: Experiments, results: Path, tmp_path: Pat
     headings = next(line for line in run_table(experiment, run).splitlines() if "asked" in line).split()
     assert headings == ["asked", "sleeps", "S", "avg", "ratio", "tail"]
     assert words(experiment, "counter")[0]["tail"] == "p95 over the mean"
-    assert "tail" in set(value_names(experiment.cell))
+    assert "tail" in set(experiment.cell.figure_names())
     assert "| `tail` | p95 over the mean (×) |" in cell_keys(experiment)
     generator()
     from generator.plain import dashboards

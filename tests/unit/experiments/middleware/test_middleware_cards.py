@@ -39,11 +39,11 @@ def answers(exercise: Exercise, run: StoredRun) -> dict[str, Any]:
     for question in exercise.questions:
         if question.predicts:
             found[question.name] = "a"
-        elif question.value:
-            right = cells[question.value.cell.key].figure(question.value.name)
+        elif question.figure:
+            right = cells[question.figure.cell.key].figure(question.figure.name)
             found[question.name] = f"{right / 1000:.3f} ms" if question.unit == "ms" else f"{right:.0f}"
         else:
-            figures = {option: cells[value.cell.key].figure(value.name) for option, value in question.order.items()}
+            figures = {option: cells[value.cell.key].figure(value.name) for option, value in question.largest.items()}
             found[question.name] = max(figures, key=lambda option: figures[option])
     return found
 
