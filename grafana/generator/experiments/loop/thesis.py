@@ -19,7 +19,7 @@ def rules() -> Iterator[Rule]:
     for point in published.points():
         bound_s = nearest_bound_s(point.below_us / 1e6, point.metric)
         labels = {"figure": point.figure, "scenario": point.scenario, "metric": point.metric, "le": repr(bound_s)}
-        yield "published_latency_cdf_ratio", point.share, labels
+        yield "published_latency_cdf_ratio", point.height, labels
     for row in published.rows():
         cell = {"scenario": row.scenario, "interval_ms": f"{row.interval_ms:g}", "qos": str(row.qos)}
         for name, latency_us in row.latency_us.items():

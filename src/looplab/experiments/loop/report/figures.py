@@ -74,7 +74,7 @@ class Sketch:
             # Ever smaller, so that a point under another one is still seen.
             axes.plot(
                 point.below_us / 1000,
-                point.share,
+                point.height,
                 mark,
                 color=colour,
                 markerfacecolor="none" if rank else "white",
@@ -108,7 +108,7 @@ class Sketch:
             texts.append(
                 f"{curve.scenario}: half of {curve.count} messages {curve.below(0.5)}, 95 % {curve.below(0.95)}"
             )
-        texts += [f"published for {p.scenario}: {p.share:.0%} below {p.below_us / 1000:g} ms" for p in self.points]
+        texts += [f"published for {p.scenario}: {p.text}" for p in self.points]
         return f"Cumulative distribution of {self.metric}. " + "; ".join(texts) + "."
 
 
