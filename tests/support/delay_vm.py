@@ -1,6 +1,6 @@
 """The processes of qos-delay in a virtual machine whose kernel has netem: two network namespaces instead of containers.
 
-`python3 tests/support/delay_vm.py QOS=2 DISTRIBUTION=constant` (with PYTHONPATH=src:tests) prints the run's
+`python3 tests/support/delay_vm.py QOS=2 NETWORKS=constant` (with PYTHONPATH=src:tests) prints the run's
 document; words are parameters of the experiment (params.env).
 """
 

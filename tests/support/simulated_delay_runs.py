@@ -1,13 +1,14 @@
 """Runs of qos-delay made of known numbers, in the very files that the experiment writes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import product
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
-from looplab.experiments.qos_delay import DelayCell
+from looplab.experiments.qos_delay import USUAL, DelayCell
 from looplab.run.samples import SampleStore
 from support.run_files import Simulated, answer_at_once, begin, finish, measured, treatment
 
@@ -46,18 +47,20 @@ def write_delay_run(
     messages: int = 600,
     repetitions: int = 5,
     changes: dict[str, Any] | None = None,
-    cell_changes: dict[tuple[float, float, int], dict[str, Any]] | None = None,
+    cell_changes: dict[tuple[float, float, int, str], dict[str, Any]] | None = None,
+    networks: Mapping[str, float] = MappingProxyType({USUAL: 1.0}),
 ) -> Path:
-    """A folder as the experiment leaves it; `ratio` is each cell's mean latency over its delay."""
+    """A folder as the experiment leaves it; `ratio` is each cell's mean latency over its delay,
+    times the factor of its network."""
     rng = np.random.default_rng(7)
     simulated = []
-    for (pb, bs), qos in product(dict.fromkeys(pairs), (0, 1, 2)):
+    for network, (pb, bs), qos in product(networks, dict.fromkeys(pairs), (0, 1, 2)):
         made_ms = float(pb + bs)
-        mean_ns = 1e6 * made_ms * ratio(pb, bs, qos)
+        mean_ns = 1e6 * made_ms * ratio(pb, bs, qos) * networks[network]
         total_ns = np.round(mean_ns * (1 + 0.1 * rng.standard_normal(messages))).astype(int)
         carried = packets(pb, bs, qos) if packets else max(1.0, 2 * made_ms / INTERVAL_MS)
         more = {
-            "distribution": "normal", "jitter_ms": 0.1 * made_ms, "interval_ms": INTERVAL_MS, "duplicates": 0,
+            "jitter_ms": 0.1 * made_ms, "interval_ms": INTERVAL_MS, "duplicates": 0,
             "out_of_order": 0, "disconnects": 0,
             "end_to_end_ms": {"pb": float(pb), "bs": float(bs), "total": made_ms},
             "segments": {"publisher": {
@@ -67,7 +70,7 @@ def write_delay_run(
             }},
             "packets_per_message": {"PUBLISH": 2.0, "PUBACK": 2.0 if qos == 1 else 0.0},
         }  # fmt: skip
-        simulated.append(Simulated(DelayCell.keyed(pb, bs, qos), total_ns, INTERVAL_MS, more=more))
+        simulated.append(Simulated(DelayCell.keyed(pb, bs, qos, network), total_ns, INTERVAL_MS, more=more))
     cells, lines = measured(simulated, repetitions)
     for one, cell in zip(simulated, cells, strict=True):
         cell.update((cell_changes or {}).get(one.cell.key, {}))
@@ -85,6 +88,6 @@ def begin_sweep(live: Path) -> None:
     answer_at_once(store, [first] * MESSAGES + [second] * (MESSAGES // 2))
     parameters = {
         "scenario": "qos-delay", "pairs_ms": PAIRS_MS, "qos": [0], "messages": MESSAGES,
-        "deadline_ms": 5000,
+        "deadline_ms": 5000, "networks": [USUAL],
     }  # fmt: skip
-    begin(live, "qos-delay", RUN_ID, parameters, [DelayCell.keyed(*pair, 0) for pair in PAIRS_MS])
+    begin(live, "qos-delay", RUN_ID, parameters, [DelayCell.keyed(*pair, 0, USUAL) for pair in PAIRS_MS])

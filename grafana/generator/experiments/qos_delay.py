@@ -9,8 +9,10 @@ from generator.queries import by_stat, fresh_cells, joined, last, newest_run, or
 from generator.tables import SHARE, cdf_axis, matrix, xy_panel
 
 # The labels of one cell.
-CELL = "fidelity, pair, links, end_to_end_ms, qos"
-CELL_NAME = ["pair", "qos", "fidelity"]
+CELL = "fidelity, pair, links, end_to_end_ms, qos, network"
+CELL_NAME = ["pair", "qos", "network", "fidelity"]
+# What the figures of the source are about.
+USUAL = 'network="normal"'
 CHOSEN = 'fidelity=~"$fidelity",qos=~"$qos"'
 # Told apart by dash as well (palette of Okabe and Ito).
 QOS_LOOKS = {"0": ("#0072B2", None), "1": ("#D55E00", [8, 6]), "2": ("#009E73", [2, 6])}
@@ -18,9 +20,9 @@ NOTHING_YET = "nothing measured yet: ./lab run qos-delay --quick"
 STATISTICS = {"p50": "0.5", "p95": "0.95", "p99": "0.99", "max": "1"}
 RECEIVED = 'outcome=~"answered|late"'
 NEWEST = newest_run('{scenario="qos-delay"}')
-FRESH = fresh_cells("qos_delay", "fidelity, pair, qos", '{scenario="qos-delay"}')
+FRESH = fresh_cells("qos_delay", "fidelity, pair, qos, network", '{scenario="qos-delay"}')
 # The cell that is being measured, or was measured last.
-CURRENT = "on (fidelity, pair, qos) (last_over_time(qos_delay_cell_current[$__range]) == 1)"
+CURRENT = "on (fidelity, pair, qos, network) (last_over_time(qos_delay_cell_current[$__range]) == 1)"
 
 
 def dashboards() -> dict[str, Dashboard]:
@@ -61,7 +63,7 @@ def _ordered(expression: str) -> str:
 
 
 def _against_delay(title: str, description: str, metric: str, y: dict[str, Any], y_label: str) -> Panel:
-    measured = _chosen(metric, 'links="symmetrical"')
+    measured = _chosen(metric, f'links="symmetrical",{USUAL}')
     curves = whole(f"max by (series, end_to_end_ms) ({_named(measured)})")
     return xy_panel(
         title,
@@ -127,7 +129,7 @@ def _live_cdf() -> Panel:
     counts = last("qos_delay_messages_sent_total")
     sent = f"(max by ({CELL}) ({counts} and {FRESH}) > 0)"
     share = f"(max by ({CELL}, le) ({buckets}) and {CURRENT})\n/ on ({CELL}) group_left () {sent}"
-    named = joined(share, "series", CELL_NAME, "links $1 ms QoS $2 $3")
+    named = joined(share, "series", CELL_NAME, "links $1 ms QoS $2 $3 $4")
     return xy_panel(
         "CDF of the cell that is measured now",
         "The share of messages received within x, growing while the cell is measured. Finished cells "
@@ -143,7 +145,7 @@ def _live_cdf() -> Panel:
 
 
 def _places() -> Panel:
-    ratio = _chosen("qos_delay_latency_ratio")
+    ratio = _chosen("qos_delay_latency_ratio", USUAL)
     # Only ways that were measured with the broker at more than one place.
     several = f"count by (fidelity, end_to_end_ms, qos) ({ratio}) > 1"
     chosen = f"{ratio} and on (fidelity, end_to_end_ms, qos) ({several})"
@@ -170,7 +172,7 @@ def _table() -> Panel:
         "avg": _chosen("qos_delay_latency_mean_seconds"),
         **{name: _chosen("qos_delay_latency_quantile_seconds", f'q="{q}"') for name, q in STATISTICS.items()},
     }
-    named = _ordered(joined(f"({by_stat(CELL, figures)})", "series", CELL_NAME, "$1 ms QoS $2 $3"))
+    named = _ordered(joined(f"({by_stat(CELL, figures)})", "series", CELL_NAME, "$1 ms QoS $2 $3 $4"))
     return matrix(
         "Cells in numbers",
         "n counts the messages received, late ones included; delay is that of both links as it was made. "

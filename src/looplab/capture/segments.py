@@ -3,7 +3,7 @@
 import re
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -54,14 +54,17 @@ def read(capture: Path) -> Iterator[Segment]:
 def count(segments: Iterable[Segment], connections: Sequence[Connections]) -> dict[str, Any]:
     """Return the figures of the segments that belong to these connections, each in its own time.
 
-    {"segments": {"publisher": …, "subscriber": …}, "packets": {"PUBLISH": n, …}, "published": n}: what the publisher
-    sent, what was sent to the subscriber, all MQTT packets of both connections in both directions, and the PUBLISH
-    packets of the publisher. A segment that was sent again is counted apart. Raises ValueError for bytes that are
-    not MQTT.
+    {"segments": {"publisher": …, "subscriber": …}, "packets": {"PUBLISH": n, …}, "published": n, "unconfirmed_max": n}:
+    what the publisher sent, what was sent to the subscriber, all MQTT packets of both connections in both directions,
+    the PUBLISH packets of the publisher, and how many of them were unconfirmed at most (all, at QoS 0). A segment that
+    was sent again is counted apart. Raises ValueError for bytes that are not MQTT.
     """
     publishers = {one.publisher: one for one in connections}
     subscribers = {one.subscriber: one for one in connections}
     known = {**publishers, **subscribers}
+    # By its connection: how many of a publisher's messages are unconfirmed.
+    unconfirmed: Counter[int] = Counter()
+    unconfirmed_max = 0
     own = [segment for segment in segments if known.keys() & {segment.source, segment.destination}]
     _dissect(own)
     ways: dict[str, list[Segment]] = defaultdict(list)
@@ -69,8 +72,10 @@ def count(segments: Iterable[Segment], connections: Sequence[Connections]) -> di
     seen: set[tuple[int, int, int]] = set()
     for segment in own:
         connection = known.get(segment.source) or known[segment.destination]
+        unconfirmed[connection.publisher] += _opened(segment, publishers)
         if not connection.since_s <= segment.time_s <= connection.until_s:
             continue
+        unconfirmed_max = max(unconfirmed_max, unconfirmed[connection.publisher])
         way = "back"
         if segment.source in publishers:
             way = "publisher"
@@ -87,7 +92,17 @@ def count(segments: Iterable[Segment], connections: Sequence[Connections]) -> di
         "segments": {way: _figures(ways[way], sent_again[way]) for way in ("publisher", "subscriber")},
         "packets": {name: packets[name] for name in TYPES.values() if packets[name]},
         "published": sum(segment.packets.count("PUBLISH") for segment in ways["publisher"]),
+        "unconfirmed_max": unconfirmed_max,
     }
+
+
+def _opened(segment: Segment, publishers: Container[int]) -> int:
+    """Return how many more messages of a publisher are unconfirmed after a segment."""
+    if segment.source in publishers:
+        return segment.packets.count("PUBLISH")
+    if segment.destination in publishers:
+        return -sum(segment.packets.count(kind) for kind in ("PUBACK", "PUBCOMP"))
+    return 0
 
 
 def _figures(segments: Sequence[Segment], sent_again: int) -> dict[str, Any]:

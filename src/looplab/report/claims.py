@@ -124,9 +124,8 @@ def bounded(bound: Bound[str]) -> Answer:
     return every(bound.figure, *bound.ends, wanted, valid_cells, "no valid cell", printed=lambda _cell: wanted)
 
 
-def at_least(figure: str, wanted: float, cells: Cells, missing: str, what: str, *, on_average: bool = False) -> Answer:
-    """Return the rule that the largest figure of the cells, or the mean of all, is `wanted` or more; `what` is its
-    unit in words."""
+def at_least(figure: str, wanted: float, cells: Cells, missing: str, what: str) -> Answer:
+    """Return the rule that the largest figure of the cells is `wanted` or more; `what` is its unit in words."""
 
     def answer(run: Measured) -> Finding:
         chosen = cells(run)
@@ -134,10 +133,8 @@ def at_least(figure: str, wanted: float, cells: Cells, missing: str, what: str, 
             return Finding(NO_RUN, f"The run has {missing}.")
         values = {str(cell): cell.interval(figure) for cell in chosen}
         most = max(values, key=lambda name: values[name].estimate)
-        value = mean_of(list(values.values())) if on_average else values[most]
-        lines = [Line(f"mean of {len(values)} cells" if on_average else most, value, f"at least {wanted:g}")]
-        lines += [Line(name, one, "") for name, one in values.items()] if on_average else []
-        return replace(threshold(value, wanted, f"{what} {'on average' if on_average else 'at most'}"), lines=lines)
+        lines = [Line(most, values[most], f"at least {wanted:g}")]
+        return replace(threshold(values[most], wanted, f"{what} at most"), lines=lines)
 
     return answer
 

@@ -59,12 +59,22 @@ def deviation(link: dict[str, Any]) -> str:
         return f"no packet came by the {direction} link"
     if link.get("overflowed"):
         return f"{link['overflowed']} packets of the {direction} link were lost by a full queue"
+    for name, counted in (("loss", "dropped"), ("duplicate", "duplicated")):
+        share, n = link["settings"][f"{name}_percent"] / 100, link["packets"]
+        # netem does not count what it sends twice.
+        if (count := link.get(counted)) is not None and abs(count - share * n) > DEVIATIONS * spread(share, n):
+            return f"{count} of {n} packets of the {direction} link were {counted}, wanted {share:.1%}"
     if not delay["n"]:
         return ""
     waits_ms = float(link.get("waits_ms") or 0.0)
     if not link["settings"]["rate_kbit"]:
         waits_ms = min(waits_ms, order_ms(link["settings"], link["theory_ms"]))
     return off(f"the {direction} link's", delay["mean"], link["theory_ms"], delay["n"], waits_ms)
+
+
+def spread(share: float, n: int) -> float:
+    """Return the standard deviation of how many of `n` packets fall to a share; at least one packet for any share."""
+    return max((n * share * (1 - share)) ** 0.5, 1.0) if share else 0.0
 
 
 def order_ms(settings: dict[str, Any], theory: dict[str, float]) -> float:

@@ -171,7 +171,7 @@ def test_a_terminal_gets_no_line_wider_than_itself_but_the_path(report_over_spoi
 
 def test_a_cell_is_named_by_the_values_of_its_key() -> None:
     assert LoopCell.keyed(20, 0).text == "20 ms, QoS 0"
-    assert DelayCell.keyed(2.5, 18, 2).text == "2.5 + 18 ms, QoS 2"
+    assert DelayCell.keyed(2.5, 18, 2, "normal").text == "2.5 + 18 ms, QoS 2"
     assert AsipCell.keyed("python", "tcp", "one").text == "python, tcp, one"
 
 

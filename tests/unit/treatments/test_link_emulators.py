@@ -7,7 +7,7 @@ import pytest
 
 from looplab.link.settings import LinkSettings
 from looplab.system.json_service import Request, serve
-from looplab.treatments.emulators import Emulators
+from looplab.treatments.emulators import Emulators, deviation
 
 LINKS = {"here": [LinkSettings("peer", way, 6.0, reorder=False) for way in ("egress", "ingress")]}
 
@@ -53,6 +53,14 @@ def test_links_without_fault_are_removed_after_their_cell(emulator: Emulator) ->
     assert (list(reports), faults) == ([("here", "peer")], [])
     emulator.all.clear(LINKS)
     assert emulator.links == []
+
+
+@pytest.mark.parametrize(("dropped", "said"), [(100, ""), (160, "160 of 10000"), (0, "0 of 10000")])
+def test_a_share_lost_other_than_wanted_is_seen(dropped: int, said: str) -> None:
+    settings = LinkSettings("peer", "ingress", 6.0, loss_percent=1.0).as_json()
+    counts = {"packets": 10_000, "dropped": dropped, "duplicated": None}
+    why = deviation({"settings": settings, **counts, "delay_ms": {"n": 0}})
+    assert why.startswith(said) if said else not why
 
 
 def test_an_emulator_that_was_restarted_is_a_fault(emulator: Emulator) -> None:

@@ -6,12 +6,14 @@ from looplab.spec.experiment import Experiment
 from looplab.spec.roles import BROKER, CONTROLLER, LINK
 
 NAME = "qos-delay"
+# The network of the published figures: normally distributed delays, nothing lost.
+USUAL = "normal"
 # When bytes leave the publisher's socket and enter the subscriber's.
 WIRE = ("wire_sent_ns", "wire_received_ns")
 
 
 class DelayCell(Cell):
-    """One pair of mean link delays at one quality of service."""
+    """One pair of mean link delays at one quality of service over one network."""
 
     family = "qos_delay"
     note = "L: publisher to subscriber, in ms; delay: publisher-broker and broker-subscriber"
@@ -26,6 +28,7 @@ class DelayCell(Cell):
     links = Text(lambda cell: "symmetrical" if cell.symmetrical else "asymmetrical")
     end_to_end_ms = Text(lambda cell: f"{cell.wanted_ms:g}")
     qos = Key(int, "quality of service", heading="QoS", default=0)
+    network = Key(str, "how delays vary, or what is lost or sent twice", heading="network", default=USUAL)
     interval_ms = Figure("the period between two messages", unit="ms", prometheus=None)
     sent = Count("messages that were sent", heading="sent", total=True)
     answered = Count("messages that reached the subscriber", outcome="answered")
@@ -66,6 +69,11 @@ class DelayCell(Cell):
         pooled=max,
         prometheus=None,
     )
+
+    @property
+    def text(self) -> str:
+        """The cell in words; the usual network goes without saying."""
+        return super().text.removesuffix(f", {USUAL}")
 
     @property
     def wanted_ms(self) -> float:

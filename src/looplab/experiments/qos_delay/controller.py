@@ -59,7 +59,7 @@ class Controller(CellRun[QosDelayParameters, DelayCell]):
 
     def judge(self, looks: Sequence[Look]) -> list[Treatment]:
         links = [(str(one.cell), one.made) for one in self.measured if isinstance(one, MeasuredDelay)]
-        captured = [one.captured for one in self.measured if isinstance(one, MeasuredDelay)]
+        captured = {str(one.cell): one.captured for one in self.measured if isinstance(one, MeasuredDelay)}
         return treatments.judge(self.parameters, looks, links, captured)
 
     def close(self) -> None:
@@ -158,7 +158,7 @@ class Controller(CellRun[QosDelayParameters, DelayCell]):
 
     def _end_capture(self, measured: MeasuredDelay, connections: Sequence[Connections]) -> None:
         measured.captured = capture.stop(connections, self._capture)
-        measured.faults += treatments.capture_faults(measured.captured, len(self.parameters.rows(0)))
+        measured.faults += treatments.capture_faults(self.parameters, measured.captured)
 
     def _look(self, ends: Ends) -> None:
         """Have the treatments verified while the cell's connections are there, and never while it sends."""
@@ -179,12 +179,11 @@ def more_figures(p: QosDelayParameters, measured: MeasuredDelay) -> dict[str, An
     cell, made, captured = measured.cell, measured.made, measured.captured or {}
     sent = p.messages * p.repetitions
     return {
-        "distribution": p.distribution,
-        "jitter_ms": {"pb": p.jitter_ms(cell.delay_pb_ms), "bs": p.jitter_ms(cell.delay_bs_ms)},
+        "jitter_ms": {link: p.jitter_ms(ms, cell.network) for link, ms in zip(("pb", "bs"), cell.key, strict=False)},
         "interval_ms": p.interval_ms,
         "end_to_end_ms": made.as_json(),
         "segments": captured.get("segments"),
-        "capture": {name: captured.get(name) for name in ("captured", "dropped", "published")},
+        "capture": {name: captured.get(name) for name in ("captured", "dropped", "published", "unconfirmed_max")},
         "links": {"backend": made.backend, "ways": made.ways, "probes": made.probes},
         "packets_per_message": {name: round(n / sent, 4) for name, n in captured.get("packets", {}).items()},
     }

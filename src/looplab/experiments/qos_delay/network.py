@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from looplab.experiments.qos_delay import DelayCell
-from looplab.experiments.qos_delay.parameters import QosDelayParameters
+from looplab.experiments.qos_delay.parameters import QosDelayParameters, impairment
 from looplab.link import client
 from looplab.link.settings import LinkSettings
 from looplab.treatments.emulators import Emulators, off, order_ms
@@ -75,8 +75,8 @@ def links(p: QosDelayParameters, cell: DelayCell) -> dict[str, list[LinkSettings
     wanted: dict[str, list[LinkSettings]] = {at: [] for at in EMULATORS.urls}
     for way in ways(p, cell):
         if way.delay_ms:
-            jitter_ms = p.jitter_ms(way.delay_ms)
-            settings = LinkSettings(way.peer, "ingress", way.delay_ms, jitter_ms, p.distribution, reorder=p.reorder)
+            jitter_ms, more = p.jitter_ms(way.delay_ms, cell.network), impairment(cell.network)
+            settings = LinkSettings(way.peer, "ingress", way.delay_ms, jitter_ms, reorder=p.reorder, **more)
             wanted[way.at].append(settings)
     return wanted
 

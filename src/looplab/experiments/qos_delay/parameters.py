@@ -2,9 +2,10 @@
 
 import re
 from dataclasses import dataclass
-from typing import ClassVar
+from itertools import product
+from typing import Any, ClassVar
 
-from looplab.experiments.qos_delay import NAME, DelayCell
+from looplab.experiments.qos_delay import NAME, USUAL, DelayCell
 from looplab.link.settings import DISTRIBUTIONS
 from looplab.spec.cell import Cell
 from looplab.spec.parameters import (
@@ -18,6 +19,7 @@ from looplab.spec.parameters import (
     choice,
     host,
     integer,
+    listed,
     number,
     param,
     qos_list,
@@ -28,12 +30,16 @@ from looplab.spec.reader import Reader, read_number
 ALIKE = Option(
     "--delays", "DELAYS_MS", "MS,…", "mean delay of both links alike, e.g. 2,20,60", instead_of=("DELAYS_MS",)
 )
+NETWORKS = Option("--networks", "NETWORKS", "NAME,…", "how delays vary, or what is lost: normal,uniform,pareto,loss-1")
 PAIRS = Option("--pairs", "PAIRS_MS", "MS-MS,…", "delays of the two links, e.g. 0-20,2-18", instead_of=("DELAYS_MS",))
-# The published sweep (seed 003): mean delay of both links alike, and pairs D_PB-D_BS of one end-to-end delay.
+# The published sweep (seed 003): mean delay of both links alike, and pairs D_PB-D_BS of one end-to-end delay. Of the
+# pairs the source prints 0-20 and 2-18; their mirror images are ours.
 SYMMETRICAL_MS = "2 5 10 15 20 25 30 40 50 60"
 PAIRS_MS = "0-20 2-18 10-10 18-2 20-0"
 # Beyond, the client would take the network for gone (mqtt_link.PEER_TIMEOUT_MS).
 MAX_DELAY_MS = 500.0
+LOSSES = ("loss", "duplicate")
+MAX_LOSS_PERCENT = 50.0
 # A run's token and its dash come before the number of the message.
 TOKEN_BYTES = 9
 DIGITS = 9
@@ -70,6 +76,21 @@ def _delay(text: str) -> float:
     return read_number(text)
 
 
+def impairment(network: str) -> dict[str, Any]:
+    """Return what a network does beside its mean delay, as fields of LinkSettings. Raises ValueError for no network."""
+    kind, _, percent = network.partition("-")
+    if kind in DISTRIBUTIONS and not percent:
+        return {"distribution": kind}
+    if kind not in LOSSES or not 0 < float(percent) <= MAX_LOSS_PERCENT:
+        raise ValueError(network)
+    return {"distribution": USUAL, f"{kind}_percent": float(percent)}
+
+
+def _network(text: str) -> str:
+    impairment(text)
+    return text
+
+
 @dataclass(frozen=True, kw_only=True)
 class QosDelayParameters(RunParameters):
     """What one run does; `pairs_ms` are (publisher-broker, broker-subscriber).
@@ -86,11 +107,13 @@ class QosDelayParameters(RunParameters):
     qos: tuple[int, ...] = qos_list("0 1 2")
     interval_ms: float = number(10, 0.5, 60_000)
     payload_bytes: int = integer(20, TOKEN_BYTES + DIGITS, 1000)
-    distribution: str = choice("normal", DISTRIBUTIONS)
+    networks: tuple[str, ...] = listed(
+        USUAL, _network, f"{', '.join(DISTRIBUTIONS)}, loss-1 or duplicate-1", option=NETWORKS
+    )
     jitter_share: float = number(0.1, 0, 1)
     reorder: bool = switch(True)
-    # What the broker is set up for: no limit, and its default. Another number needs a folder of its own.
-    max_inflight: int = param(lambda get, name: int(get.choice(name, "0", ("0", "20"))))
+    # Not printed. 20 is what the programs of its time begin with; at 60 + 60 ms QoS 2 then falls behind for good.
+    max_inflight: int = param(lambda get, name: int(get.choice(name, "0", ("0", "20"))), 0, factor=True)
     rto_min_ms: int = integer(10_000, 200, 120_000)
     tcp_nodelay: bool = switch({"thesis": False, "corrected": True})
     # The source gives a rate, 100 messages a second, at either fidelity.
@@ -104,7 +127,8 @@ class QosDelayParameters(RunParameters):
 
     @property
     def cells(self) -> list[DelayCell]:
-        return [DelayCell.keyed(*pair, qos) for qos in self.qos for pair in self.pairs_ms]
+        networks = product(self.networks, self.qos, self.pairs_ms)
+        return [DelayCell.keyed(*pair, qos, network) for network, qos, pair in networks]
 
     def pace_ms(self, _cell: Cell) -> float:
         return self.interval_ms
@@ -113,9 +137,9 @@ class QosDelayParameters(RunParameters):
     def overhead_s(self) -> float:
         return CELL_OVERHEAD_S + CONNECTION_OVERHEAD_S * self.repetitions
 
-    def jitter_ms(self, delay_ms: float) -> float:
+    def jitter_ms(self, delay_ms: float, network: str) -> float:
         """Scale of the distribution of one link's delay."""
-        return 0.0 if self.distribution == "constant" else self.jitter_share * delay_ms
+        return 0.0 if network == "constant" else self.jitter_share * delay_ms
 
 
 PARAMETERS = QosDelayParameters

@@ -13,11 +13,13 @@ from looplab.treatments.looks import Look, mqtt_sockets
 _ROLES = ("broker", "controller")
 
 
-def capture_faults(captured: Mapping[str, Any], sent: int) -> list[str]:
+def capture_faults(parameters: QosDelayParameters, captured: Mapping[str, Any]) -> list[str]:
     """Return why the capture does not represent its cell, [] if it does."""
+    sent = parameters.messages * parameters.repetitions
     if captured["dropped"]:
         return [f"the capture lost {captured['dropped']} packets"]
-    if captured["published"] != sent:
+    # With a limit of unconfirmed messages the client may still hold some back.
+    if captured["published"] > sent or (captured["published"] < sent and not parameters.max_inflight):
         return [f"the dissector found {captured['published']} PUBLISH packets of {sent}"]
     return []
 
@@ -26,7 +28,7 @@ def judge(
     parameters: QosDelayParameters,
     looks: Sequence[Look],
     links: Sequence[tuple[str, Made]],
-    captured: Sequence[Mapping[str, Any] | None],
+    captured: Mapping[str, Mapping[str, Any] | None],
 ) -> list[Treatment]:
     """Judge every treatment from the looks of each repetition, and from links and capture of each measured cell."""
     treatments = [judge_process(looks, role) for role in _ROLES]
@@ -35,7 +37,7 @@ def judge(
     treatments += [_time_out(parameters, looks, role) for role in _ROLES]
     treatments.append(_sent_again(parameters, looks))
     treatments += [load.judge(looks, wanted=False) for load in loads().values()]
-    return [*treatments, *(_links(links) if links else []), _capture(captured)]
+    return [*treatments, *(_links(links) if links else []), *_capture(parameters, captured)]
 
 
 def _sockets(parameters: QosDelayParameters, looks: Sequence[Look], role: str) -> list[dict[str, Any]]:
@@ -83,8 +85,18 @@ def _links(links: Sequence[tuple[str, Made]]) -> list[Treatment]:
     ]
 
 
-def _capture(captured: Sequence[Mapping[str, Any] | None]) -> Treatment:
-    known = [one for one in captured if one is not None]
+def _capture(parameters: QosDelayParameters, captured: Mapping[str, Mapping[str, Any] | None]) -> list[Treatment]:
+    known = [one for one in captured.values() if one is not None]
     lost = sum(one["dropped"] for one in known)
     captures = f"{len(known)} of {len(captured)} cells, {lost} packets lost"
-    return Treatment("capture", "every cell, no packet lost", captures, not lost and len(known) == len(captured))
+    limit = parameters.max_inflight
+    most = max((one["unconfirmed_max"] for name, one in captured.items() if one and "QoS 0" not in name), default=0)
+    return [
+        Treatment("capture", "every cell, no packet lost", captures, not lost and len(known) == len(captured)),
+        Treatment(
+            "unconfirmed messages of the publisher",
+            f"at most {limit}" if limit else "no limit",
+            f"at most {most}",
+            not limit or most <= limit,
+        ),
+    ]

@@ -58,6 +58,7 @@ def test_packets_in_each_segment_are_those_that_were_put_there(tmp_path: Path) -
         "histogram": {str(n): carried.count(n) for n in sorted(set(carried))},
     }
     assert found["segments"]["subscriber"]["mqtt_packets"] == sum(map(len, delivered))  # type: ignore[index]
+    assert found["unconfirmed_max"] > 300
     own = sum(packet[0] >> 4 == 3 for held in published for packet in held)
     assert found["published"] == own
     assert found["packets"] == {
@@ -78,6 +79,14 @@ def test_segments_sent_again_as_one_lose_no_packet(tmp_path: Path) -> None:
     assert found["published"] == 202
     publisher = found["segments"]["publisher"]  # type: ignore[index]
     assert (publisher["sent_again"], publisher["histogram"]) == (1, {"1": 200, "2": 1})
+
+
+def test_unconfirmed_messages_are_counted(tmp_path: Path) -> None:
+    acknowledged = [[acknowledge("PUBACK", n)] for n in range(2)]
+    first, second = stream([[publish(n, 1) for n in range(5)], [publish(9, 1)] * 2], PUBLISHER, PORT)
+    back = stream(acknowledged, PORT, PUBLISHER)
+    second.time_s = 101
+    assert figures(tmp_path / "open.pcap", [first, *back, second])["unconfirmed_max"] == 5
 
 
 def test_a_packet_that_spans_two_segments_is_one(tmp_path: Path) -> None:

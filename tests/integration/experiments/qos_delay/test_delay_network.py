@@ -102,6 +102,7 @@ def test_where_the_kernel_delays_the_probes_tell(judged: Judged) -> None:
         (lambda told: told.update(links=[]), "restarted"),
         (lambda told: told["links"][0]["delay_ms"].update(mean=31.0), "31.00 ms"),
         (lambda told: told["links"][0].update(overflowed=7), "7 packets"),
+        (lambda told: told["links"][0].update(dropped=1), "1 of 400 packets"),
     ],
 )
 def test_what_was_wrong_with_a_link_is_said(

@@ -15,7 +15,7 @@ from looplab.treatments.judgement import Treatment, reasons
 
 MS = 1_000_000
 CAPTURED = {
-    "captured": 500, "dropped": 0, "published": 10, "packets": {"PUBLISH": 20, "PUBACK": 20},
+    "captured": 500, "dropped": 0, "published": 10, "unconfirmed_max": 7, "packets": {"PUBLISH": 20, "PUBACK": 20},
     "segments": {
         "publisher": {
             "segments": 5, "sent_again": 0, "mqtt_packets": 10, "mqtt_packets_per_segment": {"mean": 2.0, "max": 3},
@@ -78,8 +78,8 @@ def look(broker: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
     return {"roles": roles}
 
 
-def judged(looks: list[Any], captured: Any = CAPTURED) -> list[Treatment]:
-    return judge(parameters(), looks, [("40 ms", Made("nfqueue"))], [captured])
+def judged(looks: list[Any], captured: Any = CAPTURED, **more: str) -> list[Treatment]:
+    return judge(parameters(**more), looks, [("40 ms", Made("nfqueue"))], {"20 + 20 ms, QoS 1": captured})
 
 
 def test_a_cell_says_what_its_samples_say() -> None:
@@ -122,10 +122,19 @@ def test_a_segment_sent_again_is_told_and_makes_nothing_invalid() -> None:
 
 
 def test_a_cell_that_was_not_captured_whole_is_invalid() -> None:
-    assert capture_faults(CAPTURED, 10) == []
-    assert capture_faults({**CAPTURED, "dropped": 4}, 10) == ["the capture lost 4 packets"]
-    assert capture_faults({**CAPTURED, "published": 9}, 10) == ["the dissector found 9 PUBLISH packets of 10"]
+    p, few = parameters(), {**CAPTURED, "published": 9}
+    assert capture_faults(p, CAPTURED) == []
+    assert capture_faults(p, {**CAPTURED, "dropped": 4}) == ["the capture lost 4 packets"]
+    assert capture_faults(p, few) == ["the dissector found 9 PUBLISH packets of 10"]
+    assert capture_faults(parameters(MAX_INFLIGHT="20"), few) == []
     assert reasons(judged([look()], None))[0].startswith("capture: ")
+
+
+def test_more_unconfirmed_messages_than_the_limit_are_seen() -> None:
+    assert reasons(judged([look()], {**CAPTURED, "unconfirmed_max": 21})) == []
+    (why,) = reasons(judged([look()], {**CAPTURED, "unconfirmed_max": 21}, MAX_INFLIGHT="20"))
+    assert "at most 21" in why
+    assert reasons(judged([look()], {**CAPTURED, "unconfirmed_max": 20}, MAX_INFLIGHT="20")) == []
 
 
 @pytest.mark.parametrize("at", ["own", "broker"])

@@ -3,7 +3,7 @@
 import pytest
 
 from looplab.errors import UsageError
-from looplab.experiments.qos_delay.parameters import QosDelayParameters
+from looplab.experiments.qos_delay.parameters import QosDelayParameters, impairment
 
 SYMMETRICAL = [(d, d) for d in (2, 5, 10, 15, 20, 25, 30, 40, 50, 60)]
 OTHERS = [(0, 20), (2, 18), (18, 2), (20, 0)]
@@ -13,7 +13,7 @@ def test_by_default_the_published_sweep() -> None:
     p = QosDelayParameters.read({})
     assert list(p.pairs_ms) == SYMMETRICAL + OTHERS
     assert (p.messages * p.repetitions, p.interval_ms, p.payload_bytes) == (10_000, 10, 20)
-    assert (p.qos, p.distribution) == ((0, 1, 2), "normal")
+    assert (p.qos, p.networks) == ((0, 1, 2), ("normal",))
     assert (p.tcp_nodelay, p.pacing) == (False, "schedule")
     assert len(p.cells) == 42
     assert p.sending_s == 42 * 100
@@ -34,13 +34,29 @@ def test_what_is_set_alone_is_run(given: dict[str, str], pairs: list[tuple[float
 
 
 def test_jitter_is_a_share_of_the_mean_if_delays_vary() -> None:
-    assert QosDelayParameters.read({"JITTER_SHARE": "0.25"}).jitter_ms(20) == 5
-    assert QosDelayParameters.read({"DISTRIBUTION": "constant"}).jitter_ms(20) == 0
+    p = QosDelayParameters.read({"JITTER_SHARE": "0.25"})
+    assert (p.jitter_ms(20, "pareto"), p.jitter_ms(20, "constant")) == (5, 0)
+
+
+def test_each_network_has_cells_of_its_own() -> None:
+    p = QosDelayParameters.read({"NETWORKS": "normal,loss-1", "DELAYS_MS": "20", "QOS": "1"})
+    assert [str(cell) for cell in p.cells] == ["20 + 20 ms, QoS 1", "20 + 20 ms, QoS 1, loss-1"]
+    assert impairment("duplicate-0.5") == {"distribution": "normal", "duplicate_percent": 0.5}
+    assert impairment("pareto") == {"distribution": "pareto"}
 
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("DELAYS_MS", "501"), ("PAIRS_MS", "20"), ("PAIRS_MS", "0-900"), ("PAIRS_MS", "1--2"), ("SCENARIO", "scenario1")],
+    [
+        ("DELAYS_MS", "501"),
+        ("PAIRS_MS", "20"),
+        ("PAIRS_MS", "0-900"),
+        ("NETWORKS", "loss"),
+        ("NETWORKS", "loss-60"),
+        ("NETWORKS", "normal-1"),
+        ("PAIRS_MS", "1--2"),
+        ("SCENARIO", "scenario1"),
+    ],
 )
 def test_a_wrong_value_is_named(name: str, value: str) -> None:
     with pytest.raises(UsageError, match=name):

@@ -19,7 +19,7 @@ def verdicts(results: Path, fidelity: str = "thesis") -> dict[str, Verdict]:
 
 
 def test_a_run_like_the_published_one_reproduces_every_finding(tmp_path: Path) -> None:
-    write_delay_run(tmp_path)
+    write_delay_run(tmp_path, networks={"normal": 1.0, "uniform": 1.05, "pareto": 0.95})
     found = verdicts(tmp_path)
     assert {name: finding.outcome for name, finding in found.items()} == dict.fromkeys(found, REPRODUCED)
 
@@ -28,15 +28,15 @@ def test_without_nagle_no_round_trip_and_no_aggregation(tmp_path: Path) -> None:
     write_delay_run(tmp_path, fidelity="corrected", ratio=one_way, packets=lambda _p, _b, _q: 1.0)
     found = verdicts(tmp_path, "corrected")
     assert found["one-way-when-short"].outcome == found["place"].outcome == REPRODUCED
-    for name in ("round-trip-beyond", "qos-2-average", "qos-2-most", "aggregation-grows", "segment-size"):
+    for name in ("round-trip-beyond", "qos-2-least", "qos-2-most", "aggregation-grows", "segment-size"):
         assert found[name].outcome == NOT_REPRODUCED, name
 
 
 def test_the_ratio_is_that_of_the_delay_that_was_made(tmp_path: Path) -> None:
     # The emulator made 44 ms where 40 were asked for: the ratio is of what was made.
     made = {"end_to_end_ms": {"pb": 22.0, "bs": 22.0, "total": 44.0}}
-    write_delay_run(tmp_path, cell_changes={(20, 20, 0): made})
-    cell: Any = analysed(tmp_path).measured[0].cells[20.0, 20.0, 0]
+    write_delay_run(tmp_path, cell_changes={(20, 20, 0, "normal"): made})
+    cell: Any = analysed(tmp_path).measured[0].cells[20.0, 20.0, 0, "normal"]
     assert cell.interval("ratio").estimate == pytest.approx(2 * 40 / 44, rel=0.02)
     assert cell.interval("ratio").low < cell.interval("ratio").estimate < cell.interval("ratio").high
     assert cell.mean("L").estimate == pytest.approx(80_000, rel=0.02)
@@ -49,6 +49,22 @@ def test_a_place_that_matters_is_seen(tmp_path: Path) -> None:
     write_delay_run(tmp_path, ratio=placed)
     found = verdicts(tmp_path)
     assert found["place"].outcome == NOT_REPRODUCED
+
+
+def test_a_distribution_that_matters_is_seen(tmp_path: Path) -> None:
+    # What is lost or sent twice is no distribution: the source says nothing of it.
+    write_delay_run(tmp_path, networks={"normal": 1.0, "loss-1": 9.0})
+    assert verdicts(tmp_path)["distributions"].outcome == NO_RUN
+    write_delay_run(tmp_path, networks={"normal": 1.0, "pareto": 2.0}, start="20260203T000000Z")
+    assert verdicts(tmp_path)["distributions"].outcome == NOT_REPRODUCED
+
+
+def test_one_delay_with_less_than_four_refutes_qos_2(tmp_path: Path) -> None:
+    """The mean over the delays is above four."""
+    write_delay_run(tmp_path, ratio=lambda pb, bs, qos: 3.2 if (pb, qos) == (5, 2) else as_published(pb, bs, qos))
+    found = verdicts(tmp_path)["qos-2-least"]
+    assert found.outcome == NOT_REPRODUCED
+    assert "5 + 5 ms, QoS 2" in found.reason
 
 
 def test_aggregation_by_qos_and_without_growth(tmp_path: Path) -> None:
@@ -64,7 +80,7 @@ def test_too_few_cells_and_too_short_ones_decide_nothing(tmp_path: Path) -> None
     found = verdicts(tmp_path)
     assert found["place"].outcome == NO_RUN
     assert found["aggregation-grows"].outcome == UNDECIDED
-    cell: Any = analysed(tmp_path).measured[0].cells[2.0, 2.0, 0]
+    cell: Any = analysed(tmp_path).measured[0].cells[2.0, 2.0, 0, "normal"]
     assert not cell.interval("ratio").known
 
 
@@ -73,7 +89,7 @@ def test_an_invalid_cell_is_left_out_and_an_invalid_run_says_so(tmp_path: Path) 
     write_delay_run(
         tmp_path,
         ratio=lambda pb, bs, qos: 9.0 if (pb, bs, qos) == (60, 60, 2) else as_published(pb, bs, qos) * 0.8,
-        cell_changes={(60, 60, 2): broken},
+        cell_changes={(60, 60, 2, "normal"): broken},
         changes={"valid": False, "invalid_because": ["60 + 60 ms: the emulator was gone"]},
     )
     finding = verdicts(tmp_path)["qos-2-most"]
@@ -88,7 +104,7 @@ def test_nagle_stands_beside_the_findings_that_it_makes(tmp_path: Path) -> None:
     )
     found = verdicts(tmp_path)
     assert "Nagle" in found["round-trip-beyond"].beside[0]
-    assert "3.00" in found["qos-2-average"].beside[0]
+    assert "3.00" in found["qos-2-least"].beside[0]
 
 
 def test_two_runs_decide_no_more_than_the_connections_of_both(tmp_path: Path) -> None:
