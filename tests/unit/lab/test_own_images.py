@@ -96,6 +96,13 @@ def test_without_a_registry_none_is_asked(docker: fakes.Docker, tmp_path: Path) 
     assert (ours.must_build(), images.notes) == (False, [])
 
 
+def test_a_new_checkout_without_a_registry_builds_its_own(docker: fakes.Docker, tmp_path: Path) -> None:
+    """All images are here, by another checkout, and the base under the name of its stand-in."""
+    ours = own(tmp_path, {})
+    docker.has("looplab/debian:0.1.0", *ours.references.values())
+    assert ours.must_build()
+
+
 def test_what_is_published_is_pulled_and_not_built(docker: fakes.Docker, tmp_path: Path) -> None:
     ours = own(tmp_path, PUBLISHED)
     docker.has(BASE, ours.references["robot"])

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from looplab.lab.docker.builds import EVERY_PROFILE, build_image, build_with_compose
-from looplab.lab.docker.images import Images, is_here, local_images
-from looplab.lab.image_names import BASE, BASE_IMAGE, is_published
+from looplab.lab.docker.images import Images, local_images
+from looplab.lab.image_names import BASE, BASE_IMAGE, STAND_INS, is_published, repository_of
 from looplab.lab.programs import call
 
 # The rooms that containers run; .dockerignore keeps out the others.
@@ -65,10 +65,11 @@ class OwnImages:
             self.write_stamp()
 
     def must_build(self, base: str = BASE_IMAGE) -> bool:
-        """Return whether a build is due; without the image `base` only of missing ones."""
+        """Return whether a build is due; only of missing ones where neither `base` nor its stand-in is here."""
         here = self._stamps()
         missing = len(here) < len({*self.references.values()})
-        return missing or (is_here(base) and not here.items() <= read_stamps(self._root).items())
+        old = not here.items() <= read_stamps(self._root).items()
+        return missing or (old and bool(local_images([base, STAND_INS[repository_of(BASE_IMAGE)]])))
 
     def build(self, variables: Mapping[str, str]) -> None:
         """Build them all; the builder keeps what has not changed. Compose gets `variables` over the shell's own."""
