@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from statistics import fmean
 from typing import NamedTuple
 
 from looplab.report.samples import Measured, Runs
@@ -97,7 +98,7 @@ def units(figures: Iterable[Sequence[float]]) -> list[float]:
     known = [found for found in figures if found]
     if len(known) < FEWEST_RUNS:
         return [figure for found in known for figure in found]
-    return [sum(found) / len(found) for found in known]
+    return [fmean(found) for found in known]
 
 
 # Each claim with its verdict by fidelity.

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from statistics import fmean
 
 from looplab.experiments.loop.thesis_tables import rows
 from looplab.report.printed import printed
@@ -80,4 +81,4 @@ def mean_us(scenario: str, intervals_ms: Sequence[float], qos: int) -> float | N
     """Return the mean of the published averages of O at some intervals; None if one of them is missing."""
     printed = {row.interval_ms: row.figure("O", "avg") for row in rows() if (row.scenario, row.qos) == (scenario, qos)}
     known = [value for interval in intervals_ms if (value := printed.get(interval)) is not None]
-    return sum(known) / len(known) if known and len(known) == len(intervals_ms) else None
+    return fmean(known) if known and len(known) == len(intervals_ms) else None

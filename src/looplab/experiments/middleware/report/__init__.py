@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -71,7 +72,7 @@ class MeasuredLoad(MeasuredCell, LoadCell):
             if (value := one.figure(name)) is not None:
                 by_run.setdefault(one.unit[0], {})[one.unit] = value
         if len(by_run) >= FEWEST_RUNS:
-            return {(run, 0): sum(values.values()) / len(values) for run, values in by_run.items()}
+            return {(run, 0): fmean(values.values()) for run, values in by_run.items()}
         return {unit: value for values in by_run.values() for unit, value in values.items()}
 
     def interval(self, name: str) -> Interval:

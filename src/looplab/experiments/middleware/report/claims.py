@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
+from statistics import fmean
 
 from looplab.experiments.middleware import NAME, NODES, place_text
 from looplab.experiments.middleware.report import CLIENT, PROCESSED, SERVER, MeasuredLoad, Place
@@ -71,7 +72,7 @@ def difference(pair: Pair, figure: str) -> Interval:
         return Interval(-comparison.share.estimate, -comparison.share.high, -comparison.share.low)
     if not before or not after:
         return UNKNOWN
-    return Interval(1 - sum(after) / len(after) / (sum(before) / len(before)), math.nan, math.nan)
+    return Interval(1 - fmean(after) / fmean(before), math.nan, math.nan)
 
 
 def _figures(pairs: Sequence[Pair], figure: str) -> tuple[list[float], list[float]]:
