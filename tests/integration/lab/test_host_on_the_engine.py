@@ -1,6 +1,7 @@
 """The host side against the real engine of this machine."""
 
 import json
+import os
 import subprocess
 from pathlib import Path
 
@@ -73,7 +74,8 @@ def test_an_image_that_is_built_here_says_so(tmp_path: Path) -> None:
 
 
 def test_compose_out_of_debians_package_runs_here(tmp_path: Path) -> None:
-    subprocess.run([ROOT / "scripts/install-compose", tmp_path], check=True, capture_output=True)
+    environment = {**os.environ, "BASE_IMAGE": base_image()}
+    subprocess.run([ROOT / "scripts/install-compose", tmp_path], check=True, capture_output=True, env=environment)
     version = subprocess.run(
         [tmp_path / "docker-compose", "version", "--short"], capture_output=True, text=True, check=True
     ).stdout

@@ -30,7 +30,15 @@ SAYS = {
     "observer": set(),
 }  # fmt: skip
 HEARS = {
-    "controller": {TOPIC_ANSWER, TOPIC_BRIDGE_STATUS, TOPIC_BRIDGE_INFO, TOPIC_BRIDGE_MERGED, TOPIC_ROBOT_STATUS},
+    # Its own requests, too: the printed publisher subscribes to them.
+    "controller": {
+        TOPIC_REQUEST,
+        TOPIC_ANSWER,
+        TOPIC_BRIDGE_STATUS,
+        TOPIC_BRIDGE_INFO,
+        TOPIC_BRIDGE_MERGED,
+        TOPIC_ROBOT_STATUS,
+    },
     "bridge": {TOPIC_REQUEST, f"{OF_ASIP}/{IN}", f"{OF_ASIP}/{SESSION}"},
     "flood": {OF_FLOOD},
     "observer": {TOPIC_BRIDGE_STATUS, TOPIC_BRIDGE_INFO, TOPIC_BRIDGE_MERGED, TOPIC_ROBOT_STATUS, OF_BROKER},
