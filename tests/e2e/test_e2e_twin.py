@@ -21,9 +21,9 @@ PARTS = {"twin-broker", "twin-instance", "twin", "twin-database"}
 def test_a_run_with_least_rights_stores_every_message(lab: Lab) -> None:
     lab.forget_runs()
     running = lab.start(
-        "run", "twin", "--intervals", "20", "--messages", str(MESSAGES), "--write-mode", "published,copy", "--json"
+        "run", "twin", "--intervals", "20", "--messages", str(MESSAGES), "--write-mode", "prototype,copy", "--json"
     )
-    running.wait_for("published")
+    running.wait_for("prototype")
     containers = lab.containers()
     assert containers.keys() >= PARTS
     for service, container in containers.items():

@@ -39,9 +39,9 @@ class Truth:
     faults: list[str] = field(default_factory=list)
 
 
-def single(interval_ms: float, mode: str = "published", **more: Any) -> Truth:
-    """Return the truth of a cell of one broker at QoS 1."""
-    return Truth(TwinCell.keyed(interval_ms, 1, "single", mode, 1, 0), **more)
+def single(interval_ms: float, mode: str = "prototype", qos: int = 1, repetition: int = 0, **more: Any) -> Truth:
+    """Return the truth of a cell of one broker."""
+    return Truth(TwinCell.keyed(interval_ms, 1, "single", mode, qos, repetition), **more)
 
 
 def experiment_1(messages_faster: bool = False) -> list[Truth]:
@@ -55,7 +55,7 @@ def experiment_2(spread: dict[str, float], rates: dict[tuple[int, str], float], 
     rng = np.random.default_rng(11)
     return [
         Truth(
-            TwinCell.keyed(10, brokers, placement, "published", 1, iteration),
+            TwinCell.keyed(10, brokers, placement, "prototype", 1, iteration),
             1 / rate,
             tuple(1 + spread[placement] * rng.standard_normal(brokers)),
         )
@@ -106,9 +106,10 @@ def write_twin_run(
     fidelity: str = "thesis",
     start: str = "20260501T000000Z",
     messages: int = 200,
+    settings: dict[str, Any] | None = None,
     changes: dict[str, Any] | None = None,
 ) -> Path:
-    """A folder as the experiment leaves it."""
+    """A folder as the experiment leaves it; `settings` are more parameters."""
     store = SampleStore(len(truths) * messages, more=("copies",))
     p = parameters(truths, messages)
     for at, truth in enumerate(truths):
@@ -122,13 +123,13 @@ def write_twin_run(
     lines = [file.header, *file.lines(store, range(len(truths) * messages))]
     return finish(
         results / f"{start}-{scenario}", "twin", cells,
-        {"scenario": scenario, "fidelity": fidelity, "messages": messages}, {"samples.csv": lines},
+        {"scenario": scenario, "fidelity": fidelity, "messages": messages, **(settings or {})}, {"samples.csv": lines},
         **{"fidelity": fidelity, "treatments": [treatment("instance", "one process")], **(changes or {})},
     )  # fmt: skip
 
 
 CAUSES = [
-    single(10, "published"),
+    single(10, "prototype"),
     single(10, "sleep", service_s=0.055),
     single(10, "session", service_s=0.012),
     single(10, "row", service_s=0.002),

@@ -52,10 +52,15 @@ def analysed(experiment: Experiment, measured: Sequence[Measured]) -> Analysis:
 def by_spec(experiment: Experiment, measured: Sequence[Measured], **more: Any) -> Analysis:
     """Return what these runs show by claims.py and figures.py of the experiment's report; `more` is as in `analysis`.
 
-    Runs with a factor set are no part of the claims. `add_causes` of claims.py puts other causes beside verdicts.
+    Runs with a factor set are no part of the claims, but for one that asks for "SCENARIO FACTOR=value" by name.
+    `add_causes` of claims.py puts other causes beside verdicts.
     """
     runs = by_fidelity([m for m in measured if not m.run.factors])
-    verdicts = judge(claims(experiment), runs)
+    named = {name: dict(by_scenario) for name, by_scenario in runs.items()}
+    for m in measured:
+        if m.run.factors:
+            named.setdefault(m.run.fidelity, {})[" ".join((m.run.scenario, *m.run.factors))] = m
+    verdicts = judge(claims(experiment), named)
     if add_causes := getattr(experiment.optional_part("report.claims"), "add_causes", None):
         add_causes(runs, verdicts)
     figures = experiment.optional_part("report.figures")

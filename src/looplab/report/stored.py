@@ -104,10 +104,10 @@ class StoredRun:
         if self.fidelity not in FIDELITIES:
             return ()
         return tuple(
-            f"{one.variable_of(name)}={text}"
+            f"{one.variable_of(name)}={as_text(self.parameters[name])}"
             for name, one in self.layout.params.items()
             if asked(one) and name in self.parameters
-            if (text := as_text(self.parameters[name])) != one.usual(self.fidelity)
+            if not one.is_usual(self.parameters[name], self.fidelity, self.scenario)
         )
 
     @cached_property

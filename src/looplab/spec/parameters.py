@@ -55,7 +55,7 @@ PACING = Option("--pacing", "PACING", "", "wait an interval after each message, 
 class Param:
     """How a field is read: its variable ("" is the field's name in capitals), range and default, option, quick value.
 
-    `default` may be one by fidelity. `quick` and `full` are what `--quick` and `--full` set, perhaps by scenario ("" is
+    `default` may be one by fidelity, and then by scenario. `quick` and `full` are what `--quick` and `--full` set, perhaps by scenario ("" is
     any other). A parameter that does not matter is no part of what must agree before two runs are compared.
     """
 
@@ -71,9 +71,16 @@ class Param:
     # A run with another value than the usual one is shown beside the usual runs.
     factor: bool = False
 
-    def usual(self, fidelity: str) -> str:
+    def usual(self, fidelity: str, scenario: str = "") -> str:
         """Return its default as params.env writes it."""
-        return as_text(self.default[fidelity] if isinstance(self.default, Mapping) else self.default)
+        if not isinstance(self.default, Mapping):
+            return as_text(self.default)
+        return as_text(self.default[scenario if scenario in self.default else fidelity])
+
+    def is_usual(self, value: object, fidelity: str, scenario: str = "") -> bool:
+        """Return whether a stored value is the default, or a list with it: its cells are among the others."""
+        usual = self.usual(fidelity, scenario)
+        return as_text(value) == usual or (isinstance(value, list | tuple) and usual in map(as_text, value))
 
     def variable_of(self, name: str) -> str:
         """Return the variable of the field `name`."""

@@ -57,8 +57,11 @@ class Reader:
         return bool(self._environment.get(name, "").strip())
 
     def default(self, default: Any) -> Any:
-        """Return a default, of several that of the run's fidelity."""
-        return default[self.fidelity] if isinstance(default, Mapping) else default
+        """Return a default, of several that of the run's scenario, else of its fidelity."""
+        if not isinstance(default, Mapping):
+            return default
+        scenario = self._environment.get("SCENARIO", "").strip()
+        return default[scenario if scenario in default else self.fidelity]
 
     def choice(self, name: str, default: str, allowed: tuple[str, ...]) -> str:
         text = self._text(name, default)

@@ -67,7 +67,7 @@ class TwinCell(Cell):
         heading="brokers",
         label=False,
     )
-    write_mode = Key(str, "how the instance stores", heading="mode", default="published")
+    write_mode = Key(str, "how the instance stores", heading="mode", default="prototype")
     qos = Key(int, "quality of service", heading="QoS", default=1)
     repetition = Key(int, "number of the repetition", default=0)
     cell = Text(_named)

@@ -11,13 +11,15 @@ from typing import NamedTuple
 from looplab.errors import UsageError
 from looplab.experiments.twin import NAME
 from looplab.experiments.twin.parameters import (
+    ALL,
     BROKERS,
     CENTRAL,
     CONFINEMENTS,
+    CONFINES,
     CPUSET,
     FOLDER,
     LIMIT,
-    QUOTA,
+    USUAL_CONFINE,
     TwinParameters,
 )
 from looplab.spec.reader import Reader
@@ -94,7 +96,7 @@ def variables(settings: Mapping[str, str], processors: Sequence[int]) -> dict[st
             f"computer has {len(processors)}.",
             f"Set MACHINE_SCALE={fitting_scale(len(processors)):g}, or leave it empty, in .env.",
         )
-    sets = get.choice("CONFINEMENT", QUOTA, CONFINEMENTS) == CPUSET
+    sets = get.choice("CONFINEMENT", CPUSET, CONFINEMENTS) == CPUSET
     given = {"MACHINE_SCALE": f"{scale:g}"}
     for kind in VCPUS:
         sizes = machines.sizes(kind)
@@ -105,6 +107,10 @@ def variables(settings: Mapping[str, str], processors: Sequence[int]) -> dict[st
     for place in range(DISTRIBUTED_MACHINES):
         one = _set(processors, machines.first_cpu(place), machines.sizes(1).whole_cpus)
         given[f"TWIN_CPUSET_BROKER_{place + 1}"] = one if sets else ""
+    confine = get.choice("CONFINE", get.default(USUAL_CONFINE), CONFINES)
+    # The first experiment has all services on one machine.
+    within = sets and confine == ALL and settings.get("SCENARIO") == NAME
+    given["TWIN_CPUSET_DATABASE"] = given["TWIN_CPUSET_3"] if within else ""
     return given
 
 

@@ -1,12 +1,14 @@
 """The parameters of one run of twin, read from the environment that params.env and .env give its container."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
 from math import ceil
-from typing import ClassVar
+from typing import ClassVar, Self
 
+from looplab.errors import UsageError
 from looplab.experiments.twin import NAME, TwinCell
 from looplab.experiments.twin.message import BRIDGED_PREFIX, LEAST_BYTES
 from looplab.spec.cell import Cell
@@ -32,20 +34,28 @@ from looplab.spec.reader import HOST, Reader, read_number
 
 FOLDER = f"compose/experiments/{NAME}"
 LIMIT, BROKERS = "twin-limit", "twin-brokers"
-# published: a sleep and a new session for each message, a commit a row; sleep and session: one of these causes alone.
-WRITE_MODES = ("published", "sleep", "session", "row", "pipeline", "copy")
-SLEEPING, RECONNECTING = ("published", "sleep"), ("published", "session")
+# prototype: as the group's public code, a sleep and a new session for each message, and a commit a row; sleep and
+# session: one of these causes alone. `published` is an older name of prototype.
+PROTOTYPE, ROW = "prototype", "row"
+WRITE_MODES = (PROTOTYPE, "sleep", "session", ROW, "pipeline", "copy")
+OLDER_NAMES = {"published": PROTOTYPE}
+USUAL_MODE = {"thesis": PROTOTYPE, "corrected": ROW}
+SLEEPING, RECONNECTING = (PROTOTYPE, "sleep"), (PROTOTYPE, "session")
 # bridged: a machine each, and all hand on to the first, from which alone the instance takes.
 SINGLE, CENTRAL, DISTRIBUTED, BRIDGED = PLACEMENTS = ("single", "central", "distributed", "bridged")
 SESSIONS = ("", "message", "kept")
 QUOTA, CPUSET = CONFINEMENTS = ("quota", "cpuset")
+# What a machine holds: its broker alone, or all that the source has on it.
+BROKER, ALL = CONFINES = ("broker", "all")
+USUAL_CONFINE = {"thesis": ALL, "corrected": BROKER, LIMIT: BROKER}
 WRITE_MODE = Option("--write-mode", "WRITE_MODE", "MODE,…", f"how the twin stores: {', '.join(WRITE_MODES)}")
 SCALE = Option("--machine-scale", "MACHINE_SCALE", "X", "size of the published machines here: 0.5 is half of each")
 CONFINEMENT = Option("--confinement", "CONFINEMENT", "", "a machine is a quota or a set of processors", CONFINEMENTS)
-# The published sleep of the instance's event loop.
-PUBLISHED_SLEEP_MS = 50.0
-# What storing a message takes in the published way beside the sleep: for the estimate of a run's length alone.
-PUBLISHED_STORE_MS = 10.0
+CONFINE = Option("--confine", "CONFINE", "", "what a machine holds: the broker, or broker and instance", CONFINES)
+# The sleep of the event loop in the group's public code: 50 ms after each poll.
+PROTOTYPE_SLEEP_MS = 50.0
+# What the prototype takes to store a message beside the sleep: for the estimate of a run's length alone.
+PROTOTYPE_STORE_MS = 10.0
 # What a cell takes beside its messages: the workers' start, looks, questions to the database.
 CELL_OVERHEAD_S = 2.0
 # MACHINE_SCALE of plain Compose: as the defaults of compose/experiments/twin.
@@ -72,6 +82,11 @@ def _intervals(get: Reader, name: str) -> tuple[float, ...]:
     return get.list(name, "100 80 67 50 40 20 10", _interval, expected)
 
 
+def _modes(get: Reader, name: str) -> tuple[str, ...]:
+    named = get.words(name, get.default(USUAL_MODE), (*WRITE_MODES, *OLDER_NAMES))
+    return tuple(dict.fromkeys(OLDER_NAMES.get(mode, mode) for mode in named))
+
+
 def _interval(text: str) -> float:
     if not re.fullmatch(r"[0-9]{1,5}(\.[0-9]{1,3})?", text) or not 0.05 <= float(text) <= 60_000:
         raise ValueError(text)
@@ -95,20 +110,23 @@ class TwinParameters(RunParameters):
         option=Option("--brokers", "BROKERS", "1,2,4", "number of brokers, one cell each"),
     )
     placements: tuple[str, ...] = words(DISTRIBUTED, PLACEMENTS[1:])
-    write_modes: tuple[str, ...] = words({"thesis": "published", "corrected": "row"}, WRITE_MODES, option=WRITE_MODE)
+    write_modes: tuple[str, ...] = param(_modes, USUAL_MODE, option=WRITE_MODE, factor=True)
     qos: tuple[int, ...] = qos_list("1")
     iterations: int = integer(1, 1, 1000, option=REPETITIONS, quick="1")
-    devices: int = integer(1, 1, 100)
-    workers: int = integer(1, 1, 4)
-    payload_bytes: int = integer(64, LEAST_BYTES, 100_000)
-    pacing: str = choice(SCHEDULE, PACINGS, option=PACING)
-    sleep_ms: float | None = param(lambda get, name: get.number(name, 0, 0, 10_000) if get.given(name) else None)
-    session: str = choice("", SESSIONS)
+    devices: int = integer(1, 1, 100, factor=True)
+    workers: int = integer(1, 1, 4, factor=True)
+    payload_bytes: int = integer(64, LEAST_BYTES, 100_000, factor=True)
+    pacing: str = choice(SCHEDULE, PACINGS, option=PACING, factor=True)
+    sleep_ms: float | None = param(
+        lambda get, name: get.number(name, 0, 0, 10_000) if get.given(name) else None, factor=True
+    )
+    session: str = choice("", SESSIONS, factor=True)
     batch_rows: int = integer(5000, 1, 100_000)
     batch_ms: float = number(10, 0, 10_000)
-    max_inflight: int = integer({"thesis": 20, "corrected": 0}, 0, 65_535)
-    persistence: bool = switch(False)
-    confinement: str = choice(QUOTA, CONFINEMENTS, option=CONFINEMENT)
+    max_inflight: int = integer({"thesis": 20, "corrected": 0, LIMIT: 0}, 0, 65_535, factor=True)
+    persistence: bool = switch(False, factor=True)
+    confine: str = choice(USUAL_CONFINE, CONFINES, option=CONFINE, factor=True)
+    confinement: str = choice(CPUSET, CONFINEMENTS, option=CONFINEMENT, factor=True)
     machine_scale: float = number(PLAIN_SCALE, 0.01, 100, option=SCALE)
     drain_timeout_s: int = integer(300, *DRAIN_S)
     deadline_ms: int = param(lambda get, name: 1000 * get.integer(name, 300, *DRAIN_S), variable="DRAIN_TIMEOUT_S")
@@ -117,9 +135,17 @@ class TwinParameters(RunParameters):
     search_steps: int = integer(8, 3, 100, quick="5")
     max_rate_per_s: int = integer(10_000, *RATES_PER_S, quick="4000")
     delay_limit_ms: int = integer(100, 1, 60_000)
-    tcp_nodelay: bool = switch({"thesis": False, "corrected": True})
+    tcp_nodelay: bool = switch({"thesis": False, "corrected": True}, factor=True)
     # Of each broker, for a run without Compose.
     broker_hosts: str = matching("", rf"({_PLACE}(,{_PLACE})*)?", "host:port,…")
+
+    def checked(self, environment: Mapping[str, str]) -> Self:
+        if self.confine == ALL and self.confinement == QUOTA:
+            raise UsageError(
+                "CONFINE=all with CONFINEMENT=quota: a quota belongs to one container, and this machine has several.",
+                f"Set CONFINE=broker, or leave CONFINEMENT at {CPUSET}.",
+            )
+        return self
 
     @cached_property
     def cells(self) -> list[TwinCell]:
@@ -139,7 +165,7 @@ class TwinParameters(RunParameters):
     def message_ms(self, cell: Cell) -> float:
         """Return about how long a message takes to be sent, and stored by those who take."""
         assert isinstance(cell, TwinCell)
-        store_ms = self.sleep(cell) + (PUBLISHED_STORE_MS if self.session_of(cell) == "message" else 0)
+        store_ms = self.sleep(cell) + (PROTOTYPE_STORE_MS if self.session_of(cell) == "message" else 0)
         return 0.0 if self.search else max(cell.interval_ms, store_ms / len(self.taken(cell)))
 
     @property
@@ -150,7 +176,7 @@ class TwinParameters(RunParameters):
         """Return the sleep of the instance's event loop in ms."""
         if self.sleep_ms is not None:
             return self.sleep_ms
-        return PUBLISHED_SLEEP_MS if cell.write_mode in SLEEPING else 0.0
+        return PROTOTYPE_SLEEP_MS if cell.write_mode in SLEEPING else 0.0
 
     def session_of(self, cell: TwinCell) -> str:
         """Return how long a database session lasts: `message` or `kept`."""

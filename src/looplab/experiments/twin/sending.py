@@ -15,13 +15,13 @@ from looplab.experiments.twin.brokers import BrokerCounters
 from looplab.experiments.twin.database import Cost, Database
 from looplab.experiments.twin.device import Devices
 from looplab.experiments.twin.instance.orders import Counts, Order, end_order
-from looplab.experiments.twin.parameters import TwinParameters
+from looplab.experiments.twin.parameters import ALL, TwinParameters
 from looplab.run.life import wait_for
 from looplab.run.open_loop import Messages, OpenLoop
 from looplab.run.record import Record
 from looplab.run.samples import ABSENT, ANSWERED, NOT_SENT, WAITING, SampleStore
 from looplab.spec.parameters import SLEEP
-from looplab.treatments.looks import Look
+from looplab.treatments.looks import Look, processes
 
 LOOK_NS = 50_000_000
 # A queue that has not changed for so long is given up, before the drain timeout.
@@ -111,7 +111,8 @@ class Sending:
         # That of a controller that was killed.
         self._close_order()
         self._counts.clear()
-        replace(self._order, first=rows.start, last=rows.stop - 1).write(self._parts.live)
+        order = replace(self._order, first=rows.start, last=rows.stop - 1, cpus=self._machines())
+        order.write(self._parts.live)
         self._devices.begin(self._token, self._index, self._order.prefix)
         if not self._devices.connect(p.parts_timeout_s):
             raise MachineError(
@@ -119,6 +120,14 @@ class Sending:
                 "See `docker compose logs` of the brokers.",
             )
         self._wait_for_workers(self._order.count, self._pause)
+
+    def _machines(self) -> list[list[int]]:
+        """Return the processors of each broker's machine if the instance is on it, too: those that the broker has."""
+        p = self._parts.parameters
+        look = self._parts.look() if p.confine == ALL else None
+        brokers = processes(look, "broker") if look else ()
+        by_host = {str(one["container"]["hostname"]): list(one["cpus"]) for one in brokers}
+        return [by_host.get(host, []) for host, _port in p.taken(self._cell)]
 
     def _close_order(self) -> None:
         end_order(self._parts.live)

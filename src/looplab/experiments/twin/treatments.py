@@ -3,9 +3,10 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+from looplab.experiments.twin import NAME
 from looplab.experiments.twin.database import Facts
 from looplab.experiments.twin.host import MIB, Sizes, broker_machines
-from looplab.experiments.twin.parameters import BRIDGED, CPUSET, QUOTA, TwinParameters
+from looplab.experiments.twin.parameters import ALL, BRIDGED, CPUSET, QUOTA, TwinParameters
 from looplab.treatments.judgement import Treatment, judge_nodelay, judge_policy, judge_process, on_off
 from looplab.treatments.loads import loads
 from looplab.treatments.looks import Look, mqtt_sockets, processes
@@ -25,7 +26,7 @@ def judge(
     treatments.append(
         judge_nodelay([_accepted(look, ports) for look in good], "broker", parameters.tcp_nodelay, *ports)
     )
-    treatments += [*_machines(parameters, good), *_persistence(parameters, good), *_bridges(parameters, good)]
+    treatments += [*_machines(parameters, good), *_confined(parameters, good), *_persistence(parameters, good), *_bridges(parameters, good)]
     treatments.append(_committed(database))
     same = "the same in every cell"
     treatments.append(
@@ -50,6 +51,33 @@ def _machines(parameters: TwinParameters, looks: Sequence[Look]) -> list[Treatme
         judged.append(_machine(f"{host} processors", _wanted_processors(parameters.confinement, sizes), seen[0]))
         judged.append(_machine(f"{host} memory", _memory(sizes and sizes.memory_bytes), seen[1]))
     return judged
+
+
+def _confined(parameters: TwinParameters, looks: Sequence[Look]) -> list[Treatment]:
+    """Judge whether the instance's workers, in `twin` the database too, had a broker's processors and no others."""
+    if parameters.broker_hosts or parameters.confine != ALL:
+        return []
+    machines = {_set(process) for look in looks for process in processes(look, "broker")}
+    judged = []
+    for role, required in (("workers", True), ("database", False)):
+        if required or parameters.scenario == NAME:
+            found = {_set(process) for look in looks for process in processes(look, role)}
+            note = "" if found <= machines else "only `./lab run` confines the database"
+            judged.append(
+                Treatment(
+                    f"{role} within their machine",
+                    "processors " + " or ".join(sorted(machines)),
+                    "processors " + " and ".join(sorted(found)) if found else "not running",
+                    bool(found) and found <= machines,
+                    required,
+                    "" if required else note,
+                )
+            )
+    return judged
+
+
+def _set(process: Mapping[str, Any]) -> str:
+    return ",".join(map(str, sorted(process["cpus"])))
 
 
 def _machine(what: str, wanted: str, sizes: set[str]) -> Treatment:

@@ -32,15 +32,15 @@ def test_every_message_is_stored_once_at_every_qos(lab: TwinLab, qos: str) -> No
 
 
 def test_each_write_mode_does_what_its_name_says(lab: TwinLab) -> None:
-    run = lab.whole(WRITE_MODE="published,sleep,session,pipeline", MESSAGES="20", INTERVALS_MS="2")
+    run = lab.whole(WRITE_MODE="prototype,sleep,session,pipeline", MESSAGES="20", INTERVALS_MS="2")
     cells = {cell["write_mode"]: cell for cell in run["cells"]}
     assert all(cell["stored"] == 20 for cell in cells.values())
     assert {mode: cell["instance_s"]["sleep"] for mode, cell in cells.items()} == {
-        "published": 1.0, "sleep": 1.0, "session": 0.0, "pipeline": 0.0,
+        "prototype": 1.0, "sleep": 1.0, "session": 0.0, "pipeline": 0.0,
     }  # fmt: skip
     # A sleep of 50 ms after each message: never more than 20 a second.
-    assert all(cells[mode]["rate_out_per_s"] < 20 for mode in ("published", "sleep"))
-    for mode in ("published", "session"):
+    assert all(cells[mode]["rate_out_per_s"] < 20 for mode in ("prototype", "sleep"))
+    for mode in ("prototype", "session"):
         assert cells[mode]["instance_s"]["session"] > cells["sleep"]["instance_s"]["session"]
     assert cells["pipeline"]["fsync"]["count"] < 20 <= cells["session"]["fsync"]["count"]
 

@@ -52,7 +52,7 @@ def test_sent_is_stored_and_lost_and_refused(tmp_path: Path) -> None:
 
 
 def test_each_broker_has_its_own_rate_and_time(tmp_path: Path) -> None:
-    truth = Truth(TwinCell.keyed(10, 2, "distributed", "published", 1, 3), 0.05, (1.0, 2.0))
+    truth = Truth(TwinCell.keyed(10, 2, "distributed", "prototype", 1, 3), 0.05, (1.0, 2.0))
     (cell,) = cells(tmp_path, truth)
     assert cell["repetition"] == 3
     first, second = cell["per_broker"]
@@ -89,5 +89,5 @@ def test_the_table_names_what_limits_a_search(tmp_path: Path) -> None:
     searched = {"limit_per_s": 12_345.6, "limited_by": "fsync", "throttled": {"b": 3}, "throttled_s": {"b": 0.5}}
     folder = write_twin_run(tmp_path, [single(10, more=searched)], scenario="twin-limit")
     lines = run_table(EXPERIMENT, json.loads((folder / "run.json").read_text())).splitlines()
-    assert "  published, QoS 1, 1 broker: 12346 a second, the commit to disk" in lines
+    assert "  prototype, QoS 1, 1 broker: 12346 a second, the commit to disk" in lines
     assert "  b: 3 times, 0.5 s altogether" in lines

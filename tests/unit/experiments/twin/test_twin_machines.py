@@ -1,5 +1,6 @@
 """Machines of twin: sizes by scale, what ./lab gives Compose, and what a run finds of them."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ GIB = 1 << 30
 
 def test_the_published_machines_are_scaled_to_the_computer() -> None:
     assert [fitting_scale(count) for count in (1, 2, 4, 64)] == [0.25, 0.5, 1, 1]
-    found = variables({"SCENARIO": "twin"}, range(2))
+    found = variables({"SCENARIO": "twin", "CONFINEMENT": "quota", "CONFINE": "broker"}, range(2))
     assert found["MACHINE_SCALE"] == "0.5"
     assert [found[f"TWIN_CPUS_{kind}"] for kind in (1, 2, 3)] == ["0.5", "1", "2"]
     assert [int(found[f"TWIN_MEMORY_{kind}"]) for kind in (1, 2, 3)] == [GIB, 2 * GIB, 4 * GIB]
@@ -49,8 +50,11 @@ def test_compose_has_the_same_machines_by_itself() -> None:
     with beside(ROOT, {"SCENARIO": "twin", "MACHINE_SCALE": "0.01"}, str, print) as given:
         assert all(f"${{{name}:-" in text for name in given)
     assert 'MACHINE_SCALE: "${MACHINE_SCALE:-0.5}"' in text
-    for kind, (cpus, memory) in {1: ("0.5", "1g"), 2: ("1", "2g"), 3: ("2", "4g")}.items():
-        assert f"cpus: ${{TWIN_CPUS_{kind}:-{cpus}}}" in text
+    found = variables({"SCENARIO": "twin-brokers"}, range(2))
+    for name in [one for one in found if "CPUSET" in one]:
+        assert f"${{{name}:-{found[name]}}}" in text
+    for kind, memory in {1: "1g", 2: "2g", 3: "4g"}.items():
+        assert f"cpus: ${{TWIN_CPUS_{kind}:-0}}" in text
         assert f"mem_limit: &memory-{kind} ${{TWIN_MEMORY_{kind}:-{memory}}}" in text
         assert f"memswap_limit: *memory-{kind}" in text
 
@@ -66,13 +70,17 @@ def process(host: str, **more: Any) -> dict[str, Any]:
     return {**found, "sockets": sockets, "container": container, "files": [], **more}
 
 
-def judged(brokers: list[dict[str, Any]], **settings: str) -> dict[str, tuple[str, str, bool]]:
-    """Return wanted, found and verified of each treatment of a corrected run."""
+def judged(
+    brokers: list[dict[str, Any]], workers: Sequence[dict[str, Any]] = (), **settings: str
+) -> dict[str, tuple[str, str, bool]]:
+    """Return wanted, found and verified of each treatment of a corrected run, by quota unless `settings` say more."""
+    settings = {"CONFINEMENT": "quota", **settings}
     other = [{**process("other"), "sockets": [{"local_port": 5000, "peer_port": 1883, "tcp_nodelay": True}]}]
     roles = {
         name: {"before": found, "processes": found, "refused": []}
         for name, found in (
             ("broker", brokers), ("instance", other), ("controller", other), ("stress", []), ("flood", []),
+            ("workers", workers), ("database", other),
         )
     }  # fmt: skip
     parameters = TwinParameters.read({"FIDELITY": "corrected", **settings})
@@ -95,6 +103,32 @@ def test_a_set_of_processors_has_no_quota() -> None:
     assert found["broker-1 processors"] == ("set of 2", "set of 2", True)
     assert not judged([process("broker-1", quota=2.0)], CONFINEMENT="cpuset")["broker-1 processors"][2]
     assert not judged([process("broker-1", quota=None, cpus=[0])], CONFINEMENT="cpuset")["broker-1 processors"][2]
+
+
+def test_a_machine_holds_its_broker_and_the_instances_workers() -> None:
+    """One that may use a processor more than its broker is on no machine of the run."""
+    both = {"CONFINEMENT": "cpuset", "CONFINE": "all", "MACHINE_SCALE": "0.25"}
+    broker = process("broker-1", quota=None, cpus=[1], memory=2 * GIB)
+    within, outside = process("instance", cpus=[1]), process("instance", cpus=[0, 1])
+    found = judged([broker], [within], **both)
+    assert found["workers within their machine"] == ("processors 1", "processors 1", True)
+    assert judged([broker], [within, outside], **both)["workers within their machine"][2] is False
+    assert judged([broker], [], **both)["workers within their machine"] == ("processors 1", "not running", False)
+    # The first experiment has its database there, too.
+    assert found["database within their machine"][:2] == ("processors 1", "processors 0,1")
+    assert "workers within their machine" not in judged([broker], [outside], CONFINE="broker", CONFINEMENT="cpuset")
+
+
+def test_broker_and_instance_are_one_machine_as_printed() -> None:
+    p = TwinParameters.read({})
+    assert (p.confine, p.confinement) == ("all", "cpuset")
+    assert TwinParameters.read({"FIDELITY": "corrected"}).confine == "broker"
+    found = variables({"SCENARIO": "twin"}, range(2))
+    assert found["TWIN_CPUSET_DATABASE"] == found["TWIN_CPUSET_3"] == "0,1"
+    assert variables({"SCENARIO": "twin", "CONFINE": "broker"}, range(2))["TWIN_CPUSET_DATABASE"] == ""
+    assert variables({"SCENARIO": "twin-brokers"}, range(2))["TWIN_CPUSET_DATABASE"] == ""
+    with pytest.raises(UsageError, match="CONFINE=all"):
+        TwinParameters.read({"CONFINEMENT": "quota"})
 
 
 @pytest.mark.parametrize("confinement", ["quota", "cpuset"])

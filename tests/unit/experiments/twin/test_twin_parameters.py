@@ -12,7 +12,7 @@ def test_the_published_sweep_is_the_default() -> None:
     p = TwinParameters.read({})
     assert [cell.interval_ms for cell in p.cells] == [100, 80, 67, 50, 40, 20, 10]
     assert {(cell.brokers, cell.placement, cell.write_mode, cell.qos) for cell in p.cells} == {
-        (1, "single", "published", 1)
+        (1, "single", "prototype", 1)
     }
     assert (p.messages, p.payload_bytes, p.max_inflight, p.tcp_nodelay) == (1000, 64, 20, False)
     corrected = TwinParameters.read({"FIDELITY": "corrected"})
@@ -24,7 +24,7 @@ def test_the_published_sweep_is_the_default() -> None:
     [
         ("twin", {}, 3),
         ("twin-brokers", {"BROKERS": "1,2,4", "PLACEMENTS": "central,distributed"}, 5),
-        ("twin-limit", {"WRITE_MODE": "published,row,pipeline,copy"}, 4),
+        ("twin-limit", {"WRITE_MODE": "prototype,row,pipeline,copy"}, 4),
     ],
 )
 def test_a_quick_run_ends_within_three_minutes(scenario: str, own: dict[str, str], cells: int) -> None:
@@ -42,7 +42,7 @@ def test_a_quick_run_ends_within_three_minutes(scenario: str, own: dict[str, str
 @pytest.mark.parametrize(
     ("mode", "sleep_ms", "session", "batch"),
     [
-        ("published", 50, "message", 1), ("sleep", 50, "kept", 1), ("session", 0, "message", 1), ("row", 0, "kept", 1),
+        ("prototype", 50, "message", 1), ("sleep", 50, "kept", 1), ("session", 0, "message", 1), ("row", 0, "kept", 1),
         ("pipeline", 0, "kept", 7), ("copy", 0, "kept", 7),
     ],
 )  # fmt: skip

@@ -4,7 +4,7 @@ import json
 import mmap
 import os
 import struct
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 ORDER_FILE = "instance.json"
@@ -21,6 +21,7 @@ COUNTS = (
 class Order:
     """One cell as the instance handles it: rows `first` … `last` of the samples, `workers` for each of `brokers`.
 
+    `cpus` are the processors of each broker's machine, for its workers; empty: any.
     Several workers of a broker share one subscription: the broker gives each message to one of them. Topics begin with
     `prefix`.
     """
@@ -39,6 +40,7 @@ class Order:
     prefix: str = ""
     first: int = 0
     last: int = 0
+    cpus: list[list[int]] = field(default_factory=list)
 
     @property
     def count(self) -> int:

@@ -81,7 +81,7 @@ class Worker:
             self._write([self._queue.popleft() for _ in range(min(order.batch_rows, len(self._queue)))], stop)
             self._confirm()
             if order.sleep_ms:
-                # As published: the event loop sleeps after each message.
+                # As in the prototype: the event loop sleeps after each message.
                 time.sleep(order.sleep_ms / 1000)
                 counts[SLEEP_NS] += round(order.sleep_ms * 1e6)
             self._client.wait(0)
@@ -192,6 +192,8 @@ def main(folder: Path, number: int) -> int:
     order = read_order(folder)
     if order is None:
         return 0
+    if order.cpus and (cpus := order.cpus[number % len(order.brokers)]):
+        os.sched_setaffinity(0, cpus)
     samples = SharedSamples(folder / "samples.bin")
     worker = Worker(order, number, os.environ["DATABASE"], samples, Counts(folder).row(number))
     gc.collect()
