@@ -40,7 +40,9 @@ def _digital_twin() -> Dashboard:
         ],
         [
             choice("twin", "Scenario", sent, "twin, twin-brokers or twin-limit.", ["All"], of="scenario"),
-            choice("fidelity", "Fidelity", sent, "thesis: as published. corrected: no sleep, one session.", ["All"]),
+            choice(
+                "fidelity", "Fidelity", sent, "thesis: as the group's code. corrected: no sleep, one session.", ["All"]
+            ),
         ],
         refresh="5s",
         since="15m",

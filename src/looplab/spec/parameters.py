@@ -55,8 +55,9 @@ PACING = Option("--pacing", "PACING", "", "wait an interval after each message, 
 class Param:
     """How a field is read: its variable ("" is the field's name in capitals), range and default, option, quick value.
 
-    `default` may be one by fidelity, and then by scenario. `quick` and `full` are what `--quick` and `--full` set, perhaps by scenario ("" is
-    any other). A parameter that does not matter is no part of what must agree before two runs are compared.
+    `default` may be one by fidelity, and then by scenario. `quick` and `full` are what `--quick` and `--full` set,
+    perhaps by scenario ("" is any other). A parameter that does not matter is no part of what must agree before two
+    runs are compared.
     """
 
     read: Read | None

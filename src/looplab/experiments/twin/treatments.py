@@ -26,7 +26,12 @@ def judge(
     treatments.append(
         judge_nodelay([_accepted(look, ports) for look in good], "broker", parameters.tcp_nodelay, *ports)
     )
-    treatments += [*_machines(parameters, good), *_confined(parameters, good), *_persistence(parameters, good), *_bridges(parameters, good)]
+    treatments += [
+        *_machines(parameters, good),
+        *_confined(parameters, good),
+        *_persistence(parameters, good),
+        *_bridges(parameters, good),
+    ]
     treatments.append(_committed(database))
     same = "the same in every cell"
     treatments.append(

@@ -167,9 +167,7 @@ def _sixty_seven(run: Measured) -> Finding:
         return Finding(NO_RUN, f"Needs intervals below {at:g} ms.")
     ends = " to ".join(dict.fromkeys(f"{end([one.value.estimate for one in lines]):.1f}" for end in (min, max)))
     reason = f"From the first of 1000 messages sent to the last one stored: {ends} s; published are about {wanted:g} s."
-    return Finding(
-        outcome_of([within(one.value, wanted / NEAR, wanted * NEAR) for one in lines]), reason, lines=lines
-    )
+    return Finding(outcome_of([within(one.value, wanted / NEAR, wanted * NEAR) for one in lines]), reason, lines=lines)
 
 
 def _time_for_1000(cell: MeasuredTwin) -> float:
