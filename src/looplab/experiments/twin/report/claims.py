@@ -2,34 +2,21 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from statistics import fmean
 
 from looplab.experiments.twin import LIMITS
 from looplab.experiments.twin.parameters import PROTOTYPE, USUAL_MODE
-from looplab.experiments.twin.report import MeasuredTwin, variance
-from looplab.experiments.twin.report.groups import (
-    CENTRAL,
-    DISTRIBUTED,
-    ITERATIONS,
-    Group,
-    cells_of,
-    groups,
-    published,
-    published_ratio,
-)
-from looplab.experiments.twin.report.variance import Ratio
+from looplab.experiments.twin.report import MeasuredTwin
+from looplab.experiments.twin.report.groups import cells_of, published
+from looplab.experiments.twin.report.several_brokers import alike, more_brokers, varies
 from looplab.report.claims import outcome_of
 from looplab.report.finding import Finding, Line, asked, exact, within
 from looplab.report.samples import Measured, Runs
-from looplab.report.statistics import FEWEST_RUNS, Interval, compare, over_runs
+from looplab.report.statistics import Interval, compare, over_runs
 from looplab.report.verdicts import NO_RUN, NOT_REPRODUCED, REPRODUCED, UNDECIDED, Claim, units
 
 # "About 15 a second": within this factor.
 NEAR = 1.25
-# A change within this share is none.
-SAME = 0.05
-# Totals within this share are similar: the printed ones differ by 2.5 % (two brokers) and 5.5 % (four).
-SIMILAR = 0.1
 # A rate within this share of that at QoS 0 is a low impact: the paper gives the words and no figure.
 LOW_IMPACT = 0.1
 # The run that shows what persistence changes.
@@ -54,11 +41,11 @@ def claims() -> list[Claim]:
         asked("drains-in-67", "1000 messages take about 67 s at every interval below 67 ms", "twin", _sixty_seven),
         asked("no-queue-above-67", "A queue forms at intervals below 67 ms and at none above", "twin", _no_queue),
         asked("broker-is-the-limit", "It is the broker that limits the rate", "twin", _broker_limits),
-        asked("more-brokers", "More brokers raise the total and lower each one's rate", "twin-brokers", _more_brokers),
-        asked("totals-alike", "Both placements pass on similar totals", "twin-brokers", _alike),
+        asked("more-brokers", "More brokers raise the total and lower each one's rate", "twin-brokers", more_brokers),
+        asked("totals-alike", "Both placements pass on similar totals", "twin-brokers", alike),
         asked("qos-low-impact", "QoS has a low impact on the rate", "twin", _qos),
         Claim("persistence-low-impact", "Persistence has a low impact on the rate", _persistence),
-        asked("distributed-varies", "Times vary more if each broker has its own machine", "twin-brokers", _varies),
+        asked("distributed-varies", "Times vary more if each broker has its own machine", "twin-brokers", varies),
         asked("limit", "At the highest sustained rate the broker is the limit", "twin-limit", _limit),
     ]
 
@@ -210,76 +197,6 @@ def _broker_limits(run: Measured) -> Finding:
     return Finding(outcome_of([times <= NEAR]), reason, lines=_rate_lines(run))
 
 
-def _more_brokers(run: Measured) -> Finding:
-    all_groups = groups(run)
-    lines = [
-        Line(f"{group}: {what}", value, group.printed(name), "/s")
-        for group in all_groups
-        for what, name, values in (("each", "broker-rate", group.each), ("total", "total-rate", group.total))
-        if (value := over_runs(values)) and not (group.brokers == 1 and what == "total")
-    ]
-    steps = list(_steps(all_groups))
-    if not steps:
-        return Finding(NO_RUN, "Needs at least two numbers of brokers.", lines=lines)
-    total, each = ([_changed(getattr(a, name), getattr(b, name)) for a, b in steps] for name in ("total", "each"))
-    reason = f"The total {_words(total, 1)}, the rate of each broker {_words(each, -1)}."
-    if None in total or None in each:
-        return Finding(UNDECIDED, reason, lines=lines)
-    holds = all(way == 1 for way in total) and all(way == -1 for way in each)
-    return Finding(REPRODUCED if holds else NOT_REPRODUCED, reason, lines=lines)
-
-
-def _steps(all_groups: Sequence[Group]) -> Iterator[tuple[Group, Group]]:
-    """Yield the pairs with which more brokers are compared: each placement in the order of its brokers, from one on."""
-    for placement in (CENTRAL, DISTRIBUTED):
-        row = [group for group in all_groups if group.brokers == 1 or group.placement == placement]
-        yield from pairwise(row)
-
-
-def _changed(before: Sequence[float], after: Sequence[float]) -> int | None:
-    """Return 1 for higher, -1 for lower, 0 for neither; None for too few repetitions or an open sign.
-
-    Neither: the interval of the change lies within SAME.
-    """
-    comparison = compare(before, after)
-    if comparison is None:
-        return None
-    share = comparison.share
-    if share.low > 0 or share.high < 0:
-        return 1 if share.low > 0 else -1
-    return 0 if share.low > -SAME and share.high < SAME else None
-
-
-def _words(ways: Sequence[int | None], wanted: int) -> str:
-    word = "rises" if wanted > 0 else "falls"
-    opened = f", {ways.count(None)} open" if None in ways else ""
-    return f"{word} at {ways.count(wanted)} of {len(ways)} steps{opened}"
-
-
-def _alike(run: Measured) -> Finding:
-    by_place = {(group.brokers, group.placement): group for group in groups(run)}
-    numbers = sorted({brokers for brokers, placement in by_place if placement == CENTRAL})
-    shares = {
-        n: found.share
-        for n in numbers
-        if (other := by_place.get((n, DISTRIBUTED))) and (found := compare(by_place[n, CENTRAL].total, other.total))
-    }
-    if not shares:
-        return Finding(NO_RUN, "Needs both placements, each at least twice.")
-    lines = [
-        Line(f"{n} brokers: distributed against central", share, f"{_published_total(n):+.1%}", "change")
-        for n, share in shares.items()
-    ]
-    reason = f"Distributed totals differ by {', '.join(f'{share.estimate:+.1%}' for share in shares.values())}; "
-    reason += f"similar is within {SIMILAR:.0%}."
-    return Finding(outcome_of([within(one, -SIMILAR, SIMILAR) for one in shares.values()]), reason, lines=lines)
-
-
-def _published_total(brokers: int) -> float:
-    central, distributed = (published().get(("total-rate", brokers, at), math.nan) for at in (CENTRAL, DISTRIBUTED))
-    return distributed / central - 1
-
-
 def _qos(run: Measured) -> Finding:
     by_qos: dict[int, list[float]] = {}
     for qos in (0, 1, 2):
@@ -318,7 +235,7 @@ def _full(cell: MeasuredTwin) -> bool:
 def _change(before: Sequence[float], after: Sequence[float]) -> Interval:
     """Return the change as a share, without an interval where it has too few units."""
     comparison = compare(before, after)
-    return comparison.share if comparison else exact(sum(after) / len(after) / (sum(before) / len(before)) - 1)
+    return comparison.share if comparison else exact(fmean(after) / fmean(before) - 1)
 
 
 def _low_impact(changes: dict[str, Interval]) -> Finding:
@@ -328,55 +245,6 @@ def _low_impact(changes: dict[str, Interval]) -> Finding:
     # One repetition a side decides nothing.
     inside = [within(share, -LOW_IMPACT, LOW_IMPACT) if share.known else None for share in changes.values()]
     return Finding(outcome_of(inside), reason, lines=lines)
-
-
-def _varies(run: Measured) -> Finding:
-    by_place = {(group.brokers, group.placement): group for group in groups(run)}
-    numbers = sorted({brokers for brokers, _placement in by_place if brokers > 1})
-    lines = [
-        Line(f"{group}: variance", value, group.printed("variance"), "s²")
-        for group in by_place.values()
-        if group.brokers > 1 and (value := group.variance)
-    ]
-    ratios = {
-        n: ratio for n in numbers if (ratio := _ratio(by_place.get((n, CENTRAL)), by_place.get((n, DISTRIBUTED))))
-    }
-    if not ratios:
-        return Finding(NO_RUN, "Needs both placements, each at least twice.", lines=lines)
-    lines[:0] = [
-        Line(f"{n} brokers: distributed over central", ratio.value, _published_over(n)) for n, ratio in ratios.items()
-    ]
-    outcome = outcome_of([within(ratio.value, 1.0, math.inf) for ratio in ratios.values()])
-    p_values = ", ".join(f"{n} brokers: p {ratio.p_value:.2g}" for n, ratio in ratios.items())
-    how = "by F" if len(run.runs) < FEWEST_RUNS else "run by run"
-    return Finding(outcome, f"Variances compared {how}, {p_values}.", beside=_as_printed(), lines=lines)
-
-
-def _published_over(brokers: int) -> str:
-    key = ("variance", brokers, DISTRIBUTED)
-    return f"{published_ratio(brokers).value.estimate:.3g}" if key in published() else ""
-
-
-def _ratio(central: Group | None, distributed: Group | None) -> Ratio | None:
-    if central and distributed and len(central.variances) == len(distributed.variances) >= FEWEST_RUNS:
-        return variance.over_runs(distributed.variances, central.variances)
-    one, other = (variance.pooled(group.times_s) if group else None for group in (central, distributed))
-    if not one or not other or min(one[0], other[0]) <= 0:
-        return None
-    return variance.compare(other[0], one[0], (other[1], one[1]))
-
-
-def _as_printed() -> list[str]:
-    """Return what the published variances show by themselves: five values a side decide nothing."""
-    sentences = []
-    for brokers in (2, 4):
-        ratio = published_ratio(brokers)
-        ends = f"{ratio.value.low:.2g} to {ratio.value.high:.2g}"
-        sentences.append(
-            f"As printed, {brokers} brokers: {ratio.value.estimate:.2g} times the variance, 95 % interval {ends} from "
-            f"{ITERATIONS} iterations, p {ratio.p_value:.2g}."
-        )
-    return sentences
 
 
 def _limit(run: Measured) -> Finding:
