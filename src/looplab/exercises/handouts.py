@@ -1,5 +1,5 @@
-"""The parts of pages that `scripts/make-handouts` writes: of each handout what its expected.yaml gives, and the keys of
-cells in docs/data.md.
+"""The parts of pages that `scripts/make-handouts` writes: of each handout what its expected.yaml gives, the keys of
+cells in docs/data.md, and the factors in docs/fidelity.md.
 
 Card, prediction, sample table and links of a handout are written; the rest is by hand. A test compares.
 """
@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from looplab.exercises.exercise import Exercise, exercises, experiment_of, read_exercise
+from looplab.exercises.fidelity import FIDELITY_PAGE, factor_table
 from looplab.run.life import run_table
 from looplab.run.table import table_words
 from looplab.spec.columns import Column
@@ -128,12 +129,17 @@ def _lines_read(exercise: Exercise, lines: Iterable[str], headings: Mapping[str,
     return [first, *(line for line in rest if line in wanted)]
 
 
-def data_page(root: Path, experiments: Experiments) -> str:
-    """Return docs/data.md with the keys of each experiment's cells as they must be."""
-    text = (root / DATA_PAGE).read_text(encoding="utf-8")
-    for name in experiments:
-        text = with_block(text, f"cell of {name}", cell_keys(experiments[name]), after=rf"^### A cell of {name}\n")
-    return text
+def pages(root: Path, experiments: Experiments) -> dict[Path, str]:
+    """Return what docs/data.md and docs/fidelity.md must hold, by path."""
+    made = ((DATA_PAGE, "cell of", cell_keys), (FIDELITY_PAGE, "Factors of", factor_table))
+    texts = {}
+    for path, title, table in made:
+        text = (root / path).read_text(encoding="utf-8")
+        for name in experiments:
+            after = rf"^#+ (A )?{title} {name}\n"
+            text = with_block(text, f"{title} {name}", table(experiments[name]), after=after)
+        texts[root / path] = text
+    return texts
 
 
 def cell_keys(experiment: Experiment) -> str:

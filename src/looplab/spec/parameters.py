@@ -76,7 +76,7 @@ class Param:
         """Return its default as params.env writes it."""
         if not isinstance(self.default, Mapping):
             return as_text(self.default)
-        return as_text(self.default[scenario if scenario in self.default else fidelity])
+        return as_text(self.default.get(scenario, self.default.get(fidelity, self.default["thesis"])))
 
     def is_usual(self, value: object, fidelity: str, scenario: str = "") -> bool:
         """Return whether a stored value is the default, or a list with it: its cells are among the others."""
@@ -178,6 +178,17 @@ class Settings:
     def options(cls) -> list[Option]:
         """Return the options of `./lab run`, in the order of the fields."""
         return [option for one in cls.params().values() for option in (one.also, one.option) if option]
+
+    @classmethod
+    def factors(cls) -> dict[str, Param]:
+        """Return by variable what two runs that are compared have in common: the rows of docs/fidelity.md."""
+        own: dict[str, Param] = {}
+        for name, one in cls.params().items():
+            variable = one.variable_of(name)
+            # Several fields of one variable: that with a default.
+            if one.matters and one.read and (variable not in own or own[variable].default is None):
+                own[variable] = one
+        return {name: one for name, one in own.items() if name != "SCENARIO"}
 
     @classmethod
     def preset(cls, kind: str, scenario: str = "") -> dict[str, str]:

@@ -8,7 +8,7 @@ from support.handouts import HANDOUTS, commands, exercise_of, name_of, paper_que
 from support.places import ROOT
 
 from looplab.exercises.exercise import exercises, experiment_of
-from looplab.exercises.handouts import DATA_PAGE, SAMPLES, data_page, handouts, sample_run, words
+from looplab.exercises.handouts import SAMPLES, handouts, pages, sample_run, words
 from looplab.exercises.printed import LINES_TO_WRITE, printed
 from looplab.experiments.registry import EXPERIMENTS
 from looplab.report.claims import claims
@@ -19,8 +19,8 @@ AROUND_A_RUN_S = 20
 
 
 def test_the_generator_leaves_no_difference() -> None:
-    pages = {**handouts(ROOT, EXPERIMENTS), ROOT / DATA_PAGE: data_page(ROOT, EXPERIMENTS)}
-    wrong = [str(path.relative_to(ROOT)) for path, text in pages.items() if path.read_text() != text]
+    written = {**handouts(ROOT, EXPERIMENTS), **pages(ROOT, EXPERIMENTS)}
+    wrong = [str(path.relative_to(ROOT)) for path, text in written.items() if path.read_text() != text]
     assert wrong == [], "run scripts/make-handouts"
     assert set(handouts(ROOT, EXPERIMENTS)) == set(HANDOUTS)
 

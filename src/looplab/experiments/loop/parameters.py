@@ -19,6 +19,7 @@ from looplab.spec.parameters import (
     SCHEDULE,
     SLEEP,
     Option,
+    Param,
     RunParameters,
     choice,
     integer,
@@ -54,7 +55,7 @@ class Parameters(RunParameters):
     messages: int = integer(100, 1, 1_000_000, option=MESSAGES, quick="100")
     repetitions: int = integer(10, 1, 10_000, option=REPETITIONS, quick="1")
     deadline_ms: int = integer(1000, 10, 600_000)
-    load: str = param(lambda get, name: get.choice(name, NO_LOAD, (NO_LOAD, *loads())))
+    load: str = param(lambda get, name: get.choice(name, NO_LOAD, (NO_LOAD, *loads())), NO_LOAD)
     apply_priority: bool = switch({"thesis": False, "corrected": True})
     priority_broker: int = integer(0, 0, 99)
     priority_controller: int = integer(0, 0, 99)
@@ -80,7 +81,7 @@ class Parameters(RunParameters):
     # The thesis's loop is plain. A Pi's bridge is not, unless somebody says so for both.
     broker_tls: bool = switch(False)
     bridge_tls: bool = param(
-        lambda get, _name: get.switch("BROKER_TLS", get.choice("ROBOT", "virtual", ROBOTS) == "remote")
+        lambda get, name: get.switch(name, get.choice("ROBOT", "virtual", ROBOTS) == "remote"), variable="BROKER_TLS"
     )
     order: str = choice({"thesis": PUBLISHED, "corrected": RANDOM}, (PUBLISHED, RANDOM), option=ORDER)
     order_seed: int = integer(0, 0, MOST_SEED, matters=False)
@@ -88,6 +89,13 @@ class Parameters(RunParameters):
 
     cell = LoopCell
     lower = "MESSAGES, REPETITIONS or the number of INTERVALS_MS and QOS"
+
+    @classmethod
+    def factors(cls) -> dict[str, Param]:
+        own = super().factors()
+        del own["LOAD_SETTINGS"]
+        settings = (setting for load in loads().values() for setting in load.settings.items())
+        return own | {name: Param(None, rule.published) for name, rule in settings}
 
     def checked(self, _environment: Mapping[str, str]) -> "Parameters":
         """Return them without the qualities of service that the broker does not know.

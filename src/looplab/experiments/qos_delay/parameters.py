@@ -103,7 +103,9 @@ class QosDelayParameters(RunParameters):
     messages: int = integer(2000, 5, 1_000_000, option=MESSAGES, quick="200")
     repetitions: int = integer(5, 1, 1000, option=REPETITIONS, quick="1")
     deadline_ms: int = integer(5000, 10, 600_000)
-    pairs_ms: tuple[tuple[float, float], ...] = param(_pairs, option=PAIRS, also=ALIKE, quick="2,10,30,60")
+    pairs_ms: tuple[tuple[float, float], ...] = param(
+        _pairs, f"{SYMMETRICAL_MS} {PAIRS_MS}", option=PAIRS, also=ALIKE, quick="2,10,30,60"
+    )
     qos: tuple[int, ...] = qos_list("0 1 2")
     interval_ms: float = number(10, 0.5, 60_000)
     payload_bytes: int = integer(20, TOKEN_BYTES + DIGITS, 1000)

@@ -60,6 +60,8 @@ PROTOTYPE_STORE_MS = 10.0
 CELL_OVERHEAD_S = 2.0
 # MACHINE_SCALE of plain Compose: as the defaults of compose/experiments/twin.
 PLAIN_SCALE = 0.5
+# 67 ms and 10 ms are printed, the others are ours.
+PUBLISHED_MS = "100 80 67 50 40 20 10"
 DRAIN_S, RATES_PER_S, STEPS_S = (1, 3600), (10, 100_000), (1, 600)
 _PLACE = rf"{HOST}:[0-9]{{1,5}}"
 
@@ -79,7 +81,7 @@ def _intervals(get: Reader, name: str) -> tuple[float, ...]:
     if _searches(get):
         return (1000 / get.integer("MAX_RATE_PER_S", 10_000, *RATES_PER_S),)
     expected = "milliseconds from 0.05 to 60000, e.g. 100,50,10"
-    return get.list(name, "100 80 67 50 40 20 10", _interval, expected)
+    return get.list(name, PUBLISHED_MS, _interval, expected)
 
 
 def _modes(get: Reader, name: str) -> tuple[str, ...]:
@@ -103,10 +105,13 @@ class TwinParameters(RunParameters):
     lower: ClassVar[str] = "MESSAGES, REPETITIONS, MAX_RATE_PER_S or the number of INTERVALS_MS, BROKERS and WRITE_MODE"
     scenario: str = choice(NAME, (NAME, BROKERS, LIMIT), matters=False)
     # Five ways of placing brokers: more than the published interval takes longer than three minutes.
-    intervals_ms: tuple[float, ...] = param(_intervals, option=INTERVALS, quick={"": "100,50,10", BROKERS: "10"})
-    messages: int = param(_messages, option=MESSAGES, quick="200")
+    intervals_ms: tuple[float, ...] = param(
+        _intervals, PUBLISHED_MS, option=INTERVALS, quick={"": "100,50,10", BROKERS: "10"}
+    )
+    messages: int = param(_messages, 1000, option=MESSAGES, quick="200")
     brokers: tuple[int, ...] = param(
         lambda get, name: tuple(map(int, get.words(name, "1", ("1", "2", "4")))),
+        "1",
         option=Option("--brokers", "BROKERS", "1,2,4", "number of brokers, one cell each"),
     )
     placements: tuple[str, ...] = words(DISTRIBUTED, PLACEMENTS[1:])
@@ -137,7 +142,7 @@ class TwinParameters(RunParameters):
     delay_limit_ms: int = integer(100, 1, 60_000)
     tcp_nodelay: bool = switch({"thesis": False, "corrected": True}, factor=True)
     # Of each broker, for a run without Compose.
-    broker_hosts: str = matching("", rf"({_PLACE}(,{_PLACE})*)?", "host:port,…")
+    broker_hosts: str = matching("", rf"({_PLACE}(,{_PLACE})*)?", "host:port,…", matters=False)
 
     def checked(self, environment: Mapping[str, str]) -> Self:
         if self.confine == ALL and self.confinement == QUOTA:
