@@ -81,7 +81,7 @@ class Parameters(RunParameters):
     # The thesis's loop is plain. A Pi's bridge is not, unless somebody says so for both.
     broker_tls: bool = switch(False)
     bridge_tls: bool = param(
-        lambda get, name: get.switch(name, get.choice("ROBOT", "virtual", ROBOTS) == "remote"), variable="BROKER_TLS"
+        lambda get, _name: get.switch("BROKER_TLS", get.choice("ROBOT", "virtual", ROBOTS) == "remote")
     )
     order: str = choice({"thesis": PUBLISHED, "corrected": RANDOM}, (PUBLISHED, RANDOM), option=ORDER)
     order_seed: int = integer(0, 0, MOST_SEED, matters=False)
