@@ -45,7 +45,7 @@ def test_each_part_reads_its_own_files_alone(lab: Lab) -> None:
     lab.compose("--profile", "scenario1", "up", "--detach", *PARTS, BROKER_TLS="on", code=0)
     for part, folder, own in (
         ("broker", "/mosquitto/secrets", ["passwords", "server.pem"]),
-        ("scenario1", "/run/looplab", ["controller"]),
+        ("scenario1", "/run/looplab", ["controller", "treatments"]),
         ("bridge", "/run/looplab", ["bridge"]),
     ):
         look = f"cd {folder} && for file in *; do if cat $file >/dev/null 2>&1; then echo $file; fi; done"

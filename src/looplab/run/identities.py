@@ -16,7 +16,7 @@ from looplab.mqtt.pairing import SERVER_NAME, Pairing, write_pairing
 
 USERS = ("controller", "bridge", "flood", "observer")
 # Users of the containers that read the files.
-BROKER_UID, BRIDGE_UID = 1883, 10002
+BROKER_UID, BRIDGE_UID, TREATMENTS_GID = 1883, 10002, 10008
 # The listener within the Docker network.
 PORT = 8883
 KEPT = "identities.json"
@@ -79,11 +79,12 @@ def password_line(user: str, password: str) -> str:
     return f"{user}:$7${_HASH_ROUNDS}${'$'.join(encoded)}\n"
 
 
-def write(path: Path, text: str, reader: int) -> None:
-    """Replace `path` by a rename; only `reader` may open it."""
+def write(path: Path, text: str, reader: int, group: int = -1) -> None:
+    """Replace `path` by a rename; only `reader` may open it, and `group` if one is given."""
     fresh = path.with_name(f".{path.name}.new")
     fresh.unlink(missing_ok=True)
-    with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o400), "w", encoding="utf-8") as file:
+    mode = 0o400 if group < 0 else 0o440
+    with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "w", encoding="utf-8") as file:
         file.write(text)
-    os.chown(fresh, reader, -1)
+    os.chown(fresh, reader, group)
     fresh.replace(path)

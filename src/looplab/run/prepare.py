@@ -6,6 +6,7 @@
 import json
 import os
 import re
+import secrets
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -105,6 +106,9 @@ def main(words: Sequence[str] = ()) -> int:
         print(error, file=sys.stderr)
         return 2
     identities.make(IDENTITIES, identities.Readers(identities.BROKER_UID, uid, identities.BRIDGE_UID))
+    # What controllers and treatments service share, new at each start.
+    token = secrets.token_urlsafe(32)
+    identities.write(IDENTITIES / "treatments", token, uid, identities.TREATMENTS_GID)
     problems = [problem for name in FOLDERS if (problem := open_folder(Path(name), uid, gid))]
     for problem in problems:
         print(problem, file=sys.stderr)

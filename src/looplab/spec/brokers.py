@@ -32,7 +32,7 @@ class Broker:
     @property
     def role(self) -> Role:
         """What the treatments service looks for."""
-        return Role(BROKER.name, (self.comm,))
+        return Role(BROKER.name, (self.comm,), most_fifo=BROKER.most_fifo)
 
 
 _SYS = "$SYS/broker/"

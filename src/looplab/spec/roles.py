@@ -7,6 +7,8 @@ from dataclasses import dataclass
 class Role:
     """`comms` are the names in /proc/<pid>/comm; `fifo` is the SCHED_FIFO priority it always gets, 0 for none.
 
+    A run may ask for another one up to `most_fifo`, and for a role without it never.
+
     One that is `optional` need not be there in every run. `files` are patterns, relative to the root of its container:
     a look names those that exist. `about` is what it does, in words for a student.
     """
@@ -14,6 +16,7 @@ class Role:
     name: str
     comms: tuple[str, ...]
     fifo: int = 0
+    most_fifo: int = 0
     optional: bool = False
     files: tuple[str, ...] = ()
     about: str = ""
@@ -24,7 +27,7 @@ class Role:
         return {"comm": list(self.comms), "fifo": fifo or self.fifo, **files}
 
 
-BROKER = Role("broker", ("mosquitto",), about="MQTT broker")
-CONTROLLER = Role("controller", ("lab-controller",), about="sends the requests and measures")
+BROKER = Role("broker", ("mosquitto",), most_fifo=99, about="MQTT broker")
+CONTROLLER = Role("controller", ("lab-controller",), most_fifo=99, about="sends the requests and measures")
 # An emulated link takes the place of a network elsewhere: if the kernel allows, the host's load must not reach it.
 LINK = Role("link", ("lab-link",), fifo=97, optional=True, about="emulates a network link")

@@ -1,9 +1,11 @@
 """JSON over HTTP between the lab's small services and their clients; nothing but the standard library.
 
-A service answers 200, or 400 (wrong use), 409 (refused), 503 (unavailable), 404 with {"message", "remedy"}, from which
-`ask` makes the service's LabError again.
+A service answers 200, or 400 (wrong use), 401 (wrong token), 404, 409 (refused), 503 (unavailable) with {"message",
+"remedy"}, from which `ask` makes the service's LabError again. A body must be of type application/json: a web page may
+send another site no such request unless that site allows it first, and no service here does.
 """
 
+import hmac
 import http.client
 import json
 import threading
@@ -17,8 +19,9 @@ from urllib.parse import parse_qsl
 from looplab.errors import EXIT_INVALID, EXIT_MACHINE, EXIT_USAGE, LabError, MachineError, UsageError
 
 MAX_REQUEST_BYTES = 65536
+JSON = "application/json"
 _STATUS = {EXIT_USAGE: 400, EXIT_INVALID: 409, EXIT_MACHINE: 503}
-_EXIT_CODES = {status: code for code, status in _STATUS.items()}
+_EXIT_CODES = {401: EXIT_USAGE, **{status: code for code, status in _STATUS.items()}}
 
 
 class Service(NamedTuple):
@@ -27,10 +30,13 @@ class Service(NamedTuple):
     name: str
     remedy: str
 
-    def ask(self, url: str, method: str, body: object = None, timeout_s: float = 20.0) -> dict[str, Any]:
+    def ask(
+        self, url: str, method: str, body: object = None, timeout_s: float = 20.0, token: str = ""
+    ) -> dict[str, Any]:
         """Return the answer to one request, `body` as JSON. Raises LabError: the service's, or that it is away."""
         data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(url, data, {"Content-Type": "application/json"}, method=method)
+        headers = {"Content-Type": JSON, **({"Authorization": f"Bearer {token}"} if token else {})}
+        request = urllib.request.Request(url, data, headers, method=method)
         try:
             with urllib.request.urlopen(request, timeout=timeout_s) as reply:
                 result: dict[str, Any] = json.load(reply)
@@ -61,13 +67,17 @@ class Request(NamedTuple):
 Routes = Mapping[str, Callable[[Request], dict[str, Any]]]
 
 
-def serve(address: str, port: int, routes: Routes, remedy: str) -> ThreadingHTTPServer:
+def serve(
+    address: str, port: int, routes: Routes, remedy: str, token: Callable[[], str] | None = None
+) -> ThreadingHTTPServer:
     """Answer `routes` ("PUT /links": function) in threads of their own, and return the server.
 
+    With `token` only requests that carry what it then returns are answered; an empty one opens nothing.
     Raises LabError (exit code 3) with `remedy` if the port cannot be opened.
     """
     try:
-        server = ThreadingHTTPServer((address, port), type("Handler", (_Handler,), {"routes": routes}))
+        own = type("Handler", (_Handler,), {"routes": routes, "token": [token]})
+        server = ThreadingHTTPServer((address, port), own)
     except OSError as error:
         raise MachineError(f"Port {address}:{port} cannot be opened: {error.strerror}.", remedy) from error
     server.daemon_threads = True
@@ -78,6 +88,8 @@ def serve(address: str, port: int, routes: Routes, remedy: str) -> ThreadingHTTP
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     routes: ClassVar[Routes] = {}
+    # In a list: a function of a class would become a method.
+    token: ClassVar[list[Callable[[], str] | None]] = [None]
 
     def _answer(self) -> None:
         path, _, query = self.path.partition("?")
@@ -87,13 +99,23 @@ class _Handler(BaseHTTPRequestHandler):
             self._reply(404, _error(f"There is no {self.command} {path}.", f"Send {' or '.join(self.routes)}."))
             return
         try:
-            self._reply(200, act(Request(dict(parse_qsl(query)), self._body(), self.client_address[0])))
+            request = Request(dict(parse_qsl(query)), self._body(), self.client_address[0])
+            if self._allowed():
+                self._reply(200, act(request))
+            else:
+                self._reply(401, _error("The request has the wrong token.", "Only parts of this start may ask."))
         except LabError as error:
             self._reply(_STATUS.get(error.exit_code, 503), _error(error.message, error.remedy))
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             self._reply(400, _error(f"The request was not understood: {error!r}.", "Correct the request."))
 
     do_GET = do_PUT = do_POST = do_DELETE = _answer
+
+    def _allowed(self) -> bool:
+        if self.token[0] is None:
+            return True
+        expected, sent = self.token[0](), self.headers.get("Authorization", "")
+        return expected != "" and hmac.compare_digest(sent.encode(), f"Bearer {expected}".encode())
 
     def _body(self) -> Any:
         length = self.headers.get("Content-Length")
@@ -102,8 +124,11 @@ class _Handler(BaseHTTPRequestHandler):
         if length is None or not length.isdigit() or not 0 < int(length) <= MAX_REQUEST_BYTES:
             self.close_connection = True
             raise UsageError(f"The request's body is {length or 'missing'}.", f"Send 1 to {MAX_REQUEST_BYTES} bytes.")
+        body = self.rfile.read(int(length))
+        if self.headers.get_content_type() != JSON:
+            raise UsageError(f"The request's body is {self.headers.get_content_type()}.", f"Send {JSON}.")
         try:
-            return json.loads(self.rfile.read(int(length)))
+            return json.loads(body)
         except ValueError as error:
             raise UsageError(f"The request is not JSON: {error}.", "Send JSON.") from None
 

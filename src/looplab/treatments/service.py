@@ -1,7 +1,8 @@
 """The treatments service: reads the live processes, applies scheduling policies, and reads again.
 
 It owns the PID namespace that the lab's containers share, so it sees them all; the measured processes
-themselves hold no privilege. It knows no scenario: each request says what is asked.
+themselves hold no privilege. It knows no scenario: each request says what is asked. Which roles there are, and up to
+which priority, is fixed at its start; the token is that of this start of the lab.
 
 POST /facts with {"roles": {"broker": {"comm": ["mosquitto"], "fifo": 90}, ...}, "published_from": "host:port",
 "broker": "mosquitto"} answers {"roles": {"broker": {"before": [...], "processes": [...], "refused": ["..."]}},
@@ -13,24 +14,54 @@ since the last request would be restored unseen.
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from time import perf_counter_ns
 from typing import Any
 
-from looplab.errors import LabError
+from looplab.errors import LabError, MachineError, UsageError
 from looplab.spec.brokers import BROKERS, DEFAULT
+from looplab.spec.experiment import Experiments
 from looplab.system import processes
 from looplab.system.containers import files_of
 from looplab.system.json_service import serve
 from looplab.system.processors import processor_times
 from looplab.treatments.broker import published
+from looplab.treatments.loads import loads
+from looplab.treatments.looks import TOKEN_FILE, token
 from looplab.treatments.noise import Probes
 
 PORT = 9100
 
 
-def answer(request: dict[str, Any], probes: Probes | None = None) -> dict[str, Any]:
-    """Apply what `request` asks for and return what is found before and afterwards, and what `probes` saw."""
+# Process names and file patterns of each role, with the highest priority it may get.
+Permitted = Mapping[tuple[tuple[str, ...], tuple[str, ...]], int]
+
+
+def permitted(experiments: Experiments) -> Permitted:
+    """Return what may be asked: the roles of all experiments, brokers and loads."""
+    roles = [role for experiment in experiments.values() for role in experiment.roles]
+    roles += [broker.role for broker in BROKERS.values()] + [load.role for load in loads().values()]
+    found: dict[tuple[tuple[str, ...], tuple[str, ...]], int] = {}
+    for role in roles:
+        key = (role.comms, role.files)
+        found[key] = max(found.get(key, 0), role.fifo, role.most_fifo)
+    return found
+
+
+def check(request: dict[str, Any], permitted: Permitted) -> None:
+    """Raise UsageError if `request` names a role that is unknown, or a priority above its highest."""
+    for name, role in request.get("roles", {}).items():
+        most = permitted.get((tuple(role["comm"]), tuple(role.get("files", ()))), -1)
+        if not 0 <= int(role.get("fifo") or 0) <= most:
+            raise UsageError(f"The role {name} as asked is none of this lab.", "Ask as an experiment's table has it.")
+
+
+def answer(request: dict[str, Any], permitted: Permitted, probes: Probes | None = None) -> dict[str, Any]:
+    """Apply what `request` asks for and return what is found before and afterwards, and what `probes` saw.
+
+    Raises UsageError, and applies nothing, if it asks for more than is `permitted`.
+    """
+    check(request, permitted)
     roles = {
         name: treat(
             [pid for comm in role["comm"] for pid in processes.named(comm)],
@@ -64,22 +95,22 @@ def treat(pids: Sequence[int], fifo: int, files: Sequence[str] = ()) -> dict[str
     return {"before": before, "processes": after, "refused": refused}
 
 
-def main() -> int:
-    """Serve until SIGTERM."""
+def main(experiments: Experiments) -> int:
+    """Serve the roles of `experiments` until SIGTERM, at the address TREATMENTS_BIND; 3 without a token or a port."""
     processes.set_name("lab-treatments")
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
     # Process 1 of the namespace: orphans of all its containers come here, and only this process can reap them.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     probes = Probes()
-    routes = {"POST /facts": lambda request: answer(request.body, probes)}
+    known = permitted(experiments)
+    routes = {"POST /facts": lambda request: answer(request.body, known, probes)}
     try:
-        serve("0.0.0.0", PORT, routes, "Stop the other treatments service.")
+        if not token():
+            raise MachineError(f"No token in {TOKEN_FILE}.", "Start it with `docker compose up`: `prepare` writes one.")
+        # Read again at each request: `prepare` makes a new one at each start, and this service may outlive a run.
+        serve(os.environ.get("TREATMENTS_BIND") or "127.0.0.1", PORT, routes, "Stop the other one.", token)
     except LabError as error:
         print(error, file=sys.stderr, flush=True)
         return error.exit_code
     while True:
         signal.pause()
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -67,6 +67,7 @@ def test_what_is_not_understood_or_not_there_is_answered(port: int) -> None:
 def test_a_bad_body_is_refused(port: int, length: str, body: bytes, words: str) -> None:
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
     connection.putrequest("PUT", "/thing")
+    connection.putheader("Content-Type", "application/json; charset=utf-8")
     if length:
         connection.putheader("Content-Length", length)
     connection.endheaders(body)
@@ -74,6 +75,33 @@ def test_a_bad_body_is_refused(port: int, length: str, body: bytes, words: str) 
     assert reply.status == 400
     assert words in json.load(reply)["message"]
     connection.close()
+
+
+@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", ""])
+def test_a_web_pages_form_is_refused(port: int, kind: str) -> None:
+    """What a page may send another site unasked; JSON needs that site's word first, by OPTIONS."""
+    for method, status in (("PUT", 400), ("OPTIONS", 501)):
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+        connection.request(method, "/thing", b'{"a": 1}', {"Content-Type": kind} if kind else {})
+        assert connection.getresponse().status == status
+        connection.close()
+
+
+def test_only_who_has_the_token_is_answered() -> None:
+    now = ["first"]
+    server = serve("127.0.0.1", 0, {"PUT /thing": answer}, "", lambda: now[0])
+    url = f"http://127.0.0.1:{server.server_port}/thing"
+    assert SERVICE.ask(url, "PUT", 1.5, token="first")["body"] == 1.5
+    for token in ("", "fir", "first2", "FIRST", "é"):
+        with pytest.raises(LabError, match="wrong token") as caught:
+            SERVICE.ask(url, "PUT", EXIT_MACHINE, token=token)
+        assert caught.value.exit_code == EXIT_USAGE
+    # A new one replaces it; none at all opens nothing.
+    for now[0], token in (("second", "first"), ("", "")):
+        with pytest.raises(LabError, match="wrong token"):
+            SERVICE.ask(url, "PUT", 1.5, token=token)
+    server.shutdown()
+    server.server_close()
 
 
 def test_a_service_that_is_away_is_named(port: int) -> None:

@@ -474,7 +474,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     questions: list[dict[str, Any]] = []
 
     class Recorder:
-        def ask(self, _url: str, _method: str, question: dict[str, Any]) -> dict[str, Any]:
+        def ask(self, _url: str, _method: str, question: dict[str, Any], token: str) -> dict[str, Any]:
             questions.append(question)
             return {}
 
