@@ -19,7 +19,7 @@ from pathlib import Path
 
 from looplab.experiments.registry import EXPERIMENTS
 from looplab.exporter.live import LiveFolder
-from looplab.exporter.parts import all_families
+from looplab.exporter.server import all_families
 from looplab.exporter.stored import StoredRuns
 from looplab.metrics.text_format import FAMILIES, Texts, line, page
 from support.every_experiment import BEGINNINGS, ENDINGS

@@ -1,9 +1,14 @@
-"""A score in words."""
+"""A score in words; and a class at once: one row a student and exercise, with the runs that were handed in twice."""
+
+from collections.abc import Iterable, Iterator, Mapping
 
 from looplab.exercises.exercise import Exercise
-from looplab.exercises.marking import Mark, Marked
+from looplab.exercises.hand_in import HandIn, Owners
+from looplab.exercises.marking import Mark, Marked, mark
+from looplab.report.stored import StoredRun
 
 KINDS = {"run": "runs", "result": "what they show", "answer": "answers"}
+Row = dict[str, object]
 
 
 def score_sheet(exercise: Exercise, marked: Marked, *, student: bool = False) -> str:
@@ -39,3 +44,43 @@ def _points(one: Mark) -> str:
 
 def _reason(one: Mark, student: bool) -> str:
     return one.hint if student and one.hint else one.reason
+
+
+def class_rows(students: Iterable[HandIn], exercises: Mapping[str, Exercise]) -> Iterator[Row]:
+    """Yield the score of each exercise that each student did, e.g. {"student": "ada", "exercise": …, "score": 5, …}."""
+    owners = Owners()
+    for student in students:
+        runs = [run for run in student.runs if isinstance(run, StoredRun)]
+        copies = {run.run_id: owner for run in runs if (owner := owners.other(run, student.student))}
+        for name in _done(student, runs, exercises):
+            answers, trouble = student.answers(name)
+            marked = mark(exercises[name], student.runs, answers)
+            ids = [run.run_id for run in marked.runs.values()]
+            copied = [f"{run_id} is the very run that {copies[run_id]} handed in" for run_id in ids if run_id in copies]
+            lost = [f"{one.name}: {one.reason}" for one in marked.marks if one.got < one.worth]
+            yield {
+                "student": student.student,
+                "exercise": name,
+                "score": marked.got,
+                "of": marked.worth,
+                "exempt": marked.exempt,
+                **{f"lost_for_{kind}": marked.lost(kind) for kind in KINDS},
+                "copied": "yes" if copied else "",
+                "runs": " ".join(ids),
+                "remarks": "; ".join([*copied, *filter(None, [trouble]), *lost]),
+            }
+
+
+def class_lines(rows: Iterable[Row]) -> Iterator[str]:
+    """Yield the table in lines of 80 columns."""
+    yield f"{'student':<20} {'exercise':<28} {'score':>5} {'of':>3} {'exempt':>6}  copied"
+    for row in rows:
+        names = f"{row['student']!s:<20.20} {row['exercise']!s:<28.28}"
+        yield f"{names} {row['score']:>5} {row['of']:>3} {row['exempt'] or '':>6}  {row['copied']}".rstrip()
+
+
+def _done(student: HandIn, runs: Iterable[StoredRun], exercises: Mapping[str, Exercise]) -> list[str]:
+    """Return the exercises that a student did: those with a form, else those of the scenarios that were run."""
+    scenarios = {run.scenario for run in runs}
+    forms = [name for name in exercises if name in student.forms]
+    return forms or [name for name in exercises if name in scenarios]

@@ -2,6 +2,9 @@
 
 GET /metrics answers with everything. Prometheus asks for its two halves apart, /metrics/live each second and
 /metrics/stored more seldom: the stored runs are thousands of numbers that do not change.
+
+An experiment's `live.py`, if there is one, has `Live`, its kind of LiveCell, or `live_texts(state)`, further lines of a
+run without live rows; and perhaps `FAMILIES`, and `BROKER_TOPICS`, which makes lines of what the broker retains.
 """
 
 import os
@@ -18,15 +21,16 @@ from looplab.errors import LabError, MachineError
 from looplab.exporter.broker import BrokerWatch
 from looplab.exporter.host import HostWatch
 from looplab.exporter.live import LiveFolder
-from looplab.exporter.parts import all_families, broker_topics, process_names
 from looplab.exporter.stored import Key, StoredRuns
-from looplab.metrics.text_format import CONTENT_TYPE, Texts, line, page
+from looplab.metrics.cells import families
+from looplab.metrics.text_format import CONTENT_TYPE, FAMILIES, Families, Texts, line, page
 from looplab.spec.brokers import BROKERS, DEFAULT
 from looplab.spec.experiment import Experiments
 from looplab.spec.reader import Reader
 from looplab.spec.roles import BROKER
 from looplab.system import processes
 from looplab.system.env_files import read_port
+from looplab.treatments.loads import loads
 
 PORT = 9101
 # Of finished runs Prometheus gets the exact quantiles: these buckets are a fifth of the page, and nobody draws them.
@@ -119,6 +123,29 @@ class Exporter:
         parts: list[Texts] = [texts for key, (_run_id, texts) in sorted(newest.items()) if key != hidden]
         parts.append({"lab_damaged_runs": line("lab_damaged_runs", {}, len(self.stored.damaged))})
         return parts
+
+
+def all_families(experiments: Experiments) -> Families:
+    """Return every family of the exporter, the experiments' first."""
+    own = [families(cell) for one in experiments.values() for cell in (one.cell, *one.tables.values())]
+    live = [getattr(one.optional_part("live"), "FAMILIES", {}) for one in experiments.values()]
+    return {**{name: about for known in (*own, *live) for name, about in known.items()}, **FAMILIES}
+
+
+def broker_topics(experiments: Experiments) -> dict[str, Callable[[bytes], Texts]]:
+    """Return what makes sample lines of a retained payload, by topic."""
+    live = [getattr(one.optional_part("live"), "BROKER_TOPICS", {}) for one in experiments.values()]
+    return {topic: read for topics in live for topic, read in topics.items()}
+
+
+def process_names(experiments: Experiments) -> dict[str, tuple[str, ...]]:
+    """Return the names of the processes of each part of the lab: the experiments' roles, loads, who watches them."""
+    roles = [role for experiment in experiments.values() for role in experiment.roles]
+    return {
+        **{role.name: role.comms for role in (*roles, *(load.role for load in loads().values()))},
+        "treatments": ("lab-treatments",),
+        "exporter": ("lab-exporter",),
+    }
 
 
 def handout(scenarios: Path, name: str) -> bytes | None:

@@ -8,10 +8,9 @@ from time import monotonic
 
 from looplab.errors import EXIT_GOOD, LabError, MachineError, UsageError
 from looplab.link import netem
-from looplab.link.commands import CAPABILITY_REMEDY, refusal
+from looplab.link.network import CAPABILITY_REMEDY, parse_rto_min, raise_rto_min, refusal
 from looplab.link.nfqueue import Nfqueue
 from looplab.link.probe import ECHO_PORT, echo
-from looplab.link.route import parse_rto_min, raise_rto_min
 from looplab.link.service import CHECK_S, PEER_TIMEOUT_S, PORT, RESOLVE_S, BackEnd, Emulator, resolve, serve_links
 from looplab.link.settings import LinkSettings, from_environment
 from looplab.system import processes

@@ -13,10 +13,9 @@ from time import monotonic
 from typing import Any, NamedTuple
 
 from looplab.errors import LabError
-from looplab.link.commands import attempt, refusal, run
 from looplab.link.figures import Delays
 from looplab.link.helper import Helper
-from looplab.link.route import device_to
+from looplab.link.network import attempt, device_to, refusal, run
 from looplab.link.settings import LinkSettings
 
 PROBE_DEVICE = "lab-link-try"

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from looplab.errors import LabError, MachineError
-from looplab.link.commands import CAPABILITY_REMEDY, attempt, refusal, run
 from looplab.link.helper import Helper
+from looplab.link.network import CAPABILITY_REMEDY, attempt, refusal, run
 from looplab.link.settings import MAX_LINKS, LinkSettings
 
 # Each PUT /links gets the next bank of queue numbers. A bank that still holds packets is long closed when its

@@ -17,7 +17,7 @@ from typing import Any
 
 from netfilterqueue import COPY_PACKET, NetfilterQueue
 
-from looplab.link.direction import Direction
+from looplab.link.distributions import Direction
 from looplab.link.figures import Delays
 from looplab.link.settings import LinkSettings
 

@@ -19,9 +19,9 @@ from typing import Any, Protocol
 
 from looplab.errors import LabError, UsageError
 from looplab.link.distributions import theory
+from looplab.link.network import device_to
 from looplab.link.ping import MOST_PINGS, ping
 from looplab.link.probe import WAIT_S, parse_probe, probe
-from looplab.link.route import device_to
 from looplab.link.settings import LinkSettings, parse_links
 from looplab.system.json_service import Request, serve
 from looplab.system.network_namespace import devices, ways_out

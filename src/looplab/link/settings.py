@@ -1,6 +1,5 @@
 """What a link does to packets, read from JSON or from the environment."""
 
-import json
 import math
 import re
 from collections.abc import Mapping
@@ -83,25 +82,13 @@ def parse_links(document: object) -> list[LinkSettings]:
     return links
 
 
-def read_links(text: str) -> list[LinkSettings]:
-    """Return the links of a JSON text; raises LabError (exit code 2)."""
-    try:
-        document = json.loads(text)
-    except ValueError as error:
-        raise UsageError(f"The links are not JSON: {error}.", "Send a JSON list of links.") from None
-    return parse_links(document)
-
-
 def from_environment(environment: Mapping[str, str]) -> list[LinkSettings]:
-    """Return the links of LINK_SETTINGS (a JSON list), else one to LINK_PEER, else none.
+    """Return a link to LINK_PEER in both directions, or in the one that LINK_DIRECTION names; none without a peer.
 
-    LINK_PEER's link has both directions, or the one that LINK_DIRECTION names.
     The other fields are LINK_DELAY_MS, LINK_JITTER_MS, LINK_DISTRIBUTION (default normal if there is jitter),
     LINK_LOSS_PERCENT, LINK_DUPLICATE_PERCENT, LINK_REORDER (on, off) and LINK_RATE_KBIT.
     """
     given = {name: value.strip() for name, value in environment.items() if value.strip()}
-    if "LINK_SETTINGS" in given:
-        return read_links(given["LINK_SETTINGS"])
     if "LINK_PEER" not in given:
         return []
     direction = given.get("LINK_DIRECTION", "both")

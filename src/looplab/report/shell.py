@@ -120,8 +120,8 @@ def page_text(
     drawn: Sequence[Drawing] = (),
 ) -> str:
     """Return the page of one experiment; runs in `apart` have a page of their own."""
-    from looplab.report.basis import basis
     from looplab.report.page import page
+    from looplab.report.verdicts import basis
 
     runs = [one.run for m in measured for one in m.runs]
     asked, unasked = _by_runs(analysis.verdicts)

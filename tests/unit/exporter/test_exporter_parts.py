@@ -20,8 +20,7 @@ from looplab.experiments.loop.protocol import TOPIC_BRIDGE_INFO, TOPIC_ROBOT_STA
 from looplab.experiments.registry import EXPERIMENTS
 from looplab.exporter.broker import SILENCE_S, BrokerWatch
 from looplab.exporter.host import HostWatch
-from looplab.exporter.parts import broker_topics, process_names
-from looplab.exporter.server import Exporter, server
+from looplab.exporter.server import Exporter, broker_topics, process_names, server
 from looplab.spec.brokers import BROKERS, DEFAULT
 
 UPTIME = BROKERS[DEFAULT].metrics["lab_broker_uptime_seconds"]

@@ -8,13 +8,12 @@ from typing import Any
 import pytest
 
 from looplab.errors import LabError, UsageError
-from looplab.link.direction import ETHERNET_HEADER_BYTES, Direction
-from looplab.link.distributions import parse_table, sampler, theory
+from looplab.link.distributions import ETHERNET_HEADER_BYTES, Direction, parse_table, sampler, theory
 from looplab.link.figures import BIN_NS, BINS, SHOWN_BINS, Delays
 from looplab.link.netem import flow_of, netem_words, tc_batch
+from looplab.link.network import parse_rto_min
 from looplab.link.probe import _PROBE, Series, parse_probe
-from looplab.link.route import parse_rto_min
-from looplab.link.settings import MAX_LINKS, LinkSettings, from_environment, parse_links, read_links
+from looplab.link.settings import MAX_LINKS, LinkSettings, from_environment, parse_links
 
 DRAWS = 40_000
 
@@ -58,10 +57,10 @@ def test_a_value_no_link_can_have_is_named(change: dict[str, object], names: str
 
 BAD_VARIABLES = [
     {"LINK_DELAY_MS": "fast"}, {"LINK_DISTRIBUTION": "gauss"}, {"LINK_DIRECTION": "up"}, {"LINK_REORDER": "maybe"},
-    {"LINK_RATE_KBIT": "-1"}, {"LINK_SETTINGS": "{"},
+    {"LINK_RATE_KBIT": "-1"},
 ]  # fmt: skip
 WRONG = {
-    read_links: ["", "{", "{}", "[7]", '[{"peer": "b"}]', '[{"direction": "egress"}]', "null"],
+    parse_links: [{}, [7], [{"peer": "b"}], [{"direction": "egress"}], None],
     from_environment: [{"LINK_PEER": "broker", **variables} for variables in BAD_VARIABLES],
     parse_probe: [None, {}, {"peer": 5}, {"peer": "b", "count": 0}, {"peer": "b", "interval_ms": True}],
     parse_rto_min: ["-5", "1.5", "120001", "much"],
@@ -94,12 +93,10 @@ def test_the_environment_sets_both_directions_alike() -> None:
     assert {entry.delay_ms for entry in links} == {4.5}
 
 
-def test_the_environment_may_set_one_direction_a_list_or_nothing() -> None:
+def test_the_environment_may_set_one_direction_or_nothing() -> None:
     assert from_environment({}) == []
     (only,) = from_environment({"LINK_PEER": "b", "LINK_DIRECTION": "ingress", "LINK_REORDER": "off"})
     assert (only.direction, only.reorder, only.distribution) == ("ingress", False, "constant")
-    text = '[{"peer": "x", "direction": "egress", "delay_ms": 3}]'
-    assert from_environment({"LINK_SETTINGS": text, "LINK_PEER": "ignored"})[0].peer == "x"
 
 
 def test_a_table_may_hold_comments() -> None:

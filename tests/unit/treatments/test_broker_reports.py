@@ -12,7 +12,7 @@ from support.waiting import until
 from looplab.experiments.registry import EXPERIMENTS
 from looplab.exporter import broker as exporter_broker
 from looplab.exporter.broker import BrokerWatch
-from looplab.exporter.parts import broker_topics
+from looplab.exporter.server import broker_topics
 from looplab.metrics.text_format import FAMILIES
 from looplab.spec.brokers import BROKERS, Broker
 from looplab.treatments import broker as reports

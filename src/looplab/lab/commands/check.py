@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from looplab.errors import EXIT_GOOD, EXIT_INVALID, LabError, UsageError
-from looplab.exercises.class_table import class_lines, class_rows
 from looplab.exercises.exercise import Exercise, exercises, read_exercise
 from looplab.exercises.hand_in import answer_form, hand_ins, read_form, write_hand_in
 from looplab.exercises.marking import mark
-from looplab.exercises.score import score_sheet
+from looplab.exercises.score import class_lines, class_rows, score_sheet
 from looplab.experiments.registry import EXPERIMENTS
 from looplab.lab.class_archives import STUDENTS_MARK
 from looplab.report.csv_rows import write_csv

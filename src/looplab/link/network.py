@@ -1,11 +1,14 @@
-"""Run ip, tc and iptables, and explain to a person why one failed."""
+"""The network namespace by ip, tc and iptables: why a command failed, which interface leads where, TCP's time-out."""
 
+import json
 import subprocess
 from collections.abc import Sequence
 
-from looplab.errors import LabError, MachineError
+from looplab.errors import LabError, MachineError, UsageError
 
 TIMEOUT_S = 20
+# The kernel's own bound (TCP_RTO_MAX).
+MAX_RTO_MIN_MS = 120_000
 CAPABILITY_REMEDY = "Give the emulator's container cap_add: [NET_ADMIN, SETUID, SETGID] as compose/loop.yaml does."
 _NOT_PERMITTED = ("ermission denied", "not permitted", "must be root")
 _NO_INTERFACE = ("Cannot find device", "No such device", "Network is unreachable")
@@ -40,3 +43,31 @@ def refusal(command: Sequence[str], output: str) -> LabError:
         remedy = "The interface vanished: its container was stopped or left the network. Restart both containers."
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     return MachineError(f"`{shown}` failed: {lines[-1] if lines else 'no output'}", remedy)
+
+
+def device_to(address: str) -> str:
+    """Return the interface that leads to an address; raises LabError (exit code 3) if there is none."""
+    return str(json.loads(run(["ip", "-json", "-4", "route", "get", address]))[0]["dev"])
+
+
+def parse_rto_min(text: str) -> int:
+    """Return the milliseconds of LINK_RTO_MIN_MS, 0 if it is empty; raises LabError (exit code 2)."""
+    text = text.strip() or "0"
+    if not text.isdigit() or int(text) > MAX_RTO_MIN_MS:
+        raise UsageError(f"LINK_RTO_MIN_MS={text!r}: expected 0 to {MAX_RTO_MIN_MS} ms.", "Correct `LINK_RTO_MIN_MS`.")
+    return int(text)
+
+
+def raise_rto_min(milliseconds: int) -> int:
+    """Set rto_min on each IPv4 route and return how many there are. Raises LabError (exit code 3).
+
+    By route, because /proc/sys is read-only in a container and net.ipv4.tcp_rto_min_us is of Linux 6.11.
+    """
+    routes = json.loads(run(["ip", "-json", "-4", "route", "show"]) or "[]")
+    for route in routes:
+        words = [str(route["dst"])]
+        for name, key in (("via", "gateway"), ("dev", "dev"), ("proto", "protocol"), ("scope", "scope")):
+            words += [name, str(route[key])] if key in route else []
+        words += ["src", str(route["prefsrc"])] if "prefsrc" in route else []
+        run(["ip", "-4", "route", "change", *words, "rto_min", f"{milliseconds}ms"])
+    return len(routes)
