@@ -139,8 +139,8 @@ def _dissect(segments: Sequence[Segment]) -> None:
         ends = dict(_follow(sorted(zip(starts, (segment.data for segment in stream), strict=True))))
         places = sorted(ends)
         for start, segment in zip(starts, stream, strict=True):
-            held = places[bisect_right(places, start) : bisect_right(places, start + len(segment.data))]
-            segment.packets = [ends.pop(end) for end in held if end in ends]
+            inside = places[bisect_right(places, start) : bisect_right(places, start + len(segment.data))]
+            segment.packets = [ends.pop(end) for end in inside if end in ends]
 
 
 def _follow(stream: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, str]]:
@@ -158,17 +158,17 @@ def _follow(stream: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, str]]:
 
 def _packets(octets: bytes) -> tuple[list[tuple[int, str]], bytes]:
     """Return where each whole MQTT packet of `octets` ends, with its type, and the bytes that remain."""
-    found: list[tuple[int, str]] = []
+    packets: list[tuple[int, str]] = []
     start = 0
     while head := _HEAD.match(octets, start):
         end = head.end() + sum((octet & 0x7F) << 7 * place for place, octet in enumerate(head[1]))
         if end > len(octets):
-            return found, octets[start:]
+            return packets, octets[start:]
         kind = octets[start] >> 4
         if kind not in TYPES:
             raise ValueError(f"no MQTT packet has type {kind}")
-        found.append((end, TYPES[kind]))
+        packets.append((end, TYPES[kind]))
         start = end
     if len(octets) - start > _MOST_LENGTH_BYTES:
         raise ValueError("the length of an MQTT packet has at most 4 bytes")
-    return found, octets[start:]
+    return packets, octets[start:]

@@ -152,7 +152,7 @@ def handout(scenarios: Path, name: str) -> bytes | None:
     """The handout of scenario `name`, or without a name the list of them; None where there is none."""
     if not name:
         names = sorted(path.parent.name for path in scenarios.glob("[!_]*/README.md"))
-        return "".join(f"/handout/{found}\n" for found in names).encode() or b"No handouts here.\n"
+        return "".join(f"/handout/{scenario}\n" for scenario in names).encode() or b"No handouts here.\n"
     # Only what a scenario may be called, so that no path leads out of the folder.
     if not re.fullmatch(r"[a-z0-9][a-z0-9_-]{0,40}", name):
         return None

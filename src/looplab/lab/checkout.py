@@ -116,12 +116,12 @@ class Lab:
     def ports(self) -> dict[str, int]:
         """Return the ports a run publishes, by variable."""
         settings = self.settings()
-        found = {name: self.port(name) for name in PORTS}
+        ports = {name: self.port(name) for name in PORTS}
         if settings.get("GRAFANA") == "off":
-            del found["LAB_GRAFANA_PORT"]
+            del ports["LAB_GRAFANA_PORT"]
         if settings.get("ROBOT") == REMOTE and settings.get("BROKER_TLS") != "off":
-            found[TLS_PORT] = self.port(TLS_PORT)
-        return found
+            ports[TLS_PORT] = self.port(TLS_PORT)
+        return ports
 
     def port(self, name: str) -> int:
         """Return the port that a variable holds; LabError (exit code 2) if it holds none."""

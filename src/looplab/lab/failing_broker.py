@@ -47,9 +47,9 @@ class FailingBroker:
     def _look(self) -> None:
         before: set[str] = set()
         while not self._over.wait(LOOK_EVERY_S):
-            found = {name for name in self._compose.fallen() if "broker" in name}
-            if found & before and not self._over.is_set():
-                self._ended = min(found & before)
+            ended = {name for name in self._compose.fallen() if "broker" in name}
+            if ended & before and not self._over.is_set():
+                self._ended = min(ended & before)
                 self._compose.stop(self._controller)
                 return
-            before = found
+            before = ended

@@ -71,9 +71,9 @@ class Renderer:
         if run_goes_on(self._results):
             self._busy_at = time.monotonic()
             return
-        found = stored(self._results)
-        if found != self._shown and time.monotonic() - self._busy_at >= QUIET_S and self.render():
-            self._shown = found
+        runs = stored(self._results)
+        if runs != self._shown and time.monotonic() - self._busy_at >= QUIET_S and self.render():
+            self._shown = runs
 
     def render(self) -> bool:
         """Render the site, then serve it; return False if a run began meanwhile."""
@@ -141,14 +141,14 @@ def _reports(root: Path, out: Path) -> list[dict[str, str]]:
     from looplab.report.shell import page_name, write_reports
 
     pages = {path.name for path in write_reports(root / "results", (), out, EXPERIMENTS).pages}
-    found = []
+    reports = []
     for experiment in EXPERIMENTS.values():
         name = page_name(experiment)
         figure = f"figures/{experiment.name.replace('-', '_')}_claims.svg"
         if name in pages:
             title = experiment.title.removeprefix("The experiment ")
-            found.append({"title": title, "page": name, "figure": figure if (out / figure).is_file() else ""})
-    return found
+            reports.append({"title": title, "page": name, "figure": figure if (out / figure).is_file() else ""})
+    return reports
 
 
 def _handouts(root: Path, out: Path) -> list[tuple[str, str]]:
@@ -156,14 +156,14 @@ def _handouts(root: Path, out: Path) -> list[tuple[str, str]]:
     from looplab.exercises.printed import printed
 
     out.mkdir()
-    found = []
+    pages = []
     for name in exercises(root):
         exercise = read_exercise(root, name, EXPERIMENTS)
         # Other exercises have no text to print.
         if exercise.card.goals:
             (out / f"{name}.html").write_text(printed(root, name, EXPERIMENTS), encoding="utf-8")
-            found.append((name, exercise.title))
-    return found
+            pages.append((name, exercise.title))
+    return pages
 
 
 class Handler(http.server.SimpleHTTPRequestHandler):

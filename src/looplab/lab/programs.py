@@ -32,7 +32,7 @@ class Outcome:
         return self.code == 0
 
     @property
-    def found(self) -> bool:
+    def exists(self) -> bool:
         return self.code != NOT_FOUND
 
     @property

@@ -42,8 +42,8 @@ def run_inside(root: Path, words: Sequence[str], options: Mapping[str, Any]) -> 
 
 def _pages(out: Path) -> dict[Path, int]:
     """Return when each page in a folder was written, the first one first."""
-    found = {page: page.stat().st_mtime_ns for page in out.glob("*.html")}
-    return dict(sorted(found.items(), key=lambda entry: entry[1]))
+    written = {page: page.stat().st_mtime_ns for page in out.glob("*.html")}
+    return dict(sorted(written.items(), key=lambda entry: entry[1]))
 
 
 def _make(out: Path) -> None:

@@ -144,10 +144,10 @@ def _host_part(lab: Lab, scenario: Scenario) -> contextlib.AbstractContextManage
     if not scenario.experiment.host:
         return contextlib.nullcontext({})
     settings = {**lab.settings(), "SCENARIO": scenario.name}
-    found: contextlib.AbstractContextManager[Mapping[str, str]] = scenario.experiment.part("host").beside(
+    context: contextlib.AbstractContextManager[Mapping[str, str]] = scenario.experiment.part("host").beside(
         lab.root, settings, lab.own_images().__getitem__, say
     )
-    return found
+    return context
 
 
 def _one(root: Path, compose: Compose, scenario: Scenario, stay: Sequence[str]) -> dict[str, Any]:

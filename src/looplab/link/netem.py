@@ -228,7 +228,7 @@ class Netem:
 
     def _build(self, links: Sequence[LinkSettings], addresses: Mapping[str, Sequence[str]]) -> None:
         self._clear()
-        self._links, self._addresses = list(links), {peer: list(found) for peer, found in addresses.items()}
+        self._links, self._addresses = list(links), {peer: list(known) for peer, known in addresses.items()}
         places: list[Place] = []
         queues: dict[str, list[LinkSettings]] = {}
         for link in links:
@@ -270,8 +270,8 @@ def remove(devices: Sequence[str]) -> None:
 def _counts(device: str) -> dict[str, tuple[int, int]]:
     """Return handle -> (packets, drops) of the netem queues of a device; none if the device is gone."""
     good, output = attempt(["tc", "-s", "-json", "qdisc", "show", "dev", device])
-    found = json.loads(output) if good else []
-    return {str(q["handle"]): (int(q["packets"]), int(q["drops"])) for q in found if q["kind"] == "netem"}
+    queues = json.loads(output) if good else []
+    return {str(q["handle"]): (int(q["packets"]), int(q["drops"])) for q in queues if q["kind"] == "netem"}
 
 
 def _remove_at_end(commands: Connection) -> None:

@@ -53,10 +53,10 @@ class Series:
         self._back.append((arrival, now_ns - left_ns))
         self._there[arrival] = (sequence, arrived_ns - sent_ns)
         self._seen.add(sequence)
-        return self.whole
+        return self.complete
 
     @property
-    def whole(self) -> bool:
+    def complete(self) -> bool:
         return len(self._seen) >= self.count
 
     def as_json(self) -> dict[str, Any]:
@@ -161,7 +161,7 @@ def probe(
                 ours.send(_PROBE.pack(series.token, sequence, perf_counter_ns(), 0, 0, 0) + padding)
             except OSError:
                 series.unsent += 1
-        if not series.whole:
+        if not series.complete:
             receive(ours, perf_counter_ns() + int(wait_s * 1e9), series.take)
         # A copy of the last one may still come.
         receive(ours, perf_counter_ns() + _LAST_COPY_NS, record)

@@ -78,8 +78,8 @@ class Emulator:
         """Return what GET /links answers. Raises LabError if the emulation has ended."""
         # Before the counts are read, so that they hold the pings; the lock must not wait for them.
         trips = {
-            peer: ping(found[0], pings, WAIT_S + self._longest_s(peer))
-            for peer, found in self._addresses.items()
+            peer: ping(known[0], pings, WAIT_S + self._longest_s(peer))
+            for peer, known in self._addresses.items()
             if pings
         }
         with self._lock:
@@ -147,19 +147,19 @@ class Emulator:
 
 
 def _leading(addresses: Mapping[str, Sequence[str]]) -> set[str]:
-    return {device_to(address) for found in addresses.values() for address in found}
+    return {device_to(address) for known in addresses.values() for address in known}
 
 
 def resolve(peer: str) -> list[str]:
     """Return the IPv4 addresses of a host, sorted; raises LabError (exit code 2) if it has none."""
     try:
-        found = socket.getaddrinfo(peer, None, socket.AF_INET, socket.SOCK_DGRAM)
+        entries = socket.getaddrinfo(peer, None, socket.AF_INET, socket.SOCK_DGRAM)
     except OSError as error:
         raise UsageError(
             f"The peer {peer!r} of a link has no address here: {error}.",
             "Name a service on the same network as the emulator's target, or an IPv4 address.",
         ) from None
-    return sorted({str(entry[4][0]) for entry in found})
+    return sorted({str(entry[4][0]) for entry in entries})
 
 
 def serve_links(emulator: Emulator, address: str, port: int, control: str = "") -> None:

@@ -80,8 +80,8 @@ class Distribution:
 
     def quantile_text(self, family: str, labels: str) -> str:
         """The exact quantiles as sample lines."""
-        found = self.quantiles_ns()
-        return "".join(f'{family}{{{labels},q="{q:g}"}} {value / 1e9!r}\n' for q, value in found.items())
+        quantiles = self.quantiles_ns()
+        return "".join(f'{family}{{{labels},q="{q:g}"}} {value / 1e9!r}\n' for q, value in quantiles.items())
 
 
 @lru_cache(maxsize=4)

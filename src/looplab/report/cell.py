@@ -128,12 +128,12 @@ class MeasuredCell(Cell):
 
     @cached_property
     def _intervals(self) -> dict[str, tuple[Interval, dict[str, Interval]]]:
-        found = {}
+        intervals = {}
         for metric, values in self.latency_us.items():
             if values.size:
                 mean, quantiles = cell_intervals(values, self.repetition_of, list(QUANTILES.values()))
-                found[metric] = mean, dict(zip(QUANTILES, quantiles, strict=True))
-        return found
+                intervals[metric] = mean, dict(zip(QUANTILES, quantiles, strict=True))
+        return intervals
 
 
 def measured_kind(table: type[Cell]) -> type[MeasuredCell]:

@@ -31,8 +31,8 @@ def claims(experiment: Experiment) -> list[Claim]:
     """Return the claims that an experiment's report judges."""
     own = experiment.optional_part("report.claims")
     if own:
-        found: list[Claim] = own.claims()
-        return found
+        listed: list[Claim] = own.claims()
+        return listed
     return claims_of(experiment.name, {claim: bounded(bound) for claim, bound in experiment.bounds.items()})
 
 

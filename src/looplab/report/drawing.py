@@ -68,8 +68,8 @@ Sections = Sequence[tuple[str, str, Sequence[Drawing]]]
 
 def under(titles: Mapping[str, Sequence[str]], made: Sequence[Drawing]) -> Sections:
     """Return the drawings below each heading of `titles`, which holds the numbers of its figures."""
-    found = [(title, "", [d for d in made if d.figure in numbers]) for title, numbers in titles.items()]
-    return [section for section in found if section[2]] or [("", "", [])]
+    sections = [(title, "", [d for d in made if d.figure in numbers]) for title, numbers in titles.items()]
+    return [section for section in sections if section[2]] or [("", "", [])]
 
 
 class Sketch(Protocol):

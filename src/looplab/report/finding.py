@@ -61,19 +61,19 @@ def within(value: Interval, low: float, high: float) -> bool | None:
 def finding_rows(verdicts: Verdicts) -> Iterator[dict[str, object]]:
     """Yield a row of a CSV file for each line of each finding; one for a finding without lines."""
     for claim, answers in verdicts:
-        for fidelity, found in answers.items():
-            assert isinstance(found, Finding)
-            lines: Sequence[Line | None] = found.lines or [None]
+        for fidelity, verdict in answers.items():
+            assert isinstance(verdict, Finding)
+            lines: Sequence[Line | None] = verdict.lines or [None]
             for line in lines:
                 value = spread("value", line.value if line else None, ".4f")
                 yield {
                     "finding": claim.name,
                     "fidelity": fidelity,
-                    "verdict": found.outcome,
-                    "reason": found.reason,
+                    "verdict": verdict.outcome,
+                    "reason": verdict.reason,
                     "cell": line.what if line else "",
                     **dict(zip(("value", "low", "high"), value.values(), strict=True)),
                     "unit": line.unit if line else "",
                     "published": line.published if line else "",
-                    "beside": " ".join(found.beside),
+                    "beside": " ".join(verdict.beside),
                 }

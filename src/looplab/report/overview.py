@@ -55,10 +55,10 @@ def overview(
     `compared` gives the share and the published one of a verdict.
     """
     marks = [
-        Mark(claim.title, fidelity, found.outcome, *compared(claim, found))
+        Mark(claim.title, fidelity, verdict.outcome, *compared(claim, verdict))
         for claim, answers in verdicts
-        for fidelity, found in answers.items()
-        if found.outcome != NO_RUN
+        for fidelity, verdict in answers.items()
+        if verdict.outcome != NO_RUN
     ]
     # A published mark alone compares nothing; a claim on counts has its verdict.
     shown = [mark for mark in marks if mark.share or (mark.published is None and mark.outcome not in TOO_FEW)]

@@ -38,11 +38,11 @@ def cell_intervals(
         return Interval(mean, math.nan, math.nan), nothing
     sizes = np.bincount(codes, minlength=count).astype(np.float64)
     sums: Floats = np.bincount(codes, weights=values, minlength=count).astype(np.float64)
-    found = []
+    intervals = []
     for share, quantile in zip(shares, quantiles, strict=True):
         below = np.bincount(codes[values <= quantile], minlength=count).astype(np.float64)
-        found.append(_quantile_interval(order, quantile, share, _spread(below, sizes)))
-    return _mean_interval(mean, _spread(sums, sizes)), found
+        intervals.append(_quantile_interval(order, quantile, share, _spread(below, sizes)))
+    return _mean_interval(mean, _spread(sums, sizes)), intervals
 
 
 def _codes(repetition: NDArray[np.integer]) -> tuple[NDArray[np.int64], int]:

@@ -28,12 +28,16 @@ def directed(what: str, direction: int, published_share: float | None, baseline:
 
 def no_gain(what: str) -> Rule:
     """Return the rule of a claim that `what` is not lowered by as much as matters."""
-    return Rule(partial(_unchanged, what, -1, "lowered", "gain"), lambda found: found.p_above(-MATTERS), alike=True)
+    return Rule(
+        partial(_unchanged, what, -1, "lowered", "gain"), lambda comparison: comparison.p_above(-MATTERS), alike=True
+    )
 
 
 def no_cost(what: str) -> Rule:
     """Return the rule of a claim that `what` is not raised by as much as matters."""
-    return Rule(partial(_unchanged, what, +1, "raised", "cost"), lambda found: found.p_below(MATTERS), alike=True)
+    return Rule(
+        partial(_unchanged, what, +1, "raised", "cost"), lambda comparison: comparison.p_below(MATTERS), alike=True
+    )
 
 
 def alike(what: str, share: float) -> Rule:
@@ -42,7 +46,7 @@ def alike(what: str, share: float) -> Rule:
     By two one-sided tests (Schuirmann 1987).
     """
     least = 1 / (1 + share) - 1
-    tests = lambda found: max(found.p_below(share), found.p_above(least))  # noqa: E731
+    tests = lambda comparison: max(comparison.p_below(share), comparison.p_above(least))  # noqa: E731
     return Rule(partial(_alike, what, share), tests, alike=True)
 
 
@@ -51,24 +55,24 @@ def half(share: float) -> float:
     return math.sqrt(1 + share) - 1
 
 
-def _p_less(direction: int, most: float, found: Comparison) -> float:
+def _p_less(direction: int, most: float, comparison: Comparison) -> float:
     """Return the p-value of a change of `most` or more in its direction."""
-    return found.p_below(most) if direction > 0 else found.p_above(1 / (1 + most) - 1)
+    return comparison.p_below(most) if direction > 0 else comparison.p_above(1 / (1 + most) - 1)
 
 
 def _directed(
-    what: str, direction: int, printed: tuple[float | None, float | None], found: Comparison, p: Adjusted
+    what: str, direction: int, printed: tuple[float | None, float | None], comparison: Comparison, p: Adjusted
 ) -> tuple[str, str]:
     word, other = ("higher", "lower") if direction > 0 else ("lower", "higher")
     # In mid-sentence; a name keeps its capital.
     inner = f"the{what.removeprefix('The')}" if what.startswith("The ") else what
     published = _size(printed[0], direction) if printed[0] is not None else None
     low, middle, high = sorted(
-        _size(share, direction) for share in (found.share.low, found.share.estimate, found.share.high)
+        _size(share, direction) for share in (comparison.share.low, comparison.share.estimate, comparison.share.high)
     )
     enough = half(published) if published else MATTERS
     least = min(enough, MATTERS)
-    shown = abs(found.share.estimate)
+    shown = abs(comparison.share.estimate)
     certain = p.difference < SIGNIFICANCE
     if high < 0 and certain:
         return OPPOSITE, f"{what} is {other} by {shown:.0%}: the other way round."
@@ -81,7 +85,7 @@ def _directed(
     if not certain:
         return UNDECIDED, f"The interval says that {inner} is {word}; the test of whole runs does not reach 5 %."
     outcome, reason = _by_size(what, word, (low, middle, high), published, enough)
-    return _by_scale(outcome, reason, printed, found)
+    return _by_scale(outcome, reason, printed, comparison)
 
 
 def _by_size(
@@ -97,24 +101,26 @@ def _by_size(
 
 
 def _by_scale(
-    outcome: str, reason: str, printed: tuple[float | None, float | None], found: Comparison
+    outcome: str, reason: str, printed: tuple[float | None, float | None], comparison: Comparison
 ) -> tuple[str, str]:
     """Return OTHER_SCALE where baseline or absolute change is far from the published one."""
     share, baseline = printed
     if outcome not in (REPRODUCED, WEAKER) or share is None or not baseline:
         return outcome, reason
-    times = found.before / baseline
+    times = comparison.before / baseline
     if not 1 / SCALE <= times <= SCALE:
         why = f"the baseline is {times:.2g} times the published one"
-    elif outcome == REPRODUCED and abs(found.change.estimate) < abs(half(share) * baseline):
-        why = f"the absolute change is {found.change.estimate / (share * baseline):.2g} times the published one"
+    elif outcome == REPRODUCED and abs(comparison.change.estimate) < abs(half(share) * baseline):
+        why = f"the absolute change is {comparison.change.estimate / (share * baseline):.2g} times the published one"
     else:
         return outcome, reason
     return OTHER_SCALE, f"{reason.removesuffix('.').removesuffix(', as published')}. The scale is another: {why}."
 
 
-def _unchanged(what: str, direction: int, word: str, change: str, found: Comparison, p: Adjusted) -> tuple[str, str]:
-    low, high = sorted((direction * found.share.low, direction * found.share.high))
+def _unchanged(
+    what: str, direction: int, word: str, change: str, comparison: Comparison, p: Adjusted
+) -> tuple[str, str]:
+    low, high = sorted((direction * comparison.share.low, direction * comparison.share.high))
     if high < MATTERS and p.equivalence < SIGNIFICANCE:
         return REPRODUCED, f"{what} is not {word} by {MATTERS:.0%} or more."
     if low > MATTERS and p.difference < SIGNIFICANCE:
@@ -122,8 +128,8 @@ def _unchanged(what: str, direction: int, word: str, change: str, found: Compari
     return UNDECIDED, f"The interval holds both no {change} and one of {MATTERS:.0%} or more."
 
 
-def _alike(what: str, most: float, found: Comparison, p: Adjusted) -> tuple[str, str]:
-    share, least = found.share, 1 / (1 + most) - 1
+def _alike(what: str, most: float, comparison: Comparison, p: Adjusted) -> tuple[str, str]:
+    share, least = comparison.share, 1 / (1 + most) - 1
     sentence = f"{what} differs by {share.estimate:+.1%}"
     if least <= share.low and share.high <= most and p.equivalence < SIGNIFICANCE:
         return REPRODUCED, f"{sentence}; the whole interval is within a factor {1 + most:g}."

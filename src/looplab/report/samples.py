@@ -55,23 +55,23 @@ def measure(selection: Selection) -> list[Measured]:
     """
     by_kind: dict[tuple[object, ...], list[Measured]] = {}
     for run in sorted(selection.runs, key=lambda run: run.path.name, reverse=True):
-        found = by_kind.setdefault((run.scenario, run.fidelity, run.factors, run.overrides), [])
-        if found and (unlike := differences(found[0].run, run)):
+        alike = by_kind.setdefault((run.scenario, run.fidelity, run.factors, run.overrides), [])
+        if alike and (unlike := differences(alike[0].run, run)):
             selection.set_aside.append((run, f"a newer run is used, which differs: {unlike[0]}"))
             continue
         cells = read_cells(run)
         if isinstance(cells, Unusable):
             selection.unusable.append(cells)
         else:
-            found.append(Measured(run, cells))
-    groups = [_group(found, selection) for found in by_kind.values() if found]
+            alike.append(Measured(run, cells))
+    groups = [_group(alike, selection) for alike in by_kind.values() if alike]
     return sorted(groups, key=lambda m: run_order(m.run))
 
 
-def _group(found: Sequence[Measured], selection: Selection) -> Measured:
+def _group(alike: Sequence[Measured], selection: Selection) -> Measured:
     """Return the runs, newest first, as one."""
-    used = [m for m in found if m.run.valid] or found[:1]
-    left = [m.run for m in found if m not in used]
+    used = [m for m in alike if m.run.valid] or alike[:1]
+    left = [m.run for m in alike if m not in used]
     selection.set_aside += [(run, "INVALID, and there is a valid run like it") for run in left]
     if len(used) == 1:
         return used[0]
@@ -167,10 +167,10 @@ def _disagreement(run: StoredRun, samples: pd.DataFrame) -> str:
         counted[_rounded(key), outcome] += lines
     for key, cell in run.cells.items():
         for outcome, count in layout.outcomes.items():
-            found = counted.pop((_rounded(key), outcome), 0)
-            if found != cell.get(count, 0):
+            sampled = counted.pop((_rounded(key), outcome), 0)
+            if sampled != cell.get(count, 0):
                 return (
-                    f"samples.csv and run.json disagree at {layout.text(key)}: {found} against "
+                    f"samples.csv and run.json disagree at {layout.text(key)}: {sampled} against "
                     f"{cell.get(count, 0)} {outcome.replace('_', ' ')}. It was cut short or edited."
                 )
     if counted:

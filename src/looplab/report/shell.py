@@ -50,7 +50,7 @@ def write_reports(results: Path, named: Sequence[str], out: Path, experiments: E
     for name, selection in selections.items():
         apart = []
         if name == experiments.default and not named:
-            apart = [_apart(run) for other, one in selections.items() if other != name for run in one.found]
+            apart = [_apart(run) for other, one in selections.items() if other != name for run in one.folders]
         measured = _write_report(experiments[name], selection, apart, out)
         rows += _run_rows(measured, selection)
         if not measured or (named and selection.unusable):
@@ -64,15 +64,15 @@ def page_name(experiment: Experiment) -> str:
     return str(getattr(experiment.optional_part("report"), "PAGE", f"{experiment.name}.html"))
 
 
-def _select(found: Sequence[StoredRun | Unusable], experiments: Experiments) -> dict[str, Selection]:
+def _select(runs: Sequence[StoredRun | Unusable], experiments: Experiments) -> dict[str, Selection]:
     """Return the runs by experiment; without any, an empty selection for the default one."""
     selections = {name: Selection() for name in experiments}
-    for run in found:
+    for run in runs:
         if isinstance(run, StoredRun):
             selections[run.experiment].runs.append(run)
         else:
             selections[run.experiment].unusable.append(run)
-    return {name: one for name, one in selections.items() if one.found} or {experiments.default: Selection()}
+    return {name: one for name, one in selections.items() if one.folders} or {experiments.default: Selection()}
 
 
 def _apart(run: StoredRun | Unusable) -> Unusable:

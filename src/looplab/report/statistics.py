@@ -239,8 +239,8 @@ def called(before: Floats, after: Floats) -> NDArray[np.bool_]:
     """Return which rows a verdict calls different: interval and permutation test agree. Logarithms, a unit a column."""
     shift, error, freedom = _welch(before, after)
     half = stdtrit(freedom, 0.5 + CONFIDENCE / 2) * error
-    found: NDArray[np.bool_] = (np.abs(shift) > half) & (permutation_p(before, after) < SIGNIFICANCE)
-    return found
+    different: NDArray[np.bool_] = (np.abs(shift) > half) & (permutation_p(before, after) < SIGNIFICANCE)
+    return different
 
 
 def holm(questions: Sequence[Sequence[float]]) -> list[list[float]]:

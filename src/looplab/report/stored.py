@@ -173,7 +173,7 @@ class Selection:
     set_aside: list[tuple[StoredRun, str]] = field(default_factory=list)
 
     @property
-    def found(self) -> list[StoredRun | Unusable]:
+    def folders(self) -> list[StoredRun | Unusable]:
         return [*self.runs, *self.unusable]
 
 
@@ -244,9 +244,9 @@ def _document(path: Path) -> tuple[tuple[str, str] | None, dict[str, Any]]:
 
 
 def _damage(document: dict[str, Any], layout: Layout) -> str:
-    found = fault(document, layout.schema)
-    if found:
-        return f"{found} in run.json: run it again."
+    mistake = fault(document, layout.schema)
+    if mistake:
+        return f"{mistake} in run.json: run it again."
     for cell in document["cells"]:
         counted = sum(cell.get(count, 0) for count in layout.outcomes.values())
         if cell[layout.total] != counted:

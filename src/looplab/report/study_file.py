@@ -53,12 +53,12 @@ class Study:
 
 def read_studies(results: Path) -> list[Study]:
     """Return the studies of a folder, the oldest first; a file that is no study of this lab is left out."""
-    found = []
+    studies = []
     for path in sorted(results.glob(f"*{SUFFIX}")):
         try:
             document = json.loads(path.read_text(encoding="utf-8"))
             if document["schema"] == STUDY_SCHEMA:
-                found.append(Study(**document))
+                studies.append(Study(**document))
         except (OSError, ValueError, KeyError, TypeError):
             continue
-    return found
+    return studies

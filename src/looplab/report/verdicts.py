@@ -96,10 +96,10 @@ def units(figures: Iterable[Sequence[float]]) -> list[float]:
 
     Repetitions of one run are alike in what runs differ in. Runs without a figure are left out.
     """
-    known = [found for found in figures if found]
+    known = [by_run for by_run in figures if by_run]
     if len(known) < FEWEST_RUNS:
-        return [figure for found in known for figure in found]
-    return [fmean(found) for found in known]
+        return [figure for by_run in known for figure in by_run]
+    return [fmean(by_run) for by_run in known]
 
 
 # Each claim with its verdict by fidelity.
@@ -111,28 +111,28 @@ def judge(claims: Iterable[Claim], runs: Mapping[str, Runs]) -> Verdicts:
 
     By Holm, over the questions that so many runs could answer at all.
     """
-    found = [(claim, {name: claim.judge(runs.get(name, {})) for name in FIDELITIES}) for claim in claims]
-    tested = [(v, v.tested, v.rule) for _, answers in found for v in answers.values() if v.rule and v.tested]
+    judged = [(claim, {name: claim.judge(runs.get(name, {})) for name in FIDELITIES}) for claim in claims]
+    tested = [(v, v.tested, v.rule) for _, answers in judged for v in answers.values() if v.rule and v.tested]
     counted = answerable([0.0 if rule.alike else comparison.least_p for _, comparison, rule in tested])
     p_values = [(tested[at][1].p_value, tested[at][2].equivalence(tested[at][1])) for at in counted]
     adjusted = {at: Adjusted(*both) for at, both in zip(counted, holm(p_values), strict=True)}
     for at, (verdict, _, _) in enumerate(tested):
         verdict.settle(adjusted.get(at, Adjusted(1.0, 1.0)), max(1, len(counted)))
-    return found
+    return judged
 
 
-def why_undecided(found: Comparison, questions: int) -> str:
+def why_undecided(comparison: Comparison, questions: int) -> str:
     """Return, as a sentence to add, why a comparison decides nothing; `questions` were asked together."""
-    before, after = found.units
-    alone = found.least_p >= SIGNIFICANCE
-    least = found.least_p if alone else min(1.0, found.least_p * questions)
+    before, after = comparison.units
+    alone = comparison.least_p >= SIGNIFICANCE
+    least = comparison.least_p if alone else min(1.0, comparison.least_p * questions)
     if least >= SIGNIFICANCE:
         asked = "" if alone else f", adjusted for {questions} questions,"
         return (
             f" With {before} and {after} runs, an exact permutation p{asked} cannot go below {least:.2g}: more runs a "
             "side are needed, whatever they show."
         )
-    return f" p is {found.p_value:.3g}, with {questions} questions asked together." if questions > 1 else ""
+    return f" p is {comparison.p_value:.3g}, with {questions} questions asked together." if questions > 1 else ""
 
 
 @dataclass(frozen=True)
@@ -146,14 +146,14 @@ class Basis:
 
 def basis(verdicts: Verdicts) -> Basis:
     """Return what the verdicts with a `rests_on` rest on; claims without a run do not count."""
-    found: list[Measured] = []
+    decisive: list[Measured] = []
     for _claim, answers in verdicts:
         for verdict in answers.values():
             measured = verdict.rests_on
-            if measured is not None and verdict.outcome != NO_RUN and all(measured is not other for other in found):
-                found.append(measured)
-    few = [m for m in found if len(m.runs) < FEWEST_RUNS]
-    enough = [m for m in found if len(m.runs) >= FEWEST_RUNS]
+            if measured is not None and verdict.outcome != NO_RUN and all(measured is not other for other in decisive):
+                decisive.append(measured)
+    few = [m for m in decisive if len(m.runs) < FEWEST_RUNS]
+    enough = [m for m in decisive if len(m.runs) >= FEWEST_RUNS]
     parts = [f"on {_WORDS[count]}: {_named(few, count)}" for count in _WORDS if _named(few, count)]
     over = ", ".join(f"{len(m.runs)} of {m}" for m in enough)
     return Basis(

@@ -92,15 +92,15 @@ class Experiment:
     @property
     def parameters(self) -> type[RunParameters]:
         """The parameters of its runs."""
-        found: type[RunParameters] = self.part("parameters").PARAMETERS
-        return found
+        declared: type[RunParameters] = self.part("parameters").PARAMETERS
+        return declared
 
     def read_parameters(self, environment: Mapping[str, str]) -> RunParameters:
         """Read and check every parameter of a run. Raises LabError (exit code 2) naming the variable at fault."""
         own = getattr(self.part("parameters"), "read_parameters", None)
         folder = self.scenarios.rstrip("*")
-        found: RunParameters = own(environment) if own else self.parameters.read(environment, folder, self.name)
-        return found
+        parameters: RunParameters = own(environment) if own else self.parameters.read(environment, folder, self.name)
+        return parameters
 
     def table(self, scenario: str) -> type[Cell]:
         """Return the table of a scenario."""
@@ -129,8 +129,8 @@ class Experiments(Mapping[str, Experiment]):
         self.default = default
 
     def __getitem__(self, name: str) -> Experiment:
-        found: Experiment = import_module(self._packages[name]).EXPERIMENT
-        return found
+        experiment: Experiment = import_module(self._packages[name]).EXPERIMENT
+        return experiment
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._packages)

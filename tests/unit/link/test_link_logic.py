@@ -185,7 +185,7 @@ def test_each_way_of_a_probe_is_counted_by_itself() -> None:
     assert found["back_ms"]["mean"] == 1.0
     assert found["back_ms"]["lost"] == 1
     assert found["rtt_ms"]["lost"] == 2
-    assert not series.whole
+    assert not series.complete
 
 
 def test_netem_gets_the_same_link_in_its_own_words() -> None:

@@ -88,9 +88,9 @@ def decisions(settings: Mapping[str, str]) -> dict[str, str]:
 
 def _references(lab: Lab, profiles: Sequence[str]) -> list[str]:
     """Return what those profiles run, and all own images: a lab without one of them would want to build."""
-    found = set(lab.own_images().values())
+    references = set(lab.own_images().values())
     compose = lab.compose()
     for profile in profiles:
         services = compose.config(profile)["services"].values()
-        found |= {str(service["image"]) for service in services if "image" in service}
-    return sorted(found)
+        references |= {str(service["image"]) for service in services if "image" in service}
+    return sorted(references)

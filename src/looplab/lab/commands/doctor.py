@@ -28,19 +28,19 @@ def doctor(root: Path, *, as_json: bool = False) -> int:
     lab, engine = Lab(root), find_engine()
     host = host_facts(root / "results", engine)
     limits = probe_limits(engine, lab.own_images()[PROBE], root / CACHE)
-    found = [*checks.check_host(host), *checks.check_engine(engine)]
-    found += checks.check_ports(lab.ports(), lab.port_owners(engine))
+    findings = [*checks.check_host(host), *checks.check_engine(engine)]
+    findings += checks.check_ports(lab.ports(), lab.port_owners(engine))
     if engine.serves:
         upstream = lab.upstream_images().values()
         here = local_images(upstream)
         missing = [reference for reference in upstream if reference not in here]
-        found += [*checks.check_limits(limits, engine), checks.check_images(missing)]
-    found.append(checks.check_serial(host))
+        findings += [*checks.check_limits(limits, engine), checks.check_images(missing)]
+    findings.append(checks.check_serial(host))
     if as_json:
         document = {
             "schema": 1,
-            "run_possible": run_is_possible(found),
-            "checks": [asdict(check) for check in found],
+            "run_possible": run_is_possible(findings),
+            "checks": [asdict(check) for check in findings],
             "variables": machine_variables(limits),
             **asdict(host),
             "engine": engine.server_version,
@@ -49,8 +49,8 @@ def doctor(root: Path, *, as_json: bool = False) -> int:
         }
         print(json.dumps(document, indent=2))
     else:
-        print(table(found, colour=sys.stdout.isatty()), end="")
-    return EXIT_GOOD if run_is_possible(found) else EXIT_MACHINE
+        print(table(findings, colour=sys.stdout.isatty()), end="")
+    return EXIT_GOOD if run_is_possible(findings) else EXIT_MACHINE
 
 
 def table(checks: Sequence[Check], *, colour: bool = False) -> str:
@@ -69,8 +69,8 @@ def _rows(check: Check, colour: bool) -> list[str]:
     if colour:
         state = f"{_COLOURS[check.state]}{state}{_PLAIN}"
     room = WIDTH - len(indent)
-    found = textwrap.wrap(check.found, room, break_on_hyphens=False) or [""]
-    rows = [f"{check.name:<{NAME_WIDTH}}{state}{found[0]}", *(indent + line for line in found[1:])]
+    wrapped = textwrap.wrap(check.found, room, break_on_hyphens=False) or [""]
+    rows = [f"{check.name:<{NAME_WIDTH}}{state}{wrapped[0]}", *(indent + line for line in wrapped[1:])]
     for text in (check.why, check.remedy and f"-> {check.remedy}"):
         rows += [indent + line for line in textwrap.wrap(text, room, break_on_hyphens=False)]
     return rows

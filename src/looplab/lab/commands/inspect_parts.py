@@ -91,8 +91,8 @@ def _what(service: str, image: str, controllers: Iterable[str]) -> str:
 
 def _live(running: Mapping[str, str], controllers: Iterable[str]) -> list[Part]:
     """Return the parts by what the engine holds of their containers."""
-    found = json.loads(call(["docker", "inspect", *running.values()]).stdout or "[]") if running else []
-    states = {one["Id"]: one for one in found}
+    containers = json.loads(call(["docker", "inspect", *running.values()]).stdout or "[]") if running else []
+    states = {one["Id"]: one for one in containers}
     names = {container: name for name, container in running.items()}
     with ThreadPoolExecutor() as pool:
         scheduling = dict(zip(running, pool.map(_scheduling, running.values()), strict=True))

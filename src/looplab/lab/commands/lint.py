@@ -100,10 +100,10 @@ def lint(root: Path, programs: Path, linters: Sequence[Linter] = LINTERS) -> boo
     failed = [f"size of {room}" for room in check_rooms(root, files)]
     check = partial(complaint, root=root, programs=programs, files=files)
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        for linter, found in zip(linters, pool.map(check, linters), strict=True):
-            print(f"lint {linter.name:<14} {'FAILED' if found else 'passed'}", flush=True)
-            if found:
+        for linter, fault in zip(linters, pool.map(check, linters), strict=True):
+            print(f"lint {linter.name:<14} {'FAILED' if fault else 'passed'}", flush=True)
+            if fault:
                 failed.append(linter.name)
-                print(shorten(found), flush=True)
+                print(shorten(fault), flush=True)
     print(f"lint: {'FAILED: ' + ', '.join(failed) if failed else 'all passed'}", flush=True)
     return not failed

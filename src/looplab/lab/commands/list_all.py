@@ -20,9 +20,9 @@ _ROW = re.compile(r"^\| (time|before this) \| (.*?) \|$", re.MULTILINE)
 def list_all(root: Path) -> int:
     """Print every scenario, experiment and exercise; return the exit code."""
     environment = Lab(root).settings()
-    for heading, found in (("scenarios", scenarios(root)), ("experiments", experiments(root))):
+    for heading, entries in (("scenarios", scenarios(root)), ("experiments", experiments(root))):
         print("\n".join(_lines((heading, *HEAD[1:]))))
-        for scenario in found.values():
+        for scenario in entries.values():
             folder = next(root.glob(f"compose/*/{scenario.name}"))
             print("\n".join(_lines(_scenario(scenario, environment, folder))))
         print()

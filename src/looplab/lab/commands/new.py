@@ -53,12 +53,12 @@ def _started(text: str, source: str, name: str, known: Iterable[str]) -> str:
     """Return a Compose file in which whatever the profile `source` starts, its controller apart, `name` starts, too."""
     lists = re.compile(rf"^(?!  {source}:)(.*profiles: (?:&\S+ )?\[)([^\]]*)", re.MULTILINE)
 
-    def longer(found: re.Match[str]) -> str:
-        names = re.findall(r"[\w-]+", found[2])
+    def longer(match: re.Match[str]) -> str:
+        names = re.findall(r"[\w-]+", match[2])
         last = next((one for one in reversed(names) if one in known), "")
         if source not in names:
-            return found[0]
-        return found[1] + re.sub(rf"(?<![\w-]){last}(?![\w-])", f"{last}, {name}", found[2])
+            return match[0]
+        return match[1] + re.sub(rf"(?<![\w-]){last}(?![\w-])", f"{last}, {name}", match[2])
 
     return lists.sub(longer, text)
 

@@ -55,8 +55,8 @@ def run(
 def _plan(parameters: Sequence[RunParameters]) -> str:
     cells = sum(len(p.cells) for p in parameters)
     sending_s, whole_s = sum(p.sending_s for p in parameters), sum(p.whole_s for p in parameters)
-    whole = f", {show_duration(whole_s)} in all" if whole_s > sending_s else ""
+    in_all = f", {show_duration(whole_s)} in all" if whole_s > sending_s else ""
     return (
         f"{plural(len(parameters), 'scenario')}, {plural(cells, 'cell')}, {show_duration(sending_s)} of "
-        f"sending{whole}, fidelity {parameters[0].fidelity}"
+        f"sending{in_all}, fidelity {parameters[0].fidelity}"
     )

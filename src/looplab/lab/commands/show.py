@@ -26,9 +26,9 @@ def _folder(results: Path, run: str) -> Path:
     """Return the folder of the newest run that `run` names."""
     stored = sorted(path.parent for path in results.glob("*/run.json"))
     wanted = Path(run).name
-    found = [folder for folder in stored if wanted in ("", folder.name, folder.name.partition("-")[2])]
-    if found:
-        return found[-1]
+    matching = [folder for folder in stored if wanted in ("", folder.name, folder.name.partition("-")[2])]
+    if matching:
+        return matching[-1]
     if not stored:
         raise UsageError(f"There is no run in {results}.", "Make one: ./lab run scenario1 --quick")
     newest = ", ".join(folder.name for folder in stored[:-4:-1])

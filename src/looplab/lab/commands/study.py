@@ -74,7 +74,7 @@ def brokers_here(root: Path, scenario: Scenario, wanted: Mapping[str, str]) -> l
 
     One that cannot do what `wanted` (options of the runs) asks for is left out. Raises LabError.
     """
-    found = []
+    usable = []
     for name in BROKERS:
         lab = Lab(root, {**wanted, "BROKER": name})
         services = lab.compose().config(scenario.name)["services"]
@@ -83,12 +83,12 @@ def brokers_here(root: Path, scenario: Scenario, wanted: Mapping[str, str]) -> l
             continue
         try:
             scenario.parameters(lab.settings())
-            found.append(name)
+            usable.append(name)
         except UsageError as error:
             if name == DEFAULT:
                 raise
             say(f"{name} is left out: {error.message}")
-    return found
+    return usable
 
 
 def conduct(
@@ -181,11 +181,11 @@ def _all_run(sessions: Mapping[str, Session], runs: Iterable[tuple[str, Scenario
 def _scenarios_of(root: Path, names: Sequence[str]) -> list[str]:
     """Return the scenarios that claims compare, or scenarios by their own name. Raises LabError (exit code 2)."""
     claims = {name: compared for experiment in EXPERIMENTS.values() for name, compared in experiment.studies.items()}
-    found: list[str] = []
+    scenarios: list[str] = []
     for name in names:
-        found += claims.get(name, (name,))
+        scenarios += claims.get(name, (name,))
     try:
-        return [scenario.name for scenario in chosen(root, found)]
+        return [scenario.name for scenario in chosen(root, scenarios)]
     except LabError as error:
         if error.exit_code != EXIT_USAGE:
             raise

@@ -201,5 +201,5 @@ def _reason(done: Outcome) -> str:
 
 
 def _remedy(done: Outcome) -> str:
-    found = (remedy for signs, remedy in _REMEDIES.items() if any(sign in done.stderr for sign in signs))
-    return next(found, "Run ./lab doctor; `docker compose logs` shows what the containers printed.")
+    remedies = (remedy for signs, remedy in _REMEDIES.items() if any(sign in done.stderr for sign in signs))
+    return next(remedies, "Run ./lab doctor; `docker compose logs` shows what the containers printed.")

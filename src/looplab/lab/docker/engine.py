@@ -115,8 +115,8 @@ class Engine:
 
 def parse_version(text: str) -> Version | None:
     """Return the first dotted number of a text: "v2.26.1-4" is (2, 26, 1), "24.0" is (24, 0, 0)."""
-    found = re.search(r"(\d+)\.(\d+)(?:\.(\d+))?", text)
-    return (int(found[1]), int(found[2]), int(found[3] or 0)) if found else None
+    match = re.search(r"(\d+)\.(\d+)(?:\.(\d+))?", text)
+    return (int(match[1]), int(match[2]), int(match[3] or 0)) if match else None
 
 
 def show_version(version: Version | None) -> str:
@@ -130,7 +130,7 @@ def find_engine() -> Engine:
 
 def read_engine(outcome: Outcome, endpoint: str) -> Engine:
     """Return the facts in the answer of INFO_COMMAND (clients of 20.10 exit 0 even without an engine)."""
-    if not outcome.found or outcome.code == 126:
+    if not outcome.exists or outcome.code == 126:
         return Engine(trouble=NO_CLIENT, detail=outcome.reason)
     info: dict[str, Any] = {}
     with contextlib.suppress(ValueError):

@@ -60,12 +60,12 @@ def image_facts(references: Mapping[str, str]) -> dict[str, dict[str, str]]:
 def _listed() -> dict[str, str]:
     """Return the id of each local image by `repository:tag` and by `repository@digest`."""
     columns = "{{.Repository}} {{.Tag}} {{.Digest}} {{.ID}}"
-    found: dict[str, str] = {}
+    ids: dict[str, str] = {}
     command = ["docker", "image", "ls", "--no-trunc", "--digests", "--format", columns]
     for line in call(command).stdout.splitlines():
         repository, tag, digest, image = line.split()
-        found |= {f"{repository}:{tag}": image, f"{repository}@{digest}": image}
-    return found
+        ids |= {f"{repository}:{tag}": image, f"{repository}@{digest}": image}
+    return ids
 
 
 def _listed_name(reference: str) -> str:

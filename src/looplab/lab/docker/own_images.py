@@ -116,8 +116,8 @@ class OwnImages:
 
 def share_authorities(root: Path) -> None:
     """Copy the host's certificate authorities to the images that fetch modules: a proxy may inspect TLS."""
-    found = [Path(name) for name in (os.environ.get("SSL_CERT_FILE", ""), *AUTHORITIES) if name]
-    bundle = next((path for path in found if path.is_file()), None)
+    bundles = [Path(name) for name in (os.environ.get("SSL_CERT_FILE", ""), *AUTHORITIES) if name]
+    bundle = next((path for path in bundles if path.is_file()), None)
     for modules in [*(root / "images").glob("*/modules"), *(root / "images").glob("*/go.sum")]:
         copy = modules.with_name(HOST_AUTHORITIES)
         if bundle is not None and not (copy.exists() and copy.read_bytes() == bundle.read_bytes()):
@@ -127,10 +127,10 @@ def share_authorities(root: Path) -> None:
 def read_stamps(root: Path) -> dict[str, str]:
     """Return the stamp of each image; {} where the file is missing or no such list."""
     try:
-        found = json.loads((root / STAMP).read_text())
+        stamps = json.loads((root / STAMP).read_text())
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return stamps if isinstance(stamps, dict) else {}
 
 
 def add_stamps(root: Path, stamps: Mapping[str, str]) -> None:

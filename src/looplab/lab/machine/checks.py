@@ -73,8 +73,12 @@ def check_host(host: HostFacts) -> Iterator[Check]:
 
 def check_engine(engine: Engine) -> Iterator[Check]:
     rootless = ", rootless" if engine.rootless else ""
-    found = f"{engine.server_version}, client {engine.client_version or '?'}, cgroup v{engine.cgroup_version}{rootless}"
-    yield _check("Docker engine", found if engine.serves else engine.message, engine.serves, engine.remedy, state=FAIL)
+    versions = (
+        f"{engine.server_version}, client {engine.client_version or '?'}, cgroup v{engine.cgroup_version}{rootless}"
+    )
+    yield _check(
+        "Docker engine", versions if engine.serves else engine.message, engine.serves, engine.remedy, state=FAIL
+    )
     serves, version = engine.compose_serves, show_version(engine.compose)
     yield _check("Docker Compose", version if serves else engine.compose_message, serves, COMPOSE_REMEDY, state=FAIL)
 
@@ -132,8 +136,8 @@ def check_limits(limits: Limits, engine: Engine) -> Iterator[Check]:
 def _check_fifo(limits: Limits, engine: Engine) -> Check:
     why = limits.refused.get(FIFO, "")
     if not why and limits.rt_group_sched and limits.rt_budget_us is not None:
-        found = f"works, {limits.rt_budget_us / 10_000:.0f} % of each core may be real-time"
-        return Check("SCHED_FIFO", found, why="This kernel rations real-time CPU by control group (RT_GROUP_SCHED).")
+        budget = f"works, {limits.rt_budget_us / 10_000:.0f} % of each core may be real-time"
+        return Check("SCHED_FIFO", budget, why="This kernel rations real-time CPU by control group (RT_GROUP_SCHED).")
     if not why:
         why = "A real-time thread runs before every ordinary one, also under stress."
         return Check("SCHED_FIFO", "works", why=why)
@@ -150,13 +154,13 @@ def _check_fifo(limits: Limits, engine: Engine) -> Check:
 
 
 def check_images(missing: Sequence[str]) -> Check:
-    found = f"missing: {', '.join(missing)}" if missing else "all here"
-    return _check("Upstream images", found, not missing, "Run ./lab setup: without a registry it builds stand-ins.")
+    listed = f"missing: {', '.join(missing)}" if missing else "all here"
+    return _check("Upstream images", listed, not missing, "Run ./lab setup: without a registry it builds stand-ins.")
 
 
 def check_serial(host: HostFacts) -> Check:
     if not host.serial:
         return Check("Serial devices", "none (a real robot is optional)")
     group = Path(host.serial[0]).stat().st_gid
-    found = ", ".join(host.serial)
-    return Check("Serial devices", found, why=f"For ROBOT=usb; group {group} may use it.")
+    devices = ", ".join(host.serial)
+    return Check("Serial devices", devices, why=f"For ROBOT=usb; group {group} may use it.")

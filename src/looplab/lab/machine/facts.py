@@ -102,5 +102,5 @@ def _holder(port: int) -> str:
             return ""
     # The program's name is known of processes of this user, to root of all.
     listed = call(["ss", "--no-header", "--listening", "--tcp", "--processes", "--numeric", f"sport = :{port}"]).stdout
-    found = re.search(r'\(\("([^"]+)",pid=(\d+)', listed)
-    return f"{found[1]} (process {found[2]})" if found else "another program"
+    match = re.search(r'\(\("([^"]+)",pid=(\d+)', listed)
+    return f"{match[1]} (process {match[2]})" if match else "another program"
