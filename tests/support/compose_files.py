@@ -15,7 +15,7 @@ Service = dict[str, Any]
 REPLACED = ("command", "entrypoint", "test")
 
 
-class LOADER(yaml.SafeLoader):
+class LOADER(yaml.CSafeLoader):
     """Reads `!override`, too: the value that follows replaces the one of the files before."""
 
 
@@ -23,7 +23,7 @@ class Override(list[Any]):
     pass
 
 
-def _override(loader: yaml.SafeLoader, node: yaml.Node) -> object:
+def _override(loader: LOADER, node: yaml.Node) -> object:
     if isinstance(node, yaml.SequenceNode):
         return Override(loader.construct_sequence(node, deep=True))
     assert isinstance(node, yaml.MappingNode)
@@ -62,7 +62,7 @@ def merged(root: Path, variables: Mapping[str, str]) -> dict[str, Service]:
 
 
 def _groups(root: Path, variables: Mapping[str, str]) -> Iterator[list[Path]]:
-    for entry in yaml.safe_load((root / "compose.yaml").read_text())["include"]:
+    for entry in yaml.load((root / "compose.yaml").read_text(), Loader=LOADER)["include"]:
         paths = entry["path"] if isinstance(entry, dict) else [entry]
         yield [root / expand({"path": path}, variables)["path"] for path in paths]
 

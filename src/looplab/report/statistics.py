@@ -214,7 +214,7 @@ def _blocked_p(blocks: Sequence[tuple[Floats, Floats]]) -> tuple[float, float]:
         ways.append((both.sum() - first) / (both.size - size) - first / size)
     count = math.prod(len(one) for one in ways)
     if exact := count <= EXACT_SPLITS:
-        dealt = np.array(list(itertools.product(*ways)))
+        dealt: Floats = np.stack(np.meshgrid(*ways, indexing="ij"), axis=-1).reshape(count, len(ways))
     else:
         rng = np.random.default_rng(len(ways))
         dealt = np.stack([rng.choice(one, RANDOM_SPLITS) for one in ways], axis=1)

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from support.compose_files import merged
+from support.compose_files import Service, merged
 from support.places import ROOT
 
 from looplab.errors import LabError, UsageError
@@ -118,8 +118,8 @@ def test_files_saved_on_windows_are_read(tree: Path) -> None:
     assert found.parameters({}) == here.parameters({})
 
 
-def started(root: Path, profile: str) -> set[str]:
-    return {name for name, service in merged(root, {}).items() if profile in service.get("profiles", ())}
+def started(services: dict[str, Service], profile: str) -> set[str]:
+    return {name for name, service in services.items() if profile in service.get("profiles", ())}
 
 
 @pytest.mark.parametrize("source", ["", "scenario1", "scenario0", "scenario5", "scenario8"])
@@ -127,8 +127,8 @@ def test_a_new_scenario_starts_and_asks_what_its_model_does(tree: Path, source: 
     before, model = snapshot(tree), source or "scenario1"
     folder = new(tree, "scenario9", source)
     assert folder == tree / "compose" / "scenarios" / "scenario9"
-    assert started(tree, "scenario9") == {*started(tree, model) - {model}, "scenario9"}
-    services = merged(tree, {})
+    services, others = merged(tree, {}), merged(ROOT, {})
+    assert started(services, "scenario9") == {*started(services, model) - {model}, "scenario9"}
     own = {key: value for key, value in services["scenario9"].items() if key not in ("profiles", "env_file")}
     assert own.items() <= services[model].items()
     assert services["scenario9"]["env_file"] == ["scenarios/default.env", "scenarios/scenario9/params.env"]
@@ -136,7 +136,7 @@ def test_a_new_scenario_starts_and_asks_what_its_model_does(tree: Path, source: 
     assert replace(found, scenario=model, title=like.title) == like
     assert "scenario9" not in published(tree)
     # Nothing else has changed: every other profile starts what it started.
-    assert all(started(tree, name) == started(ROOT, name) for name in (*THESIS, "twin", "asip"))
+    assert all(started(services, name) == started(others, name) for name in (*THESIS, "twin", "asip"))
     assert not any("@" in path.read_text() for path in folder.iterdir())
     changed = {name for name, content in snapshot(tree).items() if before.get(name) != content}
     assert {name for name in changed if "scenario9" not in name} == {"compose/loop.yaml", "compose/observe.yaml"}
