@@ -2,7 +2,8 @@
 
 from generator import panels
 from generator.dashboard import Dashboard, dashboard
-from generator.looks import BAD, FIRST, GOOD, by_name, colours, dashed, fixed, yes_or_no
+from generator.looks import BAD, FIRST, GOOD, by_name, colours, dashed, fixed, widths, yes_or_no
+from generator.tables import listing
 
 _MODES = {
     "user": "#5858E1",
@@ -26,7 +27,7 @@ def broker_and_host() -> Dashboard:
             (10, [(12, _host_cpu()), (12, _part_cpu())]),
             (10, [(8, _runnable()), (8, _switches()), (8, _memory())]),
             (10, [(8, _messages()), (8, _held()), (8, _clients())]),
-            (9, [(12, _bridge()), (12, _part_memory())]),
+            (9, [(8, _bridge()), (8, _part_memory()), (8, _alerts())]),
         ],
         [],
         refresh="2s",
@@ -163,4 +164,15 @@ def _part_memory() -> panels.Panel:
         "lab_process_resident_memory_bytes",
         unit="bytes",
         label="memory",
+    )
+
+
+def _alerts() -> panels.Panel:
+    return listing(
+        "Alerts now",
+        "Empty is good. Prometheus (Alerts) shows the remedy of each alert.",
+        'max by (alertname, scenario, interval_ms) (ALERTS{alertstate="firing"})',
+        columns={"alertname": "alert", "scenario": "scenario", "interval_ms": "ms", "Value": "firing"},
+        no_value="no alert: all is well",
+        overrides=widths({"alert": 185, "scenario": 95, "ms": 50}),
     )

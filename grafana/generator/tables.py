@@ -10,9 +10,9 @@ from generator.panels import LEGEND, NO_VALUE, Panel, fields, panel, target
 SHARE = {"unit": "percentunit", "min": 0, "max": 1.04}
 
 
-def cdf_axis(label: str, first_s: float | None, last_s: float) -> dict[str, Any]:
-    """Return a logarithmic axis of seconds; with `first_s` None it begins at the first bound there is."""
-    ends = {"max": last_s} if first_s is None else {"min": first_s, "max": last_s}
+def cdf_axis(label: str, first_s: float | None, last_s: float | None) -> dict[str, Any]:
+    """Return a logarithmic axis of seconds; with None it begins at the first bound there is, or ends at the last."""
+    ends = {name: end for name, end in (("min", first_s), ("max", last_s)) if end is not None}
     return {"unit": "s", **ends, "custom.axisLabel": label, "custom.scaleDistribution": LOGARITHMIC}
 
 

@@ -94,13 +94,6 @@ def test_thesis_and_corrected_have_shades_of_their_own(path: str, name: str) -> 
         assert abs(thesis - corrected) > 0.05, number
 
 
-def test_each_interval_keeps_its_colour_while_others_come() -> None:
-    panels = load(ROOT / "grafana/dashboards/live-loop.json")["panels"]
-    panel = next(p for p in panels if "at each interval" in p["title"])
-    names = [f"scenario2: stress thesis {ms}ms QoS0" for ms in (10, 20, 50, 100)]
-    assert len({colour_in(panel, name) for name in names} - {""}) == 4
-
-
 # Grafana's grid on a projector of 1280 x 720: 24 columns wide, and 16 rows of 38 pixels below its bars.
 COLUMN_PX, ROWS_SEEN = 1272 / 24, 16
 # Inter at 14 pixels, the title's padding and the sign of its description.
@@ -118,8 +111,8 @@ def test_live_loop_tells_its_story_before_scrolling() -> None:
     seen = [p["title"] for p in found["panels"] if p["gridPos"]["y"] + p["gridPos"]["h"] <= ROWS_SEEN]
     begun = [p["title"] for p in found["panels"] if p["gridPos"]["y"] < ROWS_SEEN - 1]
     assert seen == begun, "no panel is cut"
-    assert len(seen) <= 8
-    for word in ("Run", "Progress", "Valid", "Messages", "T, R and O", "Send lateness", "Deadline misses"):
+    assert len(found["panels"]) <= 8
+    for word in ("Run", "Messages", "T, R and O", "Send lateness", "Deadline misses"):
         assert any(title.startswith(word) for title in seen), word
     assert found["time"]["from"] == "now-2m"
     assert found["refresh"] in ("2s", "5s")

@@ -8,10 +8,10 @@ from generator.experiments.loop.looks import (
     OVERHEAD_PARTS,
     QUANTILE_COLOURS,
     cdf_panel,
-    interval_overrides,
     metric_overrides,
+    metric_words,
 )
-from generator.experiments.loop.queries import CURRENT_CELL, NEWEST, RUNNING_CELL, bucket, cdf, curves, of_newest
+from generator.experiments.loop.queries import CURRENT_CELL, NEWEST, RUNNING_CELL, cdf_to_p999, of_newest
 from generator.looks import by_name, colours, thresholds, widths, yes_or_no
 from generator.queries import last
 from generator.tables import listing
@@ -25,12 +25,10 @@ def live_loop() -> Dashboard:
         "The scenario that is being measured, or was measured last.",
         [
             # Both rows are seen at once on a projector's 720 lines.
-            (4, [(5, _run()), (4, _progress()), (4, _valid()), (11, _counts())]),
-            (11, [(10, _cdf_of_metrics()), (8, _lateness()), (6, _misses())]),
-            (10, [(12, _cdf_of_intervals()), (12, _quantiles())]),
-            (9, [(12, _made_of()), (12, _broker())]),
-            (9, [(12, _broker_cpu()), (12, _rate())]),
-            (9, [(16, _treatments()), (8, _alerts())]),
+            (4, [(12, _run()), (12, _counts())]),
+            (12, [(10, _cdf_of_metrics()), (8, _lateness()), (6, _misses())]),
+            (10, [(12, _quantiles()), (12, _made_of())]),
+            (9, [(24, _treatments())]),
         ],
         [fixed_choice("metric", "Latency", "Which part of the time is drawn over time.", METRICS, "O")],
         refresh="2s",
@@ -40,82 +38,67 @@ def live_loop() -> Dashboard:
 
 
 def _run() -> panels.Panel:
-    query = f"max by (scenario, fidelity) ({last('loop_run_active')} and on (scenario, fidelity) {NEWEST})"
+    cell = f"max by (scenario, fidelity, interval_ms, qos) ({last('loop_cell_current')} == 1\nand {CURRENT_CELL})"
+    active = f"max by (scenario, fidelity) ({last('loop_run_active')} and on (scenario, fidelity) {NEWEST})"
+    judged = (
+        f"({last('loop_run_valid')} and on (scenario, fidelity) {NEWEST}) unless on (scenario, fidelity) {active} == 1"
+    )
+    loads = {"CPU stress": _load("stress"), "MQTT flood": _load("flood")}
+    name = "{{scenario}}, {{fidelity}}: {{interval_ms}} ms, QoS {{qos}}"
+    state = {name: f"{active} * on (scenario, fidelity) group_right () {cell}"}
     return panels.numbers(
         "Run",
-        "The scenario that was started last, and how faithfully it follows the published set-up.",
-        {"{{scenario}}, {{fidelity}}": query},
+        "The scenario that was started last, how faithfully it follows the published set-up, and the cell being "
+        "measured. Valid: judged at its end; without a required treatment a run proves nothing (*Treatments* below). "
+        "A load is on if it takes more than a twentieth of a processor.",
+        {**state, "valid": f"max({judged}) or 2 * max({active} == 1)", **loads},
         mappings=[yes_or_no("ended", "measuring", no_colour="text")],
+        overrides=[
+            by_name("valid", {"mappings": [yes_or_no("INVALID", "yes", neither="at its end")]}),
+            *(by_name(load, {"mappings": [yes_or_no("off", "on", no_colour="text")]}) for load in loads),
+        ],
     )
 
 
-def _valid() -> panels.Panel:
-    active = f"({last('loop_run_active')} == 1 and on (scenario, fidelity) {NEWEST})"
-    judged = f"({last('loop_run_valid')} and on (scenario, fidelity) {NEWEST} unless on (scenario, fidelity) {active})"
-    return panels.numbers(
-        "Valid?",
-        "A run is invalid if a required treatment was not found on the live processes, and then proves nothing: the "
-        "table *Treatments* below names it. The controller judges at the end of the run.",
-        {"valid": f"max({judged} or 2 * {active})"},
-        mappings=[yes_or_no("INVALID", "valid", neither="judged at its end")],
-        text="value",
-    )
-
-
-def _progress() -> panels.Panel:
-    sent = of_newest("loop_messages_sent_total")
-    planned = f"sum by (scenario) ({last('loop_run_messages_planned')} and on (scenario, fidelity) {NEWEST})"
-    return panels.numbers(
-        "Progress",
-        "Messages sent, of all that this run will send.",
-        {"sent": f"{sent}\n/ {planned}"},
-        unit="percentunit",
-        text="value",
-    )
+def _load(part: str) -> str:
+    """Return a query: 1 while the processes of that load compute, else 0."""
+    return f'max(lab:part_cpu:cores{{part="{part}"}} > bool 0.05) or vector(0)'
 
 
 def _counts() -> panels.Panel:
     outcomes = {"answered": "answered", "late": "late", "lost": "lost", "robot errors": "robot_error"}
     counts = {name: of_newest(f'loop_messages_total{{outcome="{label}"}}') for name, label in outcomes.items()}
+    sent = of_newest("loop_messages_sent_total")
+    planned = f"sum by (scenario) ({last('loop_run_messages_planned')} and on (scenario, fidelity) {NEWEST})"
     bad = {"thresholds": thresholds("text", 1), "color": {"mode": "thresholds"}}
     return panels.numbers(
         "Messages",
-        "Every message is counted once: sent = answered + late + lost + robot errors, and those under way. "
+        "Sent, of all that this run will send. Every message is counted once: sent = answered + late + lost + robot "
+        "errors, and those under way. "
         "Late: answered after the deadline. Lost: no answer within twice the deadline.",
-        {"sent": of_newest("loop_messages_sent_total"), **counts},
+        {"progress": f"{sent}\n/ {planned}", "sent": sent, **counts},
         # Every single message: not 1.47 K.
         unit="none",
-        overrides=[by_name(name, bad) for name in ("late", "lost", "robot errors")],
+        overrides=[
+            by_name("progress", {"unit": "percentunit", "decimals": 0}),
+            *(by_name(name, bad) for name in ("late", "lost", "robot errors")),
+        ],
     )
 
 
 def _cdf_of_metrics() -> panels.Panel:
-    # R's buckets begin lower; only the bounds that T has too are drawn here.
-    every, bounds = cdf('metric=~"T|R|O"'), last(bucket('metric="T"'))
-    query = f"max by (metric, le) (\n({every})\nand on (le) {bounds}\nand {CURRENT_CELL}\n)"
+    query = metric_words(f"max by (metric, le) (\n{cdf_to_p999(CURRENT_CELL)}\n)")
     return cdf_panel(
         "T, R and O of the cell being measured",
         "How to read it: at 10 ms the curve's height is the share of messages answered within 10 ms. T is the whole "
         "time from request to answer, R the part spent at the robot, O = T - R all the rest: broker, network, queues. "
-        "R of the virtual robot is fitted to the published mean. "
+        "R of the virtual robot is fitted to the published mean. The curves end where 999 of 1000 answers are in. "
         "A curve further left is faster, a steeper one steadier.",
         query,
         series="metric",
         x_label="latency of this cell (interval and QoS measured last)",
+        x_max_s=None,
         overrides=metric_overrides(),
-    )
-
-
-def _cdf_of_intervals() -> panels.Panel:
-    query = curves('metric="$metric"', within=f"and on (scenario, fidelity) {NEWEST}")
-    return cdf_panel(
-        "$metric at each interval of this run",
-        "One curve for each interval between requests (and QoS) that this run has measured so far. "
-        "Do short intervals make the answers slower, and why?",
-        query,
-        x_label="latency",
-        x_min_s=None,
-        overrides=interval_overrides(),
     )
 
 
@@ -167,38 +150,17 @@ def _lateness() -> panels.Panel:
 
 
 def _misses() -> panels.Panel:
-    beyond, messages = "loop_messages_beyond_interval_total", "loop_messages_total"
+    beyond, messages = (
+        f"sum(rate({name}[10s])\nand {RUNNING_CELL})"
+        for name in ("loop_messages_beyond_interval_total", "loop_messages_total")
+    )
     return panels.graph(
         "Deadline misses",
-        "Share of the cell's messages without an answer within one interval of being due: a control loop has no new "
-        "value when it needs one. It counts from due, so a late sender shows here and not in T; lost messages count.",
-        {"beyond one interval": f"sum({beyond}\nand {RUNNING_CELL})\n/ sum({messages}\nand {RUNNING_CELL})"},
+        "Share of the last 10 s' messages without an answer within one interval of being due: a control loop has no "
+        "new value when it needs one. It counts from due, so a late sender shows here and not in T. Lost ones count.",
+        {"beyond one interval": f"{beyond}\n/ {messages}"},
         unit="percentunit",
-        label="share of the messages so far",
-    )
-
-
-def _broker() -> panels.Panel:
-    return panels.broker_store(
-        "Broker: messages held and dropped",
-        "Messages the broker holds (queued, in flight, retained), and how many it has dropped. "
-        "No line: no broker runs.",
-    )
-
-
-def _broker_cpu() -> panels.Panel:
-    return panels.parts(
-        "CPU of the parts",
-        "How many processors each part of the lab uses; 1 is one whole processor.",
-        "lab:part_cpu:cores",
-        label="processors",
-    )
-
-
-def _rate() -> panels.Panel:
-    return panels.broker_rates(
-        "Through the broker",
-        "PUBLISH packets in and out each second. The loop alone at 20 ms is 100 in (50 requests, 50 answers).",
+        label="share of the last 10 s",
     )
 
 
@@ -224,15 +186,4 @@ def _treatments() -> panels.Panel:
             "Value": "as wanted",
         },
         overrides=[by_name("as wanted", verdict), *widths({"treatment": 215, "required": 80, "as wanted": 90})],
-    )
-
-
-def _alerts() -> panels.Panel:
-    return listing(
-        "Alerts now",
-        "Empty is good. Prometheus (Alerts) shows the remedy of each alert.",
-        'max by (alertname, scenario, interval_ms) (ALERTS{alertstate="firing"})',
-        columns={"alertname": "alert", "scenario": "scenario", "interval_ms": "ms", "Value": "firing"},
-        no_value="no alert: all is well",
-        overrides=widths({"alert": 185, "scenario": 95, "ms": 50}),
     )

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from generator.looks import CORRECTED, Override, by_name, by_regex, colours, dashed, fixed, line, other_shade
+from generator.looks import CORRECTED, Override, by_regex, fixed, line, other_shade
 from generator.panels import NO_VALUE, Panel
 from generator.queries import or_named
 from generator.tables import SHARE, cdf_axis, xy_panel
@@ -31,8 +31,6 @@ SCENARIO_WORDS = {
     "scenario7": "flood",
     "scenario8": "flood, client first",
 }
-INTERVAL_COLOURS = {"100": "#5858E1", "50": "#2A9D8F", "20": "#C27C1A", "10": "#C72375"}
-_QOS_DASHES = {"1": [8, 6], "2": [2, 6]}
 # Not by colour alone: stress is dashed, stress with priority long-dashed, flood dotted.
 _STRESS, _PRIORITY, _FLOOD = [8, 6], [18, 6], [2, 6]
 SCENARIO_DASHES = {
@@ -41,8 +39,12 @@ SCENARIO_DASHES = {
     **dict.fromkeys(("scenario7", "scenario8"), _FLOOD),
 }
 METRICS = {"O": "O, without the robot", "T": "T, in all", "R": "R, at the robot"}
-_METRIC_COLOURS = {"T": "#5858E1", "R": "#117733", "O": "#CC6677"}
-_METRIC_DASHES = {"R": [2, 6], "O": [8, 6]}
+# Curve by curve: its name, colour and dash.
+_METRIC_CURVES = {
+    "T": ("T: response time", "#5858E1", None),
+    "R": ("R: at the robot", "#117733", [2, 6]),
+    "O": ("O: MQTT, network, containers", "#CC6677", [8, 6]),
+}
 # The parts of O, of src/looplab/experiments/loop/ledger.py; those of one end have one hue.
 OVERHEAD_PARTS = {
     "network": "network and broker",
@@ -69,6 +71,7 @@ def cdf_panel(
     x_label: str,
     series: str = "series",
     x_min_s: float | None = 0.0001,
+    x_max_s: float | None = 1,
     overrides: list[Override] | None = None,
 ) -> Panel:
     """Return an XY chart of CDFs from one instant query with the labels `series`, `order` and `le`."""
@@ -79,16 +82,23 @@ def cdf_panel(
         row="le",
         series=series,
         order="order" if series == "series" else series,
-        x=cdf_axis(x_label, x_min_s, 1),
+        x=cdf_axis(x_label, x_min_s, x_max_s),
         y=SHARE,
         y_label="share of messages answered within x",
         overrides=scenario_overrides() if overrides is None else overrides,
     )
 
 
+def metric_words(query: str) -> str:
+    """Give each series of `query` the full name of its metric. No-break spaces: panels leave out shared words."""
+    for metric, (name, _colour, _dash) in _METRIC_CURVES.items():
+        query = f'label_replace({query}, "metric", "{name.replace(" ", chr(0xA0))}", "metric", "{metric}")'
+    return query
+
+
 def metric_overrides() -> list[Override]:
     """Return colour and dash of T, R and O."""
-    return [*colours(_METRIC_COLOURS), *(by_name(name, dashed(dash)) for name, dash in _METRIC_DASHES.items())]
+    return [by_regex(f"/^{metric}:/", line(colour, dash)) for metric, (_name, colour, dash) in _METRIC_CURVES.items()]
 
 
 def scenario_overrides() -> list[Override]:
@@ -111,9 +121,3 @@ def scenario_overrides() -> list[Override]:
         "custom.hideFrom": {"legend": True, "tooltip": False, "viz": False},
     }
     return [*curves, *corrected, by_regex("/ published$/", published)]
-
-
-def interval_overrides() -> list[Override]:
-    """Return the colour of each published interval and the dash of each QoS, the same throughout a run."""
-    curves = [by_regex(f"/(^|\\s){ms}ms/", {"color": fixed(colour)}) for ms, colour in INTERVAL_COLOURS.items()]
-    return [*curves, *(by_regex(f"/QoS{qos}$/", dashed(dash)) for qos, dash in _QOS_DASHES.items())]

@@ -68,6 +68,18 @@ def cdf(selector: str, within: str = "") -> str:
     return f"{answered}\n/ on ({CELL}) group_left (series, order) {SENT}"
 
 
+def cdf_to_p999(within: str) -> str:
+    """Return a query for the CDFs of T, R and O of the cell `within`, up to where all have 999 of 1000 answers.
+
+    R's buckets begin lower; only the bounds that T has too are kept.
+    """
+    of_t = 'metric="T"'
+    every = cdf('metric=~"T|R|O"', f"and {within}")
+    answered = f"max by ({CURVE}) ({last('loop_latency_seconds_count')})"
+    times = f"max by ({CURVE}, le) ({last(bucket(of_t))} and {within})"
+    return f"({every})\nand on (le) (({times}\n/ on ({CURVE}) group_left () {answered}) < 0.999)"
+
+
 def curves(selector: str, within: str = "") -> str:
     """Return a query for CDFs, one `series` each."""
     return f"max by (series, order, le) ({cdf(selector, within)})"
