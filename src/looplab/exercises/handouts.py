@@ -1,7 +1,7 @@
 """The parts of pages that `scripts/make-handouts` writes: of each handout what its expected.yaml gives, the keys of
 cells in docs/data.md, and the factors in docs/fidelity.md.
 
-Card, prediction, sample table and links of a handout are written; the rest is by hand. A test compares.
+Card, form, prediction, sample table and links of a handout are written; the rest is by hand. A test compares.
 """
 
 import json
@@ -13,6 +13,8 @@ from typing import Any
 
 from looplab.exercises.exercise import Exercise, exercises, experiment_of, read_exercise
 from looplab.exercises.fidelity import FIDELITY_PAGE, factor_table
+from looplab.exercises.forms import FORM_FILE
+from looplab.exercises.hand_in import answer_form
 from looplab.run.life import run_table
 from looplab.run.table import table_words
 from looplab.spec.columns import Column
@@ -22,17 +24,16 @@ DATA_PAGE = Path("docs/data.md")
 # A stored run of each experiment, cut to one cell: its table is shown in the handouts. A scenario may have its own.
 SAMPLES = Path("docs/exercises/samples")
 BLOCK = "<!-- {name}: written by scripts/make-handouts -->\n{text}\n<!-- end of {name} -->"
-FORM = """```sh
-./lab check {name}
-```
-
-writes your form, `answers/{name}.yaml` (`score: 0 of {total}`). Write the letter into it before you run: any
-prediction gets its point."""
+# `./lab run` makes the form of a scenario; another exercise has several runs of scenarios that have forms of their own.
+FORM_BY_RUN = """`./lab run` makes your form, `answers/{name}.yaml` ({total} points). Choose a letter now and write it there while the
+run goes on: any prediction gets its point."""
+FORM_BY_COPY = """Copy your form ({total} points): `cp {folder}/form.yaml answers/{name}.yaml`. Write the letter into it
+before you run: any prediction gets its point."""
 SAMPLE_HEAD = "### The table that you will read\n\n"
 
 
 def handouts(root: Path, experiments: Experiments) -> dict[Path, str]:
-    """Return what the README of each exercise with a card must hold, by its path."""
+    """Return what README and form of each exercise with a card must hold, by their paths."""
     folders = exercises(root)
     known = [read_exercise(root, name, experiments) for name in folders]
     with_card = [exercise for exercise in known if exercise.card.goals]
@@ -49,7 +50,9 @@ def handouts(root: Path, experiments: Experiments) -> dict[Path, str]:
         ]
         text = _with_card((folder / "README.md").read_text(encoding="utf-8"), exercise)
         text = with_block(text, "links", " · ".join(links), after=r"^# .+\n")
-        text = with_block(text, "prediction", _prediction(exercise), before=r"^## Run\n")
+        place = folder.relative_to(root)
+        text = with_block(text, "prediction", _prediction(exercise, place), before=r"^## Run\n")
+        texts[folder / FORM_FILE] = answer_form(exercise)
         shown_in = first.setdefault(_sample_path(root, experiment, exercise.runs[-1].scenario), exercise)
         there = f"[{shown_in.title}]({os.path.relpath(folders[shown_in.name], folder)}/README.md)"
         sample = _sample(root, exercise, experiment, "" if shown_in is exercise else there)
@@ -84,12 +87,13 @@ def _with_card(text: str, exercise: Exercise) -> str:
     return re.sub(r"^(\| parts \|.*\n)", lambda match: match[1] + made, text, count=1, flags=re.MULTILINE)
 
 
-def _prediction(exercise: Exercise) -> str:
+def _prediction(exercise: Exercise, folder: Path) -> str:
     lines = []
     for question in (question for question in exercise.questions if question.predicts):
         options = [f"- {option}: {text}" for option, text in question.options.items()]
         lines += [f"**{question.asks}**", "", *options, ""]
-    lines.append(FORM.format(name=exercise.name, total=exercise.total))
+    form = FORM_BY_COPY if folder.is_relative_to("docs") else FORM_BY_RUN
+    lines.append(form.format(name=exercise.name, total=exercise.total, folder=folder))
     return "\n".join(lines)
 
 

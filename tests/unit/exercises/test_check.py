@@ -235,7 +235,9 @@ def test_a_new_scenario_has_an_exercise_at_once(changeable_lab: Path, capsys: py
     assert "scenario9" in exercises(lab)
     handout = (lab / "compose/scenarios/scenario9/README.md").read_text()
     assert "@" not in handout
-    assert f"score: 0 of {read_exercise(lab, 'scenario9', EXPERIMENTS).total}`" in handout
+    exercise = read_exercise(lab, "scenario9", EXPERIMENTS)
+    assert f"({exercise.total} points)" in handout
+    assert (lab / "compose/scenarios/scenario9/form.yaml").read_text() == answer_form(exercise)
     put_run(lab / "results", "scenario9")
     check(lab, ["scenario9"])
     printed = capsys.readouterr().out

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from looplab.errors import EXIT_GOOD, EXIT_INVALID, LabError, UsageError
 from looplab.exercises.exercise import Exercise, exercises, read_exercise
-from looplab.exercises.hand_in import answer_form, hand_ins, read_form, write_hand_in
+from looplab.exercises.forms import form_of, make_form
+from looplab.exercises.hand_in import hand_ins, read_form, write_hand_in
 from looplab.exercises.marking import mark
 from looplab.exercises.score import class_lines, class_rows, score_sheet
 from looplab.experiments.registry import EXPERIMENTS
@@ -17,8 +18,7 @@ from looplab.report.csv_rows import write_csv
 from looplab.report.stored import StoredRun, Unusable, read_run, run_folder, run_folders
 from looplab.system.terminal import fitted
 
-# Where a student's forms are, and where the table of a class goes.
-ANSWERS = Path("answers")
+# Where the table of a class goes.
 SHEET = Path("report/class.csv")
 
 
@@ -41,7 +41,7 @@ def check(root: Path, names: Sequence[str], *, student: bool = False) -> int:
 def hand_in(root: Path, scenario: str, name: str) -> int:
     """Write NAME.zip: the runs that count for an exercise, and its form."""
     exercise = read_exercise(root, scenario, EXPERIMENTS)
-    form = root / ANSWERS / f"{exercise.name}.yaml"
+    form = form_of(root, exercise.name)
     answers = read_form(form) if form.is_file() else {}
     counted = mark(exercise, _runs(root, exercise, None), answers).runs
     if not re.fullmatch(r"[A-Za-z0-9][\w.-]*", name):
@@ -56,11 +56,9 @@ def hand_in(root: Path, scenario: str, name: str) -> int:
 
 
 def _check_one(root: Path, exercise: Exercise, run: str | None, student: bool) -> int:
-    path = root / ANSWERS / f"{exercise.name}.yaml"
-    if exercise.questions and not path.exists():
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(answer_form(exercise), encoding="utf-8")
-        print(f"A form for your answers is in {path.relative_to(root)}\n")
+    path = form_of(root, exercise.name)
+    if made := make_form(root, exercise.name):
+        print(f"A form for your answers is in {made.relative_to(root)}\n")
     marked = mark(exercise, _runs(root, exercise, run), read_form(path) if path.exists() else {})
     print(fitted(score_sheet(exercise, marked, student=student), sys.stdout, " " * 7))
     return EXIT_GOOD if marked.got == marked.worth else EXIT_INVALID

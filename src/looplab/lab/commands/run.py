@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from looplab.errors import EXIT_GOOD, EXIT_INVALID
+from looplab.exercises.forms import make_form
 from looplab.lab.checkout import Lab
 from looplab.lab.commands import study
 from looplab.lab.run_options import variables
@@ -43,6 +44,9 @@ def run(
             print(summary(document) + "\n", flush=True)
 
     say(_plan(parameters))
+    for scenario in wanted:
+        if form := make_form(root, scenario.name):
+            say(f"A form for your prediction and answers: {form.relative_to(root)}")
     if not session.run(wanted, after):
         return EXIT_INVALID
     if as_json:
