@@ -22,7 +22,7 @@ def test_the_generator_leaves_no_difference() -> None:
     written = {**handouts(ROOT, EXPERIMENTS), **pages(ROOT, EXPERIMENTS)}
     wrong = [str(path.relative_to(ROOT)) for path, text in written.items() if path.read_text() != text]
     assert wrong == [], "run scripts/make-handouts"
-    assert {path for path in pages if path.name == "README.md"} == set(HANDOUTS)
+    assert {path for path in written if path.name == "README.md"} == set(HANDOUTS)
 
 
 @pytest.mark.parametrize("handout", HANDOUTS, ids=name_of)
