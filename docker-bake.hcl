@@ -49,7 +49,7 @@ target "services" {
   name     = service
   inherits = ["common"]
   matrix = {
-    service = ["controller", "bridge", "exporter", "treatments", "prepare", "sqlclient"]
+    service = ["controller", "bridge", "exporter", "treatments", "prepare", "printed", "sqlclient"]
   }
   dockerfile = "images/base/Dockerfile"
   target     = service

@@ -91,9 +91,9 @@ func run(arguments []string) (int, error) {
 		return 1, healthy("localhost" + port)
 	}
 	word := cmp.Or(os.Getenv("TCP_NODELAY"), os.Getenv("FIDELITY"), "thesis")
-	noDelay, known := map[string]bool{"thesis": false, "off": false, "corrected": true, "on": true}[word]
+	noDelay, known := map[string]bool{"printed": false, "thesis": false, "off": false, "corrected": true, "on": true}[word]
 	if !known {
-		return wrongUse, fmt.Errorf("TCP_NODELAY or FIDELITY is %q: expected on or off, thesis or corrected", word)
+		return wrongUse, fmt.Errorf("TCP_NODELAY or FIDELITY is %q: expected on or off, printed, thesis or corrected", word)
 	}
 	on, err := net.Listen("tcp", port)
 	if err != nil {

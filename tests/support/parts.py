@@ -322,7 +322,19 @@ class TreatmentsDouble:
     probes of a test saw; none unless it sets them.
     """
 
-    ROLES = ("broker", "controller", "bridge", "robot", "stress", "flood", "link", "instance", "workers", "database")
+    ROLES = (
+        "broker",
+        "controller",
+        "bridge",
+        "robot",
+        "stress",
+        "flood",
+        "link",
+        "instance",
+        "workers",
+        "database",
+        "clients",
+    )
 
     def __init__(self, pids: Callable[[], dict[str, list[int]]], fifo: Mapping[str, int] | None = None) -> None:
         self._pids = pids

@@ -11,6 +11,7 @@ from jsonschema import Draft202012Validator
 from looplab.experiments.loop import LoopCell
 from looplab.experiments.loop.parameters import PARAMETERS
 from looplab.report.schema import run_schema
+from looplab.spec.reader import FIDELITIES
 
 SAMPLES_HEADER = "interval_ms,qos,repetition,sequence,due_ns,sent_ns,received_ns,total_us,robot_us,overhead_us,outcome"
 # Not in every run: why messages or answers were late, if they were.
@@ -40,7 +41,7 @@ def check_run(folder: Path, run: dict[str, Any]) -> None:
     """Schema, sums, and samples.csv telling the same story as run.json."""
     written_today().validate(run)
     assert run["valid"] == (not run["invalid_because"])
-    assert run["fidelity"] in ("thesis", "corrected")
+    assert run["fidelity"] in FIDELITIES
     assert run["treatments"]
     assert run["environment"]["cgroup"] in ("v1", "v2")
     for image in run["environment"]["images"].values():

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from looplab.experiments.loop import LoopCell
+from looplab.experiments.loop import LoopCell, printed
 from looplab.experiments.loop.document import COLUMNS
 from looplab.experiments.loop.parameters import read_parameters
 from looplab.run.cells import Measured, entry
@@ -179,7 +179,7 @@ def treatment(what: str, found: str) -> dict[str, Any]:
 
 def store(results: Path, run_id: str, fidelity: str = "thesis", messages: int = 3, **changes: Any) -> Path:
     """A whole run of the loop, as a controller leaves it."""
-    columns = {"robot_ns": 4 * MS, "wire_robot_ns": ABSENT, "wait_ns": ABSENT}
+    columns = {"robot_ns": 4 * MS, **dict.fromkeys(("wire_robot_ns", "wait_ns", *printed.COLUMNS), ABSENT)}
     cells, lines = measured([Simulated(LoopCell.keyed(20, 0), np.full(messages, 5 * MS), 20, columns=columns)])
     scenario = run_id.partition("-")[2]
     asked = {

@@ -12,7 +12,7 @@ from looplab.lab.docker.compose import Compose
 from looplab.lab.docker.engine import Engine, show_version
 from looplab.lab.docker.images import Images, image_facts, local_images
 from looplab.lab.docker.own_images import FLOOD, REPORT_SOURCES, OwnImages
-from looplab.lab.image_names import BASE, BASE_IMAGE, BROKER_IMAGES, NAMES, REPORT, own_reference
+from looplab.lab.image_names import BASE, BASE_IMAGE, BROKER_IMAGES, NAMES, PRINTED, REPORT, own_reference
 from looplab.lab.machine.facts import OF_THIS_LAB, port_owners
 from looplab.lab.machine.installing import ensure_compose, ensure_engine
 from looplab.lab.machine.limits import CACHE, machine_variables, probe_limits
@@ -98,6 +98,8 @@ class Lab:
         left_out = {name for other in self._left_out() for name in other.images}
         left_out -= {name for experiment in self.wanted for name in experiment.images}
         left_out |= {name for name in BROKER_IMAGES if name != settings.get("BROKER")}
+        if (settings.get("CLIENTS") or settings.get("FIDELITY")) != PRINTED:
+            left_out.add(PRINTED)
         names = {name: own_reference(name, settings) for name in NAMES if name not in left_out}
         return {**names, "stress": settings.get("STRESS_IMAGE") or names["stress"]}
 

@@ -23,7 +23,9 @@ SHARED = (
 REPORT = "report"
 # Brokers that BROKER chooses and no registry need give; a run has the image of its own alone.
 BROKER_IMAGES = ("rabbitmq", "mochi")
-NAMES = (*SHARED, *BROKER_IMAGES, *(name for experiment in EXPERIMENTS.values() for name in experiment.images))
+# The controller's where CLIENTS or FIDELITY has the printed clients.
+PRINTED = "printed"
+NAMES = (*SHARED, *BROKER_IMAGES, PRINTED, *(name for experiment in EXPERIMENTS.values() for name in experiment.images))
 FOLDER = "looplab"
 REGISTRY, TAG, PULL = "LAB_REGISTRY", "LAB_TAG", "LAB_PULL"
 BASE, BASE_IMAGE = "BASE_IMAGE", "debian:trixie-slim"

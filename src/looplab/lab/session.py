@@ -35,7 +35,15 @@ KEPT_AFTER = (*KEPT_BEFORE, "exporter", "treatments")
 # What a following scenario of the same session uses, too.
 KEPT_BETWEEN = (*KEPT_AFTER, "prepare", "bridge", "robot", "link")
 # The variables by which compose.yaml chooses a file, compose/<kind>.<value>.yaml.
-OVERLAYS = {"BROKER": "broker", "ROBOT": "robot", "LINK": "link", "BROKER_TLS": "tls", "GRAFANA": "grafana"}
+OVERLAYS = {
+    "BROKER": "broker",
+    "ROBOT": "robot",
+    "LINK": "link",
+    "BROKER_TLS": "tls",
+    "CLIENTS": "clients",
+    "BROKER_PATH": "path",
+    "GRAFANA": "grafana",
+}
 # Its end is no failure.
 DONE_BEFORE = ("prepare",)
 # What the containers of a failed run printed: they are removed.

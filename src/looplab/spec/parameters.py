@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Self
 
 from looplab.errors import UsageError
 from looplab.spec.cell import Cell
-from looplab.spec.reader import FIDELITIES, Reader, read_number, read_qos
+from looplab.spec.reader import FIDELITIES, Reader, of_fidelity, read_number, read_qos
 
 # How a sender waits for the next message: an interval after the last one left, or until start + k * interval.
 SLEEP, SCHEDULE = "sleep", "schedule"
@@ -47,7 +47,9 @@ INTERVALS = Option("--intervals", "INTERVALS_MS", "MS,…", "time between two me
 MESSAGES = Option("--messages", "MESSAGES", "N", "messages in a repetition, or in a cell")
 REPETITIONS = Option("--repetitions", "REPETITIONS", "N", "repetitions of each cell")
 QOS = Option("--qos", "QOS", "0,1,2", "quality of service, one cell each")
-FIDELITY = Option("--fidelity", "FIDELITY", "", "as published, or without known artefacts", FIDELITIES)
+FIDELITY = Option(
+    "--fidelity", "FIDELITY", "", "with the printed clients, as published, or without known artefacts", FIDELITIES
+)
 PACING = Option("--pacing", "PACING", "", "wait an interval after each message, or keep a schedule", PACINGS)
 
 
@@ -74,9 +76,7 @@ class Param:
 
     def usual(self, fidelity: str, scenario: str = "") -> str:
         """Return its default as params.env writes it."""
-        if not isinstance(self.default, Mapping):
-            return as_text(self.default)
-        return as_text(self.default.get(scenario, self.default.get(fidelity, self.default["thesis"])))
+        return as_text(of_fidelity(self.default, fidelity, scenario))
 
     def is_usual(self, value: object, fidelity: str, scenario: str = "") -> bool:
         """Return whether a stored value is the default, or a list with it: its cells are among the others."""
@@ -214,6 +214,8 @@ class RunParameters(Settings):
     cell: ClassVar[type[Cell]] = Cell
     # The variables to lower if the messages are more than a run can hold.
     lower: ClassVar[str] = "MESSAGES, or the number of cells"
+    # Whether it has the clients that its source prints.
+    has_printed: ClassVar[bool] = False
     scenario: str = param(matters=False)
     title: str = matching("", r".{0,120}", "at most 120 letters", matters=False)
     fidelity: str = choice("thesis", FIDELITIES, option=FIDELITY, matters=False)
@@ -229,6 +231,11 @@ class RunParameters(Settings):
             {} if cls.params()["scenario"].read else {"scenario": environment.get("SCENARIO", "").strip() or scenario}
         )
         parameters = cls.of(Reader(environment, folder), **given).checked(environment)
+        if parameters.fidelity == "printed" and not cls.has_printed:
+            raise UsageError(
+                "FIDELITY=printed has the thesis's own clients, so only the control loop has it.",
+                "Take thesis or corrected.",
+            )
         if parameters.samples > MAX_SAMPLES:
             much = f"{parameters.samples:,} messages are more than one run can hold ({MAX_SAMPLES:,})."
             raise UsageError(much, f"Lower {cls.lower}.")

@@ -6,10 +6,17 @@ from typing import Any, TypeVar
 
 from looplab.errors import LabError, UsageError
 
-FIDELITIES = ("thesis", "corrected")
+FIDELITIES = ("printed", "thesis", "corrected")
 HOST = r"[A-Za-z0-9_.-]{1,253}"
 
 T = TypeVar("T")
+
+
+def of_fidelity(default: Any, fidelity: str, scenario: str = "") -> Any:
+    """Return a default, of several that of the scenario, else of the fidelity; `printed` may have the thesis's."""
+    if not isinstance(default, Mapping):
+        return default
+    return next(default[name] for name in (scenario, fidelity, "thesis") if name in default)
 
 
 def read_number(text: str) -> float:
@@ -58,10 +65,7 @@ class Reader:
 
     def default(self, default: Any) -> Any:
         """Return a default, of several that of the run's scenario, else of its fidelity."""
-        if not isinstance(default, Mapping):
-            return default
-        scenario = self._environment.get("SCENARIO", "").strip()
-        return default[scenario if scenario in default else self.fidelity]
+        return of_fidelity(default, self.fidelity, self._environment.get("SCENARIO", "").strip())
 
     def choice(self, name: str, default: str, allowed: tuple[str, ...]) -> str:
         text = self._text(name, default)

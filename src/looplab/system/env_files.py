@@ -7,7 +7,7 @@ from pathlib import Path
 from looplab.errors import UsageError
 
 _LINE = re.compile(r"""\s*(?:export\s+)?([A-Za-z_]\w*)\s*=\s*(?:"([^"]*)".*|'([^']*)'.*|(.*?)(?:\s+#.*)?)\s*""")
-_REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::?-([^}]*))?\}")
+_REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::?-((?:[^{}]|\$\{[^{}]*\})*))?\}")
 
 
 def read_env(path: Path) -> dict[str, str]:
@@ -32,10 +32,10 @@ def read_env(path: Path) -> dict[str, str]:
 
 
 def expand(settings: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, str]:
-    """Return `settings` with each `${NAME:-default}` replaced, as Compose does in an env_file."""
+    """Return `settings` with each `${NAME:-default}` replaced, as Compose does; a default may hold another one."""
 
     def value(found: re.Match[str]) -> str:
-        return environment.get(found[1], "") or found[2] or ""
+        return environment.get(found[1], "") or _REFERENCE.sub(value, found[2] or "")
 
     return {name: _REFERENCE.sub(value, text) for name, text in settings.items()}
 

@@ -167,7 +167,7 @@ def set_fifo(pid: int, priority: int) -> str:
 
 
 def tcp_sockets(pid: int, proc: Path = Path("/proc")) -> list[dict[str, Any]] | str:
-    """Return the connected TCP sockets of `pid`: ports, peer, TCP_NODELAY, retransmission time-out, how many segments
+    """Return the connected TCP sockets of `pid`: both ends, TCP_NODELAY, retransmission time-out, how many segments
     were sent again; or the reason why they cannot be read."""
     # Listing /proc/<pid>/fd would take a further capability; its length alone is for all to read.
     count = int(_field(proc / str(pid) / "status", "FDSize", "0"))
@@ -205,6 +205,7 @@ def _tcp_socket(pidfd: int, fd: int) -> dict[str, Any] | None:
         nodelay = bool(sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
         info = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, TCP_INFO_BYTES)
     return {
+        "local": local[0],
         "local_port": local[1],
         "peer": peer[0],
         "peer_port": peer[1],

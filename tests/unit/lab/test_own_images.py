@@ -15,6 +15,7 @@ from looplab.lab.docker.own_images import STAMP, OwnImages
 from looplab.lab.image_names import (
     BROKER_IMAGES,
     NAMES,
+    PRINTED,
     is_own,
     is_published,
     own_reference,
@@ -160,19 +161,30 @@ def test_an_experiments_own_images_burden_no_other_run(lab: Lab, heavy: Experime
     with (lab.root / ".env").open("a") as file:
         file.write("".join(f"{name}=heavy:1\n" for name in heavy.upstream))
     every = {name for experiment in EXPERIMENTS.values() for name in experiment.images}
-    assert set(NAMES) - lab.own_images().keys() == {*every, *BROKER_IMAGES}
+    assert set(NAMES) - lab.own_images().keys() == {*every, *BROKER_IMAGES, PRINTED}
     assert lab.profiles() == ["never", "light"]
     assert not {*heavy.upstream} & lab.upstream_images().keys()
     wanted = Lab(lab.root, wanted=[heavy])
     assert wanted.own_images().keys() - lab.own_images().keys() == {*heavy.images}
     assert len(wanted.profiles()) == 3
     assert {name: wanted.upstream_images()[name] for name in heavy.upstream} == dict.fromkeys(heavy.upstream, "heavy:1")
-    assert Lab(lab.root, wanted=EXPERIMENTS.values()).own_images().keys() == {*NAMES} - {*BROKER_IMAGES}
+    assert Lab(lab.root, wanted=EXPERIMENTS.values()).own_images().keys() == {*NAMES} - {*BROKER_IMAGES, PRINTED}
     assert Lab(lab.root, wanted=EXPERIMENTS.values()).profiles() == ["*"]
 
 
 def test_a_run_has_the_image_of_its_own_broker_alone(lab: Lab) -> None:
     assert Lab(lab.root, {"BROKER": "mochi"}).own_images().keys() - lab.own_images().keys() == {"mochi"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "more"),
+    [
+        ({"FIDELITY": "printed"}, {PRINTED}), ({"CLIENTS": "printed", "FIDELITY": "corrected"}, {PRINTED}),
+        ({"CLIENTS": "lab", "FIDELITY": "printed"}, set()),
+    ],
+)  # fmt: skip
+def test_printed_clients_have_an_image_that_others_need_not(lab: Lab, settings: dict[str, str], more: set[str]) -> None:
+    assert Lab(lab.root, settings).own_images().keys() - lab.own_images().keys() == more
 
 
 def test_what_was_built_for_another_run_stays_built(docker: fakes.Docker, tmp_path: Path) -> None:

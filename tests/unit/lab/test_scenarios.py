@@ -9,7 +9,7 @@ from support.compose_files import Service, merged
 from support.places import ROOT
 
 from looplab.errors import LabError, UsageError
-from looplab.lab.commands.new import new
+from looplab.lab.commands.new import ALIKE, new
 from looplab.lab.scenarios import LOOP_FILE, check_one_kind, chosen, published, scenarios
 
 THESIS = tuple(f"scenario{n}" for n in range(9))
@@ -139,7 +139,12 @@ def test_a_new_scenario_starts_and_asks_what_its_model_does(tree: Path, source: 
     assert all(started(services, name) == started(others, name) for name in (*THESIS, "twin", "asip"))
     assert not any("@" in path.read_text() for path in folder.iterdir())
     changed = {name for name, content in snapshot(tree).items() if before.get(name) != content}
-    assert {name for name in changed if "scenario9" not in name} == {"compose/loop.yaml", "compose/observe.yaml"}
+    assert {name for name in changed if "scenario9" not in name} == {
+        "compose/loop.yaml",
+        "compose/observe.yaml",
+        *ALIKE,
+    }
+    assert merged(tree, {"CLIENTS": "printed"})["scenario9"]["image"].startswith("${LAB_REGISTRY:-}looplab/printed:")
 
 
 def test_a_model_that_is_not_there_is_named(kept: Path) -> None:

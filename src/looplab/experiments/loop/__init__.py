@@ -15,6 +15,10 @@ from looplab.spec.roles import BROKER, CONTROLLER, LINK, Role
 # Bridge and robot take the place of other machines, as the link does.
 BRIDGE = Role("bridge", ("lab-bridge",), fifo=95, about="passes requests from MQTT to the serial line")
 ROBOT = Role("robot", ("robot",), fifo=96, about="firmware in a simulated ATmega2560")
+# Publisher and subscriber with CLIENTS=printed: children of the controller.
+CLIENTS = Role(
+    "clients", ("lab-publisher", "lab-subscriber"), most_fifo=99, optional=True, about="the thesis's clients"
+)
 PARTS = ("controller", "broker", "bridge", "robot")
 # The scenarios that each claim of the thesis compares: what `./lab study NAME` runs.
 COMPARED = {
@@ -38,6 +42,8 @@ STUDIES = {
 WHOLE = ("O", "transport_O", "others_O")
 # R is some 70 us without a robot.
 _ROBOT_DECADES = (-5, 0)
+# What `timedelta.microseconds` of the printed subscriber is less than: it drops whole seconds.
+MICROSECONDS = 1_000_000
 
 
 def _robot(columns: Any, row: int) -> int:
@@ -59,6 +65,15 @@ def _without_robot(total_ns: int, robot_ns: int) -> int:
 
 def _service(columns: Any, row: int) -> int:
     return _robot(columns, row) if columns["wait_ns"][row] == 0 else ABSENT
+
+
+def _client_total(columns: Any, row: int) -> int:
+    total_ns = between("client_sent_ns", "client_received_ns", columns, row)
+    return total_ns if total_ns == ABSENT else total_ns // 1000 % MICROSECONDS * 1000
+
+
+def _client_overhead(columns: Any, row: int) -> int:
+    return _without_robot(_client_total(columns, row), _robot(columns, row))
 
 
 def _delivered(cell: "LoopCell") -> float | None:
@@ -166,6 +181,14 @@ class LoopCell(Cell):
         heading="send lateness",
         prometheus=None,
     )
+    client_T = Latency(
+        "T as printed clients stamp and compute it, whole seconds dropped; none of the lab's client",
+        made=_client_total,
+        prometheus=None,
+        endless=False,
+    )
+    client_O = Latency("client_T - R", made=_client_overhead, prometheus=None, endless=False)
+    written = Count("repetitions of which the printed subscriber wrote figures: all were answered", prometheus=None)
     cpu_wait = Part(
         "how long each part waited for a processor",
         each("number"),
@@ -236,6 +259,6 @@ EXPERIMENT = Experiment(
     __name__,
     scenarios="compose/scenarios/*",
     cell=LoopCell,
-    roles=(CONTROLLER, BROKER, BRIDGE, ROBOT, LINK),
+    roles=(CONTROLLER, BROKER, BRIDGE, ROBOT, LINK, CLIENTS),
     studies=STUDIES,
 )

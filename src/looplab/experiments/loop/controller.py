@@ -22,8 +22,10 @@ from looplab.experiments.loop.document import (
 )
 from looplab.experiments.loop.looks import Looks, robot_lags
 from looplab.experiments.loop.losses import NEVER_NS, Evidence, Losses
-from looplab.experiments.loop.parameters import Parameters, in_order
+from looplab.experiments.loop.parameters import PRINTED, Parameters, in_order
+from looplab.experiments.loop.printed.clients import PrintedClients
 from looplab.experiments.loop.protocol import (
+    ONE,
     TOPIC_ANSWER,
     TOPIC_BRIDGE_INFO,
     TOPIC_BRIDGE_MERGED,
@@ -45,7 +47,7 @@ from looplab.run.record import File, Place
 from looplab.run.samples import ANSWERED, WAITING, SampleStore, limit_ns
 from looplab.spec.brokers import BROKERS
 from looplab.spec.parameters import SLEEP
-from looplab.spec.roles import Role
+from looplab.spec.roles import CONTROLLER, Role
 from looplab.treatments import NO_LOAD
 from looplab.treatments.broker import version
 from looplab.treatments.judgement import Treatment
@@ -75,6 +77,7 @@ class Controller(CellRun[Parameters, LoopCell]):
         self.seen = Looks(p, self.client, self.looks)
         self._connected_ns: list[int] = []
         self._client = _connections(p, token, self._received, self._note_connection)
+        self.printed = PrintedClients(p, self._client.wait) if p.clients == PRINTED else None
         self._tls = self._unstamped = ""
         self._warmup = {"sent": 0, "answered": 0}
         # Messages that this run itself has published by the last look, answers included.
@@ -149,12 +152,17 @@ class Controller(CellRun[Parameters, LoopCell]):
             *treatments.judge(self.parameters, self.looks, bridge),
             *treatments.judge_robot(self.parameters, cells, virtual=treatments.is_virtual(bridge)),
             *treatments.judge_connections(self.parameters, self._tls, bridge),
-            *treatments.judge_legs(self.parameters, self._client.granted, bridge, self._answer_qos()),
-            treatments.judge_number(self.parameters, self.looks),
+            *treatments.judge_legs(self.parameters, self._granted, bridge, self._answer_qos()),
+            *(self.printed or self).judge_clients(),
             *treatments.judge_broker(self.parameters, self.record.versions.get("broker", "")),
             *readiness.other_bridges(self.news.reports, answered_twice=any(self.measurement.counts.duplicates)),
             self.seen.judge_link(),
         ]
+
+    def judge_clients(self) -> Sequence[Treatment]:
+        """Return what the looks show of the lab's own client."""
+        p = self.parameters
+        return [treatments.judge_number(p, self.looks), treatments.judge_path(p, self.looks, CONTROLLER)]
 
     def document(self, measured: Measured[LoopCell], rows: range) -> dict[str, Any]:
         index, store, cell = rows.start // len(rows), self.record.store, measured.cell
@@ -163,6 +171,7 @@ class Controller(CellRun[Parameters, LoopCell]):
             **self.measurement.counts.of_cell(index),
             **self.seen.cell(index),
             "lost_by": self._losses.count(rows),
+            "written": self.printed.written(store, rows) if self.printed else 0,
         }
         document = entry(Measured(cell, more), store, rows)
         sent, answered = tally(store, rows)
@@ -188,15 +197,24 @@ class Controller(CellRun[Parameters, LoopCell]):
             "ledger_gaps": ledger.gaps(store, measured, self._unstamped, self.news.info()),
             "delayed": delayed(store, every),
             **self.seen.document(),
+            **(self.printed.document() if self.printed else {}),
         }
 
     def close(self) -> None:
+        if self.printed:
+            self.printed.close()
         self._client.close()
+
+    @property
+    def _granted(self) -> dict[str, int]:
+        return self.printed.granted if self.printed else self._client.granted
 
     def _measurement(self, store: SampleStore, token: str, per_cell: int) -> Measurement:
         p = self.parameters
         form = f"{p.command}-{token}-%d".encode()
         requests = Messages(TOPIC_REQUEST, form, per_cell, p.deadline_ms, sleeps=p.pacing == SLEEP)
+        if self.printed:
+            return self.printed.measurement(store, requests, token, self.news.take)
         return Measurement(self._client, self._client.subscriber, store, requests, token, self.news.take)
 
     def _answer_qos(self) -> set[tuple[int, int]]:
@@ -299,8 +317,11 @@ def _connections(parameters: Parameters, token: str, received: Any, connected: C
         host, port = access.host, access.port
     # Each by its name: RabbitMQ gives a wildcard no retained message.
     news = (TOPIC_BRIDGE_STATUS, TOPIC_BRIDGE_INFO, TOPIC_BRIDGE_MERGED, TOPIC_ROBOT_STATUS)
-    options = ClientOptions(
-        [(TOPIC_ANSWER, subscription_qos(parameters.qos_legs, max(parameters.qos))), *((topic, 1) for topic in news)]
-    )
+    answers = [(TOPIC_ANSWER, subscription_qos(parameters.qos_legs, max(parameters.qos)))]
+    number = parameters.connections
+    if parameters.clients == PRINTED:
+        # Printed clients have their own connections; this one hears the bridge alone.
+        answers, number = [], ONE
+    options = ClientOptions([*answers, *((topic, 1) for topic in news)])
     target = Target(host, port, parameters.tcp_nodelay, pairing)
-    return Connections(parameters.connections, target, token, options, received, connected)
+    return Connections(number, target, token, options, received, connected)

@@ -3,13 +3,14 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from looplab.experiments.loop import LoopCell, ledger
+from looplab.experiments.loop import LoopCell, ledger, printed
 from looplab.experiments.loop.parameters import Parameters
 from looplab.run.accounting import Columns, response, response_ns, tally, total_ns
 from looplab.run.samples import ABSENT, LATE, NOT_SENT
 
-# The rows' own columns: R as the bridge measured it, the same at its socket, the wait for earlier requests; O's parts.
-COLUMNS = ("robot_ns", "wire_robot_ns", "wait_ns", *ledger.COLUMNS)
+# The rows' own columns: R as the bridge measured it, the same at its socket, the wait for earlier requests; O's parts;
+# the stamps of printed clients.
+COLUMNS = ("robot_ns", "wire_robot_ns", "wait_ns", *ledger.COLUMNS, *printed.COLUMNS)
 _TRANSPORT = ("transport_total", "transport_robot", "transport_overhead", "robot_wait", *ledger.NAMES)
 TRANSPORT_HEADER = ",".join(("sequence", *(f"{name}_us" for name in _TRANSPORT)))
 

@@ -5,10 +5,11 @@ import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from looplab.errors import UsageError
 from looplab.experiments.loop import LoopCell, loop_file
-from looplab.experiments.loop.protocol import CONNECTIONS, FRAMINGS, LEGS, ONE, TWO
+from looplab.experiments.loop.protocol import CONNECTIONS, FRAMINGS, LEGS, ONE, RECEIVERS, SELECT, SPIN, TWO
 from looplab.spec.brokers import BROKERS, DEFAULT
 from looplab.spec.parameters import (
     INTERVALS,
@@ -21,6 +22,7 @@ from looplab.spec.parameters import (
     Option,
     Param,
     RunParameters,
+    as_text,
     choice,
     integer,
     matching,
@@ -37,6 +39,13 @@ from looplab.treatments.loads import loads
 
 ROBOTS = ("virtual", "usb", "remote")
 PUBLISHED, RANDOM = "published", "random"
+# Whose clients: the lab's, or publisher and subscriber as the thesis prints them. Of these, whether the receiver spins
+# beside paho's network thread, whether each repetition has a new process, and the interpreter.
+LAB, PRINTED = "lab", "printed"
+REPETITION, RUN = "repetition", "run"
+PYTHONS = ("2.7", "3")
+# How containers reach the broker: by the host's address and published port, or on their own network.
+PORT, DIRECT = "port", "direct"
 MOST_SEED = 999_999_999
 
 
@@ -71,6 +80,11 @@ class Parameters(RunParameters):
     robot_framing: str = choice(FRAMINGS, tuple(FRAMINGS.values()))
     qos_legs: str = choice(LEGS, tuple(LEGS.values()), option=QOS_LEGS)
     connections: str = choice({"thesis": TWO, "corrected": ONE}, tuple(CONNECTIONS))
+    clients: str = choice({"thesis": LAB, "printed": PRINTED}, (PRINTED, LAB))
+    receiver: str = choice(RECEIVERS, (SPIN, SELECT))
+    life: str = choice({"thesis": RUN, "printed": REPETITION}, (REPETITION, RUN))
+    broker_path: str = choice({"thesis": DIRECT, "printed": PORT}, (PORT, DIRECT))
+    python: str = choice({"thesis": "3", "printed": "2.7"}, PYTHONS)
     pacing: str = choice({"thesis": SLEEP, "corrected": SCHEDULE}, PACINGS, option=PACING)
     link: str = matching(
         NO_LINK, r"[a-z0-9][a-z0-9-]{0,40}", "none, wifi, custom or a file compose/link.<name>.yaml", option=LINK
@@ -88,6 +102,7 @@ class Parameters(RunParameters):
     cell_order: tuple[tuple[float, int], ...] = param(lambda _get, _name: (), matters=False)
 
     cell = LoopCell
+    has_printed = True
     lower = "MESSAGES, REPETITIONS or the number of INTERVALS_MS and QOS"
 
     @classmethod
@@ -97,10 +112,11 @@ class Parameters(RunParameters):
         settings = (setting for load in loads().values() for setting in load.settings.items())
         return own | {name: Param(None, rule.published) for name, rule in settings}
 
-    def checked(self, _environment: Mapping[str, str]) -> "Parameters":
+    def checked(self, environment: Mapping[str, str]) -> "Parameters":
         """Return them without the qualities of service that the broker does not know.
 
-        Raises LabError (exit code 2) if none is left, or if the broker cannot set TCP_NODELAY as the run needs it.
+        Raises LabError (exit code 2) if none is left, if the broker cannot set TCP_NODELAY as the run needs it, or for
+        clients that cannot be as they are set.
         """
         broker = BROKERS[self.broker]
         if self.tcp_nodelay not in broker.tcp_nodelay:
@@ -109,6 +125,11 @@ class Parameters(RunParameters):
                 f"{self.broker} has TCP_NODELAY {other} and no setting for it; this run needs it {word}.",
                 f"Set TCP_NODELAY={other}, or take another broker.",
             )
+        if self.broker_path == PORT and self.link != NO_LINK:
+            raise UsageError(
+                f"LINK={self.link} is between bridge and broker, and BROKER_PATH=port passes it by.",
+                "Set BROKER_PATH=direct, or LINK=none.",
+            )
         known = tuple(qos for qos in self.qos if qos in broker.qos)
         left_out = tuple(qos for qos in self.qos if qos not in broker.qos)
         if not known:
@@ -116,7 +137,27 @@ class Parameters(RunParameters):
                 f"{self.broker} knows no QoS {', '.join(map(str, left_out))}, and nothing else is to be measured.",
                 f"Set QOS (--qos) to {' or '.join(map(str, broker.qos))}, or take another broker.",
             )
-        return replace(self, qos=known, qos_left_out=left_out)
+        return replace(self, qos=known, qos_left_out=left_out, **self._of_clients(environment))
+
+    def _of_clients(self, environment: Mapping[str, str]) -> dict[str, Any]:
+        """Return what these clients alone can be. Raises LabError (exit code 2) where another value is set."""
+        if self.clients == LAB:
+            wanted: dict[str, Any] = {"receiver": SELECT, "life": RUN, "python": "3"}
+        else:
+            wanted = {"connections": TWO, "broker_tls": False, "pacing": SLEEP}
+        for name, value in wanted.items():
+            if environment.get(name.upper(), "").strip() and getattr(self, name) != value:
+                raise UsageError(
+                    f"CLIENTS={self.clients} have {name.upper()}={as_text(value)}, not {as_text(getattr(self, name))}.",
+                    f"Leave out {name.upper()}, or take the other CLIENTS.",
+                )
+        # A process that lives for one repetition has no warm-up.
+        return {**wanted, **({"warmup_messages": 0} if self.life == REPETITION and self.clients == PRINTED else {})}
+
+    @property
+    def bridge_receiver(self) -> str:
+        """How the bridge waits: on this machine it must not take the processor of what is measured."""
+        return self.receiver if self.robot == "remote" else SELECT
 
     @property
     def cells(self) -> list[LoopCell]:

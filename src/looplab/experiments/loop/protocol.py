@@ -31,6 +31,9 @@ COMMANDS = {b"T": "temperature?", b"E": "an emulated answer?"}
 FRAMINGS = {"thesis": "burst", "corrected": "line"}
 # Which legs of the loop have the cell's QoS, by fidelity: the publication of the request alone, or all four.
 LEGS = {"thesis": "request", "corrected": "all"}
+# How a receiver waits: its thread turns without a pause, or sleeps until something comes.
+SPIN, SELECT = "spin", "select"
+RECEIVERS = {"thesis": SELECT, "printed": SPIN}
 # How many connections the controller has.
 TWO, ONE = "two", "one"
 CONNECTIONS = {TWO: 2, ONE: 1}

@@ -9,6 +9,7 @@ from looplab.experiments.loop.parameters import Parameters
 from looplab.experiments.loop.protocol import (
     COMMAND_ROBOT,
     ONLINE,
+    SELECT,
     TOPIC_BRIDGE_INFO,
     TOPIC_BRIDGE_STATUS,
     TOPIC_ROBOT_STATUS,
@@ -128,9 +129,10 @@ def _set_up_otherwise(parameters: Parameters, info: Mapping[str, Any]) -> Missin
             "Run rpi/install.sh of this version on the Pi again, with a bundle made by this lab.",
             settled=True,
         )
-    names = ("TCP_NODELAY", "ROBOT_FRAMING", "QOS_LEGS")
-    wanted = dict(zip(names, (parameters.tcp_nodelay, parameters.robot_framing, parameters.qos_legs), strict=True))
-    reported = (info.get("tcp_nodelay"), info.get("framing"), legs_of(info.get("subscription_qos")))
+    p, names = parameters, ("TCP_NODELAY", "ROBOT_FRAMING", "QOS_LEGS", "RECEIVER")
+    wanted = dict(zip(names, (p.tcp_nodelay, p.robot_framing, p.qos_legs, p.bridge_receiver), strict=True))
+    legs, receiver = legs_of(info.get("subscription_qos")), info.get("receiver", SELECT)
+    reported = (info.get("tcp_nodelay"), info.get("framing"), legs, receiver)
     found = dict(zip(names, reported, strict=True))
     differing = [name for name in wanted if wanted[name] != found[name]]
     if not info or not differing:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from time import perf_counter_ns
 
 from looplab.experiments.loop.protocol import STATUS_OK, TOPIC_ANSWER, parse_answer
+from looplab.mqtt.stamped_socket import StampedSocket
 from looplab.run.open_loop import Messages, OpenLoop, Sender
 from looplab.run.samples import SampleStore
 
@@ -42,7 +43,11 @@ class Measurement(OpenLoop):
         now = perf_counter_ns()
         if topic != _ANSWER_TOPIC:
             self._on_other(topic, payload)
-            return
+        else:
+            self.take(payload, qos, now, self._receiver.sock)
+
+    def take(self, payload: bytes, qos: int, now: int, sock: StampedSocket | None) -> None:
+        """Record an answer that arrived at `now` through `sock`."""
         answer = parse_answer(payload)
         if answer is None:
             self.counts.malformed += 1
@@ -52,7 +57,7 @@ class Measurement(OpenLoop):
             self.answer_qos.add((answer.sequence // self._per_cell, qos))
             # Before the state, which is what readers of the store go by.
             self._robot[answer.sequence] = answer.robot_ns
-            self.answered(answer.sequence, now, self._receiver.sock, answer.status == _STATUS_OK)
+            self.answered(answer.sequence, now, sock, answer.status == _STATUS_OK)
             if 0 <= answer.wire_sequence < self._store.count:
                 self._wire_robot[answer.wire_sequence] = answer.wire_robot_ns
                 self._wait_ns[answer.wire_sequence] = answer.wait_ns

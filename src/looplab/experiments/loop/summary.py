@@ -17,7 +17,7 @@ from looplab.system.terminal import plural
 ROWS = {"T": "response time", "R": "robot", "O": "MQTT and network"}
 QUANTILES = {"p50": "half within", "p95": "95 of 100", "p99": "99 of 100", "max": "slowest"}
 MEAN = "thesis mean"
-FIDELITIES = {"thesis": "as published", "corrected": "corrected"}
+FIDELITIES = {"printed": "with the printed clients", "thesis": "as published", "corrected": "corrected"}
 CAUSE_WORDS = {
     "merged": "the bridge read two answers as one",
     "disconnected": "a connection was down",

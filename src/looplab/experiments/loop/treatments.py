@@ -4,11 +4,12 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from looplab.experiments.loop import BRIDGE, EXPERIMENT, ROBOT
-from looplab.experiments.loop.parameters import Parameters
+from looplab.experiments.loop.parameters import DIRECT, PORT, Parameters
 from looplab.experiments.loop.protocol import (
     COMMAND_ROBOT,
     CONNECTIONS,
     LEGS,
+    SELECT,
     TOPIC_ANSWER,
     TOPIC_REQUEST,
     TWO,
@@ -161,6 +162,32 @@ def judge_number(parameters: Parameters, looks: Sequence[Look | None]) -> Treatm
     return Treatment("controller connections", wanted, ", ".join(sorted(found)), found == {wanted})
 
 
+def judge_path(parameters: Parameters, looks: Sequence[Look | None], role: Role) -> Treatment:
+    """Judge by both ends of the connections of `role` how they reach the broker.
+
+    `direct`: it is connected to an address that the broker has. Through the host's port it is not: there the engine's
+    user-space proxy dials the broker again, so that the broker sees the proxy's address. An engine without that proxy
+    has the kernel translate the addresses, and the broker sees the client's own.
+    """
+    found = set()
+    for look in filter(None, looks):
+        own, brokers = (
+            [one for one in mqtt_sockets([look], name, (parameters.broker_port, 1883)) if isinstance(one, dict)]
+            for name in (role.name, BROKER.name)
+        )
+        addresses, peers = {one["local"] for one in brokers}, {(one["peer"], one["peer_port"]) for one in brokers}
+        for one in own:
+            seen = (one["local"], one["local_port"]) in peers
+            if one["peer"] in addresses:
+                found.add(DIRECT if seen else "direct, unknown to the broker")
+            else:
+                found.add(PORT if seen else f"{PORT}, the broker sees {', '.join(sorted({peer for peer, _ in peers}))}")
+    words = ", ".join(sorted(found)) or "no connection seen"
+    verified = bool(found) and all(one.partition(",")[0] == parameters.broker_path for one in found)
+    note = "without the engine's user-space proxy: the kernel translates the addresses" if PORT in found else ""
+    return Treatment(f"{role.name} path to the broker", parameters.broker_path, words, verified, note=note)
+
+
 def judge_connections(parameters: Parameters, controller: str, bridge: Mapping[str, Any]) -> list[Treatment]:
     """Judge TLS; `controller` is the version on its connection ("" without), `bridge` what the bridge reports."""
     version = str(bridge.get("tls", "")) if bridge else "unknown"
@@ -219,7 +246,9 @@ def _bridge(parameters: Parameters, bridge: Mapping[str, Any]) -> list[Treatment
     framing = bridge.get("framing")
     same = framing == parameters.robot_framing
     note = "" if same else "start the bridge with the same FIDELITY"
+    receiver = str(bridge.get("receiver", SELECT))
     return [
+        Treatment("bridge receiver", parameters.bridge_receiver, receiver, receiver == parameters.bridge_receiver),
         Treatment("bridge TCP_NODELAY", on_off(wanted), known, found == wanted),
         Treatment("robot framing", parameters.robot_framing, str(framing), same, note=note),
     ]

@@ -9,6 +9,8 @@ from looplab.lab.scenarios import FOLDER, LOOP_FILE, TEMPLATE, scenarios
 
 # The scenario whose parts a new one starts unless another is named: no load, no priority.
 PLAIN = "scenario1"
+# What each controller has with the printed clients, or with the host's port between it and the broker.
+ALIKE = {"compose/clients.printed.yaml": "printed", "compose/path.port.yaml": "port"}
 _NAME = re.compile(r"[a-z][a-z0-9-]{1,30}")
 _LINE = "  {name}: {{<<: {parts}, profiles: [{name}], env_file: [*default, scenarios/{name}/params.env]}}\n"
 
@@ -34,6 +36,9 @@ def new(root: Path, name: str, source: str = "") -> Path:
     # Worked out before anything is written: a failure leaves the lab as it was.
     changed = {path: _started(text, source or PLAIN, name, known) for path, text in files.items()}
     changed[loop] = _listed(changed.get(loop, ""), source or PLAIN, name)
+    for file, anchor in ALIKE.items():
+        if root / file in changed:
+            changed[root / file] += f"  {name}: *{anchor}\n"
     folder.mkdir(parents=True)
     for path in sorted((root / FOLDER / TEMPLATE).iterdir()):
         text = path.read_text(encoding="utf-8").replace("@NAME@", name).replace("@TITLE@", name)

@@ -10,7 +10,7 @@ from looplab.lab.secret_files import write_secret
 from looplab.system.terminal import say
 
 # What a Pi takes over, so that both sides run alike; an empty image setting must replace the Pi's own.
-SHARED = ("FIDELITY", "TCP_NODELAY", "ROBOT_FRAMING", "QOS_LEGS")
+SHARED = ("FIDELITY", "TCP_NODELAY", "ROBOT_FRAMING", "QOS_LEGS", "RECEIVER")
 IMAGE = ("LAB_REGISTRY", "LAB_TAG")
 # An address for documents (RFC 5737): nothing is sent there; the system only shows which address it would send from.
 ELSEWHERE = ("192.0.2.1", 9)

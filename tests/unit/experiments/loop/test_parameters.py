@@ -5,7 +5,6 @@ import pytest
 from looplab.errors import LabError, UsageError
 from looplab.experiments.loop.parameters import in_order, read_parameters
 from looplab.spec.parameters import MAX_SAMPLES
-from looplab.spec.reader import FIDELITIES
 
 SCENARIO = {"SCENARIO": "scenario5"}
 
@@ -27,7 +26,7 @@ def test_corrected_sets_the_factors() -> None:
     assert (found.order, found.cell_order) == ("random", ())
 
 
-@pytest.mark.parametrize("fidelity", ["thesis", "corrected"])
+@pytest.mark.parametrize("fidelity", ["printed", "thesis", "corrected"])
 @pytest.mark.parametrize(
     ("name", "attribute", "values"),
     [
@@ -37,13 +36,53 @@ def test_corrected_sets_the_factors() -> None:
         ("QOS_LEGS", "qos_legs", {"request": "request", "all": "all"}),
         ("CONNECTIONS", "connections", {"one": "one", "two": "two"}),
         ("PACING", "pacing", {"sleep": "sleep", "schedule": "schedule"}),
+        ("BROKER_PATH", "broker_path", {"port": "port", "direct": "direct"}),
     ],
 )
 def test_each_factor_can_be_set_alone(fidelity: str, name: str, attribute: str, values: dict[str, object]) -> None:
     plain = read_parameters({**SCENARIO, "FIDELITY": fidelity}).as_json()
     for text, value in values.items():
+        if fidelity == "printed" and text in ("one", "schedule"):
+            continue  # not of these clients
         found = read_parameters({**SCENARIO, "FIDELITY": fidelity, name: text}).as_json()
         assert found == {**plain, attribute: value}
+
+
+def test_printed_is_the_thesis_with_the_printed_clients() -> None:
+    thesis, found = (read_parameters({**SCENARIO, "FIDELITY": f}).as_json() for f in ("thesis", "printed"))
+    own = {
+        "fidelity": "printed", "clients": "printed", "receiver": "spin", "life": "repetition", "broker_path": "port",
+        "python": "2.7", "warmup_messages": 0,
+    }  # fmt: skip
+    assert found == {**thesis, **own}
+
+
+@pytest.mark.parametrize("fidelity", ["thesis", "printed", "corrected"])
+def test_each_property_of_printed_clients_can_be_set_alone(fidelity: str) -> None:
+    settings = {**SCENARIO, "FIDELITY": fidelity, "CLIENTS": "printed", "WARMUP_MESSAGES": "7"}
+    plain = read_parameters(settings).as_json()
+    assert (plain["connections"], plain["pacing"]) == ("two", "sleep")
+    for name, values in {"receiver": ("spin", "select"), "python": ("2.7", "3")}.items():
+        for value in values:
+            assert read_parameters({**settings, name.upper(): value}).as_json() == {**plain, name: value}
+    assert {life: read_parameters({**settings, "LIFE": life}).warmup_messages for life in ("run", "repetition")} == {
+        "run": 7, "repetition": 0,
+    }  # fmt: skip
+    lab = read_parameters({**SCENARIO, "FIDELITY": fidelity, "CLIENTS": "lab"})
+    assert (lab.receiver, lab.life, lab.python) == ("select", "run", "3")
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"RECEIVER": "spin"}, {"LIFE": "repetition"}, {"PYTHON": "2.7"}, {"CLIENTS": "printed", "CONNECTIONS": "one"},
+        {"CLIENTS": "printed", "BROKER_TLS": "on"}, {"FIDELITY": "printed", "PACING": "schedule"},
+    ],
+)  # fmt: skip
+def test_clients_that_cannot_be_so_are_refused(settings: dict[str, str]) -> None:
+    with pytest.raises(UsageError, match=r"CLIENTS=(lab|printed) have") as caught:
+        read_parameters({**SCENARIO, **settings})
+    assert "Leave out" in caught.value.remedy
 
 
 def test_the_settings_of_a_load_are_those_of_its_container() -> None:
@@ -63,7 +102,9 @@ def test_more_than_one_run_can_hold_is_refused() -> None:
 
 
 def test_cells_are_in_published_order_unless_it_is_random() -> None:
-    thesis, corrected = (in_order(read_parameters({**SCENARIO, "QOS": "0,1", "FIDELITY": f})) for f in FIDELITIES)
+    thesis, corrected = (
+        in_order(read_parameters({**SCENARIO, "QOS": "0,1", "FIDELITY": f})) for f in ("thesis", "corrected")
+    )
     assert [cell.key for cell in thesis.cells] == thesis.published_cells
     assert thesis.cell_order == ()
     assert sorted(corrected.cell_order) == sorted(thesis.published_cells)

@@ -19,6 +19,9 @@ from looplab.experiments.loop.protocol import (
     FRAMINGS,
     LEGS,
     OFFLINE,
+    RECEIVERS,
+    SELECT,
+    SPIN,
     STATUS_GARBLED,
     STATUS_OFFLINE,
     STATUS_OK,
@@ -93,6 +96,7 @@ class Bridge:
         *,
         tcp_nodelay: bool,
         qos_legs: str,
+        spins: bool = False,
         robot: RobotPort,
         state_dir: Path | None = None,
         pairing: Path | None = None,
@@ -102,8 +106,9 @@ class Bridge:
         from looplab.mqtt.dial import Target
 
         self.counts = Counts(COUNTED, state_dir)
+        self._spins = spins
         self._robot = robot
-        self._reporter = Reporter(robot, self.counts)
+        self._reporter = Reporter(robot, self.counts, SPIN if spins else SELECT)
         self._waiting: deque[Waiting] = deque()
         self._arrived: list[Waiting] = []
         self._times = AnswerTimes()
@@ -128,7 +133,7 @@ class Bridge:
         """Serve until asked to stop."""
         mqtt, robot = self._mqtt, self._robot
         while not self._stopping:
-            readable = mqtt.wait(self._next_wake_ns(), robot.descriptors)
+            readable = mqtt.wait(0 if self._spins else self._next_wake_ns(), robot.descriptors)
             if self._arrived:
                 self._forward()
             if readable or robot.must_poll:
@@ -243,15 +248,19 @@ class Bridge:
         self._reporter.report()
 
 
-def _settings(environment: dict[str, str]) -> tuple[bool, str, str]:
-    """Return whether TCP_NODELAY is set, the framing, and which legs have the QoS. Raises LabError (exit code 2)."""
+def _settings(environment: dict[str, str]) -> tuple[bool, str, str, bool]:
+    """Return whether TCP_NODELAY is set, the framing, which legs have the QoS, and whether it spins.
+
+    It spins only on a machine of its own, where OWN_MACHINE is set. Raises LabError (exit code 2).
+    """
     reader = Reader(environment, "compose/scenarios/NAME")
     nodelay = reader.switch("TCP_NODELAY", reader.fidelity == "corrected")
     framing, legs = (
         reader.choice(name, reader.default(by_fidelity), tuple(by_fidelity.values()))
         for name, by_fidelity in (("ROBOT_FRAMING", FRAMINGS), ("QOS_LEGS", LEGS))
     )
-    return nodelay, framing, legs
+    spins = reader.choice("RECEIVER", reader.default(RECEIVERS), (SPIN, SELECT)) == SPIN
+    return nodelay, framing, legs, spins and reader.given("OWN_MACHINE")
 
 
 def main() -> int:
@@ -259,7 +268,7 @@ def main() -> int:
     processes.set_name("lab-bridge")
     settings = dict(os.environ)
     try:
-        nodelay, framing, legs = _settings(settings)
+        nodelay, framing, legs, spins = _settings(settings)
         robot = RobotPort(settings.get("SERIAL_URL", "").strip() or "socket://robot:4000", framing)
         # In a thread: opening resets the board, and its boot loader takes up to 2 s; the rest is prepared meanwhile.
         robot.maintain()
@@ -268,7 +277,9 @@ def main() -> int:
         print(error, file=sys.stderr)
         return error.exit_code
     state_dir = Path(settings["STATE_DIR"]) if settings.get("STATE_DIR") else None
-    bridge = Bridge(host, port, tcp_nodelay=nodelay, qos_legs=legs, robot=robot, state_dir=state_dir, pairing=pairing)
+    bridge = Bridge(
+        host, port, tcp_nodelay=nodelay, qos_legs=legs, spins=spins, robot=robot, state_dir=state_dir, pairing=pairing
+    )
     print(
         f"bridge: robot at {robot.url}, framing {framing}, broker {host}:{port}{' (TLS)' if pairing else ''}",
         flush=True,
