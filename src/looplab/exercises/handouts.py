@@ -25,10 +25,11 @@ DATA_PAGE = Path("docs/data.md")
 SAMPLES = Path("docs/exercises/samples")
 BLOCK = "<!-- {name}: written by scripts/make-handouts -->\n{text}\n<!-- end of {name} -->"
 # `./lab run` makes the form of a scenario; another exercise has several runs of scenarios that have forms of their own.
-FORM_BY_RUN = """`./lab run` makes your form, `answers/{name}.yaml` ({total} points). Choose a letter now and write it there while the
-run goes on: any prediction gets its point."""
-FORM_BY_COPY = """Copy your form ({total} points): `cp {folder}/form.yaml answers/{name}.yaml`. Write the letter into it
-before you run: any prediction gets its point."""
+FORM_BY_RUN = """Choose now; write the letter into `answers/{name}.yaml`, the form that `./lab run` makes ({total}
+points). Any prediction gets its point."""
+FORM_BY_COPY = """Write the letter into your form ({total} points) before you run. Any prediction gets its point.
+
+    cp {folder}/form.yaml answers/{name}.yaml"""
 SAMPLE_HEAD = "### The table that you will read\n\n"
 
 
@@ -75,7 +76,7 @@ def _with_card(text: str, exercise: Exercise) -> str:
     """Return the text with its title, and the card's rows on learning goals, prerequisites and a student's time."""
     text = re.sub(r"\A# (\w[\w ]*: )?.*", lambda match: f"# {match[1] or ''}{exercise.title}", text)
     card = exercise.card
-    parts = f"{card.reading} to read and predict, {card.running} for the runs, {card.answering} to answer"
+    parts = f"read and predict {card.reading}, run {card.running}, answer {card.answering}"
     rows = {
         "you learn": "; ".join(card.goals),
         "before this": "; ".join(card.before) or "nothing",
@@ -103,9 +104,9 @@ def _sample(root: Path, exercise: Exercise, experiment: Experiment, there: str) 
     meanings, headings = words(experiment, scenario)
     asked = [f"- `{line}`: {meanings[line]}" for line in _lines_read(exercise, meanings, headings)]
     if there:
-        return "\n".join([f"{SAMPLE_HEAD}{there} shows such a table. You need these lines:", "", *asked])
+        return "\n".join([f"{SAMPLE_HEAD}{there} shows one. You need:", "", *asked[1:]])
     table = run_table(experiment, sample_run(root, experiment, scenario))
-    head = f"{SAMPLE_HEAD}`./lab show` prints it. A run on another machine; yours has other figures."
+    head = f"{SAMPLE_HEAD}`./lab show` prints it; your figures differ."
     return "\n".join([head, "", "```text", table, "```", "", *asked])
 
 
