@@ -119,8 +119,9 @@ def test_bad_input_at_the_balancer_changes_no_count(lab: Lab) -> None:
 
 
 def test_tokens_that_expire_are_refreshed(lab: Lab) -> None:
-    # With the usual warm-up, which is longer than a token's life.
-    trial = only_trial(whole(lab, ONE_CORE, TOKEN_LIFE_S="10", DROP_PROBABILITY="0.5", WARM_UP_S=""))
+    # With a warm-up that is longer than a token's life.
+    settings = {"TOKEN_LIFE_S": "10", "DROP_PROBABILITY": "0.5", "WARM_UP_S": "12"}
+    trial = only_trial(whole(lab, f"{ONE_CORE} --fidelity corrected", **settings))
     assert trial["refreshes"] > 0
     assert trial["succeeded"] == trial["requests"], trial["failed_by"]
 

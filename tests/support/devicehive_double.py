@@ -1,80 +1,105 @@
+#!/usr/bin/python3
 """What DeviceHive answers, as far as a device, its provisioning and the reading back ask: its API as published (4.1).
 
-Tokens are checked, a device must be in a network, a notification must have a name. `expire` ends every access token.
+Tokens are checked, a device must be in a network, a notification must have a name. Devices and notifications are in
+Redis. In an image it stands in for `java`: its options and its -jar are those of the real services.
 """
 
 import json
 import re
+import socketserver
+import sys
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 LOGIN, PASSWORD = "dhadmin", "dhadmin_#911"
-_DEVICE = re.compile(r"/api/rest/device/([A-Za-z0-9-]+)(/notification)?(?:\?.*)?")
+REFRESH = "refresh"
+_DEVICE = re.compile(r"/api/rest/device/([A-Za-z0-9-]+)(/notification)?")
+
+
+class Redis:
+    """SET, GET, MGET and SCAN of Redis. A scan names two keys at a time, and the first one twice."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, str] = {}
+
+    def __call__(self, *words: str) -> Any:
+        name, *rest = words
+        if name == "SCAN":
+            pattern = re.escape(rest[2]).replace(r"\*", ".*")
+            held, at = [key for key in self.values if re.fullmatch(pattern, key)], int(rest[0])
+            return [str(at + 2 if at + 2 < len(held) else 0), held[at : at + 2] + held[:1]]
+        if name == "SET":
+            self.values[rest[0]] = rest[1]
+        found = [self.values.get(key) for key in rest]
+        return found if name == "MGET" else found[0]
 
 
 class DeviceHive:
-    """The state behind the API: tokens that are valid, networks, devices, their notifications."""
+    """The API over a Redis, which `ask` reaches; tokens live for `life_s`."""
 
-    def __init__(self) -> None:
-        self.tokens: set[str] = set()
-        self.networks = 0
-        self.notifications: dict[str, list[dict[str, Any]]] = {}
+    def __init__(self, ask: Callable[..., Any], life_s: float = 3600.0) -> None:
+        self._ask, self._life_s = ask, life_s
+        self._ended = 0.0
         self._made = 0
 
     def token(self) -> str:
         """Return a fresh access token."""
-        self._made += 1
-        self.tokens.add(f"access-{self._made}")
-        return f"access-{self._made}"
+        return f"access {time.time()} {self._life_s}"
 
     def expire(self) -> None:
         """End every access token."""
-        self.tokens.clear()
+        self._ended = time.time()
 
     def answer(self, method: str, path: str, bearer: str, body: Any) -> tuple[int, Any]:
         """Return status and document."""
         if path.startswith("/auth/rest/token"):
             return self._tokens(path, body)
-        if bearer not in self.tokens:
+        made, life = map(float, ([*bearer.split(" ")[1:], "0", "0"])[:2])
+        if made <= self._ended or time.time() > made + life:
             return 401, {"error": 401, "message": "Unauthorized"}
         if (method, path) == ("POST", "/api/rest/network"):
-            self.networks += 1
-            return 201, {"id": self.networks}
+            self._ask("SET", "network 7", "lab")
+            return 201, {"id": 7}
         found = _DEVICE.fullmatch(path)
         return self._device(method, found[1], bool(found[2]), body) if found else (404, {"error": 404})
 
     def _tokens(self, path: str, body: Any) -> tuple[int, Any]:
         if path.endswith("/refresh"):
-            good = body.get("refreshToken") == "refresh"
+            good = body.get("refreshToken") == REFRESH
             return (201, {"accessToken": self.token()}) if good else (401, {"error": 401})
         if (body.get("login"), body.get("password")) != (LOGIN, PASSWORD):
             return 401, {"error": 401, "message": "Invalid credentials"}
-        return 201, {"accessToken": self.token(), "refreshToken": "refresh"}
+        return 201, {"accessToken": self.token(), "refreshToken": REFRESH}
 
     def _device(self, method: str, name: str, notification: bool, body: Any) -> tuple[int, Any]:
         if method == "PUT":
-            if not 1 <= body.get("networkId", 0) <= self.networks:
+            if not self._ask("GET", f"network {body.get('networkId')}"):
                 return 403, {"error": 403}
-            self.notifications.setdefault(name, [])
+            self._ask("SET", f"device {name}", "there")
             return 204, None
-        if name not in self.notifications:
+        if not self._ask("GET", f"device {name}"):
             return 404, {"error": 404, "message": f"Device with such deviceId = {name} not found"}
-        held = self.notifications[name]
+        if method == "DELETE":
+            self._ask("SET", f"device {name}", "")
+            return 204, None
         if method == "GET":
-            return 200, held if notification else {"id": name, "networkId": 1}
+            return 200, {"id": name, "networkId": 7}
         if not body.get("notification"):
             return 400, {"error": 400, "message": "Invalid request parameters"}
-        held.append({"id": len(held) + 1, "deviceId": name, **body})
-        return 201, {"id": len(held), "timestamp": "2026-01-01T00:00:00.000"}
+        self._made += 1
+        # Parameters are text of JSON, as its serializer leaves them.
+        kept = {"id": self._made, "deviceId": name, "parameters": {"jsonString": json.dumps(body["parameters"])}}
+        self._ask("SET", f"notifications_{name}_{time.time_ns()}{self._made}", json.dumps(kept))
+        return 201, {"id": self._made, "timestamp": "2026-01-01T00:00:00.000"}
 
 
-@contextmanager
-def devicehive() -> Iterator[tuple[DeviceHive, int]]:
-    """Serve the API on a port of loopback; yields the state and the port."""
-    state = DeviceHive()
+def server(state: DeviceHive, port: int = 0, host: str = "127.0.0.1") -> ThreadingHTTPServer:
+    """Return a server of the API."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -89,17 +114,88 @@ def devicehive() -> Iterator[tuple[DeviceHive, int]]:
             self.end_headers()
             self.wfile.write(body)
 
-        do_GET = do_POST = do_PUT = _serve
+        do_GET = do_POST = do_PUT = do_DELETE = _serve
 
         def log_message(self, format: str, *args: object) -> None:
             """Say nothing."""
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
-    thread.start()
+    return ThreadingHTTPServer((host, port), Handler)
+
+
+def redis_server(redis: Redis) -> socketserver.ThreadingTCPServer:
+    """Return a server of Redis's protocol."""
+
+    class Handler(socketserver.StreamRequestHandler):
+        def handle(self) -> None:
+            while line := self.rfile.readline():
+                sizes = (int(self.rfile.readline()[1:]) for _ in range(int(line[1:])))
+                self.wfile.write(resp(redis(*(self.rfile.read(size + 2)[:-2].decode() for size in sizes))))
+
+    made = socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler)
+    made.daemon_threads = True
+    return made
+
+
+def resp(value: Any) -> bytes:
+    """Return a value as Redis's protocol has it."""
+    if isinstance(value, list):
+        return b"*%d\r\n%s" % (len(value), b"".join(map(resp, value)))
+    return b"$-1\r\n" if value is None else b"$%d\r\n%s\r\n" % (len(value.encode()), value.encode())
+
+
+@contextmanager
+def devicehive() -> Iterator[tuple[DeviceHive, Redis, int, int]]:
+    """Serve the API and its Redis on loopback; yields both, and their ports."""
+    redis = Redis()
+    state = DeviceHive(redis)
+    servers = server(state), redis_server(redis)
+    threads = [threading.Thread(target=one.serve_forever, args=(0.02,), daemon=True) for one in servers]
+    for thread in threads:
+        thread.start()
     try:
-        yield state, server.server_address[1]
+        yield state, redis, servers[0].server_address[1], servers[1].server_address[1]
     finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+        for one, thread in zip(servers, threads, strict=True):
+            one.shutdown()
+            one.server_close()
+            thread.join()
+
+
+def java(words: list[str]) -> None:
+    """Be the service whose jar the command line of a real one names; as that, without what it needs it ends."""
+    import os
+    import socket
+
+    from looplab.experiments.middleware.systems.devicehive import client
+
+    options = dict(word[2:].split("=", 1) for word in words if word.startswith("-D"))
+    jar = words[words.index("-jar") + 1]
+    assert os.path.exists(jar), jar
+    needed = {
+        "auth": ("spring.main.allow-bean-definition-overriding", "true"),
+        "backend": ("devicehive.cache.notifications.ttl.seconds", "86400"),
+        "frontend": ("auth.base.url", "http://127.0.0.1:8090/auth/rest"),
+    }[jar.split("-")[1]]
+    if options.get(needed[0]) != needed[1]:
+        # A blank line below, as Spring leaves it.
+        sys.exit(f"{needed[0]} is not {needed[1]}\n")
+    for address in (options["bootstrap.servers"], options["zookeeper.connect"]):
+        host, _, port = address.partition(":")
+        socket.create_connection((host, int(port)), 10).close()
+    redis = socket.create_connection((os.environ["REDIS_MASTER_HOST"], int(os.environ["REDIS_MASTER_PORT"])))
+    stream, lock = redis.makefile("rwb"), threading.Lock()
+
+    def ask(*words: str) -> Any:
+        with lock:
+            try:
+                return client._redis(stream, *words)
+            except OSError:
+                # A SET is answered with +OK.
+                return None
+
+    life_s = float(options.get("jwt.access-token-max-age", 3_600_000)) / 1000
+    server(DeviceHive(ask, life_s), int(options["server.port"]), "0.0.0.0").serve_forever()
+
+
+if __name__ == "__main__":
+    java(sys.argv[1:])

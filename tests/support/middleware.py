@@ -13,7 +13,8 @@ from support.wire import call
 # Runs in the part's container: its agent knows the process.
 SCRIPT = """
 import json, os, time, urllib.request
-ask = urllib.request.Request("http://127.0.0.1:9200/facts", b'{{"light": true}}', method="POST")
+kind = {{"Content-Type": "application/json"}}
+ask = urllib.request.Request("http://127.0.0.1:9200/facts", b'{{"light": true}}', kind, method="POST")
 end = time.monotonic() + 60
 while {after!r} not in (found := json.load(urllib.request.urlopen(ask))["services"]):
     assert time.monotonic() < end

@@ -40,9 +40,15 @@ def nodes_cells(loads: Sequence[int] = LOADS) -> list[LoadCell]:
 
 
 def trial(
-    cell: LoadCell, repetition: int, rng: np.random.Generator, capacity: Capacity, slower: float, **more: Any
+    cell: LoadCell,
+    repetition: int,
+    rng: np.random.Generator,
+    capacity: Capacity,
+    slower: float,
+    skew: float = 0.4,
+    **more: Any,
 ) -> Trial:
-    """Return one repetition; `slower` multiplies the time inside the middleware."""
+    """Return one repetition; `slower` multiplies the time inside the middleware, whose logarithm has the SD `skew`."""
     own = float(rng.normal(1, 0.01))
     offered = cell.devices * RATE_PER_DEVICE
     most = capacity(cell) * own
@@ -51,7 +57,7 @@ def trial(
     succeeded = min(requests, round(done * SECONDS))
     failed = (requests - succeeded) // 2
     load = min(offered / most, 0.98)
-    server_ns = SERVER_MS * 1e6 * slower * own / (1 - load) * rng.lognormal(0, 0.4, succeeded)
+    server_ns = SERVER_MS * 1e6 * slower * own / (1 - load) * rng.lognormal(0, skew, succeeded)
     sent_ns = server_ns + 1e6
     late_ns = rng.exponential(2e5, requests)
     seconds = [Second(at, *split) for at, split in enumerate(_split(requests, succeeded, failed))]
@@ -115,16 +121,18 @@ def write_middleware_run(
     repetitions: int = 7,
     trials: Callable[[list[Trial]], list[Trial]] = lambda made: made,
     changes: dict[str, Any] | None = None,
+    skew: float = 0.4,
+    **parameters: Any,
 ) -> Path:
     """A folder as the experiment leaves it; `trials` may change what each repetition measured."""
     rng = np.random.default_rng(11)
     cells = cells or (cores_cells() if scenario == "middleware" else nodes_cells())
-    made = trials([trial(cell, at, rng, capacity, slower(cell)) for at in range(repetitions) for cell in cells])
+    made = trials([trial(cell, at, rng, capacity, slower(cell), skew) for at in range(repetitions) for cell in cells])
     written = {file.name: [file.header, *file.lines({}, range(len(made)))] for file in files(made)}  # type: ignore[arg-type]
     wrong = faults(len(made), made)
     return finish(
         results / f"{start}-{scenario}", "middleware", [],
-        {"repetitions": repetitions, "messages": SECONDS, "system": "magistrala"}, written,
+        {"repetitions": repetitions, "messages": SECONDS, "system": "magistrala", **parameters}, written,
         **{
             "valid": not wrong, "invalid_because": wrong, **contents(made, []),
             "treatments": list(map(asdict, judge(made))), **(changes or {}),

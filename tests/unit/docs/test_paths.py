@@ -43,3 +43,8 @@ def exists(pattern: str) -> bool:
 @pytest.mark.parametrize("page", PAGES)
 def test_the_paths_of_a_page_exist(page: str) -> None:
     assert not [path for path in sorted(named(page)) if not path.startswith(MADE) and not exists(path)]
+
+
+def test_no_link_leads_out_of_the_checkout() -> None:
+    # A link named .venv, once checked out, replaced the environment that it led to.
+    assert not [name for name in FILES if (ROOT / name).is_symlink() and (ROOT / name).readlink().is_absolute()]

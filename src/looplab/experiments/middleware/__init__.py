@@ -33,7 +33,7 @@ _FATES = ("succeeded", "failed", "unfinished")
 _OF_REPETITION = {
     **dict.fromkeys(("response_us", "sent_response_us", "server_us", "send_lateness_us"), "latency"),
     "processed": "count",
-    "cpu_s_per_request": "number",
+    **dict.fromkeys(("cpu_s_per_request", "memory_bytes_at_start", "memory_bytes_at_end"), "number"),
     **dict.fromkeys(("cpu_s", "memory_end_bytes"), "numbers"),
 }
 
@@ -49,8 +49,7 @@ def _processed(cell: "LoadCell") -> float | None:
 
 
 def _failed(cell: "LoadCell") -> float | None:
-    ended = cell.succeeded + cell.failed
-    return cell.failed / ended if ended else None
+    return (cell.failed + cell.unfinished) / cell.requests if cell.requests else None
 
 
 def _scaled(name: str, factor: float, cell: "LoadCell") -> float | None:
@@ -91,7 +90,7 @@ class LoadCell(Cell):
     placement = Text(lambda cell: place_text(cell.container, cell.balancer, cell.nodes, cell.cores))
     requests = Count("requests that were due", total=True)
     succeeded = Count("requests that succeeded", outcome="succeeded", fates=("answered",))
-    processed = Count("requests that succeeded before the load ended, as the paper counts them", prometheus=None)
+    processed = Count("requests whose success came while the load lasted, as the paper counts", prometheus=None)
     processed_per_s = Figure(
         "requests that succeeded in each second of the load",
         made=_processed,
@@ -108,7 +107,9 @@ class LoadCell(Cell):
     )
     sent_response = Latency("from when a request was sent to its answer")
     server = Latency("inside the middleware")
-    failed_share = Figure("share of the ended requests that failed", made=_failed, prometheus="failed_ratio")
+    failed_share = Figure(
+        "share of the requests that failed or were unfinished", made=_failed, prometheus="failed_ratio"
+    )
     cpu_per_request = Figure(
         "processor time of the middleware for a request",
         made=partial(_scaled, "cpu_s_per_request", 1e6),

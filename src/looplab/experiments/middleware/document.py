@@ -18,6 +18,8 @@ TIMES = ("response", "sent_response", "server", "send_lateness")
 STORED_TIMES = TIMES[:3]
 # From this share of a processor on, the devices themselves may be the limit.
 SATURATED = 0.9
+# So many devices at random hardly ever begin within half a period.
+FEWEST_DEVICES = 10
 # A request at the end of the warm-up may cost so many times as much as in the load: beyond, it had not ended.
 COLD = 1.5
 
@@ -54,6 +56,9 @@ class Trial:
     `processed` are the requests that succeeded before the load ended, as the paper counts them.
     `histograms` are by TIMES; `failed_by` counts the failed requests by cause. Processor seconds and memory are by
     service, `under_test` names those of the middleware, which `wanted_processors` are for; `affinity` is by service.
+    Its devices were to begin `together`, or spread over a period, of which their first requests took `start_share`.
+    Before the load the nodes had `asked` requests alone, or a `warm_up` of its own; of that, `backlog` requests had
+    not ended when the load began.
     `processor_share` is the load of the busiest processor of the devices, from 0 to 1, `load_memory_bytes` their
     memory. `dead` names services that ended during the repetition. Without `started` the middleware never got ready.
     """
@@ -61,7 +66,11 @@ class Trial:
     cell: LoadCell
     repetition: int
     started: bool = True
+    together: bool = False
+    start_share: float = 0.0
+    asked: int = 0
     warm_up: Sequence[Second] = ()
+    backlog: int = 0
     loaded: Sequence[Second] = ()
     processed: int = 0
     histograms: Mapping[str, Histogram] = field(default_factory=dict)
@@ -129,8 +138,6 @@ def cell_document(trials: Sequence[Trial]) -> dict[str, Any]:
     document = {
         **trials[0].cell.key_document,
         **_measured(trials),
-        "memory_bytes_at_start": _mean([t.under_test_bytes(t.memory_start_bytes) for t in trials]),
-        "memory_bytes_at_end": _mean([t.under_test_bytes(t.memory_end_bytes) for t in trials]),
         "dead": sorted({name for trial in trials for name in trial.dead}),
         "by_repetition": [_repetition(trial) for trial in trials],
         "valid": not why,
@@ -150,6 +157,8 @@ def _repetition(trial: Trial) -> dict[str, Any]:
         "memory_start_bytes": dict(trial.memory_start_bytes),
         "memory_end_bytes": dict(trial.memory_end_bytes),
         "warm_up": _warm_up(trial.warm_up),
+        "warm_up_requests": trial.asked or None,
+        "backlog": trial.backlog,
         "dead": list(trial.dead),
         "invalid_because": trial.invalid_because,
     }
@@ -171,6 +180,8 @@ def _measured(trials: Sequence[Trial]) -> dict[str, Any]:
         **{name: sum(r[name] for r in read_back) if len(read_back) == len(trials) else None for name in stored},
         **{f"{name}_us": times[name].summary_us(endless.get(name, 0)) for name in TIMES},
         "cpu_s_per_request": _per_request(trials),
+        "memory_bytes_at_start": _mean([t.under_test_bytes(t.memory_start_bytes) for t in trials]),
+        "memory_bytes_at_end": _mean([t.under_test_bytes(t.memory_end_bytes) for t in trials]),
         "out_of_memory": any(trial.out_of_memory for trial in trials),
     }
 
@@ -216,23 +227,54 @@ def judge(trials: Sequence[Trial]) -> list[Treatment]:
     # A middleware without the memory to start was never loaded.
     loaded = [trial for trial in trials if trial.started]
     read = [trial.read_back for trial in loaded if trial.read_back]
-    repetitions, cold = len(loaded), sum(trial.cold for trial in loaded)
+    repetitions = len(loaded)
     loads = [trial.processor_share for trial in loaded if trial.processor_share is not None]
     busiest = f"{max(loads):.0%} at most" if loads else "unknown" if loaded else "no repetition was loaded"
     free = max(loads, default=1 if loaded else 0) <= SATURATED
     apart, own = "apart from the middleware", "those of the cell"
-    warm, all_read = "ended before the load", len(read) == repetitions
-    few, longer = "this machine has too few processors" if shared else "", "raise WARM_UP_S" if cold else ""
+    all_read = len(read) == repetitions
+    few = "this machine has too few processors" if shared else ""
     others = f"others: {', '.join(misplaced)}" if misplaced else own
-    data, warmed = "shared with the middleware" if shared else apart, warm
-    if cold:
-        warmed = f"not ended in {cold} of {repetitions} repetitions"
+    data = "shared with the middleware" if shared else apart
     return [
         Treatment("processors of the middleware", own, others, not misplaced),
         Treatment("processors of devices and data", apart, data, not shared, required=False, note=few),
         Treatment("devices' processor", f"at most {SATURATED:.0%} busy", busiest, free),
-        Treatment("warm-up", warm, warmed, not cold, required=False, note=longer),
+        *_warm(loaded),
+        *_start(loaded),
         Treatment("database read back", "every repetition", f"{len(read)} of {repetitions} repetitions", all_read),
+    ]
+
+
+def _start(trials: Sequence[Trial]) -> list[Treatment]:
+    """Judge whether devices began as wanted: within half a period, or not."""
+    shares = [trial.start_share for trial in trials if trial.cell.devices >= FEWEST_DEVICES]
+    if not shares:
+        return []
+    together = trials[0].together
+    found = f"first requests within {min(shares):.0%} to {max(shares):.0%} of a period"
+    good = max(shares) <= 0.5 if together else min(shares) > 0.5
+    return [Treatment("start of the devices", "together" if together else "spread", found, good, required=False)]
+
+
+def _warm(trials: Sequence[Trial]) -> list[Treatment]:
+    """Judge what was done before the load: the published requests alone, or a warm-up that ended."""
+    asked = sorted({trial.asked // trial.cell.nodes for trial in trials if trial.asked})
+    if asked:
+        found = " and ".join(map(str, asked))
+        return [Treatment("warm-up", "3 requests to each node", f"{found} requests to each node", asked == [3])]
+    cold, late = (sum(map(bool, each)) for each in ([t.cold for t in trials], [t.backlog for t in trials]))
+    judged = ("warm-up", "ended before the load", cold, "ended"), ("queue when the load began", "empty", late, "empty")
+    return [
+        Treatment(
+            what,
+            wanted,
+            f"not {word} in {count} of {len(trials)} repetitions" if count else wanted,
+            not count,
+            required=False,
+            note="raise WARM_UP_S" if count and word == "ended" else "",
+        )
+        for what, wanted, count, word in judged
     ]
 
 

@@ -7,6 +7,7 @@ idle node: no port opens on the host, and requests take the container's way.
 import contextlib
 import os
 import secrets
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,9 +17,9 @@ from pathlib import Path
 
 from looplab.experiments.middleware.agent import HOST_PORT
 from looplab.experiments.middleware.parts import HOST_AGENT, HOST_TOKEN, NODE
+from looplab.experiments.middleware.systems import folder_of
 
-CACHE = Path(".cache/magistrala")
-PROGRAMS = "/opt/magistrala"
+CACHE = Path(".cache")
 # The label by which ./lab finds the node's container; compose/experiments/middleware/compose.yaml gives it the token.
 LABEL = "looplab.bare"
 NAMESPACES = Path("/proc/self/ns/net")
@@ -37,11 +38,13 @@ def beside(
     if "bare" not in (settings.get("WHERE") or "container,bare") or settings.get("SCENARIO") == "middleware-nodes":
         yield {}
         return
-    if why := _obstacle():
+    system = settings.get("MIDDLEWARE") or "magistrala"
+    if why := _obstacle(system):
         say(f"Bare metal is left out: {why}")
         yield {}
         return
-    folder, token = programs(root, image("magistrala")), secrets.token_hex(16)
+    folder = programs(root, settings.get("MIDDLEWARE_IMAGE") or image("magistrala"), system)
+    token = secrets.token_hex(16)
     over = threading.Event()
     follower = threading.Thread(target=_follow, args=(root, folder, token, over), daemon=True)
     follower.start()
@@ -52,16 +55,16 @@ def beside(
         follower.join(STOP_TIMEOUT_S)
 
 
-def programs(root: Path, image: str) -> Path:
-    """Return the folder with the image's programs, taken out of it once."""
+def programs(root: Path, image: str, system: str = "magistrala") -> Path:
+    """Return the folder with the image's programs of a system, taken out of it once."""
     number = _call("docker", "image", "inspect", "-f", "{{.Id}}", image).partition(":")[2][:16]
-    folder = root / CACHE / number
+    folder = root / CACHE / system / number
     if not folder.exists():
         folder.parent.mkdir(parents=True, exist_ok=True)
         container = _call("docker", "create", image)
         try:
             half = folder.with_suffix(".half")
-            _call("docker", "cp", f"{container}:{PROGRAMS}", str(half))
+            _call("docker", "cp", f"{container}:{folder_of(system)}", str(half))
             half.rename(folder)
         finally:
             _call("docker", "rm", container)
@@ -112,12 +115,14 @@ def _stop(agent: subprocess.Popen[bytes] | None) -> None:
         agent.wait()
 
 
-def _obstacle() -> str:
+def _obstacle(system: str) -> str:
     """Return why the programs cannot run outside a container, "" if they can."""
     if not NAMESPACES.exists():
         return "the programs are Linux's, and this host is not."
     if os.geteuid():
         return "its programs join the network of the node's container, which only root may: use sudo."
+    if system == "devicehive" and not shutil.which("java"):
+        return "DeviceHive needs a Java runtime (17 or 21) on this host."
     return ""
 
 

@@ -18,8 +18,7 @@ AT_ONCE = 20
 class Requests:
     """What became of every request of a plan, counted by the second it was due in; times in ns from the start.
 
-    `times`, `failed_by` and `in_time`, the successes before the load's end, are those of the load without its warm-up.
-    `acknowledged` are (device, number) of its requests that succeeded.
+    `in_time` are the successes before the plan's end, `acknowledged` (device, number) of all successes.
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -33,6 +32,7 @@ class Requests:
         self.failed_by: Counter[str] = Counter()
         self.acknowledged: set[tuple[int, int]] = set()
         self.in_time = 0
+        self._first_ns: list[int] = []
         for dues_ns in self._due_ns.values():
             for due_ns in dues_ns:
                 self._counts["due"][due_ns // SECOND_NS] += 1
@@ -41,8 +41,10 @@ class Requests:
         """Count a request that left."""
         due_ns = self._due_ns[device][number]
         self._counts["sent"][due_ns // SECOND_NS] += 1
+        if not number:
+            self._first_ns.append(sent_ns)
         # A device that is late because of its last answer says nothing about the process.
-        if due_ns >= self._plan.warm_up_ns and due_ns >= self._free_ns[device]:
+        if due_ns >= self._free_ns[device]:
             self.times["send_lateness"].add(sent_ns - due_ns)
 
     def ended(self, device: int, number: int, sent_ns: int, received_ns: int, cause: str) -> None:
@@ -50,26 +52,30 @@ class Requests:
         self.sent(device, number, sent_ns)
         self._free_ns[device] = received_ns
         due_ns = self._due_ns[device][number]
-        second, loaded = due_ns // SECOND_NS, due_ns >= self._plan.warm_up_ns
+        second = due_ns // SECOND_NS
         self._counts["failed" if cause else "succeeded"][second] += 1
-        if not cause:
-            self._responses[second].add(received_ns - due_ns)
-        if loaded and cause:
+        if cause:
             self.failed_by[cause] += 1
-        elif loaded:
+        else:
+            self._responses[second].add(received_ns - due_ns)
             self.acknowledged.add((device, number))
             self.in_time += received_ns <= self._plan.end_ns
             self.times["response"].add(received_ns - due_ns)
             self.times["sent_response"].add(received_ns - sent_ns)
 
     @property
+    def start_share(self) -> float:
+        """The time between the first requests of the first and of the last device, as a share of the period."""
+        return (max(self._first_ns) - min(self._first_ns)) / self._plan.period_ns if self._first_ns else 0.0
+
+    @property
     def count(self) -> int:
-        """The requests that ended so far, warm-up included."""
+        """The requests that ended so far."""
         return self.succeeded + sum(self._counts["failed"])
 
     @property
     def succeeded(self) -> int:
-        """The successes so far, warm-up included."""
+        """The successes so far."""
         return sum(self._counts["succeeded"])
 
     def ended_of(self, seconds: range) -> list[Second]:

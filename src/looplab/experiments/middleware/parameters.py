@@ -9,7 +9,15 @@ from typing import Any
 from looplab.errors import UsageError
 from looplab.experiments.middleware import EXPERIMENT, NAME, NODES, LoadCell
 from looplab.experiments.middleware.devices import TOKEN, Plan
-from looplab.experiments.middleware.placement import default_cores, default_layouts, default_loads, others
+from looplab.experiments.middleware.placement import (
+    ONE_NODE_OPTIMUM,
+    PUBLISHED_OPTIMUM,
+    default_cores,
+    default_layouts,
+    default_loads,
+    others,
+    siblings,
+)
 from looplab.experiments.middleware.systems import SYSTEMS, load
 from looplab.spec.parameters import REPETITIONS, Option, RunParameters, as_text, choice, integer, number, param
 from looplab.spec.reader import HOST, Reader
@@ -29,8 +37,11 @@ MIDDLEWARE = Option("--middleware", "MIDDLEWARE", "", "the system under test", S
 LAYOUT = re.compile("([1-9][0-9]?)x([1-9][0-9]?)(-direct)?")
 SHARE = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,2})?)%")
 MOST_DEVICES = 100_000
-# What a repetition takes besides warm-up and load: stopping and starting the middleware, reading the database.
-OVERHEAD_S = 12.0
+# As published: three requests to each node before the load, and all devices begin at the same time.
+THREE, LOAD = WARM_UPS = ("three", "load")
+TOGETHER, SPREAD = STARTS = ("together", "spread")
+# What a repetition takes besides warm-up, start and load: stopping the middleware, reading the database.
+OVERHEAD_S = 7.0
 # Loads may be shares of the limit that the run measures first, which takes so long.
 LIMIT_S = 30.0
 
@@ -80,9 +91,14 @@ def _load(text: str) -> int | float:
 def _loads(kind: type) -> Callable[[Reader, str], tuple[Any, ...]]:
     """Return what reads the loads of DEVICES that are numbers of devices (int), or shares of the limit (float)."""
     expected = "numbers of devices, e.g. 100,200, or shares: 50%,100%"
-    return lambda get, name: tuple(
-        one for one in get.list(name, as_text(default_loads()), _load, expected) if isinstance(one, kind)
-    )
+
+    def read(get: Reader, name: str) -> tuple[Any, ...]:
+        optimum = ONE_NODE_OPTIMUM if get.choice("SCENARIO", NAME, (NAME, NODES)) == NODES else PUBLISHED_OPTIMUM
+        return tuple(
+            one for one in get.list(name, as_text(default_loads(optimum)), _load, expected) if isinstance(one, kind)
+        )
+
+    return read
 
 
 def _cores(get: Reader, name: str) -> tuple[int, ...]:
@@ -122,7 +138,9 @@ class MiddlewareParameters(RunParameters):
     )
     layouts: tuple[str, ...] = param(_layouts, option=LAYOUTS)
     seconds: int = integer(60, 2, 3600, option=SECONDS, quick="8", full="600")
+    warm_up: str = choice({"thesis": THREE, "corrected": LOAD}, WARM_UPS, factor=True)
     warm_up_s: int = integer(10, 1, 600, quick="4", full="60")
+    start: str = choice({"thesis": TOGETHER, "corrected": SPREAD}, STARTS, factor=True)
     period_ms: int = integer(1000, 10, 600_000)
     payload_bytes: int = integer(36, 1, 100_000)
     drop_probability: float = number(0.01, 0, 1)
@@ -151,7 +169,8 @@ class MiddlewareParameters(RunParameters):
 
     @property
     def whole_s(self) -> float:
-        measured_s = len(self.cells) * self.repetitions * (self.seconds + self.warm_up_s + OVERHEAD_S)
+        start_s = load(self.system).start_s + (self.warm_up_s if self.warm_up == LOAD else 0.0)
+        measured_s = len(self.cells) * self.repetitions * (self.seconds + start_s + OVERHEAD_S)
         return measured_s + (LIMIT_S if self.shares else 0.0)
 
     @property
@@ -165,8 +184,8 @@ class MiddlewareParameters(RunParameters):
         """How many nodes the largest cell has."""
         return max(cell.nodes for cell in self.cells)
 
-    def plan(self, name: str, devices: int, way: Mapping[str, Any], seed: int = 0) -> Plan:
-        """Return what the devices do in one repetition; `way` gives them routes and certificate."""
+    def plan(self, name: str, devices: int, way: Mapping[str, Any], seconds: int, seed: int = 0) -> Plan:
+        """Return what the devices do in so many `seconds`; `way` gives them routes and certificate."""
         return Plan(
             name=name,
             first=0,
@@ -174,12 +193,12 @@ class MiddlewareParameters(RunParameters):
             routes=way["routes"],
             certificate=way["certificate"],
             period_ns=self.period_ms * 1_000_000,
-            warm_up_ns=self.warm_up_s * 1_000_000_000,
-            load_ns=self.seconds * 1_000_000_000,
+            end_ns=seconds * 1_000_000_000,
             deadline_ns=self.deadline_ms * 1_000_000,
             payload_bytes=self.payload_bytes,
             drop_probability=self.drop_probability,
             seed=seed,
+            together=self.start == TOGETHER,
         )
 
     def at_limit(self, limit_per_s: float) -> "MiddlewareParameters":
@@ -198,7 +217,7 @@ class MiddlewareParameters(RunParameters):
     def as_json(self) -> dict[str, Any]:
         """The effective parameters as run.json stores them."""
         where = [CONTAINER if container else BARE for container in self.containers]
-        more = {"where": where, "others": others(self.processors)}
+        more = {"where": where, "others": others(self.processors), "siblings": siblings()}
         return {**asdict(self), **more}
 
 

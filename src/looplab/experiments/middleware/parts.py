@@ -20,13 +20,15 @@ from looplab.experiments.middleware.placement import of_node
 from looplab.experiments.middleware.systems import address_of, load, part, read_secrets
 from looplab.system.json_service import Service
 
-# An agent gives up after 90 s, and then stops what it has started.
-START_TIMEOUT_S = 150.0
+# An agent gives up after the system's own time, and then stops what it has started.
+STOP_TIMEOUT_S = 60.0
 FACTS_TIMEOUT_S = 10.0
 ASK_TIMEOUT_S = 30.0
 # Where the agent of bare metal listens, as ./lab hands it over: name:port, and the token of its orders.
 HOST_AGENT, HOST_TOKEN = "HOST_AGENT", "HOST_TOKEN"
 NGINX = "balancer"
+# As published, each node is asked to register a device, to take a notification, and to remove a device.
+WARM_UP_REQUESTS = 3
 # The first node; bare metal shares its network.
 NODE = "node-1"
 
@@ -107,6 +109,7 @@ class Parts:
         far = [_far_agent(where) for where in p.load_hosts]
         self.devices = [*here, *far]
         self.load = Load(far or here)
+        self._entries: Sequence[Mapping[str, Any]] = []
         self._limit_bytes = p.memory_limit_bytes
         # Other hosts reach the port that the balancer's container publishes.
         self._entry = os.environ.get("LAB_BALANCER_PORT") if far else balancer.PORT
@@ -125,7 +128,7 @@ class Parts:
         """
         self.stop()
         hosts = {name: one.address() for name, one in self.data.items()}
-        used = self.used(cell)
+        used, timeout_s = self.used(cell), self.system.start_timeout_s + STOP_TIMEOUT_S
         orders = [
             {
                 "part": "node",
@@ -138,7 +141,7 @@ class Parts:
             for number in range(cell.nodes)
         ]
         with ThreadPoolExecutor(len(used)) as pool:
-            list(pool.map(lambda one, order: one.ask("start", order, START_TIMEOUT_S), used, orders))
+            list(pool.map(lambda one, order: one.ask("start", order, timeout_s), used, orders))
         addresses = [one.address() for one in used]
         if not cell.balancer:
             return {"routes": self._routes(addresses[0]), "certificate": ""}
@@ -150,7 +153,7 @@ class Parts:
             "certificate_life_s": p.certificate_life_s,
             "processors": [],
         }
-        answer = self.balancer.ask("start", order, START_TIMEOUT_S)
+        answer = self.balancer.ask("start", order, timeout_s)
         return {"routes": {"": f"https://{NGINX}:{self._entry}"}, "certificate": answer["certificate"]}
 
     def used(self, cell: LoadCell) -> list[Agent]:
@@ -169,11 +172,18 @@ class Parts:
         """Make devices known to the middleware that runs as `cell` has it, past its balancer. Raises LabError."""
         routes = self._routes(self.used(cell)[0].address())
 
-        def ask(method: str, path: str, bearer: str, document: object) -> dict[str, Any]:
-            return _ask(address_of(routes, path) + path, method, bearer, document)
-
         client = part(self.system.name, "client")
-        self.load.hand_out(client.provision(ask, self.secrets["admin"], count, token))
+        self._entries = client.provision(Plain(routes).ask, self.secrets["admin"], count, token)
+        self.load.hand_out(self._entries)
+
+    def warm_up(self, cell: LoadCell, name: str) -> int:
+        """Ask each node of the cell what the paper asks before a load; return how many requests. Raises LabError."""
+        nodes = [Plain(self._routes(one.address())) for one in self.used(cell)]
+        for number, node in enumerate(nodes):
+            asked = part(self.system.name, "client").warm_up
+            if not (answer := asked(node.ask, node, self._entries[0], f"{name}-{number}")).good:
+                raise MachineError(f"A warm-up request was answered with {answer.status}.", "See its log.")
+        return WARM_UP_REQUESTS * len(nodes)
 
     def snapshot(self, cell: LoadCell) -> Snapshot:
         """Return what all services use now; an agent that does not answer is dead."""
@@ -220,7 +230,7 @@ class Parts:
 
 def _stop(one: Agent) -> None:
     try:
-        one.ask("stop", timeout_s=START_TIMEOUT_S)
+        one.ask("stop", timeout_s=STOP_TIMEOUT_S)
     except LabError:
         return
 
@@ -241,20 +251,33 @@ def _host_agent() -> Agent:
     return Agent(name, int(port), os.environ.get(HOST_TOKEN, ""))
 
 
-def _ask(url: str, method: str, bearer: str, document: object) -> dict[str, Any]:
-    """Return the JSON of the middleware's answer. Raises LabError (exit code 3)."""
-    data = None if document is None else json.dumps(document).encode()
-    headers = {"Content-Type": "application/json", **({"Authorization": f"Bearer {bearer}"} if bearer else {})}
-    request = urllib.request.Request(url, data, headers, method=method)
-    try:
-        with urllib.request.urlopen(request, timeout=ASK_TIMEOUT_S) as reply:
-            text = reply.read()
-    except urllib.error.HTTPError as error:
-        with error:
-            raise MachineError(
-                f"The middleware answered {method} {url} with {error.code}: {error.read(300).decode(errors='replace')}",
-                "See `docker compose logs` of the node.",
-            ) from None
-    except OSError as error:
-        raise MachineError(f"{url} does not answer: {error}.", "See `docker compose logs`.") from None
-    return json.loads(text) if text.strip() else {}
+class Plain:
+    """What the controller asks of one node: a connection for each request, by the longest beginning of its path."""
+
+    def __init__(self, routes: Mapping[str, str]) -> None:
+        self._routes = routes
+
+    def request(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> tuple[int, bytes]:
+        """Return status and body of the answer. Raises OSError."""
+        url = address_of(self._routes, path) + path
+        request = urllib.request.Request(url, body or None, dict(headers), method=method)
+        try:
+            with urllib.request.urlopen(request, timeout=ASK_TIMEOUT_S) as reply:
+                return reply.status, reply.read()
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.read()
+
+    def ask(self, method: str, path: str, bearer: str, document: object) -> Any:
+        """Return the JSON of the middleware's answer. Raises LabError (exit code 3)."""
+        headers = {"Content-Type": "application/json", **({"Authorization": f"Bearer {bearer}"} if bearer else {})}
+        try:
+            status, text = self.request(
+                method, path, headers, b"" if document is None else json.dumps(document).encode()
+            )
+        except OSError as error:
+            raise MachineError(f"{method} {path} has no answer: {error}.", "See `docker compose logs`.") from None
+        if status >= 400:
+            why = f"The middleware answered {method} {path} with {status}: {text[:300].decode(errors='replace')}"
+            raise MachineError(why, "See `docker compose logs` of the node.")
+        return json.loads(text) if text.strip() else {}

@@ -1,9 +1,14 @@
 """Which processors each part uses: the middleware from the first one on, everything else from the last one back."""
 
+import contextlib
+from pathlib import Path
+
 # As published: shares of 40 processors, and of the 20 that several nodes divide.
 PUBLISHED, PUBLISHED_CORES, PUBLISHED_NODES = 40, (2, 4, 20, 40), (1, 2, 5, 7, 10)
 # From 870 devices in steps of 290, as shares of the optimal load of the whole machine: 2320.
 PUBLISHED_LOADS, PUBLISHED_OPTIMUM = range(870, 2611, 290), 2320
+# What one node of 20 cores processes of what 2030 devices send, by the paper's Table 1; its five nodes process all.
+ONE_NODE_OPTIMUM = 2030 * 916_281 / 1_221_302
 # A quarter of the machine, for devices, data services and balancer.
 OTHERS_SHARE = 4
 
@@ -38,6 +43,19 @@ def default_layouts(processors: int) -> list[str]:
     return layouts if total >= PUBLISHED_NODES[-1] else [*layouts, f"{total + 1}x1"]
 
 
-def default_loads() -> list[str]:
-    """Return the published loads as shares of what a machine answers at most: 37.5% to 112.5%."""
-    return [f"{100 * devices / PUBLISHED_OPTIMUM:g}%" for devices in PUBLISHED_LOADS]
+def default_loads(optimum: float = PUBLISHED_OPTIMUM) -> list[str]:
+    """Return the published loads as shares of what a machine answers at most: 37.5% to 112.5%.
+
+    With ONE_NODE_OPTIMUM of what one of several nodes answers: 57.1% to 171%.
+    """
+    return [f"{100 * devices / optimum:.3g}%" for devices in PUBLISHED_LOADS]
+
+
+def siblings(folder: Path = Path("/sys/devices/system/cpu")) -> list[list[int]]:
+    """Return the processors of each core that has several (SMT), [] if none has or the kernel does not say."""
+    cores = set()
+    for file in folder.glob("cpu[0-9]*/topology/thread_siblings_list"):
+        with contextlib.suppress(OSError, ValueError):
+            ends = [list(map(int, part.split("-"))) for part in file.read_text().split(",")]
+            cores.add(tuple(one for first, *last in ends for one in range(first, (last or [first])[0] + 1)))
+    return sorted(list(core) for core in cores if len(core) > 1)

@@ -12,7 +12,7 @@ from looplab.experiments.middleware.devices import Plan
 from looplab.experiments.middleware.document import ReadBack, Trial
 from looplab.experiments.middleware.histogram import Histogram
 from looplab.experiments.middleware.load import SECOND_NS, Load, Requests
-from looplab.experiments.middleware.parameters import MiddlewareParameters
+from looplab.experiments.middleware.parameters import LOAD, TOGETHER, MiddlewareParameters
 from looplab.experiments.middleware.parts import Parts, Snapshot
 from looplab.experiments.middleware.placement import of_node, shared
 from looplab.experiments.middleware.systems import part
@@ -22,13 +22,16 @@ LOOK_S = 0.2
 SETTLE_S = 3.0
 READ_S = 0.5
 
+# Of the names of what devices post in a warm-up.
+WARM = "warm-"
+
 # The limit's devices post as soon as their last post has ended: together they ask for more than the middleware answers.
 # More of them would only wait longer, beyond their deadline.
 LIMIT_DEVICES, LIMIT_PERIOD_NS = 50, 2_000_000
 LIMIT_WARM_UP_S, LIMIT_S = 4, 8
 LIMIT_DEADLINE_NS = 5 * SECOND_NS
 
-# Ready, at the beginning and the end of the load, after the last answer.
+# Ready (before any warm-up), at the beginning and the end of the load, after the last answer.
 Snapshots = tuple[Snapshot, Snapshot, Snapshot, Snapshot]
 
 
@@ -47,6 +50,7 @@ class Measurement:
         self._p, self._parts, self._cell, self._repetition = p, parts, cell, repetition
         self._name = name
         self._second = second
+        # By second of the plan that goes on.
         self._cpu_s: dict[int, float] = {}
 
     def run(self) -> Trial:
@@ -55,18 +59,28 @@ class Measurement:
         before = parts.shortage(cell)
         try:
             way = parts.start(cell, p)
+            ready = parts.snapshot(cell)
+            warm = self._warmed(way) if p.warm_up == LOAD else {"asked": parts.warm_up(cell, f"{WARM}{self._name}")}
         except LabError as error:
             return self.not_started(error, parts.starved(cell, before))
-        ready = parts.snapshot(cell)
-        requests = parts.load.begin(p.system, self._plan(way))
-        self._watch(requests, 0, p.warm_up_s)
         begun = parts.snapshot(cell)
-        self._watch(requests, p.warm_up_s, p.warm_up_s + p.seconds)
+        requests = parts.load.begin(p.system, self._plan(way))
+        self._watch(p.seconds, lambda at: self._second(self._so_far(requests, at)))
         after = parts.snapshot(cell)
         self._drain()
         faults, used = parts.load.end()
         last = parts.snapshot(cell)
-        return self._trial(requests, faults, used, (ready, begun, after, last))
+        return self._trial(requests, faults, {**used, **warm}, (ready, begun, after, last))
+
+    def _warmed(self, way: Mapping[str, Any]) -> dict[str, Any]:
+        """Load the middleware as the cell does, until every request has ended; return what a Trial has of it."""
+        p, load = self._p, self._parts.load
+        name = f"{WARM}{self._name}"
+        requests = load.begin(p.system, p.plan(name, self._cell.devices, way, p.warm_up_s, seed=self._repetition))
+        self._watch(p.warm_up_s, lambda _at: None)
+        left = self._drain()
+        load.end()
+        return {"warm_up": requests.seconds(self._cpu_s), "backlog": left}
 
     def not_started(self, error: LabError, starved: bool) -> Trial:
         """Return a repetition whose middleware did not get ready, for lack of memory if `starved`."""
@@ -75,60 +89,61 @@ class Measurement:
             cell=self._cell,
             repetition=self._repetition,
             started=False,
-            loaded=nothing.seconds({})[self._p.warm_up_s :],
+            loaded=nothing.seconds({}),
             dead=[error.message],
             out_of_memory=starved,
             faults=[] if starved else [error.message],
         )
 
     def _plan(self, way: Mapping[str, Any]) -> Plan:
-        return self._p.plan(self._name, self._cell.devices, way, seed=self._repetition)
+        return self._p.plan(self._name, self._cell.devices, way, self._p.seconds, seed=self._repetition)
 
-    def _watch(self, requests: Requests, begin: int, end: int) -> None:
-        """Wait from second `begin` of the plan to second `end`, and note the middleware's CPU time at each."""
-        at = begin
+    def _watch(self, end: int, passed: Callable[[int], None]) -> None:
+        """Wait until second `end` of the plan; note the middleware's CPU time at each, and call `passed` after it."""
+        self._cpu_s, at = {}, 0
         while True:
             now_s, _left = self._parts.load.progress()
             while at <= end and now_s >= at:
                 if (used_s := self._parts.cpu_s(self._cell)) is not None:
                     self._cpu_s[at] = used_s
-                if at > self._p.warm_up_s:
-                    self._second(self._so_far(requests, at))
+                if at:
+                    passed(at)
                 at += 1
             if at > end:
                 return
             time.sleep(max(0.01, min(LOOK_S, at - now_s)))
 
     def _so_far(self, requests: Requests, end: int) -> Trial:
-        loaded = requests.ended_of(range(self._p.warm_up_s, end))
+        loaded = requests.ended_of(range(end))
         return Trial(
             cell=self._cell,
             repetition=self._repetition,
             loaded=loaded,
-            processed=sum(second.succeeded for second in loaded),
+            processed=requests.in_time,
             histograms={"response": requests.times["response"]},
         )
 
-    def _drain(self) -> None:
-        """Wait until every device has ended its last request, at most the deadline."""
+    def _drain(self) -> int:
+        """Wait until every device has ended its last request, at most the deadline; return how many have not."""
         end_s = time.monotonic() + self._p.deadline_ms / 1000
-        while self._parts.load.progress()[1] and time.monotonic() < end_s:
+        while (left := self._parts.load.progress()[1]) and time.monotonic() < end_s:
             time.sleep(LOOK_S)
+        return left
 
     def _trial(self, requests: Requests, faults: Sequence[str], used: Mapping[str, Any], snapshots: Snapshots) -> Trial:
         p, cell = self._p, self._cell
         ready, before, after, last = snapshots
-        rows = requests.seconds(self._cpu_s)
         wanted = {one for number in range(cell.nodes) for one in of_node(number, cell.cores, p.processors)}
         gone, starved = dead(snapshots), last.killed_for_memory > ready.killed_for_memory
         return Trial(
             cell=cell,
             repetition=self._repetition,
-            warm_up=rows[: p.warm_up_s],
-            loaded=rows[p.warm_up_s :],
+            loaded=requests.seconds(self._cpu_s),
             processed=requests.in_time,
             # What the agents reported before belongs to the warm-up.
             histograms={**requests.times, "server": server_times(after, last)},
+            together=p.start == TOGETHER,
+            start_share=requests.start_share,
             failed_by=requests.failed_by,
             read_back=self._read_back(requests.acknowledged),
             under_test=self._parts.system.services,
@@ -214,10 +229,8 @@ def measure_limit(parts: Parts, cell: LoadCell, p: MiddlewareParameters, token: 
     way, name = parts.start(cell, p), f"{token}-limit"
     parts.provision(cell, LIMIT_DEVICES, name)
     plan = replace(
-        p.plan(name, LIMIT_DEVICES, way),
+        p.plan(name, LIMIT_DEVICES, way, LIMIT_WARM_UP_S + LIMIT_S),
         period_ns=LIMIT_PERIOD_NS,
-        warm_up_ns=LIMIT_WARM_UP_S * SECOND_NS,
-        load_ns=LIMIT_S * SECOND_NS,
         deadline_ns=LIMIT_DEADLINE_NS,
         drop_probability=0.0,
     )

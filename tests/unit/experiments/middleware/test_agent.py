@@ -68,21 +68,21 @@ def test_one_that_ends_is_seen_with_its_exit_code(programs: Programs) -> None:
 
 
 def test_one_that_never_gets_ready_is_named_with_what_it_printed(programs: Programs) -> None:
-    broken = Program(
-        "broken", (sys.executable, "-c", "print('no such table'); raise SystemExit(1)"), health=free_port()
-    )
+    # Java leaves a blank line below what it says.
+    script = "print('no such table\\n\\n'); raise SystemExit(1)"
+    broken = Program("broken", (sys.executable, "-c", script), health=free_port())
     with pytest.raises(LabError, match=r"broken is not ready: (no such table|it printed nothing)"):
         programs.start([broken], [])
     assert programs.facts()["services"] == {}
 
 
 def test_what_never_ends_is_named() -> None:
-    programs = Programs(start_timeout_s=0.5)
+    programs = Programs()
     endless = ((sys.executable, "-c", "import time; time.sleep(60)"),)
     with pytest.raises(LabError, match="does not end"):
-        programs.start([program("time.sleep(60)", free_port(), first=endless)], [])
+        programs.start([program("time.sleep(60)", free_port(), first=endless)], [], 0.5)
     with pytest.raises(LabError, match="one is not ready"):
-        programs.start([Program("one", (sys.executable, "-c", endless[0][2]), health=free_port())], [])
+        programs.start([Program("one", (sys.executable, "-c", endless[0][2]), health=free_port())], [], 0.5)
 
 
 @pytest.mark.parametrize(

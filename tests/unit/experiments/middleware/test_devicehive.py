@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 from support.compose_files import LOADER
-from support.devicehive_double import DeviceHive, devicehive
+from support.devicehive_double import DeviceHive, Redis, devicehive
 from support.places import ROOT
 
 from looplab.errors import LabError
@@ -18,7 +18,7 @@ from looplab.experiments.middleware.systems import SYSTEMS, Answer, Place, load,
 
 SYSTEM = load("devicehive")
 CLIENT, PROGRAMS = part("devicehive", "client"), part("devicehive", "programs")
-Api = tuple[DeviceHive, int]
+Api = tuple[DeviceHive, Redis, int, int]
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ def test_every_system_has_the_same_modules() -> None:
 
 
 def test_a_device_posts_and_what_it_posted_is_read_back(api: Api) -> None:
-    state, port = api
+    _state, redis, port, redis_port = api
     entries = CLIENT.provision(asking(port), "", 3, "t0")
     assert json.loads(json.dumps(entries)) == entries
     client, posted = Plain(port), []
@@ -77,15 +77,17 @@ def test_a_device_posts_and_what_it_posted_is_read_back(api: Api) -> None:
             posted.append(f"t0-1-{number}-{sequence}")
             assert device.post(client, posted[-1], "x" * 36) == Answer(201, True)
     assert CLIENT.Adapter(entries[0]).post(client, "t0-2-0-0", "another repetition").good
-    found = CLIENT.stored({"node": "127.0.0.1"}, {}, "t0-1-", (port, port))
-    assert sorted(found) == posted
-    state.notifications["lab-t0-1"].clear()
-    left = list(CLIENT.stored({"node": "127.0.0.1"}, {}, "t0-1-", (port, port)))
+    # A scan of Redis may name a key twice, and a key may expire before it is read.
+    found = list(CLIENT.stored({"redis": "127.0.0.1"}, {}, "t0-1-", redis_port))
+    assert sorted(set(found)) == posted
+    for key in [key for key in redis.values if key.startswith("notifications_lab-t0-1_")]:
+        del redis.values[key]
+    left = list(CLIENT.stored({"redis": "127.0.0.1"}, {}, "t0-1-", redis_port))
     assert sorted(set(posted) - set(left)) == ["t0-1-1-0", "t0-1-1-1"]
 
 
 def test_an_expired_token_is_refused_and_refreshed(api: Api) -> None:
-    state, port = api
+    state, _redis, port, _redis_port = api
     [entry] = CLIENT.provision(asking(port), "", 1, "t1")
     device, client = CLIENT.Adapter(entry), Plain(port)
     state.expire()
@@ -99,13 +101,32 @@ def test_an_expired_token_is_refused_and_refreshed(api: Api) -> None:
 
 
 def test_what_fails_says_so(api: Api) -> None:
-    state, port = api
+    state, _redis, port, _redis_port = api
     client = Plain(port)
     device = CLIENT.Adapter({"device": "nobody", "access": state.token(), "refresh": "refresh"})
     assert device.authorise(client) == Answer(404, False)
     assert device.post(client, "n", "x") == Answer(404, False)
     with pytest.raises(OSError, match="refused"):
-        list(CLIENT.stored({"node": "127.0.0.1"}, {}, "t-", (1, 1)))
+        list(CLIENT.stored({"redis": "127.0.0.1"}, {}, "t-", 1))
+
+
+def test_a_node_gets_the_three_published_requests(api: Api) -> None:
+    state, redis, port, _redis_port = api
+    ask = asking(port)
+    asked: list[str] = []
+
+    def counting(method: str, path: str, bearer: str, document: object) -> dict[str, Any]:
+        asked.append(f"{method} {path}")
+        found: dict[str, Any] = ask(method, path, bearer, document)
+        return found
+
+    [entry] = CLIENT.provision(ask, "", 1, "t2")
+    # The token of the provisioning may be over by then.
+    state.expire()
+    assert CLIENT.warm_up(counting, Plain(port), entry, "warm-t2-0") == Answer(201, True)
+    assert asked == ["PUT /api/rest/device/warm-t2-0", "DELETE /api/rest/device/warm-t2-0"]
+    assert [key for key in redis.values if key.startswith("notifications_warm-t2-0_")]
+    assert not redis.values["device warm-t2-0"]
 
 
 def test_its_programs_know_where_their_data_are() -> None:
@@ -117,6 +138,20 @@ def test_its_programs_know_where_their_data_are() -> None:
         assert f"-Dbootstrap.servers={hosts['kafka']}:9092" in one.command
         assert one.environment["REDIS_MASTER_HOST"] == hosts["redis"]
     assert [PROGRAMS.data(name, place).name for name in SYSTEM.data] == list(SYSTEM.data)
+
+
+def test_its_programs_have_what_the_real_ones_need() -> None:
+    hosts = dict.fromkeys(SYSTEM.data, "10.0.0.9")
+    place = Place("/elsewhere", hosts, {"postgres": "p", "tokens": "t"}, token_life_s=25)
+    backend, auth, frontend = (one.command for one in PROGRAMS.node(place))
+    assert "-Dspring.main.allow-bean-definition-overriding=true" in auth
+    assert "-Djwt.access-token-max-age=25000" in auth
+    assert "-Ddevicehive.cache.notifications.ttl.seconds=86400" in backend
+    assert [command[-1].startswith("/elsewhere/") for command in (backend, auth, frontend)] == [True] * 3
+    # Their own folder is read-only.
+    assert all(PROGRAMS.data(name, place).environment["LOG_DIR"] == "/tmp/kafka" for name in ("kafka", "zookeeper"))
+    assert SYSTEM.start_s >= 60
+    assert SYSTEM.start_timeout_s > 2 * SYSTEM.start_s
 
 
 def test_each_of_its_data_services_has_a_container() -> None:

@@ -21,12 +21,12 @@ def plan(**changes: object) -> Plan:
         "routes": {},
         "certificate": "",
         "period_ns": S // 2,
-        "warm_up_ns": 2 * S,
-        "load_ns": 3 * S,
+        "end_ns": 3 * S,
         "deadline_ns": 5 * S,
         "payload_bytes": 36,
         "drop_probability": 0.0,
         "seed": 1,
+        "together": False,
     }
     return Plan(**{**given, **changes})
 
@@ -35,23 +35,32 @@ def test_a_device_is_due_every_period_whatever_came_back() -> None:
     dues_ns = plan().due_ns(3)
     assert 0 <= dues_ns[0] < S // 2
     assert dues_ns.step == S // 2
-    assert 5 * S - S // 2 <= dues_ns[-1] < 5 * S
+    assert 3 * S - S // 2 <= dues_ns[-1] < 3 * S
 
 
-def test_devices_do_not_all_send_at_once() -> None:
-    assert len({plan().due_ns(device)[0] for device in range(20)}) == 20
+@pytest.mark.parametrize(("together", "starts"), [(False, 20), (True, 1)])
+def test_devices_start_spread_or_together(together: bool, starts: int) -> None:
+    assert len({plan(together=together).due_ns(device)[0] for device in range(20)}) == starts
 
 
-@pytest.mark.parametrize("changes", [{}, {"period_ns": 10 * S, "warm_up_ns": S, "load_ns": 10 * S}])
+def test_how_far_apart_devices_began_is_counted() -> None:
+    requests = Requests(plan(devices=3))
+    for device, sent_ns in enumerate((S // 10, S // 4, S // 5)):
+        requests.ended(device, 0, sent_ns, sent_ns + 1, "")
+        requests.ended(device, 1, S, S + 1, "")
+    assert requests.start_share == pytest.approx(0.3)
+
+
+@pytest.mark.parametrize("changes", [{}, {"together": True}, {"period_ns": 10 * S, "end_ns": 10 * S}])
 def test_every_device_has_its_share_of_the_load(changes: dict[str, int]) -> None:
     p = plan(**changes)
     for device in p.numbers:
-        assert sum(due_ns >= p.warm_up_ns for due_ns in p.due_ns(device)) == p.load_ns // p.period_ns
+        assert len(p.due_ns(device)) == p.end_ns // p.period_ns
 
 
 def test_a_plan_of_the_published_length_begins_at_once() -> None:
     begun_s = time.process_time()
-    rows = Requests(plan(devices=2320, period_ns=S, warm_up_ns=60 * S, load_ns=600 * S)).seconds({})
+    rows = Requests(plan(devices=2320, period_ns=S, end_ns=600 * S)).seconds({})
     assert time.process_time() - begun_s < 5
     assert {row.due for row in rows} == {2320}
 
@@ -59,25 +68,25 @@ def test_a_plan_of_the_published_length_begins_at_once() -> None:
 def test_every_request_due_has_one_fate() -> None:
     p = plan(devices=2)
     requests = Requests(p)
-    success, failure, waiting = p.due_ns(0)[4:7]
-    requests.ended(0, 4, success + 1000, success + 5000, "")
-    requests.ended(0, 5, failure + 1000, failure + 5000, "timeout")
-    requests.sent(0, 6, waiting)
-    rows = requests.seconds({2: 1.0, 3: 1.5})[2:]
+    success, failure, waiting = p.due_ns(0)[:3]
+    requests.ended(0, 0, success + 1000, success + 5000, "")
+    requests.ended(0, 1, failure + 1000, failure + 5000, "timeout")
+    requests.sent(0, 2, waiting)
+    rows = requests.seconds({0: 1.0, 1: 1.5})
     names = ("due", "sent", "succeeded", "failed", "unfinished")
     assert [sum(getattr(row, name) for row in rows) for name in names] == [12, 3, 1, 1, 10]
-    assert (requests.acknowledged, requests.failed_by, requests.count) == ({(0, 4)}, {"timeout": 1}, 2)
+    assert (requests.acknowledged, requests.failed_by, requests.count) == ({(0, 0)}, {"timeout": 1}, 2)
     assert [requests.times[name].max_ns for name in ("response", "sent_response")] == [5000, 4000]
     assert [row.cpu_us for row in rows] == [500_000, None, None]
     assert {row.response_p99_us for row in rows if row.succeeded} == {5.0}
     # While it goes on, what waits has no fate.
-    assert sum(row.due for row in requests.ended_of(range(2, 5))) == 2
+    assert sum(row.due for row in requests.ended_of(range(3))) == 2
 
 
 def test_an_answer_after_the_load_is_a_success_but_not_in_time() -> None:
     p = plan(devices=1)
     requests = Requests(p)
-    for number, took in ((4, 1000), (9, 2 * S)):
+    for number, took in ((0, 1000), (5, 2 * S)):
         due_ns = p.due_ns(0)[number]
         requests.ended(0, number, due_ns, due_ns + took, "")
     assert (requests.in_time, requests.times["response"].count) == (1, 2)
@@ -87,19 +96,10 @@ def test_lateness_counts_only_for_idle_devices() -> None:
     p = plan(devices=1)
     requests = Requests(p)
     dues_ns = p.due_ns(0)
-    requests.ended(0, 4, dues_ns[4] + 7, dues_ns[5] + 1, "")
+    requests.ended(0, 0, dues_ns[0] + 7, dues_ns[1] + 1, "")
     # Its last answer came after this one was due.
-    requests.ended(0, 5, dues_ns[5] + 1, dues_ns[5] + 2, "")
+    requests.ended(0, 1, dues_ns[1] + 1, dues_ns[1] + 2, "")
     assert (requests.times["send_lateness"].count, requests.times["send_lateness"].max_ns) == (1, 7)
-
-
-def test_the_warm_up_counts_for_no_figure() -> None:
-    requests = Requests(plan(devices=1))
-    due_ns = plan().due_ns(0)[0]
-    requests.ended(0, 0, due_ns, due_ns + 9, "http_500")
-    requests.ended(0, 1, due_ns + S, due_ns + S, "")
-    assert (requests.failed_by, requests.acknowledged, requests.times["response"].count) == ({}, set(), 0)
-    assert (requests.seconds({})[0].failed, requests.succeeded) == (1, 1)
 
 
 def test_the_devices_are_divided_among_the_processes() -> None:
@@ -161,4 +161,4 @@ def test_a_request_that_is_never_reported_is_a_fault() -> None:
     load = Load([one])
     load.begin("magistrala", plan(devices=1))
     one.ended.pop()
-    assert load.end()[0] == ["the devices ended 10 requests, and 9 were reported"]
+    assert load.end()[0] == ["the devices ended 6 requests, and 5 were reported"]

@@ -52,6 +52,13 @@ def test_requests_that_succeeded_too_late_are_not_processed() -> None:
     assert cell["cpu_s_per_request"] == pytest.approx(0.0015 * 120 / 100)
 
 
+def test_unfinished_requests_are_errors() -> None:
+    crowded = LoadCell.keyed(True, False, 1, 1, 90)
+    [cell] = contents([made(crowded)], [])["cells"]
+    assert min(cell["failed"], cell["unfinished"]) > 0
+    assert cell["failed_share"] == pytest.approx((cell["failed"] + cell["unfinished"]) / cell["requests"], abs=1e-6)
+
+
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
@@ -90,6 +97,29 @@ def test_a_warm_up_that_had_not_ended_is_told() -> None:
     cold = made(warm_up=[Second(at, succeeded=10, cpu_us=60_000 - 5000 * at) for at in range(6)])
     assert treatments(cold)["warm-up"] == (False, "not ended in 1 of 1 repetitions")
     assert not next(one for one in judge([cold]) if one.what == "warm-up").required
+
+
+def test_a_load_that_finds_a_queue_is_told() -> None:
+    assert treatments(made())["queue when the load began"] == (True, "empty")
+    found = treatments(made(), made(repetition=1, backlog=3))["queue when the load began"]
+    assert found == (False, "not empty in 1 of 2 repetitions")
+
+
+@pytest.mark.parametrize(("share", "together"), [(0.2, True), (0.9, False)])
+def test_how_the_devices_began_is_told(share: float, together: bool) -> None:
+    for wanted in (True, False):
+        good, found = treatments(made(together=wanted, start_share=share))["start of the devices"]
+        assert good is (wanted is together)
+        assert f"{share:.0%}" in found
+    few = LoadCell.keyed(True, False, 1, 1, 5)
+    assert "start of the devices" not in treatments(made(few))
+
+
+@pytest.mark.parametrize(("asked", "good"), [(6, True), (4, False)])
+def test_each_node_had_the_three_published_requests(asked: int, good: bool) -> None:
+    two = made(LoadCell.keyed(True, True, 2, 1, 30), warm_up=(), asked=asked)
+    assert treatments(two)["warm-up"] == (good, f"{asked // 2} requests to each node")
+    assert "queue when the load began" not in treatments(two)
 
 
 def test_a_middleware_without_the_memory_to_start_is_a_result() -> None:

@@ -1,6 +1,7 @@
 """The parameters of middleware and middleware-nodes, and the processors of each part."""
 
 import os
+from pathlib import Path
 
 import pytest
 from support.places import ROOT
@@ -12,10 +13,10 @@ from looplab.experiments.middleware.parameters import read_parameters
 from looplab.experiments.middleware.placement import (
     default_cores,
     default_layouts,
-    default_loads,
     of_node,
     others,
     shared,
+    siblings,
 )
 from looplab.experiments.middleware.trial import largest
 from looplab.lab.run_options import variables
@@ -123,4 +124,37 @@ def test_the_defaults_are_shares_of_the_published_machine() -> None:
     assert (default_cores(40), default_cores(2)) == ([2, 4, 20, 40], [1, 2])
     assert default_layouts(40) == ["1x20-direct", "1x20", "2x10", "5x4", "7x3", "10x2"]
     assert default_layouts(2) == ["1x2-direct", "1x2", "2x1", "3x1"]
-    assert default_loads() == ["37.5%", "50%", "62.5%", "75%", "87.5%", "100%", "112.5%"]
+
+
+@pytest.mark.parametrize(
+    ("scenario", "expected"),
+    [
+        ("middleware", (37.5, 50, 62.5, 75, 87.5, 100, 112)),
+        # One node processes at most three quarters of what the published loads ask of five.
+        ("middleware-nodes", (57.1, 76.2, 95.2, 114, 133, 152, 171)),
+    ],
+)
+def test_loads_are_shares_of_what_the_paper_had(scenario: str, expected: tuple[float, ...]) -> None:
+    assert read_parameters({"SCENARIO": scenario}).shares == expected
+
+
+@pytest.mark.parametrize("fidelity", ["thesis", "corrected"])
+def test_fidelity_sets_warm_up_and_start(fidelity: str) -> None:
+    p = read_parameters({"FIDELITY": fidelity, "DEVICES": "5", "WARM_UP_S": "9", "LOAD_S": "2"})
+    way = {"routes": {}, "certificate": ""}
+    printed = fidelity == "thesis"
+    assert (p.warm_up, p.start) == (("three", "together") if printed else ("load", "spread"))
+    assert p.plan("n", 5, way, p.seconds).together is printed
+    # Each factor is settable alone, and only a warm-up of the load's kind takes its time.
+    other = read_parameters({"FIDELITY": fidelity, "DEVICES": "5", "WARM_UP_S": "9", "LOAD_S": "2", "WARM_UP": "load"})
+    assert other.start == p.start
+    assert other.whole_s - p.whole_s == (9 * len(p.cells) * p.repetitions if printed else 0)
+
+
+def test_processors_of_one_core_are_siblings(tmp_path: Path) -> None:
+    for number, text in enumerate(("0,2", "1,3", "0,2", "1,3", "4", "5-6", "5-6")):
+        folder = tmp_path / f"cpu{number}" / "topology"
+        folder.mkdir(parents=True)
+        (folder / "thread_siblings_list").write_text(f"{text}\n")
+    assert siblings(tmp_path) == [[0, 2], [1, 3], [5, 6]]
+    assert siblings(tmp_path / "cpu4") == []

@@ -13,12 +13,11 @@ from looplab.errors import EXIT_GOOD, EXIT_MACHINE, LabError, UsageError
 from looplab.experiments.middleware.agent import PORT, balancer
 from looplab.experiments.middleware.agent.programs import Programs
 from looplab.experiments.middleware.placement import others
-from looplab.experiments.middleware.systems import Place, load, part, read_secrets
+from looplab.experiments.middleware.systems import Place, folder_of, load, part, read_secrets
 from looplab.system import processes
 from looplab.system.json_service import Request, serve
 
 NODE, BALANCER = "node", "balancer"
-PROGRAMS = "/opt/magistrala"
 LOOK_S = 0.2
 REMEDY = "Another agent may hold it: `./lab down` ends it."
 
@@ -38,14 +37,19 @@ class Agent:
 
     def _start(self, request: Request) -> dict[str, Any]:
         body = self._allowed(request)
+        system = load(body["system"])
         if body["part"] == BALANCER:
-            programs = [balancer.program(load(body["system"]), body["upstreams"], body["certificate_life_s"])]
+            programs = [balancer.program(system, body["upstreams"], body["certificate_life_s"])]
         else:
             place = Place(
-                self._folder, body["hosts"], body["secrets"], public=self._public, token_life_s=body["token_life_s"]
+                self._folder or folder_of(system.name),
+                body["hosts"],
+                body["secrets"],
+                public=self._public,
+                token_life_s=body["token_life_s"],
             )
-            programs = part(body["system"], "programs").node(place)
-        self.worker.submit(self.programs.start, programs, body["processors"]).result()
+            programs = part(system.name, "programs").node(place)
+        self.worker.submit(self.programs.start, programs, body["processors"], system.start_timeout_s).result()
         return {"certificate": balancer.CERTIFICATE.read_text() if body["part"] == BALANCER else ""}
 
     def _stop(self, request: Request) -> dict[str, Any]:
@@ -89,14 +93,16 @@ def main() -> int:
 
 def _data(agent: Agent, options: argparse.Namespace, stop: threading.Event) -> int:
     """Run one data service; it ends with its program, or at a signal. Another system's service does nothing."""
-    if options.part not in load(options.system).data:
+    system = load(options.system)
+    if options.part not in system.data:
         print(f"{options.system} has no {options.part}", flush=True)
         stop.wait()
         return EXIT_GOOD
-    hosts = {name: _address(os.environ.get(f"{name.upper()}_HOST", name)) for name in load(options.system).data}
-    place = Place(options.programs, hosts, read_secrets())
+    hosts = {name: _address(os.environ.get(f"{name.upper()}_HOST", name)) for name in system.data}
+    place = Place(folder_of(system.name), hosts, read_secrets())
     program = part(options.system, "programs").data(options.part, place)
-    started = agent.worker.submit(agent.programs.start, [program], others(os.cpu_count() or 1))
+    own = others(os.cpu_count() or 1)
+    started = agent.worker.submit(agent.programs.start, [program], own, system.start_timeout_s)
     while not stop.wait(LOOK_S):
         if started.done():
             # Raises what went wrong.
@@ -122,7 +128,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--bind", default="0.0.0.0")
     parser.add_argument("--port", type=int, default=PORT)
     parser.add_argument("--token", default=os.environ.get("AGENT_TOKEN", ""))
-    parser.add_argument("--programs", default=PROGRAMS)
+    parser.add_argument("--programs", default="")
     return parser.parse_args()
 
 

@@ -18,7 +18,6 @@ from looplab.experiments.middleware.agent import usage
 from looplab.experiments.middleware.systems import Program
 from looplab.system.processes import end_with_parent
 
-START_TIMEOUT_S = 90.0
 STOP_TIMEOUT_S = 5.0
 LOOK_S = 0.05
 # Where memory ends, the kernel ends a program, not the agent that reports it.
@@ -91,24 +90,23 @@ class Running:
             if self.program.marked and self.program.marked in line:
                 if duration := _DURATION.search(line):
                     self._note(microseconds(duration[1]))
-            else:
-                self._last_line = line.rstrip("\n")[:500]
+            elif line.strip():
+                self._last_line = line.strip()[:500]
 
 
 class Programs:
-    """The programs of a part, none to begin with; all of them together get ready within `start_timeout_s`."""
+    """The programs of a part, none to begin with."""
 
-    def __init__(self, start_timeout_s: float = START_TIMEOUT_S) -> None:
-        self._start_timeout_s = start_timeout_s
+    def __init__(self) -> None:
         self._running: list[Running] = []
         self._durations_us: dict[int, int] = {}
         self._lock = threading.Lock()
 
-    def start(self, programs: Sequence[Program], processors: Sequence[int]) -> None:
-        """Start them in order. Raises LabError (exit code 3), and stops all, if one does not get ready."""
+    def start(self, programs: Sequence[Program], processors: Sequence[int], timeout_s: float = 90.0) -> None:
+        """Start them in order. Raises LabError (exit code 3), and stops all, if one is not ready by the timeout."""
         self.stop()
         self._durations_us.clear()
-        end_s = time.monotonic() + self._start_timeout_s
+        end_s = time.monotonic() + timeout_s
         try:
             for program in programs:
                 self._running.append(Running(program, processors, self._note, end_s))

@@ -29,8 +29,8 @@ def count() -> int:
 class Plan:
     """One repetition: devices number `first` up to `first + devices`, each posting every `period_ns`.
 
-    `routes` gives the address (http://host:port) for the longest beginning of a path that it names. The load is that
-    of the `seconds` after the warm-up; what is not answered `deadline_ns` after its end is unfinished.
+    `routes` gives the address (http://host:port) for the longest beginning of a path that it names. No device posts
+    after `end_ns`; what is not answered `deadline_ns` later is unfinished.
     """
 
     name: str
@@ -39,26 +39,25 @@ class Plan:
     routes: Mapping[str, str]
     certificate: str
     period_ns: int
-    warm_up_ns: int
-    load_ns: int
+    end_ns: int
     deadline_ns: int
     payload_bytes: int
     drop_probability: float
     seed: int
+    together: bool
 
     @property
     def numbers(self) -> range:
         """The numbers of its devices."""
         return range(self.first, self.first + self.devices)
 
-    @property
-    def end_ns(self) -> int:
-        """When the load ends, from the start."""
-        return self.warm_up_ns + self.load_ns
-
     def due_ns(self, device: int) -> range:
-        """Return when each request of a device is due, from the start: the first at random in the first period."""
-        return range(Random(f"{self.seed} {device}").randrange(self.period_ns), self.end_ns, self.period_ns)
+        """Return when each request of a device is due, from the start: the first at random in the first period.
+
+        `together`, all devices are due at the start.
+        """
+        first_ns = 0 if self.together else Random(f"{self.seed} {device}").randrange(self.period_ns)
+        return range(first_ns, self.end_ns, self.period_ns)
 
     def slices(self, processes: int) -> "list[Plan]":
         """Return the plan of each process: its devices in turn, as equal in number as possible, never none."""

@@ -60,7 +60,7 @@ class Service:
         self._fleet = fleet = Fleet(plan, self._entries, part(body["system"], "client").Adapter)
         for number in plan.numbers:
             self._devices.spawn(Device(fleet, number).run)
-        gevent.spawn_later(plan.warm_up_ns / 1e9, self._note_cpu)
+        self._note_cpu()
         gevent.spawn_later(plan.end_ns / 1e9, self._note_cpu)
         return {}
 

@@ -14,7 +14,7 @@ from looplab.experiments.middleware.devices import Plan
 from looplab.experiments.middleware.systems import Answer, address_of
 
 ALPHABET = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-UNAUTHORISED = (401, 403)
+UNAUTHORISED = ("http_401", "http_403")
 
 
 class Connections:
@@ -68,8 +68,8 @@ def context(certificate: str) -> ssl.SSLContext:
 class Fleet:
     """What the devices of one repetition share.
 
-    `count` are the requests that ended, `drops` the connections that devices dropped at random during the load,
-    `refreshes` fresh tokens.
+    `count` are the requests that ended, `drops` the connections that devices dropped at random, `refreshes` fresh
+    tokens.
     """
 
     def __init__(self, plan: Plan, entries: Mapping[int, Mapping[str, Any]], adapter: type) -> None:
@@ -96,10 +96,11 @@ class Device:
         self.authorised = False
 
     def run(self) -> None:
-        """Authorise, then post every notification of the plan; after each, perhaps drop the connection."""
+        """Post every notification of the plan, the first after authorising; after each, perhaps drop the connection."""
         fleet = self.fleet
-        self._authorise()
         for number, due_ns in enumerate(fleet.plan.due_ns(self.number)):
+            if fleet.now_ns() >= fleet.plan.end_ns:
+                break
             while (early_ns := due_ns - fleet.now_ns()) > 0:
                 gevent.sleep(early_ns / 1e9)
             sent_ns = fleet.now_ns()
@@ -109,7 +110,7 @@ class Device:
             fleet.count += 1
             del fleet.waiting[self.number]
             if self.random.random() < fleet.plan.drop_probability:
-                fleet.drops += due_ns >= fleet.plan.warm_up_ns
+                fleet.drops += 1
                 self._close()
         self.client.close()
 
@@ -119,12 +120,15 @@ class Device:
             return cause
         payload = "".join(self.random.choices(ALPHABET, k=self.fleet.plan.payload_bytes))
         name = f"{self.fleet.plan.name}-{self.number}-{number}"
-        return self._ask(lambda: self.adapter.post(self.client, name, payload))
+        cause = self._ask(lambda: self.adapter.post(self.client, name, payload))
+        if cause == UNAUTHORISED[0] and not (cause := self._authorise()):
+            cause = self._ask(lambda: self.adapter.post(self.client, name, payload))
+        return cause
 
     def _authorise(self) -> str:
         """Ask whether the device may post, with a fresh token if the old one has expired; return why not, or ""."""
         cause = self._ask(lambda: self.adapter.authorise(self.client))
-        if cause in {f"http_{status}" for status in UNAUTHORISED}:
+        if cause in UNAUTHORISED:
             self.fleet.refreshes += 1
             cause = self._ask(lambda: self.adapter.refresh(self.client))
             cause = cause or self._ask(lambda: self.adapter.authorise(self.client))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
@@ -64,12 +64,12 @@ class MeasuredLoad(MeasuredCell, LoadCell):
         """Return a figure of each sound repetition that has it."""
         return [value for one in self.every if (value := one.figure(name)) is not None]
 
-    def by_unit(self, name: str) -> dict[Unit, float]:
+    def by_unit(self, figure: str | Callable[[Repetition], float]) -> dict[Unit, float]:
         """Return a figure of each run, the mean of its sound repetitions; of fewer than three runs, of each
         repetition."""
         by_run: dict[str, dict[Unit, float]] = {}
         for one in self.every:
-            if (value := one.figure(name)) is not None:
+            if (value := one.figure(figure) if isinstance(figure, str) else figure(one)) is not None:
                 by_run.setdefault(one.unit[0], {})[one.unit] = value
         if len(by_run) >= FEWEST_RUNS:
             return {(run, 0): fmean(values.values()) for run, values in by_run.items()}
@@ -81,9 +81,18 @@ class MeasuredLoad(MeasuredCell, LoadCell):
             return UNKNOWN
         return over_runs(list(self.by_unit(name).values())) or UNKNOWN
 
-    def quartiles(self) -> list[float]:
+    def kept(self, name: str, trimmed: bool) -> list[Repetition]:
+        """Return the sound repetitions that have a figure, by its size; `trimmed`, without the lowest and the highest.
+
+        As the paper does. Of two repetitions both are kept.
+        """
+        known = [(value, one) for one in self.every if (value := one.figure(name)) is not None]
+        each = [one for _, one in sorted(known, key=lambda pair: pair[0])]
+        return each[1:-1] if trimmed and len(each) > 2 else each
+
+    def quartiles(self, trimmed: bool = False) -> list[float]:
         """Return the first quartile, median and third quartile of the processed requests over the repetitions."""
-        values = self.each(PROCESSED)
+        values = [one.figure(PROCESSED) or 0.0 for one in self.kept(PROCESSED, trimmed)]
         return [float(one) for one in np.quantile(values, (0.25, 0.5, 0.75))] if values else []
 
     def figure(self, name: str) -> float | None:

@@ -1,14 +1,15 @@
 """What the paper found, as questions that stored runs answer by their repetitions."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from statistics import fmean
 
 from looplab.experiments.middleware import NAME, NODES, place_text
-from looplab.experiments.middleware.report import CLIENT, PROCESSED, SERVER, MeasuredLoad, Place
+from looplab.experiments.middleware.report import CLIENT, PROCESSED, SERVER, MeasuredLoad, Place, Unit
 from looplab.experiments.middleware.report.placements import (
     Pair,
+    best_loads,
     container_pairs,
     load_cells,
     optima,
@@ -21,7 +22,7 @@ from looplab.report.claims import Answer, claims_of, every, means
 from looplab.report.finding import Finding, Line
 from looplab.report.rules import directed, no_cost, no_gain
 from looplab.report.samples import Measured
-from looplab.report.statistics import FEWEST_REPETITIONS, UNKNOWN, Interval, compare
+from looplab.report.statistics import FEWEST_REPETITIONS, UNKNOWN, Interval, compare, over_runs
 from looplab.report.verdicts import NO_RUN, UNDECIDED, Claim, Rule
 
 # The paper calls a system stable up to this share of errors.
@@ -34,6 +35,8 @@ DIRECT, ONE, BEST, BEYOND = (True, False, 1, 20), (True, True, 1, 20), (True, Tr
 PUBLISHED = {"balancer-free": (DIRECT, ONE), "more-nodes": (ONE, BEST), "five-beat-seven": (BEYOND, BEST)}
 # What a run has in its place, or in words why it has none.
 Sides = Callable[[Measured], tuple[Place, Place] | str]
+# What is compared in each round: two cells of one load.
+Rounds = Mapping[Unit, Pair]
 
 
 def claims() -> list[Claim]:
@@ -44,6 +47,9 @@ def claims() -> list[Claim]:
         ("container-time", "A request takes as long in a container as on bare metal"): _container_time,
         ("errors-below", "Up to the optimal load fewer than 2 % of the requests fail"): _errors,
     }
+    cores["hyper-threading", "SMT siblings as processors of their own process more"] = _compared(
+        "hyper-threading", _siblings
+    )
     nodes: dict[tuple[str, str], Answer] = {
         ("balancer-free", "The balancer costs nothing"): _compared("balancer-free", _balancer, no_gain),
         ("more-nodes", "More nodes with fewer cores each process more"): _compared("more-nodes", _more_nodes),
@@ -51,6 +57,14 @@ def claims() -> list[Claim]:
             "five-beat-seven", _beyond_best
         ),
         ("errors-below-nodes", "Up to the optimal load fewer than 2 % fail, whatever the nodes"): _errors,
+        ("errors-beyond", "Beyond the optimal load of one node, more nodes fail less often"): partial(
+            _errors_beyond, _more_nodes
+        ),
+        ("balancer-errors", "Beyond the optimal load, a node fails less often behind the balancer"): partial(
+            _errors_beyond, _balancer
+        ),
+        ("mean-above-median", "The mean time of a request is above the median"): _mean_above_median,
+        ("memory-grows", "Memory grows while the load lasts"): _memory_grows,
     }
     return [*claims_of(NAME, cores), *claims_of(NODES, nodes)]
 
@@ -62,23 +76,44 @@ def published_change(claim: str) -> float | None:
         return after / before - 1
     loads = published("optimal load")
     cores = loads[True, False, 1, 40] / loads[True, False, 1, 4] - 1
-    return {"cores-move-optimum": cores, "container-processed": 0.0, "container-time": 0.0}.get(claim)
+    none = dict.fromkeys(("container-processed", "container-time"), 0.0)
+    # Printed as "about 11 %".
+    return {"cores-move-optimum": cores, "hyper-threading": 0.11, **none}.get(claim)
+
+
+def change(pair: Pair, figure: str) -> Interval:
+    """Return (second - first) / first of a figure, with its interval over the repetitions."""
+    before, after = (list(cell.by_unit(figure).values()) for cell in pair)
+    if comparison := compare(before, after):
+        return comparison.share
+    if not before or not after:
+        return UNKNOWN
+    return Interval(fmean(after) / fmean(before) - 1, math.nan, math.nan)
 
 
 def difference(pair: Pair, figure: str) -> Interval:
     """Return the paper's (first - second) / first of a figure, with its interval over the repetitions."""
-    before, after = _figures([pair], figure)
-    if comparison := compare(before, after):
-        return Interval(-comparison.share.estimate, -comparison.share.high, -comparison.share.low)
-    if not before or not after:
-        return UNKNOWN
-    return Interval(1 - fmean(after) / fmean(before), math.nan, math.nan)
+    share = change(pair, figure)
+    return Interval(-share.estimate, -share.high, -share.low)
 
 
-def _figures(pairs: Sequence[Pair], figure: str) -> tuple[list[float], list[float]]:
-    """Return the figure of each unit on both sides, its geometric mean over the pairs."""
-    first, second = (means([pair[at] for pair in pairs], lambda cell: cell.by_unit(figure)) for at in (0, 1))
+def _crossed(before: Sequence[MeasuredLoad], after: Sequence[MeasuredLoad], choose: Sequence[MeasuredLoad]) -> Rounds:
+    """Return for each round both sides at the load that the other half of the rounds finds best of `choose`."""
+    sides = [{cell.devices: cell for cell in side} for side in (before, after)]
+    common = sides[0].keys() & sides[1].keys()
+    loads = best_loads([cell for cell in choose if cell.devices in common])
+    return {unit: (sides[0][load], sides[1][load]) for unit, load in loads.items()}
+
+
+def _figures(groups: Sequence[Rounds], figure: str) -> tuple[list[float], list[float]]:
+    """Return the figure of each round on both sides, its geometric mean over the groups."""
+    first, second = (means(groups, partial(_of_rounds, at, figure)) for at in (0, 1))
     return list(first.values()), list(second.values())
+
+
+def _of_rounds(side: int, figure: str, rounds: Rounds) -> dict[Unit, float]:
+    values = {unit: pair[side].by_unit(figure).get(unit) for unit, pair in rounds.items()}
+    return {unit: value for unit, value in values.items() if value is not None}
 
 
 def _tested(before: Sequence[float], after: Sequence[float], rule: Rule) -> Finding:
@@ -90,12 +125,13 @@ def _tested(before: Sequence[float], after: Sequence[float], rule: Rule) -> Find
     return Finding(UNDECIDED, "", tested=comparison, rule=rule)
 
 
-def _throughput(pairs: Sequence[Pair], rule: Rule, run: Measured) -> Finding:
+def _throughput(groups: Sequence[Rounds], rule: Rule, run: Measured) -> Finding:
     """Return the finding on what both sides process; undecided if the run's only load asks too little of both."""
     loads = {cell.devices for cells in places(run).values() for cell in cells}
+    pairs = [pair for rounds in groups for pair in rounds.values()]
     if len(loads) == 1 and all(cell.processed >= ALL * cell.requests for pair in pairs for cell in pair):
         return Finding(UNDECIDED, "Both sides process all of the only load: a higher one is needed.")
-    return _tested(*_figures(pairs, PROCESSED), rule)
+    return _tested(*_figures(groups, PROCESSED), rule)
 
 
 def _cores(run: Measured) -> Finding:
@@ -139,13 +175,13 @@ def _container_time(run: Measured) -> Finding:
     return finding
 
 
-def _at_optimum(run: Measured) -> list[Pair]:
-    """Return of each number of cores the pair at the optimal load of bare metal, of the loads measured on both."""
+def _at_optimum(run: Measured) -> list[Rounds]:
+    """Return of each number of cores the pair of each round at the optimal load of bare metal in other rounds."""
     by_place: dict[Place, list[Pair]] = {}
     for pair in container_pairs(run):
         by_place.setdefault(pair[0].place, []).append(pair)
-    best = {place: optimum([bare for bare, _ in pairs]).load for place, pairs in by_place.items()}
-    return [pair for place, pairs in by_place.items() for pair in pairs if pair[0].devices == best[place]]
+    sides = [[[pair[at] for pair in pairs] for at in (0, 1)] for pairs in by_place.values()]
+    return [_crossed(bare, boxed, bare) for bare, boxed in sides]
 
 
 def _lines(pairs: Sequence[Pair], figures: dict[str, str]) -> list[Line]:
@@ -163,8 +199,6 @@ def _errors(run: Measured) -> Finding:
     if cells and min(len(cell.every) for cell in cells) < FEWEST_REPETITIONS:
         finding.outcome = UNDECIDED
         finding.reason += f" A verdict needs {FEWEST_REPETITIONS} sound repetitions of each load."
-    if unfinished := max((cell.unfinished / max(1, cell.requests) for cell in cells), default=0):
-        finding.beside.append(f"Up to {unfinished:.1%} of the requests of a load had no answer at its end.")
     return finding
 
 
@@ -187,23 +221,89 @@ def _compared(claim: str, sides: Sides, rule: Callable[[str], Rule] | None = Non
         if isinstance(chosen, str):
             return Finding(NO_RUN, chosen)
         best = max((optimum(by_place[place]) for place in chosen), key=lambda one: one.processed)
-        pair = [cell for place in chosen for cell in by_place[place] if cell.devices == best.load]
-        if len(pair) < 2:
-            return Finding(NO_RUN, f"There is no sound cell of {best.load} devices on both.")
+        before, after = (by_place[place] for place in chosen)
+        rounds = _crossed(before, after, [*before, *after])
+        if not rounds:
+            return Finding(NO_RUN, "There is no load with a sound cell on both.")
         printed = published_change(claim)
         asked = rule or partial(directed, direction=+1, published_share=printed)
-        finding = _throughput([(pair[0], pair[1])], asked(f"The throughput of {place_text(*chosen[1])}"), run)
-        finding.lines = [Line(str(cell), cell.interval(PROCESSED), "", "requests") for cell in pair]
+        finding = _throughput([rounds], asked(f"The throughput of {place_text(*chosen[1])}"), run)
+        cells = dict.fromkeys(cell for pair in rounds.values() for cell in pair)
+        finding.lines = [Line(str(cell), cell.interval(PROCESSED), "", "requests") for cell in cells]
         if finding.tested:
             finding.lines = [*finding.lines, Line("change", finding.tested.share, f"{printed:+.1%}", "change")]
         if best.remark:
             finding.beside.append(f"{place_text(*best.place)}: {best.remark}.")
-        if chosen != PUBLISHED[claim]:
+        if chosen != PUBLISHED.get(claim, chosen):
             here, there = (" and ".join(place_text(*place) for place in pair) for pair in (chosen, PUBLISHED[claim]))
             finding.beside.append(f"{here} stand for {there} of the paper.")
         return finding
 
     return answer
+
+
+def _siblings(run: Measured) -> tuple[Place, Place] | str:
+    """Return one processor of each core, and all processors, as the paper's 20 and 40."""
+    parameters = run.run.parameters
+    siblings, every = parameters.get("siblings") or [], int(parameters.get("processors") or 0)
+    cores = every - sum(len(core) - 1 for core in siblings)
+    if not siblings:
+        return "Each core of this machine is one processor: it cannot show what SMT siblings add."
+    if any(len(set(range(cores)) & set(core)) > 1 for core in siblings):
+        return f"The first {cores} processors of this machine are not of as many cores."
+    sides = [place for place in places(run) if place[0] and place[3] in (cores, every)]
+    return (
+        (sides[0], sides[1]) if len(sides) == 2 else f"The run has no sound load on {cores} and on {every} processors."
+    )
+
+
+def _errors_beyond(sides: Sides, run: Measured) -> Finding:
+    """Compare the errors of two placements at the loads beyond the optimal one of the first."""
+    chosen, by_place = sides(run), places(run)
+    if isinstance(chosen, str):
+        return Finding(NO_RUN, chosen)
+    best = optimum(by_place[chosen[0]]).load
+    each = [{cell.devices: cell for cell in by_place[place] if cell.devices > best} for place in chosen]
+    loads = sorted(each[0].keys() & each[1].keys())
+    if not loads:
+        return Finding(NO_RUN, f"The run has no load beyond the optimal one of {place_text(*chosen[0])}, on both.")
+    before, after = (list(means([one[load] for load in loads], _errors_of).values()) for one in each)
+    finding = _tested(before, after, directed(f"The share of errors of {place_text(*chosen[1])}", -1, None))
+    finding.lines = [
+        Line(str(one[load]), one[load].interval("failed_share"), "", "%") for load in loads for one in each
+    ]
+    return finding
+
+
+def _errors_of(cell: MeasuredLoad) -> dict[Unit, float]:
+    # Half a request more, so that a share of 0 has a logarithm (Haldane 1956).
+    return cell.by_unit(lambda one: (one.failed + one.unfinished + 0.5) / (one.requests + 1))
+
+
+def _mean_above_median(run: Measured) -> Finding:
+    cells = [cell for cells in places(run).values() for cell in cells]
+    return _all_cells(
+        cells, ("sent_response.p50", "sent_response.avg"), "The mean time, beside the median,", "mean/median"
+    )
+
+
+def _memory_grows(run: Measured) -> Finding:
+    cells = [cell for cells in places(run).values() for cell in cells]
+    names = ("memory_bytes_at_start", "memory_bytes_at_end")
+    return _all_cells(cells, names, "The memory at the end of the load, beside that at its start,", "end/start")
+
+
+def _all_cells(cells: Sequence[MeasuredLoad], names: tuple[str, str], what: str, ratio: str) -> Finding:
+    """Return whether the second figure is higher than the first, over all cells."""
+    if not cells:
+        return Finding(NO_RUN, "The run has no sound load.")
+    groups = [dict.fromkeys(cell.by_unit(names[0]), (cell, cell)) for cell in cells]
+    before, after = (_figures(groups, name)[0] for name in names)
+    finding = _tested(before, after, directed(what, +1, None))
+    each = [(cell, [cell.by_unit(name) for name in names]) for cell in cells]
+    shares = [(cell, [two[unit] / one[unit] for unit in one if one[unit] and unit in two]) for cell, (one, two) in each]
+    finding.lines = [Line(f"{ratio}, {cell}", over_runs(values) or UNKNOWN, "above 1") for cell, values in shares]
+    return finding
 
 
 def _balancer(run: Measured) -> tuple[Place, Place] | str:

@@ -11,7 +11,7 @@ from typing import Any
 from looplab.experiments.middleware import NAME, NODES
 from looplab.experiments.middleware.histogram import merged
 from looplab.experiments.middleware.report import CLIENT, PROCESSED, SERVER, MeasuredLoad, Place
-from looplab.experiments.middleware.report.claims import MOST_ERRORS, difference
+from looplab.experiments.middleware.report.claims import MOST_ERRORS, change, difference
 from looplab.experiments.middleware.report.placements import container_pairs, optima, places, short
 from looplab.report.drawing import Lines, Plot, Point, point
 from looplab.report.samples import Measured
@@ -20,14 +20,15 @@ TITLES = {
     "Figures 2 and 3: processed requests, bare metal and container": ("2", "3"),
     "Figures 4 and 5: time of a request at the client, bare metal and container": ("4", "5"),
     "Figures 6, 7 and 8: bare metal against container": ("6", "7", "8"),
-    "Figures 10, 11 and 12: processed requests and errors, several nodes": ("10", "12"),
+    "Figures 10, 11 and 12: processed requests and errors, several nodes": ("10", "11", "12"),
     "Figures 13 and 14: time of a request at the client, several nodes": ("13", "14"),
 }
 # Room for percentages on the left and two lines of names above.
 _PLACE, _COLUMNS = (0.19, 0.145, 0.785, 0.70), 2
 _QUARTILES = "Points are medians, bars the quartiles"
 _COUNTED = f"{_QUARTILES} of the repetitions. Dotted lines: the optimal loads."
-_TIMED = f"{_QUARTILES} of all requests that succeeded."
+_TIMED = f"{_QUARTILES} of the merged times of all requests that succeeded."
+_TRIMMED = " As published, the best and the worst repetition are left out."
 _PROCESSED = "requests processed in a second"
 
 
@@ -61,7 +62,10 @@ def _cores(run: Measured) -> Iterator[Plot]:
 def _nodes(run: Measured) -> Iterator[Plot]:
     draw = partial(_plots, run, _nodes_text)
     yield from draw("10", _COUNTED, _quartiles, _PROCESSED, best=True)
-    caption = f"Share of the ended requests, mean of the repetitions. The line is at {MOST_ERRORS:.0%}."
+    yield from _against_one(run)
+    caption = (
+        f"Share of the requests, unfinished ones included, mean of the repetitions. The line is at {MOST_ERRORS:.0%}."
+    )
     yield from draw("12", caption, _failed, "failed requests", levels=(MOST_ERRORS,), percent=True)
     yield from draw("13", "Mean over all requests that succeeded.", _mean, "mean ms from sent to answered")
     yield from draw("14", _TIMED, _times, "median ms from sent to answered")
@@ -72,18 +76,43 @@ def _plots(
     name: Callable[[Place], str],
     figure: str,
     caption: str,
-    mark: Callable[[MeasuredLoad], Point | None],
+    mark: Callable[[MeasuredLoad, bool], Point | None],
     y_label: str,
     *,
     best: bool = False,
     **more: Any,
 ) -> list[Plot]:
     """Return a figure with a line for each placement that has a `name` in it; `mark` is what a cell is there."""
-    marks = {place: [p for cell in cells if (p := mark(cell))] for place, cells in places(run).items() if name(place)}
+    trimmed = run.run.fidelity == "thesis"
+    found = {place: [mark(cell, trimmed) for cell in cells] for place, cells in places(run).items() if name(place)}
+    marks = {place: [one for one in each if one] for place, each in found.items()}
     series = {name(place): points for place, points in marks.items() if points}
     optimal = {name(one.place): one.devices.estimate for one in optima(run) if best and marks.get(one.place)}
     lines = Lines(series, "devices", y_label, best=optimal, **more)
-    return lines.plot(run, figure, caption, place=_PLACE, legend_columns=_COLUMNS)
+    left_out = (
+        trimmed and mark is not _failed and any(len(cell.every) > 2 for each in places(run).values() for cell in each)
+    )
+    return lines.plot(run, figure, caption + _TRIMMED * left_out, place=_PLACE, legend_columns=_COLUMNS)
+
+
+def _against_one(run: Measured) -> list[Plot]:
+    """Return the paper's detail of Figure 10: what each placement processes beside one node behind the balancer."""
+    by_place = places(run)
+    one = {cell.devices: cell for place, cells in by_place.items() if place[1] and place[2] == 1 for cell in cells}
+    series = {
+        _nodes_text(place): [
+            point(cell.devices, share)
+            for cell in cells
+            if cell.devices in one and not math.isnan((share := change((one[cell.devices], cell), PROCESSED)).estimate)
+        ]
+        for place, cells in by_place.items()
+        if place[2] > 1 or not place[1]
+    }
+    lines = Lines(
+        {name: each for name, each in series.items() if each}, "devices", "against one node", (0.0,), percent=True
+    )
+    caption = "Requests processed beside one node behind the balancer. Bars are 95 % intervals."
+    return lines.plot(run, "11", caption, place=_PLACE, legend_columns=_COLUMNS)
 
 
 def _cores_text(container: bool, place: Place) -> str:
@@ -95,12 +124,13 @@ def _nodes_text(place: Place) -> str:
     return f"{nodes} x {cores}{'' if balancer else ', no balancer'}"
 
 
-def _quartiles(cell: MeasuredLoad) -> Point | None:
-    return _box(cell, cell.quartiles())
+def _quartiles(cell: MeasuredLoad, trimmed: bool) -> Point | None:
+    return _box(cell, cell.quartiles(trimmed))
 
 
-def _times(cell: MeasuredLoad) -> Point | None:
-    times = merged(one.histograms["sent_response"] for one in cell.every if "sent_response" in one.histograms)
+def _times(cell: MeasuredLoad, trimmed: bool) -> Point | None:
+    kept = cell.kept(CLIENT, trimmed)
+    times = merged(one.histograms["sent_response"] for one in kept if "sent_response" in one.histograms)
     return _box(cell, [value / 1e6 for value in times.quantiles_ns((0.25, 0.5, 0.75))] if times.count else [])
 
 
@@ -111,12 +141,12 @@ def _box(cell: MeasuredLoad, quartiles: Sequence[float]) -> Point | None:
     return Point(cell.devices, middle, middle - first, third - middle)
 
 
-def _failed(cell: MeasuredLoad) -> Point:
+def _failed(cell: MeasuredLoad, _trimmed: bool) -> Point:
     return Point(cell.devices, fmean(one.failed_share or 0.0 for one in cell.every))
 
 
-def _mean(cell: MeasuredLoad) -> Point | None:
-    answered = [one for one in cell.every if one.figure("sent_response.avg") is not None]
+def _mean(cell: MeasuredLoad, trimmed: bool) -> Point | None:
+    answered = cell.kept("sent_response.avg", trimmed)
     requests = sum(one.succeeded for one in answered)
     total_us = sum((one.figure("sent_response.avg") or 0.0) * one.succeeded for one in answered)
     return Point(cell.devices, total_us / requests / 1000) if requests else None

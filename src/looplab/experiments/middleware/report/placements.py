@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from statistics import fmean
 
 import numpy as np
 
 from looplab.experiments.middleware import place_text
-from looplab.experiments.middleware.report import PROCESSED, MeasuredLoad, Place
+from looplab.experiments.middleware.report import PROCESSED, MeasuredLoad, Place, Unit
 from looplab.report.printed import printed
 from looplab.report.samples import Measured
 from looplab.report.statistics import FEWEST_REPETITIONS, Interval
@@ -73,6 +74,20 @@ def optimum(cells: Sequence[MeasuredLoad]) -> Optimum:
     by_round = loads[np.argmax(rounds, axis=1)].tolist() if len(rounds) else []
     devices = Interval(float(loads[best]), low, high)
     return Optimum(cells[0].place, devices, float(means[best]), by_round, _remark(best, len(cells)))
+
+
+def best_loads(cells: Sequence[MeasuredLoad]) -> dict[Unit, int]:
+    """Return for each round (or run) the load at which the rounds of the other half process most: cross-fitting.
+
+    A round that chose its own load would be compared where chance favoured it. `cells` are of one placement or more.
+    """
+    figures = [(cell.devices, cell.by_unit(PROCESSED)) for cell in cells]
+    units = sorted(set.intersection(*(set(one) for _, one in figures))) if figures else []
+    best = {}
+    for at, unit in enumerate(units):
+        others = units[(at + 1) % 2 :: 2] or units
+        best[unit] = max(figures, key=lambda one: fmean(one[1][other] for other in others))[0]
+    return best
 
 
 def _remark(best: int, loads: int) -> str:

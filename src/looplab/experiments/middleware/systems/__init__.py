@@ -6,6 +6,7 @@
 | `programs.py` | `node(place)`, `data(name, place)`: the programs of a node and of each data service |
 | `client.py` | `provision(ask, password, devices, token)`: an entry for each device |
 | | `Adapter(entry)`: what one device asks of the middleware |
+| | `warm_up(ask, client, entry, name)`: the three published requests before a load |
 | | `stored(hosts, secrets, prefix)`: the names of the messages that it keeps |
 """
 
@@ -32,7 +33,8 @@ Ask = Callable[[str, str, str, object], Any]
 class System:
     """One middleware: its version, the services of a node, the data services that all nodes share.
 
-    `ports` are those of a node that devices reach, by the beginning of a path ("" for all others).
+    `ports` are those of a node that devices reach, by the beginning of a path ("" for all others). A node takes about
+    `start_s` to get ready, and has failed after `start_timeout_s`.
     """
 
     name: str
@@ -40,6 +42,8 @@ class System:
     services: tuple[str, ...]
     data: tuple[str, ...]
     ports: Mapping[str, int]
+    start_s: float = 5.0
+    start_timeout_s: float = 90.0
 
 
 @dataclass(frozen=True)
@@ -113,6 +117,11 @@ def load(name: str) -> System:
     """Return the system of that name. Raises ModuleNotFoundError if there is none."""
     system: System = import_module(f"{__name__}.{name}").SYSTEM
     return system
+
+
+def folder_of(system: str) -> str:
+    """Return the folder of a system's programs in its image."""
+    return f"/opt/{system}"
 
 
 def part(system: str, name: str) -> Any:

@@ -1,6 +1,7 @@
-"""DeviceHive 4.1.0, the middleware that the paper measured, out of its published images; untested against the real one.
+"""DeviceHive 4.1.0, the middleware that the paper measured, out of its published images.
 
-Its adapter is tested against its published API. `Dockerfile` and `compose.yaml` are beside this file.
+Its adapter was driven against the real programs; the images were not to be had: a double with their commands is tested.
+`Dockerfile` and `compose.yaml` are beside this file.
 """
 
 from looplab.experiments.middleware.systems import System
@@ -12,4 +13,6 @@ SYSTEM = System(
     services=("backend", "auth", "frontend"),
     data=("postgres", "redis", "zookeeper", "kafka"),
     ports={"/auth/": AUTH, "": FRONTEND},
+    start_s=60.0,
+    start_timeout_s=240.0,
 )

@@ -1,33 +1,29 @@
-"""What is asked of DeviceHive: to know devices, to take their notifications, to return them.
-
-It keeps them in Kafka and Redis, not in PostgreSQL.
-"""
+"""What is asked of DeviceHive: to know devices, to take their notifications; and what it keeps of them in Redis."""
 
 import json
-import urllib.error
-import urllib.request
+import socket
 from collections.abc import Iterator, Mapping
-from itertools import count
+from io import BufferedIOBase
 from typing import Any
 
 from looplab.errors import MachineError
-from looplab.experiments.middleware.systems import Answer, Ask, Client
-from looplab.experiments.middleware.systems.devicehive import AUTH, FRONTEND
+from looplab.experiments.middleware.systems import REDIS, Answer, Ask, Client
 
 JSON = "application/json"
 # The name of every notification; their parameters distinguish them.
 NOTIFICATION = "lab"
 # What a fresh database of DeviceHive has; nothing but the balancer is published.
 ACCOUNT = {"login": "dhadmin", "password": "dhadmin_#911"}
+# Before the device and the number of a notification.
+KEYS = "notifications"
 TIMEOUT_S = 10.0
-MOST = 1_000_000
 
 
 class Adapter:
     """One device with the `entry` that its provisioning returned."""
 
     def __init__(self, entry: Mapping[str, Any]) -> None:
-        self._access, self._refresh = str(entry["access"]), str(entry["refresh"])
+        self.access, self._refresh = str(entry["access"]), str(entry["refresh"])
         self._own = f"/api/rest/device/{entry['device']}"
 
     def authorise(self, client: Client) -> Answer:
@@ -40,7 +36,7 @@ class Adapter:
         body = json.dumps({"refreshToken": self._refresh}).encode()
         status, answer = client.request("POST", "/auth/rest/token/refresh", {"Content-Type": JSON}, body)
         if status == 201:
-            self._access = str(json.loads(answer)["accessToken"])
+            self.access = str(json.loads(answer)["accessToken"])
         return Answer(status, status == 201)
 
     def post(self, client: Client, name: str, payload: str) -> Answer:
@@ -49,7 +45,7 @@ class Adapter:
         return Answer(status, status == 201)
 
     def _headers(self) -> dict[str, str]:
-        return {"Authorization": f"Bearer {self._access}", "Content-Type": JSON}
+        return {"Authorization": f"Bearer {self.access}", "Content-Type": JSON}
 
 
 def provision(ask: Ask, _password: str, devices: int, token: str) -> list[dict[str, Any]]:
@@ -62,48 +58,72 @@ def provision(ask: Ask, _password: str, devices: int, token: str) -> list[dict[s
     network = ask("POST", "/api/rest/network", bearer, {"name": f"lab {token}", "description": "looplab"})
     if "id" not in network:
         raise MachineError("DeviceHive made no network.", "See `docker compose logs` of the node.")
+    tokens = {"access": bearer, "refresh": str(pair["refreshToken"])}
     entries = []
     for number in range(devices):
         name = _device_name(token, number)
         ask("PUT", f"/api/rest/device/{name}", bearer, {"name": name, "networkId": network["id"]})
-        entries.append({"device": name, "access": bearer, "refresh": str(pair["refreshToken"])})
+        entries.append({"device": name, "network": network["id"], **tokens})
     return entries
 
 
-def _device_name(token: str, number: int) -> str:
+def warm_up(ask: Ask, client: Client, entry: Mapping[str, Any], name: str) -> Answer:
+    """Register a device, post a notification of it, remove it; with a fresh token. Raises LabError."""
+    device, path = Adapter({**entry, "device": name}), f"/api/rest/device/{name}"
+    device.refresh(client)
+    ask("PUT", path, device.access, {"name": name, "networkId": entry["network"]})
+    answer = device.post(client, name, name)
+    ask("DELETE", path, device.access, None)
+    return answer
+
+
+def _device_name(token: str, number: int | str) -> str:
     return f"lab-{token}-{number}"
 
 
 def stored(
-    hosts: Mapping[str, str], _secrets: Mapping[str, str], prefix: str, ports: tuple[int, int] = (AUTH, FRONTEND)
+    hosts: Mapping[str, str], _secrets: Mapping[str, str], prefix: str, port: int = REDIS, at_once: int = 1000
 ) -> Iterator[str]:
-    """Yield the name of each notification whose name begins with `prefix`. Raises OSError if a node does not answer.
+    """Yield the name of each notification whose name begins with `prefix`. Raises OSError if Redis does not answer.
 
-    `hosts["node"]` is a node of the middleware; `ports` are those of its services auth and frontend.
+    DeviceHive's own query hangs while keys expire, and scans all of Redis for each device.
     """
-    auth, frontend = (f"http://{hosts['node']}:{port}" for port in ports)
-    pair = _ask(f"{auth}/auth/rest/token", "", ACCOUNT)
-    token = prefix.partition("-")[0]
-    for number in count():
-        path = f"/api/rest/device/{_device_name(token, number)}/notification?notification={NOTIFICATION}&take={MOST}"
-        notifications = _ask(f"{frontend}{path}", str(pair["accessToken"]))
-        if notifications is None:
-            return
-        names = (str((entry.get("parameters") or {}).get("n", "")) for entry in notifications)
-        yield from (name for name in names if name.startswith(prefix))
+    keys = f"{KEYS}_{_device_name(prefix.partition('-')[0], '*')}_*"
+    with (
+        socket.create_connection((hosts["redis"], port), TIMEOUT_S) as connection,
+        connection.makefile("rwb") as stream,
+    ):
+        cursor = ""
+        while cursor != "0":
+            found, names = _redis(stream, "SCAN", cursor or "0", "MATCH", keys, "COUNT", str(at_once))
+            cursor = found.decode()
+            # A scan may name a key twice; one that expires in between has no value.
+            for value in _redis(stream, "MGET", *(name.decode() for name in names)) if names else ():
+                name = _name(value or b"{}")
+                if name.startswith(prefix):
+                    yield name
 
 
-def _ask(url: str, bearer: str, document: object = None) -> Any:
-    """Return the JSON of an answer, None if there is no such device. Raises OSError."""
-    data = None if document is None else json.dumps(document).encode()
-    headers = {"Content-Type": JSON, **({"Authorization": f"Bearer {bearer}"} if bearer else {})}
-    try:
-        with urllib.request.urlopen(urllib.request.Request(url, data, headers), timeout=TIMEOUT_S) as reply:
-            return json.loads(reply.read())
-    except urllib.error.HTTPError as error:
-        with error:
-            if error.code == 404:
-                return None
-        raise
-    except ValueError as error:
-        raise OSError(f"{url} answered no JSON") from error
+def _name(value: bytes) -> str:
+    """Return the name in a notification as DeviceHive keeps it: its parameters are text of JSON in JSON."""
+    parameters = json.loads(value).get("parameters") or {}
+    return str(json.loads(parameters.get("jsonString") or "{}").get("n", ""))
+
+
+def _redis(stream: BufferedIOBase, *words: str) -> Any:
+    """Return Redis's answer to a command. Raises OSError."""
+    parts = [b"$%d\r\n%s\r\n" % (len(word), word) for word in map(str.encode, words)]
+    stream.write(b"*%d\r\n%s" % (len(parts), b"".join(parts)))
+    stream.flush()
+    return _reply(stream)
+
+
+def _reply(stream: BufferedIOBase) -> Any:
+    """Return an array or a bulk string of Redis's protocol (RESP2), None for one that is nil."""
+    line = stream.readline()
+    kind, size = line[:1], line[1:-2]
+    if kind == b"*":
+        return [_reply(stream) for _ in range(int(size))]
+    if kind != b"$":
+        raise OSError(f"Redis answered {line!r}.")
+    return None if size == b"-1" else stream.read(int(size) + 2)[:-2]

@@ -3,8 +3,12 @@
 from looplab.experiments.middleware.systems import OWNER, POSTGRES, REDIS, Place, Program, postgres, redis
 from looplab.experiments.middleware.systems.devicehive import AUTH, FRONTEND, SYSTEM
 
-FOLDER, KAFKA_FOLDER = "/opt/devicehive", "/opt/kafka"
+KAFKA_FOLDER = "/opt/kafka"
 DATABASE = "devicehive"
+# Long enough to be read back: its own 120 s end within a load.
+KEPT_S = 86_400
+# The scripts of Kafka log into their own folder, which is read-only.
+LOGS = {"LOG_DIR": "/tmp/kafka"}
 ZOOKEEPER, KAFKA, BACKEND = 2181, 9092, 8081
 
 
@@ -30,16 +34,22 @@ def node(place: Place) -> list[Program]:
     def service(name: str, profile: str, port: int, path: str, memory: tuple[str, ...], **own: str) -> Program:
         settings = {**every, "server.port": str(port), **({"server.servlet.context-path": path} if path else {}), **own}
         options = [f"-D{key}={value}" for key, value in settings.items()]
-        jar = f"{FOLDER}/devicehive-{name}-{SYSTEM.version}-boot.jar"
+        jar = f"{place.programs}/devicehive-{name}-{SYSTEM.version}-boot.jar"
         command = ("java", "-server", *memory, "-XX:+UseG1GC", "-XX:+ExitOnOutOfMemoryError", *options, "-jar", jar)
-        return Program(name, command, {**environment, "SPRING_PROFILES_ACTIVE": profile}, port, folder=FOLDER)
+        return Program(name, command, {**environment, "SPRING_PROFILES_ACTIVE": profile}, port, folder="/tmp")
 
     large, small = ("-Xms1g", "-Xmx2g"), ("-Xms128m", "-Xmx256m")
-    auth_url = f"http://127.0.0.1:{AUTH}/auth/rest"
+    kept = {"devicehive.cache.notifications.ttl.seconds": str(KEPT_S)}
+    tokens = {
+        # Two of its own configurations name a bean alike: else auth ends at its start.
+        "spring.main.allow-bean-definition-overriding": "true",
+        "jwt.access-token-max-age": str(place.token_life_s * 1000),
+    }
+    auth_url = {"auth.base.url": f"http://127.0.0.1:{AUTH}/auth/rest"}
     return [
-        service("backend", "rpc-server", BACKEND, "", large),
-        service("auth", "rpc-client", AUTH, "/auth", small),
-        service("frontend", "rpc-client", FRONTEND, "/api", large, **{"auth.base.url": auth_url}),
+        service("backend", "rpc-server", BACKEND, "", large, **kept),
+        service("auth", "rpc-client", AUTH, "/auth", small, **tokens),
+        service("frontend", "rpc-client", FRONTEND, "/api", large, **auth_url),
     ]
 
 
@@ -51,7 +61,7 @@ def data(name: str, place: Place) -> Program:
         lines = f"dataDir=/data/zookeeper\\nclientPort={ZOOKEEPER}\\nadmin.enableServer=false\\n"
         start = f"{KAFKA_FOLDER}/bin/zookeeper-server-start.sh /tmp/zookeeper.properties"
         return Program(
-            name, ("sh", "-c", f"printf '{lines}' >/tmp/zookeeper.properties && exec {start}"), {}, ZOOKEEPER
+            name, ("sh", "-c", f"printf '{lines}' >/tmp/zookeeper.properties && exec {start}"), LOGS, ZOOKEEPER
         )
     if name == "kafka":
         return _kafka(place)
@@ -68,4 +78,4 @@ def _kafka(place: Place) -> Program:
     }
     overrides = [word for key, value in settings.items() for word in ("--override", f"{key}={value}")]
     command = (f"{KAFKA_FOLDER}/bin/kafka-server-start.sh", f"{KAFKA_FOLDER}/config/server.properties", *overrides)
-    return Program("kafka", command, {}, KAFKA)
+    return Program("kafka", command, LOGS, KAFKA)

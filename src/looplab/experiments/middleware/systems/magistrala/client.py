@@ -22,14 +22,14 @@ class Adapter:
     """One device with the `entry` that its provisioning returned."""
 
     def __init__(self, entry: Mapping[str, Any]) -> None:
-        self._access, self._refresh = str(entry["access"]), str(entry["refresh"])
+        self.access, self._refresh = str(entry["access"]), str(entry["refresh"])
         self._own = f"/{entry['domain']}/things/{entry['thing']}"
         self._messages = f"/channels/{entry['channel']}/messages"
         self._headers = {"Authorization": f"Thing {entry['key']}", "Content-Type": SENML}
 
     def authorise(self, client: Client) -> Answer:
         """Ask for the device's own thing: its owner's token, and SpiceDB, must allow it."""
-        status, _ = client.request("GET", self._own, {"Authorization": f"Bearer {self._access}"}, b"")
+        status, _ = client.request("GET", self._own, {"Authorization": f"Bearer {self.access}"}, b"")
         return Answer(status, status == 200)
 
     def refresh(self, client: Client) -> Answer:
@@ -39,7 +39,7 @@ class Adapter:
         status, answer = client.request("POST", "/users/tokens/refresh", headers, body)
         if status == 201:
             pair = json.loads(answer)
-            self._access, self._refresh = pair["access_token"], pair["refresh_token"]
+            self.access, self._refresh = pair["access_token"], pair["refresh_token"]
         return Answer(status, status == 201)
 
     def post(self, client: Client, name: str, payload: str) -> Answer:
@@ -68,6 +68,19 @@ def provision(ask: Ask, password: str, devices: int, token: str) -> list[dict[st
         list(pool.map(lambda path: ask("POST", path, bearer, None), paths))
     shared = {"domain": domain, "channel": channel, "access": bearer, "refresh": access["refresh_token"]}
     return [{"thing": thing["id"], "key": thing["credentials"]["secret"], **shared} for thing in things]
+
+
+def warm_up(ask: Ask, client: Client, entry: Mapping[str, Any], name: str) -> Answer:
+    """Register a thing, post a notification of the device with this `entry`, remove the thing; with a fresh token.
+
+    Raises LabError.
+    """
+    device, things = Adapter(entry), f"/{entry['domain']}/things"
+    device.refresh(client)
+    thing = ask("POST", things, device.access, {"name": name})["id"]
+    answer = device.post(client, name, name)
+    ask("DELETE", f"{things}/{thing}", device.access, None)
+    return answer
 
 
 def _patient(ask: Ask) -> Ask:
