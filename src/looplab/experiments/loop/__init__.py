@@ -29,6 +29,8 @@ COMPARED = {
     "broker-priority": ("scenario2", "scenario4"),
     "broker-priority-no-arduino": ("scenario3", "scenario6"),
     "client-priority": ("scenario4", "scenario5"),
+    "stress-spares-robot": ("scenario1", "scenario2"),
+    "maxima-stay": ("scenario1", "scenario4"),
 }
 STUDIES = {
     **COMPARED,
@@ -37,6 +39,11 @@ STUDIES = {
     "flood-qos-0": ("scenario7", "scenario8"),
     "flood-qos-1-2": ("scenario8",),
     "qos-2": ("scenario8",),
+    "shorter-interval": ("scenario0",),
+    "robot-third": ("scenario1",),
+    "priority-alike": ("scenario4",),
+    "qos-priority": ("scenario8",),
+    "client-waits": ("scenario8",),
 }
 # What `ledger_us` holds beside the parts of O: O and transport O of the very same messages, O of the others.
 WHOLE = ("O", "transport_O", "others_O")

@@ -50,7 +50,7 @@ def analyse(measured: Sequence[Measured]) -> Analysis:
         "ledger.csv": makeup.csv_rows(measured),
         "brokers.csv": brokers.csv_rows(every),
     }
-    axis = "change of O (of the response's p95 where the client is prioritised)"
+    axis = "change of O, or of the figure that the claim names (client priority: the response's p95)"
     drawable: list[AnySketch] = [*overview(verdicts, axis, _compared), *curves, *makeup.makeups(runs)]
     return Analysis(verdicts, drawable, csv_files, context, _sections)
 
