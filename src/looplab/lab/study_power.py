@@ -19,7 +19,7 @@ SIGNIFICANCE, POWER = 0.05, 0.90
 
 def power(plan: Study, results: Path) -> str:
     """Return, as sentences, the change that a study finds nine times in ten; or that it cannot find any."""
-    counts = sorted(Counter((name, plan.brokers.get(arm, "")) for arm, name in plan.arms.items()).values())
+    counts = sorted(Counter((name, plan.variants.get(arm, "")) for arm, name in plan.arms.items()).values())
     # Two cells of one scenario are compared run by run, two scenarios round by round; of more, the fewest arms count.
     first, second, rounds = (*counts[:2], plan.rounds) if len(counts) > 1 else (1, 1, plan.rounds * counts[0])
     ways = math.comb(first + second, first) ** rounds

@@ -14,8 +14,8 @@ class Study:
     """A study: `arms` gives the scenario of each arm, `blocks` the arms of each round in the order to run.
 
     An A/A arm is one of two arms of the same scenario; no run knows its arm, so nothing can treat them differently.
-    `brokers` gives the broker of each arm in a study of brokers. `runs` are those that are done: block, arm, run_id,
-    valid. `where` must not change before it is resumed.
+    `variants` gives that of each arm in a study of several, e.g. its broker. `runs` are those that are done: block,
+    arm, run_id, valid. `where` must not change before it is resumed.
     """
 
     study: str
@@ -26,7 +26,7 @@ class Study:
     blocks: list[list[str]]
     options: dict[str, str]
     where: dict[str, str]
-    brokers: dict[str, str] = field(default_factory=dict)
+    variants: dict[str, str] = field(default_factory=dict)
     schema: int = STUDY_SCHEMA
     runs: list[dict[str, Any]] = field(default_factory=list)
 
@@ -58,6 +58,8 @@ def read_studies(results: Path) -> list[Study]:
         try:
             document = json.loads(path.read_text(encoding="utf-8"))
             if document["schema"] == STUDY_SCHEMA:
+                # As studies of before have it.
+                document.setdefault("variants", document.pop("brokers", {}))
                 studies.append(Study(**document))
         except (OSError, ValueError, KeyError, TypeError):
             continue

@@ -56,9 +56,9 @@ class Experiment:
 
     `bounds` are its claims by name and title, unless its module report.claims has `claims()`.
     `roles` are its containers as the treatments service and the exporter know them. `studies` gives the scenarios that
-    each claim compares, for `./lab study`. `images` are own images, `upstream` the variables of upstream ones in .env,
-    that no other experiment starts: only what runs this one gets or builds them. `switches` are variables of .env that
-    are on or off.
+    each claim compares, for `./lab study`, `variants` by study the settings of each arm. `images` are own images,
+    `upstream` the variables of upstream ones in .env, that no other experiment starts: only what runs this one gets or
+    builds them. `switches` are variables of .env that are on or off.
     `kept` are services that stay after a run. `passwords` are the names of its Compose secrets, which `./lab` makes.
     With `host`, it has a part on the host: host.py has `beside(root, settings, image, say)`, a context manager that
     yields variables for Compose.
@@ -72,6 +72,7 @@ class Experiment:
     bounds: Mapping[tuple[str, str], Bound[str]] = field(default_factory=dict)
     tables: Mapping[str, type[Cell]] = field(default_factory=dict)
     studies: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    variants: Mapping[str, Mapping[str, Mapping[str, str]]] = field(default_factory=dict)
     images: tuple[str, ...] = ()
     upstream: tuple[str, ...] = ()
     switches: tuple[str, ...] = ()

@@ -105,11 +105,11 @@ def test_how_long_a_study_takes_is_said_before() -> None:
 def test_a_study_of_brokers_runs_each_scenario_with_each_broker() -> None:
     loads = {"scenario1": "none", "scenario5": "stress"}
     plan = study._begin(["brokers"], list(loads), loads, options(4, 3), {}, WHERE, ["mosquitto", "mochi"])
-    runs = Counter((plan.arms[arm], plan.brokers[arm]) for _, arm in plan.left)
+    runs = Counter((plan.arms[arm], plan.variants[arm]) for _, arm in plan.left)
     # The A/A arms are the first broker's.
     assert runs == {(name, broker): count for name in loads for broker, count in (("mosquitto", 8), ("mochi", 4))}
     assert "scenario1 with mochi, scenario1 with mosquitto twice" in study._summary(plan, 60)
-    assert begin().brokers == {}
+    assert begin().variants == {}
 
 
 def test_runs_of_one_broker_share_a_session() -> None:

@@ -29,22 +29,43 @@ COMPARED = {
     "broker-priority": ("scenario2", "scenario4"),
     "broker-priority-no-arduino": ("scenario3", "scenario6"),
     "client-priority": ("scenario4", "scenario5"),
-    "stress-spares-robot": ("scenario1", "scenario2"),
-    "maxima-stay": ("scenario1", "scenario4"),
 }
 STUDIES = {
     **COMPARED,
     brokers.STUDY: ("scenario1", "scenario2", "scenario5", "scenario8"),
+    "clients": ("scenario1", "scenario2", "scenario7"),
     "loss-10-ms": ("scenario1", "scenario2", "scenario4", "scenario5"),
     "flood-qos-0": ("scenario7", "scenario8"),
     "flood-qos-1-2": ("scenario8",),
     "qos-2": ("scenario8",),
-    "shorter-interval": ("scenario0",),
-    "robot-third": ("scenario1",),
-    "priority-alike": ("scenario4",),
-    "qos-priority": ("scenario8",),
-    "client-waits": ("scenario8",),
 }
+# From the printed set-up over the thesis's to the corrected one, a property at a time: what each step sets beside the
+# steps before it.
+STEPS = {
+    "printed": {"FIDELITY": "printed"},
+    "receiver sleeps": {"RECEIVER": "select"},
+    "Python 3": {"PYTHON": "3"},
+    "one process a run": {"LIFE": "run"},
+    "direct path": {"BROKER_PATH": "direct"},
+    "the lab's client: thesis": {"FIDELITY": "thesis"},
+    "QoS on all legs": {"QOS_LEGS": "all"},
+    "one connection": {"CONNECTIONS": "one"},
+    "TCP_NODELAY": {"TCP_NODELAY": "on"},
+    "the rest: corrected": {"FIDELITY": "corrected"},
+}
+
+
+def _variants() -> dict[str, dict[str, str]]:
+    """Return all settings of each step; one of a fidelity begins anew."""
+    found: dict[str, dict[str, str]] = {}
+    settings: dict[str, str] = {}
+    for name, own in STEPS.items():
+        settings = own if "FIDELITY" in own else {**settings, **own}
+        found[name] = settings
+    return found
+
+
+VARIANTS = {brokers.STUDY: {name: {"BROKER": name} for name in brokers.BROKERS}, "clients": _variants()}
 # What `ledger_us` holds beside the parts of O: O and transport O of the very same messages, O of the others.
 WHOLE = ("O", "transport_O", "others_O")
 # R is some 70 us without a robot.
@@ -268,4 +289,5 @@ EXPERIMENT = Experiment(
     cell=LoopCell,
     roles=(CONTROLLER, BROKER, BRIDGE, ROBOT, LINK, CLIENTS),
     studies=STUDIES,
+    variants=VARIANTS,
 )

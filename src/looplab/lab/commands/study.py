@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from looplab.errors import EXIT_GOOD, EXIT_INVALID, EXIT_USAGE, LabError, UsageError
@@ -31,6 +32,8 @@ from looplab.system.machine_facts import boot_id
 from looplab.system.terminal import plural, say, show_duration
 
 ARM_NAMES = string.ascii_letters
+# The settings of each arm's variant, by its name.
+Variants = Mapping[str, Mapping[str, str]]
 # Starting and stopping a scenario's containers, warm-up, looks.
 RUN_OVERHEAD_S = 7.0
 
@@ -61,12 +64,16 @@ def study(
     """Run what the claims (or scenarios) `names` compare, in `rounds` of random order; return the exit code."""
     options = Options(rounds, seed, as_json, allow_invalid, quick)
     scenarios = _scenarios_of(root, names)
-    if STUDY in names and given.get("BROKER"):
-        raise UsageError("--broker: this study runs every broker that is here.", "Leave out --broker.")
-    brokers: Sequence[str] = ()
+    variants: Variants = {}
+    for experiment in EXPERIMENTS.values():
+        for name in set(names) & experiment.variants.keys():
+            variants = experiment.variants[name]
+    if taken := {one for settings in variants.values() for one in settings if given.get(one)}:
+        raise UsageError(f"{', '.join(sorted(taken))}: this study sets it for each arm.", "Leave out its option.")
     if STUDY in names:
-        brokers = brokers_here(root, chosen(root, scenarios)[0], variables(root, scenarios, given, quick))
-    return conduct(root, names, scenarios, options, given, brokers)
+        here = brokers_here(root, chosen(root, scenarios)[0], variables(root, scenarios, given, quick))
+        variants = {name: variants[name] for name in here}
+    return conduct(root, names, scenarios, options, given, variants)
 
 
 def brokers_here(root: Path, scenario: Scenario, wanted: Mapping[str, str]) -> list[str]:
@@ -97,38 +104,36 @@ def conduct(
     scenarios: Sequence[str],
     options: Options,
     given: Mapping[str, str],
-    brokers: Sequence[str] = (),
+    variants: Variants = MappingProxyType({}),
 ) -> int:
     """Begin a study, or go on with the one like it that was interrupted. `given` holds options of the runs.
 
-    With `brokers` each scenario is run with each of them.
+    With `variants` each scenario is run with the settings of each.
     """
     chosen_ones = variables(root, scenarios, given, options.quick)
     known = {scenario.name: scenario for scenario in chosen(root, scenarios)}
     labs = {
-        broker: Lab(
-            root, {**chosen_ones, **({"BROKER": broker} if broker else {})}, [check_one_kind(known.values())], known
-        )
-        for broker in brokers or ("",)
+        variant: Lab(root, {**chosen_ones, **settings}, [check_one_kind(known.values())], known)
+        for variant, settings in (variants or {"": {}}).items()
     }
     # Every parameter is read before anything is started.
     parameters = {
-        (name, broker): scenario.parameters(lab.settings())
+        (name, variant): scenario.parameters(lab.settings())
         for name, scenario in known.items()
-        for broker, lab in labs.items()
+        for variant, lab in labs.items()
     }
     loads = {name: str(getattr(values, "load", "")) for (name, _), values in parameters.items()}
-    sessions = {broker: begin(lab) for broker, lab in labs.items()}
+    sessions = {variant: begin(lab) for variant, lab in labs.items()}
     revision = str(next(iter(sessions.values())).facts["revision"])
     where = {"revision": revision, "machine": machine_id(), "boot": hashed(boot_id())}
     plan = _unfinished(root / "results", names, options, chosen_ones, where)
     if plan is None:
-        plan = _begin(names, list(known), loads if options.twice else {}, options, chosen_ones, where, brokers)
+        plan = _begin(names, list(known), loads if options.twice else {}, options, chosen_ones, where, list(variants))
         plan.write(root / "results")
     else:
         say(f"Going on with {plan.study}: {len(plan.runs)} of {len(plan.runs) + len(plan.left)} runs are done.")
     left = plan.left
-    seconds = sum(parameters[plan.arms[arm], plan.brokers.get(arm, "")].whole_s + RUN_OVERHEAD_S for _, arm in left)
+    seconds = sum(parameters[plan.arms[arm], plan.variants.get(arm, "")].whole_s + RUN_OVERHEAD_S for _, arm in left)
     say(f"{_summary(plan, seconds)}. {power(plan, root / 'results')}")
     return _run(sessions, plan, [known[plan.arms[arm]] for _, arm in left], options)
 
@@ -140,7 +145,7 @@ def begin(lab: Lab) -> Session:
 
 
 def _run(sessions: Mapping[str, Session], plan: Study, scenarios: Sequence[Scenario], options: Options) -> int:
-    """Run what is left of a study by the session of each broker, its file up to date after each run.
+    """Run what is left of a study by the session of each variant, its file up to date after each run.
 
     Return the exit code.
     """
@@ -159,8 +164,8 @@ def _run(sessions: Mapping[str, Session], plan: Study, scenarios: Sequence[Scena
         rest = show_duration(each_s * (len(left) - len(documents)))
         say(f"  round {block + 1} of {plan.rounds}: {document['run_id']}, {state}; about {rest} left")
 
-    brokers = [plan.brokers.get(arm, "") for _, arm in left]
-    if not _all_run(sessions, zip(brokers, scenarios, strict=True), after):
+    variants = [plan.variants.get(arm, "") for _, arm in left]
+    if not _all_run(sessions, zip(variants, scenarios, strict=True), after):
         say(f"The study is kept in {plan.path(results).name}; the same command goes on with it.")
         return EXIT_INVALID
     if options.as_json:
@@ -173,9 +178,9 @@ def _run(sessions: Mapping[str, Session], plan: Study, scenarios: Sequence[Scena
 
 
 def _all_run(sessions: Mapping[str, Session], runs: Iterable[tuple[str, Scenario]], after: After) -> bool:
-    """Run each scenario with its broker, one session for neighbours with the same; return whether all were run."""
+    """Run each scenario with its variant, one session for neighbours with the same; return whether all were run."""
     groups = groupby(runs, key=itemgetter(0))
-    return all(sessions[broker].run([scenario for _, scenario in group], after) for broker, group in groups)
+    return all(sessions[variant].run([scenario for _, scenario in group], after) for variant, group in groups)
 
 
 def _scenarios_of(root: Path, names: Sequence[str]) -> list[str]:
@@ -214,35 +219,35 @@ def _begin(
     options: Options,
     chosen_ones: Mapping[str, str],
     where: Mapping[str, str],
-    brokers: Sequence[str] = (),
+    variants: Sequence[str] = (),
 ) -> Study:
     """Return a new study: the first scenario of each load has a second arm, and every round an order of its own.
 
-    With `brokers` each scenario has an arm for each, and the second arms are of the first broker.
+    With `variants` each scenario has an arm for each, and the second arms are of the first one.
     """
     seed = options.seed if options.seed is not None else secrets.randbelow(1 << 31)
     rng = random.Random(seed)
     # Of several scenarios with one load, the first in the list.
     twins = {load: name for name, load in reversed(list(loads.items()))}
-    every = brokers or ("",)
-    slots = [(name, broker) for name in scenarios for broker in every] + [(name, every[0]) for name in twins.values()]
+    every = variants or ("",)
+    slots = [(name, variant) for name in scenarios for variant in every] + [(name, every[0]) for name in twins.values()]
     if len(slots) > len(ARM_NAMES):
         raise UsageError(f"{len(slots)} arms are more than a study has names for.", "Name fewer scenarios.")
     # Which of two arms came first must not show in its name.
     rng.shuffle(slots)
     named = dict(zip(ARM_NAMES, slots, strict=False))
     arms = {arm: name for arm, (name, _) in named.items()}
-    by_broker = {arm: broker for arm, (_, broker) in named.items() if broker}
+    by_variant = {arm: variant for arm, (_, variant) in named.items() if variant}
     blocks = [rng.sample(list(arms), len(arms)) for _ in range(options.rounds)]
     name = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{'-'.join(names)[:40]}"
-    return Study(name, list(names), seed, options.rounds, arms, blocks, dict(chosen_ones), dict(where), by_broker)
+    return Study(name, list(names), seed, options.rounds, arms, blocks, dict(chosen_ones), dict(where), by_variant)
 
 
 def _summary(plan: Study, seconds: float) -> str:
-    counts = Counter((name, plan.brokers.get(arm, "")) for arm, name in plan.arms.items())
+    counts = Counter((name, plan.variants.get(arm, "")) for arm, name in plan.arms.items())
     listed = ", ".join(
-        f"{name}{f' with {broker}' if broker else ''}{' twice' if count > 1 else ''}"
-        for (name, broker), count in sorted(counts.items())
+        f"{name}{f' with {variant}' if variant else ''}{' twice' if count > 1 else ''}"
+        for (name, variant), count in sorted(counts.items())
     )
     return (
         f"{plan.study}: {plural(plan.rounds, 'round')} of {len(plan.arms)} runs in random order ({listed}), "

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from looplab.experiments.loop.fitted import FITTED_CONSTANTS, fitted
-from looplab.experiments.loop.report import brokers, makeup, notes, published, tables
+from looplab.experiments.loop.report import brokers, makeup, notes, published, steps, tables
 from looplab.experiments.loop.report.claims import add_causes, claims
 from looplab.experiments.loop.report.comparison import Comparing
 from looplab.experiments.loop.report.figures import csv_rows, sketches
@@ -27,10 +27,17 @@ def analyse(measured: Sequence[Measured]) -> Analysis:
     add_causes(verdicts, runs)
     shown = tables.tables(runs)
     curves = [sketch for fidelity, of_fidelity in runs.items() for sketch in sketches(of_fidelity, fidelity)]
+    stepped = steps.steps(measured)
     outcomes = (verdict.outcome for _, answers in verdicts for verdict in answers.values())
 
     context = {
-        "sections": {"claims": "Claims", "brokers": "Brokers", "know": "What to know", "tables": "Tables"}.items(),
+        "sections": {
+            "claims": "Claims",
+            "brokers": "Brokers",
+            "steps": "Steps",
+            "know": "What to know",
+            "tables": "Tables",
+        }.items(),
         "broker_lines": brokers.lines(every),
         "broker_null": brokers.null,
         "broker_verdicts": brokers.verdicts(every),
@@ -40,6 +47,7 @@ def analyse(measured: Sequence[Measured]) -> Analysis:
         "tables": shown,
         "fitted": [one for one in FITTED_CONSTANTS if any(one in fitted(m.run.parameters) for m in measured)],
         "notes": notes.notes(measured),
+        "steps": stepped,
         "setup": notes.setup(measured),
     }
 
@@ -49,9 +57,15 @@ def analyse(measured: Sequence[Measured]) -> Analysis:
         "figures.csv": csv_rows(curves),
         "ledger.csv": makeup.csv_rows(measured),
         "brokers.csv": brokers.csv_rows(every),
+        "steps.csv": steps.csv_rows(stepped),
     }
-    axis = "change of O, or of the figure that the claim names (client priority: the response's p95)"
-    drawable: list[AnySketch] = [*overview(verdicts, axis, _compared), *curves, *makeup.makeups(runs)]
+    axis = "change of O (of the response's p95 where the client is prioritised)"
+    drawable: list[AnySketch] = [
+        *overview(verdicts, axis, _compared),
+        *curves,
+        *makeup.makeups(runs),
+        *steps.waterfalls(stepped),
+    ]
     return Analysis(verdicts, drawable, csv_files, context, _sections)
 
 
@@ -60,7 +74,7 @@ def _sections(drawn: Sequence[Drawing]) -> Sections:
         (f"Figure {one.number}", one.text, [drawing for drawing in drawn if drawing.figure == one.number])
         for one in published.figures()
     ]
-    return [*sections, *makeup.section(drawn)]
+    return [*sections, *makeup.section(drawn), *steps.section(drawn)]
 
 
 def _compared(_claim: Claim, verdict: Verdict) -> tuple[Interval | None, float | None]:

@@ -1,0 +1,161 @@
+"""From the printed set-up to the corrected one, a property at a time: what each step does to O, as a waterfall.
+
+O is shown twice: as the client stamps it, and at its packets or socket, where a late receiver does not count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+from looplab.experiments.loop import STEPS, VARIANTS
+from looplab.experiments.loop.parameters import Parameters, read_parameters
+from looplab.experiments.loop.report import MeasuredLoop, cells_of
+from looplab.report.drawing import STYLES, Drawing, Plot
+from looplab.report.samples import Measured
+from looplab.spec.parameters import as_text
+from looplab.spec.reader import of_fidelity
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+STUDY = FIGURE = "clients"
+HEADING = "What does each property of the printed set-up do?"
+TEXT = (
+    "Each row changes one property and keeps those above. A bar reaches from the O of the row above to its own, as the "
+    "client stamps it: the black edge. A hollow mark is O at the packets of printed clients, or at the socket of the lab's: there a "
+    "receiver that stamps late does not count."
+)
+PLACE = (0.36, 0.145, 0.615, 0.75)
+FEWEST_STEPS = 2
+
+
+@dataclass(frozen=True)
+class Level:
+    """Mean O of a step at one QoS in us, the mean of its runs and the lowest and highest of them."""
+
+    client_us: float
+    low_us: float
+    high_us: float
+    packets_us: float
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of a scenario: its runs, and its levels by QoS; `changes_us` are those from the step before."""
+
+    scenario: str
+    name: str
+    runs: int
+    levels: Mapping[int, Level]
+    changes_us: Mapping[int, float]
+
+
+def steps(measured: Sequence[Measured]) -> dict[str, list[Step]]:
+    """Return the steps of each scenario that has runs of several, in their order."""
+    names = {_settings(read_parameters({"SCENARIO": "x", **own})): name for name, own in VARIANTS[STUDY].items()}
+    found: dict[str, dict[str, Measured]] = {}
+    for m in measured:
+        if name := names.get(_settings(m.run.parameters)):
+            found.setdefault(m.run.scenario, {}).setdefault(name, m)
+    return {
+        scenario: list(_steps(scenario, own)) for scenario, own in sorted(found.items()) if len(own) >= FEWEST_STEPS
+    }
+
+
+def _steps(scenario: str, own: Mapping[str, Measured]) -> Iterator[Step]:
+    before: Mapping[int, Level] = {}
+    for name in filter(own.__contains__, STEPS):
+        cells = [cell for one in own[name].runs for cell in cells_of(one).values() if cell.O.get("n")]
+        levels = {qos: _level([cell for cell in cells if cell.qos == qos]) for qos in sorted({c.qos for c in cells})}
+        changes = {qos: level.client_us - before[qos].client_us for qos, level in levels.items() if qos in before}
+        yield Step(scenario, name, len(own[name].runs), levels, changes)
+        before = levels
+
+
+def _level(cells: Sequence[MeasuredLoop]) -> Level:
+    printed = [bool(cell.client_O.get("n")) for cell in cells]
+    client = [cell.client_O["avg"] if own else cell.O["avg"] for cell, own in zip(cells, printed, strict=True)]
+    packets = [
+        cell.O if own or not cell.transport_O.get("n") else cell.transport_O
+        for cell, own in zip(cells, printed, strict=True)
+    ]
+    return Level(fmean(client), min(client), max(client), fmean(one["avg"] for one in packets))
+
+
+def _settings(parameters: Parameters | Mapping[str, object]) -> tuple[str, ...]:
+    """Return the properties that the steps change; a run of before there was one is as the thesis."""
+    given = parameters if isinstance(parameters, Mapping) else parameters.as_json()
+    factors = {n: one for n, one in Parameters.params().items() if isinstance(one.default, Mapping)}
+    return tuple(as_text(given.get(name, of_fidelity(one.default, "thesis"))) for name, one in factors.items())
+
+
+def waterfalls(found: Mapping[str, Sequence[Step]]) -> list[Plot]:
+    """Return a figure for each scenario."""
+    plots = []
+    for scenario, own in found.items():
+        words = "; ".join(
+            f"{step.name} QoS {qos} {level.client_us / 1000:.3g} ms"
+            for step in own
+            for qos, level in step.levels.items()
+        )
+        caption = f"{scenario}: mean O by step, from the printed set-up to the corrected one."
+        put = partial(_fall, own)
+        plots.append(Plot(f"figure_{FIGURE}_{scenario}", FIGURE, "", caption, f"{caption} {words}.", put, place=PLACE))
+    return plots
+
+
+def _fall(own: Sequence[Step], axes: Axes) -> None:
+    every = sorted({qos for step in own for qos in step.levels})
+    height = 0.8 / len(every)
+    for at, qos in enumerate(every):
+        colour = STYLES[at][0]
+        for row, step in enumerate(own):
+            if (level := step.levels.get(qos)) is None:
+                continue
+            y = row + (at - (len(every) - 1) / 2) * height
+            change_us = step.changes_us.get(qos, level.client_us)
+            axes.barh(
+                y,
+                change_us / 1000,
+                0.85 * height,
+                (level.client_us - change_us) / 1000,
+                color=colour,
+                edgecolor=colour,
+                linewidth=1.5,
+                label=f"QoS {qos}" if row == 0 else None,
+            )
+            # The step's own end of the bar.
+            axes.plot([level.client_us / 1000] * 2, [y - 0.42 * height, y + 0.42 * height], color="#000000", lw=2)
+            axes.plot(level.packets_us / 1000, y, STYLES[at][2], mfc="none", mec="#333333", ms=4)
+    axes.set_yticks(range(len(own)), [step.name for step in own], fontsize=8)
+    axes.invert_yaxis()
+    axes.set_axisbelow(True)
+    axes.set_xlim(left=0)
+    axes.set_xlabel("mean O in ms")
+
+
+def section(drawings: Sequence[Drawing]) -> list[tuple[str, str, list[Drawing]]]:
+    """Return the heading, text and figures of the page's section, none without a figure."""
+    own = [drawing for drawing in drawings if drawing.figure == FIGURE]
+    return [(HEADING, TEXT, own)] if own else []
+
+
+def csv_rows(found: Mapping[str, Sequence[Step]]) -> Iterator[dict[str, object]]:
+    """Yield the rows of steps.csv."""
+    for step in (one for own in found.values() for one in own):
+        for qos, level in step.levels.items():
+            yield {
+                "scenario": step.scenario,
+                "step": step.name,
+                "qos": qos,
+                "runs": step.runs,
+                "client_O_us": f"{level.client_us:.3f}",
+                "lowest_us": f"{level.low_us:.3f}",
+                "highest_us": f"{level.high_us:.3f}",
+                "packets_O_us": f"{level.packets_us:.3f}",
+                "change_us": f"{step.changes_us[qos]:.3f}" if qos in step.changes_us else "",
+            }
