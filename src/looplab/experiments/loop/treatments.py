@@ -34,6 +34,8 @@ from looplab.treatments.loads import loads
 from looplab.treatments.loads.load import strength
 from looplab.treatments.looks import Look, grown, mqtt_sockets
 
+# The broker's own, whatever port the host publishes for it.
+BROKER_PORT = 1883
 VIRTUAL_ROBOT = "socket://robot:"
 # Bridge and robot take the place of another machine. Their own delay must be small beside what the report compares: at
 # most this share of mean O.
@@ -71,7 +73,7 @@ def judge(parameters: Parameters, looks: Sequence[Look | None], bridge: Mapping[
         *(judge_process(good, role.name) for role in _PROCESSES if role is not ROBOT or _has_robot(parameters)),
         *(judge_policy(good, role, own.get(role, 0)) for role in published),
         *(one for role, fifo in published.items() if fifo for one in judge_permission(good, role, fifo)),
-        *(judge_nodelay(good, role, parameters.tcp_nodelay, parameters.broker_port) for role in published),
+        *(judge_nodelay(good, role, parameters.tcp_nodelay, parameters.broker_port, BROKER_PORT) for role in published),
         *_bridge(parameters, bridge),
         *_isolation(parameters, good, bridge),
         *(load.judge(good, wanted=parameters.load == load.name) for load in loads().values()),
@@ -172,7 +174,7 @@ def judge_path(parameters: Parameters, looks: Sequence[Look | None], role: Role)
     found = set()
     for look in filter(None, looks):
         own, brokers = (
-            [one for one in mqtt_sockets([look], name, (parameters.broker_port, 1883)) if isinstance(one, dict)]
+            [one for one in mqtt_sockets([look], name, (parameters.broker_port, BROKER_PORT)) if isinstance(one, dict)]
             for name in (role.name, BROKER.name)
         )
         addresses, peers = {one["local"] for one in brokers}, {(one["peer"], one["peer_port"]) for one in brokers}

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 STUDY = FIGURE = "clients"
 HEADING = "What does each property of the printed set-up do?"
 TEXT = (
-    "Each row changes one property and keeps those above. A bar reaches from the O of the row above to its own, as the "
-    "client stamps it: the black edge. A hollow mark is O at the packets of printed clients, or at the socket of the lab's: there a "
-    "receiver that stamps late does not count."
+    "Each row changes one property and keeps those above. A bar reaches from the O of the row above to its own, the "
+    "black edge, as the client stamps it. A hollow mark is O at the packets of printed clients, or at the socket "
+    "of the lab's: there a receiver that stamps late does not count."
 )
 PLACE = (0.36, 0.145, 0.615, 0.75)
 FEWEST_STEPS = 2
