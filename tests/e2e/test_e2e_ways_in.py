@@ -38,6 +38,10 @@ def test_a_new_scenario_is_listed_and_runnable(own_lab: Lab) -> None:
     assert "VALID" in ran.stdout
 
     own_lab.down()
+    # As an editor of Windows saves them.
+    for name in (".env", "compose/scenarios/scenario9/params.env", "compose/loop.yaml", "compose/observe.yaml"):
+        path = own_lab.root / name
+        path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
     own_lab.compose("--profile", "scenario9", "up", "--detach", **SHORT, code=0)
     assert own_lab.wait_for_end("scenario9") == 0
     assert len(own_lab.runs()) == 2

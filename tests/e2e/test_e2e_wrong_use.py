@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 from support.e2e_lab import Lab, free_port
-from support.run_checks import check_run
 
 
 def check_said(done: subprocess.CompletedProcess[str], code: int, *words: str) -> None:
@@ -99,13 +98,3 @@ def test_a_full_disk_is_told_before_anything_is_measured(tiny_results: Lab) -> N
     assert "no space left" in done.stderr
     assert "Free some disk space" in done.stderr
     assert tiny_results.containers(running=False) == {}
-
-
-def test_files_saved_on_windows_still_run(own_lab: Lab) -> None:
-    for name in (".env", PARAMS, "compose/loop.yaml", "compose/observe.yaml"):
-        path = own_lab.root / name
-        path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
-    own_lab.run("run", "scenario0", "--quick", "--messages", "25", code=0)
-    folder, run = own_lab.newest()
-    check_run(folder, run)
-    assert run["scenario"] == "scenario0"

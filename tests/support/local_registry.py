@@ -1,9 +1,7 @@
 """A container registry on loopback: Debian's docker-registry, unpacked only, because its package would start one."""
 
-import io
 import shutil
 import subprocess
-import tarfile
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +14,6 @@ from support.parts import HOST, free_port
 from support.waiting import until
 
 PACKAGE = "docker-registry"
-MANIFEST = "application/vnd.docker.distribution.manifest.v2+json"
 
 
 def unpack_registry(folder: Path) -> Path | None:
@@ -55,14 +52,6 @@ class LocalRegistry:
         docker("rmi", reference)
         return reference
 
-    def digest(self, reference: str) -> str:
-        """What the registry itself calls the image."""
-        repository, _, tag = reference.removeprefix(f"{self.address}/").rpartition(":")
-        url = f"http://{self.address}/v2/{repository}/manifests/{tag}"
-        request = urllib.request.Request(url, headers={"Accept": MANIFEST})
-        with urllib.request.urlopen(request, timeout=10) as reply:
-            return str(reply.headers["Docker-Content-Digest"])
-
     def close(self) -> None:
         """End it, and take away what the engine has of it."""
         self._process.terminate()
@@ -91,15 +80,3 @@ def serve_registry(folder: Path) -> Iterator[LocalRegistry]:
         yield registry
     finally:
         registry.close()
-
-
-def tiny_image(name: str, content: str) -> str:
-    """An image of one file, as `name`; its id."""
-    packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w") as archive:
-        entry = tarfile.TarInfo("content")
-        entry.size = len(content)
-        archive.addfile(entry, io.BytesIO(content.encode()))
-    command = ["docker", "import", "-", name]
-    done = subprocess.run(command, input=packed.getvalue(), capture_output=True, timeout=60, check=True)
-    return done.stdout.decode().strip()

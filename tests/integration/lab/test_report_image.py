@@ -21,7 +21,6 @@ from looplab.lab.checkout import Lab
 
 pytestmark = pytest.mark.engine
 
-MOST_BYTES = 350_000_000
 # Of the lab's own user, and of nobody's.
 USER = 12345
 
@@ -51,10 +50,6 @@ def lab(checkout: Path, *words: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "LAB_ROOT": str(checkout)}
     command = [str(ROOT / "lab"), *words]
     return subprocess.run(command, cwd=checkout, env=environment, capture_output=True, text=True, timeout=120)
-
-
-def test_the_image_is_small(image: str) -> None:
-    assert int(docker("image", "inspect", "--format", "{{.Size}}", image)) <= MOST_BYTES
 
 
 def test_report_in_the_image_is_that_of_the_developers(checkout: Path, tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from support.reports import rows, shown, write
 from support.run_files import edited
-from support.simulated_delay_runs import SYMMETRICAL, write_delay_run
 from support.simulated_runs import simulated_cell, write_run
 from support.terminal import printing_to_a_terminal
 
@@ -97,16 +96,6 @@ SPOILT: dict[str, tuple[Spoil, str, str]] = {
     "latency missing": (put_latency(",,"), "damaged", "not finite numbers"),
     "latency edited": (put_latency("4300.000,4200.000,100.000"), "damaged", "edited"),
 }
-EDITED = rewrite(lambda text: re.sub(r"[^,]*,answered", "9.000,answered", text, count=1))
-# The same of qos-delay, as far as another schema or other columns read it.
-SPOILT_DELAY: dict[str, tuple[Spoil, str, str]] = {
-    "counts": (edit("cells.0.sent", 601), "damaged", "do not add up"),
-    "a delay missing": (edit("cells.0.delay_pb_ms"), "damaged", "`cells[0]` lacks `delay_pb_ms`"),
-    "a cell twice": (edit("cells.2.qos", 1), "damaged", "listed twice"),
-    "samples cut at a line": (CUT_LINES, "damaged", "disagree at 2 + 2 ms, QoS 2"),
-    "samples cut in a line": (rewrite(lambda text: text[:-25]), "damaged", "not whole"),
-    "latency edited": (EDITED, "damaged", "one of the two was edited"),
-}
 
 
 @pytest.mark.parametrize("how", SPOILT)
@@ -114,15 +103,6 @@ def test_a_spoilt_run_is_named_with_what_it_means(results: Path, how: str) -> No
     spoil, kind, word = SPOILT[how]
     spoil(small_run(results))
     (problem,) = shown(results).selection.unusable
-    assert problem.kind == kind
-    assert word in problem.meaning
-
-
-@pytest.mark.parametrize("how", SPOILT_DELAY)
-def test_a_spoilt_run_of_qos_delay_is_named_with_what_it_means(results: Path, how: str) -> None:
-    spoil, kind, word = SPOILT_DELAY[how]
-    spoil(write_delay_run(results, pairs=SYMMETRICAL[:1]))
-    (problem,) = shown(results, "qos-delay").selection.unusable
     assert problem.kind == kind
     assert word in problem.meaning
 
