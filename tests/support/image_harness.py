@@ -20,18 +20,8 @@ def build(tag: str, folder: str, file: str = "Dockerfile") -> str:
     share_authorities(ROOT)
     context = ROOT / folder
     base = f"BASE_IMAGE={base_image()}"
-    docker(
-        "build",
-        "--quiet",
-        "--build-arg",
-        base,
-        "--tag",
-        tag,
-        "--file",
-        str(context / file),
-        str(context),
-        timeout_s=540.0,
-    )
+    words = ("--quiet", "--build-arg", base, "--tag", tag, "--file", str(context / file), str(context))
+    docker("build", *words, timeout_s=540.0)
     return tag
 
 

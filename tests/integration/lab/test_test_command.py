@@ -83,3 +83,13 @@ def test_lint_and_tests_both_count(
     monkeypatch.setattr(testing, "lint", lambda _root, _programs: False)
     assert testing.test(small_project, True, ["-n0"], lint_alone=False) == EXIT_INVALID
     assert "1 passed" in capfd.readouterr().out.splitlines()[-1]
+
+
+@pytest.mark.usefixtures("steps")
+def test_the_images_that_tests_made_go_with_them(small_project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = iter([{"looplab-test/older:latest", "1a"}, {"looplab-test/older:latest", "looplab-test/robot:latest", "2b"}])
+    removed: list[list[str]] = []
+    monkeypatch.setattr(testing, "left_by_tests", lambda: next(seen))
+    monkeypatch.setattr(testing, "call", lambda words, **_more: removed.append(words))
+    assert testing.test(small_project, True, ["-n0"], lint_alone=False) == 0
+    assert removed == [["docker", "rmi", "2b", "looplab-test/robot:latest"]]

@@ -15,8 +15,8 @@ from support.robot_harness import Robot, RobotFiles
 from support.tools import program
 
 FIRMWARE = ROOT / "firmware" / "mbot_ranger"
-IMAGE = "looplab/robot:test"
-BUILD_IMAGE = "looplab/robot-build:test"
+IMAGE = "looplab-test/robot"
+BUILD_IMAGE = "looplab-test/robot-build"
 
 
 @pytest.fixture(scope="session")

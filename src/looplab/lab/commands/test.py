@@ -14,7 +14,7 @@ from looplab.experiments.registry import EXPERIMENTS
 from looplab.lab.checkout import Lab
 from looplab.lab.commands.lint import lint
 from looplab.lab.docker.engine import NO_CLIENT, find_engine
-from looplab.lab.docker.images import untagged
+from looplab.lab.docker.images import left_by_tests
 from looplab.lab.machine.installing import engine_packages
 from looplab.lab.machine.test_packages import install, missing_packages, require_installable
 from looplab.lab.programs import call
@@ -92,10 +92,10 @@ def test(root: Path, unit: bool, rest: Sequence[str], lint_alone: bool) -> int:
     environment = {**os.environ, "PYTHONPATH": str(root / "src"), "PATH": path}
     # Every process of a test would compile its modules, and each worker all tests.
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
-    before = untagged()
+    before = left_by_tests()
     code = subprocess.run(command, cwd=root, env=environment, check=False).returncode
-    if left := untagged() - before:
-        # Tests build changed checkouts under the names of the lab's images.
+    if left := left_by_tests() - before:
+        # Tests build changed checkouts under the names of the lab's images, too.
         call(["docker", "rmi", *sorted(left)], timeout_s=INSTALL_TIMEOUT_S)
     # pytest's own codes (5: nothing collected) mean a failed check, too.
     return EXIT_GOOD if clean and code == 0 else EXIT_INVALID

@@ -20,6 +20,8 @@ from looplab.system.terminal import Step, say
 
 GRAFANA_REPOSITORY = "grafana/grafana"
 FLOOD_REPOSITORY = "inovex/mqtt-stresser"
+# Where tests name the images that they build.
+TESTS = "looplab-test"
 
 PULL_TIMEOUT_S = 1800.0
 # How the engine says that a registry is silent; whatever else it says, the registry is there and refuses.
@@ -36,9 +38,14 @@ def local_images(references: Iterable[str]) -> dict[str, str]:
     return {reference: here[name] for reference in references if (name := _listed_name(reference)) in here}
 
 
-def untagged() -> set[str]:
-    """Return the ids of the images without a name: those whose name a later build took, and stages of builds."""
-    return set(call(["docker", "image", "ls", "--quiet", "--filter", "dangling=true"]).stdout.split())
+def left_by_tests() -> set[str]:
+    """Return the images named looplab-test/…, and the ids of those without a name, which a later build took, or stages.
+
+    A container of a test that was killed may keep one.
+    """
+    listing = ["docker", "image", "ls", "--filter"]
+    named = call([*listing, f"reference={TESTS}/*", "--format", "{{.Repository}}:{{.Tag}}"])
+    return {*named.stdout.split(), *call([*listing, "dangling=true", "--quiet"]).stdout.split()}
 
 
 def image_facts(references: Mapping[str, str]) -> dict[str, dict[str, str]]:
