@@ -162,3 +162,10 @@ def test_each_of_its_data_services_has_a_container() -> None:
     for service in own["services"].values():
         # Paths of a second Compose file are those of the first one's folder.
         assert (ROOT / service["extends"]["file"]).is_file()
+
+
+def test_a_build_never_takes_the_name_of_another_image() -> None:
+    shared = yaml.safe_load((ROOT / "compose/experiments/middleware/compose.yaml").read_text())["services"]
+    built = {name: one for name, one in shared.items() if "build" in one and "magistrala" in one["image"]}
+    assert [("MIDDLEWARE_IMAGE" in one["image"], one["scale"]) for one in built.values()] == [(False, 0)]
+    assert "MIDDLEWARE_IMAGE" in shared["middleware-node-1"]["image"]
