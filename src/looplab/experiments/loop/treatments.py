@@ -36,6 +36,8 @@ from looplab.treatments.looks import Look, grown, mqtt_sockets
 
 # The broker's own, whatever port the host publishes for it.
 BROKER_PORT = 1883
+# Address and port.
+_End = tuple[str, int]
 VIRTUAL_ROBOT = "socket://robot:"
 # Bridge and robot take the place of another machine. Their own delay must be small beside what the report compares: at
 # most this share of mean O.
@@ -173,21 +175,28 @@ def judge_path(parameters: Parameters, looks: Sequence[Look | None], role: Role)
     """
     found = set()
     for look in filter(None, looks):
-        own, brokers = (
-            [one for one in mqtt_sockets([look], name, (parameters.broker_port, BROKER_PORT)) if isinstance(one, dict)]
-            for name in (role.name, BROKER.name)
-        )
-        addresses, peers = {one["local"] for one in brokers}, {(one["peer"], one["peer_port"]) for one in brokers}
-        for one in own:
-            seen = (one["local"], one["local_port"]) in peers
-            if one["peer"] in addresses:
-                found.add(DIRECT if seen else "direct, unknown to the broker")
+        own, brokers = (_ends(parameters, look, name) for name in (role.name, BROKER.name))
+        addresses, peers = {local[0] for local, _ in brokers}, {peer for _, peer in brokers}
+        for local, peer in own if brokers else ():
+            if peer[0] in addresses:
+                found.add(DIRECT if local in peers else "direct, unknown to the broker")
             else:
-                found.add(PORT if seen else f"{PORT}, the broker sees {', '.join(sorted({peer for peer, _ in peers}))}")
+                seen = "" if local in peers else f", the broker sees {', '.join(sorted({one[0] for one in peers}))}"
+                found.add(f"{PORT}{seen}")
     words = ", ".join(sorted(found)) or "no connection seen"
     verified = bool(found) and all(one.partition(",")[0] == parameters.broker_path for one in found)
     note = "without the engine's user-space proxy: the kernel translates the addresses" if PORT in found else ""
     return Treatment(f"{role.name} path to the broker", parameters.broker_path, words, verified, note=note)
+
+
+def _ends(parameters: Parameters, look: Look, role: str) -> list[tuple[_End, _End]]:
+    """Return own and other end of each connection of `role` to the broker; a socket for IPv6 may hold IPv4."""
+    sockets = mqtt_sockets([look], role, (parameters.broker_port, BROKER_PORT, TLS_PORT))
+    return [(_end(one, "local"), _end(one, "peer")) for one in sockets if isinstance(one, dict)]
+
+
+def _end(sock: Mapping[str, Any], name: str) -> _End:
+    return str(sock[name]).removeprefix("::ffff:"), int(sock[f"{name}_port"])
 
 
 def judge_connections(parameters: Parameters, controller: str, bridge: Mapping[str, Any]) -> list[Treatment]:

@@ -14,9 +14,11 @@ from looplab.experiments.loop.treatments import (
     judge_broker,
     judge_legs,
     judge_number,
+    judge_path,
     roles,
 )
 from looplab.spec.brokers import DEFAULT
+from looplab.spec.roles import CONTROLLER
 from looplab.treatments.judgement import Treatment
 from looplab.treatments.loads import loads
 from looplab.treatments.loads.load import strength
@@ -265,6 +267,38 @@ def test_a_bridge_that_is_set_up_otherwise_is_invalid() -> None:
     assert wrong(found) == {"bridge TCP_NODELAY", "robot framing"}
     assert "FIDELITY" in found["robot framing"].note
     assert wrong(judged(parameters(), [look()], {})) == {"bridge settings"}
+
+
+OWN, BROKERS_OWN, HOSTS, PROXYS = "172.18.0.4", "172.18.0.3", "172.17.0.1", "172.18.0.1"
+
+
+def ends(local: str, local_port: int, peer: str, peer_port: int) -> dict[str, Any]:
+    sock = {"local": local, "local_port": local_port, "peer": peer, "peer_port": peer_port, "tcp_nodelay": False}
+    return process(sockets=[sock])
+
+
+@pytest.mark.parametrize(
+    ("wanted", "peer", "seen", "port", "found", "verified"),
+    [
+        ("direct", BROKERS_OWN, (OWN, 5000), 1883, "direct", True),
+        ("direct", BROKERS_OWN, (OWN, 5000), 8883, "direct", True),
+        ("port", BROKERS_OWN, (OWN, 5000), 1883, "direct", False),
+        ("port", HOSTS, (PROXYS, 6000), 1883, f"port, the broker sees {PROXYS}", True),
+        # No user-space proxy: the kernel translates addresses.
+        ("port", HOSTS, (OWN, 5000), 1883, "port", True),
+        ("direct", HOSTS, (OWN, 5000), 1883, "port", False),
+    ],
+)
+@pytest.mark.parametrize("mapped", ["", "::ffff:"])
+def test_the_path_is_judged_by_both_ends(
+    wanted: str, peer: str, seen: tuple[str, int], port: int, found: str, verified: bool, mapped: str
+) -> None:
+    """A broker's socket for IPv6 may hold addresses of IPv4."""
+    controller = ends(OWN, 5000, peer, port)
+    broker = ends(mapped + BROKERS_OWN, port, mapped + seen[0], seen[1])
+    one = judge_path(parameters(BROKER_PATH=wanted), [look(controller=[controller], broker=[broker]), None], CONTROLLER)
+    assert (one.found, one.verified) == (found, verified)
+    assert bool(one.note) is (found == "port")
 
 
 ON_REQUESTS, ON_ALL = {(0, 0), (1, 0), (2, 0)}, {(0, 0), (1, 1), (2, 2)}
