@@ -25,8 +25,8 @@ DATA_PAGE = Path("docs/data.md")
 SAMPLES = Path("docs/exercises/samples")
 BLOCK = "<!-- {name}: written by scripts/make-handouts -->\n{text}\n<!-- end of {name} -->"
 # `./lab run` makes the form of a scenario; another exercise has several runs of scenarios that have forms of their own.
-FORM_BY_RUN = """Choose now; write the letter into `answers/{name}.yaml`, the form that `./lab run` makes ({total}
-points). Any prediction gets its point."""
+FORM_BY_RUN = """Choose now; write the letter into `answers/{name}.yaml`, the form that `./lab run` makes
+({total} points). Any prediction gets its point."""
 FORM_BY_COPY = """Write the letter into your form ({total} points) before you run. Any prediction gets its point.
 
     cp {folder}/form.yaml answers/{name}.yaml"""
