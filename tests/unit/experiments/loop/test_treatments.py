@@ -269,7 +269,7 @@ def test_a_bridge_that_is_set_up_otherwise_is_invalid() -> None:
     assert wrong(judged(parameters(), [look()], {})) == {"bridge settings"}
 
 
-OWN, BROKERS_OWN, HOSTS, PROXYS = "172.18.0.4", "172.18.0.3", "172.17.0.1", "172.18.0.1"
+OWN, BROKERS_OWN, HOSTS, PROXY = "172.18.0.4", "172.18.0.3", "172.17.0.1", "172.18.0.1"
 
 
 def ends(local: str, local_port: int, peer: str, peer_port: int) -> dict[str, Any]:
@@ -283,7 +283,7 @@ def ends(local: str, local_port: int, peer: str, peer_port: int) -> dict[str, An
         ("direct", BROKERS_OWN, (OWN, 5000), 1883, "direct", True),
         ("direct", BROKERS_OWN, (OWN, 5000), 8883, "direct", True),
         ("port", BROKERS_OWN, (OWN, 5000), 1883, "direct", False),
-        ("port", HOSTS, (PROXYS, 6000), 1883, f"port, the broker sees {PROXYS}", True),
+        ("port", HOSTS, (PROXY, 6000), 1883, f"port, the broker sees {PROXY}", True),
         # No user-space proxy: the kernel translates addresses.
         ("port", HOSTS, (OWN, 5000), 1883, "port", True),
         ("direct", HOSTS, (OWN, 5000), 1883, "port", False),
