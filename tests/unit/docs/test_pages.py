@@ -1,4 +1,4 @@
-"""Every page is reachable from the README."""
+"""Every page is reachable from the README; its tables are shown as tables."""
 
 import re
 from collections.abc import Iterator
@@ -7,6 +7,8 @@ from pathlib import Path
 from support.places import ROOT
 from unit.docs.test_paths import TRACKED
 
+# The first row of a table, and a second one that is no line of dashes: such a table is shown as text.
+_HEADLESS = re.compile(r"^(?!\|).*\n(\|.*)\n(?!\|[-:| ]+\|$)", re.MULTILINE)
 _LINK = re.compile(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)")
 # A template's page and a test's are no pages of the lab.
 APART = ("compose/scenarios/_template/", "tests/")
@@ -34,3 +36,10 @@ def test_every_page_is_reachable_from_the_readme() -> None:
 
 def test_the_first_page_is_short() -> None:
     assert len((ROOT / "README.md").read_text(encoding="utf-8").split()) <= MOST_WORDS
+
+
+def test_each_table_has_a_head() -> None:
+    pages = [name for name in TRACKED if name.endswith(".md")]
+    assert {name: _HEADLESS.findall((ROOT / name).read_text(encoding="utf-8")) for name in pages} == dict.fromkeys(
+        pages, []
+    )
