@@ -60,7 +60,7 @@ static void write_port(uint8_t port);
 static void report_analog();
 static void protocol_reset();
 static void take_byte(uint8_t byte);
-static void write_ready();
+static void write_start();
 
 static uint8_t read_port(uint8_t port)
 {
@@ -103,17 +103,19 @@ static void watch(uint8_t pin, bool on)
     }
 }
 
+static bool is_input(uint8_t mode)
+{
+    return mode == MODE_INPUT || mode == MODE_PULL_UP;
+}
+
 static void apply_mode(uint8_t pin, uint8_t mode)
 {
-    watch(pin, mode == MODE_INPUT || mode == MODE_PULL_UP);
+    watch(pin, is_input(mode));
     digitalWrite(pin, LOW); // ends PWM, takes the pull-up away
     pinMode(pin, mode == MODE_PULL_UP ? INPUT_PULLUP : mode == MODE_OUTPUT || mode == MODE_PWM ? OUTPUT : INPUT);
     modes[pin] = mode;
-    if (mode == MODE_INPUT || mode == MODE_PULL_UP) {
-        const uint8_t port = digitalPinToPort(pin);
-        reported[port] = read_port(port);
-        write_port(port);
-    }
+    if (is_input(mode))
+        reported[digitalPinToPort(pin)] = read_port(digitalPinToPort(pin));
 }
 
 static enum error set_mode(uint16_t pin, uint16_t mode)
@@ -125,6 +127,8 @@ static enum error set_mode(uint16_t pin, uint16_t mode)
     if (modes[pin] == MODE_RESERVED)
         return ERROR_MODE_UNAVAILABLE;
     apply_mode(pin, mode);
+    if (is_input(mode))
+        write_port(digitalPinToPort(pin));
     return ERROR_NONE;
 }
 
@@ -138,13 +142,14 @@ static enum error write_digital(uint16_t pin, uint16_t value)
     return ERROR_NONE;
 }
 
-static void reset_pins()
+// Pins that cannot be analog get the mode `digital`, the others `analog`.
+static void set_all(uint8_t digital, uint8_t analog)
 {
     for (uint8_t pin = 0; pin < NUM_DIGITAL_PINS; pin++) {
         if (pin < PINS_RESERVED)
             modes[pin] = MODE_RESERVED;
         else
-            apply_mode(pin, MODE_UNALLOCATED);
+            apply_mode(pin, is_analog(pin) ? analog : digital);
     }
     protocol_reset();
 }
@@ -170,8 +175,9 @@ void setup()
     wdt_enable(WATCHDOG_PERIOD);
     set_sleep_mode(SLEEP_MODE_IDLE);
     Serial.begin(BAUD);
-    reset_pins();
-    write_ready();
+    // As the original firmware: every pin is an input, and the analog ones report unasked.
+    set_all(MODE_INPUT, MODE_ANALOG);
+    write_start();
 }
 
 void loop()

@@ -134,7 +134,7 @@ static void answer_system(const struct request *request)
         break;
     case 'N': Serial.print(F("@#,N,1,{I:ASIP core IO}\n")); break;
     case 'S': write_list(request, 0, NUM_DIGITAL_PINS, write_service_of); break;
-    case 'R': reset_pins(); break;
+    case 'R': set_all(MODE_UNALLOCATED, MODE_UNALLOCATED); break;
     }
 }
 
@@ -159,9 +159,17 @@ static void protocol_reset()
     report_ms = REPORT_DEFAULT_MS;
 }
 
-static void write_ready()
+// The four lines of the original firmware's start: who it is, modes, ports, its service.
+static void write_start()
 {
+    struct request list = {};
     Serial.print(F("!looplab asip " ASIP_VERSION " on " CHIP " ready\n"));
+    list.service = SERVICE_IO;
+    list.tag = 'p';
+    answer_io(&list);
+    list.tag = 'M';
+    answer_io(&list);
+    Serial.print(F("!ASIP core IO is service I\n"));
 }
 
 static void answer()

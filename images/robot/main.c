@@ -30,6 +30,9 @@ enum { ADC_THERMISTOR, ADC_SOUND, ADC_LIGHT_2, ADC_LIGHT_1 };
 /* How long a busy processor is left in arrears where no frame says when its bytes are collected. */
 #define BUSY_QUANTUM_NS 100000u
 
+/* The same while bytes wait for the adapter's timer: what is left to simulate when it ends makes them late. */
+#define HELD_QUANTUM_NS 500000u
+
 /* The same for a sleeping one: a byte it sent of its own accord would be this late. */
 #define IDLE_QUANTUM_NS 5000000u
 
@@ -196,8 +199,11 @@ static bool robot_is_busy(void)
 static uint64_t next_serial_deadline_ns(uint64_t now_ns)
 {
     const struct usb_byte *collected = usb_serial_next_to_host(&usb);
-    if (collected)
-        return pace_ns_at(collected->due_cycle);
+    if (collected) {
+        const uint64_t due_ns = pace_ns_at(collected->due_cycle);
+        const bool held = usb.latency_cycles > 0 && due_ns > now_ns + HELD_QUANTUM_NS;
+        return held ? now_ns + HELD_QUANTUM_NS : due_ns;
+    }
     if (!robot_is_busy())
         return now_ns + IDLE_QUANTUM_NS;
     if (usb.frame_cycles == 0)
@@ -285,7 +291,7 @@ static void start_robot(void)
     mcu_set_adc_mv(ADC_SOUND, sensors_level_mv(options.sound_level));
     mcu_set_adc_mv(ADC_LIGHT_1, sensors_level_mv(options.light_level));
     mcu_set_adc_mv(ADC_LIGHT_2, sensors_level_mv(options.light_level));
-    usb_serial_init(&usb, options.usb_frame_us, options.usb_in_phase_us, options.usb_latency_us, mcu_cycle());
+    usb_serial_init(&usb, &options.usb, mcu_cycle());
     signals_start(&options);
 }
 

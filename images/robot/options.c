@@ -39,7 +39,8 @@ static const char usage[] =
     "  --usb-in-phase-us US     when in a frame the host collects bytes, less than a frame (default 550)\n"
     "  --usb-latency-us US      latency timer of an FTDI adapter: bytes wait for it, or for 62 of them (default 0: "
     "none)\n"
-    "  --adapter NAME           the three above: none, ch340, ftdi-1 or ftdi-16 (ms of its latency timer)\n"
+    "  --adapter NAME           the three above: none, ch340, ftdi-1 or ftdi-16 (ms of its latency timer), atmega16u2\n"
+    "                           (an Uno's), or thesis or corrected: what a fidelity has by default\n"
     "  --wire OUT:IN            a wire from an output to an input pin, by port and bit: B7:G5\n"
     "  --generator PIN          a square-wave generator on that pin; it is set by datagrams (--statistics)\n"
     "  --scope PIN,PIN…         an oscilloscope on at most 4 pins, read by datagrams (--statistics)\n"
@@ -117,24 +118,26 @@ static void parse_scope(struct options *options, const char *text)
 
 static void parse_adapter(struct options *options, const char *text)
 {
+    /* A fidelity stands for the adapter that it has if none is named. */
     static const struct {
         const char *name;
-        unsigned frame_us, in_phase_us, latency_us;
+        struct usb_times times;
     } adapters[] = {
-        {"none", 0, 0, 0},
-        {"ch340", USB_FRAME_US, USB_IN_PHASE_US, 0},
-        {"ftdi-1", USB_FRAME_US, USB_IN_PHASE_US, 1000},
-        {"ftdi-16", USB_FRAME_US, USB_IN_PHASE_US, 16000},
+        {"none", {0, 0, 0, USB_BYTE_CYCLES}},
+        {"corrected", {0, 0, 0, USB_BYTE_CYCLES}},
+        {"atmega16u2", {0, 0, USB_16U2_LATENCY_US, USB_16U2_BYTE_CYCLES}},
+        {"thesis", {0, 0, USB_16U2_LATENCY_US, USB_16U2_BYTE_CYCLES}},
+        {"ch340", {USB_FRAME_US, USB_IN_PHASE_US, 0, USB_BYTE_CYCLES}},
+        {"ftdi-1", {USB_FRAME_US, USB_IN_PHASE_US, 1000, USB_BYTE_CYCLES}},
+        {"ftdi-16", {USB_FRAME_US, USB_IN_PHASE_US, 16000, USB_BYTE_CYCLES}},
     };
     for (size_t i = 0; i < sizeof adapters / sizeof *adapters; i++) {
         if (strcmp(text, adapters[i].name) == 0) {
-            options->usb_frame_us = adapters[i].frame_us;
-            options->usb_in_phase_us = adapters[i].in_phase_us;
-            options->usb_latency_us = adapters[i].latency_us;
+            options->usb = adapters[i].times;
             return;
         }
     }
-    fail(EXIT_USAGE, "--adapter wants none, ch340, ftdi-1 or ftdi-16, not '%s'", text);
+    fail(EXIT_USAGE, "--adapter wants none, atmega16u2, ch340, ftdi-1, ftdi-16 or a fidelity, not '%s'", text);
 }
 
 enum {
@@ -201,13 +204,13 @@ static void apply(struct options *options, int option, const char *value)
     case OPTION_GENERATOR: parse_pin("generator", value, strlen(value), options->generator); break;
     case OPTION_SCOPE: parse_scope(options, value); break;
     case OPTION_ADAPTER: parse_adapter(options, value); break;
-    case OPTION_USB_LATENCY: options->usb_latency_us = parse_unsigned("usb-latency-us", value, 0, 255000); break;
+    case OPTION_USB_LATENCY: options->usb.latency_us = parse_unsigned("usb-latency-us", value, 0, 255000); break;
     case OPTION_FIRMWARE: options->firmware_path = value; break;
     case OPTION_TEMPERATURE: options->temperature_c = parse_temperature(value); break;
     case OPTION_LIGHT: options->light_level = parse_unsigned("light", value, 0, ADC_LEVEL_MAX); break;
     case OPTION_SOUND: options->sound_level = parse_unsigned("sound", value, 0, ADC_LEVEL_MAX); break;
-    case OPTION_USB_FRAME: options->usb_frame_us = parse_unsigned("usb-frame-us", value, 0, 100000); break;
-    case OPTION_USB_IN_PHASE: options->usb_in_phase_us = parse_unsigned("usb-in-phase-us", value, 0, 99999); break;
+    case OPTION_USB_FRAME: options->usb.frame_us = parse_unsigned("usb-frame-us", value, 0, 100000); break;
+    case OPTION_USB_IN_PHASE: options->usb.in_phase_us = parse_unsigned("usb-in-phase-us", value, 0, 99999); break;
     case OPTION_BOOT: options->boot_ms = parse_unsigned("boot-ms", value, 0, 10000); break;
     case OPTION_TRACE: options->trace_path = value; break;
     case OPTION_STATISTICS:
@@ -227,8 +230,7 @@ struct options options_parse(int argc, char **argv)
         .temperature_c = 25.5,
         .light_level = 512,
         .sound_level = 40,
-        .usb_frame_us = USB_FRAME_US,
-        .usb_in_phase_us = USB_IN_PHASE_US,
+        .usb = {USB_FRAME_US, USB_IN_PHASE_US, 0, USB_BYTE_CYCLES},
         .boot_ms = DEFAULT_BOOT_MS,
     };
     parse_tcp(&options, DEFAULT_TCP);
@@ -243,10 +245,10 @@ struct options options_parse(int argc, char **argv)
     }
     if (optind < argc)
         fail(EXIT_USAGE, "'%s' belongs to no option; see --help", argv[optind]);
-    if (options.usb_frame_us == 0)
-        options.usb_in_phase_us = 0;
-    else if (options.usb_in_phase_us >= options.usb_frame_us)
+    if (options.usb.frame_us == 0)
+        options.usb.in_phase_us = 0;
+    else if (options.usb.in_phase_us >= options.usb.frame_us)
         fail(EXIT_USAGE, "--usb-in-phase-us %u does not lie within a frame of %u us (--usb-frame-us)",
-             options.usb_in_phase_us, options.usb_frame_us);
+             options.usb.in_phase_us, options.usb.frame_us);
     return options;
 }

@@ -4,6 +4,8 @@
 
 #include <stdbool.h>
 
+#include "usb_serial.h"
+
 enum transport { TRANSPORT_TCP, TRANSPORT_PTY };
 
 /* Pins that an oscilloscope has probes on, at most. */
@@ -26,9 +28,7 @@ struct options {
     double temperature_c;   /* NAN: the thermistor is open */
     unsigned light_level;
     unsigned sound_level;
-    unsigned usb_frame_us;
-    unsigned usb_in_phase_us;
-    unsigned usb_latency_us;
+    struct usb_times usb;
     unsigned boot_ms;
 };
 

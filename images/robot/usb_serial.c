@@ -4,8 +4,6 @@
 
 #include "mcu.h"
 
-#define WIRE_BYTE_CYCLES ((uint64_t)MCU_HZ * USB_SERIAL_BITS_PER_BYTE / USB_SERIAL_BAUD)
-
 static struct usb_byte *push(struct usb_queue *queue)
 {
     if (queue->count == USB_SERIAL_QUEUE_BYTES)
@@ -41,14 +39,13 @@ static uint64_t next_in_frame(const struct usb_serial *usb, uint64_t cycle, uint
     return first + frames * usb->frame_cycles;
 }
 
-void usb_serial_init(struct usb_serial *usb, unsigned frame_us, unsigned in_phase_us, unsigned latency_us,
-                     uint64_t origin_cycle)
+void usb_serial_init(struct usb_serial *usb, const struct usb_times *times, uint64_t origin_cycle)
 {
-    *usb = (struct usb_serial){.origin_cycle = origin_cycle};
-    const uint64_t nominal_cycles = (uint64_t)frame_us * MCU_CYCLES_PER_US;
+    *usb = (struct usb_serial){.origin_cycle = origin_cycle, .byte_cycles = times->byte_cycles};
+    const uint64_t nominal_cycles = (uint64_t)times->frame_us * MCU_CYCLES_PER_US;
     usb->frame_cycles = nominal_cycles + nominal_cycles * USB_CLOCK_OFFSET_PPM / 1000000;
-    usb->in_phase_cycles = (uint64_t)in_phase_us * MCU_CYCLES_PER_US;
-    usb->latency_cycles = (uint64_t)latency_us * MCU_CYCLES_PER_US;
+    usb->in_phase_cycles = (uint64_t)times->in_phase_us * MCU_CYCLES_PER_US;
+    usb->latency_cycles = (uint64_t)times->latency_us * MCU_CYCLES_PER_US;
 }
 
 void usb_serial_clear(struct usb_serial *usb)
@@ -69,7 +66,7 @@ void usb_serial_from_host(struct usb_serial *usb, uint8_t byte, uint64_t cycle)
     if (!slot)
         return; /* cannot happen: the caller asks for room first */
     const uint64_t start = later(next_in_frame(usb, cycle, 0), usb->to_robot_free_cycle);
-    usb->to_robot_free_cycle = start + WIRE_BYTE_CYCLES;
+    usb->to_robot_free_cycle = start + usb->byte_cycles;
     *slot = (struct usb_byte){.value = byte, .arrived_cycle = cycle, .wire_cycle = start};
 }
 

@@ -26,9 +26,16 @@
  * a whole run would sit on one phase. */
 #define USB_CLOCK_OFFSET_PPM 500
 
-/* The adapter sends at the rate the host asked for. */
-#define USB_SERIAL_BAUD 57600
-#define USB_SERIAL_BITS_PER_BYTE 10
+/* An adapter with a clock of its own sends at the rate the host asked for: ten bits at 57600 baud. */
+#define USB_BYTE_CYCLES 2777
+
+/* The USB chip of an Uno and a Mega, an ATmega16U2 with Arduino's firmware (arduino/ArduinoCore-avr,
+ * firmwares/atmegaxxu2/arduino-usbserial). Its timer of 8 bits counts 16 MHz / 256 and overflows every 4.096 ms; then
+ * it hands the host what the board has sent, or earlier once 97 bytes wait, which takes longer at this rate. For 57600
+ * baud it takes the divisor of the board: ten bits of 272 cycles. Frames of the host are not modelled: no constant is
+ * fitted. */
+#define USB_16U2_LATENCY_US 4096
+#define USB_16U2_BYTE_CYCLES 2720
 
 /* A full packet of an FTDI adapter waits for no latency timer: 64 bytes, two of them its status. */
 #define USB_FULL_PACKET_BYTES 62
@@ -55,13 +62,21 @@ struct usb_serial {
     uint64_t frame_cycles; /* 0: no framing, bytes pass at once */
     uint64_t in_phase_cycles;
     uint64_t latency_cycles;      /* 0: no latency timer */
+    uint64_t byte_cycles;         /* of a byte on the wire to the robot */
     uint64_t origin_cycle;        /* a frame started here */
     uint64_t to_robot_free_cycle; /* the wire to the robot is busy until then */
     uint64_t lost_bytes;          /* bytes of the robot that found the queue full */
 };
 
-void usb_serial_init(struct usb_serial *usb, unsigned frame_us, unsigned in_phase_us, unsigned latency_us,
-                     uint64_t origin_cycle);
+/* An adapter's times; `byte_cycles` is that of a byte on its way to the robot. */
+struct usb_times {
+    unsigned frame_us;
+    unsigned in_phase_us;
+    unsigned latency_us;
+    unsigned byte_cycles;
+};
+
+void usb_serial_init(struct usb_serial *usb, const struct usb_times *times, uint64_t origin_cycle);
 
 /* Nothing under way, as after the port was opened. */
 void usb_serial_clear(struct usb_serial *usb);

@@ -50,4 +50,9 @@ def test_a_dead_bridge_makes_only_its_cell_invalid(lab: Lab) -> None:
     assert not tcp["valid"]
     assert any("bridge" in why for why in run["invalid_because"])
     assert serial["valid"], serial["invalid_because"]
+    # As published, and nobody set it: an Uno with its USB chip and the original's unasked reports.
+    found = {one["what"]: one for one in run["treatments"]}
+    assert found["board"]["found"] == "atmega328p"
+    assert found["USB adapter"]["wanted"].startswith("atmega16u2")
+    assert all(found[what]["verified"] for what in ("board", "USB adapter", "unasked reports"))
     assert serial["answered"] == 60

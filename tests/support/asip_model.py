@@ -20,7 +20,7 @@ _FORMS = {b"P": 2, b"d": 2, b"a": 2, b"A": 1, b"M": 0, b"m": 0, b"p": 0, b"c": 0
 
 
 class AsipModel:
-    """One board after a reset; `answer(bytes)` returns its lines, reports of analog values apart."""
+    """One board after `start`, its first lines; `answer(bytes)` returns its lines, reports of analog values apart."""
 
     def __init__(self, board: str) -> None:
         names = (_MEGA if board == "mega" else _UNO).split()
@@ -31,8 +31,11 @@ class AsipModel:
         self._line, self._overlong = b"", False
         # What simavr keeps of a pin that nothing drives.
         self._level = [0] * len(names)
-        self.reset()
-        self.ready = f"!looplab asip 0.1.0 on {self._chip} ready"
+        # As the original firmware: every pin is an input, analog ones report.
+        self._modes = [ANALOG if pin in self._analog else INPUT for pin in range(len(names))]
+        self._modes[:2] = [RESERVED, RESERVED]
+        ready = f"!looplab asip 0.1.0 on {self._chip} ready"
+        self.start = [ready, *self._lists(b"p"), *self._lists(b"M"), "!ASIP core IO is service I"]
 
     def reset(self) -> None:
         """As `#,R`."""

@@ -27,7 +27,7 @@ class AsipBoard(Board):
         self,
         files: Path,
         folder: Path,
-        board: str = "mega",
+        board: str = "uno",
         *options: str,
         wired: bool = True,
         port: Path | None = None,

@@ -70,7 +70,7 @@ def run() -> virtual_machine.Results:
         folder = Path(name)
         copy_out(own_image("robot"), folder, *ASIP_FILES)
         files = _written(folder, {"etc/hosts": HOSTS, "broker/mosquitto/config/mosquitto.conf": BROKER})
-        board = AsipBoard(folder, folder, "mega", "--boot-ms", "0")
+        board = AsipBoard(folder, folder, "uno", "--boot-ms", "0")
         words = (
             *("-device", "qemu-xhci", "-chardev", f"serial,id=board,path={board.device}"),
             *("-device", "usb-serial,chardev=board", "-smp", "2"),

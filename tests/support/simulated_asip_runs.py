@@ -22,8 +22,8 @@ CYCLES_PER_US = 16
 INTERVAL_MS = 40
 # What is asked of the parameters of either kind of run.
 SETTINGS = {
-    "board": "mega", "qos": 0, "tcp_nodelay": True, "adapter": "none", "jit": True, "client_cpus": 0, "seconds": 1,
-    "interval_ms": INTERVAL_MS,
+    "board": "mega", "qos": 0, "tcp_nodelay": True, "adapter": "none", "reports": False, "jit": True, "client_cpus": 0,
+    "seconds": 1, "interval_ms": INTERVAL_MS, "delay_ms": lambda cell: {"bridge": 0.5, "broker": 6}.get(cell.placement),
 }  # fmt: skip
 
 # (language, transport, placement) -> a figure
@@ -78,6 +78,7 @@ def write_throughput_run(
     tracked_hz: Figure = as_published,
     cells: tuple[tuple[str, str, str], ...] = CELLS,
     changes: dict[str, Any] | None = None,
+    edge_cpu_us: float = 50.0,
 ) -> Path:
     """A bisection that ends within 1 % of each cell's `tracked_hz`; above it, the surplus edges are missing."""
     tried = {key: _bisection(tracked_hz(*key)) for key in cells}
@@ -106,7 +107,11 @@ def write_throughput_run(
                 # Those in the middle are missing.
                 if abs(k - wanted / 2) >= (wanted - out) / 2:
                     edges.append((number, 13, level, cycle + 48_000))
-        measured.append(_measured(ThroughputCell.keyed(*key), edges, {"wire_hz": WIRE_HZ, "steps": steps}))
+        measured.append(
+            _measured(
+                ThroughputCell.keyed(*key), edges, {"wire_hz": WIRE_HZ, "steps": steps, "edge_cpu_us": edge_cpu_us}
+            )
+        )
     return _write(results / f"{start}-{THROUGHPUT}", fidelity, store, measured, most, changes)
 
 

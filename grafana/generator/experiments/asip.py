@@ -12,6 +12,7 @@ CHOSEN = 'fidelity=~"$fidelity",client=~"$client"'
 SCENARIOS = 'scenario=~"asip|asip-throughput"'
 NOTHING_YET = "nothing measured yet: ./lab run asip --quick"
 NO_WAVE_YET = "no wave yet: ./lab run asip-throughput --quick"
+FITTED = "Clients that end with bridge or broker are behind a delay that was fitted or chosen."
 QUANTILES = {"p50": "0.5", "p95": "0.95", "max": "1"}
 FRESH = fresh_cells("asip", "scenario, fidelity, client", f"{{{SCENARIOS}}}")
 NEWEST = newest_run(f"{{{SCENARIOS}}}")
@@ -151,7 +152,7 @@ def _latencies() -> Panel:
         "Figures 3.24 and 3.25: latency",
         "n counts the tests answered, late ones included. mean to max: from setting the pin to its notice, by the "
         "client. edge: mean from an edge of pin 2 to that of pin 13, by the oscilloscope. wire: the time of the bytes "
-        "alone.",
+        "alone. " + FITTED,
         f"max by (series, stat) ({named})",
         columns=list(figures),
         no_value=NOTHING_YET,
@@ -165,7 +166,7 @@ def _frequencies() -> Panel:
     return matrix(
         "Figures 3.20 and 3.21: throughput",
         "The highest frequency of the square wave that the client copied without missing an edge, and the frequency "
-        "that fills the wire. Published: up to 200 for Java and 90 for Python over serial.",
+        "that fills the wire. Published: up to 200 for Java and 90 for Python over serial. " + FITTED,
         f"max by (series, stat) ({named})",
         columns=list(figures),
         no_value=NO_WAVE_YET,

@@ -6,7 +6,7 @@ import random
 import select
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from time import monotonic
+from time import monotonic, sleep
 
 import pytest
 from support.asip_model import AsipModel
@@ -38,7 +38,10 @@ class Serial:
         self.model = AsipModel(kind)
         self._fd = os.open(board.device, os.O_RDWR | os.O_NOCTTY)
         self._received = b""
-        assert self.line() == self.model.ready
+        for wanted in self.model.start:
+            assert self.line() == wanted
+        # From here on no pin is watched, and none reports unasked.
+        self.agrees(b"#,R\n#,?\n")
 
     def send(self, data: bytes) -> None:
         os.write(self._fd, data)
@@ -174,13 +177,60 @@ def test_the_latency_timer_of_an_adapter_holds_bytes_back(asip_files: Path, tmp_
         port.close()
     finally:
         board.close()
-    events = [line.split() for line in (tmp_path / "trace").read_text().splitlines()]
-    sent = [dict(pair.split("=") for pair in event[1:]) for event in events if event[0] == "tx"]
+    sent = _events(tmp_path / "trace", "tx")
     waits_ms = [(int(byte["due"]) - int(byte["wire_end"])) / 16000 for byte in sent]
     assert 10 < max(waits_ms[:200]) <= 18.1
     assert min(waits_ms) >= 1
     # 62 bytes of 170 us: the first of a full packet waits no longer than it takes to fill, and two frames.
     assert max(waits_ms[-300:-70]) < 62 * 0.17 + 2.1
+
+
+def test_an_unos_usb_chip_hands_over_when_its_timer_overflows(asip_files: Path, tmp_path: Path) -> None:
+    """A timer of 8 bits on 16 MHz / 256: 65536 cycles. Nothing else holds a byte, and each waits for the next one."""
+    board = AsipBoard(asip_files, tmp_path, "uno", "--adapter", "atmega16u2", "--trace", str(tmp_path / "trace"))
+    try:
+        port = Serial(board, "uno")
+        for _ in range(40):
+            port.agrees(b"I,P,13,3\nI,d,13,1\n#,?\n")
+        port.close()
+    finally:
+        board.close()
+    sent, received = (_events(tmp_path / "trace", kind) for kind in ("tx", "rx"))
+    assert {int(byte["due"]) % 65536 for byte in sent} == {int(sent[0]["due"]) % 65536}
+    waits = [int(byte["due"]) - int(byte["wire_end"]) for byte in sent]
+    assert min(waits) >= 0
+    assert 60_000 < max(waits) <= 65536
+    # Its divisor of 57600 baud is the board's: bytes that follow each other begin 170 us apart.
+    starts = [int(byte["wire_start"]) for byte in received]
+    assert min(late - early for early, late in itertools.pairwise(starts)) == 2720
+
+
+@pytest.mark.parametrize(("kind", "channels"), [("uno", 6), ("mega", 16)])
+def test_analog_pins_report_unasked_until_a_reset(asip_files: Path, tmp_path: Path, kind: str, channels: int) -> None:
+    board = AsipBoard(asip_files, tmp_path, kind, "--trace", str(tmp_path / "trace"))
+    port = os.open(board.device, os.O_RDWR | os.O_NOCTTY)
+    try:
+        sleep(1.5)
+        os.write(port, b"#,R\n#,?\n")
+        sleep(0.5)
+    finally:
+        os.close(port)
+        board.close()
+    ends = [(int(byte["wire_end"]), byte["byte"] == "0a") for byte in _events(tmp_path / "trace", "tx")]
+    text = bytes(int(byte["byte"], 16) for byte in _events(tmp_path / "trace", "tx"))
+    lines = list(zip(text.split(b"\n"), (cycle for cycle, is_last in ends if is_last), strict=False))
+    reports = [cycle for line, cycle in lines if line.startswith(b"@I,a,%d,{0:" % channels)]
+    assert len(reports) >= 10
+    # The first may wait for the lines of the start.
+    assert all(abs(late - early - CLOCK_HZ // 20) < 40_000 for early, late in itertools.pairwise(reports[2:]))
+    # The board has handled everything by then, and sends nothing more.
+    assert lines[-1][0].startswith(b"@#,?,")
+
+
+def _events(trace: Path, kind: str) -> list[dict[str, str]]:
+    """Return the bytes of a trace: tx from the board, rx to it."""
+    events = [line.split() for line in trace.read_text().splitlines()]
+    return [dict(pair.split("=") for pair in event[1:]) for event in events if event[0] == kind]
 
 
 def test_a_repeated_wave_question_starts_nothing(client: ClientOf) -> None:

@@ -9,6 +9,7 @@ import java.nio.charset.StandardCharsets;
 final class Asip {
     static final int OUTPUT = 3;
     static final int INPUT = 1;
+    static final int UNALLOCATED = 0;
 
     /** What a line of the board means; called on the thread that read it. */
     interface Listener {
@@ -16,15 +17,24 @@ final class Asip {
 
         void info();
 
-        void port(int port, int mask, long stampNs);
+        void port(int port, int mask, int bytes, long stampNs);
+
+        void report(int bytes);
+
+        void other(int bytes);
 
         void error();
     }
 
     /** Asks the board for an answer that {@link Listener#info} gets. */
     static final byte[] ASK = ascii("#,?\n");
+    /** Every pin unallocated: none reports unasked. */
+    static final byte[] RESET = ascii("#,R\n");
+    /** No analog reports from now on. */
+    static final byte[] SILENCE = ascii("I,A,0\n");
     private static final int LONGEST = 512;
     private static final byte[] CHANGE = ascii("@I,d,");
+    private static final byte[] REPORT = ascii("@I,a,");
     private static final byte[] INFO = ascii("@#,?");
 
     private final byte[] line = new byte[LONGEST];
@@ -55,9 +65,18 @@ final class Asip {
     }
 
     private void whole(long stampNs, Listener listener) {
+        // With its line feed.
+        int bytes = length + 1;
         if (begins(CHANGE)) {
-            change(stampNs, listener);
-        } else if (begins(INFO)) {
+            change(bytes, stampNs, listener);
+            return;
+        }
+        if (begins(REPORT)) {
+            listener.report(bytes);
+            return;
+        }
+        listener.other(bytes);
+        if (begins(INFO)) {
             listener.info();
         } else if (length > 0 && line[0] == '~') {
             listener.error();
@@ -76,7 +95,7 @@ final class Asip {
         return false;
     }
 
-    private void change(long stampNs, Listener listener) {
+    private void change(int bytes, long stampNs, Listener listener) {
         int port = 0;
         int at = CHANGE.length;
         for (; at < length && line[at] != ','; at++) {
@@ -94,7 +113,7 @@ final class Asip {
             }
             mask = 16 * mask + digit;
         }
-        listener.port(port, mask, stampNs);
+        listener.port(port, mask, bytes, stampNs);
     }
 
     private boolean begins(byte[] head) {

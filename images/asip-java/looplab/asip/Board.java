@@ -18,6 +18,8 @@ final class Board implements AutoCloseable, Transport.Sink, Asip.Listener {
 
     private final Transport transport;
     private final Asip asip = new Asip();
+    private final Account account;
+    private final boolean reporting;
     private final int port;
     private final int bit;
     private final Semaphore readies = new Semaphore(0);
@@ -28,10 +30,12 @@ final class Board implements AutoCloseable, Transport.Sink, Asip.Listener {
     private volatile Thread waiting;
     private int level = UNKNOWN;
 
-    Board(Transport transport, int port, int bit) {
+    Board(Transport transport, int port, int bit, boolean reporting, Account account) {
         this.transport = transport;
         this.port = port;
         this.bit = bit;
+        this.reporting = reporting;
+        this.account = account;
     }
 
     /**
@@ -42,18 +46,22 @@ final class Board implements AutoCloseable, Transport.Sink, Asip.Listener {
         transport.open(this);
         await(readies, START_MS);
         synchronise();
+        if (!reporting) {
+            send(Asip.RESET);
+            synchronise();
+        }
     }
 
     /** Sets the mode of the pins, and waits until the board did. */
     void modes(int out, int in) throws IOException, Refused, InterruptedException {
-        transport.write(Asip.mode(out, Asip.OUTPUT));
-        transport.write(Asip.mode(in, Asip.INPUT));
+        send(Asip.mode(out, Asip.OUTPUT));
+        send(Asip.mode(in, Asip.INPUT));
         synchronise();
     }
 
-    private void synchronise() throws IOException, Refused, InterruptedException {
+    void synchronise() throws IOException, Refused, InterruptedException {
         infos.drainPermits();
-        transport.write(Asip.ASK);
+        send(Asip.ASK);
         if (!await(infos, ANSWER_MS)) {
             throw new Refused("the board did not answer within " + ANSWER_MS / 1000 + " s");
         }
@@ -63,16 +71,36 @@ final class Board implements AutoCloseable, Transport.Sink, Asip.Listener {
         return Asip.digital(pin, high);
     }
 
-    void write(byte[] message) throws IOException {
+    /** Sets a pin aside: it reports no more. */
+    void free(int pin) throws IOException {
+        send(Asip.mode(pin, Asip.UNALLOCATED));
+    }
+
+    void write(byte[] order) throws IOException {
+        account.sent(order.length, true);
+        transport.write(order);
+    }
+
+    private void send(byte[] message) throws IOException {
+        account.sent(message.length, false);
         transport.write(message);
+    }
+
+    /** Counts the bytes of the measurement from now on. */
+    void begin() {
+        account.begin();
+    }
+
+    /** Returns the bytes of the measurement; ends the session so that nothing more comes, and every byte counts. */
+    String silence() throws IOException, Refused, InterruptedException {
+        String facts = account.facts();
+        send(Asip.SILENCE);
+        synchronise();
+        return " errors=" + errors + facts;
     }
 
     void onChange(Listener to) {
         listener = to;
-    }
-
-    long errors() {
-        return errors;
     }
 
     /** Throws what went wrong on the transport's thread. */
@@ -98,6 +126,7 @@ final class Board implements AutoCloseable, Transport.Sink, Asip.Listener {
 
     @Override
     public void received(byte[] bytes, int length, long stampNs) {
+        account.received(length);
         asip.take(bytes, length, stampNs, this);
     }
 
@@ -126,10 +155,22 @@ final class Board implements AutoCloseable, Transport.Sink, Asip.Listener {
     }
 
     @Override
-    public void port(int number, int mask, long stampNs) {
+    public void report(int bytes) {
+        account.report(bytes);
+    }
+
+    @Override
+    public void other(int bytes) {
+        account.other(bytes);
+    }
+
+    @Override
+    public void port(int number, int mask, int bytes, long stampNs) {
         if (number != port) {
+            account.other(bytes);
             return;
         }
+        account.notice(bytes);
         int now = mask >> bit & 1;
         // The first report of a pin is a state, no change.
         boolean changed = level != UNKNOWN && now != level;
@@ -142,5 +183,6 @@ final class Board implements AutoCloseable, Transport.Sink, Asip.Listener {
     @Override
     public void close() {
         transport.close();
+        account.sent(transport.closingBytes(), false);
     }
 }

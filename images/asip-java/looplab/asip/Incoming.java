@@ -13,6 +13,8 @@ abstract class Incoming implements Transport {
     static final int BLOCK_BYTES = 4_096;
 
     private volatile boolean ending;
+    // Whether the last byte ended a line.
+    private boolean whole = true;
     private Sink sink;
 
     final void to(Sink wanted) {
@@ -22,10 +24,11 @@ abstract class Incoming implements Transport {
     /** Hands bytes on that a read has just returned. */
     final void arrived(byte[] bytes, int length) {
         long stampNs = System.nanoTime();
+        whole = bytes[length - 1] == '\n';
         sink.received(bytes, length, stampNs);
     }
 
-    /** Starts a thread that reads until the transport ends. */
+    /** Starts a thread that reads until the transport ends, to the end of the line that it is in. */
     final Thread readAlways(String name, Read read) {
         Thread reader = new Thread(() -> untilTheEnd(read), name);
         reader.setDaemon(true);
@@ -35,7 +38,7 @@ abstract class Incoming implements Transport {
 
     private void untilTheEnd(Read read) {
         try {
-            while (!ending) {
+            while (!ending || !whole) {
                 read.once();
             }
         } catch (IOException error) {

@@ -34,16 +34,16 @@ final class Latency implements Task {
         // The last client may have left the pin high.
         board.write(fall);
         Thread.sleep(SETTLE_MS);
+        board.begin();
         Series warmup = new Series(request.number("warmup"));
         measure(board, warmup, rise, fall);
         Series tests = new Series(request.number("tests"));
         measure(board, tests, rise, fall);
+        String account = board.silence();
         tests.print(out);
         return String.format(
-                "done warmup_first_us=%.1f warmup_last_us=%.1f errors=%d",
-                warmup.meanUs(0, AVERAGED),
-                warmup.meanUs(warmup.size - AVERAGED, warmup.size),
-                board.errors());
+                "done warmup_first_us=%.1f warmup_last_us=%.1f%s",
+                warmup.meanUs(0, AVERAGED), warmup.meanUs(warmup.size - AVERAGED, warmup.size), account);
     }
 
     private void changed(boolean isHigh, long stampNs) {

@@ -95,7 +95,7 @@ public final class Main {
             throw new Refused("the worker is busy: stop it first");
         }
         following = follow;
-        worker = new Thread(() -> finish(work(request, task)), "worker");
+        worker = new Thread(() -> finish(accounted(request, task)), "worker");
         worker.start();
     }
 
@@ -104,10 +104,21 @@ public final class Main {
         out.println(answer);
     }
 
-    /** Returns the last line of the answer once the way to the board is closed. */
-    private static String work(Request request, Task task) {
+    /** Returns the last line of the answer, with the bytes of the session, once the way to the board is closed. */
+    private static String accounted(Request request, Task task) {
+        Account account = new Account();
+        String answer = work(request, task, account);
+        return answer.startsWith("done") ? answer + account.whole() : answer;
+    }
+
+    private static String work(Request request, Task task, Account account) {
         try (Transport transport = Transport.of(request);
-                Board board = new Board(transport, request.number("in_port"), request.number("in_bit"))) {
+                Board board = new Board(
+                        transport,
+                        request.number("in_port"),
+                        request.number("in_bit"),
+                        request.on("reports"),
+                        account)) {
             board.connect();
             return task.run(board);
         } catch (Refused | IOException error) {

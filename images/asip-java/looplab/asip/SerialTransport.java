@@ -72,6 +72,12 @@ final class SerialTransport extends Incoming {
         }
     }
 
+    /** Its last question. */
+    @Override
+    public int closingBytes() {
+        return Asip.ASK.length;
+    }
+
     @Override
     public void close() {
         end();

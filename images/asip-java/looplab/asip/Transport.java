@@ -20,6 +20,11 @@ interface Transport extends AutoCloseable {
     @Override
     void close();
 
+    /** How many bytes its end puts on the wire to the board. */
+    default int closingBytes() {
+        return 0;
+    }
+
     static Transport of(Request request) throws Refused {
         String address = request.text("address");
         return switch (request.text("transport")) {

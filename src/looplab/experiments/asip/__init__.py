@@ -1,6 +1,7 @@
 """The experiment asip: how fast a microcontroller answers over serial, TCP and MQTT, from Python and from Java."""
 
 from collections.abc import Iterator, Mapping
+from textwrap import fill
 from types import MappingProxyType
 
 from looplab.spec.cell import Cell
@@ -12,6 +13,14 @@ from looplab.spec.roles import BROKER, CONTROLLER, Role
 NAME = "asip"
 THROUGHPUT = "asip-throughput"
 BRIDGE = Role("bridge", ("lab-asip-bridge",))
+# Beside what depends on a fitted constant: the delay of an emulated link, the frames of a USB adapter.
+FITTED = "*"
+LINKS = (
+    "BROKER_DELAY_MS is fitted to the published 38.4 ms of Java with a broker elsewhere; BRIDGE_DELAY_MS is chosen, "
+    "for the source states none. No claim rests on such a cell."
+)
+FRAMES = "the USB frames of ch340, ftdi-1 and ftdi-16 are those fitted to the thesis's R of 4.28 ms."
+_WITH_FRAMES = ("ch340", "ftdi-1", "ftdi-16")
 # Named as the languages are; a run may do without either.
 CLIENTS = (
     Role("python", ("lab-asip-client",), optional=True, about="client in Python"),
@@ -26,13 +35,47 @@ class AsipCell(Cell):
 
     language = Key(str, "language of the client", heading="client", default="python")
     transport = Key(str, "transport to the board", heading="way", default="serial")
-    placement = Key(str, "what runs elsewhere (`one`: nothing)", heading="place", default="one")
+    placement = Key(str, "what runs elsewhere (`one`: nothing)", default="one")
+    place = Text(
+        lambda cell: cell.placement + cell.mark,
+        "what runs elsewhere (`one`: nothing); * depends on a fitted constant",
+        heading="place",
+        label=False,
+    )
     client = Text(lambda cell: "-".join(cell.key if cell.placement != "one" else cell.key[:2]))
     tests = Count("tests, or steps of a bisection, that were made", heading="tests", total=True)
     answered = Count("tests answered in time, or steps tracked", outcome="answered")
     late = Count("tests answered after the deadline", outcome="late")
     lost = Count("tests never answered, or steps not tracked", heading="lost", outcome="lost")
+    reports = Part(
+        "analog reports that came unasked while it was measured: lines, bytes, lines a second", each("amount")
+    )
+    edge_cpu_us = Figure("processor time of the client for an edge that it copies", unit="us")
+    link_ms = Figure(
+        "one way of the emulated link, whose delay was fitted or chosen; none without a link",
+        unit="ms",
+        prometheus=None,
+    )
     runtime = Word("version of Python or Java, with or without its compiler")
+
+    @property
+    def fitted(self) -> list[str]:
+        """The fitted constants that its figures depend on, a sentence each."""
+        with_frames = self.document.get("factors", {}).get("adapter") in _WITH_FRAMES
+        return [LINKS] * (self.document.get("link_ms") is not None) + [FRAMES] * with_frames
+
+    @property
+    def mark(self) -> str:
+        return FITTED if self.fitted else ""
+
+    @property
+    def text(self) -> str:
+        return super().text + self.mark
+
+    @classmethod
+    def remarks(cls, run: Document) -> Iterator[str]:
+        for constant in dict.fromkeys(one for cell in map(cls, run["cells"]) for one in cell.fitted):
+            yield from fill(f"{FITTED} fitted: {constant}", 80, subsequent_indent="  ").splitlines()
 
 
 class LatencyCell(AsipCell):
@@ -90,6 +133,17 @@ class ThroughputCell(AsipCell):
         "tracked over the wire's limit", over=("tracked_hz", "wire_hz"), heading="share", prometheus=None
     )
 
+    processor_share = Figure(
+        "share of a processor, of the client's quota if less, that copying the tracked frequency takes",
+        made=lambda cell: cell.tracked_hz * 2 * cell.edge_cpu_us / 1e6 / cell.processors if cell.edge_cpu_us else None,
+        heading="cpu",
+    )
+
+    @property
+    def processors(self) -> float:
+        """How much of a processor the client, which copies on one thread, may use."""
+        return min(1.0, self.document["factors"]["cpus"] or 1.0)
+
     def more_values(self) -> Iterator[tuple[str, Mapping[str, str], float]]:
         steps = ((one["frequency_hz"], one["edges_out"], one["edges_in"]) for one in self.steps)
         for frequency, ratio in step_ratios({hz: out / into for hz, out, into in steps if into}).items():
@@ -97,6 +151,7 @@ class ThroughputCell(AsipCell):
 
     @classmethod
     def remarks(cls, run: Document) -> Iterator[str]:
+        yield from super().remarks(run)
         for cell in map(cls, run["cells"]):
             if cell.valid and not cell.tracked_hz and cell.untracked_hz is not None:
                 lowest = f"{cell.untracked_hz:.1f} Hz"

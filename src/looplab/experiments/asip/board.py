@@ -7,13 +7,13 @@ from typing import NamedTuple
 from looplab.errors import MachineError
 
 # Modes of a pin (firmware/asip/request.h).
-INPUT, OUTPUT = 1, 3
+UNALLOCATED, INPUT, OUTPUT = 0, 1, 3
 OUTPUT_PIN, WIRED_PIN, WAVE_PIN = 13, 4, 2
 CLOCK_HZ = 16_000_000
 CYCLE_NS = 62.5
-# The adapter sends at the rate that was asked for; the board's nearest divisor gives another.
-BYTE_TO_BOARD_US = 10e6 / 57600
+# The board's nearest divisor of 57600 baud; an Uno's USB chip has the same, other adapters send at the rate asked for.
 BYTE_TO_CLIENT_US = 170.0
+USB_CHIP = "atmega16u2"
 
 
 class Pin(NamedTuple):
@@ -40,6 +40,11 @@ class Board:
         return b"@I,d,%d,%X\n" % (self.pins[pin].port, level << self.pins[pin].bit)
 
 
+def byte_to_board_us(adapter: str) -> float:
+    """Return how long a byte to the board takes behind that adapter."""
+    return BYTE_TO_CLIENT_US if adapter == USB_CHIP else 10e6 / 57600
+
+
 BOARDS = {
     "mega": Board("atmega2560", {2: Pin("E4", 5, 4), 4: Pin("G5", 7, 5), 13: Pin("B7", 2, 7)}),
     "uno": Board("atmega328p", {2: Pin("D2", 4, 2), 4: Pin("D4", 4, 4), 13: Pin("B5", 2, 5)}),
@@ -48,15 +53,21 @@ BOARDS = {
 
 # A line of the board is far shorter, except its lists.
 LONGEST_LINE = 2000
-READY, IDENTITY, PORT, ERROR, OTHER = range(5)
+READY, IDENTITY, PORT, ANALOG, ERROR, OTHER = range(6)
 # Asks for an IDENTITY.
 ASK = b"#,?\n"
+# Every pin unallocated: none reports unasked.
+RESET = b"#,R\n"
+# No analog reports from now on.
+SILENCE = b"I,A,0\n"
+_HEADS = {ANALOG: b"@I,a,", IDENTITY: b"@#,?,", READY: b"!", ERROR: b"~"}
 
 
 class Message(NamedTuple):
-    """What a line of the board means; `port` and `bits` are those of a PORT."""
+    """What a line of the board means, its bytes with the line feed; `port` and `bits` are those of a PORT."""
 
     kind: int
+    size: int
     port: int = 0
     bits: int = 0
 
@@ -87,12 +98,14 @@ class Lines:
 
 
 def _message(line: bytes) -> Message:
+    size = len(line) + 1
     if line.startswith(b"@I,d,"):
         port, _, bits = line[5:].partition(b",")
         try:
-            return Message(PORT, int(port), int(bits, 16))
+            return Message(PORT, size, int(port), int(bits, 16))
         except ValueError:
-            return Message(ERROR)
-    if line.startswith(b"@#,?,"):
-        return Message(IDENTITY)
-    return Message(READY if line.startswith(b"!") else ERROR if line.startswith(b"~") else OTHER)
+            return Message(ERROR, size)
+    for kind, head in _HEADS.items():
+        if line.startswith(head):
+            return Message(kind, size)
+    return Message(OTHER, size)

@@ -5,7 +5,20 @@ from collections.abc import Callable
 from time import perf_counter_ns
 
 from looplab.errors import MachineError
-from looplab.experiments.asip.board import ASK, ERROR, IDENTITY, PORT, READY, Lines, set_mode, write_pin
+from looplab.experiments.asip.account import Account
+from looplab.experiments.asip.board import (
+    ANALOG,
+    ASK,
+    ERROR,
+    IDENTITY,
+    PORT,
+    READY,
+    RESET,
+    SILENCE,
+    Lines,
+    set_mode,
+    write_pin,
+)
 from looplab.experiments.asip.transports import Transport
 
 # A boot loader takes up to 2 s.
@@ -29,6 +42,7 @@ class AsipClient:
     def __init__(self, transport: Transport) -> None:
         self.transport = transport
         self.errors = 0
+        self.account = Account()
         # When the read returned that completed the last message; monotonic ns.
         self.received_ns = 0
         # That of the watched pin; None before the board's first report of it.
@@ -44,10 +58,12 @@ class AsipClient:
 
     def set_mode(self, pin: int, mode: int) -> None:
         """Set a pin's mode; an input reports its port at once."""
-        self.transport.write(set_mode(pin, mode))
+        self._send(set_mode(pin, mode))
 
     def write(self, pin: int, value: int) -> None:
-        self.transport.write(write_pin(pin, value))
+        order = write_pin(pin, value)
+        self.account.orders += len(order)
+        self._send(order)
 
     def serve(self, until_ns: int) -> bool:
         """Handle what arrives first; False if nothing did until then. Raises LabError if the way is gone."""
@@ -55,8 +71,18 @@ class AsipClient:
         if not data:
             return False
         received_ns = perf_counter_ns()
-        for kind, port, bits in self._lines.take(data):
+        account = self.account
+        account.received += len(data)
+        for kind, size, port, bits in self._lines.take(data):
             self.received_ns = received_ns
+            if kind == ANALOG:
+                account.reports += 1
+                account.report_bytes += size
+                continue
+            if kind == PORT and port == self._watched[0]:
+                account.notices += size
+            else:
+                account.others += size
             if kind == PORT:
                 self._report(port, bits)
             else:
@@ -83,10 +109,26 @@ class AsipClient:
             self._await(READY, START_TIMEOUT_S)
         self.synchronise()
 
+    def reset(self) -> None:
+        """Have no pin report unasked, and wait until that is so. Raises MachineError if the board does not answer."""
+        self._send(RESET)
+        self.synchronise()
+
+    def silence(self) -> dict[str, int]:
+        """Return the bytes since `account.begin`; end the session so that nothing more comes, and every byte counts."""
+        facts = self.account.facts()
+        self._send(SILENCE)
+        self.synchronise()
+        return {**facts, "sent": self.account.sent, "received": self.account.received}
+
+    def _send(self, data: bytes) -> None:
+        self.account.sent += len(data)
+        self.transport.write(data)
+
     def synchronise(self) -> None:
         """Wait until the board has handled everything that was sent. Raises MachineError if it does not."""
         self._seen.discard(IDENTITY)
-        self.transport.write(ASK)
+        self._send(ASK)
         self._await(IDENTITY, ANSWER_TIMEOUT_S)
 
     def close(self) -> None:

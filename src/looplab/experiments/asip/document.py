@@ -52,7 +52,8 @@ def edge_lines(measured: Sequence[Measured]) -> Iterator[str]:
 def measured_cell(parameters: AsipParameters, columns: Columns, rows: range, measured: Measured) -> dict[str, Any]:
     """Return one entry of `cells` in run.json."""
     p, more = parameters, measured.more
-    factors = {"tcp_nodelay": p.tcp_nodelay, "adapter": p.adapter, "jit": p.jit, "cpus": p.client_cpus}
+    factors = {"tcp_nodelay": p.tcp_nodelay, "adapter": p.adapter, "reports": p.reports, "jit": p.jit}
+    factors["cpus"] = p.client_cpus
     if p.throughput:
         by_fate: dict[bool, list[float]] = {True: [], False: []}
         for step in more.get("steps", []):
@@ -70,7 +71,8 @@ def measured_cell(parameters: AsipParameters, columns: Columns, rows: range, mea
         "valid": not measured.faults,
         "invalid_because": measured.faults,
     }
-    settings = {"board": p.board, "qos": p.qos, "factors": factors, "runtime": ""}
+    settings = {"board": p.board, "qos": p.qos, "factors": factors, "link_ms": p.delay_ms(measured.cell)}
+    settings |= {"reports": None, "runtime": ""}
     return cell_document(measured.cell, columns, rows, {**settings, **own, **more, **state})
 
 

@@ -7,6 +7,7 @@ from typing import ClassVar, Self
 from looplab import __version__
 from looplab.errors import UsageError
 from looplab.experiments.asip import NAME, THROUGHPUT, AsipCell, LatencyCell, ThroughputCell
+from looplab.experiments.asip.board import USB_CHIP
 from looplab.spec.cell import Cell
 from looplab.spec.parameters import (
     MESSAGES,
@@ -25,7 +26,7 @@ LANGUAGES = ("python", "java")
 TRANSPORTS = ("serial", "tcp", "mqtt")
 # What runs elsewhere, over the lab's emulated link, and the transports that pass there.
 PLACEMENTS = {"one": TRANSPORTS, "bridge": ("tcp", "mqtt"), "broker": ("mqtt",)}
-ADAPTERS = ("none", "ch340", "ftdi-1", "ftdi-16")
+ADAPTERS = ("none", USB_CHIP, "ch340", "ftdi-1", "ftdi-16")
 # Opening a port, the board's reset, modes of the pins; and the wave of the oscilloscope's phase.
 CELL_OVERHEAD_S = 4.0
 
@@ -72,8 +73,9 @@ class AsipParameters(Shared, RunParameters):
         ),
     )
     robot: str = choice("virtual", ("virtual", "usb", "remote"))
-    board: str = choice("mega", ("mega", "uno"), factor=True)
-    adapter: str = choice("none", ADAPTERS, factor=True)
+    board: str = choice("uno", ("uno", "mega"), factor=True)
+    adapter: str = choice({"thesis": USB_CHIP, "corrected": "none"}, ADAPTERS, factor=True)
+    reports: bool = switch({"thesis": True, "corrected": False}, factor=True)
     jit: bool = switch(True, factor=True)
     client_cpus: float = number(0, 0, 64, factor=True)
     interval_ms: float = number(40, 10, 10_000)
@@ -96,6 +98,12 @@ class AsipParameters(Shared, RunParameters):
             for transport in self.transports
             if transport in PLACEMENTS[placement]
         ]
+
+    def delay_ms(self, cell: AsipCell) -> float | None:
+        """Return the one-way delay of a cell's emulated link, None without one, or with a real network between."""
+        if self.robot == "remote":
+            return None
+        return {"bridge": self.bridge_delay_ms, "broker": self.broker_delay_ms}.get(cell.placement)
 
     @property
     def throughput(self) -> bool:

@@ -1,19 +1,20 @@
 """What the client of a cell is asked to do: tests over a wire, copies of a wave; and what the oscilloscope saw."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from looplab.errors import MachineError
 from looplab.experiments.asip import AsipCell
 from looplab.experiments.asip.board import (
     BOARDS,
-    BYTE_TO_BOARD_US,
     BYTE_TO_CLIENT_US,
     CYCLE_NS,
     OUTPUT_PIN,
     WAVE_PIN,
     WIRED_PIN,
+    byte_to_board_us,
     write_pin,
 )
 from looplab.experiments.asip.document import Measured
@@ -23,9 +24,8 @@ from looplab.experiments.asip.waves import Row, bisection, copied
 from looplab.experiments.asip.workers import WorkerClient
 from looplab.run.accounting import summarise
 from looplab.run.samples import ABSENT, ANSWERED, LATE, WAITING, SampleStore
+from looplab.treatments.judgement import on_off
 
-# Modes, identity, the ready line: bytes of a session that belong to no test.
-SESSION_BYTES = 200
 # Every client copies it: the bytes of an edge are counted there.
 WARMUP_HZ = 10.0
 # The number of a wave outside a bisection.
@@ -59,8 +59,10 @@ class Phases:
             "transport": cell.transport,
             "address": self._addresses[cell.transport],
             "qos": p.qos,
-            "nodelay": "on" if p.tcp_nodelay else "off",
+            "nodelay": on_off(p.tcp_nodelay),
+            "reports": on_off(p.reports),
             "out": OUTPUT_PIN,
+            "aside": WIRED_PIN,
             "in": pin,
             "in_port": port,
             "in_bit": bit,
@@ -76,12 +78,13 @@ class Phases:
             "interval_us": round(p.interval_ms * 1000),
             "deadline_us": p.deadline_ms * 1000,
         }
-        before = self._scope.state() if self._simulated else None
+        before = self._counted()
         whole_s = (p.messages + p.warmup_tests) * p.interval_ms / 1000 + p.deadline_ms / 1000
         samples, ended = worker.latency(words, whole_s)
         first, last = (float(ended[f"warmup_{name}_us"]) for name in ("first", "last"))
         measured.more["warmup"] = {"tests": p.warmup_tests, "first_us": first, "last_us": last}
-        self._count_bytes(measured, before)
+        self._account(measured, before, ended)
+        self._count_bytes(measured, ended, sum(received != ABSENT for *_, received in samples))
         for test, due_ns, sent_ns, received_ns in samples:
             row = rows.start + test
             store["due_ns"][row], store["sent_ns"][row] = due_ns, sent_ns
@@ -94,11 +97,8 @@ class Phases:
     def _copy(self, rows: range, measured: Measured, worker: WorkerClient) -> None:
         """Phase 2: the client copies a slow wave; the oscilloscope's clock."""
         p, store = self._p, self._store
-        worker.follow(self._words(measured.cell, WAVE_PIN))
-        try:
+        with self._following(measured, worker):
             measured.edges += self._wave(NO_STEP, p.edge_hz, 2 * p.messages)[1]
-        finally:
-            worker.stop()
         rising = [edge for edge in measured.edges if edge[2] == 1]
         for row, (wave_cycle, copy_cycle) in zip(rows, copied(rising, WAVE_PIN), strict=False):
             store["edge_in_cycle"][row] = wave_cycle
@@ -116,18 +116,14 @@ class Phases:
     def _bisect(self, rows: range, measured: Measured, worker: WorkerClient) -> None:
         """Search the highest frequency that the client copies without a missed edge."""
         p = self._p
-        worker.follow(self._words(measured.cell, WAVE_PIN))
-        try:
+        with self._following(measured, worker), suppress(StopIteration):
             self._warm_up(measured)
             search = bisection(p.low_hz, p.high_hz, p.resolution)
             frequency_hz = next(search)
             for number, row in enumerate(rows):
                 self._keep(row, step := self._step(number, frequency_hz, measured))
+                # It ends by StopIteration.
                 frequency_hz = search.send(step["tracked"])
-        except StopIteration:
-            pass  # the search is over
-        finally:
-            worker.stop()
 
     def _warm_up(self, measured: Measured) -> None:
         """Have a slow wave copied, and note how many waves a second fill the wire."""
@@ -137,10 +133,13 @@ class Phases:
         if sum(pin != WAVE_PIN for _, pin, _, _ in edges) != count:
             return
         now = self._scope.state()
-        up = (now.bytes_to_client - before.bytes_to_client) / count
-        down = (now.bytes_to_board - before.bytes_to_board) / count
-        # Each edge's report must have left before the next begins, and each order must have arrived.
-        measured.more["wire_hz"] = round(1e6 / 2 / max(up * BYTE_TO_CLIENT_US, down * BYTE_TO_BOARD_US), 3)
+        up, down = sum(self._notices(WAVE_PIN)), 2 * len(write_pin(OUTPUT_PIN, 1))
+        # What the reports of analog pins take of the line.
+        reports_us = (now.bytes_to_client - before.bytes_to_client - up * count / 2) * BYTE_TO_CLIENT_US
+        free = 1 - reports_us / ((now.cycle - before.cycle) * CYCLE_NS / 1000)
+        # Each edge's notice must have left before the next begins, and each order must have arrived.
+        period_us = max(up * BYTE_TO_CLIENT_US / free, down * byte_to_board_us(self._p.adapter))
+        measured.more["wire_hz"] = round(1e6 / period_us, 3)
 
     def _step(self, number: int, frequency_hz: float, measured: Measured) -> dict[str, Any]:
         """Have one frequency copied; return its entry of `steps` in run.json."""
@@ -176,19 +175,53 @@ class Phases:
         # Last: the exporter counts the row from now on.
         store["sent_ns"][row] = now_ns
 
-    def _count_bytes(self, measured: Measured, before: Scope | None) -> None:
-        """Note the bytes of a test; what a simulated board counted since `before`, over all of them, must agree."""
-        p = self._p
+    @contextmanager
+    def _following(self, measured: Measured, worker: WorkerClient) -> Iterator[None]:
+        """Have the client copy pin 2 to pin 13 meanwhile; note its processor time for an edge."""
+        before = self._counted()
+        worker.follow(self._words(measured.cell, WAVE_PIN))
+        ended: Mapping[str, str] = {}
+        try:
+            yield
+        finally:
+            ended = worker.stop()
+        self._account(measured, before, ended)
+        copies = int(ended["orders"]) / len(write_pin(OUTPUT_PIN, 1))
+        measured.more["edge_cpu_us"] = round(int(ended["cpu_us"]) / copies, 3) if copies else None
+
+    def _counted(self) -> Scope | None:
+        """Return what a simulated board has counted by now."""
+        return self._scope.state() if self._simulated else None
+
+    def _notices(self, pin: int) -> list[int]:
+        """Return the bytes of the board's notices that a pin is low, and high."""
+        return [len(self._board.report(pin, level)) for level in (0, 1)]
+
+    def _account(self, measured: Measured, before: Scope | None, ended: Mapping[str, str]) -> None:
+        """Note the reports that came unasked; what client and simulated board counted of a session must be the same."""
+        seconds = int(ended["elapsed_us"]) / 1e6
+        lines, size = int(ended["reports"]), int(ended["report_bytes"])
+        measured.more.setdefault("reports", {"lines": lines, "bytes": size, "per_s": round(lines / seconds, 3)})
+        # A wave that is too fast damages orders, which the board rejects.
+        strange = 0 if self._p.throughput else int(ended["others"])
+        faults = [f"{strange} bytes to the client belong to no test"] if strange else []
+        if before is not None and (now := self._counted()) is not None:
+            board = now.bytes_to_board - before.bytes_to_board, now.bytes_to_client - before.bytes_to_client
+            client = int(ended["sent"]), int(ended["received"])
+            if board != client:
+                faults.append(f"the client sent and received {client} bytes, the board's wire had {board}")
+        measured.faults += faults
+
+    def _count_bytes(self, measured: Measured, ended: Mapping[str, str], answered: int) -> None:
+        """Note the bytes of a test; those that the client counted over all of them must agree."""
         order = len(write_pin(OUTPUT_PIN, 1))
-        back, report = (len(self._board.report(WIRED_PIN, level)) for level in (0, 1))
-        measured.more["wire_bytes"] = {"to_board": order, "to_client": report}
-        measured.more["wire_us"] = round(order * BYTE_TO_BOARD_US + report * BYTE_TO_CLIENT_US, 3)
-        if before is None:
-            return
-        now, tests = self._scope.state(), p.messages + p.warmup_tests
-        more = (
-            now.bytes_to_board - before.bytes_to_board - tests * 2 * order,
-            now.bytes_to_client - before.bytes_to_client - tests * (report + back),
-        )
-        if not all(0 <= extra <= SESSION_BYTES for extra in more):
-            measured.faults.append(f"{more[0]} bytes to the board and {more[1]} to the client belong to no test")
+        back, notice = self._notices(WIRED_PIN)
+        measured.more["wire_bytes"] = {"to_board": order, "to_client": notice}
+        to_board_us = byte_to_board_us(self._p.adapter)
+        measured.more["wire_us"] = round(order * to_board_us + notice * BYTE_TO_CLIENT_US, 3)
+        tests = self._p.messages + self._p.warmup_tests
+        found = int(ended["orders"]), int(ended["notices"])
+        wanted = tests * 2 * order, tests * (notice + back)
+        # A test without an answer may lack its notice.
+        if found[0] != wanted[0] or (answered == self._p.messages and found[1] != wanted[1]):
+            measured.faults.append(f"{found} bytes of tests were sent and received, expected {wanted}")

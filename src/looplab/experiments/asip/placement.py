@@ -72,12 +72,12 @@ def links(p: AsipParameters, cell: AsipCell) -> dict[str, list[LinkSettings]]:
 
     With the bridge elsewhere, so is the broker beside it. With the broker elsewhere, client and bridge stay together.
     """
-    if cell.placement == "one" or p.robot == "remote":
+    delay_ms, host = p.delay_ms(cell), f"asip-{cell.language}"
+    if delay_ms is None:
         return {}
-    host = f"asip-{cell.language}"
     if cell.placement == "bridge":
-        return {"bridge" if cell.transport == "tcp" else "broker": _both_ways([host], p.bridge_delay_ms)}
-    return {"broker": _both_ways([host, BRIDGE], p.broker_delay_ms)}
+        return {"bridge" if cell.transport == "tcp" else "broker": _both_ways([host], delay_ms)}
+    return {"broker": _both_ways([host, BRIDGE], delay_ms)}
 
 
 def _both_ways(peers: list[str], delay_ms: float) -> list[LinkSettings]:

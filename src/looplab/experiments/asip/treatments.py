@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from looplab.experiments.asip.board import BOARDS
+from looplab.experiments.asip.board import BOARDS, USB_CHIP
 from looplab.experiments.asip.document import Measured
 from looplab.experiments.asip.parameters import AsipParameters
 from looplab.treatments.judgement import Treatment, judge_nodelay, judge_policy, judge_process, on_off, unverified
@@ -14,10 +14,13 @@ MOST_LAG_US = 1000.0
 # The longest that an adapter holds a byte back, in ms: its latency timer, the wait for a frame, and a frame.
 HELD_MS: Mapping[str, tuple[float, float]] = {
     "none": (0, 0.1),
+    USB_CHIP: (3.5, 4.2),
     "ch340": (1.0, 2.05),
     "ftdi-1": (2.05, 3.1),
     "ftdi-16": (10.0, 18.1),
 }
+# How many analog reports a second come unasked: one each 50 ms.
+REPORTS_PER_S: Mapping[bool, tuple[float, float]] = {True: (16, 22), False: (0, 0)}
 _ROLES = ("broker", "controller")
 _REAL = "a real board"
 
@@ -39,7 +42,8 @@ def judge(parameters: AsipParameters, looks: Sequence[Look | None], measured: Se
             treatments.append(Treatment("bridge TCP_NODELAY", wanted, f"{wanted}, as it says", True, required=False))
         treatments += [_quota(parameters.client_cpus, good, language) for language in parameters.languages]
     over = [one for one in measured if not one.faults]
-    return [*treatments, _board(parameters, over), _adapter(parameters, over), _clock(measured)]
+    own = (_board(parameters, over), _adapter(parameters, over), _reports(parameters, over))
+    return [*treatments, *own, _clock(measured)]
 
 
 def _quota(wanted: float, looks: Sequence[Look], language: str) -> Treatment:
@@ -73,6 +77,17 @@ def _adapter(parameters: AsipParameters, measured: Sequence[Measured]) -> Treatm
         return _unknown("USB adapter", wanted, measured)
     verified = all(low_ms <= each <= high_ms for each in held_ms)
     return Treatment("USB adapter", wanted, f"held at most {min(held_ms):.2f} to {max(held_ms):.2f} ms", verified)
+
+
+def _reports(parameters: AsipParameters, measured: Sequence[Measured]) -> Treatment:
+    """Judge the reports of analog pins that came unasked, as the clients counted them; of a real board, too."""
+    low, high = REPORTS_PER_S[parameters.reports]
+    wanted = f"{on_off(parameters.reports)}: {f'{low:g} to {high:g}' if high else 'none'} a second"
+    rates = [one.more["reports"]["per_s"] for one in measured if "reports" in one.more]
+    if not rates:
+        return Treatment("unasked reports", wanted, "not measured", False, required=False)
+    verified = all(low <= rate <= high for rate in rates)
+    return Treatment("unasked reports", wanted, f"{min(rates):.1f} to {max(rates):.1f} a second", verified)
 
 
 def _clock(measured: Sequence[Measured]) -> Treatment:

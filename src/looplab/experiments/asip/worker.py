@@ -6,11 +6,12 @@ import platform
 import signal
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from time import perf_counter_ns
 
 from looplab.errors import LabError
-from looplab.experiments.asip.board import INPUT, OUTPUT
+from looplab.experiments.asip.board import INPUT, OUTPUT, UNALLOCATED
 from looplab.experiments.asip.client import AsipClient
 from looplab.experiments.asip.transports import Way, connect
 from looplab.system import processes
@@ -121,31 +122,30 @@ class Worker:
         try:
             latency = Latency(client, words)
             latency.prepare()
+            client.account.begin()
             warm = [(received - sent) / 1000 for _, sent, received in latency.tests(warmup) if received != ABSENT]
             gc.collect()
             gc.disable()
             made = latency.tests(tests)
+            facts = client.silence()
         finally:
             gc.enable()
             client.close()
         for number, times in enumerate(made):
             self._say(f"sample {number} {times[0]} {times[1]} {times[2]}")
         first, last = _mean(warm[:10]), _mean(warm[-10:])
-        self._say(f"done warmup_first_us={first:.1f} warmup_last_us={last:.1f} errors={client.errors}")
+        self._done(client, facts, f"warmup_first_us={first:.1f} warmup_last_us={last:.1f}")
 
     def _follow(self, words: Words) -> None:
-        client, out, changes = _open(words), int(words["out"]), 0
-
-        def copy(level: int) -> None:
-            nonlocal changes
-            client.write(out, level)
-            changes += 1
-
+        client, out = _open(words), int(words["out"])
         try:
-            client.watch(int(words["in_port"]), int(words["in_bit"]), copy)
+            client.watch(int(words["in_port"]), int(words["in_bit"]), partial(client.write, out))
             client.set_mode(out, OUTPUT)
+            # What is wired to the output: a notice of it for each copy would be no part of the wave.
+            client.set_mode(int(words["aside"]), UNALLOCATED)
             client.set_mode(int(words["in"]), INPUT)
             client.synchronise()
+            client.account.begin()
             self._say("ready")
             self._socket.setblocking(False)
             gc.disable()
@@ -153,11 +153,16 @@ class Worker:
                 until_ns = perf_counter_ns() + HEAR_NS
                 while perf_counter_ns() < until_ns:
                     client.serve(until_ns)
+            facts = client.silence()
         finally:
             gc.enable()
             self._socket.setblocking(True)
             client.close()
-        self._say(f"done changes={changes} errors={client.errors}")
+        self._done(client, facts)
+
+    def _done(self, client: AsipClient, facts: Mapping[str, int], *more: str) -> None:
+        counts = (f"{name}={value}" for name, value in facts.items())
+        self._say(" ".join(["done", *more, f"errors={client.errors}", *counts]))
 
     def _interrupted(self) -> bool:
         """Return whether the controller has sent a line, or has left."""
@@ -177,6 +182,8 @@ def _open(words: Words) -> AsipClient:
     client = AsipClient(connect(way, f"asip-python-{os.getpid()}"))
     try:
         client.wait_ready()
+        if words["reports"] == "off":
+            client.reset()
     except LabError:
         client.close()
         raise

@@ -5,6 +5,7 @@ import os
 import random
 import select
 import socket
+import threading
 import time
 import tty
 from collections.abc import Callable
@@ -29,7 +30,7 @@ FUZZ_BYTES = int(os.environ.get("LOOPLAB_FUZZ_BYTES") or 20_000)
 # Without a board's wire the bridge passes a million bytes in half a second.
 BRIDGE_FUZZ_BYTES = 1_000_000
 TRANSPORTS = ("serial", "tcp", "mqtt")
-WORDS = {"nodelay": "on", "out": 13, "in": 4, "in_port": 7, "in_bit": 5}
+WORDS = {"nodelay": "on", "reports": "off", "out": 13, "aside": 9, "in": 4, "in_port": 7, "in_bit": 5}
 
 
 def open_client(parts: AsipParts, transport: str) -> AsipClient:
@@ -70,6 +71,36 @@ def test_every_transport_accounts_for_every_test_and_edge(parts: Start, board: s
         assert cell["latency_us"]["min"] > cell["wire_us"] == pytest.approx(3262.5)
         # On an Uno the report of pin 2 is a byte shorter than that of pin 4.
         assert cell["edge_latency_us"]["min"] > (3262.5 if board == "mega" else 3092.5)
+
+
+def test_an_uno_as_published_accounts_for_every_byte(parts: Start) -> None:
+    """Its chip holds bytes, and reports come unasked between the tests: every byte is still one that was counted."""
+    few = {"MESSAGES": "12", "WARMUP_TESTS": "40", "INTERVAL_MS": "40"}
+    _, run = parts("uno", FIDELITY="thesis", ADAPTER="atmega16u2").run(**few)
+    assert run["invalid_because"] == ["treatments service: wanted answers, found no answer"]
+    found = {one["what"]: one for one in run["treatments"]}
+    assert all(found[what]["verified"] for what in ("board", "USB adapter", "unasked reports"))
+    for cell in run["cells"]:
+        assert cell["answered"] == cell["edge_answered"] == 12
+        # Six channels, each with a number: at least 34 bytes a line.
+        assert cell["reports"]["bytes"] >= 34 * cell["reports"]["lines"] > 34 * 20
+
+
+def test_bytes_that_no_test_explains_fail_their_cell(parts: Start) -> None:
+    """A wave on pin 2, which an Uno has on the port of pin 4: its notices are no test's."""
+    here = parts("uno", FIDELITY="thesis", ADAPTER="atmega16u2")
+    scope = here.board.scope
+
+    def disturb() -> None:
+        until(lambda: scope.state().count > 10, "tests have begun")
+        scope.wave(100, 6)
+
+    thread = threading.Thread(target=disturb)
+    thread.start()
+    _, run = here.run(TRANSPORTS="serial", MESSAGES="50", WARMUP_TESTS="20")
+    thread.join()
+    (cell,) = run["cells"]
+    assert "bytes of tests were sent and received, expected (1260, 1330)" in cell["invalid_because"][0]
 
 
 def test_the_bisection_ends_beside_the_wires_limit(parts: Start) -> None:

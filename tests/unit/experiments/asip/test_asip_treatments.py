@@ -27,6 +27,7 @@ def cell(*, held_us: float = 0.0, processor: str = "atmega2560", faults: Sequenc
     ("adapter", "held_us", "verified"),
     [
         ("none", 0, True), ("none", 1_990, False),
+        ("atmega16u2", 4_090, True), ("atmega16u2", 2_900, False), ("atmega16u2", 0, False),
         ("ch340", 1_990, True), ("ch340", 0, False), ("ch340", 2_900, False),
         ("ftdi-1", 2_900, True), ("ftdi-1", 1_990, False),
         ("ftdi-16", 17_400, True), ("ftdi-16", 2_900, False),
@@ -40,6 +41,24 @@ def test_an_adapter_is_known_by_how_long_it_holds_a_byte(adapter: str, held_us: 
 
 def test_one_cell_with_another_adapter_is_enough_to_fail() -> None:
     assert not judged("USB adapter", {"ADAPTER": "ch340"}, [cell(held_us=1_900), cell(held_us=0)]).verified
+
+
+@pytest.mark.parametrize(("fidelity", "adapter"), [("thesis", "atmega16u2"), ("corrected", "none")])
+def test_an_unos_own_chip_is_the_adapter_of_the_thesis(fidelity: str, adapter: str) -> None:
+    p = AsipParameters.read({"FIDELITY": fidelity})
+    assert (p.board, p.adapter, p.reports) == ("uno", adapter, fidelity == "thesis")
+
+
+@pytest.mark.parametrize(
+    ("reports", "per_s", "verified"),
+    [("on", 20.0, True), ("on", 0.0, False), ("on", 12.0, False), ("off", 0.0, True), ("off", 0.5, False)],
+)
+def test_unasked_reports_are_counted_not_assumed(reports: str, per_s: float, verified: bool) -> None:
+    one = cell()
+    one.more["reports"] = {"lines": 1, "bytes": 40, "per_s": per_s}
+    found = judged("unasked reports", {"REPORTS": reports}, [one])
+    assert (found.verified, found.required) == (verified, True)
+    assert not judged("unasked reports", {"REPORTS": reports}, [cell()]).required
 
 
 @pytest.mark.parametrize(("board", "verified"), [("mega", True), ("uno", False)])

@@ -6,6 +6,7 @@ import pytest
 
 from looplab.errors import LabError
 from looplab.experiments.asip.board import (
+    ANALOG,
     BOARDS,
     ERROR,
     IDENTITY,
@@ -19,8 +20,11 @@ from looplab.experiments.asip.board import (
     write_pin,
 )
 
-LINES = b"!looplab asip ready\n@#,?,1,0,ATmega2560,70,AsipIO\n@I,d,7,20\n~I,d,6{WRONG_MODE}\n@I,d,x,y\n@I,a,1,{0:5}\n"
-MESSAGES = [Message(READY), Message(IDENTITY), Message(PORT, 7, 0x20), Message(ERROR), Message(ERROR), Message(OTHER)]
+LINES = b"!asip ready\n@#,?,1,0,ATmega2560,70,AsipIO\n@I,d,7,20\n~I,d,6{WRONG_MODE}\n@I,d,x,y\n@I,a,1,{0:5}\n@I,p,0\n"
+MESSAGES = [
+    Message(READY, 12), Message(IDENTITY, 30), Message(PORT, 10, 7, 0x20), Message(ERROR, 19), Message(ERROR, 9),
+    Message(ANALOG, 13), Message(OTHER, 7),
+]  # fmt: skip
 
 
 def test_messages_are_the_same_however_their_bytes_arrive() -> None:
@@ -45,7 +49,9 @@ def test_a_report_is_read_as_the_pin_that_it_is_of(kind: str, pin: int) -> None:
     board = BOARDS[kind]
     for level in (0, 1):
         [message] = Lines().take(board.report(pin, level))
-        assert message == Message(PORT, board.pins[pin].port, level << board.pins[pin].bit)
+        assert message == Message(
+            PORT, len(board.report(pin, level)), board.pins[pin].port, level << board.pins[pin].bit
+        )
 
 
 def test_bytes_that_are_no_lines_are_an_error() -> None:

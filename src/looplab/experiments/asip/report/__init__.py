@@ -29,6 +29,11 @@ def cells(run: Measured) -> list[MeasuredAsip]:
     return [cell for cell in run.cells.values() if isinstance(cell, MeasuredAsip)]
 
 
+def unfitted(run: Measured) -> list[MeasuredAsip]:
+    """Return the valid cells that depend on no fitted constant: claims rest on these alone."""
+    return [cell for cell in usable(run) if not cell.fitted]
+
+
 def usable(run: Measured) -> list[MeasuredAsip]:
     """Return the valid cells."""
     return [cell for cell in cells(run) if cell.valid]

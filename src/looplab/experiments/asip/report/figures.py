@@ -32,6 +32,7 @@ TITLES = {
 }
 # What runs elsewhere, in words.
 PLACES = {"one": "here: one machine", "bridge": "here: bridge elsewhere", "broker": "here: broker elsewhere"}
+_FITTED = " (fitted delay)"
 STYLES = {"serial": ("#0072b2", "o"), "tcp": ("#d55e00", "s"), "mqtt": ("#009e73", "^")}
 NAMES = {"serial": "serial", "tcp": "TCP", "mqtt": "MQTT"}
 DASHES = {"python": "-", "java": "--"}
@@ -56,7 +57,7 @@ def rows(run: Measured, language: str) -> tuple[Rows, Rows]:
         for cell in usable(run):
             value = cell.interval(TRACKED) if tracked else cell.interval(LATENCY).over(1000)
             if (cell.language, cell.placement) == (language, placement) and not math.isnan(value.estimate):
-                here.setdefault(PLACES[placement], {})[cell.transport] = value
+                here.setdefault(PLACES[placement] + _FITTED * bool(cell.fitted), {})[cell.transport] = value
     return printed, here
 
 

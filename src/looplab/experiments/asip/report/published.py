@@ -21,16 +21,26 @@ PLACEMENTS = ("one", "bridge", "broker")
 def figures() -> pd.DataFrame:
     """Return every printed figure in the order of the source.
 
-    `placement` is that of this lab which comes nearest to the `configuration`.
+    `placement` is that of this lab which comes nearest to the `configuration`. With a Raspberry Pi 2 and TCP or MQTT,
+    the bridge or the broker ran on a second one.
     """
     return pd.DataFrame(printed(__file__, "asip.csv")).astype({"value": float})
 
 
 def value(measure: str, language: str, transport: str, placement: str) -> float | None:
-    """Return the figure of the first configuration with that placement (the MacBook Pro's), None if there is none."""
+    """Return the figure of the first MacBook with that placement, None if there is none."""
     keys = {"measure": measure, "language": language, "transport": transport, "placement": placement}
     alike = figures()[(figures()[[*keys]] == pd.Series(keys)).all(axis="columns")]
+    alike = alike[alike["configuration"].str.contains("MacBook")]
     return float(alike["value"].iloc[0]) if len(alike) else None
+
+
+def python_ahead() -> list[tuple[str, float, float]]:
+    """Return (configuration and transport, Hz of Java, of Python) where the source prints Python's as higher."""
+    others = ["configuration", "transport"]
+    table = figures().query("measure == @THROUGHPUT_HZ").pivot(index=others, columns="language", values="value")
+    ahead = table[table["java"] < table["python"]]
+    return [(" ".join(row.Index), row.java, row.python) for row in ahead.itertuples()]
 
 
 def ratio(measure: str, axis: str, before: str, after: str) -> float:

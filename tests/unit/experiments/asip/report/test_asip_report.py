@@ -1,6 +1,7 @@
 """The report on asip: verdicts on runs of known truth, published rows beside measured ones, the oscilloscope."""
 
 import csv
+import json
 import math
 from pathlib import Path
 from typing import Any
@@ -9,11 +10,20 @@ import pytest
 from support.places import ROOT
 from support.reports import Shown, shown
 from support.run_files import edited
-from support.simulated_asip_runs import WIRE_US, as_published, near_the_wire, write_latency_run, write_throughput_run
+from support.simulated_asip_runs import (
+    CELLS,
+    WIRE_US,
+    as_published,
+    near_the_wire,
+    write_latency_run,
+    write_throughput_run,
+)
 
+from looplab.experiments.asip import LatencyCell
 from looplab.experiments.asip.report import published
 from looplab.experiments.asip.report.scope import scopes
 from looplab.report.verdicts import FEW_RUNS, NO_RUN, NOT_REPRODUCED, ONE_RUN, REPRODUCED, UNDECIDED
+from looplab.run.table import cells_table
 
 RUNS = 5
 
@@ -40,6 +50,8 @@ def test_one_run_shows_a_ratio_and_gives_no_verdict(tmp_path: Path) -> None:
     verdict = analysed(tmp_path).verdict("language-hardly")
     truth = math.prod(near_the_wire("java", t, "one") / near_the_wire("python", t, "one") for t in published.TRANSPORTS)
     assert verdict.lines[0].value.estimate == pytest.approx(truth ** (1 / 3), rel=1e-6)
+    (slip,) = analysed(tmp_path).verdict("java-tracks-more").beside
+    assert slip.endswith("Raspberry Pi 2 mqtt 12 against 14 Hz; Raspberry Pi 2 tcp 12 against 20 Hz.")
     assert "A verdict needs 3 runs." in verdict.reason
     # Published rows come before those of the run.
     tracked, latency = (dict(rows) for _heading, _unit, rows in analysed(tmp_path).context["beside"][::-1])
@@ -67,6 +79,32 @@ def test_a_client_at_the_wires_limit_whatever_its_language(tmp_path: Path) -> No
     found = outcomes(tmp_path)
     assert found["java-tracks-more"] == found["serial-tracks-more"] == NOT_REPRODUCED
     assert found["tcp-tracks-like-mqtt"] == found["near-capacity"] == REPRODUCED
+
+
+def test_a_client_whose_processor_is_busy_is_limited_by_it(tmp_path: Path) -> None:
+    many(write_throughput_run, tmp_path, tracked_hz=lambda _la, _tr, _pl: 100.0, edge_cpu_us=4_900.0)
+    assert outcomes(tmp_path)["processor-limits"] == REPRODUCED
+    idle = tmp_path / "idle"
+    many(write_throughput_run, idle, tracked_hz=lambda _la, _tr, _pl: 305.0, edge_cpu_us=50.0)
+    assert outcomes(idle)["processor-limits"] == NOT_REPRODUCED
+    # Two edges a period: 305 Hz of 50 us each are 3 % of a processor.
+    shares = [line.value.estimate for line in analysed(idle).verdict("processor-limits").lines]
+    assert shares == pytest.approx([0.0305] * 2, rel=0.02)
+
+
+def test_cells_behind_a_fitted_delay_decide_nothing(tmp_path: Path) -> None:
+    cells = (*CELLS, ("java", "mqtt", "broker"), ("python", "mqtt", "broker"))
+    far = lambda la, tr, pl: 38_400.0 if pl == "broker" else near_the_wire(la, tr, pl)  # noqa: E731
+    many(write_latency_run, tmp_path, cells=cells, mean_us=far)
+    found = analysed(tmp_path)
+    assert found.verdict("below-15-ms").outcome == REPRODUCED
+    assert not [line for line in found.verdict("language-hardly").lines if "broker" in line.what]
+    _heading, _unit, rows = found.context["beside"][0]
+    assert "here: broker elsewhere (fitted delay)" in dict(rows)
+    assert [str(cell) for cell in found.measured[0].cells.values()][-1] == "python, mqtt, broker*"
+    text = cells_table(json.loads((next(tmp_path.iterdir()) / "run.json").read_text()), LatencyCell)
+    assert " broker* " in text
+    assert "* fitted: BROKER_DELAY_MS is fitted to the published 38.4 ms" in text
 
 
 def test_latency_that_hardly_depends_on_anything(tmp_path: Path) -> None:
@@ -114,9 +152,11 @@ def test_what_tcp_nodelay_changes_stands_beside_the_claims(tmp_path: Path) -> No
     write_latency_run(tmp_path, mean_us=lambda la, tr, pl: 38_000.0 if tr == "tcp" else near_the_wire(la, tr, pl))
     write_latency_run(tmp_path, fidelity="corrected", start="20260303T000000Z", mean_us=lambda *_key: 4_000.0)
     beside = analysed(tmp_path).verdict("below-15-ms").beside
-    assert "With TCP_NODELAY on (corrected), TCP takes 4.0 ms on average instead of 38.0 ms." in beside
-    (edges,) = [told for told in beside if told.startswith("From edge to edge")]
-    assert "python, tcp, one 3.9 and 37.9 ms; java, tcp, one 3.9 and 37.9 ms. " in edges
+    # What both have over serial, its chip and its reports, is no matter of TCP.
+    for clock in ("On the client's clock", "From edge to edge"):
+        (told,) = [told for told in beside if told.startswith(clock)]
+        assert "python over tcp takes 34.5 ms more than serial, 0.0 ms with TCP_NODELAY on (corrected)" in told
+        assert "mqtt" not in told
 
 
 def test_tcp_nodelay_alone_is_a_factor_of_either_fidelity(tmp_path: Path) -> None:
@@ -156,6 +196,8 @@ def test_lost_tests_are_counted_and_the_mean_is_of_the_answered(tmp_path: Path) 
 def test_the_published_figures_are_those_of_the_source() -> None:
     assert len(published.figures()) == 56
     assert published.value("latency_ms", "python", "mqtt", "broker") == 45.0
+    # A Raspberry Pi 2 has its bridge on a second one; the MacBook Pro stands for the placement.
+    assert published.value("latency_ms", "java", "tcp", "bridge") == 12.9
     assert published.value("throughput_hz", "java", "serial", "one") == 200
     assert published.value("throughput_hz", "java", "serial", "broker") is None
     # Java over Python on the MacBook Pro alone: 200/90, 80/80, 80/50; all fifteen pairs together:
