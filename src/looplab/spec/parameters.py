@@ -225,17 +225,22 @@ class RunParameters(Settings):
     parts_timeout_s: int = integer(60, 1, 3600, matters=False)
 
     @classmethod
+    def of(cls, get: Reader, **given: Any) -> Self:
+        found = super().of(get, **given)
+        if found.fidelity == "printed" and not cls.has_printed:
+            raise UsageError(
+                "FIDELITY=printed has the thesis's own clients, so only the control loop has it.",
+                "Take thesis or corrected.",
+            )
+        return found
+
+    @classmethod
     def read(cls, environment: Mapping[str, str], folder: str = "", scenario: str = "") -> Self:
         """Read and check every parameter; `folder` holds params.env. Raises LabError (exit code 2)."""
         given = (
             {} if cls.params()["scenario"].read else {"scenario": environment.get("SCENARIO", "").strip() or scenario}
         )
         parameters = cls.of(Reader(environment, folder), **given).checked(environment)
-        if parameters.fidelity == "printed" and not cls.has_printed:
-            raise UsageError(
-                "FIDELITY=printed has the thesis's own clients, so only the control loop has it.",
-                "Take thesis or corrected.",
-            )
         if parameters.samples > MAX_SAMPLES:
             much = f"{parameters.samples:,} messages are more than one run can hold ({MAX_SAMPLES:,})."
             raise UsageError(much, f"Lower {cls.lower}.")

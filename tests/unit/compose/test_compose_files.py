@@ -275,6 +275,7 @@ def written(tmp_path: Path, **variables: str) -> Iterator[tuple[str, str]]:
     ("variables", "nodelay"),
     [
         ({}, "false"), ({"FIDELITY": "thesis"}, "false"), ({"FIDELITY": "corrected"}, "true"),
+        ({"FIDELITY": "printed"}, "false"),
         ({"FIDELITY": "thesis", "TCP_NODELAY": "on"}, "true"), ({"FIDELITY": "thesis", "TCP_NODELAY": ""}, "false"),
         ({"FIDELITY": "corrected", "TCP_NODELAY": "off"}, "false"),
     ],
@@ -315,6 +316,7 @@ def test_an_experiments_broker_has_what_it_asks_for(
     ("variables", "nodelay"),
     [
         ({}, "false"), ({"FIDELITY": "corrected"}, "true"), ({"FIDELITY": "thesis", "TCP_NODELAY": "on"}, "true"),
+        ({"FIDELITY": "printed"}, "false"),
         ({"FIDELITY": "corrected", "TCP_NODELAY": "off"}, "false"), ({"TCP_NODELAY": "yes"}, ""),
     ],
 )  # fmt: skip

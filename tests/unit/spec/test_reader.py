@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from looplab.errors import UsageError
+from looplab.experiments.registry import EXPERIMENTS
 from looplab.spec.parameters import choice, host, integer, listed, matching, number, numbers, switch, words
 from looplab.spec.reader import Reader, read_qos
 
@@ -43,6 +44,14 @@ def test_what_each_kind_takes(kind: str, text: str, value: object) -> None:
 
 def test_a_default_may_be_one_by_fidelity() -> None:
     assert read("switch", "", FIDELITY="corrected") is True
+    # Which has the thesis's where it has none of its own.
+    assert read("switch", "", FIDELITY="printed") is False
+
+
+@pytest.mark.parametrize("name", [name for name in EXPERIMENTS if name != EXPERIMENTS.default])
+def test_the_loop_alone_has_printed_clients(name: str) -> None:
+    with pytest.raises(UsageError, match="only the control loop"):
+        EXPERIMENTS[name].read_parameters({"FIDELITY": "printed"})
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ from looplab.experiments.loop.protocol import (
     TOPIC_REQUEST,
     TOPIC_ROBOT_STATUS,
 )
+from looplab.system.processes import facts
 
 BRIDGE = "looplab.experiments.loop.bridge.program"
 
@@ -366,6 +367,20 @@ def test_the_bridge_reports_how_it_is_really_set_up(lab: LoopLab, nodelay: str) 
     found = until(lambda: lab.listener.bridge_info, "its settings")
     assert (found["tcp_nodelay"], found["framing"], found["serial"]) == (nodelay == "on", "burst", lab.robot.url)
     assert found["scheduling"].startswith("SCHED_")
+
+
+@pytest.mark.parametrize(("own_machine", "receiver"), [("yes", "spin"), ("", "select")])
+def test_the_bridge_spins_on_a_machine_of_its_own(lab: LoopLab, own_machine: str, receiver: str) -> None:
+    bridge = lab.online_bridge(FIDELITY="printed", OWN_MACHINE=own_machine)
+    assert until(lambda: lab.listener.bridge_info.get("receiver"), "the bridge's report") == receiver
+    before, begun = facts(bridge.pid), time.monotonic()
+    time.sleep(0.5)
+    after = facts(bridge.pid)
+    assert before is not None
+    assert after is not None
+    runnable_ns = sum(after[name] - before[name] for name in ("cpu_ns", "cpu_wait_ns"))
+    assert (runnable_ns > 0.5e9 * (time.monotonic() - begun)) is (receiver == "spin")
+    assert lab.answer_to(0).status == b"ok"
 
 
 @pytest.mark.parametrize(("legs", "granted"), [("request", 0), ("all", 2)])

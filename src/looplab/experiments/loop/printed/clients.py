@@ -89,8 +89,9 @@ class PrintedClients:
         same = all(version.startswith(f"Python {p.python}.") for version in versions)
         note = "" if same else "this image has no Python 2.7: O has the interpreter's switch interval of 5 ms in it"
         yield Treatment("clients' interpreter", f"Python {p.python}", "; ".join(versions), same, False, note)
-        dropped = self._wire.dropped
-        yield Treatment("packets of the clients", "every one captured", f"{dropped} dropped", dropped == 0)
+        lacking = {"dropped": self._wire.dropped, "unstamped": self._wire.unstamped}
+        words = ", ".join(f"{count} {name}" for name, count in lacking.items())
+        yield Treatment("packets of the clients", "every one captured and stamped", words, not any(lacking.values()))
 
     def written(self, columns: Columns, rows: range) -> int:
         """Return of how many repetitions each message was answered, as the printed subscriber needs it."""

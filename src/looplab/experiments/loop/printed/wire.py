@@ -3,6 +3,7 @@
 import socket
 import struct
 from collections.abc import Iterator
+from time import perf_counter_ns
 from typing import NamedTuple
 
 from looplab.errors import MachineError
@@ -52,7 +53,7 @@ class Wire:
         self._port = broker_port
         self._streams: dict[tuple[bytes, int], _Stream] = {}
         self._clock = RealtimeClock()
-        self.dropped = 0
+        self.dropped = self.unstamped = 0
         try:
             # Of all protocols: only such a socket sees what leaves.
             self._sock = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(ETH_P_ALL))
@@ -89,10 +90,14 @@ class Wire:
         if packet[begin + 13] & _SYN:
             self._streams.pop(key, None)
         # On loopback each packet is seen twice.
-        if not data or stamp_ns == ABSENT or self._port != (destination if leaves else source):
+        if not data or self._port != (destination if leaves else source):
             return
         stream = self._streams.setdefault(key, _Stream(sequence))
         for one in stream.packets(sequence, data):
             if one[0] >> 4 == _PUBLISH:
+                if stamp_ns == ABSENT:
+                    # The clock was set: as late as this is read.
+                    self.unstamped += 1
+                    stamp_ns = perf_counter_ns()
                 topic, _number, payload = parse_publish(one)
                 yield Publish(leaves, topic, payload, one[0] >> 1 & 3, stamp_ns)
