@@ -40,6 +40,4 @@ def test_the_first_page_is_short() -> None:
 
 def test_each_table_has_a_head() -> None:
     pages = [name for name in TRACKED if name.endswith(".md")]
-    assert {name: _HEADLESS.findall((ROOT / name).read_text(encoding="utf-8")) for name in pages} == dict.fromkeys(
-        pages, []
-    )
+    assert [name for name in pages if _HEADLESS.search((ROOT / name).read_text(encoding="utf-8"))] == []
