@@ -40,9 +40,9 @@ def copy_out(image: str, folder: Path, *paths: str) -> None:
         docker("rm", container)
 
 
-def own_image(name: str) -> str:
-    """What .env and the shell call one of the lab's own images: the one ./lab setup made."""
-    return Lab(ROOT, wanted=EXPERIMENTS.values()).own_images()[name]
+def own_image(name: str, **options: str) -> str:
+    """What .env and the shell call one of the lab's own images: the one that ./lab test's set-up made."""
+    return Lab(ROOT, options, wanted=EXPERIMENTS.values()).own_images()[name]
 
 
 def stamp_ns(stamp: str) -> int:

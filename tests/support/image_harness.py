@@ -15,12 +15,12 @@ HARDENED = ("--read-only", "--cap-drop", "ALL", "--security-opt", "no-new-privil
 RECEIVED = "$SYS/broker/publish/messages/received"
 
 
-def build(tag: str, folder: str, file: str = "Dockerfile") -> str:
-    """Build `folder` and return `tag`."""
+def build(tag: str, folder: str, file: str = "Dockerfile", *options: str) -> str:
+    """Build `folder` and return `tag`, a name below looplab-test/: ./lab test removes those."""
     share_authorities(ROOT)
     context = ROOT / folder
     base = f"BASE_IMAGE={base_image()}"
-    words = ("--quiet", "--build-arg", base, "--tag", tag, "--file", str(context / file), str(context))
+    words = (*options, "--quiet", "--build-arg", base, "--tag", tag, "--file", str(context / file), str(context))
     docker("build", *words, timeout_s=540.0)
     return tag
 

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterable, Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -145,7 +146,7 @@ class Lab:
         every, upstream = self.own_images(), self.upstream_images(original=ask_again)
         needed, flood = every, every[FLOOD]
         if self._scenarios:
-            started = self._started()
+            started = {service["image"] for service in self._services.values()}
             upstream = {name: reference for name, reference in upstream.items() if reference in started}
             upstream |= self._foreign_broker(started - {*upstream.values(), *every.values()})
             # Compose does not build what stands in for mqtt-stresser.
@@ -171,10 +172,15 @@ class Lab:
         write_machine_file(self.root, variables)
         return SetUp(engine, variables)
 
-    def _started(self) -> set[str]:
-        """Return the images that the scenarios start, as Compose reads them."""
-        services = self.compose().config(*self._scenarios)["services"]
-        return {service["image"] for service in services.values()}
+    @cached_property
+    def _services(self) -> dict[str, Any]:
+        """What the scenarios start, as Compose reads it: that takes half a second."""
+        services: dict[str, Any] = self.compose().config(*self._scenarios)["services"]
+        return services
+
+    def services(self, profile: str) -> list[str]:
+        """Return the services that a profile starts; it is that of one of the scenarios."""
+        return [name for name, one in self._services.items() if profile in one.get("profiles", [profile])]
 
     def _foreign_broker(self, others: Iterable[str]) -> dict[str, str]:
         """Return the image of a broker that is upstream's, by its variable."""

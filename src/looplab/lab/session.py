@@ -90,7 +90,7 @@ class Session:
         root, scenario = self.lab.root, scenarios[0]
         known = {**scenarios_of(root), **experiments(root)}
         try:
-            _clear(compose, scenario.name, known)
+            _clear(compose, scenario.name, self.lab.services(scenario.name), known)
             for number, scenario in enumerate(scenarios):
                 say(f"[{number + 1}/{len(scenarios)}] {scenario.name}: {scenario.title}")
                 stay = KEPT_AFTER if number + 1 == len(scenarios) else KEPT_BETWEEN
@@ -229,12 +229,11 @@ def _kept(root: Path, scenario: Scenario) -> str:
     return final.name
 
 
-def _clear(compose: Compose, profile: str, known: Collection[str]) -> None:
+def _clear(compose: Compose, profile: str, services: Collection[str], known: Collection[str]) -> None:
     """Remove what runs: two scenarios at once would disturb each other, and both have a `broker`.
 
-    Raises LabError (exit code 2) if no Compose file has a controller of that name.
+    `services` are those of the profile. Raises LabError (exit code 2) if no Compose file has a controller of that name.
     """
-    services = list(compose.config(profile)["services"])
     if profile not in services:
         raise UsageError(
             f"No service of the Compose files is called {profile}.", f"See {LOOP_FILE}; ./lab new adds one."

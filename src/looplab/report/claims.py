@@ -10,7 +10,6 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
-from scipy import stats
 
 from looplab.report.cell import MeasuredCell
 from looplab.report.finding import Finding, Line, asked, within
@@ -107,7 +106,7 @@ def means(cells: Sequence[T], figures: Callable[[T], Mapping[U, float]]) -> dict
     """Return the geometric mean over `cells` of what counts once, e.g. a run, if all cells have its figure."""
     by_cell = [figures(cell) for cell in cells]
     return {
-        unit: float(stats.gmean([one[unit] for one in by_cell]))
+        unit: float(np.exp(np.mean(np.log([one[unit] for one in by_cell]))))
         for unit in (by_cell[0] if by_cell else ())
         if all(unit in one for one in by_cell)
     }

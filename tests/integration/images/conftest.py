@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
-from support.containers import docker
+from support.containers import docker, own_image
 from support.image_harness import HARDENED, Container, Starter, build, configuration
 from support.waiting import until
 
@@ -20,12 +20,12 @@ def prometheus_image() -> str:
 
 @pytest.fixture(scope="session")
 def stress_image() -> str:
-    return build("looplab-test/stress", ".", "images/stress/Dockerfile")
+    return own_image("stress")
 
 
 @pytest.fixture(scope="session")
 def flood_image() -> str:
-    return build("looplab-test/flood", "images/flood")
+    return own_image("flood")
 
 
 @pytest.fixture(scope="session")

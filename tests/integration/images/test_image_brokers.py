@@ -7,8 +7,8 @@ from typing import Any
 import paho.mqtt.client as mqtt
 import pytest
 from paho.mqtt.enums import CallbackAPIVersion
-from support.containers import docker
-from support.image_harness import Container, Starter, build
+from support.containers import docker, own_image
+from support.image_harness import Container, Starter
 from support.places import ROOT
 from support.waiting import until
 
@@ -57,11 +57,6 @@ class Running:
         return client
 
 
-@pytest.fixture(scope="session")
-def images() -> dict[str, str]:
-    return {name: build(f"looplab-test/{name}", ".", f"images/{name}/Dockerfile") for name in OPTIONS}
-
-
 @pytest.fixture
 def clients() -> Iterator[list[mqtt.Client]]:
     made: list[mqtt.Client] = []
@@ -71,16 +66,16 @@ def clients() -> Iterator[list[mqtt.Client]]:
         client.loop_stop()
 
 
-def running(name: str, images: dict[str, str], start: Starter, nodelay: str = "", *more: str) -> Running:
+def running(name: str, start: Starter, nodelay: str = "", *more: str) -> Running:
     options = ("--env", "FIDELITY=thesis", "--env", f"TCP_NODELAY={nodelay}", *OPTIONS[name], *more)
-    return Running(name, start(images[name], options=options))
+    return Running(name, start(own_image(name, BROKER=name), options=options))
 
 
 @pytest.mark.parametrize("name", OPTIONS)
 def test_reports_its_version_and_counts_what_is_published(
-    name: str, images: dict[str, str], start: Starter, clients: list[mqtt.Client]
+    name: str, start: Starter, clients: list[mqtt.Client]
 ) -> None:
-    broker = running(name, images, start)
+    broker = running(name, start)
     assert version(broker.known, broker.host, PORT).count(".") == 2
     before, _ = published(broker.known, broker.host, PORT)
     assert before is not None
@@ -93,9 +88,9 @@ def test_reports_its_version_and_counts_what_is_published(
 @pytest.mark.parametrize(("nodelay", "wanted"), [("", False), ("off", False), ("on", True)])
 @pytest.mark.parametrize("name", OPTIONS)
 def test_every_connection_has_tcp_nodelay_as_set(
-    name: str, nodelay: str, wanted: bool, images: dict[str, str], start: Starter, clients: list[mqtt.Client]
+    name: str, nodelay: str, wanted: bool, start: Starter, clients: list[mqtt.Client]
 ) -> None:
-    broker = running(name, images, start, nodelay)
+    broker = running(name, start, nodelay)
     broker.client(clients)
     sockets = broker.process()["sockets"]
     if isinstance(sockets, str):
@@ -105,9 +100,9 @@ def test_every_connection_has_tcp_nodelay_as_set(
 
 @pytest.mark.parametrize("name", OPTIONS)
 def test_grants_the_quality_of_service_that_the_table_names(
-    name: str, images: dict[str, str], start: Starter, clients: list[mqtt.Client]
+    name: str, start: Starter, clients: list[mqtt.Client]
 ) -> None:
-    broker = running(name, images, start)
+    broker = running(name, start)
     client, granted = broker.client(clients), []
     client.on_subscribe = lambda _c, _d, _id, codes, _p: granted.extend(code.value for code in codes)
     client.subscribe([("answer/", qos) for qos in (0, 1, 2)])
@@ -116,10 +111,8 @@ def test_grants_the_quality_of_service_that_the_table_names(
 
 
 @pytest.mark.parametrize("name", OPTIONS)
-def test_a_status_is_retained_and_a_last_will_published(
-    name: str, images: dict[str, str], start: Starter, clients: list[mqtt.Client]
-) -> None:
-    broker, heard = running(name, images, start), []
+def test_a_status_is_retained_and_a_last_will_published(name: str, start: Starter, clients: list[mqtt.Client]) -> None:
+    broker, heard = running(name, start), []
     bridge = mqtt.Client(CallbackAPIVersion.VERSION2, protocol=mqtt.MQTTv311)
     bridge.will_set("lab/bridge/status", b"offline", 1, retain=True)
     bridge.connect(broker.host, PORT, keepalive=2)
@@ -135,10 +128,10 @@ def test_a_status_is_retained_and_a_last_will_published(
 
 
 @pytest.mark.parametrize("name", OPTIONS)
-def test_all_its_threads_can_be_prioritised(name: str, images: dict[str, str], start: Starter) -> None:
+def test_all_its_threads_can_be_prioritised(name: str, start: Starter) -> None:
     # What this machine's set-up found: 0 where the kernel does not ration real-time priority.
     budget_us = Lab(ROOT).settings().get("LAB_RT_RUNTIME_BROKER_US", "0")
-    broker = running(name, images, start, "", f"--cpu-rt-runtime={budget_us}")
+    broker = running(name, start, "", f"--cpu-rt-runtime={budget_us}")
     process = broker.process()
     if refused := processes.set_fifo(process["pid"], 90):
         pytest.skip(refused)
@@ -146,10 +139,10 @@ def test_all_its_threads_can_be_prioritised(name: str, images: dict[str, str], s
 
 
 @pytest.mark.parametrize("name", OPTIONS)
-def test_a_wrong_setting_is_wrong_use_and_it_stops_at_once(name: str, images: dict[str, str], start: Starter) -> None:
-    wrong = start(images[name], options=("--env", "TCP_NODELAY=maybe", *OPTIONS[name]))
+def test_a_wrong_setting_is_wrong_use_and_it_stops_at_once(name: str, start: Starter) -> None:
+    wrong = start(own_image(name, BROKER=name), options=("--env", "TCP_NODELAY=maybe", *OPTIONS[name]))
     assert wrong.wait_for_end(20) == 2
     assert "maybe" in wrong.logs()
-    broker = running(name, images, start)
+    broker = running(name, start)
     assert {one["uid"] for one in broker.container.processes()} & {"0", "root"} == set()
     assert broker.container.stop() < 15

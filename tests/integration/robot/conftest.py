@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from support.asip_parts import ASIP_FILES
 from support.board import ROBOT_FILES
-from support.containers import base_image, copy_out, docker
+from support.containers import copy_out, docker, own_image
+from support.image_harness import build
 from support.places import ROOT
 from support.robot_harness import Robot, RobotFiles
 from support.tools import program
 
 FIRMWARE = ROOT / "firmware" / "mbot_ranger"
-IMAGE = "looplab-test/robot"
 BUILD_IMAGE = "looplab-test/robot-build"
 
 
@@ -41,17 +41,9 @@ def firmware_functions(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     return functions
 
 
-def _build(tag: str, *options: str) -> str:
-    built_upon = ("--build-arg", f"BASE_IMAGE={base_image()}")
-    file = ("--file", "images/robot/Dockerfile")
-    docker("build", "--quiet", *built_upon, *options, *file, "--tag", tag, ".", timeout_s=540)
-    return tag
-
-
 @pytest.fixture(scope="session")
 def robot_image() -> str:
-    """Build the robot's image from the sources as they are now."""
-    return _build(IMAGE)
+    return own_image("robot")
 
 
 @pytest.fixture(scope="session")
@@ -73,7 +65,7 @@ def asip_files(robot_image: str, tmp_path_factory: pytest.TempPathFactory) -> Pa
 @pytest.fixture(scope="session")
 def in_build_image() -> Callable[..., str]:
     """Return a function that runs a shell script, with this input, beside the robot's sources and build tools."""
-    _build(BUILD_IMAGE, "--target", "build")
+    build(BUILD_IMAGE, ".", "images/robot/Dockerfile", "--target", "build")
 
     def run(script: str, given: str = "") -> str:
         return docker("run", "--rm", "--interactive", BUILD_IMAGE, "sh", "-c", script, given=given, timeout_s=540)

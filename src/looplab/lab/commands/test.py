@@ -15,6 +15,7 @@ from looplab.lab.checkout import Lab
 from looplab.lab.commands.lint import lint
 from looplab.lab.docker.engine import NO_CLIENT, find_engine
 from looplab.lab.docker.images import left_by_tests
+from looplab.lab.image_names import BROKER_IMAGES
 from looplab.lab.machine.installing import engine_packages
 from looplab.lab.machine.test_packages import install, missing_packages, require_installable
 from looplab.lab.programs import call
@@ -36,6 +37,9 @@ def make_ready(root: Path) -> None:
     lab = Lab(root, wanted=EXPERIMENTS.values())
     lab.make_ready()
     lab.ready_report()
+    # A run would build its broker; several tests run each.
+    for broker in BROKER_IMAGES:
+        Lab(root, {"BROKER": broker}, scenarios=["scenario0"]).make_ready()
 
 
 def python_of(root: Path) -> Path:
