@@ -1,5 +1,7 @@
 """Real parts on loopback. Fixtures end what they start, in the order that leaves no process behind."""
 
+import contextlib
+import itertools
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -9,16 +11,20 @@ from support.parts import Broker, Child, Listener, RobotDouble, python
 
 
 @pytest.fixture
-def start_broker(tmp_path: Path) -> Iterator[Callable[..., Broker]]:
-    brokers: list[Broker] = []
+def at_end() -> Iterator[contextlib.ExitStack]:
+    """What its callbacks end, the last first."""
+    with contextlib.ExitStack() as stack:
+        yield stack
 
+
+@pytest.fixture
+def start_broker(tmp_path: Path, at_end: contextlib.ExitStack) -> Callable[..., Broker]:
     def start(**settings: Any) -> Broker:
-        brokers.append(Broker(tmp_path, **settings))
-        return brokers[-1]
+        broker = Broker(tmp_path, **settings)
+        at_end.callback(broker.stop)
+        return broker
 
-    yield start
-    for broker in brokers:
-        broker.stop()
+    return start
 
 
 @pytest.fixture
@@ -27,10 +33,8 @@ def broker(start_broker: Callable[..., Broker]) -> Broker:
 
 
 @pytest.fixture
-def listener(broker: Broker) -> Iterator[Listener]:
-    found = Listener(broker.port)
-    yield found
-    found.close()
+def listener(broker: Broker, at_end: contextlib.ExitStack) -> Listener:
+    return at_end.enter_context(contextlib.closing(Listener(broker.port)))
 
 
 @pytest.fixture
@@ -41,17 +45,15 @@ def robot() -> Iterator[RobotDouble]:
 
 
 @pytest.fixture
-def start_command(tmp_path: Path) -> Iterator[Callable[..., Child]]:
+def start_command(tmp_path: Path, at_end: contextlib.ExitStack) -> Callable[..., Child]:
     """Return a function that starts a command with these variables."""
-    children: list[Child] = []
+    numbers = itertools.count()
 
     def start(command: list[str], **variables: str) -> Child:
-        children.append(Child(command, tmp_path / f"child-{len(children)}.log", variables))
-        return children[-1]
+        child = Child(command, tmp_path / f"child-{next(numbers)}.log", variables)
+        return at_end.enter_context(contextlib.closing(child))
 
-    yield start
-    for child in reversed(children):
-        child.close()
+    return start
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 """Images built once for all tests, and containers that are removed after each."""
 
-from collections.abc import Iterator
+import contextlib
 
 import pytest
 from support.containers import docker, own_image
@@ -34,19 +34,16 @@ def floor_image() -> str:
 
 
 @pytest.fixture
-def start() -> Iterator[Starter]:
+def start(at_end: contextlib.ExitStack) -> Starter:
     """start(image, *arguments, options=(...)) runs a hardened container in the background."""
-    started: list[Container] = []
 
     def starter(image: str, *arguments: str, options: tuple[str, ...] = ()) -> Container:
         container = Container(docker("create", *HARDENED, *options, image, *arguments).strip())
-        started.append(container)
+        at_end.callback(docker, "rm", "--force", "--volumes", container.id)
         docker("start", container.id)
         return container
 
-    yield starter
-    for container in reversed(started):
-        docker("rm", "--force", "--volumes", container.id)
+    return starter
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 """A broker for the LAN, and parts of the lab beside it; each is ended by its id."""
 
+import contextlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -38,17 +39,9 @@ def insider(lan: LanBroker) -> Iterator[Visitor]:
 
 
 @pytest.fixture
-def visit(lan: LanBroker) -> Iterator[Visit]:
+def visit(lan: LanBroker, at_end: contextlib.ExitStack) -> Visit:
     """Return a function that lets somebody of the lab's identities in."""
-    visitors: list[Visitor] = []
-
-    def enter(who: str) -> Visitor:
-        visitors.append(Visitor.known(lan, who))
-        return visitors[-1]
-
-    yield enter
-    for visitor in visitors:
-        visitor.close()
+    return lambda who: at_end.enter_context(contextlib.closing(Visitor.known(lan, who)))
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import os
 import socket
 import socketserver
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from time import perf_counter_ns
 from typing import Any
@@ -58,16 +58,8 @@ MakeClient = Callable[..., Driven]
 
 
 @pytest.fixture
-def make_client() -> Iterator[MakeClient]:
-    clients: list[Driven] = []
-
-    def make(port: int, **options: Any) -> Driven:
-        clients.append(Driven(port, **options))
-        return clients[-1]
-
-    yield make
-    for client in clients:
-        client.close()
+def make_client(at_end: contextlib.ExitStack) -> MakeClient:
+    return lambda port, **options: at_end.enter_context(contextlib.closing(Driven(port, **options)))
 
 
 @pytest.fixture

@@ -1,12 +1,13 @@
 """`watch` in a real terminal (tmux) over a real run."""
 
+import contextlib
 import os
 import re
 import shlex
 import subprocess
 import sys
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 from support.observed_lab import Lab
@@ -19,17 +20,15 @@ PROGRAM = "import pathlib, sys; from looplab.lab.commands.watch import watch; sy
 
 
 @pytest.fixture
-def open_terminal(measured: Lab) -> Iterator[Callable[[], Terminal]]:
+def open_terminal(measured: Lab, at_end: contextlib.ExitStack) -> Callable[[], Terminal]:
     """Gives terminals of their own: ("new", columns, rows) opens the view; other words go to tmux, which answers."""
-    servers: list[str] = []
 
     def make() -> Terminal:
-        servers.append(f"looplab-test-{uuid.uuid4().hex}")
-        return _terminal(measured, servers[-1])
+        server = f"looplab-test-{uuid.uuid4().hex}"
+        at_end.callback(subprocess.run, ["tmux", "-L", server, "kill-server"], capture_output=True, check=False)
+        return _terminal(measured, server)
 
-    yield make
-    for server in servers:
-        subprocess.run(["tmux", "-L", server, "kill-server"], capture_output=True, check=False)
+    return make
 
 
 @pytest.fixture

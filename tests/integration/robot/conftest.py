@@ -1,9 +1,11 @@
 """The robot's own fixtures: its firmware's arithmetic on the host, and the whole robot in the simulator."""
 
+import contextlib
 import ctypes
+import itertools
 import os
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -84,22 +86,21 @@ def hanging_firmware(in_build_image: Callable[..., str], tmp_path_factory: pytes
 
 
 @pytest.fixture
-def start_robot(robot_files: RobotFiles, tmp_path: Path) -> Iterator[Callable[..., Robot]]:
+def start_robot(robot_files: RobotFiles, tmp_path: Path, at_end: contextlib.ExitStack) -> Callable[..., Robot]:
     """Starts robots on a free port, with no boot loader wait and a trace unless the options say otherwise."""
-    robots: list[Robot] = []
+    numbers = itertools.count()
 
     def start(*options: str, firmware: Path | None = None) -> Robot:
-        trace_path = tmp_path / f"trace{len(robots)}"
-        stderr_path = tmp_path / f"stderr{len(robots)}"
+        number = next(numbers)
+        trace_path, stderr_path = tmp_path / f"trace{number}", tmp_path / f"stderr{number}"
         with stderr_path.open("wb") as stderr:
             process = subprocess.Popen(
                 [str(robot_files.program), "--firmware", str(firmware or robot_files.firmware),
                  "--tcp", "127.0.0.1:0", "--boot-ms", "0", "--trace", str(trace_path), *options],
                 stdout=subprocess.PIPE, stderr=stderr, env={"PATH": os.environ["PATH"]},
             )  # fmt: skip
-        robots.append(Robot(process, trace_path, stderr_path))
-        return robots[-1]
+        robot = Robot(process, trace_path, stderr_path)
+        at_end.callback(robot.stop)
+        return robot
 
-    yield start
-    for robot in robots:
-        robot.stop()
+    return start

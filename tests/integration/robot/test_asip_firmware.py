@@ -1,10 +1,11 @@
 """The ASIP firmware on simulated boards: each line against an exact model, its times in cycles of the board."""
 
+import contextlib
 import itertools
 import os
 import random
 import select
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from time import monotonic, sleep
 
@@ -71,18 +72,14 @@ class Serial:
 
 
 @pytest.fixture
-def client(asip_files: Path, tmp_path: Path) -> Iterator[ClientOf]:
+def client(asip_files: Path, tmp_path: Path, at_end: contextlib.ExitStack) -> ClientOf:
     """Start a board of a kind and open its port; both end with the test."""
-    found: list[Serial] = []
 
     def start(kind: str = "mega", *, wired: bool = False) -> Serial:
-        found.append(Serial(AsipBoard(asip_files, tmp_path, kind, wired=wired), kind))
-        return found[-1]
+        board = at_end.enter_context(contextlib.closing(AsipBoard(asip_files, tmp_path, kind, wired=wired)))
+        return at_end.enter_context(contextlib.closing(Serial(board, kind)))
 
-    yield start
-    for one in found:
-        one.close()
-        one.board.close()
+    return start
 
 
 @pytest.mark.parametrize("kind", ["mega", "uno"])

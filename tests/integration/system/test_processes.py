@@ -1,11 +1,12 @@
 """What /proc says of real child processes: names, threads, policies, limits, CPU time, sockets."""
 
+import contextlib
 import os
 import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,20 +25,16 @@ Spawn = Callable[..., "subprocess.Popen[str]"]
 
 
 @pytest.fixture
-def spawn() -> Iterator[Spawn]:
-    children: list[subprocess.Popen[str]] = []
-
+def spawn(at_end: contextlib.ExitStack) -> Spawn:
     def start(program: str = "", *before: str, **options: object) -> subprocess.Popen[str]:
         command = [*before, sys.executable, "-c", f"{PREFIX}\n{program}\n{SUFFIX}", str(ROOT / "src")]
         child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, **options)  # type: ignore[call-overload]
-        children.append(child)
+        at_end.callback(child.wait)
+        at_end.callback(child.kill)
         assert child.stdout.readline() == "ready\n"
         return child
 
-    yield start
-    for child in children:
-        child.kill()
-        child.wait()
+    return start
 
 
 def facts(pid: int) -> dict[str, Any]:
