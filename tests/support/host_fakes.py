@@ -122,7 +122,11 @@ case "$1 $2" in
     case "$*" in *" config "*) echo '{"services": {}}' ;; esac
     case "$*" in *" build"*) /bin/mv "$here"/compose-builds/* "$here/images/" 2>/dev/null ;; esac
     ;;
-"load --quiet") fails load && exit 1; /bin/cp "$last" "$here/loaded" ;;
+"load --quiet")
+    fails load && exit 1
+    /bin/cp "$last" "$here/loaded"
+    /bin/mv "$here"/load-brings/* "$here/images/" 2>/dev/null
+    ;;
 "version "*) echo linux/amd64 ;;
 "save "*) fails save && exit 1; /bin/cat "$here/payload" ;;
 esac
@@ -138,7 +142,7 @@ class Docker:
     def __init__(self, programs: Programs) -> None:
         self.place = programs.folder / ".docker"
         self._programs = programs
-        for name in ("images", "registry-has", "compose-builds"):
+        for name in ("images", "registry-has", "compose-builds", "load-brings"):
             (self.place / name).mkdir(parents=True)
         self.registry(answers=False)
         programs.script("docker", f"here={self.place}", _DOCKER)
@@ -163,6 +167,10 @@ class Docker:
     def compose_builds(self, *names: str) -> None:
         """Let the next build by Compose make images."""
         self._put("compose-builds", names, "")
+
+    def load_brings(self, *names: str) -> None:
+        """Let the next load make images, whatever its file says."""
+        self._put("load-brings", names, "", "loaded")
 
     def fails(self, command: str, said: str) -> None:
         """Let build, compose, load or save fail with these words."""

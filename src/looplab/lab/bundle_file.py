@@ -1,21 +1,25 @@
 """A bundle's file: one gzip stream, written entirely or not at all, checked before it is used.
 
-It is what `docker save` writes, and `docker load` takes it; in front of the images is the manifest, bundle.json.
+It is what `docker save` writes, and `docker load` takes it; in front of the images is the manifest, bundle.json. Its
+checksums are inside itself: they find damage. Against exchange there is its SHA-256, which the maker prints.
 """
 
 import gzip
+import hashlib
 import json
+import re
 import subprocess
 import tarfile
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from looplab.errors import LabError, MachineError, UsageError
-from looplab.lab.docker.images import local_images
+from looplab.lab.docker.images import local_images, tagged
+from looplab.lab.image_names import is_own
 from looplab.lab.programs import call
 from looplab.system.terminal import Step
 
@@ -26,6 +30,13 @@ PIECE_BYTES = 1 << 20
 # Beyond this level gzip takes three times as long for a few per cent.
 LEVEL = 5
 LOAD_TIMEOUT_S = 3600.0
+# Where an archive names its images: an engine reads one of them, by its age.
+LISTS = ("manifest.json", "index.json", "repositories")
+MOST_LIST_BYTES = 1 << 20
+# An image's name on Docker Hub, as containerd writes it.
+_HUB = re.compile(r"docker\.io/(library/)?")
+# A layer that several images share, as engines before 25 save it: the only link.
+_LAYER, _SHARED = re.compile(r"[0-9a-f]{64}/layer\.tar"), re.compile(r"\.\./[0-9a-f]{64}/layer\.tar")
 
 
 def platform_name() -> str:
@@ -64,8 +75,20 @@ def write_bundle(file: Path, references: Sequence[str], facts: Mapping[str, Any]
     return manifest
 
 
-def load_bundle(file: Path) -> dict[str, Any]:
-    """Check the file to its end, give the images to the engine; return the manifest."""
+def sha256_of(file: Path) -> str:
+    """Return the SHA-256 of a file, in hexadecimal digits. Raises UsageError if it cannot be read."""
+    try:
+        with file.open("rb") as stream, Step(f"Reading {file.name}", expected_s=file.stat().st_size / 400e6):
+            return hashlib.file_digest(stream, "sha256").hexdigest()
+    except OSError as error:
+        raise UsageError(f"{file} cannot be read: {error.strerror}.", "./lab bundle FILE makes one.") from None
+
+
+def load_bundle(file: Path, expected: Collection[str]) -> dict[str, Any]:
+    """Check the file to its end, give the images to the engine; return the manifest.
+
+    It may bring the lab's own images and those `expected`, and takes no other image's name.
+    """
     manifest = read_bundle(file)
     here = platform_name()
     if manifest["architecture"] != here:
@@ -74,9 +97,25 @@ def load_bundle(file: Path) -> dict[str, Any]:
             "Make the bundle on a machine of this kind.",
         )
     images: Mapping[str, str] = manifest["images"]
+    if foreign := sorted(name for name in images if not is_own(name) and name not in expected):
+        raise LabError(
+            f"{file} holds images that this lab does not use: {', '.join(foreign)}. Nothing was loaded.",
+            "Make the bundle from the same .env, and load only what you trust.",
+        )
+    before = tagged()
+    if taken := sorted(name for name in images if not is_own(name) and before.get(name, images[name]) != images[name]):
+        raise MachineError(
+            f"This machine has another image of the name {', '.join(taken)}. Nothing was loaded.",
+            f"If no other project needs it: docker rmi {' '.join(taken)}.",
+        )
     with Step(f"Loading {len(images)} images", expected_s=file.stat().st_size / 20e6):
         loaded = call(["docker", "load", "--quiet", "--input", str(file)], timeout_s=LOAD_TIMEOUT_S)
         _require(loaded.good, loaded.reason, "load")
+    after = tagged()
+    if changed := sorted(name for name, image in after.items() if name not in images and before.get(name) != image):
+        for name in changed:
+            call(["docker", "tag", before[name], name] if name in before else ["docker", "rmi", name])
+        raise LabError(f"{file} also named {', '.join(changed)}: that was undone.", "Do not trust this bundle.")
     ids = local_images(images)
     for reference, wanted in images.items():
         if ids.get(reference) != wanted:
@@ -89,17 +128,30 @@ def read_bundle(file: Path) -> dict[str, Any]:
     """Return the manifest; LabError unless the file is an undamaged bundle of this schema."""
     try:
         with file.open("rb") as packed, gzip.GzipFile(fileobj=packed) as unpacked:
-            with tarfile.open(fileobj=unpacked, mode="r|") as archive:
-                manifest = _manifest(archive)
             size = file.stat().st_size
-            # gzip compares its checksum at the end of the stream.
             with Step(f"Checking {file.name}", expected_s=size / 100e6) as step:
+                with tarfile.open(fileobj=unpacked, mode="r|") as archive:
+                    manifest = _manifest(archive)
+                    while (member := archive.next()) is not None:
+                        _check(member, archive, manifest["images"])
+                        done = packed.tell()
+                        step.advance(done, size, f"{done / 1e6:.0f} of {size / 1e6:.0f} MB")
+                # gzip compares its checksum at the end of the stream.
                 while unpacked.read(PIECE_BYTES):
-                    done = packed.tell()
-                    step.advance(done, size, f"{done / 1e6:.0f} of {size / 1e6:.0f} MB")
+                    pass
     except FileNotFoundError:
         raise UsageError(f"There is no file {file}.", "./lab bundle FILE makes one.") from None
-    except (tarfile.TarError, ValueError, OSError, EOFError, zlib.error) as error:
+    except (
+        tarfile.TarError,
+        ValueError,
+        TypeError,
+        AttributeError,
+        KeyError,
+        RecursionError,
+        OSError,
+        EOFError,
+        zlib.error,
+    ) as error:
         raise LabError(
             f"{file} is damaged, or no bundle of this lab ({error}). Nothing was loaded.",
             "Copy it again, or make a new one.",
@@ -119,7 +171,47 @@ def _manifest(archive: tarfile.TarFile) -> dict[str, Any]:
     manifest = json.load(content) if content is not None else None
     if not isinstance(manifest, dict) or not manifest.keys() >= MANIFEST_KEYS:
         raise ValueError(f"its {MANIFEST} is missing or incomplete")
+    # Its words go to a terminal and into a file of variables.
+    if any(not text.isprintable() for text in _texts(manifest)):
+        raise ValueError(f"its {MANIFEST} has control characters")
     return manifest
+
+
+def _texts(value: object) -> Iterator[str]:
+    """Yield each text of a JSON document, keys too."""
+    if isinstance(value, dict):
+        value = [*value.keys(), *value.values()]
+    if isinstance(value, list):
+        for one in value:
+            yield from _texts(one)
+    elif isinstance(value, str):
+        yield value
+
+
+def _check(member: tarfile.TarInfo, archive: tarfile.TarFile, images: Mapping[str, str]) -> None:
+    """Raise ValueError if an engine could find another image in `member` than the manifest names."""
+    name = member.name
+    link = member.issym() and _LAYER.fullmatch(name) and _SHARED.fullmatch(member.linkname)
+    if not (member.isreg() or member.isdir() or link) or name == MANIFEST or {"", ".", ".."} & set(name.split("/")):
+        raise ValueError(f"its member {name!r} is none that an engine writes")
+    if name not in LISTS:
+        return
+    content = archive.extractfile(member) if member.isreg() and member.size <= MOST_LIST_BYTES else None
+    found = _named(name, json.load(content)) if content is not None else set()
+    if found - images.keys() or (name == LISTS[0] and found != set(images)):
+        raise ValueError(f"its {name} names other images than its {MANIFEST}")
+
+
+def _named(name: str, document: Any) -> set[str]:
+    """Return the images that a list of an archive names."""
+    if name == "manifest.json":
+        return {tag for image in document for tag in image["RepoTags"] or ()}
+    if name == "repositories":
+        return {f"{repository}:{tag}" for repository, tags in document.items() for tag in tags}
+    annotations = [entry.get("annotations", {}) for entry in document["manifests"]]
+    return {
+        _HUB.sub("", one["io.containerd.image.name"], 1) for one in annotations if "io.containerd.image.name" in one
+    }
 
 
 def _member(manifest: Mapping[str, Any]) -> bytes:

@@ -246,7 +246,10 @@ COMMANDS = {
     "load": Command(
         "make this machine ready from a file of ./lab bundle",
         "bundle:load",
-        _arguments(_file("file", "the archive to read")),
+        _arguments(
+            _file("file", "the archive to read"),
+            _one("--sha256", "what its maker read when it was made: any other file is refused", default=""),
+        ),
     ),
     "test": Command(
         "run lint and tests",

@@ -1,9 +1,12 @@
 """Bundles: whole or not at all, refused when damaged; the engine is a stand-in that keeps what it was given."""
 
+import hashlib
 import io
+import json
 import os
 import tarfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support import host_fakes as fakes
@@ -16,16 +19,40 @@ from looplab.lab.settings import read_machine_file, write_machine_file
 
 PAYLOAD = os.urandom(1_500_000)
 IMAGES = ("looplab/robot:1", "eclipse-mosquitto:2")
+KNOWN = {IMAGES[1]}
+IDS = {name: f"sha256:{name}" for name in IMAGES}
+LAYER = "0" * 64 + "/layer.tar"
+
+
+def archive_of(*members: tuple[str | tarfile.TarInfo, object]) -> bytes:
+    """A tar archive; a content that is no bytes is written as JSON."""
+    file = io.BytesIO()
+    with tarfile.open(fileobj=file, mode="w") as archive:
+        for name, content in members:
+            member = name if isinstance(name, tarfile.TarInfo) else tarfile.TarInfo(name)
+            data = content if isinstance(content, bytes) else json.dumps(content).encode()
+            member.size = len(data)
+            archive.addfile(member, io.BytesIO(data))
+    return file.getvalue()
+
+
+def listing(*names: str) -> tuple[str, object]:
+    """The list of images as every engine writes it: the layers of all, names of some."""
+    return "manifest.json", [{"RepoTags": [name]} for name in names] + [{"RepoTags": None}]
+
+
+def link(name: str, target: str, kind: bytes = tarfile.SYMTYPE) -> tuple[tarfile.TarInfo, bytes]:
+    member = tarfile.TarInfo(name)
+    member.type, member.linkname = kind, target
+    return member, b""
 
 
 @pytest.fixture
 def docker(docker_beside: fakes.Docker) -> fakes.Docker:
-    """An engine that has IMAGES and saves PAYLOAD as `layer` of an archive."""
+    """An engine that has IMAGES and saves PAYLOAD as a layer of an archive."""
     docker_beside.has(*IMAGES)
-    with tarfile.open(docker_beside.place / "payload", "w") as archive:
-        member = tarfile.TarInfo("layer")
-        member.size = len(PAYLOAD)
-        archive.addfile(member, io.BytesIO(PAYLOAD))
+    shared = link("1" * 64 + "/layer.tar", f"../{LAYER}")
+    (docker_beside.place / "payload").write_bytes(archive_of((LAYER, PAYLOAD), shared, listing(*IMAGES)))
     return docker_beside
 
 
@@ -37,12 +64,12 @@ def file(docker: fakes.Docker, tmp_path: Path) -> Path:
 
 
 def test_the_engine_gets_the_saved_images_behind_the_manifest(docker: fakes.Docker, file: Path) -> None:
-    manifest = load_bundle(file)
-    assert manifest["images"] == {name: f"sha256:{name}" for name in IMAGES}
+    manifest = load_bundle(file, KNOWN)
+    assert manifest["images"] == IDS
     assert manifest["architecture"] == "linux/amd64"
     with tarfile.open(docker.place / "loaded") as archive:
-        assert archive.getnames() == ["bundle.json", "layer"]
-        content = archive.extractfile("layer")
+        assert archive.getnames() == ["bundle.json", LAYER, "1" * 64 + "/layer.tar", "manifest.json"]
+        content = archive.extractfile(LAYER)
         assert content is not None
         assert content.read() == PAYLOAD
 
@@ -57,7 +84,7 @@ def test_a_damaged_copy_is_refused_and_nothing_is_loaded(
     content[at] ^= 1
     file.write_bytes(content[:at] if cut else content)
     with pytest.raises(LabError, match=r"is damaged.*Nothing was loaded") as error:
-        load_bundle(file)
+        load_bundle(file, KNOWN)
     assert error.value.exit_code == 1
     assert not (docker.place / "loaded").exists()
 
@@ -67,7 +94,8 @@ def test_a_damaged_copy_is_refused_and_nothing_is_loaded(
     [
         ({"schema": 3}, "schema 3", UsageError),
         ({"architecture": "pdp11"}, "images for pdp11", MachineError),
-        ({"images": {IMAGES[0]: "sha256:other"}}, "not the image of the bundle", MachineError),
+        ({"images": {**IDS, IMAGES[0]: "sha256:other"}}, "not the image of the bundle", MachineError),
+        ({"images": {**IDS, IMAGES[1]: "sha256:other"}}, "another image of the name eclipse-mosquitto:2", MachineError),
     ],
 )
 def test_a_bundle_of_another_kind_is_named(
@@ -76,7 +104,67 @@ def test_a_bundle_of_another_kind_is_named(
     path = tmp_path / "other.bundle"
     write_bundle(path, IMAGES, {"lab": "0.1.0", **change})
     with pytest.raises(kind, match=word):
-        load_bundle(path)
+        load_bundle(path, KNOWN)
+
+
+@pytest.mark.parametrize(
+    ("members", "word"),
+    [
+        ([listing(*IMAGES, "postgres:17")], "names other images"),
+        ([listing(IMAGES[0])], "names other images"),
+        ([listing(*IMAGES), ("repositories", {"debian": {"trixie-slim": "1"}})], "repositories names other"),
+        ([listing(*IMAGES), ("index.json", {"manifests": [{"annotations": {
+            "io.containerd.image.name": "docker.io/library/debian:trixie-slim"}}]})], "index.json names other"),
+        # The engine reads the last one.
+        ([listing(*IMAGES), listing(*IMAGES, "postgres:17")], "names other images"),
+        ([listing(*IMAGES), ("./manifest.json", [])], "none that an engine writes"),
+        ([listing(*IMAGES), ("x/../manifest.json", [])], "none that an engine writes"),
+        ([listing(*IMAGES), link("x", "."), ("x/manifest.json", [])], "none that an engine writes"),
+        ([link("manifest.json", "blob"), ("blob", [])], "none that an engine writes"),
+        ([listing(*IMAGES), link("repositories", LAYER, tarfile.LNKTYPE)], "none that an engine writes"),
+        ([listing(*IMAGES), link(LAYER, "/etc/passwd")], "none that an engine writes"),
+        ([listing(*IMAGES), ("bundle.json", {})], "none that an engine writes"),
+        ([("manifest.json", {"RepoTags": 1})], "no bundle"),
+        ([("manifest.json", b"[" * 100_000)], "no bundle"),
+    ],
+    ids=range(14),
+)  # fmt: skip
+def test_an_archive_that_names_more_is_not_loaded(
+    docker: fakes.Docker, tmp_path: Path, members: list[tuple[Any, object]], word: str
+) -> None:
+    (docker.place / "payload").write_bytes(archive_of(*members))
+    write_bundle(tmp_path / "x", IMAGES, {"lab": "0.1.0"})
+    with pytest.raises(LabError, match=word):
+        load_bundle(tmp_path / "x", KNOWN)
+    assert not (docker.place / "loaded").exists()
+
+
+def test_containerds_names_are_those_of_the_manifest(docker: fakes.Docker, tmp_path: Path) -> None:
+    names = ["docker.io/looplab/robot:1", "docker.io/library/eclipse-mosquitto:2"]
+    index = {"manifests": [{"annotations": {"io.containerd.image.name": name}} for name in names] + [{"size": 1}]}
+    (docker.place / "payload").write_bytes(archive_of(listing(*IMAGES), ("index.json", index)))
+    write_bundle(tmp_path / "x", IMAGES, {"lab": "0.1.0"})
+    assert load_bundle(tmp_path / "x", KNOWN)["images"] == IDS
+
+
+def test_no_image_of_another_project_is_replaced(docker: fakes.Docker, file: Path) -> None:
+    with pytest.raises(LabError, match="does not use: eclipse-mosquitto:2"):
+        load_bundle(file, ["debian:trixie-slim"])
+    assert not (docker.place / "loaded").exists()
+    # Whatever the archive's lists say: what an engine made of it is undone.
+    docker.has("postgres:17")
+    docker.load_brings("postgres:17", "debian:trixie-slim")
+    with pytest.raises(LabError, match="also named debian:trixie-slim, postgres:17"):
+        load_bundle(file, KNOWN)
+    assert docker.calls("tag") == ["tag sha256:postgres:17 postgres:17"]
+    assert docker.calls("rmi") == ["rmi debian:trixie-slim"]
+
+
+@pytest.mark.parametrize("facts", [{"lab": "1\nx"}, {"profiles": ["\x1b[2J"]}, {"variables": {"FLOOD_IMAGE\r": ""}}])
+def test_no_control_character_is_taken(docker: fakes.Docker, tmp_path: Path, facts: dict[str, Any]) -> None:
+    write_bundle(tmp_path / "x", IMAGES, {"lab": "0.1.0", **facts})
+    with pytest.raises(LabError, match="control characters"):
+        load_bundle(tmp_path / "x", KNOWN)
 
 
 def test_what_is_no_bundle_at_all(tmp_path: Path) -> None:
@@ -100,7 +188,7 @@ def test_a_failing_engine_leaves_no_half_bundle(docker: fakes.Docker, file: Path
     assert [path.name for path in tmp_path.iterdir() if "partial" in path.name] == []
     docker.fails("load", "no space left on device")
     with pytest.raises(LabError, match="no space left") as error:
-        load_bundle(file)
+        load_bundle(file, KNOWN)
     assert "docker system df" in error.value.remedy
 
 
@@ -123,19 +211,56 @@ def test_what_is_pinned_is_saved_and_named_without_its_digest(docker: fakes.Dock
     assert decisions({**chosen, "MOSQUITTO_IMAGE": broker}) == {**replaced, "MOSQUITTO_IMAGE": name}
 
 
-def test_loading_takes_over_decisions_and_stamps(
-    docker: fakes.Docker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / ".env").touch()
-    write_machine_file(tmp_path, {"GRAFANA": "off", "LAB_RTPRIO_BROKER": "0"})
-    decided = {"FLOOD_IMAGE": "looplab/flood:1", "PATH": "/not/ours"}
-    facts = {"lab": "0.1.0", "variables": decided, "stamps": {IMAGES[0]: "sources id"}, "profiles": ["scenario1"]}
-    write_bundle(tmp_path / "room.bundle", IMAGES, facts)
+@pytest.fixture
+def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A checkout whose .env names the broker of IMAGES."""
+    root = tmp_path / "checkout"
+    (root / "compose/scenarios/scenario1").mkdir(parents=True)
+    (root / "compose/scenarios/scenario1/params.env").write_text("SCENARIO=scenario1\nTITLE=One\n")
+    (root / ".env").write_text(f"MOSQUITTO_IMAGE={IMAGES[1]}\n")
     monkeypatch.setattr("looplab.lab.commands.bundle.require_compose", lambda _engine: None)
-    assert load(tmp_path, tmp_path / "room.bundle") == 0
+    write_machine_file(root, {"GRAFANA": "off", "LAB_RTPRIO_BROKER": "0"})
+    return root
+
+
+def test_loading_takes_over_decisions_and_stamps(
+    docker: fakes.Docker, checkout: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    decided = {"FLOOD_IMAGE": IMAGES[0], "PATH": "/not/ours"}
+    stamps = {IMAGES[0]: "sources id", "looplab/other:1": "old"}
+    facts = {"lab": "0.1.0", "variables": decided, "stamps": stamps, "profiles": ["x; reboot", "scenario1"]}
+    write_bundle(tmp_path / "room.bundle", IMAGES, facts)
+    assert load(checkout, tmp_path / "room.bundle") == 0
     # Grafana is looked for again: the bundle may have brought its image.
-    assert read_machine_file(tmp_path) == {"LAB_RTPRIO_BROKER": "0", "FLOOD_IMAGE": "looplab/flood:1"}
-    assert read_stamps(tmp_path) == {IMAGES[0]: "sources id"}
+    assert read_machine_file(checkout) == {"LAB_RTPRIO_BROKER": "0", "FLOOD_IMAGE": IMAGES[0]}
+    assert read_stamps(checkout) == {IMAGES[0]: "sources id"}
     printed = capsys.readouterr().err
     assert "This checkout also needs looplab/" in printed
     assert printed.endswith("2 images are here. No network is needed from now on: ./lab run scenario1\n")
+
+
+def test_the_file_is_the_one_that_its_maker_read(
+    docker: fakes.Docker, checkout: Path, file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    digest = hashlib.sha256(file.read_bytes()).hexdigest()
+    assert load(checkout, file, digest.upper()) == 0
+    assert f"SHA-256 {digest}" in capsys.readouterr().err
+    (docker.place / "loaded").unlink()
+    with pytest.raises(LabError, match="not the bundle of that SHA-256") as error:
+        load(checkout, file, digest[:-1])
+    assert error.value.exit_code == 1
+    assert not (docker.place / "loaded").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("FLOOD_IMAGE", "looplab/flood:9"), ("MOSQUITTO_IMAGE", "postgres:17"), ("GRAFANA", "on COMPOSE_FILE=x")],
+)
+def test_a_bundle_sets_no_image_that_it_does_not_bring(
+    docker: fakes.Docker, checkout: Path, tmp_path: Path, name: str, value: str
+) -> None:
+    write_bundle(tmp_path / "room.bundle", IMAGES, {"lab": "0.1.0", "variables": {name: value}})
+    before = (checkout / ".env.machine").read_bytes()
+    with pytest.raises(LabError, match=name):
+        load(checkout, tmp_path / "room.bundle")
+    assert (checkout / ".env.machine").read_bytes() == before

@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from looplab import __version__
-from looplab.errors import EXIT_GOOD, MachineError, UsageError
+from looplab.errors import EXIT_GOOD, LabError, MachineError, UsageError
 from looplab.experiments.registry import EXPERIMENTS
-from looplab.lab.bundle_file import load_bundle, write_bundle
+from looplab.lab.bundle_file import load_bundle, sha256_of, write_bundle
 from looplab.lab.checkout import UPSTREAM, Lab
 from looplab.lab.class_archives import write_archives
 from looplab.lab.docker.engine import find_engine, require_compose
@@ -14,7 +15,7 @@ from looplab.lab.docker.images import local_images
 from looplab.lab.docker.own_images import add_stamps, read_stamps
 from looplab.lab.image_names import is_pinned, without_digest
 from looplab.lab.programs import call
-from looplab.lab.scenarios import chosen
+from looplab.lab.scenarios import chosen, experiments, scenarios
 from looplab.lab.settings import read_machine_file, write_machine_file
 from looplab.system.terminal import say
 
@@ -44,30 +45,55 @@ def bundle(root: Path, file: Path, scenarios: Sequence[str], *, students: bool =
     }
     manifest = write_bundle(file, references, facts)
     say(f"{file}: {len(manifest['images'])} images, {file.stat().st_size / 1e6:.0f} MB.")
-    say(f"Images for {manifest['architecture']}. On the other machine: ./lab load {file.name}")
+    say(f"Images for {manifest['architecture']}. On the other machine:")
+    say(f"./lab load {file.name} --sha256 {sha256_of(file)}")
     if students:
         for_students, for_teachers = write_archives(root, file)
         say(f"{for_students}: this checkout without answers and marking. {for_teachers}: only those.")
     return EXIT_GOOD
 
 
-def load(root: Path, file: Path) -> int:
-    """Load an undamaged bundle of this kind of machine; return the exit code."""
+def load(root: Path, file: Path, sha256: str = "") -> int:
+    """Load an undamaged bundle of this kind of machine; return the exit code.
+
+    With `sha256` the file must be the one of that digest.
+    """
     require_compose(find_engine())
-    manifest = load_bundle(file)
-    decided = {name: str(value) for name, value in manifest.get("variables", {}).items() if name in DECISIONS}
+    found = sha256_of(file)
+    say(f"SHA-256 {found}")
+    if sha256 and sha256.strip().lower() != found:
+        raise LabError(f"{file} is not the bundle of that SHA-256. Nothing was loaded.", "Get it from its maker again.")
+    lab = Lab(root, wanted=EXPERIMENTS.values())
+    (root / "results").mkdir(exist_ok=True)
+    expected = {*lab.upstream_images(original=True).values(), *_references(lab, lab.profiles())}
+    manifest = load_bundle(file, {*map(without_digest, expected)})
+    decided = chosen_variables(manifest)
     machine = read_machine_file(root)
     # The bundle may bring its image.
     machine.pop("GRAFANA", None)
     write_machine_file(root, {**machine, **decided})
-    add_stamps(root, manifest.get("stamps", {}))
+    stamps = manifest.get("stamps", {})
+    add_stamps(root, {name: str(stamps[name]) for name in manifest["images"] if name in stamps})
     wanted = Lab(root).own_images().values()
     here = local_images(wanted)
     if missing := [name for name in wanted if name not in here]:
         say(f"This checkout also needs {', '.join(missing)}: the bundle is of lab {manifest['lab']}.")
-    example = next((name for name in manifest.get("profiles", []) if name != "all"), "scenario5")
+    known = {**scenarios(root), **experiments(root)}
+    example = next((name for name in manifest.get("profiles", []) if name in known), "scenario5")
     say(f"{len(manifest['images'])} images are here. No network is needed from now on: ./lab run {example}")
     return EXIT_GOOD
+
+
+def chosen_variables(manifest: Mapping[str, Any]) -> dict[str, str]:
+    """Return what the bundle's maker decided; each value is an image that it brings, or whether there is a Grafana.
+
+    Raises LabError for any other value: a line end in one would set a variable of its own.
+    """
+    decided = {name: str(value) for name, value in manifest.get("variables", {}).items() if name in DECISIONS}
+    for name, value in decided.items():
+        if value not in (("on", "off") if name == "GRAFANA" else manifest["images"]):
+            raise LabError(f"The bundle sets {name}={value!r}, which it does not bring.", "Do not trust this bundle.")
+    return decided
 
 
 def tag_pinned(references: Sequence[str]) -> list[str]:

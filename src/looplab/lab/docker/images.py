@@ -38,6 +38,11 @@ def local_images(references: Iterable[str]) -> dict[str, str]:
     return {reference: here[name] for reference in references if (name := _listed_name(reference)) in here}
 
 
+def tagged() -> dict[str, str]:
+    """Return the id of each image that is here, by repository:tag."""
+    return {name: image for name, image in _listed().items() if "@" not in name and not name.endswith(":<none>")}
+
+
 def left_by_tests() -> set[str]:
     """Return the images named looplab-test/…, and the ids of those without a name, which a later build took, or stages.
 
