@@ -1,9 +1,11 @@
 """What a student hands in: the folders of runs and the filled-in forms, wherever they are in the student's folder."""
 
 import hashlib
+import stat
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +16,18 @@ from looplab.exercises.exercise import Exercise
 from looplab.report.stored import StoredRun, Unusable, read_run
 from looplab.spec.experiment import Experiments
 
+# What an archive may hold once it is unpacked, and a form.
+MOST_BYTES, MOST_FILES, MOST_FORM_BYTES = 1 << 29, 10_000, 1 << 16
+
 
 @dataclass(frozen=True)
 class HandIn:
-    """One student's folder: its runs, and its forms by exercise."""
+    """One student's folder: its runs, and its forms by exercise; `trouble` says why there is nothing to mark."""
 
     student: str
-    runs: Sequence[StoredRun | Unusable]
-    forms: Mapping[str, Path]
+    runs: Sequence[StoredRun | Unusable] = ()
+    forms: Mapping[str, Path] = field(default_factory=dict)
+    trouble: str = ""
 
     def answers(self, exercise: str) -> tuple[Mapping[str, Any], str]:
         """Return the answers by question, none without a form, and why the form cannot be read, "" if it can."""
@@ -34,11 +40,17 @@ class HandIn:
 def read_form(path: Path) -> dict[str, Any]:
     """Return the answers of one form by question; LabError (exit code 1) if it is not `name: answer` lines."""
     try:
+        if not path.is_file() or path.stat().st_size > MOST_FORM_BYTES:
+            raise TypeError(f"it is no file of at most {MOST_FORM_BYTES} bytes")
         document = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
         if not isinstance(document, dict):
             raise TypeError("it has no questions")
+        answers = [one for value in document.values() for one in (value if isinstance(value, list) else [value])]
+        # A few lines of aliases within aliases would be gigabytes of text.
+        if any(isinstance(one, list | dict | set | tuple) for one in [*document, *answers]):
+            raise TypeError("an answer is one word or number")
         return {str(key): value for key, value in document.items()}
-    except (yaml.YAMLError, OSError, UnicodeDecodeError, TypeError) as error:
+    except (yaml.YAMLError, OSError, ValueError, TypeError, RecursionError) as error:
         why = " ".join(str(error).split())
         raise LabError(f"{path} cannot be read: {why}", "Write one `name: answer` a line, as in the form.") from error
 
@@ -46,12 +58,27 @@ def read_form(path: Path) -> dict[str, Any]:
 def hand_ins(places: Sequence[Path], unpacked: Path, experiments: Experiments) -> Iterator[HandIn]:
     """Yield what each student handed in: an archive of `./lab hand-in`, or each folder in a folder.
 
-    Archives are read in `unpacked`. Raises LabError (exit code 2) for a place that is neither.
+    Archives are read in `unpacked`. One that cannot be read has its `trouble`: the others are marked all the same.
+    Raises LabError (exit code 2) for a place that is neither.
     """
     for number, place in enumerate(places):
-        # Two archives may have the same name.
-        for folder in [_unpack(place, unpacked / str(number))] if place.suffix == ".zip" else _folders(place):
-            yield read_hand_in(folder, experiments)
+        if place.suffix == ".zip":
+            if not place.is_file():
+                raise UsageError(f"There is no file {place}.", "Name archives of `./lab hand-in`.")
+            # Two archives may have the same name.
+            folder = unpacked / str(number) / place.stem
+            yield _taken(place.stem, partial(_unpacked, place, folder, experiments))
+        else:
+            for folder in _folders(place):
+                yield _taken(folder.name, partial(read_hand_in, folder, experiments))
+
+
+def _taken(student: str, read: Callable[[], HandIn]) -> HandIn:
+    """Return what `read` returns, or what it failed of: nothing that a student wrote may end a class."""
+    try:
+        return read()
+    except Exception as error:
+        return HandIn(student, trouble=f"cannot be read: {' '.join(str(error).split()) or type(error).__name__}")
 
 
 def _folders(place: Path) -> list[Path]:
@@ -61,19 +88,23 @@ def _folders(place: Path) -> list[Path]:
     return students
 
 
-def _unpack(archive: Path, unpacked: Path) -> Path:
-    folder = unpacked / archive.stem
-    try:
-        with zipfile.ZipFile(archive) as file:
-            # extractall keeps every member below the folder, whatever its name says.
-            file.extractall(folder)
-    except (OSError, zipfile.BadZipFile) as error:
-        raise UsageError(f"{archive} cannot be read: {error}.", "It must be an archive of `./lab hand-in`.") from error
-    return folder
+def _unpacked(archive: Path, folder: Path, experiments: Experiments) -> HandIn:
+    """Return what is in an archive. Raises ValueError for one too large, and what zipfile raises."""
+    with zipfile.ZipFile(archive) as file:
+        members = file.infolist()
+        if len(members) > MOST_FILES or sum(member.file_size for member in members) > MOST_BYTES:
+            raise ValueError(f"it holds more than {MOST_FILES} files or {MOST_BYTES >> 20} MiB")
+        # extractall keeps every member below the folder, whatever its name says.
+        file.extractall(folder)
+    return read_hand_in(folder, experiments)
 
 
 def read_hand_in(folder: Path, experiments: Experiments) -> HandIn:
-    """Return what is in one student's folder, at any depth."""
+    """Return what is in one student's folder, at any depth. Raises ValueError if that is not only files and folders."""
+    # A link leads out of the folder, a pipe or a device has no end.
+    kinds = {path.name: path.lstat().st_mode for path in folder.rglob("*")}
+    if odd := [name for name, mode in kinds.items() if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))]:
+        raise ValueError(f"{odd[0]} is neither a file nor a folder")
     places = sorted({path.parent for name in ("run.json", "samples.csv") for path in folder.rglob(name)})
     forms = {path.stem: path for path in sorted(folder.rglob("*.yaml"), reverse=True)}
     return HandIn(folder.name, [read_run(place, experiments) for place in places], forms)

@@ -47,35 +47,52 @@ def _reason(one: Mark, student: bool) -> str:
 
 
 def class_rows(students: Iterable[HandIn], exercises: Mapping[str, Exercise]) -> Iterator[Row]:
-    """Yield the score of each exercise that each student did, e.g. {"student": "ada", "exercise": …, "score": 5, …}."""
+    """Yield the score of each exercise that each student did, e.g. {"student": "ada", "exercise": …, "score": 5, …}.
+
+    A hand-in that cannot be marked is a row without an exercise, whose remark says why.
+    """
     owners = Owners()
     for student in students:
-        runs = [run for run in student.runs if isinstance(run, StoredRun)]
-        copies = {run.run_id: owner for run in runs if (owner := owners.other(run, student.student))}
-        for name in _done(student, runs, exercises):
-            answers, trouble = student.answers(name)
-            marked = mark(exercises[name], student.runs, answers)
-            ids = [run.run_id for run in marked.runs.values()]
-            copied = [f"{run_id} is the very run that {copies[run_id]} handed in" for run_id in ids if run_id in copies]
-            lost = [f"{one.name}: {one.reason}" for one in marked.marks if one.got < one.worth]
-            yield {
-                "student": student.student,
-                "exercise": name,
-                "score": marked.got,
-                "of": marked.worth,
-                "exempt": marked.exempt,
-                **{f"lost_for_{kind}": marked.lost(kind) for kind in KINDS},
-                "copied": "yes" if copied else "",
-                "runs": " ".join(ids),
-                "remarks": "; ".join([*copied, *filter(None, [trouble]), *lost]),
-            }
+        try:
+            yield from [_row(student)] if student.trouble else list(_marked_rows(student, exercises, owners))
+        except Exception as error:
+            # Nothing that a student wrote may end a class.
+            yield _row(student, remarks=f"cannot be marked: {error!r}")
+
+
+def _row(student: HandIn, exercise: str = "", marked: Marked | None = None, **more: object) -> Row:
+    marked = marked or Marked()
+    return {
+        "student": student.student,
+        "exercise": exercise,
+        "score": marked.got,
+        "of": marked.worth,
+        "exempt": marked.exempt,
+        **{f"lost_for_{kind}": marked.lost(kind) for kind in KINDS},
+        **{"copied": "", "runs": "", "remarks": student.trouble, **more},
+    }
+
+
+def _marked_rows(student: HandIn, exercises: Mapping[str, Exercise], owners: Owners) -> Iterator[Row]:
+    runs = [run for run in student.runs if isinstance(run, StoredRun)]
+    copies = {run.run_id: owner for run in runs if (owner := owners.other(run, student.student))}
+    for name in _done(student, runs, exercises):
+        answers, trouble = student.answers(name)
+        marked = mark(exercises[name], student.runs, answers)
+        ids = [run.run_id for run in marked.runs.values()]
+        copied = [f"{run_id} is the very run that {copies[run_id]} handed in" for run_id in ids if run_id in copies]
+        lost = [f"{one.name}: {one.reason}" for one in marked.marks if one.got < one.worth]
+        remarks = "; ".join([*copied, *filter(None, [trouble]), *lost])
+        yield _row(student, name, marked, copied="yes" if copied else "", runs=" ".join(ids), remarks=remarks)
 
 
 def class_lines(rows: Iterable[Row]) -> Iterator[str]:
     """Yield the table in lines of 80 columns."""
     yield f"{'student':<20} {'exercise':<28} {'score':>5} {'of':>3} {'exempt':>6}  copied"
     for row in rows:
-        names = f"{row['student']!s:<20.20} {row['exercise']!s:<28.28}"
+        # A name is a student's own: no control character reaches the terminal.
+        student = "".join(letter if letter.isprintable() else "?" for letter in str(row["student"]))
+        names = f"{student:<20.20} {row['exercise'] or row['remarks']!s:<28.28}"
         yield f"{names} {row['score']:>5} {row['of']:>3} {row['exempt'] or '':>6}  {row['copied']}".rstrip()
 
 

@@ -1,6 +1,7 @@
 """Finished runs in results/: the newest of each scenario and fidelity, parsed once and kept as text."""
 
 import json
+import stat
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -143,4 +144,7 @@ def _document(folder: Path) -> dict[str, Any]:
 
 def _stamp(folder: Path) -> Stamp:
     run, samples = (folder / "run.json").stat(), (folder / "samples.csv").stat()
+    if not (stat.S_ISREG(run.st_mode) and stat.S_ISREG(samples.st_mode)):
+        # A pipe would never end.
+        raise Damaged("run.json or samples.csv is no file")
     return (run.st_mtime_ns, run.st_size, samples.st_mtime_ns, samples.st_size)

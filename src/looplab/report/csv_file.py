@@ -34,6 +34,8 @@ def read_csv(path: Path, columns: Mapping[str, str]) -> pd.DataFrame:
     """
     form = {"usecols": list(columns), "dtype": dict(columns), "keep_default_na": False, "na_values": [""]}
     try:
+        if not path.is_file():
+            raise ValueError(f"{path.name} is missing, or no file")
         with path.open("rb") as file:
             first = file.readline().decode("ascii", "replace").strip()
         if not set(columns) <= set(first.split(",")):

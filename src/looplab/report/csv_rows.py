@@ -59,7 +59,21 @@ def write_csv(path: Path, rows: Iterable[Mapping[str, object]]) -> None:
         writer = csv.DictWriter(file, names, restval="", lineterminator="\n")
         if lines:
             writer.writeheader()
-        writer.writerows(lines)
+        writer.writerows({name: _cell(value) for name, value in row.items()} for row in lines)
+
+
+def _cell(value: object) -> object:
+    """Return a cell that no spreadsheet takes for a formula: a text that begins like one gets an apostrophe in front.
+
+    A number keeps its sign.
+    """
+    if not isinstance(value, str) or not value.startswith(("=", "+", "-", "@", "\t", "\r")):
+        return value
+    try:
+        float(value)
+    except ValueError:
+        return f"'{value}"
+    return value
 
 
 def spread(name: str, interval: Interval | None, form: str = ".3f") -> dict[str, str]:

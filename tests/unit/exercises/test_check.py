@@ -1,8 +1,12 @@
 """Marking: points with reasons, a wrong run apart from a wrong answer, a class at once."""
 
 import csv
+import json
+import os
 import re
 import shutil
+import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +21,12 @@ from support.simulated_twin_runs import single, write_twin_run
 
 from looplab.errors import LabError, UsageError
 from looplab.exercises.exercise import Exercise, exercises, parse_exercise, read_exercise
-from looplab.exercises.hand_in import answer_form
+from looplab.exercises.hand_in import MOST_BYTES, answer_form
 from looplab.exercises.marking import Marked, mark
 from looplab.experiments.registry import EXPERIMENTS
 from looplab.lab.commands.check import check, hand_in
 from looplab.lab.commands.new import new
+from looplab.report.csv_rows import write_csv
 from looplab.report.stored import StoredRun, read_run
 from looplab.spec.cell import Cell
 from looplab.spec.columns import Count, Key
@@ -223,10 +228,78 @@ def test_an_archive_is_marked_like_a_folder(lab: Path, tmp_path: Path, capsys: p
     assert hand_in(lab, "scenario2", "ada") == 0
     assert check(lab, [str(lab / "ada.zip")]) == 0
     assert re.search(r"^ada +scenario2 +10 +10$", capsys.readouterr().out, re.MULTILINE)
-    broken = tmp_path / "ben.zip"
-    broken.write_bytes(b"PK")
-    with pytest.raises(LabError, match="cannot be read"):
-        check(lab, [str(broken)])
+    with pytest.raises(UsageError, match="There is no file"):
+        check(lab, [str(tmp_path / "nobody.zip")])
+
+
+def _large(folder: Path) -> None:
+    folder.unlink()
+    with zipfile.ZipFile(folder, "w", zipfile.ZIP_DEFLATED) as archive, archive.open("run.json", "w") as member:
+        for _ in range(1 + MOST_BYTES // (1 << 24)):
+            member.write(bytes(1 << 24))
+
+
+def _unlike(change: dict[str, Any]) -> Callable[[Path], object]:
+    """A run whose run.json is changed so."""
+
+    def spoil(folder: Path) -> None:
+        run = put_run(folder, "scenario1")
+        document = json.loads((run / "run.json").read_text())
+        (run / "run.json").write_text(json.dumps({**document, **change}))
+
+    return spoil
+
+
+# What one student may hand in, by accident or not, and the remark in that student's row.
+BAD = {
+    "torn.zip": (lambda path: path.write_bytes(b"PK"), "cannot be read: File is not a zip file"),
+    "huge.zip": (_large, "holds more than"),
+    "pipe": (lambda path: os.mkfifo(path / "samples.csv"), "samples.csv is neither a file nor a folder"),
+    "form": (lambda path: os.mkfifo(path / "scenario1.yaml"), "scenario1.yaml is neither a file nor a folder"),
+    "link": (lambda path: (path / "run.json").symlink_to("/etc/passwd"), "run.json is neither a file nor a folder"),
+    "device": (lambda path: (path / "samples.csv").symlink_to("/dev/zero"), "samples.csv is neither"),
+    "nested": (lambda path: (path / "scenario1.yaml").write_text("prediction: [[a], [b]]"), "one word or number"),
+    "scenario": (_unlike({"scenario": "../../etc"}), ""),
+    "fidelity": (_unlike({"fidelity": "thesis\n"}), ""),
+    "treatments": (_unlike({"treatments": "none"}), ""),
+    "environment": (_unlike({"environment": {"cores": 1, "machine": [1]}}), ""),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_one_bad_hand_in_is_a_row(lab: Path, tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    put_run(tmp_path / "group/zoe", "scenario1")
+    bad = tmp_path / "group" / name
+    bad.mkdir() if bad.suffix != ".zip" else bad.touch()
+    spoil, remark = BAD[name]
+    spoil(bad)
+    places = [str(tmp_path / "group"), *([str(bad)] if bad.suffix == ".zip" else [])]
+    assert check(lab, places) == 0
+    with (lab / "report/class.csv").open(newline="") as file:
+        rows = {row["student"]: row for row in csv.DictReader(file)}
+    assert int(rows["zoe"]["score"]) > 0
+    if remark:
+        assert remark in rows[bad.stem]["remarks"]
+        assert rows[bad.stem]["score"] == "0"
+    assert capsys.readouterr().out
+
+
+def test_no_name_of_a_student_is_a_formula_or_moves_the_cursor(
+    lab: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = ["=HYPERLINK(1)", "+1+cmd", "-2-x", "@SUM(1)", "\t=1", "\x1b[2Jeve"]
+    for name in names:
+        put_run(tmp_path / "group" / name, "scenario1")
+    assert check(lab, [str(tmp_path / "group")]) == 0
+    with (lab / "report/class.csv").open(newline="") as file:
+        students = {row["student"] for row in csv.DictReader(file)}
+    assert students == {f"'{name}" if name in names[:5] else name for name in names}
+    assert "\x1b" not in capsys.readouterr().out
+
+
+def test_a_negative_number_stays_one(tmp_path: Path) -> None:
+    write_csv(tmp_path / "x.csv", [{"a": "-0.5", "b": -1, "c": "+3", "d": "-", "e": "=1", "f": ""}])
+    assert (tmp_path / "x.csv").read_text() == "a,b,c,d,e,f\n-0.5,-1,+3,'-,'=1,\n"
 
 
 def test_a_new_scenario_has_an_exercise_at_once(changeable_lab: Path, capsys: pytest.CaptureFixture[str]) -> None:

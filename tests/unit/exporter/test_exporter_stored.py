@@ -75,6 +75,18 @@ def test_a_damaged_run_is_named_once_and_an_older_one_shown(
     assert runs.damaged == {"20260102T000000Z-scenario1"}
 
 
+@pytest.mark.parametrize("name", ["run.json", "samples.csv"])
+def test_a_pipe_is_no_run(tmp_path: Path, runs: StoredRuns, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Whoever opens one waits for ever."""
+    store(tmp_path, "20260101T000000Z-scenario1")
+    store(tmp_path, "20260102T000000Z-scenario1")
+    (tmp_path / "20260102T000000Z-scenario1" / name).unlink()
+    os.mkfifo(tmp_path / "20260102T000000Z-scenario1" / name)
+    assert runs.refresh()
+    assert runs.newest["scenario1", "thesis"][0] == "20260101T000000Z-scenario1"
+    assert ("is no file" in capsys.readouterr().err) == (name == "samples.csv")
+
+
 def test_a_run_copied_in_slowly_is_taken_when_whole(tmp_path: Path, runs: StoredRuns) -> None:
     whole = store(tmp_path / "elsewhere", "20260101T000000Z-scenario1")
     half = tmp_path / whole.name
