@@ -4,7 +4,6 @@ import hashlib
 import os
 import subprocess
 import sys
-import tomllib
 import venv
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,6 +23,8 @@ from looplab.system.terminal import Step
 # Most tests wait for something. tests/conftest.py says which tests may run side by side; `-- -n0` runs them one by one.
 AT_ONCE = ("-n2", "--dist=loadscope", "--no-loadscope-reorder")
 UNIT = "tests/unit"
+# Written by scripts/pin-python from pyproject.toml.
+REQUIREMENTS = "tests/requirements.txt"
 INSTALL_TIMEOUT_S = 900.0
 
 
@@ -47,13 +48,14 @@ def python_of(root: Path) -> Path:
 
 
 def make_environment(root: Path) -> None:
-    """Have the packages that pyproject.toml names for tests in `.venv`; LabError (exit code 3) says why they are not.
+    """Have the packages that pyproject.toml names for tests in `.venv`, each file by its hash (REQUIREMENTS).
+
+    LabError (exit code 3) says why they are not there.
 
     Only developers need it: report, check and watch run in an image.
     """
-    wanted = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))
-    requirements = wanted["project"]["optional-dependencies"]["test"]
-    facts = "\n".join([*requirements, sys.version, str(root)])
+    requirements = root / REQUIREMENTS
+    facts = "\n".join([requirements.read_text(encoding="utf-8"), sys.version, str(root)])
     stamp = root / ".venv/.looplab-test"
     fingerprint = hashlib.sha256(facts.encode()).hexdigest()
     if stamp.is_file() and stamp.read_text() == fingerprint:
@@ -62,7 +64,10 @@ def make_environment(root: Path) -> None:
     with Step("Installing the tests' Python packages", expected_s=60):
         if not call([*pip, "--version"]).good:
             _create(root)
-        done = call([*pip, "install", "--quiet", *requirements], timeout_s=INSTALL_TIMEOUT_S)
+        done = call(
+            [*pip, "install", "--quiet", "--require-hashes", "--requirement", str(requirements)],
+            timeout_s=INSTALL_TIMEOUT_S,
+        )
     if not done.good:
         raise MachineError(f"The tests' Python packages are missing: {done.reason}", "They come from PyPI.")
     stamp.write_text(fingerprint)
