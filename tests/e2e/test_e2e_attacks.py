@@ -3,11 +3,20 @@
 A container on the lab's network, another user of the machine, a neighbour's network namespace: all are made here.
 """
 
+import contextlib
 import json
+import os
 import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
 
 from support.containers import docker, own_image
 from support.e2e_lab import PROJECT, Lab
+from support.wire import call
+
+from looplab.lab.docker.engine import find_engine, parse_version
+from looplab.lab.machine.checks import LOOPBACK_RULES, LOOPBACK_SAFE
 
 NOBODY = 65534
 STRESS_99 = json.dumps({"roles": {"stress": {"comm": ["stress"], "fifo": 99}}})
@@ -23,6 +32,35 @@ except urllib.error.HTTPError as error:
 except OSError as error:
     print(error)
 """
+
+
+# A neighbour sends a packet for an address to this machine's card, and tells whether a port there takes a connection.
+KNOCK = """
+import sys
+from scapy.all import IP, TCP, Ether, conf, srp1
+conf.verb = 0
+mac, address, port = sys.argv[1], sys.argv[2], int(sys.argv[3])
+frame = Ether(dst=mac) / IP(src="10.213.9.2", dst=address) / TCP(sport=40000, dport=port, flags="S")
+answer = srp1(frame, iface="eth0", timeout=2)
+print("open" if answer is not None and TCP in answer and answer[TCP].flags == "SA" else "closed")
+"""
+
+
+@contextlib.contextmanager
+def neighbour() -> Iterator[tuple[str, str]]:
+    """Yield a network namespace that a cable joins to this machine, and the cable's name here."""
+    name, cable = f"looplab-{os.getpid()}", "lab-neighbour"
+    call("ip", "netns", "add", name)
+    try:
+        call("ip", "link", "add", cable, "type", "veth", "peer", "name", "eth0", "netns", name)
+        call("ip", "address", "add", "10.213.9.1/30", "dev", cable)
+        call("ip", "link", "set", cable, "up")
+        call("ip", "-n", name, "address", "add", "10.213.9.2/30", "dev", "eth0")
+        call("ip", "-n", name, "link", "set", "eth0", "up")
+        yield name, cable
+    finally:
+        # The cable goes with its end inside.
+        call("ip", "netns", "delete", name)
 
 
 def as_nobody(*words: str) -> subprocess.CompletedProcess[str]:
@@ -51,11 +89,45 @@ def test_nobody_schedules_the_parts_of_a_run(lab: Lab) -> None:
     file = docker("volume", "inspect", "--format", "{{.Mountpoint}}", f"{PROJECT}_identities") + "/treatments"
     assert "denied" in as_nobody("cat", file).stderr
     # A controller has it: it sends JSON alone, and asks for no priority of a load.
-    token = docker("run", "--rm", "--user", "0", "--volume", f"{PROJECT}_identities:/run/looplab:ro",
-                   "--entrypoint", "cat", own_image("controller"), "/run/looplab/treatments")  # fmt: skip
+    token = lab.password("treatments")
     question = json.dumps({"roles": {"stress": {"comm": ["stress"], "fifo": 0}}})
     assert on_network("control", POST, url, question, token, "application/json") == "200"
     assert on_network("control", POST, url, question, token, "text/plain") == "400"
     assert on_network("control", POST, url, STRESS_99, token, "application/json") == "400"
     policies = docker("top", lab.container("stress"), "-eo", "pid,policy").split()[3::2]
     assert set(policies) == {"TS"}
+
+
+def test_the_doctors_rules_keep_a_neighbour_from_loopback(lab: Lab) -> None:
+    lab.compose("--profile", "scenario1", "up", "--detach", "broker", code=0)
+    networks = json.loads(docker("inspect", "--format", "{{json .NetworkSettings.Networks}}", lab.container("broker")))
+    goals = [("127.0.0.1", lab.environment["LAB_BROKER_PORT"]), (next(iter(networks.values()))["IPAddress"], "1883")]
+    old = (parse_version(find_engine().server_version) or LOOPBACK_SAFE) < LOOPBACK_SAFE
+    with neighbour() as (name, cable):
+        mac = Path(f"/sys/class/net/{cable}/address").read_text().strip()
+
+        def knock() -> list[str]:
+            command = ["ip", "netns", "exec", name, sys.executable, "-c", KNOCK, mac]
+            return [call(*command, *goal) for goal in goals]
+
+        # Some kernels drop what comes for 127.0.0.1 themselves.
+        assert ("open" in knock()) == old
+        # On this cable alone: the machine is not the test's.
+        rules = [rule.replace("eth0", cable).split() for rule in LOOPBACK_RULES]
+        for rule in rules:
+            call(*rule)
+        try:
+            assert knock() == ["closed", "closed"]
+        finally:
+            for rule in rules:
+                call(*(word.replace("-I", "-D") for word in rule))
+
+
+def test_no_other_user_writes_into_results(lab: Lab) -> None:
+    """Plain Compose opens the folder for its controller; a pipe or a false run there would be read by all."""
+    lab.compose("up", "prepare", code=0)
+    made = as_nobody("touch", str(lab.root / "results/false"))
+    assert "denied" in made.stderr
+    user = docker("run", "--rm", "--user", "1000:1000", "--volume", f"{lab.root}/results:/results",
+                  "--entrypoint", "python3", own_image("controller"), "-c", "open('/results/mine', 'w')")  # fmt: skip
+    assert user == ""

@@ -8,11 +8,13 @@ import time
 from typing import Any
 
 import pytest
+from support.containers import own_image
 from support.e2e_lab import Lab
 from support.hardening import judge_container
 from support.middleware import bare_metal, kill_service
 from support.ports import free_port
 
+from looplab.errors import EXIT_MACHINE
 from looplab.experiments.registry import EXPERIMENTS
 from looplab.report.stored import StoredRun, read_run
 
@@ -91,3 +93,15 @@ def test_two_nodes_behind_the_balancer_and_one_dies(lab: Lab) -> None:
     assert run["parameters"]["load_processes"] == 2
     # nginx goes on with the other node.
     assert cell["succeeded"] > 0
+
+
+@pytest.mark.parametrize("image", ["devices", "magistrala"])
+def test_who_takes_orders_does_not_start_without_a_token(image: str) -> None:
+    """A neighbour on the network could load or stop the middleware otherwise."""
+    words = ["node"] if image == "magistrala" else []
+    done = subprocess.run(
+        ["docker", "run", "--rm", "--network", "none", own_image(image), *words],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == EXIT_MACHINE
+    assert "no token" in done.stderr

@@ -7,6 +7,10 @@ from support.containers import docker, own_image
 from support.e2e_lab import PROJECT, Lab, free_port
 
 PARTS = ("broker", "scenario1", "bridge")
+CONTROLLERS = [
+    *(f"database/{name}" for name in ("reader", "writer")),
+    *(f"services/{name}" for name in ("admin", "postgres", "spicedb", "tokens")),
+]
 
 
 def kept_secrets(lab: Lab) -> list[str]:
@@ -45,10 +49,11 @@ def test_each_part_reads_its_own_files_alone(lab: Lab) -> None:
     lab.compose("--profile", "scenario1", "up", "--detach", *PARTS, BROKER_TLS="on", code=0)
     for part, folder, own in (
         ("broker", "/mosquitto/secrets", ["passwords", "server.pem"]),
-        ("scenario1", "/run/looplab", ["controller", "treatments"]),
+        # Every experiment's controller is the same user.
+        ("scenario1", "/run/looplab", ["controller", "devices", "nodes", "treatments", *CONTROLLERS]),
         ("bridge", "/run/looplab", ["bridge"]),
     ):
-        look = f"cd {folder} && for file in *; do if cat $file >/dev/null 2>&1; then echo $file; fi; done"
+        look = f"cd {folder} && for file in * */*; do if cat $file >/dev/null 2>&1; then echo $file; fi; done"
         found = docker("exec", lab.container(part), "sh", "-c", look)
         assert found.split() == own, part
 

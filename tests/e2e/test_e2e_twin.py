@@ -8,7 +8,6 @@ import pytest
 from support.containers import docker
 from support.e2e_lab import Lab
 from support.hardening import judge_container
-from support.places import ROOT
 from support.ports import free_port
 
 from looplab.experiments.registry import EXPERIMENTS
@@ -48,7 +47,7 @@ def test_a_run_with_least_rights_stores_every_message(lab: Lab) -> None:
     address = docker(
         "inspect", "--format", "{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}", database
     ).strip()
-    password = (lab.root / "secrets/twin/database_reader").read_text()
+    password = lab.password("database/reader")
     with psycopg.connect(host=address, dbname="twin", user="twin_reader", password=password) as reader:
         assert reader.execute("SELECT count(*) FROM message").fetchone() == (2 * MESSAGES,)
         assert reader.execute("SELECT device FROM twin_state").fetchall() == [(1,)]
@@ -59,10 +58,10 @@ def test_a_run_with_least_rights_stores_every_message(lab: Lab) -> None:
 
 
 def test_plain_compose_runs_it_without_a_set_up(lab: Lab) -> None:
-    """The passwords are then the placeholders of the checkout; a port leads to the database where one is asked for."""
+    """`prepare` makes the passwords; a port leads to the database where one is asked for."""
     lab.forget_runs()
     variables = {
-        "INTERVALS_MS": "10", "MESSAGES": "50", "WRITE_MODE": "row", "TWIN_SECRETS": "",
+        "INTERVALS_MS": "10", "MESSAGES": "50", "WRITE_MODE": "row",
         "PERSISTENCE": "on", "FIDELITY": "corrected", "TWIN_DATABASE_PORT": "on", "LAB_DATABASE_PORT": str(free_port()),
     }  # fmt: skip
     lab.compose("--profile", "*", "down", code=0)
@@ -71,7 +70,7 @@ def test_plain_compose_runs_it_without_a_set_up(lab: Lab) -> None:
     _, run = lab.newest()
     assert run["valid"], run["invalid_because"]
     assert run["cells"][0]["stored"] == 50
-    password = (ROOT / "compose/experiments/twin/passwords/database_reader").read_text().strip()
+    password = lab.password("database/reader")
     asked = f"host=127.0.0.1 port={variables['LAB_DATABASE_PORT']} dbname=twin user=twin_reader"
     with psycopg.connect(f"{asked} password={password}") as reader:
         assert reader.execute("SELECT count(*) FROM message").fetchone() == (50,)

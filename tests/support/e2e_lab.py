@@ -172,6 +172,11 @@ class Lab:
     def networks(self) -> list[str]:
         return docker("network", "ls", "--quiet", "--filter", f"label={PROJECT_LABEL}={PROJECT}").split()
 
+    def password(self, name: str) -> str:
+        """A password that `prepare` made, or a token of this start."""
+        volume = docker("volume", "inspect", "--format", "{{.Mountpoint}}", f"{PROJECT}_identities")
+        return (Path(volume) / name).read_text()
+
     def wait_for_end(self, service: str, timeout_s: float = 120.0) -> int:
         """Exit code of a service that ends by itself."""
         container = self.containers(running=False)[service]

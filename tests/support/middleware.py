@@ -13,8 +13,8 @@ from support.wire import call
 # Runs in the part's container: its agent knows the process.
 SCRIPT = """
 import json, os, time, urllib.request
-kind = {{"Content-Type": "application/json"}}
-ask = urllib.request.Request("http://127.0.0.1:9200/facts", b'{{"light": true}}', kind, method="POST")
+order = json.dumps({{"light": True, "token": open("/run/looplab/nodes").read()}}).encode()
+ask = urllib.request.Request("http://127.0.0.1:9200/facts", order, {{"Content-Type": "application/json"}})
 end = time.monotonic() + 60
 while {after!r} not in (found := json.load(urllib.request.urlopen(ask))["services"]):
     assert time.monotonic() < end

@@ -58,7 +58,8 @@ class Postgres:
         self._run("initdb", f"--pgdata={self.data}", *words)
         self.start()
         self._psql("postgres", "--command=CREATE DATABASE twin")
-        self._psql("twin", "--set=writer=test", "--set=reader=test", input=SCHEMA.read_text())
+        passwords = [f"--set={name}=test" for name in ("writer", "reader", "viewer")]
+        self._psql("twin", *passwords, input=SCHEMA.read_text())
 
     @property
     def data(self) -> Path:

@@ -64,6 +64,8 @@ class Pi:
 
     def __enter__(self) -> Pi:
         shutil.copytree(ROOT / "rpi", self.rpi, ignore=shutil.ignore_patterns(".env", "secrets"))
+        # Its metrics and asip's bridge are for the other host; by default nobody reaches them.
+        (self.rpi / ".env").write_text("PI_BIND=0.0.0.0\n")
         self._runtime.write_text(RUNTIME.format(python=sys.executable, boot_id=self._boot_id))
         self._runtime.chmod(0o755)
         self._boot_id.write_text(f"{uuid.uuid4()}\n")

@@ -19,7 +19,7 @@ from looplab.lab.machine.installing import ensure_compose, ensure_engine
 from looplab.lab.machine.limits import CACHE, machine_variables, probe_limits
 from looplab.lab.programs import call
 from looplab.lab.scenarios import experiments, scenarios
-from looplab.lab.secret_files import ensure_grafana_password, ensure_passwords
+from looplab.lab.secret_files import ensure_grafana_password
 from looplab.lab.settings import check_settings, project_name, read_machine_file, write_machine_file
 from looplab.spec.brokers import DEFAULT
 from looplab.spec.experiment import Experiment
@@ -167,8 +167,7 @@ class Lab:
             own.build({**decided, **self._options})
         limits = probe_limits(engine, own.references[PROBE], self.root / CACHE)
         administrator = {} if images.variables.get("GRAFANA") == "off" else ensure_grafana_password(self.root)
-        passwords = ensure_passwords(self.root, EXPERIMENTS.values())
-        variables = {**machine_variables(limits), **images.variables, **administrator, **passwords}
+        variables = {**machine_variables(limits), **images.variables, **administrator}
         write_machine_file(self.root, variables)
         return SetUp(engine, variables)
 

@@ -2,10 +2,7 @@
 
 import os
 import secrets
-from collections.abc import Iterable
 from pathlib import Path
-
-from looplab.spec.experiment import Experiment
 
 FOLDER = Path("secrets")
 GRAFANA_PASSWORD_FILE = FOLDER / "grafana_admin_password"
@@ -19,20 +16,6 @@ def write_secret(path: Path, text: str, mode: int = 0o600) -> None:
         file.write(text)
     fresh.chmod(mode)
     fresh.replace(path)
-
-
-def ensure_passwords(root: Path, experiments: Iterable[Experiment]) -> dict[str, str]:
-    """Write a random password for each Compose secret of `experiments` unless there is one; return the variables that
-    name their folders, e.g. TWIN_SECRETS."""
-    variables = {}
-    for experiment in experiments:
-        if not experiment.passwords:
-            continue
-        folder = root / FOLDER / experiment.name
-        for name in experiment.passwords:
-            _ensure(root, folder / name)
-        variables[f"{experiment.name.upper().replace('-', '_')}_SECRETS"] = str(folder.resolve())
-    return variables
 
 
 def ensure_grafana_password(root: Path) -> dict[str, str]:

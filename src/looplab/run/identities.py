@@ -1,4 +1,4 @@
-"""Who may use the broker over TLS: one certificate, and a user with a password for each part. `prepare` makes them.
+"""Who may use the broker over TLS, and what parts share: one certificate, passwords, tokens. `prepare` makes them.
 
 The broker's certificate never changes, and clients ask for its name SERVER_NAME whatever address they dial: a lab that
 moves, and a Pi without a clock, stay paired.
@@ -9,6 +9,7 @@ import hashlib
 import json
 import os
 import secrets
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,6 +18,19 @@ from looplab.mqtt.pairing import SERVER_NAME, Pairing, write_pairing
 USERS = ("controller", "bridge", "flood", "observer")
 # Users of the containers that read the files.
 BROKER_UID, BRIDGE_UID, TREATMENTS_GID = 1883, 10002, 10008
+POSTGRES_UID, GRAFANA_UID, NODE_GID, DEVICES_GID = 999, 472, 10021, 10022
+# Passwords of the experiments' parts, made at the first start: a file each for its reader (None: the controller's user)
+# and for a group. The last word of a name says which password it is, so that a file can have the text of another.
+PASSWORDS: Mapping[str, tuple[int | None, int]] = {
+    "database/owner": (POSTGRES_UID, -1),
+    "database/writer": (None, POSTGRES_UID),
+    "database/reader": (None, POSTGRES_UID),
+    "database/viewer": (POSTGRES_UID, -1),
+    "grafana/viewer": (GRAFANA_UID, -1),
+    **{f"services/{name}": (None, NODE_GID) for name in ("postgres", "spicedb", "tokens", "admin")},
+}
+# Tokens of services that act for a controller, new at each start, with the group of the service.
+TOKENS = {"treatments": TREATMENTS_GID, "nodes": NODE_GID, "devices": DEVICES_GID}
 # The listener within the Docker network.
 PORT = 8883
 KEPT = "identities.json"
@@ -41,6 +55,12 @@ def make(folder: Path, readers: Readers) -> None:
     write(folder / "server.pem", _kept(folder)["server"], readers.broker)
     write(folder / "controller", write_pairing(pairings["controller"]), readers.controller)
     write(folder / "bridge", write_pairing(pairings["bridge"]), readers.bridge)
+    words = _kept(folder)["shared"]
+    for name, (reader, group) in PASSWORDS.items():
+        (folder / name).parent.mkdir(mode=0o755, exist_ok=True)
+        write(folder / name, words[Path(name).name], readers.controller if reader is None else reader, group)
+    for name, group in TOKENS.items():
+        write(folder / name, secrets.token_urlsafe(32), readers.controller, group)
 
 
 def pairings_of(folder: Path) -> dict[str, Pairing]:
@@ -51,9 +71,12 @@ def pairings_of(folder: Path) -> dict[str, Pairing]:
 
 def _kept(folder: Path) -> dict[str, Any]:
     path = folder / KEPT
-    if not path.exists():
-        write(path, json.dumps(_made()), os.geteuid())
-    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else _made()
+    # A lab of before has less in its volume.
+    shared = {Path(name).name: secrets.token_urlsafe(24) for name in PASSWORDS} | found.get("shared", {})
+    if shared != found.get("shared"):
+        found["shared"] = shared
+        write(path, json.dumps(found), os.geteuid())
     return found
 
 

@@ -6,7 +6,6 @@
 import json
 import os
 import re
-import secrets
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -40,13 +39,15 @@ def open_folder(folder: Path, uid: int, gid: int) -> str:
     """Let `uid`:`gid` write into `folder`; returns "" or why that cannot be done."""
     facts = folder.stat()
     mode = facts.st_mode
-    if (facts.st_uid == uid and mode & 0o300 == 0o300) or (facts.st_gid == gid and mode & 0o030 == 0o030):
-        return ""
-    if mode & 0o003 == 0o003:
+    # Labs of before opened it to every user of the machine.
+    opened = mode & 0o1002 == 0o1002
+    owner, group = facts.st_uid == uid and mode & 0o300 == 0o300, facts.st_gid == gid and mode & 0o030 == 0o030
+    if not opened and (owner or group or mode & 0o003 == 0o003):
         return ""
     try:
-        # As /tmp: anyone may add, nobody may remove another's.
-        folder.chmod(0o1777)
+        # The controller's group may add, nobody may remove another's, other users may only read.
+        os.chown(folder, -1, gid)
+        folder.chmod(0o1775)
     except OSError as error:
         return f"{folder.name}/ is not writable for user {uid} ({error.strerror}): set LAB_UID in .env to its owner"
     return ""
@@ -106,9 +107,6 @@ def main(words: Sequence[str] = ()) -> int:
         print(error, file=sys.stderr)
         return 2
     identities.make(IDENTITIES, identities.Readers(identities.BROKER_UID, uid, identities.BRIDGE_UID))
-    # What controllers and treatments service share, new at each start.
-    token = secrets.token_urlsafe(32)
-    identities.write(IDENTITIES / "treatments", token, uid, identities.TREATMENTS_GID)
     problems = [problem for name in FOLDERS if (problem := open_folder(Path(name), uid, gid))]
     for problem in problems:
         print(problem, file=sys.stderr)

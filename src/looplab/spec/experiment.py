@@ -59,7 +59,7 @@ class Experiment:
     each claim compares, for `./lab study`, `variants` by study the settings of each arm. `images` are own images,
     `upstream` the variables of upstream ones in .env, that no other experiment starts: only what runs this one gets or
     builds them. `switches` are variables of .env that are on or off.
-    `kept` are services that stay after a run. `passwords` are the names of its Compose secrets, which `./lab` makes.
+    `kept` are services that stay after a run.
     With `host`, it has a part on the host: host.py has `beside(root, settings, image, say)`, a context manager that
     yields variables for Compose.
     """
@@ -77,7 +77,6 @@ class Experiment:
     upstream: tuple[str, ...] = ()
     switches: tuple[str, ...] = ()
     kept: tuple[str, ...] = ()
-    passwords: tuple[str, ...] = ()
     host: bool = False
 
     @property

@@ -8,11 +8,13 @@ send another site no such request unless that site allows it first, and no servi
 import hmac
 import http.client
 import json
+import os
 import threading
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 from urllib.parse import parse_qsl
 
@@ -20,8 +22,21 @@ from looplab.errors import EXIT_INVALID, EXIT_MACHINE, EXIT_USAGE, LabError, Mac
 
 MAX_REQUEST_BYTES = 65536
 JSON = "application/json"
+# Where Compose mounts the volume `identities`.
+TOKENS = "/run/looplab"
 _STATUS = {EXIT_USAGE: 400, EXIT_INVALID: 409, EXIT_MACHINE: 503}
 _EXIT_CODES = {401: EXIT_USAGE, **{status: code for code, status in _STATUS.items()}}
+
+
+def read_token(name: str) -> str:
+    """Return the token of this start of the lab for the services of that name, "" if there is none.
+
+    `prepare` writes it (run/identities.py), and the volume `identities` brings it to both ends.
+    """
+    try:
+        return (Path(os.environ.get("TOKENS") or TOKENS) / name).read_text(encoding="ascii").strip()
+    except (OSError, ValueError):
+        return ""
 
 
 class Service(NamedTuple):

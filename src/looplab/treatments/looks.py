@@ -2,18 +2,16 @@
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from looplab.errors import LabError
 from looplab.spec.brokers import DEFAULT
 from looplab.spec.roles import Role
-from looplab.system.json_service import Service
+from looplab.system.json_service import Service, read_token
 
 # The service's name on the network that it shares with the controllers alone.
 URL = "http://treatments-control:9100/facts"
-# `prepare` writes it at each start of the lab (run/prepare.py), and the volume `identities` brings it to both ends.
-TOKEN_FILE = "/run/looplab/treatments"
+TOKEN = "treatments"
 _TREATMENTS = Service("treatments service", "See `docker compose logs treatments`.")
 
 # The service's answer: {"roles": {role: {"before": […], "processes": […], "refused": […]}}, "processors", "clock_ns",
@@ -40,17 +38,9 @@ class TreatmentsClient:
         if published_from:
             question |= {"published_from": published_from, "broker": broker}
         try:
-            return _TREATMENTS.ask(self._url, "POST", question, token=token())
+            return _TREATMENTS.ask(self._url, "POST", question, token=read_token(TOKEN))
         except LabError:
             return None
-
-
-def token() -> str:
-    """Return the token of this start of the lab, "" if there is none."""
-    try:
-        return Path(os.environ.get("TREATMENTS_TOKEN_FILE") or TOKEN_FILE).read_text(encoding="ascii").strip()
-    except (OSError, ValueError):
-        return ""
 
 
 def processes(look: Look, role: str) -> list[dict[str, Any]]:

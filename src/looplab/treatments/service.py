@@ -15,6 +15,7 @@ import os
 import signal
 import sys
 from collections.abc import Mapping, Sequence
+from functools import partial
 from time import perf_counter_ns
 from typing import Any
 
@@ -23,11 +24,11 @@ from looplab.spec.brokers import BROKERS, DEFAULT
 from looplab.spec.experiment import Experiments
 from looplab.system import processes
 from looplab.system.containers import files_of
-from looplab.system.json_service import serve
+from looplab.system.json_service import read_token, serve
 from looplab.system.processors import processor_times
 from looplab.treatments.broker import published
 from looplab.treatments.loads import loads
-from looplab.treatments.looks import TOKEN_FILE, token
+from looplab.treatments.looks import TOKEN
 from looplab.treatments.noise import Probes
 
 PORT = 9100
@@ -105,8 +106,9 @@ def main(experiments: Experiments) -> int:
     known = permitted(experiments)
     routes = {"POST /facts": lambda request: answer(request.body, known, probes)}
     try:
+        token = partial(read_token, TOKEN)
         if not token():
-            raise MachineError(f"No token in {TOKEN_FILE}.", "Start it with `docker compose up`: `prepare` writes one.")
+            raise MachineError("No token for the treatments service.", "`docker compose up` has `prepare` write one.")
         # Read again at each request: `prepare` makes a new one at each start, and this service may outlive a run.
         serve(os.environ.get("TREATMENTS_BIND") or "127.0.0.1", PORT, routes, "Stop the other one.", token)
     except LabError as error:

@@ -7,24 +7,10 @@ import yaml
 from support.places import ROOT
 
 from looplab.lab.secret_files import GRAFANA_PASSWORD_FILE as PASSWORD_FILE
-from looplab.lab.secret_files import ensure_grafana_password, ensure_passwords
-from looplab.spec.experiment import Experiment
+from looplab.lab.secret_files import ensure_grafana_password
 from looplab.system.env_files import expand
 
 COMPOSE_FILE = ROOT / "compose" / "observe.yaml"
-
-
-def test_each_password_of_an_experiment_is_made_once(tmp_path: Path) -> None:
-    asked = Experiment("twin", "looplab.experiments.twin", "", (), passwords=("database_writer", "database_reader"))
-    folder = tmp_path / "secrets/twin"
-    assert ensure_passwords(tmp_path, [asked]) == {"TWIN_SECRETS": str(folder)}
-    first = {path.name: path.read_text() for path in folder.iterdir()}
-    assert first.keys() == {"database_writer", "database_reader"}
-    assert len(set(first.values())) == 2
-    assert all(len(text) >= 32 for text in first.values())
-    assert (tmp_path / "secrets").stat().st_mode & 0o777 == 0o700
-    ensure_passwords(tmp_path, [asked])
-    assert {path.name: path.read_text() for path in folder.iterdir()} == first
 
 
 def composed(settings: dict[str, str]) -> dict[str, Any]:

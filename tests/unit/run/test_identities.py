@@ -1,6 +1,7 @@
 """Identities: made once and kept, each file for one reader."""
 
 import hashlib
+import json
 import os
 import ssl
 import stat
@@ -13,11 +14,23 @@ from looplab.mqtt.pairing import SERVER_NAME, read_pairing
 from looplab.run import identities, prepare
 
 ME = identities.Readers(os.geteuid(), os.geteuid(), os.geteuid())
-FILES = ("bridge", "controller", "identities.json", "passwords", "server.pem")
+# With the user and the group that read each, beside the controller's 1000.
+FILES = {
+    "bridge": (10002, 0), "controller": (1000, 0), "identities.json": (0, 0), "passwords": (1883, 0),
+    "server.pem": (1883, 0), "database/owner": (999, 0), "database/writer": (1000, 999), "database/reader": (1000, 999),
+    "database/viewer": (999, 0), "grafana/viewer": (472, 0),
+    **{f"services/{name}": (1000, 10021) for name in ("postgres", "spicedb", "tokens", "admin")},
+}  # fmt: skip
+TOKENS = {"treatments": (1000, 10008), "nodes": (1000, 10021), "devices": (1000, 10022)}
+
+
+def files_in(folder: Path) -> dict[str, Path]:
+    return {str(path.relative_to(folder)): path for path in folder.rglob("*") if path.is_file()}
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in folder.iterdir() if path.name != "passwords"}
+    """What stays; each start makes new tokens, and salts the broker's passwords anew."""
+    return {name: path.read_bytes() for name, path in files_in(folder).items() if name not in ("passwords", *TOKENS)}
 
 
 def test_all_is_made_once_and_kept(tmp_path: Path) -> None:
@@ -25,7 +38,32 @@ def test_all_is_made_once_and_kept(tmp_path: Path) -> None:
     before = contents(tmp_path)
     identities.make(tmp_path, ME)
     assert contents(tmp_path) == before
-    assert sorted(path.name for path in tmp_path.iterdir()) == list(FILES)
+    assert files_in(tmp_path).keys() == {**FILES, **TOKENS}.keys()
+    shared = [before[name] for name in FILES if "/" in name]
+    assert len({*shared}) == len(shared) - 1, "Grafana has the viewer's"
+    assert before["grafana/viewer"] == before["database/viewer"]
+    assert min(map(len, shared)) >= 32
+
+
+def test_each_start_has_tokens_of_its_own(tmp_path: Path) -> None:
+    seen = set()
+    for _ in range(2):
+        identities.make(tmp_path, ME)
+        seen |= {(tmp_path / name).read_text() for name in TOKENS}
+    assert len(seen) == 2 * len(TOKENS)
+    assert min(map(len, seen)) >= 32
+
+
+def test_a_volume_of_before_gets_what_it_lacks(tmp_path: Path) -> None:
+    identities.make(tmp_path, ME)
+    kept = json.loads((tmp_path / identities.KEPT).read_text())
+    del kept["shared"]["writer"]
+    (tmp_path / identities.KEPT).chmod(0o600)
+    (tmp_path / identities.KEPT).write_text(json.dumps(kept))
+    before = contents(tmp_path)
+    identities.make(tmp_path, ME)
+    changed = {name for name, content in contents(tmp_path).items() if content != before[name]}
+    assert changed == {identities.KEPT, "database/writer"}
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
@@ -33,9 +71,12 @@ def test_only_who_reads_a_file_may_open_it(tmp_path: Path) -> None:
     # The second start is for another LAB_UID.
     for controller in (1000, 1001):
         identities.make(tmp_path, identities.Readers(1883, controller, 10002))
-        found = {path.name: (stat.S_IMODE(path.stat().st_mode), path.stat().st_uid) for path in tmp_path.iterdir()}
-        owners = dict(zip(FILES, (10002, controller, 0, 1883, 1883), strict=True))
-        assert found == {name: (0o400, owner) for name, owner in owners.items()}
+        facts = {name: path.stat() for name, path in files_in(tmp_path).items()}
+        found = {name: (stat.S_IMODE(one.st_mode), one.st_uid, one.st_gid) for name, one in facts.items()}
+        assert found == {
+            name: (0o440 if group else 0o400, controller if owner == 1000 else owner, group)
+            for name, (owner, group) in {**FILES, **TOKENS}.items()
+        }
 
 
 def test_the_broker_knows_each_password_by_its_hash(tmp_path: Path) -> None:

@@ -84,11 +84,13 @@ def test_a_pi_that_is_no_address_is_refused(tmp_path: Path, pi: str) -> None:
         prepare.write_targets(tmp_path, {"ROBOT": "remote", "LAB_PI": pi})
 
 
-@pytest.mark.parametrize("before", [0o755, 0o700, 0o775])
-def test_another_user_gets_in_and_nobody_removes_anothers_runs(tmp_path: Path, before: int) -> None:
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives a folder to another group")
+@pytest.mark.parametrize("before", [0o755, 0o700, 0o775, 0o1777])
+def test_the_controllers_group_gets_in_and_nobody_else(tmp_path: Path, before: int) -> None:
     tmp_path.chmod(before)
-    assert prepare.open_folder(tmp_path, 54321, 54321) == ""
-    assert mode(tmp_path) == 0o1777
+    assert prepare.open_folder(tmp_path, 54321, 54322) == ""
+    assert (mode(tmp_path), tmp_path.stat().st_uid, tmp_path.stat().st_gid) == (0o1775, os.geteuid(), 54322)
+    assert prepare.open_folder(tmp_path, 54321, 54322) == ""
 
 
 def test_a_folder_that_cannot_be_opened_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,8 +13,9 @@ from looplab.errors import EXIT_MACHINE, UsageError
 from looplab.experiments.registry import EXPERIMENTS
 from looplab.spec.brokers import BROKERS
 from looplab.spec.roles import CONTROLLER
+from looplab.system.json_service import read_token
 from looplab.treatments.loads import loads
-from looplab.treatments.looks import token
+from looplab.treatments.looks import TOKEN
 from looplab.treatments.service import answer, permitted
 
 PERMITTED = permitted(EXPERIMENTS)
@@ -50,8 +51,8 @@ def test_what_each_experiment_asks_is_answered() -> None:
 @pytest.mark.parametrize("content", [None, ""])
 def test_it_does_not_start_without_a_token(tmp_path: Path, content: str | None) -> None:
     if content is not None:
-        (tmp_path / "token").write_text(content)
-    variables = {"PYTHONPATH": str(ROOT / "src"), "TREATMENTS_TOKEN_FILE": str(tmp_path / "token")}
+        (tmp_path / TOKEN).write_text(content)
+    variables = {"PYTHONPATH": str(ROOT / "src"), "TOKENS": str(tmp_path)}
     done = subprocess.run(
         [sys.executable, "-m", "looplab.experiments.treatments"],
         env={**os.environ, **variables}, capture_output=True, text=True, timeout=60, check=False,
@@ -61,7 +62,7 @@ def test_it_does_not_start_without_a_token(tmp_path: Path, content: str | None) 
 
 
 def test_the_token_is_read_anew_each_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TREATMENTS_TOKEN_FILE", str(tmp_path / "token"))
+    monkeypatch.setenv("TOKENS", str(tmp_path))
     for word in ("", "one", "two"):
-        (tmp_path / "token").write_text(word)
-        assert token() == word
+        (tmp_path / TOKEN).write_text(word)
+        assert read_token(TOKEN) == word

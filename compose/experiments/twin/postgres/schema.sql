@@ -38,7 +38,13 @@ WHERE run = (SELECT run FROM newest ORDER BY stored_at DESC LIMIT 1);
 
 CREATE ROLE twin_writer LOGIN PASSWORD :'writer';
 CREATE ROLE twin_reader LOGIN PASSWORD :'reader';
+-- Grafana's viewers may send any SQL: one session, a second a statement, nothing beside a measurement but that.
+CREATE ROLE twin_viewer LOGIN PASSWORD :'viewer' CONNECTION LIMIT 1;
+ALTER ROLE twin_viewer SET statement_timeout = '1s';
+ALTER ROLE twin_viewer SET max_parallel_workers_per_gather = 0;
+ALTER ROLE twin_viewer SET default_transaction_read_only = on;
+REVOKE EXECUTE ON FUNCTION set_config(text, text, boolean) FROM public;
 REVOKE ALL ON SCHEMA public FROM public;
-GRANT USAGE ON SCHEMA public TO twin_writer, twin_reader;
+GRANT USAGE ON SCHEMA public TO twin_writer, twin_reader, twin_viewer;
 GRANT INSERT, SELECT ON message TO twin_writer;
-GRANT SELECT ON message, twin_state TO twin_reader;
+GRANT SELECT ON message, twin_state TO twin_reader, twin_viewer;

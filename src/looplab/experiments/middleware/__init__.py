@@ -189,5 +189,4 @@ EXPERIMENT = Experiment(
     ),
     images=("magistrala", "devices"),
     host=True,
-    passwords=("postgres", "spicedb", "tokens", "admin"),
 )

@@ -8,7 +8,6 @@ import contextlib
 import os
 import secrets
 import shutil
-import signal
 import subprocess
 import sys
 import threading
@@ -24,6 +23,8 @@ CACHE = Path(".cache")
 LABEL = "looplab.bare"
 NAMESPACES = Path("/proc/self/ns/net")
 LOOK_S = 0.3
+NOBODY = (65534, 65534)
+AGENT = "looplab.experiments.middleware.agent"
 STOP_TIMEOUT_S = 20.0
 
 
@@ -39,7 +40,7 @@ def beside(
         yield {}
         return
     system = settings.get("MIDDLEWARE") or "magistrala"
-    if why := _obstacle(system):
+    if why := _obstacle(root, system):
         say(f"Bare metal is left out: {why}")
         yield {}
         return
@@ -87,21 +88,44 @@ def _follow(root: Path, folder: Path, token: str, over: threading.Event) -> None
 
 def _agent(root: Path, folder: Path, token: str, container: str) -> subprocess.Popen[bytes]:
     """Start an agent in the network namespace of `container`."""
-    # Imported late: it reads Linux's /proc.
-    from looplab.system.processes import end_with_parent
-
     pid = _call("docker", "inspect", "-f", "{{.State.Pid}}", container)
-    join = ("nsenter", f"--net=/proc/{pid}/ns/net")
-    command = (sys.executable, "-m", "looplab.experiments.middleware.agent", "node")
+    # Root joins the network, and the programs are an ordinary user's.
+    command = ("nsenter", f"--net=/proc/{pid}/ns/net", *as_user(root), str(_python(root)), "-m", AGENT, "node")
     return subprocess.Popen(
-        [*join, *command, "--port", str(HOST_PORT), "--programs", str(folder)],
-        env={**os.environ, "AGENT_TOKEN": token, "PYTHONPATH": str(root / "src")},
+        [*command, "--port", str(HOST_PORT), "--programs", str(folder)],
+        env={**_environment(root), "AGENT_TOKEN": token},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         # A Ctrl-C is for ./lab, which then ends this.
         start_new_session=True,
-        preexec_fn=lambda: end_with_parent(signal.SIGTERM),
     )
+
+
+def as_user(root: Path) -> tuple[str, ...]:
+    """Return the command before another one that makes it an ordinary user's.
+
+    That is who called sudo, else the owner of this checkout, else nobody; it has no privilege, and ends with ./lab.
+    """
+    facts = root.stat()
+    found = [(os.environ.get("SUDO_UID"), os.environ.get("SUDO_GID")), (facts.st_uid, facts.st_gid), NOBODY]
+    uid, gid = next((int(uid), int(gid)) for uid, gid in found if uid and gid and int(uid))
+    return (
+        *("setpriv", f"--reuid={uid}", f"--regid={gid}", "--clear-groups", "--no-new-privs", "--inh-caps=-all"),
+        "--pdeathsig=TERM",
+    )
+
+
+def _python(root: Path) -> str:
+    """Return a Python that this user can start and that can read the agent here, "" if there is none."""
+    for python in filter(None, (sys.executable, shutil.which("python3", path="/usr/local/bin:/usr/bin"))):
+        command = [*as_user(root), python, "-c", f"import {AGENT}.programs"]
+        if not subprocess.run(command, env=_environment(root), capture_output=True, check=False).returncode:
+            return python
+    return ""
+
+
+def _environment(root: Path) -> dict[str, str]:
+    return {"PATH": os.environ.get("PATH", ""), "PYTHONPATH": str(root / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
 
 
 def _stop(agent: subprocess.Popen[bytes] | None) -> None:
@@ -115,7 +139,7 @@ def _stop(agent: subprocess.Popen[bytes] | None) -> None:
         agent.wait()
 
 
-def _obstacle(system: str) -> str:
+def _obstacle(root: Path, system: str) -> str:
     """Return why the programs cannot run outside a container, "" if they can."""
     if not NAMESPACES.exists():
         return "the programs are Linux's, and this host is not."
@@ -123,6 +147,8 @@ def _obstacle(system: str) -> str:
         return "its programs join the network of the node's container, which only root may: use sudo."
     if system == "devicehive" and not shutil.which("java"):
         return "DeviceHive needs a Java runtime (17 or 21) on this host."
+    if not _python(root):
+        return f"no ordinary user can read {root}, or no Python 3.11: move the lab out of root's folder."
     return ""
 
 

@@ -9,6 +9,7 @@ import urllib.request
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from looplab.errors import EXIT_USAGE, LabError, MachineError
@@ -18,7 +19,7 @@ from looplab.experiments.middleware.load import Load
 from looplab.experiments.middleware.parameters import MiddlewareParameters
 from looplab.experiments.middleware.placement import of_node
 from looplab.experiments.middleware.systems import address_of, load, part, read_secrets
-from looplab.system.json_service import Service
+from looplab.system.json_service import Service, read_token
 
 # An agent gives up after the system's own time, and then stops what it has started.
 STOP_TIMEOUT_S = 60.0
@@ -39,7 +40,7 @@ class Agent:
 
     name: str
     port: int = agent.PORT
-    token: str = ""
+    token: str = field(default_factory=partial(read_token, agent.TOKEN))
     far: bool = False
 
     @property
@@ -105,7 +106,7 @@ class Parts:
         self.secrets = read_secrets()
         self.nodes = [Agent(f"node-{number + 1}") for number in range(p.most_nodes)]
         self.data = {name: Agent(os.environ.get(f"{name.upper()}_HOST", name)) for name in self.system.data}
-        here = [Agent("devices", devices.PORT + number) for number in range(p.load_processes)]
+        here = [Agent("devices", devices.PORT + number, devices.order_token()) for number in range(p.load_processes)]
         far = [_far_agent(where) for where in p.load_hosts]
         self.devices = [*here, *far]
         self.load = Load(far or here)

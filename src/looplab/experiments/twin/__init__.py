@@ -172,6 +172,5 @@ EXPERIMENT = Experiment(
     upstream=("POSTGRES_IMAGE",),
     switches=("TWIN_DATABASE_PORT",),
     kept=("twin-database",),
-    passwords=("database_owner", "database_writer", "database_reader"),
     host=True,
 )

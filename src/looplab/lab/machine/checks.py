@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from looplab.lab.docker.engine import COMPOSE_REMEDY, Engine, show_version
+from looplab.lab.docker.engine import COMPOSE_REMEDY, Engine, parse_version, show_version
 from looplab.lab.machine.facts import OF_THIS_LAB, HostFacts
 from looplab.lab.machine.limits import FIFO, GROUP, MOST_RTPRIO, OWN_GROUP, RTPRIO, SOCKETS, Limits
 
@@ -15,6 +15,13 @@ MIB = 2**20
 DISK_NEEDED_BYTES = 100 * MIB
 DISK_ADVISED_BYTES = GIB
 MEMORY_ADVISED_BYTES = 2 * GIB
+# Older engines forward what a neighbour sends to 127.0.0.1 of this machine, or to a container.
+LOOPBACK_SAFE = (28, 0, 0)
+# The second one for whoever sends to a container's own address; `eth0` stands for the card.
+LOOPBACK_RULES = (
+    "iptables -t raw -I PREROUTING -i eth0 -d 127.0.0.0/8 -j DROP",
+    "iptables -I DOCKER-USER -i eth0 -m conntrack ! --ctstate RELATED,ESTABLISHED,DNAT -j DROP",
+)
 # Reading one of these takes a microsecond or more, and they may step.
 SLOW_CLOCKS = {"hpet", "acpi_pm", "jiffies", "refined-jiffies"}
 
@@ -79,6 +86,15 @@ def check_engine(engine: Engine) -> Iterator[Check]:
     yield _check(
         "Docker engine", versions if engine.serves else engine.message, engine.serves, engine.remedy, state=FAIL
     )
+    if engine.serves and not engine.in_a_machine_of_its_own:
+        safe = (parse_version(engine.server_version) or LOOPBACK_SAFE) >= LOOPBACK_SAFE
+        yield _check(
+            "Loopback",
+            f"ports on 127.0.0.1 {'stay on' if safe else 'can be reached from outside'} this machine",
+            safe,
+            f"Update Docker to 28, or after each boot, for each network card: sudo {'; sudo '.join(LOOPBACK_RULES)}",
+            "A machine on the same segment reaches broker and dashboards, which ask for no password.",
+        )
     serves, version = engine.compose_serves, show_version(engine.compose)
     yield _check("Docker Compose", version if serves else engine.compose_message, serves, COMPOSE_REMEDY, state=FAIL)
 

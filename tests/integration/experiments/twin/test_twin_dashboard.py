@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -41,7 +42,7 @@ def stored(cluster: Postgres) -> Iterator[Postgres]:
 
 
 def read(postgres: Postgres, sql: str) -> list[dict[str, Any]]:
-    with psycopg.connect(postgres.conninfo("twin_reader"), row_factory=psycopg.rows.dict_row) as session:
+    with psycopg.connect(postgres.conninfo("twin_viewer"), row_factory=psycopg.rows.dict_row) as session:
         return session.execute(sql).fetchall()  # type: ignore[call-overload, no-any-return]
 
 
@@ -71,3 +72,22 @@ def test_the_twin_is_looked_up_without_reading_the_whole_table(stored: Postgres)
     )
     assert "Seq Scan on message" not in plan
     assert "message_pkey" in plan
+
+
+def test_a_viewers_sql_ends_after_a_second(cluster: Postgres) -> None:
+    """Anybody who sees the dashboards may send any statement through Grafana, one at a time."""
+    endless = "SELECT count(*) FROM generate_series(1, 1000000000)"
+    with psycopg.connect(cluster.conninfo("twin_viewer"), autocommit=True) as session:
+        begun_s = time.monotonic()
+        with pytest.raises(psycopg.errors.QueryCanceled):
+            session.execute(endless)
+        assert time.monotonic() - begun_s < 10
+        for refused in (
+            "SELECT set_config('statement_timeout', '0', false)",
+            "DELETE FROM message",
+            "CREATE TABLE x ()",
+        ):
+            with pytest.raises((psycopg.errors.InsufficientPrivilege, psycopg.errors.ReadOnlySqlTransaction)):
+                session.execute(refused)
+        with pytest.raises(psycopg.OperationalError, match="too many connections"):
+            psycopg.connect(cluster.conninfo("twin_viewer"))

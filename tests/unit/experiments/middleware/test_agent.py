@@ -1,19 +1,25 @@
 """The agent's programs: real processes on chosen processors, found and stopped."""
 
 import os
+import subprocess
 import sys
 from collections.abc import Iterator
+from ipaddress import AddressValueError
 from pathlib import Path
 
 import pytest
+from support.places import ROOT
 from support.ports import free_port
 from support.waiting import until
 
-from looplab.errors import LabError
+from looplab.errors import EXIT_MACHINE, LabError, UsageError
 from looplab.experiments.middleware.agent import usage
+from looplab.experiments.middleware.agent.__main__ import Agent
 from looplab.experiments.middleware.agent.balancer import configuration
 from looplab.experiments.middleware.agent.programs import Programs, answers, connects, microseconds
+from looplab.experiments.middleware.host import as_user
 from looplab.experiments.middleware.systems import Program, load
+from looplab.system.json_service import Request
 
 LISTEN = "import socket, time; s = socket.create_server(('127.0.0.1', {port})); print('up', flush=True); {then}"
 
@@ -120,6 +126,59 @@ def test_all_are_stopped(programs: Programs) -> None:
     assert connects("127.0.0.1", port)
     programs.stop()
     assert not answers(port)
+
+
+@pytest.mark.parametrize("upstream", ["10.0.0.1; }", "10.0.0.1:80", "node-1", "", "unix:/tmp/x", "10.0.0.1\n"])
+def test_the_balancer_takes_addresses_alone(upstream: str) -> None:
+    with pytest.raises(AddressValueError):
+        configuration(load("magistrala"), ["10.0.0.1", upstream])
+
+
+def test_no_agent_starts_without_a_token(tmp_path: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "TOKENS": str(tmp_path)}
+    command = [sys.executable, "-m", "looplab.experiments.middleware.agent", "node"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == EXIT_MACHINE
+    assert "no token" in done.stderr
+
+
+@pytest.mark.parametrize("token", ["", "other", None])
+def test_an_order_carries_the_token_of_now(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, token: str | None) -> None:
+    monkeypatch.setenv("TOKENS", str(tmp_path))
+    agent = Agent("/nowhere", "127.0.0.1")
+    for now in ("", "one", "two"):
+        (tmp_path / "nodes").write_text(now)
+        with pytest.raises(UsageError, match="wrong token"):
+            agent.routes()["POST /facts"](Request({}, {"light": True, "token": token}, ""))
+    assert agent.routes()["POST /facts"](Request({}, {"light": True, "token": "two"}, ""))["services"] == {}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root becomes another user")
+def test_bare_metal_is_an_ordinary_users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    show = ("/bin/sh", "-c", "id -u; id -G; grep -E 'Cap(Prm|Eff|Amb)|NoNewPrivs' /proc/self/status")
+    os.chown(tmp_path, 12345, 12346)
+    for sudo, uid, gid in ((None, 12345, 12346), (4321, 4321, 4322)):
+        for name, value in (("SUDO_UID", uid), ("SUDO_GID", gid)):
+            monkeypatch.setenv(name, str(value)) if sudo else monkeypatch.delenv(name, raising=False)
+        said = subprocess.run([*as_user(tmp_path), *show], capture_output=True, text=True, check=True).stdout
+        assert said.split() == [
+            str(uid), str(gid), "CapPrm:", "0" * 16, "CapEff:", "0" * 16, "CapAmb:", "0" * 16, "NoNewPrivs:", "1",
+        ]  # fmt: skip
+    os.chown(tmp_path, 0, 0)
+    monkeypatch.delenv("SUDO_UID")
+    assert "--reuid=65534" in as_user(tmp_path)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root becomes another user")
+def test_bare_metal_ends_with_the_lab(tmp_path: Path) -> None:
+    command = [*as_user(tmp_path), "sleep", "60"]
+    start = f"import subprocess, sys; print(subprocess.Popen({command!r}, stdout=-3).pid, flush=True); sys.stdin.read()"
+    with subprocess.Popen([sys.executable, "-c", start], stdin=-1, stdout=-1, text=True) as parent:
+        assert parent.stdout is not None
+        pid = parent.stdout.readline().strip()
+        until(lambda: Path(f"/proc/{pid}/comm").read_text() == "sleep\n", "setpriv became the program")
+        parent.kill()
+    until(lambda: not Path(f"/proc/{pid}/exe").exists(), "its end")
 
 
 def test_the_balancer_knows_each_paths_service_on_every_node() -> None:

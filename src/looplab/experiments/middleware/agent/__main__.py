@@ -9,13 +9,13 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from looplab.errors import EXIT_GOOD, EXIT_MACHINE, LabError, UsageError
-from looplab.experiments.middleware.agent import PORT, balancer
+from looplab.errors import EXIT_GOOD, EXIT_MACHINE, LabError, MachineError, UsageError
+from looplab.experiments.middleware.agent import PORT, TOKEN, balancer
 from looplab.experiments.middleware.agent.programs import Programs
 from looplab.experiments.middleware.placement import others
 from looplab.experiments.middleware.systems import Place, folder_of, load, part, read_secrets
 from looplab.system import processes
-from looplab.system.json_service import Request, serve
+from looplab.system.json_service import Request, read_token, serve
 
 NODE, BALANCER = "node", "balancer"
 LOOK_S = 0.2
@@ -25,10 +25,9 @@ REMEDY = "Another agent may hold it: `./lab down` ends it."
 class Agent:
     """Carries out orders one by one, on a thread that lasts: a program ends with the thread that started it."""
 
-    def __init__(self, folder: str, token: str, public: str) -> None:
+    def __init__(self, folder: str, public: str) -> None:
         self._folder = folder
         self._public = public
-        self._token = token
         self.programs = Programs()
         self.worker = ThreadPoolExecutor(1)
 
@@ -64,20 +63,27 @@ class Agent:
 
     def _allowed(self, request: Request) -> dict[str, Any]:
         body: dict[str, Any] = request.body or {}
-        if body.get("token", "") != self._token:
+        if not (token := _token()) or body.get("token") != token:
             raise UsageError("The order has the wrong token.", "Only the run that started this agent may.")
         return body
+
+
+def _token() -> str:
+    """Return the token of an order: of bare metal what ./lab gave; else that of this start, which may be renewed."""
+    return os.environ.get("AGENT_TOKEN") or read_token(TOKEN)
 
 
 def main() -> int:
     """Run the part that the command line names; return the exit code."""
     options = _options()
     processes.set_name("lab-agent")
-    agent = Agent(options.programs, options.token, options.bind)
+    agent = Agent(options.programs, options.bind)
     # The agent itself must not take time from the middleware.
     os.sched_setaffinity(0, others(os.cpu_count() or 1))
     stop = processes.stop_event()
     try:
+        if not _token():
+            raise MachineError("The agent has no token.", "`docker compose up` has `prepare` write one.")
         serve(options.bind, options.port, agent.routes(), REMEDY)
         if options.part not in (NODE, BALANCER):
             return _data(agent, options, stop)
@@ -127,7 +133,6 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--system", default=os.environ.get("MIDDLEWARE") or "magistrala")
     parser.add_argument("--bind", default="0.0.0.0")
     parser.add_argument("--port", type=int, default=PORT)
-    parser.add_argument("--token", default=os.environ.get("AGENT_TOKEN", ""))
     parser.add_argument("--programs", default="")
     return parser.parse_args()
 

@@ -1,5 +1,6 @@
 """nginx as published: TLS in, plain HTTP to the nodes in turn, 9000 connections and as long a queue."""
 
+import ipaddress
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -40,7 +41,11 @@ http {{
 
 
 def configuration(system: System, upstreams: Sequence[str]) -> str:
-    """Return nginx.conf: each service of each node in turn, by the beginning of a request's path."""
+    """Return nginx.conf: each service of each node in turn, by the beginning of a request's path.
+
+    Raises ValueError for an upstream that is no address: other text would be lines of nginx.conf.
+    """
+    upstreams = [str(ipaddress.IPv4Address(address)) for address in upstreams]
     blocks, locations = [], []
     for path, port in system.ports.items():
         name = f"port_{port}"

@@ -6,12 +6,18 @@ from dataclasses import dataclass, replace
 from random import Random
 
 from looplab.experiments.middleware.placement import others
+from looplab.system.json_service import read_token
 
 # The first process; the next ones listen on the ports above.
 PORT = 9210
 PROCESS = "lab-devices"
 # Has its value on a host that only drives devices: its processes obey no order without it.
 TOKEN = "LOAD_TOKEN"
+
+
+def order_token() -> str:
+    """Return the token that an order carries: LOAD_TOKEN, or that of this start of the lab (run/identities.py)."""
+    return os.environ.get(TOKEN) or read_token("devices")
 
 
 def processors() -> list[int]:

@@ -18,8 +18,8 @@ from typing import Any
 import gevent
 from gevent.pool import Group
 
-from looplab.errors import EXIT_GOOD, LabError, MachineError, UsageError
-from looplab.experiments.middleware.devices import PORT, PROCESS, TOKEN, Plan, count, processors
+from looplab.errors import EXIT_GOOD, EXIT_MACHINE, LabError, MachineError, UsageError
+from looplab.experiments.middleware.devices import PORT, PROCESS, TOKEN, Plan, count, order_token, processors
 from looplab.experiments.middleware.devices.device import Device, Fleet
 from looplab.experiments.middleware.systems import part
 from looplab.system import processes
@@ -45,7 +45,7 @@ class Service:
             "POST /end": self._end,
             "POST /facts": lambda _request: {},
         }
-        return {route: partial(_allowed, os.environ.get(TOKEN, ""), act) for route, act in orders.items()}
+        return {route: partial(_allowed, act) for route, act in orders.items()}
 
     def _take(self, request: Request) -> dict[str, Any]:
         """Take what the devices from number `first` on need to be known."""
@@ -100,8 +100,8 @@ class Service:
         return self._fleet
 
 
-def _allowed(token: str, act: Order, request: Request) -> dict[str, Any]:
-    if token and (request.body or {}).get("token") != token:
+def _allowed(act: Order, request: Request) -> dict[str, Any]:
+    if not (token := order_token()) or (request.body or {}).get("token") != token:
         raise UsageError(f"The order has the wrong {TOKEN}.", "Set the same one on both hosts.")
     return act(request)
 
@@ -112,6 +112,9 @@ def main() -> int:
     processes.set_name(PROCESS)
     os.sched_setaffinity(0, processors())
     stop = processes.stop_event()
+    if not order_token():
+        print(f"The devices have no token. On a host of their own: set {TOKEN}.", file=sys.stderr, flush=True)
+        return EXIT_MACHINE
     further = [] if number else [_another(one) for one in range(1, count())]
     try:
         serve("0.0.0.0", PORT + number, Service().routes(), "Another container of devices may hold it.")

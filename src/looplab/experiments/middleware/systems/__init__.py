@@ -18,8 +18,8 @@ from typing import Any, NamedTuple, Protocol
 
 from looplab.errors import MachineError
 
-# Where Compose mounts passwords.
-SECRETS = Path("/run/secrets")
+# Passwords that `prepare` makes.
+SECRETS = Path("/run/looplab/services")
 SYSTEMS = ("magistrala", "devicehive")
 POSTGRES, REDIS = 5432, 6379
 # Owner of the databases, whichever system uses them (images/magistrala, make-database).
@@ -133,5 +133,5 @@ def read_secrets() -> dict[str, str]:
     """Return each mounted secret by its name. Raises LabError (exit code 3) if there is none."""
     secrets = {path.name: path.read_text().strip() for path in sorted(SECRETS.glob("*"))}
     if not secrets:
-        raise MachineError(f"No secret is mounted in {SECRETS}.", "Run ./lab setup middleware.")
+        raise MachineError(f"No secret is mounted in {SECRETS}.", "Start it with `docker compose up`.")
     return secrets
