@@ -166,6 +166,8 @@ def java(words: list[str]) -> None:
     import os
     import socket
 
+    # The agent hands its own path to no program.
+    sys.path.insert(0, "/opt/looplab")
     from looplab.experiments.middleware.systems.devicehive import client
 
     options = dict(word[2:].split("=", 1) for word in words if word.startswith("-D"))

@@ -93,12 +93,15 @@ def stored(
         socket.create_connection((hosts["redis"], port), TIMEOUT_S) as connection,
         connection.makefile("rwb") as stream,
     ):
-        cursor = ""
+        cursor, seen = "", set[bytes]()
         while cursor != "0":
             found, names = _redis(stream, "SCAN", cursor or "0", "MATCH", keys, "COUNT", str(at_once))
+            # A scan may name a key twice.
+            fresh = [name for name in dict.fromkeys(names) if name not in seen]
             cursor = found.decode()
-            # A scan may name a key twice; one that expires in between has no value.
-            for value in _redis(stream, "MGET", *(name.decode() for name in names)) if names else ():
+            seen.update(fresh)
+            # One that expires in between has no value.
+            for value in _redis(stream, "MGET", *map(bytes.decode, fresh)) if fresh else ():
                 name = _name(value or b"{}")
                 if name.startswith(prefix):
                     yield name
