@@ -1,6 +1,7 @@
 """This checkout of the lab: its settings, images and ports; and how it makes the machine ready."""
 
 import os
+import re
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
@@ -82,7 +83,7 @@ class Lab:
         """Return Compose with this lab's variables and `extra` over them."""
         # Always given: Compose reads an empty one in the shell as "looplab", whatever .env holds.
         ours = {"COMPOSE_PROJECT_NAME": project_name(self.root)}
-        given = {**ours, **self._user(), **self._options, **(extra or {})}
+        given = {**ours, **self._user(), **self._gateway(), **self._options, **(extra or {})}
         return Compose(self.root, {**read_machine_file(self.root), **os.environ, **given})
 
     def upstream_images(self, *, original: bool = False) -> dict[str, str]:
@@ -240,6 +241,16 @@ class Lab:
             return "no git checkout"
         changed = call(["git", "-C", str(self.root), "status", "--porcelain", "--untracked-files=no"])
         return commit.stdout.strip() + ("+changes" if changed.stdout.strip() else "")
+
+    def _gateway(self) -> dict[str, str]:
+        """Return the address of the engine's own bridge, where BROKER_PATH=port publishes the broker; else {}."""
+        settings = self.settings()
+        port = (settings.get("BROKER_PATH") or settings.get("FIDELITY")) in ("port", PRINTED)
+        if settings.get("LAB_GATEWAY") or not port:
+            return {}
+        form = "{{(index .IPAM.Config 0).Gateway}}"
+        address = call(["docker", "network", "inspect", "bridge", "--format", form]).stdout.strip()
+        return {"LAB_GATEWAY": address} if re.fullmatch(r"[0-9.]+", address) else {}
 
     def _user(self) -> dict[str, str]:
         """Return the owner of results/ as the containers' user; a folder of root's leaves .env's LAB_UID."""

@@ -30,7 +30,7 @@ NEAR = (0.8, 1.6)
 TICKS = (1.0, 2.0, 0.5, 5.0, 0.25, 0.1, 10.0, 3.0, 1.5, 0.75, 16.0, 1.2, 0.8, 1.4, 0.6, 0.9, 0.7, 1.6)
 LETTER_INCHES = 0.09
 # Colour and mark of each fidelity: apart in grey print, too.
-STYLES = {"thesis": ("#0072b2", "o"), "corrected": ("#000000", "s")}
+STYLES = {"printed": ("#009e73", "^"), "thesis": ("#0072b2", "o"), "corrected": ("#000000", "s")}
 
 
 @dataclass(frozen=True)

@@ -111,7 +111,8 @@ def judge(claims: Iterable[Claim], runs: Mapping[str, Runs]) -> Verdicts:
 
     By Holm, over the questions that so many runs could answer at all.
     """
-    judged = [(claim, {name: claim.judge(runs.get(name, {})) for name in FIDELITIES}) for claim in claims]
+    names = [*(name for name in runs if name not in FIDELITIES), *FIDELITIES]
+    judged = [(claim, {name: claim.judge(runs.get(name, {})) for name in names}) for claim in claims]
     tested = [(v, v.tested, v.rule) for _, answers in judged for v in answers.values() if v.rule and v.tested]
     counted = answerable([0.0 if rule.alike else comparison.least_p for _, comparison, rule in tested])
     p_values = [(tested[at][1].p_value, tested[at][2].equivalence(tested[at][1])) for at in counted]

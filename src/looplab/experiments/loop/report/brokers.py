@@ -9,7 +9,7 @@ from looplab.experiments.loop.report.comparison import null_text, nulls_of
 from looplab.report.cell import Key
 from looplab.report.csv_rows import number, spread
 from looplab.report.samples import Measured, by_fidelity
-from looplab.report.verdicts import NO_RUN, TOO_FEW, UNDECIDED, Verdict, judge
+from looplab.report.verdicts import FIDELITIES, NO_RUN, TOO_FEW, UNDECIDED, Verdict, judge
 from looplab.spec.brokers import BROKERS, DEFAULT
 
 _NO_VERDICT = (NO_RUN, UNDECIDED, *TOO_FEW)
@@ -69,7 +69,7 @@ def verdicts(measured: Sequence[Measured]) -> list[tuple[str, str, Mapping[str, 
     # The same claims, in the same order, of each broker.
     for same in zip(*judged.values(), strict=True) if len(judged) > 1 else ():
         claim, answers = same[0]
-        for fidelity in answers:
+        for fidelity in filter(answers.__contains__, FIDELITIES):
             by_broker = {broker: of[fidelity] for broker, (_, of) in zip(judged, same, strict=True)}
             if any(verdict.outcome != NO_RUN for verdict in by_broker.values()):
                 shown.append((claim.title, fidelity, by_broker, whose(by_broker)))

@@ -112,7 +112,7 @@ def _fall(own: Sequence[Step], axes: Axes) -> None:
     every = sorted({qos for step in own for qos in step.levels})
     height = 0.8 / len(every)
     for at, qos in enumerate(every):
-        colour = STYLES[at][0]
+        colour = STYLES[2 * at][0]
         for row, step in enumerate(own):
             if (level := step.levels.get(qos)) is None:
                 continue
@@ -130,11 +130,11 @@ def _fall(own: Sequence[Step], axes: Axes) -> None:
             )
             # The step's own end of the bar.
             axes.plot([level.client_us / 1000] * 2, [y - 0.42 * height, y + 0.42 * height], color="#000000", lw=2)
-            axes.plot(level.packets_us / 1000, y, STYLES[at][2], mfc="none", mec="#333333", ms=4)
+            axes.plot(level.packets_us / 1000, y, STYLES[at][2], mfc="#ffffff", mec="#333333", ms=4)
     axes.set_yticks(range(len(own)), [step.name for step in own], fontsize=8)
     axes.invert_yaxis()
     axes.set_axisbelow(True)
-    axes.set_xlim(left=0)
+    axes.set_xlim(0, 1.05 * axes.get_xlim()[1])
     axes.set_xlabel("mean O in ms")
 
 
