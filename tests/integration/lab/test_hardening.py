@@ -16,6 +16,7 @@ pytestmark = pytest.mark.engine
 CHOICES = {
     "virtual robot": {"ROBOT": "virtual", "GRAFANA": "on", "LINK": "wifi"},
     "robot on USB": {"ROBOT": "usb", "GRAFANA": "on", "LINK": "none"},
+    "printed clients": {"ROBOT": "virtual", "GRAFANA": "on", "LINK": "none", "FIDELITY": "printed"},
     "robot on a Pi": {"ROBOT": "remote", "GRAFANA": "off", "LINK": "none", "LAB_PI": "192.0.2.7"},
 }
 
