@@ -13,7 +13,9 @@ from looplab.experiments.loop.parameters import PARAMETERS
 from looplab.report.schema import run_schema
 from looplab.spec.reader import FIDELITIES
 
-SAMPLES_HEADER = "interval_ms,qos,repetition,sequence,due_ns,sent_ns,received_ns,total_us,robot_us,overhead_us,outcome"
+SAMPLES_HEADER = (
+    "interval_ms,qos,repetition,sequence,due_ns,sent_ns,received_ns,total_us,robot_us,overhead_us,outcome,intended_ns"
+)
 # Not in every run: why messages or answers were late, if they were.
 ABSENT_IN_SOME = ("late_because", "slow_because")
 COUNT_OF_OUTCOME = {"answered": "answered", "late": "late", "lost": "lost", "robot_error": "robot_errors"}

@@ -128,7 +128,8 @@ def sample(simulated: Sequence[Simulated]) -> SampleStore:
         sent_ns, answered = due_ns + LATENESS_NS, np.arange(size) < size - one.lost
         received_ns = np.where(answered, sent_ns + one.total_ns, ABSENT)
         state = np.where(answered, ANSWERED, WAITING)
-        fill(store, rows, due_ns=due_ns, sent_ns=sent_ns, received_ns=received_ns, state=state, **one.columns)
+        times = {"due_ns": due_ns, "intended_ns": due_ns, "sent_ns": sent_ns, "received_ns": received_ns}
+        fill(store, rows, **times, state=state, **one.columns)
     return store
 
 

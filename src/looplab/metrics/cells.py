@@ -8,7 +8,7 @@ from typing import Any
 from looplab.metrics.distributions import Distribution, bounds_s
 from looplab.metrics.runs import Damaged, started
 from looplab.metrics.text_format import Families, labels_text, line
-from looplab.run.document import outcomes_by_fate, samples_header
+from looplab.run.document import INTENDED, outcomes_by_fate, samples_header
 from looplab.spec.cell import Cell
 from looplab.spec.columns import ABSENT, BASE_UNITS, QUANTILES, Count, Figure, Latency
 
@@ -205,7 +205,8 @@ def _read_samples(path: Path, own: type[Cell], cells: Mapping[str, LiveCell]) ->
     keys = [key.name for key in own.key_columns()]
     fates = {outcome: count.fates[0] for outcome, count in own.outcomes().items()}
     with path.open(encoding="ascii") as file:
-        if file.readline().rstrip("\n") != (header := samples_header(own)):
+        header, known = file.readline().rstrip("\n"), samples_header(own)
+        if header not in (known, known.removesuffix(f",{INTENDED}")):
             raise Damaged("samples.csv does not begin with its columns' names")
         for number, text in enumerate(file, 2):
             try:

@@ -7,11 +7,13 @@ from typing import Any
 from looplab.run.accounting import OUTCOMES, Columns, summarise
 from looplab.run.record import File
 from looplab.run.samples import ABSENT, ANSWERED, LATE, NOT_SENT
-from looplab.spec.cell import Cell
+from looplab.spec.cell import Cell, Paced
 from looplab.spec.parameters import RunParameters
 
-# A latency of every message that was sent, whatever came back.
-LATENESS = Cell.send_lateness.name
+# Latencies of every message that was sent, whatever came back.
+LATENESS = (Cell.send_lateness.name, Paced.schedule_lateness.name)
+# The last column of a paced cell's samples; those of before lack it.
+INTENDED = "intended_ns"
 TIMES = ("due_ns", "sent_ns", "received_ns")
 # Where a latency is looked up: the samples and a row.
 Made = Callable[[Any, int], int]
@@ -24,7 +26,10 @@ def samples_header(cell: type[Cell], more: Iterable[str] = ()) -> str:
     """Return the first line of samples.csv; `more` are columns of the experiment's own."""
     keys = [key.name for key in cell.key_columns()]
     repetition = [] if "repetition" in keys else ["repetition"]
-    return ",".join([*keys, *repetition, "sequence", *TIMES[:2], cell.received, *_stored(cell), *more, "outcome"])
+    last = [INTENDED] if issubclass(cell, Paced) else []
+    return ",".join(
+        [*keys, *repetition, "sequence", *TIMES[:2], cell.received, *_stored(cell), *more, "outcome", *last]
+    )
 
 
 def samples_file(cell: type[Cell], parameters: RunParameters, more: Mapping[str, More] = NO_MORE) -> File:
@@ -42,15 +47,16 @@ def sample_lines(
     stored, fates = list(_stored(own).values()), outcomes_by_fate(own)
     keys = [",".join(cell.key_texts.values()) for cell in cells]
     repeats = "repetition" not in own.columns
-    due, sent, received, state = (columns[name] for name in (*TIMES, "state"))
+    due, sent, received, state, intended = (columns[name] for name in (*TIMES, "state", INTENDED))
     for row in rows:
         if state[row] != NOT_SENT:
             latencies = [_microseconds(made(columns, row)) for made in stored]
             own_columns = [str(make(columns, row)) for make in more.values()]
             repetition = [str(row % size // parameters.messages)] if repeats else []
-            answer = "" if received[row] == ABSENT else str(received[row])
-            fields = [*repetition, str(row), str(due[row]), str(sent[row]), answer, *latencies, *own_columns]
-            yield f"{keys[row // size]},{','.join(fields)},{fates[OUTCOMES[state[row]]]}"
+            times = [str(due[row]), str(sent[row]), _whole(received[row])]
+            fields = [*repetition, str(row), *times, *latencies, *own_columns]
+            last = [_whole(intended[row])] if issubclass(own, Paced) else []
+            yield ",".join([keys[row // size], *fields, fates[OUTCOMES[state[row]]], *last])
 
 
 def cell_document(cell: Cell, columns: Columns, rows: Sequence[int], more: Mapping[str, Any]) -> dict[str, Any]:
@@ -62,7 +68,7 @@ def cell_document(cell: Cell, columns: Columns, rows: Sequence[int], more: Mappi
     outcomes = [fates[OUTCOMES[state[row]]] for row in sent]
     counts = {count.name: outcomes.count(name) for name, count in own.outcomes().items()}
     latencies = {
-        one.path[0]: summarise(latencies_ns(one.made, columns, sent if one.name == LATENESS else measured))
+        one.path[0]: summarise(latencies_ns(one.made, columns, sent if one.name in LATENESS else measured))
         for one in own.latencies()
         if one.made
     }
@@ -89,6 +95,10 @@ def outcomes_by_fate(cell: type[Cell]) -> dict[str, str]:
 def _stored(cell: type[Cell]) -> dict[str, Made]:
     """Return the latencies that samples.csv holds, by their column."""
     return {one.column: one.made for one in cell.latencies() if one.column and one.made}
+
+
+def _whole(value_ns: int) -> str:
+    return "" if value_ns == ABSENT else str(value_ns)
 
 
 def _microseconds(value_ns: int) -> str:

@@ -91,7 +91,8 @@ class OpenLoop:
         was answered or its deadline has passed."""
         sender, wait, publish = self._sender, self._sender.wait, self._sender.publish
         topic, form, sleeps = self._messages.topic, self._messages.form, self._messages.sleeps
-        due_ns, wire_sent_ns, left_ns = (self._store[name] for name in ("due_ns", "wire_sent_ns", "left_ns"))
+        names = ("due_ns", "intended_ns", "wire_sent_ns", "left_ns")
+        due_ns, intended_ns, wire_sent_ns, left_ns = (self._store[name] for name in names)
         sent_ns, state = self._sent, self._state
         self._first = first
         self.counts.begin(sender.disconnects)
@@ -99,13 +100,13 @@ class OpenLoop:
         gc.freeze()
         gc.disable()
         try:
-            due = perf_counter_ns() + LEAD_NS
+            due = intended = perf_counter_ns() + LEAD_NS
             for sequence in range(first, first + count):
                 payload = form % sequence
                 wait(due)
                 state[sequence] = WAITING
                 self._unsettled += 1
-                due_ns[sequence] = due
+                due_ns[sequence], intended_ns[sequence] = due, intended
                 sent_ns[sequence] = now = perf_counter_ns()
                 publish(topic, payload, qos)
                 sock = sender.sock
@@ -113,7 +114,8 @@ class OpenLoop:
                 if sock is not None and sock.sent_ns >= now:
                     wire_sent_ns[sequence] = sock.sent_ns
                     sock.on_departure(partial(left_ns.__setitem__, sequence))
-                due = (perf_counter_ns() if sleeps else due) + interval_ns
+                intended += interval_ns
+                due = perf_counter_ns() + interval_ns if sleeps else intended
             self._settle(sent_ns[first + count - 1] + self._deadline_ns)
         finally:
             gc.enable()

@@ -14,8 +14,10 @@ HEADER_BYTES = 4096
 ABSENT = -1
 
 # One 64-bit integer a message and column; times are monotonic ns of the controller, ABSENT where unknown.
-# `wire_*` in user space around the socket, `left_ns` and `arrived_ns` by the kernel.
-COLUMNS = ("due_ns", "sent_ns", "received_ns", "wire_sent_ns", "wire_received_ns", "left_ns", "arrived_ns", "state")
+# `intended_ns` is start + k * interval; `wire_*` in user space around the socket, `left_ns` and `arrived_ns` by the
+# kernel.
+_SENT = ("due_ns", "intended_ns", "sent_ns", "wire_sent_ns", "left_ns")
+COLUMNS = (*_SENT, "received_ns", "wire_received_ns", "arrived_ns", "state")
 
 # Values of the column `state`; one that FAILED was answered, with an error.
 NOT_SENT, WAITING, ANSWERED, LATE, FAILED = range(5)

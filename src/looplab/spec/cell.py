@@ -29,8 +29,9 @@ class Cell:
     send_lateness = Latency("how much later than due messages left", times=("due_ns", "sent_ns"), prometheus=None)
 
     def __init_subclass__(cls) -> None:
-        # Those that every table has come last.
-        classes = [*(base for base in reversed(cls.__mro__) if base is not Cell), Cell]
+        classes = list(reversed(cls.__mro__))
+        # Those that tables share come last.
+        classes.sort(key=lambda base: base.__module__ == __name__)
         named = (one for base in classes for one in vars(base).items())
         own = {name: one for name, one in named if isinstance(one, Column)}
         cls.columns = MappingProxyType({name: getattr(cls, name) for name in own})
@@ -145,3 +146,13 @@ Cell.columns = MappingProxyType({"send_lateness": Cell.send_lateness})
 
 def _words(key: "Key[Any]", value: Any) -> str:
     return str(value) if key.kind is str else f"{'QoS' if key.name == 'qos' else key.name} {value:g}"
+
+
+class Paced(Cell):
+    """A cell whose messages a pacing sends: samples.csv has when each was intended, start + k * interval."""
+
+    schedule_lateness = Latency(
+        "how much later than start + k * interval messages left; with pacing `sleep`, each delay adds to it",
+        times=("intended_ns", "sent_ns"),
+        prometheus=None,
+    )

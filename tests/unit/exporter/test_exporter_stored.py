@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from support.places import STORED_RUNS
 from support.run_files import store
 
 from looplab.experiments.registry import EXPERIMENTS
@@ -85,6 +86,14 @@ def test_a_pipe_is_no_run(tmp_path: Path, runs: StoredRuns, name: str, capsys: p
     assert runs.refresh()
     assert runs.newest["scenario1", "thesis"][0] == "20260101T000000Z-scenario1"
     assert ("is no file" in capsys.readouterr().err) == (name == "samples.csv")
+
+
+@pytest.mark.parametrize("name", sorted(path.parent.name for path in STORED_RUNS.glob("*/run.json")))
+def test_a_run_of_before_is_shown(tmp_path: Path, runs: StoredRuns, name: str) -> None:
+    shutil.copytree(STORED_RUNS / name, tmp_path / name)
+    assert "intended_ns" not in (tmp_path / name / "samples.csv").read_text().partition("\n")[0]
+    runs.refresh()
+    assert [run_id for run_id, _ in runs.newest.values()] == [name]
 
 
 def test_a_run_copied_in_slowly_is_taken_when_whole(tmp_path: Path, runs: StoredRuns) -> None:

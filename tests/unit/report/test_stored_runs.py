@@ -64,7 +64,7 @@ def rewrite(change: Callable[[str], str]) -> Spoil:
 
 def put_latency(latencies: str) -> Spoil:
     """Write over T, R and O of the last message."""
-    return rewrite(lambda text: re.sub(r"[^,]*,[^,]*,[^,]*,answered\n$", f"{latencies},answered\n", text))
+    return rewrite(lambda text: re.sub(r"[^,]*,[^,]*,[^,]*,(answered,[0-9]*\n)$", rf"{latencies},\1", text))
 
 
 CUT_LINES = rewrite(lambda text: "".join(text.splitlines(keepends=True)[:-3]))

@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import Any
 
 from looplab.spec import brokers
-from looplab.spec.cell import Cell
+from looplab.spec.cell import Paced
 from looplab.spec.columns import ABSENT, Count, Figure, Key, Latency, Part, Word, between
 from looplab.spec.document import defined, each, rows
 from looplab.spec.experiment import Experiment
@@ -123,7 +123,7 @@ class KnownParts:
         return sum(self.parts_us.values())
 
 
-class LoopCell(Cell):
+class LoopCell(Paced):
     """One interval at one quality of service."""
 
     family = "loop"

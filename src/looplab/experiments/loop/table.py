@@ -9,6 +9,7 @@ from looplab.experiments.loop.fitted import depends, fitted
 from looplab.run import stalls
 from looplab.run.table import WIDTH, milliseconds, run_text
 from looplab.spec.brokers import DEFAULT
+from looplab.spec.parameters import SLEEP
 
 MOST_ABSENCES = 10
 _CPU = "_cpu_s"
@@ -18,6 +19,10 @@ _STATISTICS = ("min", "avg", "p50", "p95", "p99", "max")
 _LATENCY_HEAD = f"{'':>14}" + "".join(f" {name:>9}" for name in _STATISTICS)
 # Beside a figure that depends on a fitted constant.
 FITTED = "*"
+SLEEPING = (
+    "With pacing sleep a message is due an interval after the last one left: a stall of the sender delays one message, "
+    "and response cannot see those that fell due meanwhile by start + k * interval."
+)
 
 
 def table(run: dict[str, Any]) -> str:
@@ -103,12 +108,20 @@ def _remarks(run: dict[str, Any]) -> Iterator[str]:
         yield f"{FITTED} fitted: {' '.join(map(str, constants))}"
     if any(cell.response for cell in cells):
         yield "response: from due to answered; a lost message takes infinitely long (inf)."
+        if parameters.get("pacing") == SLEEP:
+            yield f"{SLEEPING}{_fallen_behind(cells)}"
     if expired := run.get("expired", 0):
         yield f"{expired} answers came after their messages were counted as lost."
     if waited := sum(cell.waited for cell in cells):
         known = sum(cell.service_R["n"] for cell in cells)
         yield f"R free: R of the requests that did not queue at the robot; {waited} of {known + waited} queued."
     yield from (f"What O is made of: {gap}" for gap in run.get("ledger_gaps", []))
+
+
+def _fallen_behind(cells: Sequence[LoopCell]) -> str:
+    """Return how far the sender fell behind that schedule, "" in a run of before this was stored."""
+    most_us = max((us for cell in cells if (us := cell.schedule_lateness.get("max")) is not None), default=None)
+    return "" if most_us is None else f" The sender fell up to {most_us / 1000:.1f} ms behind it."
 
 
 def notices(run: dict[str, Any]) -> Iterator[str]:

@@ -1,6 +1,6 @@
 """The experiment qos-delay: how the latency from publisher to subscriber grows with the delay of the network."""
 
-from looplab.spec.cell import Cell
+from looplab.spec.cell import Paced
 from looplab.spec.columns import Count, Figure, Key, Latency, Text
 from looplab.spec.experiment import Experiment
 from looplab.spec.roles import BROKER, CONTROLLER, LINK
@@ -12,7 +12,7 @@ USUAL = "normal"
 WIRE = ("wire_sent_ns", "wire_received_ns")
 
 
-class DelayCell(Cell):
+class DelayCell(Paced):
     """One pair of mean link delays at one quality of service over one network."""
 
     family = "qos_delay"

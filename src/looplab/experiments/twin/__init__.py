@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
 from looplab.spec import roles
-from looplab.spec.cell import Cell
+from looplab.spec.cell import Paced
 from looplab.spec.columns import Count, Figure, Key, Latency, Part, Text, Word
 from looplab.spec.document import Document, each, rows
 from looplab.spec.experiment import Experiment
@@ -38,7 +38,7 @@ def _named(cell: "TwinCell") -> str:
     return ", ".join([f"{cell.interval_ms:g} ms", *several, cell.write_mode, *again])
 
 
-class TwinCell(Cell):
+class TwinCell(Paced):
     """One way of sending and storing; `placement` is where the brokers run. Repetitions are cells of their own."""
 
     family = "twin"

@@ -206,7 +206,7 @@ class Sending:
 
 def clear(store: SampleStore, rows: range) -> None:
     """Make `rows` as they were before anything was sent."""
-    for name in ("due_ns", "sent_ns", "received_ns", "wire_sent_ns", "left_ns", "arrived_ns", "copies"):
+    for name in ("due_ns", "intended_ns", "sent_ns", "received_ns", "wire_sent_ns", "left_ns", "arrived_ns", "copies"):
         for row in rows:
             store[name][row] = ABSENT
     for row in rows:

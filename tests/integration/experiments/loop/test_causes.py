@@ -173,7 +173,11 @@ def test_a_stalled_sender_sleeps_on_or_catches_up(lab: LoopLab, pacing: str) -> 
     child.wait()
     run = Run(lab.run)
     assert run.document["parameters"]["pacing"] == pacing
-    sent, due = ([int(row[name]) for row in run.samples.values()] for name in ("sent_ns", "due_ns"))
+    names = ("sent_ns", "due_ns", "intended_ns")
+    sent, due, intended = ([int(row[name]) for row in run.samples.values()] for name in names)
+    assert {after - before for before, after in itertools.pairwise(intended)} == {20_000_000}
+    behind_us = run.document["cells"][0]["schedule_lateness_us"]["max"]
+    assert behind_us == max(left - wanted for left, wanted in zip(sent, intended, strict=True)) / 1000
     apart_ms = [(after - before) / 1e6 for before, after in itertools.pairwise(sent)]
     late_ms = [(left - wanted) / 1e6 for left, wanted in zip(sent, due, strict=True)]
     assert max(apart_ms) > STOPPED_MS
@@ -182,6 +186,9 @@ def test_a_stalled_sender_sleeps_on_or_catches_up(lab: LoopLab, pacing: str) -> 
         # Due is an interval after the one before had left, so one message alone bears the stall.
         assert all(wanted - left >= 20e6 for left, wanted in zip(sent, due[1:], strict=False))
         assert max(late_ms) > STOPPED_MS - 20
+        # No message after the stall makes up for it.
+        assert sent[-1] - intended[-1] > (STOPPED_MS - 20) * 1e6
     else:
+        assert due == intended
         assert sum(apart < 10 for apart in apart_ms) >= 5
         assert {(after - before) / 1e6 for before, after in itertools.pairwise(due)} == {20.0}

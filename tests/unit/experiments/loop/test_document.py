@@ -64,12 +64,22 @@ def test_lines_have_the_columns_of_their_header() -> None:
     put(store, 5, WAITING)
     put(store, 8, FAILED, 250 * MS, 249 * MS)
     put(store, 9, LATE, 2000 * MS, 4 * MS)
+    store["intended_ns"][0], store["intended_ns"][5] = MS, 3 * MS
     samples = samples_file(LoopCell, p)
     lines = list(samples.lines(store, range(p.samples)))
     assert lines == [
-        f"20,0,0,0,{MS},{MS + 1500},{6 * MS + 1500},5000.000,4280.123,719.877,answered",
-        f"20,0,1,5,{6 * MS},{6 * MS},,,,,lost",
-        f"2.5,0,0,8,{9 * MS},{9 * MS},{259 * MS},250000.000,249000.000,1000.000,robot_error",
-        f"2.5,0,0,9,{10 * MS},{10 * MS},{2010 * MS},2000000.000,4000.000,1996000.000,late",
+        f"20,0,0,0,{MS},{MS + 1500},{6 * MS + 1500},5000.000,4280.123,719.877,answered,{MS}",
+        f"20,0,1,5,{6 * MS},{6 * MS},,,,,lost,{3 * MS}",
+        f"2.5,0,0,8,{9 * MS},{9 * MS},{259 * MS},250000.000,249000.000,1000.000,robot_error,",
+        f"2.5,0,0,9,{10 * MS},{10 * MS},{2010 * MS},2000000.000,4000.000,1996000.000,late,",
     ]
     assert {line.count(",") for line in lines} == {samples.header.count(",")}
+
+
+def test_a_cell_keeps_how_far_it_fell_behind_its_schedule() -> None:
+    store = SampleStore(2, more=COLUMNS)
+    for row in range(2):
+        put(store, row, ANSWERED, 5 * MS, 4 * MS, lateness_ns=1000)
+        store["intended_ns"][row] = MS
+    found = document(store, range(2))
+    assert (found["send_lateness_us"]["max"], found["schedule_lateness_us"]["max"]) == (1.0, 1001.0)

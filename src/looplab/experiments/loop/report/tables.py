@@ -7,11 +7,13 @@ from typing import Any
 from looplab.experiments.loop import thesis_tables
 from looplab.experiments.loop.fitted import fitted, standing
 from looplab.experiments.loop.report import MeasuredLoop, cells_of
+from looplab.experiments.loop.table import SLEEPING
 from looplab.experiments.loop.thesis_tables import PublishedRow
 from looplab.report.cell import QUANTILES
 from looplab.report.csv_rows import number, spread
 from looplab.report.samples import Measured, Runs
 from looplab.report.statistics import Interval
+from looplab.spec.parameters import SLEEP
 
 METRICS = ("T", "O", "R")
 
@@ -70,6 +72,12 @@ class Table:
     def responses(self) -> bool:
         """Whether any cell knows the response of its messages."""
         return any(row.cell and row.cell.response for row in self.rows)
+
+    @property
+    def sleeping(self) -> str:
+        """What the response cannot see, "" where the sender kept a schedule."""
+        sleeps = self.measured is not None and self.measured.run.parameters.get("pacing") == SLEEP
+        return SLEEPING if sleeps and self.responses else ""
 
     @property
     def waited(self) -> bool:
