@@ -13,7 +13,7 @@ from looplab.report.cell import QUANTILES, Key, MeasuredCell, quantile
 from looplab.report.csv_file import KEY, NUMBER, WORD, Unreadable, key_types, read_csv
 from looplab.report.statistics import Floats
 from looplab.report.stored import Layout, Selection, StoredRun, Unusable, differences, run_order
-from looplab.spec.columns import Count, Figure
+from looplab.spec.columns import Count, Figure, Latency
 from looplab.spec.document import with_values
 
 AVERAGE_TOLERANCE_US = 0.01
@@ -82,7 +82,7 @@ def _group(alike: Sequence[Measured], selection: Selection) -> Measured:
 
 
 def _pooled(cells: Sequence[MeasuredCell]) -> MeasuredCell:
-    """Return one cell of several runs; beside the counts, its document is that of the newest."""
+    """Return one cell of several runs; beside counts, figures and latencies, its document is that of the newest."""
     newest = cells[-1]
     if len(cells) == 1:
         return newest
@@ -96,7 +96,7 @@ def _pooled(cells: Sequence[MeasuredCell]) -> MeasuredCell:
         runs=tuple(cells),
     )
     # Read through its columns, a cell has the figures of all its runs.
-    columns = [one for one in pooled.columns.values() if isinstance(one, Count | Figure) and one.stored]
+    columns = [one for one in pooled.columns.values() if isinstance(one, Count | Figure | Latency) and one.stored]
     figures = {one.path: one.of(pooled) for one in columns}
     document = with_values(newest.document, figures)
     if "response_us" in document and response_us.size:

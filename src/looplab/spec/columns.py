@@ -181,7 +181,25 @@ class Latency(Column[Document]):
         return self._metric if self._metric != "" else self.name
 
     def of(self, cell: "Cell") -> Document:
-        return at(cell.document, self.path) or {}
+        return _of_runs([self.of(one) for one in cell.runs]) if cell.runs else at(cell.document, self.path) or {}
+
+
+def _of_runs(each: Sequence[Document]) -> Document:
+    """Return the statistics of a latency over several runs: of all messages, but of a quantile the runs' mean."""
+    known = [one for one in each if one.get("n")]
+    if not known:
+        return each[-1]
+    count = sum(one["n"] for one in known)
+    pooled: dict[str, Any] = {"n": count}
+    for name in known[-1].keys() - {"n"}:
+        values = [float(value) for one in known if (value := one.get(name)) is not None]
+        if len(values) < len(known):
+            pooled[name] = None
+        elif name == "avg":
+            pooled[name] = sum(one["n"] * one[name] for one in known) / count
+        else:
+            pooled[name] = min(values) if name == "min" else max(values) if name == "max" else fmean(values)
+    return pooled
 
 
 class Part(Column[Any]):

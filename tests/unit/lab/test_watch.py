@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 from support.every_experiment import BEGINNINGS, ENDINGS
 from support.ports import free_port
-from support.run_files import Writer, publish_state, store, treatment
+from support.run_files import Writer, parameters, publish_state, store, treatment
 
 from looplab.errors import EXIT_MACHINE
 from looplab.experiments.registry import EXPERIMENTS
@@ -88,6 +88,22 @@ def test_a_metric_whose_share_does_not_change_keeps_its_bar(live_page: str) -> N
     assert len(own) < len(live_page.splitlines())
     text = "\n".join(lines_of("\n".join(own)))
     assert re.search(r"^6\.81 ms +█+▌? +█{20} +█{16}$", text, re.MULTILINE)
+
+
+def test_a_lost_message_is_within_no_time(places: tuple[Path, Path]) -> None:
+    live, results = places
+    writer = Writer(live, 20)
+    for row in range(20):
+        writer.send(row, ago_ms=10_000)
+        if row % 2:
+            writer.answer(row, ANSWERED, total_ms=5 + row % 7, robot_ms=4)
+    publish_state(live, "running", parameters=parameters(INTERVALS_MS="20"))
+    page = metrics(live, results)
+    assert 'outcome="lost"} 10' in page
+    # T and O are within 11 and 7 ms, R of each message is 4 ms: half of those that were sent.
+    bars = re.findall(r"^.* ms +(█+▌?) +(█+▌?)", "\n".join(lines_of(page)), re.MULTILINE)
+    assert bars
+    assert {len(of_r) for _, of_r in bars} == {10}
 
 
 @pytest.mark.parametrize("name", BEGINNINGS)

@@ -103,9 +103,12 @@ def _cells(view: View) -> Table:
 
 
 def _shares(view: View, lines: int) -> Table:
-    """Return the distribution of each latency of the current cell, in so many lines: the share within some times."""
+    """Return, in so many lines, the share of the current cell's messages that have each latency within some times."""
+    sent = next((n for labels, n in view.of("messages_sent_total") if view.text(labels) == view.current), 0.0)
     counts = {
-        labels["metric"]: n for labels, n in view.of("latency_seconds_count") if n and view.text(labels) == view.current
+        labels["metric"]: sent
+        for labels, n in view.of("latency_seconds_count")
+        if n and view.text(labels) == view.current
     }
     within: dict[str, dict[float, float]] = {metric: {} for metric in counts}
     for labels, value in view.of("latency_seconds_bucket"):

@@ -131,14 +131,14 @@ def _latencies(run: Measured, wire_ms: float) -> Iterator[Plot]:
 
 def _put_latencies(curves: Sequence[Curve], wire_ms: float, axes: Axes) -> None:
     for cell, values in curves:
-        share = np.arange(1, values.size + 1) / values.size
+        share = np.arange(1, values.size + 1) / cell.total().of(cell)
         axes.step(values, share, DASHES[cell.language], where="post", color=STYLES[cell.transport][0], linewidth=1.4)
     for transport in dict.fromkeys(cell.transport for cell, _ in curves):
         axes.plot([], [], color=STYLES[transport][0], label=NAMES[transport])
     for language in dict.fromkeys(cell.language for cell, _ in curves):
         axes.plot([], [], DASHES[language], color=GREY, label=language.capitalize())
     _put_wire(axes, wire_ms)
-    shares(axes, "latency", "share of tests answered", logarithmic=True)
+    shares(axes, "latency", "share of all tests answered", logarithmic=True)
 
 
 def _shares_of_edges(run: Measured, wire_hz: float) -> list[Plot]:

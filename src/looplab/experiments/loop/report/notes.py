@@ -1,6 +1,6 @@
 """What a reader must know before the figures: each oddity of the runs in one sentence, with what it means."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from looplab.experiments.loop.readiness import REMOTE
 from looplab.experiments.loop.report import cells_of
@@ -21,7 +21,7 @@ STOLEN_SHARE = 0.01
 
 def notes(measured: Sequence[Measured]) -> list[str]:
     """Return every oddity of the runs that the report is about; what several have in common is said once."""
-    return [*_between(measured), *_common(measured), *(note for m in measured for note in _of_run(m))]
+    return [*_between(measured), *_common(measured), *(note for m in measured for note in _of_runs(m))]
 
 
 def setup(measured: Sequence[Measured]) -> list[str]:
@@ -78,9 +78,8 @@ def _common(measured: Sequence[Measured]) -> Iterator[str]:
     few = {str(m): m.run.repetitions for m in measured if m.run.repetitions < PUBLISHED_REPETITIONS}
     none = {name: f"{count}" for name, count in few.items() if count < FEWEST_REPETITIONS}
     wide = {name: f"{count}" for name, count in few.items() if count >= FEWEST_REPETITIONS}
-    loads = {str(m): _load_a_core(m.run) for m in measured}
-    busy = {name: f"{load:.1f}" for name, load in loads.items() if load > BUSY_BEFORE}
-    late = {str(m): f"{worst:.1f} ms" for m in measured if (worst := _worst_lateness_ms(m))}
+    busy = {str(m): worst for m in measured if (worst := _worst(m, "{:.1f}", _load_a_core))}
+    late = {str(m): worst for m in measured if (worst := _worst(m, "{:.1f} ms", _worst_lateness_ms))}
     for values, sentence in (
         (none, f"Too few repetitions for intervals (the thesis had {PUBLISHED_REPETITIONS}): {{}}."),
         (wide, f"Fewer repetitions than the thesis's {PUBLISHED_REPETITIONS}, so wider intervals: {{}}."),
@@ -105,6 +104,16 @@ def _listed(values: Mapping[str, str], measured: Sequence[Measured]) -> str:
     return "; ".join(f"{value} in {', '.join(names)}" for value, names in runs.items())
 
 
+def _worst(m: Measured, form: str, value: Callable[[Measured], float]) -> str:
+    """Return the largest value of a measured scenario's runs in words, and how many have one; "" if none has."""
+    known = [found for one in m.runs if (found := value(one))]
+    return f"{form.format(max(known))}{_of_how_many(len(known), m)}" if known else ""
+
+
+def _of_how_many(count: int, m: Measured) -> str:
+    return f" ({count} of {len(m.runs)} runs)" if len(m.runs) > 1 else ""
+
+
 def _worst_lateness_ms(m: Measured) -> float:
     """Return p99 of lateness in the cell where it is the largest share of the interval; 0 where none disturbs."""
     late = [(p99 / cell.interval_ms, p99) for cell in cells_of(m).values() if (p99 := cell.figure("send_lateness.p99"))]
@@ -112,43 +121,61 @@ def _worst_lateness_ms(m: Measured) -> float:
     return p99_us / 1000 if share_us > LATE_SHARE * 1000 else 0.0
 
 
-def _of_run(m: Measured) -> Iterator[str]:
-    run, name = m.run, str(m)
-    if not run.valid:
-        why = run.invalid_because or "no reason is given"
-        yield f"{name} is INVALID: {why}. Its figures are shown and prove nothing."
-    yield from _of_cells(m)
+def _of_runs(m: Measured) -> Iterator[str]:
+    """Yield the oddities of all runs of a scenario; one that several have is said once, in the newest run's words."""
+    if not m.run.valid:
+        why = m.run.invalid_because or "no reason is given"
+        yield f"{m} is INVALID: {why}. Its figures are shown and prove nothing."
+    found: dict[tuple[str, str], list[str]] = {}
+    for one in m.runs:
+        for where, kind, sentence in (*_of_cells(one), *_of_run(one.run)):
+            found.setdefault((where, kind), []).append(sentence)
+    for (where, _), sentences in found.items():
+        yield f"{m}{where}{_of_how_many(len(sentences), m)}: {sentences[-1]}"
+
+
+def _of_run(run: StoredRun) -> Iterator[tuple[str, str, str]]:
+    """Yield where an oddity is, "" for the whole run, its kind and a sentence."""
     for key in ("malformed", "foreign"):
         if run.document.get(key):
-            yield f"{name}: {run.document[key]} {key} messages arrived on the lab's topics and were ignored."
+            yield "", key, f"{run.document[key]} {key} messages arrived on the lab's topics and were ignored."
     if (share := _stolen_share(run)) > STOLEN_SHARE:
-        yield f"{name}: the hypervisor gave {share:.0%} of this machine's processor time to others during the run."
+        yield (
+            "",
+            "stolen",
+            f"the hypervisor gave {share:.0%} of this machine's processor time to others during the run.",
+        )
     untouched = run.treatment("robot untouched by the load")
     if untouched is not None and not untouched["verified"]:
         yield (
-            f"{name}: bridge and robot were short of processor time ({untouched['found']}). What depends on O or R "
-            "being the loop's alone is undecided."
+            "",
+            "touched",
+            f"bridge and robot were short of processor time ({untouched['found']}). What depends on O or R being the "
+            "loop's alone is undecided.",
         )
     if gone := _went_offline(run):
-        yield f"{name}: {', '.join(gone)} went offline during the run."
+        yield "", "offline", f"{', '.join(gone)} went offline during the run."
 
 
-def _of_cells(m: Measured) -> Iterator[str]:
-    run, name = m.run, str(m)
+def _of_cells(m: Measured) -> Iterator[tuple[str, str, str]]:
     for cell in cells_of(m).values():
+        where = f", {cell}"
         if cell.measured == 0:
-            yield f"{name}, {cell}: none of {cell.sent} messages was answered; there is no latency to show."
-        elif cell.repetitions < run.repetitions:
-            silent = run.repetitions - cell.repetitions
-            yield f"{name}, {cell}: {silent} of {run.repetitions} repetitions had no answer at all."
-        for why in filter(None, (stalls.why_late(cell.document), stalls.why_slow(cell.document))):
-            yield f"{name}, {cell}: {why}"
+            yield where, "silent", f"none of {cell.sent} messages was answered; there is no latency to show."
+        elif cell.repetitions < m.run.repetitions:
+            silent = m.run.repetitions - cell.repetitions
+            yield where, "silent", f"{silent} of {m.run.repetitions} repetitions had no answer at all."
+        if why := stalls.why_late(cell.document):
+            yield where, f"late by {cell.late_because}", why
+        if why := stalls.why_slow(cell.document):
+            yield where, f"slow by {cell.slow_because}", why
 
 
-def _load_a_core(run: StoredRun) -> float:
-    """Return how many processes were runnable before the run, for each core; 0 if that was not recorded."""
-    load = run.document["environment"].get("load_before")
-    return float(load[0]) / run.machine[1] if load else 0.0
+def _load_a_core(m: Measured) -> float:
+    """Return how many processes were runnable before a run, for each core, where that was too many; else 0."""
+    load = m.run.document["environment"].get("load_before")
+    a_core = float(load[0]) / m.run.machine[1] if load else 0.0
+    return a_core if a_core > BUSY_BEFORE else 0.0
 
 
 def _stolen_share(run: StoredRun) -> float:

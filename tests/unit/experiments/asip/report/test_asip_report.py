@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from matplotlib.figure import Figure
 from support.places import ROOT
 from support.reports import Shown, shown
 from support.run_files import edited
@@ -19,8 +20,9 @@ from support.simulated_asip_runs import (
     write_throughput_run,
 )
 
-from looplab.experiments.asip import LatencyCell
+from looplab.experiments.asip import NAME, LatencyCell
 from looplab.experiments.asip.report import published
+from looplab.experiments.asip.report.figures import sketches
 from looplab.experiments.asip.report.scope import scopes
 from looplab.report.verdicts import FEW_RUNS, NO_RUN, NOT_REPRODUCED, ONE_RUN, REPRODUCED, UNDECIDED
 from looplab.run.table import cells_table
@@ -222,3 +224,12 @@ def test_the_oscilloscope_shows_the_waves_at_the_limit(tmp_path: Path) -> None:
     assert len({cycle - 48_000 for cycle in copied} - wave) <= 1
     (folder / "edges.csv").unlink()
     assert not list(scopes(folder, "thesis", cells))
+
+
+def test_a_curve_is_of_all_tests_that_were_sent(tmp_path: Path) -> None:
+    write_latency_run(tmp_path, lost=10)
+    (run,) = analysed(tmp_path).measured
+    (plot,) = (one for one in sketches({NAME: run}) if one.figure == "latencies")
+    axes = Figure().subplots()
+    plot.put(axes)
+    assert {max(line.get_ydata()) for line in axes.lines[: len(run.cells)]} == {0.9}

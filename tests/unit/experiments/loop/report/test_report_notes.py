@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.reports import shown
+from support.run_files import edited
 from support.simulated_runs import simulated_cell, write_run
 
 WIRELESS = "no wireless link"
@@ -104,3 +105,37 @@ def test_a_stalled_cell_shows_who_waited_and_why(results: Path) -> None:
     for figures in ("controller 614.0, broker 2.5 ms", "p99 0.080, max 13.250 ms on processor 1"):
         assert figures in after.text
     assert "not recorded" not in after.text
+
+
+def late(results: Path, day: int, max_us: float) -> None:
+    """A run of which the answers of one cell queued at the robot, and the sender was late."""
+    lateness = {
+        "n": 200,
+        "min": 1.0,
+        "avg": 10.0,
+        "p50": 2.0,
+        "p95": 3.0,
+        "p99": max_us / 2,
+        "p999": 4.0,
+        "max": max_us,
+    }
+    cells = {(20.0, 0): simulated_cell(np.random.default_rng(day), 10, 20, 900, 4290)}
+    with edited(write_run(results, "scenario1", start=f"202601{day:02}T000000Z", cells=cells)) as run:
+        free = {**lateness, "n": 100 * day, "avg": 100.0 * day, "max": 1000.0 * day}
+        more = {"late_because": "scheduler"} if max_us > 100_000 else {}
+        run["cells"][0] |= {"send_lateness_us": lateness, "service_R_us": free, "waited": day, **more}
+        run["malformed"] = day % 2
+
+
+def test_what_several_runs_have_is_said_of_how_many(results: Path) -> None:
+    for day, max_us in enumerate((300_000, 10, 200_000, 10), 1):
+        late(results, day, max_us)
+    report = shown(results)
+    notes = report.context["notes"]
+    (cell,) = report.measured[0].cells.values()
+    assert cell.send_lateness["max"] == cell.document["send_lateness_us"]["max"] == 300_000
+    assert (cell.free_R["n"], cell.free_R["avg"], cell.free_R["max"]) == (1000, 300.0, 4000.0)
+    (schedule,) = (note for note in notes if "The schedule itself was disturbed" in note)
+    assert "150.0 ms (2 of 4 runs) in scenario1" in schedule
+    assert any(note.startswith("scenario1 (thesis), 20 ms, QoS 0 (2 of 4 runs): The sender was late") for note in notes)
+    assert any(note.startswith("scenario1 (thesis) (2 of 4 runs): 1 malformed") for note in notes)
