@@ -126,8 +126,9 @@ class CellRun(Run, Generic[P, C]):
         return [*(unverified(self.looks) or self.judge(good)), *self._found_last]
 
     def contents(self) -> Mapping[str, Any]:
-        rows = map(self.parameters.rows, range(len(self.measured)))
-        cells = [self.document(one, its) for one, its in zip(self.measured, rows, strict=True)]
+        places = {cell.key: at for at, cell in enumerate(self.parameters.published_cells)}
+        order = sorted(range(len(self.measured)), key=lambda index: places[self.measured[index].cell.key])
+        cells = [self.document(self.measured[index], self.parameters.rows(index)) for index in order]
         return {"cells": cells, "noise_floor": noise.over(self.looks)}
 
     def faults(self) -> Sequence[str]:

@@ -9,8 +9,11 @@ The environment that params.env and .env give a container, the options of `./lab
 read from these fields.
 """
 
+import random
+import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
+from functools import cached_property
 from itertools import product
 from typing import Any, ClassVar, Self
 
@@ -19,9 +22,9 @@ from looplab.spec.cell import Cell
 from looplab.spec.reader import FIDELITIES, Reader, of_fidelity, read_number, read_qos
 
 # How a sender waits for the next message: an interval after the last one left, or until start + k * interval.
-SLEEP, SCHEDULE = "sleep", "schedule"
-PACINGS = (SLEEP, SCHEDULE)
-MAX_SAMPLES = 20_000_000
+SLEEP, SCHEDULE = PACINGS = ("sleep", "schedule")
+PUBLISHED, RANDOM = ORDERS = ("published", "random")
+MAX_SAMPLES, MOST_SEED = 20_000_000, 999_999_999
 
 # Reads the variable of that name.
 Read = Callable[[Reader, str], object]
@@ -47,9 +50,8 @@ INTERVALS = Option("--intervals", "INTERVALS_MS", "MS,…", "time between two me
 MESSAGES = Option("--messages", "MESSAGES", "N", "messages in a repetition, or in a cell")
 REPETITIONS = Option("--repetitions", "REPETITIONS", "N", "repetitions of each cell")
 QOS = Option("--qos", "QOS", "0,1,2", "quality of service, one cell each")
-FIDELITY = Option(
-    "--fidelity", "FIDELITY", "", "with the printed clients, as published, or without known artefacts", FIDELITIES
-)
+FIDELITY = Option("--fidelity", "FIDELITY", "", "with printed clients, as published, without artefacts", FIDELITIES)
+ORDER = Option("--order", "ORDER", "", "the order of the cells", ORDERS)
 PACING = Option("--pacing", "PACING", "", "wait an interval after each message, or keep a schedule", PACINGS)
 
 
@@ -252,8 +254,12 @@ class RunParameters(Settings):
 
     @property
     def cells(self) -> Sequence[Cell]:
-        """Its cells, in the order in which they are measured; nothing but their key is known. The last key is the
-        slowest to change."""
+        """Its cells, in the order in which they are measured; nothing but their key is known."""
+        return self.published_cells
+
+    @property
+    def published_cells(self) -> Sequence[Cell]:
+        """Its cells, in the order of run.json. The last key is the slowest to change."""
         keys = self.cell.key_columns()[::-1]
         return [self.cell.keyed(*values[::-1]) for values in product(*(getattr(self, key.values) for key in keys))]
 
@@ -304,6 +310,29 @@ class RunParameters(Settings):
     def as_json(self) -> dict[str, Any]:
         """Return the effective parameters as run.json stores them."""
         return asdict(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OrderedParameters(RunParameters):
+    """Parameters of a run whose cells are measured at random, by a seed that is drawn if it is not given."""
+
+    order: str = choice(RANDOM, ORDERS, option=ORDER)
+    order_seed: int = integer(0, 0, MOST_SEED, matters=False)
+
+    @classmethod
+    def read(cls, environment: Mapping[str, str], folder: str = "", scenario: str = "") -> Self:
+        parameters = super().read(environment, folder, scenario)
+        drawn = parameters.order == RANDOM and not parameters.order_seed
+        return replace(parameters, order_seed=1 + secrets.randbelow(MOST_SEED)) if drawn else parameters
+
+    @cached_property
+    def cells(self) -> Sequence[Any]:
+        """Its cells, in the order in which they are measured; repetitions that are cells follow each other."""
+        if self.order == PUBLISHED:
+            return self.published_cells
+        chance = random.Random(self.order_seed)
+        cells = sorted(self.published_cells, key=lambda _cell: chance.random())
+        return sorted(cells, key=lambda cell: cell.document.get("repetition", 0))
 
 
 def quick_settings(quick: Mapping[str, str], options: Sequence[Option], given: Mapping[str, str]) -> dict[str, str]:

@@ -46,6 +46,19 @@ def test_cells_are_stored_and_progress_is_reported(controller: Controller) -> No
     assert done == [2, 4]
 
 
+def test_cells_are_stored_in_published_order(controller: Controller) -> None:
+    class Backwards(counter.PARAMETERS):
+        @property
+        def cells(self) -> list[Any]:
+            return list(self.published_cells)[::-1]
+
+    controller.parameters = Backwards(**controller.parameters.as_json())
+    controller.wrong = (2,)
+    document = live(controller)
+    assert [(cell["sleep_ms"], cell["valid"]) for cell in document["cells"]] == [(1, True), (2, False)]
+    assert document["cells"][1]["S_us"]["min"] >= 2000
+
+
 def test_a_fault_names_its_cell(controller: Controller) -> None:
     controller.wrong = (2,)
     document = live(controller)

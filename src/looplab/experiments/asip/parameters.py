@@ -12,7 +12,7 @@ from looplab.spec.cell import Cell
 from looplab.spec.parameters import (
     MESSAGES,
     Option,
-    RunParameters,
+    OrderedParameters,
     Settings,
     choice,
     integer,
@@ -48,7 +48,7 @@ class Shared(Settings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class AsipParameters(Shared, RunParameters):
+class AsipParameters(Shared, OrderedParameters):
     """What one run does; `messages` are the tests of a cell, or the most steps of its bisection on frequency."""
 
     lower: ClassVar[str] = "MESSAGES"
@@ -89,7 +89,7 @@ class AsipParameters(Shared, RunParameters):
     broker_delay_ms: float = number(6, 0, 500)
 
     @property
-    def cells(self) -> list[AsipCell]:
+    def published_cells(self) -> list[AsipCell]:
         kind = ThroughputCell if self.throughput else LatencyCell
         return [
             kind.keyed(language, transport, placement)

@@ -14,7 +14,6 @@ from looplab.experiments.loop.document import (
     COLUMNS,
     TRANSPORT_HEADER,
     delayed,
-    in_published_order,
     of_rows,
     overhead,
     passed,
@@ -22,7 +21,7 @@ from looplab.experiments.loop.document import (
 )
 from looplab.experiments.loop.looks import Looks, robot_lags
 from looplab.experiments.loop.losses import NEVER_NS, Evidence, Losses
-from looplab.experiments.loop.parameters import PRINTED, Parameters, in_order
+from looplab.experiments.loop.parameters import PRINTED, Parameters
 from looplab.experiments.loop.printed.clients import PrintedClients
 from looplab.experiments.loop.protocol import (
     ONE,
@@ -71,7 +70,7 @@ class Controller(CellRun[Parameters, LoopCell]):
     columns = COLUMNS
 
     def __init__(self, parameters: Parameters, place: Place) -> None:
-        super().__init__(in_order(parameters), place)
+        super().__init__(parameters, place)
         p, token = self.parameters, self.record.token
         self.news = BridgeNews(token, p.samples)
         self.seen = Looks(p, self.client, self.looks)
@@ -188,7 +187,6 @@ class Controller(CellRun[Parameters, LoopCell]):
         return {
             **contents,
             "warmup": self._warmup,
-            "cells": in_published_order(self.parameters, contents["cells"]),
             "robot": robot_lags(contents["cells"]),
             "malformed": counts.malformed + self.news.malformed,
             "foreign": counts.foreign + self.news.foreign,

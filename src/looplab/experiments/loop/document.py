@@ -4,7 +4,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from looplab.experiments.loop import LoopCell, ledger, printed
-from looplab.experiments.loop.parameters import Parameters
 from looplab.run.accounting import Columns, response, response_ns, tally, total_ns
 from looplab.run.samples import ABSENT, LATE, NOT_SENT
 
@@ -13,12 +12,6 @@ from looplab.run.samples import ABSENT, LATE, NOT_SENT
 COLUMNS = ("robot_ns", "wire_robot_ns", "wait_ns", *ledger.COLUMNS, *printed.COLUMNS)
 _TRANSPORT = ("transport_total", "transport_robot", "transport_overhead", "robot_wait", *ledger.NAMES)
 TRANSPORT_HEADER = ",".join(("sequence", *(f"{name}_us" for name in _TRANSPORT)))
-
-
-def in_published_order(parameters: Parameters, cells: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the cells of run.json, which are given in the order in which they were measured, in the published one."""
-    places = {key: at for at, key in enumerate(parameters.published_cells)}
-    return sorted(cells, key=lambda entry: places[entry["interval_ms"], entry["qos"]])
 
 
 def of_rows(cell: LoopCell, columns: Columns, rows: range) -> dict[str, Any]:

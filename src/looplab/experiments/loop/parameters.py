@@ -1,7 +1,5 @@
 """The parameters of one run, read from the environment that params.env and .env give a container."""
 
-import random
-import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,14 +12,18 @@ from looplab.spec.brokers import BROKERS, DEFAULT
 from looplab.spec.parameters import (
     INTERVALS,
     MESSAGES,
+    ORDER,
+    ORDERS,
     PACING,
     PACINGS,
+    PUBLISHED,
+    RANDOM,
     REPETITIONS,
     SCHEDULE,
     SLEEP,
     Option,
+    OrderedParameters,
     Param,
-    RunParameters,
     as_text,
     choice,
     integer,
@@ -38,7 +40,6 @@ from looplab.treatments.link import NO_LINK
 from looplab.treatments.loads import loads
 
 ROBOTS = ("virtual", "usb", "remote")
-PUBLISHED, RANDOM = "published", "random"
 # Whose clients: the lab's, or publisher and subscriber as the thesis prints them. Of these, whether the receiver spins
 # beside paho's network thread, whether each repetition has a new process, and the interpreter.
 LAB, PRINTED = "lab", "printed"
@@ -46,10 +47,6 @@ REPETITION, RUN = "repetition", "run"
 PYTHONS = ("2.7", "3")
 # How containers reach the broker: by the host's address and published port, or on their own network.
 PORT, DIRECT = "port", "direct"
-MOST_SEED = 999_999_999
-
-
-ORDER = Option("--order", "ORDER", "", "the order of the cells", (PUBLISHED, RANDOM))
 ROBOT = Option("--robot", "ROBOT", "", "where the robot is", ROBOTS)
 BROKER = Option("--broker", "BROKER", "", "the broker under test", tuple(BROKERS))
 QOS_LEGS = Option("--qos-legs", "QOS_LEGS", "", "which of the loop's four legs have the QoS", tuple(LEGS.values()))
@@ -57,8 +54,8 @@ LINK = Option("--link", "LINK", "NAME", "the bridge's link: none, wifi, custom (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Parameters(RunParameters):
-    """What one run does; `qos` and `intervals_ms` one cell each. `cell_order` is their order if it is a random one."""
+class Parameters(OrderedParameters):
+    """What one run does; `qos` and `intervals_ms` one cell each."""
 
     scenario: str = matching(None, r"[a-z0-9][a-z0-9_-]{0,40}", "lower-case letters, digits, - and _", matters=False)
     messages: int = integer(100, 1, 1_000_000, option=MESSAGES, quick="100")
@@ -97,9 +94,7 @@ class Parameters(RunParameters):
     bridge_tls: bool = param(
         lambda get, _name: get.switch("BROKER_TLS", get.choice("ROBOT", "virtual", ROBOTS) == "remote")
     )
-    order: str = choice({"thesis": PUBLISHED, "corrected": RANDOM}, (PUBLISHED, RANDOM), option=ORDER)
-    order_seed: int = integer(0, 0, MOST_SEED, matters=False)
-    cell_order: tuple[tuple[float, int], ...] = param(lambda _get, _name: (), matters=False)
+    order: str = choice({"thesis": PUBLISHED, "corrected": RANDOM}, ORDERS, option=ORDER)
 
     cell = LoopCell
     has_printed = True
@@ -159,15 +154,6 @@ class Parameters(RunParameters):
         """How the bridge waits: on this machine it must not take the processor of what is measured."""
         return self.receiver if self.robot == "remote" else SELECT
 
-    @property
-    def cells(self) -> list[LoopCell]:
-        return [LoopCell.keyed(*key) for key in self.cell_order or self.published_cells]
-
-    @property
-    def published_cells(self) -> list[tuple[float, int]]:
-        """(interval_ms, qos) of every cell in the order of run.json."""
-        return [(interval, qos) for qos in self.qos for interval in self.intervals_ms]
-
 
 PARAMETERS = Parameters
 
@@ -188,13 +174,3 @@ def _load_settings(get: Reader) -> dict[str, str]:
     load = loads().get(get.choice("LOAD", NO_LOAD, (NO_LOAD, *loads())))
     settings = load.settings if load else {}
     return {name: get.matching(name, rule.published, rule.pattern, rule.expected) for name, rule in settings.items()}
-
-
-def in_order(parameters: Parameters) -> Parameters:
-    """Return the parameters with the order of their cells; a random one is by `order_seed`, 0 for a new seed."""
-    if parameters.order == PUBLISHED:
-        return parameters
-    seed = parameters.order_seed or 1 + secrets.randbelow(MOST_SEED)
-    cells = parameters.published_cells
-    random.Random(seed).shuffle(cells)
-    return replace(parameters, order_seed=seed, cell_order=tuple(cells))

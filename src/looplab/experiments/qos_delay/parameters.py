@@ -15,7 +15,7 @@ from looplab.spec.parameters import (
     REPETITIONS,
     SCHEDULE,
     Option,
-    RunParameters,
+    OrderedParameters,
     choice,
     host,
     integer,
@@ -92,7 +92,7 @@ def _network(text: str) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class QosDelayParameters(RunParameters):
+class QosDelayParameters(OrderedParameters):
     """What one run does; `pairs_ms` are (publisher-broker, broker-subscriber).
 
     Each repetition of a cell has connections of its own.
@@ -128,7 +128,7 @@ class QosDelayParameters(RunParameters):
     broker_port: int = integer(1883, 1, 65535, matters=False)
 
     @property
-    def cells(self) -> list[DelayCell]:
+    def published_cells(self) -> list[DelayCell]:
         networks = product(self.networks, self.qos, self.pairs_ms)
         return [DelayCell.keyed(*pair, qos, network) for network, qos, pair in networks]
 

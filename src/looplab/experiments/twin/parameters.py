@@ -3,7 +3,6 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import product
 from math import ceil
 from typing import ClassVar, Self
@@ -20,7 +19,7 @@ from looplab.spec.parameters import (
     REPETITIONS,
     SCHEDULE,
     Option,
-    RunParameters,
+    OrderedParameters,
     choice,
     integer,
     matching,
@@ -96,7 +95,7 @@ def _interval(text: str) -> float:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TwinParameters(RunParameters):
+class TwinParameters(OrderedParameters):
     """What one run does. `sleep_ms` and `session` are None and "" where the write mode sets them.
 
     With `search` a cell's rate is searched in steps of `step_s`, and the rows of a cell are those of its last step.
@@ -152,9 +151,8 @@ class TwinParameters(RunParameters):
             )
         return self
 
-    @cached_property
-    def cells(self) -> list[TwinCell]:
-        """Its cells; whole iterations follow each other, so that a drift of the machine meets all alike."""
+    @property
+    def published_cells(self) -> list[TwinCell]:
         ways = [(n, where) for n in self.brokers for where in (self.placements if n > 1 else (SINGLE,))]
         return [
             TwinCell.keyed(interval_ms, *way, mode, qos, iteration)
@@ -213,7 +211,8 @@ class TwinParameters(RunParameters):
 
     def broker_of(self, row: int) -> int:
         """Return the broker that a message went through, counted from 1."""
-        return row // self.devices % self.cells[row // len(self.rows(0))].brokers + 1
+        cell: TwinCell = self.cells[row // len(self.rows(0))]
+        return row // self.devices % cell.brokers + 1
 
 
 PARAMETERS = TwinParameters

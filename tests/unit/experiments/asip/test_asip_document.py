@@ -17,7 +17,8 @@ from looplab.run.samples import ANSWERED, LATE, WAITING, SampleStore
 
 
 def parameters(**changes: str) -> AsipParameters:
-    return AsipParameters.read({"MESSAGES": "4", "LANGUAGES": "python", "TRANSPORTS": "serial,mqtt", **changes})
+    settings = {"MESSAGES": "4", "LANGUAGES": "python", "TRANSPORTS": "serial,mqtt", "ORDER": "published"}
+    return AsipParameters.read({**settings, **changes})
 
 
 def store_with(rows: dict[int, dict[str, int]], p: AsipParameters) -> SampleStore:

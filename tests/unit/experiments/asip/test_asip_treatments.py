@@ -19,7 +19,7 @@ def judged(what: str, variables: dict[str, str], measured: Sequence[Measured], l
 
 def cell(*, held_us: float = 0.0, processor: str = "atmega2560", faults: Sequence[str] = ()) -> Measured:
     counts = BoardCounts({"max": 90.0, "mean": 10.0}, held_us, processor)
-    first = AsipParameters.read({"LANGUAGES": "python"}).cells[0]
+    first = AsipParameters.read({"LANGUAGES": "python"}).published_cells[0]
     return Measured(first, board=counts, faults=list(faults))
 
 

@@ -10,7 +10,7 @@ from looplab.lab.run_options import variables
 
 def test_the_published_sweep_is_the_default() -> None:
     p = TwinParameters.read({})
-    assert [cell.interval_ms for cell in p.cells] == [100, 80, 67, 50, 40, 20, 10]
+    assert [cell.interval_ms for cell in p.published_cells] == [100, 80, 67, 50, 40, 20, 10]
     assert {(cell.brokers, cell.placement, cell.write_mode, cell.qos) for cell in p.cells} == {
         (1, "single", "prototype", 1)
     }
@@ -58,11 +58,25 @@ def test_iterations_follow_each_other_one_broker_is_one_cell() -> None:
     p = TwinParameters.read(
         {"BROKERS": "1 2", "PLACEMENTS": "central distributed", "INTERVALS_MS": "10", "REPETITIONS": "2"}
     )
-    ways = [(cell.repetition, cell.brokers, cell.placement) for cell in p.cells]
+    ways = [(cell.repetition, cell.brokers, cell.placement) for cell in p.published_cells]
     once = [(1, "single"), (2, "central"), (2, "distributed")]
     assert ways == [(0, *way) for way in once] + [(1, *way) for way in once]
-    assert p.hosts(p.cells[1]) == [("central-2", 1883), ("central-2", 1884)]
-    assert p.hosts(p.cells[2]) == [("broker-1", 1883), ("broker-2", 1883)]
+    assert p.hosts(p.published_cells[1]) == [("central-2", 1883), ("central-2", 1884)]
+    assert p.hosts(p.published_cells[2]) == [("broker-1", 1883), ("broker-2", 1883)]
+
+
+def test_each_iteration_has_all_cells_at_random() -> None:
+    def order(seed: int) -> list[tuple[int, float]]:
+        p = TwinParameters.read({"REPETITIONS": "2", "ORDER_SEED": str(seed)})
+        return [(cell.repetition, cell.interval_ms) for cell in p.cells]
+
+    assert order(1) == order(1)
+    assert len({tuple(order(seed)) for seed in range(1, 9)}) == 8
+    assert [again for again, _ in order(3)] == [0] * 7 + [1] * 7
+    assert sorted(ms for _, ms in order(3)[:7]) == [10, 20, 40, 50, 67, 80, 100]
+    drawn = {TwinParameters.read({}).order_seed for _ in range(3)}
+    assert len(drawn) == 3
+    assert 0 not in drawn
 
 
 def test_messages_are_spread_over_devices_then_brokers() -> None:
