@@ -4,6 +4,7 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 from functools import cached_property
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -235,12 +236,17 @@ class Lab:
         }
 
     def revision(self) -> str:
-        """Return the git commit, with "+changes" if the checkout differs from it."""
-        commit = call(["git", "-C", str(self.root), "rev-parse", "HEAD"])
+        """Return the git commit; where the checkout differs from it, "+changes-" and a hash of all changes."""
+        git = ["git", "-C", str(self.root)]
+        commit = call([*git, "rev-parse", "HEAD"])
         if not commit.good:
             return "no git checkout"
-        changed = call(["git", "-C", str(self.root), "status", "--porcelain", "--untracked-files=no"])
-        return commit.stdout.strip() + ("+changes" if changed.stdout.strip() else "")
+        names = call([*git, "ls-files", "--others", "--exclude-standard", "--", "src"]).stdout.splitlines()
+        fresh = [path for path in map(self.root.joinpath, names) if path.is_file()]
+        changes = [call([*git, "diff", "--binary", "HEAD"]).stdout.encode()]
+        changes += [part for path in fresh for part in (path.name.encode(), path.read_bytes())]
+        differs = sha256(b"\0".join(changes)).hexdigest()[:8] if any(changes) else ""
+        return commit.stdout.strip() + (f"+changes-{differs}" if differs else "")
 
     def _gateway(self) -> dict[str, str]:
         """Return the address of the engine's own bridge, where BROKER_PATH=port publishes the broker; else {}."""

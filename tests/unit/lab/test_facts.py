@@ -1,12 +1,15 @@
 """Facts of the host, and who has its ports."""
 
+import re
 import socket
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from support import host_fakes as fakes
 
+from looplab.lab.checkout import Lab
 from looplab.lab.docker.engine import Engine
 from looplab.lab.machine.facts import host_facts, port_owners, serial_devices
 
@@ -59,3 +62,27 @@ def test_the_cores_that_count_are_those_of_the_engine(tmp_path: Path, system: st
     assert (seen.kernel == "6.6-linuxkit") == bool(cores)
     assert (seen.memory_bytes == 2**31) == bool(cores)
     assert host_facts(tmp_path, replace(engine, trouble="no answer")).kernel == host.kernel
+
+
+def test_two_different_dirty_trees_are_two_revisions(tmp_path: Path) -> None:
+    def git(*words: str) -> None:
+        who = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
+        subprocess.run(["git", "-C", str(tmp_path), *who, *words], check=True, capture_output=True)
+
+    def after(name: str, text: str) -> str:
+        (tmp_path / name).write_text(text)
+        return Lab(tmp_path).revision()
+
+    assert Lab(tmp_path).revision() == "no git checkout"
+    (tmp_path / "src").mkdir()
+    git("init")
+    (tmp_path / "src/module.py").write_text("one")
+    git("add", ".")
+    git("commit", "-m", "first")
+    clean = Lab(tmp_path).revision()
+    assert len(clean) == 40
+    found = [after("src/module.py", text) for text in ("two", "three", "two")] + [after("src/fresh.py", "four")]
+    assert all(re.fullmatch(clean + r"\+changes-[0-9a-f]{8}", revision) for revision in found)
+    assert found[0] == found[2]
+    assert len(set(found)) == 3
+    assert after("results.csv", "no part of the lab") == found[-1]
