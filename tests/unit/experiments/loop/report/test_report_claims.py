@@ -11,6 +11,8 @@ from support.reports import Shown, shown
 from support.run_files import MACHINE, edited
 from support.simulated_runs import nine_scenarios, simulated_cell, write_run, write_study
 
+from looplab.experiments.loop import thesis_tables
+from looplab.experiments.loop.report import published
 from looplab.experiments.loop.report.lost_messages import rate
 from looplab.report.verdicts import (
     BY_CONSTRUCTION,
@@ -442,3 +444,14 @@ def test_a_scenario_of_ones_own_is_in_the_report(results: Path) -> None:
     tables = dict(analysis.context["tables"])
     assert tables["my-scenario"]["thesis"].number == ""
     assert tables["my-scenario"]["thesis"].rows[0].cell is not None
+
+
+def test_a_misprinted_row_moves_no_yardstick() -> None:
+    """Table 5.2 has the O of 10 ms under 100 ms, too, where T - R is 10.19 ms; elsewhere O is T - R within 0.3 %."""
+    assert published.mean_us("scenario0", [100.0], 0) == pytest.approx(10265.67 - 76.14)
+    moved = [row for row in thesis_tables.rows() if row.overhead_us != row.figure("O", "avg")]
+    assert [(row.table, row.interval_ms) for row in moved] == [thesis_tables.MISPRINTED]
+    for row in thesis_tables.rows():
+        total, robot = (row.figure(metric, "avg") for metric in ("T", "R"))
+        if row not in moved and total and robot:
+            assert row.overhead_us == pytest.approx(total - robot, rel=0.003), (row.table, row.interval_ms)
