@@ -66,6 +66,11 @@ class MeasuredCell(Cell):
             return over_runs([cell.statistic(metric, name) for cell in self.runs])
         return self._intervals[metric][1][name] if metric in self._intervals else None
 
+    def unsure(self, metric: str, name: str) -> str:
+        """Return what stands beside a quantile that rests on too few messages of a run, else ""."""
+        sizes = [cell.latency_us[metric].size for cell in self.runs or (self,) if metric in cell.latency_us]
+        return accounting.mark(name, min(sizes, default=0))
+
     def statistic(self, metric: str, name: str) -> float | None:
         """Return one of STATISTICS in microseconds, None if nothing was measured."""
         values = self.latency_us[metric]

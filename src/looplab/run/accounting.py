@@ -8,6 +8,8 @@ from looplab.run.samples import ANSWERED, FAILED, LATE, NOT_SENT, WAITING
 
 OUTCOMES = {WAITING: "lost", ANSWERED: "answered", LATE: "late", FAILED: "failed"}
 QUANTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "p999": 0.999}
+# Beside a quantile beyond which fewer messages lie than FEWEST_BEYOND: p99 of 100 is the slowest but one.
+UNSURE, FEWEST_BEYOND = "~", 5
 # A shorter delay is a wake-up, not a stall.
 HELD_NS = 1_000_000
 
@@ -52,6 +54,12 @@ def summarise(values_ns: Sequence[int], endless: int = 0) -> dict[str, float | i
     }
     rounded = {name: None if value == inf else round(value / 1000, 3) for name, value in figures.items()}
     return {"n": len(ascending), **rounded}
+
+
+def mark(statistic: str, n: int | None) -> str:
+    """Return UNSURE if so few of `n` messages lie beyond a quantile, else "", as of any other statistic."""
+    beyond = (n or 0) * (1 - QUANTILES.get(statistic, 0.0))
+    return UNSURE if statistic in QUANTILES and 0 < round(beyond, 6) < FEWEST_BEYOND else ""
 
 
 def tally(columns: Columns, rows: range) -> tuple[list[int], list[int]]:

@@ -5,6 +5,7 @@ from textwrap import fill
 from typing import Any
 
 from looplab.run import quiet
+from looplab.run.accounting import FEWEST_BEYOND, UNSURE, mark
 from looplab.spec.cell import Cell
 from looplab.spec.columns import Column, Figure, Key, Latency
 from looplab.system.terminal import plural
@@ -20,7 +21,7 @@ def cells_table(run: dict[str, Any], cell: type[Cell]) -> str:
     head = [heading for column in shown for heading in _headings(column)]
     marks = ["", *(invalid(entry) for entry in run["cells"])]
     lines = [f"{line}{mark}" for line, mark in zip(aligned([head, *rows], gap=" "), marks, strict=True)]
-    return run_text(run, [fill(cell.note, WIDTH), "", *lines, *cell.remarks(run), ""])
+    return run_text(run, [fill(cell.note, WIDTH), "", *lines, *cell.remarks(run), *unsure(rows), ""])
 
 
 def table_words(cell: type[Cell]) -> tuple[dict[str, str], dict[str, str]]:
@@ -49,6 +50,12 @@ def aligned(rows: Sequence[Sequence[str]], left: int = 0, gap: str = "  ") -> li
     ]
 
 
+def unsure(rows: Iterable[Sequence[str]]) -> list[str]:
+    """Return what the mark beside a quantile means, [] if no text ends with it."""
+    shown = any(text.endswith(UNSURE) for row in rows for text in row)
+    return [f"{UNSURE} fewer than {FEWEST_BEYOND} messages lie beyond this quantile."] if shown else []
+
+
 def _headings(column: Column[Any]) -> list[str]:
     name = column.heading or column.name
     return [f"{name} {statistic}" for statistic in _statistics(column)] or [name]
@@ -61,7 +68,7 @@ def _statistics(column: Column[Any]) -> tuple[str, ...]:
 def _texts(column: Column[Any], cell: Cell) -> Iterator[str]:
     value = column.of(cell)
     if isinstance(column, Latency):
-        yield from (_in_ms(value.get(name), column.digits) for name in column.table)
+        yield from (_in_ms(value.get(name), column.digits) + mark(name, value.get("n")) for name in column.table)
     elif isinstance(column, Figure):
         yield _in_ms(value, 3) if column.unit == "us" else number(value, 0, column.digits)
     else:

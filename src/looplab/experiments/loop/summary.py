@@ -10,8 +10,9 @@ from looplab.experiments.loop.fitted import depends, fitted
 from looplab.experiments.loop.losses import CAUSES
 from looplab.experiments.loop.table import FITTED, notices
 from looplab.experiments.loop.thesis_tables import rows
+from looplab.run.accounting import mark
 from looplab.run.stalls import LATE_US, why_slow
-from looplab.run.table import WIDTH, aligned, verdict
+from looplab.run.table import WIDTH, aligned, unsure, verdict
 from looplab.system.terminal import plural
 
 ROWS = {"T": "response time", "R": "robot", "O": "MQTT and network"}
@@ -59,7 +60,7 @@ def _one(run: Mapping[str, Any], cell: Mapping[str, Any]) -> Iterator[str]:
     for name, about in ROWS.items():
         published = [_in_ms(means.get(f"{name}_avg"))] if means else []
         lines.append([about, _marked(run, name), *(_text(cell[f"{name}_us"], q) for q in QUANTILES), *published])
-    yield from (f"{INDENT}{line}" for line in aligned(lines, left=1))
+    yield from (f"{INDENT}{line}" for line in [*aligned(lines, left=1), *unsure(lines)])
     yield ""
     yield from fill(_counts(cell), WIDTH, initial_indent=INDENT, subsequent_indent=INDENT * 2).splitlines()
     if behind := LoopCell(cell).behind:
@@ -75,7 +76,7 @@ def _many(run: Mapping[str, Any]) -> Iterator[str]:
         counts = (cell[name] for name in ("qos", "sent", "lost", "late"))
         figures = (_text(cell[f"{name}_us"], q) for name, q in shown)
         lines.append([f"{cell['interval_ms']:g} ms", *map(str, counts), *figures])
-    yield from (f"{INDENT}{line}" for line in aligned(lines, gap=" "))
+    yield from (f"{INDENT}{line}" for line in [*aligned(lines, gap=" "), *unsure(lines)])
     yield f"{INDENT}half, 95: within these times half, 95 of 100 messages were answered"
 
 
@@ -108,7 +109,7 @@ def _marked(run: Mapping[str, Any], name: str) -> str:
 def _text(figures: Mapping[str, Any], statistic: str) -> str:
     """A latency that is null although there are messages is that of a lost one."""
     value = figures.get(statistic)
-    return "lost" if value is None and figures.get("n") else _in_ms(value)
+    return "lost" if value is None and figures.get("n") else _in_ms(value) + mark(statistic, figures.get("n"))
 
 
 def _in_ms(microseconds: float | None) -> str:

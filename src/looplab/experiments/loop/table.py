@@ -7,7 +7,8 @@ from typing import Any
 from looplab.experiments.loop import LoopCell
 from looplab.experiments.loop.fitted import depends, fitted
 from looplab.run import stalls
-from looplab.run.table import WIDTH, milliseconds, run_text
+from looplab.run.accounting import mark
+from looplab.run.table import WIDTH, milliseconds, run_text, unsure
 from looplab.spec.brokers import DEFAULT
 from looplab.spec.parameters import SLEEP
 
@@ -30,6 +31,7 @@ def table(run: dict[str, Any]) -> str:
     lines = ["latencies in ms", ""]
     for document in run["cells"]:
         lines += [*_cell(LoopCell(document), run.get("parameters", {})), *stalls.lines(document), ""]
+    lines += unsure([line.split() for line in lines])
     lines += [fill(text, WIDTH, subsequent_indent="  ") for text in _remarks(run)]
     return run_text(run, lines)
 
@@ -67,8 +69,13 @@ def _cell(cell: LoopCell, parameters: Mapping[str, Any]) -> Iterator[str]:
 def _latencies(label: str, figures: Mapping[str, Any]) -> str:
     """Return one line; a figure that is null although there are messages is infinite."""
     unknown = f"{'inf':>9}" if figures.get("n") else milliseconds(None)
-    values = (figures[name] for name in _STATISTICS)
-    return f"{label:>14} " + " ".join(unknown if value is None else milliseconds(value) for value in values)
+    values = ((name, figures[name]) for name in _STATISTICS)
+    # A mark takes the place of the gap behind it.
+    texts = (
+        (unknown if value is None else milliseconds(value)) + (mark(name, figures.get("n")) or " ")
+        for name, value in values
+    )
+    return f"{label:>14} {''.join(texts)}".rstrip()
 
 
 def _ledger(cell: LoopCell) -> Iterator[str]:

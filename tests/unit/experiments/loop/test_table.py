@@ -38,11 +38,19 @@ def words(text: str, start: str) -> list[str]:
 def test_counts_and_latencies_are_shown_in_milliseconds() -> None:
     text = table(run(cell()))
     assert words(text, "20 ms") == ["20", "ms", "0", "1000", "990", "5", "4", "1"]
-    assert words(text, "T ") == ["T", "5.000", "5.250", "5.250", "5.475", "5.495", "5.500"]
+    assert words(text, "T ") == ["T", "5.000", "5.250", "5.250~", "5.475~", "5.495~", "5.500"]
     assert words(text, "R ")[1] == "4.280"
     assert words(text, "O transport") == ["O", "transport", *["-"] * 6]
     assert words(text, "send lateness")[2] == "0.001"
     assert text.splitlines()[-1] == "VALID: every treatment was found as wanted."
+
+
+def test_a_quantile_of_too_few_messages_is_marked() -> None:
+    hundred, plenty = (table(run(cell(T_us=figures(*range(5_000_000, 5_000_000 + n))))) for n in (100, 500))
+    assert [text.endswith("~") for text in words(hundred, "T ")[1:]] == [False, False, False, False, True, False]
+    assert "~" not in " ".join(words(plenty, "T "))
+    assert "~ fewer than 5 messages lie beyond this quantile." in hundred
+    assert max(map(len, hundred.splitlines())) <= 80
 
 
 def test_r_free_is_shown_where_requests_queued() -> None:
@@ -124,7 +132,7 @@ def test_losses_are_shown_by_cause_and_response_as_endless() -> None:
     response = summarise([5_000_000, 5_500_000], 1)
     text = table(run(cell(lost_by=causes, response_us=response, beyond_interval=0.25)))
     assert "lost by: 3 merged, 2 expired" in text
-    assert words(text, "response ") == ["response", "5.000", "inf", "5.500", "inf", "inf", "inf"]
+    assert words(text, "response ") == ["response", "5.000", "inf", "5.500~", "inf~", "inf~", "inf"]
     assert "beyond interval 25.0% of 1000 messages" in text
     assert "lost by" not in table(run(cell(lost_by=dict.fromkeys(causes, 0))))
 
