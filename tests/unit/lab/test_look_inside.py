@@ -85,7 +85,7 @@ def test_the_list_has_everything_in_80_columns(capsys: pytest.CaptureFixture[str
         ("scenario0", ["-", "-", "24", "-"]),
         ("scenario4", ["stress", "broker", "37", "scenario2"]),
         ("scenario8", ["flood", "controller", "20", "scenario7"]),
-        ("twin-limit", ["-", "-", "30", "twin"]),
+        ("twin-limit", ["-", "-", "31", "twin"]),
     ],
 )
 def test_the_list_has_load_priority_time_and_order(

@@ -57,6 +57,8 @@ PROTOTYPE_SLEEP_MS = 50.0
 PROTOTYPE_STORE_MS = 10.0
 # What a cell takes beside its messages: the workers' start, looks, questions to the database.
 CELL_OVERHEAD_S = 2.0
+# About how many steps of a search a rate takes.
+STEPS_A_RATE = 2
 # MACHINE_SCALE of plain Compose: as the defaults of compose/experiments/twin.
 PLAIN_SCALE = 0.5
 # 67 ms and 10 ms are printed, the others are ours.
@@ -136,7 +138,7 @@ class TwinParameters(OrderedParameters):
     deadline_ms: int = param(lambda get, name: 1000 * get.integer(name, 300, *DRAIN_S), variable="DRAIN_TIMEOUT_S")
     search: bool = param(_searches, variable="SCENARIO")
     step_s: float = number(10, *STEPS_S, quick="3")
-    search_steps: int = integer(8, 3, 100, quick="5")
+    search_steps: int = integer(8, 3, 100, quick="4")
     max_rate_per_s: int = integer(10_000, *RATES_PER_S, quick="4000")
     delay_limit_ms: int = integer(100, 1, 60_000)
     tcp_nodelay: bool = switch({"thesis": False, "corrected": True}, factor=True)
@@ -163,7 +165,7 @@ class TwinParameters(OrderedParameters):
 
     @property
     def sending_s(self) -> float:
-        return len(self.cells) * self.search_steps * self.step_s if self.search else super().sending_s
+        return len(self.cells) * STEPS_A_RATE * self.search_steps * self.step_s if self.search else super().sending_s
 
     def message_ms(self, cell: Cell) -> float:
         """Return about how long a message takes to be sent, and stored by those who take."""
@@ -173,7 +175,7 @@ class TwinParameters(OrderedParameters):
 
     @property
     def overhead_s(self) -> float:
-        return self.search_steps * (CELL_OVERHEAD_S + self.step_s) if self.search else CELL_OVERHEAD_S
+        return STEPS_A_RATE * self.search_steps * (CELL_OVERHEAD_S + self.step_s) if self.search else CELL_OVERHEAD_S
 
     def sleep(self, cell: TwinCell) -> float:
         """Return the sleep of the instance's event loop in ms."""

@@ -20,6 +20,8 @@ CLOSE = 1.1
 STRIDE = 1.5
 # The first rate tried, as a share of what the overloaded parts stored.
 FIRST_SHARE = 0.8
+# Steps at a rate that must agree; steps at a rate, and rates, that may confirm the limit.
+MAJORITY, CONFIRMATIONS = 2, 3
 # A part limits if it is used up to this share of its capacity.
 USED_UP = 0.6
 # One part that is nearly used up counts before a machine that has no processor time left for anybody.
@@ -75,38 +77,46 @@ def search(p: TwinParameters, attempt: Attempt) -> dict[str, Any]:
         good, why = bad, {**why, "limited_by": TRIED}
     rate = _within(p, FIRST_SHARE * step.stored_per_s)
     while rates < p.search_steps - 1 and not (good and bad / good < CLOSE):
-        step, cause = _attempted(attempt, rate, steps)
+        sustained, cause = _voted(attempt, rate, steps)
         rates += 1
-        if step.sustained:
+        if sustained:
             good = max(good, rate)
         elif rate <= bad:
             bad, why = rate, cause
         rate = _within(p, _next(good, bad))
-    repeated = len(steps) - rates
-    good = _confirmed(attempt, good, steps, p.search_steps + 2 + repeated)
+    good = _confirmed(attempt, good, steps)
     return {"limit_per_s": round(good, 3), "steps": list(map(asdict, steps)), **why}
 
 
-def _attempted(attempt: Attempt, rate: float, steps: list[Step]) -> tuple[Step, dict[str, Any]]:
-    """Make a step and keep it in `steps`; one that failed with no part used up, as after a stall, is made once more."""
-    step, why = attempt(rate)
-    steps.append(step)
-    if not step.sustained and why.get("limited_by") == UNKNOWN:
-        step, why = attempt(rate)
+def _voted(attempt: Attempt, rate: float, steps: list[Step]) -> tuple[bool, dict[str, Any]]:
+    """Return whether two of three steps at a rate are sustained, and why not; the third is made if two differ.
+
+    To make only the failed ones again would raise the limit: near it, a step fails or not by chance.
+    """
+    votes: list[bool] = []
+    why: dict[str, Any] = {}
+    while max(votes.count(True), votes.count(False)) < MAJORITY:
+        step, cause = attempt(rate)
         steps.append(step)
-    return step, why
+        votes.append(step.sustained)
+        # A part that was used up says more than a stall.
+        if not step.sustained and why.get("limited_by", UNKNOWN) == UNKNOWN:
+            why = cause
+    return votes.count(True) == MAJORITY, why
 
 
-def _confirmed(attempt: Attempt, good: float, steps: list[Step], most: int) -> float:
-    """Return the rate that a last step sustained, at or somewhat below `good`; 0.0 if none of `most` steps did."""
+def _confirmed(attempt: Attempt, good: float, steps: list[Step]) -> float:
+    """Return the rate of a last step that is sustained, whose rows are the cell's: `good`, or somewhat less.
+
+    0.0 if the lowest of CONFIRMATIONS rates is not sustained in as many steps either.
+    """
     if steps[-1].sustained and steps[-1].rate_per_s == round(good, 3):
         return good
-    while good:
-        step, _why = attempt(good)
-        steps.append(step)
-        if step.sustained:
-            return good
-        good = good / CLOSE if len(steps) < most else 0.0
+    for rate in (good / CLOSE**lower for lower in range(CONFIRMATIONS if good else 0)):
+        for _ in range(CONFIRMATIONS):
+            steps.append(attempt(rate)[0])
+            if steps[-1].sustained:
+                return rate
     return 0.0
 
 

@@ -1,6 +1,7 @@
 """What the paper found, as questions that stored runs answer: reproduced, not reproduced, or undecided."""
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from statistics import fmean
 
@@ -12,7 +13,7 @@ from looplab.experiments.twin.report.several_brokers import alike, more_brokers,
 from looplab.report.claims import outcome_of
 from looplab.report.finding import Finding, Line, asked, exact, within
 from looplab.report.samples import Measured, Runs
-from looplab.report.statistics import Interval, compare, over_runs
+from looplab.report.statistics import FEWEST_RUNS, Interval, compare, over_runs
 from looplab.report.verdicts import NO_RUN, NOT_REPRODUCED, REPRODUCED, UNDECIDED, Claim, units
 
 # "About 15 a second": within this factor.
@@ -248,13 +249,16 @@ def _low_impact(changes: dict[str, Interval]) -> Finding:
 
 
 def _limit(run: Measured) -> Finding:
-    cells = [cell for cell in cells_of(run) if cell.figure("limit_per_s") is not None]
+    by_run = [[cell for cell in cells_of(one) if cell.figure("limit_per_s")] for one in run.runs]
+    cells = [cell for of_run in by_run for cell in of_run]
     if not cells:
         return Finding(NO_RUN, "The search found no rate that is sustained.")
-    lines = [
-        Line(f"{searched(cell)}: {_limited(cell)}", exact(cell.figure("limit_per_s") or math.nan), "", "/s")
-        for cell in cells
-    ]
+    lines = []
+    for name in dict.fromkeys(map(searched, cells)):
+        same = [[cell for cell in of_run if searched(cell) == name] for of_run in by_run]
+        limits = units([cell.figure("limit_per_s") or math.nan for cell in of_run] for of_run in same)
+        value = (over_runs(limits) if len(limits) >= FEWEST_RUNS else None) or exact(fmean(limits))
+        lines.append(Line(f"{name}: {_limited([cell for of_run in same for cell in of_run])}", value, "", "/s"))
     by = [cell.limited_by for cell in cells]
     known = [one for one in by if one not in OPEN]
     reason = f"The broker's processor is the limit in {by.count('broker')} of {len(by)} searches"
@@ -271,6 +275,10 @@ def searched(cell: MeasuredTwin) -> str:
     return f"{cell.write_mode}, QoS {cell.qos}, {brokers}"
 
 
-def _limited(cell: MeasuredTwin) -> str:
-    share = cell.evidence.get(cell.limited_by)
-    return LIMITS.get(cell.limited_by, cell.limited_by) + (f" at {share:.0%}" if share is not None else "")
+def _limited(searches: Sequence[MeasuredTwin]) -> str:
+    """Return what limited searches alike, e.g. "the commit to disk at 93 % (2 of 3 searches)"."""
+    by = Counter(cell.limited_by for cell in searches)
+    name, count = by.most_common(1)[0]
+    share = next(cell.evidence.get(name) for cell in searches if cell.limited_by == name)
+    text = LIMITS.get(name, name) + (f" at {share:.0%}" if share is not None else "")
+    return text if len(searches) == 1 else f"{text} ({count} of {len(searches)} searches)"

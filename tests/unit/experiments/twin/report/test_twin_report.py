@@ -249,6 +249,16 @@ def test_the_limit_that_the_searches_found(tmp_path: Path, by: tuple[str, str], 
     assert "93%" in finding.lines[0].what
 
 
+def test_repeated_searches_give_the_limit_an_interval(tmp_path: Path) -> None:
+    limits = ((980.0, "fsync"), (1010.0, "fsync"), (1000.0, "database"), (1020.0, "fsync"))
+    found = [{"limit_per_s": rate, "limited_by": by, "evidence": {by: 0.9}} for rate, by in limits]
+    truths = [single(1, "row", repetition=at, more=one) for at, one in enumerate(found)]
+    write_twin_run(tmp_path, truths, scenario="twin-limit")
+    (line,) = findings(tmp_path)["limit"].lines
+    assert line.what.endswith("the commit to disk at 90% (3 of 4 searches)")
+    assert 950 < line.value.low < line.value.estimate < line.value.high < 1050
+
+
 def test_an_invalid_cell_is_left_out(tmp_path: Path) -> None:
     broken = single(20, service_s=0.001, faults=["the database was gone"])
     write_twin_run(
