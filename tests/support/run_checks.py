@@ -9,6 +9,7 @@ from typing import Any
 from jsonschema import Draft202012Validator
 
 from looplab.experiments.loop import LoopCell
+from looplab.experiments.loop.ledger import NAMES
 from looplab.experiments.loop.parameters import PARAMETERS
 from looplab.report.schema import run_schema
 from looplab.spec.reader import FIDELITIES
@@ -56,6 +57,7 @@ def check_run(folder: Path, run: dict[str, Any]) -> None:
     ]
     samples = read_samples(folder)
     for cell in run["cells"]:
+        check_ledger(cell)
         check_sums(cell, parameters["messages"] * parameters["repetitions"])
         rows = [row for row in samples if (float(row["interval_ms"]), int(row["qos"])) == _key(cell)]
         assert len(rows) == cell["sent"]
@@ -64,6 +66,20 @@ def check_run(folder: Path, run: dict[str, Any]) -> None:
     assert [int(row["sequence"]) for row in samples] == list(range(len(samples)))
     for row in samples:
         check_times(row)
+
+
+def check_ledger(cell: dict[str, Any]) -> bool:
+    """The parts of O sum to its mean, of the same messages, within 1 us; return whether any part is known.
+
+    Runs of before `O` stood in the ledger count where the parts of every message are known.
+    """
+    ledger = cell.get("ledger_us") or {}
+    whole = ledger.get("O") or cell["O_us"]
+    parts = [ledger[name] for name in NAMES if name in ledger]
+    if not parts or not whole["n"] or {part["n"] for part in parts} != {whole["n"]}:
+        return False
+    assert abs(sum(part["avg"] for part in parts) - whole["avg"]) <= 1
+    return True
 
 
 def written_today() -> Draft202012Validator:

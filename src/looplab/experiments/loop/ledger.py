@@ -60,16 +60,19 @@ def summary(columns: Columns, rows: Iterable[int]) -> dict[str, Any]:
 
     Beside them, of the very same messages, O and transport O; and O of the others.
     """
-    parts, transport, others = [], [], []
+    parts, overhead, transport, others = [], [], [], []
     for row in rows:
         own, total = of_row(columns, row), transport_ns(columns, row)
+        # Of the stamps alone, not of the parts: that they add up to it can be wrong.
+        whole = columns["received_ns"][row] - columns["sent_ns"][row] - columns["robot_ns"][row]
         if ABSENT in own or total == ABSENT:
-            others.append(columns["received_ns"][row] - columns["sent_ns"][row] - columns["robot_ns"][row])
+            others.append(whole)
         else:
             parts.append(own)
+            overhead.append(whole)
             transport.append(total)
     figures = {name: summarise([own[at] for own in parts]) for at, name in enumerate(NAMES)}
-    known = (list(map(sum, parts)), transport, others)
+    known = (overhead, transport, others)
     return {**figures, **{name: summarise(values) for name, values in zip(WHOLE, known, strict=True)}}
 
 

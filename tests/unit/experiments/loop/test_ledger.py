@@ -6,6 +6,7 @@ import pytest
 
 from looplab.experiments.loop import ledger
 from looplab.experiments.loop.document import COLUMNS, TRANSPORT_HEADER, transport_lines
+from looplab.run.accounting import summarise
 from looplab.run.samples import ABSENT, ANSWERED, SampleStore
 
 SENT_NS = 5_000_000_000
@@ -27,12 +28,26 @@ def put(store: SampleStore, row: int, parts: Row) -> None:
 
 
 @pytest.fixture
-def store() -> SampleStore:
-    """50 messages whose parts are drawn at random."""
-    dice, found = random.Random(12), SampleStore(50, more=COLUMNS)
-    for row in range(50):
-        put(found, row, tuple(dice.randrange(10**7) for _ in range(6)))  # type: ignore[arg-type]
+def truth() -> list[Row]:
+    """The parts of 50 messages, drawn at random."""
+    dice = random.Random(12)
+    return [tuple(dice.randrange(10**7) for _ in range(6)) for _ in range(50)]  # type: ignore[misc]
+
+
+@pytest.fixture
+def store(truth: list[Row]) -> SampleStore:
+    found = SampleStore(50, more=COLUMNS)
+    for row, parts in enumerate(truth):
+        put(found, row, parts)
     return found
+
+
+def test_each_part_is_the_one_that_was_made(store: SampleStore, truth: list[Row]) -> None:
+    """To the nanosecond, each by itself: a sum alone would hold with any remainder."""
+    for row, (send, network, bridge_wake, _robot, bridge_send, wake) in enumerate(truth):
+        assert ledger.of_row(store, row) == (send, wake, bridge_wake, bridge_send, network)
+    without_robot = [sum(parts) - parts[3] for parts in truth]
+    assert ledger.summary(store, range(50))["O"] == summarise(without_robot)
 
 
 def read(line: str) -> dict[str, int | None]:
