@@ -92,8 +92,11 @@ class StoredRun:
 
     @cached_property
     def factors(self) -> tuple[str, ...]:
-        """Those of its factors that are not as usual, as params.env writes them: ("ADAPTER=ftdi-16",)."""
-        return self._unusual(lambda one: one.factor)
+        """What is not as usual, and sets it apart from the published set-up: ("ADAPTER=ftdi-16",), as in params.env.
+
+        Factors, and whatever a fidelity sets. Of every experiment, no claim rests on such a run but by its name.
+        """
+        return self._unusual(lambda one: one.factor or isinstance(one.default, Mapping))
 
     @cached_property
     def overrides(self) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from looplab.report.csv_rows import number, spread
 from looplab.report.drawing import Drawing, Sections
 from looplab.report.drawing import Sketch as AnySketch
 from looplab.report.overview import overview
-from looplab.report.samples import Measured, by_fidelity
+from looplab.report.samples import Measured, Runs, by_fidelity
 from looplab.report.statistics import Comparison, Interval
 from looplab.report.verdicts import NO_RUN, Claim, Verdict, Verdicts, judge
 from looplab.spec.brokers import DEFAULT
@@ -25,8 +25,9 @@ def analyse(measured: Sequence[Measured]) -> Analysis:
     runs = by_fidelity(measured)
     verdicts = judge(claims(), runs)
     add_causes(verdicts, runs)
-    shown = tables.tables(runs)
-    curves = [sketch for fidelity, of_fidelity in runs.items() for sketch in sketches(of_fidelity, fidelity)]
+    usual = by_fidelity([m for m in measured if not m.run.overrides])
+    shown = tables.tables({**usual, **_apart(measured)})
+    curves = [sketch for fidelity, of_fidelity in usual.items() for sketch in sketches(of_fidelity, fidelity)]
     stepped = steps.steps(measured)
     outcomes = (verdict.outcome for _, answers in verdicts for verdict in answers.values())
 
@@ -63,10 +64,19 @@ def analyse(measured: Sequence[Measured]) -> Analysis:
     drawable: list[AnySketch] = [
         *overview(verdicts, axis, _compared),
         *curves,
-        *makeup.makeups(runs),
+        *makeup.makeups(usual),
         *steps.waterfalls(stepped),
     ]
     return Analysis(verdicts, drawable, csv_files, context, _sections)
+
+
+def _apart(measured: Sequence[Measured]) -> Mapping[str, Runs]:
+    """Return the runs that are not as their fidelity has it, by scenario: each named by what differs."""
+    found: dict[str, dict[str, Measured]] = {}
+    for m in measured:
+        if m.run.overrides:
+            found.setdefault(", ".join((m.run.fidelity, *m.run.overrides)), {})[m.run.scenario] = m
+    return found
 
 
 def _sections(drawn: Sequence[Drawing]) -> Sections:

@@ -95,7 +95,8 @@ def tables(runs: Mapping[str, Runs]) -> Tables:
     others = sorted({scenario for of_fidelity in runs.values() for scenario in of_fidelity} - set(named))
     shown: list[tuple[str, Mapping[str, Table]]] = []
     for scenario in [*named, *others]:
-        run_at = [fidelity for fidelity in sorted(runs, reverse=True) if scenario in runs[fidelity]]
+        labels = sorted(runs, key=lambda label: (not label.startswith("thesis"), label))
+        run_at = [label for label in labels if scenario in runs[label]]
         by_fidelity = {fidelity: _table(scenario, runs[fidelity][scenario]) for fidelity in run_at}
         shown.append((scenario, by_fidelity or {"": _table(scenario, None)}))
     return shown

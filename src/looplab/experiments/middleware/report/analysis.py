@@ -22,7 +22,7 @@ from looplab.report.verdicts import Claim, Verdict, judge
 
 def analyse(measured: Sequence[Measured]) -> Analysis:
     """Return what these runs show: both scenarios, at each fidelity."""
-    runs = by_fidelity(measured)
+    runs = by_fidelity([m for m in measured if not m.run.factors])
     common = analysis(
         NAME,
         measured,

@@ -1,0 +1,56 @@
+"""A run with an overridden factor, of any experiment: named by what differs, and no ground for a verdict."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from support.every_experiment import ENDINGS
+from support.reports import Shown, shown
+from support.run_files import edited
+from support.simulated_runs import nine_scenarios
+
+from looplab.experiments.registry import EXPERIMENTS
+from looplab.report.verdicts import NO_RUN, UNDECIDED
+
+OVERRIDDEN = "tcp_nodelay"
+WITH_IT = [name for name in EXPERIMENTS if OVERRIDDEN in EXPERIMENTS[name].parameters.params()]
+WRITTEN: dict[str, Callable[[Path], object]] = {**ENDINGS, "loop": nine_scenarios}
+
+
+def override(folder: Path) -> None:
+    """Make it one of fidelity thesis with TCP_NODELAY on."""
+    with edited(folder) as run:
+        run["run_id"], run["fidelity"] = folder.name, "thesis"
+        run["parameters"] |= {OVERRIDDEN: True}
+
+
+def outcomes(found: Shown) -> dict[tuple[str, str], str]:
+    return {
+        (claim, fidelity): verdict.outcome
+        for claim, answers in found.verdicts.items()
+        for fidelity, verdict in answers.items()
+    }
+
+
+@pytest.mark.parametrize("name", WITH_IT)
+def test_no_verdict_rests_on_another_set_up(name: str, tmp_path: Path) -> None:
+    WRITTEN[name](tmp_path)
+    for path in tmp_path.glob("*/run.json"):
+        override(path.parent)
+    found = shown(tmp_path, name)
+    assert found.measured
+    assert {*outcomes(found).values()} <= {NO_RUN, UNDECIDED}
+    assert "thesis, TCP_NODELAY=on" in found.text
+
+
+@pytest.mark.parametrize("name", WITH_IT)
+def test_a_run_as_published_is_not_displaced(name: str, tmp_path: Path) -> None:
+    WRITTEN[name](tmp_path)
+    before = shown(tmp_path, name)
+    published = [m.run.path for m in before.measured if m.run.fidelity == "thesis"]
+    for path in published:
+        override(Path(shutil.copytree(path, tmp_path / path.name.replace("20", "21", 1))))
+    after = shown(tmp_path, name)
+    assert outcomes(after) == outcomes(before)
+    assert len(after.measured) == len(before.measured) + len(published)
