@@ -77,3 +77,11 @@ def test_several_runs_have_the_causes_of_all(results: Path) -> None:
             run["cells"][0]["lost_by"] = {"merged": 1, "disconnected": 0, "expired": 2, "unknown": 0}
     (measured,) = shown(results).measured
     assert measured.cells[10.0, 0].causes == "2 merged, 4 expired"
+
+
+def test_p99_of_a_hundred_messages_is_marked(results: Path) -> None:
+    report = loop(results)
+    cell = report.measured[0].cells[20.0, 0]
+    assert [cell.unsure("O", name) for name in ("p50", "p95", "p99", "avg")] == ["", "", "~", ""]
+    assert "~ stands before a quantile beyond which fewer than five messages of a run lie." in visible(report)
+    assert re.search(r"<td>~[0-9]", report.text)
