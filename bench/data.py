@@ -1,0 +1,84 @@
+#!/usr/bin/env python3
+"""Analyse the raw data in bench/data again and print their figures, as bench/README.md has them.
+
+python3 bench/data.py
+"""
+
+import csv
+import json
+import lzma
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from statistics import median, quantiles
+from typing import Any
+
+DATA = Path(__file__).with_name("data")
+PARTS = ("send_path_us", "wake_up_us", "bridge_wake_up_us", "bridge_send_path_us", "network_us")
+# Which stamp of a packet counts: (run, sequence) -> ns.
+Stamps = Mapping[tuple[str, int], int]
+
+
+def table(path: Path) -> list[dict[str, str]]:
+    with lzma.open(path, "rt", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def document(path: Path) -> Any:
+    with lzma.open(path, "rt") as file:
+        return json.load(file)
+
+
+def us(values: Sequence[float]) -> str:
+    """Return the median, and where the middle 90 % of values lie."""
+    cuts = quantiles(values, n=20)
+    return f"{median(values):.0f} µs ({cuts[0]:.0f} to {cuts[-1]:.0f})"
+
+
+def instrument(folder: Path) -> Iterator[tuple[str, str]]:
+    """Yield the figures of bench/instrument.py, each with its name."""
+    seen: dict[str, dict[tuple[str, int], int]] = {"out": {}, "in": {}}
+    for row in table(folder / "packets.csv.xz"):
+        # A packet that is sent again counts once, at its first time.
+        seen[row["way"]].setdefault((row["run"], int(row["sequence"])), int(row["at_ns"]))
+    answered = found = 0
+    kernel, lab, off = [], [], []
+    tokens = set()
+    for path in sorted(folder.glob("*/run.json.xz")):
+        token = document(path)["token"]
+        tokens.add(token)
+        transport = {row["sequence"]: row for row in table(path.with_name("transport.csv.xz"))}
+        for row in table(path.with_name("samples.csv.xz")):
+            key, parts = (token, int(row["sequence"])), transport.get(row["sequence"], {})
+            answered += row["outcome"] == "answered"
+            if row["outcome"] != "answered" or key not in seen["out"] or key not in seen["in"]:
+                continue
+            found += 1
+            wire_us = (seen["in"][key] - seen["out"][key]) / 1000
+            lab.append(float(row["total_us"]) - wire_us)
+            known = [parts.get(name) or "" for name in PARTS]
+            if "" not in known:
+                off.append(sum(map(float, known)) - float(row["overhead_us"]))
+                kernel.append(float(row["total_us"]) - float(known[0]) - float(known[1]) - wire_us)
+    rounds = document(folder / "floor.json.xz")
+    own = [key for key in seen["in"] if key[0] not in tokens and key[0].startswith("floor") and key in seen["out"]]
+    floor = [(seen["in"][key] - seen["out"][key]) / 1000 for key in own]
+    yield "answers that the packets show, of those that the lab counts", f"{found} of {answered}"
+    yield "the same, of the C loop", f"{len(own)} of {sum(one['n'] for one in rounds)}"
+    yield "interface to interface by the kernel's stamps less by the packets", us(kernel)
+    yield "T of the lab less the time between its packets", us(lab)
+    yield (
+        "T p50 of the C loop less that of its packets",
+        f"{median(one['T_us']['p50'] for one in rounds) - median(floor):.0f} µs",
+    )
+    yield "parts of O less O: the largest", f"{max(map(abs, off)):.3f} µs of {len(off)} messages"
+
+
+def main() -> int:
+    for name, figure in instrument(DATA / "instrument"):
+        print(f"| {name} | – | {figure} |")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,145 @@
+#!/usr/bin/env python3
+"""Check the instrument: the lab's controller and a C loop in one container, and all packets at its interface.
+
+By turns, both send to the same broker and bridge (scenario 0, corrected, QoS 0, 20 ms). tcpdump stamps each request as
+it leaves eth0 and each answer as it comes in. Raw data go to bench/data/instrument; `bench/data.py` prints the figures.
+Needs a running engine and the lab's images (./lab setup).
+
+    python3 bench/instrument.py [--rounds 3] [--messages 300]
+"""
+
+import argparse
+import csv
+import json
+import lzma
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "src"))
+
+from looplab.lab.checkout import Lab  # noqa: E402
+from looplab.lab.image_names import BASE  # noqa: E402
+
+NETWORK, FLOOR, BOTH = "looplab-bench-instrument", "looplab/floor:dev", "looplab/instrument:dev"
+KEPT = ROOT / "bench/data/instrument"
+DOCKERFILE = f"""FROM {FLOOR}
+USER root
+RUN apt-get update && apt-get install -y --no-install-recommends python3-minimal python3-paho-mqtt tcpdump procps
+ENV PYTHONPATH=/opt/looplab RESULTS_DIR=/results LIVE_DIR= LOOP_FILE=
+"""
+# A request is E-<run>-<sequence>, an answer <run>,<sequence>,ok,…: at QoS 0 a segment of its own each.
+REQUEST, ANSWER = re.compile(rb"request/E-(\w+)-(\d+)"), re.compile(rb"answer/(\w+),(\d+),")
+GLOBAL_HEADER, RECORD_HEADER, NANOSECOND_MAGIC = 24, 16, 0xA1B23C4D
+
+
+def docker(*words: str, feed: str = "", good: tuple[int, ...] = (0,)) -> str:
+    done = subprocess.run(["docker", *words], capture_output=True, text=True, input=feed, check=False)
+    if done.returncode not in good:
+        sys.exit(f"docker {' '.join(words[:3])}: {done.stdout}{done.stderr}")
+    return done.stdout.strip()
+
+
+@contextmanager
+def container(*words: str) -> Iterator[str]:
+    name = docker("run", "--detach", "--network", NETWORK, *words)
+    try:
+        yield name
+    finally:
+        subprocess.run(["docker", "rm", "--force", name], capture_output=True, check=False)
+
+
+def packets(file: Path) -> Iterator[tuple[str, str, int, int]]:
+    """Yield way (out: a request, in: an answer), run, sequence and stamp in ns of each message of a pcap file."""
+    octets, at = file.read_bytes(), GLOBAL_HEADER
+    assert int.from_bytes(octets[:4], "little") == NANOSECOND_MAGIC
+    while at < len(octets):
+        seconds, part_ns, size = (int.from_bytes(octets[at + k : at + k + 4], "little") for k in (0, 4, 8))
+        frame = octets[at + RECORD_HEADER : at + RECORD_HEADER + size]
+        for way, form in (("out", REQUEST), ("in", ANSWER)):
+            for run, sequence in form.findall(frame):
+                yield way, run.decode(), int(sequence), 1_000_000_000 * seconds + part_ns
+        at += RECORD_HEADER + size
+
+
+def measure(options: argparse.Namespace, folder: Path, images: dict[str, str], broker: str) -> list[dict[str, object]]:
+    """Return what the C loop printed in each round; the lab's runs and packets.pcap are in `folder`."""
+    lab = {
+        "SCENARIO": "instrument", "COMMAND": "E", "FIDELITY": "corrected", "INTERVALS_MS": "20", "QOS": "0",
+        "MESSAGES": str(options.messages), "REPETITIONS": "1", "TREATMENTS_URL": "http://127.0.0.1:1/",
+        "LOOP_FILE": "", "LIVE_DIR": "",
+    }  # fmt: skip
+    settings = [word for name, value in lab.items() for word in ("--env", f"{name}={value}")]
+    source = ["--volume", f"{ROOT}/src:/opt/looplab:ro", "--env", "FIDELITY=corrected"]
+    start = ["--entrypoint", "/mosquitto/lab/start", "--volume", f"{ROOT}/compose/mosquitto:/mosquitto/lab:ro"]
+    both = ["--cap-add", "NET_RAW", "--volume", f"{folder}:/results", "--entrypoint", "sleep", BOTH, "infinity"]
+    printed = []
+    with ExitStack() as parts:
+        for words in (
+            ["--network-alias", "broker", *start, "--env", "FIDELITY=corrected", broker],
+            ["--network-alias", "robot", images["robot"]],
+            [*source, images["bridge"]],
+        ):
+            parts.enter_context(container(*words))
+        name = parts.enter_context(container(*source, *both))
+        stamps = ["-n", "-i", "eth0", "-Z", "root", "--time-stamp-precision=nano", "-w", "/results/packets.pcap"]
+        docker("exec", "--detach", name, "tcpdump", *stamps, "tcp port 1883")
+        time.sleep(2)
+        for _ in range(options.rounds):
+            # Without the treatments service it is INVALID (1), and whole.
+            docker("exec", *settings, name, "python3", "-m", "looplab.experiments", "loop", good=(0, 1))
+            words = ["--host", "broker", "--messages", str(options.messages), "--interval-ms", "20", "--qos", "0"]
+            printed.append(json.loads(docker("exec", name, "floor", "--role", "controller", "--nodelay", "1", *words)))
+        # The kernel hands packets over in blocks.
+        time.sleep(3)
+        docker("exec", name, "pkill", "-INT", "tcpdump")
+        time.sleep(1)
+    return printed
+
+
+def keep(folder: Path, printed: list[dict[str, object]]) -> None:
+    """Compress what `bench/data.py` reads."""
+    KEPT.mkdir(parents=True, exist_ok=True)
+    for old in KEPT.rglob("*.xz"):
+        old.unlink()
+    for run in sorted(folder.glob("*-instrument")):
+        (KEPT / run.name).mkdir(exist_ok=True)
+        for name in ("run.json", "samples.csv", "transport.csv"):
+            (KEPT / run.name / f"{name}.xz").write_bytes(lzma.compress((run / name).read_bytes()))
+    with lzma.open(KEPT / "packets.csv.xz", "wt", newline="") as file:
+        csv.writer(file).writerows([("way", "run", "sequence", "at_ns"), *packets(folder / "packets.pcap")])
+    with lzma.open(KEPT / "floor.json.xz", "wt") as file:
+        json.dump(printed, file)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--messages", type=int, default=300)
+    options = parser.parse_args()
+    lab = Lab(ROOT)
+    settings, own = lab.settings(), lab.own_images()
+    base = ["--build-arg", f"BASE_IMAGE={settings[BASE]}"] if settings.get(BASE) else []
+    docker(
+        "build", "--quiet", *base, "--tag", FLOOR, "--file", str(ROOT / "bench/floor.Dockerfile"), str(ROOT / "bench")
+    )
+    docker("build", "--quiet", "--tag", BOTH, "-", feed=DOCKERFILE)
+    docker("network", "create", NETWORK)
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            Path(folder).chmod(0o777)
+            printed = measure(options, Path(folder), own, settings["MOSQUITTO_IMAGE"])
+            keep(Path(folder), printed)
+    finally:
+        docker("network", "rm", NETWORK)
+    return subprocess.run([sys.executable, str(ROOT / "bench/data.py")], check=False).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())
