@@ -84,11 +84,15 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Claim:
-    """`judge` answers the claim from the runs of one fidelity."""
+    """`judge` answers the claim from the runs of one fidelity.
+
+    Its p-values are adjusted for the claims of its family alone: a remark in passing takes no power from a finding.
+    """
 
     name: str
     title: str
     judge: Callable[[Runs], Verdict]
+    family: str = ""
 
 
 def units(figures: Iterable[Sequence[float]]) -> list[float]:
@@ -107,19 +111,25 @@ Verdicts = Sequence[tuple[Claim, Mapping[str, Verdict]]]
 
 
 def judge(claims: Iterable[Claim], runs: Mapping[str, Runs]) -> Verdicts:
-    """Return the verdicts on `claims` from the runs by fidelity; p-values are adjusted for all of them.
+    """Return the verdicts on `claims` from the runs by fidelity; p-values are adjusted for all of a family.
 
     By Holm, over the questions that so many runs could answer at all.
     """
     names = [*(name for name in runs if name not in FIDELITIES), *FIDELITIES]
     judged = [(claim, {name: claim.judge(runs.get(name, {})) for name in names}) for claim in claims]
-    tested = [(v, v.tested, v.rule) for _, answers in judged for v in answers.values() if v.rule and v.tested]
+    for family in {claim.family for claim, _ in judged}:
+        _settle(verdict for claim, answers in judged if claim.family == family for verdict in answers.values())
+    return judged
+
+
+def _settle(family: Iterable[Verdict]) -> None:
+    """Decide the verdicts of one family that rest on a test."""
+    tested = [(v, v.tested, v.rule) for v in family if v.rule and v.tested]
     counted = answerable([0.0 if rule.alike else comparison.least_p for _, comparison, rule in tested])
     p_values = [(tested[at][1].p_value, tested[at][2].equivalence(tested[at][1])) for at in counted]
     adjusted = {at: Adjusted(*both) for at, both in zip(counted, holm(p_values), strict=True)}
     for at, (verdict, _, _) in enumerate(tested):
         verdict.settle(adjusted.get(at, Adjusted(1.0, 1.0)), max(1, len(counted)))
-    return judged
 
 
 def why_undecided(comparison: Comparison, questions: int) -> str:

@@ -1,5 +1,7 @@
 """All verdicts of a page: questions that are asked together are answered together."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -37,6 +39,13 @@ def test_a_page_of_questions_needs_a_smaller_p(others: int, outcome: str) -> Non
     assert 0.002 < found.tested.p_value < 0.025
     assert found.outcome == outcome, found.reason
     assert ("14 questions asked together" in found.reason) == (outcome == UNDECIDED)
+
+
+def test_a_family_of_remarks_takes_no_power_from_the_findings() -> None:
+    remarks = [replace(claim(f"beside {k}", 0.0), family="remarks") for k in range(6)]
+    found = outcomes(claim("asked", SHIFT), *remarks, replace(claim("remarked", SHIFT), family="remarks"))
+    assert found["asked"].outcome == REPRODUCED
+    assert found["remarked"].outcome == UNDECIDED
 
 
 def test_a_question_without_an_answer_costs_nothing() -> None:

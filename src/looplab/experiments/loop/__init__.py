@@ -29,6 +29,8 @@ COMPARED = {
     "broker-priority": ("scenario2", "scenario4"),
     "broker-priority-no-arduino": ("scenario3", "scenario6"),
     "client-priority": ("scenario4", "scenario5"),
+    "stress-spares-robot": ("scenario1", "scenario2"),
+    "maxima-stay": ("scenario1", "scenario4"),
 }
 STUDIES = {
     **COMPARED,
@@ -38,6 +40,11 @@ STUDIES = {
     "flood-qos-0": ("scenario7", "scenario8"),
     "flood-qos-1-2": ("scenario8",),
     "qos-2": ("scenario8",),
+    "shorter-interval": ("scenario0",),
+    "robot-third": ("scenario1",),
+    "priority-alike": ("scenario4",),
+    "qos-priority": ("scenario8",),
+    "client-waits": ("scenario8",),
 }
 # From the printed set-up over the thesis's to the corrected one, a property at a time: what each step sets beside the
 # steps before it.

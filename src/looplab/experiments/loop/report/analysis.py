@@ -60,7 +60,7 @@ def analyse(measured: Sequence[Measured]) -> Analysis:
         "brokers.csv": brokers.csv_rows(every),
         "steps.csv": steps.csv_rows(stepped),
     }
-    axis = "change of O (of the response's p95 where the client is prioritised)"
+    axis = "change of O, or of the figure that the claim names (client priority: the response's p95)"
     drawable: list[AnySketch] = [
         *overview(verdicts, axis, _compared),
         *curves,

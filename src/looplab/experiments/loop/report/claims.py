@@ -1,15 +1,20 @@
 """What the thesis claims, as questions that stored runs answer; beside a verdict, other causes that its runs show."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
-from looplab.experiments.loop import COMPARED
+from looplab.experiments.loop import COMPARED, STUDIES
 from looplab.experiments.loop.report import cells_of, lost_messages, published, rounds
-from looplab.experiments.loop.report.comparison import Comparing, Printed, cells_text, compare_sides, guarded
+from looplab.experiments.loop.report.comparison import PACE, Comparing, Printed, cells_text, compare_sides, guarded
 from looplab.experiments.loop.report.rounds import study_of, within
+from looplab.report import finding
+from looplab.report.cell import Key
+from looplab.report.claims import NEAR, outcome_of
 from looplab.report.page import show_percent
-from looplab.report.rules import directed, no_gain
+from looplab.report.rules import MATTERS, alike, directed, no_gain
 from looplab.report.samples import Measured, Runs
+from looplab.report.statistics import UNKNOWN, over_runs
 from looplab.report.verdicts import NO_CONTRAST, NO_RUN, UNDECIDED, Claim, Rule, Verdicts
 from looplab.treatments import NO_LOAD
 
@@ -39,8 +44,59 @@ def claims() -> list[Claim]:
             judged="response p95",
         ),
         *lost_messages.claims(),
-        Claim("qos-2", "QoS 2 takes longer than QoS 1", _qos_2),
+        _within("qos-2", "QoS 2 takes longer than QoS 1", ("QoS 1", "QoS 2"), _by_qos(1, 2), _higher),
+        *_remarks(),
     ]
+
+
+def _remarks() -> list[Claim]:
+    """Return what the thesis says in passing: a family of its own."""
+    made = [
+        _within(
+            "shorter-interval",
+            "T(min) falls with the interval: 10 ms against 100 ms",
+            ("100 ms", "10 ms"),
+            _by_interval(100.0, 10.0),
+            partial(directed, "T(min)", -1),
+            "T min",
+        ),
+        _between(
+            "stress-spares-robot", "Stress leaves R alone", "load stress", lambda *_: alike("R", MATTERS), "R mean"
+        ),
+        Claim("robot-third", "The robot takes 31 to 33 % of T", _robot_share),
+        _within(
+            "priority-alike",
+            "With priority, the mean of O is alike at 100 and at 20 ms",
+            ("100 ms", "20 ms"),
+            _by_interval(100.0, 20.0),
+            lambda *_: alike("The mean of O", MATTERS),
+        ),
+        _between(
+            "maxima-stay",
+            "With broker priority, O(max) stays above that without stress",
+            "load stress priority_broker",
+            partial(directed, "O(max)", +1),
+            "O max",
+        ),
+        _within(
+            "qos-priority",
+            "QoS 1 gives the loop's messages priority over the flood's, so that O is lower",
+            ("QoS 0", "QoS 1"),
+            _by_qos(0, 1),
+            _lower,
+            beside="MQTT has no priority of messages: by protocol a broker hands them on in the order of their coming.",
+        ),
+        _within(
+            "client-waits",
+            "At QoS 2 the client waits for the acknowledgement before it sends the next message",
+            ("QoS 0", "QoS 2"),
+            _by_qos(0, 2),
+            partial(directed, "The time between two messages", +1),
+            PACE,
+            beside="The printed publisher (A.2) sends after each sleep, whatever was acknowledged.",
+        ),
+    ]
+    return [replace(claim, family="remarks") for claim in made]
 
 
 def _between(name: str, title: str, about: str, rule: MakeRule, judged: str = "O mean") -> Claim:
@@ -48,6 +104,8 @@ def _between(name: str, title: str, about: str, rule: MakeRule, judged: str = "O
 
     `about` begins the names of the parameters that may differ between them.
     """
+    # As published: no figure of the response is.
+    figure = judged if judged.split()[0] in ("T", "R", "O") else "O mean"
     before, after = COMPARED[name]
     names = about.split()
 
@@ -62,7 +120,8 @@ def _between(name: str, title: str, about: str, rule: MakeRule, judged: str = "O
         named = [key for key in both if all(_published_us(side, key) is not None for side in (before, after))]
         keys = named or both
         intervals = [interval for interval, _ in keys]
-        printed = Printed(*(published.mean_us(side, intervals, 0) for side in (before, after)))
+        before_us, after_us = (published.mean_us(side, intervals, 0, figure) for side in (before, after))
+        printed = Printed(before_us, after_us, figure)
         verdict = Comparing(
             UNDECIDED,
             "The runs have no cell (interval and QoS) in common.",
@@ -91,22 +150,77 @@ def _left_out(*sides: tuple[Measured, Measured]) -> Iterator[str]:
                 yield f"{run_id} is left out: {why}."
 
 
-def _qos_2(runs: Runs) -> Comparing:
-    if "scenario8" not in runs:
-        return _no_run(["scenario8"])
-    study = study_of([runs["scenario8"]])
-    a = within(study, runs["scenario8"])
-    intervals = sorted(
-        {interval for interval, _ in cells_of(a) if {(interval, 1), (interval, 2)} <= cells_of(a).keys()}
-    )
-    if not intervals:
-        return Comparing(NO_RUN, "The run of scenario8 has no cells of both QoS 1 and QoS 2.", run_ids=a.run_ids)
-    printed = Printed(*(published.mean_us("scenario8", intervals, qos) for qos in (1, 2)))
-    verdict = Comparing(UNDECIDED, "", sides=("QoS 1", "QoS 2"), published=printed)
-    verdict.cells = cells_text([(i, 2) for i in intervals]).replace("QoS 2", "QoS 1 and 2")
-    rule = _higher(printed.share, printed.before)
-    compare_sides(verdict, (a, [(i, 1) for i in intervals]), (a, [(i, 2) for i in intervals]), rule, study)
-    return guarded(verdict, [a])
+# The pairs of cells (before, after) of one scenario that a claim compares.
+Pairs = Callable[[Collection[Key]], list[tuple[Key, Key]]]
+
+
+def _by_qos(before: int, after: int) -> Pairs:
+    return lambda keys: [
+        ((ms, before), (ms, after)) for ms, qos in sorted(keys) if qos == after and (ms, before) in keys
+    ]
+
+
+def _by_interval(before_ms: float, after_ms: float) -> Pairs:
+    pair = (before_ms, 0), (after_ms, 0)
+    return lambda keys: [pair] if set(pair) <= set(keys) else []
+
+
+def _within(
+    name: str,
+    title: str,
+    sides: tuple[str, str],
+    pairs: Pairs,
+    rule: MakeRule,
+    judged: str = "O mean",
+    beside: str = "",
+) -> Claim:
+    """Return a claim that compares cells of one scenario, run by run."""
+    [scenario] = STUDIES[name]
+
+    def judge(runs: Runs) -> Comparing:
+        if scenario not in runs:
+            return _no_run([scenario])
+        study = study_of([runs[scenario]])
+        a = within(study, runs[scenario])
+        found = pairs(cells_of(a))
+        if not found:
+            return Comparing(
+                NO_RUN, f"The run of {scenario} has no cells of both {' and '.join(sides)}.", run_ids=a.run_ids
+            )
+        before, after = ([pair[at] for pair in found] for at in (0, 1))
+        before_us, after_us = (
+            published.mean_us(scenario, [ms for ms, _ in keys], keys[0][1], judged) for keys in (before, after)
+        )
+        printed = Printed(before_us, after_us, judged)
+        verdict = Comparing(UNDECIDED, "", sides=sides, published=printed, judged=judged)
+        verdict.cells = cells_text([*before, *after])
+        verdict.beside = [beside] if beside else []
+        compare_sides(verdict, (a, before), (a, after), rule(printed.share, printed.before), study)
+        return guarded(verdict, [a])
+
+    return Claim(name, title, judge)
+
+
+def _robot_share(runs: Runs) -> Comparing:
+    """Judge R over T in scenario 1, the mean over its cells."""
+    [scenario] = STUDIES["robot-third"]
+    if scenario not in runs:
+        return _no_run([scenario])
+    a = within(study_of([runs[scenario]]), runs[scenario])
+    keys = [key for key in cells_of(a) if _published_us(scenario, key) is not None]
+    intervals = [ms for ms, _ in keys]
+    robot, total = (published.mean_us(scenario, intervals, 0, f"{metric} mean") for metric in "RT")
+    if not keys or robot is None or total is None:
+        return Comparing(NO_RUN, f"The run of {scenario} has no cell with published figures.", run_ids=a.run_ids)
+    each = [[[cells_of(one)[key].statistic(metric, "avg") for key in keys] for metric in "RT"] for one in a.runs]
+    shares = [sum(filter(None, r)) / sum(filter(None, t)) if None not in (*r, *t) else None for r, t in each]
+    value = over_runs(shares) or UNKNOWN
+    outcome = outcome_of([finding.within(value, robot / total / NEAR, robot / total * NEAR)])
+    ends = f" ({value.low:.0%} to {value.high:.0%})" if value.known else ""
+    text = f"R is {value.estimate:.0%} of T{ends}; published are {robot / total:.0%}."
+    verdict = Comparing(outcome, text, cells=cells_text(keys), judged="R over T")
+    verdict.beside = [f"Chapter 7 of the thesis says 35 %; its table 5.3 gives {robot / total:.0%}."]
+    return guarded(lost_messages.by_runs(verdict, [a]), [a])
 
 
 def _published_us(scenario: str, key: tuple[float, int]) -> float | None:

@@ -20,6 +20,8 @@ from looplab.report.verdicts import FEW_RUNS, INTERIM, NO_PLAN, ONE_RUN, UNDECID
 FIGURES = ("O mean", "O p50", "O p95", "response p50", "response p95")
 # The figure that a claim on counts of messages is about.
 LOST = "lost messages"
+# From one message's leaving to the next one's: the interval and the mean lateness.
+PACE = "pace mean"
 
 # One side of a comparison: the runs, and which of their cells count.
 Side = tuple[Measured, Sequence[Key]]
@@ -27,10 +29,11 @@ Side = tuple[Measured, Sequence[Key]]
 
 @dataclass(frozen=True)
 class Printed:
-    """The mean O of both sides in us as published, None where it is not."""
+    """A figure of both sides in us as published, None where it is not."""
 
     before: float | None = None
     after: float | None = None
+    figure: str = "O mean"
 
     @property
     def share(self) -> float | None:
@@ -93,8 +96,9 @@ def compare_sides(verdict: Comparing, before: Side, after: Side, rule: Rule, stu
     sides, judged = (before, after), verdict.judged
     runs = [len(measured.runs) for measured, _ in sides]
     verdict.units = "run" if min(runs) >= FEWEST_RUNS else "repetition"
-    values = {figure: [_values(side, figure, verdict.units) for side in sides] for figure in FIGURES}
-    by_round = {figure: rounds.blocks(_by_run(sides, figure), study) for figure in FIGURES}
+    figures = dict.fromkeys((judged, *FIGURES))
+    values = {figure: [_values(side, figure, verdict.units) for side in sides] for figure in figures}
+    by_round = {figure: rounds.blocks(_by_run(sides, figure), study) for figure in figures}
     blocked = verdict.units == "run" and len(by_round[judged]) >= FEWEST_RUNS
     compared = {
         figure: compare_blocks(by_round[figure]) if blocked else compare(*both) for figure, both in values.items()
@@ -147,6 +151,8 @@ def _values(side: Side, figure: str, unit: str) -> list[float]:
     if unit == "run":
         of_runs = ([_value(cells_of(one).get(key), metric, statistic) for key in keys] for one in measured.runs)
         return [float(np.mean(of_cells)) for of_cells in of_runs]
+    if figure == PACE:
+        return []
     by_cell = [cells_of(measured.runs[-1])[key].by_repetition(metric, statistic) for key in keys]
     answered = sorted(set.intersection(*(set(cell) for cell in by_cell)))
     return [float(np.mean([cell[repetition] for cell in by_cell])) for repetition in answered]
@@ -155,6 +161,9 @@ def _values(side: Side, figure: str, unit: str) -> list[float]:
 def _value(cell: MeasuredLoop | None, metric: str, statistic: str) -> float:
     if cell is None:
         return math.nan
+    if metric == "pace":
+        late_us = cell.figure("send_lateness.avg")
+        return math.nan if late_us is None else 1000 * cell.interval_ms + late_us
     value = cell.response_quantile(statistic) if metric == "response" else cell.statistic(metric, statistic)
     return math.nan if value is None else value
 

@@ -135,7 +135,7 @@ def _flood_qos_1_2(runs: Runs) -> Comparing:
     text = ", ".join(f"QoS {cell.qos}: {_counted(cell)}" for cell in cells.values()) + "."
     verdict = Comparing(outcome, text + why, cells=cells_text(list(cells)), judged=LOST)
     verdict.beside = [behind, *_merged([measured])] if any(cell.lost for cell in every) else []
-    return guarded(_by_runs(verdict, [measured]), [measured])
+    return guarded(by_runs(verdict, [measured]), [measured])
 
 
 def _robot_fitted(measured: Sequence[Measured]) -> bool:
@@ -156,10 +156,10 @@ def _with_cell(runs: Runs, claim: str, key: Key) -> list[Measured]:
 def _verdict(measured: Sequence[Measured], key: Key, outcome: str, why: str, beside: Iterable[str] = ()) -> Comparing:
     text = "; ".join(f"{m.run.scenario}: {_counted(cells_of(m)[key])}" for m in measured) + "."
     verdict = Comparing(outcome, text + why, beside=list(beside), cells=cells_text([key]), judged=LOST)
-    return guarded(_by_runs(verdict, measured), measured)
+    return guarded(by_runs(verdict, measured), measured)
 
 
-def _by_runs(verdict: Comparing, measured: Sequence[Measured]) -> Comparing:
+def by_runs(verdict: Comparing, measured: Sequence[Measured]) -> Comparing:
     """Give no verdict where no scenario has enough runs: what a single run loses may be that run's."""
     most = max(len(m.runs) for m in measured)
     if most < FEWEST_RUNS:

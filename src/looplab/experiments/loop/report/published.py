@@ -77,8 +77,13 @@ def figures() -> list[Figure]:
     ]
 
 
-def mean_us(scenario: str, intervals_ms: Sequence[float], qos: int) -> float | None:
-    """Return the mean of the published averages of O at some intervals; None if one of them is missing."""
-    printed = {row.interval_ms: row.overhead_us for row in rows() if (row.scenario, row.qos) == (scenario, qos)}
+def mean_us(scenario: str, intervals_ms: Sequence[float], qos: int, figure: str = "O mean") -> float | None:
+    """Return the mean of a published figure, e.g. "T min", at some intervals; None if one of them is missing."""
+    name = figure.replace("mean", "avg").split()
+    printed = {
+        row.interval_ms: row.overhead_us if figure == "O mean" else row.figure(*name)
+        for row in rows()
+        if (row.scenario, row.qos) == (scenario, qos)
+    }
     known = [value for interval in intervals_ms if (value := printed.get(interval)) is not None]
     return fmean(known) if known and len(known) == len(intervals_ms) else None

@@ -1,0 +1,77 @@
+"""What the thesis says in passing, judged on runs whose truth is known."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support.reports import shown
+from support.run_files import edited
+from support.simulated_runs import simulated_cell, write_run, write_study
+
+from looplab.report.verdicts import NOT_REPRODUCED, OPPOSITE, OTHER_SCALE, REPRODUCED
+
+# Median O and R of a cell in us, by (interval_ms, qos).
+Cells = dict[tuple[float, int], tuple[float, float]]
+
+
+def study(results: Path, scenarios: dict[str, Cells], runs: int = 10, late_us: float = 0.0) -> Any:
+    """Return what the report says of a study; messages at QoS 2 leave `late_us` late."""
+    rng = np.random.default_rng(4)
+    for number in range(runs):
+        for scenario, medians in scenarios.items():
+            level = float(np.exp(rng.normal(0, 0.01)))
+            cells = {key: simulated_cell(rng, 3, 40, o_us * level, r_us, 0.1) for key, (o_us, r_us) in medians.items()}
+            with edited(write_run(results, scenario, start=f"20260101T00{number:02}00Z", cells=cells)) as run:
+                run["parameters"]["robot"] = "virtual"
+                for cell in run["cells"]:
+                    cell["send_lateness_us"]["avg"] = late_us if cell["qos"] == 2 else 100.0
+    write_study(results)
+    return shown(results)
+
+
+def at(*medians: float, robot_us: float = 4290, qos: int = 0) -> Cells:
+    return {(ms, qos): (o_us, robot_us) for ms, o_us in zip((100.0, 50.0, 20.0, 10.0), medians, strict=False)}
+
+
+@pytest.mark.parametrize(
+    ("name", "scenarios", "outcome"),
+    [
+        # Published: T(min) 8.4 ms at 100 ms, 6.7 at 10 ms.
+        ("shorter-interval", {"scenario0": at(10_000, 9000, 8500, 8000, robot_us=70)}, REPRODUCED),
+        ("shorter-interval", {"scenario0": at(10_000, 10_000, 10_000, 13_000, robot_us=70)}, OPPOSITE),
+        ("stress-spares-robot", {"scenario1": at(9000), "scenario2": at(13_000)}, REPRODUCED),
+        ("stress-spares-robot", {"scenario1": at(9000), "scenario2": at(13_000, robot_us=6000)}, NOT_REPRODUCED),
+        ("robot-third", {"scenario1": at(9000, 9000, 9000)}, REPRODUCED),
+        ("robot-third", {"scenario1": at(500, 500, 500)}, NOT_REPRODUCED),
+        ("priority-alike", {"scenario4": at(11_000, 11_000, 11_000)}, REPRODUCED),
+        ("priority-alike", {"scenario4": at(11_000, 13_000, 15_000)}, NOT_REPRODUCED),
+        # Published: O(max) 23 and 40 ms, the mean of three intervals.
+        ("maxima-stay", {"scenario1": at(19_000), "scenario4": at(33_000)}, REPRODUCED),
+        ("maxima-stay", {"scenario1": at(1900), "scenario4": at(3300)}, OTHER_SCALE),
+        ("maxima-stay", {"scenario1": at(19_000), "scenario4": at(12_000)}, OPPOSITE),
+        ("qos-priority", {"scenario8": {(20.0, 0): (15_000, 4290), (20.0, 1): (11_000, 4290)}}, REPRODUCED),
+        ("qos-priority", {"scenario8": {(20.0, 0): (900, 4290), (20.0, 1): (11_000, 4290)}}, OPPOSITE),
+    ],
+)
+def test_a_remark_is_judged(results: Path, name: str, scenarios: dict[str, Cells], outcome: str) -> None:
+    found = study(results, scenarios).verdict(name)
+    assert found.outcome == outcome, found.reason
+
+
+@pytest.mark.parametrize(("late_us", "outcome"), [(16_000, REPRODUCED), (200, NOT_REPRODUCED)])
+def test_a_client_that_waits_sends_later(results: Path, late_us: float, outcome: str) -> None:
+    """With answers after 36 ms, one that waits at an interval of 20 ms is 16 ms late each time."""
+    cells = {(20.0, qos): (median, 4290.0) for qos, median in ((0, 900.0), (2, 32_000.0))}
+    report = study(results, {"scenario8": cells}, late_us=late_us)
+    found = report.verdict("client-waits")
+    assert found.outcome == outcome, found.reason
+    assert "sends after each sleep" in found.beside[0]
+    assert "20.10" in report.text
+
+
+def test_the_robots_share_is_beside_what_the_text_says(results: Path) -> None:
+    found = study(results, {"scenario1": at(9000, 9000, 9000)}).verdict("robot-third")
+    assert "published are 32%" in found.reason
+    assert "says 35 %; its table 5.3 gives 32%" in found.beside[0]
+    assert any(note.startswith("Fitted: The virtual robot's USB frames") for note in found.beside)
