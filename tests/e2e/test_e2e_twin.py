@@ -9,6 +9,7 @@ from support.containers import docker
 from support.e2e_lab import Lab
 from support.hardening import judge_container
 from support.ports import free_port
+from support.run_checks import treatments
 
 from looplab.experiments.registry import EXPERIMENTS
 from looplab.report.stored import StoredRun, read_run
@@ -55,6 +56,28 @@ def test_a_run_with_least_rights_stores_every_message(lab: Lab) -> None:
             reader.execute("DELETE FROM message")
     with pytest.raises(psycopg.OperationalError):
         psycopg.connect(host=address, dbname="twin", user="twin_reader", password="guessed")
+
+
+def test_a_link_delays_what_the_device_sends(lab: Lab) -> None:
+    """20 ms and 2 % loss each way: TCP brings back what is lost, and every message is stored, later."""
+    lab.forget_runs()
+    variables = {"TWIN_LINK": "on", "LINK_DELAY_MS": "20", "LINK_JITTER_MS": "2", "LINK_LOSS_PERCENT": "2"}
+    words = ("run", "twin", "--intervals", "50", "--messages", "100", "--write-mode", "row", "--json")
+    running = lab.start(*words, **variables)
+    running.wait_for("row")
+    judge_container("twin-link", lab.containers()["twin-link"])
+    code, output, progress = running.finish()
+    (run,) = json.loads(output)["runs"]
+    assert code == 0, (run["invalid_because"], progress)
+    judged = treatments(run)
+    assert judged["link delay"]["verified"], judged["link delay"]
+    assert judged["link emulation"]["found"] in ("netem", "nfqueue")
+    (cell,) = run["cells"]
+    assert (cell["sent"], cell["stored"], cell["lost"]) == (100, 100, 0)
+    # One way at its least: the table of the normal distribution ends at four deviations.
+    assert cell["storage_delay_us"]["min"] > (20 - 4 * 2) * 1000
+    ways = {way["settings"]["direction"]: way for way in cell["links"]["ways"]}
+    assert ways.keys() == {"egress", "ingress"}
 
 
 def test_plain_compose_runs_it_without_a_set_up(lab: Lab) -> None:

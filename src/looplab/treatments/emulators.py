@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from looplab.errors import LabError
 from looplab.link import client
 from looplab.link.settings import LinkSettings
+from looplab.treatments.judgement import Treatment
 
 # A run that is stopped has few seconds left.
 CLEAR_TIMEOUT_S = 2.0
@@ -28,9 +29,12 @@ class Emulators(NamedTuple):
         """Set the links of a cell; return what makes them. Raises LabError if an emulator does not answer."""
         return [str(client.apply(settings, self.urls[name])["backend"]) for name, settings in links.items()][-1]
 
-    def judge(self, links: Links) -> tuple[dict[tuple[str, str], dict[str, Any]], list[str]]:
-        """Return what each emulator reports of its links after a cell, by emulator and peer, and what is wrong."""
-        reports: dict[tuple[str, str], dict[str, Any]] = {}
+    def judge(self, links: Links) -> tuple[dict[tuple[str, str, str], dict[str, Any]], list[str]]:
+        """Return what each emulator reports of its links after a cell, and what is wrong.
+
+        Reports are by emulator, peer and direction.
+        """
+        reports: dict[tuple[str, str, str], dict[str, Any]] = {}
         faults: list[str] = []
         for name, settings in links.items():
             try:
@@ -41,7 +45,7 @@ class Emulators(NamedTuple):
             if [link["settings"] for link in made] != [one.as_json() for one in settings]:
                 faults.append("the link emulator was restarted: the delay was gone for a part of the cell")
                 continue
-            reports.update({(name, link["settings"]["peer"]): link for link in made})
+            reports.update({(name, link["settings"]["peer"], link["settings"]["direction"]): link for link in made})
             faults += [f"link to {link['settings']['peer']}: {why}" for link in made if (why := deviation(link))]
         return reports, faults
 
@@ -50,6 +54,19 @@ class Emulators(NamedTuple):
         for name in names:
             with contextlib.suppress(LabError):
                 client.clear(self.urls[name], CLEAR_TIMEOUT_S)
+
+
+def judge_cells(made: Sequence[tuple[str, str, Sequence[str]]]) -> list[Treatment]:
+    """Judge the links of all cells, each by its name, what made them and what was wrong; [] without a cell."""
+    if not made:
+        return []
+    good, backends = sum(not faults for *_, faults in made), sorted({backend for _, backend, _ in made if backend})
+    first = next((f"{cell}: {faults[0]}" for cell, _, faults in made if faults), "")
+    found = f"in {good} of {len(made)} cells"
+    return [
+        Treatment("link delay", "as wanted in every cell", found, good == len(made), note=first),
+        Treatment("link emulation", "netem or nfqueue", ", ".join(backends) or "none", bool(backends)),
+    ]
 
 
 def deviation(link: dict[str, Any]) -> str:

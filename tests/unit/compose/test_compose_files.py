@@ -32,6 +32,7 @@ SHARED_NETWORKS = {
     "qos-delay-link": "service:qos-delay",
     "qos-delay-capture": "service:qos-delay",
     "qos-delay-link-broker": "service:qos-delay-broker",
+    "twin-link": "service:twin-broker",
     "qos-delay-echo-broker": "service:qos-delay-broker",
     "asip-link": "service:asip-bridge",
     "asip-link-broker": "service:broker",
@@ -39,7 +40,7 @@ SHARED_NETWORKS = {
     "report": "none",
 }
 # What a reader opens for one scenario, at most, and what the files that show the experiment may grow to.
-MOST_FILES, MOST_LINES, MOST_VARIABLES, MOST_HOPS = 13, 440, 71, 0
+MOST_FILES, MOST_LINES, MOST_VARIABLES, MOST_HOPS = 13, 440, 72, 0
 MOST_LINES_OF = {"compose.yaml": 40, "compose/loop.yaml": 111}
 MOST_LINES_TOGETHER, MOST_LINES_OF_AN_OVERLAY, MOST_SETTINGS = 150, 40, 40
 
@@ -62,7 +63,10 @@ def everything(**variables: str) -> dict[str, Service]:
 
 
 SERVICES = everything()
-ALSO = [everything(ROBOT="usb", LINK="wifi", BROKER_TLS="on"), everything(ROBOT="remote", GRAFANA="off")]
+ALSO = [
+    everything(ROBOT="usb", LINK="wifi", BROKER_TLS="on", TWIN_LINK="on"),
+    everything(ROBOT="remote", GRAFANA="off"),
+]
 each_service = pytest.mark.parametrize(
     ("name", "service"),
     [one for found in (SERVICES, *ALSO) for one in found.items()],

@@ -50,7 +50,7 @@ def test_links_without_fault_are_removed_after_their_cell(emulator: Emulator) ->
     assert emulator.all.apply(LINKS) == "netem"
     assert len(emulator.links) == 2
     reports, faults = emulator.all.judge(LINKS)
-    assert (list(reports), faults) == ([("here", "peer")], [])
+    assert (list(reports), faults) == ([("here", "peer", way) for way in ("egress", "ingress")], [])
     emulator.all.clear(LINKS)
     assert emulator.links == []
 

@@ -94,7 +94,7 @@ def judge(p: QosDelayParameters, cell: DelayCell, made: Made, emulators: Emulato
     reports, faults = emulators.judge(links(p, cell))
     made.faults += faults
     for way in ways(p, cell):
-        if report := reports.get((way.at, way.peer)):
+        if report := reports.get((way.at, way.peer, "ingress")):
             _judge_way(way, report, made)
         elif way.forward and not way.delay_ms:
             made.delays_ms[way.link] = 0.0

@@ -5,6 +5,7 @@ from typing import Any
 
 from looplab.experiments.qos_delay.network import Made
 from looplab.experiments.qos_delay.parameters import QosDelayParameters
+from looplab.treatments.emulators import judge_cells
 from looplab.treatments.judgement import Treatment, judge_nodelay, judge_policy, judge_process
 from looplab.treatments.loads import loads
 from looplab.treatments.looks import Look, mqtt_sockets
@@ -37,7 +38,8 @@ def judge(
     treatments += [_time_out(parameters, looks, role) for role in _ROLES]
     treatments.append(_sent_again(parameters, looks))
     treatments += [load.judge(looks, wanted=False) for load in loads().values()]
-    return [*treatments, *(_links(links) if links else []), *_capture(parameters, captured)]
+    treatments += judge_cells([(cell, made.backend, made.faults) for cell, made in links])
+    return [*treatments, *_capture(parameters, captured)]
 
 
 def _sockets(parameters: QosDelayParameters, looks: Sequence[Look], role: str) -> list[dict[str, Any]]:
@@ -73,16 +75,6 @@ def _sent_again(parameters: QosDelayParameters, looks: Sequence[Look]) -> Treatm
     total = sum(most.values())
     note = "by reordering, not by the time-out" if total else ""
     return Treatment("TCP segments sent again", "0", str(total), total == 0, required=False, note=note)
-
-
-def _links(links: Sequence[tuple[str, Made]]) -> list[Treatment]:
-    good, cells = sum(not made.faults for _cell, made in links), len(links)
-    first = next((f"{cell}: {made.faults[0]}" for cell, made in links if made.faults), "")
-    backends = sorted({made.backend for _cell, made in links if made.backend})
-    return [
-        Treatment("link delay", "as wanted in every cell", f"in {good} of {cells} cells", good == cells, note=first),
-        Treatment("link emulation", "netem or nfqueue", ", ".join(backends) or "none", bool(backends)),
-    ]
 
 
 def _capture(parameters: QosDelayParameters, captured: Mapping[str, Mapping[str, Any] | None]) -> list[Treatment]:

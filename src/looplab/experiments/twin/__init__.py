@@ -170,7 +170,7 @@ EXPERIMENT = Experiment(
     roles=(CONTROLLER, BROKER, INSTANCE, WORKERS, DATABASE),
     images=("sqlclient",),
     upstream=("POSTGRES_IMAGE",),
-    switches=("TWIN_DATABASE_PORT",),
+    switches=("TWIN_DATABASE_PORT", "TWIN_LINK"),
     kept=("twin-database",),
     host=True,
 )

@@ -10,13 +10,16 @@ from looplab.experiments.twin.brokers import HEADER, windows
 from looplab.experiments.twin.database import Database
 from looplab.experiments.twin.document import queues_and_rates, samples
 from looplab.experiments.twin.instance.store import conninfo
+from looplab.experiments.twin.link import EMULATORS, links
 from looplab.experiments.twin.parameters import TwinParameters
 from looplab.experiments.twin.search import Step, judge_step, limit, search
 from looplab.experiments.twin.sending import Parts, Sending, Sent, clear, new_token
 from looplab.experiments.twin.treatments import judge, used_hosts
 from looplab.experiments.twin.usage import usage
+from looplab.link import client as emulator
 from looplab.run.cells import CellRun, Measured, entry
 from looplab.run.record import File, Place
+from looplab.treatments.emulators import judge_cells
 from looplab.treatments.judgement import Treatment
 from looplab.treatments.looks import Look
 
@@ -36,19 +39,25 @@ class Controller(CellRun[TwinParameters, TwinCell]):
         self._database = Database(conninfo(os.environ, "twin_reader"))
         self._parts = Parts(parameters, self.record, self._database, place.live, self.look, self._lines)
         self._started: set[str] = set()
+        self._links = links(parameters)
+        # Of each cell: its name, what made its link, what is wrong with it.
+        self._made: list[tuple[str, str, list[str]]] = []
 
     def files(self) -> list[File]:
         return [samples(self.parameters), File("sys.csv", HEADER, lambda _columns, _rows: self._lines)]
 
     def prepare(self) -> None:
         self.wait_for_part("database", self._database.check)
+        if self._links:
+            self.wait_for_part("link emulator", lambda: [emulator.state(url) for url in EMULATORS.urls.values()])
 
     def conclude(self, index: int) -> None:
         """Store the samples; the treatments were read while the cell's connections were there."""
         self.record.append(self.parameters.rows(index))
 
     def judge(self, looks: Sequence[Look]) -> list[Treatment]:
-        return judge(self.parameters, looks, self._database.facts(), self._started)
+        found = judge(self.parameters, looks, self._database.facts(), self._started)
+        return [*found, *judge_cells(self._made)]
 
     def finish(self) -> list[Treatment]:
         """Last, for its messages would count in the brokers' own counters."""
@@ -61,6 +70,7 @@ class Controller(CellRun[TwinParameters, TwinCell]):
         return entry(Measured(measured.cell, more, measured.faults), store, rows)
 
     def close(self) -> None:
+        EMULATORS.clear(self._links)
         self._database.close()
 
     def measure_cell(self, index: int, cell: TwinCell) -> Measured[TwinCell]:
@@ -72,9 +82,15 @@ class Controller(CellRun[TwinParameters, TwinCell]):
 
     def _send(self, index: int, cell: TwinCell) -> Measured[TwinCell]:
         p = self.parameters
+        backend = EMULATORS.apply(self._links) if self._links else ""
         sending = Sending(self._parts, index, cell, self.record.token)
         sent = sending.make(p.rows(index), round(cell.interval_ms * 1e6), lambda: self._settled(index, cell))
-        return Measured(cell, {**counts(sent), **usage(p, cell, sent)}, sent.faults)
+        more = {**counts(sent), **usage(p, cell, sent)}
+        if self._links:
+            reports, faults = EMULATORS.judge(self._links)
+            self._made.append((str(cell), backend, faults))
+            more["links"] = {"backend": backend, "ways": list(reports.values())}
+        return Measured(cell, more, sent.faults)
 
     def _search(self, index: int, cell: TwinCell) -> Measured[TwinCell]:
         """Search the highest sustained rate; the cell's rows are those of the last step."""

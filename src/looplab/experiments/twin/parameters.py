@@ -136,6 +136,11 @@ class TwinParameters(OrderedParameters):
     machine_scale: float = number(PLAIN_SCALE, 0.01, 100, option=SCALE)
     drain_timeout_s: int = integer(300, *DRAIN_S)
     deadline_ms: int = param(lambda get, name: 1000 * get.integer(name, 300, *DRAIN_S), variable="DRAIN_TIMEOUT_S")
+    # The devices' network to the broker, both ways alike: see compose/experiments/twin/link.on.yaml.
+    link: bool = switch(False, variable="TWIN_LINK", factor=True)
+    link_delay_ms: float = number(10, 0, 500, factor=True)
+    link_jitter_ms: float = number(0, 0, 500, factor=True)
+    link_loss_percent: float = number(0, 0, 50, factor=True)
     search: bool = param(_searches, variable="SCENARIO")
     step_s: float = number(10, *STEPS_S, quick="3")
     search_steps: int = integer(8, 3, 100, quick="4")
@@ -150,6 +155,11 @@ class TwinParameters(OrderedParameters):
             raise UsageError(
                 "CONFINE=all with CONFINEMENT=quota: a quota belongs to one container, and this machine has several.",
                 f"Set CONFINE=broker, or leave CONFINEMENT at {CPUSET}.",
+            )
+        if self.link and self.scenario != NAME:
+            raise UsageError(
+                f"TWIN_LINK=on: {self.scenario} has several brokers, and the emulator is on the machine of one.",
+                f"Leave TWIN_LINK off, or run {NAME}.",
             )
         return self
 

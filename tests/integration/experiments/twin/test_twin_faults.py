@@ -4,6 +4,7 @@ import os
 import signal
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 
 import paho.mqtt.publish
 import pytest
-from support.parts import HOST, Listener
+from support.parts import HOST, Broker, Listener
 from support.postgres import Postgres, open_folder
 from support.twin_lab import TwinLab, account
 from support.waiting import until
@@ -126,6 +127,35 @@ def test_a_broker_that_is_killed_loses_what_it_held(make_lab: Callable[..., Twin
     assert found["lost"] > 0
     assert found["stored"] >= 20
     assert sum(found.values()) == 150
+
+
+@pytest.mark.parametrize(("machines", "ends"), [("one", {1, 2}), ("two", {2})])
+def test_a_killed_machine_loses_what_its_brokers_hold(
+    make_lab: Callable[..., TwinLab],
+    start_broker: Callable[..., Broker],
+    cluster: Postgres,
+    machines: str,
+    ends: set[int],
+) -> None:
+    """Two brokers: the only machine takes both with it, and all stops; of two machines one goes on."""
+    lab = make_lab(cluster)
+    lab.more_brokers.append(start_broker(more="allow_anonymous true\nmax_queued_messages 0\nmax_inflight_messages 0\n"))
+    # Each broker is given 100 messages a second, and its worker stores fewer than 50.
+    lab.controller(SCENARIO="twin-brokers", BROKERS="2", SLEEP_MS="20", MESSAGES="200", DRAIN_TIMEOUT_S="20")
+    lab.until_stored(20)
+    for number in ends:
+        [lab.broker, *lab.more_brokers][number - 1].kill()
+    lab.children["controller"].wait()
+    account(lab.run["cells"][0], lab.samples())
+    fates = {
+        number: Counter(row["outcome"] for row in lab.samples() if row["broker"] == f"{number}") for number in (1, 2)
+    }
+    for number, fate in fates.items():
+        assert fate.total() == 100
+        assert (fate["lost"] > 20) == (number in ends), (machines, fates)
+        assert fate["stored"] == (100 - fate["lost"])
+    assert lab.stored() == sum(fate["stored"] for fate in fates.values())
+    assert not lab.run["valid"]
 
 
 def test_a_network_that_falls_silent_delays_and_loses_nothing(lab: TwinLab) -> None:

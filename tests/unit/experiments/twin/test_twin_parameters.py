@@ -3,6 +3,8 @@
 import pytest
 from support.places import ROOT
 
+from looplab.errors import LabError
+from looplab.experiments.twin.link import links
 from looplab.experiments.twin.message import MOST_BYTES, Message, parse, payload
 from looplab.experiments.twin.parameters import PARAMETERS, TwinParameters
 from looplab.lab.run_options import variables
@@ -52,6 +54,16 @@ def test_each_mode_is_made_of_its_causes(mode: str, sleep_ms: float, session: st
     assert (p.sleep(cell), p.session_of(cell), p.batch_of(cell)) == (sleep_ms, session, batch)
     alone = TwinParameters.read({"WRITE_MODE": mode, "SLEEP_MS": "3", "SESSION": "kept"})
     assert (alone.sleep(cell), alone.session_of(cell)) == (3, "kept")
+
+
+def test_a_link_is_both_ways_and_for_one_broker() -> None:
+    assert links(TwinParameters.read({"LINK_DELAY_MS": "20"})) == {}
+    on = {"TWIN_LINK": "on", "LINK_DELAY_MS": "20", "LINK_JITTER_MS": "2", "LINK_LOSS_PERCENT": "1"}
+    both = links(TwinParameters.read(on))["broker"]
+    assert [link.direction for link in both] == ["egress", "ingress"]
+    assert {(one.delay_ms, one.jitter_ms, one.distribution, one.loss_percent) for one in both} == {(20, 2, "normal", 1)}
+    with pytest.raises(LabError, match="TWIN_LINK"):
+        TwinParameters.read({**on, "SCENARIO": "twin-brokers"})
 
 
 def test_iterations_follow_each_other_one_broker_is_one_cell() -> None:
