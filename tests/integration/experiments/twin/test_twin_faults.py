@@ -137,7 +137,7 @@ def test_a_killed_machine_loses_what_its_brokers_hold(
     machines: str,
     ends: set[int],
 ) -> None:
-    """Two brokers: the only machine takes both with it, and all stops; of two machines one goes on."""
+    """Two brokers: the only machine takes both with it; of two machines one goes on."""
     lab = make_lab(cluster)
     lab.more_brokers.append(start_broker(more="allow_anonymous true\nmax_queued_messages 0\nmax_inflight_messages 0\n"))
     # Each broker is given 100 messages a second, and its worker stores fewer than 50.
