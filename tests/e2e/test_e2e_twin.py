@@ -2,6 +2,7 @@
 
 import csv
 import json
+import time
 
 import psycopg
 import pytest
@@ -78,6 +79,22 @@ def test_a_link_delays_what_the_device_sends(lab: Lab) -> None:
     assert cell["storage_delay_us"]["min"] > (20 - 4 * 2) * 1000
     ways = {way["settings"]["direction"]: way for way in cell["links"]["ways"]}
     assert ways.keys() == {"egress", "ingress"}
+
+
+def test_a_killed_central_machine_takes_both_brokers(lab: Lab) -> None:
+    """400 messages in 4 s through two brokers of 15 a second: the machine is killed while both hold a queue."""
+    lab.forget_runs()
+    words = ("run", "twin-brokers", "--messages", "400", "--repetitions", "1", "--json", "--allow-invalid")
+    running = lab.start(*words, BROKERS="2", PLACEMENTS="central")
+    running.wait_for("brokers central")
+    time.sleep(4)
+    docker("kill", lab.containers()["twin-brokers-central-2"])
+    _code, output, _progress = running.finish(240)
+    (run,) = json.loads(output)["runs"]
+    (cell,) = run["cells"]
+    assert not run["valid"]
+    assert cell["sent"] == 400 == cell["stored"] + cell["lost"]
+    assert all(0 < one["stored"] < one["sent"] - 20 for one in cell["per_broker"]), cell["per_broker"]
 
 
 def test_plain_compose_runs_it_without_a_set_up(lab: Lab) -> None:
