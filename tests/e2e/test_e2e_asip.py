@@ -39,7 +39,7 @@ def test_both_languages_over_every_transport_are_accounted_for(lab: Lab) -> None
 def test_a_dead_bridge_makes_only_its_cell_invalid(lab: Lab) -> None:
     running = lab.start(
         "run", "asip", "--languages", "python", "--messages", "60", "--transports", "tcp,serial", "--json",
-        WARMUP_TESTS="20",
+        "--order", "published", WARMUP_TESTS="20",
     )  # fmt: skip
     running.wait_for("python, tcp, one")
     lab.kill_process("asip-bridge")
