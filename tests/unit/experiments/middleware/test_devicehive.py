@@ -137,6 +137,8 @@ def test_its_programs_know_where_their_data_are() -> None:
     for one in programs:
         assert f"-Dbootstrap.servers={hosts['kafka']}:9092" in one.command
         assert one.environment["REDIS_MASTER_HOST"] == hosts["redis"]
+        # None starts before what it needs.
+        assert {host for host, _port in one.after} == set(hosts.values())
     assert [PROGRAMS.data(name, place).name for name in SYSTEM.data] == list(SYSTEM.data)
 
 
