@@ -14,7 +14,8 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="killing a container's
 
 def test_both_languages_over_every_transport_are_accounted_for(lab: Lab) -> None:
     running = lab.start("run", "asip", "--messages", "10", "--fidelity", "corrected", "--json", WARMUP_TESTS="20")
-    running.wait_for("python, serial, one")
+    # Cells come in an order of chance.
+    running.wait_for("  0%")
     for service, container in lab.containers().items():
         judge_container(service, container)
     code, output, progress = running.finish()

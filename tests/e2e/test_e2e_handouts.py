@@ -65,7 +65,7 @@ def test_a_handout_from_its_first_command_to_its_last(lab: Lab, handout: Path) -
             scores.append(done.stdout)
         else:
             assert done.returncode == 0, f"{command}: {done.stderr}"
-    assert f"score: 0 of {exercise.total}" in scores[0]
+    assert (lab.root / f"answers/{name}.yaml").is_file()
     for wanted in exercise.runs:
         # Priority that this machine refuses makes an invalid run, and the check says so.
         assert f"1/1  {wanted.handle}: " in scores[-1] or "is INVALID" in scores[-1], scores[-1]

@@ -149,7 +149,8 @@ def request(container: str, method: str, path: str, body: object = None) -> tupl
     script = f"""
 import http.client, json
 connection = http.client.HTTPConnection("127.0.0.1", 9107, timeout=20)
-connection.request({method!r}, {path!r}, {json.dumps(body) if not isinstance(body, str) else body!r})
+body = {json.dumps(body) if not isinstance(body, str) else body!r}
+connection.request({method!r}, {path!r}, body, {{"Content-Type": "application/json"}})
 answer = connection.getresponse()
 print(json.dumps([answer.status, json.loads(answer.read())]))
 """

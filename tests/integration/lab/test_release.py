@@ -15,7 +15,7 @@ from support.places import ROOT
 
 from looplab import __version__
 from looplab.experiments.registry import EXPERIMENTS
-from looplab.lab.image_names import BASE_IMAGE, BROKER_IMAGES, NAMES, own_reference
+from looplab.lab.image_names import BASE_IMAGE, BROKER_IMAGES, NAMES, PRINTED, own_reference
 
 PLATFORMS = ["linux/amd64", "linux/arm64", "linux/arm/v7"]
 pytestmark = pytest.mark.engine
@@ -74,10 +74,11 @@ def own_builds() -> dict[str, tuple[str, str, str]]:
     """{image: (context, Dockerfile, stage)} of every image that Compose builds, on this machine and on the Pi."""
     found: dict[str, tuple[str, str, str]] = {}
     rpi = ["--file", "rpi/compose.yaml"]
-    for broker, options in (("mosquitto", []), ("mosquitto", rpi), *((broker, []) for broker in BROKER_IMAGES)):
+    asked = ({}, *({"BROKER": broker} for broker in BROKER_IMAGES), {"CLIENTS": "printed"})
+    for chosen, options in (({}, rpi), *((one, []) for one in asked)):
         command = ["docker", "compose", *options, "--profile", "*", "config", "--format", "json"]
-        choices = {"BROKER": broker, "LINK": "wifi", "BROKER_HOST": "192.0.2.1"}
-        environment = {**os.environ, "COMPOSE_ENV_FILES": ".env", **choices}
+        choices = {"BROKER": "mosquitto", "LINK": "wifi", "BROKER_HOST": "192.0.2.1"}
+        environment = {**os.environ, "COMPOSE_ENV_FILES": ".env", **choices, **chosen}
         # Whatever .env pins.
         environment |= {"LAB_REGISTRY": "", "LAB_TAG": __version__}
         done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
@@ -171,8 +172,8 @@ def test_a_base_made_here_asks_for_security_updates() -> None:
 
 def test_own_images_are_small_and_hold_what_their_files_need() -> None:
     """In MB, uncompressed; and every module of the lab that an image holds can be imported there."""
-    # Brokers that a run builds when it is asked for them are not among those of ./lab setup.
-    names = [name for name in NAMES if name not in BROKER_IMAGES]
+    # What a run builds when it is asked for it is not among the images of ./lab setup.
+    names = [name for name in NAMES if name not in (*BROKER_IMAGES, PRINTED)]
     found = {name: int(docker("image", "inspect", "--format", "{{.Size}}", own_image(name))) / 1e6 for name in names}
     assert {name: size for name, size in found.items() if size > MOST_MB.get(name, 60)} == {}
     for name, modules in IMPORTED.items():
