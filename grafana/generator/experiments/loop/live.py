@@ -150,15 +150,16 @@ def _lateness() -> panels.Panel:
 
 
 def _misses() -> panels.Panel:
-    beyond, messages = (
-        f"sum(rate({name}[10s])\nand {RUNNING_CELL})"
-        for name in ("loop_messages_beyond_interval_total", "loop_messages_total")
+    late, of = "loop_messages_beyond_interval_total", "loop_messages_total"
+    so_far, lately = (
+        f"sum({one.format(late)}\nand {RUNNING_CELL})\n/ sum({one.format(of)}\nand {RUNNING_CELL})"
+        for one in ("{}", "rate({}[10s])")
     )
     return panels.graph(
         "Deadline misses",
         "Share of the last 10 s' messages without an answer within one interval of being due: a control loop has no "
         "new value when it needs one. It counts from due, so a late sender shows here and not in T. Lost ones count.",
-        {"beyond one interval": f"{beyond}\n/ {messages}"},
+        {"beyond one interval": f"({lately}) >= 0\nor {so_far}"},
         unit="percentunit",
         label="share of the last 10 s",
     )
