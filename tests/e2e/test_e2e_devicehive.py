@@ -68,7 +68,7 @@ def test_devicehive_answers_and_is_read_back(lab: Lab, image: str, fidelity: str
     words = (
         f"run middleware --cores 1 --where container --devices 20 --seconds 12 --repetitions 1 --fidelity {fidelity}"
     )
-    # Tokens end within the load: whoever gets 401 fetches another.
+    # Tokens end within the load: a device that gets 401 fetches another.
     done = lab.run(*words.split(), "--json", code=0, **variables(image, TOKEN_LIFE_S="8", WARM_UP_S="2"))
     run = lab.stored(done.stdout)
     [cell] = run["cells"]

@@ -63,7 +63,7 @@ STEPS = {
 
 
 def _variants() -> dict[str, dict[str, str]]:
-    """Return all settings of each step; one of a fidelity begins anew."""
+    """Return all settings of each step; a step that sets the fidelity keeps nothing of the steps before."""
     found: dict[str, dict[str, str]] = {}
     settings: dict[str, str] = {}
     for name, own in STEPS.items():

@@ -17,7 +17,7 @@ DISK_ADVISED_BYTES = GIB
 MEMORY_ADVISED_BYTES = 2 * GIB
 # Older engines forward what a neighbour sends to 127.0.0.1 of this machine, or to a container.
 LOOPBACK_SAFE = (28, 0, 0)
-# The second one for whoever sends to a container's own address; `eth0` stands for the card.
+# The second one stops packets to a container's own address; `eth0` stands for the card.
 LOOPBACK_RULES = (
     "iptables -t raw -I PREROUTING -i eth0 -d 127.0.0.0/8 -j DROP",
     "iptables -I DOCKER-USER -i eth0 -m conntrack ! --ctstate RELATED,ESTABLISHED,DNAT -j DROP",

@@ -1,6 +1,6 @@
 """DeviceHive 4.1.0, the middleware that the paper measured, out of its published images.
 
-Its adapter was driven against the real programs; the images were not to be had: a double with their commands is tested.
+Its adapter was driven against the real programs. Their images could not be pulled, so the tests use a double.
 `Dockerfile` and `compose.yaml` are beside this file.
 """
 
