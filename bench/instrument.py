@@ -18,16 +18,17 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "src"))
 
-from looplab.lab.checkout import Lab  # noqa: E402
-from looplab.lab.image_names import BASE  # noqa: E402
+from floor_parts import BROKER, FLOOR, build_floor, docker, network  # noqa: E402
 
-NETWORK, FLOOR, BOTH = "looplab-bench-instrument", "looplab/floor:dev", "looplab/instrument:dev"
+from looplab.lab.checkout import Lab  # noqa: E402
+
+NETWORK, BOTH = "looplab-bench-instrument", "looplab/instrument:dev"
 KEPT = ROOT / "bench/data/instrument"
 DOCKERFILE = f"""FROM {FLOOR}
 USER root
@@ -37,22 +38,6 @@ ENV PYTHONPATH=/opt/looplab RESULTS_DIR=/results LIVE_DIR= LOOP_FILE=
 # A request is E-<run>-<sequence>, an answer <run>,<sequence>,ok,…: at QoS 0 a segment of its own each.
 REQUEST, ANSWER = re.compile(rb"request/E-(\w+)-(\d+)"), re.compile(rb"answer/(\w+),(\d+),")
 GLOBAL_HEADER, RECORD_HEADER, NANOSECOND_MAGIC = 24, 16, 0xA1B23C4D
-
-
-def docker(*words: str, feed: str = "", good: tuple[int, ...] = (0,)) -> str:
-    done = subprocess.run(["docker", *words], capture_output=True, text=True, input=feed, check=False)
-    if done.returncode not in good:
-        sys.exit(f"docker {' '.join(words[:3])}: {done.stdout}{done.stderr}")
-    return done.stdout.strip()
-
-
-@contextmanager
-def container(*words: str) -> Iterator[str]:
-    name = docker("run", "--detach", "--network", NETWORK, *words)
-    try:
-        yield name
-    finally:
-        subprocess.run(["docker", "rm", "--force", name], capture_output=True, check=False)
 
 
 def packets(file: Path) -> Iterator[tuple[str, str, int, int]]:
@@ -77,12 +62,11 @@ def measure(options: argparse.Namespace, folder: Path, images: dict[str, str], b
     }  # fmt: skip
     settings = [word for name, value in lab.items() for word in ("--env", f"{name}={value}")]
     source = ["--volume", f"{ROOT}/src:/opt/looplab:ro", "--env", "FIDELITY=corrected"]
-    start = ["--entrypoint", "/mosquitto/lab/start", "--volume", f"{ROOT}/compose/mosquitto:/mosquitto/lab:ro"]
     both = ["--cap-add", "NET_RAW", "--volume", f"{folder}:/results", "--entrypoint", "sleep", BOTH, "infinity"]
     printed = []
-    with ExitStack() as parts:
+    with network(NETWORK) as container, ExitStack() as parts:
         for words in (
-            ["--network-alias", "broker", *start, "--env", "FIDELITY=corrected", broker],
+            [*BROKER, broker],
             ["--network-alias", "robot", images["robot"]],
             [*source, images["bridge"]],
         ):
@@ -125,19 +109,11 @@ def main() -> int:
     options = parser.parse_args()
     lab = Lab(ROOT)
     settings, own = lab.settings(), lab.own_images()
-    base = ["--build-arg", f"BASE_IMAGE={settings[BASE]}"] if settings.get(BASE) else []
-    docker(
-        "build", "--quiet", *base, "--tag", FLOOR, "--file", str(ROOT / "bench/floor.Dockerfile"), str(ROOT / "bench")
-    )
+    build_floor(lab)
     docker("build", "--quiet", "--tag", BOTH, "-", feed=DOCKERFILE)
-    docker("network", "create", NETWORK)
-    try:
-        with tempfile.TemporaryDirectory() as folder:
-            Path(folder).chmod(0o777)
-            printed = measure(options, Path(folder), own, settings["MOSQUITTO_IMAGE"])
-            keep(Path(folder), printed)
-    finally:
-        docker("network", "rm", NETWORK)
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o777)
+        keep(Path(folder), measure(options, Path(folder), own, settings["MOSQUITTO_IMAGE"]))
     return subprocess.run([sys.executable, str(ROOT / "bench/data.py")], check=False).returncode
 
 

@@ -14,35 +14,21 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "src"))
 
+from floor_parts import BROKER, FLOOR, build_floor, docker, network  # noqa: E402
+
 from looplab.lab.checkout import Lab  # noqa: E402
 
 NETWORK = "looplab-bench-latency"
-FLOOR = "looplab/floor:dev"
 LIMITS = {"transport": 1.2, "application": 1.9}
 
 
-def docker(*words: str) -> str:
-    return subprocess.run(["docker", *words], check=True, capture_output=True, text=True).stdout.strip()
-
-
-@contextmanager
-def container(*words: str) -> Iterator[str]:
-    name = docker("run", "--detach", "--network", NETWORK, *words)
-    try:
-        yield name
-    finally:
-        subprocess.run(["docker", "rm", "--force", name], capture_output=True, check=False)
-
-
-def floor(options: argparse.Namespace) -> dict[str, float]:
+def floor(options: argparse.Namespace, container: Any) -> dict[str, float]:
     """Return O p50 and lateness of the C ends, each in a container of its own, as the lab's are."""
     ends = ("--host", "broker", "--qos", str(options.qos), "--nodelay", "1")
     with container(FLOOR, "--role", "bridge", *ends):
@@ -53,7 +39,7 @@ def floor(options: argparse.Namespace) -> dict[str, float]:
     return {"O": json.loads(out)["O_us"]["p50"]}
 
 
-def lab(options: argparse.Namespace, bridge: str, controller: str, robot: str) -> dict[str, float]:
+def lab(options: argparse.Namespace, container: Any, bridge: str, controller: str, robot: str) -> dict[str, float]:
     """Return O p50 of the lab's own ends at both layers."""
     variables: dict[str, Any] = {
         "SCENARIO": "bench",
@@ -65,6 +51,8 @@ def lab(options: argparse.Namespace, bridge: str, controller: str, robot: str) -
         "QOS": options.qos,
         "TREATMENTS_URL": "http://127.0.0.1:1/",
         "RESULTS_DIR": "/results",
+        "LOOP_FILE": "",
+        "LIVE_DIR": "",
     }
     settings = [word for name, value in variables.items() for word in ("--env", f"{name}={value}")]
     with (
@@ -94,29 +82,23 @@ def main() -> int:
     parser.add_argument("--interval", type=int, default=20)
     parser.add_argument("--qos", type=int, default=0)
     options = parser.parse_args()
-    settings = dict(line.split("=", 1) for line in (ROOT / ".env").read_text().splitlines() if "=" in line)
-    own = Lab(ROOT).own_images()
+    checkout = Lab(ROOT)
+    own = checkout.own_images()
     images = [own[name] for name in ("bridge", "controller", "robot")]
-    docker("build", "--quiet", "--tag", FLOOR, "--file", str(ROOT / "bench/floor.Dockerfile"), str(ROOT / "bench"))
-    docker("network", "create", NETWORK)
+    build_floor(checkout)
     ratios: dict[str, list[float]] = {"transport": [], "application": []}
     lateness = []
-    try:
-        volume = ["--volume", f"{ROOT}/compose/mosquitto:/mosquitto/lab:ro", "--env", "FIDELITY=corrected"]
-        start = ["--entrypoint", "/mosquitto/lab/start", "--network-alias", "broker"]
-        with container(*start, *volume, settings["MOSQUITTO_IMAGE"]):
-            for number in range(1, options.rounds + 1):
-                least, ours = floor(options), lab(options, *images)
-                for layer, values in ratios.items():
-                    values.append(ours[layer] / least["O"])
-                lateness.append(ours["lateness_p99"])
-                print(
-                    f"round {number}: floor {least['O']:.0f} us, transport {ours['transport']:.0f} us, "
-                    f"application {ours['application']:.0f} us, lateness p99 {ours['lateness_p99']:.0f} us",
-                    flush=True,
-                )
-    finally:
-        docker("network", "rm", NETWORK)
+    with network(NETWORK) as container, container(*BROKER, checkout.settings()["MOSQUITTO_IMAGE"]):
+        for number in range(1, options.rounds + 1):
+            least, ours = floor(options, container), lab(options, container, *images)
+            for layer, values in ratios.items():
+                values.append(ours[layer] / least["O"])
+            lateness.append(ours["lateness_p99"])
+            print(
+                f"round {number}: floor {least['O']:.0f} us, transport {ours['transport']:.0f} us, "
+                f"application {ours['application']:.0f} us, lateness p99 {ours['lateness_p99']:.0f} us",
+                flush=True,
+            )
     for layer, values in ratios.items():
         ratio = statistics.median(values)
         verdict = "ok" if ratio <= LIMITS[layer] else "MISSED"
