@@ -68,6 +68,11 @@ class LinkSettings:
             )
 
 
+def both_ways(peer: str, delay_ms: float, **more: Any) -> list[LinkSettings]:
+    """Return a link to `peer` whose directions are alike; `more` are further settings."""
+    return [LinkSettings(peer, direction, delay_ms, **more) for direction in DIRECTIONS]
+
+
 def parse_links(document: object) -> list[LinkSettings]:
     """Return the links of a decoded JSON list; raises LabError (exit code 2) naming the field at fault."""
     if not isinstance(document, list):

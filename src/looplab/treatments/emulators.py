@@ -25,6 +25,11 @@ class Emulators(NamedTuple):
 
     urls: Mapping[str, str]
 
+    def check(self) -> None:
+        """Raise LabError (exit code 3) if one does not answer."""
+        for url in self.urls.values():
+            client.state(url)
+
     def apply(self, links: Links) -> str:
         """Set the links of a cell; return what makes them. Raises LabError if an emulator does not answer."""
         return [str(client.apply(settings, self.urls[name])["backend"]) for name, settings in links.items()][-1]

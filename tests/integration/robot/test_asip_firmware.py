@@ -164,17 +164,8 @@ def test_a_wave_is_reported_to_the_edge_and_copied_in_wire_time(client: ClientOf
 
 
 def test_the_latency_timer_of_an_adapter_holds_bytes_back(asip_files: Path, tmp_path: Path) -> None:
-    board = AsipBoard(asip_files, tmp_path, "mega", "--adapter", "ftdi-16", "--trace", str(tmp_path / "trace"))
-    try:
-        port = Serial(board, "mega")
-        for _ in range(5):
-            port.agrees(b"#,?\n")
-        # A list fills packets: they wait for no timer.
-        port.agrees(b"I,M\n")
-        port.close()
-    finally:
-        board.close()
-    sent = _events(tmp_path / "trace", "tx")
+    # A list fills packets: they wait for no timer.
+    sent, _ = _traced(asip_files, tmp_path, "mega", "ftdi-16", [*[b"#,?\n"] * 5, b"I,M\n"])
     waits_ms = [(int(byte["due"]) - int(byte["wire_end"])) / 16000 for byte in sent]
     assert 10 < max(waits_ms[:200]) <= 18.1
     assert min(waits_ms) >= 1
@@ -184,15 +175,7 @@ def test_the_latency_timer_of_an_adapter_holds_bytes_back(asip_files: Path, tmp_
 
 def test_an_unos_usb_chip_hands_over_when_its_timer_overflows(asip_files: Path, tmp_path: Path) -> None:
     """A timer of 8 bits on 16 MHz / 256: 65536 cycles. Nothing else holds a byte, and each waits for the next one."""
-    board = AsipBoard(asip_files, tmp_path, "uno", "--adapter", "atmega16u2", "--trace", str(tmp_path / "trace"))
-    try:
-        port = Serial(board, "uno")
-        for _ in range(40):
-            port.agrees(b"I,P,13,3\nI,d,13,1\n#,?\n")
-        port.close()
-    finally:
-        board.close()
-    sent, received = (_events(tmp_path / "trace", kind) for kind in ("tx", "rx"))
+    sent, received = _traced(asip_files, tmp_path, "uno", "atmega16u2", [b"I,P,13,3\nI,d,13,1\n#,?\n"] * 40)
     assert {int(byte["due"]) % 65536 for byte in sent} == {int(sent[0]["due"]) % 65536}
     waits = [int(byte["due"]) - int(byte["wire_end"]) for byte in sent]
     assert min(waits) >= 0
@@ -222,6 +205,21 @@ def test_analog_pins_report_unasked_until_a_reset(asip_files: Path, tmp_path: Pa
     assert all(abs(late - early - CLOCK_HZ // 20) < 40_000 for early, late in itertools.pairwise(reports[2:]))
     # The board has handled everything by then, and sends nothing more.
     assert lines[-1][0].startswith(b"@#,?,")
+
+
+def _traced(
+    files: Path, folder: Path, kind: str, adapter: str, orders: list[bytes]
+) -> tuple[list[dict[str, str]], list[dict[str, str]]]:
+    """Return the bytes from and to a board behind an adapter; each answer to `orders` is the model's."""
+    board = AsipBoard(files, folder, kind, "--adapter", adapter, "--trace", str(folder / "trace"))
+    try:
+        port = Serial(board, kind)
+        for order in orders:
+            port.agrees(order)
+        port.close()
+    finally:
+        board.close()
+    return _events(folder / "trace", "tx"), _events(folder / "trace", "rx")
 
 
 def _events(trace: Path, kind: str) -> list[dict[str, str]]:

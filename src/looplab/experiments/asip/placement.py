@@ -7,7 +7,7 @@ from looplab.errors import MachineError, UsageError
 from looplab.experiments.asip import AsipCell
 from looplab.experiments.asip.oscilloscope import Asked
 from looplab.experiments.asip.parameters import AsipParameters
-from looplab.link.settings import LinkSettings
+from looplab.link.settings import LinkSettings, both_ways
 from looplab.treatments.emulators import Emulators
 
 # The emulator beside the bridge and that beside the broker. Each delays both ways of a link where it ends.
@@ -76,11 +76,5 @@ def links(p: AsipParameters, cell: AsipCell) -> dict[str, list[LinkSettings]]:
     if delay_ms is None:
         return {}
     if cell.placement == "bridge":
-        return {"bridge" if cell.transport == "tcp" else "broker": _both_ways([host], delay_ms)}
-    return {"broker": _both_ways([host, BRIDGE], delay_ms)}
-
-
-def _both_ways(peers: list[str], delay_ms: float) -> list[LinkSettings]:
-    return [
-        LinkSettings(peer, direction, delay_ms, reorder=False) for peer in peers for direction in ("egress", "ingress")
-    ]
+        return {"bridge" if cell.transport == "tcp" else "broker": both_ways(host, delay_ms, reorder=False)}
+    return {"broker": [way for peer in (host, BRIDGE) for way in both_ways(peer, delay_ms, reorder=False)]}

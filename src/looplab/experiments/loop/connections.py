@@ -25,10 +25,9 @@ class Connections:
         connected: Callable[[], None],
     ) -> None:
         self.subscriber = self.publisher = MqttClient(target, f"controller-{token}", options, received, connected)
-        self.own_requests = 0
         if number == TWO:
             own = ClientOptions([(TOPIC_REQUEST, 0)])
-            self.publisher = MqttClient(target, f"publisher-{token}", own, self._came_back, connected)
+            self.publisher = MqttClient(target, f"publisher-{token}", own, lambda *_: None, connected)
         self.clients = list(dict.fromkeys((self.subscriber, self.publisher)))
 
     @property
@@ -67,6 +66,3 @@ class Connections:
     def close(self) -> None:
         for client in self.clients:
             client.close()
-
-    def _came_back(self, _topic: bytes, _payload: bytes, _qos: int) -> None:
-        self.own_requests += 1

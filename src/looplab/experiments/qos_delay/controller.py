@@ -14,7 +14,6 @@ from looplab.experiments.qos_delay import EXPERIMENT, WIRE, DelayCell, network, 
 from looplab.experiments.qos_delay.delivery import Delivery, Ends
 from looplab.experiments.qos_delay.network import EMULATORS, Made
 from looplab.experiments.qos_delay.parameters import QosDelayParameters
-from looplab.link import client as emulator
 from looplab.run.accounting import Columns
 from looplab.run.cells import CellRun, CutShort, Measured
 from looplab.run.record import File, Place
@@ -123,7 +122,7 @@ class Controller(CellRun[QosDelayParameters, DelayCell]):
 
     def _wait_for_emulators(self) -> None:
         """Wait until all emulators answer. Raises LabError (exit code 3) if one does not."""
-        self.wait_for_part("link emulator", lambda: [emulator.state(url) for url in EMULATORS.urls.values()])
+        self.wait_for_part("link emulator", EMULATORS.check)
 
     def _connect(self, ends: Ends) -> None:
         p = self.parameters

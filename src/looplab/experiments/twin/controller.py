@@ -16,7 +16,6 @@ from looplab.experiments.twin.search import Step, judge_step, limit, search
 from looplab.experiments.twin.sending import Parts, Sending, Sent, clear, new_token
 from looplab.experiments.twin.treatments import judge, used_hosts
 from looplab.experiments.twin.usage import usage
-from looplab.link import client as emulator
 from looplab.run.cells import CellRun, Measured, entry
 from looplab.run.record import File, Place
 from looplab.treatments.emulators import judge_cells
@@ -49,7 +48,7 @@ class Controller(CellRun[TwinParameters, TwinCell]):
     def prepare(self) -> None:
         self.wait_for_part("database", self._database.check)
         if self._links:
-            self.wait_for_part("link emulator", lambda: [emulator.state(url) for url in EMULATORS.urls.values()])
+            self.wait_for_part("link emulator", EMULATORS.check)
 
     def conclude(self, index: int) -> None:
         """Store the samples; the treatments were read while the cell's connections were there."""

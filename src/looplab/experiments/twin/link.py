@@ -4,7 +4,7 @@ One emulator, in the network namespace of the broker's machine, for packets from
 """
 
 from looplab.experiments.twin.parameters import TwinParameters
-from looplab.link.settings import DIRECTIONS, LinkSettings
+from looplab.link.settings import LinkSettings, both_ways
 from looplab.treatments.emulators import Emulators
 
 EMULATORS = Emulators({"broker": "http://broker-1:9107"})
@@ -16,10 +16,5 @@ def links(p: TwinParameters) -> dict[str, list[LinkSettings]]:
     """Return what the emulator shall make, {} without a link; a packet does not overtake another."""
     if not p.link:
         return {}
-    kind = "normal" if p.link_jitter_ms else "constant"
-    return {
-        "broker": [
-            LinkSettings(PEER, way, p.link_delay_ms, p.link_jitter_ms, kind, p.link_loss_percent, reorder=False)
-            for way in DIRECTIONS
-        ]
-    }
+    jitter = {"jitter_ms": p.link_jitter_ms, "distribution": "normal" if p.link_jitter_ms else "constant"}
+    return {"broker": both_ways(PEER, p.link_delay_ms, **jitter, loss_percent=p.link_loss_percent, reorder=False)}

@@ -34,7 +34,6 @@ class PrintedMeasurement(Measurement):
         self._form = requests.form.decode()
         self._rows = (store["wire_sent_ns"], store["left_ns"], store["due_ns"])
         self._own_sent, self._own_received = store["client_sent_ns"], store["client_received_ns"]
-        self.own_requests = 0
 
     def repetition(self, first: int, count: int, interval_ns: int, qos: int) -> None:
         self._first, self._unsettled = first, 0
@@ -67,11 +66,10 @@ class PrintedMeasurement(Measurement):
             self.take(one.payload, one.qos, one.stamp_ns, None)
             return
         request = parse_request(one.payload) if one.topic == _REQUESTS else None
-        if request is None or request.run != self._token:
+        # The publisher's own requests come back to it.
+        if request is None or request.run != self._token or not one.leaves:
             return
-        if not one.leaves:
-            self.own_requests += 1
-        elif request.sequence < self._store.count and self._state[request.sequence] == NOT_SENT:
+        if request.sequence < self._store.count and self._state[request.sequence] == NOT_SENT:
             wire_sent_ns, left_ns, _due_ns = self._rows
             self._sent[request.sequence] = one.stamp_ns
             wire_sent_ns[request.sequence] = left_ns[request.sequence] = one.stamp_ns

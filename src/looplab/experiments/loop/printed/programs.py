@@ -21,7 +21,7 @@ from looplab.treatments.judgement import on_off
 # In the image `printed`.
 FOLDER = "/opt/printed"
 STEP_NS = 20_000_000
-START_TIMEOUT_NS = END_TIMEOUT_NS = 15_000_000_000
+START_TIMEOUT_NS = 15_000_000_000
 # They need nothing of what the controller may do.
 _NO_RIGHTS = ("setpriv", "--inh-caps=-all", "--ambient-caps=-all")
 
