@@ -22,9 +22,9 @@ DELAY_MS, JITTER_MS = 20.0, 5.0
 PROBE = """
 import json, sys
 from looplab.link import client
-from looplab.link.settings import LinkSettings
+from looplab.link.settings import both_ways
 shape, count = json.loads(sys.argv[1]), int(sys.argv[2])
-client.apply([LinkSettings("peer", way, **shape) for way in ("egress", "ingress")])
+client.apply(both_ways("peer", **shape))
 found = client.probe("peer", count, 1)
 print(json.dumps({**found, "links": client.state()["links"]}))
 """

@@ -20,8 +20,7 @@ class Delays:
         self.n = 0
         self._sum_ms = 0.0
         self._squares_ms2 = 0.0
-        self._least_ns = 0
-        self._most_ns = 0
+        self._least_ns, self._most_ns = 1 << 63, 0
         self._bins = array("I", [0]) * 4096
         for value in values_ns:
             self.add(value)
@@ -36,9 +35,7 @@ class Delays:
         delay_ms = delay_ns / 1e6
         self._sum_ms += delay_ms
         self._squares_ms2 += delay_ms * delay_ms
-        if not self.n or delay_ns < self._least_ns:
-            self._least_ns = delay_ns
-        self._most_ns = max(self._most_ns, delay_ns)
+        self._least_ns, self._most_ns = min(self._least_ns, delay_ns), max(self._most_ns, delay_ns)
         self.n += 1
 
     def as_json(self) -> dict[str, Any]:
