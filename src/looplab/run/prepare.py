@@ -7,32 +7,25 @@ import json
 import os
 import re
 import sys
+import textwrap
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from looplab.errors import LabError
 from looplab.mqtt.pairing import write_pairing
 from looplab.run import identities
-from looplab.system.env_files import read_env
 
 PI_METRICS_PORT = 9102
+# 80 columns without the service's name, which Compose puts before each line.
+WIDTH = 68
 IDENTITIES = Path("/identities")
 # What the user of LAB_UID writes into.
 FOLDERS = ("/results", "/report", "/answers")
 
 
-def scenarios(folder: Path) -> list[tuple[str, str]]:
-    """(name, title) of each scenario under `folder`, read from its params.env."""
-    found = []
-    for path in sorted(folder.glob("[!_]*/params.env")):
-        try:
-            title = read_env(path).get("TITLE", "")
-        except LabError as error:
-            # One scenario's faulty file must not stop the others.
-            title = error.message
-        found.append((path.parent.name, title))
-    return found
+def scenarios(folder: Path) -> list[str]:
+    """Name each scenario under `folder`."""
+    return sorted(path.parent.name for path in folder.glob("[!_]*/params.env"))
 
 
 def open_folder(folder: Path, uid: int, gid: int) -> str:
@@ -73,19 +66,14 @@ def write_into_volume(path: Path, content: bytes) -> None:
     fresh.replace(path)
 
 
-def guide(found: list[tuple[str, str]], environment: dict[str, str]) -> str:
-    """What a bare `docker compose up` shows."""
-    width = max((len(name) for name, _ in found), default=0)
-    lines = ["Looplab: one profile for each scenario, e.g. docker compose --profile scenario5 up", ""]
-    lines += [f"  {name:<{width}}  {title}" for name, title in found]
-    lines += ["", "Live: Prometheus http://127.0.0.1:" + (environment.get("LAB_PROMETHEUS_PORT") or "9090")]
+def guide(names: list[str], environment: dict[str, str]) -> str:
+    """What every start shows, so it is short: nothing here knows which profile was chosen."""
+    shown = [("reports", "LAB_PAGES_PORT", 8080), ("Prometheus", "LAB_PROMETHEUS_PORT", 9090)]
     if environment.get("GRAFANA", "on") != "off":
-        lines[-1] += ", Grafana http://127.0.0.1:" + (environment.get("LAB_GRAFANA_PORT") or "3000")
-    lines += [
-        "When a run has ended: reports and handouts http://127.0.0.1:" + (environment.get("LAB_PAGES_PORT") or "8080")
-    ]
-    lines += ["Runs are stored in results/. Stop: docker compose --profile '*' down"]
-    return "\n".join(lines)
+        shown.append(("Grafana", "LAB_GRAFANA_PORT", 3000))
+    pages = ", ".join(f"{name} http://127.0.0.1:{environment.get(port) or usual}" for name, port, usual in shown)
+    lines = [f"Profiles: {', '.join(names)}", f"Pages: {pages}", "Stop all: docker compose --profile '*' down"]
+    return "\n".join(textwrap.fill(line, WIDTH, subsequent_indent="  ", break_on_hyphens=False) for line in lines)
 
 
 def main(words: Sequence[str] = ()) -> int:
