@@ -99,7 +99,7 @@ def test_a_claim_stands_for_the_scenarios_that_it_compares() -> None:
 
 
 def test_how_long_a_study_takes_is_said_before() -> None:
-    assert f"about {show_duration(65)} left" in study._summary(begin(), 65)
+    assert f"about {show_duration(65)} left" in study._summary(begin(), 65, "")
 
 
 def test_a_study_of_brokers_runs_each_scenario_with_each_broker() -> None:
@@ -108,7 +108,7 @@ def test_a_study_of_brokers_runs_each_scenario_with_each_broker() -> None:
     runs = Counter((plan.arms[arm], plan.variants[arm]) for _, arm in plan.left)
     # The A/A arms are the first broker's.
     assert runs == {(name, broker): count for name in loads for broker, count in (("mosquitto", 8), ("mochi", 4))}
-    assert "scenario1 with mochi, scenario1 with mosquitto twice" in study._summary(plan, 60)
+    assert "Compared: scenario1, scenario5; each with mochi, mosquitto." in study._summary(plan, 60, "")
     assert begin().variants == {}
 
 

@@ -4,6 +4,7 @@ import json
 import random
 import secrets
 import string
+import textwrap
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -134,7 +135,7 @@ def conduct(
         say(f"Going on with {plan.study}: {len(plan.runs)} of {len(plan.runs) + len(plan.left)} runs are done.")
     left = plan.left
     seconds = sum(parameters[plan.arms[arm], plan.variants.get(arm, "")].whole_s + RUN_OVERHEAD_S for _, arm in left)
-    say(f"{_summary(plan, seconds)}. {power(plan, root / 'results')}")
+    say(_summary(plan, seconds, power(plan, root / "results")))
     return _run(sessions, plan, [known[plan.arms[arm]] for _, arm in left], options)
 
 
@@ -243,13 +244,13 @@ def _begin(
     return Study(name, list(names), seed, options.rounds, arms, blocks, dict(chosen_ones), dict(where), by_variant)
 
 
-def _summary(plan: Study, seconds: float) -> str:
-    counts = Counter((name, plan.variants.get(arm, "")) for arm, name in plan.arms.items())
-    listed = ", ".join(
-        f"{name}{f' with {variant}' if variant else ''}{' twice' if count > 1 else ''}"
-        for (name, variant), count in sorted(counts.items())
-    )
-    return (
-        f"{plan.study}: {plural(plan.rounds, 'round')} of {len(plan.arms)} runs in random order ({listed}), "
-        f"seed {plan.seed}; about {show_duration(seconds)} left"
-    )
+def _summary(plan: Study, seconds: float, can_show: str) -> str:
+    """Return a line on the plan, what it compares, and what so many rounds can show."""
+    counts = Counter(dict.fromkeys(plan.arms.values(), 1) if plan.variants else plan.arms.values())
+    compared = ", ".join(f"{name}{' twice' if count > 1 else ''}" for name, count in sorted(counts.items()))
+    if plan.variants:
+        compared += f"; each with {', '.join(sorted(set(plan.variants.values())))}"
+    rounds = f"{plural(plan.rounds, 'round')} of {len(plan.arms)} runs in random order"
+    head = f"{plan.study}: {rounds}, seed {plan.seed}; about {show_duration(seconds)} left"
+    wrap = textwrap.TextWrapper(78, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)
+    return "\n".join([head, *wrap.wrap(f"Compared: {compared}."), *wrap.wrap(can_show)])
