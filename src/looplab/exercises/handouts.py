@@ -21,7 +21,7 @@ from looplab.spec.columns import Column
 from looplab.spec.experiment import Experiment, Experiments
 
 DATA_PAGE = Path("docs/data.md")
-# A stored run of each experiment, cut to one cell: its table is shown in the handouts. A scenario may have its own.
+# A stored run of each experiment, cut: its table is shown in the handouts. A scenario, or a handout, may have its own.
 SAMPLES = Path("docs/exercises/samples")
 BLOCK = "<!-- {name}: written by scripts/make-handouts -->\n{text}\n<!-- end of {name} -->"
 # `./lab run` makes the form of a scenario; another exercise has several runs of scenarios that have forms of their own.
@@ -54,7 +54,7 @@ def handouts(root: Path, experiments: Experiments) -> dict[Path, str]:
         place = folder.relative_to(root)
         text = with_block(text, "prediction", _prediction(exercise, place), before=r"^## Run\n")
         texts[folder / FORM_FILE] = answer_form(exercise)
-        shown_in = first.setdefault(_sample_path(root, experiment, exercise.runs[-1].scenario), exercise)
+        shown_in = first.setdefault(_sample_path(root, experiment, *_places(exercise)), exercise)
         there = f"[{shown_in.title}]({os.path.relpath(folders[shown_in.name], folder)}/README.md)"
         sample = _sample(root, exercise, experiment, "" if shown_in is exercise else there)
         texts[folder / "README.md"] = with_block(text, "sample", sample, before=r"^## Look inside\n")
@@ -105,19 +105,23 @@ def _sample(root: Path, exercise: Exercise, experiment: Experiment, there: str) 
     asked = [f"- `{line}`: {meanings[line]}" for line in _lines_read(exercise, meanings, headings)]
     if there:
         return "\n".join([f"{SAMPLE_HEAD}{there} shows one. You need:", "", *asked[1:]])
-    table = run_table(experiment, sample_run(root, experiment, scenario))
+    table = run_table(experiment, sample_run(root, experiment, *_places(exercise)))
     head = f"{SAMPLE_HEAD}`./lab show` prints it; your figures differ."
     return "\n".join([head, "", "```text", table, "```", "", *asked])
 
 
-def sample_run(root: Path, experiment: Experiment, scenario: str) -> dict[str, Any]:
-    """Return the stored run whose table the handouts of a scenario show: its own, or that of its experiment."""
-    document: dict[str, Any] = json.loads(_sample_path(root, experiment, scenario).read_text(encoding="utf-8"))
+def sample_run(root: Path, experiment: Experiment, *names: str) -> dict[str, Any]:
+    """Return the stored run whose table a handout shows: the first of these names', else that of its experiment."""
+    document: dict[str, Any] = json.loads(_sample_path(root, experiment, *names).read_text(encoding="utf-8"))
     return document
 
 
-def _sample_path(root: Path, experiment: Experiment, scenario: str) -> Path:
-    paths = [root / SAMPLES / f"{name}.json" for name in (scenario, experiment.name)]
+def _places(exercise: Exercise) -> tuple[str, str]:
+    return exercise.name, exercise.runs[-1].scenario
+
+
+def _sample_path(root: Path, experiment: Experiment, *names: str) -> Path:
+    paths = [root / SAMPLES / f"{name}.json" for name in (*names, experiment.name)]
     return next((path for path in paths if path.is_file()), paths[-1])
 
 
