@@ -7,6 +7,7 @@ Values are those of the experiment's parameters. `factors.csv` beside them adds 
 
 import csv
 from collections.abc import Mapping
+from itertools import groupby, pairwise
 from pathlib import Path
 
 from looplab.spec.experiment import Experiment
@@ -17,6 +18,7 @@ FIDELITY_PAGE = Path("docs/fidelity.md")
 FILE = "factors.csv"
 # What the runs of every experiment can have.
 USUAL = ("thesis", "corrected")
+NOT_STATED = "–"
 
 
 def sources(experiment: Experiment) -> dict[str, dict[str, str]]:
@@ -29,24 +31,28 @@ def sources(experiment: Experiment) -> dict[str, dict[str, str]]:
 
 
 def factor_table(experiment: Experiment) -> str:
-    """Return the table of an experiment's factors."""
+    """Return the table of an experiment's factors; neighbours with the same place, note and proof share a row."""
     factors, lines = experiment.parameters.factors(), sources(experiment)
     defaults = [one.default for one in factors.values() if isinstance(one.default, Mapping)]
-    columns = [name for name in FIDELITIES if name in USUAL or any(name in default for default in defaults)]
-    head = ["factor", *columns, "printed in", "assumed, or different here", "shown in a run by"]
-    rows = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
-    for variable, one in factors.items():
-        line = lines[variable]
-        values = _values(one, columns, line["value"])
-        shown = ", ".join(f"`{name}`" for name in line["verified"].split(", "))
-        row = (f"`{variable}`", *values, line["printed"] or "not stated", line["note"], shown)
+    fidelities = [name for name in FIDELITIES if name in USUAL or any(name in default for default in defaults)]
+
+    def told(variable: str) -> tuple[str, ...]:
+        return tuple(lines[variable][column] for column in ("printed", "note", "verified"))
+
+    rows = ["| factor | value | printed in | assumed, or different here | shown in a run by |", "|---|---|---|---|---|"]
+    for (printed, note, verified), group in groupby(factors, told):
+        names = list(group)
+        values = (_value(factors[name], fidelities, lines[name]["value"]) for name in names)
+        shown = ", ".join(f"`{name}`" for name in verified.split(", "))
+        row = (", ".join(f"`{name}`" for name in names), ", ".join(values), printed or NOT_STATED, note, shown)
         rows.append(f"| {' | '.join(row)} |")
     return "\n".join(rows)
 
 
-def _values(one: Param, columns: list[str], value: str) -> list[str]:
-    """Return its value in each fidelity, the first one's once, and those of scenarios with their own."""
-    values = [value or one.usual(fidelity) or "empty" for fidelity in columns]
+def _value(one: Param, fidelities: list[str], value: str) -> str:
+    """Return its value in the first fidelity, then each that the next fidelity changes, then those of scenarios."""
+    values = {name: value or one.usual(name) or "empty" for name in fidelities}
     own = one.default if isinstance(one.default, Mapping) else {}
+    changes = [name for before, name in pairwise(fidelities) if values[name] != values[before]]
     apart = [f"{name}: {one.usual('', name)}" for name in own if name not in FIDELITIES]
-    return ["; ".join([values[0], *apart]), *("the same" if text == values[0] else text for text in values[1:])]
+    return "; ".join([values[fidelities[0]], *(f"{name}: {values[name]}" for name in changes), *apart])
