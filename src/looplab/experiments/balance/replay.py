@@ -1,0 +1,190 @@
+"""The plant and the controller driven by the times of a stored run: what its latencies and losses do to control.
+
+    python3 -m looplab.experiments.balance.replay results/RUN...
+
+Each message of samples.csv brings a command to the wheels and takes a reading. Both happen at its robot's start: half
+of O after it was sent, for the run does not know how O was split, and a byte's time on the line. A lost message does
+neither, although its request may have arrived: the worst case. Only times are taken from the run, no tilt of a live one.
+"""
+
+import csv
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from looplab.experiments.balance import figures
+from looplab.experiments.balance.laws import LQR, Law
+from looplab.experiments.balance.plant import STEP_S, Plant, answer, reading
+
+BYTE_S = 0.00017  # one byte at 57600 baud, as the board makes it
+# A run's messages are repeated until a replay lasts so long; a minute is what a robot that stands must stand.
+WHOLE_S, SEARCH_S = 60.0, 20.0
+# The largest extra delay is searched in this step, up to this bound.
+EXTRA_STEP_S, EXTRA_MOST_S = 0.001, 0.256
+
+
+class Message(NamedTuple):
+    """One message: when it left, when the robot had it and when its answer came, in s; None if it never did."""
+
+    sent_s: float
+    at_robot_s: float | None
+    received_s: float | None
+
+
+Trace = Sequence[Message]
+
+
+class Track(NamedTuple):
+    """What a replay did: for each reading its moment, the tilt and the command that the wheels had until then."""
+
+    moments_s: list[float]
+    tilts_rad: list[float]
+    levels: list[int]
+    fallen: bool
+
+
+# In the order of what happens at one moment: an answer before the next request, the wheels before the reading.
+_RECEIVED, _SENT, _WHEELS, _READ = range(4)
+
+
+def read(folder: Path) -> Iterator[tuple[dict[str, Any], Trace]]:
+    """Yield each cell of a stored run (its entry in run.json) and its messages; repetitions follow without a pause."""
+    document = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+    traces: dict[tuple[float, int], dict[str, list[Message]]] = {}
+    with (folder / "samples.csv").open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            key = float(row["interval_ms"]), int(row["qos"])
+            if row["sent_ns"]:
+                traces.setdefault(key, {}).setdefault(row["repetition"], []).append(_message(row))
+    for cell in document["cells"]:
+        interval_s = float(cell["interval_ms"]) / 1000
+        repetitions = traces.get((float(cell["interval_ms"]), int(cell["qos"])), {})
+        yield cell, joined([sorted(trace) for trace in repetitions.values()], interval_s)
+
+
+def _message(row: dict[str, str]) -> Message:
+    sent_s = float(row["sent_ns"]) / 1e9
+    if not row["received_ns"] or row["outcome"] not in ("answered", "late"):
+        return Message(sent_s, None, None)
+    return Message(sent_s, sent_s + float(row["overhead_us"]) / 2e6 + BYTE_S, float(row["received_ns"]) / 1e9)
+
+
+def joined(traces: Sequence[Trace], interval_s: float, least_s: float = 0.0) -> Trace:
+    """Return the traces one after the other, an interval apart and from 0 on, again and again until `least_s`."""
+    whole: list[Message] = []
+    start_s = 0.0
+    while any(traces) and (not whole or start_s < least_s):
+        for trace in filter(None, traces):
+            shift_s = start_s - trace[0].sent_s
+            whole += [Message(*(None if moment is None else moment + shift_s for moment in one)) for one in trace]
+            start_s = whole[-1].sent_s + interval_s
+    return whole
+
+
+def replay(trace: Trace, law: Law, extra_s: float = 0.0) -> Track:
+    """Drive plant and controller by a trace; with `extra_s`, the wheels follow each command that much later."""
+    law.reset()
+    plant, track = Plant(), Track([], [], [], False)
+    readings: dict[int, str] = {}
+    commands: dict[int, int] = {}
+    newest, steps = -1, 0
+    for moment_s, kind, at in _events(trace, extra_s):
+        due = int(moment_s / STEP_S)
+        plant.advance(due - steps)
+        steps = due
+        if kind == _RECEIVED:
+            newest = max(newest, at)
+        elif kind == _SENT and newest >= 0:
+            commands[at] = law.level(reading(readings[newest]))
+        elif kind == _WHEELS and at in commands:
+            plant.command(commands[at])
+        elif kind == _READ:
+            readings[at] = answer(plant.state)
+            if plant.released:
+                track.moments_s.append(moment_s)
+                track.tilts_rad.append(reading(readings[at]).tilt_rad)
+                track.levels.append(plant.level)
+    return track._replace(fallen=plant.fallen)
+
+
+def _events(trace: Trace, extra_s: float) -> list[tuple[float, int, int]]:
+    events = [(one.sent_s, _SENT, at) for at, one in enumerate(trace)]
+    for at, (_sent_s, at_robot_s, received_s) in enumerate(trace):
+        if at_robot_s is not None and received_s is not None:
+            events += [(at_robot_s + extra_s, _WHEELS, at), (at_robot_s, _READ, at), (received_s, _RECEIVED, at)]
+    return sorted(events)
+
+
+def largest_extra_s(trace: Trace, law: Law) -> float | None:
+    """Return the largest extra delay that the robot survives, by bisection to EXTRA_STEP_S; None if it falls anyway."""
+    if replay(trace, law).fallen:
+        return None
+    stands, falls = 0, round(EXTRA_MOST_S / EXTRA_STEP_S)
+    while falls - stands > 1:
+        middle = (stands + falls) // 2
+        stands, falls = (stands, middle) if replay(trace, law, middle * EXTRA_STEP_S).fallen else (middle, falls)
+    return stands * EXTRA_STEP_S
+
+
+class Replayed(NamedTuple):
+    """The figures of one cell, replayed; `extra_ms` is the largest extra delay it survives, None if it falls anyway."""
+
+    interval_ms: float
+    qos: int
+    seconds: float
+    upright_s: float
+    tilt_rms_deg: float
+    cost: float
+    age_ms: float
+    age_peak_ms: float
+    misses_of_10: int
+    lost: int
+    extra_ms: float | None
+
+
+def replayed(cell: dict[str, Any], trace: Trace, controller: str = LQR, gains: Sequence[float] = ()) -> Replayed:
+    """Return the figures of one cell, its messages repeated to WHOLE_S; the search for the extra delay to SEARCH_S."""
+    interval_s = float(cell["interval_ms"]) / 1000
+    law = Law(controller, interval_s, gains)
+    whole = joined([trace], interval_s, WHOLE_S)
+    track = replay(whole, law)
+    upright_s, tilt_rms_deg, cost = figures.control(*track[:3])
+    mean_s, peak_s = figures.age((one.at_robot_s, one.received_s) for one in trace if one.at_robot_s and one.received_s)
+    extra_s = None if track.fallen else largest_extra_s(joined([trace], interval_s, SEARCH_S), law)
+    return Replayed(
+        float(cell["interval_ms"]),
+        int(cell["qos"]),
+        whole[-1].sent_s,
+        upright_s,
+        tilt_rms_deg,
+        cost,
+        1000 * mean_s,
+        1000 * peak_s,
+        figures.misses(in_time(trace)),
+        sum(one.received_s is None for one in trace),
+        None if extra_s is None else 1000 * extra_s,
+    )
+
+
+def in_time(trace: Trace) -> list[bool]:
+    """Return of each message but the last whether its answer came before the next one left."""
+    return [
+        one.received_s is not None and one.received_s <= after.sent_s for one, after in zip(trace, trace[1:], strict=False)
+    ]
+
+
+def main(folders: Sequence[str]) -> int:
+    """Print the figures of every cell of stored runs."""
+    print(f"{'run':<28} {'fidelity':<10}" + "".join(f"{name:>14}" for name in Replayed._fields))
+    for folder in map(Path, folders):
+        document = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+        for cell, trace in read(folder):
+            values = ("falls" if value is None else f"{value:.4g}" for value in replayed(cell, trace))
+            print(f"{folder.name:<28} {document['fidelity']:<10}" + "".join(f"{value:>14}" for value in values))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
