@@ -16,7 +16,7 @@ from looplab.experiments.balance.plant import State, level_of
 
 LQR, PID = "lqr", "pid"
 # V/m, V/(m/s), V/rad, V/(rad/s); V/rad, V/(rad s), V/(rad/s).
-GAINS = {LQR: (-3.481, -10.008, -11.909, -1.021), PID: (11.909, 1.191, 1.021)}
+GAINS = {LQR: (-3.481, -10.010, -11.909, -1.020), PID: (11.909, 1.191, 1.020)}
 # rad per m/s, as LQR weighs speed against tilt.
 BRAKE_RAD_S_M = 0.84
 # Far beyond it the sum of a gain times a state overflows nothing, and no robot has such a gain.
@@ -54,7 +54,9 @@ class Law:
     def volts(self, state: State) -> float:
         """Return the voltage that follows from a state; the integral of v is the wheels' way."""
         x, v, tilt, rate, integral = self.feedback()
-        u_v = x * state.x_m + v * state.v_m_s + tilt * state.tilt_rad + rate * state.rate_rad_s + integral * self.integral
+        u_v = (
+            x * state.x_m + v * state.v_m_s + tilt * state.tilt_rad + rate * state.rate_rad_s + integral * self.integral
+        )
         self.integral += state.tilt_rad * self.interval_s
         return u_v
 

@@ -126,9 +126,7 @@ class Plant:
 
 def answer(state: State) -> str:
     """Return what the robot answers: tilt in mrad, rate in mrad/s, way in mm, speed in mm/s: integers and spaces."""
-    return " ".join(
-        str(round(1000 * value)) for value in (state.tilt_rad, state.rate_rad_s, state.x_m, state.v_m_s)
-    )
+    return " ".join(str(round(1000 * value)) for value in (state.tilt_rad, state.rate_rad_s, state.x_m, state.v_m_s))
 
 
 def reading(text: str) -> State:

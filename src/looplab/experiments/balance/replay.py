@@ -4,10 +4,11 @@
 
 Each message of samples.csv brings a command to the wheels and takes a reading. Both happen at its robot's start: half
 of O after it was sent, for the run does not know how O was split, and a byte's time on the line. A lost message does
-neither, although its request may have arrived: the worst case. Only times are taken from the run, no tilt of a live one.
+neither, although its request may have arrived: the worst case. Of a live run, too, only the times are taken.
 """
 
 import csv
+import itertools
 import json
 import sys
 from collections.abc import Iterator, Sequence
@@ -61,7 +62,7 @@ def read(folder: Path) -> Iterator[tuple[dict[str, Any], Trace]]:
     for cell in document["cells"]:
         interval_s = float(cell["interval_ms"]) / 1000
         repetitions = traces.get((float(cell["interval_ms"]), int(cell["qos"])), {})
-        yield cell, joined([sorted(trace) for trace in repetitions.values()], interval_s)
+        yield cell, joined(list(repetitions.values()), interval_s)
 
 
 def _message(row: dict[str, str]) -> Message:
@@ -78,9 +79,16 @@ def joined(traces: Sequence[Trace], interval_s: float, least_s: float = 0.0) -> 
     while any(traces) and (not whole or start_s < least_s):
         for trace in filter(None, traces):
             shift_s = start_s - trace[0].sent_s
-            whole += [Message(*(None if moment is None else moment + shift_s for moment in one)) for one in trace]
+            whole += [
+                Message(one.sent_s + shift_s, _later(one.at_robot_s, shift_s), _later(one.received_s, shift_s))
+                for one in trace
+            ]
             start_s = whole[-1].sent_s + interval_s
     return whole
+
+
+def _later(moment_s: float | None, shift_s: float) -> float | None:
+    return None if moment_s is None else moment_s + shift_s
 
 
 def replay(trace: Trace, law: Law, extra_s: float = 0.0) -> Track:
@@ -170,9 +178,7 @@ def replayed(cell: dict[str, Any], trace: Trace, controller: str = LQR, gains: S
 
 def in_time(trace: Trace) -> list[bool]:
     """Return of each message but the last whether its answer came before the next one left."""
-    return [
-        one.received_s is not None and one.received_s <= after.sent_s for one, after in zip(trace, trace[1:], strict=False)
-    ]
+    return [one.received_s is not None and one.received_s <= after.sent_s for one, after in itertools.pairwise(trace)]
 
 
 def main(folders: Sequence[str]) -> int:

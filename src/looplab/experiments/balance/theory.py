@@ -31,8 +31,8 @@ def continuous() -> tuple[Matrix, Matrix]:
     """Return A and B of the plant upright, x' = A x + B u, by central differences of its equations."""
     columns = []
     for at in range(_STATES):
-        probe = [_PROBE if at == one else 0.0 for one in (1, 2, 3)]
-        up, down = derivative(*probe, 0.0), derivative(*(-one for one in probe), 0.0)
+        v, tilt, rate = (_PROBE if at == one else 0.0 for one in (1, 2, 3))
+        up, down = derivative(v, tilt, rate, 0.0), derivative(-v, -tilt, -rate, 0.0)
         speed = [float(at == 1), float(at == 3)]
         columns.append([speed[0], (up[0] - down[0]) / (2 * _PROBE), speed[1], (up[1] - down[1]) / (2 * _PROBE)])
     (dv, dr) = derivative(0.0, 0.0, 0.0, 1.0)
@@ -49,7 +49,7 @@ def sampled(time_s: float) -> tuple[Matrix, Matrix]:
 
 
 def step_matrix(feedback: Feedback, interval_s: float, delay_s: float) -> Matrix:
-    """Return the matrix of one interval; its state: x, v, tilt, rate, integral, the commands of before, newest first."""
+    """Return the matrix of one interval; its state: x, v, tilt, rate, integral, earlier commands (newest first)."""
     whole = floor(delay_s / interval_s + 1e-9)
     rest_s = max(0.0, delay_s - whole * interval_s)
     ahead, early = sampled(interval_s)

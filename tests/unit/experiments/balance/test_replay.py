@@ -1,0 +1,98 @@
+"""Stored runs that drive plant and controller: delays, losses and figures of known truth."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from looplab.experiments.balance import figures, replay
+from looplab.experiments.balance.laws import LQR, Law
+from looplab.experiments.balance.plant import FALLEN_RAD, level_of
+from looplab.experiments.balance.replay import Message, Trace, in_time, joined, replayed
+
+CELL = {"interval_ms": 20, "qos": 0}
+
+
+def trace(total_s: float = 0.004, count: int = 200, lost: range = range(0)) -> Trace:
+    def message(at: int) -> Message:
+        sent_s = at * 0.02
+        return Message(sent_s, None, None) if at in lost else Message(sent_s, sent_s + total_s / 2, sent_s + total_s)
+
+    return [message(at) for at in range(count)]
+
+
+def test_a_run_in_time_stands_for_the_minute() -> None:
+    found = replayed(CELL, trace())
+    assert found.upright_s == pytest.approx(60, abs=0.1)
+    assert found.tilt_rms_deg < 2
+    assert found.misses_of_10 == found.lost == 0
+    assert found.age_ms == pytest.approx(2 + 10)
+    assert found.age_peak_ms == pytest.approx(22)
+
+
+def test_later_answers_cost_more_and_leave_less_extra_delay() -> None:
+    one, two, three = (replayed(CELL, trace(total_s)) for total_s in (0.004, 0.03, 0.05))
+    assert one.cost < two.cost < three.cost
+    assert one.extra_ms is not None
+    assert two.extra_ms is not None
+    assert one.extra_ms - two.extra_ms == pytest.approx(20, abs=2)
+    assert (two.misses_of_10, three.misses_of_10) == (10, 10)
+
+
+def test_a_pause_fells_the_robot_and_a_short_one_does_not() -> None:
+    assert not replay.replay(trace(lost=range(50, 52)), Law(LQR, 0.02)).fallen
+    fell = replayed(CELL, trace(lost=range(50, 80)))
+    assert 1 < fell.upright_s < 2
+    assert fell.extra_ms is None
+    assert (fell.lost, fell.misses_of_10) == (30, 10)
+
+
+def test_repetitions_are_joined_an_interval_apart() -> None:
+    one = [Message(5.0, 5.002, 5.004), Message(5.02, None, None)]
+    whole = joined([one, one], 0.02, 0.1)
+    assert [message.sent_s for message in whole] == pytest.approx([0, 0.02, 0.04, 0.06, 0.08, 0.1, 0.12, 0.14])
+    assert whole[2].received_s == pytest.approx(0.044)
+    assert whole[3].at_robot_s is None
+    assert in_time(one) == [True]
+
+
+def test_a_stored_run_is_read_with_losses_and_late_answers(tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text(json.dumps({"cells": [CELL]}))
+    (tmp_path / "samples.csv").write_text(
+        "interval_ms,qos,repetition,sequence,sent_ns,received_ns,overhead_us,outcome\n"
+        "20,0,0,0,1000000000,1005000000,1000.0,answered\n"
+        "20,0,0,1,1020000000,,,lost\n"
+        "20,0,0,2,1040000000,1140000000,90000.0,late\n"
+    )
+    ((cell, read),) = replay.read(tmp_path)
+    assert cell == CELL
+    assert [one.received_s for one in read] == [pytest.approx(0.005), None, pytest.approx(0.14)]
+    assert read[2].at_robot_s == pytest.approx(0.04 + 0.045 + replay.BYTE_S)
+
+
+def test_a_run_without_answers_holds_the_robot() -> None:
+    found = replayed(CELL, trace(lost=range(200)))
+    assert (found.upright_s, found.cost, found.age_ms, found.lost) == (0, 0, 0, 200)
+
+
+def test_figures_of_control() -> None:
+    level = level_of(4.0)
+    stands = figures.control([0.0, 1.0, 2.0, 3.0], [0.1, -0.1, 0.1, -0.1], [level] * 4)
+    assert stands.upright_s == 3
+    assert stands.tilt_rms_deg == pytest.approx(5.73, abs=0.01)
+    assert stands.cost == pytest.approx(2, abs=0.03)
+    # What it measures of a robot that lies is a whole milliradian.
+    fallen = figures.control([0.0, 1.0, 2.0], [0.1, 0.785, 0.785], [64] * 3)
+    assert fallen.upright_s == 1
+    assert fallen.cost == pytest.approx((1 + 2 * (FALLEN_RAD / 0.1) ** 2) / 3)
+    assert figures.control([], [], []) == (0, 0, 0)
+
+
+def test_age_and_misses_of_known_truth() -> None:
+    # Read at 0, 1, 2, received 0.5 later; one that comes late and is older changes nothing.
+    mean, peak = figures.age([(0, 0.5), (1, 1.5), (0.2, 1.7), (2, 2.5)])
+    assert (mean, peak) == (pytest.approx(1.0), pytest.approx(1.5))
+    assert figures.age([(0, 0.5)]) == (0, 0)
+    assert figures.misses([True] * 5 + [False] * 3 + [True] * 8 + [False] * 2) == 5 - 2
+    assert figures.misses([False] * 3) == 3
+    assert figures.misses([]) == 0
