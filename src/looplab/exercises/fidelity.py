@@ -24,10 +24,8 @@ NOT_STATED = "–"
 def sources(experiment: Experiment) -> dict[str, dict[str, str]]:
     """Return the lines of an experiment's factors.csv by variable; {} if it has none."""
     path = experiment.folder / FILE
-    if not path.is_file():
-        return {}
-    with path.open(encoding="utf-8", newline="") as file:
-        return {line["variable"]: line for line in csv.DictReader(file)}
+    text = path.read_text(encoding="utf-8") if path.is_file() else ""
+    return {line["variable"]: line for line in csv.DictReader(text.splitlines())}
 
 
 def factor_table(experiment: Experiment) -> str:

@@ -7,7 +7,9 @@ Card, form, prediction, sample table and links of a handout are written; the res
 import json
 import os
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -140,24 +142,25 @@ def _lines_read(exercise: Exercise, lines: Iterable[str], headings: Mapping[str,
 
 def pages(root: Path, experiments: Experiments) -> dict[Path, str]:
     """Return what docs/data.md and docs/fidelity.md must hold, by path."""
-    made = ((DATA_PAGE, "cell of", cell_keys), (FIDELITY_PAGE, "Factors of", factor_table))
-    texts = {}
-    for path, title, table in made:
-        text = (root / path).read_text(encoding="utf-8")
-        for name in experiments:
-            after = rf"^#+ (A )?{title} {name}\n"
-            text = with_block(text, f"{title} {name}", table(experiments[name]), after=after)
-        texts[root / path] = text
+    cells = {f"cell of {name}": cell_keys(experiment) for name, experiment in experiments.items()}
+    times = Counter(chain(*cells.values()))
+    cells = {title: [row for row in rows if times[row] == 1] for title, rows in cells.items()}
+    cells["cell of several experiments"] = [row for row, count in times.items() if count > 1]
+    keys = {title: "\n".join(["| key | meaning |", "|---|---|", *rows]) for title, rows in cells.items()}
+    factors = {f"Factors of {name}": factor_table(experiment) for name, experiment in experiments.items()}
+    texts = {root / path: (root / path).read_text(encoding="utf-8") for path in (DATA_PAGE, FIDELITY_PAGE)}
+    for path, tables in zip(texts, (keys, factors), strict=True):
+        for title, table in tables.items():
+            texts[path] = with_block(texts[path], title, table, after=rf"^#+ (A )?{title}\n")
     return texts
 
 
-def cell_keys(experiment: Experiment) -> str:
-    """Return a table of the keys of an experiment's cells, those of all its scenarios."""
+def cell_keys(experiment: Experiment) -> list[str]:
+    """Return a table's rows for the keys of an experiment's cells, those of all its scenarios."""
     columns = [one for table in (experiment.cell, *experiment.tables.values()) for one in table.columns.values()]
     lines = {".".join(one.path): f"{one.about}{_unit(one)}" for one in columns if one.stored}
     # A key within another one stands in that one's row.
-    rows = [f"| `{key}` | {meaning} |" for key, meaning in lines.items() if key.rpartition(".")[0] not in lines]
-    return "\n".join(["| key | meaning |", "|---|---|", *rows])
+    return [f"| `{key}` | {meaning} |" for key, meaning in lines.items() if key.rpartition(".")[0] not in lines]
 
 
 def _unit(column: Column[object]) -> str:

@@ -29,7 +29,7 @@ class DelayCell(Paced):
     end_to_end_ms = Text(lambda cell: f"{cell.wanted_ms:g}")
     qos = Key(int, "quality of service", heading="QoS", default=0)
     network = Key(str, "how delays vary, or what is lost or sent twice", heading="network", default=USUAL)
-    interval_ms = Figure("the period between two messages", unit="ms", prometheus=None)
+    interval_ms = Figure("time between two messages", unit="ms", prometheus=None)
     sent = Count("messages that were sent", heading="sent", total=True)
     answered = Count("messages that reached the subscriber", outcome="answered")
     late = Count("messages that came after the deadline", heading="late", outcome="late")

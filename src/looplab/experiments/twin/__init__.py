@@ -58,7 +58,7 @@ class TwinCell(Paced):
         }
     )
 
-    interval_ms = Key(float, "the interval between two messages", unit="ms", pace=True, heading="ms", default=10.0)
+    interval_ms = Key(float, "time between two messages", unit="ms", pace=True, heading="ms", default=10.0)
     brokers = Key(int, "how many brokers", default=1)
     placement = Key(str, "whether brokers share a machine (central) or have one each (distributed)", default="single")
     where = Text(
