@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from looplab.errors import EXIT_GOOD, EXIT_INVALID, EXIT_MACHINE, LabError
 from looplab.lab import run_options
+from looplab.lab.owner import give_back
 from looplab.system.terminal import fitted
 
 # Set in the image of the report.
@@ -58,6 +59,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         _report(LabError(f"{error.filename}: {error.strerror}.", _remedy(error, root)))
         return EXIT_MACHINE
+    finally:
+        give_back(root)
 
 
 class _Parser(argparse.ArgumentParser):
