@@ -33,8 +33,8 @@ def commands(handout: Path) -> list[str]:
     return [line for block in blocks for line in block.splitlines() if line]
 
 
-def panels(handout: Path) -> list[str]:
-    """What the section Observe names in italics."""
+def observed(handout: Path) -> list[str]:
+    """What the section Observe names in italics, in order: a dashboard, then panels of it."""
     observe = handout.read_text().split("## Observe")[1].split("\n## ")[0]
     return re.findall(r"(?<!\*)\*([^*\n]+)\*(?!\*)", observe)
 

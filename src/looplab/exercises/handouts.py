@@ -1,17 +1,16 @@
 """The parts of pages that `scripts/make-handouts` writes: of each handout what its expected.yaml gives, the keys of
 cells in docs/data.md, and the factors in docs/fidelity.md.
 
-Card, form, prediction, sample table and links of a handout are written; the rest is by hand. A test compares.
+Card, form, prediction and sample table of a handout are written; the rest is by hand. A test compares.
 """
 
 import json
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 from looplab.exercises.exercise import Exercise, exercises, experiment_of, read_exercise
 from looplab.exercises.fidelity import FIDELITY_PAGE, factor_table
@@ -25,48 +24,37 @@ from looplab.spec.experiment import Experiment, Experiments
 DATA_PAGE = Path("docs/data.md")
 # A stored run of each experiment, cut: its table is shown in the handouts. A scenario, or a handout, may have its own.
 SAMPLES = Path("docs/exercises/samples")
-BLOCK = "<!-- {name}: written by scripts/make-handouts -->\n{text}\n<!-- end of {name} -->"
+BLOCK = "<!--{name}: scripts/make-handouts-->\n{text}\n<!--/{name}-->"
 # `./lab run` makes the form of a scenario; another exercise has several runs of scenarios that have forms of their own.
-FORM_BY_RUN = """Choose now; write the letter into `answers/{name}.yaml`, the form that `./lab run` makes
-({total} points). Any prediction gets its point."""
-FORM_BY_COPY = """Write the letter into your form ({total} points) before you run. Any prediction gets its point.
+FORM_BY_RUN = "Choose now. `./lab run` makes your form, `answers/{name}.yaml` ({total} points)."
+FORM_BY_COPY = """Choose now. Your form ({total} points):
 
     cp {folder}/form.yaml answers/{name}.yaml"""
-SAMPLE_HEAD = "### The table that you will read\n\n"
 
 
 def handouts(root: Path, experiments: Experiments) -> dict[Path, str]:
     """Return what README and form of each exercise with a card must hold, by their paths."""
     folders = exercises(root)
-    known = [read_exercise(root, name, experiments) for name in folders]
-    with_card = [exercise for exercise in known if exercise.card.goals]
+    with_card = [one for name in folders if (one := read_exercise(root, name, experiments)).card.goals]
+    owners = {one.name: experiment_of(root, experiments, one.runs[-1].scenario) for one in with_card}
     texts = {}
-    # The handout that shows a sample: the first of those that read such a table.
-    first: dict[Path, Exercise] = {}
-    for before, exercise, after in zip([None, *with_card], with_card, [*with_card[1:], None], strict=False):
-        folder = folders[exercise.name]
-        experiment = experiment_of(root, experiments, exercise.runs[-1].scenario)
-        links = [
-            f"{word}: [{other.title}]({os.path.relpath(folders[other.name], folder)}/README.md)"
-            for word, other in (("Previous", before), ("Next", after))
-            if other
-        ]
-        text = _with_card((folder / "README.md").read_text(encoding="utf-8"), exercise)
-        text = with_block(text, "links", " · ".join(links), after=r"^# .+\n")
-        place = folder.relative_to(root)
-        text = with_block(text, "prediction", _prediction(exercise, place), before=r"^## Run\n")
-        texts[folder / FORM_FILE] = answer_form(exercise)
-        shown_in = first.setdefault(_sample_path(root, experiment, *_places(exercise)), exercise)
-        there = f"[{shown_in.title}]({os.path.relpath(folders[shown_in.name], folder)}/README.md)"
-        sample = _sample(root, exercise, experiment, "" if shown_in is exercise else there)
+    for exercise in with_card:
+        folder, experiment = folders[exercise.name], owners[exercise.name]
+        links = {name: f"{os.path.relpath(path, folder)}/README.md" for name, path in folders.items()}
+        after = [other.name for other in with_card if exercise.name in other.card.before]
+        text = _with_card((folder / "README.md").read_text(encoding="utf-8"), exercise, after, links)
+        text = with_block(text, "prediction", _prediction(exercise, folder.relative_to(root)), before=r"^## Run\n")
+        related = [one for one in with_card if owners[one.name] is experiment]
+        sample = _sample(root, experiment, exercise, related, links)
         texts[folder / "README.md"] = with_block(text, "sample", sample, before=r"^## Look inside\n")
+        texts[folder / FORM_FILE] = answer_form(exercise)
     return texts
 
 
 def with_block(text: str, name: str, content: str, *, after: str = "", before: str = "") -> str:
     """Return the text with that block replaced, or put after the first match of `after` or before that of `before`."""
     block = BLOCK.format(name=name, text=content)
-    present = re.compile(rf"<!-- {name}: .*?<!-- end of {name} -->", re.DOTALL)
+    present = re.compile(rf"<!--{name}: .*?<!--/{name}-->", re.DOTALL)
     if present.search(text):
         return present.sub(lambda _match: block, text, count=1)
     place = re.compile(after or before, re.MULTILINE)
@@ -74,20 +62,25 @@ def with_block(text: str, name: str, content: str, *, after: str = "", before: s
     return place.sub(put, text, count=1)
 
 
-def _with_card(text: str, exercise: Exercise) -> str:
-    """Return the text with its title, and the card's rows on learning goals, prerequisites and a student's time."""
+def _with_card(text: str, exercise: Exercise, after: Sequence[str], pages: Mapping[str, str]) -> str:
+    """Return the text with its title, and the card's rows on goals, the exercises around it and a student's time."""
     text = re.sub(r"\A# (\w[\w ]*: )?.*", lambda match: f"# {match[1] or ''}{exercise.title}", text)
     card = exercise.card
     parts = f"read and predict {card.reading}, run {card.running}, answer {card.answering}"
     rows = {
         "you learn": "; ".join(card.goals),
-        "before this": "; ".join(card.before) or "nothing",
+        "before this": _links(card.before, pages),
+        "after this": _links(after, pages),
         "time": f"{card.minutes} minutes: {parts}",
     }
     for name in rows:
         text = re.sub(rf"^\| {name} \|.*\n", "", text, flags=re.MULTILINE)
-    made = "".join(f"| {name} | {content} |\n" for name, content in rows.items())
+    made = "".join(f"| {name} | {content} |\n" for name, content in rows.items() if content)
     return re.sub(r"^(\| parts \|.*\n)", lambda match: match[1] + made, text, count=1, flags=re.MULTILINE)
+
+
+def _links(names: Iterable[str], pages: Mapping[str, str]) -> str:
+    return ", ".join(f"[{name}]({pages[name]})" for name in names)
 
 
 def _prediction(exercise: Exercise, folder: Path) -> str:
@@ -100,31 +93,35 @@ def _prediction(exercise: Exercise, folder: Path) -> str:
     return "\n".join(lines)
 
 
-def _sample(root: Path, exercise: Exercise, experiment: Experiment, there: str) -> str:
-    """Return the table of a stored run, or `there` if another handout shows it, and what the lines asked about mean."""
-    scenario = exercise.runs[-1].scenario
-    meanings, headings = words(experiment, scenario)
-    asked = [f"- `{line}`: {meanings[line]}" for line in _lines_read(exercise, meanings, headings)]
-    if there:
-        return "\n".join([f"{SAMPLE_HEAD}{there} shows one. You need:", "", *asked[1:]])
-    table = run_table(experiment, sample_run(root, experiment, *_places(exercise)))
-    head = f"{SAMPLE_HEAD}`./lab show` prints it; your figures differ."
-    return "\n".join([head, "", "```text", table, "```", "", *asked])
+def _sample(
+    root: Path, experiment: Experiment, exercise: Exercise, related: Sequence[Exercise], links: Mapping[str, str]
+) -> str:
+    """Return which lines to read, and the table of a stored run or a link to the first of `related` that shows it.
+
+    The first page of an experiment explains the lines of all its exercises; another one, those that the first lacks.
+    """
+    path, first = _sample_path(root, experiment, exercise), related[0]
+    shown_in = next(one for one in related if _sample_path(root, experiment, one) == path)
+    asked = _lines_read(experiment, exercise)
+    read = f"Read {', '.join(f'`{line}`' for line in asked[1:])}"
+    if shown_in is not exercise:
+        return f"{read} in [the table]({links[shown_in.name]}#the-table)."
+    table = run_table(experiment, json.loads(path.read_text(encoding="utf-8")))
+    meanings = words(experiment, exercise.runs[-1].scenario)[0]
+    if exercise is first:
+        head = "`./lab show` prints it; your figures differ."
+        asked = [line for line in meanings if any(line in _lines_read(experiment, one) for one in related)]
+    else:
+        head = f"{read} ([meanings and notes]({links[first.name]}#the-table))."
+        table = re.split(r"\n+(?:~ |VALID)", table)[0]
+        asked = [line for line in asked if line not in words(experiment, first.runs[-1].scenario)[0]]
+    explained = [f"- `{line}`: {meanings[line]}" for line in asked]
+    return "\n".join(["### The table", "", head, "", "```text", table, "```", "", *explained]).rstrip()
 
 
-def sample_run(root: Path, experiment: Experiment, *names: str) -> dict[str, Any]:
-    """Return the stored run whose table a handout shows: the first of these names', else that of its experiment."""
-    document: dict[str, Any] = json.loads(_sample_path(root, experiment, *names).read_text(encoding="utf-8"))
-    return document
-
-
-def _places(exercise: Exercise) -> tuple[str, str]:
-    return exercise.name, exercise.runs[-1].scenario
-
-
-def _sample_path(root: Path, experiment: Experiment, *names: str) -> Path:
-    paths = [root / SAMPLES / f"{name}.json" for name in (*names, experiment.name)]
-    return next((path for path in paths if path.is_file()), paths[-1])
+def _sample_path(root: Path, experiment: Experiment, exercise: Exercise) -> Path:
+    names = (exercise.name, exercise.runs[-1].scenario, experiment.name)
+    return next(path for name in names if (path := root / SAMPLES / f"{name}.json").is_file())
 
 
 def words(experiment: Experiment, scenario: str) -> tuple[Mapping[str, str], Mapping[str, str]]:
@@ -132,8 +129,9 @@ def words(experiment: Experiment, scenario: str) -> tuple[Mapping[str, str], Map
     return table_words(experiment.table(scenario))
 
 
-def _lines_read(exercise: Exercise, lines: Iterable[str], headings: Mapping[str, str]) -> list[str]:
+def _lines_read(experiment: Experiment, exercise: Exercise) -> list[str]:
     """Return those of the table's lines that the exercise asks about; the first names the cell."""
+    lines, headings = words(experiment, exercise.runs[-1].scenario)
     columns = {value.name: value.name.partition(".")[0] for value in exercise.values}
     wanted = {headings.get(name, headings.get(column, column)) for name, column in columns.items()}
     first, *rest = lines

@@ -50,7 +50,6 @@ def paper_questions(text: str) -> list[str]:
 
 def _for_paper(text: str) -> str:
     """Return the text without comments and without links: paper has no targets."""
-    text = re.sub(r"<!-- links: .*?<!-- end of links -->\n*", "", text, flags=re.DOTALL)
     return re.sub(r"\[([^\]]+)\]\([^)]+\)", r"\1", re.sub(r"<!--.*?-->\n?", "", text, flags=re.DOTALL))
 
 

@@ -80,7 +80,7 @@ def refused(role: str, priority: int) -> dict[str, Any]:
 
 
 def test_points_that_the_machine_cannot_give_are_not_counted(runs: list[Path]) -> None:
-    exercise = exercise_of("permitted-is-not-applied")
+    exercise = exercise_of("what-do-the-flags-do")
     folder = next(path for path in runs if path.name.endswith("scenario5"))
     applied = folder.with_name("20260102T000000Z-scenario5")
     shutil.copytree(folder, applied)

@@ -3,10 +3,9 @@
 import json
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import pytest
-from support.handouts import HANDOUTS, commands, exercise_of, name_of, panels, runs_of, words_of
+from support.handouts import HANDOUTS, commands, exercise_of, name_of, observed, runs_of, words_of
 from support.places import ROOT
 
 from looplab.exercises.exercise import Exercise, WantedRun
@@ -16,27 +15,17 @@ from looplab.spec.parameters import RunParameters
 
 
 @cache
-def titles() -> set[str]:
-    """Titles of all dashboards and panels."""
-    names: set[str] = set()
-
-    def walk(panel_list: list[dict[str, Any]]) -> None:
-        for panel in panel_list:
-            names.add(panel.get("title", ""))
-            walk(panel.get("panels", []))
-
+def dashboards() -> dict[str, set[str]]:
+    """Titles of the panels of each dashboard, as they are read: with the values of its variables."""
+    shown = {}
     for path in (ROOT / "grafana/dashboards").glob("*.json"):
         dashboard = json.loads(path.read_text())
-        names.add(dashboard["title"])
-        walk(dashboard["panels"])
+        names = {panel.get("title", "") for panel in dashboard["panels"]}
         for variable in dashboard["templating"]["list"]:
-            names |= {
-                title.replace(f"${variable['name']}", option["text"])
-                for title in names
-                for option in variable.get("options", [])
-            }
-    # As they are read: with the values of their variables.
-    return {title for title in names if "$" not in title}
+            name = f"${variable['name']}"
+            names |= {title.replace(name, one["text"]) for title in names for one in variable.get("options", [])}
+        shown[dashboard["title"]] = {title for title in names if "$" not in title}
+    return shown
 
 
 @pytest.mark.parametrize("handout", HANDOUTS, ids=name_of)
@@ -79,9 +68,12 @@ def test_the_runs_to_make_are_those_that_count(handout: Path) -> None:
 
 
 @pytest.mark.parametrize("handout", HANDOUTS, ids=name_of)
-def test_the_panels_to_observe_are_there(handout: Path) -> None:
-    known = titles()
-    named = panels(handout)
-    assert named
-    for title in named:
-        assert any(there == title or there.startswith(f"{title}:") for there in known), title
+def test_the_panels_to_observe_are_on_their_dashboard(handout: Path) -> None:
+    first, *names = observed(handout)
+    panels = dashboards()[first]
+    assert names
+    for name in names:
+        if name in dashboards():
+            panels = dashboards()[name]
+        else:
+            assert any(title == name or title.startswith(f"{name}:") for title in panels), name

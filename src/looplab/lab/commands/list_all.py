@@ -44,8 +44,9 @@ def _scenario(scenario: Scenario, environment: dict[str, str], folder: Path) -> 
 
 def _card(path: Path) -> tuple[str, str]:
     """Return minutes and what comes before, as the lab card of a handout says; "-" if it has none."""
-    rows = dict(_ROW.findall(path.read_text(encoding="utf-8"))) if path.is_file() else {}
-    return rows.get("time", "-").partition(" ")[0], rows.get("before this", "-").replace("nothing", "-")
+    text = re.sub(r"\[(\S+)\]\(\S+\)", r"\1", path.read_text(encoding="utf-8")) if path.is_file() else ""
+    rows = dict(_ROW.findall(text))
+    return rows.get("time", "-").partition(" ")[0], rows.get("before this", "-")
 
 
 def _lines(texts: tuple[str, ...]) -> Iterator[str]:
