@@ -9,28 +9,18 @@ import hashlib
 import json
 import os
 import secrets
-from collections.abc import Mapping
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from looplab.mqtt.pairing import SERVER_NAME, Pairing, write_pairing
+from looplab.spec.roles import Secret
 
 USERS = ("controller", "bridge", "flood", "observer")
 # Users of the containers that read the files.
 BROKER_UID, BRIDGE_UID, TREATMENTS_GID = 1883, 10002, 10008
-POSTGRES_UID, GRAFANA_UID, NODE_GID, DEVICES_GID = 999, 472, 10021, 10022
-# Passwords of the experiments' parts, made at the first start: a file each for its reader (None: the controller's user)
-# and for a group. The last word of a name says which password it is, so that a file can have the text of another.
-PASSWORDS: Mapping[str, tuple[int | None, int]] = {
-    "database/owner": (POSTGRES_UID, -1),
-    "database/writer": (None, POSTGRES_UID),
-    "database/reader": (None, POSTGRES_UID),
-    "database/viewer": (POSTGRES_UID, -1),
-    "grafana/viewer": (GRAFANA_UID, -1),
-    **{f"services/{name}": (None, NODE_GID) for name in ("postgres", "spicedb", "tokens", "admin")},
-}
-# Tokens of services that act for a controller, new at each start, with the group of the service.
-TOKENS = {"treatments": TREATMENTS_GID, "nodes": NODE_GID, "devices": DEVICES_GID}
+# Every run has the treatments service; other secrets are the experiments' own (looplab.spec.roles).
+TREATMENTS = Secret("treatments", group=TREATMENTS_GID, each_start=True)
 # The listener within the Docker network.
 PORT = 8883
 KEPT = "identities.json"
@@ -47,20 +37,23 @@ class Readers(NamedTuple):
     bridge: int
 
 
-def make(folder: Path, readers: Readers) -> None:
-    """Write what each of `readers` needs, from what was made at the first start."""
+def make(folder: Path, readers: Readers, own: Collection[Secret] = ()) -> None:
+    """Write what each of `readers` needs, from what was made at the first start; `own` are the experiments' secrets."""
+    kept = _kept(folder, {_password(one) for one in own if not one.each_start})
     pairings = pairings_of(folder)
     lines = "".join(password_line(pairing.user, pairing.password) for pairing in pairings.values())
     write(folder / "passwords", lines, readers.broker)
-    write(folder / "server.pem", _kept(folder)["server"], readers.broker)
+    write(folder / "server.pem", kept["server"], readers.broker)
     write(folder / "controller", write_pairing(pairings["controller"]), readers.controller)
     write(folder / "bridge", write_pairing(pairings["bridge"]), readers.bridge)
-    words = _kept(folder)["shared"]
-    for name, (reader, group) in PASSWORDS.items():
-        (folder / name).parent.mkdir(mode=0o755, exist_ok=True)
-        write(folder / name, words[Path(name).name], readers.controller if reader is None else reader, group)
-    for name, group in TOKENS.items():
-        write(folder / name, secrets.token_urlsafe(32), readers.controller, group)
+    for one in (TREATMENTS, *own):
+        word = secrets.token_urlsafe(32) if one.each_start else kept["shared"][_password(one)]
+        (folder / one.name).parent.mkdir(mode=0o755, exist_ok=True)
+        write(folder / one.name, word, readers.controller if one.reader is None else one.reader, one.group)
+
+
+def _password(one: Secret) -> str:
+    return Path(one.name).name
 
 
 def pairings_of(folder: Path) -> dict[str, Pairing]:
@@ -69,15 +62,15 @@ def pairings_of(folder: Path) -> dict[str, Pairing]:
     return {who: Pairing(SERVER_NAME, PORT, who, word, kept["authority"]) for who, word in kept["passwords"].items()}
 
 
-def _kept(folder: Path) -> dict[str, Any]:
+def _kept(folder: Path, passwords: Collection[str] = ()) -> dict[str, Any]:
     path = folder / KEPT
-    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else _made()
-    # A lab of before has less in its volume.
-    shared = {Path(name).name: secrets.token_urlsafe(24) for name in PASSWORDS} | found.get("shared", {})
-    if shared != found.get("shared"):
-        found["shared"] = shared
-        write(path, json.dumps(found), os.geteuid())
-    return found
+    kept: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else _made()
+    # An experiment that came since has none in the volume.
+    shared = {name: secrets.token_urlsafe(24) for name in passwords} | kept.get("shared", {})
+    if shared != kept.get("shared"):
+        kept["shared"] = shared
+        write(path, json.dumps(kept), os.geteuid())
+    return kept
 
 
 def _made() -> dict[str, Any]:

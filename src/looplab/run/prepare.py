@@ -14,6 +14,7 @@ from pathlib import Path
 
 from looplab.mqtt.pairing import write_pairing
 from looplab.run import identities
+from looplab.spec.experiment import Experiments
 
 PI_METRICS_PORT = 9102
 # 80 columns without the service's name, which Compose puts before each line.
@@ -76,7 +77,7 @@ def guide(names: list[str], environment: dict[str, str]) -> str:
     return "\n".join(textwrap.fill(line, WIDTH, subsequent_indent="  ", break_on_hyphens=False) for line in lines)
 
 
-def main(words: Sequence[str] = ()) -> int:
+def main(experiments: Experiments, words: Sequence[str] = ()) -> int:
     """Print the guide, open the folders; exit code 3 where one cannot be opened, 2 where .env is wrong."""
     environment = dict(os.environ)
     if words:
@@ -94,12 +95,9 @@ def main(words: Sequence[str] = ()) -> int:
     except ValueError as error:
         print(error, file=sys.stderr)
         return 2
-    identities.make(IDENTITIES, identities.Readers(identities.BROKER_UID, uid, identities.BRIDGE_UID))
+    readers = identities.Readers(identities.BROKER_UID, uid, identities.BRIDGE_UID)
+    identities.make(IDENTITIES, readers, [one for each in experiments.values() for one in each.secrets])
     problems = [problem for name in FOLDERS if (problem := open_folder(Path(name), uid, gid))]
     for problem in problems:
         print(problem, file=sys.stderr)
     return 3 if problems else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

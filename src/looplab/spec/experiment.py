@@ -20,7 +20,7 @@ from typing import Any, Generic, TypeVar
 
 from looplab.spec.cell import Cell
 from looplab.spec.parameters import RunParameters
-from looplab.spec.roles import CONTROLLER, Role
+from looplab.spec.roles import CONTROLLER, Role, Secret
 
 F = TypeVar("F")
 
@@ -59,6 +59,7 @@ class Experiment:
     each claim compares, for `./lab study`, `variants` by study the settings of each arm. `images` are own images,
     `upstream` the variables of upstream ones in .env, that no other experiment starts: only what runs this one gets or
     builds them. `switches` are variables of .env that are on or off.
+    `secrets` are the passwords and tokens of its parts.
     `kept` are services that stay after a run.
     With `host`, it has a part on the host: host.py has `beside(root, settings, image, say)`, a context manager that
     yields variables for Compose.
@@ -76,6 +77,7 @@ class Experiment:
     images: tuple[str, ...] = ()
     upstream: tuple[str, ...] = ()
     switches: tuple[str, ...] = ()
+    secrets: tuple[Secret, ...] = ()
     kept: tuple[str, ...] = ()
     host: bool = False
 

@@ -1,6 +1,20 @@
-"""What a container's process is in a run, and by which name the kernel knows it."""
+"""What a container's process is in a run, by which name the kernel knows it, and which secrets it has."""
 
 from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Secret:
+    """A file that `prepare` makes for a part: a password that stays, or `each_start` a new token.
+
+    `reader` is the user who may open it, None for the controller's; `group` may too, -1 for none. The last word of a
+    password's `name` says which one it is: files that share this word hold the same password.
+    """
+
+    name: str
+    reader: int | None = None
+    group: int = -1
+    each_start: bool = False
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from looplab.experiments.registry import EXPERIMENTS
 from looplab.mqtt.pairing import SERVER_NAME, read_pairing
 from looplab.run import identities, prepare
 
+SECRETS = [one for experiment in EXPERIMENTS.values() for one in experiment.secrets]
 ME = identities.Readers(os.geteuid(), os.geteuid(), os.geteuid())
 # With the user and the group that read each, beside the controller's 1000.
 FILES = {
@@ -34,9 +36,9 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def test_all_is_made_once_and_kept(tmp_path: Path) -> None:
-    identities.make(tmp_path, ME)
+    identities.make(tmp_path, ME, SECRETS)
     before = contents(tmp_path)
-    identities.make(tmp_path, ME)
+    identities.make(tmp_path, ME, SECRETS)
     assert contents(tmp_path) == before
     assert files_in(tmp_path).keys() == {**FILES, **TOKENS}.keys()
     shared = [before[name] for name in FILES if "/" in name]
@@ -48,20 +50,20 @@ def test_all_is_made_once_and_kept(tmp_path: Path) -> None:
 def test_each_start_has_tokens_of_its_own(tmp_path: Path) -> None:
     seen = set()
     for _ in range(2):
-        identities.make(tmp_path, ME)
+        identities.make(tmp_path, ME, SECRETS)
         seen |= {(tmp_path / name).read_text() for name in TOKENS}
     assert len(seen) == 2 * len(TOKENS)
     assert min(map(len, seen)) >= 32
 
 
-def test_a_volume_of_before_gets_what_it_lacks(tmp_path: Path) -> None:
-    identities.make(tmp_path, ME)
+def test_an_experiment_that_came_since_gets_its_password(tmp_path: Path) -> None:
+    identities.make(tmp_path, ME, SECRETS)
     kept = json.loads((tmp_path / identities.KEPT).read_text())
     del kept["shared"]["writer"]
     (tmp_path / identities.KEPT).chmod(0o600)
     (tmp_path / identities.KEPT).write_text(json.dumps(kept))
     before = contents(tmp_path)
-    identities.make(tmp_path, ME)
+    identities.make(tmp_path, ME, SECRETS)
     changed = {name for name, content in contents(tmp_path).items() if content != before[name]}
     assert changed == {identities.KEPT, "database/writer"}
 
@@ -70,7 +72,7 @@ def test_a_volume_of_before_gets_what_it_lacks(tmp_path: Path) -> None:
 def test_only_who_reads_a_file_may_open_it(tmp_path: Path) -> None:
     # The second start is for another LAB_UID.
     for controller in (1000, 1001):
-        identities.make(tmp_path, identities.Readers(1883, controller, 10002))
+        identities.make(tmp_path, identities.Readers(1883, controller, 10002), SECRETS)
         facts = {name: path.stat() for name, path in files_in(tmp_path).items()}
         found = {name: (stat.S_IMODE(one.st_mode), one.st_uid, one.st_gid) for name, one in facts.items()}
         assert found == {
@@ -80,7 +82,7 @@ def test_only_who_reads_a_file_may_open_it(tmp_path: Path) -> None:
 
 
 def test_the_broker_knows_each_password_by_its_hash(tmp_path: Path) -> None:
-    identities.make(tmp_path, ME)
+    identities.make(tmp_path, ME, SECRETS)
     text = (tmp_path / "passwords").read_text()
     stored = dict(line.split(":", 1) for line in text.splitlines())
     pairings = identities.pairings_of(tmp_path)
@@ -94,7 +96,7 @@ def test_the_broker_knows_each_password_by_its_hash(tmp_path: Path) -> None:
 
 
 def test_who_is_paired_trusts_the_certificate(tmp_path: Path) -> None:
-    identities.make(tmp_path, ME)
+    identities.make(tmp_path, ME, SECRETS)
     server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     server.load_cert_chain(tmp_path / "server.pem")
     theirs, ours = ssl.MemoryBIO(), ssl.MemoryBIO()
@@ -116,7 +118,7 @@ def test_prepare_prints_what_a_pi_needs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(prepare, "IDENTITIES", tmp_path)
-    assert prepare.main(["pairing", "bridge", "192.0.2.5", "8884"]) == 0
+    assert prepare.main(EXPERIMENTS, ["pairing", "bridge", "192.0.2.5", "8884"]) == 0
     file = tmp_path / "pi.env"
     file.write_text(capsys.readouterr().out)
     found, kept = read_pairing(file), identities.pairings_of(tmp_path)["bridge"]

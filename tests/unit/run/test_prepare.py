@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from support.places import ROOT
 
+from looplab.experiments.registry import EXPERIMENTS
 from looplab.run import prepare
 
 
@@ -98,7 +99,7 @@ def test_a_malformed_user_is_one_sentence(
     value: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("LAB_UID", value)
-    assert prepare.main() == 2
+    assert prepare.main(EXPERIMENTS) == 2
     said = capsys.readouterr().err
     assert "LAB_UID" in said
     assert "Traceback" not in said

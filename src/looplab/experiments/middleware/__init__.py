@@ -8,7 +8,7 @@ from looplab.spec.cell import Cell
 from looplab.spec.columns import Count, Figure, Key, Latency, Part, Text
 from looplab.spec.document import Document, defined, each, rows
 from looplab.spec.experiment import Experiment
-from looplab.spec.roles import CONTROLLER, Role
+from looplab.spec.roles import CONTROLLER, Role, Secret
 
 NAME = "middleware"
 NODES = "middleware-nodes"
@@ -26,6 +26,13 @@ _SERVICES = {
     "nginx": "nginx",
     "devices": "lab-devices",
 }
+_NODE_GID, _DEVICES_GID = 10021, 10022
+# Passwords of a node's services; tokens of the orders to nodes and devices.
+SECRETS = (
+    *(Secret(f"services/{name}", group=_NODE_GID) for name in ("postgres", "spicedb", "tokens", "admin")),
+    Secret("nodes", group=_NODE_GID, each_start=True),
+    Secret("devices", group=_DEVICES_GID, each_start=True),
+)
 
 
 _FATES = ("succeeded", "failed", "unfinished")
@@ -188,5 +195,6 @@ EXPERIMENT = Experiment(
         *(Role(name, (comm,), optional=True, about="a part beside the nodes") for name, comm in _SERVICES.items()),
     ),
     images=("magistrala", "devices"),
+    secrets=SECRETS,
     host=True,
 )

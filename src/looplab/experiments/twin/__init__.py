@@ -8,7 +8,7 @@ from looplab.spec.cell import Paced
 from looplab.spec.columns import Count, Figure, Key, Latency, Part, Text, Word
 from looplab.spec.document import Document, each, rows
 from looplab.spec.experiment import Experiment
-from looplab.spec.roles import CONTROLLER, Role
+from looplab.spec.roles import CONTROLLER, Role, Secret
 
 NAME = "twin"
 # A broker with persistence keeps one file for each of its ports.
@@ -16,6 +16,15 @@ BROKER = Role("broker", ("mosquitto",), files=("mosquitto/data/*/mosquitto.db",)
 INSTANCE = Role("instance", ("lab-twin",), about="the digital twin's instance: stores each message")
 WORKERS = Role("workers", ("lab-twin-store",), optional=True)
 DATABASE = Role("database", ("postgres",), about="PostgreSQL")
+_POSTGRES_UID, _GRAFANA_UID = 999, 472
+# Passwords of the database's users; Grafana has the viewer's.
+SECRETS = (
+    Secret("database/owner", _POSTGRES_UID),
+    Secret("database/writer", group=_POSTGRES_UID),
+    Secret("database/reader", group=_POSTGRES_UID),
+    Secret("database/viewer", _POSTGRES_UID),
+    Secret("grafana/viewer", _GRAFANA_UID),
+)
 # What each limit is called in the terminal and in the report.
 LIMITS = {
     "broker": "the broker's processor",
@@ -171,6 +180,7 @@ EXPERIMENT = Experiment(
     images=("sqlclient",),
     upstream=("POSTGRES_IMAGE",),
     switches=("TWIN_DATABASE_PORT", "TWIN_LINK"),
+    secrets=SECRETS,
     kept=("twin-database",),
     host=True,
 )
