@@ -31,7 +31,7 @@ from looplab.lab.checkout import Lab  # noqa: E402
 from looplab.lab.machine.limits import AMONG_THE_MEASURED  # noqa: E402
 from looplab.run.accounting import quantile  # noqa: E402
 from looplab.treatments import noise  # noqa: E402
-from looplab.treatments.looks import Look, TreatmentsClient, policies, running  # noqa: E402
+from looplab.treatments.scans import Scan, TreatmentsClient, policies, running  # noqa: E402
 
 SCENARIOS = {"none": "scenario1", "stress": "scenario2", "flood": "scenario7"}
 WATCHERS = ("exporter", "prometheus", "grafana")
@@ -130,20 +130,20 @@ def start(scenario: str, group: str, processors: int) -> dict[str, str]:
 
 
 def prioritise(treatments: str) -> TreatmentsClient:
-    """Give bridge and robot the priority of a run, as the controller's first look does; print both, return the client.
+    """Give bridge and robot the priority of a run, as the controller's first scan does; print both, return the client.
 
     Under stress it takes them seconds to start.
     """
     address = docker("inspect", "--format", "{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}", treatments)
     url, roles = f"http://{address}:9100/facts", (BRIDGE, ROBOT)
     observer, end = TreatmentsClient([replace(role, fifo=0) for role in roles], url), time.monotonic() + START_S
-    while not all(running(look := observer.look({}), role.name) for role in roles):
+    while not all(running(scan := observer.scan({}), role.name) for role in roles):
         if time.monotonic() > end:
             sys.exit(f"bridge or robot did not start within {START_S} s")
         time.sleep(0.5)
     client = TreatmentsClient(roles, url)
-    for looks in (look, client.look({})):
-        print({role.name: policies([looks], role.name) for role in roles} if looks else "no answer", file=sys.stderr)
+    for scans in (scan, client.scan({})):
+        print({role.name: policies([scans], role.name) for role in roles} if scans else "no answer", file=sys.stderr)
     return client
 
 
@@ -167,7 +167,7 @@ def measure(options: argparse.Namespace) -> dict[str, list[Lateness]]:
                     if which:
                         docker(verb, *(containers[part] for part in which))
                 paused = idle
-                before = client.look({}) if "treatments" in present else None
+                before = client.scan({}) if "treatments" in present else None
                 time.sleep(SETTLE_S)
                 sample = bystander.sample(options.seconds)
                 if sample is None:
@@ -185,11 +185,11 @@ def measure(options: argparse.Namespace) -> dict[str, list[Lateness]]:
     return found
 
 
-def machine(before: Look | None, client: TreatmentsClient) -> str:
-    """Return how long the machine itself stalled since a look, by the probes of the treatments service."""
+def machine(before: Scan | None, client: TreatmentsClient) -> str:
+    """Return how long the machine itself stalled since a scan, by the probes of the treatments service."""
     if before is None:
         return "the machine's own part is unknown: its probes are paused"
-    worst = noise.worst(noise.over([before, client.look({})]))
+    worst = noise.worst(noise.over([before, client.scan({})]))
     return f"the machine itself {worst.get('max_us', 0) / 1000:.1f} ms on processor {worst.get('processor', '?')}"
 
 

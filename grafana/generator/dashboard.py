@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from generator.looks import BAD, PART_COLOURS
 from generator.panels import DATASOURCE, Panel
+from generator.styles import BAD, PART_COLOURS
 from looplab.treatments.loads import loads
 
 Dashboard = dict[str, Any]

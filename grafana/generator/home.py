@@ -2,7 +2,7 @@
 
 from generator import panels
 from generator.dashboard import Dashboard, dashboard
-from generator.looks import by_name, widths, yes_or_no
+from generator.styles import by_name, widths, yes_or_no
 from generator.tables import listing
 
 _HANDOUTS = "http://127.0.0.1:${exporter_port}/handout"

@@ -2,7 +2,7 @@
 
 from generator import panels
 from generator.dashboard import Dashboard, dashboard
-from generator.looks import BAD, FIRST, GOOD, by_name, colours, dashed, fixed, widths, yes_or_no
+from generator.styles import BAD, FIRST, GOOD, by_name, colours, dashed, fixed, widths, yes_or_no
 from generator.tables import listing
 
 _MODES = {

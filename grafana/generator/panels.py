@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from generator.looks import BAD, FIRST, GOOD, LOGARITHMIC, PART_COLOURS, SECOND, Override, colours, fixed, thresholds
+from generator.styles import BAD, FIRST, GOOD, LOGARITHMIC, PART_COLOURS, SECOND, Override, colours, fixed, thresholds
 
 PLUGIN_VERSION = "12.4.0"
 DATASOURCE = {"type": "prometheus", "uid": "looplab-prometheus"}

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from generator.looks import LOGARITHMIC, Override, by_name, widths
 from generator.panels import LEGEND, NO_VALUE, Panel, fields, panel, target
+from generator.styles import LOGARITHMIC, Override, by_name, widths
 
 # No `decimals`: it falls on x as well, and 0 rounds the bounds of its scale to whole seconds.
 # A little above 1: points at 100 % are cut in half otherwise.

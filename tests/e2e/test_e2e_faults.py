@@ -137,7 +137,7 @@ def stress_dies(lab: Lab) -> None:
 
 
 def stress_is_paused(lab: Lab) -> None:
-    """Its processes are there at every look; `docker pause` for a good part of the cell shows in its strength."""
+    """Its processes are there at every scan; `docker pause` for a good part of the cell shows in its strength."""
     stress = lab.container("stress")
     # The engine gives up freezing busy processes at times.
     pause = ["docker", "pause", stress]
@@ -153,7 +153,7 @@ def flood_is_stopped(lab: Lab) -> None:
 # Stress takes the processors on purpose, from the test as well.
 # What happens, in which scenario of how many repetitions; what is wanted then, and what is found or noted.
 WEAKENED = [
-    pytest.param(stress_dies, "scenario3", 2, "stress load", r"seen in [12] of [23] looks", marks=needs_root),
+    pytest.param(stress_dies, "scenario3", 2, "stress load", r"seen in [12] of [23] scans", marks=needs_root),
     pytest.param(stress_is_paused, "scenario3", 3, "stress not paused", "paused or limited"),
     pytest.param(
         flood_is_stopped, "scenario7", 8, "flood in every cell", "messages/s in cell 1 of 1", marks=needs_root

@@ -48,7 +48,7 @@ def check_as_published(run: dict[str, Any], asked: Any) -> None:
     assert legs == dict.fromkeys(LEGS, "QoS 0")
     assert found["controller connections"]["found"] == "2"
     for role in ("broker", "controller", "bridge"):
-        assert found[f"{role} process"]["found"] == "the same in every look"
+        assert found[f"{role} process"]["found"] == "the same in every scan"
     assert ("STRESS_CPU" in parameters["load_settings"]) == (asked.load == "stress")
     for cell in run["cells"]:
         assert set(cell["cpu_wait_us"]) == set(cell["cpu_runs"]) == {"broker", "controller", "bridge", "robot"}

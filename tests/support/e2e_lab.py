@@ -74,9 +74,9 @@ def budget_left_us() -> int:
     budget_us = rt_budget_us(find_engine())
     if budget_us is None:
         return sys.maxsize
-    look = ["docker", "inspect", "--format", "{{.HostConfig.CpuRealtimeRuntime}}", *docker("ps", "--quiet").split()]
+    scan = ["docker", "inspect", "--format", "{{.HostConfig.CpuRealtimeRuntime}}", *docker("ps", "--quiet").split()]
     # Containers of other tests may end meanwhile; docker complains of those and tells of the others.
-    held = subprocess.run(look, capture_output=True, text=True, timeout=60, check=False).stdout.split()
+    held = subprocess.run(scan, capture_output=True, text=True, timeout=60, check=False).stdout.split()
     return budget_us - sum(map(int, held))
 
 

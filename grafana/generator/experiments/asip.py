@@ -1,9 +1,9 @@
 """Serial, TCP and MQTT to a microcontroller: one dashboard, during a run and after it."""
 
 from generator.dashboard import Dashboard, choice, dashboard
-from generator.looks import by_name, by_regex, dashed
 from generator.panels import Panel, numbers
 from generator.queries import by_stat, fresh_cells, joined, last, newest_run, or_named
+from generator.styles import by_name, by_regex, dashed
 from generator.tables import SHARE, cdf_axis, matrix, xy_panel
 
 CELL = "scenario, fidelity, client, language, transport, placement, qos"

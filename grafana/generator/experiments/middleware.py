@@ -3,9 +3,9 @@
 from typing import Any
 
 from generator.dashboard import Dashboard, choice, dashboard
-from generator.looks import BAD, FIRST, GOOD, by_name, by_regex, colours
 from generator.panels import Panel, graph, numbers, parts
 from generator.queries import by_stat, fresh_cells, joined, last, newest_run, or_named, padded, whole
+from generator.styles import BAD, FIRST, GOOD, by_name, by_regex, colours
 from generator.tables import SHARE, cdf_axis, matrix, xy_panel
 from looplab.experiments.middleware import EXPERIMENT
 

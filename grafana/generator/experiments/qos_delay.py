@@ -3,9 +3,9 @@
 from typing import Any
 
 from generator.dashboard import Dashboard, choice, dashboard
-from generator.looks import CORRECTED, Override, by_regex, fixed, line, other_shade
 from generator.panels import Panel, numbers
 from generator.queries import by_stat, fresh_cells, joined, last, newest_run, or_named, padded, whole
+from generator.styles import CORRECTED, Override, by_regex, fixed, line, other_shade
 from generator.tables import SHARE, cdf_axis, matrix, xy_panel
 
 # The labels of one cell.
@@ -15,7 +15,7 @@ CELL_NAME = ["pair", "qos", "network", "fidelity"]
 USUAL = 'network="normal"'
 CHOSEN = 'fidelity=~"$fidelity",qos=~"$qos"'
 # Told apart by dash as well (palette of Okabe and Ito).
-QOS_LOOKS = {"0": ("#0072B2", None), "1": ("#D55E00", [8, 6]), "2": ("#009E73", [2, 6])}
+QOS_STYLES = {"0": ("#0072B2", None), "1": ("#D55E00", [8, 6]), "2": ("#009E73", [2, 6])}
 NOTHING_YET = "nothing measured yet: ./lab run qos-delay --quick"
 STATISTICS = {"p50": "0.5", "p95": "0.95", "p99": "0.99", "max": "1"}
 RECEIVED = 'outcome=~"answered|late"'
@@ -81,12 +81,12 @@ def _against_delay(title: str, description: str, metric: str, y: dict[str, Any],
 
 
 def _looks() -> list[Override]:
-    looks = QOS_LOOKS.items()
+    styles = QOS_STYLES.items()
     return [
-        *(by_regex(f"/QoS{qos}/", line(colour, dash)) for qos, (colour, dash) in looks),
+        *(by_regex(f"/QoS{qos}/", line(colour, dash)) for qos, (colour, dash) in styles),
         *(
             by_regex(f"/QoS{qos} corrected$/", {"color": fixed(other_shade(colour)), **CORRECTED})
-            for qos, (colour, _dash) in looks
+            for qos, (colour, _dash) in styles
         ),
     ]
 

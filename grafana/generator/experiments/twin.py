@@ -1,9 +1,9 @@
 """Digital twin: one dashboard, the queue and the rates from Prometheus, what is stored from the database itself."""
 
 from generator.dashboard import Dashboard, choice, dashboard
-from generator.looks import BAD, FIRST, GOOD, by_name, by_regex, line
 from generator.panels import Panel, graph, lines, numbers, sql_rate, sql_rows
 from generator.queries import by_stat, fresh_cells, joined, last, newest_run, or_named, padded
+from generator.styles import BAD, FIRST, GOOD, by_name, by_regex, line
 from generator.tables import SHARE, cdf_axis, matrix, xy_panel
 
 # Asked as a user that may only read.

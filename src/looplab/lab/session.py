@@ -152,7 +152,7 @@ def _host_part(lab: Lab, scenario: Scenario) -> contextlib.AbstractContextManage
     if not scenario.experiment.host:
         return contextlib.nullcontext({})
     settings = {**lab.settings(), "SCENARIO": scenario.name}
-    context: contextlib.AbstractContextManager[Mapping[str, str]] = scenario.experiment.part("host").beside(
+    context: contextlib.AbstractContextManager[Mapping[str, str]] = scenario.experiment.part("host").host_programs(
         lab.root, settings, lab.own_images().__getitem__, say
     )
     return context

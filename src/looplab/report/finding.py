@@ -37,7 +37,7 @@ def asked(name: str, title: str, scenario: str, answer: Callable[[Measured], Fin
         finding = answer(run)
         finding.rests_on = run
         if not run.run.valid and finding.outcome != NO_RUN:
-            finding.beside.append(
+            finding.notes.append(
                 f"{run.run.run_id} is INVALID ({run.run.invalid_because}); only its valid cells were used."
             )
         return finding
@@ -75,5 +75,5 @@ def finding_rows(verdicts: Verdicts) -> Iterator[dict[str, object]]:
                     **dict(zip(("value", "low", "high"), value.values(), strict=True)),
                     "unit": line.unit if line else "",
                     "published": line.published if line else "",
-                    "beside": " ".join(verdict.beside),
+                    "beside": " ".join(verdict.notes),
                 }

@@ -63,7 +63,7 @@ class Verdict:
 
     outcome: str
     reason: str
-    beside: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
     tested: Comparison | None = None
     rule: Rule | None = None
     rests_on: Measured | None = field(default=None, compare=False, repr=False)

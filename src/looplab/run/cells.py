@@ -17,7 +17,7 @@ from looplab.spec.roles import Role
 from looplab.treatments import noise
 from looplab.treatments.judgement import Treatment, judge_policy, judge_process, unverified
 from looplab.treatments.loads import loads
-from looplab.treatments.looks import Look, TreatmentsClient
+from looplab.treatments.scans import Scan, TreatmentsClient
 
 P = TypeVar("P", bound=RunParameters)
 C = TypeVar("C", bound=Cell)
@@ -56,7 +56,7 @@ class CellRun(Run, Generic[P, C]):
         self.parameters = parameters
         self.record = Record(parameters, place, self.columns, self.files(), {"experiment": name})
         self.client = TreatmentsClient([*self.roles(), *(load.role for load in loads().values())])
-        self.looks: list[Look | None] = []
+        self.scans: list[Scan | None] = []
         self.measured: list[Measured[C]] = []
         self._cut_short = ""
         self._found_last: list[Treatment] = []
@@ -68,22 +68,22 @@ class CellRun(Run, Generic[P, C]):
 
     def prepare(self) -> None:
         """Wait for the parts, warm up. Raises LabError, Interrupted."""
-        self.look()
+        self.scan()
 
     def conclude(self, index: int) -> None:
         """Store the samples of a cell, and have the treatments read."""
         self.record.append(self.parameters.rows(index))
-        self.look()
+        self.scan()
 
     def roles(self) -> Sequence[Role]:
         """Return its containers as the treatments service knows them."""
         return self.experiment.roles
 
-    def judge(self, looks: Sequence[Look]) -> list[Treatment]:
+    def judge(self, scans: Sequence[Scan]) -> list[Treatment]:
         """Return every treatment, by the readings of the live processes before the first cell and after each."""
         roles = [role.name for role in self.experiment.roles if not role.optional]
-        processes = [judge_process(looks, role) for role in roles]
-        return [*processes, *(judge_policy(looks, role, 0) for role in roles)]
+        processes = [judge_process(scans, role) for role in roles]
+        return [*processes, *(judge_policy(scans, role, 0) for role in roles)]
 
     def files(self) -> list[File]:
         """Return its CSV files; samples.csv comes first."""
@@ -96,7 +96,7 @@ class CellRun(Run, Generic[P, C]):
     def measure(self) -> None:
         p, record = self.parameters, self.record
         self.prepare()
-        record.say("plan", cells=len(p.cells), messages=p.samples, seconds=round(p.whole_s))
+        record.say("plan", cells=len(p.cells), messages=p.samples, seconds=round(p.total_s))
         record.begin()
         for index, cell in enumerate(self.cells()):
             record.state("running", self.treatments())
@@ -120,16 +120,16 @@ class CellRun(Run, Generic[P, C]):
         return cells
 
     def treatments(self) -> list[Treatment]:
-        if not self.looks:
+        if not self.scans:
             return []
-        good = [look for look in self.looks if look is not None]
-        return [*(unverified(self.looks) or self.judge(good)), *self._found_last]
+        good = [scan for scan in self.scans if scan is not None]
+        return [*(unverified(self.scans) or self.judge(good)), *self._found_last]
 
     def contents(self) -> Mapping[str, Any]:
         places = {cell.key: at for at, cell in enumerate(self.parameters.published_cells)}
         order = sorted(range(len(self.measured)), key=lambda index: places[self.measured[index].cell.key])
         cells = [self.document(self.measured[index], self.parameters.rows(index)) for index in order]
-        return {"cells": cells, "noise_floor": noise.over(self.looks)}
+        return {"cells": cells, "noise_floor": noise.over(self.scans)}
 
     def faults(self) -> Sequence[str]:
         """Return why cells are INVALID, and why not every cell was measured."""
@@ -155,10 +155,10 @@ class CellRun(Run, Generic[P, C]):
 
         wait_for(ready, self.parameters.parts_timeout_s, lambda: errors[-1])
 
-    def look(self) -> Look | None:
+    def scan(self) -> Scan | None:
         """Have the treatments read while nothing is sent."""
-        self.looks.append(self.client.look({}))
-        return self.looks[-1]
+        self.scans.append(self.client.scan({}))
+        return self.scans[-1]
 
     def progress(self, index: int, cell: C, done: int) -> None:
         """Report that `done` messages of a cell are behind, once."""

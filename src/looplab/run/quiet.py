@@ -3,15 +3,15 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from looplab.treatments.looks import Look
+from looplab.treatments.scans import Scan
 
 # Of all processors' time; more than this and a run is VALID, not quiet.
 MOST_STRANGERS = 0.10
 KEY = "strangers_cpu_s"
 
 
-def strangers_cpu_s(before: Look, after: Look) -> float | None:
-    """Return the processor time between two looks that no process of the lab used; None if a look does not say.
+def strangers_cpu_s(before: Scan, after: Scan) -> float | None:
+    """Return the processor time between two scans that no process of the lab used; None if a scan does not say.
 
     Interrupts count as nobody's. What a process used that ended meanwhile counts as a stranger's.
     """
@@ -24,8 +24,8 @@ def strangers_cpu_s(before: Look, after: Look) -> float | None:
     return round(max(0.0, span_s * len(after["processors"]) - unused_s - own_s), 2)
 
 
-def _sum(look: Look, names: Iterable[str]) -> float:
-    return sum(float(times.get(name, 0.0)) for times in look["processors"].values() for name in names)
+def _sum(scan: Scan, names: Iterable[str]) -> float:
+    return sum(float(times.get(name, 0.0)) for times in scan["processors"].values() for name in names)
 
 
 def why_not(run: Mapping[str, Any]) -> str:

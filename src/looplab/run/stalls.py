@@ -7,7 +7,7 @@ from typing import Any
 
 from looplab.run.table import WIDTH
 from looplab.treatments import noise
-from looplab.treatments.looks import Look, cpu_wait_us
+from looplab.treatments.scans import Scan, cpu_wait_us
 
 # A cell whose p99 of lateness is above this must name the cause.
 LATE_US = 20_000
@@ -25,8 +25,8 @@ _SENTENCES = {
 }
 
 
-def between(before: Look, after: Look, roles: Iterable[str]) -> dict[str, Any]:
-    """Return a cell's `cpu_wait_us` of each of `roles` and its `noise_floor`, from the looks before and after it."""
+def between(before: Scan, after: Scan, roles: Iterable[str]) -> dict[str, Any]:
+    """Return a cell's `cpu_wait_us` of each of `roles` and its `noise_floor`, from the scans before and after it."""
     return {"cpu_wait_us": cpu_wait_us(before, after, roles), "noise_floor": noise.floor(before, after)}
 
 

@@ -92,19 +92,19 @@ def invalid(cell: dict[str, Any]) -> str:
 
 def verdict(run: dict[str, Any], *, brief: bool = False) -> list[str]:
     """Return whether a run is valid, or why not; then what was not as wanted and is not required, `brief`: how many."""
-    beside = [t for t in run.get("treatments", []) if not (t["verified"] or t["required"])]
+    unmet = [t for t in run.get("treatments", []) if not (t["verified"] or t["required"])]
     if run["valid"]:
         noisy = "" if run.get("quiet", True) else ", not quiet"
-        lines = [f"VALID{noisy}: every treatment {'that is required ' if beside else ''}was found as wanted."]
+        lines = [f"VALID{noisy}: every treatment {'that is required ' if unmet else ''}was found as wanted."]
     else:
         lines = ["INVALID:", *_items(run["invalid_because"])]
     if noise := quiet.why_not(run):
         out = "no verdict rests on it" if not quiet.counts(run) else "it counts all the same, as --busy asked"
         lines += fill(f"Not quiet: {noise}; {out}.", WIDTH, subsequent_indent="  ").splitlines()
-    if beside and brief:
-        lines.append(f"{plural(len(beside), 'treatment')} not as wanted, and not required: ./lab show --treatments")
-    elif beside:
-        lines += ["Not required, and not as wanted:", *_items(map(as_found, beside))]
+    if unmet and brief:
+        lines.append(f"{plural(len(unmet), 'treatment')} not as wanted, and not required: ./lab show --treatments")
+    elif unmet:
+        lines += ["Not required, and not as wanted:", *_items(map(as_found, unmet))]
     looked = dict.fromkeys(entry["command"] for entry in run.get("inspections", []))
     return [*lines, *([f"Looked inside meanwhile: {', '.join(looked)}."] if looked else [])]
 

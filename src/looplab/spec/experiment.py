@@ -61,7 +61,7 @@ class Experiment:
     builds them. `switches` are variables of .env that are on or off.
     `secrets` are the passwords and tokens of its parts.
     `kept` are services that stay after a run.
-    With `host`, it has a part on the host: host.py has `beside(root, settings, image, say)`, a context manager that
+    With `host`, it has a part on the host: host.py has `host_programs(root, settings, image, say)`, a context manager that
     yields variables for Compose.
     """
 

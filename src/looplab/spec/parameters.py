@@ -287,7 +287,7 @@ class RunParameters(Settings):
         return max(map(self.pace_ms, self.cells))
 
     @property
-    def whole_s(self) -> float:
+    def total_s(self) -> float:
         """About how long the whole run takes, apart from the answers that it waits for."""
         return self.left_s(0)
 

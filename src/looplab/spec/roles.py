@@ -24,7 +24,7 @@ class Role:
     A run may ask for another one up to `most_fifo`, and for a role without it never.
 
     One that is `optional` need not be there in every run. `files` are patterns, relative to the root of its container:
-    a look names those that exist. `about` is what it does, in words for a student.
+    a scan names those that exist. `about` is what it does, in words for a student.
     """
 
     name: str

@@ -1,13 +1,13 @@
 """Treatments of a run: what was wanted, what was found on the live processes, and whether they agree.
 
-Each function judges one treatment of one role from all looks of a run; an experiment puts its own list together.
+Each function judges one treatment of one role from all scans of a run; an experiment puts its own list together.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from looplab.spec.roles import Role
-from looplab.treatments.looks import Look, identities, mqtt_sockets, policies, processes, refusals
+from looplab.treatments.scans import Scan, identities, mqtt_sockets, policies, processes, refusals
 
 # The broker's listener with TLS (compose/mosquitto/lan); TCP_NODELAY is one setting for both.
 TLS_PORT = 8883
@@ -25,9 +25,9 @@ class Treatment:
     note: str = ""
 
 
-def unverified(looks: Sequence[Look | None]) -> list[Treatment]:
-    """Return one failed treatment if any look is missing, [] if every look was answered."""
-    if looks and None not in looks:
+def unverified(scans: Sequence[Scan | None]) -> list[Treatment]:
+    """Return one failed treatment if any scan is missing, [] if every scan was answered."""
+    if scans and None not in scans:
         return []
     return [Treatment("treatments service", "answers", "no answer", False, note="nothing could be verified")]
 
@@ -37,33 +37,33 @@ def reasons(treatments: Sequence[Treatment]) -> list[str]:
     return [f"{t.what}: wanted {t.wanted}, found {t.found}" for t in treatments if t.required and not t.verified]
 
 
-def judge_policy(looks: Sequence[Look], role: str, fifo: int) -> Treatment:
+def judge_policy(scans: Sequence[Scan], role: str, fifo: int) -> Treatment:
     """Judge whether every thread of `role` ran under SCHED_FIFO `fifo`, or SCHED_OTHER where that is 0."""
     wanted = f"SCHED_FIFO {fifo}" if fifo else "SCHED_OTHER"
-    found = policies(looks, role)
-    note = refusals(looks, role)
+    found = policies(scans, role)
+    note = refusals(scans, role)
     if note:
         note += " (see `./lab doctor`: real-time budget and SYS_NICE)"
     return Treatment(f"{role} scheduling policy", wanted, ", ".join(found), found == [wanted], note=note)
 
 
-def judge_process(looks: Sequence[Look], role: str) -> Treatment:
+def judge_process(scans: Sequence[Scan], role: str) -> Treatment:
     """Judge whether `role` was the same process, or the same part elsewhere, from the first reading to the last."""
-    what, wanted, found = f"{role} process", "the same in every look", identities(looks, role)
+    what, wanted, found = f"{role} process", "the same in every scan", identities(scans, role)
     if not all(found):
         missing = next(number // 2 + 1 for number, one in enumerate(found) if not one)
-        return Treatment(what, wanted, f"not there at look {missing} of {len(looks)}", False)
+        return Treatment(what, wanted, f"not there at scan {missing} of {len(scans)}", False)
     changed = [number // 2 + 1 for number in range(1, len(found)) if found[number] != found[number - 1]]
     if not changed:
         return Treatment(what, wanted, wanted, True)
     note = f"it was restarted, and what it had been given was gone meanwhile: see `docker compose logs` of the {role}"
-    times = f"restarted {len(changed)} x, first seen at look {changed[0]} of {len(looks)}"
+    times = f"restarted {len(changed)} x, first seen at scan {changed[0]} of {len(scans)}"
     return Treatment(what, wanted, times, False, note=note)
 
 
-def judge_permission(looks: Sequence[Look], role: str, priority: int) -> list[Treatment]:
+def judge_permission(scans: Sequence[Scan], role: str, priority: int) -> list[Treatment]:
     """Judge what the published flags give: the right to ask for real-time priority, and no priority."""
-    seen = [process for look in looks for process in processes(look, role)]
+    seen = [process for scan in scans for process in processes(scan, role)]
     limits = sorted({process["rtprio_limit"] for process in seen})
     limit_met = bool(limits) and all(limit == "unlimited" or int(limit) >= priority for limit in limits)
     capable = bool(seen) and all(process["sys_nice_bounding"] for process in seen)
@@ -75,24 +75,24 @@ def judge_permission(looks: Sequence[Look], role: str, priority: int) -> list[Tr
     ]
 
 
-def judge_nodelay(looks: Sequence[Look], role: str, wanted: bool, *ports: int) -> Treatment:
+def judge_nodelay(scans: Sequence[Scan], role: str, wanted: bool, *ports: int) -> Treatment:
     """Judge whether TCP_NODELAY was as `wanted` on every MQTT socket of `role`; `ports` are the broker's."""
-    sockets = mqtt_sockets(looks, role, (*ports, TLS_PORT))
+    sockets = mqtt_sockets(scans, role, (*ports, TLS_PORT))
     states = {entry if isinstance(entry, str) else on_off(entry["tcp_nodelay"]) for entry in sockets}
     found = ", ".join(sorted(states)) or "no MQTT connection seen"
     return Treatment(f"{role} TCP_NODELAY", on_off(wanted), found, found == on_off(wanted))
 
 
-def judge_isolation(looks: Sequence[Look], role: Role, elsewhere: str) -> Treatment:
+def judge_isolation(scans: Sequence[Scan], role: Role, elsewhere: str) -> Treatment:
     """Judge whether `role` ran apart from the host's load: not required, because no kernel need allow it.
 
     `elsewhere` is its policy on the machine where it runs instead, "" where it must run on this one.
     """
-    what, found = f"{role.name} apart from the load", policies(looks, role.name)
+    what, found = f"{role.name} apart from the load", policies(scans, role.name)
     if found == ["not running"] and elsewhere:
         return Treatment(what, "own machine", f"not here ({elsewhere})", True, False)
     wanted = f"SCHED_FIFO {role.fifo}"
-    return Treatment(what, wanted, ", ".join(found), found == [wanted], False, refusals(looks, role.name))
+    return Treatment(what, wanted, ", ".join(found), found == [wanted], False, refusals(scans, role.name))
 
 
 def judge_tls(role: str, wanted: bool, version: str) -> Treatment:

@@ -15,7 +15,7 @@ TIMEOUT_S = 10.0
 ECHO_BITS, ECHO_INTERVAL_MS = 8 * 50, 10.0
 
 
-def look(url: str, pings: int = PINGS) -> dict[str, Any]:
+def scan(url: str, pings: int = PINGS) -> dict[str, Any]:
     """Return the emulator's state, with round trips by `pings` echoes 10 ms apart if there are any.
 
     {"fault": why} if it does not answer.
@@ -26,23 +26,23 @@ def look(url: str, pings: int = PINGS) -> dict[str, Any]:
         return {"fault": error.message}
 
 
-def judge(name: str, looks: Sequence[dict[str, Any]], emulating: bool) -> Treatment:
-    """Return the treatment "link" from all looks of a run; `emulating` is whether any process emulates one."""
+def judge(name: str, scans: Sequence[dict[str, Any]], emulating: bool) -> Treatment:
+    """Return the treatment "link" from all scans of a run; `emulating` is whether any process emulates one."""
     if name == NO_LINK:
         found = "none" if not emulating else "an emulator is running"
         note = "" if not emulating else "docker compose --profile '*' down"
         return Treatment("link", NO_LINK, found, not emulating, note=note)
-    faults = [entry["fault"] for entry in looks if "fault" in entry]
-    if faults or not looks:
+    faults = [entry["fault"] for entry in scans if "fault" in entry]
+    if faults or not scans:
         return Treatment("link", name, "not emulated to the end", False, note="; ".join(faults[:1]))
-    last = looks[-1]
+    last = scans[-1]
     wanted = f"{name}: {'; '.join(_describe(link['settings']) for link in last['links'])}"
-    if len({entry["instance"] for entry in looks}) > 1:
+    if len({entry["instance"] for entry in scans}) > 1:
         return Treatment("link", wanted, "the emulator was restarted during the run", False)
     if not last["links"]:
         return Treatment("link", name, f"{last['backend']}: no link is set", False, note="see LINK_PEER")
-    wrong = [why for link in last["links"] if (why := deviation(link))] + _trip_deviations(looks)
-    trips = _trips(looks)
+    wrong = [why for link in last["links"] if (why := deviation(link))] + _trip_deviations(scans)
+    trips = _trips(scans)
     made = [f"{link['settings']['direction']} {_made(link)}" for link in last["links"]]
     made += [f"round trip {_mean(figures):.2f} ms (n {_count(figures)})" for figures in trips.values() if figures]
     return Treatment("link", wanted, f"{last['backend']}: {', '.join(made)}", not wrong, note="; ".join(wrong))
@@ -71,14 +71,14 @@ def _made(link: dict[str, Any]) -> str:
     return f"{delay['mean']:.2f} ms (SD {delay['sd']:.2f}, n {delay['n']})"
 
 
-def _trip_deviations(looks: Sequence[dict[str, Any]]) -> list[str]:
+def _trip_deviations(scans: Sequence[dict[str, Any]]) -> list[str]:
     """Return what is wrong with the round trips; the only measure if the kernel makes the link."""
-    last, wrong = looks[-1], []
-    for peer, figures in _trips(looks).items():
+    last, wrong = scans[-1], []
+    for peer, figures in _trips(scans).items():
         links = [link for link in last["links"] if link["settings"]["peer"] == peer]
         loses = any(link["settings"]["loss_percent"] for link in links)
         if not figures:
-            wrong += [] if loses or _unknown(looks, peer) else [f"no echo came back from {peer}"]
+            wrong += [] if loses or _unknown(scans, peer) else [f"no echo came back from {peer}"]
             continue
         theory = {
             "mean": sum(link["theory_ms"]["mean"] for link in links),
@@ -97,17 +97,17 @@ def _echo_ms(links: Sequence[dict[str, Any]]) -> float:
     return sum(times_ms) + queue_ms
 
 
-def _trips(looks: Sequence[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
-    """Return by peer the round trips of each look that saw some."""
-    peers = looks[-1]["rtt_ms"]
+def _trips(scans: Sequence[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    """Return by peer the round trips of each scan that saw some."""
+    peers = scans[-1]["rtt_ms"]
     return {
-        peer: [entry["rtt_ms"][peer] for entry in looks if (entry["rtt_ms"].get(peer) or {}).get("n")] for peer in peers
+        peer: [entry["rtt_ms"][peer] for entry in scans if (entry["rtt_ms"].get(peer) or {}).get("n")] for peer in peers
     }
 
 
-def _unknown(looks: Sequence[dict[str, Any]], peer: str) -> bool:
+def _unknown(scans: Sequence[dict[str, Any]], peer: str) -> bool:
     """Return whether the emulator may not ask for echoes at all."""
-    return all(entry["rtt_ms"].get(peer) is None for entry in looks)
+    return all(entry["rtt_ms"].get(peer) is None for entry in scans)
 
 
 def _count(figures: Sequence[dict[str, Any]]) -> int:

@@ -112,7 +112,7 @@ def _seen(processor: int, policy: str, row: memoryview) -> dict[str, Any]:
 
 
 def floor(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the noise floor between two looks, one entry a processor; [] where a look has none.
+    """Return the noise floor between two scans, one entry a processor; [] where a scan has none.
 
     `count` are stalls of at least STALL_NS, `sum_us` is their sum, `max_us` and `p99_us` the lateness of all wake-ups
     (upper end of a bin of 9 %, `max_us` exact where it was one of the last stalls), `policy` what the probe ran under.
@@ -126,9 +126,9 @@ def floor(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[dict[str,
     ]
 
 
-def over(looks: Sequence[Mapping[str, Any] | None]) -> list[dict[str, Any]]:
-    """Return the noise floor of a whole run, from the first of its looks that was answered to the last."""
-    good = [look for look in looks if look is not None]
+def over(scans: Sequence[Mapping[str, Any] | None]) -> list[dict[str, Any]]:
+    """Return the noise floor of a whole run, from the first of its scans that was answered to the last."""
+    good = [scan for scan in scans if scan is not None]
     return floor(good[0], good[-1]) if len(good) > 1 else []
 
 

@@ -28,8 +28,8 @@ from looplab.system.json_service import read_token, serve
 from looplab.system.processors import processor_times
 from looplab.treatments.broker import published
 from looplab.treatments.loads import loads
-from looplab.treatments.looks import TOKEN
 from looplab.treatments.noise import Probes
+from looplab.treatments.scans import TOKEN
 
 PORT = 9100
 

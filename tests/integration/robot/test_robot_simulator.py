@@ -24,7 +24,7 @@ from support.robot_harness import IDENTITY, Client, Robot, RobotFiles, TraceEven
 from support.waiting import until
 
 from looplab.experiments.loop.bridge.request_window import NUMBERS, parse_numbered
-from looplab.experiments.loop.looks import robot_lag
+from looplab.experiments.loop.scans import robot_lag
 
 pytestmark = pytest.mark.engine
 

@@ -50,7 +50,7 @@ def test_what_comes_before_is_an_exercise(handout: Path) -> None:
 def test_the_time_for_the_runs_is_that_of_all_that_are_ordered(handout: Path) -> None:
     exercise = exercise_of(handout)
     ordered = [*commands(handout), *exercise.card.reruns]
-    needed_s = sum(made.whole_s + AROUND_A_RUN_S for command in ordered for made in runs_of(command))
+    needed_s = sum(made.total_s + AROUND_A_RUN_S for command in ordered for made in runs_of(command))
     assert exercise.card.running == math.ceil(needed_s / 60)
 
 

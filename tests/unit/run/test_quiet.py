@@ -8,7 +8,7 @@ from looplab.run import quiet
 from looplab.run.table import verdict
 
 
-def look(at_s: float, own_s: float | None, idle_s: float, interrupts_s: float = 0.0) -> dict[str, Any]:
+def scan(at_s: float, own_s: float | None, idle_s: float, interrupts_s: float = 0.0) -> dict[str, Any]:
     times = {"idle_s": idle_s, "steal_s": 0.0, "interrupts_s": interrupts_s}
     found = {"clock_ns": int(at_s * 1e9), "processors": {"0": times, "1": times}}
     return found if own_s is None else {**found, "own_cpu_s": own_s}
@@ -25,10 +25,10 @@ def run(strangers_s: float | None, before: float = 0.0, **environment: Any) -> d
 
 def test_strangers_have_what_neither_the_lab_nor_nobody_used() -> None:
     """Two processors for 10 s: 4 s idle and 1 s of interrupts each, 6 s of the lab's."""
-    assert quiet.strangers_cpu_s(look(0, 50, 0), look(10, 56, 4, 1)) == pytest.approx(4)
+    assert quiet.strangers_cpu_s(scan(0, 50, 0), scan(10, 56, 4, 1)) == pytest.approx(4)
     # A process that ended takes its time with it.
-    assert quiet.strangers_cpu_s(look(0, 50, 0), look(10, 61, 5)) == 0
-    assert quiet.strangers_cpu_s(look(0, None, 0), look(10, None, 5)) is None
+    assert quiet.strangers_cpu_s(scan(0, 50, 0), scan(10, 61, 5)) == 0
+    assert quiet.strangers_cpu_s(scan(0, None, 0), scan(10, None, 5)) is None
 
 
 @pytest.mark.parametrize(

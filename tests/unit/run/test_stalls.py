@@ -9,7 +9,7 @@ from looplab.run import stalls
 ROLES = ("controller", "robot")
 
 
-def look(controller_ns: int | None, started: int = 7) -> dict[str, Any]:
+def scan(controller_ns: int | None, started: int = 7) -> dict[str, Any]:
     process = {"pid": 3, "started_ticks": started, "cpu_wait_ns": controller_ns}
     return {"clock_ns": 0, "roles": {"controller": {"processes": [process]}, "robot": {"processes": []}}}
 
@@ -23,9 +23,9 @@ def floor(max_us: float, sum_us: float = 0.0, policy: str = "SCHED_FIFO 98") -> 
 
 
 def test_waits_are_differences_of_the_same_process() -> None:
-    assert stalls.between(look(1_000_000), look(4_500_000), ROLES)["cpu_wait_us"] == {"controller": 3500}
-    assert stalls.between(look(1_000_000), look(4_500_000, started=8), ROLES)["cpu_wait_us"] == {}
-    assert stalls.between(look(None), look(4_500_000), ROLES)["cpu_wait_us"] == {}
+    assert stalls.between(scan(1_000_000), scan(4_500_000), ROLES)["cpu_wait_us"] == {"controller": 3500}
+    assert stalls.between(scan(1_000_000), scan(4_500_000, started=8), ROLES)["cpu_wait_us"] == {}
+    assert stalls.between(scan(None), scan(4_500_000), ROLES)["cpu_wait_us"] == {}
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from looplab.link.settings import LinkSettings
-from looplab.treatments.link import judge, look
+from looplab.treatments.link import judge, scan
 
 State = dict[str, Any]
 
@@ -43,7 +43,7 @@ def test_a_link_that_was_there() -> None:
 
 
 @pytest.mark.parametrize(
-    ("looks", "says"),
+    ("scans", "says"),
     [
         ([], "not emulated to the end"),
         ([state(), {"fault": "it ended"}], "not emulated to the end"),
@@ -51,8 +51,8 @@ def test_a_link_that_was_there() -> None:
         ([state(links=[])], "no link is set"),
     ],
 )
-def test_a_link_that_was_not_there_to_the_end(looks: list[State], says: str) -> None:
-    found = judge("wifi", looks, True)
+def test_a_link_that_was_not_there_to_the_end(scans: list[State], says: str) -> None:
+    found = judge("wifi", scans, True)
     assert not found.verified
     assert found.required
     assert says in found.found
@@ -150,4 +150,4 @@ def test_no_link_is_a_treatment_too() -> None:
 
 
 def test_a_look_at_nobody_says_so() -> None:
-    assert "does not answer" in look("http://127.0.0.1:1")["fault"]
+    assert "does not answer" in scan("http://127.0.0.1:1")["fault"]

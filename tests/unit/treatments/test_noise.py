@@ -1,4 +1,4 @@
-"""The noise floor: what a probe on each processor saw between two looks."""
+"""The noise floor: what a probe on each processor saw between two scans."""
 
 import os
 import signal
@@ -11,7 +11,7 @@ from looplab.treatments import noise
 from looplab.treatments.noise import PERIOD_NS
 
 
-def look(clock_ns: int, bins: dict[str, int], *stalls: tuple[int, int]) -> dict[str, object]:
+def scan(clock_ns: int, bins: dict[str, int], *stalls: tuple[int, int]) -> dict[str, object]:
     entry = {
         "processor": 0,
         "policy": "SCHED_FIFO 98",
@@ -25,9 +25,9 @@ def look(clock_ns: int, bins: dict[str, int], *stalls: tuple[int, int]) -> dict[
 
 
 def test_only_what_lies_between_the_looks_counts() -> None:
-    before = look(1000, {"5": 100, "90": 1}, (900, 7_000_000))
+    before = scan(1000, {"5": 100, "90": 1}, (900, 7_000_000))
     longest = str(noise._bin(3_000_000))
-    after = look(2000, {"5": 298, "90": 1, longest: 2}, (900, 7_000_000), (1500, 3_000_000))
+    after = scan(2000, {"5": 298, "90": 1, longest: 2}, (900, 7_000_000), (1500, 3_000_000))
     (entry,) = noise.floor(before, after)
     assert (entry["wakeups"], entry["count"], entry["max_us"], entry["sum_us"]) == (200, 1, 3000, 3000)
     assert entry["p99_us"] < 10
@@ -36,18 +36,18 @@ def test_only_what_lies_between_the_looks_counts() -> None:
 def test_the_longest_stall_stays_however_many_follow() -> None:
     """One of 400 ms, then 600 of 1.5 ms: a probe remembers each of the last 512 alone."""
     bins = {"5": 10, str(noise._bin(1_500_000)): 600, str(noise._bin(400_000_000)): 1}
-    after = look(9, bins, *[(8, 1_500_000)] * 512)
-    (entry,) = noise.floor(look(0, {"5": 10}), after)
+    after = scan(9, bins, *[(8, 1_500_000)] * 512)
+    (entry,) = noise.floor(scan(0, {"5": 10}), after)
     assert 400_000 <= entry["max_us"] <= 1.1 * 400_000
 
 
 def test_a_quiet_processor_shows_the_edge_of_its_last_bin() -> None:
-    (entry,) = noise.floor(look(0, {"5": 10}), look(1, {"5": 20, "7": 1}))
+    (entry,) = noise.floor(scan(0, {"5": 10}), scan(1, {"5": 20, "7": 1}))
     assert (entry["count"], entry["max_us"]) == (0, 8.192)
 
 
 def test_a_look_without_probes_has_no_floor() -> None:
-    assert noise.floor({"clock_ns": 0}, look(1, {"5": 20})) == []
+    assert noise.floor({"clock_ns": 0}, scan(1, {"5": 20})) == []
     assert noise.worst([]) == {}
 
 

@@ -15,7 +15,7 @@ from looplab.spec.brokers import BROKERS
 from looplab.spec.roles import CONTROLLER
 from looplab.system.json_service import read_token
 from looplab.treatments.loads import loads
-from looplab.treatments.looks import TOKEN
+from looplab.treatments.scans import TOKEN
 from looplab.treatments.service import answer, permitted
 
 PERMITTED = permitted(EXPERIMENTS)

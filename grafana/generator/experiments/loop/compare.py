@@ -1,8 +1,8 @@
 """Dashboard: finished and running scenarios side by side, with the published figures."""
 
 from generator.dashboard import Dashboard, choice, dashboard, fixed_choice
-from generator.experiments.loop.looks import METRICS, cdf_panel
 from generator.experiments.loop.queries import CELLS, CHOSEN, STATISTICS, curves, curves_with_published, statistics
+from generator.experiments.loop.styles import METRICS, cdf_panel
 from generator.panels import Panel, words
 from generator.queries import joined, last, padded
 from generator.tables import matrix

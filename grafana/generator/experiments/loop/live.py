@@ -2,7 +2,8 @@
 
 from generator import panels
 from generator.dashboard import Dashboard, dashboard, fixed_choice
-from generator.experiments.loop.looks import (
+from generator.experiments.loop.queries import CURRENT_CELL, NEWEST, RUNNING_CELL, cdf_to_p999, of_newest
+from generator.experiments.loop.styles import (
     METRICS,
     OVERHEAD_COLOURS,
     OVERHEAD_PARTS,
@@ -11,9 +12,8 @@ from generator.experiments.loop.looks import (
     metric_overrides,
     metric_words,
 )
-from generator.experiments.loop.queries import CURRENT_CELL, NEWEST, RUNNING_CELL, cdf_to_p999, of_newest
-from generator.looks import by_name, colours, thresholds, widths, yes_or_no
 from generator.queries import last
+from generator.styles import by_name, colours, thresholds, widths, yes_or_no
 from generator.tables import listing
 
 

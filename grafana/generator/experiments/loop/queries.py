@@ -1,6 +1,6 @@
 """PromQL over the cells of the control loop."""
 
-from generator.experiments.loop.looks import SCENARIO_WORDS
+from generator.experiments.loop.styles import SCENARIO_WORDS
 from generator.queries import by_stat, fresh_cells, joined, last, newest_run, padded
 
 # The labels of one cell, and of one curve.

@@ -46,7 +46,7 @@ class Controller(CellRun[AsipParameters, AsipCell]):
             self.wait_for_part(f"{language} client", partial(_check_client, language))
         if any(cell.transport != "serial" for cell in p.cells):
             self.wait_for_part(self._bridge.name, self._bridge.check)
-        self.look()
+        self.scan()
 
     def measure_cell(self, index: int, cell: AsipCell) -> Measured:
         self.progress(index, cell, 0)
@@ -69,7 +69,7 @@ class Controller(CellRun[AsipParameters, AsipCell]):
         return measured
 
     def treatments(self) -> list[Treatment]:
-        return judge(self.parameters, self.looks, self._own)
+        return judge(self.parameters, self.scans, self._own)
 
     def document(self, measured: MeasuredCell[AsipCell], rows: range) -> dict[str, Any]:
         assert isinstance(measured, Measured)

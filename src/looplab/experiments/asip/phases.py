@@ -79,8 +79,8 @@ class Phases:
             "deadline_us": p.deadline_ms * 1000,
         }
         before = self._counted()
-        whole_s = (p.messages + p.warmup_tests) * p.interval_ms / 1000 + p.deadline_ms / 1000
-        samples, ended = worker.latency(words, whole_s)
+        total_s = (p.messages + p.warmup_tests) * p.interval_ms / 1000 + p.deadline_ms / 1000
+        samples, ended = worker.latency(words, total_s)
         first, last = (float(ended[f"warmup_{name}_us"]) for name in ("first", "last"))
         measured.more["warmup"] = {"tests": p.warmup_tests, "first_us": first, "last_us": last}
         self._account(measured, before, ended)

@@ -6,7 +6,7 @@ from looplab.experiments.asip.board import BOARDS, USB_CHIP
 from looplab.experiments.asip.document import Measured
 from looplab.experiments.asip.parameters import AsipParameters
 from looplab.treatments.judgement import Treatment, judge_nodelay, judge_policy, judge_process, on_off, unverified
-from looplab.treatments.looks import Look, processes
+from looplab.treatments.scans import Scan, processes
 
 MQTT_PORT = 1883
 # Beyond, the simulator was so late that the client waited for it and not for the wire.
@@ -25,11 +25,11 @@ _ROLES = ("broker", "controller")
 _REAL = "a real board"
 
 
-def judge(parameters: AsipParameters, looks: Sequence[Look | None], measured: Sequence[Measured]) -> list[Treatment]:
+def judge(parameters: AsipParameters, scans: Sequence[Scan | None], measured: Sequence[Measured]) -> list[Treatment]:
     """Return every treatment, as wanted and as found over the whole run."""
-    treatments = unverified(looks)
+    treatments = unverified(scans)
     if not treatments:
-        good = [look for look in looks if look is not None]
+        good = [scan for scan in scans if scan is not None]
         roles = _ROLES if "mqtt" in parameters.transports else ("controller",)
         treatments += [judge_process(good, role) for role in roles]
         treatments += [judge_policy(good, role, 0) for role in roles]
@@ -46,9 +46,9 @@ def judge(parameters: AsipParameters, looks: Sequence[Look | None], measured: Se
     return [*treatments, *own, _clock(measured)]
 
 
-def _quota(wanted: float, looks: Sequence[Look], language: str) -> Treatment:
+def _quota(wanted: float, scans: Sequence[Scan], language: str) -> Treatment:
     """Judge the share of processors that the container of a client may use."""
-    limits = {process["container"]["cpu_limit"] for look in looks for process in processes(look, language)}
+    limits = {process["container"]["cpu_limit"] for scan in scans for process in processes(scan, language)}
     limits_found = _listed(_limit(limit) for limit in limits) or "not running"
     return Treatment(f"{language} client processors", _limit(wanted), limits_found, limits_found == _limit(wanted))
 

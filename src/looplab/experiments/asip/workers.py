@@ -48,9 +48,9 @@ class WorkerClient:
         jit = {"on": ", JIT", "off": ", interpreter"}.get(facts.get("jit", ""), "")
         return facts.get("runtime", "unknown").replace("_", " ") + (jit if self._language == "java" else "")
 
-    def latency(self, words: Mapping[str, object], whole_s: float = 0.0) -> tuple[list[Sample], dict[str, str]]:
-        """Have the tests made, which take about `whole_s`; return them and what the client says beside."""
-        line = self._ask("latency", words, whole_s)
+    def latency(self, words: Mapping[str, object], total_s: float = 0.0) -> tuple[list[Sample], dict[str, str]]:
+        """Have the tests made, which take about `total_s`; return them and what the client says beside."""
+        line = self._ask("latency", words, total_s)
         samples = []
         while line.startswith("sample "):
             test, due_ns, sent_ns, received_ns = map(int, line.split()[1:5])
@@ -66,13 +66,13 @@ class WorkerClient:
         """End `follow`; return what the client counted."""
         return self._facts(self._ask("stop", {}), "done")
 
-    def _ask(self, verb: str, words: Mapping[str, object], whole_s: float = 0.0) -> str:
+    def _ask(self, verb: str, words: Mapping[str, object], total_s: float = 0.0) -> str:
         text = " ".join([verb, *(f"{name}={value}" for name, value in words.items())])
         try:
             self._socket.sendall(f"{text}\n".encode())
         except OSError as error:
             raise self._fault(str(error)) from error
-        return self._answer(whole_s + self._patience_s)
+        return self._answer(total_s + self._patience_s)
 
     def _answer(self, timeout_s: float) -> str:
         self._socket.settimeout(timeout_s)

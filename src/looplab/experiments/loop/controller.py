@@ -1,4 +1,4 @@
-"""One run of the loop: waits for broker, bridge, robot, link and load, sends cell by cell, looks between cells."""
+"""One run of the loop: waits for broker, bridge, robot, link and load, sends cell by cell, scans between cells."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -19,7 +19,6 @@ from looplab.experiments.loop.document import (
     passed,
     transport_lines,
 )
-from looplab.experiments.loop.looks import Looks, robot_lags
 from looplab.experiments.loop.losses import NEVER_NS, Evidence, Losses
 from looplab.experiments.loop.parameters import PRINTED, Parameters
 from looplab.experiments.loop.printed.clients import PrintedClients
@@ -34,6 +33,7 @@ from looplab.experiments.loop.protocol import (
     subscription_qos,
 )
 from looplab.experiments.loop.request_loop import Measurement
+from looplab.experiments.loop.scans import Scans, robot_lags
 from looplab.mqtt.client import ClientOptions
 from looplab.mqtt.dial import Target
 from looplab.mqtt.pairing import read_pairing
@@ -51,7 +51,7 @@ from looplab.treatments import NO_LOAD
 from looplab.treatments.broker import version
 from looplab.treatments.judgement import Treatment
 from looplab.treatments.link import NO_LINK
-from looplab.treatments.looks import Look
+from looplab.treatments.scans import Scan
 
 WARMUP_INTERVAL_NS = 20_000_000
 STEP_NS = 100_000_000
@@ -73,13 +73,13 @@ class Controller(CellRun[Parameters, LoopCell]):
         super().__init__(parameters, place)
         p, token = self.parameters, self.record.token
         self.news = BridgeNews(token, p.samples)
-        self.seen = Looks(p, self.client, self.looks)
+        self.seen = Scans(p, self.client, self.scans)
         self._connected_ns: list[int] = []
         self._client = _connections(p, token, self._received, self._note_connection)
         self.printed = PrintedClients(p, self._client.wait) if p.clients == PRINTED else None
         self._tls = self._unstamped = ""
         self._warmup = {"sent": 0, "answered": 0}
-        # Messages that this run itself has published by the last look, answers included.
+        # Messages that this run itself has published by the last scan, answers included.
         self._own = 0
         self._current: Measurement | None = None
         self.measurement = self._measurement(self.record.store, token, p.messages * p.repetitions)
@@ -94,10 +94,10 @@ class Controller(CellRun[Parameters, LoopCell]):
     def prepare(self) -> None:
         self._wait_for_parts()
         self.news.begin()
-        # The first look applies the treatments, under which the warm-up runs; the first cell begins at the second.
-        self.look()
+        # The first scan applies the treatments, under which the warm-up runs; the first cell begins at the second.
+        self.scan()
         self._warm_up()
-        self.look()
+        self.scan()
         self._current = self.measurement
 
     def measure_cell(self, index: int, cell: LoopCell) -> Measured[LoopCell]:
@@ -113,12 +113,12 @@ class Controller(CellRun[Parameters, LoopCell]):
         return Measured(cell)
 
     def conclude(self, _index: int) -> None:
-        self.look()
+        self.scan()
 
-    def look(self) -> Look | None:
+    def scan(self) -> Scan | None:
         self.seen.take(self.news.info(), self._own)
         self._client.wait(perf_counter_ns() + 10_000_000)
-        return self.looks[-1]
+        return self.scans[-1]
 
     def finish(self) -> list[Treatment]:
         """Wait for the counts that the bridge publishes once it has been idle for a moment.
@@ -148,7 +148,7 @@ class Controller(CellRun[Parameters, LoopCell]):
             for index, one in enumerate(self.measured)
         ]
         return [
-            *treatments.judge(self.parameters, self.looks, bridge),
+            *treatments.judge(self.parameters, self.scans, bridge),
             *treatments.judge_robot(self.parameters, cells, virtual=treatments.is_virtual(bridge)),
             *treatments.judge_connections(self.parameters, self._tls, bridge),
             *treatments.judge_legs(self.parameters, self._granted, bridge, self._answer_qos()),
@@ -159,9 +159,9 @@ class Controller(CellRun[Parameters, LoopCell]):
         ]
 
     def judge_clients(self) -> Sequence[Treatment]:
-        """Return what the looks show of the lab's own client."""
+        """Return what the scans show of the lab's own client."""
         p = self.parameters
-        return [treatments.judge_number(p, self.looks), treatments.judge_path(p, self.looks, CONTROLLER)]
+        return [treatments.judge_number(p, self.scans), treatments.judge_path(p, self.scans, CONTROLLER)]
 
     def document(self, measured: Measured[LoopCell], rows: range) -> dict[str, Any]:
         index, store, cell = rows.start // len(rows), self.record.store, measured.cell

@@ -32,7 +32,7 @@ from looplab.treatments.judgement import (
 from looplab.treatments.link import NO_LINK
 from looplab.treatments.loads import loads
 from looplab.treatments.loads.load import strength
-from looplab.treatments.looks import Look, grown, mqtt_sockets
+from looplab.treatments.scans import Scan, grown, mqtt_sockets
 
 # The broker's own, whatever port the host publishes for it.
 BROKER_PORT = 1883
@@ -62,14 +62,14 @@ def applied(parameters: Parameters) -> dict[str, int]:
     return priorities(parameters) if parameters.apply_priority else {}
 
 
-def judge(parameters: Parameters, looks: Sequence[Look | None], bridge: Mapping[str, Any]) -> list[Treatment]:
-    """Judge every treatment that looks and bridge show, from before the first cell to after the last.
+def judge(parameters: Parameters, scans: Sequence[Scan | None], bridge: Mapping[str, Any]) -> list[Treatment]:
+    """Judge every treatment that scans and bridge show, from before the first cell to after the last.
 
-    `looks` are the service's answers (None: it did not answer), `bridge` is what the bridge reports of itself.
+    `scans` are the service's answers (None: it did not answer), `bridge` is what the bridge reports of itself.
     """
-    if missing := unverified(looks):
+    if missing := unverified(scans):
         return missing
-    good = [look for look in looks if look is not None]
+    good = [scan for scan in scans if scan is not None]
     published, own = priorities(parameters), applied(parameters)
     return [
         *(judge_process(good, role.name) for role in _PROCESSES if role is not ROBOT or _has_robot(parameters)),
@@ -101,13 +101,13 @@ def elsewhere(bridge: Mapping[str, Any]) -> dict[str, list[object]]:
     }
 
 
-def cell_facts(load: str, before: Look, after: Look) -> dict[str, Any]:
-    """Return what run.json holds of one cell, by the looks before and after it.
+def cell_facts(load: str, before: Scan, after: Scan) -> dict[str, Any]:
+    """Return what run.json holds of one cell, by the scans before and after it.
 
     `load`: how hard the load was; `cpu_runs`: how often each role got a processor; `steal_s`: processor time that the
     hypervisor gave to others.
     """
-    stolen = [sum(times["steal_s"] for times in look["processors"].values()) for look in (before, after)]
+    stolen = [sum(times["steal_s"] for times in scan["processors"].values()) for scan in (before, after)]
     return {
         "load": strength(load, before, after),
         "cpu_runs": {role.name: grown(before, after, role.name, "runs") for role in _PROCESSES},
@@ -155,18 +155,18 @@ def judge_legs(
     ]
 
 
-def judge_number(parameters: Parameters, looks: Sequence[Look | None]) -> Treatment:
-    """Judge how many connections to the broker the controller had in each look."""
+def judge_number(parameters: Parameters, scans: Sequence[Scan | None]) -> Treatment:
+    """Judge how many connections to the broker the controller had in each scan."""
     found = set()
-    for look in filter(None, looks):
-        sockets = mqtt_sockets([look], CONTROLLER.name, (parameters.broker_port, TLS_PORT))
+    for scan in filter(None, scans):
+        sockets = mqtt_sockets([scan], CONTROLLER.name, (parameters.broker_port, TLS_PORT))
         unreadable = next((one for one in sockets if isinstance(one, str)), "")
         found.add(unreadable or str(len(sockets)))
     wanted = str(CONNECTIONS[parameters.connections])
     return Treatment("controller connections", wanted, ", ".join(sorted(found)), found == {wanted})
 
 
-def judge_path(parameters: Parameters, looks: Sequence[Look | None], role: Role) -> Treatment:
+def judge_path(parameters: Parameters, scans: Sequence[Scan | None], role: Role) -> Treatment:
     """Judge by both ends of the connections of `role` how they reach the broker.
 
     `direct`: it is connected to an address that the broker has. Through the host's port it is not: there the engine's
@@ -174,8 +174,8 @@ def judge_path(parameters: Parameters, looks: Sequence[Look | None], role: Role)
     has the kernel translate the addresses, and the broker sees the client's own.
     """
     found = set()
-    for look in filter(None, looks):
-        own, brokers = (_ends(parameters, look, name) for name in (role.name, BROKER.name))
+    for scan in filter(None, scans):
+        own, brokers = (_ends(parameters, scan, name) for name in (role.name, BROKER.name))
         addresses, peers = {local[0] for local, _ in brokers}, {peer for _, peer in brokers}
         for local, peer in own if brokers else ():
             if peer[0] in addresses:
@@ -189,9 +189,9 @@ def judge_path(parameters: Parameters, looks: Sequence[Look | None], role: Role)
     return Treatment(f"{role.name} path to the broker", parameters.broker_path, words, verified, note=note)
 
 
-def _ends(parameters: Parameters, look: Look, role: str) -> list[tuple[_End, _End]]:
+def _ends(parameters: Parameters, scan: Scan, role: str) -> list[tuple[_End, _End]]:
     """Return own and other end of each connection of `role` to the broker; a socket for IPv6 may hold IPv4."""
-    sockets = mqtt_sockets([look], role, (parameters.broker_port, BROKER_PORT, TLS_PORT))
+    sockets = mqtt_sockets([scan], role, (parameters.broker_port, BROKER_PORT, TLS_PORT))
     return [(_end(one, "local"), _end(one, "peer")) for one in sockets if isinstance(one, dict)]
 
 
@@ -262,9 +262,9 @@ def _bridge(parameters: Parameters, bridge: Mapping[str, Any]) -> list[Treatment
     ]
 
 
-def _isolation(parameters: Parameters, looks: Sequence[Look], bridge: Mapping[str, Any]) -> list[Treatment]:
+def _isolation(parameters: Parameters, scans: Sequence[Scan], bridge: Mapping[str, Any]) -> list[Treatment]:
     """A real robot has a machine of its own, and so may its bridge."""
     reported = {BRIDGE.name: str(bridge.get("scheduling", "unknown"))}
     roles = (BRIDGE, ROBOT, *([LINK] if parameters.link != NO_LINK else []))
     elsewhere = {role: "" if is_virtual(bridge) else reported.get(role.name, "unknown") for role in roles}
-    return [judge_isolation(looks, role, where) for role, where in elsewhere.items()]
+    return [judge_isolation(scans, role, where) for role, where in elsewhere.items()]

@@ -19,7 +19,7 @@ from looplab.run.samples import ANSWERED
 from looplab.spec.roles import CONTROLLER
 from looplab.treatments import noise
 from looplab.treatments.judgement import Treatment, unverified
-from looplab.treatments.looks import Look, TreatmentsClient
+from looplab.treatments.scans import Scan, TreatmentsClient
 
 
 class Controller(Run):
@@ -32,7 +32,7 @@ class Controller(Run):
         self._trials: list[Trial] = []
         self.record = Record(p, place, (), document.files(self._trials), {"experiment": NAME})
         self._client = TreatmentsClient([CONTROLLER])
-        self._looks: list[Look | None] = []
+        self._looks: list[Scan | None] = []
         self._starved: LabError | None = None
         self._parts = Parts(p)
 
@@ -40,7 +40,7 @@ class Controller(Run):
         """Wait for the parts, provision the devices, measure every repetition."""
         self._wait_for_parts()
         p, record = self.parameters, self.record
-        record.say("plan", cells=len(p.cells), messages=p.samples, seconds=round(p.whole_s))
+        record.say("plan", cells=len(p.cells), messages=p.samples, seconds=round(p.total_s))
         record.begin()
         self._find_limit()
         self._provision()
@@ -140,13 +140,13 @@ class Controller(Run):
         self.record.append(range(number, number + 1))
         self.record.state("running", self.treatments())
 
-    def _look(self) -> None:
-        self._looks.append(self._client.look({}))
+    def _scan(self) -> None:
+        self._looks.append(self._client.scan({}))
 
     def _progress(self, number: int, cell: str) -> None:
         p = self.parameters
         done = number * p.seconds
-        left_s = (len(p.cells) * p.repetitions - number) * p.whole_s / (len(p.cells) * p.repetitions)
+        left_s = (len(p.cells) * p.repetitions - number) * p.total_s / (len(p.cells) * p.repetitions)
         self.record.progress(cell, done, done, left_s)
 
 

@@ -29,7 +29,7 @@ STOP_TIMEOUT_S = 20.0
 
 
 @contextlib.contextmanager
-def beside(
+def host_programs(
     root: Path, settings: Mapping[str, str], image: Callable[[str], str], say: Callable[[str], None]
 ) -> Iterator[dict[str, str]]:
     """Run the agent as long as the context lasts; yield the variables by which the controller finds it.

@@ -168,7 +168,7 @@ class MiddlewareParameters(RunParameters):
         return len(self.cells) * self.repetitions * self.seconds
 
     @property
-    def whole_s(self) -> float:
+    def total_s(self) -> float:
         start_s = load(self.system).start_s + (self.warm_up_s if self.warm_up == LOAD else 0.0)
         measured_s = len(self.cells) * self.repetitions * (self.seconds + start_s + OVERHEAD_S)
         return measured_s + (LIMIT_S if self.shares else 0.0)

@@ -17,7 +17,7 @@ from looplab.experiments.middleware.parts import Parts, Snapshot
 from looplab.experiments.middleware.placement import of_node, shared
 from looplab.experiments.middleware.systems import part
 
-LOOK_S = 0.2
+SCAN_S = 0.2
 # The writer lags: the database is read until all is there, or nothing has come for so long.
 SETTLE_S = 3.0
 READ_S = 0.5
@@ -111,7 +111,7 @@ class Measurement:
                 at += 1
             if at > end:
                 return
-            time.sleep(max(0.01, min(LOOK_S, at - now_s)))
+            time.sleep(max(0.01, min(SCAN_S, at - now_s)))
 
     def _so_far(self, requests: Requests, end: int) -> Trial:
         loaded = requests.ended_of(range(end))
@@ -127,7 +127,7 @@ class Measurement:
         """Wait until every device has ended its last request, at most the deadline; return how many have not."""
         end_s = time.monotonic() + self._p.deadline_ms / 1000
         while (left := self._parts.load.progress()[1]) and time.monotonic() < end_s:
-            time.sleep(LOOK_S)
+            time.sleep(SCAN_S)
         return left
 
     def _trial(self, requests: Requests, faults: Sequence[str], used: Mapping[str, Any], snapshots: Snapshots) -> Trial:
@@ -249,5 +249,5 @@ def measure_limit(parts: Parts, cell: LoadCell, p: MiddlewareParameters, token: 
 def _wait(load: Load, until_s: float) -> tuple[float, int]:
     """Return the time in seconds and the successes by then, once `until_s` have passed."""
     while (seconds := load.progress()[0]) < until_s:
-        time.sleep(LOOK_S)
+        time.sleep(SCAN_S)
     return seconds, load.requests.succeeded

@@ -20,7 +20,7 @@ from looplab.run.record import File, Place
 from looplab.run.samples import SampleStore
 from looplab.spec.columns import ABSENT, between
 from looplab.treatments.judgement import Treatment
-from looplab.treatments.looks import Look
+from looplab.treatments.scans import Scan
 
 # After this and four end-to-end delays, what the handshakes of QoS 2 still had to send has been sent.
 QUIET_NS = 50_000_000
@@ -56,10 +56,10 @@ class Controller(CellRun[QosDelayParameters, DelayCell]):
         """Store the samples; the treatments were read while the cell's connections were there."""
         self.record.append(self.parameters.rows(index))
 
-    def judge(self, looks: Sequence[Look]) -> list[Treatment]:
+    def judge(self, scans: Sequence[Scan]) -> list[Treatment]:
         links = [(str(one.cell), one.made) for one in self.measured if isinstance(one, MeasuredDelay)]
         captured = {str(one.cell): one.captured for one in self.measured if isinstance(one, MeasuredDelay)}
-        return treatments.judge(self.parameters, looks, links, captured)
+        return treatments.judge(self.parameters, scans, links, captured)
 
     def close(self) -> None:
         EMULATORS.clear(EMULATORS.urls)
@@ -159,9 +159,9 @@ class Controller(CellRun[QosDelayParameters, DelayCell]):
         measured.captured = capture.stop(connections, self._capture)
         measured.faults += treatments.capture_faults(self.parameters, measured.captured)
 
-    def _look(self, ends: Ends) -> None:
+    def _scan(self, ends: Ends) -> None:
         """Have the treatments verified while the cell's connections are there, and never while it sends."""
-        self.look()
+        self.scan()
         ends.wait(perf_counter_ns() + 10_000_000)
         self.record.state("running", self.treatments())
 

@@ -8,7 +8,7 @@ from looplab.experiments.qos_delay.parameters import QosDelayParameters
 from looplab.treatments.emulators import judge_cells
 from looplab.treatments.judgement import Treatment, judge_nodelay, judge_policy, judge_process
 from looplab.treatments.loads import loads
-from looplab.treatments.looks import Look, mqtt_sockets
+from looplab.treatments.scans import Scan, mqtt_sockets
 
 # The names that the socket facts of looplab.treatments.service carry.
 _ROLES = ("broker", "controller")
@@ -27,34 +27,34 @@ def capture_faults(parameters: QosDelayParameters, captured: Mapping[str, Any]) 
 
 def judge(
     parameters: QosDelayParameters,
-    looks: Sequence[Look],
+    scans: Sequence[Scan],
     links: Sequence[tuple[str, Made]],
     captured: Mapping[str, Mapping[str, Any] | None],
 ) -> list[Treatment]:
-    """Judge every treatment from the looks of each repetition, and from links and capture of each measured cell."""
-    treatments = [judge_process(looks, role) for role in _ROLES]
-    treatments += [judge_policy(looks, role, 0) for role in _ROLES]
-    treatments += [judge_nodelay(looks, role, parameters.tcp_nodelay, parameters.broker_port) for role in _ROLES]
-    treatments += [_time_out(parameters, looks, role) for role in _ROLES]
-    treatments.append(_sent_again(parameters, looks))
-    treatments += [load.judge(looks, wanted=False) for load in loads().values()]
+    """Judge every treatment from the scans of each repetition, and from links and capture of each measured cell."""
+    treatments = [judge_process(scans, role) for role in _ROLES]
+    treatments += [judge_policy(scans, role, 0) for role in _ROLES]
+    treatments += [judge_nodelay(scans, role, parameters.tcp_nodelay, parameters.broker_port) for role in _ROLES]
+    treatments += [_time_out(parameters, scans, role) for role in _ROLES]
+    treatments.append(_sent_again(parameters, scans))
+    treatments += [load.judge(scans, wanted=False) for load in loads().values()]
     treatments += judge_cells([(cell, made.backend, made.faults) for cell, made in links])
     return [*treatments, *_capture(parameters, captured)]
 
 
-def _sockets(parameters: QosDelayParameters, looks: Sequence[Look], role: str) -> list[dict[str, Any]]:
+def _sockets(parameters: QosDelayParameters, scans: Sequence[Scan], role: str) -> list[dict[str, Any]]:
     """Return the ends at `role` of the controller's connections: the exporter's may be older than the time-out."""
     ends = {
-        name: [e for e in mqtt_sockets(looks, name, [parameters.broker_port]) if not isinstance(e, str)]
+        name: [e for e in mqtt_sockets(scans, name, [parameters.broker_port]) if not isinstance(e, str)]
         for name in _ROLES
     }
     own = {entry["local_port"] for entry in ends["controller"]}
     return ends[role] if role == "controller" else [entry for entry in ends[role] if entry["peer_port"] in own]
 
 
-def _time_out(parameters: QosDelayParameters, looks: Sequence[Look], role: str) -> Treatment:
+def _time_out(parameters: QosDelayParameters, scans: Sequence[Scan], role: str) -> Treatment:
     """TCP must never send again because of the delay alone."""
-    time_outs = [entry["rto_ms"] for entry in _sockets(parameters, looks, role)]
+    time_outs = [entry["rto_ms"] for entry in _sockets(parameters, scans, role)]
     least = min(time_outs, default=0.0)
     return Treatment(
         f"{role} retransmission time-out",
@@ -65,11 +65,11 @@ def _time_out(parameters: QosDelayParameters, looks: Sequence[Look], role: str) 
     )
 
 
-def _sent_again(parameters: QosDelayParameters, looks: Sequence[Look]) -> Treatment:
+def _sent_again(parameters: QosDelayParameters, scans: Sequence[Scan]) -> Treatment:
     """Not required: a packet that another overtakes may be sent again though it was not lost."""
     most: dict[tuple[int, int], int] = {}
     for role in _ROLES:
-        for entry in _sockets(parameters, looks, role):
+        for entry in _sockets(parameters, scans, role):
             key = (entry["local_port"], entry["peer_port"])
             most[key] = max(most.get(key, 0), entry["retransmissions"])
     total = sum(most.values())

@@ -20,7 +20,7 @@ from looplab.run.cells import CellRun, Measured, entry
 from looplab.run.record import File, Place
 from looplab.treatments.emulators import judge_cells
 from looplab.treatments.judgement import Treatment
-from looplab.treatments.looks import Look
+from looplab.treatments.scans import Scan
 
 
 class Controller(CellRun[TwinParameters, TwinCell]):
@@ -36,7 +36,7 @@ class Controller(CellRun[TwinParameters, TwinCell]):
         super().__init__(parameters, place)
         self.broker = used_hosts(parameters)[0]
         self._database = Database(conninfo(os.environ, "twin_reader"))
-        self._parts = Parts(parameters, self.record, self._database, place.live, self.look, self._lines)
+        self._parts = Parts(parameters, self.record, self._database, place.live, self.scan, self._lines)
         self._started: set[str] = set()
         self._links = links(parameters)
         # Of each cell: its name, what made its link, what is wrong with it.
@@ -54,8 +54,8 @@ class Controller(CellRun[TwinParameters, TwinCell]):
         """Store the samples; the treatments were read while the cell's connections were there."""
         self.record.append(self.parameters.rows(index))
 
-    def judge(self, looks: Sequence[Look]) -> list[Treatment]:
-        found = judge(self.parameters, looks, self._database.facts(), self._started)
+    def judge(self, scans: Sequence[Scan]) -> list[Treatment]:
+        found = judge(self.parameters, scans, self._database.facts(), self._started)
         return [*found, *judge_cells(self._made)]
 
     def finish(self) -> list[Treatment]:

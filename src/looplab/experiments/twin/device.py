@@ -12,7 +12,7 @@ from looplab.mqtt.stamped_socket import StampedSocket
 class Devices:
     """Sends message k from device k % devices to broker (k / devices) % brokers, as looplab.run.open_loop asks.
 
-    A broker that is away gets its messages at QoS 1 and 2 once it is back. `beside` are other clients that the same
+    A broker that is away gets its messages at QoS 1 and 2 once it is back. `others` are other clients that the same
     thread drives.
     """
 
@@ -24,7 +24,7 @@ class Devices:
         *,
         length: int,
         tcp_nodelay: bool,
-        beside: Sequence[MqttClient] = (),
+        others: Sequence[MqttClient] = (),
     ) -> None:
         self.sock: StampedSocket | None = None
         self._devices, self._brokers = devices, len(brokers)
@@ -37,7 +37,7 @@ class Devices:
             for broker, (host, port) in enumerate(brokers)
             for device in range(devices)
         ]
-        self._driven = [*self.clients, *beside]
+        self._driven = [*self.clients, *others]
 
     def begin(self, token: str, cell: int, prefix: str = "") -> None:
         """Send to the topics of this cell from now on."""

@@ -75,7 +75,7 @@ def broker_machines(p: TwinParameters) -> dict[str, Sizes | None]:
 
 
 @contextlib.contextmanager
-def beside(
+def host_programs(
     _root: Path, settings: Mapping[str, str], _image: Callable[[str], str], _say: Callable[[str], None]
 ) -> Iterator[Mapping[str, str]]:
     """Yield the variables that give each broker's container its processors and memory; nothing runs on the host."""

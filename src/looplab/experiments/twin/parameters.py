@@ -55,7 +55,7 @@ CONFINE = Option("--confine", "CONFINE", "", "what a machine holds: the broker, 
 PROTOTYPE_SLEEP_MS = 50.0
 # What the prototype takes to store a message beside the sleep: for the estimate of a run's length alone.
 PROTOTYPE_STORE_MS = 10.0
-# What a cell takes beside its messages: the workers' start, looks, questions to the database.
+# What a cell takes beside its messages: the workers' start, scans, questions to the database.
 CELL_OVERHEAD_S = 2.0
 # About how many steps of a search a rate takes.
 STEPS_A_RATE = 2

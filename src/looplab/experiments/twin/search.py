@@ -137,7 +137,7 @@ def limit(p: TwinParameters, cell: TwinCell, sent: Sent, step: Step) -> dict[str
     """
     used = usage(p, cell, sent)
     evidence = {**largest(used["cpu_share"]), **_spent(used, sent)}
-    evidence["machine"] = busy(*sent.looks)
+    evidence["machine"] = busy(*sent.scans)
     evidence["device"] = evidence.pop("controller", 0.0)
     if step.lateness_p99_us is not None and step.lateness_p99_us > p.delay_limit_ms * 1000:
         # The device fell behind its schedule: at this rate it is the limit, whatever follows it.

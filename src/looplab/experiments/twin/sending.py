@@ -21,9 +21,9 @@ from looplab.run.open_loop import Messages, OpenLoop
 from looplab.run.record import Record
 from looplab.run.samples import ABSENT, ANSWERED, NOT_SENT, WAITING, SampleStore
 from looplab.spec.parameters import SLEEP
-from looplab.treatments.looks import Look, processes
+from looplab.treatments.scans import Scan, processes
 
-LOOK_NS = 50_000_000
+SCAN_NS = 50_000_000
 # A queue that has not changed for so long is given up, before the drain timeout.
 STILL_NS = 30_000_000_000
 # The brokers report their counters every second or two: for so long after the last commit they are heard.
@@ -35,14 +35,14 @@ class Sent:
     """What one sending found, beside the rows; `faults` make its cell invalid."""
 
     rows: range
-    looks: tuple[Look | None, Look | None] = (None, None)
+    scans: tuple[Scan | None, Scan | None] = (None, None)
     costs: tuple[Cost, Cost] | None = None
     workers: list[dict[str, int]] = field(default_factory=list)
     disconnects: int = 0
     published: dict[str, int | None] = field(default_factory=dict)
     faults: list[str] = field(default_factory=list)
     unstamped: int = 0
-    # From the first message to the last look.
+    # From the first message to the last scan.
     lasted_s: float = 0.0
 
     def counted(self, name: str) -> int:
@@ -53,14 +53,14 @@ class Sent:
 class Parts:
     """What all sendings of a run share.
 
-    The folder `live` is shared with the instance, `look` reads the live processes, `lines` collects those of sys.csv.
+    The folder `live` is shared with the instance, `scan` reads the live processes, `lines` collects those of sys.csv.
     """
 
     parameters: TwinParameters
     record: Record
     database: Database
     live: Path
-    look: Callable[[], Look | None]
+    scan: Callable[[], Scan | None]
     lines: list[str]
 
 
@@ -84,7 +84,7 @@ class Sending:
             token,
             length=p.payload_bytes,
             tcp_nodelay=p.tcp_nodelay,
-            beside=self._counters.clients,
+            others=self._counters.clients,
         )
 
     def make(self, rows: range, interval_ns: int, progress: Callable[[], None]) -> Sent:
@@ -92,11 +92,11 @@ class Sending:
         parts, sent = self._parts, Sent(rows)
         try:
             self._begin(rows)
-            before, cost = parts.look(), parts.database.cost()
+            before, cost = parts.scan(), parts.database.cost()
             begun_ns = perf_counter_ns()
             self._send(rows, interval_ns)
             self._drain(rows, progress)
-            sent.looks = (before, parts.look())
+            sent.scans = (before, parts.scan())
             sent.lasted_s = (perf_counter_ns() - begun_ns) / 1e9
             sent.costs = (cost, parts.database.cost())
         finally:
@@ -124,14 +124,14 @@ class Sending:
     def _machines(self) -> list[list[int]]:
         """Return the processors of each broker's machine if the instance is on it, too: those that the broker has."""
         p = self._parts.parameters
-        look = self._parts.look() if p.confine == ALL else None
-        brokers = processes(look, "broker") if look else ()
+        scan = self._parts.scan() if p.confine == ALL else None
+        brokers = processes(scan, "broker") if scan else ()
         by_host = {str(one["container"]["hostname"]): list(one["cpus"]) for one in brokers}
         return [by_host.get(host, []) for host, _port in p.taken(self._cell)]
 
     def _close_order(self) -> None:
         end_order(self._parts.live)
-        self._wait_for_workers(0, lambda: sleep(LOOK_NS / 1e9))
+        self._wait_for_workers(0, lambda: sleep(SCAN_NS / 1e9))
 
     def _wait_for_workers(self, ready: int, pause: Callable[[], object]) -> None:
         """Wait until so many workers are ready. Raises LabError (exit code 3)."""
@@ -154,16 +154,16 @@ class Sending:
         """Wait until the fate of every message is known, or the drain timeout; then for the brokers' counters."""
         state = self._parts.record.store["state"]
         end_ns = perf_counter_ns() + self._parts.parameters.drain_timeout_s * 1_000_000_000
-        looks, left, changed_ns = 0, -1, perf_counter_ns()
+        scans, left, changed_ns = 0, -1, perf_counter_ns()
         while perf_counter_ns() < min(end_ns, changed_ns + STILL_NS):
             waiting = state[rows.start : rows.stop].tolist().count(WAITING)
             if not waiting:
                 break
             if waiting != left:
                 left, changed_ns = waiting, perf_counter_ns()
-            self._devices.wait(perf_counter_ns() + LOOK_NS)
-            looks += 1
-            if looks % 20 == 0:
+            self._devices.wait(perf_counter_ns() + SCAN_NS)
+            scans += 1
+            if scans % 20 == 0:
                 progress()
         if not self._parts.parameters.search:
             self._hear_counters(len(rows))
@@ -172,7 +172,7 @@ class Sending:
         """Wait until the brokers have reported the last of `sent` messages; not for long, for some may be lost."""
         end_ns = perf_counter_ns() + COUNTERS_NS
         while (self._counters.grown("publish_received") or 0) < sent and perf_counter_ns() < end_ns:
-            self._devices.wait(perf_counter_ns() + LOOK_NS)
+            self._devices.wait(perf_counter_ns() + SCAN_NS)
 
     def _end(self) -> list[dict[str, int]]:
         self._devices.close()
@@ -201,7 +201,7 @@ class Sending:
             sent.faults.append(f"{missing} messages were committed, and the database has lost them")
 
     def _pause(self) -> None:
-        self._devices.wait(perf_counter_ns() + LOOK_NS)
+        self._devices.wait(perf_counter_ns() + SCAN_NS)
 
 
 def clear(store: SampleStore, rows: range) -> None:

@@ -9,22 +9,22 @@ from looplab.experiments.twin.host import MIB, Sizes, broker_machines
 from looplab.experiments.twin.parameters import ALL, BRIDGED, CPUSET, QUOTA, TwinParameters
 from looplab.treatments.judgement import Treatment, judge_nodelay, judge_policy, judge_process, on_off
 from looplab.treatments.loads import loads
-from looplab.treatments.looks import Look, mqtt_sockets, processes
+from looplab.treatments.scans import Scan, mqtt_sockets, processes
 
 NO_LIMIT = "no limit"
 _ROLES = ("broker", "instance", "controller")
 
 
 def judge(
-    parameters: TwinParameters, good: Sequence[Look], database: Facts, started: Collection[str]
+    parameters: TwinParameters, good: Sequence[Scan], database: Facts, started: Collection[str]
 ) -> list[Treatment]:
-    """Judge every treatment of a run from the looks taken before and after each sending."""
+    """Judge every treatment of a run from the scans taken before and after each sending."""
     ports = {port for _host, port in used_hosts(parameters)}
     treatments = [judge_process(good, role) for role in _ROLES]
     treatments += [judge_policy(good, role, 0) for role in _ROLES]
     treatments.append(judge_nodelay(good, "controller", parameters.tcp_nodelay, *ports))
     treatments.append(
-        judge_nodelay([_accepted(look, ports) for look in good], "broker", parameters.tcp_nodelay, *ports)
+        judge_nodelay([_accepted(scan, ports) for scan in good], "broker", parameters.tcp_nodelay, *ports)
     )
     treatments += [
         *_machines(parameters, good),
@@ -40,13 +40,13 @@ def judge(
     return [*treatments, *(load.judge(good, wanted=False) for load in loads().values())]
 
 
-def _machines(parameters: TwinParameters, looks: Sequence[Look]) -> list[Treatment]:
+def _machines(parameters: TwinParameters, scans: Sequence[Scan]) -> list[Treatment]:
     """Judge processors and memory of each broker's container; none where the brokers are not the lab's own."""
     if parameters.broker_hosts:
         return []
     by_host: dict[str, tuple[set[str], set[str]]] = {}
-    for look in looks:
-        for process in processes(look, "broker"):
+    for scan in scans:
+        for process in processes(scan, "broker"):
             seen = by_host.setdefault(str(process["container"]["hostname"]), (set(), set()))
             seen[0].add(_processors(parameters.confinement, process))
             seen[1].add(_memory(process["container"]["memory_limit"]))
@@ -58,15 +58,15 @@ def _machines(parameters: TwinParameters, looks: Sequence[Look]) -> list[Treatme
     return judged
 
 
-def _confined(parameters: TwinParameters, looks: Sequence[Look]) -> list[Treatment]:
+def _confined(parameters: TwinParameters, scans: Sequence[Scan]) -> list[Treatment]:
     """Judge whether the instance's workers, in `twin` the database too, had a broker's processors and no others."""
     if parameters.broker_hosts or parameters.confine != ALL:
         return []
-    machines = {_set(process) for look in looks for process in processes(look, "broker")}
+    machines = {_set(process) for scan in scans for process in processes(scan, "broker")}
     judged = []
     for role, required in (("workers", True), ("database", False)):
         if required or parameters.scenario == NAME:
-            found = {_set(process) for look in looks for process in processes(look, role)}
+            found = {_set(process) for scan in scans for process in processes(scan, role)}
             note = "" if found <= machines else "only `./lab run` confines the database"
             judged.append(
                 Treatment(
@@ -112,13 +112,13 @@ def _memory(limit: int | None) -> str:
     return NO_LIMIT if limit is None else f"{limit / MIB:g} MiB"
 
 
-def _persistence(parameters: TwinParameters, looks: Sequence[Look]) -> list[Treatment]:
+def _persistence(parameters: TwinParameters, scans: Sequence[Scan]) -> list[Treatment]:
     """Judge whether each broker keeps its queue in a file, by the file."""
     if parameters.broker_hosts:
         return []
-    # The brokers write it within a second; before the first look that may not have passed.
+    # The brokers write it within a second; before the first scan that may not have passed.
     kept: dict[str, list[str]] = {}
-    for process in processes(looks[-1], "broker"):
+    for process in processes(scans[-1], "broker"):
         kept.setdefault(str(process["container"]["hostname"]), []).extend(process["files"])
     ports: dict[str, set[int]] = {}
     for host, port in used_hosts(parameters):
@@ -133,31 +133,31 @@ def _persistence(parameters: TwinParameters, looks: Sequence[Look]) -> list[Trea
     return judged
 
 
-def _bridges(parameters: TwinParameters, looks: Sequence[Look]) -> list[Treatment]:
-    """Judge whether every broker but the first was connected to the first one in every look."""
+def _bridges(parameters: TwinParameters, scans: Sequence[Scan]) -> list[Treatment]:
+    """Judge whether every broker but the first was connected to the first one in every scan."""
     most = max((cell.brokers for cell in parameters.cells if cell.placement == BRIDGED), default=0)
     if not most:
         return []
     ports = {port for _host, port in used_hosts(parameters)}
     counts = [
-        sum(not isinstance(entry, str) and _dialled(entry, ports) for entry in mqtt_sockets([look], "broker", ports))
-        for look in looks
+        sum(not isinstance(entry, str) and _dialled(entry, ports) for entry in mqtt_sockets([scan], "broker", ports))
+        for scan in scans
     ]
     wanted, fewest = most - 1, min(counts)
     note = "TCP_NODELAY stays off on them: Mosquitto sets it on connections that it accepts"
     return [Treatment("bridges to the first broker", f"{wanted}", f"{fewest}", fewest >= wanted, note=note)]
 
 
-def _accepted(look: Look, ports: Collection[int]) -> Look:
-    """Return a look whose brokers have no bridge's sockets."""
-    brokers = look["roles"]["broker"]
+def _accepted(scan: Scan, ports: Collection[int]) -> Scan:
+    """Return a scan whose brokers have no bridge's sockets."""
+    brokers = scan["roles"]["broker"]
     left = [
         process
         if isinstance(process["sockets"], str)
         else {**process, "sockets": [entry for entry in process["sockets"] if not _dialled(entry, ports)]}
         for process in brokers["processes"]
     ]
-    return {**look, "roles": {**look["roles"], "broker": {**brokers, "processes": left}}}
+    return {**scan, "roles": {**scan["roles"], "broker": {**brokers, "processes": left}}}
 
 
 def _dialled(entry: Mapping[str, Any], ports: Collection[int]) -> bool:

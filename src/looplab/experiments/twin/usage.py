@@ -6,12 +6,12 @@ from typing import Any
 from looplab.experiments.twin import TwinCell
 from looplab.experiments.twin.parameters import TwinParameters
 from looplab.experiments.twin.sending import Sent
-from looplab.treatments.looks import Look, processes, survivors
+from looplab.treatments.scans import Scan, processes, survivors
 
 
 def usage(parameters: TwinParameters, cell: TwinCell, sent: Sent) -> dict[str, Any]:
     """Return what goes into a cell of run.json beside what its rows tell; null where nothing was read."""
-    before, after = sent.looks
+    before, after = sent.scans
     cost = sent.costs
     syncs, sync_ms = (cost[1].syncs - cost[0].syncs, cost[1].sync_ms - cost[0].sync_ms) if cost else (0, 0.0)
     shares, stops = ({}, {}) if before is None or after is None else _parts(parameters, cell, before, after)
@@ -29,7 +29,7 @@ def usage(parameters: TwinParameters, cell: TwinCell, sent: Sent) -> dict[str, A
     }
 
 
-def _parts(p: TwinParameters, cell: TwinCell, before: Look, after: Look) -> tuple[dict[str, Any], dict[str, Any]]:
+def _parts(p: TwinParameters, cell: TwinCell, before: Scan, after: Scan) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return shares of one processor by part; how often, and for how many ns, its quota stopped each machine."""
     elapsed_ns = after["clock_ns"] - before["clock_ns"]
     hosts = {host for host, _port in p.hosts(cell)}
@@ -55,14 +55,14 @@ def _parts(p: TwinParameters, cell: TwinCell, before: Look, after: Look) -> tupl
     return shares, stops
 
 
-def _group_share(before: Look, after: Look, role: str, elapsed_ns: int) -> float | None:
+def _group_share(before: Scan, after: Scan, role: str, elapsed_ns: int) -> float | None:
     """Return the share of a whole container: sessions come and go within a cell, and their time with them."""
-    first, last = (_group_ns(look, role) for look in (before, after))
+    first, last = (_group_ns(scan, role) for scan in (before, after))
     return None if first is None or last is None else _share(first, last, elapsed_ns)
 
 
-def _group_ns(look: Look, role: str) -> int | None:
-    readings = (process["container"]["cpu_ns"] for process in processes(look, role))
+def _group_ns(scan: Scan, role: str) -> int | None:
+    readings = (process["container"]["cpu_ns"] for process in processes(scan, role))
     return max((cpu_ns for cpu_ns in readings if cpu_ns is not None), default=None)
 
 
@@ -76,8 +76,8 @@ def largest(shares: Mapping[str, Any]) -> dict[str, float]:
     return {name: float(max(value) if isinstance(value, list) else value) for name, value in known.items()}
 
 
-def busy(before: Look | None, after: Look | None) -> float:
-    """Return the share of the machine's processor time that was not idle between two looks."""
+def busy(before: Scan | None, after: Scan | None) -> float:
+    """Return the share of the machine's processor time that was not idle between two scans."""
     if before is None or after is None or not after.get("processors") or after["clock_ns"] <= before["clock_ns"]:
         return 0.0
     elapsed_s = (after["clock_ns"] - before["clock_ns"]) / 1e9

@@ -58,8 +58,8 @@ def run(
 
 def _plan(parameters: Sequence[RunParameters]) -> str:
     cells = sum(len(p.cells) for p in parameters)
-    sending_s, whole_s = sum(p.sending_s for p in parameters), sum(p.whole_s for p in parameters)
-    in_all = f", {show_duration(whole_s)} in all" if whole_s > sending_s else ""
+    sending_s, total_s = sum(p.sending_s for p in parameters), sum(p.total_s for p in parameters)
+    in_all = f", {show_duration(total_s)} in all" if total_s > sending_s else ""
     return (
         f"{plural(len(parameters), 'scenario')}, {plural(cells, 'cell')}, {show_duration(sending_s)} of "
         f"sending{in_all}, fidelity {parameters[0].fidelity}"

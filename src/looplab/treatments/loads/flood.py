@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from math import ceil
 
 from looplab.treatments.loads.load import Found, Load, Setting, count, published
-from looplab.treatments.looks import Look
+from looplab.treatments.scans import Scan
 
 # A round: FLOOD_RAMPUP_SIZE clients start every FLOOD_RAMPUP_DELAY, each publishes its FLOOD_MESSAGES at once.
 # Of that rate, so much must arrive in every cell: clients that wait for the broker start the next round later.
@@ -21,9 +21,9 @@ _LEAST_SPAN_S = 0.1
 
 
 class Flood(Load):
-    """Pauses between its rounds, so that some looks may miss it; the broker's count of messages shows its strength."""
+    """Pauses between its rounds, so that some scans may miss it; the broker's count of messages shows its strength."""
 
-    def strengths(self, cells: Sequence[tuple[Look, Look]], settings: Mapping[str, str]) -> list[Found]:
+    def strengths(self, cells: Sequence[tuple[Scan, Scan]], settings: Mapping[str, str]) -> list[Found]:
         """Return messages a second beside the run's own, of as many neighbouring cells as bursts and pauses need."""
         step_s = read_duration_s(settings["FLOOD_RAMPUP_DELAY"])
         clients, size = int(settings["FLOOD_CLIENTS"]), int(settings["FLOOD_RAMPUP_SIZE"])
@@ -66,7 +66,7 @@ def read_duration_s(text: str) -> float:
     return sum(float(number) * _UNITS_S[unit] for number, unit in re.findall(r"([0-9.]+)(ns|us|ms|s|m|h)", text))
 
 
-def _span_s(before: Look, after: Look) -> float:
+def _span_s(before: Scan, after: Scan) -> float:
     found = published(before, after)
     return found[2] if found else 0.0
 

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 from looplab.spec.roles import Role
 from looplab.treatments import NO_LOAD
 from looplab.treatments.judgement import Treatment
-from looplab.treatments.looks import Look, grown, running
+from looplab.treatments.scans import Scan, grown, running
 
-# The first look is taken before the warm-up: the first cell begins at the second.
-WARM_UP_LOOKS = 1
+# The first scan is taken before the warm-up: the first cell begins at the second.
+WARM_UP_SCANS = 1
 
 
 class Setting(NamedTuple):
@@ -39,7 +39,7 @@ class Found(NamedTuple):
 class Load:
     """`name` is its role and its service in compose/loop.yaml; `comms` as in Role.
 
-    One that is `steady` must be seen in every look, another in one. `counted` has its messages counted by the broker.
+    One that is `steady` must be seen in every scan, another in one. `counted` has its messages counted by the broker.
     `settings` are the variables that its service reads; a run has them among its parameters. `unit` is that of its
     strength, `weak` what makes one too weak.
     """
@@ -58,27 +58,27 @@ class Load:
         """What the treatments service looks for."""
         return Role(self.name, self.comms, optional=True)
 
-    def judge(self, looks: Sequence[Look], *, wanted: bool) -> Treatment:
+    def judge(self, scans: Sequence[Scan], *, wanted: bool) -> Treatment:
         """Judge whether the load was there, or was not, as wanted."""
-        what, seen = f"{self.name} load", [running(look, self.name) for look in looks]
+        what, seen = f"{self.name} load", [running(scan, self.name) for scan in scans]
         if not wanted:
             return Treatment(what, "not running", "running" if any(seen) else "not running", not any(seen))
         alive = all(seen) if self.steady else any(seen)
         if alive:
-            return self.judge_running(what, looks)
-        found = f"seen in {sum(seen)} of {len(seen)} looks" if any(seen) else "not running"
+            return self.judge_running(what, scans)
+        found = f"seen in {sum(seen)} of {len(seen)} scans" if any(seen) else "not running"
         return Treatment(what, "running", found, False)
 
-    def judge_running(self, what: str, looks: Sequence[Look]) -> Treatment:
+    def judge_running(self, what: str, scans: Sequence[Scan]) -> Treatment:
         """Judge a load that was wanted and seen."""
         return Treatment(what, "running", "running", True)
 
-    def judge_strength(self, looks: Sequence[Look], settings: Mapping[str, str]) -> list[Treatment]:
+    def judge_strength(self, scans: Sequence[Scan], settings: Mapping[str, str]) -> list[Treatment]:
         """Judge how strong it was in its weakest cell; [] before the first cell, or where nothing is to be measured.
 
         `settings` are the run's values of `self.settings`.
         """
-        found = self.strengths(list(pairwise(looks[WARM_UP_LOOKS:])), settings)
+        found = self.strengths(list(pairwise(scans[WARM_UP_SCANS:])), settings)
         if not found:
             return []
         weakest = min(found, key=lambda one: one.strength / one.least)
@@ -94,18 +94,18 @@ class Load:
             )
         ]
 
-    def strengths(self, cells: Sequence[tuple[Look, Look]], settings: Mapping[str, str]) -> list[Found]:
+    def strengths(self, cells: Sequence[tuple[Scan, Scan]], settings: Mapping[str, str]) -> list[Found]:
         """Return the load's strength in each cell, by the readings around it; [] if the lab cannot measure it."""
         return []
 
 
-def seconds(before: Look, after: Look) -> float:
-    """Return the time between two looks."""
+def seconds(before: Scan, after: Scan) -> float:
+    """Return the time between two scans."""
     return (int(after["clock_ns"]) - int(before["clock_ns"])) / 1e9
 
 
-def strength(load: str, before: Look, after: Look) -> dict[str, Any]:
-    """Return how hard a load was between two looks: CPU seconds consumed, messages a second at the broker."""
+def strength(load: str, before: Scan, after: Scan) -> dict[str, Any]:
+    """Return how hard a load was between two scans: CPU seconds consumed, messages a second at the broker."""
     result: dict[str, Any] = {"seconds": round(seconds(before, after), 3)}
     if load != NO_LOAD:
         result[f"{load}_cpu_s"] = round(grown(before, after, load, "cpu_ns") / 1e9, 3)
@@ -116,7 +116,7 @@ def strength(load: str, before: Look, after: Look) -> dict[str, Any]:
     return result
 
 
-def published(before: Look, after: Look) -> tuple[int, int, float] | None:
+def published(before: Scan, after: Scan) -> tuple[int, int, float] | None:
     """Return how many messages the broker received, how many of them the run itself sent, and in how many seconds.
 
     None if the broker does not report it, or counts from 0 again because it was restarted.

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 from looplab.treatments.judgement import Treatment
-from looplab.treatments.loads.load import WARM_UP_LOOKS, Found, Load, Setting, count, seconds
-from looplab.treatments.looks import Look, grown, processes, survivors
+from looplab.treatments.loads.load import WARM_UP_SCANS, Found, Load, Setting, count, seconds
+from looplab.treatments.scans import Scan, grown, processes, survivors
 
 # Workers that never sleep are CPU and memory workers; an I/O worker waits for its disk and counts as none.
 # Of the processor time that the measured parts left, stress must have had this share. Exporter, Prometheus and Grafana
@@ -23,20 +23,20 @@ SHARE_RUNNABLE, WAIT_UNDER_WAY_S = 0.8, 0.3
 class Stress(Load):
     """CPU stress, which must run from the first reading to the last: a restart leaves a gap."""
 
-    def judge_running(self, what: str, looks: Sequence[Look]) -> Treatment:
-        """Judge whether the same processes were there in all looks."""
-        oldest = {min(process["started_ticks"] for process in processes(look, self.name)) for look in looks}
+    def judge_running(self, what: str, scans: Sequence[Scan]) -> Treatment:
+        """Judge whether the same processes were there in all scans."""
+        oldest = {min(process["started_ticks"] for process in processes(scan, self.name)) for scan in scans}
         if len(oldest) == 1:
-            return super().judge_running(what, looks)
+            return super().judge_running(what, scans)
         note = "STRESS_TIMEOUT ended it, or it was killed"
         return Treatment(what, "running", "restarted during the run", False, note=note)
 
-    def judge_strength(self, looks: Sequence[Look], settings: Mapping[str, str]) -> list[Treatment]:
+    def judge_strength(self, scans: Sequence[Scan], settings: Mapping[str, str]) -> list[Treatment]:
         """Judge CPU seconds a second, and whether the workers were never paused."""
         workers = int(settings["STRESS_CPU"]) + int(settings["STRESS_VM"])
-        shares = [_runnable(before, after, self.name, workers) for before, after in pairwise(looks[WARM_UP_LOOKS:])]
+        shares = [_runnable(before, after, self.name, workers) for before, after in pairwise(scans[WARM_UP_SCANS:])]
         known = [share for share in shares if share is not None]
-        found = super().judge_strength(looks, settings)
+        found = super().judge_strength(scans, settings)
         if known:
             least, wanted = min(known), f"at least {SHARE_RUNNABLE:.0%} of every cell"
             good = least >= SHARE_RUNNABLE
@@ -44,7 +44,7 @@ class Stress(Load):
             found.append(Treatment(f"{self.name} not paused", wanted, f"{min(1.0, least):.0%}", good, note=note))
         return found
 
-    def strengths(self, cells: Sequence[tuple[Look, Look]], settings: Mapping[str, str]) -> list[Found]:
+    def strengths(self, cells: Sequence[tuple[Scan, Scan]], settings: Mapping[str, str]) -> list[Found]:
         """Return CPU seconds a second of each cell, and what the workers had to get on this machine."""
         workers = int(settings["STRESS_CPU"]) + int(settings["STRESS_VM"])
         return [
@@ -53,7 +53,7 @@ class Stress(Load):
             if seconds(before, after) > 0
         ]
 
-    def _strength(self, cell: str, before: Look, after: Look, workers: int) -> Found:
+    def _strength(self, cell: str, before: Scan, after: Scan, workers: int) -> Found:
         span_s = seconds(before, after)
         used_s = grown(before, after, self.name, "cpu_ns") / 1e9
         others_s = sum(grown(before, after, role, "cpu_ns") for role in after["roles"] if role != self.name) / 1e9
@@ -65,7 +65,7 @@ class Stress(Load):
         return Found(cell, used_s / span_s, least_s / span_s)
 
 
-def _runnable(before: Look, after: Look, role: str, workers: int) -> float | None:
+def _runnable(before: Scan, after: Scan, role: str, workers: int) -> float | None:
     """Return which share of a cell the busiest `workers` processes ran or waited to run; None if nobody counts."""
     span_s, active_s = seconds(before, after), []
     for was, now in survivors(before, after, role):
@@ -76,17 +76,17 @@ def _runnable(before: Look, after: Look, role: str, workers: int) -> float | Non
     return (sum(busiest) / len(busiest) + WAIT_UNDER_WAY_S) / span_s if busiest and span_s > 0 else None
 
 
-def _cpus(look: Look, role: str) -> set[str]:
+def _cpus(scan: Scan, role: str) -> set[str]:
     """Return the processors that a role may use; all of them if it is gone."""
-    there: set[str] = set(look["processors"])
-    allowed = {str(cpu) for process in processes(look, role) for cpu in process["cpus"]}
+    there: set[str] = set(scan["processors"])
+    allowed = {str(cpu) for process in processes(scan, role) for cpu in process["cpus"]}
     return allowed & there or there
 
 
-def _grown(before: Look, after: Look, cpus: set[str], key: str) -> float:
+def _grown(before: Scan, after: Scan, cpus: set[str], key: str) -> float:
     first, last = (
-        sum(float(look["processors"][cpu][key]) for cpu in cpus if cpu in look["processors"])
-        for look in (before, after)
+        sum(float(scan["processors"][cpu][key]) for cpu in cpus if cpu in scan["processors"])
+        for scan in (before, after)
     )
     return max(0.0, last - first)
 

@@ -205,7 +205,7 @@ def test_a_broker_that_dies_in_the_middle(lab: LoopLab) -> None:
     assert cell["sent"] == 300
     assert cell["disconnects"] == 1
     assert cell["lost"] > 0
-    assert why(run, "broker process") == "wanted the same in every look, found restarted 1 x, first seen at look 3 of 3"
+    assert why(run, "broker process") == "wanted the same in every scan, found restarted 1 x, first seen at scan 3 of 3"
     assert rows(lab.run)[-1]["outcome"] in ("answered", "late")
     assert {change["topic"] for change in run["events"]} >= {"lab/bridge/status"}
 
@@ -246,12 +246,12 @@ def test_a_priority_lost_between_two_looks_is_invalid(lab: LoopLab) -> None:
     assert child.wait() == 1, child.said()
     run = check(lab.run)
     assert why(run, "broker scheduling policy") == "wanted SCHED_FIFO 5, found SCHED_FIFO 5, SCHED_OTHER"
-    # The look at the end had restored it: only what it found before shows the loss.
+    # The scan at the end had restored it: only what it found before shows the loss.
     assert os.sched_getscheduler(lab.broker.pid) == os.SCHED_FIFO
 
 
 def test_a_stress_that_stands_still_makes_the_run_invalid(lab: LoopLab) -> None:
-    """As `docker pause` does: its processes are there in every look."""
+    """As `docker pause` does: its processes are there in every scan."""
     workers = [lab.start([sys.executable, "-c", "while True: pass"]) for _ in range(2 * (os.cpu_count() or 1))]
     lab.pids["stress"] = [worker.pid for worker in workers]
     lab.bridge()

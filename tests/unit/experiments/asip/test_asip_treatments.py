@@ -12,9 +12,9 @@ from looplab.experiments.asip.treatments import judge
 from looplab.treatments.judgement import Treatment
 
 
-def judged(what: str, variables: dict[str, str], measured: Sequence[Measured], looks: Sequence[Any] = ()) -> Treatment:
+def judged(what: str, variables: dict[str, str], measured: Sequence[Measured], scans: Sequence[Any] = ()) -> Treatment:
     p = AsipParameters.read({"LANGUAGES": "python", "TRANSPORTS": "serial", **variables})
-    return next(found for found in judge(p, looks, measured) if found.what == what)
+    return next(found for found in judge(p, scans, measured) if found.what == what)
 
 
 def cell(*, held_us: float = 0.0, processor: str = "atmega2560", faults: Sequence[str] = ()) -> Measured:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from looplab.experiments.loop.looks import robot_lag, robot_lags
+from looplab.experiments.loop.scans import robot_lag, robot_lags
 
 LINE = b"lag_max_us=841 lag_mean_us=157.1 lags_over_1ms=2 deadlines=600\n"
 

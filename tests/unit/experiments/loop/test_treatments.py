@@ -1,4 +1,4 @@
-"""The judgement of treatments over looks as the treatments service answers them."""
+"""The judgement of treatments over scans as the treatments service answers them."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -22,13 +22,13 @@ from looplab.spec.roles import CONTROLLER
 from looplab.treatments.judgement import Treatment
 from looplab.treatments.loads import loads
 from looplab.treatments.loads.load import strength
-from looplab.treatments.looks import TreatmentsClient
+from looplab.treatments.scans import TreatmentsClient
 
 BRIDGE = {
     "tcp_nodelay": True, "framing": "line", "scheduling": "SCHED_FIFO 95", "instance": "ab12", "boot": "cd34",
     "reopened": 0, "robot_faults": {"reset": 0},
 }  # fmt: skip
-Look = dict[str, Any]
+Scan = dict[str, Any]
 
 
 def parameters(**settings: str) -> Parameters:
@@ -49,8 +49,8 @@ def process(scheduling: str = "SCHED_OTHER", *, nodelay: bool = True, **changes:
     return {**whole, **changes}
 
 
-def look(at_s: float = 0.0, idle_s: float = 0.0, **roles: Any) -> Look:
-    """A look at a plain corrected run without load; `roles` replaces the processes of a role.
+def scan(at_s: float = 0.0, idle_s: float = 0.0, **roles: Any) -> Scan:
+    """A scan at a plain corrected run without load; `roles` replaces the processes of a role.
 
     `idle_s` is the time that each of two processors has been idle so far.
     """
@@ -70,15 +70,15 @@ def look(at_s: float = 0.0, idle_s: float = 0.0, **roles: Any) -> Look:
     }
 
 
-def lost(seen: Look, role: str, **before: Any) -> Look:
-    """The same look, except what was found of a role before anything was applied."""
+def lost(seen: Scan, role: str, **before: Any) -> Scan:
+    """The same scan, except what was found of a role before anything was applied."""
     one = seen["roles"][role]
     changed = [{**process, **before} for process in one["processes"]]
     return {**seen, "roles": {**seen["roles"], role: {**one, "before": changed}}}
 
 
-def judged(p: Parameters, looks: list[Look | None], bridge: dict[str, Any] | None = None) -> dict[str, Treatment]:
-    return {t.what: t for t in judge(p, looks, BRIDGE if bridge is None else bridge)}
+def judged(p: Parameters, scans: list[Scan | None], bridge: dict[str, Any] | None = None) -> dict[str, Treatment]:
+    return {t.what: t for t in judge(p, scans, BRIDGE if bridge is None else bridge)}
 
 
 def wrong(found: dict[str, Treatment]) -> set[str]:
@@ -87,7 +87,7 @@ def wrong(found: dict[str, Treatment]) -> set[str]:
 
 
 def test_a_plain_run_as_wanted() -> None:
-    found = judged(parameters(), [look(), look()])
+    found = judged(parameters(), [scan(), scan()])
     assert wrong(found) == set()
     assert all(t.verified for t in found.values())
     assert found["broker scheduling policy"].wanted == "SCHED_OTHER"
@@ -114,51 +114,51 @@ LOAD, SERVICE = "stress load", "treatments service"
 NOT_ALL = "SCHED_FIFO 96, not running"
 
 
-def far(**changes: Any) -> Look:
-    """A look at a run whose bridge is on another machine."""
-    return {**look(bridge=[], robot=[]), "elsewhere": elsewhere({**BRIDGE, **changes})}
+def far(**changes: Any) -> Scan:
+    """A scan at a run whose bridge is on another machine."""
+    return {**scan(bridge=[], robot=[]), "elsewhere": elsewhere({**BRIDGE, **changes})}
 
 
-# What is wanted, the looks, what makes the run invalid, the treatment to read, how it was found.
-CASES: dict[str, tuple[dict[str, str], Sequence[Look | None], set[str], str, str]] = {
-    "priority as wanted": (PRIORITY, [look(broker=[fifo(sys_nice_bounding=True)])] * 2, set(), POLICY, "SCHED_FIFO 90"),
+# What is wanted, the scans, what makes the run invalid, the treatment to read, how it was found.
+CASES: dict[str, tuple[dict[str, str], Sequence[Scan | None], set[str], str, str]] = {
+    "priority as wanted": (PRIORITY, [scan(broker=[fifo(sys_nice_bounding=True)])] * 2, set(), POLICY, "SCHED_FIFO 90"),
     "a thread left behind": (
-        PRIORITY, [look(broker=[fifo(threads=ONE_LEFT)])], {POLICY}, POLICY, "SCHED_FIFO 90, SCHED_OTHER",
+        PRIORITY, [scan(broker=[fifo(threads=ONE_LEFT)])], {POLICY}, POLICY, "SCHED_FIFO 90, SCHED_OTHER",
     ),
     "a broker that came back without its priority": (
-        PRIORITY, [look(broker=[one]) for one in (fifo(), process(rtprio_limit="90"), fifo())],
+        PRIORITY, [scan(broker=[one]) for one in (fifo(), process(rtprio_limit="90"), fifo())],
         {POLICY}, POLICY, "SCHED_FIFO 90, SCHED_OTHER",
     ),
-    "a broker gone at a look": (
-        {}, [look(), look(broker=[]), look()], {POLICY, "broker process"}, POLICY, "SCHED_OTHER, not running",
+    "a broker gone at a scan": (
+        {}, [scan(), scan(broker=[]), scan()], {POLICY, "broker process"}, POLICY, "SCHED_OTHER, not running",
     ),
-    "a priority that was lost and restored by the look itself": (
+    "a priority that was lost and restored by the scan itself": (
         PRIORITY,
-        [look(broker=[fifo()]), lost(look(broker=[fifo()]), "broker", threads=ONE_LEFT), look(broker=[fifo()])],
+        [scan(broker=[fifo()]), lost(scan(broker=[fifo()]), "broker", threads=ONE_LEFT), scan(broker=[fifo()])],
         {POLICY}, POLICY, "SCHED_FIFO 90, SCHED_OTHER",
     ),
-    "the first look finds what it applies": (
-        PRIORITY, [lost(look(broker=[fifo()]), "broker", threads=ONE_LEFT), look(broker=[fifo()])],
+    "the first scan finds what it applies": (
+        PRIORITY, [lost(scan(broker=[fifo()]), "broker", threads=ONE_LEFT), scan(broker=[fifo()])],
         set(), POLICY, "SCHED_FIFO 90",
     ),
     **{
         f"a restarted {role}": (
-            {"COMMAND": "T"}, [look(), look(**{role: [process(policy, started_ticks=2000)]})], {f"{role} process"},
-            f"{role} process", "restarted 1 x, first seen at look 2 of 2",
+            {"COMMAND": "T"}, [scan(), scan(**{role: [process(policy, started_ticks=2000)]})], {f"{role} process"},
+            f"{role} process", "restarted 1 x, first seen at scan 2 of 2",
         )
         for role, policy in (
             ("broker", "SCHED_OTHER"), ("controller", "SCHED_OTHER"), ("bridge", "SCHED_FIFO 95"),
             ("robot", "SCHED_FIFO 96"),
         )
     },
-    "a restart within a look": (
-        {}, [look(), lost(look(), "broker", pid=6), look()], {"broker process"}, "broker process",
-        "restarted 2 x, first seen at look 2 of 3",
+    "a restart within a scan": (
+        {}, [scan(), lost(scan(), "broker", pid=6), scan()], {"broker process"}, "broker process",
+        "restarted 2 x, first seen at scan 2 of 3",
     ),
     **{
         f"a far {part} that was restarted": (
             {"COMMAND": "T"}, [far(), far(**change), far(**change)], {f"{part} process"}, f"{part} process",
-            "restarted 1 x, first seen at look 2 of 3",
+            "restarted 1 x, first seen at scan 2 of 3",
         )
         for part, change in (
             ("bridge", {"instance": "ef56"}), ("bridge", {"boot": "ef56"}), ("robot", {"reopened": 1}),
@@ -166,64 +166,64 @@ CASES: dict[str, tuple[dict[str, str], Sequence[Look | None], set[str], str, str
         )
     },
     "a far bridge and robot that stayed": (
-        {"COMMAND": "T"}, [far(), far()], set(), "bridge process", "the same in every look",
+        {"COMMAND": "T"}, [far(), far()], set(), "bridge process", "the same in every scan",
     ),
     "a robot that this run does not need": (
-        {"COMMAND": "E"}, [look(), look(robot=[])], set(), "robot apart from the load", NOT_ALL,
+        {"COMMAND": "E"}, [scan(), scan(robot=[])], set(), "robot apart from the load", NOT_ALL,
     ),
     "neither limit nor capability": (
-        {"PRIORITY_CONTROLLER": "99", "APPLY_PRIORITY": "off"}, [look()],
+        {"PRIORITY_CONTROLLER": "99", "APPLY_PRIORITY": "off"}, [scan()],
         {"controller may use real-time priority"}, "controller rtprio limit", "0",
     ),
-    "no TCP_NODELAY": ({}, [look(broker=[process(nodelay=False)])], {NODELAY}, NODELAY, "off"),
+    "no TCP_NODELAY": ({}, [scan(broker=[process(nodelay=False)])], {NODELAY}, NODELAY, "off"),
     "TCP_NODELAY on another connection alone": (
-        {}, [look(broker=[process(sockets=OTHER_PORT)])], {NODELAY}, NODELAY, "no MQTT connection seen",
+        {}, [scan(broker=[process(sockets=OTHER_PORT)])], {NODELAY}, NODELAY, "no MQTT connection seen",
     ),
     "one connection of another kind": (
-        {}, [look(broker=[process(sockets=mixed_sockets())])], {NODELAY}, NODELAY, "off, on",
+        {}, [scan(broker=[process(sockets=mixed_sockets())])], {NODELAY}, NODELAY, "off, on",
     ),
     "sockets that cannot be read": (
-        {}, [look(controller=[process(sockets=UNREADABLE)])], {"controller TCP_NODELAY"},
+        {}, [scan(controller=[process(sockets=UNREADABLE)])], {"controller TCP_NODELAY"},
         "controller TCP_NODELAY", UNREADABLE,
     ),
     "a bridge elsewhere": (
-        {}, [look(bridge=[], robot=[])], set(), "bridge apart from the load", "not here (SCHED_FIFO 95)",
+        {}, [scan(bridge=[], robot=[])], set(), "bridge apart from the load", "not here (SCHED_FIFO 95)",
     ),
-    "isolation refused": ({}, [look(robot=[process()])], set(), "robot apart from the load", "SCHED_OTHER"),
-    "stress throughout": ({"LOAD": "stress"}, [look(stress=[STRESS])] * 3, set(), LOAD, "running"),
+    "isolation refused": ({}, [scan(robot=[process()])], set(), "robot apart from the load", "SCHED_OTHER"),
+    "stress throughout": ({"LOAD": "stress"}, [scan(stress=[STRESS])] * 3, set(), LOAD, "running"),
     "stress that died in the middle": (
-        {"LOAD": "stress"}, [look(stress=[STRESS])] * 2 + [look()], {LOAD}, LOAD, "seen in 2 of 3 looks",
+        {"LOAD": "stress"}, [scan(stress=[STRESS])] * 2 + [scan()], {LOAD}, LOAD, "seen in 2 of 3 scans",
     ),
     "stress that was started again": (
-        {"LOAD": "stress"}, [look(stress=[STRESS]), look(stress=[RESTARTED])], {LOAD}, LOAD, "restarted during the run",
+        {"LOAD": "stress"}, [scan(stress=[STRESS]), scan(stress=[RESTARTED])], {LOAD}, LOAD, "restarted during the run",
     ),
     "workers that come and go under one stress": (
-        {"LOAD": "stress"}, [look(stress=[STRESS]), look(stress=[WORKER, STRESS])], set(), LOAD, "running",
+        {"LOAD": "stress"}, [scan(stress=[STRESS]), scan(stress=[WORKER, STRESS])], set(), LOAD, "running",
     ),
-    "stress that never was": ({"LOAD": "stress"}, [look(), look()], {LOAD}, LOAD, "not running"),
-    "a load nobody asked for": ({}, [look(), look(stress=[STRESS])], {LOAD}, LOAD, "running"),
+    "stress that never was": ({"LOAD": "stress"}, [scan(), scan()], {LOAD}, LOAD, "not running"),
+    "a load nobody asked for": ({}, [scan(), scan(stress=[STRESS])], {LOAD}, LOAD, "running"),
     "a second load": (
-        {"LOAD": "stress"}, [look(stress=[STRESS], flood=[STRESS])], {"flood load"}, "flood load", "running",
+        {"LOAD": "stress"}, [scan(stress=[STRESS], flood=[STRESS])], {"flood load"}, "flood load", "running",
     ),
     "a flood that is gone": (
-        {"LOAD": "flood"}, [look()] * 3, {"flood load", "flood in every cell"}, "flood load", "not running",
+        {"LOAD": "flood"}, [scan()] * 3, {"flood load", "flood in every cell"}, "flood load", "not running",
     ),
     **{
-        f"no answer in look {at}": ({}, looks, {SERVICE}, SERVICE, "no answer")
-        for at, looks in enumerate(([], [None], [look(), None, look()]))
+        f"no answer in scan {at}": ({}, scans, {SERVICE}, SERVICE, "no answer")
+        for at, scans in enumerate(([], [None], [scan(), None, scan()]))
     },
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_what_was_wanted_is_judged_by_every_look(case: str) -> None:
-    settings, looks, faults, what, as_found = CASES[case]
-    found = judged(parameters(**settings), list(looks))
+    settings, scans, faults, what, as_found = CASES[case]
+    found = judged(parameters(**settings), list(scans))
     assert (wrong(found), found[what].found) == (faults, as_found)
 
 
 def test_a_policy_that_did_not_take_says_why() -> None:
-    plain = look(broker=[process(rtprio_limit="90", sys_nice_bounding=True)])
+    plain = scan(broker=[process(rtprio_limit="90", sys_nice_bounding=True)])
     plain["roles"]["broker"]["refused"] = ["SCHED_FIFO 90 for process 7 refused: Operation not permitted"]
     found = judged(parameters(**PRIORITY), [plain, plain])
     assert wrong(found) == {POLICY}
@@ -233,15 +233,15 @@ def test_a_policy_that_did_not_take_says_why() -> None:
 
 
 def test_a_restart_names_what_may_have_ended_it() -> None:
-    found = judged(parameters(LOAD="stress"), [look(stress=[STRESS]), look(stress=[RESTARTED])])
+    found = judged(parameters(LOAD="stress"), [scan(stress=[STRESS]), scan(stress=[RESTARTED])])
     assert "STRESS_TIMEOUT" in found[LOAD].note
-    assert judged(parameters(), [look(), look(stress=[STRESS])])[LOAD].wanted == "not running"
+    assert judged(parameters(), [scan(), scan(stress=[STRESS])])[LOAD].wanted == "not running"
 
 
 def test_thesis_permits_priority_and_applies_none() -> None:
     p = parameters(FIDELITY="thesis", PRIORITY_BROKER="90", PRIORITY_CONTROLLER="99")
     permitted = {"nodelay": False, "sys_nice_bounding": True}
-    good = look(broker=[process(rtprio_limit="90", **permitted)], controller=[process(rtprio_limit="99", **permitted)])
+    good = scan(broker=[process(rtprio_limit="90", **permitted)], controller=[process(rtprio_limit="99", **permitted)])
     bridge = {"tcp_nodelay": False, "framing": "burst"}
     assert wrong(judged(p, [good], bridge)) == set()
     good["roles"]["broker"]["processes"][0]["threads"][0]["scheduling"] = "SCHED_FIFO 90"
@@ -249,7 +249,7 @@ def test_thesis_permits_priority_and_applies_none() -> None:
 
 
 def test_rtprio_refused_but_sys_nice_given_is_permitted_and_said() -> None:
-    found = judged(parameters(**PRIORITY), [look(broker=[fifo(rtprio_limit="0", sys_nice_bounding=True)])])
+    found = judged(parameters(**PRIORITY), [scan(broker=[fifo(rtprio_limit="0", sys_nice_bounding=True)])])
     assert wrong(found) == set()
     limit = found["broker rtprio limit"]
     assert (limit.verified, limit.required, limit.wanted, limit.found) == (False, False, "90", "0")
@@ -259,14 +259,14 @@ def test_rtprio_refused_but_sys_nice_given_is_permitted_and_said() -> None:
 @pytest.mark.parametrize(("limit", "met"), [("unlimited", True), ("99", True), ("90", True), ("89", False)])
 def test_a_limit_is_met_from_the_published_value_on(limit: str, met: bool) -> None:
     broker = fifo(rtprio_limit=limit, sys_nice_bounding=True)
-    assert judged(parameters(**PRIORITY), [look(broker=[broker])])["broker rtprio limit"].verified is met
+    assert judged(parameters(**PRIORITY), [scan(broker=[broker])])["broker rtprio limit"].verified is met
 
 
 def test_a_bridge_that_is_set_up_otherwise_is_invalid() -> None:
-    found = judged(parameters(), [look()], {"tcp_nodelay": False, "framing": "burst"})
+    found = judged(parameters(), [scan()], {"tcp_nodelay": False, "framing": "burst"})
     assert wrong(found) == {"bridge TCP_NODELAY", "robot framing"}
     assert "FIDELITY" in found["robot framing"].note
-    assert wrong(judged(parameters(), [look()], {})) == {"bridge settings"}
+    assert wrong(judged(parameters(), [scan()], {})) == {"bridge settings"}
 
 
 OWN, BROKERS_OWN, HOSTS, PROXY = "172.18.0.4", "172.18.0.3", "172.17.0.1", "172.18.0.1"
@@ -296,7 +296,7 @@ def test_the_path_is_judged_by_both_ends(
     """A broker's socket for IPv6 may hold addresses of IPv4."""
     controller = ends(OWN, 5000, peer, port)
     broker = ends(mapped + BROKERS_OWN, port, mapped + seen[0], seen[1])
-    one = judge_path(parameters(BROKER_PATH=wanted), [look(controller=[controller], broker=[broker]), None], CONTROLLER)
+    one = judge_path(parameters(BROKER_PATH=wanted), [scan(controller=[controller], broker=[broker]), None], CONTROLLER)
     assert (one.found, one.verified) == (found, verified)
     assert bool(one.note) is (found == "port")
 
@@ -341,23 +341,23 @@ def test_a_publisher_of_its_own_hears_its_requests() -> None:
 )
 def test_the_controllers_connections_are_counted(number: str, sockets: int | str, found: str) -> None:
     seen = sockets if isinstance(sockets, str) else process()["sockets"][:1] * sockets
-    one = judge_number(parameters(CONNECTIONS=number), [look(controller=[process(sockets=seen)]), None])
+    one = judge_number(parameters(CONNECTIONS=number), [scan(controller=[process(sockets=seen)]), None])
     assert (one.found, one.verified) == (found, {"one": "1", "two": "2"}[number] == found)
 
 
 # --- how strong a load was -------------------------------------------------------------------------------
 
 
-def stressed(*cells: tuple[float, float], length_s: float = 2.0, workers: int = 8) -> list[Look]:
-    """Looks at stress on two processors: of each cell, the CPU seconds a second that it got, and those left idle."""
+def stressed(*cells: tuple[float, float], length_s: float = 2.0, workers: int = 8) -> list[Scan]:
+    """Scans at stress on two processors: of each cell, the CPU seconds a second that it got, and those left idle."""
     at_s = cpu_s = idle_s = 0.0
-    looks = [look(0.0, stress=[STRESS])]
+    scans = [scan(0.0, stress=[STRESS])]
     for used, idle in ((2.0, 0.0), *cells):
         at_s, cpu_s, idle_s = at_s + length_s, cpu_s + used * length_s, idle_s + idle * length_s / 2
         # One process for all workers: it waits whenever it does not run.
         busy = {"cpu_ns": round(cpu_s * 1e9), "cpu_wait_ns": round((2 * at_s - cpu_s) * 1e9)}
-        looks.append(look(at_s, idle_s, stress=[{**STRESS, **busy}]))
-    return looks
+        scans.append(scan(at_s, idle_s, stress=[{**STRESS, **busy}]))
+    return scans
 
 
 STRENGTH = "stress in every cell"
@@ -388,43 +388,43 @@ def test_a_weak_stress_is_found_in_cells_of_any_length(
 @pytest.mark.parametrize(("paused_s", "good"), [(0.0, True), (1.0, True), (4.0, False)])
 def test_a_paused_stress_is_found_beside_other_load(paused_s: float, good: bool) -> None:
     """Of a cell of ten seconds; it got a third of the processors, and nothing was idle."""
-    looks = stressed((0.7, 0.0), length_s=10.0)
-    worker = looks[-1]["roles"]["stress"]["processes"][0]
-    was = looks[-2]["roles"]["stress"]["processes"][0]
+    scans = stressed((0.7, 0.0), length_s=10.0)
+    worker = scans[-1]["roles"]["stress"]["processes"][0]
+    was = scans[-2]["roles"]["stress"]["processes"][0]
     active_ns = round((10.0 - paused_s) * 1e9)
     worker["cpu_wait_ns"] = was["cpu_wait_ns"] + active_ns - (worker["cpu_ns"] - was["cpu_ns"])
-    found = judged(parameters(LOAD="stress"), list(looks))
+    found = judged(parameters(LOAD="stress"), list(scans))
     assert wrong(found) == (set() if good else {"stress not paused"})
     # A kernel that does not count waits shows nothing.
     worker["cpu_wait_ns"] = None
-    assert "stress not paused" not in judged(parameters(LOAD="stress"), list(looks))
+    assert "stress not paused" not in judged(parameters(LOAD="stress"), list(scans))
 
 
 def test_what_the_labs_own_parts_use_is_not_asked_of_stress() -> None:
     """On one processor, half of which goes to robot, bridge and controller."""
-    looks = stressed((0.8, 0.0))
-    looks[-1]["roles"]["robot"]["processes"][0] = process("SCHED_FIFO 96", sockets=[], cpu_ns=1_000_000_000)
-    assert wrong(judged(parameters(LOAD="stress"), list(looks))) == set()
+    scans = stressed((0.8, 0.0))
+    scans[-1]["roles"]["robot"]["processes"][0] = process("SCHED_FIFO 96", sockets=[], cpu_ns=1_000_000_000)
+    assert wrong(judged(parameters(LOAD="stress"), list(scans))) == set()
 
 
 def test_stress_with_few_workers_owes_no_more_than_they_can_use() -> None:
     one = parameters(LOAD="stress", STRESS_CPU="1", STRESS_VM="1")
-    looks = stressed((1.0, 1.0))
-    for seen in looks:
+    scans = stressed((1.0, 1.0))
+    for seen in scans:
         seen["processors"] = {str(cpu): seen["processors"]["0"] for cpu in range(8)}
         seen["roles"]["stress"]["processes"][0]["cpus"] = list(range(8))
-    assert wrong(judged(one, list(looks))) == {STRENGTH}
-    assert wrong(judged(one, list(looks[:1] + stressed((1.9, 0.0))[1:]))) == set()
+    assert wrong(judged(one, list(scans))) == {STRENGTH}
+    assert wrong(judged(one, list(scans[:1] + stressed((1.9, 0.0))[1:]))) == set()
 
 
 def test_the_strength_is_of_cells_and_not_of_the_warm_up() -> None:
-    looks = stressed((1.5, 0.0))
-    assert STRENGTH not in judged(parameters(LOAD="stress"), list(looks[:2]))
-    assert judged(parameters(LOAD="stress"), list(looks))[STRENGTH].found == "1.50 CPU s/s in cell 1 of 1"
+    scans = stressed((1.5, 0.0))
+    assert STRENGTH not in judged(parameters(LOAD="stress"), list(scans[:2]))
+    assert judged(parameters(LOAD="stress"), list(scans))[STRENGTH].found == "1.50 CPU s/s in cell 1 of 1"
 
 
 def test_a_cell_says_what_it_took() -> None:
-    before, after = look(stress=[STRESS]), look(2.5, stress=[{**STRESS, "cpu_ns": 4_000_000_000}])
+    before, after = scan(stress=[STRESS]), scan(2.5, stress=[{**STRESS, "cpu_ns": 4_000_000_000}])
     after["roles"]["bridge"]["processes"][0] = process("SCHED_FIFO 95", cpu_wait_ns=1_234_500, runs=7)
     after["processors"]["1"]["steal_s"] = 0.25
     assert cell_facts("stress", before, after) == {
@@ -434,25 +434,25 @@ def test_a_cell_says_what_it_took() -> None:
     }
 
 
-def flooded(*messages: int, length_s: float = 20.0, own: int = 2000) -> list[Look]:
-    """Looks at a flood of which so many messages arrived in each cell, beside the run's own."""
-    published, looks = 0, [look(flood=[process()])]
-    looks[0].update(published=0, published_clock_ns=0)
+def flooded(*messages: int, length_s: float = 20.0, own: int = 2000) -> list[Scan]:
+    """Scans at a flood of which so many messages arrived in each cell, beside the run's own."""
+    published, scans = 0, [scan(flood=[process()])]
+    scans[0].update(published=0, published_clock_ns=0)
     for number, arrived in enumerate((0, *messages)):
         published += arrived + own
-        seen = look((number + 1) * length_s, flood=[process()])
+        seen = scan((number + 1) * length_s, flood=[process()])
         seen.update(published=published, published_clock_ns=seen["clock_ns"], own=own * (number + 1))
-        looks.append(seen)
-    return looks
+        scans.append(seen)
+    return scans
 
 
 FLOODED = "flood in every cell"
 
 
 def test_a_flood_may_pause_when_somebody_looks() -> None:
-    looks = flooded(2000, 2000)
-    looks[2]["roles"]["flood"] = look()["roles"]["flood"]
-    found = judged(parameters(LOAD="flood"), list(looks))
+    scans = flooded(2000, 2000)
+    scans[2]["roles"]["flood"] = scan()["roles"]["flood"]
+    found = judged(parameters(LOAD="flood"), list(scans))
     assert (wrong(found), found["flood load"].found) == (set(), "running")
 
 
@@ -476,9 +476,9 @@ def test_a_flood_that_only_sits_there_is_no_flood(messages: list[int], length_s:
 
 def test_a_flood_is_measured_by_its_own_options() -> None:
     weak = {"FLOOD_CLIENTS": "10", "FLOOD_MESSAGES": "10", "FLOOD_RAMPUP_SIZE": "1", "FLOOD_RAMPUP_DELAY": "1s"}
-    looks = flooded(200, 200)
-    assert wrong(judged(parameters(LOAD="flood", **weak), list(looks))) == set()
-    assert wrong(judged(parameters(LOAD="flood"), list(looks))) == {FLOODED}
+    scans = flooded(200, 200)
+    assert wrong(judged(parameters(LOAD="flood", **weak), list(scans))) == set()
+    assert wrong(judged(parameters(LOAD="flood"), list(scans))) == {FLOODED}
     # Here the machine is the limit, not the options.
     strong = parameters(LOAD="flood", FLOOD_MESSAGES="100000", FLOOD_RAMPUP_DELAY="100ms")
     assert wrong(judged(strong, list(flooded(200_000, 6000)))) == set()
@@ -486,10 +486,10 @@ def test_a_flood_is_measured_by_its_own_options() -> None:
 
 
 def test_a_broker_that_does_not_count_shows_no_flood() -> None:
-    looks = flooded(2000)
-    looks[-1]["published"] = 10
-    assert "broker_publish_per_s" not in strength("flood", looks[-2], looks[-1])
-    assert wrong(judged(parameters(LOAD="flood"), list(looks))) == {FLOODED}
+    scans = flooded(2000)
+    scans[-1]["published"] = 10
+    assert "broker_publish_per_s" not in strength("flood", scans[-2], scans[-1])
+    assert wrong(judged(parameters(LOAD="flood"), list(scans))) == {FLOODED}
 
 
 def test_flood_strength_is_the_brokers_own_count() -> None:
@@ -512,15 +512,15 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
             questions.append(question)
             return {}
 
-    monkeypatch.setattr("looplab.treatments.looks._TREATMENTS", Recorder())
+    monkeypatch.setattr("looplab.treatments.scans._TREATMENTS", Recorder())
     return questions
 
 
 def test_the_question_asks_for_priority_only_where_it_is_applied(asked: list[dict[str, Any]]) -> None:
     priorities = {"PRIORITY_BROKER": "90", "PRIORITY_CONTROLLER": "99"}
     client = TreatmentsClient([*roles(DEFAULT), *(load.role for load in loads().values())])
-    assert client.look(applied(parameters(**priorities)), "broker:1883") == {}
-    client.look(applied(parameters(APPLY_PRIORITY="off", **priorities)))
+    assert client.scan(applied(parameters(**priorities)), "broker:1883") == {}
+    client.scan(applied(parameters(APPLY_PRIORITY="off", **priorities)))
     given, permitted = ({role: asks["fifo"] for role, asks in question["roles"].items()} for question in asked)
     assert (given["broker"], given["controller"]) == (90, 99)
     assert (permitted["broker"], permitted["controller"]) == (0, 0)
@@ -532,7 +532,7 @@ def test_the_question_asks_for_priority_only_where_it_is_applied(asked: list[dic
 
 
 def test_nobody_there_counts_as_no_answer() -> None:
-    assert TreatmentsClient([], "http://127.0.0.1:1/facts").look({}) is None
+    assert TreatmentsClient([], "http://127.0.0.1:1/facts").scan({}) is None
 
 
 def test_the_broker_that_answers_must_be_the_one_that_was_wanted() -> None:
@@ -548,6 +548,6 @@ def test_the_broker_that_answers_must_be_the_one_that_was_wanted() -> None:
 
 
 def test_the_service_is_asked_for_the_runs_broker_process(asked: list[dict[str, Any]]) -> None:
-    TreatmentsClient(roles("rabbitmq")).look({}, "broker:1883", "rabbitmq")
+    TreatmentsClient(roles("rabbitmq")).scan({}, "broker:1883", "rabbitmq")
     assert asked[0]["roles"]["broker"]["comm"] == ["beam.smp"]
     assert asked[0]["broker"] == "rabbitmq"

@@ -148,7 +148,7 @@ def test_fidelity_sets_warm_up_and_start(fidelity: str) -> None:
     # Each factor is settable alone, and only a warm-up of the load's kind takes its time.
     other = read_parameters({"FIDELITY": fidelity, "DEVICES": "5", "WARM_UP_S": "9", "LOAD_S": "2", "WARM_UP": "load"})
     assert other.start == p.start
-    assert other.whole_s - p.whole_s == (9 * len(p.cells) * p.repetitions if printed else 0)
+    assert other.total_s - p.total_s == (9 * len(p.cells) * p.repetitions if printed else 0)
 
 
 def test_processors_of_one_core_are_siblings(tmp_path: Path) -> None:

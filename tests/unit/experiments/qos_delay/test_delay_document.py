@@ -68,7 +68,7 @@ def process(*sockets: dict[str, Any]) -> dict[str, Any]:
     return {"pid": 1, "started_ticks": 1, "threads": threads, "sockets": list(sockets)}
 
 
-def look(broker: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
+def scan(broker: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
     """One connection, both ends alike, or the broker's as `broker` has it, and that of another client."""
     there = socket(BROKER_PORT, OWN_PORT, **{**more, **(broker or {})})
     other = socket(BROKER_PORT, OTHER_PORT, rto_ms=204.0, again=9)
@@ -78,8 +78,8 @@ def look(broker: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
     return {"roles": roles}
 
 
-def judged(looks: list[Any], captured: Any = CAPTURED, **more: str) -> list[Treatment]:
-    return judge(parameters(**more), looks, [("40 ms", Made("nfqueue"))], {"20 + 20 ms, QoS 1": captured})
+def judged(scans: list[Any], captured: Any = CAPTURED, **more: str) -> list[Treatment]:
+    return judge(parameters(**more), scans, [("40 ms", Made("nfqueue"))], {"20 + 20 ms, QoS 1": captured})
 
 
 def test_a_cell_says_what_its_samples_say() -> None:
@@ -99,23 +99,23 @@ def test_a_cell_says_what_its_samples_say() -> None:
 
 
 def test_a_run_as_it_should_be_is_valid() -> None:
-    assert [one.what for one in judged([look(), look()]) if not one.verified] == []
+    assert [one.what for one in judged([scan(), scan()]) if not one.verified] == []
 
 
 @pytest.mark.parametrize(
-    ("looks", "what"),
+    ("scans", "what"),
     [
-        ([look(nodelay=False)], "broker TCP_NODELAY"),
-        ([look(), look(rto_ms=204.0)], "controller retransmission time-out"),
-        ([look(), look(broker={"rto_ms": 204.0})], "broker retransmission time-out"),
+        ([scan(nodelay=False)], "broker TCP_NODELAY"),
+        ([scan(), scan(rto_ms=204.0)], "controller retransmission time-out"),
+        ([scan(), scan(broker={"rto_ms": 204.0})], "broker retransmission time-out"),
     ],
 )
-def test_a_treatment_that_did_not_take_makes_the_run_invalid(looks: list[Any], what: str) -> None:
-    assert any(what in why for why in reasons(judged(looks)))
+def test_a_treatment_that_did_not_take_makes_the_run_invalid(scans: list[Any], what: str) -> None:
+    assert any(what in why for why in reasons(judged(scans)))
 
 
 def test_a_segment_sent_again_is_told_and_makes_nothing_invalid() -> None:
-    treatments = judged([look(broker={"again": 2}), look(broker={"again": 3})])
+    treatments = judged([scan(broker={"again": 2}), scan(broker={"again": 3})])
     assert reasons(treatments) == []
     (again,) = [one for one in treatments if one.what == "TCP segments sent again"]
     assert again.found == "3"
@@ -127,14 +127,14 @@ def test_a_cell_that_was_not_captured_whole_is_invalid() -> None:
     assert capture_faults(p, {**CAPTURED, "dropped": 4}) == ["the capture lost 4 packets"]
     assert capture_faults(p, few) == ["the dissector found 9 PUBLISH packets of 10"]
     assert capture_faults(parameters(MAX_INFLIGHT="20"), few) == []
-    assert reasons(judged([look()], None))[0].startswith("capture: ")
+    assert reasons(judged([scan()], None))[0].startswith("capture: ")
 
 
 def test_more_unconfirmed_messages_than_the_limit_are_seen() -> None:
-    assert reasons(judged([look()], {**CAPTURED, "unconfirmed_max": 21})) == []
-    (why,) = reasons(judged([look()], {**CAPTURED, "unconfirmed_max": 21}, MAX_INFLIGHT="20"))
+    assert reasons(judged([scan()], {**CAPTURED, "unconfirmed_max": 21})) == []
+    (why,) = reasons(judged([scan()], {**CAPTURED, "unconfirmed_max": 21}, MAX_INFLIGHT="20"))
     assert "at most 21" in why
-    assert reasons(judged([look()], {**CAPTURED, "unconfirmed_max": 20}, MAX_INFLIGHT="20")) == []
+    assert reasons(judged([scan()], {**CAPTURED, "unconfirmed_max": 20}, MAX_INFLIGHT="20")) == []
 
 
 @pytest.mark.parametrize("at", ["own", "broker"])

@@ -9,7 +9,7 @@ from support.places import ROOT
 
 from looplab.errors import UsageError
 from looplab.experiments.twin.database import Facts
-from looplab.experiments.twin.host import beside, fitting_scale, variables
+from looplab.experiments.twin.host import fitting_scale, host_programs, variables
 from looplab.experiments.twin.parameters import TwinParameters
 from looplab.experiments.twin.treatments import judge
 from looplab.system.containers import container_facts, files_of
@@ -47,7 +47,7 @@ def test_a_machine_larger_than_the_computer_is_refused() -> None:
 
 def test_compose_has_the_same_machines_by_itself() -> None:
     text = (ROOT / "compose/experiments/twin/compose.yaml").read_text()
-    with beside(ROOT, {"SCENARIO": "twin", "MACHINE_SCALE": "0.01"}, str, print) as given:
+    with host_programs(ROOT, {"SCENARIO": "twin", "MACHINE_SCALE": "0.01"}, str, print) as given:
         assert all(f"${{{name}:-" in text for name in given)
     assert 'MACHINE_SCALE: "${MACHINE_SCALE:-0.5}"' in text
     found = variables({"SCENARIO": "twin-brokers"}, range(2))
@@ -60,7 +60,7 @@ def test_compose_has_the_same_machines_by_itself() -> None:
 
 
 def process(host: str, **more: Any) -> dict[str, Any]:
-    """Return what a look finds of one broker: by default a machine of type 3, without persistence."""
+    """Return what a scan finds of one broker: by default a machine of type 3, without persistence."""
     container = {"hostname": host, "cpu_limit": more.pop("quota", 2.0), "memory_limit": more.pop("memory", 4 * GIB)}
     sockets = [
         {"local_port": local, "peer_port": peer, "tcp_nodelay": nodelay}

@@ -122,8 +122,8 @@ def test_a_lost_message_or_a_late_device_is_not_sustained() -> None:
     assert not judge_step(p, store, range(100), 100).sustained
 
 
-def look(at_s: float, idle: float = 0.5, **cpu_s: float) -> dict[str, Any]:
-    """Return a look that found each part after so much processor time."""
+def scan(at_s: float, idle: float = 0.5, **cpu_s: float) -> dict[str, Any]:
+    """Return a scan that found each part after so much processor time."""
     container = {"hostname": "broker-1", "cpu_limit": None, "throttled": 0, "throttled_ns": 0}
     roles = {
         role: {
@@ -170,8 +170,8 @@ def test_the_part_that_is_used_up_is_the_limit(
 ) -> None:
     p = parameters()
     none = dict.fromkeys(("broker", "workers", "database", "controller"), 0.0)
-    looks = (look(0, **none), look(10, **{**none, **cpu_s}))
-    sent = Sent(range(10), looks, (Cost(0, 0.0), Cost(5, sync_ms)), [spent(**worker)], lasted_s=10)
+    scans = (scan(0, **none), scan(10, **{**none, **cpu_s}))
+    sent = Sent(range(10), scans, (Cost(0, 0.0), Cost(5, sync_ms)), [spent(**worker)], lasted_s=10)
     found = limit(p, p.cells[0], sent, FAILED)
     assert found["limited_by"] == named, found["evidence"]
     assert all(0 <= share <= 1 for share in found["evidence"].values())
@@ -182,8 +182,8 @@ def test_a_machine_without_room_is_named_first() -> None:
     p, step = parameters(), Step(100, 10, 90, 1, 1e6, 10, sustained=False)
     none = dict.fromkeys(("broker", "workers", "database", "controller"), 0.0)
     for broker_s, named in ((7.0, "machine"), (9.5, "broker")):
-        looks = (look(0, 0, **none), look(10, 0, **{**none, "broker": broker_s}))
-        sent = Sent(range(10), looks, None, [spent()], lasted_s=10)
+        scans = (scan(0, 0, **none), scan(10, 0, **{**none, "broker": broker_s}))
+        sent = Sent(range(10), scans, None, [spent()], lasted_s=10)
         found = limit(p, p.cells[0], sent, step)
         assert (found["limited_by"], found["evidence"]["machine"]) == (named, 1.0)
 
@@ -193,7 +193,7 @@ def test_a_full_window_is_the_limit_only_if_nothing_behind_it_is() -> None:
     none = dict.fromkeys(("broker", "workers", "database", "controller"), 0.0)
     step = Step(100, 10, 90, 1, 1e6, 10, sustained=False)
     sent = Sent(
-        range(10), (look(0, **none), look(10, **none)), None, [{**spent(), "unacknowledged_max": 20}], lasted_s=10
+        range(10), (scan(0, **none), scan(10, **none)), None, [{**spent(), "unacknowledged_max": 20}], lasted_s=10
     )
     assert limit(p, p.cells[0], sent, step)["limited_by"] == "inflight"
     sent.workers = [{**spent(sleep=9), "unacknowledged_max": 20}]

@@ -81,7 +81,7 @@ def add_causes(runs: Mapping[str, Runs], verdicts: Verdicts) -> None:
     ]
     for claim, answers in verdicts:
         if claim.name in ("channel-hardly", "below-15-ms"):
-            answers[FIDELITIES[0]].beside += sentences
+            answers[FIDELITIES[0]].notes += sentences
 
 
 def _slowed(figure: str, without: Measured, with_it: Measured) -> list[str]:
@@ -151,7 +151,7 @@ def _with_slips(answer: Answer) -> Answer:
     def shown(run: Measured) -> Finding:
         finding = answer(run)
         slips = (f"{where} {java:g} against {python:g} Hz" for where, java, python in published.python_ahead())
-        finding.beside.append(f"A slip: the source writes “in all tests”. It prints for Java: {'; '.join(slips)}.")
+        finding.notes.append(f"A slip: the source writes “in all tests”. It prints for Java: {'; '.join(slips)}.")
         return finding
 
     return shown
@@ -196,7 +196,7 @@ def _over_runs(answer: Answer) -> Answer:
     def shown(run: Measured) -> Finding:
         finding = several_runs(answer)(run)
         clocks = [(one.run.run_id, one.run.treatment("board clock")) for one in run.runs]
-        finding.beside += [
+        finding.notes += [
             f"{run_id}: the simulated board was {clock['found']}; its latencies hold that."
             for run_id, clock in clocks
             if clock is not None and not clock["verified"]
@@ -214,7 +214,7 @@ def _below_bound(run: Measured) -> Finding:
     finding = every(LATENCY, 0, BOUND_MS * 1000, below, answered, missing, printed=_printed, unit="us")(run)
     means_ms = published.figures().query("measure == @LATENCY_MS")["value"]
     above = means_ms[means_ms > BOUND_MS]
-    finding.beside = [f"Of the published means {len(above)} are above {BOUND_MS:g} ms, up to {max(above):g} ms."]
+    finding.notes = [f"Of the published means {len(above)} are above {BOUND_MS:g} ms, up to {max(above):g} ms."]
     return finding
 
 
@@ -230,8 +230,8 @@ def _floor(run: Measured) -> Finding:
     finding = rule(run)
     quoted_ms = FLOOR_CHARACTERS * 10 / BAUD * 1000
     tests = [(size, cell.figure("wire_us") or 0.0) for cell in counted(run) if (size := cell.figure("test_bytes"))]
-    finding.beside = [f"A test puts {size:.0f} bytes on the wire, {us / 1000:.2f} ms." for size, us in tests[:1]]
-    finding.beside.append(
+    finding.notes = [f"A test puts {size:.0f} bytes on the wire, {us / 1000:.2f} ms." for size, us in tests[:1]]
+    finding.notes.append(
         f"{FLOOR_CHARACTERS} characters of 10 bits take {quoted_ms:.2f} ms at {BAUD} baud; {FLOOR_MS:g} ms would be 12 "
         "bits a character."
     )

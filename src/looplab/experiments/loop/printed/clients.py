@@ -1,4 +1,4 @@
-"""What a run has with CLIENTS=printed: the programs, their measurement, looks at them while they live, and verdicts."""
+"""What a run has with CLIENTS=printed: the programs, their measurement, scans at them while they live, and verdicts."""
 
 from collections.abc import Callable, Iterable, Iterator
 from time import perf_counter_ns
@@ -17,14 +17,14 @@ from looplab.run.open_loop import Messages
 from looplab.run.samples import ABSENT, SampleStore
 from looplab.spec.brokers import BROKERS
 from looplab.treatments.judgement import Treatment, judge_nodelay, unverified
-from looplab.treatments.looks import Look, TreatmentsClient, mqtt_sockets, processes
+from looplab.treatments.scans import Scan, TreatmentsClient, mqtt_sockets, processes
 
 # A thread that spins is on a processor or waits for one for at least this share of its life; one that sleeps is not.
 LEAST_SPIN = 0.6
 
 
 class PrintedClients:
-    """The clients of one run; each look at them is taken while both programs run."""
+    """The clients of one run; each scan at them is taken while both programs run."""
 
     def __init__(self, parameters: Parameters, wait: Callable[[int], None]) -> None:
         self._parameters = parameters
@@ -33,9 +33,9 @@ class PrintedClients:
         self._treatments = TreatmentsClient([CLIENTS, BROKERS[parameters.broker].role])
         self._fifo = parameters.priority_controller if parameters.apply_priority else 0
         if self._fifo:
-            self._programs.on_start = lambda: self._treatments.look({CLIENTS.name: self._fifo})
-        self._looks: list[Look | None] = []
-        # By look: the share of its life that the subscriber was on a processor or waited for one.
+            self._programs.on_start = lambda: self._treatments.scan({CLIENTS.name: self._fifo})
+        self._looks: list[Scan | None] = []
+        # By scan: the share of its life that the subscriber was on a processor or waited for one.
         self._runnable: list[float] = []
 
     def measurement(
@@ -57,24 +57,24 @@ class PrintedClients:
         return found
 
     def judge_clients(self) -> Iterator[Treatment]:
-        """Yield what the live processes show of the clients, from the looks at the end of each repetition."""
+        """Yield what the live processes show of the clients, from the scans at the end of each repetition."""
         if not self._looks:
             return
         if missing := unverified(self._looks):
             yield from missing
             return
-        p, looks = self._parameters, [look for look in self._looks if look is not None]
+        p, scans = self._parameters, [scan for scan in self._looks if scan is not None]
         wanted = f"SCHED_FIFO {self._fifo}" if self._fifo else "SCHED_OTHER"
         yield _alike(
             "clients scheduling policy",
             wanted,
-            (thread["scheduling"] for one in _each(looks) for thread in one["threads"]),
+            (thread["scheduling"] for one in _each(scans) for thread in one["threads"]),
         )
-        yield judge_nodelay(looks, CLIENTS.name, p.tcp_nodelay, p.broker_port)
-        yield _alike("clients' threads", "2 each", (f"{len(one['threads'])} each" for one in _each(looks)))
-        sockets = (mqtt_sockets([look], CLIENTS.name, (p.broker_port,)) for look in looks)
+        yield judge_nodelay(scans, CLIENTS.name, p.tcp_nodelay, p.broker_port)
+        yield _alike("clients' threads", "2 each", (f"{len(one['threads'])} each" for one in _each(scans)))
+        sockets = (mqtt_sockets([scan], CLIENTS.name, (p.broker_port,)) for scan in scans)
         yield _alike("clients' connections", "2", (str(len(found)) for found in sockets))
-        yield judge_path(p, looks, CLIENTS)
+        yield judge_path(p, scans, CLIENTS)
         spins = f"{p.receiver}: on a processor or waiting for one " + (
             f"at least {LEAST_SPIN:.0%}" if p.receiver == SPIN else f"below {LEAST_SPIN:.0%}"
         )
@@ -83,7 +83,7 @@ class PrintedClients:
         yield Treatment("receiver", spins, found, all(good))
         reports = self._programs.reports
         pids = {report["pid"] for report in reports}
-        lives = len(looks) if p.life == REPETITION else 1
+        lives = len(scans) if p.life == REPETITION else 1
         yield Treatment("client processes", str(2 * lives), str(len(pids)), len(pids) == 2 * lives)
         versions = sorted({f"Python {report['python']}, paho {report['paho']}" for report in reports})
         same = all(version.startswith(f"Python {p.python}.") for version in versions)
@@ -102,20 +102,20 @@ class PrintedClients:
         """Return what run.json holds of the programs."""
         return {"printed_clients": {"programs": self._programs.reports, "runnable": self._runnable}}
 
-    def _look(self) -> None:
-        look = self._treatments.look({CLIENTS.name: self._fifo})
-        self._looks.append(look)
+    def _scan(self) -> None:
+        scan = self._treatments.scan({CLIENTS.name: self._fifo})
+        self._looks.append(scan)
         subscriber = self._programs.live[SUBSCRIBER]
         life_ns = perf_counter_ns() - subscriber.started_ns
-        for one in _each([look] if look else []):
+        for one in _each([scan] if scan else []):
             if one["pid"] == subscriber.hellos[-1]["pid"]:
                 self._runnable.append(round((one["cpu_ns"] + (one["cpu_wait_ns"] or 0)) / life_ns, 3))
 
 
-def _each(looks: Iterable[Look]) -> Iterator[dict[str, Any]]:
-    """Yield each live process of the clients in each look."""
-    for look in looks:
-        yield from processes(look, CLIENTS.name)
+def _each(scans: Iterable[Scan]) -> Iterator[dict[str, Any]]:
+    """Yield each live process of the clients in each scan."""
+    for scan in scans:
+        yield from processes(scan, CLIENTS.name)
 
 
 def _alike(what: str, wanted: str, every: Iterable[str]) -> Treatment:

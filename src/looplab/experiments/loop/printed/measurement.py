@@ -17,7 +17,7 @@ _REQUESTS, _ANSWERS = TOPIC_REQUEST.encode(), TOPIC_ANSWER.encode()
 class PrintedMeasurement(Measurement):
     """T1 is the publisher's own stamp, because it never spins; T2 is the packet of the answer, stamped by the kernel.
 
-    `look` is called at the end of each repetition, while both programs still run.
+    `scan` is called at the end of each repetition, while both programs still run.
     """
 
     def __init__(
@@ -27,10 +27,10 @@ class PrintedMeasurement(Measurement):
         requests: Messages,
         token: str,
         on_other: Callable[[bytes, bytes], None],
-        look: Callable[[], None],
+        scan: Callable[[], None],
     ) -> None:
         super().__init__(programs, programs, store, requests, token, on_other)
-        self._programs, self._look = programs, look
+        self._programs, self._look = programs, scan
         self._form = requests.form.decode()
         self._rows = (store["wire_sent_ns"], store["left_ns"], store["due_ns"])
         self._own_sent, self._own_received = store["client_sent_ns"], store["client_received_ns"]

@@ -119,5 +119,5 @@ def _verdict_rows(verdicts: Verdicts) -> Iterator[dict[str, object]]:
                     "published_before_us": number(verdict.published.before),
                     "published_change_us": number(verdict.published.change),
                     "runs": " ".join(verdict.run_ids),
-                    "beside": " ".join(verdict.beside),
+                    "beside": " ".join(verdict.notes),
                 }

@@ -84,7 +84,7 @@ def _remarks() -> list[Claim]:
             ("QoS 0", "QoS 1"),
             _by_qos(0, 1),
             _lower,
-            beside="MQTT has no priority of messages: by protocol a broker hands them on in the order of their coming.",
+            note="MQTT has no priority of messages: by protocol a broker hands them on in the order of their coming.",
         ),
         _within(
             "client-waits",
@@ -93,7 +93,7 @@ def _remarks() -> list[Claim]:
             _by_qos(0, 2),
             partial(directed, "The time between two messages", +1),
             PACE,
-            beside="The printed publisher (A.2) sends after each sleep, whatever was acknowledged.",
+            note="The printed publisher (A.2) sends after each sleep, whatever was acknowledged.",
         ),
     ]
     return [replace(claim, family="remarks") for claim in made]
@@ -125,7 +125,7 @@ def _between(name: str, title: str, about: str, rule: MakeRule, judged: str = "O
         verdict = Comparing(
             UNDECIDED,
             "The runs have no cell (interval and QoS) in common.",
-            beside=[note for m in (a, b) for note in _causes(m, names)],
+            notes=[note for m in (a, b) for note in _causes(m, names)],
             sides=(before, after),
             cells=cells_text(keys),
             published=printed,
@@ -136,7 +136,7 @@ def _between(name: str, title: str, about: str, rule: MakeRule, judged: str = "O
         compare_sides(verdict, (a, keys), (b, keys), rule(printed.share, printed.before), study)
         if not _applied(names[0], a, b):
             _to_control(verdict)
-        verdict.beside += _left_out((runs[before], a), (runs[after], b))
+        verdict.notes += _left_out((runs[before], a), (runs[after], b))
         return guarded(verdict, [a, b], names)
 
     return Claim(name, title, judge)
@@ -172,7 +172,7 @@ def _within(
     pairs: Pairs,
     rule: MakeRule,
     judged: str = "O mean",
-    beside: str = "",
+    note: str = "",
 ) -> Claim:
     """Return a claim that compares cells of one scenario, run by run."""
     [scenario] = STUDIES[name]
@@ -194,7 +194,7 @@ def _within(
         printed = Printed(before_us, after_us, judged)
         verdict = Comparing(UNDECIDED, "", sides=sides, published=printed, judged=judged)
         verdict.cells = cells_text([*before, *after])
-        verdict.beside = [beside] if beside else []
+        verdict.notes = [note] if note else []
         compare_sides(verdict, (a, before), (a, after), rule(printed.share, printed.before), study)
         return guarded(verdict, [a])
 
@@ -219,7 +219,7 @@ def _robot_share(runs: Runs) -> Comparing:
     ends = f" ({value.low:.0%} to {value.high:.0%})" if value.known else ""
     text = f"R is {value.estimate:.0%} of T{ends}; published are {robot / total:.0%}."
     verdict = Comparing(outcome, text, cells=cells_text(keys), judged="R over T")
-    verdict.beside = [f"Chapter 7 of the thesis says 35 %; its table 5.3 gives {robot / total:.0%}."]
+    verdict.notes = [f"Chapter 7 of the thesis says 35 %; its table 5.3 gives {robot / total:.0%}."]
     return guarded(lost_messages.by_runs(verdict, [a]), [a])
 
 
@@ -282,7 +282,7 @@ def add_causes(verdicts: Verdicts, runs: Mapping[str, Runs]) -> None:
     notes = {"qos-2": _nodelay, "loss-10-ms": _framing}
     for claim, answers in verdicts:
         if claim.name in notes:
-            answers["corrected"].beside += notes[claim.name](runs.get("thesis", {}), runs.get("corrected", {}))
+            answers["corrected"].notes += notes[claim.name](runs.get("thesis", {}), runs.get("corrected", {}))
 
 
 def _nodelay(thesis: Runs, corrected: Runs) -> list[str]:

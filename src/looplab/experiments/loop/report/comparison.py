@@ -225,7 +225,7 @@ def guarded(verdict: Comparing, compared: Sequence[Measured], about: Sequence[st
     figure = verdict.judged.split()[0]
     constants = {one for m in compared for one in fitted(m.run.parameters) if figure in one.figures}
     names = [f"Fitted: {one}" for one in FITTED_CONSTANTS if one in constants]
-    verdict.beside = [*verdict.beside, *names]
+    verdict.notes = [*verdict.notes, *names]
     return verdict
 
 

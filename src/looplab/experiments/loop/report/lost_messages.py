@@ -134,7 +134,7 @@ def _flood_qos_1_2(runs: Runs) -> Comparing:
     behind = "QoS ends at the bridge: what is lost behind it, no QoS brings back."
     text = ", ".join(f"QoS {cell.qos}: {_counted(cell)}" for cell in cells.values()) + "."
     verdict = Comparing(outcome, text + why, cells=cells_text(list(cells)), judged=LOST)
-    verdict.beside = [behind, *_merged([measured])] if any(cell.lost for cell in every) else []
+    verdict.notes = [behind, *_merged([measured])] if any(cell.lost for cell in every) else []
     return guarded(by_runs(verdict, [measured]), [measured])
 
 
@@ -153,9 +153,9 @@ def _with_cell(runs: Runs, claim: str, key: Key) -> list[Measured]:
     return [m for name in STUDIES[claim] if (m := runs.get(name)) and key in cells_of(m)]
 
 
-def _verdict(measured: Sequence[Measured], key: Key, outcome: str, why: str, beside: Iterable[str] = ()) -> Comparing:
+def _verdict(measured: Sequence[Measured], key: Key, outcome: str, why: str, notes: Iterable[str] = ()) -> Comparing:
     text = "; ".join(f"{m.run.scenario}: {_counted(cells_of(m)[key])}" for m in measured) + "."
-    verdict = Comparing(outcome, text + why, beside=list(beside), cells=cells_text([key]), judged=LOST)
+    verdict = Comparing(outcome, text + why, notes=list(notes), cells=cells_text([key]), judged=LOST)
     return guarded(by_runs(verdict, measured), measured)
 
 

@@ -147,7 +147,7 @@ def _cores(run: Measured) -> Finding:
         for one in best
         for load in [published("optimal load").get((True, *one.place[1:]))]
     ]
-    finding.beside += [f"{place_text(*one.place)}: {one.remark}." for one in best if one.remark]
+    finding.notes += [f"{place_text(*one.place)}: {one.remark}." for one in best if one.remark]
     return finding
 
 
@@ -159,7 +159,7 @@ def _container(run: Measured) -> Finding:
     finding.lines = _lines(pairs, {"processed": PROCESSED})
     if comparison := compare(*_figures(best, "cpu_per_request")):
         share = comparison.share
-        finding.beside.append(
+        finding.notes.append(
             f"At the optimal load the processor time of a request changes by {share.estimate:+.1%} in a container "
             f"({share.low:+.1%} to {share.high:+.1%})."
         )
@@ -233,10 +233,10 @@ def _compared(claim: str, sides: Sides, rule: Callable[[str], Rule] | None = Non
         if finding.tested:
             finding.lines = [*finding.lines, Line("change", finding.tested.share, f"{printed:+.1%}", "change")]
         if best.remark:
-            finding.beside.append(f"{place_text(*best.place)}: {best.remark}.")
+            finding.notes.append(f"{place_text(*best.place)}: {best.remark}.")
         if chosen != PUBLISHED.get(claim, chosen):
             here, there = (" and ".join(place_text(*place) for place in pair) for pair in (chosen, PUBLISHED[claim]))
-            finding.beside.append(f"{here} stand for {there} of the paper.")
+            finding.notes.append(f"{here} stand for {there} of the paper.")
         return finding
 
     return answer

@@ -127,7 +127,7 @@ def add_causes(runs: Mapping[str, Runs], verdicts: Verdicts) -> None:
     for name in ("round-trip-beyond", "aggregation-grows"):
         by_fidelity = findings[name]
         if by_fidelity["thesis"].outcome == REPRODUCED and by_fidelity["corrected"].outcome == NOT_REPRODUCED:
-            by_fidelity["thesis"].beside.append(
+            by_fidelity["thesis"].notes.append(
                 "With TCP_NODELAY on (corrected) it is gone: not the delay itself, but Nagle's algorithm, which "
                 "holds a small packet back until the one before it was acknowledged, makes it."
             )
@@ -135,7 +135,7 @@ def add_causes(runs: Mapping[str, Runs], verdicts: Verdicts) -> None:
     both = [(c, by_key[c.key]) for c in thesis if c.symmetrical and c.qos == 2 and c.key in by_key]
     if both:
         before, after = (float(np.mean([pair[k].interval("ratio").estimate for pair in both])) for k in (0, 1))
-        findings["qos-2-least"]["thesis"].beside.append(
+        findings["qos-2-least"]["thesis"].notes.append(
             f"With TCP_NODELAY on, QoS 2 takes {after:.2f} end-to-end delays on average instead of {before:.2f}."
         )
 

@@ -107,7 +107,7 @@ def _fifteen(run: Measured) -> Finding:
         above = rate.estimate > limit * NEAR
         return Finding(NOT_REPRODUCED if above else UNDECIDED, f"{reason} No cell has a queue.", lines=lines)
     outcome = outcome_of([within(rate, limit / NEAR, limit * NEAR)])
-    return Finding(outcome, reason, beside=[*_spent(by_mode(run)[mode]), *_causes(rates)], lines=lines)
+    return Finding(outcome, reason, notes=[*_spent(by_mode(run)[mode]), *_causes(rates)], lines=lines)
 
 
 def _spent(cells: Sequence[MeasuredTwin]) -> list[str]:

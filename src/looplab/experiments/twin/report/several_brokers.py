@@ -116,7 +116,7 @@ def varies(run: Measured) -> Finding:
     outcome = outcome_of([within(ratio.value, 1.0, math.inf) for ratio in ratios.values()])
     p_values = ", ".join(f"{n} brokers: p {ratio.p_value:.2g}" for n, ratio in ratios.items())
     how = "by F" if len(run.runs) < FEWEST_RUNS else "run by run"
-    return Finding(outcome, f"Variances compared {how}, {p_values}.", beside=_as_printed(), lines=lines)
+    return Finding(outcome, f"Variances compared {how}, {p_values}.", notes=_as_printed(), lines=lines)
 
 
 def _published_over(brokers: int) -> str:

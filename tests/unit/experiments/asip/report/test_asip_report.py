@@ -52,7 +52,7 @@ def test_one_run_shows_a_ratio_and_gives_no_verdict(tmp_path: Path) -> None:
     verdict = analysed(tmp_path).verdict("language-hardly")
     truth = math.prod(near_the_wire("java", t, "one") / near_the_wire("python", t, "one") for t in published.TRANSPORTS)
     assert verdict.lines[0].value.estimate == pytest.approx(truth ** (1 / 3), rel=1e-6)
-    (slip,) = analysed(tmp_path).verdict("java-tracks-more").beside
+    (slip,) = analysed(tmp_path).verdict("java-tracks-more").notes
     assert slip.endswith("Raspberry Pi 2 mqtt 12 against 14 Hz; Raspberry Pi 2 tcp 12 against 20 Hz.")
     assert "A verdict needs 3 runs." in verdict.reason
     # Published rows come before those of the run.
@@ -115,8 +115,8 @@ def test_latency_that_hardly_depends_on_anything(tmp_path: Path) -> None:
     assert found["language-hardly"] == found["channel-hardly"] == found["below-15-ms"] == REPRODUCED
     assert found["floor"] == NOT_REPRODUCED
     verdict = analysed(tmp_path).verdict("floor")
-    assert "19 bytes" in verdict.beside[0]
-    assert "5.56 ms" in verdict.beside[1]
+    assert "19 bytes" in verdict.notes[0]
+    assert "5.56 ms" in verdict.notes[1]
 
 
 def test_a_language_that_matters_is_seen(tmp_path: Path) -> None:
@@ -147,13 +147,13 @@ def test_a_client_that_tracks_nothing_decides_nothing(tmp_path: Path) -> None:
 def test_a_board_behind_real_time_stands_beside_the_verdict(tmp_path: Path) -> None:
     with edited(write_latency_run(tmp_path)) as run:
         run["treatments"][0] |= {"found": "862.40 ms behind", "verified": False, "required": False}
-    assert "was 862.40 ms behind" in analysed(tmp_path).verdict("below-15-ms").beside[-1]
+    assert "was 862.40 ms behind" in analysed(tmp_path).verdict("below-15-ms").notes[-1]
 
 
 def test_what_tcp_nodelay_changes_stands_beside_the_claims(tmp_path: Path) -> None:
     write_latency_run(tmp_path, mean_us=lambda la, tr, pl: 38_000.0 if tr == "tcp" else near_the_wire(la, tr, pl))
     write_latency_run(tmp_path, fidelity="corrected", start="20260303T000000Z", mean_us=lambda *_key: 4_000.0)
-    beside = analysed(tmp_path).verdict("below-15-ms").beside
+    beside = analysed(tmp_path).verdict("below-15-ms").notes
     # What both have over serial, its chip and its reports, is no matter of TCP.
     for clock in ("On the client's clock", "From edge to edge"):
         (told,) = [told for told in beside if told.startswith(clock)]

@@ -313,7 +313,7 @@ def test_a_run_that_is_not_quiet_or_of_another_dose_is_left_out(results: Path, h
     found = shown(results).verdict("stress")
     assert found.outcome == REPRODUCED, found.reason
     assert found.effects["O mean"].blocks == 7
-    (why,) = [note for note in found.beside if "is left out" in note]
+    (why,) = [note for note in found.notes if "is left out" in note]
     assert ("used 75% of the processors" if how == "not quiet" else "took 1.30 CPU s/s, 68% of the usual") in why
 
 
@@ -423,7 +423,7 @@ def test_a_cell_where_nothing_was_answered_is_shown_and_named(results: Path) -> 
 
 def test_permitted_priority_stands_beside_the_verdict(results: Path) -> None:
     nine_scenarios(results, repetitions=3, messages=50)
-    beside = " ".join(shown(results).verdict("broker-priority").beside)
+    beside = " ".join(shown(results).verdict("broker-priority").notes)
     assert "SCHED_OTHER" in beside
     assert "not priority" in beside
 
@@ -433,10 +433,10 @@ def test_tcp_nodelay_stands_beside_qos_2(results: Path) -> None:
     nine_scenarios(results, repetitions=3, messages=50, fidelity="corrected", seed=2, start="20260101T000001Z")
     analysis = shown(results)
     assert not analysis.selection.unusable
-    beside = " ".join(analysis.verdict("qos-2", "corrected").beside)
+    beside = " ".join(analysis.verdict("qos-2", "corrected").notes)
     assert "TCP_NODELAY off" in beside
     assert "90% of it was Nagle" in beside
-    assert "SCHED_FIFO 90" in " ".join(analysis.verdict("broker-priority", "corrected").beside)
+    assert "SCHED_FIFO 90" in " ".join(analysis.verdict("broker-priority", "corrected").notes)
 
 
 def test_a_scenario_of_ones_own_is_in_the_report(results: Path) -> None:

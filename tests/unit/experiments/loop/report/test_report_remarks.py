@@ -87,12 +87,12 @@ def test_a_client_that_waits_sends_later(results: Path, late_us: float, outcome:
     report = study(results, {"scenario8": cells}, late_us=late_us)
     found = report.verdict("client-waits")
     assert found.outcome == outcome, found.reason
-    assert "sends after each sleep" in found.beside[0]
+    assert "sends after each sleep" in found.notes[0]
     assert "20.10" in report.text
 
 
 def test_the_robots_share_is_beside_what_the_text_says(results: Path) -> None:
     found = study(results, {"scenario1": at(9000, 9000, 9000)}).verdict("robot-third")
     assert "published are 32%" in found.reason
-    assert "says 35 %; its table 5.3 gives 32%" in found.beside[0]
-    assert any(note.startswith("Fitted: The virtual robot's USB frames") for note in found.beside)
+    assert "says 35 %; its table 5.3 gives 32%" in found.notes[0]
+    assert any(note.startswith("Fitted: The virtual robot's USB frames") for note in found.notes)

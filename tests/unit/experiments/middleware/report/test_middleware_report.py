@@ -169,7 +169,7 @@ def test_the_cost_of_a_container_is_found(tmp_path: Path, cost: float) -> None:
     assert slowed.estimate < -cost / 2
     outcome = REPRODUCED if cost < 0.1 else NOT_REPRODUCED
     assert {run.verdict(name).outcome for name in ("container-processed",)} == {outcome}
-    assert re.search(rf"changes by \+{100 * cost:.1f}%", run.verdict("container-processed").beside[0])
+    assert re.search(rf"changes by \+{100 * cost:.1f}%", run.verdict("container-processed").notes[0])
 
 
 def test_a_container_that_only_takes_longer_is_seen(tmp_path: Path) -> None:
@@ -280,7 +280,7 @@ def test_a_run_whose_sums_are_wrong_is_invalid(tmp_path: Path) -> None:
     assert any("devices used 97%" in why for why in document["invalid_because"])
     run = analysed(tmp_path)
     assert sum(map(len, places(run.measured[0]).values())) == 7
-    assert "INVALID" in run.verdict("errors-below").beside[-1]
+    assert "INVALID" in run.verdict("errors-below").notes[-1]
 
 
 @pytest.mark.parametrize(

@@ -94,7 +94,7 @@ def test_an_invalid_cell_is_left_out_and_an_invalid_run_says_so(tmp_path: Path) 
     )
     finding = verdicts(tmp_path)["qos-2-most"]
     assert finding.outcome == NOT_REPRODUCED
-    assert "INVALID" in finding.beside[0]
+    assert "INVALID" in finding.notes[0]
 
 
 def test_nagle_stands_beside_the_findings_that_it_makes(tmp_path: Path) -> None:
@@ -103,8 +103,8 @@ def test_nagle_stands_beside_the_findings_that_it_makes(tmp_path: Path) -> None:
         tmp_path, fidelity="corrected", start="20260202T000000Z", ratio=one_way, packets=lambda _p, _b, _q: 1.0
     )
     found = verdicts(tmp_path)
-    assert "Nagle" in found["round-trip-beyond"].beside[0]
-    assert "3.00" in found["qos-2-least"].beside[0]
+    assert "Nagle" in found["round-trip-beyond"].notes[0]
+    assert "3.00" in found["qos-2-least"].notes[0]
 
 
 def test_two_runs_decide_no_more_than_the_connections_of_both(tmp_path: Path) -> None:

@@ -142,7 +142,7 @@ def test_each_cause_taken_away_is_named_with_its_rate(tmp_path: Path) -> None:
     rates = {line.what: line.value.estimate for line in found["fifteen"].lines}
     assert list(rates.values()) == pytest.approx([14.85, 1 / 0.055, 1 / 0.012, 100, 100], rel=0.01)
     assert sum("no queue yet" in what for what in rates) == 2
-    assert "5.6 times as many" in found["fifteen"].beside[1]
+    assert "5.6 times as many" in found["fifteen"].notes[1]
     assert found["broker-is-the-limit"].outcome == NOT_REPRODUCED
     assert "6.7 times as many" in found["broker-is-the-limit"].reason
 
@@ -150,7 +150,7 @@ def test_each_cause_taken_away_is_named_with_its_rate(tmp_path: Path) -> None:
 def test_what_the_instance_did_meanwhile_is_said(tmp_path: Path) -> None:
     spent = {"instance_s": {"sleep": 10.0, "session": 2.0, "store": 1.0}, "cpu_share": {"broker": [0.002, None]}}
     write_twin_run(tmp_path, [single(100, more=spent), single(10, more=spent)])
-    said = findings(tmp_path)["fifteen"].beside[0]
+    said = findings(tmp_path)["fifteen"].notes[0]
     assert "slept 50.0 ms for each message, opened a session for 10.0 ms and stored for 5.0 ms" in said
     assert "0.2% of a processor" in said
 
@@ -197,7 +197,7 @@ def test_a_variance_that_differs_much_is_found(tmp_path: Path) -> None:
     found = findings(tmp_path)["distributed-varies"]
     assert found.outcome == REPRODUCED, found.reason
     assert any(line.published == "14.36" for line in found.lines)
-    assert "p 0.06" in found.beside[1], "what the paper's own five values show"
+    assert "p 0.06" in found.notes[1], "what the paper's own five values show"
 
 
 def test_equal_variances_are_not_called_different(tmp_path: Path) -> None:
@@ -268,7 +268,7 @@ def test_an_invalid_cell_is_left_out(tmp_path: Path) -> None:
     )
     found = findings(tmp_path)["no-queue-above-67"]
     assert found.outcome == REPRODUCED
-    assert "INVALID" in found.beside[0]
+    assert "INVALID" in found.notes[0]
 
 
 def test_of_three_runs_each_counts_once_whatever_its_cells(tmp_path: Path) -> None:

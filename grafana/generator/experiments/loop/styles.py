@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from generator.looks import CORRECTED, Override, by_regex, fixed, line, other_shade
 from generator.panels import NO_VALUE, Panel
 from generator.queries import or_named
+from generator.styles import CORRECTED, Override, by_regex, fixed, line, other_shade
 from generator.tables import SHARE, cdf_axis, xy_panel
 
 # Nine hues after Paul Tol's muted scheme, each at least 3:1 on white and on Grafana's dark panels.

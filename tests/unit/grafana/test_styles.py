@@ -47,7 +47,7 @@ _DEUTAN = [[0.29275, 0.70725, 0.0], [0.29275, 0.70725, 0.0], [-0.02234, 0.02234,
 def test_compared_scenarios_differ_for_the_colour_blind(matrix: list[list[float]]) -> None:
     generator()
     from generator.experiments.loop.compare import FIGURES
-    from generator.experiments.loop.looks import SCENARIO_COLOURS, SCENARIO_DASHES
+    from generator.experiments.loop.styles import SCENARIO_COLOURS, SCENARIO_DASHES
 
     for figure in FIGURES:
         names = [f"scenario{number}" for number in figure[2]]
@@ -86,7 +86,7 @@ def colour_in(panel: dict[str, Any], series: str) -> str:
 )
 def test_thesis_and_corrected_have_shades_of_their_own(path: str, name: str) -> None:
     generator()
-    from generator.looks import luminance
+    from generator.styles import luminance
 
     panel = next(p for p in load(ROOT / f"grafana/dashboards/{path}.json")["panels"] if p["type"] == "xychart")
     for number in range(3 if "delay" in path else 9):

@@ -1,4 +1,4 @@
-"""The looks of one run of the loop: at the processes, at an emulated link, at what each cell took."""
+"""The scans of one run of the loop: at the processes, at an emulated link, at what each cell took."""
 
 import os
 import re
@@ -13,8 +13,8 @@ from looplab.treatments import link
 from looplab.treatments.judgement import Treatment
 from looplab.treatments.link import NO_LINK
 from looplab.treatments.loads import loads
-from looplab.treatments.loads.load import WARM_UP_LOOKS
-from looplab.treatments.looks import Look, TreatmentsClient, running
+from looplab.treatments.loads.load import WARM_UP_SCANS
+from looplab.treatments.scans import Scan, TreatmentsClient, running
 
 _PARTS = [role.name for role in EXPERIMENT.roles if not role.optional]
 LINK_URL = "http://bridge:9107"
@@ -22,10 +22,10 @@ ROBOT_TIMEOUT_S = 0.5
 _LAGS = re.compile(r"(lag_max_us|lag_mean_us|lags_over_1ms|deadlines)=([0-9.]+)")
 
 
-class Looks:
+class Scans:
     """Taken before and after the warm-up, and after each cell."""
 
-    def __init__(self, parameters: Parameters, client: TreatmentsClient, taken: list[Look | None]) -> None:
+    def __init__(self, parameters: Parameters, client: TreatmentsClient, taken: list[Scan | None]) -> None:
         self._parameters, self._client, self._taken = parameters, client, taken
         self._link_url = os.environ.get("LINK_URL") or LINK_URL
         self._link_taken: list[dict[str, Any]] = []
@@ -38,25 +38,25 @@ class Looks:
         """
         p = self._parameters
         counted = p.load in loads() and loads()[p.load].counted
-        look = self._client.look(treatments.applied(p), f"{p.broker_host}:{p.broker_port}" if counted else "", p.broker)
-        if look is not None:
-            look = {**look, "own": own, "elsewhere": treatments.elsewhere(bridge)}
-        if look is not None and p.link != NO_LINK:
-            self._link_taken.append(link.look(self._link_url))
-        self._taken.append(look)
+        scan = self._client.scan(treatments.applied(p), f"{p.broker_host}:{p.broker_port}" if counted else "", p.broker)
+        if scan is not None:
+            scan = {**scan, "own": own, "elsewhere": treatments.elsewhere(bridge)}
+        if scan is not None and p.link != NO_LINK:
+            self._link_taken.append(link.scan(self._link_url))
+        self._taken.append(scan)
         self._lags.append(robot_lag(os.environ.get("ROBOT_STATISTICS", "")) if p.robot == "virtual" else {})
 
     def judge_link(self) -> Treatment:
         """Judge the link, or that there was none."""
-        emulating = any(running(look, "link") for look in self._taken)
+        emulating = any(running(scan, "link") for scan in self._taken)
         return link.judge(self._parameters.link, self._link_taken, emulating)
 
     def cell(self, index: int) -> dict[str, Any]:
         """Return what run.json holds of a cell's load, run-queue waits, noise floor, stolen time and robot's lag.
 
-        Empty where a look is missing.
+        Empty where a scan is missing.
         """
-        first = WARM_UP_LOOKS + index
+        first = WARM_UP_SCANS + index
         before, after, *_ = [*self._taken[first : first + 2], None, None]
         if before is None or after is None:
             return {"load": {}, "cpu_wait_us": {}, "cpu_runs": {}, "steal_s": None, quiet.KEY: None, "robot_lag": {}}
@@ -69,11 +69,11 @@ class Looks:
         return {"link": self._link_taken[-1]} if self._link_taken else {}
 
     def load_runs(self) -> bool:
-        return running(self._client.look(treatments.applied(self._parameters)), self._parameters.load)
+        return running(self._client.scan(treatments.applied(self._parameters)), self._parameters.load)
 
     def link_fault(self) -> str:
         """Return why the wanted link is not there yet, "" once it is: its emulator may still look for its peer."""
-        state = link.look(self._link_url, pings=0)
+        state = link.scan(self._link_url, pings=0)
         return "" if state.get("links") else str(state.get("fault", "its emulator knows no link"))
 
 

@@ -17,7 +17,7 @@ _TREATMENTS = Service("treatments service", "See `docker compose logs treatments
 # The service's answer: {"roles": {role: {"before": […], "processes": […], "refused": […]}}, "processors", "clock_ns",
 # "published", …}. A controller adds "elsewhere": by role, what a part on another machine reports that its
 # successor would report otherwise; and "own": how many messages its run had published by then.
-Look = Mapping[str, Any]
+Scan = Mapping[str, Any]
 
 
 class TreatmentsClient:
@@ -27,10 +27,10 @@ class TreatmentsClient:
         self._roles = tuple(roles)
         self._url = url or os.environ.get("TREATMENTS_URL") or URL
 
-    def look(self, priorities: Mapping[str, int], published_from: str = "", broker: str = DEFAULT) -> Look | None:
+    def scan(self, priorities: Mapping[str, int], published_from: str = "", broker: str = DEFAULT) -> Scan | None:
         """Apply `priorities` (SCHED_FIFO by role) and read; None if no service answers.
 
-        With `published_from` ("host:port" of `broker`) the look also holds its count of PUBLISH packets.
+        With `published_from` ("host:port" of `broker`) the scan also holds its count of PUBLISH packets.
         """
         question: dict[str, Any] = {
             "roles": {role.name: role.question(priorities.get(role.name, 0)) for role in self._roles}
@@ -43,56 +43,56 @@ class TreatmentsClient:
             return None
 
 
-def processes(look: Look, role: str) -> list[dict[str, Any]]:
-    """Return the live processes of `role` in a look."""
-    found: list[dict[str, Any]] = look["roles"][role]["processes"]
+def processes(scan: Scan, role: str) -> list[dict[str, Any]]:
+    """Return the live processes of `role` in a scan."""
+    found: list[dict[str, Any]] = scan["roles"][role]["processes"]
     return found
 
 
-def running(look: Look | None, role: str) -> bool:
-    """Return whether `look` saw a live process of `role`."""
-    return look is not None and bool(processes(look, role))
+def running(scan: Scan | None, role: str) -> bool:
+    """Return whether `scan` saw a live process of `role`."""
+    return scan is not None and bool(processes(scan, role))
 
 
-def readings(looks: Sequence[Look], role: str) -> list[list[dict[str, Any]]]:
-    """Return every reading of `role`, in order: the first look has one (afterwards), each other has two."""
+def readings(scans: Sequence[Scan], role: str) -> list[list[dict[str, Any]]]:
+    """Return every reading of `role`, in order: the first scan has one (afterwards), each other has two."""
     found = []
-    for look in looks:
-        found += [look["roles"][role]["before"], processes(look, role)]
+    for scan in scans:
+        found += [scan["roles"][role]["before"], processes(scan, role)]
     return found[1:]
 
 
-def policies(looks: Sequence[Look], role: str) -> list[str]:
+def policies(scans: Sequence[Scan], role: str) -> list[str]:
     """Return the distinct policies of all threads of `role` in all readings; "not running" where one saw none.
 
-    What the first look found before it applied anything does not count.
+    What the first scan found before it applied anything does not count.
     """
     found: set[str] = set()
-    for there in readings(looks, role):
+    for there in readings(scans, role):
         found.update(thread["scheduling"] for process in there for thread in process["threads"])
         if not there:
             found.add("not running")
     return sorted(found)
 
 
-def identities(looks: Sequence[Look], role: str) -> list[object]:
+def identities(scans: Sequence[Scan], role: str) -> list[object]:
     """Return what distinguishes `role` from its successor, by reading: (pid, start time), or what it reports."""
     found: list[object] = []
-    for look in looks:
-        for there in (look["roles"][role]["before"], processes(look, role)):
+    for scan in scans:
+        for there in (scan["roles"][role]["before"], processes(scan, role)):
             here = sorted((process["pid"], process["started_ticks"]) for process in there)
-            found.append(here or look.get("elsewhere", {}).get(role, []))
+            found.append(here or scan.get("elsewhere", {}).get(role, []))
     return found
 
 
-def grown(before: Look, after: Look, role: str, key: str) -> int:
-    """Return by how much `key` (cpu_ns, runs) of the processes of `role` grew between two looks."""
-    first, last = (sum(int(process[key]) for process in processes(look, role)) for look in (before, after))
+def grown(before: Scan, after: Scan, role: str, key: str) -> int:
+    """Return by how much `key` (cpu_ns, runs) of the processes of `role` grew between two scans."""
+    first, last = (sum(int(process[key]) for process in processes(scan, role)) for scan in (before, after))
     return max(0, last - first)
 
 
-def cpu_wait_us(before: Look, after: Look, roles: Iterable[str]) -> dict[str, float]:
-    """Return for each of `roles` how long it waited on the run queue between two looks (us, a sum over threads).
+def cpu_wait_us(before: Scan, after: Scan, roles: Iterable[str]) -> dict[str, float]:
+    """Return for each of `roles` how long it waited on the run queue between two scans (us, a sum over threads).
 
     A role is missing where it does not run here, was restarted, or the kernel does not count.
     """
@@ -105,8 +105,8 @@ def cpu_wait_us(before: Look, after: Look, roles: Iterable[str]) -> dict[str, fl
     return found
 
 
-def survivors(before: Look, after: Look, role: str) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-    """Return each process of `role` that was there in both looks, as both found it.
+def survivors(before: Scan, after: Scan, role: str) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    """Return each process of `role` that was there in both scans, as both found it.
 
     A process's number may be given again, with another start.
     """
@@ -115,17 +115,17 @@ def survivors(before: Look, after: Look, role: str) -> list[tuple[dict[str, Any]
     return [(first[key], process) for key, process in now.items() if key in first]
 
 
-def refusals(looks: Sequence[Look], role: str) -> str:
+def refusals(scans: Sequence[Scan], role: str) -> str:
     """Return why the kernel refused a priority of `role`, "" where it did not."""
-    return "; ".join(sorted({why for look in looks for why in look["roles"][role]["refused"]}))
+    return "; ".join(sorted({why for scan in scans for why in scan["roles"][role]["refused"]}))
 
 
-def mqtt_sockets(looks: Sequence[Look], role: str, ports: Iterable[int]) -> list[dict[str, Any] | str]:
-    """Return the TCP sockets of `role` on one of `ports` in all looks; a text where the kernel does not show them."""
+def mqtt_sockets(scans: Sequence[Scan], role: str, ports: Iterable[int]) -> list[dict[str, Any] | str]:
+    """Return the TCP sockets of `role` on one of `ports` in all scans; a text where the kernel does not show them."""
     wanted = set(ports)
     found: list[dict[str, Any] | str] = []
-    for look in looks:
-        for process in processes(look, role):
+    for scan in scans:
+        for process in processes(scan, role):
             sockets = process["sockets"]
             if isinstance(sockets, str):
                 found.append(sockets)
