@@ -102,7 +102,7 @@ def main() -> None:
         print(f"  {change:+5.0%}  {words(options, no_gain('O'), change, BASELINE_US, 0)}", flush=True)
     any_look, last = interim(options)
     print(
-        f"\nno difference, called different: {any_look:.1%} if looked at after {INTERIM_ROUNDS} rounds, {last:.1%} at the last"
+        f"\nno difference, called different: {any_look:.1%} if asked after {INTERIM_ROUNDS} rounds, {last:.1%} at the last"
     )
 
 

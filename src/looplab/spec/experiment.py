@@ -58,11 +58,10 @@ class Experiment:
     `roles` are its containers as the treatments service and the exporter know them. `studies` gives the scenarios that
     each claim compares, for `./lab study`, `variants` by study the settings of each arm. `images` are own images,
     `upstream` the variables of upstream ones in .env, that no other experiment starts: only what runs this one gets or
-    builds them. `switches` are variables of .env that are on or off.
-    `secrets` are the passwords and tokens of its parts.
+    builds them. `switches` are variables of .env that are on or off. `secrets` are its parts' passwords and tokens.
     `kept` are services that stay after a run.
-    With `host`, it has a part on the host: host.py has `host_programs(root, settings, image, say)`, a context manager that
-    yields variables for Compose.
+    With `host`, it has a part on the host: `host_programs(root, settings, image, say)` of its host.py is a context
+    manager that yields variables for Compose.
     """
 
     name: str
