@@ -24,7 +24,7 @@ from looplab.report.verdicts import UNDECIDED, Claim, Rule, Verdict, judge  # no
 
 PUBLISHED, BASELINE_US = 0.44, 8700.0
 ARMS = 2
-INTERIM_ROUNDS = (5, 10, 15, 20)
+CHECKS = (5, 10, 15, 20)
 Study = tuple[list[Block], list[Block]]
 
 
@@ -70,8 +70,8 @@ def interim(options: argparse.Namespace) -> tuple[float, float]:
     """Return how many null studies a page calls different that pools and re-tests at each look, and at the last."""
     rng, any_look, last = np.random.default_rng(2), 0, 0
     for _ in range(options.studies):
-        blocks, _arms = study(rng, INTERIM_ROUNDS[-1], options.sd, 0.0)
-        called = [different(compared(blocks[:count])) for count in INTERIM_ROUNDS]
+        blocks, _arms = study(rng, CHECKS[-1], options.sd, 0.0)
+        called = [different(compared(blocks[:count])) for count in CHECKS]
         any_look += any(called)
         last += called[-1]
     return any_look / options.studies, last / options.studies
@@ -101,9 +101,7 @@ def main() -> None:
     for change in (0.0, -0.05, -0.10, -0.15, -0.25):
         print(f"  {change:+5.0%}  {words(options, no_gain('O'), change, BASELINE_US, 0)}", flush=True)
     any_look, last = interim(options)
-    print(
-        f"\nno difference, called different: {any_look:.1%} if asked after {INTERIM_ROUNDS} rounds, {last:.1%} at the last"
-    )
+    print(f"\nno difference, called different: {any_look:.1%} if checked after {CHECKS} rounds, {last:.1%} at the last")
 
 
 if __name__ == "__main__":

@@ -10,17 +10,22 @@ from looplab.experiments.twin.brokers import HEADER, windows
 from looplab.experiments.twin.database import Database
 from looplab.experiments.twin.document import queues_and_rates, samples
 from looplab.experiments.twin.instance.store import conninfo
-from looplab.experiments.twin.link import EMULATORS, links
 from looplab.experiments.twin.parameters import TwinParameters
 from looplab.experiments.twin.search import Step, judge_step, limit, search
 from looplab.experiments.twin.sending import Parts, Sending, Sent, clear, new_token
 from looplab.experiments.twin.treatments import judge, used_hosts
 from looplab.experiments.twin.usage import usage
+from looplab.link.settings import LinkSettings, both_ways
 from looplab.run.cells import CellRun, Measured, entry
 from looplab.run.record import File, Place
-from looplab.treatments.emulators import judge_cells
+from looplab.treatments.emulators import Emulators, judge_cells
 from looplab.treatments.judgement import Treatment
 from looplab.treatments.scans import Scan
+
+# Its namespace is that of the broker's machine.
+EMULATORS = Emulators({"broker": "http://broker-1:9107"})
+# Where the devices are, as the broker's machine knows it.
+PEER = "controller"
 
 
 class Controller(CellRun[TwinParameters, TwinCell]):
@@ -128,3 +133,14 @@ def counts(sent: Sent) -> Mapping[str, int]:
         "database_errors": sent.counted("database_errors"),
         "unstamped": sent.unstamped,
     }
+
+
+def links(p: TwinParameters) -> dict[str, list[LinkSettings]]:
+    """Return the network between the devices and the broker, {} without one; a packet does not overtake another.
+
+    The paper leaves delay, jitter and loss for later work.
+    """
+    if not p.link:
+        return {}
+    jitter = {"jitter_ms": p.link_jitter_ms, "distribution": "normal" if p.link_jitter_ms else "constant"}
+    return {"broker": both_ways(PEER, p.link_delay_ms, **jitter, loss_percent=p.link_loss_percent, reorder=False)}

@@ -4,7 +4,7 @@ import pytest
 from support.places import ROOT
 
 from looplab.errors import LabError
-from looplab.experiments.twin.link import links
+from looplab.experiments.twin.controller import links
 from looplab.experiments.twin.message import MOST_BYTES, Message, parse, payload
 from looplab.experiments.twin.parameters import PARAMETERS, TwinParameters
 from looplab.lab.run_options import variables
