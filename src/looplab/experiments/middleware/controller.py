@@ -32,7 +32,7 @@ class Controller(Run):
         self._trials: list[Trial] = []
         self.record = Record(p, place, (), document.files(self._trials), {"experiment": NAME})
         self._client = TreatmentsClient([CONTROLLER])
-        self._looks: list[Scan | None] = []
+        self._scans: list[Scan | None] = []
         self._starved: LabError | None = None
         self._parts = Parts(p)
 
@@ -46,21 +46,21 @@ class Controller(Run):
         self._provision()
         plan = self._order()
         for number, (repetition, cell) in enumerate(plan):
-            self._look()
+            self._scan()
             self._trials.append(self._measure(number, repetition, cell))
             self._note(number)
-        self._look()
+        self._scan()
         self._progress(len(plan), str(plan[-1][1]))
 
     def treatments(self) -> Sequence[Treatment]:
-        if not self._looks:
+        if not self._scans:
             return []
         bare = Treatment("bare metal", "measured", "left out", False, False, "only ./lab starts it on the host")
         left_out = [bare] if self._no_host else []
-        return [*unverified(self._looks), *document.judge(self._trials), *left_out]
+        return [*unverified(self._scans), *document.judge(self._trials), *left_out]
 
     def contents(self) -> dict[str, Any]:
-        return document.contents(self._trials, noise.over(self._looks))
+        return document.contents(self._trials, noise.over(self._scans))
 
     def faults(self) -> Sequence[str]:
         """Return why repetitions are INVALID, and why not every one was measured."""
@@ -141,7 +141,7 @@ class Controller(Run):
         self.record.state("running", self.treatments())
 
     def _scan(self) -> None:
-        self._looks.append(self._client.scan({}))
+        self._scans.append(self._client.scan({}))
 
     def _progress(self, number: int, cell: str) -> None:
         p = self.parameters

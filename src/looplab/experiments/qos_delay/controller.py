@@ -84,7 +84,7 @@ class Controller(CellRun[QosDelayParameters, DelayCell]):
         try:
             self._connect(ends)
             self._warm_up(ends, measured.cell)
-            self._look(ends)
+            self._scan(ends)
             self.progress(index, measured.cell, number * self.parameters.messages)
             return self._deliver(index, number, ends, measured)
         finally:
@@ -100,7 +100,7 @@ class Controller(CellRun[QosDelayParameters, DelayCell]):
         delivery.drain(range(first, first + p.messages))
         self._quiet(ends, measured.cell)
         until_s = time.time()
-        self._look(ends)
+        self._scan(ends)
         for name, count in delivery.counts.of_cell(index).items():
             measured.more[name] = measured.more.get(name, 0) + count
         return Connections(publisher_port, subscriber_port, since_s, until_s)

@@ -34,14 +34,14 @@ class PrintedClients:
         self._fifo = parameters.priority_controller if parameters.apply_priority else 0
         if self._fifo:
             self._programs.on_start = lambda: self._treatments.scan({CLIENTS.name: self._fifo})
-        self._looks: list[Scan | None] = []
+        self._scans: list[Scan | None] = []
         # By scan: the share of its life that the subscriber was on a processor or waited for one.
         self._runnable: list[float] = []
 
     def measurement(
         self, store: SampleStore, requests: Messages, token: str, on_other: Callable[[bytes, bytes], None]
     ) -> PrintedMeasurement:
-        return PrintedMeasurement(self._programs, store, requests, token, on_other, self._look)
+        return PrintedMeasurement(self._programs, store, requests, token, on_other, self._scan)
 
     def close(self) -> None:
         self._programs.close()
@@ -58,12 +58,12 @@ class PrintedClients:
 
     def judge_clients(self) -> Iterator[Treatment]:
         """Yield what the live processes show of the clients, from the scans at the end of each repetition."""
-        if not self._looks:
+        if not self._scans:
             return
-        if missing := unverified(self._looks):
+        if missing := unverified(self._scans):
             yield from missing
             return
-        p, scans = self._parameters, [scan for scan in self._looks if scan is not None]
+        p, scans = self._parameters, [scan for scan in self._scans if scan is not None]
         wanted = f"SCHED_FIFO {self._fifo}" if self._fifo else "SCHED_OTHER"
         yield _alike(
             "clients scheduling policy",
@@ -104,7 +104,7 @@ class PrintedClients:
 
     def _scan(self) -> None:
         scan = self._treatments.scan({CLIENTS.name: self._fifo})
-        self._looks.append(scan)
+        self._scans.append(scan)
         subscriber = self._programs.live[SUBSCRIBER]
         life_ns = perf_counter_ns() - subscriber.started_ns
         for one in _each([scan] if scan else []):

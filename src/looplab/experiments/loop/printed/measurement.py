@@ -30,7 +30,7 @@ class PrintedMeasurement(Measurement):
         scan: Callable[[], None],
     ) -> None:
         super().__init__(programs, programs, store, requests, token, on_other)
-        self._programs, self._look = programs, scan
+        self._programs, self._scan = programs, scan
         self._form = requests.form.decode()
         self._rows = (store["wire_sent_ns"], store["left_ns"], store["due_ns"])
         self._own_sent, self._own_received = store["client_sent_ns"], store["client_received_ns"]
@@ -46,7 +46,7 @@ class PrintedMeasurement(Measurement):
         # The last message may not have left yet.
         programs.wait(perf_counter_ns() + 2 * STEP_NS)
         self._settle(perf_counter_ns() + self._deadline_ns)
-        self._look()
+        self._scan()
         answers = programs.answers()
         programs.conclude()
         due_ns = begun_ns + interval_ns
