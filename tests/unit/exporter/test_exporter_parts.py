@@ -183,7 +183,7 @@ def test_after_a_restart_a_finished_run_is_not_waited_for(tmp_path: Path, export
 
 def test_http(tmp_path: Path, exporter: Exporter) -> None:
     (tmp_path / "scenarios" / "scenario1").mkdir(parents=True)
-    (tmp_path / "scenarios" / "scenario1" / "README.md").write_text("# Scan\n")
+    (tmp_path / "scenarios" / "scenario1" / "README.md").write_text("# Look\n")
     (tmp_path / "scenarios" / "secret.txt").write_text("no")
     serving = server(exporter, ("127.0.0.1", 0), tmp_path / "scenarios")
     threading.Thread(target=serving.serve_forever, args=(0.02,), daemon=True).start()
@@ -192,7 +192,7 @@ def test_http(tmp_path: Path, exporter: Exporter) -> None:
         for path in ("/metrics", "/metrics/live", "/metrics/stored?x=1", "/healthz"):
             assert urllib.request.urlopen(base + path, timeout=5).status == 200
         assert b"scenario1" in urllib.request.urlopen(base + "/handout", timeout=5).read()
-        assert urllib.request.urlopen(base + "/handout/scenario1", timeout=5).read() == b"# Scan\n"
+        assert urllib.request.urlopen(base + "/handout/scenario1", timeout=5).read() == b"# Look\n"
         for path in ("/", "/handout/..", "/handout/../secret.txt", "/handout/scenario9", "/handout/.%2e"):
             with pytest.raises(urllib.error.HTTPError) as refused:
                 urllib.request.urlopen(base + path, timeout=5)

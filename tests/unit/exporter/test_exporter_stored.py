@@ -17,7 +17,7 @@ from looplab.exporter.stored import StoredRuns
 
 @pytest.fixture
 def runs(tmp_path: Path) -> StoredRuns:
-    return StoredRuns(tmp_path, EXPERIMENTS, scan_again_s=0.0)
+    return StoredRuns(tmp_path, EXPERIMENTS, look_again_s=0.0)
 
 
 def test_newest_of_each_scenario_and_fidelity(tmp_path: Path, runs: StoredRuns) -> None:
