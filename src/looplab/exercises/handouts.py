@@ -103,17 +103,17 @@ def _sample(
     path, first = _sample_path(root, experiment, exercise), related[0]
     shown_in = next(one for one in related if _sample_path(root, experiment, one) == path)
     asked = _lines_read(experiment, exercise)
-    read = f"Read {', '.join(f'`{line}`' for line in asked[1:])}"
+    read = f"Read {', '.join(f'`{line}`' for line in asked)}"
     if shown_in is not exercise:
         return f"{read} in [the table]({links[shown_in.name]}#the-table)."
-    table = run_table(experiment, json.loads(path.read_text(encoding="utf-8")))
+    # The notes below a table are those of a student's own run.
+    table = re.split(r"\n+(?:~ |VALID)", run_table(experiment, json.loads(path.read_text(encoding="utf-8"))))[0]
     meanings = words(experiment, exercise.runs[-1].scenario)[0]
     if exercise is first:
-        head = "`./lab show` prints it; your figures differ."
+        head = "`./lab show` prints it, with notes; your figures differ."
         asked = [line for line in meanings if any(line in _lines_read(experiment, one) for one in related)]
     else:
-        head = f"{read} ([meanings and notes]({links[first.name]}#the-table))."
-        table = re.split(r"\n+(?:~ |VALID)", table)[0]
+        head = f"{read} ([meanings]({links[first.name]}#the-table))."
         asked = [line for line in asked if line not in words(experiment, first.runs[-1].scenario)[0]]
     explained = [f"- `{line}`: {meanings[line]}" for line in asked]
     return "\n".join(["### The table", "", head, "", "```text", table, "```", "", *explained]).rstrip()
@@ -130,12 +130,11 @@ def words(experiment: Experiment, scenario: str) -> tuple[Mapping[str, str], Map
 
 
 def _lines_read(experiment: Experiment, exercise: Exercise) -> list[str]:
-    """Return those of the table's lines that the exercise asks about; the first names the cell."""
+    """Return those of the table's lines that the exercise asks about, without the first, which names the cell."""
     lines, headings = words(experiment, exercise.runs[-1].scenario)
     columns = {value.name: value.name.partition(".")[0] for value in exercise.values}
     wanted = {headings.get(name, headings.get(column, column)) for name, column in columns.items()}
-    first, *rest = lines
-    return [first, *(line for line in rest if line in wanted)]
+    return [line for line in list(lines)[1:] if line in wanted]
 
 
 def pages(root: Path, experiments: Experiments) -> dict[Path, str]:
