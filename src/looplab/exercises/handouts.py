@@ -18,7 +18,7 @@ from looplab.exercises.forms import FORM_FILE
 from looplab.exercises.hand_in import answer_form
 from looplab.run.life import run_table
 from looplab.run.table import table_words
-from looplab.spec.columns import Column
+from looplab.spec.columns import Column, Key
 from looplab.spec.experiment import Experiment, Experiments
 
 DATA_PAGE = Path("docs/data.md")
@@ -153,9 +153,10 @@ def pages(root: Path, experiments: Experiments) -> dict[Path, str]:
 
 
 def cell_keys(experiment: Experiment) -> list[str]:
-    """Return a table's rows for the keys of an experiment's cells, those of all its scenarios."""
+    """Return a table's rows for an experiment's figures; what tells cells apart, and outcomes, name themselves."""
     columns = [one for table in (experiment.cell, *experiment.tables.values()) for one in table.columns.values()]
-    lines = {".".join(one.path): f"{one.about}{_unit(one)}" for one in columns if one.stored}
+    told = (one for one in columns if one.stored and not isinstance(one, Key) and not getattr(one, "outcome", ""))
+    lines = {".".join(one.path): f"{one.about}{_unit(one)}" for one in told}
     # A key within another one stands in that one's row.
     return [f"| `{key}` | {meaning} |" for key, meaning in lines.items() if key.rpartition(".")[0] not in lines]
 
