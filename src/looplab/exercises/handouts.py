@@ -66,7 +66,7 @@ def _with_card(text: str, exercise: Exercise, after: Sequence[str], pages: Mappi
     """Return the text with its title, and the card's rows on goals, the exercises around it and a student's time."""
     text = re.sub(r"\A# (\w[\w ]*: )?.*", lambda match: f"# {match[1] or ''}{exercise.title}", text)
     card = exercise.card
-    parts = f"read and predict {card.reading}, run {card.running}, answer {card.answering}"
+    parts = f"reading {card.reading}, runs {card.running}, answers {card.answering}"
     rows = {
         "you learn": "; ".join(card.goals),
         "before this": _links(card.before, pages),
