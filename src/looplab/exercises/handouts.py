@@ -113,8 +113,9 @@ def _sample(
         head = "`./lab show` prints it, with notes; your figures differ."
         asked = [line for line in meanings if any(line in _lines_read(experiment, one) for one in related)]
     else:
-        head = f"{read} ([meanings]({links[first.name]}#the-table))."
-        asked = [line for line in asked if line not in words(experiment, first.runs[-1].scenario)[0]]
+        own = [line for line in asked if line not in words(experiment, first.runs[-1].scenario)[0]]
+        head = f"{read}." if own == asked else f"{read} ([meanings]({links[first.name]}#the-table))."
+        asked = own
     explained = [f"- `{line}`: {meanings[line]}" for line in asked]
     return "\n".join(["### The table", "", head, "", "```text", table, "```", "", *explained]).rstrip()
 
