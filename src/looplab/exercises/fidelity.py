@@ -18,7 +18,7 @@ FIDELITY_PAGE = Path("docs/fidelity.md")
 FILE = "factors.csv"
 # What the runs of every experiment can have.
 USUAL = ("thesis", "corrected")
-NOT_STATED = "–"
+NOT_STATED = "not stated"
 
 
 def sources(experiment: Experiment) -> dict[str, dict[str, str]]:
@@ -37,13 +37,12 @@ def factor_table(experiment: Experiment) -> str:
     def told(variable: str) -> tuple[str, ...]:
         return tuple(lines[variable][column] for column in ("printed", "note", "verified"))
 
-    rows = ["| factor | value | printed in | assumed, or different here | shown in a run by |", "|---|---|---|---|---|"]
+    rows = ["| factor and value | printed in: assumed, or different here | shown in a run by |", "|---|---|---|"]
     for (printed, note, verified), group in groupby(factors, told):
-        names = list(group)
-        values = (_value(factors[name], fidelities, lines[name]["value"]) for name in names)
+        values = (f"`{name}` {_value(factors[name], fidelities, lines[name]['value'])}" for name in group)
         shown = ", ".join(f"`{name}`" for name in verified.split(", "))
-        row = (", ".join(f"`{name}`" for name in names), ", ".join(values), printed or NOT_STATED, note, shown)
-        rows.append(f"| {' | '.join(row)} |")
+        place = ": ".join(filter(None, (printed or NOT_STATED, note)))
+        rows.append(f"| {', '.join(values)} | {place} | {shown} |")
     return "\n".join(rows)
 
 
