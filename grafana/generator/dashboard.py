@@ -10,7 +10,7 @@ Dashboard = dict[str, Any]
 
 # Grafana's grid is this wide.
 GRID_WIDTH = 24
-_EXPORTER_PORT = "exporter_port"
+_PAGES_PORT = "pages_port"
 
 
 def dashboard(
@@ -49,7 +49,7 @@ def dashboard(
         "timezone": "browser",
         "fiscalYearStartMonth": 0,
         "links": _links(),
-        "templating": {"list": [*variables, _exporter_port()]},
+        "templating": {"list": [*variables, _pages_port()]},
         "annotations": {"list": [_runs(), _treatments(), _faults()]},
         "panels": panels,
     }
@@ -68,8 +68,8 @@ def _links() -> list[dict[str, Any]]:
             "asDropdown": False,
             "keepTime": False,
             "targetBlank": True,
-            "tooltip": "The tasks of each scenario (served by the exporter on this machine)",
-            "url": f"http://127.0.0.1:${{{_EXPORTER_PORT}}}/handout",
+            "tooltip": "The tasks of each scenario, on the lab's pages",
+            "url": f"http://127.0.0.1:${{{_PAGES_PORT}}}/",
         },
     ]
 
@@ -117,12 +117,12 @@ def choice(name: str, label: str, metric: str, description: str, current: list[s
     return _queried(name, label, description, f"label_values({metric}, {of or name})", shown, refresh=2)
 
 
-def _exporter_port() -> dict[str, Any]:
-    """Return a hidden variable: the port of the handouts, as the exporter reports it."""
-    query, shown = "label_values(lab_exporter_info, port)", {"text": "9101", "value": "9101"}
+def _pages_port() -> dict[str, Any]:
+    """Return a hidden variable: the port of the lab's pages, as the exporter reports it."""
+    query, shown = "label_values(lab_pages_info, port)", {"text": "8080", "value": "8080"}
     # Asked once, when the dashboard is opened.
     return _queried(
-        _EXPORTER_PORT, "Exporter's port", "Where the link to the handouts leads.", query, shown, refresh=1, hidden=True
+        _PAGES_PORT, "Port of the pages", "Where the link to the handouts leads.", query, shown, refresh=1, hidden=True
     )
 
 

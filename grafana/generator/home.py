@@ -5,7 +5,7 @@ from generator.dashboard import Dashboard, dashboard
 from generator.styles import by_name, widths, yes_or_no
 from generator.tables import listing
 
-_HANDOUTS = "http://127.0.0.1:${exporter_port}/handout"
+_PAGES = "http://127.0.0.1:${pages_port}"
 
 
 def home(others: list[Dashboard]) -> Dashboard:
@@ -32,7 +32,7 @@ def _ways(others: list[Dashboard]) -> panels.Panel:
                 "",
                 *dashboards,
                 "",
-                f"**Handouts**: [the tasks of each scenario]({_HANDOUTS}), or a scenario on the right.",
+                f"**Handouts**: [the tasks of each scenario]({_PAGES}/), or a scenario on the right.",
                 "",
                 "**Start a run**: `./lab run scenario2 --quick`; without `--quick` it is as long as published.",
                 "",
@@ -52,7 +52,7 @@ def _runs() -> panels.Panel:
     )
     verdict = yes_or_no("NO", "yes", neither="measuring")
     active = "on (scenario, fidelity) (last_over_time(loop_run_active[1m]) == 1)"
-    handout = {"title": "Handout", "url": f"{_HANDOUTS}/${{__value.raw}}", "targetBlank": True}
+    handout = {"title": "Handout", "url": f"{_PAGES}/handouts/${{__value.raw}}.html", "targetBlank": True}
     return listing(
         "Newest run of each scenario",
         "The newest run of each scenario and fidelity in results/. A scenario's name opens its handout. An invalid run "

@@ -52,7 +52,6 @@ class Lab:
             "BROKER_PORT": str(self.ports["broker"]),
             "RESULTS_DIR": str(self.results),
             "LIVE_DIR": str(self.live),
-            "SCENARIOS_DIR": str(ROOT / "compose" / "scenarios"),
             "EXPORTER_PORT": str(self.ports["exporter"]),
             # As in compose/observe.yaml.
             "GOMAXPROCS": "1",

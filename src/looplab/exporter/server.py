@@ -8,7 +8,6 @@ run without live rows; and perhaps `FAMILIES`, and `BROKER_TOPICS`, which makes 
 """
 
 import os
-import re
 import signal
 import sys
 import threading
@@ -32,7 +31,7 @@ from looplab.system import processes
 from looplab.system.env_files import read_port
 from looplab.treatments.loads import loads
 
-PORT = 9101
+PORT, PAGES_PORT = 9101, 8080
 # Of finished runs Prometheus gets the exact quantiles: these buckets are a fifth of the page, and nobody draws them.
 NOT_STORED = "_send_lateness_seconds"
 # How often results/ is looked at; between changes one stat(2).
@@ -43,7 +42,7 @@ class Exporter:
     """Puts the pages together. A run is on one of the two pages at any moment.
 
     The stored page is asked for seldom: until it was, the run that finished last is on the live page.
-    `published_port` is where a browser reaches the exporter; the dashboards' links to the handouts ask for it.
+    `pages_port` is that of the lab's pages; the dashboards' links to the handouts ask for it.
     """
 
     def __init__(
@@ -53,11 +52,11 @@ class Exporter:
         experiments: Experiments,
         broker: BrokerWatch | None,
         host: HostWatch,
-        published_port: int = PORT,
+        pages_port: int = PAGES_PORT,
     ) -> None:
         self.stored = StoredRuns(results, experiments)
         self._families = all_families(experiments)
-        self._own = {"lab_exporter_info": line("lab_exporter_info", {"port": str(published_port)}, 1)}
+        self._own = {"lab_pages_info": line("lab_pages_info", {"port": str(pages_port)}, 1)}
         self._live = LiveFolder(live, experiments)
         self._broker = broker
         self._host = host
@@ -148,20 +147,6 @@ def process_names(experiments: Experiments) -> dict[str, tuple[str, ...]]:
     }
 
 
-def handout(scenarios: Path, name: str) -> bytes | None:
-    """The handout of scenario `name`, or without a name the list of them; None where there is none."""
-    if not name:
-        names = sorted(path.parent.name for path in scenarios.glob("[!_]*/README.md"))
-        return "".join(f"/handout/{scenario}\n" for scenario in names).encode() or b"No handouts here.\n"
-    # Only what a scenario may be called, so that no path leads out of the folder.
-    if not re.fullmatch(r"[a-z0-9][a-z0-9_-]{0,40}", name):
-        return None
-    try:
-        return (scenarios / name / "README.md").read_bytes()
-    except OSError:
-        return None
-
-
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
@@ -171,7 +156,7 @@ class _Server(ThreadingHTTPServer):
             super().handle_error(request, client_address)
 
 
-def server(exporter: Exporter, address: tuple[str, int], scenarios: Path) -> ThreadingHTTPServer:
+def server(exporter: Exporter, address: tuple[str, int]) -> ThreadingHTTPServer:
     """An HTTP server over `exporter`, bound and not yet serving. Raises LabError where the port is taken."""
     pages: dict[str, Callable[[], bytes]] = {
         "/metrics": exporter.whole_page,
@@ -190,13 +175,8 @@ def server(exporter: Exporter, address: tuple[str, int], scenarios: Path) -> Thr
             path = self.path.partition("?")[0]
             if path in pages:
                 self._reply(200, pages[path](), CONTENT_TYPE)
-                return
-            first, _, name = path.removeprefix("/").partition("/")
-            text = handout(scenarios, name) if first == "handout" else None
-            if text is None:
-                self._reply(404, b"Try /metrics, /metrics/live, /metrics/stored or /handout.\n")
             else:
-                self._reply(200, text)
+                self._reply(404, b"Try /metrics, /metrics/live or /metrics/stored.\n")
 
         def _reply(self, code: int, body: bytes, kind: str = "text/plain; charset=utf-8") -> None:
             self.send_response(code)
@@ -218,15 +198,14 @@ def server(exporter: Exporter, address: tuple[str, int], scenarios: Path) -> Thr
 
 
 def main(experiments: Experiments) -> int:
-    """Serve until SIGTERM. Reads BROKER, LIVE_DIR, RESULTS_DIR, SCENARIOS_DIR, BROKER_HOST, BROKER_PORT, EXPORTER_PORT
-    and EXPORTER_PUBLISHED_PORT."""
+    """Serve until SIGTERM. Reads BROKER, LIVE_DIR, RESULTS_DIR, BROKER_HOST, BROKER_PORT, EXPORTER_PORT and
+    LAB_PAGES_PORT."""
     processes.set_name("lab-exporter")
     for number in (signal.SIGTERM, signal.SIGINT):
         # It writes nothing that could be left half done; an exception raised by a signal can get lost.
         signal.signal(number, lambda *_: os._exit(0))
     environment = dict(os.environ)
     live, results = environment.get("LIVE_DIR") or "/live", environment.get("RESULTS_DIR") or "/results"
-    scenarios = Path(environment.get("SCENARIOS_DIR") or "/scenarios")
     try:
         under_test = BROKERS[Reader(environment, "").choice("BROKER", DEFAULT, tuple(BROKERS))]
         broker = BrokerWatch(
@@ -236,10 +215,10 @@ def main(experiments: Experiments) -> int:
             broker=under_test,
         )
         port = read_port(environment, "EXPORTER_PORT", PORT)
-        published_port = read_port(environment, "EXPORTER_PUBLISHED_PORT", port)
+        pages_port = read_port(environment, "LAB_PAGES_PORT", PAGES_PORT)
         host = HostWatch({**process_names(experiments), BROKER.name: (*BROKER.comms, under_test.comm)})
-        exporter = Exporter(Path(live), Path(results), experiments, broker, host, published_port)
-        serving = server(exporter, ("0.0.0.0", port), scenarios)
+        exporter = Exporter(Path(live), Path(results), experiments, broker, host, pages_port)
+        serving = server(exporter, ("0.0.0.0", port))
     except LabError as error:
         print(error, file=sys.stderr)
         return error.exit_code

@@ -18,7 +18,7 @@ FAMILIES: Families = {
     "loop_run_valid": ("gauge", "1 where every required treatment was found as wanted."),
     "loop_treatment_verified": ("gauge", "1 where what was found is what was wanted."),
     "lab_damaged_runs": ("gauge", "Folders in results/ that could not be read and are left out."),
-    "lab_exporter_info": ("gauge", "1; port is where a browser on this machine reaches the exporter."),
+    "lab_pages_info": ("gauge", "1; port is where a browser on this machine reaches the lab's pages."),
     "lab_broker_up": ("gauge", "1 while the broker answers; the other broker metrics are absent while it does not."),
     "lab_broker_uptime_seconds": ("gauge", "How long the broker has been running."),
     "lab_broker_clients_connected": ("gauge", "Clients connected to the broker, the exporter among them."),

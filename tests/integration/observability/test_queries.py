@@ -172,8 +172,8 @@ def test_every_variable_finds_its_values(measured: Lab) -> None:
             found = {one["metric"].get(label) for one in measured.query(f"group by ({label}) ({metric})")}
             assert found, f"{path.stem}: {variable['name']}"
             assert None not in found
-            if variable["name"] == "exporter_port":
-                assert found == {str(measured.ports["exporter"])}
+            if variable["name"] == "pages_port":
+                assert found == {"8080"}
 
 
 def test_regions_of_the_runs(measured: Lab) -> None:

@@ -151,16 +151,16 @@ def test_a_custom_variables_query_gives_the_options_it_stores() -> None:
         assert variable["current"]["value"] in [option["value"] for option in variable["options"]]
 
 
-def test_the_link_to_the_handouts_follows_the_exporters_port() -> None:
-    service = yaml.safe_load((ROOT / "compose/observe.yaml").read_text())["services"]["exporter"]
-    port = service["environment"]["EXPORTER_PUBLISHED_PORT"]
-    assert service["ports"] == [f"${{LAB_BIND:-127.0.0.1}}:{port}:9101"]
+def test_the_link_to_the_handouts_follows_the_port_of_the_pages() -> None:
+    services = yaml.safe_load((ROOT / "compose/observe.yaml").read_text())["services"]
+    assert "LAB_PAGES_PORT" in services["exporter"]["environment"]
+    assert services["pages"]["ports"] == ["${LAB_BIND:-127.0.0.1}:${LAB_PAGES_PORT:-8080}:8080"]
     for path in PATHS:
         found = load(path)
         (link,) = [link for link in found["links"] if link["title"] == "Handout"]
-        assert link["url"] == "http://127.0.0.1:${exporter_port}/handout"
-        (variable,) = [v for v in found["templating"]["list"] if v["name"] == "exporter_port"]
-        assert (variable["hide"], variable["query"]["query"]) == (2, "label_values(lab_exporter_info, port)")
+        assert link["url"] == "http://127.0.0.1:${pages_port}/"
+        (variable,) = [v for v in found["templating"]["list"] if v["name"] == "pages_port"]
+        assert (variable["hide"], variable["query"]["query"]) == (2, "label_values(lab_pages_info, port)")
 
 
 def test_a_part_is_red_only_while_a_fault_is_marked() -> None:
@@ -223,7 +223,7 @@ def test_the_first_page_leads_everywhere() -> None:
     (text,) = [p["options"]["content"] for p in found["panels"] if p["type"] == "text"]
     others = {load(path)["uid"] for path in PATHS} - {found["uid"]}
     assert set(re.findall(r"\(/d/([^)]+)\)", text)) == others
-    assert "/handout)" in text
+    assert "(http://127.0.0.1:${pages_port}/)" in text
     assert "./lab report" in text
     grafana = yaml.safe_load((ROOT / "compose/observe.yaml").read_text())["services"]["grafana"]
     home = Path(grafana["environment"]["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"])
