@@ -82,19 +82,22 @@ def analysis(
     compared: Compared | None = None,
 ) -> Analysis:
     """Return an analysis with CSV files of cells and findings; `titles` are headings with their figures' numbers."""
-    cells = (cell_row(m, cell) for m in measured for cell in m.cells.values())
-    kinds = {type(cell) for m in measured for cell in m.cells.values()}
-    lists = {part.name: part_rows(measured, part) for kind in kinds for part in kind.of_kind(Part) if part.listed}
-    csv_files = {
-        f"{name}-cells.csv": cells,
-        **{f"{name}-{part.replace('_', '-')}.csv": rows for part, rows in lists.items()},
-        **(files or {}),
-        f"{name}-findings.csv": finding_rows(verdicts),
-    }
+    csv_files = {**cell_files(name, measured), **(files or {}), f"{name}-findings.csv": finding_rows(verdicts)}
     context = {"sections": {"claims": "Findings", "cells": "Cells"}.items(), "show": show, "parts": parts}
     same = "no change" if compared else "as published"
     drawable = [*overview(verdicts, axis, compared or over_published, same), *sketches]
     return Analysis(verdicts, drawable, csv_files, context, partial(under, titles or {}))
+
+
+def cell_files(name: str, measured: Sequence[Measured]) -> Files:
+    """Return the CSV files of all cells, and of each part of them that has rows."""
+    cells = (cell_row(m, cell) for m in measured for cell in m.cells.values())
+    kinds = {type(cell) for m in measured for cell in m.cells.values()}
+    lists = {part.name: part_rows(measured, part) for kind in kinds for part in kind.of_kind(Part) if part.listed}
+    return {
+        f"{name}-cells.csv": cells,
+        **{f"{name}-{part.replace('_', '-')}.csv": rows for part, rows in lists.items()},
+    }
 
 
 def over_published(_claim: Claim, verdict: Verdict) -> tuple[Interval | None, float | None]:

@@ -33,10 +33,11 @@ def cell_row(measured: Measured, cell: MeasuredCell) -> dict[str, object]:
 
 
 def part_rows(measured: Iterable[Measured], part: Part) -> Iterator[dict[str, object]]:
-    """Yield the rows of a part of each cell that is a list, with the cell's key; of several runs each one's."""
+    """Yield the rows of a part of each cell, by key: a list, or an object by `part`; of several runs those of each."""
     for run in (one for m in measured for one in m.runs):
         for cell in run.cells.values():
-            for row in part.of(cell):
+            value = part.of(cell)
+            for row in [{"part": name, **one} for name, one in value.items()] if isinstance(value, dict) else value:
                 yield {**_key_row(run, cell), **{name: row[name] for name in part.listed if name in row}}
 
 

@@ -208,11 +208,19 @@ class Part(Column[Any]):
     `parts` are those of its figures that an exercise may ask for.
     """
 
-    def __init__(self, about: str, shape: Document, *, parts: tuple[str, ...] = (), **more: Any) -> None:
+    def __init__(
+        self,
+        about: str,
+        shape: Document,
+        *,
+        parts: tuple[str, ...] = (),
+        listed: tuple[str, ...] = (),
+        **more: Any,
+    ) -> None:
         super().__init__(about, prometheus=None, **more)
         self.shape, self.parts = shape, parts
-        # The fields of its objects, if it is a list of these.
-        self.listed = tuple(shape.get("items", {}).get("properties", ()))
+        # The columns of its CSV file: the fields of its objects, if it is a list of these.
+        self.listed = listed or tuple(shape.get("items", {}).get("properties", ()))
 
     def of(self, cell: "Cell") -> Any:
         return at(cell.document, self.path) or {}

@@ -238,6 +238,7 @@ class LoopCell(Paced):
         each("latency"),
         path="ledger_us",
         unit="us",
+        listed=("part", "n", "avg", "p50", "p95", "p99", "max"),
     )
     negative_remainders = Count("answers whose known parts are longer than O: no part of the ledger", prometheus=None)
     delivered_share = Figure(

@@ -8,7 +8,7 @@ from looplab.experiments.loop.report import brokers, makeup, notes, published, s
 from looplab.experiments.loop.report.claims import add_causes, claims
 from looplab.experiments.loop.report.comparison import Comparing
 from looplab.experiments.loop.report.figures import csv_rows, sketches
-from looplab.report.analysis import Analysis
+from looplab.report.analysis import Analysis, cell_files
 from looplab.report.csv_rows import number, spread
 from looplab.report.drawing import Drawing, Sections
 from looplab.report.drawing import Sketch as AnySketch
@@ -56,8 +56,7 @@ def analyse(measured: Sequence[Measured]) -> Analysis:
         "tables.csv": tables.csv_rows(shown),
         "verdicts.csv": _verdict_rows(verdicts),
         "figures.csv": csv_rows(curves),
-        "ledger.csv": makeup.csv_rows(measured),
-        "brokers.csv": brokers.csv_rows(every),
+        **cell_files("loop", every),
         "steps.csv": steps.csv_rows(stepped),
     }
     axis = "change of O, or of the figure that the claim names (client priority: the response's p95)"

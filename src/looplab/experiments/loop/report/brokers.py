@@ -1,13 +1,12 @@
 """Brokers side by side: T, R, O and the response of each, and which claims hold with which broker."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from looplab.experiments.loop.report import MeasuredLoop, cells_of
 from looplab.experiments.loop.report.claims import claims
 from looplab.experiments.loop.report.comparison import null_text, nulls_of
 from looplab.report.cell import Key
-from looplab.report.csv_rows import number, spread
 from looplab.report.samples import Measured, by_fidelity
 from looplab.report.verdicts import FIDELITIES, NO_RUN, TOO_FEW, UNDECIDED, Verdict, judge
 from looplab.spec.brokers import BROKERS, DEFAULT
@@ -90,23 +89,3 @@ def null(side: Sequence[Line]) -> str:
             keys.setdefault(line.broker, (line.measured, []))[1].append(line.key)
     texts = {broker: null_text(nulls_of(one, "O mean")) for broker, one in keys.items()}
     return "; ".join(f"{broker}, O mean: {text}" for broker, text in texts.items() if text)
-
-
-def csv_rows(measured: Sequence[Measured]) -> Iterator[dict[str, object]]:
-    """Yield the rows of brokers.csv."""
-    for line in lines(measured):
-        if line.cell is not None:
-            means = [spread(f"{metric}_us", line.cell.mean(metric)) for metric in "TRO"]
-            yield {
-                "scenario": line.side[0],
-                "fidelity": line.side[1],
-                "interval_ms": f"{line.cell.interval_ms:g}",
-                "qos": line.cell.qos,
-                "broker": line.broker,
-                "version": line.version,
-                "runs": " ".join(line.measured.run_ids),
-                "sent": line.cell.sent,
-                "answered": line.cell.answered,
-                **{name: text for mean in means for name, text in mean.items()},
-                **{f"response_{name}_us": number(line.cell.response_quantile(name)) for name in ("p50", "p99")},
-            }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -114,20 +114,3 @@ def section(drawings: Sequence[Drawing]) -> list[tuple[str, str, list[Drawing]]]
     """Return the heading, text and figures of the page's section, none without a figure."""
     own = [drawing for drawing in drawings if drawing.figure == FIGURE]
     return [(HEADING, TEXT, own)] if own else []
-
-
-def csv_rows(measured: Sequence[Measured]) -> Iterator[dict[str, object]]:
-    """Yield the rows of ledger.csv: each part of O in each cell of each run."""
-    for m in (one for several in measured for one in several.runs):
-        for cell in cells_of(m).values():
-            for name, figures in cell.ledger.items():
-                yield {
-                    "scenario": m.run.scenario,
-                    "fidelity": m.run.fidelity,
-                    "run_id": m.run.run_id,
-                    "interval_ms": f"{cell.interval_ms:g}",
-                    "qos": cell.qos,
-                    "part": name,
-                    "messages": figures["n"],
-                    **{f"{key}_us": figures[key] for key in ("avg", "p50", "p95", "p99", "max")},
-                }

@@ -6,15 +6,13 @@ from dataclasses import replace
 from itertools import chain
 from typing import Any
 
-from scipy.stats import trim_mean
-
 from looplab.experiments.middleware import NAME, place_text
-from looplab.experiments.middleware.report import PROCESSED, MeasuredLoad
+from looplab.experiments.middleware.report import PROCESSED
 from looplab.experiments.middleware.report.claims import claims, published_change
 from looplab.experiments.middleware.report.figures import TITLES, sketches
 from looplab.experiments.middleware.report.placements import RESAMPLES, load_cells, optima, places, published
 from looplab.report.analysis import Analysis, analysis
-from looplab.report.csv_rows import cell_row, number, spread
+from looplab.report.csv_rows import cell_row
 from looplab.report.samples import Measured, by_fidelity
 from looplab.report.statistics import Interval
 from looplab.report.verdicts import Claim, Verdict, judge
@@ -29,8 +27,7 @@ def analyse(measured: Sequence[Measured]) -> Analysis:
         judge(claims(), runs),
         sketches=chain.from_iterable(map(sketches, runs.values())),
         titles=TITLES,
-        # The last file of a name counts: cells have more columns here.
-        files={"middleware-cells.csv": _cell_rows(measured), "middleware-repetitions.csv": _repetition_rows(measured)},
+        files={"middleware-repetitions.csv": _repetition_rows(measured)},
         axis="after over before",
         compared=_compared,
     )
@@ -74,25 +71,6 @@ def _published_table() -> Iterator[dict[str, Any]]:
         against_best = count / max(printed.values()) - 1
         text = place_text(*place)
         yield {"place": text, "processed": count, "against_best": against_best, "memory": shares[place]}
-
-
-def _cell_rows(measured: Sequence[Measured]) -> Iterator[dict[str, object]]:
-    for run in measured:
-        for cell in load_cells(run):
-            first, median, third = cell.quartiles() or (None, None, None)
-            yield {
-                **cell_row(run, cell),
-                **spread(PROCESSED, cell.interval(PROCESSED)),
-                **{"q1_per_s": number(first), "median_per_s": number(median), "q3_per_s": number(third)},
-                "without_extremes_per_s": number(without_extremes(cell)),
-                "out_of_memory": "yes" if cell.starved else "no",
-            }
-
-
-def without_extremes(cell: MeasuredLoad) -> float | None:
-    """Return the mean of the processed requests without the highest and the lowest, as published."""
-    values = cell.each(PROCESSED)
-    return float(trim_mean(values, 1 / len(values))) if len(values) > 2 else None
 
 
 def _repetition_rows(measured: Sequence[Measured]) -> Iterator[dict[str, object]]:

@@ -42,9 +42,9 @@ def test_the_bar_is_the_mean_over_all_messages(results: Path, tmp_path: Path) ->
     assert "Messages with an unknown part, and their mean O: scenario 8 400 of 800, 0.4" in words
     assert "What is O made of?" in " ".join(page.words)
     assert (tmp_path / "out/figures/figure_makeup_thesis.svg").read_bytes().startswith(b"<?xml")
-    table = rows(tmp_path / "out/ledger.csv")
+    table = rows(tmp_path / "out/loop-ledger.csv")
     assert {row["scenario"] for row in table} == {"scenario8"}
-    assert [(row["part"], float(row["avg_us"])) for row in table if row["interval_ms"] == "10"] == list(
+    assert [(row["part"], float(row["avg"])) for row in table if row["interval_ms"] == "10"] == list(
         zip(NAMES, PARTS_US[10.0], strict=True)
     )
 
@@ -56,4 +56,3 @@ def test_runs_of_before_have_no_such_figure(results: Path, tmp_path: Path) -> No
     run.rename(old / run.name)
     assert write(old, tmp_path / "out") == 0
     assert "What is O made of?" not in (tmp_path / "out/index.html").read_text()
-    assert rows(tmp_path / "out/ledger.csv") == []
