@@ -116,7 +116,8 @@ def _sample(
         own = [line for line in asked if line not in words(experiment, first.runs[-1].scenario)[0]]
         head = f"{read}." if own == asked else f"{read} ([meanings]({links[first.name]}#the-table))."
         asked = own
-    explained = [f"- `{line}`: {meanings[line]}" for line in asked]
+    # The head of some tables explains columns, as in `resp: from due to answered`.
+    explained = [f"- `{line}`: {meanings[line]}" for line in asked if f"{line.split()[0]}:" not in table]
     return "\n".join(["### The table", "", head, "", "```text", table, "```", "", *explained]).rstrip()
 
 
