@@ -26,7 +26,8 @@ def connect(name, topic, on_message=None):
     """Return a client that is connected and subscribes to `topic` as printed: without a QoS.
 
     It reports its versions and, once the broker has granted it, the QoS of its subscription. The environment has
-    BROKER_HOST, BROKER_PORT, TCP_NODELAY (on, off) and QOS (of the subscription; printed: 0).
+    BROKER_HOST, BROKER_PORT, BROKER_USER and BROKER_PASSWORD (empty: none), TCP_NODELAY (on, off) and QOS (of the
+    subscription; printed: 0).
     """
     with open("/proc/self/comm", "w") as comm:
         comm.write(name)
@@ -42,6 +43,8 @@ def connect(name, topic, on_message=None):
         say(python=platform.python_version(), paho=paho.mqtt.__version__, pid=os.getpid(), granted={topic: granted[0]})
 
     client.on_connect, client.on_subscribe, client.on_message = on_connect, on_subscribe, on_message
+    if os.environ["BROKER_USER"]:
+        client.username_pw_set(os.environ["BROKER_USER"], os.environ["BROKER_PASSWORD"])
     client.connect(os.environ["BROKER_HOST"], int(os.environ["BROKER_PORT"]))
     client.loop_start()
     return client

@@ -8,12 +8,14 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from support.containers import docker, own_image
 from support.e2e_lab import PROJECT, Lab
+from support.waiting import until
 from support.wire import call
 
 from looplab.lab.docker.engine import find_engine, parse_version
@@ -46,6 +48,22 @@ own = random.randrange(20000, 60000)
 frame = Ether(dst=mac) / IP(src="10.213.9.2", dst=address) / TCP(sport=own, dport=port, flags="S")
 answer = srp1(frame, iface="eth0", timeout=2)
 print("open" if answer is not None and TCP in answer and answer[TCP].flags == "SA" else "closed")
+"""
+
+
+# Prints what a broker answers to a client of MQTT: 0 in, 5 refused, or that there was no answer.
+ENTER = """
+import socket, sys
+address, port, user, password = sys.argv[1:]
+parts = [b"me", *(word.encode() for word in (user, password) if word)]
+words = b"".join(len(part).to_bytes(2, "big") + part for part in parts)
+packet = b"\\0\\4MQTT\\4" + bytes([0xC2 if user else 2]) + b"\\0\\x3c" + words
+try:
+    with socket.create_connection((address, int(port)), timeout=3) as sock:
+        sock.sendall(b"\\x10" + bytes([len(packet)]) + packet)
+        print(sock.recv(4)[3])
+except OSError:
+    print("no answer")
 """
 
 
@@ -125,6 +143,47 @@ def test_the_doctors_rules_keep_a_neighbour_from_loopback(lab: Lab) -> None:
         finally:
             for rule in rules:
                 call(*(word.replace("-I", "-D") for word in rule))
+
+
+def test_a_robot_elsewhere_opens_the_broker_to_nobody(lab: Lab) -> None:
+    """Without TLS, too: before Docker 28 a neighbour reaches the container's own address."""
+    lab.compose("--profile", "scenario1", "up", "--detach", "broker", ROBOT="remote", code=0)
+    broker = lab.container("broker")
+    networks = json.loads(docker("inspect", "--format", "{{json .NetworkSettings.Networks}}", broker))
+    goal = (next(iter(networks.values()))["IPAddress"], "1883")
+    until(lambda: on_network("default", ENTER, *goal, "", "") == "5", "the broker refuses a stranger's container")
+    assert on_network("default", ENTER, *goal, "controller", "guess") == "5"
+    with neighbour() as (name, _cable):
+        call("ip", "-n", name, "route", "add", "default", "via", "10.213.9.1")
+        knock = call("ip", "netns", "exec", name, sys.executable, "-c", ENTER, *goal, "", "")
+    print("a neighbour:", knock)
+    assert knock in ("5", "no answer")
+    # The lab's own parts have a password.
+    known = lab.password("plain/controller")
+    password = next(line for line in known.splitlines() if line.startswith("BROKER_PASSWORD=")).partition("=")[2]
+    assert on_network("default", ENTER, *goal, "controller", password) == "0"
+    health = "mosquitto_sub -t '$SYS/broker/version' -C 1 -W 3"
+    assert "mosquitto" in docker("exec", broker, "sh", "-c", health)
+
+
+def test_a_viewer_of_the_twin_runs_no_statement_for_long(lab: Lab) -> None:
+    """Whoever sees Grafana sends any SQL, and any session may lift its own time-out."""
+    lab.compose("--profile", "twin", "up", "--detach", "--no-deps", "prepare", code=0)
+    lab.compose("--profile", "twin", "up", "--detach", "twin-database", code=0)
+    database = lab.container("twin-database")
+    viewer = f"host=127.0.0.1 dbname=twin user=twin_viewer password={lab.password('database/viewer')}"
+
+    def ask(*statements: str) -> subprocess.CompletedProcess[str]:
+        words = [word for statement in statements for word in ("--command", statement)]
+        command = ["docker", "exec", database, "psql", viewer, "--no-psqlrc", "--tuples-only", "--no-align", *words]
+        return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+    until(lambda: ask("SELECT 1").stdout == "1\n", "the database answers a viewer", 60)
+    begun_s = time.monotonic()
+    done = ask("SET statement_timeout = 0", "SELECT count(*) FROM generate_series(1, 100000000000)")
+    assert "terminating connection" in done.stderr
+    assert time.monotonic() - begun_s < 10
+    assert "canceling statement due to statement timeout" in ask("SELECT pg_sleep(20)").stderr
 
 
 def test_no_other_user_writes_into_results(lab: Lab) -> None:

@@ -9,6 +9,7 @@ from support.e2e_lab import PROJECT, Lab, free_port
 PARTS = ("broker", "scenario1", "bridge")
 CONTROLLERS = [
     *(f"database/{name}" for name in ("reader", "writer")),
+    "plain/controller",
     *(f"services/{name}" for name in ("admin", "postgres", "spicedb", "tokens")),
 ]
 
@@ -18,7 +19,7 @@ def kept_secrets(lab: Lab) -> list[str]:
     volume = ["--volume", f"{PROJECT}_identities:/kept:ro", "--entrypoint", "cat", own_image("prepare")]
     kept = json.loads(docker("run", "--rm", "--user", "10009", *volume, "/kept/identities.json"))
     key = [line for line in kept["server"].partition("-----END EC")[0].splitlines() if not line.startswith("-")]
-    words = [*kept["passwords"].values(), *key]
+    words = [*kept["passwords"].values(), *kept["plain"].values(), *key]
     assert len(words) > 5
     assert all(len(word) > 20 for word in words)
     return words
@@ -48,7 +49,7 @@ def test_the_engine_shows_no_secret(lab: Lab) -> None:
 def test_each_part_reads_its_own_files_alone(lab: Lab) -> None:
     lab.compose("--profile", "scenario1", "up", "--detach", *PARTS, BROKER_TLS="on", code=0)
     for part, folder, own in (
-        ("broker", "/mosquitto/secrets", ["passwords", "server.pem"]),
+        ("broker", "/mosquitto/secrets", ["passwords", "server.pem", "plain/mosquitto_sub", "plain/passwords"]),
         # Every experiment's controller is the same user.
         ("scenario1", "/run/looplab", ["controller", "devices", "nodes", "treatments", *CONTROLLERS]),
         ("bridge", "/run/looplab", ["bridge"]),

@@ -72,14 +72,8 @@ def pi(far_lab: Lab, wire: Wire, tmp_path_factory: pytest.TempPathFactory) -> It
 
 @pytest.fixture(scope="module")
 def pairing(far_lab: Lab, wire: Wire, pi: Pi) -> Path:
-    """What `./lab pair` writes; without TLS, what a person writes by hand."""
-    file = pi.rpi.parent / "pairing.env"
-    if KIND == "plain":
-        port = far_lab.environment["LAB_BROKER_PORT"]
-        tag = own_image("bridge").rpartition(":")[2]
-        file.write_text(f"BROKER_HOST={wire.here}\nBROKER_PORT={port}\nLAB_TAG={tag}\n")
-        return file
-    return pair(far_lab, wire, file)
+    """What `./lab pair` writes, with TLS or without."""
+    return pair(far_lab, wire, pi.rpi.parent / "pairing.env")
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,7 @@
 """The broker's own counters and what experiments retain there, as long as the broker answers."""
 
 import contextlib
+import os
 import threading
 from collections.abc import Callable, Mapping
 from time import monotonic
@@ -10,6 +11,7 @@ import paho.mqtt.client as mqtt
 from paho.mqtt.enums import CallbackAPIVersion
 
 from looplab.metrics.text_format import Texts, line
+from looplab.mqtt.address import plain_access
 from looplab.spec.brokers import BROKERS, DEFAULT, UPTIME, Broker
 from looplab.treatments.broker import read_page, total
 
@@ -51,6 +53,8 @@ class BrokerWatch:
         self._client.on_connect = self._connected
         self._client.on_disconnect = self._lost
         self._client.on_message = self._message
+        if access := plain_access(os.environ):
+            self._client.username_pw_set(*access)
         self._client.connect_async(host, port, KEEPALIVE_S)
 
     def start(self) -> None:

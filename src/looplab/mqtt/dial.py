@@ -32,7 +32,7 @@ def give_up_silent_peer(sock: socket.socket) -> None:
 
 @dataclass(frozen=True)
 class Target:
-    """Where the broker is, and how to reach it: TLS and a user if there is a pairing file."""
+    """Where the broker is, and how to reach it: a user, and TLS, as the pairing file has it."""
 
     host: str
     port: int
@@ -52,7 +52,7 @@ class Target:
 
     def _connect(self, pairing: Pairing | None) -> StampedSocket:
         plain = socket.create_connection((self.host, self.port), timeout=CONNECT_TIMEOUT_S)
-        kind = StampedSocket if pairing is None else StampedTlsSocket
+        kind = StampedTlsSocket if pairing and pairing.ca_pem else StampedSocket
         sock = kind(plain.family, plain.type, plain.proto, fileno=plain.detach())
         sock.request_stamps()
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, int(self.tcp_nodelay))

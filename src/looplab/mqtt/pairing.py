@@ -1,7 +1,8 @@
-"""A pairing file: what one identity needs to reach the broker over TLS. `./lab pair` writes it for the Pi's bridge.
+"""A pairing file: what one identity needs to reach the broker, with TLS or without. `./lab pair` writes it for the Pi.
 
 Lines `NAME=value` as in an env file: BROKER_HOST, BROKER_PORT, BROKER_USER, BROKER_PASSWORD, and BROKER_CA_BASE64,
-the certificate (PEM, in base64) of the authority that signed the broker's.
+the certificate (PEM, in base64) of the authority that signed the broker's, or NO_TLS. A file that ends too early is no
+file without TLS: a password is never sent in the clear by mistake.
 """
 
 import base64
@@ -15,12 +16,14 @@ from looplab.system.env_files import read_env, read_port
 PAIR_AGAIN = "On the machine that runs the lab: ./lab pair FILE; then rpi/install.sh --pairing FILE on the Pi."
 # The name in the broker's certificate, whatever its address.
 SERVER_NAME = "broker"
+# In the place of the authority: a name and a password, in the clear.
+NO_TLS = "none"
 NAMES = ("BROKER_HOST", "BROKER_PORT", "BROKER_USER", "BROKER_PASSWORD", "BROKER_CA_BASE64")
 
 
 @dataclass(frozen=True)
 class Pairing:
-    """Address of the broker, this client's identity, and the authority (PEM) that signed the broker's certificate."""
+    """Address of the broker, this client's identity, and the authority (PEM) of its certificate; "": no TLS."""
 
     host: str
     port: int
@@ -48,10 +51,12 @@ def read_pairing(path: Path) -> Pairing:
     if missing:
         raise UsageError(f"The pairing file {path} has no {', '.join(missing)}.", PAIR_AGAIN)
     try:
-        ca_pem = base64.b64decode(found["BROKER_CA_BASE64"], validate=True).decode("ascii")
+        given = found["BROKER_CA_BASE64"]
+        ca_pem = "" if given == NO_TLS else base64.b64decode(given, validate=True).decode("ascii")
         port = read_port(found, "BROKER_PORT")
         pairing = Pairing(found["BROKER_HOST"], port, found["BROKER_USER"], found["BROKER_PASSWORD"], ca_pem)
-        pairing.context()
+        if pairing.ca_pem:
+            pairing.context()
     except (LabError, ValueError, ssl.SSLError) as error:
         why = error.message if isinstance(error, LabError) else error
         raise UsageError(f"The pairing file {path} is damaged ({why}).", PAIR_AGAIN) from error
@@ -60,6 +65,6 @@ def read_pairing(path: Path) -> Pairing:
 
 def write_pairing(pairing: Pairing) -> str:
     """Return the lines that `read_pairing` reads."""
-    ca_base64 = base64.b64encode(pairing.ca_pem.encode()).decode()
+    ca_base64 = base64.b64encode(pairing.ca_pem.encode()).decode() or NO_TLS
     values = (pairing.host, str(pairing.port), pairing.user, pairing.password, ca_base64)
     return "".join(f"{name}={value}\n" for name, value in zip(NAMES, values, strict=True))

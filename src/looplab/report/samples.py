@@ -13,7 +13,7 @@ from looplab.report.cell import QUANTILES, Key, MeasuredCell, quantile
 from looplab.report.csv_file import KEY, NUMBER, WORD, Unreadable, key_types, read_csv
 from looplab.report.statistics import Floats
 from looplab.report.stored import Layout, Selection, StoredRun, Unusable, differences, run_order
-from looplab.spec.columns import Count, Figure, Latency
+from looplab.spec.columns import Column, Count, Figure, Latency, Part
 from looplab.spec.document import with_values
 
 AVERAGE_TOLERANCE_US = 0.01
@@ -96,12 +96,16 @@ def _pooled(cells: Sequence[MeasuredCell]) -> MeasuredCell:
         runs=tuple(cells),
     )
     # Read through its columns, a cell has the figures of all its runs.
-    columns = [one for one in pooled.columns.values() if isinstance(one, Count | Figure | Latency) and one.stored]
-    figures = {one.path: one.of(pooled) for one in columns}
+    figures = {one.path: one.of(pooled) for one in pooled.columns.values() if one.stored and _pools(one)}
     document = with_values(newest.document, figures)
     if "response_us" in document and response_us.size:
         document["response_us"] = _summary(response_us)
     return replace(pooled, document=document)
+
+
+def _pools(column: Column[Any]) -> bool:
+    """Return whether a figure of several runs is made of all of them."""
+    return isinstance(column, Count | Figure | Latency) or (isinstance(column, Part) and column.pooled is not None)
 
 
 def _summary(response_us: Floats) -> dict[str, float | None]:

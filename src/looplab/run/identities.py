@@ -1,7 +1,8 @@
-"""Who may use the broker over TLS, and what parts share: one certificate, passwords, tokens. `prepare` makes them.
+"""Who may use the broker, and what parts share: one certificate, passwords, tokens. `prepare` makes them.
 
 The broker's certificate never changes, and clients ask for its name SERVER_NAME whatever address they dial: a lab that
-moves, and a Pi without a clock, stay paired.
+moves, and a Pi without a clock, stay paired. With a robot elsewhere the listener without TLS asks for a password, too:
+another one, as it passes in the clear.
 """
 
 import base64
@@ -19,10 +20,13 @@ from looplab.spec.roles import Secret
 USERS = ("controller", "bridge", "flood", "observer")
 # Users of the containers that read the files.
 BROKER_UID, BRIDGE_UID, TREATMENTS_GID = 1883, 10002, 10008
+EXPORTER_UID, ASIP_CLIENTS_GID = 10006, 10023
 # Every run has the treatments service; other secrets are the experiments' own (looplab.spec.roles).
 TREATMENTS = Secret("treatments", group=TREATMENTS_GID, each_start=True)
-# The listener within the Docker network.
-PORT = 8883
+# The listeners within the Docker network, with TLS and without.
+PORT, PLAIN_PORT = 8883, 1883
+# mqtt-stresser reads no file, so that its password stands in a Compose file; the access list gives it little.
+NO_SECRET = "flood"
 KEPT = "identities.json"
 # As mosquitto_passwd does: the passwords are random, so no dictionary attack needs slowing down.
 _HASH_ROUNDS = 101
@@ -46,6 +50,7 @@ def make(folder: Path, readers: Readers, own: Collection[Secret] = ()) -> None:
     write(folder / "server.pem", kept["server"], readers.broker)
     write(folder / "controller", write_pairing(pairings["controller"]), readers.controller)
     write(folder / "bridge", write_pairing(pairings["bridge"]), readers.bridge)
+    _make_plain(folder / "plain", pairings_of(folder, tls=False), readers)
     for one in (TREATMENTS, *own):
         word = secrets.token_urlsafe(32) if one.each_start else kept["shared"][_password(one)]
         (folder / one.name).parent.mkdir(mode=0o755, exist_ok=True)
@@ -56,19 +61,33 @@ def _password(one: Secret) -> str:
     return Path(one.name).name
 
 
-def pairings_of(folder: Path) -> dict[str, Pairing]:
+def _make_plain(folder: Path, pairings: Mapping[str, Pairing], readers: Readers) -> None:
+    """Write who may use the listener without TLS, and what each part needs for it."""
+    folder.mkdir(mode=0o755, exist_ok=True)
+    lines = "".join(password_line(pairing.user, pairing.password) for pairing in pairings.values())
+    write(folder / "passwords", lines, readers.broker)
+    write(folder / "controller", write_pairing(pairings["controller"]), readers.controller, ASIP_CLIENTS_GID)
+    write(folder / "observer", write_pairing(pairings["observer"]), EXPORTER_UID, TREATMENTS_GID)
+    # For the broker's health check: options of mosquitto_sub.
+    write(folder / "mosquitto_sub", f"-u observer\n-P {pairings['observer'].password}\n", readers.broker)
+
+
+def pairings_of(folder: Path, *, tls: bool = True) -> dict[str, Pairing]:
     """Return what each user needs to connect from within the Docker network."""
     kept = _kept(folder)
-    return {who: Pairing(SERVER_NAME, PORT, who, word, kept["authority"]) for who, word in kept["passwords"].items()}
+    port, authority = (PORT, kept["authority"]) if tls else (PLAIN_PORT, "")
+    words = kept["passwords"] if tls else {**kept["plain"], "flood": NO_SECRET}
+    return {who: Pairing(SERVER_NAME, port, who, word, authority) for who, word in words.items()}
 
 
 def _kept(folder: Path, passwords: Collection[str] = ()) -> dict[str, Any]:
     path = folder / KEPT
     kept: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else _made()
-    # An experiment that came since has none in the volume.
+    # An experiment that came since has none in the volume, and a lab of before had no password without TLS.
     shared = {name: secrets.token_urlsafe(24) for name in passwords} | kept.get("shared", {})
-    if shared != kept.get("shared"):
-        kept["shared"] = shared
+    plain = {who: secrets.token_urlsafe(24) for who in USERS} | kept.get("plain", {})
+    if (shared, plain) != (kept.get("shared"), kept.get("plain")):
+        kept |= {"shared": shared, "plain": plain}
         write(path, json.dumps(kept), os.geteuid())
     return kept
 

@@ -1,6 +1,7 @@
 """What every start of the lab does first: say what can be started, open folders, fill what others are handed.
 
-`pairing USER HOST PORT` prints what a client elsewhere needs to reach the broker over TLS, and does nothing else.
+`pairing USER HOST PORT [plain]` prints what a client elsewhere needs to reach the broker, over TLS or not, and does
+nothing else.
 """
 
 import json
@@ -81,8 +82,9 @@ def main(experiments: Experiments, words: Sequence[str] = ()) -> int:
     """Print the guide, open the folders; exit code 3 where one cannot be opened, 2 where .env is wrong."""
     environment = dict(os.environ)
     if words:
-        _, user, host, port = words
-        print(write_pairing(replace(identities.pairings_of(IDENTITIES)[user], host=host, port=int(port))), end="")
+        _, user, host, port, *plain = words
+        found = identities.pairings_of(IDENTITIES, tls=not plain)[user]
+        print(write_pairing(replace(found, host=host, port=int(port))), end="")
         return 0
     print(guide([*scenarios(Path("/scenarios")), *scenarios(Path("/experiments"))], environment), flush=True)
     try:

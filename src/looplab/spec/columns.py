@@ -181,10 +181,10 @@ class Latency(Column[Document]):
         return self._metric if self._metric != "" else self.name
 
     def of(self, cell: "Cell") -> Document:
-        return _of_runs([self.of(one) for one in cell.runs]) if cell.runs else at(cell.document, self.path) or {}
+        return of_runs([self.of(one) for one in cell.runs]) if cell.runs else at(cell.document, self.path) or {}
 
 
-def _of_runs(each: Sequence[Document]) -> Document:
+def of_runs(each: Sequence[Document]) -> Document:
     """Return the statistics of a latency over several runs: of all messages, but of a quantile the runs' mean."""
     known = [one for one in each if one.get("n")]
     if not known:
@@ -205,7 +205,8 @@ def _of_runs(each: Sequence[Document]) -> Document:
 class Part(Column[Any]):
     """A part of run.json that is no single figure; `shape` is its JSON schema: `defined`, `each` or `rows`.
 
-    `parts` are those of its figures that an exercise may ask for.
+    `parts` are those of its figures that an exercise may ask for. Of several runs it is what `pooled` makes of all its
+    figures of one name; without it, that of the newest.
     """
 
     def __init__(
@@ -215,15 +216,20 @@ class Part(Column[Any]):
         *,
         parts: tuple[str, ...] = (),
         listed: tuple[str, ...] = (),
+        pooled: Callable[[Sequence[Any]], Any] | None = None,
         **more: Any,
     ) -> None:
         super().__init__(about, prometheus=None, **more)
-        self.shape, self.parts = shape, parts
+        self.shape, self.parts, self.pooled = shape, parts, pooled
         # The columns of its CSV file: the fields of its objects, if it is a list of these.
         self.listed = listed or tuple(shape.get("items", {}).get("properties", ()))
 
     def of(self, cell: "Cell") -> Any:
-        return at(cell.document, self.path) or {}
+        if self.pooled is None or not cell.runs:
+            return at(cell.document, self.path) or {}
+        each = [self.of(one) for one in cell.runs]
+        known = {name: [one[name] for one in each if one.get(name) is not None] for name in each[-1]}
+        return {name: self.pooled(values) if values else None for name, values in known.items()}
 
 
 def between(start: str, end: str, columns: Any, row: int) -> int:

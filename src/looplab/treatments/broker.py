@@ -2,10 +2,12 @@
 
 import contextlib
 import json
+import os
 import time
 from time import perf_counter_ns
 from urllib.request import urlopen
 
+from looplab.mqtt.address import plain_access
 from looplab.spec.brokers import PUBLISHED, Broker
 
 PAGE_TIMEOUT_S = 2.0
@@ -80,6 +82,8 @@ def _listen(host: str, port: int, topic: str, enough: int) -> list[tuple[bytes, 
 
     client.on_message = lambda _client, _data, message: heard.append((message.payload, perf_counter_ns()))
     client.on_connect = subscribe
+    if access := plain_access(os.environ):
+        client.username_pw_set(*access)
     try:
         client.connect(host, port)
     except (OSError, ValueError):

@@ -21,7 +21,7 @@ OF_FLOOD = "internal/looplab-flood/1"
 OF_BROKER = "$SYS/broker/uptime"
 OF_ASIP = "asip/pi"
 SAYS = {
-    "controller": {TOPIC_REQUEST},
+    "controller": {TOPIC_REQUEST, f"{OF_ASIP}/{IN}", f"{OF_ASIP}/{SESSION}"},
     "bridge": {
         TOPIC_ANSWER, TOPIC_BRIDGE_STATUS, TOPIC_BRIDGE_INFO, TOPIC_BRIDGE_MERGED, TOPIC_ROBOT_STATUS,
         f"{OF_ASIP}/{OUT}", f"{OF_ASIP}/{STATE}",
@@ -38,6 +38,9 @@ HEARS = {
         TOPIC_BRIDGE_INFO,
         TOPIC_BRIDGE_MERGED,
         TOPIC_ROBOT_STATUS,
+        OF_BROKER,
+        f"{OF_ASIP}/{OUT}",
+        f"{OF_ASIP}/{STATE}",
     },
     "bridge": {TOPIC_REQUEST, f"{OF_ASIP}/{IN}", f"{OF_ASIP}/{SESSION}"},
     "flood": {OF_FLOOD},

@@ -1,10 +1,13 @@
 """The bridge of asip as on a Pi: over TLS, with the password and the topics that it may have."""
 
 import os
+import socket
 import tty
+from collections.abc import Iterator
 from pathlib import Path
 from time import perf_counter_ns
 
+import pytest
 from support.lan_broker import LanBroker
 from support.parts import HOST, Child, python
 from support.ports import free_port
@@ -15,26 +18,65 @@ from looplab.experiments.asip.transports import Way, connect
 TOPIC = "asip/pi"
 
 
-def test_a_session_over_tls_carries_bytes_both_ways(lan: LanBroker, tmp_path: Path) -> None:
+@pytest.fixture
+def board() -> Iterator[tuple[int, str]]:
+    """A board's end of its port, and the name of the bridge's end."""
     board, port = os.openpty()
     tty.setraw(port)
+    yield board, os.ttyname(port)
+    os.close(board)
+    os.close(port)
+
+
+@pytest.fixture
+def bridge(lan: LanBroker, board: tuple[int, str], tmp_path: Path) -> Iterator[tuple[Child, int]]:
+    """The bridge, and its port."""
+    port = free_port()
     variables = {
-        "BROKER_PAIRING": str(lan.pairing_file()), "BRIDGE_PORT": str(free_port()), "ASIP_TOPIC": TOPIC,
-        "ASIP_DEVICE": os.ttyname(port), "FIDELITY": "corrected",
+        "BROKER_PAIRING": str(lan.pairing_file()), "BRIDGE_PORT": str(port), "ASIP_TOPIC": TOPIC,
+        "ASIP_DEVICE": board[1], "FIDELITY": "corrected",
     }  # fmt: skip
-    bridge = Child(python("looplab.experiments.asip.bridge"), tmp_path / "bridge.log", variables)
-    try:
-        until(lambda: "waits" in bridge.said() and "bridge" in lan.said(), f"the bridge: {bridge.said()}")
-        # A client is inside the lab, on the plain listener.
-        client = connect(Way("mqtt", f"{HOST}:{lan.port}/{TOPIC}"), "inside")
-        client.write(b"I,d,13,1\n")
-        assert os.read(board, 100) == b"I,d,13,1\n"
-        os.write(board, b"@I,d,7,20\n")
-        assert client.read(perf_counter_ns() + round(LIMIT_S * 1e9)) == b"@I,d,7,20\n"
-        client.close()
-        until(lambda: "session ended: closed" in bridge.said(), f"the end: {bridge.said()}")
-        assert "refused" not in lan.said()
-    finally:
-        bridge.close()
-        os.close(board)
-        os.close(port)
+    child = Child(python("looplab.experiments.asip.bridge"), tmp_path / "bridge.log", variables)
+    until(lambda: "waits" in child.said() and "bridge" in lan.said(), f"the bridge: {child.said()}")
+    yield child, port
+    child.close()
+
+
+def test_a_session_over_tls_carries_bytes_both_ways(
+    lan: LanBroker, board: tuple[int, str], bridge: tuple[Child, int]
+) -> None:
+    # A client is inside the lab, on the plain listener.
+    client = connect(Way("mqtt", f"{HOST}:{lan.port}/{TOPIC}"), "inside")
+    client.write(b"I,d,13,1\n")
+    assert os.read(board[0], 100) == b"I,d,13,1\n"
+    os.write(board[0], b"@I,d,7,20\n")
+    assert client.read(perf_counter_ns() + round(LIMIT_S * 1e9)) == b"@I,d,7,20\n"
+    client.close()
+    until(lambda: "session ended: closed" in bridge[0].said(), f"the end: {bridge[0].said()}")
+    assert "refused" not in lan.said()
+
+
+def test_only_the_paired_machine_reaches_the_board(bridge: tuple[Child, int]) -> None:
+    """The broker is at 127.0.0.1, and proved itself there; the stranger comes from another address."""
+    child, port = bridge
+
+    def answers(address: str) -> bool:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+            sock.bind((address, 0))
+            sock.settimeout(0.5)
+            sock.sendto(b"?", (HOST, port))
+            try:
+                return b"broker=" in sock.recv(1000)
+            except TimeoutError:
+                return False
+
+    until(lambda: answers(HOST), "an answer to the paired machine")
+    assert not answers("127.0.0.2")
+    with socket.create_connection((HOST, port), LIMIT_S, ("127.0.0.2", 0)) as stranger:
+        stranger.settimeout(LIMIT_S)
+        assert stranger.recv(1) == b""
+    assert "refused a TCP client: 127.0.0.2 is not the paired machine" in child.said()
+    with socket.create_connection((HOST, port), LIMIT_S, (HOST, 0)) as paired:
+        paired.settimeout(0.5)
+        with pytest.raises(TimeoutError):
+            paired.recv(1)

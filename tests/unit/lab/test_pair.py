@@ -20,7 +20,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A lab that is ready, whose `prepare` prints PAIRING; the shell's settings are not the test's."""
     shutil.copy(ROOT / ".env", tmp_path / ".env")
     (tmp_path / "results").mkdir()
-    for name in ("LAB_TLS_PORT", "LAB_LAN_BIND", "FIDELITY", "LAB_TAG", "LAB_UID"):
+    for name in ("LAB_TLS_PORT", "LAB_LAN_BIND", "FIDELITY", "LAB_TAG", "LAB_UID", "BROKER_TLS", "LAB_BROKER_PORT"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(Lab, "make_ready", lambda _lab: None)
     monkeypatch.setattr(Compose, "once", lambda _compose, *words: f"# {' '.join(words)}\n{PAIRING}")
@@ -42,6 +42,12 @@ def test_pair_writes_one_file_for_its_owner_alone(root: Path, capfd: pytest.Capt
     said = "".join(capfd.readouterr())
     assert "rpi/install.sh --pairing pi.env" in said
     assert "hush" not in said
+
+
+def test_without_tls_the_pairing_is_of_the_plain_listener(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BROKER_TLS", "off")
+    assert run_pair(root / "pi.env") == 0
+    assert "# prepare pairing bridge lab.example 1883 plain\n" in (root / "pi.env").read_text()
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ WRONG = {
     "another encoding": (CUT.encode("utf-16"), "is damaged: .* line 1: a character that is not UTF-8"),
     "only an address": (b"BROKER_HOST=x\n", "has no BROKER_PORT, BROKER_USER, BROKER_PASSWORD, BROKER_CA_BASE64"),
     "no port": (CUT.replace("1883", "mqtt").encode() + b"eA==", r"is damaged \(`BROKER_PORT=mqtt` is not a port"),
+    "cut before the authority": (CUT.encode(), "has no BROKER_CA_BASE64"),
     "no base64": (CUT.encode() + b"eA", r"is damaged \(.*padding"),
     "no certificate": (CUT.encode() + b"eA==", r"is damaged \("),
 }
@@ -30,8 +31,9 @@ def test_a_wrong_file_is_refused_with_the_remedy(tmp_path: Path, case: str) -> N
     assert "hush" not in caught.value.message
 
 
-def test_a_file_that_went_through_windows_is_the_same(tmp_path: Path) -> None:
-    pairing = pairings_of(tmp_path)["bridge"]
+@pytest.mark.parametrize("tls", [True, False])
+def test_a_file_that_went_through_windows_is_the_same(tmp_path: Path, tls: bool) -> None:
+    pairing = pairings_of(tmp_path, tls=tls)["bridge"]
     text = write_pairing(pairing)
     for change in (
         text.replace("\n", "\r\n"),

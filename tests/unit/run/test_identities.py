@@ -6,6 +6,7 @@ import os
 import ssl
 import stat
 from base64 import b64decode
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,8 @@ FILES = {
     "bridge": (10002, 0), "controller": (1000, 0), "identities.json": (0, 0), "passwords": (1883, 0),
     "server.pem": (1883, 0), "database/owner": (999, 0), "database/writer": (1000, 999), "database/reader": (1000, 999),
     "database/viewer": (999, 0), "grafana/viewer": (472, 0),
+    "plain/controller": (1000, 10023), "plain/observer": (10006, 10008), "plain/mosquitto_sub": (1883, 0),
+    "plain/passwords": (1883, 0),
     **{f"services/{name}": (1000, 10021) for name in ("postgres", "spicedb", "tokens", "admin")},
 }  # fmt: skip
 TOKENS = {"treatments": (1000, 10008), "nodes": (1000, 10021), "devices": (1000, 10022)}
@@ -32,7 +35,8 @@ def files_in(folder: Path) -> dict[str, Path]:
 
 def contents(folder: Path) -> dict[str, bytes]:
     """What stays; each start makes new tokens, and salts the broker's passwords anew."""
-    return {name: path.read_bytes() for name, path in files_in(folder).items() if name not in ("passwords", *TOKENS)}
+    new = ("passwords", "plain/passwords", *TOKENS)
+    return {name: path.read_bytes() for name, path in files_in(folder).items() if name not in new}
 
 
 def test_all_is_made_once_and_kept(tmp_path: Path) -> None:
@@ -41,7 +45,7 @@ def test_all_is_made_once_and_kept(tmp_path: Path) -> None:
     identities.make(tmp_path, ME, SECRETS)
     assert contents(tmp_path) == before
     assert files_in(tmp_path).keys() == {**FILES, **TOKENS}.keys()
-    shared = [before[name] for name in FILES if "/" in name]
+    shared = [before[name] for name in FILES if name.startswith(("database/", "grafana/", "services/"))]
     assert len({*shared}) == len(shared) - 1, "Grafana has the viewer's"
     assert before["grafana/viewer"] == before["database/viewer"]
     assert min(map(len, shared)) >= 32
@@ -59,13 +63,13 @@ def test_each_start_has_tokens_of_its_own(tmp_path: Path) -> None:
 def test_an_experiment_that_came_since_gets_its_password(tmp_path: Path) -> None:
     identities.make(tmp_path, ME, SECRETS)
     kept = json.loads((tmp_path / identities.KEPT).read_text())
-    del kept["shared"]["writer"]
+    del kept["shared"]["writer"], kept["plain"]["controller"]
     (tmp_path / identities.KEPT).chmod(0o600)
     (tmp_path / identities.KEPT).write_text(json.dumps(kept))
     before = contents(tmp_path)
     identities.make(tmp_path, ME, SECRETS)
     changed = {name for name, content in contents(tmp_path).items() if content != before[name]}
-    assert changed == {identities.KEPT, "database/writer"}
+    assert changed == {identities.KEPT, "database/writer", "plain/controller"}
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
@@ -81,18 +85,21 @@ def test_only_who_reads_a_file_may_open_it(tmp_path: Path) -> None:
         }
 
 
-def test_the_broker_knows_each_password_by_its_hash(tmp_path: Path) -> None:
+@pytest.mark.parametrize("tls", [True, False])
+def test_the_broker_knows_each_password_by_its_hash(tmp_path: Path, tls: bool) -> None:
     identities.make(tmp_path, ME, SECRETS)
-    text = (tmp_path / "passwords").read_text()
+    text = (tmp_path / ("" if tls else "plain") / "passwords").read_text()
     stored = dict(line.split(":", 1) for line in text.splitlines())
-    pairings = identities.pairings_of(tmp_path)
+    pairings = identities.pairings_of(tmp_path, tls=tls)
+    other = identities.pairings_of(tmp_path, tls=not tls)
+    assert not {one.password for one in pairings.values()} & {one.password for one in other.values()}
     assert set(pairings) == set(stored) == set(identities.USERS)
     assert len({pairing.password for pairing in pairings.values()}) == len(stored)
     for user, pairing in pairings.items():
         _, kind, rounds, salt, digest = stored[user].split("$")
         wanted = hashlib.pbkdf2_hmac("sha512", pairing.password.encode(), b64decode(salt), int(rounds))
         assert (kind, b64decode(digest)) == ("7", wanted)
-        assert pairing.password not in text + repr(pairing)
+        assert pairing.password == identities.NO_SECRET or pairing.password not in text + repr(pairing)
 
 
 def test_who_is_paired_trusts_the_certificate(tmp_path: Path) -> None:
@@ -123,3 +130,8 @@ def test_prepare_prints_what_a_pi_needs(
     file.write_text(capsys.readouterr().out)
     found, kept = read_pairing(file), identities.pairings_of(tmp_path)["bridge"]
     assert (found.host, found.port, found.user, found.password) == ("192.0.2.5", 8884, "bridge", kept.password)
+    assert prepare.main(["pairing", "bridge", "192.0.2.5", "1883", "plain"]) == 0
+    file.write_text(capsys.readouterr().out)
+    plain = identities.pairings_of(tmp_path, tls=False)["bridge"]
+    assert read_pairing(file) == replace(plain, host="192.0.2.5")
+    assert plain.ca_pem == ""

@@ -38,7 +38,8 @@ WHERE run = (SELECT run FROM newest ORDER BY stored_at DESC LIMIT 1);
 
 CREATE ROLE twin_writer LOGIN PASSWORD :'writer';
 CREATE ROLE twin_reader LOGIN PASSWORD :'reader';
--- Grafana's viewers may send any SQL: one session, a second a statement, nothing beside a measurement but that.
+-- Grafana's viewers may send any SQL: one session, a second a statement, nothing beside a measurement but that. Who lifts
+-- the second is ended by guard.sql.
 CREATE ROLE twin_viewer LOGIN PASSWORD :'viewer' CONNECTION LIMIT 1;
 ALTER ROLE twin_viewer SET statement_timeout = '1s';
 ALTER ROLE twin_viewer SET max_parallel_workers_per_gather = 0;

@@ -1,9 +1,11 @@
 package looplab.asip;
 
+import java.io.FileInputStream;
 import java.io.IOException;
 import java.net.InetAddress;
 import java.net.Socket;
 import java.nio.charset.StandardCharsets;
+import java.util.Properties;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
@@ -79,12 +81,29 @@ final class MqttTransport extends Incoming implements MqttCallback {
         }
     }
 
-    private MqttConnectOptions options() {
+    private MqttConnectOptions options() throws Refused {
         MqttConnectOptions options = new MqttConnectOptions();
         options.setMaxInflight(MOST_IN_FLIGHT);
         options.setSocketFactory(new Sockets(noDelay));
+        identify(options);
         options.setWill(prefix + "/session", "close".getBytes(StandardCharsets.US_ASCII), SESSION_QOS, false);
         return options;
+    }
+
+    /** A broker with a robot elsewhere asks for a name and a password: BROKER_PAIRING names the file that has them. */
+    private static void identify(MqttConnectOptions options) throws Refused {
+        String file = System.getenv("BROKER_PAIRING");
+        if (file == null || file.isEmpty()) {
+            return;
+        }
+        try (FileInputStream lines = new FileInputStream(file)) {
+            Properties found = new Properties();
+            found.load(lines);
+            options.setUserName(found.getProperty("BROKER_USER"));
+            options.setPassword(found.getProperty("BROKER_PASSWORD").toCharArray());
+        } catch (IOException | IllegalArgumentException | NullPointerException error) {
+            throw new Refused("the pairing file " + file + " cannot be read: " + error.getMessage());
+        }
     }
 
     private IMqttDeliveryToken session(String what) throws MqttException {

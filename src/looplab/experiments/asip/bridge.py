@@ -142,6 +142,8 @@ class Bridge:
         self._asked = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self._asked.setblocking(False)
         self._asked.bind(self.address)
+        # With a pairing TCP and questions are for the machine at the other end of the MQTT connection alone.
+        self._paired_host = ""
         self._mqtt = MqttClient(
             Target(*settings.broker, settings.tcp_nodelay, settings.pairing),
             # Of its own: beside one on a Pi there is one here, and two clients of one id end each other.
@@ -195,18 +197,30 @@ class Bridge:
         """Answer whether the broker is there, and with the settings."""
         try:
             _, where = self._asked.recvfrom(BLOCK_BYTES)
+            if not self._may(where):
+                return
             facts = {"broker": on_off(self._mqtt.subscribed), **self._settings.variables()}
             self._asked.sendto(" ".join(f"{name}={value}" for name, value in facts.items()).encode(), where)
         except OSError:
             return  # it is asked again
 
+    def _may(self, where: tuple[str, int]) -> bool:
+        """Return whether that address may command the board; the paired machine's stays while its broker is away."""
+        if self._settings.pairing is None:
+            return True
+        if self._mqtt.subscribed and self._mqtt.sock is not None:
+            with contextlib.suppress(OSError):
+                self._paired_host = self._mqtt.sock.getpeername()[0]
+        return where[0] == self._paired_host
+
     def _accept(self) -> None:
         try:
-            sock, _ = self._listener.accept()
+            sock, where = self._listener.accept()
         except OSError:
             return  # it left before it was accepted
-        if self._session is not None:
-            _say("refused a TCP client: the board is in use")
+        if self._session is not None or not self._may(where):
+            why = "the board is in use" if self._session else f"{where[0]} is not the paired machine"
+            _say(f"refused a TCP client: {why}")
             sock.close()
             return
         self._begin(TcpSession(sock, self._settings.tcp_nodelay))

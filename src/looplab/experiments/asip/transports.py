@@ -161,7 +161,10 @@ class MqttSession(Transport):
         self._opened = False
         subscriptions = [(f"{self._topic}/{OUT}", way.qos), (f"{self._topic}/{STATE}", 1)]
         options = ClientOptions(subscriptions, will=(f"{self._topic}/{SESSION}", CLOSE))
-        self._client = MqttClient(Target(host, int(port), way.nodelay), name, options, self._received)
+        # A broker with a robot elsewhere asks for a password.
+        pairing = os.environ.get("BROKER_PAIRING")
+        target = Target(host, int(port), way.nodelay, Path(pairing) if pairing else None)
+        self._client = MqttClient(target, name, options, self._received)
         try:
             self._open()
         except LabError:

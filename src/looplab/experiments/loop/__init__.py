@@ -7,7 +7,7 @@ from typing import Any
 
 from looplab.spec import brokers
 from looplab.spec.cell import Paced
-from looplab.spec.columns import ABSENT, Count, Figure, Key, Latency, Part, Word, between
+from looplab.spec.columns import ABSENT, Count, Figure, Key, Latency, Part, Word, between, of_runs
 from looplab.spec.document import defined, each, rows
 from looplab.spec.experiment import Experiment
 from looplab.spec.roles import BROKER, CONTROLLER, LINK, Role
@@ -229,6 +229,7 @@ class LoopCell(Paced):
         each("number"),
         heading="run queue",
         path="cpu_wait_us",
+        pooled=sum,
         parts=PARTS,
         unit="us",
     )
@@ -237,6 +238,7 @@ class LoopCell(Paced):
         "`transport_O` is of these, too, `others_O` of all others",
         each("latency"),
         path="ledger_us",
+        pooled=of_runs,
         unit="us",
         listed=("part", "n", "avg", "p50", "p95", "p99", "max"),
     )

@@ -34,6 +34,7 @@ from looplab.experiments.loop.protocol import (
 )
 from looplab.experiments.loop.request_loop import Measurement
 from looplab.experiments.loop.scans import Scans, robot_lags
+from looplab.mqtt.address import PLAIN
 from looplab.mqtt.client import ClientOptions
 from looplab.mqtt.dial import Target
 from looplab.mqtt.pairing import read_pairing
@@ -307,12 +308,14 @@ class Controller(CellRun[Parameters, LoopCell]):
 
 
 def _connections(parameters: Parameters, token: str, received: Any, connected: Callable[[], None]) -> Connections:
-    """Return the controller's connections; with BROKER_TLS=on by its pairing file. Raises LabError (exit code 2)."""
+    """Return the controller's connections; by a pairing file with a robot elsewhere or TLS. Raises LabError."""
     host, port, pairing = parameters.broker_host, parameters.broker_port, None
     if parameters.broker_tls:
         pairing = Path(os.environ.get("BROKER_PAIRING") or PAIRING)
         access = read_pairing(pairing)
         host, port = access.host, access.port
+    elif parameters.robot == "remote":
+        pairing = PLAIN / "controller"
     # Each by its name: RabbitMQ gives a wildcard no retained message.
     news = (TOPIC_BRIDGE_STATUS, TOPIC_BRIDGE_INFO, TOPIC_BRIDGE_MERGED, TOPIC_ROBOT_STATUS)
     answers = [(TOPIC_ANSWER, subscription_qos(parameters.qos_legs, max(parameters.qos)))]

@@ -23,7 +23,7 @@ HEADER = f"""{MARK}: this file allows its reader to use the lab's broker as {{us
 
 
 def pair(root: Path, file: Path, *, identity: str, address: str | None) -> int:
-    """Write `identity`'s pairing to `file` (mode 600); return the exit code."""
+    """Write `identity`'s pairing to `file` (mode 600), without TLS if BROKER_TLS is off; return the exit code."""
     lab = Lab(root)
     settings = lab.settings()
     address = address or own_address(settings.get("LAB_LAN_BIND", ""))
@@ -37,8 +37,9 @@ def pair(root: Path, file: Path, *, identity: str, address: str | None) -> int:
     if file.exists() and not file.read_text(encoding="utf-8", errors="replace").startswith(MARK):
         raise UsageError(f"{file} exists and is not a pairing file.", "Choose another name.")
     lab.make_ready()
-    port = str(lab.port(TLS_PORT))
-    pairing = lab.compose().once("prepare", "pairing", identity, address, port)
+    variable, *plain = ("LAB_BROKER_PORT", "plain") if settings.get("BROKER_TLS") == "off" else (TLS_PORT,)
+    port = str(lab.port(variable))
+    pairing = lab.compose().once("prepare", "pairing", identity, address, port, *plain)
     lines = [f"{name}={settings[name]}" for name in SHARED if settings.get(name)]
     lines += [f"{name}={settings.get(name, '')}" for name in IMAGE]
     write_secret(file, "\n".join([HEADER.format(user=identity) + pairing.rstrip(), *lines, ""]))
