@@ -168,7 +168,7 @@ def test_a_robot_elsewhere_opens_the_broker_to_nobody(lab: Lab) -> None:
 
 def test_a_viewer_of_the_twin_runs_no_statement_for_long(lab: Lab) -> None:
     """Whoever sees Grafana sends any SQL, and any session may lift its own time-out."""
-    lab.compose("--profile", "twin", "up", "--detach", "--no-deps", "prepare", code=0)
+    lab.run("setup", "twin", code=0)
     lab.compose("--profile", "twin", "up", "--detach", "twin-database", code=0)
     database = lab.container("twin-database")
     viewer = f"host=127.0.0.1 dbname=twin user=twin_viewer password={lab.password('database/viewer')}"

@@ -1,7 +1,6 @@
 """The broker's own counters and what experiments retain there, as long as the broker answers."""
 
 import contextlib
-import os
 import threading
 from collections.abc import Callable, Mapping
 from time import monotonic
@@ -11,9 +10,8 @@ import paho.mqtt.client as mqtt
 from paho.mqtt.enums import CallbackAPIVersion
 
 from looplab.metrics.text_format import Texts, line
-from looplab.mqtt.address import plain_access
 from looplab.spec.brokers import BROKERS, DEFAULT, UPTIME, Broker
-from looplab.treatments.broker import read_page, total
+from looplab.treatments.broker import plain_access, read_page, total
 
 # The uptime comes each second; a broker silent for longer is down or stuck, and its last words are not shown.
 SILENCE_S = 4.0
@@ -53,7 +51,7 @@ class BrokerWatch:
         self._client.on_connect = self._connected
         self._client.on_disconnect = self._lost
         self._client.on_message = self._message
-        if access := plain_access(os.environ):
+        if access := plain_access():
             self._client.username_pw_set(*access)
         self._client.connect_async(host, port, KEEPALIVE_S)
 

@@ -119,8 +119,9 @@ def identity(pid: int, proc: Path = Path("/proc")) -> dict[str, Any] | None:
 def facts(pid: int, proc: Path = Path("/proc")) -> dict[str, Any] | None:
     """Return what is known of one process, None if it has ended.
 
-    `cpu_ns` is the CPU time, `cpus` where it may run. `cpu_wait_ns` is how long its threads, those that live, were
-    runnable and had no processor (None if the kernel does not count it), `runs` how often they got one.
+    `cpu_ns` is the CPU time, `children_cpu_ns` that of children that have ended, `cpus` where it may run. `cpu_wait_ns`
+    is how long its threads, those that live, were runnable and had no processor (None if the kernel does not count it),
+    `runs` how often they got one.
     """
     root = proc / str(pid)
     found = identity(pid, proc)
@@ -131,6 +132,7 @@ def facts(pid: int, proc: Path = Path("/proc")) -> dict[str, Any] | None:
         return {
             **found,
             "cpu_ns": cpu_ns,
+            "children_cpu_ns": _ticks_ns(_stat_fields(root)[13:15]),
             "cpu_wait_ns": cpu_wait_ns,
             "runs": runs,
             "cpus": sorted(os.sched_getaffinity(pid)),
@@ -235,7 +237,7 @@ def _schedule(root: Path) -> tuple[int, int | None, int]:
     process with several is therefore that of /proc/<pid>/stat, in ticks of 10 ms.
     """
     fields = _stat_fields(root)
-    cpu_ns = (int(fields[11]) + int(fields[12])) * 1_000_000_000 // os.sysconf("SC_CLK_TCK")
+    cpu_ns = _ticks_ns(fields[11:13])
     counts = []
     for tid in _thread_ids(root):
         # A thread may end meanwhile; a kernel without SCHED_INFO has no such file.
@@ -244,6 +246,11 @@ def _schedule(root: Path) -> tuple[int, int | None, int]:
     exact = len(counts) == 1 and counts[0][0]
     waits_ns = sum(wait for _cpu, wait, _runs in counts) if counts else None
     return exact or cpu_ns, waits_ns, sum(runs for _cpu, _wait, runs in counts)
+
+
+def _ticks_ns(fields: list[str]) -> int:
+    """Return the sum of times that /proc/<pid>/stat has in ticks."""
+    return sum(map(int, fields)) * 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 
 
 def _stat_fields(root: Path) -> list[str]:

@@ -34,7 +34,6 @@ from looplab.experiments.loop.protocol import (
 )
 from looplab.experiments.loop.request_loop import Measurement
 from looplab.experiments.loop.scans import Scans, robot_lags
-from looplab.mqtt.address import PLAIN
 from looplab.mqtt.client import ClientOptions
 from looplab.mqtt.dial import Target
 from looplab.mqtt.pairing import read_pairing
@@ -49,7 +48,7 @@ from looplab.spec.brokers import BROKERS
 from looplab.spec.parameters import SLEEP
 from looplab.spec.roles import CONTROLLER, Role
 from looplab.treatments import NO_LOAD
-from looplab.treatments.broker import version
+from looplab.treatments.broker import PLAIN_CONTROLLER, version
 from looplab.treatments.judgement import Treatment
 from looplab.treatments.link import NO_LINK
 from looplab.treatments.scans import Scan
@@ -315,7 +314,7 @@ def _connections(parameters: Parameters, token: str, received: Any, connected: C
         access = read_pairing(pairing)
         host, port = access.host, access.port
     elif parameters.robot == "remote":
-        pairing = PLAIN / "controller"
+        pairing = PLAIN_CONTROLLER
     # Each by its name: RabbitMQ gives a wildcard no retained message.
     news = (TOPIC_BRIDGE_STATUS, TOPIC_BRIDGE_INFO, TOPIC_BRIDGE_MERGED, TOPIC_ROBOT_STATUS)
     answers = [(TOPIC_ANSWER, subscription_qos(parameters.qos_legs, max(parameters.qos)))]

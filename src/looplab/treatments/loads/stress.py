@@ -56,7 +56,9 @@ class Stress(Load):
     def _strength(self, cell: str, before: Scan, after: Scan, workers: int) -> Found:
         span_s = seconds(before, after)
         used_s = grown(before, after, self.name, "cpu_ns") / 1e9
-        others_s = sum(grown(before, after, role, "cpu_ns") for role in after["roles"] if role != self.name) / 1e9
+        # The printed clients, one of which spins, end within a cell.
+        others, keys = [role for role in after["roles"] if role != self.name], ("cpu_ns", "children_cpu_ns")
+        others_s = sum(grown(before, after, role, key) for role in others for key in keys) / 1e9
         cpus = _cpus(after, self.name)
         idle_s, steal_s = (_grown(before, after, cpus, key) for key in ("idle_s", "steal_s"))
         most_s = workers * span_s

@@ -38,7 +38,8 @@ def parameters(**settings: str) -> Parameters:
 def process(scheduling: str = "SCHED_OTHER", *, nodelay: bool = True, **changes: Any) -> dict[str, Any]:
     """One process as looplab.system.processes.facts describes it, with an MQTT connection and one of another kind."""
     whole = {
-        "pid": 7, "started_ticks": 1000, "cpu_ns": 0, "cpu_wait_ns": 0, "runs": 0, "cpus": [0, 1],
+        "pid": 7, "started_ticks": 1000, "cpu_ns": 0, "children_cpu_ns": 0, "cpu_wait_ns": 0, "runs": 0,
+        "cpus": [0, 1],
         "threads": [{"tid": 7, "scheduling": scheduling}],
         "rtprio_limit": "0", "sys_nice_bounding": False, "sys_nice_effective": False,
         "sockets": [
@@ -405,6 +406,14 @@ def test_what_the_labs_own_parts_use_is_not_asked_of_stress() -> None:
     scans = stressed((0.8, 0.0))
     scans[-1]["roles"]["robot"]["processes"][0] = process("SCHED_FIFO 96", sockets=[], cpu_ns=1_000_000_000)
     assert wrong(judged(parameters(LOAD="stress"), list(scans))) == set()
+
+
+@pytest.mark.parametrize(("spun_s", "good"), [(2.0, True), (0.0, False)])
+def test_what_a_spinning_receiver_used_is_not_asked_either(spun_s: float, good: bool) -> None:
+    """A child of the controller that began and ended within the cell of 2 s; it had one of two processors."""
+    looks = stressed((0.4, 0.0))
+    looks[-1]["roles"]["controller"]["processes"][0] = process(children_cpu_ns=round(spun_s * 1e9))
+    assert wrong(judged(parameters(LOAD="stress"), list(looks))) == (set() if good else {STRENGTH})
 
 
 def test_stress_with_few_workers_owes_no_more_than_they_can_use() -> None:

@@ -15,8 +15,8 @@ from looplab.experiments.loop.parameters import REPETITION, Parameters
 from looplab.experiments.loop.printed import PUBLISHER, SUBSCRIBER
 from looplab.experiments.loop.printed.wire import Publish, Wire
 from looplab.experiments.loop.protocol import subscription_qos
-from looplab.mqtt.address import plain_access
 from looplab.spec.brokers import BROKERS
+from looplab.treatments.broker import plain_access
 from looplab.treatments.judgement import on_off
 
 # In the image `printed`.
@@ -154,7 +154,7 @@ class Programs:
     def _environment(self, name: str) -> dict[str, str]:
         p = self._parameters
         qos = subscription_qos(p.qos_legs, max(p.qos)) if name == SUBSCRIBER else 0
-        user, password = plain_access(os.environ) or ("", "")
+        user, password = plain_access() or ("", "")
         return {
             "BROKER_HOST": p.broker_host,
             "BROKER_PORT": str(p.broker_port),
