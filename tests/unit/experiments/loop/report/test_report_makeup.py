@@ -4,7 +4,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.reports import Page, rows, write
+from support.reports import Page, rows, shown, write
+from support.run_checks import check_ledger
 from support.run_files import edited
 from support.simulated_runs import simulated_cell, write_run
 
@@ -47,6 +48,27 @@ def test_the_bar_is_the_mean_over_all_messages(results: Path, tmp_path: Path) ->
     assert [(row["part"], float(row["avg"])) for row in table if row["interval_ms"] == "10"] == list(
         zip(NAMES, PARTS_US[10.0], strict=True)
     )
+
+
+def test_a_pooled_cell_has_the_parts_and_waits_of_all_runs(tmp_path: Path) -> None:
+    """Parts by messages, waits as a sum; the newest run alone has 520 us of network and waited for 5 us."""
+    found, rng = tmp_path / "results", np.random.default_rng(5)
+    for number, (network_us, count, wait_us) in enumerate([(920, 300, 70.0), (520, 100, 5.0)]):
+        cells = {(20.0, 0): simulated_cell(rng, 4, 100, 800, 4280)}
+        with edited(write_run(found, "scenario1", start=f"2026010{number + 1}T000000Z", cells=cells)) as run:
+            (cell,) = run["cells"]
+            parts_us = {**dict(zip(NAMES, PARTS_US[20.0], strict=True)), "network": network_us}
+            parts_us["O"] = sum(parts_us.values())
+            cell["ledger_us"] = {name: summarise([us * 1000] * count) for name, us in parts_us.items()}
+            cell["cpu_wait_us"] = {"broker": wait_us}
+    (measured,) = shown(found).measured
+    (pooled,) = measured.cells.values()
+    assert (pooled.sent, pooled.cpu_wait) == (800, {"broker": 75.0})
+    assert {name: pooled.ledger[name]["n"] for name in ("network", "O")} == {"network": 400, "O": 400}
+    assert pooled.ledger["network"]["avg"] == pytest.approx(820)
+    for document in ({"ledger_us": pooled.ledger}, pooled.document):
+        assert check_ledger(document)
+    assert pooled.document["cpu_wait_us"] == {"broker": 75.0}
 
 
 def test_runs_of_before_have_no_such_figure(results: Path, tmp_path: Path) -> None:
