@@ -130,7 +130,7 @@ def test_prepare_prints_what_a_pi_needs(
     file.write_text(capsys.readouterr().out)
     found, kept = read_pairing(file), identities.pairings_of(tmp_path)["bridge"]
     assert (found.host, found.port, found.user, found.password) == ("192.0.2.5", 8884, "bridge", kept.password)
-    assert prepare.main(["pairing", "bridge", "192.0.2.5", "1883", "plain"]) == 0
+    assert prepare.main(EXPERIMENTS, ["pairing", "bridge", "192.0.2.5", "1883", "plain"]) == 0
     file.write_text(capsys.readouterr().out)
     plain = identities.pairings_of(tmp_path, tls=False)["bridge"]
     assert read_pairing(file) == replace(plain, host="192.0.2.5")

@@ -125,11 +125,6 @@ class Parameters(OrderedParameters):
                 f"LINK={self.link} is between bridge and broker, and BROKER_PATH=port passes it by.",
                 "Set BROKER_PATH=direct, or LINK=none.",
             )
-        if (self.robot, self.broker_path, self.load) == ("remote", PORT, "flood"):
-            raise UsageError(
-                "With ROBOT=remote the broker asks the flood for a password, which BROKER_PATH=port does not give.",
-                "Set BROKER_PATH=direct.",
-            )
         known = tuple(qos for qos in self.qos if qos in broker.qos)
         left_out = tuple(qos for qos in self.qos if qos not in broker.qos)
         if not known:
