@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from generator import experiments, plain
 from generator.dashboard import Dashboard
 from generator.home import home
-from generator.host import broker_and_host
+from generator.machine import broker_and_host
 from generator.published_rules import Rule, rules_text
 
 from looplab.experiments import registry

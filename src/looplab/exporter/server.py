@@ -18,8 +18,8 @@ from typing import Any
 
 from looplab.errors import LabError, MachineError
 from looplab.exporter.broker import BrokerWatch
-from looplab.exporter.host import HostWatch
 from looplab.exporter.live import LiveFolder
+from looplab.exporter.machine import HostWatch
 from looplab.exporter.stored import Key, StoredRuns
 from looplab.metrics.cells import families
 from looplab.metrics.text_format import CONTENT_TYPE, FAMILIES, Families, Texts, line, page

@@ -14,7 +14,7 @@ from support.terminal import printing_to_a_terminal
 
 from looplab.errors import UsageError
 from looplab.experiments.registry import EXPERIMENTS
-from looplab.exporter.host import HostWatch
+from looplab.exporter.machine import HostWatch
 from looplab.exporter.server import Exporter
 from looplab.metrics.cells import figures
 from looplab.report.schema import fault

@@ -13,7 +13,7 @@ from support.ports import free_port
 
 import looplab.experiments
 from looplab.exercises.handouts import cell_keys, words
-from looplab.exporter.host import HostWatch
+from looplab.exporter.machine import HostWatch
 from looplab.exporter.server import Exporter
 from looplab.lab import pages
 from looplab.report.schema import fault

@@ -19,7 +19,7 @@ from looplab.errors import MachineError
 from looplab.experiments.loop.protocol import TOPIC_BRIDGE_INFO, TOPIC_ROBOT_STATUS
 from looplab.experiments.registry import EXPERIMENTS
 from looplab.exporter.broker import SILENCE_S, BrokerWatch
-from looplab.exporter.host import HostWatch
+from looplab.exporter.machine import HostWatch
 from looplab.exporter.server import Exporter, broker_topics, process_names, server
 from looplab.spec.brokers import BROKERS, DEFAULT
 

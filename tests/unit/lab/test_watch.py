@@ -12,7 +12,7 @@ from support.run_files import Writer, parameters, publish_state, store, treatmen
 
 from looplab.errors import EXIT_MACHINE
 from looplab.experiments.registry import EXPERIMENTS
-from looplab.exporter.host import HostWatch
+from looplab.exporter.machine import HostWatch
 from looplab.exporter.server import Exporter
 from looplab.lab.commands.watch import View, exporter_url, parse, screen, watch
 from looplab.run.samples import ANSWERED
