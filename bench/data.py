@@ -76,7 +76,7 @@ def instrument(folder: Path) -> Iterator[tuple[str, str]]:
 
 def main() -> int:
     for name, figure in instrument(DATA / "instrument"):
-        print(f"| {name} | – | {figure} |")
+        print(f"| {name} | {figure} |")
     return 0
 
 
