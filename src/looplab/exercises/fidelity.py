@@ -41,7 +41,7 @@ def factor_table(experiment: Experiment) -> str:
     for (printed, note, verified), group in groupby(factors, told):
         values = (f"`{name}` {_value(factors[name], fidelities, lines[name]['value'])}" for name in group)
         shown = ", ".join(f"`{name}`" for name in verified.split(", "))
-        place = ": ".join(filter(None, (printed or NOT_STATED, note)))
+        place = ": ".join(filter(None, (printed or NOT_STATED * (not note.startswith("ours")), note)))
         rows.append(f"| {', '.join(values)} | {place} | {shown} |")
     return "\n".join(rows)
 
