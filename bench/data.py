@@ -10,7 +10,7 @@ import lzma
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from statistics import median, quantiles
+from statistics import fmean, median, quantiles
 from typing import Any
 
 DATA = Path(__file__).with_name("data")
@@ -74,8 +74,25 @@ def instrument(folder: Path) -> Iterator[tuple[str, str]]:
     yield "parts of O less O: the largest", f"{max(map(abs, off)):.3f} µs of {len(off)} messages"
 
 
+def legs(folder: Path) -> Iterator[tuple[str, str]]:
+    """Yield mean O by fidelity and QoS: the mean of the runs' means, and their range."""
+    means: dict[tuple[str, str], list[float]] = {}
+    for path in sorted(folder.glob("*/run.json.xz")):
+        fidelity = document(path)["fidelity"]
+        by_qos: dict[str, list[float]] = {}
+        for row in table(path.with_name("samples.csv.xz")):
+            if row["outcome"] == "answered":
+                by_qos.setdefault(row["qos"], []).append(float(row["overhead_us"]) / 1000)
+        for qos, values in by_qos.items():
+            means.setdefault((fidelity, qos), []).append(fmean(values))
+    for fidelity in ("thesis", "printed"):
+        own = [means[fidelity, qos] for qos in "012"]
+        each = "; ".join(f"{fmean(one):.2f} ({min(one):.2f} to {max(one):.2f})" for one in own)
+        yield f"mean O at QoS 0; 1; 2, {fidelity}", f"{each} ms"
+
+
 def main() -> int:
-    for name, figure in instrument(DATA / "instrument"):
+    for name, figure in (*instrument(DATA / "instrument"), *legs(DATA / "legs")):
         print(f"| {name} | {figure} |")
     return 0
 

@@ -3,6 +3,7 @@
 import csv
 import json
 import lzma
+import re
 import runpy
 import subprocess
 import sys
@@ -48,6 +49,16 @@ def test_one_command_prints_the_figures_of_the_page() -> None:
     lines = done.stdout.splitlines()
     assert len(lines) > 4
     assert [line for line in lines if line not in page] == []
+
+
+def test_each_table_has_its_raw_data_or_says_that_it_has_none() -> None:
+    done = subprocess.run([sys.executable, "bench/data.py"], cwd=ROOT, capture_output=True, text=True, check=True)
+    sections = (ROOT / "bench/README.md").read_text(encoding="utf-8").split("\n## ")[1:]
+    assert len(sections) > 10
+    for section in filter(lambda section: "\n|" in section, sections):
+        kept = any(line in section for line in done.stdout.splitlines())
+        marked = re.search(r"^\*(Without raw data|Simulated)\b", section, re.MULTILINE)
+        assert kept != bool(marked), section.partition("\n")[0]
 
 
 def put(path: Path, rows: list[tuple[object, ...]]) -> None:
