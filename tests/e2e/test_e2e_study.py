@@ -17,6 +17,8 @@ def test_an_interrupted_study_goes_on_with_the_same_command(lab: Lab) -> None:
     running = lab.start(*WORDS, "--seed", "5")
     assert "3 rounds of 2 runs in random order, seed 5" in running.wait_for("rounds of")
     running.wait_for("Compared: scenario0 twice.")
+    # Its power, before the first run.
+    running.wait_for("in 9 of 10 studies")
     running.wait_for("round 1 of 3")
     running.wait_for("round 1 of 3")
     os.killpg(running.process.pid, signal.SIGINT)
