@@ -29,6 +29,8 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if refused := [why for flag in FLAGS.values() if (why := flag.refusal())]:
+        raise pytest.UsageError("; ".join(refused))
     waiting: dict[str, int] = {}
     kept: list[pytest.Item] = []
     left_out: list[pytest.Item] = []

@@ -3,6 +3,8 @@
 import os
 from dataclasses import dataclass
 
+from support.vm_disk import SYSTEMS
+
 
 @dataclass(frozen=True)
 class Flag:
@@ -20,10 +22,15 @@ class Flag:
     def is_set(self) -> bool:
         return self.value in self.values
 
+    def refusal(self) -> str:
+        """Why the value runs nothing, "" if it does or if none is set."""
+        known = self.value in ("", "0", *self.values)
+        return "" if known else f"{self.name}={self.value} is not known: {' or '.join(self.values)}"
+
     def line(self, tests: int) -> str:
         """Return the flag's line in the summary."""
         count = f"{tests} test{'' if tests == 1 else 's'}"
-        return f"{self.name + '=' + '|'.join(self.values):<27}{count:>9}{self.minutes:>12}  {self.needs}"
+        return f"{self.name + '=' + '|'.join(self.values):<36}{count:>9}{self.minutes:>12}  {self.needs}"
 
 
 FLAGS = {
@@ -43,5 +50,11 @@ FLAGS = {
         Flag("LAB_TWO_HOSTS", "15 min", "root, a second engine; the bridge on another host", ("1", "plain")),
         Flag("LAB_USB_VM", "3 min", "qemu-system-x86, busybox-static, a kernel package; asip's board on a virtual USB"),
         Flag("LAB_UNPLUGGED", "20 min", "root, a second engine; a bundle in a room without a network"),
+        Flag(
+            "LAB_VM",
+            "40 min",
+            "root, qemu-system-x86, debootstrap, openssh-client, 20 GB; the lab on a virtual machine of that system",
+            tuple(name for name in SYSTEMS if name != "pi"),
+        ),
     )
 }

@@ -5,7 +5,6 @@ What tests/system/test_two_hosts.py cannot show. Minutes of measuring, so only w
 
 import os
 import re
-import shutil
 import time
 from collections.abc import Iterator
 
@@ -25,17 +24,17 @@ from support.far_runs import (
     run_of,
     start,
 )
-from support.pi_disk import make_disk
-from support.pi_vm import IN_HARDWARE, Machine
+from support.pi_vm import Pi
 from support.places import ROOT
 from support.run_checks import total
+from support.vm_disk import make_disk
 from support.waiting import until
+from support.whole_vm import IN_HARDWARE, missing_packages
 from support.wire import TapWire
 
 from looplab.experiments.loop.bridge_news import REBOOTED
 from looplab.experiments.loop.table import table
 
-PROGRAMS = {"qemu-system-x86_64": "qemu-system-x86", "debootstrap": "debootstrap", "ssh": "openssh-client"}
 pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="a disk of Debian's packages and network namespaces need root"),
     pytest.mark.flag("LAB_PI_VM"),
@@ -56,16 +55,15 @@ BOOT_S = 60.0 if IN_HARDWARE else 360.0
 
 
 @pytest.fixture(scope="module")
-def pi(session_lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
-    missing = [package for program, package in PROGRAMS.items() if shutil.which(program) is None]
-    assert not missing, f"apt-get install {' '.join(missing)}"
+def pi(session_lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pi]:
+    assert not missing_packages(), f"apt-get install {' '.join(missing_packages())}"
     folder = tmp_path_factory.mktemp("pi-vm")
     board = robot_board(folder / "board", own_image("robot"))
     try:
         with TapWire(os.getpid() % 200 + 20) as wire:
             put_on(wire, session_lab)
             pair(session_lab, wire, folder / "pi.env")
-            with Machine(wire, folder, make_disk().copy_to(folder), board) as machine:
+            with Pi(wire, folder, make_disk("pi").copy_to(folder), board) as machine:
                 machine.bring(session_lab.root / "rpi", folder / "pi.env", bundle_of_bridge(folder / "bridge.tar"))
                 yield machine
     finally:
@@ -73,7 +71,7 @@ def pi(session_lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[M
 
 
 @pytest.fixture(scope="module")
-def installed(pi: Machine) -> Machine:
+def installed(pi: Pi) -> Pi:
     """As rpi/README.md says; framing line, so that counts are exact."""
     pi.run("echo ROBOT_FRAMING=line >rpi/.env")
     planned = pi.run(f"cd rpi && {INSTALL} --check")
@@ -89,7 +87,7 @@ def installed(pi: Machine) -> Machine:
 
 
 @pytest.fixture
-def paired(session_lab: Lab, installed: Machine) -> Iterator[Lab]:
+def paired(session_lab: Lab, installed: Pi) -> Iterator[Lab]:
     """The bridge runs on the machine, its counts at nought."""
     installed.compose("up --detach")
     yield session_lab
@@ -97,13 +95,13 @@ def paired(session_lab: Lab, installed: Machine) -> Iterator[Lab]:
     installed.compose("down")
 
 
-def test_the_kernel_and_udev_know_the_adapter(pi: Machine) -> None:
+def test_the_kernel_and_udev_know_the_adapter(pi: Pi) -> None:
     assert "FTDI USB Serial Device converter now attached to ttyUSB0" in pi.run("sudo dmesg")
     (by_id,) = pi.run("ls /dev/serial/by-id").split()
     assert pi.run(f"readlink -f /dev/serial/by-id/{by_id}").strip() == "/dev/ttyUSB0"
 
 
-def test_the_rule_names_the_robot(installed: Machine) -> None:
+def test_the_rule_names_the_robot(installed: Pi) -> None:
     installed.run("udevadm verify /etc/udev/rules.d/99-looplab-robot.rules")
     assert installed.run("readlink /dev/looplab-robot").strip() == "ttyUSB0"
     assert installed.run("stat -L -c '%G %a' /dev/looplab-robot").strip() == "dialout 660"
@@ -123,7 +121,7 @@ udevadm trigger --settle --action=change /dev/ttyUSB0
 
 
 @pytest.mark.parametrize(("vendor", "product"), [*ADAPTERS, ("ffff", "7523")])
-def test_each_adapter_of_the_rule(installed: Machine, vendor: str, product: str) -> None:
+def test_each_adapter_of_the_rule(installed: Pi, vendor: str, product: str) -> None:
     """The device is QEMU's; udev reads other numbers of it, from files laid over the kernel's."""
     installed.run(f"cat >cover <<'END'{COVER.format(vendor=vendor, product=product)}END")
     assert installed.run("sudo sh -e cover").strip() == ("none" if vendor == "ffff" else "ttyUSB0")
@@ -146,7 +144,7 @@ setsid sh -c 'exec cat </dev/ttyGS0 >/dev/ttyUSB0' >/dev/null 2>&1 &
 """
 
 
-def test_an_arduino_mega_on_ttyacm(session_lab: Lab, installed: Machine) -> None:
+def test_an_arduino_mega_on_ttyacm(session_lab: Lab, installed: Pi) -> None:
     """Another driver of the kernel (cdc_acm), the numbers of a Mega 2560 R3, the same robot behind it."""
     installed.compose("down")
     installed.run(f"cat >gadget <<'END'{GADGET}END")
@@ -174,7 +172,7 @@ def test_all_nine_scenarios(paired: Lab) -> None:
 
 
 @pytest.mark.parametrize("number", ["the same number", "another number"])
-def test_the_usb_cable_is_pulled(paired: Lab, installed: Machine, number: str) -> None:
+def test_the_usb_cable_is_pulled(paired: Lab, installed: Pi, number: str) -> None:
     running = start(paired, BOUND_S + 10, INTERVAL_MS)
     if number == "another number":
         installed.hold("/dev/ttyUSB0", int(OUT_S + BOUND_S) + 5)
@@ -196,7 +194,7 @@ def test_the_usb_cable_is_pulled(paired: Lab, installed: Machine, number: str) -
     assert took_s < BOUND_S
 
 
-def test_the_robot_is_reset(paired: Lab, installed: Machine) -> None:
+def test_the_robot_is_reset(paired: Lab, installed: Pi) -> None:
     resets = 4
     running = start(paired, BOUND_S + 12, INTERVAL_MS)
     for _ in range(resets):
@@ -212,12 +210,12 @@ def test_the_robot_is_reset(paired: Lab, installed: Machine) -> None:
     assert took_s < BOUND_S
 
 
-def test_the_network_is_cut(paired: Lab, installed: Machine) -> None:
+def test_the_network_is_cut(paired: Lab, installed: Pi) -> None:
     check_network_cut(paired, 10, installed.network_cut, installed.log, BOUND_S, INTERVAL_MS)
 
 
 @pytest.mark.parametrize("how", ["reboot typed", "plug pulled"])
-def test_the_machine_starts_again(paired: Lab, installed: Machine, how: str) -> None:
+def test_the_machine_starts_again(paired: Lab, installed: Pi, how: str) -> None:
     running = start(paired, BOOT_S, INTERVAL_MS)
     time.sleep(1)
     if how == "reboot typed":
@@ -245,7 +243,7 @@ def test_the_machine_starts_again(paired: Lab, installed: Machine, how: str) -> 
     assert total(run, "answered") > 0
 
 
-def test_the_robot_is_found_by_its_id(installed: Machine) -> None:
+def test_the_robot_is_found_by_its_id(installed: Pi) -> None:
     """As ROBOT=usb names it: udev removes that folder with its last device, and makes it again."""
 
     def online() -> int:
@@ -263,7 +261,7 @@ def test_the_robot_is_found_by_its_id(installed: Machine) -> None:
         installed.compose("down")
 
 
-def test_uninstalling_leaves_nothing(installed: Machine) -> None:
+def test_uninstalling_leaves_nothing(installed: Pi) -> None:
     gone = installed.run("cd rpi && sudo ./install.sh --uninstall")
     print(gone)
     assert installed.run("sudo docker ps --all --quiet; sudo docker image ls --quiet").strip() == ""

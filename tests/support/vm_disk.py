@@ -1,8 +1,8 @@
-"""The disk of a virtual Pi: Debian 13 with its own kernel, systemd, udev, NetworkManager and ssh, made from packages.
+"""Disks of whole virtual machines: a system with its own kernel, systemd, udev, NetworkManager and ssh, from packages.
 
-As Raspberry Pi Imager leaves a card: a user `pi` who may use sudo, no Docker. Docker's packages lie on it as an archive
-of their own, because the machine has no way to the Internet. Made once for each recipe and kept outside the checkout;
-root only.
+The Pi's is as Raspberry Pi Imager leaves a card: a user `pi` who may use sudo, no Docker. Docker's packages lie on it
+as an archive of their own, because the machine has no way to the Internet. The others have their engine. Each is made
+once for each recipe and kept outside the checkout; root only.
 """
 
 from __future__ import annotations
@@ -11,27 +11,39 @@ import hashlib
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import NamedTuple
 
-SUITE = "trixie"
-KERNELS = {"amd64": "linux-image-amd64"}
+
+class System(NamedTuple):
+    """`installed` are its packages beside those of each machine, `to_be_installed` those of its archive."""
+
+    suite: str
+    host: str
+    user: str = "student"
+    installed: str = "docker.io docker-cli docker-compose git python3"
+    to_be_installed: str = ""
+    kernel: str = "linux-image-amd64"
+    # Beside `SUITE main` of the mirror; {0} is the mirror.
+    sources: tuple[str, ...] = ("{0}-security {1}-security main",)
+
+
+SYSTEMS = {
+    # To be installed is what rpi/install.sh asks apt-get for.
+    "pi": System("trixie", "robot-pi", "pi", "", "docker.io docker-cli docker-compose"),
+    "debian13": System("trixie", "lab-debian13"),
+    # Debian 12 has no Compose plugin: the host's is brought.
+    "debian12": System("bookworm", "lab-debian12", installed="docker.io git python3"),
+    "ubuntu2404": System(
+        "noble", "lab-ubuntu2404", installed="docker.io docker-compose-v2 git python3", kernel="linux-image-virtual",
+        sources=("{0} {1} universe", "{0} {1}-updates main universe", "{0} {1}-security main universe"),
+    ),
+}  # fmt: skip
 PACKAGES = "systemd-sysv udev dbus kmod initramfs-tools zstd openssh-server network-manager sudo iproute2"
-# What rpi/install.sh asks apt-get for.
-TO_BE_INSTALLED = "docker.io docker-cli docker-compose"
-SIZE = "6G"
+SIZE = "16G"
 BUILD_LIMIT_S = 1800
-USER = "pi"
 MODULES_IN_INITRD = "virtio_blk virtio_pci virtio_net ext4 qemu_fw_cfg"
-FILES = {
-    "etc/hostname": "robot-pi\n",
-    "etc/hosts": "127.0.0.1 localhost\n127.0.1.1 robot-pi\n",
-    "etc/fstab": "",
-    f"etc/sudoers.d/010_{USER}-nopasswd": f"{USER} ALL=(ALL) NOPASSWD: ALL\n",
-    "etc/apt/sources.list": "deb [trusted=yes] file:/opt/packages ./\n",
-    # One for each machine that is started from it.
-    "etc/machine-id": "",
-}
 
 
 class Disk(NamedTuple):
@@ -40,6 +52,7 @@ class Disk(NamedTuple):
     kernel: Path
     initrd: Path
     root: Path
+    user: str
 
     def copy_to(self, folder: Path) -> Disk:
         """The same with a root file system that may be written to."""
@@ -48,45 +61,57 @@ class Disk(NamedTuple):
         return self._replace(root=root)
 
 
-def make_disk(architecture: str = "amd64") -> Disk:
-    """The kept one, else a new one (some minutes). LAB_DEBIAN_MIRROR names a mirror of the house."""
+def make_disk(name: str) -> Disk:
+    """The kept one of SYSTEMS, else a new one (some minutes). LAB_DEBIAN_MIRROR, LAB_UBUNTU_MIRROR name the house's."""
+    system = SYSTEMS[name]
     # Without a name debootstrap takes its own default.
-    mirror = os.environ.get("LAB_DEBIAN_MIRROR", "")
-    recipe = hashlib.sha256(f"{architecture} {mirror} {Path(__file__).read_text()}".encode()).hexdigest()[:12]
+    mirror = os.environ.get("LAB_UBUNTU_MIRROR" if name.startswith("ubuntu") else "LAB_DEBIAN_MIRROR", "")
+    recipe = hashlib.sha256(f"{system} {mirror} {Path(__file__).read_text()}".encode()).hexdigest()[:12]
     caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    folder = caches / "looplab" / f"virtual-pi-{architecture}-{recipe}"
+    folder = caches / "looplab" / f"virtual-{name}-{recipe}"
     if not folder.exists():
         unfinished = folder.with_suffix(f".{os.getpid()}")
         unfinished.mkdir(parents=True)
         try:
-            _make(unfinished, architecture, mirror)
+            _make(unfinished, system, mirror)
             unfinished.rename(folder)
         finally:
             shutil.rmtree(unfinished, ignore_errors=True)
-    return Disk(folder / "vmlinuz", folder / "initrd.img", folder / "root.ext4")
+    return Disk(folder / "vmlinuz", folder / "initrd.img", folder / "root.ext4", system.user)
 
 
-def _make(folder: Path, architecture: str, mirror: str) -> None:
+def _make(folder: Path, system: System, mirror: str) -> None:
     tree = folder / "tree"
-    _run("debootstrap", f"--arch={architecture}", "--variant=minbase", SUITE, str(tree), *([mirror] if mirror else []))
+    _run("debootstrap", "--variant=minbase", system.suite, str(tree), *([mirror] if mirror else []))
     # No service may start in here.
     policy = tree / "usr/sbin/policy-rc.d"
     policy.write_text("#!/bin/sh\nexit 101\n")
     policy.chmod(0o755)
     sources = tree / "etc/apt/sources.list"
     mirror = mirror or sources.read_text().split()[1].rstrip("/")
-    sources.write_text(f"deb {mirror} {SUITE} main\ndeb {mirror}-security {SUITE}-security main\n")
+    lines = [line.format(mirror, system.suite) for line in ("{0} {1} main", *system.sources)]
+    sources.write_text("".join(f"deb {line}\n" for line in lines))
     _inside(tree, "apt-get -qq update && apt-get -qq -y upgrade")
     (tree / "etc/initramfs-tools").mkdir(exist_ok=True)
     (tree / "etc/initramfs-tools/modules").write_text("\n".join([*MODULES_IN_INITRD.split(), ""]))
     install = "apt-get -qq -y --no-install-recommends install"
     keep = "-o Dpkg::Options::=--force-confold"
-    _inside(tree, f"{install} {keep} {PACKAGES} {KERNELS[architecture]} && apt-get clean")
-    _inside(tree, f"useradd --create-home --shell /bin/bash --groups dialout,sudo {USER}")
-    _inside(tree, f"{install} --download-only {TO_BE_INSTALLED}")
+    _inside(tree, f"{install} {keep} {PACKAGES} {system.installed} {system.kernel} && apt-get clean")
+    _inside(tree, f"useradd --create-home --shell /bin/bash --groups dialout,sudo {system.user}")
+    if system.to_be_installed:
+        _inside(tree, f"{install} --download-only {system.to_be_installed}")
     _make_archive(tree)
     policy.unlink()
-    for name, text in FILES.items():
+    files = {
+        "etc/hostname": f"{system.host}\n",
+        "etc/hosts": f"127.0.0.1 localhost\n127.0.1.1 {system.host}\n",
+        "etc/fstab": "",
+        f"etc/sudoers.d/010_{system.user}-nopasswd": f"{system.user} ALL=(ALL) NOPASSWD: ALL\n",
+        "etc/apt/sources.list": "deb [trusted=yes] file:/opt/packages ./\n",
+        # One for each machine that is started from it.
+        "etc/machine-id": "",
+    }
+    for name, text in files.items():
         (tree / name).write_text(text)
     for name in ("vmlinuz", "initrd.img"):
         (newest,) = (tree / "boot").glob(f"{name}-*")
@@ -125,4 +150,4 @@ def _run(*words: str) -> str:
 
 
 if __name__ == "__main__":
-    print(make_disk())
+    print(make_disk(sys.argv[1]))

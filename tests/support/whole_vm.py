@@ -1,0 +1,188 @@
+"""A whole virtual machine under QEMU: its own kernel, systemd and udev, its network card on a switch, ssh into it."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO, Self
+
+from support.qmp import Qmp
+from support.vm_disk import Disk
+from support.waiting import until
+from support.wire import TapWire, call
+
+PROGRAMS = {"qemu-system-x86_64": "qemu-system-x86", "debootstrap": "debootstrap", "ssh": "openssh-client"}
+PROCESSORS = 2
+# /dev/kvm alone says nothing: some hypervisors have one that interprets a guest's kernel, more slowly than QEMU does.
+HARDWARE = bool(re.search(r"^flags\s*:.* (vmx|svm) ", Path("/proc/cpuinfo").read_text(), re.MULTILINE))
+IN_HARDWARE = HARDWARE and os.access("/dev/kvm", os.R_OK | os.W_OK)
+ACCELERATOR = ["kvm", "-cpu", "host"] if IN_HARDWARE else ["tcg,thread=multi", "-cpu", "Westmere"]
+# How many times longer everything may take where the processor is emulated, on a machine that others use, too.
+PATIENCE = 1 if IN_HARDWARE else 15
+BOOT_LIMIT_S = 60.0 * PATIENCE
+CREDENTIAL = "opt/io.systemd.credentials/tmpfiles.extra"
+NETWORK = """[connection]
+id=lan
+type=ethernet
+[ipv4]
+method=manual
+address1={there}/24,{here}
+[ipv6]
+method=disabled
+"""
+
+
+def missing_packages() -> list[str]:
+    return [package for program, package in PROGRAMS.items() if shutil.which(program) is None]
+
+
+class Machine:
+    """`disk` may be written to, all other files are in `folder`; `devices` are QEMU's words for what is plugged in."""
+
+    def __init__(
+        self, wire: TapWire, folder: Path, disk: Disk, devices: Sequence[str] = (), memory_mb: int = 1024
+    ) -> None:
+        self._wire, self._folder, self._disk = wire, folder, disk
+        self._devices, self._memory_mb = devices, memory_mb
+        self._key = folder / "key"
+        self._console = folder / "console.log"
+        self._process: subprocess.Popen[str] | None = None
+        self._qmp: Qmp | None = None
+
+    def _hear(self, line: str) -> None:
+        """A line of QEMU's trace."""
+
+    def __enter__(self) -> Self:
+        call("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(self._key))
+        self._write_credential()
+        self.plug_in()
+        try:
+            self.wait_until_up()
+        except BaseException:
+            self.pull_plug()
+            raise
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        if self._process is not None:
+            self.pull_plug()
+
+    def plug_in(self) -> int:
+        """Switch it on; monotonic ns of it."""
+        socket = self._folder / "qmp.sock"
+        socket.unlink(missing_ok=True)
+        started_ns = time.perf_counter_ns()
+        self._process = subprocess.Popen(
+            self._wire.command(*self._words(socket)),
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        assert self._process.stderr is not None
+        threading.Thread(target=self._follow, args=(self._process.stderr,), daemon=True).start()
+        self._qmp = until(lambda: self._connection(socket), "QEMU's socket", 30)
+        return started_ns
+
+    def pull_plug(self) -> None:
+        """The whole machine is gone in one moment."""
+        assert self._process is not None
+        if self._qmp is not None:
+            self._qmp.close()
+        self._process.kill()
+        self._process.wait(30)
+        self._process, self._qmp = None, None
+
+    def wait_until_up(self) -> None:
+        """Until it takes commands."""
+
+        def answers() -> bool:
+            self._check_alive()
+            return self._ssh("true", 15.0 * PATIENCE).returncode == 0
+
+        until(answers, f"the machine (its console: {self._console})", BOOT_LIMIT_S)
+
+    def run(self, command: str, *, check: bool = True, timeout_s: float = 60.0) -> str:
+        """What a shell of the disk's user prints, both streams."""
+        done = self._ssh(command, timeout_s * PATIENCE)
+        assert done.returncode == 0 or not check, f"{command} gave {done.returncode}: {done.stdout}"
+        return done.stdout
+
+    def bring(self, *paths: Path) -> None:
+        """Copy files and folders to the user's home."""
+        words = ["scp", "-q", "-r", *self._options(), *map(str, paths), f"{self._disk.user}@{self._wire.there}:"]
+        call(*words, timeout_s=60.0 * PATIENCE)
+
+    @property
+    def qmp(self) -> Qmp:
+        assert self._qmp is not None, "the machine is off"
+        return self._qmp
+
+    def _connection(self, socket: Path) -> Qmp | None:
+        self._check_alive()
+        try:
+            return Qmp(socket)
+        except OSError:
+            return None
+
+    def _check_alive(self) -> None:
+        assert self._process is not None
+        assert self._process.poll() is None, f"QEMU has ended, see {self._folder / 'qemu.log'}"
+
+    def _words(self, socket: Path) -> list[str]:
+        disk = f"file={self._disk.root},format=raw,if=virtio"
+        return [
+            *("qemu-system-x86_64", "-machine", "q35", "-accel", *ACCELERATOR),
+            *("-m", str(self._memory_mb), "-smp", str(PROCESSORS), "-nodefaults", "-display", "none"),
+            *("-kernel", str(self._disk.kernel), "-initrd", str(self._disk.initrd)),
+            *("-append", "root=/dev/vda rw console=ttyS0 quiet", "-serial", f"file:{self._console}"),
+            *("-drive", disk, "-fw_cfg", f"name={CREDENTIAL},file={self._folder / 'tmpfiles.extra'}"),
+            *("-netdev", "tap,id=lan,ifname=pi,script=no,downscript=no"),
+            *("-device", "virtio-net-pci,netdev=lan,id=card", "-device", "virtio-rng-pci"),
+            *self._devices,
+            *("-qmp", f"unix:{socket},server=on,wait=off"),
+        ]
+
+    def _write_credential(self) -> None:
+        """What is this machine's own: systemd-tmpfiles writes it at each start, so that the disk may be anybody's."""
+        user = self._disk.user
+        home, system = f"/home/{user}", "/etc/NetworkManager/system-connections"
+        files = {
+            f"{home}/.ssh/authorized_keys": (user, self._key.with_suffix(".pub").read_text()),
+            f"{system}/lan.nmconnection": (
+                "root",
+                NETWORK.format(there=self._wire.there, here=self._wire.here),
+            ),
+        }
+        lines = [f"d {home}/.ssh 0700 {user} {user}"]
+        for name, (owner, text) in files.items():
+            lines.append(f"f+~ {name} 0600 {owner} {owner} - {base64.b64encode(text.encode()).decode()}")
+        (self._folder / "tmpfiles.extra").write_text("\n".join([*lines, ""]))
+
+    def _follow(self, trace: IO[str]) -> None:
+        """All that QEMU says is kept in a file."""
+        with (self._folder / "qemu.log").open("a") as log, contextlib.suppress(ValueError):
+            for line in trace:
+                log.write(f"{time.perf_counter_ns()} {line}")
+                log.flush()
+                self._hear(line)
+
+    def _options(self) -> list[str]:
+        settings = ["BatchMode=yes", "StrictHostKeyChecking=no", "UserKnownHostsFile=/dev/null", "LogLevel=ERROR"]
+        return ["-i", str(self._key), *(word for each in [*settings, "ConnectTimeout=60"] for word in ("-o", each))]
+
+    def _ssh_words(self) -> list[str]:
+        return ["ssh", *self._options(), f"{self._disk.user}@{self._wire.there}"]
+
+    def _ssh(self, command: str, timeout_s: float) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*self._ssh_words(), f"sh -c {shlex.quote(command)}"],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            text=True, timeout=timeout_s, check=False,
+        )  # fmt: skip

@@ -1,0 +1,119 @@
+"""A machine as people have it: its own kernel, systemd, control groups v2, its own engine, and a lab from a bundle.
+
+LAB_VM=debian13 ./lab test -- tests/system/test_lab_vm.py -s   (as root, at most 40 minutes where QEMU emulates)
+What was done to the system is judged, times are not. The tests go on from each other, in this order.
+"""
+
+import json
+import os
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from support.e2e_lab import Lab
+from support.flags import FLAGS
+from support.lab_vm import BUNDLE, lab_machine
+from support.run_checks import treatments
+from support.whole_vm import Machine, missing_packages
+
+pytestmark = [
+    pytest.mark.skipif(os.geteuid() != 0, reason="a disk of packages and network namespaces need root"),
+    pytest.mark.flag("LAB_VM"),
+    pytest.mark.timeout(3600),
+]
+WANTED = ("scenario0", "scenario1", "scenario5", "twin", "asip")
+SWEEP = "INTERVALS_MS='200 100' MESSAGES=10 REPETITIONS=1"
+
+
+class LabMachine:
+    """Commands in the checkout of the machine, with how long each took."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+
+    def run(self, command: str, *, check: bool = True, timeout_s: float = 60.0) -> str:
+        started_s = time.monotonic()
+        said = self.machine.run(f"cd lab && {command}", check=check, timeout_s=timeout_s)
+        print(f"{time.monotonic() - started_s:7.1f} s  {command}")
+        return said
+
+    def measured(self, words: str, sudo: str = "") -> list[dict[str, Any]]:
+        """Run documents of `./lab run`; each must be valid."""
+        said = self.run(f"{sudo} ./lab run {words} --json 2>run.log || cat run.log", timeout_s=120)
+        runs: list[dict[str, Any]] = json.loads(said[said.index("{") : said.rindex("}") + 1])["runs"]
+        assert all(run["valid"] for run in runs), [run["invalid_because"] for run in runs]
+        return runs
+
+    def roots_files(self) -> str:
+        return self.run("find . -user root -o -group root")
+
+
+@pytest.fixture(scope="module")
+def vm(session_lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabMachine]:
+    assert not missing_packages(), f"apt-get install {' '.join(missing_packages())}"
+    folder = tmp_path_factory.mktemp("lab-vm")
+    session_lab.run("bundle", str(folder / BUNDLE), *WANTED, timeout_s=900, code=0)
+    with lab_machine(FLAGS["LAB_VM"].value, folder, folder / BUNDLE, os.getpid() % 200 + 20) as machine:
+        yield LabMachine(machine)
+
+
+def test_the_bundle_is_loaded(vm: LabMachine) -> None:
+    assert "No network is needed from now on" in vm.run(f"sudo ./lab load /mnt/{BUNDLE}", timeout_s=120)
+
+
+def test_the_doctor_finds_all_it_needs(vm: LabMachine) -> None:
+    checks = {check["name"]: check for check in json.loads(vm.run("sudo ./lab doctor --json"))["checks"]}
+    for check in checks.values():
+        print(f"         {check['state']:<5}{check['name']}: {check['found']}")
+    assert "cgroup v2" in checks["Docker engine"]["found"]
+    granted = ("rtprio limit", "SCHED_FIFO", "Socket options", "Control group", "Docker Compose")
+    assert {name: checks[name]["state"] for name in granted} == dict.fromkeys(granted, "ok")
+
+
+@pytest.mark.parametrize("fidelity", ["thesis", "corrected"])
+def test_scenario5(vm: LabMachine, fidelity: str) -> None:
+    (run,) = vm.measured(f"scenario5 --quick --fidelity {fidelity}", sudo="sudo")
+    for what, treatment in treatments(run).items():
+        print(f"         {what}: {treatment['verified']} {treatment['found']}")
+    assert all(treatment["verified"] for treatment in run["treatments"])
+    assert run["environment"]["cgroup"] == "v2"
+
+
+def test_nothing_belongs_to_root(vm: LabMachine) -> None:
+    assert vm.roots_files() == ""
+
+
+def test_a_user_of_the_group_docker(vm: LabMachine) -> None:
+    assert "permission denied" in vm.run("./lab run scenario0 --quick", check=False)
+    vm.run("sudo usermod -aG docker $USER")
+    vm.measured("scenario0 --quick")
+    assert vm.roots_files() == ""
+
+
+def test_plain_compose(vm: LabMachine) -> None:
+    vm.run(f"{SWEEP} docker compose --profile scenario1 up --detach", timeout_s=120)
+    vm.run("docker wait $(docker compose --profile scenario1 ps --all --quiet scenario1)")
+    run = json.loads(vm.run("cat $(ls -d results/*scenario1 | tail -n 1)/run.json"))
+    assert run["valid"], run["invalid_because"]
+    assert [(cell["interval_ms"], cell["sent"]) for cell in run["cells"]] == [(200, 10), (100, 10)]
+
+
+@pytest.mark.parametrize("name", ["twin", "asip"])
+def test_an_experiment(vm: LabMachine, name: str) -> None:
+    vm.measured(f"{name} --quick")
+
+
+def test_report_and_check_in_their_image(vm: LabMachine) -> None:
+    vm.run("./lab report", timeout_s=120)
+    assert "scenario5" in vm.run("cat report/*.html")
+    assert "score: " in vm.run("./lab check scenario5", check=False)
+
+
+def test_nothing_is_left(vm: LabMachine) -> None:
+    vm.run("./lab down")
+    assert (
+        vm.run("docker ps --all --quiet; docker volume ls --quiet; docker network ls --quiet --filter type=custom")
+        == ""
+    )
+    assert vm.roots_files() == ""
