@@ -25,6 +25,9 @@ class System(NamedTuple):
     installed: str = "docker.io docker-cli docker-compose git python3"
     to_be_installed: str = ""
     kernel: str = "linux-image-amd64"
+    mirror: str = "http://deb.debian.org/debian"
+    # Of debootstrap; an older one does not know each suite's name.
+    script: str = "sid"
     # Beside `SUITE main` of the mirror; {0} is the mirror.
     sources: tuple[str, ...] = ("{0}-security {1}-security main",)
 
@@ -37,6 +40,7 @@ SYSTEMS = {
     "debian12": System("bookworm", "lab-debian12", installed="docker.io git python3"),
     "ubuntu2404": System(
         "noble", "lab-ubuntu2404", installed="docker.io docker-compose-v2 git python3", kernel="linux-image-virtual",
+        mirror="http://archive.ubuntu.com/ubuntu", script="gutsy",
         sources=("{0} {1} universe", "{0} {1}-updates main universe", "{0} {1}-security main universe"),
     ),
 }  # fmt: skip
@@ -64,8 +68,7 @@ class Disk(NamedTuple):
 def make_disk(name: str) -> Disk:
     """The kept one of SYSTEMS, else a new one (some minutes). LAB_DEBIAN_MIRROR, LAB_UBUNTU_MIRROR name the house's."""
     system = SYSTEMS[name]
-    # Without a name debootstrap takes its own default.
-    mirror = os.environ.get("LAB_UBUNTU_MIRROR" if name.startswith("ubuntu") else "LAB_DEBIAN_MIRROR", "")
+    mirror = os.environ.get("LAB_UBUNTU_MIRROR" if name.startswith("ubuntu") else "LAB_DEBIAN_MIRROR") or system.mirror
     recipe = hashlib.sha256(f"{system} {mirror} {Path(__file__).read_text()}".encode()).hexdigest()[:12]
     caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     folder = caches / "looplab" / f"virtual-{name}-{recipe}"
@@ -82,13 +85,12 @@ def make_disk(name: str) -> Disk:
 
 def _make(folder: Path, system: System, mirror: str) -> None:
     tree = folder / "tree"
-    _run("debootstrap", "--variant=minbase", system.suite, str(tree), *([mirror] if mirror else []))
+    _run("debootstrap", "--variant=minbase", system.suite, str(tree), mirror, system.script)
     # No service may start in here.
     policy = tree / "usr/sbin/policy-rc.d"
     policy.write_text("#!/bin/sh\nexit 101\n")
     policy.chmod(0o755)
     sources = tree / "etc/apt/sources.list"
-    mirror = mirror or sources.read_text().split()[1].rstrip("/")
     lines = [line.format(mirror, system.suite) for line in ("{0} {1} main", *system.sources)]
     sources.write_text("".join(f"deb {line}\n" for line in lines))
     _inside(tree, "apt-get -qq update && apt-get -qq -y upgrade")

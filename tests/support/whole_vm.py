@@ -136,7 +136,7 @@ class Machine:
         assert self._process.poll() is None, f"QEMU has ended, see {self._folder / 'qemu.log'}"
 
     def _words(self, socket: Path) -> list[str]:
-        disk = f"file={self._disk.root},format=raw,if=virtio"
+        disk = f"file={self._disk.root},format=raw,if=virtio,cache=unsafe"
         return [
             *("qemu-system-x86_64", "-machine", "q35", "-accel", *ACCELERATOR),
             *("-m", str(self._memory_mb), "-smp", str(PROCESSORS), "-nodefaults", "-display", "none"),
