@@ -37,7 +37,8 @@ PODMAN = ('{"host": {}, "version": {"Version": "5.4"}}', "Emulate Docker CLI usi
         (fakes.broken_info_20_10(fakes.NO_RIGHTS_TEXT), *NO_RIGHTS),
         (fakes.broken_info(fakes.NO_ANSWER_TEXT), *NO_ANSWER),
         (fakes.broken_info_20_10(fakes.NO_ANSWER_TEXT), *NO_ANSWER),
-        (PODMAN, "podman", "podman-docker"),
+        (PODMAN, "Podman", "podman-docker"),
+        (fakes.good_info(Plugins={"Log": ["k8s-file", "none"]}), "Podman", "unset DOCKER_HOST"),
         (fakes.good_info(OSType="windows"), "Windows containers", "Linux containers"),
     ],
 )

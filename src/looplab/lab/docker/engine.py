@@ -32,8 +32,8 @@ _TROUBLES = {
         "Run sudo usermod -aG docker $USER, log out and in again (or newgrp docker); or use sudo ./lab.",
     ),
     PODMAN: (
-        "The lab cannot use this engine: the docker command here is podman.",
-        "Install Docker Engine (docker.io) and remove podman-docker.",
+        "The lab cannot use this engine: it is Podman.",
+        "Install Docker Engine (docker.io), remove podman-docker and unset DOCKER_HOST.",
     ),
     WINDOWS: (
         "The lab cannot use this engine: it runs Windows containers.",
@@ -158,7 +158,9 @@ def read_engine(outcome: Outcome, endpoint: str) -> Engine:
 
 def _trouble(outcome: Outcome, info: dict[str, Any]) -> tuple[str, str]:
     complaints = " ".join(info.get("ServerErrors") or []) or outcome.stderr.strip()
-    if "emulate docker cli using podman" in complaints.lower() or "podmanversion" in outcome.stdout.lower():
+    # Its docker command, and its own log driver where Docker's command asks Podman's socket.
+    signs = ("emulate docker cli using podman", "podmanversion", '"k8s-file"')
+    if any(sign in f"{complaints} {outcome.stdout}".lower() for sign in signs):
         return PODMAN, ""
     if "permission denied" in complaints.lower():
         return NO_RIGHTS, ""
