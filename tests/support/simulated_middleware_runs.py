@@ -9,7 +9,7 @@ import numpy as np
 
 from looplab.experiments.middleware import LoadCell
 from looplab.experiments.middleware.document import ReadBack, Second, Trial, contents, faults, files, judge, live
-from looplab.experiments.middleware.histogram import BITS, Histogram
+from looplab.system.histogram import BITS, Histogram
 from support.run_files import begin, finish
 
 LOADS = (30, 60, 90, 120, 150)

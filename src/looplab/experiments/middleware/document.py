@@ -6,9 +6,9 @@ from dataclasses import asdict, astuple, dataclass, field, fields
 from typing import Any
 
 from looplab.experiments.middleware import LoadCell
-from looplab.experiments.middleware.histogram import Histogram, merged
 from looplab.run.document import with_figures
 from looplab.run.record import File
+from looplab.system.histogram import Histogram, merged
 from looplab.treatments.judgement import Treatment
 
 KEYS = tuple(key.name for key in LoadCell.key_columns())

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from looplab.experiments.middleware.devices import Plan
 from looplab.experiments.middleware.document import Second
-from looplab.experiments.middleware.histogram import Histogram
+from looplab.system.histogram import Histogram
 
 SECOND_NS = 1_000_000_000
 END_TIMEOUT_S = 60.0

@@ -10,12 +10,12 @@ from looplab.errors import LabError, MachineError
 from looplab.experiments.middleware import LoadCell
 from looplab.experiments.middleware.devices import Plan
 from looplab.experiments.middleware.document import ReadBack, Trial
-from looplab.experiments.middleware.histogram import Histogram
 from looplab.experiments.middleware.load import SECOND_NS, Load, Requests
 from looplab.experiments.middleware.parameters import LOAD, TOGETHER, MiddlewareParameters
 from looplab.experiments.middleware.parts import Parts, Snapshot
 from looplab.experiments.middleware.placement import of_node, shared
 from looplab.experiments.middleware.systems import part
+from looplab.system.histogram import Histogram
 
 SCAN_S = 0.2
 # The writer lags: the database is read until all is there, or nothing has come for so long.

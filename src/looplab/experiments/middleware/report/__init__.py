@@ -12,10 +12,10 @@ import numpy as np
 
 from looplab.experiments.middleware import LoadCell
 from looplab.experiments.middleware.document import FATES, KEYS
-from looplab.experiments.middleware.histogram import Histogram
 from looplab.report.cell import Key, MeasuredCell
 from looplab.report.statistics import FEWEST_RUNS, UNKNOWN, Interval, over_runs
 from looplab.report.stored import StoredRun, Unusable
+from looplab.system.histogram import Histogram
 
 if TYPE_CHECKING:
     import pandas as pd

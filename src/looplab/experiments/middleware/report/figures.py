@@ -9,12 +9,12 @@ from statistics import fmean
 from typing import Any
 
 from looplab.experiments.middleware import NAME, NODES
-from looplab.experiments.middleware.histogram import merged
 from looplab.experiments.middleware.report import CLIENT, PROCESSED, SERVER, MeasuredLoad, Place
 from looplab.experiments.middleware.report.claims import MOST_ERRORS, change, difference
 from looplab.experiments.middleware.report.placements import container_pairs, optima, places, short
 from looplab.report.drawing import Lines, Plot, Point, point
 from looplab.report.samples import Measured
+from looplab.system.histogram import merged
 
 TITLES = {
     "Figures 2 and 3: processed requests, bare metal and container": ("2", "3"),

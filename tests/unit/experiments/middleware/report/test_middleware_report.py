@@ -15,7 +15,6 @@ from support.simulated_middleware_runs import CAPACITY, by_cores, nodes_cells, w
 from looplab.errors import MachineError
 from looplab.experiments.middleware import LoadCell
 from looplab.experiments.middleware.document import Trial
-from looplab.experiments.middleware.histogram import Histogram, merged
 from looplab.experiments.middleware.parameters import read_parameters
 from looplab.experiments.middleware.report import CLIENT, PROCESSED
 from looplab.experiments.middleware.report.claims import difference
@@ -24,6 +23,7 @@ from looplab.experiments.middleware.report.placements import best_loads, contain
 from looplab.experiments.middleware.trial import Measurement
 from looplab.report.statistics import over_runs
 from looplab.report.verdicts import NO_RUN, NOT_REPRODUCED, OPPOSITE, REPRODUCED, UNDECIDED, Verdict
+from looplab.system.histogram import Histogram, merged
 
 LOADS = (30, 60, 120)
 

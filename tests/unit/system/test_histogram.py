@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from looplab.experiments.middleware.histogram import Histogram, merged, upper_ns
+from looplab.system.histogram import Histogram, merged, upper_ns
 
 
 def of(values: Iterable[int]) -> Histogram:
