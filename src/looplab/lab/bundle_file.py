@@ -197,8 +197,8 @@ def _check(member: tarfile.TarInfo, archive: tarfile.TarFile, images: Mapping[st
     if name not in LISTS:
         return
     content = archive.extractfile(member) if member.isreg() and member.size <= MOST_LIST_BYTES else None
-    found = _named(name, json.load(content)) if content is not None else set()
-    if found - images.keys() or (name == LISTS[0] and found != set(images)):
+    named = _named(name, json.load(content)) if content is not None else set()
+    if named - images.keys() or (name == LISTS[0] and named != set(images)):
         raise ValueError(f"its {name} names other images than its {MANIFEST}")
 
 

@@ -18,6 +18,6 @@ def read_broker(environment: Mapping[str, str]) -> tuple[str, int, Path | None]:
         # Imported here: TLS costs a bridge without it some memory.
         from looplab.mqtt.pairing import read_pairing
 
-        found = read_pairing(pairing)
-        host, port = found.host, found.port
+        known = read_pairing(pairing)
+        host, port = known.host, known.port
     return environment.get("BROKER_HOST", "").strip() or host, read_port(environment, "BROKER_PORT", port), pairing

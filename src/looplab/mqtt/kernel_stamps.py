@@ -83,9 +83,9 @@ class Segments:
             return False
         received, segments, out_of_order = _INFO.unpack(info)
         settled = received == self._bytes and out_of_order == self._out_of_order
-        found = settled and segments == self._segments + 1
+        single = settled and segments == self._segments + 1
         self._segments, self._out_of_order = segments if settled else _UNKNOWN, out_of_order
-        return bool(found)
+        return bool(single)
 
 
 def last_byte(ancillary: Ancillary) -> int:

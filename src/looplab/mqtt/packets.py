@@ -24,12 +24,12 @@ class PacketBuffer:
         if not rest and len(chunk) > 1 and chunk[1] == len(chunk) - 2:
             return [chunk]
         rest += chunk
-        found, at = [], 0
+        complete, at = [], 0
         while (end := _packet_end(rest, at)) <= len(rest):
-            found.append(bytes(rest[at:end]))
+            complete.append(bytes(rest[at:end]))
             at = end
         del rest[:at]
-        return found
+        return complete
 
 
 def _packet_end(data: bytearray, start: int) -> int:

@@ -42,19 +42,19 @@ class Pairing:
 def read_pairing(path: Path) -> Pairing:
     """Return the pairing in `path`; raises UsageError that names what is wrong with it."""
     try:
-        found = read_env(path)
+        settings = read_env(path)
     except OSError as error:
         raise UsageError(f"The pairing file {path} cannot be read: {error.strerror}.", PAIR_AGAIN) from error
     except LabError as error:
         raise UsageError(f"The pairing file is damaged: {error.message}", PAIR_AGAIN) from error
-    missing = [name for name in NAMES if not found.get(name)]
+    missing = [name for name in NAMES if not settings.get(name)]
     if missing:
         raise UsageError(f"The pairing file {path} has no {', '.join(missing)}.", PAIR_AGAIN)
     try:
-        given = found["BROKER_CA_BASE64"]
+        given = settings["BROKER_CA_BASE64"]
         ca_pem = "" if given == NO_TLS else base64.b64decode(given, validate=True).decode("ascii")
-        port = read_port(found, "BROKER_PORT")
-        pairing = Pairing(found["BROKER_HOST"], port, found["BROKER_USER"], found["BROKER_PASSWORD"], ca_pem)
+        port = read_port(settings, "BROKER_PORT")
+        pairing = Pairing(settings["BROKER_HOST"], port, settings["BROKER_USER"], settings["BROKER_PASSWORD"], ca_pem)
         if pairing.ca_pem:
             pairing.context()
     except (LabError, ValueError, ssl.SSLError) as error:

@@ -119,12 +119,12 @@ class StampedSocket(socket.socket):
         if self._buffer is None:
             self.first, self._buffer = chunk[:2], PacketBuffer()
         self.ended = not chunk
-        found = self._buffer.packets(chunk)
+        packets = self._buffer.packets(chunk)
         if self._one_segment:
-            self._stamped = found
+            self._stamped = packets
         else:
-            self._stamped = () if self._buffer.rest else found[-1:]
-        return found
+            self._stamped = () if self._buffer.rest else packets[-1:]
+        return packets
 
     def recv(self, size: int, flags: int = 0) -> bytes:
         """Return bytes of `packet`, for paho, which reads a packet in pieces; b"" at the end of the connection."""

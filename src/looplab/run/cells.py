@@ -133,10 +133,10 @@ class CellRun(Run, Generic[P, C]):
 
     def faults(self) -> Sequence[str]:
         """Return why cells are INVALID, and why not every cell was measured."""
-        found = [f"{one.cell}: {why}" for one in self.measured for why in one.faults]
+        reasons = [f"{one.cell}: {why}" for one in self.measured for why in one.faults]
         if self._cut_short:
-            found.append(f"ended after {len(self.measured)} of {len(self.parameters.cells)} cells: {self._cut_short}")
-        return found
+            reasons.append(f"ended after {len(self.measured)} of {len(self.parameters.cells)} cells: {self._cut_short}")
+        return reasons
 
     def wait_for_part(self, what: str, check: Callable[[], object]) -> None:
         """Wait until `check` raises no LabError. Raises its last one after PARTS_TIMEOUT_S, wrong use at once."""

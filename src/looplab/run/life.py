@@ -98,10 +98,10 @@ def _versions(run: Run) -> dict[str, str]:
     # ./lab imports this module on a host without paho.
     from looplab.treatments.broker import prometheus_version, version
 
-    found = {"prometheus": prometheus_version(os.environ.get("PROMETHEUS_URL") or PROMETHEUS_URL)}
+    versions = {"prometheus": prometheus_version(os.environ.get("PROMETHEUS_URL") or PROMETHEUS_URL)}
     if run.broker:
-        found["broker"] = version(BROKERS[DEFAULT], *run.broker)
-    return {**found, **run.record.versions}
+        versions["broker"] = version(BROKERS[DEFAULT], *run.broker)
+    return {**versions, **run.record.versions}
 
 
 def _pause() -> None:

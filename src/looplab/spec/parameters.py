@@ -228,13 +228,13 @@ class RunParameters(Settings):
 
     @classmethod
     def of(cls, get: Reader, **given: Any) -> Self:
-        found = super().of(get, **given)
-        if found.fidelity == "printed" and not cls.has_printed:
+        read = super().of(get, **given)
+        if read.fidelity == "printed" and not cls.has_printed:
             raise UsageError(
                 "FIDELITY=printed has the thesis's own clients, so only the control loop has it.",
                 "Take thesis or corrected.",
             )
-        return found
+        return read
 
     @classmethod
     def read(cls, environment: Mapping[str, str], folder: str = "", scenario: str = "") -> Self:

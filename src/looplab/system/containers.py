@@ -15,7 +15,7 @@ def container_facts(pid: int, proc: Path = Path("/proc")) -> dict[str, Any]:
     ns, how often and for how long (ns) the quota stopped it; None where kernel or engine does not show it."""
     root = proc / str(pid) / "root"
     group = root / "sys/fs/cgroup"
-    found: dict[str, Any] = {"hostname": _text(root / "etc/hostname")}
+    facts: dict[str, Any] = {"hostname": _text(root / "etc/hostname")}
     if (group / "cpu.max").exists() or (group / "cpu.stat").exists():
         counted = _table(group / "cpu.stat")
         quota, _, period = _text(group / "cpu.max").partition(" ")
@@ -29,7 +29,7 @@ def container_facts(pid: int, proc: Path = Path("/proc")) -> dict[str, Any]:
         memory = _text(group / "memory/memory.limit_in_bytes")
     limit = None if quota in ("", *_UNLIMITED) or not period else round(int(quota) / int(period), 4)
     return {
-        **found,
+        **facts,
         "cpu_limit": limit,
         "memory_limit": int(memory) if memory.isdigit() and int(memory) < _NO_MEMORY_LIMIT else None,
         "cpu_ns": used_ns,

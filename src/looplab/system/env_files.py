@@ -21,21 +21,21 @@ def read_env(path: Path) -> dict[str, str]:
         number = path.read_bytes()[: error.start].count(b"\n") + 1
         wrong = f"{path}, line {number}: a character that is not UTF-8."
         raise UsageError(wrong, "Save the file as UTF-8.") from error
-    found = {}
+    settings = {}
     for number, line in enumerate(text.splitlines(), 1):
         if setting := _LINE.fullmatch(line):
-            found[setting[1]] = setting[2] or setting[3] or setting[4] or ""
+            settings[setting[1]] = setting[2] or setting[3] or setting[4] or ""
         elif line.strip() and not line.strip().startswith("#"):
             wrong = f"{path}, line {number}: {line.strip()!r} sets no variable."
             raise UsageError(wrong, "Write NAME=value, or # before a comment.")
-    return found
+    return settings
 
 
 def expand(settings: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, str]:
     """Return `settings` with each `${NAME:-default}` replaced, as Compose does; a default may hold another one."""
 
-    def value(found: re.Match[str]) -> str:
-        return environment.get(found[1], "") or _REFERENCE.sub(value, found[2] or "")
+    def value(match: re.Match[str]) -> str:
+        return environment.get(match[1], "") or _REFERENCE.sub(value, match[2] or "")
 
     return {name: _REFERENCE.sub(value, text) for name, text in settings.items()}
 

@@ -97,8 +97,8 @@ def cpu_name_from(cpuinfo: str) -> str:
     if named := _entry(cpuinfo, "model name"):
         return named
     keys = ("CPU implementer", "CPU part", "CPU variant", "CPU revision")
-    found = [re.findall(rf"^{key}\s*:\s*(\S+)", cpuinfo, re.MULTILINE) for key in keys]
-    kinds = sorted({tuple(int(word, 0) for word in core) for core in zip(*found, strict=False)})
+    columns = [re.findall(rf"^{key}\s*:\s*(\S+)", cpuinfo, re.MULTILINE) for key in keys]
+    kinds = sorted({tuple(int(word, 0) for word in core) for core in zip(*columns, strict=False)})
     return " + ".join(f"{_part(kind[0], kind[1])} r{kind[2]}p{kind[3]}" for kind in kinds) or _entry(
         cpuinfo, "Hardware"
     )
@@ -114,16 +114,16 @@ def cpu_model(cpu_file: Path = CPU_FILE) -> str:
         ("vendor_id", "cpu family", "model", "stepping"),
         ("CPU implementer", "CPU part", "CPU variant", "CPU revision"),
     ):
-        found = [re.findall(rf"^{key}\s*:\s*(\S+)", cpuinfo, re.MULTILINE) for key in keys]
-        if kinds := sorted(set(zip(*found, strict=False))):
+        columns = [re.findall(rf"^{key}\s*:\s*(\S+)", cpuinfo, re.MULTILINE) for key in keys]
+        if kinds := sorted(set(zip(*columns, strict=False))):
             return " + ".join(f"{kind[0]} {'-'.join(kind[1:])}" for kind in kinds)
     return "unknown"
 
 
 def governor(folder: Path = GOVERNORS) -> str:
     """Return what sets the processors' frequency: "performance", "schedutil", …; "none" where the kernel does not."""
-    found = {_text(path) for path in folder.glob("policy*/scaling_governor")}
-    return ", ".join(sorted(found)) or "none"
+    names = {_text(path) for path in folder.glob("policy*/scaling_governor")}
+    return ", ".join(sorted(names)) or "none"
 
 
 def _part(implementer: int, part: int) -> str:
@@ -132,8 +132,8 @@ def _part(implementer: int, part: int) -> str:
 
 
 def _entry(cpuinfo: str, key: str) -> str:
-    found = re.search(rf"^{key}[ \t]*:[ \t]*(.+)$", cpuinfo, re.MULTILINE)
-    return found[1].strip() if found else ""
+    match = re.search(rf"^{key}[ \t]*:[ \t]*(.+)$", cpuinfo, re.MULTILINE)
+    return match[1].strip() if match else ""
 
 
 def clock_source() -> str:

@@ -91,13 +91,13 @@ def describe(policy: int, priority: int) -> str:
 
 def named(name: str, proc: Path = Path("/proc")) -> list[int]:
     """Return the ids of the processes whose name (comm) is `name`, in ascending order."""
-    found = []
+    pids = []
     for entry in proc.iterdir():
         # A process may end meanwhile.
         with contextlib.suppress(OSError):
             if entry.name.isdigit() and (entry / "comm").read_text().rstrip("\n") == name:
-                found.append(int(entry.name))
-    return sorted(found)
+                pids.append(int(entry.name))
+    return sorted(pids)
 
 
 def identity(pid: int, proc: Path = Path("/proc")) -> dict[str, Any] | None:
@@ -124,13 +124,13 @@ def facts(pid: int, proc: Path = Path("/proc")) -> dict[str, Any] | None:
     `runs` how often they got one.
     """
     root = proc / str(pid)
-    found = identity(pid, proc)
-    if found is None:
+    known = identity(pid, proc)
+    if known is None:
         return None
     try:
         cpu_ns, cpu_wait_ns, runs = _schedule(root)
         return {
-            **found,
+            **known,
             "cpu_ns": cpu_ns,
             "children_cpu_ns": _ticks_ns(_stat_fields(root)[13:15]),
             "cpu_wait_ns": cpu_wait_ns,
@@ -178,12 +178,12 @@ def tcp_sockets(pid: int, proc: Path = Path("/proc")) -> list[dict[str, Any]] | 
     except OSError as error:
         return f"not readable: {error.strerror}"
     try:
-        found = [_tcp_socket(pidfd, fd) for fd in range(count)]
+        entries = [_tcp_socket(pidfd, fd) for fd in range(count)]
     except PermissionError as error:
         return f"not readable: {error.strerror}"
     finally:
         os.close(pidfd)
-    return [entry for entry in found if entry is not None]
+    return [entry for entry in entries if entry is not None]
 
 
 def _tcp_socket(pidfd: int, fd: int) -> dict[str, Any] | None:
@@ -264,5 +264,5 @@ def _has_capability(root: Path, which: str, capability: int) -> bool:
 
 def _field(table: Path, key: str, missing: str) -> str:
     """Return the first word behind `key` in a table of /proc."""
-    found = re.search(rf"^{key}:?\s+(\S+)", table.read_text(), re.MULTILINE)
-    return found[1] if found else missing
+    match = re.search(rf"^{key}:?\s+(\S+)", table.read_text(), re.MULTILINE)
+    return match[1] if match else missing

@@ -15,14 +15,14 @@ def processor_times(stat: Path = STAT_FILE) -> dict[str, dict[str, float]]:
 
     Also in a container these are the machine's.
     """
-    found = {}
+    times = {}
     for line in re.findall(r"^cpu([0-9].*)$", stat.read_text(), re.MULTILINE):
         number, *words = line.split()
         ticks = [int(word) for word in words]
         idle, steal = ticks[_IDLE] + ticks[_IOWAIT], ticks[_STEAL]
         interrupts = ticks[_IRQ] + ticks[_SOFTIRQ]
-        found[number] = {"idle_s": idle / _hz(), "steal_s": steal / _hz(), "interrupts_s": interrupts / _hz()}
-    return found
+        times[number] = {"idle_s": idle / _hz(), "steal_s": steal / _hz(), "interrupts_s": interrupts / _hz()}
+    return times
 
 
 def steal_s(stat: Path = STAT_FILE) -> float | None:

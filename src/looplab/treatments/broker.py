@@ -30,8 +30,8 @@ def plain_access() -> tuple[str, str] | None:
     # TLS costs memory.
     from looplab.mqtt.pairing import read_pairing
 
-    found = read_pairing(known[0])
-    return found.user, found.password
+    pairing = read_pairing(known[0])
+    return pairing.user, pairing.password
 
 
 def read_page(broker: Broker, host: str) -> str:

@@ -56,10 +56,10 @@ def running(scan: Scan | None, role: str) -> bool:
 
 def readings(scans: Sequence[Scan], role: str) -> list[list[dict[str, Any]]]:
     """Return every reading of `role`, in order: the first scan has one (afterwards), each other has two."""
-    found = []
+    each = []
     for scan in scans:
-        found += [scan["roles"][role]["before"], processes(scan, role)]
-    return found[1:]
+        each += [scan["roles"][role]["before"], processes(scan, role)]
+    return each[1:]
 
 
 def policies(scans: Sequence[Scan], role: str) -> list[str]:
@@ -67,22 +67,22 @@ def policies(scans: Sequence[Scan], role: str) -> list[str]:
 
     What the first scan found before it applied anything does not count.
     """
-    found: set[str] = set()
+    seen: set[str] = set()
     for there in readings(scans, role):
-        found.update(thread["scheduling"] for process in there for thread in process["threads"])
+        seen.update(thread["scheduling"] for process in there for thread in process["threads"])
         if not there:
-            found.add("not running")
-    return sorted(found)
+            seen.add("not running")
+    return sorted(seen)
 
 
 def identities(scans: Sequence[Scan], role: str) -> list[object]:
     """Return what distinguishes `role` from its successor, by reading: (pid, start time), or what it reports."""
-    found: list[object] = []
+    each: list[object] = []
     for scan in scans:
         for there in (scan["roles"][role]["before"], processes(scan, role)):
             here = sorted((process["pid"], process["started_ticks"]) for process in there)
-            found.append(here or scan.get("elsewhere", {}).get(role, []))
-    return found
+            each.append(here or scan.get("elsewhere", {}).get(role, []))
+    return each
 
 
 def grown(before: Scan, after: Scan, role: str, key: str) -> int:
@@ -96,13 +96,13 @@ def cpu_wait_us(before: Scan, after: Scan, roles: Iterable[str]) -> dict[str, fl
 
     A role is missing where it does not run here, was restarted, or the kernel does not count.
     """
-    found = {}
+    waits_us = {}
     for role in roles:
         pairs = [(was["cpu_wait_ns"], now["cpu_wait_ns"]) for was, now in survivors(before, after, role)]
         waits = [now_ns - was_ns for was_ns, now_ns in pairs if None not in (was_ns, now_ns)]
         if waits:
-            found[role] = round(sum(waits) / 1000, 3)
-    return found
+            waits_us[role] = round(sum(waits) / 1000, 3)
+    return waits_us
 
 
 def survivors(before: Scan, after: Scan, role: str) -> list[tuple[dict[str, Any], dict[str, Any]]]:
@@ -123,12 +123,12 @@ def refusals(scans: Sequence[Scan], role: str) -> str:
 def mqtt_sockets(scans: Sequence[Scan], role: str, ports: Iterable[int]) -> list[dict[str, Any] | str]:
     """Return the TCP sockets of `role` on one of `ports` in all scans; a text where the kernel does not show them."""
     wanted = set(ports)
-    found: list[dict[str, Any] | str] = []
+    seen: list[dict[str, Any] | str] = []
     for scan in scans:
         for process in processes(scan, role):
             sockets = process["sockets"]
             if isinstance(sockets, str):
-                found.append(sockets)
+                seen.append(sockets)
             else:
-                found += [entry for entry in sockets if wanted & {entry["local_port"], entry["peer_port"]}]
-    return found
+                seen += [entry for entry in sockets if wanted & {entry["local_port"], entry["peer_port"]}]
+    return seen

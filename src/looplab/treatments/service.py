@@ -42,11 +42,11 @@ def permitted(experiments: Experiments) -> Permitted:
     """Return what may be asked: the roles of all experiments, brokers and loads."""
     roles = [role for experiment in experiments.values() for role in experiment.roles]
     roles += [broker.role for broker in BROKERS.values()] + [load.role for load in loads().values()]
-    found: dict[tuple[tuple[str, ...], tuple[str, ...]], int] = {}
+    most: dict[tuple[tuple[str, ...], tuple[str, ...]], int] = {}
     for role in roles:
         key = (role.comms, role.files)
-        found[key] = max(found.get(key, 0), role.fifo, role.most_fifo)
-    return found
+        most[key] = max(most.get(key, 0), role.fifo, role.most_fifo)
+    return most
 
 
 def check(request: dict[str, Any], permitted: Permitted) -> None:

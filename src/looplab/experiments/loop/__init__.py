@@ -64,12 +64,12 @@ STEPS = {
 
 def _variants() -> dict[str, dict[str, str]]:
     """Return all settings of each step; a step that sets the fidelity keeps nothing of the steps before."""
-    found: dict[str, dict[str, str]] = {}
+    by_name: dict[str, dict[str, str]] = {}
     settings: dict[str, str] = {}
     for name, own in STEPS.items():
         settings = own if "FIDELITY" in own else {**settings, **own}
-        found[name] = settings
-    return found
+        by_name[name] = settings
+    return by_name
 
 
 VARIANTS = {brokers.STUDY: {name: {"BROKER": name} for name in brokers.BROKERS}, "clients": _variants()}

@@ -59,9 +59,9 @@ def load(root: Path, file: Path, sha256: str = "") -> int:
     With `sha256` the file must be the one of that digest.
     """
     require_compose(find_engine())
-    found = sha256_of(file)
-    say(f"SHA-256 {found}")
-    if sha256 and sha256.strip().lower() != found:
+    digest = sha256_of(file)
+    say(f"SHA-256 {digest}")
+    if sha256 and sha256.strip().lower() != digest:
         raise LabError(f"{file} is not the bundle of that SHA-256. Nothing was loaded.", "Get it from its maker again.")
     lab = Lab(root, wanted=EXPERIMENTS.values())
     (root / "results").mkdir(exist_ok=True)

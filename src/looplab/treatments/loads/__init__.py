@@ -16,6 +16,6 @@ __all__ = ["Load", "loads"]
 def loads() -> dict[str, Load]:
     """Return every load by its name: the modules of this package that hold a `LOAD`."""
     modules = [import_module(f"{__name__}.{module.name}") for module in iter_modules(__path__)]
-    found = [module.LOAD for module in modules if hasattr(module, "LOAD")]
+    known = [module.LOAD for module in modules if hasattr(module, "LOAD")]
     # The one that a table names first needs no other order than its own.
-    return {load.name: load for load in sorted(found, key=lambda load: load.order)}
+    return {load.name: load for load in sorted(known, key=lambda load: load.order)}

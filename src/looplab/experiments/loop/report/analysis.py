@@ -71,11 +71,11 @@ def analyse(measured: Sequence[Measured]) -> Analysis:
 
 def _apart(measured: Sequence[Measured]) -> Mapping[str, Runs]:
     """Return the runs that are not as their fidelity has it, by scenario: each named by what differs."""
-    found: dict[str, dict[str, Measured]] = {}
+    by_name: dict[str, dict[str, Measured]] = {}
     for m in measured:
         if m.run.overrides:
-            found.setdefault(", ".join((m.run.fidelity, *m.run.overrides)), {})[m.run.scenario] = m
-    return found
+            by_name.setdefault(", ".join((m.run.fidelity, *m.run.overrides)), {})[m.run.scenario] = m
+    return by_name
 
 
 def _sections(drawn: Sequence[Drawing]) -> Sections:

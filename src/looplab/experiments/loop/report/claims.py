@@ -182,12 +182,12 @@ def _within(
             return _no_run([scenario])
         study = study_of([runs[scenario]])
         a = within(study, runs[scenario])
-        found = pairs(cells_of(a))
-        if not found:
+        chosen = pairs(cells_of(a))
+        if not chosen:
             return Comparing(
                 NO_RUN, f"The run of {scenario} has no cells of both {' and '.join(sides)}.", run_ids=a.run_ids
             )
-        before, after = ([pair[at] for pair in found] for at in (0, 1))
+        before, after = ([pair[at] for pair in chosen] for at in (0, 1))
         before_us, after_us = (
             published.mean_us(scenario, [ms for ms, _ in keys], keys[0][1], judged) for keys in (before, after)
         )

@@ -144,8 +144,8 @@ def _robot_fitted(measured: Sequence[Measured]) -> bool:
 
 def _share(cells: Sequence[MeasuredLoop]) -> str:
     """Return the share that cells lose, with its interval: "7.40 % (6.13 … 8.84)"."""
-    found = rate([(cell.lost, cell.sent) for cell in cells])
-    return f"{found.estimate:.2%} ({100 * found.low:.2f} … {100 * found.high:.2f})"
+    share = rate([(cell.lost, cell.sent) for cell in cells])
+    return f"{share.estimate:.2%} ({100 * share.low:.2f} … {100 * share.high:.2f})"
 
 
 def _with_cell(runs: Runs, claim: str, key: Key) -> list[Measured]:

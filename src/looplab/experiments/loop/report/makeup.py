@@ -58,11 +58,11 @@ def makeups(runs: Mapping[str, Runs]) -> list[Plot]:
 def _bar(measured: Measured) -> Bar | None:
     """Return the bar of the lowest QoS of all runs, None where no part is known: they predate the ledger."""
     every = (cell for one in measured.runs for cell in cells_of(one).values())
-    found = [(cell.qos, known) for cell in every if (known := cell.known_parts)]
-    if not found:
+    by_qos = [(cell.qos, known) for cell in every if (known := cell.known_parts)]
+    if not by_qos:
         return None
-    qos = min(own for own, _ in found)
-    cells = [known for own, known in found if own == qos]
+    qos = min(own for own, _ in by_qos)
+    cells = [known for own, known in by_qos if own == qos]
     count, every_one = sum(one.count for one in cells), sum(one.measured for one in cells)
     parts_us = {name: sum(one.parts_us[name] * one.count for one in cells) / count for name in NAMES}
     others = [(one.others_us, one.measured - one.count) for one in cells if one.others_us is not None]

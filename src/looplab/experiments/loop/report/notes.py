@@ -126,11 +126,11 @@ def _of_runs(m: Measured) -> Iterator[str]:
     if not m.run.valid:
         why = m.run.invalid_because or "no reason is given"
         yield f"{m} is INVALID: {why}. Its figures are shown and prove nothing."
-    found: dict[tuple[str, str], list[str]] = {}
+    by_kind: dict[tuple[str, str], list[str]] = {}
     for one in m.runs:
         for where, kind, sentence in (*_of_cells(one), *_of_run(one.run)):
-            found.setdefault((where, kind), []).append(sentence)
-    for (where, _), sentences in found.items():
+            by_kind.setdefault((where, kind), []).append(sentence)
+    for (where, _), sentences in by_kind.items():
         yield f"{m}{where}{_of_how_many(len(sentences), m)}: {sentences[-1]}"
 
 

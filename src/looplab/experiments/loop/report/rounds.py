@@ -42,13 +42,13 @@ def within(study: Study | None, side: Measured) -> Measured:
 
 def left_out(side: Measured) -> dict[str, str]:
     """Return the runs of a side that no verdict rests on, and why: not quiet, or another dose of the load."""
-    found = {one.run.run_id: quiet.why_not(one.run.document) for one in side.runs if not quiet.counts(one.run.document)}
+    why = {one.run.run_id: quiet.why_not(one.run.document) for one in side.runs if not quiet.counts(one.run.document)}
     doses = {one.run.run_id: dose for one in side.runs if (dose := dose_of(one.run.document))}
-    usual = median(dose for run_id, dose in doses.items() if run_id not in found) if doses.keys() - found else 0.0
+    usual = median(dose for run_id, dose in doses.items() if run_id not in why) if doses.keys() - why else 0.0
     for run_id, dose in doses.items():
         if usual and abs(dose / usual - 1) > SAME_DOSE:
-            found.setdefault(run_id, f"its load took {dose:.2f} CPU s/s, {dose / usual:.0%} of the usual")
-    return found
+            why.setdefault(run_id, f"its load took {dose:.2f} CPU s/s, {dose / usual:.0%} of the usual")
+    return why
 
 
 def dose_of(document: Mapping[str, Any]) -> float:
@@ -69,18 +69,18 @@ def blocks(sides: Sequence[tuple[Measured, Value]], study: Study | None) -> list
     if study is None and not same:
         return []
     places = study.places if study else {}
-    found: dict[object, tuple[list[float], list[float]]] = {}
+    by_block: dict[object, tuple[list[float], list[float]]] = {}
     for at, (measured, value) in enumerate(sides):
         for one in measured.runs:
             run_id = one.run.run_id
-            found.setdefault(run_id if same else places[run_id][0], ([], []))[at].append(value(one))
-    return [block for block in found.values() if all(block)]
+            by_block.setdefault(run_id if same else places[run_id][0], ([], []))[at].append(value(one))
+    return [block for block in by_block.values() if all(block)]
 
 
 def nulls(sides: Sequence[tuple[Measured, Value]], study: Study | None) -> Mapping[str, Comparison]:
     """Return, by scenario, the difference of the two arms that a study has of it: chance alone."""
     places = study.places if study else {}
-    found = {}
+    by_scenario = {}
     for measured, value in sides:
         by_round: dict[int, dict[str, float]] = {}
         for one in measured.runs:
@@ -90,8 +90,8 @@ def nulls(sides: Sequence[tuple[Measured, Value]], study: Study | None) -> Mappi
         arms = sorted({arm for by_arm in by_round.values() for arm in by_arm})
         pairs = [tuple([by_arm[arm]] for arm in arms) for by_arm in by_round.values() if len(by_arm) == len(arms)]
         if len(arms) == 2 and (null := compare_blocks([(before, after) for before, after in pairs])):
-            found[measured.run.scenario] = null
-    return found
+            by_scenario[measured.run.scenario] = null
+    return by_scenario
 
 
 def veto(effect: Comparison, null: Mapping[str, Comparison]) -> str:

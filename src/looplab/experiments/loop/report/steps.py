@@ -57,13 +57,11 @@ class Step:
 def steps(measured: Sequence[Measured]) -> dict[str, list[Step]]:
     """Return the steps of each scenario that has runs of several, in their order."""
     names = {_settings(read_parameters({"SCENARIO": "x", **own})): name for name, own in VARIANTS[STUDY].items()}
-    found: dict[str, dict[str, Measured]] = {}
+    runs: dict[str, dict[str, Measured]] = {}
     for m in measured:
         if name := names.get(_settings(m.run.parameters)):
-            found.setdefault(m.run.scenario, {}).setdefault(name, m)
-    return {
-        scenario: list(_steps(scenario, own)) for scenario, own in sorted(found.items()) if len(own) >= FEWEST_STEPS
-    }
+            runs.setdefault(m.run.scenario, {}).setdefault(name, m)
+    return {scenario: list(_steps(scenario, own)) for scenario, own in sorted(runs.items()) if len(own) >= FEWEST_STEPS}
 
 
 def _steps(scenario: str, own: Mapping[str, Measured]) -> Iterator[Step]:
@@ -93,10 +91,10 @@ def _settings(parameters: Parameters | Mapping[str, object]) -> tuple[str, ...]:
     return tuple(as_text(given.get(name, of_fidelity(one.default, "thesis"))) for name, one in factors.items())
 
 
-def waterfalls(found: Mapping[str, Sequence[Step]]) -> list[Plot]:
+def waterfalls(by_scenario: Mapping[str, Sequence[Step]]) -> list[Plot]:
     """Return a figure for each scenario."""
     plots = []
-    for scenario, own in found.items():
+    for scenario, own in by_scenario.items():
         words = "; ".join(
             f"{step.name} QoS {qos} {level.client_us / 1000:.3g} ms"
             for step in own
@@ -144,9 +142,9 @@ def section(drawings: Sequence[Drawing]) -> list[tuple[str, str, list[Drawing]]]
     return [(HEADING, TEXT, own)] if own else []
 
 
-def csv_rows(found: Mapping[str, Sequence[Step]]) -> Iterator[dict[str, object]]:
+def csv_rows(by_scenario: Mapping[str, Sequence[Step]]) -> Iterator[dict[str, object]]:
     """Yield the rows of steps.csv."""
-    for step in (one for own in found.values() for one in own):
+    for step in (one for own in by_scenario.values() for one in own):
         for qos, level in step.levels.items():
             yield {
                 "scenario": step.scenario,

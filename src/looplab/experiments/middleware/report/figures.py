@@ -84,8 +84,8 @@ def _plots(
 ) -> list[Plot]:
     """Return a figure with a line for each placement that has a `name` in it; `mark` is what a cell is there."""
     trimmed = run.run.fidelity == "thesis"
-    found = {place: [mark(cell, trimmed) for cell in cells] for place, cells in places(run).items() if name(place)}
-    marks = {place: [one for one in each if one] for place, each in found.items()}
+    by_place = {place: [mark(cell, trimmed) for cell in cells] for place, cells in places(run).items() if name(place)}
+    marks = {place: [one for one in each if one] for place, each in by_place.items()}
     series = {name(place): points for place, points in marks.items() if points}
     optimal = {name(one.place): one.devices.estimate for one in optima(run) if best and marks.get(one.place)}
     lines = Lines(series, "devices", y_label, best=optimal, **more)

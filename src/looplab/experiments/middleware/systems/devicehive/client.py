@@ -95,10 +95,10 @@ def stored(
     ):
         cursor, seen = "", set[bytes]()
         while cursor != "0":
-            found, names = _redis(stream, "SCAN", cursor or "0", "MATCH", keys, "COUNT", str(at_once))
+            position, names = _redis(stream, "SCAN", cursor or "0", "MATCH", keys, "COUNT", str(at_once))
             # A scan may name a key twice.
             fresh = [name for name in dict.fromkeys(names) if name not in seen]
-            cursor = found.decode()
+            cursor = position.decode()
             seen.update(fresh)
             # One that expires in between has no value.
             for value in _redis(stream, "MGET", *map(bytes.decode, fresh)) if fresh else ():
