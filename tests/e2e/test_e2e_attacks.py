@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -162,6 +163,20 @@ def test_a_robot_elsewhere_opens_the_broker_to_nobody(lab: Lab) -> None:
     known = lab.password("plain/controller")
     password = next(line for line in known.splitlines() if line.startswith("BROKER_PASSWORD=")).partition("=")[2]
     assert on_network("default", ENTER, *goal, "controller", password) == "0"
+    live = f"http://127.0.0.1:{lab.environment['LAB_EXPORTER_PORT']}/metrics/live"
+
+    def watched() -> bool:
+        with contextlib.suppress(OSError), urllib.request.urlopen(live, timeout=3) as page:
+            return b"\nlab_broker_up 1" in page.read()
+        return False
+
+    lab.compose("--profile", "scenario1", "up", "--detach", "exporter", ROBOT="remote", code=0)
+    until(watched, "the exporter hears the broker", 30)
+    listening = lab.start("listen", "--seconds", "8", ROBOT="remote")
+    ask = f"for n in $(seq 40); do mosquitto_pub -u controller -P {password} -t request/ -m T-a1b2-$n; sleep 0.2; done"
+    docker("exec", broker, "sh", "-c", ask)
+    code, heard, said = listening.finish()
+    assert (code, "request/" in heard) == (0, True), said
     health = "mosquitto_sub -t '$SYS/broker/version' -C 1 -W 3"
     assert "mosquitto" in docker("exec", broker, "sh", "-c", health)
 

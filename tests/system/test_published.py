@@ -50,6 +50,8 @@ def test_a_scenario_runs_from_a_registry(own_lab: Lab, registry: LocalRegistry) 
         image = run["environment"]["images"][name]
         assert image["reference"] == f"{registry.address}/looplab/{name}:{RELEASE}"
         assert image["id"] == docker("image", "inspect", "--format", "{{.Id}}", own_image(name))
+        digest = docker("image", "inspect", "--format", '{{join .RepoDigests " "}}', image["reference"])
+        assert f"{registry.address}/looplab/{name}@{image['digest']}" in digest.split()
 
 
 def test_what_cannot_be_had_is_built_under_the_same_names(own_lab: Lab) -> None:

@@ -153,3 +153,5 @@ def test_the_facts_of_images_tell_where_they_are_from(docker: fakes.Docker) -> N
         f"{OWN}:1": (f"sha256:{OWN}:1", "registry"),
         pinned: (f"sha256:{pinned}", "registry"),
     }
+    digests = {name: fact["digest"] for name, fact in found.items() if "digest" in fact}
+    assert digests == {"prom/prometheus:1": DIGEST, f"{OWN}:1": DIGEST, pinned: f"sha256:{'2' * 64}"}

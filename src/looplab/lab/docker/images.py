@@ -54,7 +54,7 @@ def left_by_tests() -> set[str]:
 
 
 def image_facts(references: Mapping[str, str]) -> dict[str, dict[str, str]]:
-    """Return {name: {reference, id, origin}} of the local ones, for run.json; origin is `registry` or `built`.
+    """Return {name: {reference, id, origin, digest}} of the local ones, for run.json; `origin`: `registry` or `built`.
 
     What stands in for an upstream image has a name of the lab's own; one loaded from a bundle is the registry's.
     """
@@ -63,9 +63,11 @@ def image_facts(references: Mapping[str, str]) -> dict[str, dict[str, str]]:
     for name, reference in references.items():
         if image := here.get(_listed_name(reference)):
             # A pulled image has a digest in the registry of its name.
-            pulled = any(known.startswith(f"{repository_of(reference)}@sha256:") for known in here)
+            pulled = [known for known in here if known.startswith(f"{repository_of(reference)}@sha256:")]
             built = is_own(reference) and not (is_published(reference) and pulled)
             facts[name] = {"reference": reference, "id": image, "origin": "built" if built else "registry"}
+            if digests := [known.partition("@")[2] for known in pulled if here[known] == image]:
+                facts[name]["digest"] = digests[0]
     return facts
 
 
