@@ -46,8 +46,11 @@ def test_a_scenario_runs_from_a_registry(own_lab: Lab, registry: LocalRegistry) 
     assert "Building" not in ran.stderr
     folder, run = own_lab.newest()
     check_run(folder, run)
-    for name in SHARED:
-        image = run["environment"]["images"][name]
+    images = run["environment"]["images"]
+    # The flood stands in for an upstream image: FLOOD_IMAGE.
+    assert {*SHARED} - {"flood"} <= images.keys()
+    for name in {*SHARED} & images.keys():
+        image = images[name]
         assert image["reference"] == f"{registry.address}/looplab/{name}:{RELEASE}"
         assert image["id"] == docker("image", "inspect", "--format", "{{.Id}}", own_image(name))
         digest = docker("image", "inspect", "--format", '{{join .RepoDigests " "}}', image["reference"])
