@@ -4,6 +4,7 @@
 #include <avr/sleep.h>
 #include <avr/wdt.h>
 
+#include "balance.h"
 #include "protocol.h"
 #include "thermistor.h"
 
@@ -66,9 +67,42 @@ static void write_level(uint32_t sum, uint16_t samples)
     Serial.print(line);
 }
 
+static void write_balance()
+{
+    char line[LINE_BYTES_MAX];
+    struct balance_state state;
+    if (balance_read(&state)) {
+        format_balance(line, &state);
+        Serial.print(line);
+    } else {
+        Serial.print(F("ERR balance\r\n"));
+    }
+}
+
+// Whether a byte may set the wheels' voltage: noise must not drive a robot that is asked for its temperature.
+static bool balancing;
+
+static void arm_or_rest(enum request request)
+{
+    if (request == REQUEST_NONE || request == REQUEST_DRIVE)
+        return;
+    if (balancing || request == REQUEST_UPRIGHT)
+        balance_rest();
+    balancing = request == REQUEST_UPRIGHT;
+}
+
 static void answer(uint8_t received)
 {
-    switch (parse_request(received)) {
+    const enum request request = parse_request(received);
+    arm_or_rest(request);
+    switch (request) {
+    case REQUEST_UPRIGHT: write_balance(); break;
+    case REQUEST_DRIVE:
+        if (balancing) {
+            balance_drive(received - LEVEL_BYTE);
+            write_balance();
+        }
+        break;
     case REQUEST_TEMPERATURE: write_temperature(); break;
     case REQUEST_LIGHT:
         write_level((uint32_t)sampled_sum(PIN_LIGHT_1) + sampled_sum(PIN_LIGHT_2), 2 * SAMPLES_PER_READING);
@@ -103,6 +137,7 @@ void setup()
 {
     wdt_enable(WATCHDOG_PERIOD);
     set_sleep_mode(SLEEP_MODE_IDLE);
+    balance_begin();
     Serial.begin(BAUD);
     Serial.print(F(FIRMWARE_IDENTITY " ready\r\n"));
 }

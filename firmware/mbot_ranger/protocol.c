@@ -11,10 +11,14 @@ enum request parse_request(uint8_t received)
     case 'L': return REQUEST_LIGHT;
     case 'S': return REQUEST_SOUND;
     case '?': return REQUEST_IDENTITY;
+    case 'U': return REQUEST_UPRIGHT;
 #ifdef LOOPLAB_FAULT_REQUEST
     case 'H': return REQUEST_HANG;
 #endif
-    default: return received >= 'a' && received <= 'z' ? REQUEST_NUMBERED_TEMPERATURE : REQUEST_NONE;
+    default:
+        if (received >= LEVEL_BYTE)
+            return REQUEST_DRIVE;
+        return received >= 'a' && received <= 'z' ? REQUEST_NUMBERED_TEMPERATURE : REQUEST_NONE;
     }
 }
 
@@ -33,12 +37,12 @@ static char *append_number(char *end, uint16_t number, uint8_t digits_min)
 }
 
 /* Appends a minus where there is one and gives the rest: the thermistor's range, -88 to 494 C, fits 16 bits. */
-static uint16_t append_sign(char **end, int32_t centi_celsius)
+static uint16_t append_sign(char **end, int32_t number)
 {
-    if (centi_celsius >= 0)
-        return (uint16_t)centi_celsius;
+    if (number >= 0)
+        return (uint16_t)number;
     *(*end)++ = '-';
-    return (uint16_t)-centi_celsius;
+    return (uint16_t)-number;
 }
 
 void format_temperature(char line[LINE_BYTES_MAX], int32_t centi_celsius)
@@ -80,4 +84,17 @@ void format_numbered_temperature(char line[LINE_BYTES_MAX], uint8_t letter, int3
 void format_level(char line[LINE_BYTES_MAX], uint16_t level)
 {
     strcpy(append_number(line, level, 1), "\r\n");
+}
+
+void format_balance(char line[LINE_BYTES_MAX], const struct balance_state *state)
+{
+    const int16_t values[] = {state->tilt_mrad, state->rate_mrad_s, state->way_mm, state->speed_mm_s};
+    char *end = line;
+    for (uint8_t i = 0; i < 4; i++) {
+        if (i > 0)
+            *end++ = ' ';
+        const uint16_t magnitude = append_sign(&end, values[i]);
+        end = append_number(end, magnitude, 1);
+    }
+    strcpy(end, "\r\n");
 }

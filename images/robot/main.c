@@ -23,6 +23,7 @@
 #include "signals.h"
 #include "statistics.h"
 #include "usb_serial.h"
+#include "wheels.h"
 
 /* Me Auriga: thermistor, sound and two light sensors on A0 to A3. */
 enum { ADC_THERMISTOR, ADC_SOUND, ADC_LIGHT_2, ADC_LIGHT_1 };
@@ -291,6 +292,7 @@ static void start_robot(void)
     mcu_set_adc_mv(ADC_SOUND, sensors_level_mv(options.sound_level));
     mcu_set_adc_mv(ADC_LIGHT_1, sensors_level_mv(options.light_level));
     mcu_set_adc_mv(ADC_LIGHT_2, sensors_level_mv(options.light_level));
+    wheels_start(options.processor);
     usb_serial_init(&usb, &options.usb, mcu_cycle());
     signals_start(&options);
 }

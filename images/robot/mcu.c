@@ -8,6 +8,7 @@
 #include <simavr/avr_extint.h>
 #include <simavr/avr_ioport.h>
 #include <simavr/avr_timer.h>
+#include <simavr/avr_twi.h>
 #include <simavr/avr_uart.h>
 #include <simavr/sim_avr.h>
 #include <simavr/sim_core.h>
@@ -25,6 +26,10 @@
 
 /* UCSRnC: parity mode, bits 5 and 4; zero is none. */
 #define UART_PARITY_MODE_MASK 0x30
+
+/* Control register of the I2C bus of an ATmega2560, and its flag that a byte is done. */
+#define TWCR_ADDRESS 0xBC
+#define TWINT_MASK 0x80
 
 static avr_t *avr;
 static avr_uart_t *uart;
@@ -220,6 +225,59 @@ uint64_t mcu_byte_cycles(void)
 void mcu_set_adc_mv(unsigned channel, unsigned mv)
 {
     avr_raise_irq(avr_io_getirq(avr, AVR_IOCTL_ADC_GETIRQ, (int)(ADC_IRQ_ADC0 + channel)), mv);
+}
+
+uint8_t mcu_register(unsigned address)
+{
+    return avr->data[address];
+}
+
+static struct {
+    uint8_t address;
+    void (*fill)(uint8_t bytes[MCU_I2C_BYTES]);
+    bool selected;
+    unsigned next;
+    uint8_t bytes[MCU_I2C_BYTES];
+} device;
+
+static void answer_i2c(uint8_t kind, uint8_t address, uint8_t data)
+{
+    avr_raise_irq(avr_io_getirq(avr, AVR_IOCTL_TWI_GETIRQ(0), TWI_IRQ_INPUT), avr_twi_irq_msg(kind, address, data));
+}
+
+static void i2c_message(struct avr_irq_t *irq, uint32_t value, void *param)
+{
+    (void)irq;
+    (void)param;
+    const avr_twi_msg_t message = ((avr_twi_msg_irq_t){.u.v = value}).u.twi;
+    if (message.msg & TWI_COND_STOP)
+        device.selected = false;
+    if (message.msg & TWI_COND_START) {
+        device.selected = message.addr == (device.address << 1 | 1);
+        device.next = 0;
+        if (device.selected) {
+            device.fill(device.bytes);
+            answer_i2c(TWI_COND_ACK, message.addr, 1);
+        }
+    }
+    if (device.selected && (message.msg & TWI_COND_READ))
+        answer_i2c(TWI_COND_READ, message.addr, device.bytes[device.next++ % MCU_I2C_BYTES]);
+}
+
+/* simavr 1.6 leaves TWINT set when the firmware clears it by writing a one: it would never be seen to wait for a byte. */
+static void twcr_written(avr_t *mcu, avr_io_addr_t address, uint8_t value, void *param)
+{
+    (void)param;
+    if (value & TWINT_MASK)
+        mcu->data[address] &= (uint8_t)~TWINT_MASK;
+}
+
+void mcu_attach_i2c(uint8_t address, void (*fill)(uint8_t bytes[MCU_I2C_BYTES]))
+{
+    device.address = address;
+    device.fill = fill;
+    avr_register_io_write(avr, TWCR_ADDRESS, twcr_written, NULL);
+    avr_irq_register_notify(avr_io_getirq(avr, AVR_IOCTL_TWI_GETIRQ(0), TWI_IRQ_OUTPUT), i2c_message, NULL);
 }
 
 static avr_irq_t *pin_irq(const char *pin)

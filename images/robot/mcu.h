@@ -8,6 +8,8 @@
 #define MCU_HZ 16000000u
 #define MCU_CYCLES_PER_US (MCU_HZ / 1000000u)
 
+#define MCU_I2C_BYTES 8
+
 struct mcu_observer {
     /* The last bit of a byte leaves the processor's TX pin at `wire_end_cycle`, which may lie ahead. */
     void (*transmitted)(void *context, uint8_t byte, uint64_t wire_end_cycle);
@@ -38,6 +40,12 @@ void mcu_receive(uint8_t byte);
 uint64_t mcu_byte_cycles(void);
 
 void mcu_set_adc_mv(unsigned channel, unsigned mv);
+
+/* What the firmware has written into a register, by its address in data memory. */
+uint8_t mcu_register(unsigned address);
+
+/* A device on the I2C bus: at each read it is asked to fill in its bytes, which are then sent in order. */
+void mcu_attach_i2c(uint8_t address, void (*fill)(uint8_t bytes[MCU_I2C_BYTES]));
 
 /* A pin has the name of its port and bit: B7. What drives it from outside: */
 void mcu_set_pin(const char *pin, bool high);

@@ -9,6 +9,7 @@ EXPERIMENTS = Experiments(
         "qos-delay": "looplab.experiments.qos_delay",
         "twin": "looplab.experiments.twin",
         "asip": "looplab.experiments.asip",
+        "balance": "looplab.experiments.balance",
     },
     # run.json of the control loop has no key `experiment`.
     default="loop",

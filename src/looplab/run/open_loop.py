@@ -90,7 +90,7 @@ class OpenLoop:
         """Send messages `first` … `first + count - 1`, each when it is due whatever came back; then wait until each
         was answered or its deadline has passed."""
         sender, wait, publish = self._sender, self._sender.wait, self._sender.publish
-        topic, form, sleeps = self._messages.topic, self._messages.form, self._messages.sleeps
+        topic, compose, sleeps = self._messages.topic, self.compose, self._messages.sleeps
         names = ("due_ns", "intended_ns", "wire_sent_ns", "left_ns")
         due_ns, intended_ns, wire_sent_ns, left_ns = (self._store[name] for name in names)
         sent_ns, state = self._sent, self._state
@@ -102,8 +102,8 @@ class OpenLoop:
         try:
             due = intended = perf_counter_ns() + LEAD_NS
             for sequence in range(first, first + count):
-                payload = form % sequence
                 wait(due)
+                payload = compose(sequence)
                 state[sequence] = WAITING
                 self._unsettled += 1
                 due_ns[sequence], intended_ns[sequence] = due, intended
@@ -122,6 +122,10 @@ class OpenLoop:
             gc.unfreeze()
             self._unsettled = 0
             self.counts.add_disconnects(first // self._messages.per_cell, sender.disconnects)
+
+    def compose(self, sequence: int) -> bytes:
+        """Return message `sequence`; called once, right before it leaves."""
+        return self._messages.form % sequence
 
     def drain(self, rows: range) -> None:
         """Receive late answers to `rows`, a cell, until none is missing or each missing one would come too late."""

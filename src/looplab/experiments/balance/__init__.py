@@ -1,0 +1,45 @@
+"""The control loop as it keeps a robot upright: does the robot fall, and under which load?"""
+
+from types import MappingProxyType
+
+from looplab.experiments.loop import BRIDGE, CLIENTS, ROBOT, LoopCell
+from looplab.spec.columns import Figure, Latency
+from looplab.spec.experiment import Experiment
+from looplab.spec.roles import BROKER, CONTROLLER, LINK
+
+NAME = "balance"
+
+
+class BalanceCell(LoopCell):
+    """One interval at one quality of service: the loop's figures, and how well the robot stood."""
+
+    family = NAME
+    # The exporter would read samples.csv by the loop's columns.
+    curves = False
+    more_metrics = MappingProxyType(
+        {
+            **LoopCell.more_metrics,
+            "tilt_degrees": ("gauge", "The newest tilt of the robot that the controller has."),
+            "wheel_volts": ("gauge", "The newest command: the voltage of the wheels."),
+        }
+    )
+
+    age = Latency(
+        "how old the reading was that a command follows from: since its request reached the bridge",
+        column="age_us",
+        times=("measured_ns", "sent_ns"),
+        endless=False,
+    )
+    upright_s = Figure("how long the robot stood, mean of the repetitions", unit="s", prometheus="upright_seconds")
+    tilt_rms_deg = Figure("RMS of the tilt while it stood", unit="deg", prometheus="tilt_rms_degrees")
+    cost = Figure("mean of (tilt / 0.1 rad)² + (voltage / 4 V)²; a fallen robot costs on at 45 degrees")
+    misses_of_10 = Figure("most messages of any 10 in a row without an answer when the next one was due", pooled=max)
+
+
+EXPERIMENT = Experiment(
+    NAME,
+    __name__,
+    scenarios=f"compose/experiments/{NAME}",
+    cell=BalanceCell,
+    roles=(CONTROLLER, BROKER, BRIDGE, ROBOT, LINK, CLIENTS),
+)

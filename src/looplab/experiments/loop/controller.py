@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from time import perf_counter_ns
-from typing import Any
+from typing import Any, ClassVar
 
 from looplab.errors import LabError, MachineError
 from looplab.experiments.loop import EXPERIMENT, LoopCell, ledger, readiness, treatments
@@ -67,7 +67,7 @@ class Controller(CellRun[Parameters, LoopCell]):
     """The steps of one run."""
 
     experiment = EXPERIMENT
-    columns = COLUMNS
+    columns: ClassVar[tuple[str, ...]] = COLUMNS
 
     def __init__(self, parameters: Parameters, place: Place) -> None:
         super().__init__(parameters, place)
@@ -293,7 +293,7 @@ class Controller(CellRun[Parameters, LoopCell]):
         count, qos = self.parameters.warmup_messages, self.parameters.qos
         if not count:
             return
-        store = SampleStore(count * len(qos), more=COLUMNS)
+        store = SampleStore(count * len(qos), more=self.columns)
         self._current = self._measurement(store, f"w{self.record.token}", count)
         for index, one in enumerate(qos):
             self._current.repetition(index * count, count, WARMUP_INTERVAL_NS, one)

@@ -44,7 +44,7 @@ FITTED_CONSTANTS = (ROBOT, WIFI)
 def fitted(parameters: Mapping[str, Any]) -> list[Fitted]:
     """Return the fitted constants that a run with these parameters depends on."""
     applies = {
-        ROBOT: parameters.get("robot") == "virtual" and parameters.get("command") == "T",
+        ROBOT: parameters.get("robot") == "virtual" and parameters.get("command") in ("T", "B"),
         WIFI: parameters.get("link") == "wifi",
     }
     return [constant for constant in FITTED_CONSTANTS if applies[constant]]

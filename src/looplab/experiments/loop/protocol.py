@@ -1,6 +1,8 @@
 """What travels over MQTT: topics, the request and the answer.
 
 Request `<command>-<run>-<sequence>`, answer `<run>,<sequence>,<status>,<R_ns>,<value>`.
+Commands are T and E; of the experiment balance U (robot upright, motors off) and `B<level>`: voltage of the wheels, 0 to
+127. The value of an answer to these is `<tilt> <rate> <way> <speed>`.
 The bridge appends five fields to an answer, `<sequence>,<wire_R_ns>,<wait_ns>,<wake_up_ns>,<send_path_ns>`, about an
 earlier one: how long it took between its request's bytes entering and its own bytes leaving the bridge's socket (known
 only once sent), how long its request waited for the robot to be done with those before it, and by the kernel's time
@@ -22,10 +24,13 @@ TOPIC_BRIDGE_MERGED = "lab/bridge/merged"
 ONLINE = b"online"
 OFFLINE = b"offline"
 
-COMMAND_ROBOT = "T"
+# Answered in the bridge: every other command asks the robot.
+COMMAND_EMULATED = "E"
+# On the serial line a level of the wheels' voltage is this byte and those behind it.
+LEVEL_BYTE, MOST_LEVEL = 128, 127
 # What `./lab listen` subscribes to, and the commands in words.
 TOPICS = (TOPIC_REQUEST, TOPIC_ANSWER)
-COMMANDS = {b"T": "temperature?", b"E": "an emulated answer?"}
+COMMANDS = {b"T": "temperature?", b"E": "an emulated answer?", b"U": "upright, tilt?"}
 
 # How bytes from the robot become answers, by fidelity.
 FRAMINGS = {"thesis": "burst", "corrected": "line"}
@@ -56,7 +61,7 @@ STATUS_GARBLED = "garbled"
 
 MAX_PAYLOAD_BYTES = 160
 
-_REQUEST = re.compile(rb"([TE])-([A-Za-z0-9_.-]{1,64})-([0-9]{1,9})")
+_REQUEST = re.compile(rb"([TEU]|B[0-9]{1,3})-([A-Za-z0-9_.-]{1,64})-([0-9]{1,9})")
 _ANSWER = re.compile(
     rb"([A-Za-z0-9_.-]{1,64}),([0-9]{1,9}),([a-z]{1,16}),([0-9]{1,18}),([ -+\--~]{0,32})"
     rb"(?:,([0-9]{1,9}),([0-9]{1,18}),([0-9]{1,18}),([0-9]{0,18}),([0-9]{0,18}))?"
@@ -65,7 +70,7 @@ _MERGED = re.compile(rb"([A-Za-z0-9_.-]{1,64})((?: [0-9]{1,9})+)")
 
 
 class Request(NamedTuple):
-    """One request as received: `command` is b"T" or b"E", `run` a token, `sequence` counts from 0."""
+    """One request as received: `command` as the serial line has it, `run` a token, `sequence` counts from 0."""
 
     command: bytes
     run: bytes
@@ -96,6 +101,11 @@ def parse_request(payload: bytes) -> Request | None:
     if match is None:
         return None
     command, run, sequence = match.groups()
+    if len(command) > 1:
+        level = int(command[1:])
+        if level > MOST_LEVEL:
+            return None
+        command = bytes([LEVEL_BYTE + level])
     return Request(command, run, int(sequence))
 
 
@@ -122,7 +132,8 @@ def parse_merged(payload: bytes) -> tuple[bytes, list[int]] | None:
 def decode(payload: bytes) -> tuple[object, bool, str] | None:
     """Return what a request has in common with its answer, whether this is the answer, and its words; else None."""
     if request := parse_request(payload):
-        asked = f"{request.sequence}: {COMMANDS[request.command]} of run {request.run.decode()}"
+        question = COMMANDS.get(request.command) or f"wheels at level {request.command[0] - LEVEL_BYTE}, tilt?"
+        asked = f"{request.sequence}: {question} of run {request.run.decode()}"
         return (request.run, request.sequence), False, asked
     if answer := parse_answer(payload):
         value = f"{answer.status.decode()} {answer.value.decode()}"

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from looplab import __version__
 from looplab.experiments.loop.parameters import Parameters
 from looplab.experiments.loop.protocol import (
-    COMMAND_ROBOT,
+    COMMAND_EMULATED,
     ONLINE,
     SELECT,
     TOPIC_BRIDGE_INFO,
@@ -79,7 +79,7 @@ def missing(parameters: Parameters, retained: Mapping[str, bytes]) -> Missing | 
         return _no_bridge(remote, lost=status is not None)
     if remote and (wrong := _set_up_otherwise(parameters, info)) is not None:
         return wrong
-    if parameters.command == COMMAND_ROBOT and retained.get(TOPIC_ROBOT_STATUS) != ONLINE:
+    if parameters.command != COMMAND_EMULATED and retained.get(TOPIC_ROBOT_STATUS) != ONLINE:
         return _no_robot(parameters.robot, str(info.get("robot_fault", "")))
     return None
 

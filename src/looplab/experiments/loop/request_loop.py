@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from time import perf_counter_ns
 
-from looplab.experiments.loop.protocol import STATUS_OK, TOPIC_ANSWER, parse_answer
+from looplab.experiments.loop.protocol import STATUS_OK, TOPIC_ANSWER, Answer, parse_answer
 from looplab.mqtt.stamped_socket import StampedSocket
 from looplab.run.open_loop import Messages, OpenLoop, Sender
 from looplab.run.samples import SampleStore
@@ -58,8 +58,12 @@ class Measurement(OpenLoop):
             # Before the state, which is what readers of the store go by.
             self._robot[answer.sequence] = answer.robot_ns
             self.answered(answer.sequence, now, sock, answer.status == _STATUS_OK)
+            self.taken(answer, now)
             if 0 <= answer.wire_sequence < self._store.count:
                 self._wire_robot[answer.wire_sequence] = answer.wire_robot_ns
                 self._wait_ns[answer.wire_sequence] = answer.wait_ns
                 self._wake_up[answer.wire_sequence] = answer.wake_up_ns
                 self._send_path[answer.wire_sequence] = answer.send_path_ns
+
+    def taken(self, answer: Answer, now: int) -> None:
+        """Use an answer that was recorded at `now`."""

@@ -6,7 +6,7 @@ from typing import Any
 from looplab.experiments.loop import BRIDGE, EXPERIMENT, ROBOT
 from looplab.experiments.loop.parameters import DIRECT, PORT, Parameters
 from looplab.experiments.loop.protocol import (
-    COMMAND_ROBOT,
+    COMMAND_EMULATED,
     CONNECTIONS,
     LEGS,
     SELECT,
@@ -238,7 +238,7 @@ def _is_known(cell: Mapping[str, Any]) -> bool:
 
 
 def _has_robot(parameters: Parameters) -> bool:
-    return parameters.command == COMMAND_ROBOT
+    return parameters.command != COMMAND_EMULATED
 
 
 def is_virtual(bridge: Mapping[str, Any]) -> bool:

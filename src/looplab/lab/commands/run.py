@@ -10,8 +10,8 @@ from looplab.errors import EXIT_GOOD, EXIT_INVALID
 from looplab.exercises.forms import make_form
 from looplab.lab.checkout import Lab
 from looplab.lab.commands import study
-from looplab.lab.run_options import variables
-from looplab.lab.scenarios import check_one_kind, chosen
+from looplab.lab.run_options import AS, variables
+from looplab.lab.scenarios import check_one_kind, chosen, standing_in
 from looplab.run.folder import SCHEMA
 from looplab.run.life import run_summary
 from looplab.spec.parameters import RunParameters
@@ -29,7 +29,7 @@ def run(
         names = [scenario.name for scenario in chosen(root, scenarios)]
         options = study.Options(rounds, None, as_json, allow_invalid, quick, twice=False)
         return study.conduct(root, names, names, options, given)
-    wanted = chosen(root, scenarios)
+    wanted = standing_in(root, chosen(root, scenarios), given.get(AS))
     experiment = check_one_kind(wanted)
     lab = Lab(root, variables(root, scenarios, given, quick), [experiment], [scenario.name for scenario in wanted])
     summary = partial(run_summary, experiment)
@@ -44,8 +44,8 @@ def run(
             print(summary(document) + "\n", flush=True)
 
     say(_plan(parameters))
-    for scenario in wanted:
-        if form := make_form(root, scenario.name):
+    for name in [scenario.name for scenario in chosen(root, scenarios)]:
+        if form := make_form(root, name):
             say(f"A form for your prediction and answers: {form.relative_to(root)}")
     if not session.run(wanted, after):
         return EXIT_INVALID

@@ -177,7 +177,7 @@ class Bridge:
         self._arrived.append(Waiting(request, qos, entered_ns, wire_ns, wake_up_ns))
 
     def _forward(self) -> None:
-        """Answer E at once, hand T to the robot; outside the callback, where paho would only queue an answer."""
+        """Answer E at once, ask the robot for others; outside the callback, where paho would only queue an answer."""
         if self._robot.online:
             self._quiet_ns = perf_counter_ns() + IDLE_NS
         arrived, self._arrived = self._arrived, []

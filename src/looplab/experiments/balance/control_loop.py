@@ -1,0 +1,49 @@
+"""The hot path of balance: the loop's, with a command in each request that follows from the newest answer."""
+
+from typing import Any
+
+from looplab.experiments.balance.laws import Law
+from looplab.experiments.balance.plant import LEVEL_ZERO, State, reading
+from looplab.experiments.loop.protocol import Answer
+from looplab.experiments.loop.request_loop import Measurement
+
+# Of a row: the tilt that its answer brought, the command that it carried, the message whose answer that follows from,
+# and when that one's request reached the bridge. In whole milliradians -1 would be a tilt: thousandths of these.
+COLUMNS = ("tilt_urad", "level", "used", "measured_ns")
+
+
+class ControlLoop(Measurement):
+    """Sends `U-<token>-<k>` until a repetition's first answer, then `B<level>-<token>-<k>` by `law`.
+
+    The request's way to the bridge is taken for half of O.
+    """
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.law = Law("lqr", 1.0)
+        self._tilt, self._level, self._used, self._measured = (self._store[name] for name in COLUMNS)
+        self._newest, self._reading, self._newest_ns = -1, State(), 0
+        token = self._token.replace(b"%", b"%%")
+        self._upright, self._drive = b"U-" + token + b"-%d", b"B%d-" + token + b"-%d"
+
+    def compose(self, sequence: int) -> bytes:
+        if self._newest < self._first:
+            if sequence == self._first:
+                self.law.reset()
+            self._level[sequence] = LEVEL_ZERO
+            return self._upright % sequence
+        level = self.law.level(self._reading)
+        self._level[sequence], self._used[sequence] = level, self._newest
+        self._measured[sequence] = self._newest_ns
+        return self._drive % (level, sequence)
+
+    def taken(self, answer: Answer, now: int) -> None:
+        try:
+            state = reading(answer.value.decode())
+        except ValueError:
+            return
+        sequence = answer.sequence
+        self._tilt[sequence] = round(state.tilt_rad * 1e6)
+        if sequence > self._newest:
+            way_ns = (now - self._sent[sequence] - answer.robot_ns) // 2
+            self._newest, self._reading, self._newest_ns = sequence, state, self._sent[sequence] + way_ns

@@ -1,0 +1,80 @@
+"""One run of balance: the loop's run, whose requests carry commands; its cells have the figures of control, too."""
+
+from statistics import fmean
+from typing import Any
+
+from looplab.experiments.balance import EXPERIMENT
+from looplab.experiments.balance.control_loop import COLUMNS, ControlLoop
+from looplab.experiments.balance.figures import control, misses
+from looplab.experiments.balance.laws import Law
+from looplab.experiments.balance.parameters import Parameters
+from looplab.experiments.loop import LoopCell
+from looplab.experiments.loop.controller import Controller as LoopController
+from looplab.experiments.loop.protocol import TOPIC_REQUEST
+from looplab.run.accounting import Columns
+from looplab.run.cells import Measured
+from looplab.run.document import samples_file
+from looplab.run.open_loop import Messages
+from looplab.run.record import File
+from looplab.run.samples import ABSENT, ANSWERED, LATE, SampleStore
+from looplab.spec.parameters import SLEEP
+
+
+class Controller(LoopController):
+    """The steps of one run."""
+
+    experiment = EXPERIMENT
+    columns = (*LoopController.columns, *COLUMNS)
+    parameters: Parameters
+    measurement: ControlLoop
+
+    def files(self) -> list[File]:
+        own = {"tilt_mrad": _tilt, "level": _column("level"), "used": _column("used")}
+        return [samples_file(self.experiment.cell, self.parameters, own), *super().files()[1:]]
+
+    def measure_cell(self, index: int, cell: LoopCell) -> Measured[LoopCell]:
+        self.measurement.law = self._law(cell.interval_ms)
+        return super().measure_cell(index, cell)
+
+    def document(self, measured: Measured[LoopCell], rows: range) -> dict[str, Any]:
+        p, store = self.parameters, self.record.store
+        each = [range(first, first + p.messages) for first in range(rows.start, rows.stop, p.messages)]
+        interval_ns = round(measured.cell.interval_ms * 1e6)
+        return {**super().document(measured, rows), **control_figures(store, each, interval_ns)}
+
+    def _measurement(self, store: SampleStore, token: str, per_cell: int) -> ControlLoop:
+        p = self.parameters
+        requests = Messages(TOPIC_REQUEST, b"", per_cell, p.deadline_ms, sleeps=p.pacing == SLEEP)
+        return ControlLoop(self._client, self._client.subscriber, store, requests, token, self.news.take)
+
+    def _law(self, interval_ms: float) -> Law:
+        return Law(self.parameters.controller, interval_ms / 1000, self.parameters.gains)
+
+
+def control_figures(columns: Columns, repetitions: list[range], interval_ns: int) -> dict[str, float | None]:
+    """Return what run.json holds of a cell's control, by the rows of each repetition; None where nothing was read."""
+    found, missed = [], []
+    for rows in repetitions:
+        read = [row for row in rows if columns["tilt_urad"][row] != ABSENT]
+        if read:
+            moments_s = [columns["sent_ns"][row] / 1e9 for row in read]
+            tilts_rad = [columns["tilt_urad"][row] / 1e6 for row in read]
+            found.append(control(moments_s, tilts_rad, [columns["level"][row] for row in read]))
+        missed.append(misses([_in_time(columns, row, interval_ns) for row in rows]))
+    names = ("upright_s", "tilt_rms_deg", "cost")
+    means = {name: round(fmean(getattr(one, name) for one in found), 6) if found else None for name in names}
+    return {**means, "misses_of_10": float(max(missed))}
+
+
+def _in_time(columns: Columns, row: int, interval_ns: int) -> bool:
+    good = columns["state"][row] in (ANSWERED, LATE)
+    return good and columns["received_ns"][row] - columns["due_ns"][row] <= interval_ns
+
+
+def _tilt(columns: Any, row: int) -> str:
+    tilt_urad = columns["tilt_urad"][row]
+    return "" if tilt_urad == ABSENT else str(round(tilt_urad / 1000))
+
+
+def _column(name: str) -> Any:
+    return lambda columns, row: "" if columns[name][row] == ABSENT else str(columns[name][row])

@@ -1,0 +1,85 @@
+"""The parameters of one run: the loop's, and the law that keeps the robot upright."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from looplab.errors import UsageError
+from looplab.experiments.balance import NAME, BalanceCell
+from looplab.experiments.balance.laws import GAINS, LQR, Law
+from looplab.experiments.loop import loop_file
+from looplab.experiments.loop.parameters import LAB
+from looplab.experiments.loop.parameters import Parameters as LoopParameters
+from looplab.experiments.loop.protocol import COMMAND_EMULATED
+from looplab.spec.parameters import (
+    INTERVALS,
+    MESSAGES,
+    REPETITIONS,
+    Option,
+    Param,
+    choice,
+    integer,
+    listed,
+    matching,
+    numbers,
+)
+from looplab.treatments.loads import loads
+
+AS = Option("--as", "AS", "SCENARIO", "parts and treatments of that scenario, e.g. scenario5")
+LAW = Option("--controller", "CONTROLLER", "", "the law that keeps the robot upright", tuple(GAINS))
+GAINS_OPTION = Option("--gains", "GAINS", "V,…", "gains of that law, e.g. of lqr for way, speed, tilt, rate")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parameters(LoopParameters):
+    """What one run does. A repetition begins with an upright robot; `gains` () are the designed ones."""
+
+    messages: int = integer(3000, 5, 1_000_000, option=MESSAGES, quick="300")
+    repetitions: int = integer(1, 1, 10_000, option=REPETITIONS, quick="1")
+    intervals_ms: tuple[float, ...] = numbers("100 50 20 10", 0.5, 60_000, option=INTERVALS, quick="20")
+    command: str = choice("B", ("B",))
+    clients: str = choice(LAB, (LAB,))
+    controller: str = choice(LQR, tuple(GAINS), option=LAW)
+    gains: tuple[float, ...] = listed(
+        "usual", lambda text: () if text == "usual" else float(text), "`usual`, or a number a gain", option=GAINS_OPTION
+    )
+    as_scenario: str = matching("", r"[a-z0-9_-]{0,41}", "a scenario of ./lab list", option=AS, matters=False)
+
+    cell = BalanceCell
+    has_printed = False
+
+    @classmethod
+    def factors(cls) -> dict[str, Param]:
+        """Return those that the loop does not have, or has otherwise: docs/fidelity.md has the loop's."""
+        others = LoopParameters.factors()
+        return {
+            name: one
+            for name, one in super().factors().items()
+            if name not in others or one.default != others[name].default
+        }
+
+    def checked(self, environment: Mapping[str, str]) -> "Parameters":
+        """Return them if the gains fit the law. Raises LabError (exit code 2)."""
+        Law(self.controller, 1.0, self.gains)
+        found = super().checked(environment)
+        name = self.scenario if self.scenario == NAME else f"{NAME}-{self.scenario}"
+        return replace(found, scenario=name)  # type: ignore[return-value]
+
+
+PARAMETERS = Parameters
+
+
+def read_parameters(environment: Mapping[str, str]) -> Parameters:
+    """Read and check every parameter; raises LabError (exit code 2) naming the variable at fault.
+
+    SCENARIO is `balance`, or the scenario of the loop whose parts and treatments it has.
+    """
+    name = environment.get("SCENARIO", "").strip() or NAME
+    if environment.get("COMMAND", "").strip() == COMMAND_EMULATED:
+        raise UsageError(
+            f"COMMAND=E: {name} has no robot, its bridge emulates the answers.",
+            "Take one with a robot: scenario1, 2, 4, 5, 7 or 8.",
+        )
+    if file := environment.get("LOOP_FILE"):
+        environment = {**environment, **loop_file.wanted(Path(file), name, loads())}
+    return Parameters.read({**environment, "SCENARIO": name}, f"compose/experiments/{NAME}")
