@@ -1,5 +1,6 @@
 """The parameters of one run: the loop's, and the law that keeps the robot upright."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,12 +20,14 @@ from looplab.spec.parameters import (
     Param,
     choice,
     integer,
-    listed,
     matching,
     numbers,
+    param,
 )
+from looplab.spec.reader import Reader
 from looplab.treatments.loads import loads
 
+_NUMBER = r"[-+]?[0-9]{1,7}(\.[0-9]{1,6})?"
 AS = Option("--as", "AS", "SCENARIO", "parts and treatments of that scenario, e.g. scenario5")
 LAW = Option("--controller", "CONTROLLER", "", "the law that keeps the robot upright", tuple(GAINS))
 GAINS_OPTION = Option("--gains", "GAINS", "V,…", "gains of that law, e.g. of lqr for way, speed, tilt, rate")
@@ -40,9 +43,7 @@ class Parameters(LoopParameters):
     command: str = choice("B", ("B",))
     clients: str = choice(LAB, (LAB,))
     controller: str = choice(LQR, tuple(GAINS), option=LAW)
-    gains: tuple[float, ...] = listed(
-        "usual", lambda text: () if text == "usual" else float(text), "`usual`, or a number a gain", option=GAINS_OPTION
-    )
+    gains: tuple[float, ...] = param(lambda get, name: _gains(get, name), "usual", option=GAINS_OPTION)
     as_scenario: str = matching("", r"[a-z0-9_-]{0,41}", "a scenario of ./lab list", option=AS, matters=False)
 
     cell = BalanceCell
@@ -83,3 +84,9 @@ def read_parameters(environment: Mapping[str, str]) -> Parameters:
     if file := environment.get("LOOP_FILE"):
         environment = {**environment, **loop_file.wanted(Path(file), name, loads())}
     return Parameters.read({**environment, "SCENARIO": name}, f"compose/experiments/{NAME}")
+
+
+def _gains(get: Reader, name: str) -> tuple[float, ...]:
+    expected = "`usual`, or a number for each gain of the law, e.g. '-3.5 -10 -11.9 -1'"
+    text = get.matching(name, "usual", rf"usual|{_NUMBER}([,\s]+{_NUMBER})*", expected)
+    return () if text == "usual" else tuple(float(part) for part in re.split(r"[,\s]+", text))
