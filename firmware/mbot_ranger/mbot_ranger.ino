@@ -75,7 +75,7 @@ static void write_balance()
         format_balance(line, &state);
         Serial.print(line);
     } else {
-        Serial.print(F("ERR balance\r\n"));
+        Serial.print(F("ERR tilt\r\n"));
     }
 }
 

@@ -16,6 +16,8 @@ SOURCE = ROOT / "src/looplab"
 FOLDERS = {name: ROOT / "src" / EXPERIMENTS[name].package.replace(".", "/") for name in EXPERIMENTS}
 MOST_LINES = 350
 FILES = ("__init__", "parameters", "controller", "report/__init__", "report/claims")
+# The same loop with another request.
+BUILT_ON_IT = {"loop": (FOLDERS["balance"],)}
 SHARED = ("scripts/*", "compose/*.yaml", "grafana/*.py", "grafana/generator/*.py", ".ci/*")
 # Compose has neither profiles with a wildcard nor secrets and data sources that another file could add to Grafana.
 NAME_THEIRS = {"compose/loop.yaml", "compose/observe.yaml"}
@@ -62,7 +64,7 @@ def test_an_experiment_is_a_folder_with_the_same_files_as_any(name: str) -> None
 def test_its_folder_and_the_registry_alone_name_an_experiment(name: str) -> None:
     package = FOLDERS[name].name
     words = re.compile(rf"experiments[./]{package}\b|[\"'`]{name}[\"'`]" + ("" if name == "loop" else rf"|\b{name}\b"))
-    own = (FOLDERS[name], SOURCE / "experiments/registry.py")
+    own = (FOLDERS[name], *BUILT_ON_IT.get(name, ()), SOURCE / "experiments/registry.py")
     assert modules_with(words, *own) == []
 
 

@@ -28,12 +28,25 @@ class BalanceCell(LoopCell):
         "how old the reading was that a command follows from: since its request reached the bridge",
         column="age_us",
         times=("measured_ns", "sent_ns"),
+        table=("avg", "max"),
+        digits=1,
         endless=False,
     )
-    upright_s = Figure("how long the robot stood, mean of the repetitions", unit="s", prometheus="upright_seconds")
-    tilt_rms_deg = Figure("RMS of the tilt while it stood", unit="deg", prometheus="tilt_rms_degrees")
-    cost = Figure("mean of (tilt / 0.1 rad)² + (voltage / 4 V)²; a fallen robot costs on at 45 degrees")
-    misses_of_10 = Figure("most messages of any 10 in a row without an answer when the next one was due", pooled=max)
+    upright_s = Figure(
+        "how long the robot stood, mean of the repetitions",
+        unit="s",
+        heading="upright",
+        digits=1,
+        prometheus="upright_seconds",
+    )
+    tilt_rms_deg = Figure("RMS of the tilt while it stood", unit="deg", heading="tilt", prometheus="tilt_rms_degrees")
+    cost = Figure("mean of (tilt / 0.1 rad)² + (voltage / 4 V)²; a fallen robot costs on at 45 degrees", heading="cost")
+    misses_of_10 = Figure(
+        "most messages of any 10 in a row without an answer when the next one was due",
+        pooled=max,
+        heading="misses",
+        digits=0,
+    )
 
 
 EXPERIMENT = Experiment(

@@ -5,7 +5,7 @@ from typing import Any
 
 from looplab.experiments.balance import EXPERIMENT
 from looplab.experiments.balance.control_loop import COLUMNS, ControlLoop
-from looplab.experiments.balance.figures import control, misses
+from looplab.experiments.balance.figures import Control, control, misses
 from looplab.experiments.balance.laws import Law
 from looplab.experiments.balance.parameters import Parameters
 from looplab.experiments.loop import LoopCell
@@ -61,8 +61,8 @@ def control_figures(columns: Columns, repetitions: list[range], interval_ns: int
             tilts_rad = [columns["tilt_urad"][row] / 1e6 for row in read]
             found.append(control(moments_s, tilts_rad, [columns["level"][row] for row in read]))
         missed.append(misses([_in_time(columns, row, interval_ns) for row in rows]))
-    names = ("upright_s", "tilt_rms_deg", "cost")
-    means = {name: round(fmean(getattr(one, name) for one in found), 6) if found else None for name in names}
+    each = zip(*found, strict=True) if found else [None] * len(Control._fields)
+    means = {name: values and round(fmean(values), 6) for name, values in zip(Control._fields, each, strict=True)}
     return {**means, "misses_of_10": float(max(missed))}
 
 

@@ -7,18 +7,21 @@ from looplab.experiments.balance import BalanceCell
 from looplab.experiments.loop.table import notices
 from looplab.run import stalls
 from looplab.run.table import aligned, number, run_text, unsure
+from looplab.spec.columns import Figure
 
-HEAD = ("interval", "QoS", "sent", "lost", "late", "upright", "tilt RMS", "cost", "age", "oldest", "T", "misses")
+OWN = [one for one in vars(BalanceCell).values() if isinstance(one, Figure)]
+TIMES = [(BalanceCell.age, "avg"), (BalanceCell.age, "max"), (BalanceCell.T, "avg")]
 NOTE = (
-    "upright in s; tilt RMS in degrees while it stood; cost: see ./lab show --cells",
-    "age (mean, oldest) of the reading behind a command and mean T in ms; misses: of 10",
+    "upright: how long it stood, in s; tilt: RMS while it stood, in degrees",
+    "age of the reading behind a command, and T, in ms; misses: at most, of any 10",
 )
 
 
 def table(run: dict[str, Any]) -> str:
     """Return the table of one run (a run.json document), no line feed at its end."""
     cells = [BalanceCell(document) for document in run["cells"]]
-    rows = [list(HEAD), *(list(_row(cell)) for cell in cells)]
+    heads = [*(one.heading for one in OWN), *(f"{one.name} {statistic}" for one, statistic in TIMES)]
+    rows = [["interval", "QoS", "sent", "lost", "late", *heads], *(list(_row(cell)) for cell in cells)]
     marks = ["", *("" if cell.valid else " !" for cell in cells)]
     lines = [f"{line}{mark}" for line, mark in zip(aligned(rows, gap=" "), marks, strict=True)]
     stalled = [line for cell in cells for line in stalls.lines(cell.document)]
@@ -28,10 +31,7 @@ def table(run: dict[str, Any]) -> str:
 def _row(cell: BalanceCell) -> Iterator[str]:
     yield f"{cell.interval_ms:g} ms"
     yield from map(str, (cell.qos, cell.sent, cell.lost, cell.late))
-    yield number(cell.upright_s, 0, 1)
-    yield number(cell.tilt_rms_deg, 0, 2)
-    yield number(cell.cost, 0, 2)
-    for figures, statistic in ((cell.age, "avg"), (cell.age, "max"), (cell.T, "avg")):
-        value = figures.get(statistic)
+    yield from (number(one.of(cell), 0, one.digits) for one in OWN)
+    for one, statistic in TIMES:
+        value = one.of(cell).get(statistic)
         yield number(None if value is None else value / 1000, 0, 1)
-    yield number(cell.misses_of_10, 0, 0)

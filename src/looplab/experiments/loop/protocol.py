@@ -1,8 +1,8 @@
 """What travels over MQTT: topics, the request and the answer.
 
 Request `<command>-<run>-<sequence>`, answer `<run>,<sequence>,<status>,<R_ns>,<value>`.
-Commands are T and E; of the experiment balance U (robot upright, motors off) and `B<level>`, the voltage of the wheels
-from 0 to 127. The value of an answer to these is `<tilt> <rate> <way> <speed>`.
+Commands are T and E; of a robot on two wheels U (upright, motors off) and `B<level>`, the voltage of its wheels from
+0 to 127. The value of an answer to these is `<tilt> <rate> <way> <speed>`.
 The bridge appends five fields to an answer, `<sequence>,<wire_R_ns>,<wait_ns>,<wake_up_ns>,<send_path_ns>`, about an
 earlier one: how long it took between its request's bytes entering and its own bytes leaving the bridge's socket (known
 only once sent), how long its request waited for the robot to be done with those before it, and by the kernel's time

@@ -17,8 +17,8 @@ TEMPERATURE = b"T"
 UNPLUGGED, RESET, SILENT, NOISE, SENSOR = "unplugged", "reset", "silent", "noise", "sensor"
 
 # Answers to levels of the wheels' voltage have no number.
-_BALANCE = re.compile(rb"-?[0-9]{1,5}( -?[0-9]{1,5}){3}|ERR balance")
-_VALUE = re.compile(rb"-?[0-9]{1,4}(\.[0-9]{1,3})?|" + _BALANCE.pattern.partition(b"|")[0])
+_STATE = re.compile(rb"-?[0-9]{1,5}( -?[0-9]{1,5}){3}|ERR tilt")
+_VALUE = re.compile(rb"-?[0-9]{1,4}(\.[0-9]{1,3})?|" + _STATE.pattern.partition(b"|")[0])
 # How the lab's firmware identifies itself: name and version (firmware/mbot_ranger/protocol.h).
 _IDENTITY = re.compile(rb"looplab [!-~]{1,32} [!-~]{1,16}( ready)?")
 _PRINTABLE = re.compile(rb"[ -~]{1,80}")
@@ -113,7 +113,7 @@ class Answers:
     def _numbered_line(self, line: bytes) -> tuple[list[Reply], bytes]:
         answer = parse_numbered(line)
         if answer is None:
-            return (self._plain_line(line) if _BALANCE.fullmatch(line.strip()) else self._unreadable()), b""
+            return (self._plain_line(line) if _STATE.fullmatch(line.strip()) else self._unreadable()), b""
         request = self._window.answered(answer.number)
         if request is None:
             return [Reply(answer.value, stands_for=0)], b""
