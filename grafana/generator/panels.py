@@ -61,9 +61,13 @@ def graph(
     stacked: bool = False,
     warn_at: float | None = None,
     logarithmic: bool = False,
+    signed: bool = False,
     no_value: str = NO_VALUE,
 ) -> Panel:
-    """Return values over time: legend -> expression; `warn_at` draws a line, `no_value` is what an empty panel says."""
+    """Return values over time: legend -> expression; `warn_at` draws a line, `no_value` is what an empty panel says.
+
+    Unless it is `signed`, the axis begins at zero.
+    """
     custom = {
         "drawStyle": "line",
         "lineWidth": 2,
@@ -80,7 +84,7 @@ def graph(
     defaults = {
         "unit": unit,
         "noValue": no_value,
-        **({} if logarithmic else {"min": 0}),
+        **({} if logarithmic or signed else {"min": 0}),
         "color": {"mode": "palette-classic"},
         "thresholds": thresholds("transparent", warn_at),
         "custom": custom,

@@ -1,14 +1,16 @@
 """The dashboard of an experiment without a module of its own: messages, latencies and figures of each cell."""
 
+from collections.abc import Sequence
+
 from generator.dashboard import GRID_WIDTH, Dashboard, dashboard
 from generator.panels import Panel, graph
 from looplab.metrics.cells import figures
 from looplab.spec.experiment import Experiment
 
 
-def dashboards(experiment: Experiment) -> dict[str, Dashboard]:
-    """Return the dashboard by its file name."""
-    panels = list(_panels(experiment))
+def dashboards(experiment: Experiment, first: Sequence[Panel] = ()) -> dict[str, Dashboard]:
+    """Return the dashboard by its file name; its `first` panels are the experiment's own."""
+    panels = [*first, *_panels(experiment)]
     rows = [(9, [(GRID_WIDTH // 2, one) for one in panels[at : at + 2]]) for at in range(0, len(panels), 2)]
     name = experiment.name
     made = dashboard(f"looplab-{name}", name.capitalize(), f"{experiment.title}.", rows, [], refresh="5s", since="1h")

@@ -16,7 +16,7 @@
 #define U_MAX_V 7.4
 #define FALLEN_RAD (M_PI / 4)
 #define START_TILT_RAD (2 * M_PI / 180)
-#define PUSH_RAD_S 0.4
+#define PUSH_RAD_S 0.7
 #define PUSH_FIRST_STEPS 1000
 #define PUSH_EVERY_STEPS 2000
 #define LEVEL_ZERO 64

@@ -46,11 +46,13 @@ def test_open_or_shorted_thermistor_has_no_temperature(firmware_functions: ctype
     assert firmware_functions.thermistor_centi_celsius(adc_sum, SAMPLES) == UNKNOWN
 
 
-def test_only_four_request_letters_and_numbers_mean_something(firmware_functions: ctypes.CDLL) -> None:
+def test_letters_numbers_and_levels_mean_something(firmware_functions: ctypes.CDLL) -> None:
     meanings = {byte: firmware_functions.parse_request(byte) for byte in range(256)}
-    assert {chr(byte) for byte, meaning in meanings.items() if meaning != 0} == set("TLS?" + string.ascii_lowercase)
+    levels = {meanings.pop(byte) for byte in range(128, 256)}
+    assert {chr(byte) for byte, meaning in meanings.items() if meaning != 0} == set("TLS?U" + string.ascii_lowercase)
+    assert len(levels - set(meanings.values())) == len(levels) == 1
     assert len({meanings[ord(letter)] for letter in string.ascii_lowercase}) == 1
-    assert len({meanings[ord(letter)] for letter in "TLS?a"}) == 5
+    assert len({meanings[ord(letter)] for letter in "TLS?Ua"}) == 6
 
 
 @pytest.mark.parametrize(
@@ -91,3 +93,10 @@ def test_a_numbered_line_of_a_broken_sensor(firmware_functions: ctypes.CDLL) -> 
 @pytest.mark.parametrize(("level", "line"), [(0, b"0\r\n"), (9, b"9\r\n"), (1023, b"1023\r\n"), (65535, b"65535\r\n")])
 def test_level_line(firmware_functions: ctypes.CDLL, level: int, line: bytes) -> None:
     assert formatted(firmware_functions.format_level, level) == line
+
+
+@pytest.mark.parametrize("values", [(0, 0, 0, 0), (-785, 12345, -6, 30), (-32768, 32767, -32768, -32768)])
+def test_a_line_of_tilt_and_wheels(firmware_functions: ctypes.CDLL, values: tuple[int, ...]) -> None:
+    line = ctypes.create_string_buffer(32)
+    firmware_functions.format_balance(line, (ctypes.c_int16 * 4)(*values))
+    assert line.value == " ".join(map(str, values)).encode() + b"\r\n"

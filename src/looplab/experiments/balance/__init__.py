@@ -26,7 +26,6 @@ class BalanceCell(LoopCell):
 
     age = Latency(
         "how old the reading was that a command follows from: since its request reached the bridge",
-        column="age_us",
         times=("measured_ns", "sent_ns"),
         table=("avg", "max"),
         digits=1,
