@@ -8,6 +8,7 @@ import numpy as np
 
 from looplab.experiments.middleware import LoadCell
 from support.simulated_asip_runs import begin_run, write_latency_run, write_throughput_run
+from support.simulated_balance_runs import begin_balance, write_balance_run
 from support.simulated_delay_runs import RUN_ID, SYMMETRICAL, begin_sweep, one_way, write_delay_run
 from support.simulated_middleware_runs import begin_middleware, cores_cells, write_middleware_run
 from support.simulated_runs import simulated_cell, write_run
@@ -22,6 +23,7 @@ BEGINNINGS: dict[str, Callable[[Path], None]] = {
     "twin": begin_twin,
     "middleware": lambda live: begin_middleware(live, MIDDLEWARE_ID, cores_cells(LOADS)[-1]),
     "asip": lambda live: begin_run(live, ASIP_ID),
+    "balance": begin_balance,
 }
 
 
@@ -50,12 +52,18 @@ def _asip(results: Path) -> None:
     write_throughput_run(results)
 
 
+def _balance(results: Path) -> None:
+    write_balance_run(results, "balance-scenario5", start="20260704T010000Z")
+    write_balance_run(results)
+
+
 # Each writes the run that began above, and others, into results.
 ENDINGS: dict[str, Callable[[Path], None]] = {
     "qos-delay": _delays,
     "twin": _twins,
     "middleware": _middleware,
     "asip": _asip,
+    "balance": _balance,
 }
 
 
@@ -78,5 +86,6 @@ SMALL: dict[str, Callable[..., Path]] = {
     "twin": lambda results, **more: write_twin_run(results, [single(100), single(10)], **{"messages": 40, **more}),
     "middleware": partial(write_middleware_run, cells=_BOXES, repetitions=3),
     "asip": partial(write_latency_run, cells=tuple(("python", way, "one") for way in ("serial", "tcp")), tests=20),
+    "balance": write_balance_run,
     "asip-throughput": partial(write_throughput_run, cells=(("java", "tcp", "one"),)),
 }

@@ -29,8 +29,7 @@ class Controller(LoopController):
     measurement: ControlLoop
 
     def files(self) -> list[File]:
-        own = {"tilt_mrad": _tilt, "level": _column("level"), "used": _column("used")}
-        return [samples_file(self.experiment.cell, self.parameters, own), *super().files()[1:]]
+        return [samples_file(self.experiment.cell, self.parameters, SAMPLES), *super().files()[1:]]
 
     def measure_cell(self, index: int, cell: LoopCell) -> Measured[LoopCell]:
         self.measurement.law = self._law(cell.interval_ms)
@@ -77,3 +76,7 @@ def _tilt(columns: Any, row: int) -> str:
 
 def _column(name: str) -> Any:
     return lambda columns, row: "" if columns[name][row] == ABSENT else str(columns[name][row])
+
+
+# What samples.csv holds of a row beside its latencies.
+SAMPLES = {"tilt_mrad": _tilt, "level": _column("level"), "used": _column("used")}
