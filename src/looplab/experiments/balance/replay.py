@@ -12,16 +12,19 @@ import itertools
 import json
 import sys
 from collections.abc import Iterator, Sequence
+from math import nan
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from looplab.experiments.balance import figures
 from looplab.experiments.balance.laws import LQR, Law
-from looplab.experiments.balance.plant import STEP_S, Plant, answer, reading
+from looplab.experiments.balance.plant import STEP_S, Plant, answer, reading, volts_of
 
 BYTE_S = 0.00017  # one byte at 57600 baud, as the board makes it
 # A run's messages are repeated until a replay lasts so long; a minute is what a robot that stands must stand.
 WHOLE_S, SEARCH_S = 60.0, 20.0
+# Of an animation.
+FRAME_S = 0.02
 # The largest extra delay is searched in this step, up to this bound.
 EXTRA_STEP_S, EXTRA_MOST_S = 0.001, 0.256
 
@@ -43,7 +46,9 @@ class Track(NamedTuple):
     moments_s: list[float]
     tilts_rad: list[float]
     levels: list[int]
-    fallen: bool
+    fallen: bool = False
+    # Tilt in mrad, way in mm and voltage in tenths, each `frame_s`: what an animation shows.
+    frames: Sequence[tuple[int, int, int]] = ()
 
 
 # In the order of what happens at one moment: an answer before the next request, the wheels before the reading.
@@ -72,11 +77,14 @@ def _message(row: dict[str, str]) -> Message:
     return Message(sent_s, sent_s + float(row["overhead_us"]) / 2e6 + BYTE_S, float(row["received_ns"]) / 1e9)
 
 
-def joined(traces: Sequence[Trace], interval_s: float, least_s: float = 0.0) -> Trace:
-    """Return the traces one after the other, an interval apart and from 0 on, again and again until `least_s`."""
+def joined(traces: Sequence[Trace], interval_s: float, length_s: float = 0.0) -> Trace:
+    """Return the traces one after the other, an interval apart and from 0 on.
+
+    With `length_s`, again and again until then, where it ends.
+    """
     whole: list[Message] = []
     start_s = 0.0
-    while any(traces) and (not whole or start_s < least_s):
+    while any(traces) and (not whole or start_s < length_s):
         for trace in filter(None, traces):
             shift_s = start_s - trace[0].sent_s
             whole += [
@@ -84,22 +92,28 @@ def joined(traces: Sequence[Trace], interval_s: float, least_s: float = 0.0) -> 
                 for one in trace
             ]
             start_s = whole[-1].sent_s + interval_s
-    return whole
+    return [one for one in whole if one.sent_s < length_s] if length_s else whole
 
 
 def _later(moment_s: float | None, shift_s: float) -> float | None:
     return None if moment_s is None else moment_s + shift_s
 
 
-def replay(trace: Trace, law: Law, extra_s: float = 0.0) -> Track:
+def replay(trace: Trace, law: Law, extra_s: float = 0.0, frame_s: float = 0.0) -> Track:
     """Drive plant and controller by a trace; with `extra_s`, the wheels follow each command that much later."""
     law.reset()
-    plant, track = Plant(), Track([], [], [], False)
+    plant, track = Plant(), Track([], [], [])
+    frames: list[tuple[int, int, int]] = []
     readings: dict[int, str] = {}
     commands: dict[int, int] = {}
     newest, steps = -1, 0
     for moment_s, kind, at in _events(trace, extra_s):
         due = int(moment_s / STEP_S)
+        while frame_s and len(frames) * frame_s <= moment_s:
+            frame = int(len(frames) * frame_s / STEP_S)
+            plant.advance(frame - steps)
+            steps = max(steps, frame)
+            frames.append(_frame(plant))
         plant.advance(due - steps)
         steps = due
         if kind == _RECEIVED:
@@ -114,7 +128,12 @@ def replay(trace: Trace, law: Law, extra_s: float = 0.0) -> Track:
                 track.moments_s.append(moment_s)
                 track.tilts_rad.append(reading(readings[at]).tilt_rad)
                 track.levels.append(plant.level)
-    return track._replace(fallen=plant.fallen)
+    return track._replace(fallen=plant.fallen, frames=frames)
+
+
+def _frame(plant: Plant) -> tuple[int, int, int]:
+    state = plant.state
+    return round(1000 * state.tilt_rad), round(1000 * state.x_m), round(10 * volts_of(plant.level))
 
 
 def _events(trace: Trace, extra_s: float) -> list[tuple[float, int, int]]:
@@ -152,15 +171,22 @@ class Replayed(NamedTuple):
     extra_ms: float | None
 
 
-def replayed(cell: dict[str, Any], trace: Trace, controller: str = LQR, gains: Sequence[float] = ()) -> Replayed:
-    """Return the figures of one cell, its messages repeated to WHOLE_S; the search for the extra delay to SEARCH_S."""
+def replayed(
+    cell: dict[str, Any], trace: Trace, controller: str = LQR, gains: Sequence[float] = (), *, search: bool = True
+) -> Replayed:
+    """Return the figures of one cell, its messages repeated to WHOLE_S.
+
+    Without a `search` for the largest extra delay, by replays of SEARCH_S, that of a robot which stands is NaN.
+    """
     interval_s = float(cell["interval_ms"]) / 1000
     law = Law(controller, interval_s, gains)
     whole = joined([trace], interval_s, WHOLE_S)
     track = replay(whole, law)
     upright_s, tilt_rms_deg, cost = figures.control(*track[:3])
     mean_s, peak_s = figures.age((one.at_robot_s, one.received_s) for one in trace if one.at_robot_s and one.received_s)
-    extra_s = None if track.fallen else largest_extra_s(joined([trace], interval_s, SEARCH_S), law)
+    extra_s = None if track.fallen else nan
+    if search and not track.fallen:
+        extra_s = largest_extra_s(joined([trace], interval_s, SEARCH_S), law)
     return Replayed(
         float(cell["interval_ms"]),
         int(cell["qos"]),

@@ -1,0 +1,137 @@
+"""Does theory say when the robot falls, and which of the thesis's treatments matter for control at all?"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from looplab.experiments.balance import NAME, theory
+from looplab.experiments.balance.laws import LQR
+from looplab.experiments.balance.report.offline import cost_of_run
+from looplab.experiments.loop.report import rounds
+from looplab.report.claims import outcome_of
+from looplab.report.finding import Finding, Line, asked, exact
+from looplab.report.rules import directed, no_gain
+from looplab.report.samples import Measured, Runs
+from looplab.report.statistics import FEWEST_RUNS, Comparison, compare_blocks, over_runs
+from looplab.report.verdicts import (
+    FEW_RUNS,
+    INTERIM,
+    NO_PLAN,
+    NO_RUN,
+    ONE_RUN,
+    UNDECIDED,
+    Adjusted,
+    Claim,
+    Rule,
+)
+
+INTERVAL_MS = 20.0
+# A radius nearer to 1 than this decides nothing: pushes, levels and the jitter of T are no part of the linear loop.
+NEAR_ONE = 0.02
+
+
+def claims() -> list[Claim]:
+    """Return the claims: theory's first, then a treatment each, by the cost of standing at 20 ms and QoS 0."""
+    return [
+        asked("theory", "The robot stands and falls where the linear loop says", NAME, _theory),
+        _between("stress", "CPU stress makes standing dearer", "scenario1", "scenario2", +1),
+        _between(
+            "broker-priority", "Priority of the broker makes it cheaper under stress", "scenario2", "scenario4", -1
+        ),
+        _between("client-priority", "Prioritising the client as well adds nothing", "scenario4", "scenario5", 0),
+        _between("flood", "A flood of the broker makes standing dearer", "scenario1", "scenario7", +1),
+        _between("qos-2", "QoS 2 makes standing dearer than QoS 0", "scenario8", "scenario8", +1, qos=2),
+    ]
+
+
+def _theory(run: Measured) -> Finding:
+    """Compare each cell's fall with the spectral radius at its interval and median T."""
+    parameters = run.run.parameters
+    feedback = theory.feedback_of(str(parameters.get("controller", LQR)), tuple(parameters.get("gains") or ()))
+    agrees: list[bool | None] = []
+    lines = []
+    for cell in run.cells.values():
+        total_us, upright_s = cell.statistic("T", "p50"), cell.figure("upright_s")
+        if total_us is None or upright_s is None:
+            continue
+        interval_s = float(cell.document["interval_ms"]) / 1000
+        count = theory.intervals_of_delay(total_us / 1e6, interval_s)
+        radius = theory.spectral_radius(feedback, interval_s, count * interval_s)
+        stood = upright_s >= STOOD * interval_s * int(cell.document["sent"]) / max(1, run.run.repetitions)
+        agrees.append(None if abs(radius - 1) < NEAR_ONE else stood == (radius < 1))
+        lines.append(Line(f"{cell}: stood", exact(upright_s), f"radius {radius:.3f}", "s"))
+    if not lines:
+        return Finding(NO_RUN, "The run has no cell with an answer.")
+    words = f"{sum(one is True for one in agrees)} of {len(agrees)} cells do what the spectral radius says"
+    return Finding(outcome_of(agrees), f"{words}; it falls from 1 on.", lines=lines)
+
+
+# The last message of a cell leaves an interval before its end, and the robot is released after the first.
+STOOD = 0.9
+
+
+def _between(name: str, title: str, before: str, after: str, direction: int, qos: int = 0) -> Claim:
+    """Return a claim that compares the cost of two scenarios; of one with itself, that of QoS 0 and `qos`.
+
+    By live runs if both sides have some, else by the loop's runs, replayed. 0: no gain.
+    """
+
+    def judge(runs: Runs) -> Finding:
+        names = next(
+            (pair for pair in ((f"{NAME}-{before}", f"{NAME}-{after}"), (before, after)) if {*pair} <= runs.keys()),
+            None,
+        )
+        if names is None:
+            return Finding(
+                NO_RUN, f"There is no usable run of both: ./lab run {' '.join(dict.fromkeys((before, after)))}"
+            )
+        found = _compared([runs[one] for one in names], (0, qos), _rule(direction))
+        found.reason += " By live runs." if names[0].startswith(NAME) else " By runs of the loop, replayed."
+        return found
+
+    return Claim(name, title, judge)
+
+
+def _rule(direction: int) -> Rule:
+    if direction == 0:
+        return no_gain("The cost of standing")
+    rule = directed("The cost of standing", direction, None)
+
+    def decide(comparison: Comparison, p_values: Adjusted) -> tuple[str, str]:
+        # The thesis measured no robot that stands.
+        outcome, reason = rule.decide(comparison, p_values)
+        return outcome, reason.replace(", as published", "").replace(": too little to be what was published", "")
+
+    return replace(rule, decide=decide)
+
+
+def _compared(sides: Sequence[Measured], qos: tuple[int, int], rule: Rule) -> Finding:
+    study = rounds.study_of(sides)
+    within = [rounds.within(study, side) for side in sides]
+
+    def cost(at: int) -> rounds.Value:
+        return lambda one: cost_of_run(one.run, INTERVAL_MS, qos[at])
+
+    costs = [[cost(at)(one) for one in side.runs] for at, side in enumerate(within)]
+    lines = [
+        Line(f"{side.run.scenario}, QoS {qos[at]}: cost", value, f"{len(costs[at])} runs", "")
+        for at, side in enumerate(within)
+        if (value := over_runs(costs[at])) is not None
+    ]
+    found = Finding(UNDECIDED, "", lines=lines)
+    fewest = min(map(len, costs))
+    bad = [one.run.run_id for side in within for one in side.runs if not one.run.valid]
+    if bad:
+        found.reason = f"Cannot be judged: {', '.join(bad)} INVALID."
+    elif fewest < FEWEST_RUNS:
+        found.outcome = ONE_RUN if fewest == 1 else FEW_RUNS
+        found.reason = f"A verdict needs {FEWEST_RUNS} runs a side."
+    elif study is None and sides[0] is not sides[1]:
+        found.outcome, found.reason = NO_PLAN, "Nobody planned how many runs there would be: `./lab study` does."
+    elif study and study.left:
+        found.outcome, found.reason = INTERIM, "Not all of its runs are done: what they show may still change."
+    else:
+        blocks = rounds.blocks([(side, cost(at)) for at, side in enumerate(within)], study)
+        found.tested = compare_blocks(blocks) if len(blocks) >= FEWEST_RUNS else None
+        found.rule = rule if found.tested else None
+        found.reason = "" if found.tested else "A run has no such cell, or too few rounds have both sides."
+    return found

@@ -1,0 +1,98 @@
+"""Plant and controller driven by the stored runs of the loop and of balance: one row a cell, and what to animate."""
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from math import nan
+from pathlib import Path
+from typing import Any
+
+from looplab.experiments.balance import NAME, theory
+from looplab.experiments.balance.laws import LQR, Law
+from looplab.experiments.balance.replay import FRAME_S, SEARCH_S, Replayed, joined, read, replay, replayed
+from looplab.report.samples import Measured, measure
+from looplab.report.stored import Selection, StoredRun, read_run
+from looplab.spec.experiment import Experiments
+
+LOOP = Experiments({"loop": "looplab.experiments.loop"}, default="loop")
+# Two processes: the report runs beside other parts of the lab.
+WORKERS = 2
+
+
+@dataclass(frozen=True)
+class Row:
+    """One cell of one run, replayed; `radius` is what theory says of its interval and its median T."""
+
+    scenario: str
+    fidelity: str
+    run_id: str
+    live: bool
+    figures: Replayed
+    radius: float
+
+    @property
+    def stands(self) -> bool:
+        return self.figures.extra_ms is not None
+
+
+def loop_runs(results: Path) -> list[Measured]:
+    """Return the loop's runs in a folder, each scenario and fidelity with its repeats, broken ones left out."""
+    runs = [read_run(folder, LOOP) for folder in sorted(results.iterdir()) if (folder / "run.json").is_file()]
+    return measure(Selection([run for run in runs if isinstance(run, StoredRun) and not run.factors]))
+
+
+def rows(measured: Sequence[Measured]) -> list[Row]:
+    """Return a row for each cell of each group's newest run; runs of balance by the controller that they had."""
+    with ProcessPoolExecutor(WORKERS) as pool:
+        return [row for of_run in pool.map(_rows, [_task(m) for m in measured]) for row in of_run]
+
+
+# Scenario, fidelity, run, live, its folder, and the controller with its gains: cheap to send to another process.
+_Task = tuple[str, str, str, bool, Path, str, tuple[float, ...]]
+
+
+def _task(m: Measured) -> _Task:
+    run = m.run
+    gains = tuple(run.parameters.get("gains") or ())
+    controller = str(run.parameters.get("controller", LQR))
+    return run.scenario, run.fidelity, run.run_id, run.experiment == NAME, run.path, controller, gains
+
+
+def _rows(task: _Task) -> list[Row]:
+    scenario, fidelity, run_id, live, folder, controller, gains = task
+    feedback = Law(controller, 1.0, gains).feedback()
+    found = []
+    for cell, trace in read(folder):
+        if trace:
+            interval_s = float(cell["interval_ms"]) / 1000
+            count = theory.intervals_of_delay((cell["T_us"]["p50"] or 0) / 1e6, interval_s)
+            radius = theory.spectral_radius(feedback, interval_s, count * interval_s)
+            found.append(Row(scenario, fidelity, run_id, live, replayed(cell, trace, controller, gains), radius))
+    return found
+
+
+def cost_of_run(run: StoredRun, interval_ms: float, qos: int) -> float:
+    """Return the cost of one cell of a run: as the live robot had it, of the loop's runs as replayed; NaN if none."""
+    if run.experiment == NAME:
+        costs = [cell.get("cost") for cell in run.document["cells"] if _is(cell, interval_ms, qos)]
+        return float(costs[0]) if costs and costs[0] is not None else nan
+    costs = [replayed(cell, trace, search=False).cost for cell, trace in read(run.path) if _is(cell, interval_ms, qos)]
+    return costs[0] if costs else nan
+
+
+def _is(cell: dict[str, Any], interval_ms: float, qos: int) -> bool:
+    return float(cell["interval_ms"]) == interval_ms and int(cell["qos"]) == qos
+
+
+def films(measured: Sequence[Measured]) -> Iterator[dict[str, Any]]:
+    """Yield what the animation shows of each cell: name, frames of tilt in mrad, way in mm and voltage in dV."""
+    for m in measured:
+        scenario, fidelity, _run, live, folder, controller, gains = _task(m)
+        for cell, trace in read(folder):
+            if trace:
+                interval_s = float(cell["interval_ms"]) / 1000
+                law = Law(controller, interval_s, gains)
+                frames = replay(joined([trace], interval_s, SEARCH_S), law, frame_s=FRAME_S).frames
+                name = f"{scenario}, {fidelity}, {cell['interval_ms']:g} ms, QoS {cell['qos']}"
+                kept = frames[: round(SEARCH_S / FRAME_S)]
+                yield {"name": name, "frames": [list(one) for one in zip(*kept, strict=True)], "live": live}

@@ -1,0 +1,90 @@
+"""The report on balance: stored runs of known truth stand or fall, and a treatment is judged by its cost, by run."""
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.simulated_runs import write_run
+
+from looplab.experiments.balance.report import analysis, claims, offline
+from looplab.report.samples import by_fidelity
+from looplab.report.verdicts import NO_RUN, NOT_REPRODUCED, ONE_RUN, REPRODUCED, Verdict
+
+CELL = (20.0, 0)
+ROBOT_US = 4000.0
+
+
+def run(results: Path, scenario: str, overhead_us: float, at: int = 0, lost: int = 0, **more: object) -> None:
+    rng = np.random.default_rng(at)
+    times = overhead_us * rng.uniform(0.9, 1.1, (2, 100)), np.full((2, 100), ROBOT_US)
+    start = f"20260101T{at:06d}Z"
+    write_run(results, scenario, cells={CELL: times}, start=start, lost={CELL: lost}, **more)  # type: ignore[arg-type]
+
+
+def judged(results: Path, name: str) -> Verdict:
+    [claim] = [one for one in claims.claims() if one.name == name]
+    runs = by_fidelity(offline.loop_runs(results))["thesis"]
+    return claim.judge(runs)
+
+
+def test_a_row_says_whether_the_robot_stands(tmp_path: Path) -> None:
+    run(tmp_path, "scenario1", 1000)
+    run(tmp_path, "scenario2", 90_000)
+    run(tmp_path, "scenario4", 1000, lost=40)
+    rows = {row.scenario: row for row in offline.rows(offline.loop_runs(tmp_path))}
+    assert [rows[name].stands for name in ("scenario1", "scenario2", "scenario4")] == [True, False, False]
+    assert [rows[name].radius < 1 for name in ("scenario1", "scenario2", "scenario4")] == [True, False, True]
+    assert rows["scenario1"].figures.upright_s == pytest.approx(60, abs=0.1)
+    assert rows["scenario4"].figures.lost == 40
+    assert not any(row.live for row in rows.values())
+
+
+def test_one_run_a_side_shows_figures_and_no_verdict(tmp_path: Path) -> None:
+    run(tmp_path, "scenario1", 1000)
+    assert judged(tmp_path, "stress").outcome == NO_RUN
+    run(tmp_path, "scenario2", 40_000)
+    verdict = judged(tmp_path, "stress")
+    assert verdict.outcome == ONE_RUN
+    assert "replayed" in verdict.reason
+
+
+def test_the_cost_of_a_run_is_that_of_its_replay(tmp_path: Path) -> None:
+    run(tmp_path, "scenario1", 1000)
+    run(tmp_path, "scenario2", 40_000)
+    one, other = offline.loop_runs(tmp_path)
+    cheap, dear = (offline.cost_of_run(m.run, *CELL) for m in (one, other))
+    assert 0 < cheap < dear
+    assert math.isnan(offline.cost_of_run(one.run, 10.0, 0))
+
+
+@pytest.mark.parametrize(("after_us", "outcome"), [(40_000, REPRODUCED), (1000, NOT_REPRODUCED)])
+def test_a_treatment_is_judged_by_run(tmp_path: Path, after_us: float, outcome: str) -> None:
+    """Within runs, as of QoS 0 and 2 of scenario 8: no study is needed there."""
+    rng = np.random.default_rng(1)
+    for at in range(6):
+        cells = {
+            (20.0, qos): (us * rng.uniform(0.95, 1.05, (2, 100)), np.full((2, 100), ROBOT_US))
+            for qos, us in ((0, 1000.0), (2, after_us))
+        }
+        write_run(tmp_path, "scenario8", cells=cells, start=f"20260101T{at:06d}Z")
+    verdict = judged(tmp_path, "qos-2")
+    assert verdict.tested is not None
+    assert verdict.rule is not None
+    one = analysis.judge([claims.claims()[-1]], by_fidelity(offline.loop_runs(tmp_path)))[0][1]["thesis"]
+    assert one.outcome == outcome, one.reason
+    assert "published" not in one.reason
+
+
+def test_a_film_has_a_frame_each_20_ms(tmp_path: Path) -> None:
+    run(tmp_path, "scenario1", 1000)
+    [film] = offline.films(offline.loop_runs(tmp_path))
+    tilts, ways, volts = film["frames"]
+    assert len(tilts) == len(ways) == len(volts) == offline.SEARCH_S / offline.FRAME_S
+    # The push after the first second.
+    assert min(tilts[52:70]) < min(tilts[40:50]) or max(tilts[52:70]) > max(tilts[40:50])
+    assert film["name"] == "scenario1, thesis, 20 ms, QoS 0"
+
+
+def test_data_in_a_page_cannot_end_its_element() -> None:
+    assert "<" not in analysis._data(["</script>"])
