@@ -68,7 +68,7 @@ def write_balance_run(
     parameters = {"scenario": scenario, "fidelity": fidelity, "intervals_ms": list(intervals_ms), "qos": [0],
                   "messages": messages, "command": "B", "controller": "lqr", "gains": [], "load": "none"}  # fmt: skip
     return finish(
-        results / f"{start}-{scenario}", NAME, cells, parameters, {"samples.csv": lines}, fidelity=fidelity
+        results / f"{start}-{scenario}", NAME, cells, parameters, {"samples.csv": lines}, fidelity=fidelity, treatments=[]
     )  # fmt: skip
 
 
