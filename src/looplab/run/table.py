@@ -11,7 +11,13 @@ from looplab.spec.columns import Column, Figure, Key, Latency
 from looplab.system.terminal import plural
 
 WIDTH = 80
-STATISTIC_WORDS = {"avg": "mean", "p50": "half take less", "p95": "95 of 100 take less", "p99": "99 of 100 take less"}
+STATISTIC_WORDS = {
+    "avg": "mean",
+    "p50": "half take less",
+    "p95": "95 of 100 take less",
+    "p99": "99 of 100 take less",
+    "max": "none takes longer",
+}
 
 
 def cells_table(run: dict[str, Any], cell: type[Cell]) -> str:

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from looplab.experiments.balance import BalanceCell
-from looplab.experiments.loop.table import notices
+from looplab.experiments.loop import LoopCell
+from looplab.experiments.loop.table import cell_lines, notices
 from looplab.run import stalls
 from looplab.run.table import aligned, number, run_text, unsure
 from looplab.spec.columns import Figure
@@ -13,7 +14,7 @@ OWN = [one for one in vars(BalanceCell).values() if isinstance(one, Figure)]
 TIMES = [(BalanceCell.age, "avg"), (BalanceCell.age, "max"), (BalanceCell.T, "avg")]
 NOTE = (
     "upright: how long it stood, in s; tilt: RMS while it stood, in degrees",
-    "age of the reading behind a command, and T, in ms; misses: at most, of any 10",
+    "age of the reading behind a command, and all latencies, in ms; misses: at most, of any 10",
 )
 
 
@@ -24,8 +25,10 @@ def table(run: dict[str, Any]) -> str:
     rows = [["interval", "QoS", "sent", "lost", "late", *heads], *(list(_row(cell)) for cell in cells)]
     marks = ["", *("" if cell.valid else " !" for cell in cells)]
     lines = [f"{line}{mark}" for line, mark in zip(aligned(rows, gap=" "), marks, strict=True)]
-    stalled = [line for cell in cells for line in stalls.lines(cell.document)]
-    return run_text(run, [*NOTE, "", *lines, *stalled, *notices(run), *unsure(rows), ""])
+    for cell in cells:
+        lines += ["", *cell_lines(LoopCell(cell.document), run.get("parameters", {})), *stalls.lines(cell.document)]
+    lines += ["", *unsure([line.split() for line in lines])]
+    return run_text(run, [*NOTE, "", *lines, *notices(run)])
 
 
 def _row(cell: BalanceCell) -> Iterator[str]:

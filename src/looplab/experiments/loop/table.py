@@ -30,13 +30,14 @@ def table(run: dict[str, Any]) -> str:
     """Return the table of one run (a run.json document), latencies in milliseconds, no line feed at its end."""
     lines = ["latencies in ms", ""]
     for document in run["cells"]:
-        lines += [*_cell(LoopCell(document), run.get("parameters", {})), *stalls.lines(document), ""]
+        lines += [*cell_lines(LoopCell(document), run.get("parameters", {})), *stalls.lines(document), ""]
     lines += unsure([line.split() for line in lines])
     lines += [fill(text, WIDTH, subsequent_indent="  ") for text in _remarks(run)]
     return run_text(run, lines)
 
 
-def _cell(cell: LoopCell, parameters: Mapping[str, Any]) -> Iterator[str]:
+def cell_lines(cell: LoopCell, parameters: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the lines of one cell: its counts, latencies, what O is made of, its load."""
     yield _HEAD
     yield (
         f"{cell.interval_ms:>6g} ms {cell.qos:>3} {cell.sent:>6} {cell.answered:>6} {cell.lost:>5} {cell.late:>4} "
