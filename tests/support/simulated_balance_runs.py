@@ -67,9 +67,8 @@ def write_balance_run(
     lines = [samples_header(BalanceCell, SAMPLES), *sample_lines(p, store, range(store.count), SAMPLES)]
     parameters = {"scenario": scenario, "fidelity": fidelity, "intervals_ms": list(intervals_ms), "qos": [0],
                   "messages": messages, "command": "B", "controller": "lqr", "gains": [], "load": "none"}  # fmt: skip
-    return finish(
-        results / f"{start}-{scenario}", NAME, cells, parameters, {"samples.csv": lines}, fidelity=fidelity, treatments=[]
-    )  # fmt: skip
+    run = results / f"{start}-{scenario}"
+    return finish(run, NAME, cells, parameters, {"samples.csv": lines}, fidelity=fidelity, treatments=[])
 
 
 def begin_balance(live: Path) -> None:

@@ -17,7 +17,8 @@ FIGURES = {
     if isinstance(column, Figure) and "_" in column.name
 }
 # The machine has one, too; a key elsewhere; what every run may count.
-SHARED = {"steal_s", "interval_ms", "strangers_cpu_s"}
+# A replay has those of control, too.
+SHARED = {"steal_s", "interval_ms", "strangers_cpu_s", "upright_s", "tilt_rms_deg", "misses_of_10"}
 
 
 @pytest.mark.parametrize(("name", "figure"), sorted(FIGURES))

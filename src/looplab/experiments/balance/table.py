@@ -14,7 +14,8 @@ OWN = [one for one in vars(BalanceCell).values() if isinstance(one, Figure)]
 TIMES = [(BalanceCell.age, "avg"), (BalanceCell.age, "max"), (BalanceCell.T, "avg")]
 NOTE = (
     "upright: how long it stood, in s; tilt: RMS while it stood, in degrees",
-    "age of the reading behind a command, and all latencies, in ms; misses: at most, of any 10",
+    "misses: of any 10 messages in a row, at most, without an answer in time",
+    "age of the reading behind a command, and all latencies, in ms",
 )
 
 
