@@ -9,7 +9,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain
+from itertools import chain, product
 from pathlib import Path
 
 from looplab.exercises.exercise import Exercise, exercises, experiment_of, read_exercise
@@ -142,6 +142,9 @@ def _lines_read(experiment: Experiment, exercise: Exercise) -> list[str]:
 def pages(root: Path, experiments: Experiments) -> dict[Path, str]:
     """Return what docs/data.md and docs/fidelity.md must hold, by path."""
     cells = {f"cell of {name}": cell_keys(experiment) for name, experiment in experiments.items()}
+    for name, base in product(experiments, repeat=2):
+        if experiments[base].cell in experiments[name].cell.__mro__[1:]:
+            cells[f"cell of {name}"] = [row for row in cells[f"cell of {name}"] if row not in cells[f"cell of {base}"]]
     times = Counter(chain(*cells.values()))
     cells = {title: [row for row in rows if times[row] == 1] for title, rows in cells.items()}
     cells["cell of several experiments"] = [row for row, count in times.items() if count > 1]
