@@ -60,7 +60,8 @@ def control_figures(columns: Columns, repetitions: list[range], interval_ns: int
             tilts_rad = [columns["tilt_urad"][row] / 1e6 for row in read]
             found.append(control(moments_s, tilts_rad, [columns["level"][row] for row in read]))
         missed.append(misses([_in_time(columns, row, interval_ns) for row in rows]))
-    means = [round(fmean(values), 6) for values in zip(*found, strict=True)] or [None] * len(Control._fields)
+    unknown: list[float | None] = [None] * len(Control._fields)
+    means = [round(fmean(values), 6) for values in zip(*found, strict=True)] or unknown
     return {**dict(zip(Control._fields, means, strict=True)), "misses_of_10": float(max(missed))}
 
 
