@@ -37,10 +37,10 @@ class Shown:
         return self.verdicts[claim][fidelity]
 
 
-def shown(results: Path, experiment: str = "loop") -> Shown:
-    """Measure and analyse all runs in `results`, which are of one experiment."""
+def shown(results: Path, experiment: str = "loop", *named: str) -> Shown:
+    """Measure and analyse the runs in `results`, all or those `named`, which are of one experiment."""
     selection = Selection()
-    for folder in run_folders(results):
+    for folder in run_folders(results, named):
         run = read_run(folder, EXPERIMENTS)
         if isinstance(run, StoredRun):
             selection.runs.append(run)

@@ -1,10 +1,15 @@
 """The report on balance: stored runs of known truth stand or fall, and a treatment is judged by its cost, by run."""
 
+import base64
+import hashlib
+import json
 import math
 from pathlib import Path
 
 import numpy as np
 import pytest
+from support.reports import shown
+from support.simulated_balance_runs import write_balance_run
 from support.simulated_runs import write_run
 
 from looplab.experiments.balance.report import analysis, claims, offline
@@ -88,3 +93,24 @@ def test_a_film_has_a_frame_each_20_ms(tmp_path: Path) -> None:
 
 def test_data_in_a_page_cannot_end_its_element() -> None:
     assert "<" not in analysis._data(["</script>"])
+
+
+def test_the_page_shows_live_and_replayed_runs(tmp_path: Path) -> None:
+    run(tmp_path, "scenario1", 1000)
+    stored = write_balance_run(tmp_path)
+    found = shown(tmp_path, "balance", stored.name)
+    theory = found.verdict("theory")
+    assert theory.outcome == REPRODUCED, theory.reason
+    assert [line.published.partition(" ")[0] for line in theory.lines] == ["radius", "radius"]
+    rows = {(row.scenario, row.figures.interval_ms): row for row in found.context["offline"]}
+    assert {key: row.stands for key, row in rows.items()} == {
+        ("balance", 100.0): False,
+        ("balance", 20.0): True,
+        ("scenario1", 20.0): True,
+    }
+    text = found.text
+    script = text.split("<script>")[1].split("</script>")[0]
+    sha = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert f"script-src 'sha256-{sha}'" in text
+    assert len(json.loads(text.split('id="films">')[1].split("</script>")[0])) == 3
+    assert "http" not in script
