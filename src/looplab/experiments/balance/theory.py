@@ -8,15 +8,16 @@ Request k brings a command and takes the next reading at the same moment. The co
 the first request after the answer: d is a whole number of intervals, T/h rounded up, whatever T is below that.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from math import ceil, floor
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import expm
 from scipy.optimize import brentq
 
-from looplab.experiments.balance.laws import Law
+from looplab.experiments.balance.laws import LQR, Law
 from looplab.experiments.balance.plant import derivative
 
 Matrix = NDArray[np.float64]
@@ -121,6 +122,11 @@ def intervals_of_delay(total_s: float, interval_s: float) -> int:
     return max(1, ceil(total_s / interval_s))
 
 
-def feedback_of(controller: str, gains: tuple[float, ...] = ()) -> Feedback:
+def feedback_of(controller: str = LQR, gains: Sequence[float] = ()) -> Feedback:
     """Return the feedback of a controller by its name."""
     return Law(controller, 1.0, gains).feedback()
+
+
+def feedback_of_run(parameters: Mapping[str, Any]) -> Feedback:
+    """Return the feedback that a run of balance had; the designed one for a run of the loop."""
+    return feedback_of(str(parameters.get("controller", LQR)), tuple(parameters.get("gains") or ()))

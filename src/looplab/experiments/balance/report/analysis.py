@@ -13,6 +13,7 @@ from markupsafe import Markup
 from looplab.experiments.balance import EXPERIMENT, theory
 from looplab.experiments.balance.laws import GAINS
 from looplab.experiments.balance.report.claims import claims
+from looplab.experiments.balance.report.figures import sketches
 from looplab.experiments.balance.report.offline import Row, films, loop_runs, rows
 from looplab.report.analysis import Analysis, analysis
 from looplab.report.samples import Measured, by_fidelity
@@ -28,7 +29,10 @@ def analyse(measured: Sequence[Measured]) -> Analysis:
     every = [*measured, *loop]
     found = judge(claims(), by_fidelity(every))
     table = rows(every)
-    made = analysis(EXPERIMENT.name, measured, found, files={"balance-offline.csv": _csv(table)})
+    drawn = [plot for runs in by_fidelity(measured).values() for plot in sketches(runs)]
+    titles = {"Where it falls": sorted({plot.figure for plot in drawn})}
+    files = {"balance-offline.csv": _csv(table)}
+    made = analysis(EXPERIMENT.name, measured, found, sketches=drawn, titles=titles, files=files)
     sections = {"claims": "Findings", "theory": "Theory", "offline": "Stored runs", "stick": "See it", "cells": "Cells"}
     script = SCRIPT.read_text(encoding="utf-8")
     context = {

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from looplab.experiments.balance import NAME, theory
-from looplab.experiments.balance.laws import LQR
 from looplab.experiments.balance.report.offline import cost_of_run
 from looplab.experiments.loop.report import rounds
 from looplab.report.claims import outcome_of
@@ -45,8 +44,7 @@ def claims() -> list[Claim]:
 
 def _theory(run: Measured) -> Finding:
     """Compare each cell's fall with the spectral radius at its interval and median T."""
-    parameters = run.run.parameters
-    feedback = theory.feedback_of(str(parameters.get("controller", LQR)), tuple(parameters.get("gains") or ()))
+    feedback = theory.feedback_of_run(run.run.parameters)
     agrees: list[bool | None] = []
     lines = []
     for cell in run.cells.values():

@@ -1,0 +1,31 @@
+"""Draw how long the robot stood at each interval, beside the spectral radius of the linear loop."""
+
+from looplab.experiments.balance import theory
+from looplab.report.drawing import Lines, Plot, Point
+from looplab.report.samples import Measured, Runs
+
+_CAPTION = "Share of the cell that the robot stood, and spectral radius of the linear loop: it falls from 1 on."
+
+
+def sketches(runs: Runs) -> list[Plot]:
+    """Return the figure of each scenario of balance."""
+    return [plot for run in runs.values() for plot in _stands(run)]
+
+
+def _stands(run: Measured) -> list[Plot]:
+    feedback = theory.feedback_of_run(run.run.parameters)
+    series: dict[str, list[Point]] = {}
+    for cell in sorted(run.cells.values(), key=lambda one: one.key):
+        upright_s = cell.figure("upright_s")
+        if upright_s is not None:
+            interval_ms = float(cell.document["interval_ms"])
+            length_s = interval_ms / 1000 * cell.document["sent"] / max(1, run.run.repetitions) / len(run.runs)
+            name = f"stood, QoS {cell.document['qos']}"
+            series.setdefault(name, []).append(Point(interval_ms, min(1.0, upright_s / length_s)))
+    if not series:
+        return []
+    longest = max(point.x for points in series.values() for point in points)
+    steps = [longest * at / 10 for at in range(1, 11)]
+    series["spectral radius"] = [Point(ms, theory.spectral_radius(feedback, ms / 1000, ms / 1000)) for ms in steps]
+    lines = Lines(series, "interval in ms", "share of the cell; spectral radius", levels=(1.0,))
+    return lines.plot(run, f"stands_{run.run.scenario}", f"{run.run.scenario}. {_CAPTION}")
