@@ -1,4 +1,4 @@
-"""The control loop as it keeps a robot upright: does the robot fall, and under which load?"""
+"""The control loop as it keeps a robot upright on its two wheels."""
 
 from types import MappingProxyType
 
