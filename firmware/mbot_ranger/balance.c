@@ -38,7 +38,7 @@ static void set_duty(uint8_t duty)
 
 void balance_rest(void)
 {
-    PORTL &= (uint8_t) ~(FORWARDS | BACKWARDS);
+    PORTL &= (uint8_t)~(FORWARDS | BACKWARDS);
     set_duty(0);
 }
 

@@ -264,7 +264,8 @@ static void i2c_message(struct avr_irq_t *irq, uint32_t value, void *param)
         answer_i2c(TWI_COND_READ, message.addr, device.bytes[device.next++ % MCU_I2C_BYTES]);
 }
 
-/* simavr 1.6 leaves TWINT set when the firmware clears it by writing a one: it would never be seen to wait for a byte. */
+/* simavr 1.6 leaves TWINT set when the firmware clears it by writing a one: it would never be seen to wait for a byte.
+ */
 static void twcr_written(avr_t *mcu, avr_io_addr_t address, uint8_t value, void *param)
 {
     (void)param;

@@ -37,7 +37,8 @@ static struct accelerations derivative(double v_m_s, double tilt_rad, double rat
     const double push = torque / WHEEL_RADIUS_M + B * sine * rate_rad_s * rate_rad_s;
     const double turn = B * GRAVITY_M_S2 * sine - torque;
     const double determinant = A * C - coupling * coupling;
-    return (struct accelerations){(C * push - coupling * turn) / determinant, (A * turn - coupling * push) / determinant};
+    return (struct accelerations){(C * push - coupling * turn) / determinant,
+                                  (A * turn - coupling * push) / determinant};
 }
 
 /* One step of Runge-Kutta of order 4 under a constant voltage. */

@@ -28,8 +28,8 @@ static void catch_up(void)
     plant_advance(&plant, steps);
 }
 
-/* The firmware sets its motors right before it reads, so the voltage counts from here on. Motors that are off: the robot
- * rests in its stand. */
+/* The firmware sets its motors right before it reads, so the voltage counts from here on. Motors that are off: the
+ * robot rests in its stand. */
 static void take_command(void)
 {
     const uint8_t direction = mcu_register(PORTL) & (FORWARDS | BACKWARDS);

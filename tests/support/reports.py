@@ -15,7 +15,7 @@ from looplab.report.shell import page_text, write_reports
 from looplab.report.stored import Selection, StoredRun, read_run, run_folders
 from looplab.report.verdicts import Verdict
 
-EMPTY_TAGS = {"meta", "link", "img", "br"}
+EMPTY_TAGS = {"meta", "link", "img", "br", "input"}
 
 
 @dataclass(frozen=True)

@@ -134,8 +134,7 @@ def words(experiment: Experiment, scenario: str) -> tuple[Mapping[str, str], Map
 def _lines_read(experiment: Experiment, exercise: Exercise) -> list[str]:
     """Return those of the table's lines that the exercise asks about, without the first, which names the cell."""
     lines, headings = words(experiment, exercise.runs[-1].scenario)
-    columns = {value.name: value.name.partition(".")[0] for value in exercise.values}
-    wanted = {headings.get(name, headings.get(column, column)) for name, column in columns.items()}
+    wanted = {headings.get(one.name, headings.get(column := one.name.partition(".")[0], column)) for one in exercise.values}
     return [line for line in list(lines)[1:] if line in wanted]
 
 

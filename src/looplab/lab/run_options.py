@@ -15,8 +15,6 @@ MOST_ROUNDS = 1000
 FULL = "FULL"
 # Runs on a machine that strangers use count in verdicts, too.
 BUSY = "LAB_BUSY"
-# The parts and treatments of another scenario.
-AS = "AS"
 
 
 def variables(root: Path, names: Sequence[str], given: Mapping[str, str | None], quick: bool) -> dict[str, str]:
@@ -40,9 +38,7 @@ def variables(root: Path, names: Sequence[str], given: Mapping[str, str | None],
             f"{', '.join(wrong)}: no option of {names[0]}.",
             f"Its options are {', '.join(option.flag for option in options)}; see params.env in its folder, too.",
         )
-    if AS in chosen_ones:
-        # The controller of the other scenario runs this experiment.
-        chosen_ones["EXPERIMENT"] = check_one_kind(chosen(root, names)).name
+    chosen_ones |= {"EXPERIMENT": check_one_kind(chosen(root, names)).name} if "AS" in chosen_ones else {}
     preset = own.preset("quick", scenario) if quick else own.preset("full") if full else {}
     return {**quick_settings(preset, options, chosen_ones), **chosen_ones}
 

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -60,17 +60,6 @@ def chosen(root: Path, names: Iterable[str]) -> list[Scenario]:
     for name in names:
         wanted += published(root) if name == "all" else [name]
     return [known[name] for name in dict.fromkeys(_known(name, known) for name in wanted)]
-
-
-def standing_in(root: Path, wanted: Iterable[Scenario], name: str | None) -> list[Scenario]:
-    """Return the scenarios with the parts and settings of the scenario `name`, if one is given (option `--as`).
-
-    Raises LabError (exit code 2) if there is no scenario of that name.
-    """
-    if not name:
-        return list(wanted)
-    known = scenarios(root)
-    return [replace(known[_known(name, known)], experiment=scenario.experiment) for scenario in wanted]
 
 
 def _known(name: str, known: Mapping[str, Scenario]) -> str:

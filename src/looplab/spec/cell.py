@@ -44,6 +44,11 @@ class Cell:
         return ()
 
     @classmethod
+    def picture(cls, _newest: Mapping[str, float], _lines: int) -> str:
+        """Return what a terminal draws of the newest values of `more_metrics`, in so many lines; "" for nothing."""
+        return ""
+
+    @classmethod
     def remarks(cls, _run: Document) -> Iterable[str]:
         """Return lines for the terminal below the table of a run: what the figures alone do not show."""
         return ()

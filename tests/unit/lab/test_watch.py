@@ -14,7 +14,7 @@ from looplab.errors import EXIT_MACHINE
 from looplab.experiments.registry import EXPERIMENTS
 from looplab.exporter.machine import HostWatch
 from looplab.exporter.server import Exporter
-from looplab.lab.commands.watch import View, _stick, exporter_url, parse, screen, watch
+from looplab.lab.commands.watch import View, exporter_url, parse, screen, watch
 from looplab.run.samples import ANSWERED
 
 TREATMENTS = [
@@ -142,12 +142,3 @@ def test_without_an_exporter_it_says_what_to_do(tmp_path: Path, capsys: pytest.C
 )
 def test_address_comes_from_env(settings: dict[str, str], expected: str) -> None:
     assert exporter_url(settings) == expected
-
-
-@pytest.mark.parametrize(("degrees", "top"), [(0, 40), (20, 50), (-20, 30), (46, 40), (-46, 28)])
-def test_the_stick_leans_as_the_robot_does(degrees: float, top: int) -> None:
-    words, *stick, wheels = _stick(degrees, 16).plain.splitlines()
-    drawn = [line for line in stick if line]
-    assert drawn[0].index("#") == top
-    assert words.endswith("fallen") == (len(drawn) == 1) == (abs(degrees) > 45)
-    assert wheels.index("_") == 40

@@ -1,5 +1,7 @@
 """The control loop as it keeps a robot upright on its two wheels."""
 
+import math
+from collections.abc import Mapping
 from types import MappingProxyType
 
 from looplab.experiments.loop import BRIDGE, CLIENTS, ROBOT, LoopCell
@@ -8,6 +10,8 @@ from looplab.spec.experiment import Experiment
 from looplab.spec.roles import BROKER, CONTROLLER, LINK
 
 NAME = "balance"
+# Of the stick in a terminal: the column of its wheels, columns a line at 45 degrees, its length and tilt as it lies.
+MIDDLE, STICK_COLUMNS, LENGTH, LYING_DEGREES = 40, 2, 12, 44.9
 
 
 class BalanceCell(LoopCell):
@@ -46,6 +50,19 @@ class BalanceCell(LoopCell):
         heading="misses",
         digits=0,
     )
+
+    @classmethod
+    def picture(cls, newest: Mapping[str, float], lines: int) -> str:
+        """Return the robot on its wheels as it leans; it lies from 45 degrees on."""
+        if (degrees := newest.get("tilt_degrees")) is None:
+            return ""
+        if lies := abs(degrees) >= LYING_DEGREES:
+            stick = [""] * (lines - 3) + [" " * (MIDDLE - (LENGTH if degrees < 0 else 0)) + "#" * LENGTH]
+        else:
+            way = STICK_COLUMNS * math.tan(math.radians(degrees))
+            stick = [" " * (MIDDLE + round(way * height)) + "#" for height in range(lines - 2, 0, -1)]
+        words = f"tilt {degrees:.1f} degrees" + (": fallen" if lies else "")
+        return "\n".join([words, *stick, " " * (MIDDLE - 1) + "(_)"])
 
 
 EXPERIMENT = Experiment(

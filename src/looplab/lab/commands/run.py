@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,8 @@ from looplab.errors import EXIT_GOOD, EXIT_INVALID
 from looplab.exercises.forms import make_form
 from looplab.lab.checkout import Lab
 from looplab.lab.commands import study
-from looplab.lab.run_options import AS, variables
-from looplab.lab.scenarios import check_one_kind, chosen, standing_in
+from looplab.lab.run_options import variables
+from looplab.lab.scenarios import check_one_kind, chosen
 from looplab.run.folder import SCHEMA
 from looplab.run.life import run_summary
 from looplab.spec.parameters import RunParameters
@@ -29,8 +30,10 @@ def run(
         names = [scenario.name for scenario in chosen(root, scenarios)]
         options = study.Options(rounds, None, as_json, allow_invalid, quick, twice=False)
         return study.conduct(root, names, names, options, given)
-    wanted = standing_in(root, chosen(root, scenarios), given.get(AS))
+    wanted = chosen(root, scenarios)
     experiment = check_one_kind(wanted)
+    if other := given.get("AS"):
+        wanted = [replace(chosen(root, [other])[0], experiment=experiment)]
     lab = Lab(root, variables(root, scenarios, given, quick), [experiment], [scenario.name for scenario in wanted])
     summary = partial(run_summary, experiment)
     # Every parameter is read before anything is started: a slip of the pen costs no run.

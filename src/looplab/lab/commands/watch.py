@@ -4,7 +4,6 @@ It asks the exporter once a second, on the port that .env gives it; what is not 
 """
 
 import contextlib
-import math
 import os
 import time
 from pathlib import Path
@@ -25,8 +24,6 @@ EVERY_S = 1.0
 MOST_CELLS = 6
 HEADING_LINES = 5  # of both tables, the run, the parts
 FEWEST_PLOT_LINES, MOST_PLOT_LINES = 6, 16
-# Of the stick: the column of its wheels, columns a line at 45 degrees, its length as it lies, and from which tilt on.
-MIDDLE, STICK_COLUMNS, LENGTH, LYING_DEGREES = 40, 2, 12, 44.9
 QUANTILES = ("0.5", "0.95", "0.99", "1")
 
 
@@ -79,11 +76,9 @@ def screen(page: Page, height: int) -> RenderableType:
     head = Text(f"{view.run[0]}, fidelity {view.run[1]}: {state}", "bold")
     cells, treatments = _cells(view), _treatments(view)
     processes = [f"{labels['part']} {count:.0f}" for labels, count in page["lab_processes"] if count]
-    free = height - cells.row_count - treatments.row_count - HEADING_LINES
-    free = min(free, MOST_PLOT_LINES)
-    tilts = [degrees for labels, degrees in view.of("tilt_degrees") if view.text(labels) == view.current]
-    drawn = _stick(tilts[-1], free) if tilts else _shares(view, free)
-    plot = [drawn] if free >= FEWEST_PLOT_LINES else []
+    free = min(MOST_PLOT_LINES, height - cells.row_count - treatments.row_count - HEADING_LINES)
+    figures = {end: value for end in view.cell.more_metrics for labels, value in view.of(end)}
+    plot = [view.cell.picture(figures, free) or _shares(view, free)] if free >= FEWEST_PLOT_LINES else []
     return Group(head, cells, *plot, treatments, Text(f"parts: {', '.join(processes)}"))
 
 
@@ -129,18 +124,6 @@ def _shares(view: View, lines: int) -> Table:
         shares = [max((share for at, share in within[metric].items() if at <= le), default=0) for metric in counts]
         table.add_row(f"{le * 1000:.3g} ms", *(Bar(1, 0, share) for share in shares))
     return table
-
-
-def _stick(degrees: float, lines: int) -> Text:
-    """Return a robot on its wheels in so many lines, tilted by so much; it lies from 45 degrees on."""
-    lies = abs(degrees) >= LYING_DEGREES
-    if lies:
-        stick = [""] * (lines - 3) + [" " * (MIDDLE - (LENGTH if degrees < 0 else 0)) + "#" * LENGTH]
-    else:
-        way = STICK_COLUMNS * math.tan(math.radians(degrees))
-        stick = [" " * (MIDDLE + round(way * height)) + "#" for height in range(lines - 2, 0, -1)]
-    words = f"tilt {degrees:.1f} degrees" + (": fallen" if lies else "")
-    return Text("\n".join([words, *stick, " " * (MIDDLE - 1) + "(_)"]))
 
 
 def _treatments(view: View) -> Table:
