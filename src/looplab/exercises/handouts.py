@@ -134,7 +134,7 @@ def words(experiment: Experiment, scenario: str) -> tuple[Mapping[str, str], Map
 def _lines_read(experiment: Experiment, exercise: Exercise) -> list[str]:
     """Return those of the table's lines that the exercise asks about, without the first, which names the cell."""
     lines, headings = words(experiment, exercise.runs[-1].scenario)
-    wanted = {headings.get(one.name, headings.get(column := one.name.partition(".")[0], column)) for one in exercise.values}
+    wanted = {headings.get(one.name, headings.get(at := one.name.partition(".")[0], at)) for one in exercise.values}
     return [line for line in list(lines)[1:] if line in wanted]
 
 
