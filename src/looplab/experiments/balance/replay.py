@@ -100,7 +100,10 @@ def _later(moment_s: float | None, shift_s: float) -> float | None:
 
 
 def replay(trace: Trace, law: Law, extra_s: float = 0.0, frame_s: float = 0.0) -> Track:
-    """Drive plant and controller by a trace; with `extra_s`, the wheels follow each command that much later."""
+    """Drive plant and controller by a trace; with `extra_s`, the wheels follow each command that much later.
+
+    Such a replay ends where the robot falls.
+    """
     law.reset()
     plant, track = Plant(), Track([], [], [])
     frames: list[tuple[int, int, int]] = []
@@ -116,6 +119,9 @@ def replay(trace: Trace, law: Law, extra_s: float = 0.0, frame_s: float = 0.0) -
             frames.append(_frame(plant))
         plant.advance(due - steps)
         steps = due
+        if plant.fallen and extra_s:
+            # Of a search, that is all that counts.
+            break
         if kind == _RECEIVED:
             newest = max(newest, at)
         elif kind == _SENT and newest >= 0:

@@ -97,3 +97,17 @@ def test_age_and_misses_of_known_truth() -> None:
     assert figures.misses([True] * 5 + [False] * 3 + [True] * 8 + [False] * 2) == 5 - 2
     assert figures.misses([False] * 3) == 3
     assert figures.misses([]) == 0
+
+
+def test_the_replay_is_within_5_percent_of_the_live_robot() -> None:
+    """Two cells of a live run: firmware, simulated board and plant.c. The cost is a square: twice the share."""
+    cells = {cell["interval_ms"]: (cell, trace) for cell, trace in replay.read(Path(__file__).with_name("live_run"))}
+    found = {
+        interval_ms: figures.control(*replay.replay(trace, Law(LQR, interval_ms / 1000))[:3])
+        for interval_ms, (_, trace) in cells.items()
+    }
+    live = {interval_ms: cell for interval_ms, (cell, _) in cells.items()}
+    assert found[50].upright_s == pytest.approx(live[50]["upright_s"], rel=0.05)
+    assert found[50].tilt_rms_deg == pytest.approx(live[50]["tilt_rms_deg"], rel=0.05)
+    assert found[50].cost == pytest.approx(live[50]["cost"], rel=0.1)
+    assert found[100].upright_s == pytest.approx(live[100]["upright_s"], rel=0.05)

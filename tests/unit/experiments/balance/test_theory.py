@@ -43,7 +43,7 @@ def test_the_plant_falls_at_the_interval_of_theory(factor: float, falls: bool) -
 def test_the_extra_delay_is_that_of_theory(interval_s: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without pushes; with them the replay falls up to 6 % earlier, which the linear loop does not know."""
     monkeypatch.setattr(plant, "PUSH_RAD_S", 0.0)
-    extra_s = largest_extra_s(steady(interval_s), Law(LQR, interval_s))
+    extra_s = largest_extra_s(steady(interval_s, seconds=30.0), Law(LQR, interval_s))
     assert extra_s is not None
     assert interval_s + extra_s == pytest.approx(falling_delay(FEEDBACK, interval_s), rel=0.02)
 

@@ -46,7 +46,7 @@ def _theory(run: Measured) -> Finding:
     """Compare each cell's fall with the spectral radius at its interval and median T."""
     feedback = theory.feedback_of_run(run.run.parameters)
     agrees: list[bool | None] = []
-    lines = []
+    lines, paused = [], []
     for cell in run.cells.values():
         total_us, upright_s = cell.statistic("T", "p50"), cell.figure("upright_s")
         if total_us is None or upright_s is None:
@@ -57,10 +57,12 @@ def _theory(run: Measured) -> Finding:
         stood = upright_s >= STOOD * interval_s * int(cell.document["sent"]) / max(1, run.run.repetitions)
         agrees.append(None if abs(radius - 1) < NEAR_ONE else stood == (radius < 1))
         lines.append(Line(f"{cell}: stood", exact(upright_s), f"radius {radius:.3f}", "s"))
+        if radius < 1 and not stood and (oldest_us := cell.figure("age.max")):
+            paused.append(f"{cell}: a command followed a reading {oldest_us / 1000:.0f} ms old; theory knows no pause.")
     if not lines:
         return Finding(NO_RUN, "The run has no cell with an answer.")
     words = f"{sum(one is True for one in agrees)} of {len(agrees)} cells do what the spectral radius says"
-    return Finding(outcome_of(agrees), f"{words}; it falls from 1 on.", lines=lines)
+    return Finding(outcome_of(agrees), f"{words}; it falls from 1 on.", paused, lines=lines)
 
 
 # The last message of a cell leaves an interval before its end, and the robot is released after the first.

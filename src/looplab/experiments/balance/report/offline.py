@@ -3,7 +3,9 @@
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from functools import cache
 from math import nan
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +45,8 @@ def loop_runs(results: Path) -> list[Measured]:
 
 def rows(measured: Sequence[Measured]) -> list[Row]:
     """Return a row for each cell of each group's newest run; runs of balance by the controller that they had."""
-    with ProcessPoolExecutor(WORKERS) as pool:
+    # Not forked: the painters of the report have threads.
+    with ProcessPoolExecutor(WORKERS, mp_context=get_context("spawn")) as pool:
         return [row for of_run in pool.map(_rows, [_task(m) for m in measured]) for row in of_run]
 
 
@@ -76,7 +79,12 @@ def cost_of_run(run: StoredRun, interval_ms: float, qos: int) -> float:
     if run.experiment == NAME:
         costs = [cell.get("cost") for cell in run.document["cells"] if _is(cell, interval_ms, qos)]
         return float(costs[0]) if costs and costs[0] is not None else nan
-    costs = [replayed(cell, trace, search=False).cost for cell, trace in read(run.path) if _is(cell, interval_ms, qos)]
+    return _replayed_cost(run.path, interval_ms, qos)
+
+
+@cache
+def _replayed_cost(folder: Path, interval_ms: float, qos: int) -> float:
+    costs = [replayed(cell, trace, search=False).cost for cell, trace in read(folder) if _is(cell, interval_ms, qos)]
     return costs[0] if costs else nan
 
 
