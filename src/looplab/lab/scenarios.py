@@ -101,5 +101,4 @@ def _read(folder: Path, experiment: Experiment, root: Path) -> Scenario:
 
 
 def _natural(path: Path) -> list[tuple[int, str]]:
-    parts = re.findall(r"\d+|\D+", path.name)
-    return [(int(part), "") if part.isdigit() else (-1, part) for part in parts]
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.findall(r"\d+|\D+", path.name)]

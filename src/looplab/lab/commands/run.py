@@ -32,8 +32,7 @@ def run(
         return study.conduct(root, names, names, options, given)
     wanted = chosen(root, scenarios)
     experiment = check_one_kind(wanted)
-    if other := given.get("AS"):
-        wanted = [replace(chosen(root, [other])[0], experiment=experiment)]
+    wanted = [replace(one, experiment=experiment) for one in chosen(root, [given["AS"]])] if given.get("AS") else wanted
     lab = Lab(root, variables(root, scenarios, given, quick), [experiment], [scenario.name for scenario in wanted])
     summary = partial(run_summary, experiment)
     # Every parameter is read before anything is started: a slip of the pen costs no run.
