@@ -3,7 +3,6 @@
 import json
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +33,6 @@ def run(
     experiment = check_one_kind(wanted)
     wanted = [replace(one, experiment=experiment) for one in chosen(root, [given["AS"]])] if given.get("AS") else wanted
     lab = Lab(root, variables(root, scenarios, given, quick), [experiment], [scenario.name for scenario in wanted])
-    summary = partial(run_summary, experiment)
     # Every parameter is read before anything is started: a slip of the pen costs no run.
     parameters = [scenario.parameters(lab.settings()) for scenario in wanted]
     session = study.begin(lab)
@@ -43,7 +41,7 @@ def run(
     def after(document: dict[str, Any]) -> None:
         runs.append(document)
         if not as_json:
-            print(summary(document) + "\n", flush=True)
+            print(run_summary(experiment, document) + "\n", flush=True)
 
     say(_plan(parameters))
     for name in [scenario.name for scenario in chosen(root, scenarios)]:
@@ -54,8 +52,7 @@ def run(
     if as_json:
         print(json.dumps({"schema": SCHEMA, "runs": runs}, indent=1))
     session.where()
-    valid = all(document["valid"] for document in runs)
-    return EXIT_GOOD if valid or allow_invalid else EXIT_INVALID
+    return EXIT_GOOD if allow_invalid or all(document["valid"] for document in runs) else EXIT_INVALID
 
 
 def _plan(parameters: Sequence[RunParameters]) -> str:
