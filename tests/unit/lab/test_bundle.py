@@ -207,8 +207,15 @@ def test_what_is_pinned_is_saved_and_named_without_its_digest(docker: fakes.Dock
 
     chosen = {"GRAFANA": "off", "FLOOD_IMAGE": "looplab/flood:1", "PROMETHEUS_IMAGE": "prom/prometheus:v3"}
     replaced = {"GRAFANA": "off", "FLOOD_IMAGE": "looplab/flood:1"}
-    assert decisions({**chosen, "LAB_TAG": "0.1.0"}) == replaced
-    assert decisions({**chosen, "MOSQUITTO_IMAGE": broker}) == {**replaced, "MOSQUITTO_IMAGE": name}
+    images = [*chosen.values(), name]
+    assert decisions({**chosen, "LAB_TAG": "0.1.0"}, images) == replaced
+    assert decisions({**chosen, "MOSQUITTO_IMAGE": broker}, images) == {**replaced, "MOSQUITTO_IMAGE": name}
+
+
+def test_a_bundle_names_what_stands_in() -> None:
+    """Plain Compose on the other machine would ask a registry for mosquitto; what the bundle lacks is left open."""
+    stands_in = {"MOSQUITTO_IMAGE": "looplab/mosquitto:1", "POSTGRES_IMAGE": "looplab/postgres:1"}
+    assert decisions(stands_in, ["looplab/mosquitto:1"]) == {"MOSQUITTO_IMAGE": "looplab/mosquitto:1"}
 
 
 @pytest.fixture

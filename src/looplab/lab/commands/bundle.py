@@ -1,6 +1,6 @@
 """./lab bundle and ./lab load: all images in one archive, for a room without a network."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -8,19 +8,16 @@ from looplab import __version__
 from looplab.errors import EXIT_GOOD, LabError, MachineError, UsageError
 from looplab.experiments.registry import EXPERIMENTS
 from looplab.lab.bundle_file import load_bundle, sha256_of, write_bundle
-from looplab.lab.checkout import UPSTREAM, Lab
+from looplab.lab.checkout import DECIDED, FLOOD_VARIABLE, Lab
 from looplab.lab.class_archives import write_archives
 from looplab.lab.docker.engine import find_engine, require_compose
 from looplab.lab.docker.images import local_images
 from looplab.lab.docker.own_images import add_stamps, read_stamps
-from looplab.lab.image_names import is_pinned, without_digest
+from looplab.lab.image_names import is_own, is_pinned, without_digest
 from looplab.lab.programs import call
 from looplab.lab.scenarios import chosen, experiments, scenarios
 from looplab.lab.settings import read_machine_file, write_machine_file
 from looplab.system.terminal import say
-
-# What a machine without a registry decided, and the machine that loads must decide alike.
-DECISIONS = (*UPSTREAM, "GRAFANA")
 
 
 def bundle(root: Path, file: Path, scenarios: Sequence[str], *, students: bool = False) -> int:
@@ -40,7 +37,7 @@ def bundle(root: Path, file: Path, scenarios: Sequence[str], *, students: bool =
         "lab": __version__,
         "revision": lab.revision(),
         "profiles": profiles or ["all"],
-        "variables": decisions(lab.settings()),
+        "variables": decisions(lab.settings(), references),
         "stamps": {name: stamp for name, stamp in read_stamps(root).items() if name in references},
     }
     manifest = write_bundle(file, references, facts)
@@ -89,7 +86,7 @@ def chosen_variables(manifest: Mapping[str, Any]) -> dict[str, str]:
 
     Raises LabError for any other value: a line end in one would set a variable of its own.
     """
-    decided = {name: str(value) for name, value in manifest.get("variables", {}).items() if name in DECISIONS}
+    decided = {name: str(value) for name, value in manifest.get("variables", {}).items() if name in DECIDED}
     for name, value in decided.items():
         if value not in (("on", "off") if name == "GRAFANA" else manifest["images"]):
             raise LabError(f"The bundle sets {name}={value!r}, which it does not bring.", "Do not trust this bundle.")
@@ -105,11 +102,15 @@ def tag_pinned(references: Sequence[str]) -> list[str]:
     return sorted({without_digest(reference) for reference in references})
 
 
-def decisions(settings: Mapping[str, str]) -> dict[str, str]:
-    """Return variables for the other machine: images that were replaced here, and what is pinned, by tag."""
-    replaced = {name: settings[name] for name in ("GRAFANA", "FLOOD_IMAGE") if name in settings}
-    pinned = {name: settings[name] for name in UPSTREAM if is_pinned(settings.get(name, ""))}
-    return {name: without_digest(value) for name, value in {**replaced, **pinned}.items() if value}
+def decisions(settings: Mapping[str, str], images: Collection[str]) -> dict[str, str]:
+    """Return variables for the other machine: what stands in for others' `images` here, and what is pinned, by tag."""
+    decided = {name: settings[name] for name in DECIDED if settings.get(name)}
+    return {
+        name: without_digest(value)
+        for name, value in decided.items()
+        if name == "GRAFANA"
+        or (without_digest(value) in images and (name == FLOOD_VARIABLE or is_pinned(value) or is_own(value)))
+    }
 
 
 def _references(lab: Lab, profiles: Sequence[str]) -> list[str]:
