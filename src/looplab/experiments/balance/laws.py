@@ -17,6 +17,8 @@ from looplab.experiments.balance.plant import State, level_of
 LQR, PID = "lqr", "pid"
 # V/m, V/(m/s), V/rad, V/(rad/s); V/rad, V/(rad s), V/(rad/s).
 GAINS = {LQR: (-3.481, -10.010, -11.909, -1.020), PID: (11.909, 1.191, 1.020)}
+# With these gains the robot falls from this interval on, if each answer comes within it (theory.falling_interval).
+FALLS_FROM_MS = {LQR: 61.4, PID: 60.0}
 # rad per m/s, as LQR weighs speed against tilt.
 BRAKE_RAD_S_M = 0.84
 # Far beyond it the sum of a gain times a state overflows nothing, and no robot has such a gain.

@@ -1,9 +1,11 @@
 """A run as a table of 80 columns: how the robot stood, then how messages did."""
 
 from collections.abc import Iterator
+from math import inf
 from typing import Any
 
 from looplab.experiments.balance import BalanceCell
+from looplab.experiments.balance.laws import FALLS_FROM_MS
 from looplab.experiments.loop import LoopCell
 from looplab.experiments.loop.table import cell_lines, notices
 from looplab.run import stalls
@@ -29,7 +31,17 @@ def table(run: dict[str, Any]) -> str:
     for cell in cells:
         lines += ["", *cell_lines(LoopCell(cell.document), run.get("parameters", {})), *stalls.lines(cell.document)]
     lines += ["", *unsure([line.split() for line in lines])]
-    return run_text(run, [*NOTE, "", *lines, *notices(run)])
+    return run_text(run, [*NOTE, "", *lines, *_cannot_hold(run), *notices(run)])
+
+
+def _cannot_hold(run: dict[str, Any]) -> Iterator[str]:
+    """Yield which intervals are too long for the designed gains; of other gains the report says it."""
+    controller, gains = (run.get("parameters", {}).get(name) for name in ("controller", "gains"))
+    least_ms = FALLS_FROM_MS.get(str(controller), inf)
+    beyond = sorted({cell["interval_ms"] for cell in run["cells"] if cell["interval_ms"] >= least_ms})
+    if beyond and not gains:
+        named = ", ".join(f"{ms:g}" for ms in beyond)
+        yield f"No robot stands at {named} ms: {controller} falls from {least_ms:g} ms on."
 
 
 def _row(cell: BalanceCell) -> Iterator[str]:

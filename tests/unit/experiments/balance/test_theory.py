@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from looplab.experiments.balance import plant, theory
-from looplab.experiments.balance.laws import GAINS, LQR, Law
+from looplab.experiments.balance.laws import FALLS_FROM_MS, GAINS, LQR, Law
 from looplab.experiments.balance.replay import Message, largest_extra_s, replay
 from looplab.experiments.balance.theory import falling_delay, falling_interval, feedback_of, spectral_radius
 
@@ -30,7 +30,7 @@ def test_the_default_stands_at_20_ms_and_falls_at_100() -> None:
     radii = [spectral_radius(FEEDBACK, interval_s, interval_s) for interval_s in (0.01, 0.02, 0.05, 0.1)]
     assert max(radii[:3]) < 0.99
     assert radii[3] > 1.2
-    assert falling_interval(FEEDBACK) == pytest.approx(0.0614, abs=0.0005)
+    assert {name: 1000 * falling_interval(feedback_of(name)) for name in GAINS} == pytest.approx(FALLS_FROM_MS, abs=0.1)
 
 
 @pytest.mark.parametrize(("factor", "falls"), [(0.98, False), (1.03, True)])
