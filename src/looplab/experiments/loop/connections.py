@@ -3,16 +3,16 @@
 from collections.abc import Callable
 
 from looplab.experiments.loop.protocol import TOPIC_REQUEST, TWO
-from looplab.mqtt.client import ClientOptions, MqttClient, wait, wait_for
+from looplab.mqtt.client import ClientOptions, MqttClient
 from looplab.mqtt.dial import Target
 from looplab.mqtt.stamped_socket import StampedSocket
+from looplab.run.clients import Clients
 
 
-class Connections:
+class Connections(Clients):
     """`subscriber` hears the answers; with two connections the publisher hears its own requests, as printed.
 
-    The publisher's sends are stamped on its socket, arriving answers on the subscriber's. Both are driven by the
-    caller's thread, and both speak as one client for disconnects.
+    The publisher's sends are stamped on its socket, arriving answers on the subscriber's.
     """
 
     def __init__(
@@ -28,7 +28,7 @@ class Connections:
         if number == TWO:
             own = ClientOptions([(TOPIC_REQUEST, 0)])
             self.publisher = MqttClient(target, f"publisher-{token}", own, lambda *_: None, connected)
-        self.clients = list(dict.fromkeys((self.subscriber, self.publisher)))
+        super().__init__((self.subscriber, self.publisher))
 
     @property
     def sock(self) -> StampedSocket | None:
@@ -36,33 +36,9 @@ class Connections:
         return self.publisher.sock
 
     @property
-    def connected(self) -> bool:
-        return all(client.connected for client in self.clients)
-
-    @property
-    def disconnects(self) -> int:
-        return sum(client.disconnects for client in self.clients)
-
-    @property
     def granted(self) -> dict[str, int]:
         """The QoS that the broker granted, by topic."""
         return {topic: qos for client in self.clients for topic, qos in client.granted.items()}
 
-    @property
-    def last_error(self) -> str:
-        return next((client.last_error for client in self.clients if not client.connected), "")
-
     def publish(self, topic: str, payload: bytes, qos: int = 0) -> bool:
         return self.publisher.publish(topic, payload, qos)
-
-    def wait(self, until_ns: int) -> None:
-        """Handle MQTT until `until_ns`."""
-        wait(self.clients, until_ns)
-
-    def connect(self, timeout_s: float) -> bool:
-        """Wait until the broker has accepted each client; False after `timeout_s`."""
-        return wait_for(self.clients, lambda: self.connected, timeout_s)
-
-    def close(self) -> None:
-        for client in self.clients:
-            client.close()

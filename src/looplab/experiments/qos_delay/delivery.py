@@ -3,9 +3,10 @@
 from time import perf_counter_ns
 
 from looplab.experiments.qos_delay.parameters import TOKEN_BYTES, QosDelayParameters
-from looplab.mqtt.client import ClientOptions, MqttClient, wait, wait_for
+from looplab.mqtt.client import ClientOptions, MqttClient
 from looplab.mqtt.dial import Target
 from looplab.mqtt.stamped_socket import StampedSocket
+from looplab.run.clients import Clients
 from looplab.run.open_loop import Messages, OpenLoop
 from looplab.run.samples import SampleStore
 from looplab.spec.parameters import SLEEP
@@ -13,7 +14,7 @@ from looplab.spec.parameters import SLEEP
 TOPIC = "delay"
 
 
-class Ends:
+class Ends(Clients):
     """Publisher P on one network and subscriber S on the other; new connections, so that no cell inherits another's
     congestion window or backlog."""
 
@@ -21,42 +22,26 @@ class Ends:
         self.delivery: Delivery | None = None
         self.publisher = self._client(parameters, parameters.host_pb, f"publisher-{token}", [])
         self.subscriber = self._client(parameters, parameters.host_bs, f"subscriber-{token}", [(TOPIC, 2)])
-        self._clients = (self.publisher, self.subscriber)
+        super().__init__((self.publisher, self.subscriber))
         self.publish = self.publisher.publish
 
     def _client(self, p: QosDelayParameters, host: str, name: str, subscriptions: list[tuple[str, int]]) -> MqttClient:
         options = ClientOptions(subscriptions, max_inflight=p.max_inflight)
         return MqttClient(Target(host, p.broker_port, p.tcp_nodelay), name, options, self._received)
 
-    def wait(self, until_ns: int) -> None:
-        """Handle the MQTT of both until then (monotonic ns)."""
-        wait(self._clients, until_ns)
-
-    def connect(self, timeout_s: float) -> bool:
-        """Whether the broker has accepted both, and the subscription, within `timeout_s`."""
-        return wait_for(self._clients, lambda: self.publisher.connected and self.subscriber.subscribed, timeout_s)
+    @property
+    def connected(self) -> bool:
+        """Whether the broker has accepted both, and the subscription."""
+        return self.publisher.connected and self.subscriber.subscribed
 
     @property
     def sock(self) -> StampedSocket | None:
         return self.publisher.sock
 
-    @property
-    def disconnects(self) -> int:
-        """How often either connection was lost."""
-        return sum(client.disconnects for client in self._clients)
-
     def ports(self) -> tuple[int, int]:
         """The local TCP ports of publisher and subscriber; 0 where there is no connection just now."""
-        ports = [client.sock.getsockname()[1] if client.sock is not None else 0 for client in self._clients]
+        ports = [client.sock.getsockname()[1] if client.sock is not None else 0 for client in self.clients]
         return ports[0], ports[1]
-
-    @property
-    def last_error(self) -> str:
-        return self.publisher.last_error or self.subscriber.last_error or "no answer"
-
-    def close(self) -> None:
-        for client in self._clients:
-            client.close()
 
     def _received(self, _topic: bytes, payload: bytes, _qos: int) -> None:
         if self.delivery is not None:

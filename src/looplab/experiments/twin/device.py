@@ -4,12 +4,13 @@ from collections.abc import Sequence
 from time import perf_counter_ns
 
 from looplab.experiments.twin.message import payload, topic
-from looplab.mqtt.client import ClientOptions, MqttClient, wait, wait_for
+from looplab.mqtt.client import ClientOptions, MqttClient
 from looplab.mqtt.dial import Target
 from looplab.mqtt.stamped_socket import StampedSocket
+from looplab.run.clients import Clients
 
 
-class Devices:
+class Devices(Clients):
     """Sends message k from device k % devices to broker (k / devices) % brokers, as looplab.run.open_loop asks.
 
     A broker that is away gets its messages at QoS 1 and 2 once it is back. `others` are other clients that the same
@@ -32,12 +33,12 @@ class Devices:
         self._topics: list[str] = []
         options = ClientOptions(max_inflight=0)
         # In the order in which messages take turns.
-        self.clients = [
+        clients = [
             MqttClient(Target(host, port, tcp_nodelay), f"device-{token}-{broker}-{device}", options, _ignore)
             for broker, (host, port) in enumerate(brokers)
             for device in range(devices)
         ]
-        self._driven = [*self.clients, *others]
+        super().__init__(clients, others)
 
     def begin(self, token: str, cell: int, prefix: str = "") -> None:
         """Send to the topics of this cell from now on."""
@@ -56,28 +57,6 @@ class Devices:
         left = client.publish(self._topics[device], data, qos)
         self.sock = client.sock
         return left
-
-    def wait(self, until_ns: int) -> None:
-        """Handle the MQTT of all connections until then (monotonic ns)."""
-        wait(self._driven, until_ns)
-
-    def connect(self, timeout_s: float) -> bool:
-        """Return whether every broker has accepted every device within `timeout_s`."""
-        return wait_for(self._driven, lambda: all(client.connected for client in self.clients), timeout_s)
-
-    @property
-    def disconnects(self) -> int:
-        """How often a connection was lost."""
-        return sum(client.disconnects for client in self.clients)
-
-    @property
-    def last_error(self) -> str:
-        """Why the first of those that are not connected is not."""
-        return next((client.last_error for client in self.clients if not client.connected), "") or "no answer"
-
-    def close(self) -> None:
-        for client in self.clients:
-            client.close()
 
 
 def _ignore(_topic: bytes, _payload: bytes, _qos: int) -> None:

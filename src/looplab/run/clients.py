@@ -1,0 +1,40 @@
+"""Several MQTT connections of one measurement."""
+
+from collections.abc import Sequence
+
+from looplab.mqtt.client import MqttClient, wait, wait_for
+
+
+class Clients:
+    """Connections on one thread, which count as one; `others` are further ones that this thread drives."""
+
+    def __init__(self, clients: Sequence[MqttClient], others: Sequence[MqttClient] = ()) -> None:
+        self.clients = list(dict.fromkeys(clients))
+        self._driven = [*self.clients, *others]
+
+    @property
+    def connected(self) -> bool:
+        """Whether the broker has accepted each."""
+        return all(client.connected for client in self.clients)
+
+    @property
+    def disconnects(self) -> int:
+        """How often a connection was lost."""
+        return sum(client.disconnects for client in self.clients)
+
+    @property
+    def last_error(self) -> str:
+        """Why the first of those that are not connected is not."""
+        return next((client.last_error for client in self.clients if not client.connected), "") or "no answer"
+
+    def wait(self, until_ns: int) -> None:
+        """Handle MQTT until then (monotonic ns)."""
+        wait(self._driven, until_ns)
+
+    def connect(self, timeout_s: float) -> bool:
+        """Return whether all are connected within `timeout_s`."""
+        return wait_for(self._driven, lambda: self.connected, timeout_s)
+
+    def close(self) -> None:
+        for client in self.clients:
+            client.close()
