@@ -16,7 +16,7 @@ from looplab.lab.metrics_page import exporter_url, fetch, parse
 from looplab.lab.programs import call
 from looplab.lab.scenarios import chosen, experiments, scenarios
 from looplab.run.inspections import noted
-from looplab.run.table import WIDTH
+from looplab.run.table import WIDTH, aligned
 from looplab.spec.roles import BROKER, CONTROLLER, LINK
 from looplab.system.terminal import say
 from looplab.treatments.loads import loads
@@ -197,10 +197,7 @@ def _add_treatments(parts: Sequence[Part], settings: Mapping[str, str]) -> list[
 def _lines(title: str, parts: Sequence[Part], rest: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """Yield each part and what is known of it, in 80 columns."""
     rows = [HEAD, *((part.name, part.scheduling, ", ".join((*part.addresses, *part.ports))) for part in parts)]
-    name_width, scheduling_width, _ = (max(map(len, texts)) for texts in zip(*rows, strict=True))
-    heads = [
-        f"{name:<{name_width}} {scheduling:<{scheduling_width}} {places}".rstrip() for name, scheduling, places in rows
-    ]
+    heads = aligned(rows, left=len(HEAD), gap=" ")
     yield from (title, "", heads[0])
     for part, head in zip(parts, heads[1:], strict=True):
         yield fill(head, WIDTH, subsequent_indent="    ", break_on_hyphens=False)

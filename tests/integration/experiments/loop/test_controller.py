@@ -236,7 +236,7 @@ def test_a_bridge_that_was_restarted_makes_the_run_invalid(lab: LoopLab) -> None
     assert "restarted 1 x" in why(check(lab.run), "bridge process")
 
 
-def test_a_priority_lost_between_two_looks_is_invalid(lab: LoopLab) -> None:
+def test_a_priority_lost_between_two_scans_is_invalid(lab: LoopLab) -> None:
     need_real_time()
     lab.fifo["broker"] = 5
     lab.bridge()

@@ -217,7 +217,7 @@ CASES: dict[str, tuple[dict[str, str], Sequence[Scan | None], set[str], str, str
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_what_was_wanted_is_judged_by_every_look(case: str) -> None:
+def test_what_was_wanted_is_judged_by_every_scan(case: str) -> None:
     settings, scans, faults, what, as_found = CASES[case]
     found = judged(parameters(**settings), list(scans))
     assert (wrong(found), found[what].found) == (faults, as_found)
@@ -458,7 +458,7 @@ def flooded(*messages: int, length_s: float = 20.0, own: int = 2000) -> list[Sca
 FLOODED = "flood in every cell"
 
 
-def test_a_flood_may_pause_when_somebody_looks() -> None:
+def test_a_flood_may_pause_when_it_is_scanned() -> None:
     scans = flooded(2000, 2000)
     scans[2]["roles"]["flood"] = scan()["roles"]["flood"]
     found = judged(parameters(LOAD="flood"), list(scans))
