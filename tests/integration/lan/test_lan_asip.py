@@ -4,16 +4,17 @@ import os
 import socket
 import tty
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from time import perf_counter_ns
 
 import pytest
-from support.lan_broker import LanBroker
+from support.lan_broker import LanBroker, Visitor
 from support.parts import HOST, Child, python
 from support.ports import free_port
 from support.waiting import LIMIT_S, until
 
-from looplab.experiments.asip.transports import Way, connect
+from looplab.experiments.asip.transports import CLOSED, OPEN, OPENED, SESSION, STATE, Way, connect
 
 TOPIC = "asip/pi"
 
@@ -54,6 +55,16 @@ def test_a_session_over_tls_carries_bytes_both_ways(
     client.close()
     until(lambda: "session ended: closed" in bridge[0].said(), f"the end: {bridge[0].said()}")
     assert "refused" not in lan.said()
+
+
+def test_the_end_of_the_session_before_is_not_its_own(lan: LanBroker, insider: Visitor) -> None:
+    """The bridge's word on it may come after the next client has asked; that client then is let in."""
+    with ThreadPoolExecutor(1) as pool:
+        opening = pool.submit(connect, Way("mqtt", f"{HOST}:{lan.port}/{TOPIC}"), "next")
+        until(lambda: (f"{TOPIC}/{SESSION}", OPEN) in insider.messages, "a client that asks")
+        insider.say(f"{TOPIC}/{STATE}", CLOSED)
+        insider.say(f"{TOPIC}/{STATE}", OPENED)
+        opening.result(LIMIT_S).close()
 
 
 def test_only_the_paired_machine_reaches_the_board(bridge: tuple[Child, int]) -> None:

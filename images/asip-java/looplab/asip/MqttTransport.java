@@ -130,7 +130,10 @@ final class MqttTransport extends Incoming implements MqttCallback {
             if (opened && !IN_USE.equals(state)) {
                 failed("the bridge reports: " + state);
             }
-            states.add(state);
+            // The end of the session before this one may come late.
+            if (opened || !"closed".equals(state)) {
+                states.add(state);
+            }
         }
     }
 

@@ -215,6 +215,6 @@ class MqttSession(Transport):
         kind = topic.decode("utf-8", "replace").removeprefix(self._topic + "/")
         if kind == OUT:
             self._arrived.append(payload)
-        # Every client hears how the bridge refuses another one.
-        elif not (self._opened and payload == IN_USE.encode()):
+        # Every client hears how the bridge refuses another one, and how the session before its own ends.
+        elif payload != (IN_USE if self._opened else CLOSED).encode():
             self._state.append(payload)
