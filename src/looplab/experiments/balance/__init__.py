@@ -43,7 +43,9 @@ class BalanceCell(LoopCell):
         prometheus="upright_seconds",
     )
     tilt_rms_deg = Figure("RMS of the tilt while it stood", unit="deg", heading="tilt", prometheus="tilt_rms_degrees")
-    cost = Figure("mean of (tilt / 0.1 rad)² + (voltage / 4 V)²; a fallen robot costs on at 45 degrees", heading="cost")
+    cost = Figure(
+        "mean of (tilt / 0.1 rad)² + (voltage / 4 V)²; a fallen robot costs on at 45 degrees", heading="cost", digits=3
+    )
     misses_of_10 = Figure(
         "most messages of any 10 in a row without an answer when the next one was due",
         pooled=max,

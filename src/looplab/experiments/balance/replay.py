@@ -2,9 +2,10 @@
 
     python3 -m looplab.experiments.balance.replay results/RUN...
 
-Each message of samples.csv brings a command to the wheels and takes a reading. Both happen at its robot's start: half
-of O after it was sent, for the run does not know how O was split, and a byte's time on the line. A lost message does
-neither, although its request may have arrived: the worst case. Of a live run, too, only the times are taken.
+Each message of samples.csv brings a command to the wheels and takes a reading, both when the robot has its byte. Of the
+way there, the ledger in transport.csv knows the controller's send path and the bridge's wake-up; half is taken of the
+network, and half of O where there is no ledger. A lost message does neither, although its request may have arrived: the
+worst case. Of a live run, too, only the times are taken.
 """
 
 import csv
@@ -59,22 +60,36 @@ def read(folder: Path) -> Iterator[tuple[dict[str, Any], Trace]]:
     """Yield each cell of a stored run (its entry in run.json) and its messages; repetitions follow without a pause."""
     document = json.loads((folder / "run.json").read_text(encoding="utf-8"))
     traces: dict[tuple[float, int], dict[str, list[Message]]] = {}
+    ways_us = _ways_us(folder / "transport.csv")
     with (folder / "samples.csv").open(encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):
             key = float(row["interval_ms"]), int(row["qos"])
             if row["sent_ns"]:
-                traces.setdefault(key, {}).setdefault(row["repetition"], []).append(_message(row))
+                traces.setdefault(key, {}).setdefault(row["repetition"], []).append(_message(row, ways_us))
     for cell in document["cells"]:
         interval_s = float(cell["interval_ms"]) / 1000
         repetitions = traces.get((float(cell["interval_ms"]), int(cell["qos"])), {})
         yield cell, joined(list(repetitions.values()), interval_s)
 
 
-def _message(row: dict[str, str]) -> Message:
+def _ways_us(path: Path) -> dict[str, float]:
+    """Return how long requests took to the bridge, by sequence, as far as the ledger knows; {} without one."""
+    if not path.is_file():
+        return {}
+    with path.open(encoding="utf-8", newline="") as file:
+        each = [(row["sequence"], [row[part] for part in _WAY]) for row in csv.DictReader(file)]
+    return {at: sum(map(float, known)) + float(network) / 2 for at, (*known, network) in each if network}
+
+
+_WAY = ("send_path_us", "bridge_wake_up_us", "network_us")
+
+
+def _message(row: dict[str, str], ways_us: dict[str, float]) -> Message:
     sent_s = float(row["sent_ns"]) / 1e9
     if not row["received_ns"] or row["outcome"] not in ("answered", "late"):
         return Message(sent_s, None, None)
-    return Message(sent_s, sent_s + float(row["overhead_us"]) / 2e6 + BYTE_S, float(row["received_ns"]) / 1e9)
+    way_us = ways_us.get(row["sequence"], float(row["overhead_us"]) / 2)
+    return Message(sent_s, sent_s + way_us / 1e6 + BYTE_S, float(row["received_ns"]) / 1e9)
 
 
 def joined(traces: Sequence[Trace], interval_s: float, length_s: float = 0.0) -> Trace:

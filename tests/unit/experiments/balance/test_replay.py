@@ -70,6 +70,13 @@ def test_a_stored_run_is_read_with_losses_and_late_answers(tmp_path: Path) -> No
     assert cell == CELL
     assert [one.received_s for one in read] == [pytest.approx(0.005), None, pytest.approx(0.14)]
     assert read[2].at_robot_s == pytest.approx(0.04 + 0.045 + replay.BYTE_S)
+    # The ledger knows more of the third message; of the first it lacks a part.
+    (tmp_path / "transport.csv").write_text(
+        "sequence,send_path_us,bridge_wake_up_us,network_us\n0,10.0,,\n2,1000.0,2000.0,80000.0\n"
+    )
+    ((_, read),) = replay.read(tmp_path)
+    assert read[0].at_robot_s == pytest.approx(0.0005 + replay.BYTE_S)
+    assert read[2].at_robot_s == pytest.approx(0.04 + 0.043 + replay.BYTE_S)
 
 
 def test_a_run_without_answers_holds_the_robot() -> None:
