@@ -41,6 +41,7 @@ class LabMachine:
     def measured(self, words: str, sudo: str = "") -> list[dict[str, Any]]:
         """Run documents of `./lab run`; each must be valid."""
         said = self.run(f"{sudo} ./lab run {words} --json 2>run.log || cat run.log", timeout_s=120)
+        assert "{" in said, said
         runs: list[dict[str, Any]] = json.loads(said[said.index("{") : said.rindex("}") + 1])["runs"]
         assert all(run["valid"] for run in runs), [run["invalid_because"] for run in runs]
         return runs
