@@ -1,0 +1,36 @@
+"""The robot balances over the whole lab: it stands at a short interval, falls at a long one, and under another's load."""
+
+import json
+from typing import Any
+
+from support.e2e_lab import Lab
+from support.run_checks import treatments
+
+# Of 60 messages 20 and 100 ms apart; a robot that nobody holds lies after a second.
+MESSAGES, STANDS_S, LIES_S = 60, 1.1, 3.0
+
+
+def run(lab: Lab, *options: str) -> dict[str, Any]:
+    code, output, progress = lab.start("run", "balance", "--fidelity", "corrected", "--json", *options).finish()
+    (found,) = json.loads(output)["runs"]
+    assert code == 0, progress
+    assert found["experiment"] == "balance"
+    return dict(found)
+
+
+def test_it_stands_at_20_ms_and_falls_at_100_ms(lab: Lab) -> None:
+    found = run(lab, "--intervals", "100,20", "--messages", str(MESSAGES), "--order", "published")
+    long, short = found["cells"]
+    assert (long["interval_ms"], short["interval_ms"]) == (100, 20)
+    assert long["upright_s"] < LIES_S
+    assert short["upright_s"] > STANDS_S
+    assert short["tilt_rms_deg"] < 10
+    assert short["age_us"]["n"] > 0
+
+
+def test_another_scenario_gives_it_parts_and_treatments(lab: Lab) -> None:
+    found = run(lab, "--as", "scenario5", "--intervals", "20", "--messages", str(MESSAGES), "--controller", "pid")
+    assert found["scenario"] == "balance-scenario5"
+    assert found["parameters"]["controller"] == "pid"
+    assert treatments(found)["stress load"]["found"] == "running"
+    assert treatments(found)["broker scheduling policy"]["found"] == "SCHED_FIFO 90"
