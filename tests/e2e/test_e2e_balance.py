@@ -1,4 +1,4 @@
-"""The robot balances over the whole lab: it stands at a short interval, falls at a long one, and under another's load."""
+"""The robot balances over the whole lab: it stands at 20 ms, falls at 100 ms, and takes another scenario's load."""
 
 import json
 from typing import Any
@@ -33,4 +33,4 @@ def test_another_scenario_gives_it_parts_and_treatments(lab: Lab) -> None:
     assert found["scenario"] == "balance-scenario5"
     assert found["parameters"]["controller"] == "pid"
     assert treatments(found)["stress load"]["found"] == "running"
-    assert treatments(found)["broker scheduling policy"]["found"] == "SCHED_FIFO 90"
+    assert treatments(found)["broker scheduling policy"]["found"].startswith("SCHED_FIFO")
