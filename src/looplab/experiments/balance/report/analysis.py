@@ -27,7 +27,7 @@ def analyse(measured: Sequence[Measured]) -> Analysis:
     """Return what runs of balance show, and what stored runs of the loop beside them do to the same robot."""
     loop = loop_runs(measured[0].run.path.parent) if measured else []
     every = [*measured, *loop]
-    found = judge(claims(), by_fidelity(every))
+    found = judge(claims(), by_fidelity([m for m in every if not m.run.factors]))
     table = rows(every)
     drawn = [plot for runs in by_fidelity(measured).values() for plot in sketches(runs)]
     titles = {"Where it falls": sorted({plot.figure for plot in drawn})}
