@@ -30,7 +30,7 @@ from looplab.treatments.loads import loads
 _NUMBER = r"[-+]?[0-9]{1,7}(\.[0-9]{1,6})?"
 AS = Option("--as", "AS", "SCENARIO", "parts and treatments of that scenario, e.g. scenario5")
 LAW = Option("--controller", "CONTROLLER", "", "the law that keeps the robot upright", tuple(GAINS))
-GAINS_OPTION = Option("--gains", "GAINS", "V,…", "gains of that law, e.g. of lqr for way, speed, tilt, rate")
+GAINS_OPTION = Option("--gains", "GAINS", "V,…", "gains of that law, e.g. --gains=-3.5,-10,-11.9,-1")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,6 +12,11 @@ def test_request_is_taken_apart(command: bytes) -> None:
     assert parse_request(command + b"-a1b2c3d4-17") == Request(command, b"a1b2c3d4", 17)
 
 
+@pytest.mark.parametrize(("asked", "byte"), [(b"U", b"U"), (b"B0", b"\x80"), (b"B64", b"\xc0"), (b"B127", b"\xff")])
+def test_a_level_is_a_byte_of_the_serial_line(asked: bytes, byte: bytes) -> None:
+    assert parse_request(asked + b"-run-3") == Request(byte, b"run", 3)
+
+
 def test_request_token_may_hold_the_separator() -> None:
     assert parse_request(b"T-my-run-3-9") == Request(b"T", b"my-run-3", 9)
 
@@ -24,6 +29,9 @@ def test_request_token_may_hold_the_separator() -> None:
         b"T-run-",
         b"T--1",
         b"X-run-1",
+        b"B-run-1",
+        b"B128-run-1",
+        b"U1-run-1",
         b"T-run-1\n",
         b"T-run--1x",
         b"T-run-1234567890",
