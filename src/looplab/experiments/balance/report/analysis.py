@@ -5,6 +5,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,7 @@ def analyse(measured: Sequence[Measured]) -> Analysis:
     context = {
         **made.context,
         "sections": sections.items(),
-        "theory": list(_theory()),
+        "theory": _theory(),
         "offline": table,
         "intervals": INTERVALS_MS,
         "films": _data(list(films(every))),
@@ -48,11 +49,13 @@ def analyse(measured: Sequence[Measured]) -> Analysis:
     return replace(made, context=context)
 
 
-def _theory() -> Iterator[dict[str, Any]]:
-    """Yield what the linear loop of each controller does: by the gains that the lab comes with."""
+@cache
+def _theory() -> Sequence[dict[str, Any]]:
+    """Return what the linear loop of each controller does: by the gains that the lab comes with."""
+    found = []
     for name in GAINS:
         feedback = theory.feedback_of(name)
-        yield {
+        one = {
             "controller": name,
             "interval_ms": 1000 * theory.falling_interval(feedback),
             "margin_ms": 1000 * theory.delay_margin(feedback),
@@ -64,6 +67,8 @@ def _theory() -> Iterator[dict[str, Any]]:
                 for ms in INTERVALS_MS
             ],
         }
+        found.append(one)
+    return found
 
 
 def _csv(table: Sequence[Row]) -> Iterator[dict[str, object]]:

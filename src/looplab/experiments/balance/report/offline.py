@@ -11,7 +11,7 @@ from typing import Any
 
 from looplab.experiments.balance import NAME, theory
 from looplab.experiments.balance.laws import LQR, Law
-from looplab.experiments.balance.replay import FRAME_S, SEARCH_S, Replayed, joined, read, replay, replayed
+from looplab.experiments.balance.replay import FRAME_S, SEARCH_S, Message, Replayed, joined, read, replay, replayed
 from looplab.report.samples import Measured, measure
 from looplab.report.stored import Selection, StoredRun, read_run
 from looplab.spec.experiment import Experiments
@@ -19,6 +19,8 @@ from looplab.spec.experiment import Experiments
 LOOP = Experiments({"loop": "looplab.experiments.loop"}, default="loop")
 # Two processes: the report runs beside other parts of the lab.
 WORKERS = 2
+# With fewer runs, a process starts no sooner than the replay is done.
+WORTH_RUNS = 3
 
 
 @dataclass(frozen=True)
@@ -45,9 +47,12 @@ def loop_runs(results: Path) -> list[Measured]:
 
 def rows(measured: Sequence[Measured]) -> list[Row]:
     """Return a row for each cell of each group's newest run; runs of balance by the controller that they had."""
+    tasks = [_task(m) for m in measured]
+    if len(tasks) < WORTH_RUNS:
+        return [row for task in tasks for row in _rows(task)]
     # Not forked: the painters of the report have threads.
     with ProcessPoolExecutor(WORKERS, mp_context=get_context("spawn")) as pool:
-        return [row for of_run in pool.map(_rows, [_task(m) for m in measured]) for row in of_run]
+        return [row for of_run in pool.map(_rows, tasks) for row in of_run]
 
 
 # Scenario, fidelity, run, live, its folder, and the controller with its gains: cheap to send to another process.
@@ -70,8 +75,24 @@ def _rows(task: _Task) -> list[Row]:
             interval_s = float(cell["interval_ms"]) / 1000
             count = theory.intervals_of_delay((cell["T_us"]["p50"] or 0) / 1e6, interval_s)
             radius = theory.spectral_radius(feedback, interval_s, count * interval_s)
-            found.append(Row(scenario, fidelity, run_id, live, replayed(cell, trace, controller, gains), radius))
+            figures = _figures(interval_s, int(cell["qos"]), tuple(trace), controller, gains)
+            found.append(Row(scenario, fidelity, run_id, live, figures, radius))
     return found
+
+
+@cache
+def _figures(
+    interval_s: float, qos: int, trace: tuple[Message, ...], controller: str, gains: tuple[float, ...]
+) -> Replayed:
+    return replayed({"interval_ms": 1000 * interval_s, "qos": qos}, trace, controller, gains)
+
+
+@cache
+def _frames(
+    interval_s: float, trace: tuple[Message, ...], controller: str, gains: tuple[float, ...]
+) -> Sequence[tuple[int, int, int]]:
+    whole = joined([trace], interval_s, SEARCH_S)
+    return replay(whole, Law(controller, interval_s, gains), frame_s=FRAME_S).frames
 
 
 def cost_of_run(run: StoredRun, interval_ms: float, qos: int) -> float:
@@ -99,8 +120,7 @@ def films(measured: Sequence[Measured]) -> Iterator[dict[str, Any]]:
         for cell, trace in read(folder):
             if trace:
                 interval_s = float(cell["interval_ms"]) / 1000
-                law = Law(controller, interval_s, gains)
-                frames = replay(joined([trace], interval_s, SEARCH_S), law, frame_s=FRAME_S).frames
+                frames = _frames(interval_s, tuple(trace), controller, gains)
                 name = f"{scenario}, {fidelity}, {cell['interval_ms']:g} ms, QoS {cell['qos']}"
                 kept = frames[: round(SEARCH_S / FRAME_S)]
                 yield {"name": name, "frames": [list(one) for one in zip(*kept, strict=True)], "live": live}

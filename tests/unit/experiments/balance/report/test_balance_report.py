@@ -109,7 +109,7 @@ def test_the_page_shows_live_and_replayed_runs(tmp_path: Path) -> None:
         ("scenario1", 20.0): True,
     }
     text = found.text
-    script = text.split("<script>")[1].split("</script>")[0]
+    script = text.split('<script type="text/javascript">')[1].split("</script>")[0]
     sha = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     assert f"script-src 'sha256-{sha}'" in text
     assert len(json.loads(text.split('id="films">')[1].split("</script>")[0])) == 3
