@@ -15,6 +15,7 @@ SEEN = {
     "twin": "twin_queue_length == 3 and on (cell) twin_cell_current == 1",
     "middleware": "middleware_latency_seconds_count",
     "asip": "asip_latency_seconds_count",
+    "balance": "balance_tilt_degrees",
 }
 
 
