@@ -9,8 +9,8 @@ SHORT = {"INTERVALS_MS": "20", "MESSAGES": "25", "REPETITIONS": "1", "WARMUP_MES
 def test_a_bare_up_says_which_profiles_there_are(lab: Lab) -> None:
     up = lab.compose("up", timeout_s=60, code=0)
     for number in range(9):
-        assert f"scenario{number} " in up.stdout
-    assert "docker compose --profile scenario5 up" in up.stdout
+        assert f"scenario{number}," in up.stdout
+    assert "Stop all: docker compose --profile '*' down" in up.stdout
     assert lab.containers() == {}
     assert set(lab.containers(running=False)) == {"prepare"}
 
@@ -29,7 +29,7 @@ def test_down_leaves_no_container_and_no_network(lab: Lab) -> None:
 def test_a_new_scenario_is_listed_and_runnable(own_lab: Lab) -> None:
     made = own_lab.run("new", "scenario9", code=0)
     assert "./lab run scenario9" in made.stdout
-    assert "scenario9 " in own_lab.compose("up").stdout
+    assert "scenario9," in own_lab.compose("up").stdout
 
     ran = own_lab.run("run", "scenario9", "--quick", "--messages", "25", code=0)
     folder, run = own_lab.newest()

@@ -5,7 +5,7 @@
 
 Both drive the wheels under the body. PID of the tilt alone does not: under a constant voltage the robot stands upright
 at any speed, so that it drifts. Its reference for the tilt is therefore one that brakes the wheels.
-`design.py` computes the gains of `lqr`; those of `pid` take its P and D, and an integral with a time of 10 s.
+`report/design.py` computes the gains of `lqr`; those of `pid` take its P and D, and an integral with a time of 10 s.
 """
 
 from collections.abc import Sequence

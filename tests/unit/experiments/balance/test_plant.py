@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from looplab.errors import UsageError
-from looplab.experiments.balance import design, plant, theory
+from looplab.experiments.balance import plant
 from looplab.experiments.balance.laws import GAINS, LQR, PID, Law
 from looplab.experiments.balance.plant import Plant, State, answer, level_of, reading, step, volts_of
+from looplab.experiments.balance.report import design, theory
 
 
 def test_the_plant_is_that_of_the_source() -> None:

@@ -11,8 +11,9 @@ from typing import Any
 
 from markupsafe import Markup
 
-from looplab.experiments.balance import EXPERIMENT, theory
+from looplab.experiments.balance import EXPERIMENT
 from looplab.experiments.balance.laws import GAINS
+from looplab.experiments.balance.report import theory
 from looplab.experiments.balance.report.claims import claims
 from looplab.experiments.balance.report.figures import sketches
 from looplab.experiments.balance.report.offline import Row, films, loop_runs, rows

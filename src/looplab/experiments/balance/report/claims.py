@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from looplab.experiments.balance import NAME, theory
+from looplab.experiments.balance import NAME
+from looplab.experiments.balance.report import theory
 from looplab.experiments.balance.report.offline import cost_of_run
 from looplab.experiments.loop.report import rounds
 from looplab.report.claims import outcome_of

@@ -1,6 +1,6 @@
 """Draw how long the robot stood at each interval, beside the spectral radius of the linear loop."""
 
-from looplab.experiments.balance import theory
+from looplab.experiments.balance.report import theory
 from looplab.report.drawing import Lines, Plot, Point
 from looplab.report.samples import Measured, Runs
 

@@ -9,9 +9,10 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from looplab.experiments.balance import NAME, theory
+from looplab.experiments.balance import NAME
 from looplab.experiments.balance.laws import LQR, Law
 from looplab.experiments.balance.replay import FRAME_S, SEARCH_S, Message, Replayed, joined, read, replay, replayed
+from looplab.experiments.balance.report import theory
 from looplab.report.samples import Measured, measure
 from looplab.report.stored import Selection, StoredRun, read_run
 from looplab.spec.experiment import Experiments

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.linalg import solve_discrete_are
 
 from looplab.experiments.balance.plant import State
-from looplab.experiments.balance.theory import sampled
+from looplab.experiments.balance.report.theory import sampled
 
 INTERVAL_S = 0.02
 # The way, speed, tilt and rate that are as bad as 4 V: the cost of figures.py has the same tilt and voltage.

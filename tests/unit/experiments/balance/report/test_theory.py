@@ -4,10 +4,11 @@ from collections.abc import Callable
 
 import pytest
 
-from looplab.experiments.balance import plant, theory
+from looplab.experiments.balance import plant
 from looplab.experiments.balance.laws import FALLS_FROM_MS, GAINS, LQR, Law
 from looplab.experiments.balance.replay import Message, largest_extra_s, replay
-from looplab.experiments.balance.theory import falling_delay, falling_interval, feedback_of, spectral_radius
+from looplab.experiments.balance.report import theory
+from looplab.experiments.balance.report.theory import falling_delay, falling_interval, feedback_of, spectral_radius
 
 FEEDBACK = feedback_of(LQR)
 
