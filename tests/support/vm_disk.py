@@ -15,6 +15,10 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
+# The script that every release of Ubuntu is bootstrapped with.
+UBUNTU = "gutsy"
+UBUNTU_KEYS = Path("/usr/share/keyrings/ubuntu-archive-keyring.gpg")
+
 
 class System(NamedTuple):
     """`installed` are its packages beside those of each machine, `to_be_installed` those of its archive."""
@@ -25,7 +29,6 @@ class System(NamedTuple):
     installed: str = "docker.io docker-cli docker-compose git python3"
     to_be_installed: str = ""
     kernel: str = "linux-image-amd64"
-    mirror: str = "http://deb.debian.org/debian"
     # Of debootstrap; an older one does not know each suite's name.
     script: str = "sid"
     # Beside `SUITE main` of the mirror; {0} is the mirror.
@@ -40,7 +43,7 @@ SYSTEMS = {
     "debian12": System("bookworm", "lab-debian12", installed="docker.io git python3"),
     "ubuntu2404": System(
         "noble", "lab-ubuntu2404", installed="docker.io docker-compose-v2 git python3", kernel="linux-image-virtual",
-        mirror="http://archive.ubuntu.com/ubuntu", script="gutsy",
+        script=UBUNTU,
         sources=("{0} {1} universe", "{0} {1}-updates main universe", "{0} {1}-security main universe"),
     ),
 }  # fmt: skip
@@ -68,7 +71,8 @@ class Disk(NamedTuple):
 def make_disk(name: str) -> Disk:
     """The kept one of SYSTEMS, else a new one (some minutes). LAB_DEBIAN_MIRROR, LAB_UBUNTU_MIRROR name the house's."""
     system = SYSTEMS[name]
-    mirror = os.environ.get("LAB_UBUNTU_MIRROR" if name.startswith("ubuntu") else "LAB_DEBIAN_MIRROR") or system.mirror
+    # Without a name debootstrap takes its own default.
+    mirror = os.environ.get("LAB_UBUNTU_MIRROR" if system.script == UBUNTU else "LAB_DEBIAN_MIRROR", "")
     recipe = hashlib.sha256(f"{system} {mirror} {Path(__file__).read_text()}".encode()).hexdigest()[:12]
     caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     folder = caches / "looplab" / f"virtual-{name}-{recipe}"
@@ -85,12 +89,15 @@ def make_disk(name: str) -> Disk:
 
 def _make(folder: Path, system: System, mirror: str) -> None:
     tree = folder / "tree"
-    _run("debootstrap", "--variant=minbase", system.suite, str(tree), mirror, system.script)
+    # Without Ubuntu's keyring, which Debian lacks, debootstrap would ask Debian for noble.
+    trust = ["--no-check-gpg"] if system.script == UBUNTU and not UBUNTU_KEYS.exists() else []
+    _run("debootstrap", *trust, "--variant=minbase", system.suite, str(tree), mirror, system.script)
     # No service may start in here.
     policy = tree / "usr/sbin/policy-rc.d"
     policy.write_text("#!/bin/sh\nexit 101\n")
     policy.chmod(0o755)
     sources = tree / "etc/apt/sources.list"
+    mirror = mirror or sources.read_text().split()[1].rstrip("/")
     lines = [line.format(mirror, system.suite) for line in ("{0} {1} main", *system.sources)]
     sources.write_text("".join(f"deb {line}\n" for line in lines))
     _inside(tree, "apt-get -qq update && apt-get -qq -y upgrade")
