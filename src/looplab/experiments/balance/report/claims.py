@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from looplab.experiments.balance import NAME
-from looplab.experiments.balance.report import theory
+from looplab.experiments.balance.report import balance_cells, theory
 from looplab.experiments.balance.report.offline import cost_of_run
 from looplab.experiments.loop.report import rounds
 from looplab.report.claims import outcome_of
@@ -48,14 +48,14 @@ def _theory(run: Measured) -> Finding:
     feedback = theory.feedback_of_run(run.run.parameters)
     agrees: list[bool | None] = []
     lines, paused = [], []
-    for cell in run.cells.values():
+    for cell in balance_cells(run):
         total_us, upright_s = cell.statistic("T", "p50"), cell.figure("upright_s")
         if total_us is None or upright_s is None:
             continue
-        interval_s = float(cell.document["interval_ms"]) / 1000
+        interval_s = cell.interval_ms / 1000
         count = theory.intervals_of_delay(total_us / 1e6, interval_s)
         radius = theory.spectral_radius(feedback, interval_s, count * interval_s)
-        stood = upright_s >= STOOD * interval_s * int(cell.document["sent"]) / max(1, run.run.repetitions)
+        stood = upright_s >= STOOD * cell.length_s(run.run.repetitions)
         agrees.append(None if abs(radius - 1) < NEAR_ONE else stood == (radius < 1))
         lines.append(Line(f"{cell}: stood", exact(upright_s), f"radius {radius:.3f}", "s"))
         if radius < 1 and not stood and (oldest_us := cell.figure("age.max")):

@@ -1,6 +1,6 @@
 """Draw how long the robot stood at each interval, beside the spectral radius of the linear loop."""
 
-from looplab.experiments.balance.report import theory
+from looplab.experiments.balance.report import balance_cells, theory
 from looplab.report.drawing import Lines, Plot, Point
 from looplab.report.samples import Measured, Runs
 
@@ -15,13 +15,11 @@ def sketches(runs: Runs) -> list[Plot]:
 def _stands(run: Measured) -> list[Plot]:
     feedback = theory.feedback_of_run(run.run.parameters)
     series: dict[str, list[Point]] = {}
-    for cell in sorted(run.cells.values(), key=lambda one: one.key):
+    for cell in sorted(balance_cells(run), key=lambda one: one.key):
         upright_s = cell.figure("upright_s")
         if upright_s is not None:
-            interval_ms = float(cell.document["interval_ms"])
-            length_s = interval_ms / 1000 * cell.document["sent"] / max(1, run.run.repetitions) / len(run.runs)
-            name = f"stood, QoS {cell.document['qos']}"
-            series.setdefault(name, []).append(Point(interval_ms, min(1.0, upright_s / length_s)))
+            share = min(1.0, upright_s / cell.length_s(run.run.repetitions))
+            series.setdefault(f"stood, QoS {cell.qos}", []).append(Point(cell.interval_ms, share))
     if not series:
         return []
     longest = max(point.x for points in series.values() for point in points)

@@ -95,6 +95,14 @@ def test_data_in_a_page_cannot_end_its_element() -> None:
     assert "<" not in analysis._data(["</script>"])
 
 
+def test_theory_judges_several_runs_as_it_judges_one(tmp_path: Path) -> None:
+    for second in range(3):
+        write_balance_run(tmp_path, start=f"20260101T00000{second}Z")
+    found = shown(tmp_path, "balance")
+    assert len(found.measured[0].runs) == 3
+    assert found.verdict("theory").outcome == REPRODUCED, found.verdict("theory").reason
+
+
 def test_the_page_shows_live_and_replayed_runs(tmp_path: Path) -> None:
     run(tmp_path, "scenario1", 1000)
     stored = write_balance_run(tmp_path)
