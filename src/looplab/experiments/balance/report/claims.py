@@ -14,8 +14,6 @@ from looplab.report.samples import Measured, Runs
 from looplab.report.statistics import FEWEST_RUNS, Comparison, compare_blocks, over_runs
 from looplab.report.verdicts import (
     FEW_RUNS,
-    INTERIM,
-    NO_PLAN,
     NO_RUN,
     ONE_RUN,
     UNDECIDED,
@@ -126,10 +124,8 @@ def _compared(sides: Sequence[Measured], qos: tuple[int, int], rule: Rule) -> Fi
     elif fewest < FEWEST_RUNS:
         found.outcome = ONE_RUN if fewest == 1 else FEW_RUNS
         found.reason = f"A verdict needs {FEWEST_RUNS} runs a side."
-    elif study is None and sides[0] is not sides[1]:
-        found.outcome, found.reason = NO_PLAN, "Nobody planned how many runs there would be: `./lab study` does."
-    elif study and study.left:
-        found.outcome, found.reason = INTERIM, "Not all of its runs are done: what they show may still change."
+    elif not_yet := rounds.not_yet(study):
+        found.outcome, found.reason = not_yet
     else:
         blocks = rounds.blocks([(side, cost(at)) for at, side in enumerate(within)], study)
         found.tested = compare_blocks(blocks) if len(blocks) >= FEWEST_RUNS else None

@@ -14,7 +14,7 @@ from looplab.report.samples import Measured
 from looplab.report.statistics import FEWEST_REPETITIONS, FEWEST_RUNS, Comparison, compare, compare_blocks
 from looplab.report.stored import differences
 from looplab.report.study_file import Study
-from looplab.report.verdicts import FEW_RUNS, INTERIM, NO_PLAN, ONE_RUN, UNDECIDED, Adjusted, Rule, Verdict
+from looplab.report.verdicts import FEW_RUNS, ONE_RUN, UNDECIDED, Adjusted, Rule, Verdict
 
 # Figures of O, as the thesis has them, and of the response, where a lost message counts.
 FIGURES = ("O mean", "O p50", "O p95", "response p50", "response p95")
@@ -109,22 +109,14 @@ def compare_sides(verdict: Comparing, before: Side, after: Side, rule: Rule, stu
         verdict.outcome, verdict.reason = ONE_RUN if min(runs) == 1 else FEW_RUNS, _one_run(verdict, runs)
         return
     verdict.nulls = rounds.nulls(_by_run(sides, judged), study)
-    if study is None:
-        verdict.outcome, verdict.reason = NO_PLAN, NOT_PLANNED
-    elif study.left:
-        verdict.outcome, verdict.reason = INTERIM, "Not all of its runs are done: what they show may still change."
+    if not_yet := rounds.not_yet(study):
+        verdict.outcome, verdict.reason = not_yet
     elif not blocked:
         verdict.reason = f"{len(by_round[judged])} rounds have both sides; {FEWEST_RUNS} are the fewest."
     elif judged in verdict.effects:
         verdict.tested, verdict.rule = verdict.effects[judged], rule
     else:
         verdict.reason = _no_figure(judged, values[judged])
-
-
-NOT_PLANNED = (
-    "How many runs there would be was not settled before the first one: who looks after each run finds a difference of "
-    "nothing in one of nine studies. `./lab study` plans its rounds, and `./lab run … --rounds N` does."
-)
 
 
 def _plan(study: Study | None) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 from looplab.report.samples import Measured
 from looplab.report.statistics import Block, Comparison, compare_blocks
 from looplab.report.study_file import Study, read_studies
+from looplab.report.verdicts import INTERIM, NO_PLAN
 from looplab.run import quiet
 
 # How surely an A/A pair must differ to forbid a verdict: of sound studies with two pairs, one in fifty loses its own.
@@ -29,6 +30,19 @@ def study_of(sides: Sequence[Measured]) -> Study | None:
         if all(run_ids & study.places.keys() for run_ids in own)
     ]
     return max(studies, key=lambda study: (not study.left, study.study), default=None)
+
+
+NOT_PLANNED = (
+    "How many runs there would be was not settled before the first one: who looks after each run finds a difference of "
+    "nothing in one of nine studies. `./lab study` plans its rounds, and `./lab run … --rounds N` does."
+)
+
+
+def not_yet(study: Study | None) -> tuple[str, str] | None:
+    """Return the outcome and reason of a verdict that nobody planned, or whose study is not done; None if it may be."""
+    if study is None:
+        return NO_PLAN, NOT_PLANNED
+    return (INTERIM, "Not all of its runs are done: what they show may still change.") if study.left else None
 
 
 def within(study: Study | None, side: Measured) -> Measured:

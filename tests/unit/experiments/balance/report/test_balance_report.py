@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from support.reports import shown
 from support.simulated_balance_runs import write_balance_run
-from support.simulated_runs import write_run
+from support.simulated_runs import write_run, write_study
 
 from looplab.experiments.balance.report import analysis, claims, offline
 from looplab.report.samples import by_fidelity
-from looplab.report.verdicts import NO_RUN, NOT_REPRODUCED, ONE_RUN, REPRODUCED, Verdict
+from looplab.report.verdicts import NO_PLAN, NO_RUN, NOT_REPRODUCED, ONE_RUN, REPRODUCED, Verdict
 
 CELL = (20.0, 0)
 ROBOT_US = 4000.0
@@ -65,7 +65,7 @@ def test_the_cost_of_a_run_is_that_of_its_replay(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("after_us", "outcome"), [(40_000, REPRODUCED), (1000, NOT_REPRODUCED)])
 def test_a_treatment_is_judged_by_run(tmp_path: Path, after_us: float, outcome: str) -> None:
-    """Within runs, as of QoS 0 and 2 of scenario 8: no study is needed there."""
+    """Within runs, as of QoS 0 and 2 of scenario 8; as on the loop's page, not before they were planned."""
     rng = np.random.default_rng(1)
     for at in range(6):
         cells = {
@@ -73,6 +73,8 @@ def test_a_treatment_is_judged_by_run(tmp_path: Path, after_us: float, outcome: 
             for qos, us in ((0, 1000.0), (2, after_us))
         }
         write_run(tmp_path, "scenario8", cells=cells, start=f"20260101T{at:06d}Z")
+    assert judged(tmp_path, "qos-2").outcome == NO_PLAN
+    write_study(tmp_path)
     verdict = judged(tmp_path, "qos-2")
     assert verdict.tested is not None
     assert verdict.rule is not None
