@@ -16,14 +16,18 @@ MATTERS = 0.10
 SCALE = 2.0
 
 
-def directed(what: str, direction: int, published_share: float | None, baseline: float | None = None) -> Rule:
+def directed(
+    what: str, direction: int, published_share: float | None, baseline: float | None = None, *, claimed: bool = True
+) -> Rule:
     """Return the rule of a claim that `what` is higher (+1) or lower (-1), by `published_share` if that is known.
 
-    With the published `baseline` (the figure before the change) also by the absolute change.
+    With the published `baseline` (the figure before the change) also by the absolute change. A claim that no source
+    makes is not `claimed`: its reasons speak of no publication.
     """
     published = _size(published_share, direction) if published_share is not None else None
     most = min(half(published), MATTERS) if published else MATTERS
-    return Rule(partial(_directed, what, direction, (published_share, baseline)), partial(_p_less, direction, most))
+    decide = partial(_directed, what, direction, (published_share, baseline), claimed)
+    return Rule(decide, partial(_p_less, direction, most))
 
 
 def no_gain(what: str) -> Rule:
@@ -61,13 +65,18 @@ def _p_less(direction: int, most: float, comparison: Comparison) -> float:
 
 
 def _directed(
-    what: str, direction: int, printed: tuple[float | None, float | None], comparison: Comparison, p: Adjusted
+    what: str,
+    direction: int,
+    printed: tuple[float | None, float | None],
+    claimed: bool,
+    comparison: Comparison,
+    p: Adjusted,
 ) -> tuple[str, str]:
     word, other = ("higher", "lower") if direction > 0 else ("lower", "higher")
     # In mid-sentence; a name keeps its capital.
     inner = f"the{what.removeprefix('The')}" if what.startswith("The ") else what
     published = _size(printed[0], direction) if printed[0] is not None else None
-    low, middle, high = sorted(
+    low, _, high = sorted(
         _size(share, direction) for share in (comparison.share.low, comparison.share.estimate, comparison.share.high)
     )
     enough = half(published) if published else MATTERS
@@ -79,25 +88,26 @@ def _directed(
     if high < least and p.equivalence < SIGNIFICANCE:
         if low < 0 or not certain:
             return NOT_REPRODUCED, f"If {inner} is {word} at all, then by less than {least:.0%}."
-        return NOT_REPRODUCED, f"{what} is {word} by {shown:.1%}: too little to be what was published."
+        little = ": too little to be what was published" if claimed else ""
+        return NOT_REPRODUCED, f"{what} is {word} by {shown:.1%}{little}."
     if low <= 0:
         return UNDECIDED, "The interval holds both no difference and one that matters."
     if not certain:
         return UNDECIDED, f"The interval says that {inner} is {word}; the test of whole runs does not reach 5 %."
-    outcome, reason = _by_size(what, word, (low, middle, high), published, enough)
+    outcome, reason = _by_size(f"{what} is {word}", (low, high), published, enough, claimed)
     return _by_scale(outcome, reason, printed, comparison)
 
 
 def _by_size(
-    what: str, word: str, measured: tuple[float, float, float], published: float | None, enough: float
+    change: str, measured: tuple[float, float], published: float | None, enough: float, claimed: bool
 ) -> tuple[str, str]:
     """Return the outcome of a change whose direction is that of the claim: the whole interval must hold enough."""
-    low, _middle, high = measured
+    low, high = measured
     if low >= enough:
-        return REPRODUCED, f"{what} is {word}, as published."
+        return REPRODUCED, f"{change}{', as published' if claimed else ''}."
     if published is not None and high < published:
-        return WEAKER, f"{what} is {word}, and by less than was published."
-    return UNDECIDED, f"{what} is {word}; by how much is open."
+        return WEAKER, f"{change}, and by less than was published."
+    return UNDECIDED, f"{change}; by how much is open."
 
 
 def _by_scale(

@@ -29,9 +29,9 @@ def run(
         names = [scenario.name for scenario in chosen(root, scenarios)]
         options = study.Options(rounds, None, as_json, allow_invalid, quick, twice=False)
         return study.conduct(root, names, names, options, given)
-    wanted = chosen(root, scenarios)
-    experiment = check_one_kind(wanted)
-    wanted = [replace(one, experiment=experiment) for one in chosen(root, [given["AS"]])] if given.get("AS") else wanted
+    asked = chosen(root, scenarios)
+    experiment = check_one_kind(asked)
+    wanted = [replace(one, experiment=experiment) for one in chosen(root, [given["AS"]])] if given.get("AS") else asked
     lab = Lab(root, variables(root, scenarios, given, quick), [experiment], [scenario.name for scenario in wanted])
     # Every parameter is read before anything is started: a slip of the pen costs no run.
     parameters = [scenario.parameters(lab.settings()) for scenario in wanted]
@@ -44,8 +44,8 @@ def run(
             print(run_summary(experiment, document) + "\n", flush=True)
 
     say(_plan(parameters))
-    for name in [scenario.name for scenario in chosen(root, scenarios)]:
-        if form := make_form(root, name):
+    for scenario in asked:
+        if form := make_form(root, scenario.name):
             say(f"A form for your prediction and answers: {form.relative_to(root)}")
     if not session.run(wanted, after):
         return EXIT_INVALID
