@@ -18,7 +18,7 @@ from paho.mqtt.enums import CallbackAPIVersion
 
 from looplab.errors import EXIT_GOOD, EXIT_MACHINE
 from looplab.experiments.registry import EXPERIMENTS
-from looplab.treatments.broker import plain_access
+from looplab.treatments.broker import log_in
 
 # A request is shown with its answer: at most 20 lines a second.
 PAIRS_PER_S = 10
@@ -75,8 +75,7 @@ def main() -> int:
     client = mqtt.Client(CallbackAPIVersion.VERSION2)
     client.on_message = show
     client.on_disconnect = lambda *_: over.set()
-    if access := plain_access():
-        client.username_pw_set(*access)
+    log_in(client)
     host, port = os.environ.get("BROKER_HOST", "127.0.0.1"), int(os.environ.get("BROKER_PORT", "1883"))
     try:
         client.connect(host, port)

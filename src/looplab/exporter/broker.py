@@ -11,7 +11,7 @@ from paho.mqtt.enums import CallbackAPIVersion
 
 from looplab.metrics.text_format import Texts, line
 from looplab.spec.brokers import BROKERS, DEFAULT, UPTIME, Broker
-from looplab.treatments.broker import plain_access, read_page, total
+from looplab.treatments.broker import log_in, read_page, total
 
 # The uptime comes each second; a broker silent for longer is down or stuck, and its last words are not shown.
 SILENCE_S = 4.0
@@ -51,8 +51,7 @@ class BrokerWatch:
         self._client.on_connect = self._connected
         self._client.on_disconnect = self._lost
         self._client.on_message = self._message
-        if access := plain_access():
-            self._client.username_pw_set(*access)
+        log_in(self._client)
         self._client.connect_async(host, port, KEEPALIVE_S)
 
     def start(self) -> None:

@@ -6,9 +6,13 @@ import os
 import time
 from pathlib import Path
 from time import perf_counter_ns
+from typing import TYPE_CHECKING
 from urllib.request import urlopen
 
 from looplab.spec.brokers import PUBLISHED, Broker
+
+if TYPE_CHECKING:
+    from paho.mqtt import client as mqtt
 
 PAGE_TIMEOUT_S = 2.0
 # RabbitMQ serves MQTT some seconds before its page of metrics, more on a busy machine.
@@ -32,6 +36,12 @@ def plain_access() -> tuple[str, str] | None:
 
     pairing = read_pairing(known[0])
     return pairing.user, pairing.password
+
+
+def log_in(client: "mqtt.Client") -> None:
+    """Give a client name and password where the listener asks for them. Raises LabError as plain_access."""
+    if access := plain_access():
+        client.username_pw_set(*access)
 
 
 def read_page(broker: Broker, host: str) -> str:
@@ -99,8 +109,7 @@ def _listen(host: str, port: int, topic: str, enough: int) -> list[tuple[bytes, 
 
     client.on_message = lambda _client, _data, message: heard.append((message.payload, perf_counter_ns()))
     client.on_connect = subscribe
-    if access := plain_access():
-        client.username_pw_set(*access)
+    log_in(client)
     try:
         client.connect(host, port)
     except (OSError, ValueError):

@@ -16,6 +16,7 @@ from looplab.lab.image_names import own_reference
 from looplab.lab.programs import call
 from looplab.lab.scenarios import experiments, scenarios
 from looplab.lab.settings import project_name
+from looplab.run.identities import ASIP_CLIENTS_GID
 from looplab.run.inspections import noted
 from looplab.system.terminal import say
 
@@ -38,9 +39,9 @@ def listen(root: Path, *, seconds: float) -> int:
     experiment = next((known[name].experiment.name for name in running if name in known), EXPERIMENTS.default)
     image = own_reference("controller", lab.settings())
     words = ["--entrypoint", "python3", image, "-m", "looplab.experiments.listen", experiment]
-    if lab.settings().get("ROBOT") == "remote":  # The broker asks for a password; ASIP_CLIENTS_GID reads one.
+    if lab.settings().get("ROBOT") == "remote":  # The broker asks for a password.
         kept = f"{project_name(root)}_identities:/run/looplab:ro"
-        words = ["--env", "ROBOT=remote", "--volume", kept, "--group-add", "10023", *words]
+        words = ["--env", "ROBOT=remote", "--volume", kept, "--group-add", str(ASIP_CLIENTS_GID), *words]
     # Counted there: a busy machine needs seconds to start the container.
     words += [str(seconds)] if seconds else []
     command = _in_network_of_broker(lab, running, words)
