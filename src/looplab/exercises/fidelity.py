@@ -34,11 +34,11 @@ def factor_table(experiment: Experiment) -> str:
     defaults = [one.default for one in factors.values() if isinstance(one.default, Mapping)]
     fidelities = [name for name in FIDELITIES if name in USUAL or any(name in default for default in defaults)]
 
-    def told(variable: str) -> tuple[str, ...]:
+    def provenance(variable: str) -> tuple[str, ...]:
         return tuple(lines[variable][column] for column in ("printed", "note", "verified"))
 
     rows = ["| factor and value | printed in: assumed, or different here | shown in a run by |", "|---|---|---|"]
-    for (printed, note, verified), group in groupby(factors, told):
+    for (printed, note, verified), group in groupby(factors, provenance):
         values = (f"`{name}` {_value(factors[name], fidelities, lines[name]['value'])}" for name in group)
         shown = ", ".join(f"`{name}`" for name in verified.split(", "))
         place = ": ".join(filter(None, (printed or NOT_STATED * (not note.startswith("ours")), note)))

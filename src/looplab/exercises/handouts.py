@@ -159,8 +159,8 @@ def pages(root: Path, experiments: Experiments) -> dict[Path, str]:
 def cell_keys(experiment: Experiment) -> list[str]:
     """Return a table's rows for an experiment's figures; what tells cells apart, and outcomes, name themselves."""
     columns = [one for table in (experiment.cell, *experiment.tables.values()) for one in table.columns.values()]
-    told = (one for one in columns if one.stored and not isinstance(one, Key) and not getattr(one, "outcome", ""))
-    lines = {".".join(one.path): f"{one.about}{_unit(one)}" for one in told}
+    described = (one for one in columns if one.stored and not isinstance(one, Key) and not getattr(one, "outcome", ""))
+    lines = {".".join(one.path): f"{one.about}{_unit(one)}" for one in described}
     # A key within another one stands in that one's row.
     return [f"| `{key}` | {meaning} |" for key, meaning in lines.items() if key.rpartition(".")[0] not in lines]
 

@@ -83,8 +83,8 @@ def main(experiments: Experiments, words: Sequence[str] = ()) -> int:
     environment = dict(os.environ)
     if words:
         _, user, host, port, *plain = words
-        found = identities.pairings_of(IDENTITIES, tls=not plain)[user]
-        print(write_pairing(replace(found, host=host, port=int(port))), end="")
+        pairing = identities.pairings_of(IDENTITIES, tls=not plain)[user]
+        print(write_pairing(replace(pairing, host=host, port=int(port))), end="")
         return 0
     print(guide([*scenarios(Path("/scenarios")), *scenarios(Path("/experiments"))], environment), flush=True)
     try:

@@ -52,16 +52,16 @@ class Controller(LoopController):
 
 def control_figures(columns: Columns, repetitions: list[range], interval_ns: int) -> dict[str, float | None]:
     """Return what run.json holds of a cell's control, by the rows of each repetition; None where nothing was read."""
-    found, missed = [], []
+    controls, missed = [], []
     for rows in repetitions:
         read = [row for row in rows if columns["tilt_urad"][row] != ABSENT]
         if read:
             moments_s = [columns["sent_ns"][row] / 1e9 for row in read]
             tilts_rad = [columns["tilt_urad"][row] / 1e6 for row in read]
-            found.append(control(moments_s, tilts_rad, [columns["level"][row] for row in read]))
+            controls.append(control(moments_s, tilts_rad, [columns["level"][row] for row in read]))
         missed.append(misses([_in_time(columns, row, interval_ns) for row in rows]))
     unknown: list[float | None] = [None] * len(Control._fields)
-    means = [round(fmean(values), 6) for values in zip(*found, strict=True)] or unknown
+    means = [round(fmean(values), 6) for values in zip(*controls, strict=True)] or unknown
     return {**dict(zip(Control._fields, means, strict=True)), "misses_of_10": float(max(missed))}
 
 
