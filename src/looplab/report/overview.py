@@ -50,7 +50,7 @@ def overview(
     compared: Callable[[Claim, Verdict], tuple[Interval | None, float | None]],
     same: str = "no change",
 ) -> list[Overview]:
-    """Return the figure of the claims that have a figure or a verdict; none where none has. `same` labels no change.
+    """Return the figure of the claims with a figure or a verdict; none without a figure. `same` labels no change.
 
     `compared` gives the share and the published one of a verdict.
     """
@@ -62,7 +62,7 @@ def overview(
     ]
     # A published mark alone compares nothing; a claim on counts has its verdict.
     shown = [mark for mark in marks if mark.share or (mark.published is None and mark.outcome not in TOO_FEW)]
-    return [Overview(shown, axis, same)] if shown else []
+    return [Overview(shown, axis, same)] if any(mark.share for mark in shown) else []
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,8 @@ from looplab.experiments.balance.report.figures import sketches
 from looplab.experiments.balance.report.offline import Row, films, loop_runs, rows
 from looplab.report.analysis import Analysis, analysis
 from looplab.report.samples import Measured, by_fidelity
-from looplab.report.verdicts import judge
+from looplab.report.statistics import Interval
+from looplab.report.verdicts import Claim, Verdict, judge
 
 INTERVALS_MS = (10, 20, 50, 100)
 SCRIPT = Path(__file__).with_name("stick.js")
@@ -33,8 +34,16 @@ def analyse(measured: Sequence[Measured]) -> Analysis:
     table = rows(every)
     drawn = [plot for runs in by_fidelity(measured).values() for plot in sketches(runs)]
     titles = {"Where it falls": sorted({plot.figure for plot in drawn})}
-    files = {"balance-offline.csv": _csv(table)}
-    made = analysis(EXPERIMENT.name, measured, found, sketches=drawn, titles=titles, files=files)
+    made = analysis(
+        EXPERIMENT.name,
+        measured,
+        found,
+        sketches=drawn,
+        titles=titles,
+        files={"balance-offline.csv": _csv(table)},
+        axis="change of the cost",
+        compared=compared,
+    )
     sections = {"claims": "Findings", "theory": "Theory", "offline": "Stored runs", "stick": "See it", "cells": "Cells"}
     script = SCRIPT.read_text(encoding="utf-8")
     context = {
@@ -48,6 +57,11 @@ def analyse(measured: Sequence[Measured]) -> Analysis:
         "script_hash": base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii"),
     }
     return replace(made, context=context)
+
+
+def compared(_claim: Claim, verdict: Verdict) -> tuple[Interval | None, None]:
+    """Return the change of the cost; no source printed one."""
+    return verdict.tested.share if verdict.tested else None, None
 
 
 @cache

@@ -19,6 +19,7 @@ from looplab.report.verdicts import (
     Claim,
     Rule,
 )
+from looplab.system.terminal import plural
 
 INTERVAL_MS = 20.0
 # A radius nearer to 1 than this decides nothing: pushes, levels and the jitter of T are no part of the linear loop.
@@ -53,7 +54,7 @@ def _theory(run: Measured) -> Finding:
         radius = theory.spectral_radius(feedback, interval_s, count * interval_s)
         stood = upright_s >= STOOD * cell.length_s(run.run.repetitions)
         agrees.append(None if abs(radius - 1) < NEAR_ONE else stood == (radius < 1))
-        lines.append(Line(f"{cell}: stood", exact(upright_s), f"radius {radius:.3f}", "s"))
+        lines.append(Line(f"radius {radius:.3f} at {cell}: stood", exact(upright_s), "", "s"))
         if radius < 1 and not stood and (oldest_us := cell.figure("age.max")):
             paused.append(f"{cell}: a command followed a reading {oldest_us / 1000:.0f} ms old; theory knows no pause.")
     if not lines:
@@ -103,7 +104,7 @@ def _compared(sides: Sequence[Measured], qos: tuple[int, int], rule: Rule) -> Fi
 
     costs = [[cost(at)(one) for one in side.runs] for at, side in enumerate(within)]
     lines = [
-        Line(f"{side.run.scenario}, QoS {qos[at]}: cost", value, f"{len(costs[at])} runs", "")
+        Line(f"{side.run.scenario}, QoS {qos[at]}, {plural(len(costs[at]), 'run')}: cost", value, "", "")
         for at, side in enumerate(within)
         if (value := over_runs(costs[at])) is not None
     ]

@@ -13,6 +13,7 @@ from support.simulated_balance_runs import write_balance_run
 from support.simulated_runs import write_run, write_study
 
 from looplab.experiments.balance.report import analysis, claims, offline
+from looplab.report.overview import overview
 from looplab.report.samples import by_fidelity
 from looplab.report.verdicts import NO_PLAN, NO_RUN, NOT_REPRODUCED, ONE_RUN, REPRODUCED, Verdict
 
@@ -111,7 +112,10 @@ def test_the_page_shows_live_and_replayed_runs(tmp_path: Path) -> None:
     found = shown(tmp_path, "balance", stored.name)
     theory = found.verdict("theory")
     assert theory.outcome == REPRODUCED, theory.reason
-    assert [line.published.partition(" ")[0] for line in theory.lines] == ["radius", "radius"]
+    assert [line.what.partition(" ")[0] for line in theory.lines] == ["radius", "radius"]
+    # No source printed a figure of it, and no two scenarios were compared: there is no change to draw.
+    assert not any(line.published for line in theory.lines)
+    assert not overview([(claim, found.verdicts[claim.name]) for claim in claims.claims()], "", analysis.compared)
     rows = {(row.scenario, row.figures.interval_ms): row for row in found.context["offline"]}
     assert {key: row.stands for key, row in rows.items()} == {
         ("balance", 100.0): False,
