@@ -136,18 +136,10 @@ def _between(name: str, title: str, about: str, rule: MakeRule, judged: str = "O
         compare_sides(verdict, (a, keys), (b, keys), rule(printed.share, printed.before), study)
         if not _applied(names[0], a, b):
             _to_control(verdict)
-        verdict.notes += _left_out((runs[before], a), (runs[after], b))
+        verdict.notes += rounds.left_out_notes((runs[before], a), (runs[after], b))
         return guarded(verdict, [a, b], names)
 
     return Claim(name, title, judge)
-
-
-def _left_out(*sides: tuple[Measured, Measured]) -> Iterator[str]:
-    """Yield which runs of each side (all; those used) the verdict does not rest on, and why."""
-    for every, used in sides:
-        for run_id, why in rounds.left_out(every).items():
-            if run_id not in used.run_ids:
-                yield f"{run_id} is left out: {why}."
 
 
 # The pairs of cells (before, after) of one scenario that a claim compares.

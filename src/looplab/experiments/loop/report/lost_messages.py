@@ -8,7 +8,7 @@ from scipy import stats
 
 from looplab.experiments.loop import STUDIES
 from looplab.experiments.loop.fitted import ROBOT, fitted
-from looplab.experiments.loop.report import MeasuredLoop, cells_of
+from looplab.experiments.loop.report import MeasuredLoop, cells_of, rounds
 from looplab.experiments.loop.report.comparison import LOST, Comparing, cells_text, guarded
 from looplab.report.cell import Key
 from looplab.report.claims import outcome_of
@@ -80,7 +80,8 @@ def _decided(judge: Callable[[Count], str], cells: Iterable[MeasuredLoop], robot
 
 def _at_10_ms(runs: Runs) -> Comparing:
     """Judge whether runs lose at 10 ms and not at 20 ms and above: the second part is as much of the claim."""
-    measured = _with_cell(runs, "loss-10-ms", LOSING)
+    sides = _with_cell(runs, "loss-10-ms", LOSING)
+    measured = [used for _, used in sides]
     if not measured:
         return Comparing(NO_RUN, f"No run of {', '.join(STUDIES['loss-10-ms'])} has a cell at 10 ms and QoS 0.")
     each = [cells_of(one) for m in measured for one in m.runs if LOSING in cells_of(one)]
@@ -88,7 +89,7 @@ def _at_10_ms(runs: Runs) -> Comparing:
     above = [cell for cells in each for (ms, qos), cell in cells.items() if ms >= SOUND_MS and qos == 0]
     if not above:
         why = " Whether 20 ms and above lose nothing was not measured."
-        return _verdict(measured, LOSING, UNDECIDED, why, _merged(measured))
+        return _verdict(sides, LOSING, UNDECIDED, why, _merged(measured))
 
     def judge(lost: Count) -> str:
         at_10, longer = _loses(here, lost), _loses(above, lambda cell: cell.lost)
@@ -96,12 +97,13 @@ def _at_10_ms(runs: Runs) -> Comparing:
 
     outcome = _decided(judge, here, _robot_fitted(measured))
     why = f" At 10 ms {_share(here)} are lost, at 20 ms and above {_share(above)}. {_LIMIT}"
-    return _verdict(measured, LOSING, outcome, why, _merged(measured))
+    return _verdict(sides, LOSING, outcome, why, _merged(measured))
 
 
 def _flood_qos_0(runs: Runs) -> Comparing:
     """Judge whether in one scenario at least runs lose messages, or every run lost the connection."""
-    measured = _with_cell(runs, "flood-qos-0", FLOODED)
+    sides = _with_cell(runs, "flood-qos-0", FLOODED)
+    measured = [used for _, used in sides]
     if not measured:
         return Comparing(NO_RUN, "No run of scenario7 or scenario8 has a cell at 20 ms and QoS 0.")
     each = [[cell for one in m.runs if (cell := cells_of(one).get(FLOODED))] for m in measured]
@@ -116,13 +118,14 @@ def _flood_qos_0(runs: Runs) -> Comparing:
 
     every = [cell for cells in each for cell in cells]
     outcome = _decided(judge, every, _robot_fitted(measured))
-    return _verdict(measured, FLOODED, outcome, f" Lost are {_share(every)}. {_LIMIT}")
+    return _verdict(sides, FLOODED, outcome, f" Lost are {_share(every)}. {_LIMIT}")
 
 
 def _flood_qos_1_2(runs: Runs) -> Comparing:
-    measured = runs.get("scenario8")
+    every_run = runs.get("scenario8")
+    measured = every_run and rounds.within(None, every_run)
     cells = {key: cell for key, cell in cells_of(measured).items() if key[1] > 0} if measured else {}
-    if measured is None or not cells:
+    if every_run is None or measured is None or not cells:
         return Comparing(NO_RUN, "No run of scenario8 has cells of QoS 1 or 2.")
     every = [cell for one in measured.runs for key, cell in cells_of(one).items() if key[1] > 0]
     merged = sum(cell.merged for cell in every)
@@ -135,6 +138,7 @@ def _flood_qos_1_2(runs: Runs) -> Comparing:
     text = ", ".join(f"QoS {cell.qos}: {_counted(cell)}" for cell in cells.values()) + "."
     verdict = Comparing(outcome, text + why, cells=cells_text(list(cells)), judged=LOST)
     verdict.notes = [behind, *_merged([measured])] if any(cell.lost for cell in every) else []
+    verdict.notes += rounds.left_out_notes((every_run, measured))
     return guarded(by_runs(verdict, [measured]), [measured])
 
 
@@ -148,14 +152,21 @@ def _share(cells: Sequence[MeasuredLoop]) -> str:
     return f"{share.estimate:.2%} ({100 * share.low:.2f} … {100 * share.high:.2f})"
 
 
-def _with_cell(runs: Runs, claim: str, key: Key) -> list[Measured]:
+# All runs of a scenario, and those that a verdict may rest on.
+Side = tuple[Measured, Measured]
+
+
+def _with_cell(runs: Runs, claim: str, key: Key) -> list[Side]:
     """Return the runs that a claim is about, of those with such a cell."""
-    return [m for name in STUDIES[claim] if (m := runs.get(name)) and key in cells_of(m)]
+    found = [m for name in STUDIES[claim] if (m := runs.get(name)) and key in cells_of(m)]
+    return [(m, used) for m in found if key in cells_of(used := rounds.within(None, m))]
 
 
-def _verdict(measured: Sequence[Measured], key: Key, outcome: str, why: str, notes: Iterable[str] = ()) -> Comparing:
+def _verdict(sides: Sequence[Side], key: Key, outcome: str, why: str, notes: Iterable[str] = ()) -> Comparing:
+    measured = [used for _, used in sides]
     text = "; ".join(f"{m.run.scenario}: {_counted(cells_of(m)[key])}" for m in measured) + "."
-    verdict = Comparing(outcome, text + why, notes=list(notes), cells=cells_text([key]), judged=LOST)
+    notes = [*notes, *rounds.left_out_notes(*sides)]
+    verdict = Comparing(outcome, text + why, notes=notes, cells=cells_text([key]), judged=LOST)
     return guarded(by_runs(verdict, measured), measured)
 
 

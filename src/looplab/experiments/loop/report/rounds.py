@@ -4,7 +4,7 @@ A study's rounds are settled before its first run. Its runs alone enter its verd
 after each round would find a difference of nothing in every ninth study.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from statistics import median
 from typing import Any
@@ -19,6 +19,8 @@ from looplab.run import quiet
 VETO = 0.01
 # A load is judged by its dose: a run whose load took more or less than the side's others by this share is another.
 SAME_DOSE = 0.20
+# A flood's is its messages: of the processor it takes a few ticks of the kernel's clock.
+_DOSES = {"stress": ("stress_cpu_s", "CPU s/s"), "flood": ("flood_messages_per_s", "messages/s")}
 
 
 def study_of(sides: Sequence[Measured]) -> Study | None:
@@ -61,16 +63,27 @@ def left_out(side: Measured) -> dict[str, str]:
     usual = median(dose for run_id, dose in doses.items() if run_id not in why) if doses.keys() - why else 0.0
     for run_id, dose in doses.items():
         if usual and abs(dose / usual - 1) > SAME_DOSE:
-            why.setdefault(run_id, f"its load took {dose:.2f} CPU s/s, {dose / usual:.0%} of the usual")
+            unit = _DOSES[side.run.document["parameters"]["load"]][1]
+            why.setdefault(run_id, f"its load was {dose:.3g} {unit}, {dose / usual:.0%} of the usual")
     return why
 
 
+def left_out_notes(*sides: tuple[Measured, Measured]) -> Iterator[str]:
+    """Yield which runs of each side (all; those used) the verdict does not rest on, and why."""
+    for every, used in sides:
+        for run_id, why in left_out(every).items():
+            if run_id not in used.run_ids:
+                yield f"{run_id} is left out: {why}."
+
+
 def dose_of(document: Mapping[str, Any]) -> float:
-    """Return the processor seconds a second that the load of a run took, 0 without one."""
-    name = f"{document['parameters'].get('load')}_cpu_s"
+    """Return the dose of a run's load, a second; 0 without a load, and where none was counted."""
+    name, _ = _DOSES.get(document["parameters"].get("load", ""), ("", ""))
     loads = [load for cell in document["cells"] if (load := cell.get("load") or {}).get(name)]
     seconds = sum(load["seconds"] for load in loads)
-    return sum(load[name] for load in loads) / seconds if seconds else 0.0
+    # One is a sum over the cell, the other is of each second already.
+    each = (load[name] * (load["seconds"] if name.endswith("_per_s") else 1) for load in loads)
+    return sum(each) / seconds if seconds else 0.0
 
 
 # One figure of a run.

@@ -314,7 +314,22 @@ def test_a_run_that_is_not_quiet_or_of_another_dose_is_left_out(results: Path, h
     assert found.outcome == REPRODUCED, found.reason
     assert found.effects["O mean"].blocks == 7
     (why,) = [note for note in found.notes if "is left out" in note]
-    assert ("used 75% of the processors" if how == "not quiet" else "took 1.30 CPU s/s, 68% of the usual") in why
+    assert ("used 75% of the processors" if how == "not quiet" else "was 1.3 CPU s/s, 68% of the usual") in why
+
+
+def test_a_flood_has_its_dose_in_messages(results: Path) -> None:
+    """Ticks of the kernel's clock make its processor time 0.02 to 0.06 s where its messages are alike."""
+    load = {name: {"parameters": {"load": "flood"}} for name in ("scenario7", "scenario8")}
+    pair(results, {"scenario7": 9000, "scenario8": 9000}, runs=8, **load)
+    for number, folder in enumerate(sorted(results.glob("*-scenario[78]"))):
+        with edited(folder) as run:
+            for cell in run["cells"]:
+                messages_per_s = 120.0 if number == 0 else 195.0 + number % 5
+                ticks_s = 0.02 + 0.01 * (number % 5)
+                cell["load"] = {"seconds": 3.4, "flood_cpu_s": ticks_s, "flood_messages_per_s": messages_per_s}
+    notes = shown(results).verdict("flood-qos-0").notes
+    assert [note for note in notes if "of the usual" in note] != []
+    assert all("was 120 messages/s" in note for note in notes if "of the usual" in note)
 
 
 def test_no_verdict_on_the_published_set_up_rests_on_another(results: Path) -> None:
