@@ -29,20 +29,19 @@ def sources(experiment: Experiment) -> dict[str, dict[str, str]]:
 
 
 def factor_table(experiment: Experiment) -> str:
-    """Return the table of an experiment's factors; neighbours with the same place, note and proof share a row."""
+    """Return the table of an experiment's factors; neighbours with the same place and note share a row."""
     factors, lines = experiment.parameters.factors(), sources(experiment)
     defaults = [one.default for one in factors.values() if isinstance(one.default, Mapping)]
     fidelities = [name for name in FIDELITIES if name in USUAL or any(name in default for default in defaults)]
 
     def provenance(variable: str) -> tuple[str, ...]:
-        return tuple(lines[variable][column] for column in ("printed", "note", "verified"))
+        return tuple(lines[variable][column] for column in ("printed", "note"))
 
-    rows = ["| factor and value | printed in: assumed, or different here | shown in a run by |", "|---|---|---|"]
-    for (printed, note, verified), group in groupby(factors, provenance):
+    rows = ["| factor and value | printed in: assumed, or different here |", "|---|---|"]
+    for (printed, note), group in groupby(factors, provenance):
         values = (f"`{name}` {_value(factors[name], fidelities, lines[name]['value'])}" for name in group)
-        shown = ", ".join(f"`{name}`" for name in verified.split(", "))
         place = ": ".join(filter(None, (printed or NOT_STATED * (not note.startswith("ours")), note)))
-        rows.append(f"| {', '.join(values)} | {place} | {shown} |")
+        rows.append(f"| {', '.join(values)} | {place} |")
     return "\n".join(rows)
 
 

@@ -1,15 +1,11 @@
-"""The parts of pages that `scripts/make-handouts` writes: of each handout what its expected.yaml gives, the keys of
-cells in docs/data.md, and the factors in docs/fidelity.md.
-
-Card, form, prediction and sample table of a handout are written; the rest is by hand. A test compares.
+"""What `scripts/make-handouts` writes: of each handout card, form, prediction and sample table, the keys of cells in
+docs/keys.tsv, the factors in docs/fidelity.md, the order of exercises in docs/README.md. A test compares.
 """
 
 import json
 import os
 import re
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain, product
 from pathlib import Path
 
 from looplab.exercises.exercise import Exercise, exercises, experiment_of, read_exercise
@@ -18,18 +14,17 @@ from looplab.exercises.forms import FORM_FILE
 from looplab.exercises.hand_in import answer_form
 from looplab.run.life import run_table
 from looplab.run.table import table_words
-from looplab.spec.columns import Column, Key
+from looplab.spec.columns import Key
 from looplab.spec.experiment import Experiment, Experiments
 
-DATA_PAGE = Path("docs/data.md")
+KEYS = Path("docs/keys.tsv")
+ORDER_PAGE = Path("docs/README.md")
 # A stored run of each experiment, cut: its table is shown in the handouts. A scenario, or a handout, may have its own.
 SAMPLES = Path("docs/exercises/samples")
 BLOCK = "<!--{name}: scripts/make-handouts-->\n{text}\n<!--/{name}-->"
 # `./lab run` makes the form of a scenario; another exercise has several runs of scenarios that have forms of their own.
 FORM_BY_RUN = "Choose now. `./lab run` makes your form, `answers/{name}.yaml` ({total} points)."
-FORM_BY_COPY = """Choose now. Your form ({total} points):
-
-    cp {folder}/form.yaml answers/{name}.yaml"""
+FORM_BY_COPY = "Choose now. `cp {folder}/form.yaml answers/{name}.yaml` makes your form ({total} points)."
 
 
 def handouts(root: Path, experiments: Experiments) -> dict[Path, str]:
@@ -115,6 +110,8 @@ def _sample(
     else:
         own = [line for line in asked if line not in words(experiment, first.runs[-1].scenario)[0]]
         head = f"{read}." if own == asked else f"{read} ([meanings]({links[first.name]}#the-table))."
+        for line in meanings.keys() - {*asked}:  # The first page shows all of them.
+            table = re.sub(rf"^ *{re.escape(line)}\*? +[-\di].*\n", "", table, flags=re.MULTILINE)
         asked = own
     # The head of some tables explains columns, as in `resp: from due to answered`.
     explained = [f"- `{line}`: {meanings[line]}" for line in asked if f"{line.split()[0]}:" not in table]
@@ -139,32 +136,34 @@ def _lines_read(experiment: Experiment, exercise: Exercise) -> list[str]:
 
 
 def pages(root: Path, experiments: Experiments) -> dict[Path, str]:
-    """Return what docs/data.md and docs/fidelity.md must hold, by path."""
-    cells = {f"cell of {name}": cell_keys(experiment) for name, experiment in experiments.items()}
-    for name, base in product(experiments, repeat=2):
-        if experiments[base].cell in experiments[name].cell.__mro__[1:]:
-            cells[f"cell of {name}"] = [row for row in cells[f"cell of {name}"] if row not in cells[f"cell of {base}"]]
-    times = Counter(chain(*cells.values()))
-    cells = {title: [row for row in rows if times[row] == 1] for title, rows in cells.items()}
-    cells["cell of several experiments"] = [row for row, count in times.items() if count > 1]
-    keys = {title: "\n".join(["| key | meaning |", "|---|---|", *rows]) for title, rows in cells.items()}
-    factors = {f"Factors of {name}": factor_table(experiment) for name, experiment in experiments.items()}
-    texts = {root / path: (root / path).read_text(encoding="utf-8") for path in (DATA_PAGE, FIDELITY_PAGE)}
-    for path, tables in zip(texts, (keys, factors), strict=True):
-        for title, table in tables.items():
-            texts[path] = with_block(texts[path], title, table, after=rf"^#+ (A )?{title}\n")
-    return texts
+    """Return what the pages with the keys of cells, the factors and the order of exercises must hold, by path."""
+    keys: dict[str, list[str]] = {"experiments\tkey\tmeaning": []}
+    texts = {root / path: (root / path).read_text(encoding="utf-8") for path in (FIDELITY_PAGE, ORDER_PAGE)}
+    factors, order = texts
+    for name, experiment in experiments.items():
+        title = f"Factors of {name}"
+        texts[factors] = with_block(texts[factors], title, factor_table(experiment), after=rf"^#+ {title}\n")
+        for key in cell_keys(experiment):
+            keys.setdefault(key, []).append(name)
+    texts[order] = with_block(texts[order], "order", _order(root, experiments), after=r"^## Exercises\n")
+    return texts | {root / KEYS: "".join(f"{' '.join(names)}{key}\n" for key, names in keys.items())}
+
+
+def _order(root: Path, experiments: Experiments) -> str:
+    """Return a graph of the exercises in Mermaid's text: name, a student's minutes, and what comes before it."""
+    cards = {name: card for name in exercises(root) if (card := read_exercise(root, name, experiments).card).goals}
+    lines = (
+        f"    {' & '.join(card.before)}{' --> ' if card.before else ''}{name}[{name} {card.minutes}]"
+        for name, card in cards.items()
+    )
+    return "\n".join(["```mermaid", "graph LR", *lines, "```"])
 
 
 def cell_keys(experiment: Experiment) -> list[str]:
-    """Return a table's rows for an experiment's figures; what tells cells apart, and outcomes, name themselves."""
+    """Return key and meaning of an experiment's figures, a tab before each; keys of cells and outcomes need none."""
     columns = [one for table in (experiment.cell, *experiment.tables.values()) for one in table.columns.values()]
     described = (one for one in columns if one.stored and not isinstance(one, Key) and not getattr(one, "outcome", ""))
-    lines = {".".join(one.path): f"{one.about}{_unit(one)}" for one in described}
+    units = {"": "", "us": " (µs)"}
+    lines = {".".join(one.path): one.about + units.get(one.unit, f" ({one.unit})") for one in described}
     # A key within another one stands in that one's row.
-    return [f"| `{key}` | {meaning} |" for key, meaning in lines.items() if key.rpartition(".")[0] not in lines]
-
-
-def _unit(column: Column[object]) -> str:
-    """Return the unit in brackets; a count and a word have none."""
-    return f" ({'µs' if column.unit == 'us' else column.unit})" if column.unit else ""
+    return [f"\t{key}\t{meaning}" for key, meaning in lines.items() if key.rpartition(".")[0] not in lines]

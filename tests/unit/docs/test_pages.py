@@ -14,6 +14,8 @@ _LINK = re.compile(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)")
 APART = ("compose/scenarios/_template/", "tests/")
 # The first page is two screens; everything else is on the page that it links.
 MOST_WORDS = 750
+# Of all pages: what is said twice, or serves no reader, hides the rest. Code in a page counts, signs of a table do not.
+MOST_WORDS_IN_ALL = 40_000
 
 
 def linked(page: Path) -> Iterator[Path]:
@@ -36,6 +38,11 @@ def test_every_page_is_reachable_from_the_readme() -> None:
 
 def test_the_first_page_is_short() -> None:
     assert len((ROOT / "README.md").read_text(encoding="utf-8").split()) <= MOST_WORDS
+
+
+def test_all_pages_together_are_short() -> None:
+    texts = ((ROOT / name).read_text(encoding="utf-8") for name in TRACKED if name.endswith(".md"))
+    assert sum(bool(re.search(r"\w", word)) for text in texts for word in text.split()) <= MOST_WORDS_IN_ALL
 
 
 def test_each_table_has_a_head() -> None:

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,21 @@ def test_what_comes_before_is_an_exercise(handout: Path) -> None:
     card = exercise_of(handout).card
     assert card.goals
     assert set(card.before) <= set(exercises(ROOT))
+
+
+def test_a_lesson_obeys_the_order_of_the_exercises() -> None:
+    """docs/teaching.md: minutes, homework and lesson. What an exercise needs comes before it, and the minutes add up."""
+    plans = re.findall(r"^\| (\d+) \|(.*)\|(.*)\|$", (ROOT / "docs/teaching.md").read_text(), re.MULTILINE)
+    assert [minutes for minutes, *_ in plans] == ["45", "90", "180"]
+    cards = {name_of(handout): exercise_of(handout).card for handout in HANDOUTS}
+    for length, before, lesson in plans:
+        done: set[str] = set()
+        for name, minutes in re.findall(r"/([\w-]+)/README\.md\)(?: (\d+))?", before + lesson):
+            assert set(cards[name].before) <= done, name
+            assert minutes in ("", str(cards[name].minutes)), name
+            done.add(name)
+        own_words = re.sub(r"\[[^]]*\]\([^)]*\)", "", lesson)
+        assert sum(map(int, re.findall(r"\d+", own_words))) == int(length)
 
 
 @pytest.mark.parametrize("handout", HANDOUTS, ids=name_of)

@@ -71,7 +71,7 @@ def test_a_figure_is_one_line(counter: Experiments, results: Path, tmp_path: Pat
     assert headings == ["asked", "sleeps", "S", "avg", "ratio", "tail"]
     assert words(experiment, "counter")[0]["tail"] == "p95 over the mean"
     assert "tail" in set(experiment.cell.figure_names())
-    assert "| `tail` | p95 over the mean (×) |" in cell_keys(experiment)
+    assert "\ttail\tp95 over the mean (×)" in cell_keys(experiment)
     generator()
     from generator.plain import dashboards
 

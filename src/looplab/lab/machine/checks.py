@@ -120,7 +120,7 @@ def check_limits(limits: Limits, engine: Engine) -> Iterator[Check]:
         f"refused by the engine ({why})" if why else f"up to {MOST_RTPRIO} is granted",
         not why,
         "Use a root engine with CAP_SYS_RESOURCE (not nested, not rootless) to run as published.",
-        "The published runs only permit priority (rtprio 90, 99); a run here records that it was not applied.",
+        "The published limits are rtprio 90 and 99; a run here records that they are missing.",
     )
     yield _check_fifo(limits, engine)
     why = limits.refused.get(SOCKETS, "")
