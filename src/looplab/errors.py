@@ -1,5 +1,8 @@
 """Errors that tell a person what happened and what to do about it."""
 
+from collections.abc import Iterable
+from difflib import get_close_matches
+
 EXIT_GOOD = 0
 EXIT_INVALID = 1
 EXIT_USAGE = 2
@@ -35,3 +38,9 @@ class MachineError(LabError):
 
     def __init__(self, message: str, remedy: str = "") -> None:
         super().__init__(message, remedy, EXIT_MACHINE)
+
+
+def did_you_mean(name: str, known: Iterable[str], first: Iterable[str] = ()) -> str:
+    """Return a question with `first` and the names of `known` that are near, at most three; "" without one."""
+    near = list(dict.fromkeys([*first, *get_close_matches(name.lower(), list(known))]))[:3]
+    return f"Did you mean {' or '.join(near)}? " if near else ""

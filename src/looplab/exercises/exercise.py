@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from looplab.errors import LabError, UsageError
+from looplab.errors import LabError, UsageError, did_you_mean
 from looplab.report.schema import fault, validator
 from looplab.spec.cell import Cell
 from looplab.spec.columns import Key
@@ -171,7 +171,7 @@ def read_exercise(root: Path, name: str, experiments: Experiments) -> Exercise:
     """Return the exercise of that name; LabError (exit code 2) if there is none or its file is not sound."""
     known = exercises(root)
     if name not in known:
-        raise UsageError(f"There is no exercise {name!r}.", f"Known are: {', '.join(known)}.")
+        raise UsageError(f"There is no exercise {name!r}.", f"{did_you_mean(name, known)}./lab list names all.")
     path = known[name] / FILE
     text, where = path.read_text(encoding="utf-8"), str(path.relative_to(root))
     params = known[name] / "params.env"

@@ -33,7 +33,8 @@ class Command(NamedTuple):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; errors become one message with its remedy."""
-    words = sys.argv[1:] if arguments is None else arguments
+    words = (sys.argv[1:] if arguments is None else arguments) or ["--help"]
+    _Parser.typed = words
     options = vars(parser().parse_args(words))
     root = Path(os.environ.get("LAB_ROOT") or Path(__file__).resolve().parents[3])
     chosen = COMMANDS[options.pop("command")]
@@ -66,16 +67,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
 class _Parser(argparse.ArgumentParser):
     """Names the option, or the choice of an option, that was probably meant."""
 
+    typed: Sequence[str] = ()
+
     def error(self, message: str) -> NoReturn:
         options = {option for parser in (self, *_subparsers(self)) for option in parser._option_string_actions}
-        if wrong := re.search(r"invalid choice: '(.*?)' \(choose from (.*)\)", message):
+        if wrong := re.search(r"invalid choice: '(.*?)' (\(choose from .*\))", message):
             near = get_close_matches(wrong[1], re.findall(r"[\w-]+", wrong[2]), 1)
+            message = message.replace(wrong[2], "") if near else message
         else:
-            near = [
-                one for word in re.findall(r"(?<=\s)--[\w-]+", message) for one in get_close_matches(word, options, 1)
-            ]
-        message += "".join(f" (did you mean {one}?)" for one in near)
-        super().error(message)
+            strange = [word for word in self.typed if word.startswith("--") and word.partition("=")[0] not in options]
+            near = [one for word in strange for one in get_close_matches(word, options, 1)]
+        super().error(message.strip() + "".join(f" (did you mean {one}?)" for one in near))
 
 
 def _subparsers(parser: argparse.ArgumentParser) -> Iterable[argparse.ArgumentParser]:

@@ -3,10 +3,9 @@
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 
-from looplab.errors import UsageError
+from looplab.errors import UsageError, did_you_mean
 from looplab.experiments.registry import EXPERIMENTS
 from looplab.spec.experiment import Experiment
 from looplab.spec.parameters import RunParameters
@@ -68,9 +67,7 @@ def _known(name: str, known: Mapping[str, Scenario]) -> str:
         if meant in known:
             return meant
     titled = [key for key, scenario in known.items() if name and name.lower() in scenario.title.lower()]
-    near = [*titled, *get_close_matches(name.lower(), known)][:3]
-    remedy = f"Did you mean {' or '.join(near)}? ./lab list names all." if near else "./lab list names all."
-    raise UsageError(f"There is no scenario {name!r}.", remedy)
+    raise UsageError(f"There is no scenario {name!r}.", f"{did_you_mean(name, known, titled)}./lab list names all.")
 
 
 def check_one_kind(wanted: Iterable[Scenario]) -> Experiment:

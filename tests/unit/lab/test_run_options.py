@@ -21,6 +21,8 @@ def test_help_has_every_option_of_every_experiment(capsys: pytest.CaptureFixture
     ("words", "said"),
     [
         ("run", "SCENARIO"),
+        ("run --quikc", "(did you mean --quick?)"),
+        ("rum", "invalid choice: 'rum' (did you mean run?)"),
         ("run scenario42", "scenario42"),
         ("run scenario0 --qos 0,3", "QOS='0,3': expected 0, 1 or 2"),
         ("run scenario0 --fidelity exact", "--fidelity"),

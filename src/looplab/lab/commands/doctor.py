@@ -17,7 +17,7 @@ from looplab.lab.machine.facts import host_facts
 from looplab.lab.machine.limits import CACHE, machine_variables, probe_limits
 
 WIDTH = 80
-NAME_WIDTH = 18
+NAME_WIDTH = 19
 STATE_WIDTH = 6
 _COLOURS = {OK: "\x1b[32m", WARN: "\x1b[33m", FAIL: "\x1b[31m"}
 _PLAIN = "\x1b[0m"

@@ -1,7 +1,7 @@
-"""./lab list: what there is to run and to learn, each with its load, its priorities, its time, what comes before it."""
+"""./lab list: what there is to run and to learn, each with its load, its time, and what comes before it."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from textwrap import wrap
 
@@ -10,10 +10,10 @@ from looplab.lab.checkout import Lab
 from looplab.lab.scenarios import Scenario, experiments, scenarios
 
 EXERCISES = Path("docs/exercises")
-HEAD = ("", "title", "load", "first", "min", "after")
-WIDTHS = (17, 25, 6, 10, 3, 14)
-NOTES = """first: parts at real-time priority. min: a student's minutes by the lab card.
-after: what comes before it. Run one with `./lab run NAME`."""
+HEAD = ("title", "load", "min", "after")
+# Of the columns after name and title, which share the rest of 80.
+WIDTHS = (6, 3, 17)
+NOTES = "min: a student's minutes. after: what comes before it. Run: `./lab run NAME`."
 _ROW = re.compile(r"^\| (time|before this) \| (.*?) \|$", re.MULTILINE)
 
 
@@ -21,25 +21,20 @@ def list_all(root: Path) -> int:
     """Print every scenario, experiment and exercise; return the exit code."""
     environment = Lab(root).settings()
     for heading, entries in (("scenarios", scenarios(root)), ("experiments", experiments(root))):
-        print("\n".join(_lines((heading, *HEAD[1:]))))
-        for scenario in entries.values():
-            folder = next(root.glob(f"compose/*/{scenario.name}"))
-            print("\n".join(_lines(_scenario(scenario, environment, folder))))
-        print()
-    print("\n".join(_lines(("exercises", *HEAD[1:]))))
-    for path in sorted((root / EXERCISES).glob("*/README.md")):
-        title = path.read_text(encoding="utf-8").partition("\n")[0].removeprefix("# Exercise: ")
-        print("\n".join(_lines((path.parent.name, title, "", "", *_card(path)))))
-    print(f"\n{NOTES}")
+        folders = {name: next(root.glob(f"compose/*/{name}")) for name in entries}
+        _print(heading, [_scenario(one, environment, folders[name]) for name, one in entries.items()])
+    pages = sorted((root / EXERCISES).glob("*/README.md"))
+    titles = [path.read_text(encoding="utf-8").partition("\n")[0].removeprefix("# Exercise: ") for path in pages]
+    _print(
+        "exercises", [(path.parent.name, title, "", *_card(path)) for path, title in zip(pages, titles, strict=True)]
+    )
+    print(NOTES)
     return EXIT_GOOD
 
 
 def _scenario(scenario: Scenario, environment: dict[str, str], folder: Path) -> tuple[str, ...]:
-    parameters = scenario.parameters(environment)
-    load = getattr(parameters, "load", "none")
-    first = [part for part in ("broker", "controller") if getattr(parameters, f"priority_{part}", 0)]
-    card = _card(folder / "README.md")
-    return scenario.name, scenario.title, load.replace("none", "-"), ", ".join(first) or "-", *card
+    load = getattr(scenario.parameters(environment), "load", "none")
+    return scenario.name, scenario.title, load.replace("none", "-"), *_card(folder / "README.md")
 
 
 def _card(path: Path) -> tuple[str, str]:
@@ -49,9 +44,15 @@ def _card(path: Path) -> tuple[str, str]:
     return rows.get("time", "-").partition(" ")[0], rows.get("before this", "-")
 
 
-def _lines(texts: tuple[str, ...]) -> Iterator[str]:
+def _print(heading: str, rows: Sequence[tuple[str, ...]]) -> None:
+    name = max(len(text) for text, *_ in [(heading,), *rows])
+    widths = (name, 80 - name - sum(WIDTHS) - len(WIDTHS) - 1, *WIDTHS)
+    print("\n".join(line for texts in [(heading, *HEAD), *rows] for line in _lines(texts, widths)), end="\n\n")
+
+
+def _lines(texts: tuple[str, ...], widths: Sequence[int]) -> Iterator[str]:
     """Yield the lines of one row; a text wider than its column goes on below."""
-    columns = [wrap(text, width) or [""] for text, width in zip(texts, WIDTHS, strict=True)]
+    columns = [wrap(text, width) or [""] for text, width in zip(texts, widths, strict=True)]
     for number in range(max(map(len, columns))):
         cells = [column[number] if number < len(column) else "" for column in columns]
-        yield " ".join(f"{cell:<{width}}" for cell, width in zip(cells, WIDTHS, strict=True)).rstrip()
+        yield " ".join(f"{cell:<{width}}" for cell, width in zip(cells, widths, strict=True)).rstrip()

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from looplab.errors import EXIT_GOOD, EXIT_INVALID, EXIT_USAGE, LabError, UsageError
+from looplab.errors import EXIT_GOOD, EXIT_INVALID, EXIT_USAGE, LabError, UsageError, did_you_mean
 from looplab.experiments.registry import EXPERIMENTS
 from looplab.lab.checkout import Lab
 from looplab.lab.docker.images import is_here
@@ -195,7 +195,8 @@ def _scenarios_of(root: Path, names: Sequence[str]) -> list[str]:
     except LabError as error:
         if error.exit_code != EXIT_USAGE:
             raise
-        raise UsageError(error.message, f"{error.remedy} Claims are: {', '.join(claims)}.") from None
+        near = "".join(did_you_mean(name, claims) for name in names if name not in claims)
+        raise UsageError(error.message, f"{near or f'{error.remedy} '}./lab report names the claims.") from None
 
 
 def _unfinished(
