@@ -91,8 +91,53 @@ def legs(folder: Path) -> Iterator[tuple[str, str]]:
         yield f"mean O at QoS 0; 1; 2, {fidelity}", f"{each} ms"
 
 
+def middle(values: Sequence[float]) -> str:
+    """Return the median of the runs' values and their range."""
+    return f"{median(values):.2f} ({min(values):.2f}–{max(values):.2f})"
+
+
+def loads(folder: Path) -> Iterator[tuple[str, str]]:
+    """Yield O and losses of each scenario of a study at QoS 0, from its quiet runs."""
+    seen: dict[str, list[tuple[float, float, int, int]]] = {}
+    for path in sorted(folder.glob("*/run.json.xz")):
+        run = document(path)
+        rows = [row for row in table(path.with_name("samples.csv.xz")) if row["qos"] == "0"]
+        own = [float(row["overhead_us"]) / 1000 for row in rows if row["outcome"] == "answered"]
+        if run["quiet"]:
+            one = fmean(own), quantiles(own, n=20)[-1], len(rows) - len(own), len(rows)
+            seen.setdefault(run["scenario"], []).append(one)
+    for scenario, runs in sorted(seen.items()):
+        means, tails, lost, sent = zip(*runs, strict=True)
+        yield scenario, f"{middle(means)} | {middle(tails)} | {sum(lost)} of {sum(sent)}"
+
+
+# Each step from the printed set-up, by what its runs were given.
+STEPS = {
+    ("spin", "2.7", "repetition", "port"): "printed",
+    ("select", "2.7", "repetition", "port"): "receiver sleeps",
+    ("select", "3", "repetition", "port"): "Python 3",
+    ("select", "3", "run", "port"): "one process a run",
+    ("select", "3", "run", "direct"): "direct path",
+}
+
+
+def steps(folder: Path) -> Iterator[tuple[str, str]]:
+    """Yield mean O as the printed clients stamp it, and what was lost, by step and scenario."""
+    seen: dict[tuple[str, str, int], list[tuple[float, int, int]]] = {}
+    for path in sorted(folder.glob("*/run.json.xz")):
+        run = document(path)
+        set_up = tuple(run["parameters"][name] for name in ("receiver", "python", "life", "broker_path"))
+        [cell] = run["cells"]
+        one = cell["client_O_us"]["avg"] / 1000, cell["lost"] + cell["late"], cell["sent"]
+        seen.setdefault((run["scenario"], STEPS[set_up], cell["qos"]), []).append(one)
+    for scenario, step, qos in sorted(seen, key=lambda key: (key[0], [*STEPS.values()].index(key[1]))):
+        means, lost, sent = zip(*seen[scenario, step, qos], strict=True)
+        yield f"{scenario}, QoS {qos}, {step}", f"{middle(means)} | {sum(lost)} of {sum(sent)}"
+
+
 def main() -> int:
-    for name, figure in (*instrument(DATA / "instrument"), *legs(DATA / "legs")):
+    analyses = (instrument, "instrument"), (legs, "legs"), (loads, "claims"), (steps, "steps")
+    for name, figure in (line for analyse, folder in analyses for line in analyse(DATA / folder)):
         print(f"| {name} | {figure} |")
     return 0
 
