@@ -48,10 +48,10 @@ def files_of(root: Path, variables: Mapping[str, str], but: str = "-") -> list[P
     return [root / "compose.yaml", *included]
 
 
-def merged(root: Path, variables: Mapping[str, str]) -> dict[str, Service]:
-    """Return every service; a file changes the services of those before it in the same list."""
+def merged(root: Path, variables: Mapping[str, str], name: str = "compose.yaml") -> dict[str, Service]:
+    """Return every service that `name` includes; a file changes the services of those before it in the same list."""
     found: dict[str, Service] = {}
-    for group in _groups(root, variables):
+    for group in _groups(root, variables, name):
         services: dict[str, Service] = {}
         for path in group:
             for name, service in (yaml.load(path.read_text(), Loader=LOADER).get("services") or {}).items():
@@ -61,10 +61,10 @@ def merged(root: Path, variables: Mapping[str, str]) -> dict[str, Service]:
     return found
 
 
-def _groups(root: Path, variables: Mapping[str, str]) -> Iterator[list[Path]]:
-    for entry in yaml.load((root / "compose.yaml").read_text(), Loader=LOADER)["include"]:
+def _groups(root: Path, variables: Mapping[str, str], name: str = "compose.yaml") -> Iterator[list[Path]]:
+    for entry in yaml.load((root / name).read_text(), Loader=LOADER)["include"]:
         paths = entry["path"] if isinstance(entry, dict) else [entry]
-        yield [root / expand({"path": path}, variables)["path"] for path in paths]
+        yield [(root / name).parent / expand({"path": path}, variables)["path"] for path in paths]
 
 
 def _over(base: Service, own: Service) -> Service:

@@ -84,7 +84,7 @@ class Lab:
         """Return Compose with this lab's variables and `extra` over them."""
         # Always given: Compose reads an empty one in the shell as "looplab", whatever .env holds.
         ours = {"COMPOSE_PROJECT_NAME": project_name(self.root)}
-        given = {**ours, **self._user(), **self._gateway(), **self._options, **(extra or {})}
+        given = {**ours, **self.user(), **self._gateway(), **self._options, **(extra or {})}
         return Compose(self.root, {**read_machine_file(self.root), **os.environ, **given})
 
     def upstream_images(self, *, original: bool = False) -> dict[str, str]:
@@ -258,7 +258,7 @@ class Lab:
         address = call(["docker", "network", "inspect", "bridge", "--format", form]).stdout.strip()
         return {"LAB_GATEWAY": address} if re.fullmatch(r"[0-9.]+", address) else {}
 
-    def _user(self) -> dict[str, str]:
+    def user(self) -> dict[str, str]:
         """Return the owner of results/ as the containers' user; a folder of root's leaves .env's LAB_UID."""
         facts = (self.root / "results").stat()
         if facts.st_uid == 0 or "LAB_UID" in os.environ:

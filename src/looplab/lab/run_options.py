@@ -11,6 +11,8 @@ from looplab.lab.scenarios import check_one_kind, chosen
 from looplab.spec.parameters import Option, quick_settings
 
 MOST_ROUNDS = 1000
+# What may have a host of its own.
+PARTS = ("controller", "broker", "bridge")
 # Where the chosen options say so: the published length of an experiment whose usual one is less.
 FULL = "FULL"
 # Runs on a machine that strangers use count in verdicts, too.
@@ -56,6 +58,12 @@ def add_arguments(run: argparse.ArgumentParser) -> None:
     named = "scenario0 … scenario8 (all: these nine), a profile of another experiment, or your own"
     run.add_argument("scenarios", nargs="+", metavar="SCENARIO", help=named)
     run.add_argument("--rounds", type=_count, default=1, metavar="N", help="repeat them, in a random order each round")
+    hosts = run.add_argument_group("on several hosts (docs/many-hosts.md)")
+    for part in PARTS:
+        hosts.add_argument(
+            f"--{part}-on", default="", metavar="NAME", help=f"the {part}'s host (default: this machine)"
+        )
+    hosts.add_argument("--print", dest="only_print", action="store_true", help="print the commands alone")
     # With all options the usage alone fills a terminal.
     run.usage = "%(prog)s [OPTION ...] SCENARIO [SCENARIO ...]"
     _add_options(run)

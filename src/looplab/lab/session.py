@@ -63,7 +63,7 @@ class Session:
 
     def __init__(self, lab: Lab) -> None:
         """Make the machine ready. Raises LabError."""
-        _catch_interrupts()
+        catch_interrupts()
         done = lab.make_ready()
         lab.check_ports(done)
         self.lab = lab
@@ -74,7 +74,7 @@ class Session:
         if share > MOST_STRANGERS and not wanted:
             say(busy_text(share, os.getloadavg()[0], os.cpu_count() or 1))
         busy = {"busy_wanted": wanted, "busy_before": round(share, 3)}
-        facts = {**self.facts, **busy, "command_line": _command_line(lab.wanted)}
+        facts = {**self.facts, **busy, "command_line": command_line(lab.wanted)}
         self._variables = {"LOOPLAB_EVENTS": "json", "LOOPLAB_ENVIRONMENT": json.dumps(facts)}
 
     def run(self, scenarios: Sequence[Scenario], after: After) -> bool:
@@ -252,12 +252,18 @@ def _clear(compose: Compose, profile: str, services: Collection[str], known: Col
         compose.renew(profile, stay)
 
 
-def _catch_interrupts() -> None:
+def catch_interrupts() -> None:
     """However it is asked to end, a run keeps what was measured and stops its containers."""
     for number in INTERRUPTS:
         # nohup: who started it wants it to go on.
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, signal.default_int_handler)
+
+
+def ignore_interrupts() -> None:
+    """Somebody in a hurry types it twice: what has begun is brought to its end."""
+    for number in INTERRUPTS:
+        signal.signal(number, signal.SIG_IGN)
 
 
 def _store_logs(compose: Compose, root: Path, controller: str) -> None:
@@ -272,9 +278,7 @@ def _store_logs(compose: Compose, root: Path, controller: str) -> None:
 
 
 def _interrupted(compose: Compose, scenario: Scenario, root: Path) -> None:
-    # Somebody in a hurry types it twice: what has begun is brought to its end.
-    for number in INTERRUPTS:
-        signal.signal(number, signal.SIG_IGN)
+    ignore_interrupts()
     compose.shield()
     # A terminal that was closed takes no more words.
     with contextlib.suppress(OSError):
@@ -288,7 +292,7 @@ def _interrupted(compose: Compose, scenario: Scenario, root: Path) -> None:
             say(f"kept in results/{kept[-1]}")
 
 
-def _command_line(experiments: Sequence[Experiment]) -> str:
+def command_line(experiments: Sequence[Experiment]) -> str:
     """Return the command that was typed, after the variables of these experiments that the shell sets."""
     known: set[str] = set()
     for experiment in experiments:

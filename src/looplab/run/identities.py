@@ -67,6 +67,7 @@ def _make_plain(folder: Path, pairings: Mapping[str, Pairing], readers: Readers)
     lines = "".join(password_line(pairing.user, pairing.password) for pairing in pairings.values())
     write(folder / "passwords", lines, readers.broker)
     write(folder / "controller", write_pairing(pairings["controller"]), readers.controller, ASIP_CLIENTS_GID)
+    write(folder / "bridge", write_pairing(pairings["bridge"]), readers.bridge)
     write(folder / "observer", write_pairing(pairings["observer"]), EXPORTER_UID, TREATMENTS_GID)
     # For the broker's health check: options of mosquitto_sub.
     write(folder / "mosquitto_sub", f"-u observer\n-P {pairings['observer'].password}\n", readers.broker)

@@ -14,6 +14,8 @@ from looplab.spec.brokers import PUBLISHED, Broker
 if TYPE_CHECKING:
     from paho.mqtt import client as mqtt
 
+    from looplab.mqtt.pairing import Pairing
+
 PAGE_TIMEOUT_S = 2.0
 # RabbitMQ serves MQTT some seconds before its page of metrics, more on a busy machine.
 PAGE_PATIENCE_S, PAGE_PAUSE_S = 15.0, 0.2
@@ -23,25 +25,27 @@ WAIT_NS = 1_300_000_000
 PLAIN_CONTROLLER, PLAIN_OBSERVER = Path("/run/looplab/plain/controller"), Path("/run/looplab/plain/observer")
 
 
-def plain_access() -> tuple[str, str] | None:
-    """Return name and password for the listener without TLS; None where it asks for none: a robot on this machine.
+def access() -> "Pairing | None":
+    """Return what this part needs at the broker, by BROKER_PAIRING or for the listener without TLS.
 
-    Raises LabError if the part's file is damaged.
+    None where it asks for nothing: a robot on this machine. Raises LabError if the part's file is damaged.
     """
     known = [path for path in (PLAIN_OBSERVER, PLAIN_CONTROLLER) if os.access(path, os.R_OK)]
-    if os.environ.get("ROBOT") != "remote" or not known:
+    own = os.environ.get("BROKER_PAIRING") or (known[0] if known and os.environ.get("ROBOT") == "remote" else "")
+    if not own:
         return None
     # TLS costs memory.
     from looplab.mqtt.pairing import read_pairing
 
-    pairing = read_pairing(known[0])
-    return pairing.user, pairing.password
+    return read_pairing(Path(own))
 
 
 def log_in(client: "mqtt.Client") -> None:
-    """Give a client name and password where the listener asks for them. Raises LabError as plain_access."""
-    if access := plain_access():
-        client.username_pw_set(*access)
+    """Give a client name and password where the listener asks for them, and TLS. Raises LabError as access."""
+    if pairing := access():
+        client.username_pw_set(pairing.user, pairing.password)
+        if pairing.ca_pem:
+            client.tls_set_context(pairing.context())
 
 
 def read_page(broker: Broker, host: str) -> str:

@@ -24,7 +24,7 @@ class TreatmentsClient:
     """Asks the treatments service about `roles`; `url` is its /facts, by default that of `TREATMENTS_URL`."""
 
     def __init__(self, roles: Iterable[Role], url: str = "") -> None:
-        self._roles = tuple(roles)
+        self.roles = tuple(roles)
         self._url = url or os.environ.get("TREATMENTS_URL") or URL
 
     def scan(self, priorities: Mapping[str, int], published_from: str = "", broker: str = DEFAULT) -> Scan | None:
@@ -33,7 +33,7 @@ class TreatmentsClient:
         With `published_from` ("host:port" of `broker`) the scan also holds its count of PUBLISH packets.
         """
         question: dict[str, Any] = {
-            "roles": {role.name: role.question(priorities.get(role.name, 0)) for role in self._roles}
+            "roles": {role.name: role.question(priorities.get(role.name, 0)) for role in self.roles}
         }
         if published_from:
             question |= {"published_from": published_from, "broker": broker}

@@ -49,7 +49,7 @@ PUBLISHED = list(
 )
 assert len(PUBLISHED) == 9
 each_scenario = pytest.mark.parametrize("row", PUBLISHED, ids=[f"scenario{row['scenario']}" for row in PUBLISHED])
-OVERLAY_FILES = sorted(path for kind in OVERLAYS.values() for path in COMPOSE.glob(f"{kind}.*.yaml"))
+OVERLAY_FILES = sorted(path for kind in (*OVERLAYS.values(), "host*") for path in COMPOSE.glob(f"{kind}.*yaml"))
 
 
 @cache
@@ -66,6 +66,7 @@ SERVICES = everything()
 ALSO = [
     everything(ROBOT="usb", LINK="wifi", BROKER_TLS="on", TWIN_LINK="on"),
     everything(ROBOT="remote", GRAFANA="off"),
+    merged(ROOT, {"BROKER_TLS": "on"}, "compose/hosts.yaml"),
 ]
 each_service = pytest.mark.parametrize(
     ("name", "service"),
@@ -236,7 +237,7 @@ def test_a_service_keeps_the_rules_of_the_house(name: str, service: Service) -> 
     for attachment in networks.values() if isinstance(networks, dict) else []:
         assert not {"ipv4_address", "ipv6_address", "mac_address"} & set(attachment or {})
     for port in service.get("ports", []):
-        address = re.match(r"\$\{LAB_(?:(?:LAN_)?BIND|GATEWAY):-[\d.]+\}:", port)
+        address = re.match(r"\$\{LAB_(?:(?:LAN_)?BIND|GATEWAY|TREATMENTS_AT):-[\d.]+\}:", port)
         assert address, port
         assert "${LAB_" in port[address.end() :], f"{port} cannot be moved"
     # No log fills the disk.

@@ -23,7 +23,7 @@ FILES = {
     "server.pem": (1883, 0), "database/owner": (999, 0), "database/writer": (1000, 999), "database/reader": (1000, 999),
     "database/viewer": (999, 0), "grafana/viewer": (472, 0),
     "plain/controller": (1000, 10023), "plain/observer": (10006, 10008), "plain/mosquitto_sub": (1883, 0),
-    "plain/passwords": (1883, 0),
+    "plain/passwords": (1883, 0), "plain/bridge": (10002, 0),
     **{f"services/{name}": (1000, 10021) for name in ("postgres", "spicedb", "tokens", "admin")},
 }  # fmt: skip
 TOKENS = {"treatments": (1000, 10008), "nodes": (1000, 10021), "devices": (1000, 10022)}

@@ -37,7 +37,7 @@ from looplab.experiments.loop.scans import Scans, robot_lags
 from looplab.mqtt.client import ClientOptions
 from looplab.mqtt.dial import Target
 from looplab.mqtt.pairing import read_pairing
-from looplab.run import stalls
+from looplab.run import placement, stalls
 from looplab.run.accounting import answers_held_us, held_us, tally
 from looplab.run.cells import CellRun, Measured, entry
 from looplab.run.life import wait_for
@@ -73,6 +73,7 @@ class Controller(CellRun[Parameters, LoopCell]):
         super().__init__(parameters, place)
         p, token = self.parameters, self.record.token
         self.news = BridgeNews(token, p.samples)
+        self.client = placement.client_of(self.client)
         self.seen = Scans(p, self.client, self.scans)
         self._connected_ns: list[int] = []
         self._client = _connections(p, token, self._received, self._note_connection)

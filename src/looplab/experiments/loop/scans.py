@@ -8,7 +8,7 @@ from typing import Any
 
 from looplab.experiments.loop import EXPERIMENT, treatments
 from looplab.experiments.loop.parameters import Parameters
-from looplab.run import quiet, stalls
+from looplab.run import placement, quiet, stalls
 from looplab.treatments import link
 from looplab.treatments.judgement import Treatment
 from looplab.treatments.link import NO_LINK
@@ -65,8 +65,8 @@ class Scans:
         return {**facts, **stalls.between(before, after, _PARTS), **strangers, "robot_lag": self._lags[first + 1]}
 
     def document(self) -> dict[str, Any]:
-        """Return what run.json holds of an emulated link."""
-        return {"link": self._link_taken[-1]} if self._link_taken else {}
+        """Return what run.json holds of an emulated link, and of each of several hosts."""
+        return {**({"link": self._link_taken[-1]} if self._link_taken else {}), **placement.document(self._taken)}
 
     def load_runs(self) -> bool:
         return running(self._client.scan(treatments.applied(self._parameters)), self._parameters.load)

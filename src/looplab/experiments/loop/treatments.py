@@ -1,6 +1,7 @@
 """The treatments of the loop: which roles are judged in a run, and by what."""
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from looplab.experiments.loop import BRIDGE, EXPERIMENT, ROBOT
@@ -15,8 +16,10 @@ from looplab.experiments.loop.protocol import (
     TWO,
     subscription_qos,
 )
+from looplab.run.placement import of_host
 from looplab.spec.brokers import BROKERS
 from looplab.spec.roles import BROKER, CONTROLLER, LINK, Role
+from looplab.treatments import NO_LOAD
 from looplab.treatments.judgement import (
     TLS_PORT,
     Treatment,
@@ -78,13 +81,19 @@ def judge(parameters: Parameters, scans: Sequence[Scan | None], bridge: Mapping[
         *(judge_nodelay(good, role, parameters.tcp_nodelay, parameters.broker_port, BROKER_PORT) for role in published),
         *_bridge(parameters, bridge),
         *_isolation(parameters, good, bridge),
-        *(load.judge(good, wanted=parameters.load == load.name) for load in loads().values()),
-        *(
-            loads()[parameters.load].judge_strength(good, parameters.load_settings)
-            if parameters.load in loads()
-            else ()
-        ),
+        *judge_loads(parameters.load, parameters.load_settings, good),
     ]
+
+
+def judge_loads(wanted: str, settings: Mapping[str, str], scans: Sequence[Scan]) -> list[Treatment]:
+    """Judge each load on each host: the `wanted` one where it was placed, none elsewhere."""
+    found: list[Treatment] = []
+    for host, own in {host: of_host(scans, host) for host in scans[0].get("hosts", ())}.items() or [("", scans)]:
+        here = wanted if wanted in own[0].get("placed", (wanted,)) else NO_LOAD
+        judged = [load.judge(own, wanted=load.name == here) for load in loads().values()]
+        judged += loads()[here].judge_strength(own, settings) if here in loads() else []
+        found += [replace(one, what=f"{one.what} on {host}" if host else one.what) for one in judged]
+    return found
 
 
 def elsewhere(bridge: Mapping[str, Any]) -> dict[str, list[object]]:

@@ -1,19 +1,17 @@
 """./lab pair: one file with all that a Raspberry Pi needs to reach this machine's broker."""
 
 import re
-import socket
 from pathlib import Path
 
 from looplab.errors import EXIT_GOOD, UsageError
 from looplab.lab.checkout import TLS_PORT, Lab
+from looplab.lab.machine.facts import own_address
 from looplab.lab.secret_files import write_secret
 from looplab.system.terminal import say
 
 # What a Pi takes over, so that both sides run alike; an empty image setting must replace the Pi's own.
 SHARED = ("FIDELITY", "TCP_NODELAY", "ROBOT_FRAMING", "QOS_LEGS", "RECEIVER")
 IMAGE = ("LAB_REGISTRY", "LAB_TAG")
-# An address for documents (RFC 5737): nothing is sent there; the system only shows which address it would send from.
-ELSEWHERE = ("192.0.2.1", 9)
 _ADDRESS = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*|[0-9A-Fa-f:]*:[0-9A-Fa-f:]*")
 MARK = "# Pairing of Looplab"
 HEADER = f"""{MARK}: this file allows its reader to use the lab's broker as {{user}}. Keep it secret, mode 600.
@@ -47,17 +45,3 @@ def pair(root: Path, file: Path, *, identity: str, address: str | None) -> int:
     if identity == "bridge":
         say(f"Bring it to the Pi (rpi/README.md); there: sudo rpi/install.sh --pairing {file.name}")
     return EXIT_GOOD
-
-
-def own_address(bound_to: str) -> str:
-    """Return the address by which others find this machine: the chosen one, else the one it would send from."""
-    if bound_to not in ("", "0.0.0.0", "[::]"):
-        return bound_to.strip("[]")
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.connect(ELSEWHERE)
-        except OSError:
-            raise UsageError(
-                "This machine has no address on a network.", "Connect it, or name one: --address ADDRESS"
-            ) from None
-        return str(probe.getsockname()[0])

@@ -10,7 +10,8 @@ from looplab.errors import EXIT_GOOD, EXIT_INVALID
 from looplab.exercises.forms import make_form
 from looplab.lab.checkout import Lab
 from looplab.lab.commands import study
-from looplab.lab.run_options import variables
+from looplab.lab.hosts.run import PlacedRuns, run_on_hosts
+from looplab.lab.run_options import PARTS, variables
 from looplab.lab.scenarios import check_one_kind, chosen
 from looplab.run.folder import SCHEMA
 from looplab.run.life import run_summary
@@ -25,6 +26,10 @@ def run(
 
     `given` holds the other options of the command line, by variable. Several rounds are a study of these scenarios.
     """
+    on, only_print = {part: given.pop(f"{part}_on", "") for part in PARTS}, given.pop("only_print", "")
+    if any(on.values()):
+        placed = PlacedRuns(root, scenarios, on, given, quick=quick, rounds=rounds)
+        return placed.show() if only_print else run_on_hosts(placed, as_json=as_json, allow_invalid=allow_invalid)
     if rounds > 1:
         names = [scenario.name for scenario in chosen(root, scenarios)]
         options = study.Options(rounds, None, as_json, allow_invalid, quick, twice=False)

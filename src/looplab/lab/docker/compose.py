@@ -4,7 +4,7 @@ import json
 import re
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -143,15 +143,8 @@ class Compose:
         return dict(line.split(" ", 1) for line in listing.stdout.splitlines() if " " in line)
 
     def events(self, service: str) -> Iterator[dict[str, Any]]:
-        """Yield the JSON lines a service prints, as they come, until it ends; other lines as {"text": …}."""
-        command = ["docker", "logs", "--follow", self.container(service)]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
-            assert process.stdout is not None
-            try:
-                for line in process.stdout:
-                    yield _event(line)
-            finally:
-                process.terminate()
+        """Return the events that a service prints, as read_events yields them."""
+        return read_events(["docker", "logs", "--follow", self.container(service)])
 
     def exit_code(self, service: str) -> int:
         """Wait for a service's container and return its exit code."""
@@ -186,6 +179,17 @@ def check_yaml(root: Path, output: str) -> None:
                 name = path.relative_to(root)
                 remedy = f"Correct that line, or restore the file: git checkout {name}"
                 raise UsageError(f"{name} cannot be read: {done.reason}.", remedy)
+
+
+def read_events(command: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """Yield the JSON lines that a command prints, as they come, until it ends; other lines as {"text": …}."""
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        assert process.stdout is not None
+        try:
+            for line in process.stdout:
+                yield _event(line)
+        finally:
+            process.terminate()
 
 
 def _event(line: str) -> dict[str, Any]:

@@ -10,12 +10,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from looplab.errors import UsageError
 from looplab.lab.docker.engine import Engine
 from looplab.lab.programs import call
 from looplab.system import machine_facts
 
 SERIAL_BY_ID = Path("/dev/serial/by-id")
 SERIAL_PATTERNS = ("ttyUSB*", "ttyACM*")
+# An address for documents (RFC 5737): nothing is sent there; the system only shows which address it would send from.
+ELSEWHERE = ("192.0.2.1", 9)
 # How the owner of a port ends that is a container of this very lab.
 OF_THIS_LAB = " of this lab"
 
@@ -104,3 +107,17 @@ def _holder(port: int) -> str:
     listed = call(["ss", "--no-header", "--listening", "--tcp", "--processes", "--numeric", f"sport = :{port}"]).stdout
     match = re.search(r'\(\("([^"]+)",pid=(\d+)', listed)
     return f"{match[1]} (process {match[2]})" if match else "another program"
+
+
+def own_address(bound_to: str) -> str:
+    """Return the address by which others find this machine: the chosen one, else the one it would send from."""
+    if bound_to not in ("", "0.0.0.0", "[::]"):
+        return bound_to.strip("[]")
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(ELSEWHERE)
+        except OSError:
+            raise UsageError(
+                "This machine has no address on a network.", "Connect it, or name one: --address ADDRESS"
+            ) from None
+        return str(probe.getsockname()[0])

@@ -16,7 +16,7 @@ from looplab.experiments.loop.printed import PUBLISHER, SUBSCRIBER
 from looplab.experiments.loop.printed.wire import Publish, Wire
 from looplab.experiments.loop.protocol import subscription_qos
 from looplab.spec.brokers import BROKERS
-from looplab.treatments.broker import plain_access
+from looplab.treatments.broker import access
 from looplab.treatments.judgement import on_off
 
 # In the image `printed`.
@@ -154,12 +154,12 @@ class Programs:
     def _environment(self, name: str) -> dict[str, str]:
         p = self._parameters
         qos = subscription_qos(p.qos_legs, max(p.qos)) if name == SUBSCRIBER else 0
-        user, password = plain_access() or ("", "")
+        pairing = access()
         return {
             "BROKER_HOST": p.broker_host,
             "BROKER_PORT": str(p.broker_port),
-            "BROKER_USER": user,
-            "BROKER_PASSWORD": password,
+            "BROKER_USER": pairing.user if pairing else "",
+            "BROKER_PASSWORD": pairing.password if pairing else "",
             "TCP_NODELAY": on_off(p.tcp_nodelay),
             "QOS": str(min(qos, max(BROKERS[p.broker].qos))),
             "RECEIVER": p.receiver,

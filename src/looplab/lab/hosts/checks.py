@@ -1,0 +1,152 @@
+"""What must hold of a host before anything starts there, and what its engine grants."""
+
+import contextlib
+import json
+import os
+import re
+import time
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from looplab.errors import MachineError
+from looplab.lab.docker.engine import NO_ANSWER, Engine, parse_version, read_engine
+from looplab.lab.hosts.contexts import Host
+from looplab.lab.machine.limits import machine_variables, probe_limits
+from looplab.lab.programs import Outcome
+
+OLDEST_ENGINE = (20, 10, 0)
+# A run is named by the time of its controller's host, and a certificate is checked by the clock.
+MOST_CLOCK_S = 60.0
+# As the engine calls a machine, and as images do.
+ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm"}
+_NOISE = """
+import time
+from looplab.treatments.noise import Probes, floor, worst
+look = lambda: {"noise": probes.read(), "clock_ns": time.perf_counter_ns()}
+probes = Probes()
+before = look()
+time.sleep(2)
+entry = worst(floor(before, look()))
+print(f"{entry['max_us'] / 1000:.1f} ms ({entry['policy']})")
+"""
+# Architecture and layers of images, by name.
+ImagesOf = dict[str, tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a host's engine reports; `clock_s` is how far its clock is ahead of this machine's."""
+
+    engine: Engine
+    architecture: str
+    clock_s: float
+
+    def as_json(self) -> dict[str, Any]:
+        """Return what run.json holds of a host."""
+        names = ("server_version", "operating_system", "kernel", "cores", "memory_bytes", "cgroup_version")
+        facts = {name: getattr(self.engine, name) for name in names}
+        return {**facts, "architecture": self.architecture, "clock_ahead_s": round(self.clock_s, 3)}
+
+
+def reach(host: Host) -> Facts:
+    """Return what the engine of a host reports. Raises LabError (exit code 3) if it cannot serve."""
+    before_s = time.time()
+    outcome = host.docker("info", "--format", "{{json .}}")
+    return read_facts(host, outcome, (before_s + time.time()) / 2)
+
+
+def read_facts(host: Host, outcome: Outcome, now_s: float) -> Facts:
+    """Return the facts in an answer of `docker info` that came at `now_s`. Raises LabError (exit code 3)."""
+    engine = read_engine(outcome, "")
+    if engine.trouble == NO_ANSWER:
+        remedy = f"Is the machine on, and does its engine run? Try: docker --context {host.name} version"
+        raise MachineError(f"{host} is not reached: {engine.detail}", remedy)
+    if not engine.serves:
+        raise MachineError(f"{host}: {engine.message}", f"On that machine: {engine.remedy}")
+    if (parse_version(engine.server_version) or OLDEST_ENGINE) < OLDEST_ENGINE:
+        what = f"{host}: its engine {engine.server_version} is too old for the lab."
+        raise MachineError(what, "Install Docker 20.10 or later there.")
+    info = json.loads(outcome.stdout)
+    # Nanoseconds are more digits than Python reads.
+    there = re.sub(r"(\.\d{6})\d+", r"\1", info.get("SystemTime", ""))
+    clock_s = datetime.fromisoformat(there).timestamp() - now_s if there else 0.0
+    if abs(clock_s) > MOST_CLOCK_S:
+        way = "ahead of" if clock_s > 0 else "behind"
+        what = f"The clock of {host} is {abs(clock_s):.0f} s {way} this machine's."
+        raise MachineError(what, "Set the wrong one, for example by: sudo timedatectl set-ntp true")
+    return Facts(engine, info.get("Architecture", ""), clock_s)
+
+
+def check_alone(host: Host, project: str, caller: str) -> None:
+    """Raise LabError (exit code 3) if a lab runs on a host that is not this `project` of this `caller`."""
+    labels = '{{.Label "com.docker.compose.project"}}\t{{.Label "org.looplab.caller"}}'
+    treatments = "label=com.docker.compose.service=treatments"
+    for line in host.docker("ps", "--filter", treatments, "--format", labels).stdout.splitlines():
+        other, _, owner = line.partition("\t")
+        if (other, owner) != (project, caller):
+            what = f"Another lab runs on {host}: project {other}{f' of {owner}' if owner else ''}."
+            stop = f"docker --context {host.name} compose --project-name {other} --profile '*' down"
+            raise MachineError(what, f"Two labs disturb each other. Wait for it, or stop it: {stop}")
+
+
+def images_at(host: Host, references: Collection[str]) -> ImagesOf:
+    """Return architecture and layers of those images that are at a host."""
+    form = "{{json .RepoTags}}\t{{json .RepoDigests}}\t{{.Architecture}}\t{{.RootFS.Layers}}"
+    found: ImagesOf = {}
+    # An empty line is an image that is not there.
+    for line in filter(None, host.docker("image", "inspect", "--format", form, *references).stdout.splitlines()):
+        tags, digests, architecture, layers = line.split("\t")
+        names = {*json.loads(tags), *json.loads(digests)}
+        found |= {name: (architecture, layers) for name in references if name in names}
+    return found
+
+
+def check_images(host: Host, facts: Facts, here: ImagesOf, there: ImagesOf) -> None:
+    """Raise LabError (exit code 3) unless the images `here` are at a host, too, each for its architecture."""
+    kind = ARCHITECTURES.get(facts.architecture, facts.architecture)
+    foreign = [name for name in here if here[name][0] != kind and there.get(name, ("",))[0] != kind]
+    if foreign:
+        what = f"{host} needs images for {kind}; those here are for {here[foreign[0]][0]}: {' '.join(foreign)}."
+        raise MachineError(what, f"Build them there: docker --context {host.name} compose --profile '*' build")
+    if wrong := [name for name in here if here[name][0] == kind and here[name] != there.get(name)]:
+        what = f"{host} lacks images, or has older ones: {' '.join(wrong)}."
+        raise MachineError(what, f"Copy them: docker save {' '.join(wrong)} | docker --context {host.name} load")
+
+
+@contextlib.contextmanager
+def _engine_of(host: Host) -> Iterator[None]:
+    """Send every docker command of the block to a host."""
+    kept = dict(os.environ)
+    try:
+        if host.endpoint:
+            os.environ.pop("DOCKER_HOST", None)
+            os.environ["DOCKER_CONTEXT"] = host.name
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(kept)
+
+
+def limits_of(host: Host, facts: Facts, image: str, cache: Path) -> dict[str, str]:
+    """Return the Compose variables for what a host's engine grants; `image` is the treatments service's."""
+    with _engine_of(host):
+        return machine_variables(probe_limits(facts.engine, image, cache))
+
+
+def noise_of(host: Host, image: str) -> str:
+    """Return a host's longest stall within 2 s, and the policy of the probe that saw it."""
+    probe = (
+        "run",
+        "--rm",
+        "--pull=never",
+        "--network=none",
+        "--user=0:0",
+        "--cap-add=SYS_NICE",
+        "--entrypoint=python3",
+        image,
+    )
+    done = host.docker(*probe, "-c", _NOISE)
+    return done.stdout.strip() if done.good else "unknown: no image there yet"

@@ -1,0 +1,92 @@
+"""Hosts are Docker contexts; a context's description holds the address at which other hosts reach it."""
+
+import json
+import re
+import socket
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from looplab.errors import UsageError
+from looplab.lab.machine.facts import own_address
+from looplab.lab.programs import Outcome, call
+
+# How the description of a host's context begins.
+MARK = "Looplab host at "
+# This machine, as Docker calls it.
+HOME = "default"
+# ssh dials first.
+TIMEOUT_S = 40.0
+ADD = "Add it: ./lab hosts add {} ssh://user@machine"
+
+
+@dataclass(frozen=True)
+class Host:
+    """A context's name, the address of the machine, where its engine listens."""
+
+    name: str
+    address: str
+    endpoint: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.endpoint or 'this machine'})"
+
+    def docker(self, *words: str) -> Outcome:
+        """Run a docker command at its engine."""
+        return call(["docker", "--context", self.name, *words], timeout_s=TIMEOUT_S)
+
+
+def known_hosts() -> dict[str, Host]:
+    """Return the hosts that `./lab hosts add` made, by name."""
+    listed = call(["docker", "context", "ls", "--format", "{{json .}}"]).stdout.splitlines()
+    contexts = [json.loads(line) for line in listed]
+    return {
+        one["Name"]: Host(one["Name"], one["Description"].removeprefix(MARK), one["DockerEndpoint"])
+        for one in contexts
+        if one.get("Description", "").startswith(MARK)
+    }
+
+
+def find_host(name: str, bound_to: str = "") -> Host:
+    """Return the host of that name, "" or "default" for this machine. Raises LabError (exit code 2)."""
+    if name in ("", HOME):
+        return Host(HOME, own_address(bound_to))
+    known = known_hosts()
+    if name not in known:
+        raise UsageError(f"There is no host {name!r}; known: {', '.join(known) or 'none'}.", ADD.format(name))
+    return known[name]
+
+
+def add_host(name: str, endpoint: str, address: str = "") -> Host:
+    """Make the context of a host. Raises LabError (exit code 2)."""
+    url = urlsplit(endpoint)
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{1,40}", name) or name == HOME:
+        raise UsageError(f"{name!r} is no name for a host.", "Letters, digits, _ . and -, for example lab-b.")
+    if url.scheme not in ("ssh", "unix"):
+        raise UsageError(f"{endpoint!r}: expected ssh://user@machine.", "An engine open to a network obeys anybody.")
+    host = Host(name, _ipv4(address or url.hostname or ""), endpoint)
+    described = ("--description", MARK + host.address, "--docker", f"host={endpoint}")
+    made = call(["docker", "context", "create", name, *described])
+    if not made.good:
+        raise UsageError(
+            f"Docker made no context {name}: {made.reason}", f"./lab hosts remove {name}, or another name."
+        )
+    return host
+
+
+def remove_host(name: str) -> None:
+    """Remove the context of a host; what runs there stays. Raises LabError (exit code 2)."""
+    if name not in known_hosts():
+        raise UsageError(f"There is no host {name!r}.", "./lab hosts lists them.")
+    call(["docker", "context", "rm", "--force", name])
+
+
+def _ipv4(name: str) -> str:
+    """Return the address of a machine as other hosts see it. Raises LabError (exit code 2)."""
+    try:
+        address = str(socket.getaddrinfo(name, None, socket.AF_INET)[0][4][0]) if name else ""
+    except OSError:
+        address = ""
+    if not address or address.startswith("127."):
+        what = f"{name or 'A socket'}: no IPv4 address at which other hosts reach this one."
+        raise UsageError(what, "Name it: --address 192.168.1.20")
+    return address

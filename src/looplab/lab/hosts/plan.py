@@ -1,0 +1,165 @@
+"""Which commands put the parts of the loop on several hosts and take them away: plain ones, as a person types them."""
+
+import shlex
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from looplab.lab.hosts.contexts import Host
+
+PROJECT = "looplab-hosts"
+FILE = "compose/hosts.yaml"
+# A host's settings, which Compose reads over .env.
+SETTINGS = ".cache/hosts/{}.env"
+PORT, USUAL_PORT = "LAB_TREATMENTS_PORT", "9110"
+TLS_PORT, PLAIN_PORT = "8883", "1883"
+BROKER, BRIDGE, CONTROLLER = "broker", "bridge", "controller"
+# The services of each part, in the order of their start; the loads beside it; its roles in a scan.
+SERVICES = {BROKER: ("broker", "broker-prioritised"), BRIDGE: ("bridge", "robot"), CONTROLLER: ()}
+LOADS = {BROKER: ("stress", "flood"), BRIDGE: (), CONTROLLER: ("stress",)}
+ROLES = {BROKER: ("broker",), BRIDGE: ("bridge", "robot"), CONTROLLER: ("controller", "clients")}
+# What starts somewhere, beside the controller.
+STARTED = ("prepare", "treatments", *SERVICES[BROKER], *SERVICES[BRIDGE], *LOADS[BROKER])
+PREPARE = f"{PROJECT}-prepare-1"
+
+
+class Step(NamedTuple):
+    """One command at an engine; with `into`, another that reads what the first prints."""
+
+    words: tuple[str, ...]
+    into: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return " | ".join(shlex.join(words) for words in self if words)
+
+    @property
+    def host(self) -> str:
+        """Return the name of the engine's context."""
+        return self.words[2]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """`services` and `settings` of each host; `start` ends with the controller, whose output `follow` prints.
+
+    `interrupt` ends it early; `fetch` brings its runs home.
+    """
+
+    services: dict[str, list[str]]
+    settings: dict[str, dict[str, str]]
+    start: list[Step]
+    follow: Step
+    interrupt: Step
+    fetch: Step
+    stop: list[Step]
+
+    def __str__(self) -> str:
+        """Return the plan as lines for a shell in the lab's folder."""
+        files = [f"cat >{SETTINGS.format(host)} <<'END'\n{lines_of(own)}END" for host, own in self.settings.items()]
+        return "\n".join(
+            ["mkdir -p .cache/hosts", *files, *map(str, (*self.start, self.follow, self.fetch, *self.stop))]
+        )
+
+
+def lines_of(settings: Mapping[str, str]) -> str:
+    """Return settings as the lines of an env file."""
+    return "".join(f"{name}='{value}'\n" for name, value in settings.items())
+
+
+def make_plan(
+    placed: Mapping[str, Host],
+    scenario: str,
+    services: Collection[str],
+    common: Mapping[str, str],
+    limits: Mapping[str, Mapping[str, str]],
+) -> Plan:
+    """Return how `scenario` runs with each part where it is `placed`.
+
+    `services` are those that it starts, `common` the settings of every host, `limits` what each grants.
+    """
+    controller, port = placed[CONTROLLER], common.get(PORT, USUAL_PORT)
+    # The broker's first: its passwords are everybody's.
+    shares = {placed[part].name: _share(placed[part], placed, services) for part in SERVICES}
+    settings = {
+        name: {**common, **limits.get(name, {}), **_network(share.host, placed, common)}
+        for name, share in shares.items()
+    }
+    hosts = [shares[name] for name in dict.fromkeys(placed[part].name for part in (CONTROLLER, BROKER, BRIDGE))]
+    settings[controller.name]["LAB_HOSTS"] = " ".join(share.described(controller, port) for share in hosts)
+    start = []
+    for share in shares.values():
+        start += [*_prepared(share.host, scenario, placed), _up(share.host, scenario, "treatments")]
+        start += [_up(share.host, scenario, *share.services)] if share.services else []
+    engine, container = ("docker", "--context", controller.name), f"{PROJECT}-{scenario}-1"
+    return Plan(
+        services={name: ["prepare", "treatments", *share.services] for name, share in shares.items()},
+        settings=settings,
+        start=[*start, _up(controller, scenario, scenario)],
+        follow=Step((*engine, "logs", "--follow", container)),
+        interrupt=Step((*engine, "stop", container)),
+        fetch=Step((*engine, "cp", f"{container}:/results/.", "results")),
+        stop=[down(share.host) for share in shares.values()],
+    )
+
+
+class _Share(NamedTuple):
+    """What one host has of a scenario: roles of a scan, and services beside the controller."""
+
+    host: Host
+    roles: list[str]
+    services: list[str]
+
+    def described(self, controller: Host, port: str) -> str:
+        """Return its word of LAB_HOSTS: name, roles, where its treatments service answers."""
+        address = "" if self.host.name == controller.name else f"{self.host.address}:{port}"
+        return f"{self.host.name}={','.join(self.roles)}={address}"
+
+
+def _share(host: Host, placed: Mapping[str, Host], services: Collection[str]) -> _Share:
+    parts = [part for part in SERVICES if placed[part].name == host.name]
+    loads = sorted({load for part in parts for load in LOADS[part]} & {*services})
+    started = [one for part in parts for one in SERVICES[part] if one in services]
+    return _Share(host, [*(role for part in parts for role in ROLES[part]), *loads], [*started, *loads])
+
+
+def down(host: Host) -> Step:
+    """Return what removes all that a run left on a host, its volumes included."""
+    words = ("compose", "--project-name", PROJECT, "down", "--volumes", "--remove-orphans")
+    return Step(("docker", "--context", host.name, *words))
+
+
+def _network(host: Host, placed: Mapping[str, Host], common: Mapping[str, str]) -> dict[str, str]:
+    """Return addresses and ports of one host: open are those that another one needs."""
+    broker, tls = placed[BROKER], common["BROKER_TLS"] == "on"
+    own = {"LAB_LISTENER": TLS_PORT if tls else PLAIN_PORT, "LAB_ACCESS": "" if tls else "plain/"}
+    if host.name != broker.name:
+        own["LAB_BROKER_AT"] = f"broker:{broker.address}"
+    elif any(other.name != host.name for other in placed.values()):
+        own["LAB_BIND"] = host.address
+    if host.name != placed[CONTROLLER].name:
+        return {**own, "LAB_TREATMENTS_BIND": "0.0.0.0", "LAB_TREATMENTS_AT": host.address}
+    return {**own, "BROKER_PATH": "direct" if host.name == broker.name else "port"}
+
+
+def _compose(host: Host, scenario: str, *words: str) -> Step:
+    files = ("--env-file", ".env", "--env-file", SETTINGS.format(host.name), "--file", FILE)
+    up = ("--project-name", PROJECT, "--profile", scenario, "up", "--no-build", "--pull", "never")
+    return Step(("docker", "--context", host.name, "compose", *files, *up, *words))
+
+
+def _up(host: Host, scenario: str, *services: str) -> Step:
+    return _compose(host, scenario, "--detach", "--no-deps", *services)
+
+
+def _prepared(host: Host, scenario: str, placed: Mapping[str, Host]) -> list[Step]:
+    """Return what fills a host's volumes: passwords, which the broker's host makes, and files that its parts read."""
+    copy, broker = ("docker", "--context", host.name, "cp"), placed[BROKER]
+    steps = [_compose(host, scenario, "--exit-code-from", "prepare", "prepare")]
+    if host.name == broker.name:
+        steps.append(Step((*copy, "compose/mosquitto/.", f"{PREPARE}:/files")))
+    else:
+        read = ("docker", "--context", broker.name, "cp", f"{PREPARE}:/identities/.", "-")
+        steps.append(Step(read, (*copy, "-", f"{PREPARE}:/identities")))
+    if host.name == placed[CONTROLLER].name:
+        steps.append(Step((*copy, "compose/loop.yaml", f"{PREPARE}:/files/loop.yaml")))
+    return steps

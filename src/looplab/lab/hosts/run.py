@@ -1,0 +1,252 @@
+"""Runs of the loop on several hosts: checks every host, executes the plan, and leaves nothing there."""
+
+import json
+import socket
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from looplab.errors import EXIT_GOOD, EXIT_INVALID, LabError, MachineError, UsageError
+from looplab.experiments.registry import EXPERIMENTS
+from looplab.lab.checkout import PROBE, Lab
+from looplab.lab.docker.compose import Compose, read_events
+from looplab.lab.hosts.checks import Facts, check_alone, check_images, images_at, limits_of, reach
+from looplab.lab.hosts.contexts import HOME, Host, find_host, known_hosts
+from looplab.lab.hosts.plan import (
+    BRIDGE,
+    CONTROLLER,
+    FILE,
+    PORT,
+    PROJECT,
+    SERVICES,
+    SETTINGS,
+    STARTED,
+    Plan,
+    Step,
+    down,
+    lines_of,
+    make_plan,
+)
+from looplab.lab.image_names import PULL, REGISTRY, TAG
+from looplab.lab.programs import call
+from looplab.lab.progress import RunProgress
+from looplab.lab.run_options import variables
+from looplab.lab.scenarios import Scenario, check_one_kind, chosen
+from looplab.lab.session import LOG, catch_interrupts, command_line, ignore_interrupts
+from looplab.run.folder import SCHEMA
+from looplab.run.life import run_summary
+from looplab.spec.brokers import DEFAULT
+from looplab.system.identity import hashed
+from looplab.system.terminal import say
+
+# What the loop between hosts cannot have, and why.
+ONLY = {
+    "BROKER": ({"", DEFAULT}, "the other brokers ask for no password"),
+    "LINK": ({"", "none"}, "the link between hosts is real"),
+    "ROBOT": ({"", "virtual", "usb"}, "a Raspberry Pi has a bridge of its own (rpi/README.md)"),
+    "FIDELITY": ({"", "thesis", "corrected"}, "the printed clients know one machine"),
+    "CLIENTS": ({"", "lab"}, "the printed clients know one machine"),
+}
+# The controller's word for another host with a bridge.
+PI = "the Pi"
+# A part starts slowly on a busy host.
+STEP_TIMEOUT_S = 1200.0
+KEPT = (PORT, "MOSQUITTO_IMAGE", "FLOOD_IMAGE", "STRESS_IMAGE", REGISTRY, TAG, PULL)
+
+
+class PlacedRuns:
+    """Scenarios of the loop with each part on the host that `on` names; "" is this machine. Raises LabError."""
+
+    def __init__(
+        self,
+        root: Path,
+        names: Sequence[str],
+        on: Mapping[str, str],
+        given: Mapping[str, str],
+        *,
+        quick: bool,
+        rounds: int,
+    ) -> None:
+        self.root, self.scenarios = root, chosen(root, names)
+        experiment = check_one_kind(self.scenarios)
+        if experiment.name != EXPERIMENTS.default or rounds > 1:
+            raise UsageError(
+                "Several hosts run scenarios of the control loop, once each.", "Leave out the …-on options."
+            )
+        self._options = variables(root, names, given, quick)
+        self.lab = Lab(root, self._options, [experiment], [scenario.name for scenario in self.scenarios])
+        settings = self.lab.settings()
+        for name, (allowed, why) in ONLY.items():
+            if settings.get(name, "") not in allowed:
+                raise UsageError(f"{name}={settings[name]} with several hosts: {why}.", f"Leave out {name}.")
+        for scenario in self.scenarios:
+            scenario.parameters({**settings, "ROBOT": "remote"})
+        self.placed = {part: find_host(on.get(part, ""), settings.get("LAB_LAN_BIND", "")) for part in SERVICES}
+        self.hosts = {host.name: host for host in self.placed.values()}
+        self._caller = f"{socket.gethostname()}:{root}"
+
+    def plans(self, limits: Mapping[str, Mapping[str, str]]) -> list[Plan]:
+        """Return the plan of each scenario; `limits` are variables of each host."""
+        common = self._common()
+        services = [_services(self.root, scenario, common) for scenario in self.scenarios]
+        pairs = zip(self.scenarios, services, strict=True)
+        return [make_plan(self.placed, one.name, here, common, limits) for one, here in pairs]
+
+    def show(self) -> int:
+        """Print the commands, without what the engines' limits would add; return the exit code."""
+        print("\n\n".join(map(str, self.plans({}))))
+        return EXIT_GOOD
+
+    def make_ready(self) -> tuple[dict[str, Any], dict[str, dict[str, str]]]:
+        """Check every host before anything starts; return what run.json holds of them, and the limits of each."""
+        facts = {name: reach(host) for name, host in self.hosts.items()}
+        for host in self.hosts.values():
+            check_alone(host, PROJECT, self._caller)
+        done = self.lab.make_ready()
+        self._check_images(facts)
+        probe, cache = self.lab.own_images()[PROBE], self.root / ".cache"
+        limits = {n: limits_of(host, facts[n], probe, cache / f"limits-{n}.json") for n, host in self.hosts.items()}
+        # Runs on other hosts are no repetitions of these.
+        placed = " ".join(f"{part} {facts[host.name].engine.server_id}" for part, host in self.placed.items())
+        engine = facts[self.placed[CONTROLLER].name].engine
+        known = {
+            **self.lab.environment_facts(done),
+            "command_line": command_line(self.lab.wanted),
+            "engine": f"{engine.server_version} ({engine.operating_system})",
+            "cgroup": f"v{engine.cgroup_version}",
+            "machine": hashed(placed),
+            "hosts": {name: fact.as_json() for name, fact in facts.items()},
+        }
+        return known, limits
+
+    def _check_images(self, facts: Mapping[str, Facts]) -> None:
+        """Raise LabError (exit code 3) if a host lacks the image of a service that it starts."""
+        common = self._common()
+        image_of = {name: one for each in self.scenarios for name, one in _services(self.root, each, common).items()}
+        for name, host in self.hosts.items():
+            started = {one for plan in self.plans({}) for one in plan.services[name]}
+            if host == self.placed[CONTROLLER]:
+                started |= {each.name for each in self.scenarios}
+            images = sorted({image_of[one] for one in started})
+            check_images(host, facts[name], images_at(Host(HOME, ""), images), images_at(host, images))
+
+    def _common(self) -> dict[str, str]:
+        """Return the settings of every host."""
+        settings = self.lab.settings()
+        return {
+            **{name: settings[name] for name in KEPT if settings.get(name)},
+            **self.lab.user(),
+            **self._options,
+            "ROBOT": settings.get("ROBOT") or "virtual",
+            "BROKER_TLS": settings.get("BROKER_TLS") or "off",
+            "LAB_CALLER": self._caller,
+        }
+
+
+def run_on_hosts(runs: PlacedRuns, *, as_json: bool, allow_invalid: bool) -> int:
+    """Run scenarios one after another, print summaries or one JSON document; return the exit code."""
+    known, limits = runs.make_ready()
+    catch_interrupts()
+    documents: list[dict[str, Any]] = []
+    for scenario, plan in zip(runs.scenarios, runs.plans(limits), strict=True):
+        say(f"{scenario.name}: {', '.join(f'{part} on {host.name}' for part, host in runs.placed.items())}")
+        document = _one(runs.root, plan, runs.placed[BRIDGE].name, known)
+        if document is None:
+            return EXIT_INVALID
+        documents.append(document)
+        if not as_json:
+            print(run_summary(scenario.experiment, document) + "\n", flush=True)
+    if as_json:
+        print(json.dumps({"schema": SCHEMA, "runs": documents}, indent=1))
+    return EXIT_GOOD if allow_invalid or all(one["valid"] for one in documents) else EXIT_INVALID
+
+
+def _services(root: Path, scenario: Scenario, common: Mapping[str, str]) -> dict[str, str]:
+    """Return the image of each service that a scenario starts on one of its hosts. Raises LabError (exit code 2)."""
+    name = scenario.name
+    services = Compose(root, {**common, "COMPOSE_FILE": FILE, "COMPOSE_ENV_FILES": ".env"}).config(name)["services"]
+    if "LAB_HOSTS" not in services.get(name, {}).get("environment", {}):
+        raise UsageError(f"{name} is not in compose/host.yaml.", f"Add `{name}: *controller` to its list.")
+    parts = (*STARTED, name)
+    return {part: services[part]["image"] for part in parts if part in services}
+
+
+def _one(root: Path, plan: Plan, bridge: str, facts: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Execute a plan, with the bridge on the host `bridge`; return the run.json that came home, None after Ctrl-C.
+
+    Raises LabError.
+    """
+    for host, settings in plan.settings.items():
+        file = root / SETTINGS.format(host)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(lines_of(settings))
+    shown = {"LOOPLAB_EVENTS": "json", "LOOPLAB_ENVIRONMENT": json.dumps(facts)}
+    try:
+        for step in (*plan.stop, *plan.start):
+            _execute(root, step, {**plan.settings[step.host], **shown})
+        last = _follow(plan, bridge)
+        _execute(root, plan.fetch)
+        if error := last.get("error"):
+            remedy = (
+                f"See {LOG}. Does a firewall at the broker let it in?" if PI in error["remedy"] else error["remedy"]
+            )
+            raise LabError(error["message"].replace(PI, bridge), remedy, error["exit_code"])
+        if "finished" not in last:
+            raise MachineError("The controller ended before the run was whole.", f"See {LOG}.")
+    except KeyboardInterrupt:
+        ignore_interrupts()
+        say("\ninterrupted: keeping what was measured, stopping the containers")
+        for step in (plan.interrupt, plan.fetch):
+            call(step.words, directory=str(root), own_session=True)
+        return None
+    except LabError:
+        _store_logs(root, plan)
+        raise
+    finally:
+        for step in plan.stop:
+            call(step.words, timeout_s=STEP_TIMEOUT_S, own_session=True)
+    document: dict[str, Any] = json.loads((root / "results" / last["finished"]["run_id"] / "run.json").read_text())
+    return document
+
+
+def _follow(plan: Plan, bridge: str) -> dict[str, dict[str, Any]]:
+    """Show what the controller reports until it ends; return the last event of each kind."""
+    last, progress = {}, RunProgress()
+    for event in read_events(plan.follow.words):
+        progress.show({name: value.replace(PI, bridge) if name == "what" else value for name, value in event.items()})
+        last[str(event.get("event"))] = event
+    progress.close()
+    return last
+
+
+def _execute(root: Path, step: Step, settings: Mapping[str, str] | None = None) -> None:
+    """Run one step of a plan in `root`; its settings count more than the shell's. Raises LabError (exit code 3)."""
+    reason = ""
+    if step.into:
+        with subprocess.Popen(step.words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as source:
+            copied = subprocess.run(step.into, stdin=source.stdout, capture_output=True, check=False)
+        if source.returncode or copied.returncode:
+            reason = copied.stderr.decode().strip() or "nothing to copy"
+    else:
+        done = call(step.words, timeout_s=STEP_TIMEOUT_S, environment=settings, directory=str(root))
+        reason = "" if done.good else done.reason
+    if reason:
+        raise MachineError(f"{step.host}: {reason}", f"This command failed: {step}")
+
+
+def _store_logs(root: Path, plan: Plan) -> None:
+    """Keep what the containers printed: they are removed."""
+    words = ("compose", "--project-name", PROJECT, "logs", "--no-color", "--timestamps")
+    logs = [f"{host}:\n{call(('docker', '--context', host, *words)).stdout}" for host in plan.settings]
+    (root / LOG).write_text("\n".join(logs), encoding="utf-8")
+    say(f"What the containers printed is kept in {LOG}.")
+
+
+def down_all() -> None:
+    """Remove what runs left on every host that is reached; name the others."""
+    known = known_hosts()
+    for host in [Host(HOME, ""), *known.values()] if known else ():
+        done = call(down(host).words, timeout_s=STEP_TIMEOUT_S)
+        if not done.good:
+            say(f"{host} is not reached, and what runs there stays: {done.reason}")

@@ -1,0 +1,152 @@
+"""The loop on two hosts: an engine in a network namespace each, as Docker contexts; ssh is left out.
+
+Their images come by the command that the lab's own message names.
+"""
+
+import json
+import os
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.e2e_lab import Lab
+from support.engines import Engine, Lan
+from support.run_checks import total, treatments
+
+pytestmark = [
+    pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces and more engines need root"),
+    pytest.mark.flag("LAB_MANY_HOSTS"),
+]
+Hosts = dict[str, Engine]
+SHORT = ("--intervals", "20", "--messages", "100", "--repetitions", "2", "--json")
+APART = ("--controller-on", "host-a", "--broker-on", "host-b", "--bridge-on", "host-b")
+SETTINGS = {"ROBOT_FRAMING": "line", "STRESS_VM_BYTES": "16M"}
+
+
+@pytest.fixture(scope="module")
+def engines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosts]:
+    folder = tmp_path_factory.mktemp("hosts")
+    lan = Lan(os.getpid() % 200 + 20, ("host-a", "host-b"))
+    with lan, Engine(lan, "host-a", folder / "host-a") as a, Engine(lan, "host-b", folder / "host-b") as b:
+        yield {"host-a": a, "host-b": b}
+
+
+@pytest.fixture(scope="module")
+def placed(session_lab: Lab, engines: Hosts, tmp_path_factory: pytest.TempPathFactory) -> Lab:
+    """The lab knows both hosts, in a Docker configuration of its own; each has the images."""
+    folder = tmp_path_factory.mktemp("docker")
+    plugins = Path.home() / ".docker" / "cli-plugins"
+    if plugins.exists():
+        (folder / "cli-plugins").symlink_to(plugins)
+    session_lab.environment.update(DOCKER_CONFIG=str(folder), LAB_LAN_BIND=engines["host-a"].lan.here)
+    for name, engine in engines.items():
+        session_lab.run("hosts", "add", name, engine.endpoint, "--address", engine.lan.addresses[name], code=0)
+    for _ in engines:
+        lacks = session_lab.run("run", "scenario5", "--quick", *APART, code=3)
+        command = lacks.stderr.partition("Copy them: ")[2].replace("\n", " ")
+        print(command)
+        done = subprocess.run(command, shell=True, env=session_lab.environment, check=False, capture_output=True)
+        assert done.returncode == 0, done.stderr
+    return session_lab
+
+
+def run_on(lab: Lab, engines: Hosts, *words: str, code: int = 0, **settings: str) -> dict[str, Any]:
+    """A run that leaves nothing on any host."""
+    done = lab.run("run", *words, *SHORT, timeout_s=400, **SETTINGS, **settings)
+    print(done.stderr)
+    assert done.returncode == code, done.stdout[-3000:]
+    assert {name: engine.left() for name, engine in engines.items()} == {"host-a": [], "host-b": []}
+    run = lab.stored(done.stdout)
+    print(
+        run["run_id"], {name: run["cells"][0][name]["p50"] for name in ("T_us", "R_us", "O_us")}, run["invalid_because"]
+    )
+    return run
+
+
+def test_scenario1_with_the_controller_on_another_host(placed: Lab, engines: Hosts) -> None:
+    run = run_on(placed, engines, "scenario1", *APART)
+    assert total(run, "sent") == total(run, "answered") == 200
+    assert {name: own["roles"] for name, own in run["hosts"].items()} == {
+        "host-a": ["controller", "clients"],
+        "host-b": ["broker", "bridge", "robot"],
+    }
+    for name, own in run["hosts"].items():
+        assert all(entry["wakeups"] > 0 for entry in own["noise_floor"]), own
+        facts = run["environment"]["hosts"][name]
+        assert (facts["kernel"], facts["cores"]) == (os.uname().release, os.cpu_count())
+    assert treatments(run)["controller path to the broker"]["found"].startswith("port")
+    assert run["bridge"]["tls"] == ""
+
+
+def test_scenario5_with_stress_on_both_hosts(placed: Lab, engines: Hosts) -> None:
+    run = run_on(placed, engines, "scenario5", *APART)
+    assert sum(total(run, count) for count in ("answered", "late", "lost", "robot_errors")) == 200
+    judged = treatments(run)
+    for host in ("host-a", "host-b"):
+        assert judged[f"stress load on {host}"]["verified"]
+        assert judged[f"stress in every cell on {host}"]["verified"]
+    assert judged["broker may use real-time priority"]["verified"]
+
+
+def test_scenario5_over_tls_on_three_hosts(placed: Lab, engines: Hosts) -> None:
+    run = run_on(placed, engines, "scenario5", "--controller-on", "host-a", "--broker-on", "host-b", BROKER_TLS="on")
+    assert sorted(run["hosts"]) == ["host-a", "host-b", "default"]
+    judged = treatments(run)
+    assert judged["controller TLS"]["found"].startswith("TLSv1.")
+    assert judged["bridge TLS"]["found"].startswith("TLSv1.")
+    assert judged["stress load on default"]["wanted"] == "not running"
+
+
+def test_the_flood_of_scenario7_is_at_the_broker(placed: Lab, engines: Hosts) -> None:
+    run = run_on(placed, engines, "scenario7", *APART)
+    judged = treatments(run)
+    assert judged["flood load on host-b"]["found"] == "running"
+    assert judged["flood load on host-a"]["found"] == "not running"
+
+
+def test_a_treatment_that_falls_on_one_host_is_named(placed: Lab, engines: Hosts) -> None:
+    words = ("--intervals", "20", "--messages", "100", "--repetitions", "3", "--qos", "0,1", "--json")
+    running = placed.start("run", "scenario5", *APART, *words, **SETTINGS)
+    running.wait_for("20 ms, QoS 0")
+    engines["host-b"].docker("kill", "looplab-hosts-stress-1")
+    code, output, said = running.finish(timeout_s=200)
+    assert code == 1, said
+    (run,) = json.loads(output)["runs"]
+    print(run["invalid_because"])
+    assert any("on host-b" in why for why in run["invalid_because"])
+    assert not any("on host-a" in why for why in run["invalid_because"])
+
+
+def test_down_removes_what_a_killed_lab_left(placed: Lab, engines: Hosts, tmp_path: Path) -> None:
+    running = placed.start("run", "scenario1", *APART, "--messages", "1000", *SHORT[4:], **SETTINGS)
+    running.wait_for("20 ms, QoS 0", timeout_s=120)
+    running.process.kill()
+    running.process.wait()
+    assert all(engine.left() for engine in engines.values())
+    other = placed.another(tmp_path / "lab").run("run", "scenario1", *APART, code=3)
+    assert "Another lab runs on" in other.stderr
+    placed.run("down", code=0)
+    assert {name: engine.left() for name, engine in engines.items()} == {"host-a": [], "host-b": []}
+
+
+def test_an_interrupted_run_is_kept_and_leaves_nothing(placed: Lab, engines: Hosts) -> None:
+    running = placed.start("run", "scenario1", *APART, "--messages", "1000", *SHORT[4:], **SETTINGS)
+    running.wait_for("20 ms, QoS 0", timeout_s=120)
+    time.sleep(2)
+    running.process.terminate()
+    assert running.finish()[0] == 1
+    assert len(placed.interrupted()) == 1
+    assert {name: engine.left() for name, engine in engines.items()} == {"host-a": [], "host-b": []}
+
+
+def test_the_list_has_facts_and_who_is_not_reached(placed: Lab, engines: Hosts) -> None:
+    engines["host-b"].stop()
+    listed = placed.run("hosts", code=3)
+    print(listed.stdout)
+    assert "20.10" in listed.stdout
+    assert "host-b is not reached" in " ".join(listed.stdout.replace(f" ({engines['B'].endpoint})", "").split())
+    refused = placed.run("run", "scenario1", *APART, code=3)
+    assert "docker --context host-b version" in refused.stderr

@@ -1,0 +1,95 @@
+"""Parts on several hosts: each is read where it runs, and a load is judged on the host that has it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from looplab.experiments.loop import EXPERIMENT
+from looplab.experiments.loop.treatments import judge_loads
+from looplab.run import placement
+from looplab.system.json_service import Request, serve
+from looplab.treatments.loads import loads
+from looplab.treatments.scans import TreatmentsClient
+
+ROLES = [*EXPERIMENT.roles, *(load.role for load in loads().values())]
+FLOOD = {name: setting.published for name, setting in loads()["flood"].settings.items()}
+
+
+class Service:
+    """A treatments service whose processes have the host's number; it keeps what it is asked."""
+
+    def __init__(self, number: int, *running: str) -> None:
+        self.asked: list[dict[str, Any]] = []
+        self._number, self._running = number, running
+        self._server = serve("127.0.0.1", 0, {"POST /facts": self._answer}, "none")
+        self.address = f"127.0.0.1:{self._server.server_address[1]}"
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+    def _answer(self, request: Request) -> dict[str, Any]:
+        self.asked.append(request.body)
+        found = [{"pid": self._number, "started_ticks": self._number, "cpu_ns": 0, "cpu_wait_ns": None, "cpus": [0]}]
+        roles = {
+            name: {"before": [], "processes": found if name in self._running else [], "refused": []}
+            for name in request.body["roles"]
+        }
+        counted = {"published": 100, "published_clock_ns": 5} if "published_from" in request.body else {}
+        return {"roles": roles, "clock_ns": self._number, "noise": [], "processors": {}, **counted}
+
+
+@pytest.fixture
+def services(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Service]]:
+    monkeypatch.setenv("TOKENS", str(tmp_path))
+    made = {"A": Service(1, "controller", "broker", "flood"), "B": Service(2, "broker", "flood", "stress")}
+    monkeypatch.setenv("TREATMENTS_URL", f"http://{made['A'].address}/facts")
+    monkeypatch.setenv("LAB_HOSTS", f"A=controller= B=broker,flood={made['B'].address}")
+    yield made
+    for one in made.values():
+        one.close()
+
+
+def scan() -> dict[str, Any]:
+    found = placement.client_of(TreatmentsClient(ROLES)).scan({"broker": 90}, "elsewhere:8883")
+    assert found is not None
+    return dict(found)
+
+
+def pids(found: dict[str, Any], role: str) -> list[int]:
+    return [process["pid"] for process in found["roles"][role]["processes"]]
+
+
+def test_each_role_is_read_on_its_host(services: dict[str, Service]) -> None:
+    found = scan()
+    assert (pids(found, "controller"), pids(found, "broker"), pids(found, "flood")) == ([1], [2], [2])
+    assert (found["clock_ns"], found["published"]) == (1, 100)
+    assert "published_from" not in services["A"].asked[0]
+    assert services["B"].asked[0]["published_from"] == "broker:1883"
+    assert services["B"].asked[0]["roles"]["broker"]["fifo"] == 90
+    assert placement.document([None, found, found])["hosts"]["B"] == {"roles": ["broker", "flood"], "noise_floor": []}
+
+
+def test_no_scan_where_one_host_does_not_answer(services: dict[str, Service]) -> None:
+    services["B"].close()
+    assert placement.client_of(TreatmentsClient(ROLES)).scan({}) is None
+
+
+def test_a_load_is_judged_on_each_host(services: dict[str, Service]) -> None:
+    judged = {one.what: one for one in judge_loads("flood", FLOOD, [scan(), scan()])}
+    assert judged["flood load on B"].verified
+    assert not judged["flood load on A"].verified, "it runs where nobody placed it"
+    assert judged["flood load on A"].wanted == "not running"
+    assert not judged["stress load on B"].verified
+
+
+def test_one_host_is_judged_as_before(services: dict[str, Service], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("LAB_HOSTS")
+    one = TreatmentsClient(ROLES)
+    assert placement.client_of(one) is one
+    found = one.scan({})
+    assert found is not None
+    assert [load.what for load in judge_loads("none", {}, [found])] == ["stress load", "flood load"]
+    assert placement.document([found]) == {}

@@ -1,0 +1,164 @@
+"""The loop on several hosts: the commands of the plan, what opens, and what is refused before anything starts."""
+
+import json
+import shlex
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from support import host_fakes as fakes
+
+from looplab.errors import LabError, MachineError, UsageError
+from looplab.lab.docker.engine import Engine
+from looplab.lab.hosts.checks import Facts, check_alone, check_images, read_facts
+from looplab.lab.hosts.contexts import HOME, Host, add_host, find_host, known_hosts
+from looplab.lab.hosts.plan import Plan, make_plan
+from looplab.lab.programs import Outcome
+
+A, B, C = (Host(name, f"10.0.0.{number}", f"ssh://lab@{name}") for number, name in enumerate("ABC", 1))
+HERE = Host(HOME, "10.0.0.9")
+SERVICES = ("prepare", "treatments", "broker-prioritised", "bridge", "robot", "stress", "scenario5")
+NOW = datetime(2026, 11, 26, 3, 0, tzinfo=UTC)
+OF_STRESS = ("controller", "broker")
+
+
+def plan(controller: Host, broker: Host, bridge: Host, tls: str = "off", **limits: dict[str, str]) -> Plan:
+    placed = {"broker": broker, "bridge": bridge, "controller": controller}
+    return make_plan(placed, "scenario5", SERVICES, {"BROKER_TLS": tls, "QOS": "0 1"}, limits)
+
+
+def started(made: Plan) -> list[str]:
+    """Each service with the host that starts it, in order."""
+    found = []
+    for step in made.start:
+        if "up" in step.words:
+            words = step.words[step.words.index("never") + 1 :]
+            skipped = 2 if words[0] == "--exit-code-from" else 2 * (words[0] == "--detach")
+            found += [f"{step.host} {service}" for service in words[skipped:]]
+    return found
+
+
+def test_each_part_starts_on_its_host_the_controller_last() -> None:
+    made = plan(controller=A, broker=B, bridge=B, B={"LAB_RTPRIO_BROKER": "0"})
+    assert started(made) == [
+        *("B prepare", "B treatments", "B broker-prioritised", "B bridge", "B robot", "B stress"),
+        *("A prepare", "A treatments", "A stress", "A scenario5"),
+    ]
+    assert made.settings["A"] == {
+        "BROKER_TLS": "off", "QOS": "0 1", "LAB_LISTENER": "1883", "LAB_ACCESS": "plain/", "BROKER_PATH": "port",
+        "LAB_BROKER_AT": "broker:10.0.0.2",
+        "LAB_HOSTS": "A=controller,clients,stress= B=broker,bridge,robot,stress=10.0.0.2:9110",
+    }  # fmt: skip
+    assert made.settings["B"] == {
+        "BROKER_TLS": "off", "QOS": "0 1", "LAB_LISTENER": "1883", "LAB_ACCESS": "plain/", "LAB_BIND": "10.0.0.2",
+        "LAB_TREATMENTS_BIND": "0.0.0.0", "LAB_TREATMENTS_AT": "10.0.0.2", "LAB_RTPRIO_BROKER": "0",
+    }  # fmt: skip
+
+
+def test_three_hosts_speak_tls_and_share_the_brokers_passwords() -> None:
+    made = plan(controller=A, broker=B, bridge=C, tls="on")
+    assert {(own["LAB_LISTENER"], own["LAB_ACCESS"]) for own in made.settings.values()} == {("8883", "")}
+    copies = [(step.host, step.into[2]) for step in made.start if step.into]
+    assert copies == [("B", "C"), ("B", "A")]
+    assert "stress" not in " ".join(one for one in started(made) if one[0] == "C")
+
+
+def test_what_one_host_has_alone_opens_no_port() -> None:
+    for made in (plan(B, B, B), plan(HERE, HERE, HERE)):
+        (own,) = made.settings.values()
+        assert own.keys() == {"BROKER_TLS", "QOS", "LAB_LISTENER", "LAB_ACCESS", "BROKER_PATH", "LAB_HOSTS"}
+        assert own["BROKER_PATH"] == "direct"
+    bridge_alone = plan(controller=A, broker=A, bridge=C).settings
+    assert "LAB_TREATMENTS_AT" not in bridge_alone["A"]
+    assert "LAB_BIND" not in bridge_alone["C"]
+
+
+def test_the_printed_plan_is_what_is_executed() -> None:
+    made = plan(controller=A, broker=B, bridge=HERE)
+    lines = str(made).splitlines()
+    assert lines[-len(made.stop) :] == [str(step) for step in made.stop]
+    assert {shlex.split(line)[2] for line in lines if line.startswith("docker")} == {"A", "B", HOME}
+    piped = next(line for line in lines if "|" in line)
+    assert piped == (
+        "docker --context B cp looplab-hosts-prepare-1:/identities/. - | "
+        "docker --context default cp - looplab-hosts-prepare-1:/identities"
+    )
+    assert [step.host for step in made.stop] == ["B", HOME, "A"]
+    assert all("--volumes" in step.words for step in made.stop)
+
+
+def info(**changes: Any) -> Outcome:
+    there = {"SystemTime": "2026-11-26T03:00:01.123456789Z", **changes}
+    return Outcome(("docker",), 0, fakes.good_info(**there)[0], "")
+
+
+def test_facts_of_a_host_hold_how_far_its_clock_is_ahead() -> None:
+    facts = read_facts(B, info(NCPU=4), NOW.timestamp())
+    assert facts.as_json()["clock_ahead_s"] == 1.123
+    assert (facts.as_json()["cores"], facts.architecture) == (4, "x86_64")
+
+
+REFUSED = {
+    "docker --context B version": Outcome(("docker",), 1, *fakes.broken_info(fakes.NO_ANSWER_TEXT)[:2]),
+    "Install Docker Engine": info(Driver="overlay", LoggingDriver="k8s-file", Name="k8s-file", Labels=['"k8s-file"']),
+    "Install Docker 20.10": info(ServerVersion="19.03.15"),
+    "timedatectl": info(SystemTime="2026-11-26T03:05:01+00:00"),
+    "set-ntp true": info(SystemTime="2026-11-26T03:54:59+01:00"),
+}
+
+
+@pytest.mark.parametrize("remedy", REFUSED)
+def test_a_host_that_cannot_serve_is_refused_with_a_remedy(remedy: str) -> None:
+    with pytest.raises(MachineError) as refused:
+        read_facts(B, REFUSED[remedy], NOW.timestamp())
+    assert "B (ssh://lab@B)" in refused.value.message
+    assert remedy in refused.value.remedy
+
+
+def test_images_that_are_missing_or_foreign_are_named() -> None:
+    here = {"lab/a:1": ("amd64", "[x]"), "lab/b:1": ("amd64", "[y]")}
+    same, arm = Facts(Engine(), "x86_64", 0.0), Facts(Engine(), "aarch64", 0.0)
+    check_images(B, same, here, dict(here))
+    for there in ({"lab/a:1": ("amd64", "[x]")}, {**here, "lab/b:1": ("amd64", "[old]")}):
+        with pytest.raises(MachineError, match="lab/b:1") as lacks:
+            check_images(B, same, here, there)
+        assert lacks.value.remedy == "Copy them: docker save lab/b:1 | docker --context B load"
+    check_images(B, arm, here, dict.fromkeys(here, ("arm64", "[z]")))
+    with pytest.raises(MachineError, match=r"needs images for arm64; those here are for amd64: lab/a:1 lab/b:1"):
+        check_images(B, arm, here, here)
+
+
+def test_another_lab_on_a_host_is_named(programs: fakes.Programs) -> None:
+    programs.add("docker", {"*context?B?ps*": ("looplab-hosts\tmine:/lab\n", "", 0)})
+    check_alone(B, "looplab-hosts", "mine:/lab")
+    with pytest.raises(MachineError, match=r"project looplab-hosts of mine:/lab") as refused:
+        check_alone(B, "looplab-hosts", "yours:/lab")
+    assert "docker --context B compose --project-name looplab-hosts" in refused.value.remedy
+
+
+def test_hosts_are_the_contexts_that_the_lab_made(programs: fakes.Programs) -> None:
+    contexts = [
+        {"Name": "default", "Description": "Current DOCKER_HOST based configuration", "DockerEndpoint": "unix:///x"},
+        {"Name": "B", "Description": "Looplab host at 10.0.0.2", "DockerEndpoint": "ssh://lab@B"},
+    ]
+    programs.add("docker", {"context?ls*": ("\n".join(map(json.dumps, contexts)), "", 0)})
+    assert known_hosts() == {"B": B}
+    assert find_host("B") == B
+    with pytest.raises(UsageError, match="known: B"):
+        find_host("D")
+
+
+@pytest.mark.parametrize(
+    ("name", "endpoint", "words"),
+    [
+        ("two words", "ssh://lab@B", "no name"),
+        (HOME, "ssh://lab@B", "no name"),
+        ("lab-b", "tcp://10.0.0.2:2375", "expected ssh"),
+        ("lab-b", "ssh://lab@127.0.0.1", "no IPv4 address"),
+        ("lab-b", "unix:///run/docker.sock", "no IPv4 address"),
+    ],
+)
+def test_a_wrong_host_makes_no_context(name: str, endpoint: str, words: str, programs: fakes.Programs) -> None:
+    with pytest.raises(LabError, match=words):
+        add_host(name, endpoint)
+    assert programs.calls("docker") == []
