@@ -29,7 +29,7 @@ def sources(experiment: Experiment) -> dict[str, dict[str, str]]:
 
 
 def factor_table(experiment: Experiment) -> str:
-    """Return the table of an experiment's factors; neighbours with the same place and note share a row."""
+    """Return the table of an experiment's factors but ours; neighbours with the same place and note share a row."""
     factors, lines = experiment.parameters.factors(), sources(experiment)
     defaults = [one.default for one in factors.values() if isinstance(one.default, Mapping)]
     fidelities = [name for name in FIDELITIES if name in USUAL or any(name in default for default in defaults)]
@@ -40,8 +40,8 @@ def factor_table(experiment: Experiment) -> str:
     rows = ["| factor and value | printed in: assumed, or different here |", "|---|---|"]
     for (printed, note), group in groupby(factors, provenance):
         values = (f"`{name}` {_value(factors[name], fidelities, lines[name]['value'])}" for name in group)
-        place = ": ".join(filter(None, (printed or NOT_STATED * (not note.startswith("ours")), note)))
-        rows.append(f"| {', '.join(values)} | {place} |")
+        if not note.startswith("ours"):
+            rows.append(f"| {', '.join(values)} | {': '.join(filter(None, (printed or NOT_STATED, note)))} |")
     return "\n".join(rows)
 
 
