@@ -125,6 +125,7 @@ def page_text(
 
     runs = [one.run for m in measured for one in m.runs]
     asked, unasked = _by_runs(analysis.verdicts)
+    newest = max(runs, key=lambda run: run.run_id, default=None)
     context = {
         "experiment": experiment,
         "measured": measured,
@@ -136,7 +137,8 @@ def page_text(
         "basis": basis(analysis.verdicts),
         "asked": asked,
         "unasked": unasked,
-        "newest": run_summary(experiment, max(runs, key=lambda run: run.run_id).document) if runs else "",
+        "newest": run_summary(experiment, newest.document) if newest else "",
+        "newest_figure": newest and _figure_of(newest, drawn),
         "overview": next((d for d in drawn if d.figure == OVERVIEW), None),
         "unusable": [*selection.unusable, *apart],
         "set_aside": selection.set_aside,
@@ -146,6 +148,12 @@ def page_text(
     }
     own = experiment.folder / "report" / "page.html.j2"
     return page(own if own.is_file() else Path(__file__).parent / "experiment.html.j2", context)
+
+
+def _figure_of(run: StoredRun, drawn: Sequence[Drawing]) -> Drawing | None:
+    """Return the last figure with a curve of that scenario and fidelity: of the loop O, beside the published points."""
+    shown = [d for d in drawn if d.fidelity == run.fidelity and f"{run.scenario}: " in d.alternative]
+    return shown[-1] if shown else None
 
 
 def _commands(runs: Iterable[StoredRun]) -> list[str]:

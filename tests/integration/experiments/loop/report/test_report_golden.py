@@ -66,6 +66,15 @@ def test_the_first_printed_page_names_machine_and_claims(report: Path) -> None:
     assert "<code>./lab study stress</code>" in body
 
 
+def test_the_newest_run_has_its_curve_beside_it(tmp_path: Path) -> None:
+    run = next(path for path in sorted(STORED_RUNS.iterdir()) if path.name.endswith("-scenario2"))
+    shutil.copytree(run, tmp_path / "results" / run.name)
+    assert write(tmp_path / "results", tmp_path / "out") == 0
+    newest = (tmp_path / "out/index.html").read_text().partition('class="newest"')[2].partition("</section>")[0]
+    assert f"Kept in results/{run.name}" in newest
+    assert 'alt="Cumulative distribution of O. scenario2: half of' in newest
+
+
 def test_the_tables_hold_published_and_measured_figures(report: Path, stored_runs: Path) -> None:
     table = rows(report / "tables.csv")
     for line in thesis_tables.rows():
