@@ -27,7 +27,8 @@ def test_both_languages_over_every_transport_are_accounted_for(lab: Lab) -> None
     for cell in run["cells"]:
         assert cell["tests"] == cell["answered"] + cell["late"] + cell["lost"] == 10
         assert cell["latency_us"]["min"] > cell["wire_us"], "nothing is faster than its wire"
-        assert cell["edge_answered"] == 10
+        # A copy that comes after the next edge counts as lost: that depends on the machine.
+        assert cell["edge_tests"] == cell["edge_answered"] + cell["edge_lost"] == 10
     assert "OpenJDK" in run["cells"][3]["runtime"]
     folder, _ = lab.newest()
     edges = list(csv.DictReader(io.StringIO((folder / "edges.csv").read_text())))

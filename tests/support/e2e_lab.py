@@ -188,7 +188,7 @@ class Lab:
 
     def container(self, service: str) -> str:
         """Id of a service's container, once it runs."""
-        found: str = until(lambda: self.containers().get(service), f"container of {service}", 10)
+        found: str = until(lambda: self.containers().get(service), f"container of {service}")
         return found
 
     def runs(self) -> list[Path]:

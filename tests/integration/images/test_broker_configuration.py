@@ -17,7 +17,7 @@ FACTORS = {("thesis", ""): False, ("corrected", "off"): False, ("corrected", "")
 
 def running_broker(image: str, start: Starter, *factors: str) -> Container:
     broker = start(image, options=("--user", "1883:1883", *configuration(*factors)))
-    until(lambda: "running" in broker.logs(), "the broker", 10)
+    until(lambda: "running" in broker.logs(), "the broker")
     return broker
 
 
@@ -41,7 +41,7 @@ def test_nodelay_of_the_brokers_own_sockets(
 ) -> None:
     """Read from the live sockets of the broker, as a run's manifest does."""
     broker = running_broker(mosquitto_image, start, *factors)
-    listening = ["docker", "exec", broker.id, "mosquitto_sub", "-t", "nothing", "-W", "10"]
+    listening = ["docker", "exec", broker.id, "mosquitto_sub", "-t", "nothing", "-W", "40"]
     with subprocess.Popen(listening, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as client:
         pid = int(broker.state()["Pid"])
 
@@ -51,7 +51,7 @@ def test_nodelay_of_the_brokers_own_sockets(
             right = isinstance(found, str) or [entry["tcp_nodelay"] for entry in found] == [wanted]
             return found if right else []
 
-        found = until(sockets, f"a client's connection with TCP_NODELAY {wanted}", 8)
+        found = until(sockets, f"a client's connection with TCP_NODELAY {wanted}")
         client.kill()
     if isinstance(found, str):
         pytest.skip(f"reading another user's sockets needs root: {found}")

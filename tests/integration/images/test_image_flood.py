@@ -33,7 +33,7 @@ def test_published_command_line(flood_image: str, broker: Container) -> None:
     assert (summary["wanted"], summary["published"], summary["received"]) == (1000, 1000, 1000)
     assert summary["connections"] == 200
     assert (summary["errors"], summary["connect_failures"], summary["duplicates"], summary["foreign"]) == (0, 0, 0, 0)
-    until(lambda: published_at(broker) == 1000, "the broker's own count of 1000", 10)
+    until(lambda: published_at(broker) == 1000, "the broker's own count of 1000")
 
 
 @pytest.mark.parametrize("qos", ["0", "1", "2"])
@@ -43,7 +43,7 @@ def test_counts_are_the_brokers(flood_image: str, broker: Container, qos: str) -
         flood_image, broker, "-num-clients", "10", "-num-messages", "300", "-publisher-qos", qos, "-subscriber-qos", qos
     )
     assert (summary["published"], summary["received"], summary["errors"]) == (3000, 3000, 0)
-    until(lambda: published_at(broker) == 3000, "the broker's own count of 3000", 10)
+    until(lambda: published_at(broker) == 3000, "the broker's own count of 3000")
 
 
 def test_every_message_lies_below_its_own_topic(flood_image: str, broker: Container) -> None:
@@ -72,7 +72,7 @@ def test_repeats_until_sigterm_and_then_ends_at_once(flood_image: str, broker: C
     options = ("--network", f"container:{broker.id}", "--env", "FLOOD_REPEAT=true")
     arguments = "-num-clients 5 -num-messages 40 -publisher-qos 1 -status-interval 100ms -repeat-limit 120s"
     running = start(flood_image, *BROKER, *arguments.split(), options=options)
-    until(lambda: any(event.get("rounds", 0) >= 3 for event in running.events()), "the third round", 30)
+    until(lambda: any(event.get("rounds", 0) >= 3 for event in running.events()), "the third round")
     assert [process["uid"] for process in running.processes()] == ["10005"]
     assert [process["name"] for process in running.processes()] == ["flood"]
     assert running.stop() < 5
@@ -107,9 +107,9 @@ def test_outlives_a_broker_that_goes_and_comes_back(
     )
     arguments = "-num-clients 3 -num-messages 20 -repeat -repeat-limit 120s -timeout 2s -status-interval 100ms"
     running = start(flood_image, "-broker", "tcp://broker:1883", *arguments.split(), options=("--network", network))
-    until(lambda: any(event["event"] == "flooding" for event in running.events()), "the flood", 20)
+    until(lambda: any(event["event"] == "flooding" for event in running.events()), "the flood")
     broker.stop()
-    until(lambda: any(event["event"] == "waiting" for event in running.events()), "waiting for the broker", 20)
+    until(lambda: any(event["event"] == "waiting" for event in running.events()), "waiting for the broker")
     before = running.events()[-1]
     docker("start", broker.id)
     seen = len(running.events())

@@ -42,7 +42,7 @@ def test_mosquitto_in_a_shared_pid_namespace(mosquitto_image: str, stress_image:
         *("--tmpfs", "/mosquitto/data", "--tmpfs", "/mosquitto/log", *configuration("corrected")),
     )
     broker = start(mosquitto_image, options=options)
-    until(lambda: "running" in broker.logs(), "the broker", 10)
+    until(lambda: "running" in broker.logs(), "the broker")
     exchange = "mosquitto_pub -r -q 1 -t a -m hello && mosquitto_sub -q 1 -t a -C 1 -W 5"
     assert broker.execute("sh", "-c", exchange) == "hello"
     assert broker.execute("cat", "/proc/1/comm") == "stress"
@@ -51,7 +51,7 @@ def test_mosquitto_in_a_shared_pid_namespace(mosquitto_image: str, stress_image:
 
 def test_mosquitto_without_a_configuration_answers_itself_alone(mosquitto_image: str, start: Starter) -> None:
     container = start(mosquitto_image)
-    until(lambda: "local only mode" in container.logs(), "the broker", 10)
+    until(lambda: "local only mode" in container.logs(), "the broker")
     assert container.execute("mosquitto_sub", "-t", "$SYS/broker/version", "-C", "1", "-W", "5").startswith("mosquitto")
 
 
@@ -69,7 +69,7 @@ def test_prometheus_conventions(prometheus_image: str, start: Starter) -> None:
 
 def test_prometheus_scrapes_and_answers(prometheus_image: str, start: Starter) -> None:
     container = start(prometheus_image)
-    until(lambda: "Server is ready" in container.logs(), "the server", 30)
+    until(lambda: "Server is ready" in container.logs(), "the server")
     container.execute("/bin/promtool", "check", "healthy")
 
     def itself() -> str:

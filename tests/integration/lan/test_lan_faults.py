@@ -11,8 +11,8 @@ from looplab.experiments.loop.protocol import ONLINE, TOPIC_BRIDGE_STATUS
 from looplab.lab.secret_files import write_secret
 from looplab.mqtt.pairing import write_pairing
 
-# From the end of the cause to the retained `online`.
-RECOVERY_S = 2.0
+# From the end of the cause to the retained `online`: TCP's own doubling pauses would take longer.
+RECOVERY_S = 10.0
 StartBridge = Callable[..., Child]
 
 

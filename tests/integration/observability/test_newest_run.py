@@ -37,20 +37,20 @@ def shown(lab: Lab, dashboard: str, title: str, choices: dict[str, str] | None =
 
 def test_a_sweep_is_counted_without_the_longer_one_before_it(lab: Lab) -> None:
     write_delay_run(lab.results)
-    until(lambda: shown(lab, "qos-and-delay", "The newest sweep").get("sent") == [11 * 3 * 600 - 600 * 3], "stored", 30)
+    until(lambda: shown(lab, "qos-and-delay", "The newest sweep").get("sent") == [11 * 3 * 600 - 600 * 3], "stored")
     begin_sweep(lab.live)
     planned = float(len(PAIRS_MS) * MESSAGES)
     expected = {"sent": [planned * 3 / 4], "planned": [planned], "lost": [0]}
-    until(lambda: shown(lab, "qos-and-delay", "The newest sweep") == expected, "only the newest sweep", 30)
+    until(lambda: shown(lab, "qos-and-delay", "The newest sweep") == expected, "only the newest sweep")
     curves = shown(lab, "qos-and-delay", "Figure 3a: mean latency, both links alike", {"$qos": ".+"})
     assert [len(points) for points in curves.values()] == [len(PAIRS_MS)], "of QoS 0 alone, each pair once"
 
 
 def test_progress_and_messages_are_the_newest_runs(lab: Lab) -> None:
     lab.run_to_its_end("scenario2")
-    until(lambda: shown(lab, "live-loop", "Messages").get("progress") == [1], "both intervals", 30)
+    until(lambda: shown(lab, "live-loop", "Messages").get("progress") == [1], "both intervals")
     lab.run_to_its_end("scenario2", INTERVALS_MS="20")
-    until(lambda: shown(lab, "live-loop", "Messages").get("sent") == [40], "one interval", 30)
+    until(lambda: shown(lab, "live-loop", "Messages").get("sent") == [40], "one interval")
     assert shown(lab, "live-loop", "Messages")["progress"] == [1]
 
 
@@ -114,7 +114,7 @@ def test_a_curve_ends_where_the_losses_begin(lab: Lab) -> None:
                                             {"$scenario": "scenario3"}).values()
         ]  # fmt: skip
 
-    until(lambda: heights() == [1 - LOST_OF_40 / 40], "the losses", 30)
+    until(lambda: heights() == [1 - LOST_OF_40 / 40], "the losses")
     shutil.rmtree(damaged)
     until(lambda: heights() == [1], "the run before", 40)
     shutil.rmtree(whole)

@@ -39,7 +39,7 @@ def test_there_are_targets() -> None:
 
 @pytest.mark.parametrize(("panel", "target"), EVERY_TARGET)
 def test_answers_after_the_runs_have_ended(measured: Lab, panel: dict[str, Any], target: dict[str, Any]) -> None:
-    found = until(lambda: answer(measured, target), f"{panel['title']}: {fill(target['expr'])}", 20)
+    found = until(lambda: answer(measured, target), f"{panel['title']}: {fill(target['expr'])}")
     assert any(math.isfinite(value) for value in numbers(found))
 
 
@@ -48,16 +48,16 @@ def quick_run_later(measured: Lab) -> None:
     """The newest run of scenario2 has 20 ms alone, an earlier one had 10 ms as well."""
     measured.run_to_its_end("scenario2", INTERVALS_MS="20")
     whole = 'sum(loop_messages_total{scenario="scenario2",interval_ms="20",outcome="answered"}) == 40'
-    until(lambda: measured.query(whole), "the quick run, whole, is in Prometheus", 15)
+    until(lambda: measured.query(whole), "the quick run, whole, is in Prometheus")
     # Where the next run began at once, the last second of the one before comes with the next scrape of stored runs.
     stored = f'timestamp(up{{job="stored"}} == 1) > {time.time():.3f}'
-    until(lambda: measured.query(stored), "the stored runs are read once more", 30)
+    until(lambda: measured.query(stored), "the stored runs are read once more")
 
 
 def test_answers_while_a_run_goes_on(measured: Lab) -> None:
     run = measured.run("scenario2", MESSAGES=1200, INTERVALS_MS="20")
     try:
-        until(lambda: measured.query('loop_messages_sent_total{scenario="scenario2"} > 200'), "the run goes on", 30)
+        until(lambda: measured.query('loop_messages_sent_total{scenario="scenario2"} > 200'), "the run goes on")
         time.sleep(1.5)
         empty = [panel["title"] for _name, panel, target in targets() if not answer(measured, target)]
         # Judged when the run ends; see the controller's state.json.
@@ -68,7 +68,7 @@ def test_answers_while_a_run_goes_on(measured: Lab) -> None:
         # Seen enough: what an interrupted run leaves is tested in test_faults.py.
         run.terminate()
         run.wait(60)
-    until(lambda: measured.query('loop_run_active{scenario="scenario2"} == 0'), "the run has ended", 5)
+    until(lambda: measured.query('loop_run_active{scenario="scenario2"} == 0'), "the run has ended")
 
 
 def samples(folder: Path, interval: str) -> dict[str, np.ndarray]:
@@ -103,7 +103,7 @@ def test_drawn_cdf_is_numpys_ecdf_at_each_bound(
 
     # On a loaded machine the last second of a run may take another scrape.
     with contextlib.suppress(AssertionError):
-        until(lambda: drawn() == {s: pytest.approx(heights, abs=1e-9) for s, heights in expected.items()}, "whole", 15)
+        until(lambda: drawn() == {s: pytest.approx(heights, abs=1e-9) for s, heights in expected.items()}, "whole")
     found = drawn_curves(measured, metric, interval)
     assert sorted(found) == scenarios
     for scenario, curve in found.items():

@@ -71,9 +71,9 @@ def check_measuring(terminal: Terminal, columns: int, rows: int) -> None:
     def shown() -> str:
         return terminal("capture-pane -p -t w")
 
-    until(lambda: "scenario5, fidelity thesis: running" in shown(), "the run is shown", 20)
+    until(lambda: "scenario5, fidelity thesis: running" in shown(), "the run is shown")
     first = shown()
-    until(lambda: shown().split("\n")[0] != first.split("\n")[0], "the progress moves", 5)
+    until(lambda: shown().split("\n")[0] != first.split("\n")[0], "the progress moves")
     lines = shown().rstrip("\n").split("\n")
     assert len(lines) <= rows
     assert max(map(len, lines)) <= columns
@@ -85,11 +85,11 @@ def check_ended(terminal: Terminal) -> None:
     def shown() -> str:
         return terminal("capture-pane -p -t w")
 
-    until(lambda: "scenario5, fidelity thesis: ended" in shown(), "the end is shown", 10)
+    until(lambda: "scenario5, fidelity thesis: ended" in shown(), "the end is shown")
     assert "WRONG" in shown(), "this lab has no treatments service"
     assert re.search(r"^answered within +T +R +O *$", shown(), re.MULTILINE)
     terminal("send-keys -t w C-c")
-    until(lambda: "ended 0" in shown(), "Ctrl-C ends the view", 5)
+    until(lambda: "ended 0" in shown(), "Ctrl-C ends the view")
 
 
 def test_resize_and_a_dead_exporter(measured: Lab, terminal: Terminal) -> None:
@@ -98,13 +98,13 @@ def test_resize_and_a_dead_exporter(measured: Lab, terminal: Terminal) -> None:
     def shown() -> str:
         return terminal("capture-pane -p -t w")
 
-    until(lambda: "scenario" in shown(), "a run is shown", 10)
+    until(lambda: "scenario" in shown(), "a run is shown")
     terminal("resize-window -t w -x 80 -y 24")
-    until(lambda: max(map(len, shown().rstrip().split("\n"))) <= 80 and "scenario" in shown(), "it fits again", 5)
+    until(lambda: max(map(len, shown().rstrip().split("\n"))) <= 80 and "scenario" in shown(), "it fits again")
     measured.stop("exporter")
-    until(lambda: "No exporter at" in shown(), "the view says that the exporter is gone", 6)
+    until(lambda: "No exporter at" in shown(), "the view says that the exporter is gone")
     measured.start("exporter")
-    until(lambda: "scenario" in shown(), "the view recovers", 5)
+    until(lambda: "scenario" in shown(), "the view recovers")
 
 
 def test_piped_it_prints_one_picture(measured: Lab) -> None:

@@ -92,7 +92,7 @@ def test_a_bridges_network_that_is_cut_unnoticed(lab: LoopLab) -> None:
         lab.controller(**SETTINGS).wait()
     run = Run(lab.run)
     assert lost_by(run) == {"disconnected": run.cell["lost"]}
-    assert run.cell["lost"] >= 8
+    assert run.cell["lost"] > 0
 
 
 def test_the_controllers_connection_is_cut(lab: LoopLab) -> None:
@@ -102,7 +102,7 @@ def test_the_controllers_connection_is_cut(lab: LoopLab) -> None:
         lab.controller(BROKER_PORT=str(proxy.port), **SETTINGS).wait()
     run = Run(lab.run)
     assert lost_by(run) == {"disconnected": run.cell["lost"]}
-    assert run.cell["lost"] >= 8
+    assert run.cell["lost"] > 0
 
 
 def test_messages_that_never_left_have_no_cause(lab: LoopLab) -> None:
@@ -117,10 +117,10 @@ def test_messages_that_never_left_have_no_cause(lab: LoopLab) -> None:
 
 
 def test_an_answer_after_limit_and_run_has_expired(lab: LoopLab) -> None:
-    """The bridge is frozen from shortly before the last message until long after that one's limit of 1.1 s."""
+    """The bridge is frozen from the middle of the run until long after the last message's limit of 1.1 s."""
     bridge = lab.bridge()
     child = lab.controller(DEADLINE_MS="100", **SETTINGS)
-    measuring(lab.listener, 80)
+    measuring(lab.listener, 50)
     bridge.signal(signal.SIGSTOP)
     time.sleep(2.4)
     bridge.signal(signal.SIGCONT)
