@@ -110,5 +110,5 @@ def fitted(text: str, stream: TextIO, indent: str = "  ") -> str:
 
 
 def say(text: str) -> None:
-    """Print one line for the person at the terminal; standard output stays free for results."""
-    print(text, file=sys.stderr, flush=True)
+    """Print a text for the person at the terminal, in its width; standard output stays free for results."""
+    print(fitted(text, sys.stderr), file=sys.stderr, flush=True)
