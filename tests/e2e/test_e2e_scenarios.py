@@ -14,10 +14,10 @@ from support.run_checks import check_run, total, treatments
 
 from looplab.lab.image_names import is_own
 from looplab.lab.machine.limits import OWN_GROUP, TOP_GROUPS
-from looplab.lab.scenarios import published, scenarios
+from looplab.lab.scenarios import chosen
 
 # As published: tests/unit/compose compares them with the thesis's table.
-PUBLISHED: dict[str, Any] = {name: scenarios(ROOT)[name].parameters({}) for name in published(ROOT)}
+PUBLISHED: dict[str, Any] = {one.name: one.parameters({}) for one in chosen(ROOT, ["all"])}
 
 LEGS = (
     "answers", "bridge's subscription to request/", "controller's subscription to answer/",

@@ -24,7 +24,7 @@ def variables(root: Path, names: Sequence[str], given: Mapping[str, str | None],
 
     Raises LabError (exit code 2) for an option that means nothing to what is run.
     """
-    own = check_one_kind(chosen(root, names)).parameters
+    own = (experiment := check_one_kind(chosen(root, names))).parameters
     # What differs for one scenario of an experiment, where it runs alone.
     scenario = names[0] if len(set(names)) == 1 else ""
     chosen_ones = {name: value for name, value in given.items() if value is not None}
@@ -40,7 +40,7 @@ def variables(root: Path, names: Sequence[str], given: Mapping[str, str | None],
             f"{', '.join(wrong)}: no option of {names[0]}.",
             f"Its options are {', '.join(option.flag for option in options)}; see params.env in its folder, too.",
         )
-    chosen_ones |= {"EXPERIMENT": check_one_kind(chosen(root, names)).name} if "AS" in chosen_ones else {}
+    chosen_ones |= {"EXPERIMENT": experiment.name} if experiment.borrows else {}
     preset = own.preset("quick", scenario) if quick else own.preset("full") if full else {}
     return {**quick_settings(preset, options, chosen_ones), **chosen_ones}
 

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from looplab.errors import UsageError, did_you_mean
@@ -22,13 +22,18 @@ PUBLISHED = "PUBLISHED"
 
 @dataclass(frozen=True)
 class Scenario:
-    """`name` is its folder, its profile, its SCENARIO and the service of its controller."""
+    """`name` is its folder, profile, SCENARIO and the service of its controller; its runs are called `run_name`."""
 
     name: str
     title: str
     settings: Mapping[str, str]
     experiment: Experiment
     loop_file: Path
+
+    @property
+    def run_name(self) -> str:
+        borrowed = self.experiment.borrows and self.name != self.experiment.name
+        return f"{self.experiment.name}-{self.name}" if borrowed else self.name
 
     def parameters(self, environment: Mapping[str, str]) -> RunParameters:
         """Return what its controller will read, with `environment` overriding as Compose lets it. Raises LabError."""
@@ -47,18 +52,23 @@ def experiments(root: Path) -> dict[str, Scenario]:
     return {name: scenario for other in others for name, scenario in _of(root, other).items()}
 
 
-def published(root: Path) -> list[str]:
-    """Return the scenarios that the thesis published."""
-    return [name for name, scenario in scenarios(root).items() if scenario.settings.get(PUBLISHED)]
+def chosen(root: Path, names: Iterable[str], of: str | None = None) -> list[Scenario]:
+    """Return the scenarios of `names`, `all` standing for the published ones. Raises LabError (exit code 2).
 
-
-def chosen(root: Path, names: Iterable[str]) -> list[Scenario]:
-    """Return the scenarios of `names`, `all` standing for the published ones. Raises LabError (exit code 2)."""
+    NAME-scenario5, or NAME with `of`="scenario5" (--as), is scenario5 with the experiment NAME, which `borrows` it.
+    """
     known = {**scenarios(root), **experiments(root)}
-    wanted: list[str] = []
-    for name in names:
-        wanted += published(root) if name == "all" else [name]
-    return [known[name] for name in dict.fromkeys(_known(name, known) for name in wanted)]
+    wanted = [one for name in names for one in _meant(f"{name}-{of}" if of else name, known)]
+    return list({one.run_name: one for one in wanted}.values())
+
+
+def _meant(name: str, known: Mapping[str, Scenario]) -> list[Scenario]:
+    if name == "all":
+        return [one for one in known.values() if one.settings.get(PUBLISHED)]
+    borrower, _, of = name.partition("-")
+    if of and name not in known and borrower in EXPERIMENTS and EXPERIMENTS[borrower].borrows:
+        return [replace(one, experiment=EXPERIMENTS[borrower]) for one in _meant(of, known)]
+    return [known[_known(name, known)]]
 
 
 def _known(name: str, known: Mapping[str, Scenario]) -> str:
@@ -77,7 +87,7 @@ def check_one_kind(wanted: Iterable[Scenario]) -> Experiment:
     """
     kinds = {scenario.experiment.name: scenario for scenario in wanted}
     if len(kinds) > 1:
-        names = [scenario.name for kind, scenario in kinds.items() if kind != EXPERIMENTS.default]
+        names = [scenario.run_name for kind, scenario in kinds.items() if kind != EXPERIMENTS.default]
         raise UsageError(
             "Scenarios of different experiments are not run by one command.", f"Run {', '.join(names)} by itself."
         )

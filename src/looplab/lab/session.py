@@ -63,6 +63,7 @@ class Session:
 
     def __init__(self, lab: Lab) -> None:
         """Make the machine ready. Raises LabError."""
+        _check_parts(lab.root, lab.settings())
         catch_interrupts()
         done = lab.make_ready()
         lab.check_ports(done)
@@ -92,7 +93,7 @@ class Session:
         try:
             _clear(compose, scenario.name, self.lab.services(scenario.name), known)
             for number, scenario in enumerate(scenarios):
-                say(f"[{number + 1}/{len(scenarios)}] {scenario.name}: {scenario.title}")
+                say(f"[{number + 1}/{len(scenarios)}] {scenario.run_name}: {scenario.title}")
                 stay = KEPT_AFTER if number + 1 == len(scenarios) else KEPT_BETWEEN
                 after(_one(root, compose, scenario, (*stay, *scenario.experiment.kept)))
         except KeyboardInterrupt:
@@ -125,7 +126,7 @@ def busy_text(share: float, load: float, cores: int) -> str:
     )
 
 
-def check_parts(root: Path, settings: Mapping[str, str]) -> None:
+def _check_parts(root: Path, settings: Mapping[str, str]) -> None:
     """LabError (exit code 2) for a part that no Compose file describes, or a link that is real already."""
     for variable, kind in OVERLAYS.items():
         known = sorted(path.name.split(".")[1] for path in (root / "compose").glob(f"{kind}.*.yaml"))

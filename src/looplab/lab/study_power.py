@@ -3,8 +3,11 @@
 import json
 import math
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Sequence
+from contextlib import suppress
+from functools import reduce
 from itertools import pairwise
+from operator import getitem
 from pathlib import Path
 from statistics import NormalDist, fmean
 
@@ -17,7 +20,7 @@ FEWEST_DIFFERENCES = 4
 SIGNIFICANCE, POWER = 0.05, 0.90
 
 
-def power(plan: Study, results: Path) -> str:
+def power(plan: Study, results: Path, judged: Sequence[str]) -> str:
     """Return, as sentences, the change that a study finds nine times in ten; or that it cannot find any."""
     counts = sorted(Counter((name, plan.variants.get(arm, "")) for arm, name in plan.arms.items()).values())
     # Two cells of one scenario are compared run by run, two scenarios round by round; of more, the fewest arms count.
@@ -26,7 +29,7 @@ def power(plan: Study, results: Path) -> str:
     least_p = min(1.0, (2 if first == second else 1) / ways)
     if least_p >= SIGNIFICANCE or rounds < 3:
         return f"It can decide nothing: of {rounds} rounds no p-value is below {least_p:.2g}. Plan more: --rounds N."
-    sd, count = run_sd(results, set(plan.arms.values()))
+    sd, count = run_sd(results, set(plan.arms.values()), judged)
     error = sd * math.sqrt((1 / first + 1 / second) / rounds)
     reach = t_quantile(1 - SIGNIFICANCE / 2, rounds - 1) + t_quantile(POWER, rounds - 1)
     # The permutation test of few rounds needs more than Student's t; tried in simulated studies.
@@ -38,14 +41,20 @@ def power(plan: Study, results: Path) -> str:
     )
 
 
-def run_sd(results: Path, scenarios: Collection[str]) -> tuple[float, int]:
-    """Return the SD of the logarithm of a run's mean O between neighbouring runs alike, and of how many runs it is.
+def run_sd(results: Path, scenarios: Collection[str], judged: Sequence[str]) -> tuple[float, int]:
+    """Return the SD of the logarithm of a run's `judged` figure between neighbouring runs alike, and of how many runs.
 
     USUAL_SD and 0 where too few are stored. Of several scenarios it is that of the one whose runs differ most.
     """
     levels: dict[tuple[str, ...], list[float]] = {}
-    for key, level in _levels(results, scenarios):
-        levels.setdefault(key, []).append(level)
+    for path in sorted(results.glob("[!.]*/run.json")):
+        # One without such a figure, or damaged: the report names it.
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            run = json.loads(path.read_text(encoding="utf-8"))
+            if run["schema"] == SCHEMA and run["scenario"] in scenarios and run["valid"]:
+                key = (run["scenario"], run["fidelity"], *(str((c["interval_ms"], c["qos"])) for c in run["cells"]))
+                level = math.log(fmean(reduce(getitem, judged, cell) for cell in run["cells"]))
+                levels.setdefault(key, []).append(level)
     squares: dict[str, list[float]] = {}
     for (scenario, *_), own in levels.items():
         squares.setdefault(scenario, []).extend((b - a) ** 2 / 2 for a, b in pairwise(own))
@@ -54,20 +63,6 @@ def run_sd(results: Path, scenarios: Collection[str]) -> tuple[float, int]:
         return USUAL_SD, 0
     most = max(known, key=lambda scenario: fmean(known[scenario]))
     return math.sqrt(fmean(known[most])), sum(len(own) for key, own in levels.items() if key[0] == most)
-
-
-def _levels(results: Path, scenarios: Collection[str]) -> Iterator[tuple[tuple[str, ...], float]]:
-    """Yield what must be alike, and the logarithm of the mean O, of each valid run; the oldest first."""
-    for path in sorted(results.glob("[!.]*/run.json")):
-        try:
-            run = json.loads(path.read_text(encoding="utf-8"))
-            if run["schema"] != SCHEMA or run["scenario"] not in scenarios or not run["valid"]:
-                continue
-            key = (run["scenario"], run["fidelity"], *(str((c["interval_ms"], c["qos"])) for c in run["cells"]))
-            yield key, math.log(fmean(cell["O_us"]["avg"] for cell in run["cells"]))
-        except (OSError, ValueError, KeyError, TypeError):
-            # No run of the loop, or a damaged one: the report names it.
-            continue
 
 
 def t_quantile(share: float, freedom: float) -> float:

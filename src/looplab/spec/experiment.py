@@ -60,6 +60,8 @@ class Experiment:
     `upstream` the variables of upstream ones in .env, that no other experiment starts: only what runs this one gets or
     builds them. `switches` are variables of .env that are on or off. `secrets` are its parts' passwords and tokens.
     `kept` are services that stay after a run.
+    With `borrows` it also runs with the parts and treatments of the default experiment's scenarios: NAME-scenario5.
+    `judged` is the place in a cell of what its studies compare, by which they say what they can find.
     With `host`, it has a part on the host: `host_programs(root, settings, image, say)` of its host.py is a context
     manager that yields variables for Compose.
     """
@@ -79,6 +81,8 @@ class Experiment:
     secrets: tuple[Secret, ...] = ()
     kept: tuple[str, ...] = ()
     host: bool = False
+    borrows: bool = False
+    judged: tuple[str, ...] = ("O_us", "avg")
 
     @property
     def folder(self) -> Path:

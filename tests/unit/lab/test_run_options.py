@@ -33,6 +33,7 @@ def test_help_has_every_option_of_every_experiment(capsys: pytest.CaptureFixture
         ("run scenario0 --link moon", "Known: custom, none, wifi"),
         ("run scenario0 --link wifi --robot remote", "LINK=wifi with ROBOT=remote"),
         ("run qos-delay --robot usb", "--robot: no option of qos-delay"),
+        ("study balance --as scenario3", "COMMAND=E: scenario3 has no robot"),
         ("run scenario0 scenario1 --rounds 0", "--rounds"),
         ("new Scenario~9", "lower-case"),
     ],

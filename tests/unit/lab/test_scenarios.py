@@ -10,7 +10,7 @@ from support.places import ROOT
 
 from looplab.errors import LabError, UsageError
 from looplab.lab.commands.new import ALIKE, new
-from looplab.lab.scenarios import LOOP_FILE, check_one_kind, chosen, published, scenarios
+from looplab.lab.scenarios import LOOP_FILE, check_one_kind, chosen, scenarios
 
 THESIS = tuple(f"scenario{n}" for n in range(9))
 
@@ -36,7 +36,7 @@ def snapshot(root: Path) -> dict[str, bytes]:
 
 
 def test_the_nine_are_there_in_order() -> None:
-    assert published(ROOT) == list(THESIS)
+    assert [one.name for one in chosen(ROOT, ["all"])] == list(THESIS)
 
 
 def test_numbers_count_as_numbers(tree: Path) -> None:
@@ -134,7 +134,7 @@ def test_a_new_scenario_starts_and_asks_what_its_model_does(tree: Path, source: 
     assert services["scenario9"]["env_file"] == ["scenarios/default.env", "scenarios/scenario9/params.env"]
     found, like = (scenarios(tree)[name].parameters({}) for name in ("scenario9", model))
     assert replace(found, scenario=model, title=like.title) == like
-    assert "scenario9" not in published(tree)
+    assert "scenario9" not in [one.name for one in chosen(tree, ["all"])]
     # Nothing else has changed: every other profile starts what it started.
     assert all(started(services, name) == started(others, name) for name in (*THESIS, "twin", "asip"))
     assert not any("@" in path.read_text() for path in folder.iterdir())
@@ -182,6 +182,13 @@ def test_an_experiment_is_chosen_by_its_name_and_no_part_of_all() -> None:
     assert (found.name, found.title) == ("qos-delay", "Network delay and QoS")
     assert len(found.parameters({}).cells) == 42
     assert [scenario.name for scenario in chosen(ROOT, ["all"])] == list(THESIS)
+
+
+def test_balance_runs_with_any_scenario_of_the_loop() -> None:
+    (one,) = chosen(ROOT, ["balance"], "5")
+    assert (one.name, one.run_name, one.parameters({}).scenario) == ("scenario5", *["balance-scenario5"] * 2)
+    names = ["balance-scenario5", "scenario5", "balance", "balance-Scenario5"]
+    assert [one.run_name for one in chosen(ROOT, names)] == names[:3]
 
 
 def test_scenarios_and_experiments_are_not_mixed_in_a_run() -> None:

@@ -3,6 +3,8 @@
 import json
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -92,6 +94,7 @@ def test_a_claim_stands_for_the_scenarios_that_it_compares() -> None:
     root = Path(__file__).resolve().parents[3]
     assert study._scenarios_of(root, ["stress"]) == ["scenario1", "scenario2"]
     assert study._scenarios_of(root, ["stress", "scenario2", "scenario4"]) == ["scenario1", "scenario2", "scenario4"]
+    assert study._scenarios_of(root, ["balance-stress"]) == ["balance-scenario1", "balance-scenario2"]
     assert len(study._scenarios_of(root, ["all"])) == 9
     with pytest.raises(UsageError) as error:
         study._scenarios_of(root, ["stres"])
@@ -114,22 +117,12 @@ def test_a_study_of_brokers_runs_each_scenario_with_each_broker() -> None:
 
 def test_runs_of_one_broker_share_a_session() -> None:
     asked: list[tuple[str, list[str]]] = []
-    done: list[str] = []
 
-    class FakeSession:
-        def __init__(self, broker: str) -> None:
-            self.broker = broker
+    def session(broker: str) -> Any:
+        return SimpleNamespace(run=lambda names, _after: asked.append((broker, names)) or broker != "stopped")
 
-        def run(self, scenarios: list[str], after: study.After) -> bool:
-            asked.append((self.broker, scenarios))
-            for name in scenarios:
-                after({"scenario": name})
-            return self.broker != "stopped"
-
-    sessions = {broker: FakeSession(broker) for broker in ("a", "b", "stopped")}
-    after = lambda document: done.append(document["scenario"])  # noqa: E731
-    assert study._all_run(sessions, zip("aaba", "wxyz", strict=True), after)  # type: ignore[arg-type]
+    sessions = {broker: session(broker) for broker in ("a", "b", "stopped")}
+    assert study._all_run(sessions, zip("aaba", "wxyz", strict=True), print)  # type: ignore[arg-type]
     assert asked == [("a", ["w", "x"]), ("b", ["y"]), ("a", ["z"])]
-    assert done == list("wxyz")
-    assert not study._all_run(sessions, [("stopped", "w"), ("a", "x")], after)  # type: ignore[arg-type]
+    assert not study._all_run(sessions, [("stopped", "w"), ("a", "x")], print)  # type: ignore[list-item]
     assert asked[-1] == ("stopped", ["w"])

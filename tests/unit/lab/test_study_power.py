@@ -1,5 +1,6 @@
 """What a study says it can find: by its rounds and arms, and by the runs that are here."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -17,18 +18,19 @@ def plan(rounds: int, *scenarios: str) -> Study:
     return Study("s", ["stress"], 1, rounds, arms, [list(arms)] * rounds, {}, {})
 
 
+O_MEAN = ("O_us", "avg")
 BOTH_TWICE = ("scenario1", "scenario1", "scenario2", "scenario2")
 
 
 def test_a_study_of_too_few_rounds_says_so_before_it_starts(tmp_path: Path) -> None:
-    assert "no p-value is below 0.062" in power(plan(5, "scenario1", "scenario2"), tmp_path)
-    assert "can decide nothing" in power(plan(2, *BOTH_TWICE), tmp_path)
-    assert "in 9 of 10 studies" in power(plan(6, "scenario1", "scenario2"), tmp_path)
+    assert "no p-value is below 0.062" in power(plan(5, "scenario1", "scenario2"), tmp_path, O_MEAN)
+    assert "can decide nothing" in power(plan(2, *BOTH_TWICE), tmp_path, O_MEAN)
+    assert "in 9 of 10 studies" in power(plan(6, "scenario1", "scenario2"), tmp_path, O_MEAN)
 
 
 @pytest.mark.parametrize(("rounds", "arms"), [(5, 2), (10, 2), (10, 1)])
 def test_the_change_that_is_named_is_found_9_times_in_10(tmp_path: Path, rounds: int, arms: int) -> None:
-    text = power(plan(rounds, *["scenario1"] * arms, *["scenario2"] * arms), tmp_path)
+    text = power(plan(rounds, *["scenario1"] * arms, *["scenario2"] * arms), tmp_path, O_MEAN)
     change = float(text.partition("a change of ")[2].partition("%")[0]) / 100
     rng = np.random.default_rng(3)
     found = []
@@ -44,16 +46,16 @@ def test_the_change_that_is_named_is_found_9_times_in_10(tmp_path: Path, rounds:
 def test_the_sd_is_that_of_neighbouring_runs_here(tmp_path: Path) -> None:
     """Runs of one scenario that differ by 20 %, and slowly by a factor of three: the drift is no part of a round."""
     rng = np.random.default_rng(2)
-    assert run_sd(tmp_path, {"scenario1"}) == (USUAL_SD, 0)
+    assert run_sd(tmp_path, {"scenario1"}, O_MEAN) == (USUAL_SD, 0)
     for number, level in enumerate(np.exp(np.linspace(0, 1.1, 60) + rng.normal(0, 0.2, 60))):
-        folder = store(tmp_path, f"20260101T00{number:02}00Z-scenario1")
-        text = (folder / "run.json").read_text()
-        before, _, after = text.partition('"O_us": {')
-        (folder / "run.json").write_text(before + '"O_us": {' + after.replace('"avg": 1000.0', f'"avg": {level}', 1))
-    sd, count = run_sd(tmp_path, {"scenario1", "scenario2"})
+        path = store(tmp_path, f"20260101T00{number:02}00Z-scenario1") / "run.json"
+        run = json.loads(path.read_text())
+        path.write_text(json.dumps({**run, "cells": [{**cell, "cost": level} for cell in run["cells"]]}))
+    assert run_sd(tmp_path, {"scenario1"}, O_MEAN) == (0, 60)
+    sd, count = run_sd(tmp_path, {"scenario1", "scenario2"}, ["cost"])
     assert count == 60
     assert sd == pytest.approx(0.2, rel=0.25)
-    assert "as 60 earlier runs here do" in power(plan(5, *BOTH_TWICE), tmp_path)
+    assert "as 60 earlier runs here do" in power(plan(5, *BOTH_TWICE), tmp_path, ["cost"])
 
 
 @pytest.mark.parametrize("freedom", [4, 9, 20])

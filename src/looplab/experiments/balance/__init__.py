@@ -10,6 +10,14 @@ from looplab.spec.experiment import Experiment
 from looplab.spec.roles import BROKER, CONTROLLER, LINK
 
 NAME = "balance"
+# The scenarios that each claim on a treatment compares, as the loop's of that name; one is compared by its QoS.
+COMPARED = {
+    "balance-stress": ("scenario1", "scenario2"),
+    "balance-broker-priority": ("scenario2", "scenario4"),
+    "balance-client-priority": ("scenario4", "scenario5"),
+    "balance-flood": ("scenario1", "scenario7"),
+    "balance-qos-2": ("scenario8",),
+}
 # Of the stick in a terminal: the column of its wheels, columns a line at 45 degrees, its length and tilt as it lies.
 MIDDLE, STICK_COLUMNS, LENGTH, LYING_DEGREES = 40, 2, 12, 44.9
 
@@ -73,4 +81,7 @@ EXPERIMENT = Experiment(
     scenarios=f"compose/experiments/{NAME}",
     cell=BalanceCell,
     roles=(CONTROLLER, BROKER, BRIDGE, ROBOT, LINK, CLIENTS),
+    studies={name: tuple(f"{NAME}-{one}" for one in compared) for name, compared in COMPARED.items()},
+    borrows=True,
+    judged=("cost",),
 )

@@ -1,13 +1,11 @@
 """What Prometheus gets of balance beside its spec: the newest tilt and command."""
 
-from collections.abc import Mapping
 from typing import Any
 
 from looplab.experiments.balance import NAME
 from looplab.experiments.balance.plant import volts_of
 from looplab.metrics.cells import LiveCell
 from looplab.metrics.text_format import line
-from looplab.spec.cell import Cell
 from looplab.spec.columns import ABSENT
 
 DEGREES = 57.29578e-6  # of a microradian
@@ -16,9 +14,7 @@ DEGREES = 57.29578e-6  # of a microradian
 class Live(LiveCell):
     """One cell of the running run."""
 
-    def __init__(self, cell: Cell, labels: Mapping[str, str]) -> None:
-        super().__init__(cell, labels)
-        self._newest: tuple[float, float] | None = None
+    _newest: tuple[float, float] | None = None
 
     def settle_row(self, fate: str, columns: Any, row: int) -> None:
         super().settle_row(fate, columns, row)

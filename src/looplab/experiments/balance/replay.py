@@ -1,7 +1,5 @@
 """The plant and the controller driven by the times of a stored run: what its latencies and losses do to control.
 
-    python3 -m looplab.experiments.balance.replay results/RUN...
-
 Each message of samples.csv brings a command to the wheels and takes a reading, both when the robot has its byte. Of the
 way there, the ledger in transport.csv knows the controller's send path and the bridge's wake-up; half is taken of the
 network, and half of O where there is no ledger. A lost message does neither, although its request may have arrived: the
@@ -11,8 +9,8 @@ worst case. Of a live run, too, only the times are taken.
 import csv
 import itertools
 import json
-import sys
 from collections.abc import Iterator, Sequence
+from functools import cache
 from math import nan
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -56,7 +54,7 @@ class Track(NamedTuple):
 _RECEIVED, _SENT, _WHEELS, _READ = range(4)
 
 
-def read(folder: Path) -> Iterator[tuple[dict[str, Any], Trace]]:
+def read(folder: Path) -> Iterator[tuple[dict[str, Any], tuple[Message, ...]]]:
     """Yield each cell of a stored run (its entry in run.json) and its messages; repetitions follow without a pause."""
     document = json.loads((folder / "run.json").read_text(encoding="utf-8"))
     traces: dict[tuple[float, int], dict[str, list[Message]]] = {}
@@ -69,7 +67,7 @@ def read(folder: Path) -> Iterator[tuple[dict[str, Any], Trace]]:
     for cell in document["cells"]:
         interval_s = float(cell["interval_ms"]) / 1000
         repetitions = traces.get((float(cell["interval_ms"]), int(cell["qos"])), {})
-        yield cell, joined(list(repetitions.values()), interval_s)
+        yield cell, tuple(joined(list(repetitions.values()), interval_s))
 
 
 def _ways_us(path: Path) -> dict[str, float]:
@@ -192,14 +190,21 @@ class Replayed(NamedTuple):
     extra_ms: float | None
 
 
+@cache
 def replayed(
-    cell: dict[str, Any], trace: Trace, controller: str = LQR, gains: Sequence[float] = (), *, search: bool = True
+    interval_ms: float,
+    qos: int,
+    trace: tuple[Message, ...],
+    controller: str = LQR,
+    gains: tuple[float, ...] = (),
+    *,
+    search: bool = True,
 ) -> Replayed:
     """Return the figures of one cell, its messages repeated to WHOLE_S.
 
     Without a `search` for the largest extra delay, by replays of SEARCH_S, that of a robot which stands is NaN.
     """
-    interval_s = float(cell["interval_ms"]) / 1000
+    interval_s = interval_ms / 1000
     law = Law(controller, interval_s, gains)
     whole = joined([trace], interval_s, WHOLE_S)
     track = replay(whole, law)
@@ -209,8 +214,8 @@ def replayed(
     if search and not track.fallen:
         extra_s = largest_extra_s(joined([trace], interval_s, SEARCH_S), law)
     return Replayed(
-        float(cell["interval_ms"]),
-        int(cell["qos"]),
+        interval_ms,
+        qos,
         whole[-1].sent_s,
         upright_s,
         tilt_rms_deg,
@@ -226,18 +231,3 @@ def replayed(
 def in_time(trace: Trace) -> list[bool]:
     """Return of each message but the last whether its answer came before the next one left."""
     return [one.received_s is not None and one.received_s <= after.sent_s for one, after in itertools.pairwise(trace)]
-
-
-def main(folders: Sequence[str]) -> int:
-    """Print the figures of every cell of stored runs."""
-    print(f"{'run':<28} {'fidelity':<10}" + "".join(f"{name:>14}" for name in Replayed._fields))
-    for folder in map(Path, folders):
-        document = json.loads((folder / "run.json").read_text(encoding="utf-8"))
-        for cell, trace in read(folder):
-            values = ("falls" if value is None else f"{value:.4g}" for value in replayed(cell, trace))
-            print(f"{folder.name:<28} {document['fidelity']:<10}" + "".join(f"{value:>14}" for value in values))
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from looplab.lab.commands import study
 from looplab.lab.hosts.run import PlacedRuns, run_on_hosts
 from looplab.lab.run_options import PARTS, variables
 from looplab.lab.scenarios import check_one_kind, chosen
+from looplab.lab.session import Session
 from looplab.run.folder import SCHEMA
 from looplab.run.life import run_summary
 from looplab.spec.parameters import RunParameters
@@ -30,17 +30,16 @@ def run(
     if any(on.values()):
         placed = PlacedRuns(root, scenarios, on, given, quick=quick, rounds=rounds)
         return placed.show() if only_print else run_on_hosts(placed, as_json=as_json, allow_invalid=allow_invalid)
+    wanted = chosen(root, scenarios, given.get("AS"))
+    names = [scenario.run_name for scenario in wanted]
     if rounds > 1:
-        names = [scenario.name for scenario in chosen(root, scenarios)]
         options = study.Options(rounds, None, as_json, allow_invalid, quick, twice=False)
         return study.conduct(root, names, names, options, given)
-    asked = chosen(root, scenarios)
-    experiment = check_one_kind(asked)
-    wanted = [replace(one, experiment=experiment) for one in chosen(root, [given["AS"]])] if given.get("AS") else asked
-    lab = Lab(root, variables(root, scenarios, given, quick), [experiment], [scenario.name for scenario in wanted])
+    experiment = check_one_kind(wanted)
+    lab = Lab(root, variables(root, names, given, quick), [experiment], [scenario.name for scenario in wanted])
     # Every parameter is read before anything is started: a slip of the pen costs no run.
     parameters = [scenario.parameters(lab.settings()) for scenario in wanted]
-    session = study.begin(lab)
+    session = Session(lab)
     runs: list[dict[str, Any]] = []
 
     def after(document: dict[str, Any]) -> None:
@@ -49,8 +48,8 @@ def run(
             print(run_summary(experiment, document) + "\n", flush=True)
 
     say(_plan(parameters))
-    for scenario in asked:
-        if form := make_form(root, scenario.name):
+    for scenario in wanted:
+        if form := make_form(root, scenario.run_name):
             say(f"A form for your prediction and answers: {form.relative_to(root)}")
     if not session.run(wanted, after):
         return EXIT_INVALID

@@ -13,7 +13,6 @@ from datetime import UTC, datetime
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from looplab.errors import EXIT_GOOD, EXIT_INVALID, EXIT_USAGE, LabError, UsageError, did_you_mean
@@ -23,7 +22,7 @@ from looplab.lab.docker.images import is_here
 from looplab.lab.image_names import is_own
 from looplab.lab.run_options import variables
 from looplab.lab.scenarios import Scenario, check_one_kind, chosen
-from looplab.lab.session import After, Session, check_parts
+from looplab.lab.session import After, Session
 from looplab.lab.study_power import power
 from looplab.report.study_file import Study, read_studies
 from looplab.run.folder import SCHEMA
@@ -64,7 +63,7 @@ def study(
 ) -> int:
     """Run what the claims (or scenarios) `names` compare, in `rounds` of random order; return the exit code."""
     options = Options(rounds, seed, as_json, allow_invalid, quick)
-    scenarios = _scenarios_of(root, names)
+    scenarios = _scenarios_of(root, names, given.get("AS"))
     variants: Variants = {}
     for experiment in EXPERIMENTS.values():
         for name in set(names) & experiment.variants.keys():
@@ -105,16 +104,17 @@ def conduct(
     scenarios: Sequence[str],
     options: Options,
     given: Mapping[str, str],
-    variants: Variants = MappingProxyType({}),
+    variants: Variants | None = None,
 ) -> int:
     """Begin a study, or go on with the one like it that was interrupted. `given` holds options of the runs.
 
     With `variants` each scenario is run with the settings of each.
     """
     chosen_ones = variables(root, scenarios, given, options.quick)
-    known = {scenario.name: scenario for scenario in chosen(root, scenarios)}
+    known = {scenario.run_name: scenario for scenario in chosen(root, scenarios)}
+    experiment, profiles = check_one_kind(known.values()), [scenario.name for scenario in known.values()]
     labs = {
-        variant: Lab(root, {**chosen_ones, **settings}, [check_one_kind(known.values())], known)
+        variant: Lab(root, {**chosen_ones, **settings}, [experiment], profiles)
         for variant, settings in (variants or {"": {}}).items()
     }
     # Every parameter is read before anything is started.
@@ -124,25 +124,19 @@ def conduct(
         for variant, lab in labs.items()
     }
     loads = {name: str(getattr(values, "load", "")) for (name, _), values in parameters.items()}
-    sessions = {variant: begin(lab) for variant, lab in labs.items()}
+    sessions = {variant: Session(lab) for variant, lab in labs.items()}
     revision = str(next(iter(sessions.values())).facts["revision"])
     where = {"revision": revision, "machine": machine_id(), "boot": hashed(boot_id())}
     plan = _unfinished(root / "results", names, options, chosen_ones, where)
     if plan is None:
-        plan = _begin(names, list(known), loads if options.twice else {}, options, chosen_ones, where, list(variants))
+        plan = _begin(names, list(known), loads if options.twice else {}, options, chosen_ones, where, list(labs))
         plan.write(root / "results")
     else:
         say(f"Going on with {plan.study}: {len(plan.runs)} of {len(plan.runs) + len(plan.left)} runs are done.")
     left = plan.left
     seconds = sum(parameters[plan.arms[arm], plan.variants.get(arm, "")].total_s + RUN_OVERHEAD_S for _, arm in left)
-    say(_summary(plan, seconds, power(plan, root / "results")))
+    say(_summary(plan, seconds, power(plan, root / "results", experiment.judged)))
     return _run(sessions, plan, [known[plan.arms[arm]] for _, arm in left], options)
-
-
-def begin(lab: Lab) -> Session:
-    """Return a session of runs. Raises LabError."""
-    check_parts(lab.root, lab.settings())
-    return Session(lab)
 
 
 def _run(sessions: Mapping[str, Session], plan: Study, scenarios: Sequence[Scenario], options: Options) -> int:
@@ -184,14 +178,14 @@ def _all_run(sessions: Mapping[str, Session], runs: Iterable[tuple[str, Scenario
     return all(sessions[variant].run([scenario for _, scenario in group], after) for variant, group in groups)
 
 
-def _scenarios_of(root: Path, names: Sequence[str]) -> list[str]:
-    """Return the scenarios that claims compare, or scenarios by their own name. Raises LabError (exit code 2)."""
+def _scenarios_of(root: Path, names: Sequence[str], of: str | None = None) -> list[str]:
+    """Return the scenarios that claims compare, or scenarios as for `chosen`. Raises LabError (exit code 2)."""
     claims = {name: compared for experiment in EXPERIMENTS.values() for name, compared in experiment.studies.items()}
     scenarios: list[str] = []
     for name in names:
         scenarios += claims.get(name, (name,))
     try:
-        return [scenario.name for scenario in chosen(root, scenarios)]
+        return [scenario.run_name for scenario in chosen(root, scenarios, of)]
     except LabError as error:
         if error.exit_code != EXIT_USAGE:
             raise

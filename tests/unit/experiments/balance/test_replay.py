@@ -1,7 +1,6 @@
 """Stored runs that drive plant and controller: delays, losses and figures of known truth."""
 
 import csv
-import json
 from pathlib import Path
 
 import pytest
@@ -9,21 +8,21 @@ import pytest
 from looplab.experiments.balance import figures, replay
 from looplab.experiments.balance.laws import LQR, Law
 from looplab.experiments.balance.plant import FALLEN_RAD, level_of
-from looplab.experiments.balance.replay import Message, Trace, in_time, joined, replayed
+from looplab.experiments.balance.replay import Message, in_time, joined, replayed
 
-CELL = {"interval_ms": 20, "qos": 0}
+CELL = 20.0, 0
 
 
-def trace(total_s: float = 0.004, count: int = 200, lost: range = range(0)) -> Trace:
+def trace(total_s: float = 0.004, count: int = 200, lost: range = range(0)) -> tuple[Message, ...]:
     def message(at: int) -> Message:
         sent_s = at * 0.02
         return Message(sent_s, None, None) if at in lost else Message(sent_s, sent_s + total_s / 2, sent_s + total_s)
 
-    return [message(at) for at in range(count)]
+    return tuple(message(at) for at in range(count))
 
 
 def test_a_run_in_time_stands_for_the_minute() -> None:
-    found = replayed(CELL, trace())
+    found = replayed(*CELL, trace())
     assert found.upright_s == pytest.approx(60, abs=0.1)
     assert found.tilt_rms_deg < 2
     assert found.misses_of_10 == found.lost == 0
@@ -32,7 +31,7 @@ def test_a_run_in_time_stands_for_the_minute() -> None:
 
 
 def test_later_answers_cost_more_and_leave_less_extra_delay() -> None:
-    one, two, three = (replayed(CELL, trace(total_s)) for total_s in (0.004, 0.03, 0.05))
+    one, two, three = (replayed(*CELL, trace(total_s)) for total_s in (0.004, 0.03, 0.05))
     assert one.cost < two.cost < three.cost
     assert one.extra_ms is not None
     assert two.extra_ms is not None
@@ -42,7 +41,7 @@ def test_later_answers_cost_more_and_leave_less_extra_delay() -> None:
 
 def test_a_pause_fells_the_robot_and_a_short_one_does_not() -> None:
     assert not replay.replay(trace(lost=range(50, 52)), Law(LQR, 0.02)).fallen
-    fell = replayed(CELL, trace(lost=range(50, 80)))
+    fell = replayed(*CELL, trace(lost=range(50, 80)))
     assert 1 < fell.upright_s < 2
     assert fell.extra_ms is None
     assert (fell.lost, fell.misses_of_10) == (30, 10)
@@ -59,7 +58,7 @@ def test_repetitions_are_joined_an_interval_apart() -> None:
 
 
 def test_a_stored_run_is_read_with_losses_and_late_answers(tmp_path: Path) -> None:
-    (tmp_path / "run.json").write_text(json.dumps({"cells": [CELL]}))
+    (tmp_path / "run.json").write_text('{"cells": [{"interval_ms": 20, "qos": 0}]}')
     (tmp_path / "samples.csv").write_text(
         "interval_ms,qos,repetition,sequence,sent_ns,received_ns,overhead_us,outcome\n"
         "20,0,0,0,1000000000,1005000000,1000.0,answered\n"
@@ -67,7 +66,7 @@ def test_a_stored_run_is_read_with_losses_and_late_answers(tmp_path: Path) -> No
         "20,0,0,2,1040000000,1140000000,90000.0,late\n"
     )
     ((cell, read),) = replay.read(tmp_path)
-    assert cell == CELL
+    assert (cell["interval_ms"], cell["qos"]) == CELL
     assert [one.received_s for one in read] == [pytest.approx(0.005), None, pytest.approx(0.14)]
     assert read[2].at_robot_s == pytest.approx(0.04 + 0.045 + replay.BYTE_S)
     # The ledger knows more of the third message; of the first it lacks a part.
@@ -80,7 +79,7 @@ def test_a_stored_run_is_read_with_losses_and_late_answers(tmp_path: Path) -> No
 
 
 def test_a_run_without_answers_holds_the_robot() -> None:
-    found = replayed(CELL, trace(lost=range(200)))
+    found = replayed(*CELL, trace(lost=range(200)))
     assert (found.upright_s, found.cost, found.age_ms, found.lost) == (0, 0, 0, 200)
 
 

@@ -41,7 +41,7 @@ def analyse(measured: Sequence[Measured]) -> Analysis:
         sketches=drawn,
         titles=titles,
         files={"balance-offline.csv": _csv(table)},
-        axis="change of the cost",
+        axis="change of the cost, or of the time upright",
         compared=compared,
     )
     sections = {"claims": "Findings", "theory": "Theory", "offline": "Stored runs", "stick": "See it", "cells": "Cells"}
@@ -60,7 +60,7 @@ def analyse(measured: Sequence[Measured]) -> Analysis:
 
 
 def compared(_claim: Claim, verdict: Verdict) -> tuple[Interval | None, None]:
-    """Return the change of the cost; no source printed one."""
+    """Return the change of what is compared; no source printed one."""
     return verdict.tested.share if verdict.tested else None, None
 
 

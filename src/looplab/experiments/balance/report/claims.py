@@ -1,24 +1,19 @@
 """Does theory say when the robot falls, and which of the thesis's treatments matter for control at all?"""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from looplab.experiments.balance import NAME
+from looplab.experiments.balance import COMPARED, NAME
 from looplab.experiments.balance.report import balance_cells, theory
-from looplab.experiments.balance.report.offline import cost_of_run
+from looplab.experiments.balance.report.offline import figure_of_run
 from looplab.experiments.loop.report import rounds
+from looplab.experiments.loop.report.comparison import planned, unfit
 from looplab.report.claims import outcome_of
 from looplab.report.finding import Finding, Line, asked, exact
 from looplab.report.rules import directed, no_gain
 from looplab.report.samples import Measured, Runs
 from looplab.report.statistics import FEWEST_RUNS, compare_blocks, over_runs
-from looplab.report.verdicts import (
-    FEW_RUNS,
-    NO_RUN,
-    ONE_RUN,
-    UNDECIDED,
-    Claim,
-    Rule,
-)
+from looplab.report.verdicts import FEW_RUNS, NO_RUN, ONE_RUN, UNDECIDED, Claim, Rule
 from looplab.system.terminal import plural
 
 INTERVAL_MS = 20.0
@@ -26,17 +21,24 @@ INTERVAL_MS = 20.0
 NEAR_ONE = 0.02
 
 
+# What is compared by run: its unit, and how a reason names it.
+COST, UPRIGHT = "cost", "upright_s"
+FIGURES = {COST: ("", "the cost of standing"), UPRIGHT: ("s", "the time upright")}
+
+
 def claims() -> list[Claim]:
-    """Return the claims: theory's first, then a treatment each, by the cost of standing at 20 ms and QoS 0."""
+    """Return theory's claim, then each treatment's by the cost of standing at 20 ms; by its time, in another family."""
+    lines = [
+        ("stress", "CPU stress makes standing dearer", "CPU stress fells the robot earlier", +1),
+        ("broker-priority", "Under stress, broker priority makes it cheaper", "Broker priority fells it later", -1),
+        ("client-priority", "Prioritising the client as well adds nothing", "Client priority fells it later", 0),
+        ("flood", "A flood of the broker makes standing dearer", "A flood of the broker fells the robot earlier", +1),
+        ("qos-2", "QoS 2 makes standing dearer than QoS 0", "At QoS 2 the robot falls earlier than at QoS 0", +1),
+    ]
     return [
         asked("theory", "The robot stands and falls where the linear loop says", NAME, _theory),
-        _between("stress", "CPU stress makes standing dearer", "scenario1", "scenario2", +1),
-        _between(
-            "broker-priority", "Priority of the broker makes it cheaper under stress", "scenario2", "scenario4", -1
-        ),
-        _between("client-priority", "Prioritising the client as well adds nothing", "scenario4", "scenario5", 0),
-        _between("flood", "A flood of the broker makes standing dearer", "scenario1", "scenario7", +1),
-        _between("qos-2", "QoS 2 makes standing dearer than QoS 0", "scenario8", "scenario8", +1, qos=2),
+        *(_between(f"{NAME}-{name}", title, direction) for name, title, _, direction in lines),
+        *(_between(f"{NAME}-{name}", title, -direction or 1, UPRIGHT) for name, _, title, direction in lines),
     ]
 
 
@@ -67,60 +69,62 @@ def _theory(run: Measured) -> Finding:
 STOOD = 0.9
 
 
-def _between(name: str, title: str, before: str, after: str, direction: int, qos: int = 0) -> Claim:
-    """Return a claim that compares the cost of two scenarios; of one with itself, that of QoS 0 and `qos`.
+@dataclass
+class Standing(rounds.OfSides, Finding):
+    """A verdict on how the robot stands on two sides."""
+
+
+def _between(study: str, title: str, direction: int, figure: str = COST) -> Claim:
+    """Return a claim that compares a figure of two scenarios; of one with itself, at QoS 0 and at QoS 2.
 
     By live runs if both sides have some, else by the loop's runs, replayed. 0: no gain.
     """
+    before, after = COMPARED[study][0], COMPARED[study][-1]
+    qos = (0, 2 if before == after else 0)
+    # The thesis measured no robot that stands.
+    what = FIGURES[figure][1].capitalize()
+    rule = directed(what, direction, None, claimed=False) if direction else no_gain(what)
 
     def judge(runs: Runs) -> Finding:
-        names = next(
-            (pair for pair in ((f"{NAME}-{before}", f"{NAME}-{after}"), (before, after)) if {*pair} <= runs.keys()),
-            None,
-        )
+        pairs = ((f"{NAME}-{before}", f"{NAME}-{after}"), (before, after))
+        names = next((pair for pair in pairs if {*pair} <= runs.keys()), None)
         if names is None:
-            return Finding(
-                NO_RUN, f"There is no usable run of both: ./lab run {' '.join(dict.fromkeys((before, after)))}"
-            )
-        found = _compared([runs[one] for one in names], (0, qos), _rule(direction))
-        found.reason += " By live runs." if names[0].startswith(NAME) else " By runs of the loop, replayed."
+            return Finding(NO_RUN, f"There is no usable run of both: ./lab study {study}")
+        found = _compared([runs[one] for one in names], qos, figure, rule)
+        found.notes.append("By live runs." if names == pairs[0] else "By runs of the loop, replayed.")
         return found
 
-    return Claim(name, title, judge)
+    return Claim(study, title, judge) if figure == COST else Claim(f"{study}-stands", title, judge, "stands")
 
 
-def _rule(direction: int) -> Rule:
-    # The thesis measured no robot that stands.
-    what = "The cost of standing"
-    return directed(what, direction, None, claimed=False) if direction else no_gain(what)
-
-
-def _compared(sides: Sequence[Measured], qos: tuple[int, int], rule: Rule) -> Finding:
+def _compared(sides: Sequence[Measured], qos: tuple[int, int], figure: str, rule: Rule) -> Finding:
     study = rounds.study_of(sides)
-    within = [rounds.within(study, side) for side in sides]
+    first = rounds.within(study, sides[0])
+    # The very same object: two cells of one run are compared within it.
+    within = [first, first if sides[1] is sides[0] else rounds.within(study, sides[1])]
 
-    def cost(at: int) -> rounds.Value:
-        return lambda one: cost_of_run(one.run, INTERVAL_MS, qos[at])
+    def of_run(at: int) -> rounds.Value:
+        return lambda one: figure_of_run(one.run, figure, INTERVAL_MS, qos[at])
 
-    costs = [[cost(at)(one) for one in side.runs] for at, side in enumerate(within)]
+    values = [(side, of_run(at)) for at, side in enumerate(within)]
+    figures = [[value(one) for one in side.runs] for side, value in values]
+    unit, what = FIGURES[figure]
     lines = [
-        Line(f"{side.run.scenario}, QoS {qos[at]}, {plural(len(costs[at]), 'run')}: cost", value, "", "")
+        Line(f"{side.run.scenario}, QoS {qos[at]}, {plural(len(figures[at]), 'run')}: {what}", mean, "", unit)
         for at, side in enumerate(within)
-        if (value := over_runs(costs[at])) is not None
+        if (mean := over_runs(figures[at])) is not None
     ]
-    found = Finding(UNDECIDED, "", lines=lines)
-    fewest = min(map(len, costs))
-    bad = [one.run.run_id for side in within for one in side.runs if not one.run.valid]
-    if bad:
-        found.reason = f"Cannot be judged: {', '.join(bad)} INVALID."
-    elif fewest < FEWEST_RUNS:
-        found.outcome = ONE_RUN if fewest == 1 else FEW_RUNS
-        found.reason = f"A verdict needs {FEWEST_RUNS} runs a side."
-    elif not_yet := rounds.not_yet(study):
+    left_out = dict.fromkeys(rounds.left_out_notes(*zip(sides, within, strict=True)))
+    found = Standing(UNDECIDED, unfit(within), [planned(study), *left_out], lines=lines)
+    if found.reason:
+        return found
+    fewest = min(map(len, figures))
+    few = (ONE_RUN if fewest == 1 else FEW_RUNS, f"A verdict needs {FEWEST_RUNS} runs a side.")
+    if not_yet := few if fewest < FEWEST_RUNS else rounds.not_yet(study):
         found.outcome, found.reason = not_yet
-    else:
-        blocks = rounds.blocks([(side, cost(at)) for at, side in enumerate(within)], study)
-        found.tested = compare_blocks(blocks) if len(blocks) >= FEWEST_RUNS else None
-        found.rule = rule if found.tested else None
-        found.reason = "" if found.tested else "A run has no such cell, or too few rounds have both sides."
+        return found
+    found.nulls = rounds.nulls(values, study)
+    found.notes += [found.null] if found.nulls else []
+    found.tested, found.rule = compare_blocks(rounds.blocks(values, study)), rule
+    found.reason = "" if found.tested else "A run has no such cell, or too few rounds have both sides."
     return found

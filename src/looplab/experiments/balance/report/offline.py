@@ -76,16 +76,9 @@ def _rows(task: _Task) -> list[Row]:
             interval_s = float(cell["interval_ms"]) / 1000
             count = theory.intervals_of_delay((cell["T_us"]["p50"] or 0) / 1e6, interval_s)
             radius = theory.spectral_radius(feedback, interval_s, count * interval_s)
-            figures = _figures(interval_s, int(cell["qos"]), tuple(trace), controller, gains)
+            figures = replayed(float(cell["interval_ms"]), int(cell["qos"]), trace, controller, gains)
             found.append(Row(scenario, fidelity, run_id, live, figures, radius))
     return found
-
-
-@cache
-def _figures(
-    interval_s: float, qos: int, trace: tuple[Message, ...], controller: str, gains: tuple[float, ...]
-) -> Replayed:
-    return replayed({"interval_ms": 1000 * interval_s, "qos": qos}, trace, controller, gains)
 
 
 @cache
@@ -96,18 +89,17 @@ def _frames(
     return replay(whole, Law(controller, interval_s, gains), frame_s=FRAME_S).frames
 
 
-def cost_of_run(run: StoredRun, interval_ms: float, qos: int) -> float:
-    """Return the cost of one cell of a run: as the live robot had it, of the loop's runs as replayed; NaN if none."""
-    if run.experiment == NAME:
-        costs = [cell.get("cost") for cell in run.document["cells"] if _is(cell, interval_ms, qos)]
-        return float(costs[0]) if costs and costs[0] is not None else nan
-    return _replayed_cost(run.path, interval_ms, qos)
+def figure_of_run(run: StoredRun, name: str, interval_ms: float, qos: int) -> float:
+    """Return a figure of one cell of a run: as the live robot had it, of the loop's runs as replayed; NaN if none."""
+    cells = (cell for cell in run.document["cells"] if _is(cell, interval_ms, qos))
+    found = next(cells, {}) if run.experiment == NAME else _replayed(run.path, interval_ms, qos)
+    return nan if found.get(name) is None else float(found[name])
 
 
 @cache
-def _replayed_cost(folder: Path, interval_ms: float, qos: int) -> float:
-    costs = [replayed(cell, trace, search=False).cost for cell, trace in read(folder) if _is(cell, interval_ms, qos)]
-    return costs[0] if costs else nan
+def _replayed(folder: Path, interval_ms: float, qos: int) -> dict[str, Any]:
+    traces = (trace for cell, trace in read(folder) if trace and _is(cell, interval_ms, qos))
+    return next((replayed(interval_ms, qos, trace, search=False)._asdict() for trace in traces), {})
 
 
 def _is(cell: dict[str, Any], interval_ms: float, qos: int) -> bool:
@@ -121,7 +113,7 @@ def films(measured: Sequence[Measured]) -> Iterator[dict[str, Any]]:
         for cell, trace in read(folder):
             if trace:
                 interval_s = float(cell["interval_ms"]) / 1000
-                frames = _frames(interval_s, tuple(trace), controller, gains)
+                frames = _frames(interval_s, trace, controller, gains)
                 name = f"{scenario}, {fidelity}, {cell['interval_ms']:g} ms, QoS {cell['qos']}"
                 kept = frames[: round(SEARCH_S / FRAME_S)]
                 yield {"name": name, "frames": [list(one) for one in zip(*kept, strict=True)], "live": live}

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from looplab.experiments.loop.report import MeasuredLoop, cells_of
 from looplab.experiments.loop.report.claims import claims
-from looplab.experiments.loop.report.comparison import null_text, nulls_of
+from looplab.experiments.loop.report.comparison import nulls_of
+from looplab.experiments.loop.report.rounds import null_text
 from looplab.report.cell import Key
 from looplab.report.samples import Measured, by_fidelity
 from looplab.report.verdicts import FIDELITIES, NO_RUN, TOO_FEW, UNDECIDED, Verdict, judge

@@ -14,7 +14,7 @@ from looplab.report.samples import Measured
 from looplab.report.statistics import FEWEST_REPETITIONS, FEWEST_RUNS, Comparison, compare, compare_blocks
 from looplab.report.stored import differences
 from looplab.report.study_file import Study
-from looplab.report.verdicts import FEW_RUNS, ONE_RUN, UNDECIDED, Adjusted, Rule, Verdict
+from looplab.report.verdicts import FEW_RUNS, ONE_RUN, UNDECIDED, Rule
 
 # Figures of O, as the thesis has them, and of the response, where a lost message counts.
 FIGURES = ("O mean", "O p50", "O p95", "response p50", "response p95")
@@ -45,7 +45,7 @@ class Printed:
 
 
 @dataclass
-class Comparing(Verdict):
+class Comparing(rounds.OfSides):
     """A verdict on two sides, as changes by figure ("O mean", "response p95"), or on counts (no `effects`).
 
     `units` says what was compared: runs, or the repetitions of one run; `judged` which figure decides.
@@ -59,18 +59,6 @@ class Comparing(Verdict):
     units: str = "run"
     judged: str = "O mean"
     plan: str = ""
-    nulls: Mapping[str, Comparison] = field(default_factory=dict)
-
-    def settle(self, p_values: Adjusted, questions: int) -> None:
-        super().settle(p_values, questions)
-        assert self.tested is not None
-        if self.outcome != UNDECIDED and (why := rounds.veto(self.tested, self.nulls)):
-            self.outcome, self.reason = UNDECIDED, f"{self.reason} {why} So nothing is decided."
-
-    @property
-    def null(self) -> str:
-        """What the A/A arms differ by, "" without such arms."""
-        return null_text(self.nulls)
 
     @property
     def glance(self) -> str:
@@ -104,7 +92,7 @@ def compare_sides(verdict: Comparing, before: Side, after: Side, rule: Rule, stu
         figure: compare_blocks(by_round[figure]) if blocked else compare(*both) for figure, both in values.items()
     }
     verdict.effects = {figure: comparison for figure, comparison in compared.items() if comparison is not None}
-    verdict.plan = _plan(study)
+    verdict.plan = planned(study)
     if min(runs) < FEWEST_RUNS:
         verdict.outcome, verdict.reason = ONE_RUN if min(runs) == 1 else FEW_RUNS, _one_run(verdict, runs)
         return
@@ -119,7 +107,8 @@ def compare_sides(verdict: Comparing, before: Side, after: Side, rule: Rule, stu
         verdict.reason = _no_figure(judged, values[judged])
 
 
-def _plan(study: Study | None) -> str:
+def planned(study: Study | None) -> str:
+    """Return which study a verdict rests on, and how much of it is done."""
     if study is None:
         return "No study: the number of runs was not planned."
     done = f"{len(study.runs)} of {len(study.runs) + len(study.left)} runs are done"
@@ -180,15 +169,6 @@ def _one_run(verdict: Comparing, runs: Sequence[int]) -> str:
     return f"{shown} How much two runs differ without a cause is unknown: a verdict needs {FEWEST_RUNS} runs a side."
 
 
-def null_text(nulls: Mapping[str, Comparison]) -> str:
-    """Return what two arms of each scenario in a study differ by: this machine's own difference, nothing behind it."""
-    return "; ".join(
-        f"A/A: two arms of {scenario} differ by {show_percent(null.share.estimate)} "
-        f"({show_percent(null.share.low)} … {show_percent(null.share.high)})"
-        for scenario, null in nulls.items()
-    )
-
-
 def nulls_of(side: Side, figure: str) -> Mapping[str, Comparison]:
     """Return the difference of a side's A/A arms in the newest study that has runs of it."""
     return rounds.nulls(_by_run([side], figure), rounds.study_of([side[0]]))
@@ -200,6 +180,17 @@ def guarded(verdict: Comparing, compared: Sequence[Measured], about: Sequence[st
     Nor from runs with an overridden factor. Beside the verdict go the fitted constants on which its figure depends.
     """
     verdict.run_ids = [run_id for m in compared for run_id in m.run_ids]
+    if why := unfit(compared, about):
+        verdict.outcome, verdict.reason, verdict.tested, verdict.rule = UNDECIDED, why, None, None
+    figure = verdict.judged.split()[0]
+    constants = {one for m in compared for one in fitted(m.run.parameters) if figure in one.figures}
+    names = [f"Fitted: {one}" for one in FITTED_CONSTANTS if one in constants]
+    verdict.notes = [*verdict.notes, *names]
+    return verdict
+
+
+def unfit(compared: Sequence[Measured], about: Sequence[str] | None = None) -> str:
+    """Return why these runs give no verdict, as for `guarded`; "" if they may."""
     troubles = [f"{m.run.run_id} is INVALID ({m.run.invalid_because})" for m in compared if not m.run.valid]
     if about is not None:
         first, second = compared
@@ -211,14 +202,7 @@ def guarded(verdict: Comparing, compared: Sequence[Measured], about: Sequence[st
         for m in compared
         if m.run.overrides
     ]
-    if troubles:
-        verdict.outcome, verdict.tested, verdict.rule = UNDECIDED, None, None
-        verdict.reason = f"Cannot be judged: {'; '.join(troubles)}."
-    figure = verdict.judged.split()[0]
-    constants = {one for m in compared for one in fitted(m.run.parameters) if figure in one.figures}
-    names = [f"Fitted: {one}" for one in FITTED_CONSTANTS if one in constants]
-    verdict.notes = [*verdict.notes, *names]
-    return verdict
+    return f"Cannot be judged: {'; '.join(dict.fromkeys(troubles))}." if troubles else ""
 
 
 def _reached(compared: Sequence[Measured]) -> list[str]:

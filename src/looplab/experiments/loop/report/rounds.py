@@ -5,14 +5,15 @@ after each round would find a difference of nothing in every ninth study.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import Any
 
+from looplab.report.page import show_percent
 from looplab.report.samples import Measured
 from looplab.report.statistics import Block, Comparison, compare_blocks
 from looplab.report.study_file import Study, read_studies
-from looplab.report.verdicts import INTERIM, NO_PLAN
+from looplab.report.verdicts import INTERIM, NO_PLAN, UNDECIDED, Adjusted, Verdict
 from looplab.run import quiet
 
 # How surely an A/A pair must differ to forbid a verdict: of sound studies with two pairs, one in fifty loses its own.
@@ -84,6 +85,33 @@ def dose_of(document: Mapping[str, Any]) -> float:
     # One is a sum over the cell, the other is of each second already.
     each = (load[name] * (load["seconds"] if name.endswith("_per_s") else 1) for load in loads)
     return sum(each) / seconds if seconds else 0.0
+
+
+@dataclass
+class OfSides(Verdict):
+    """A verdict on two sides; `nulls` is the difference of a study's A/A arms, by scenario."""
+
+    nulls: Mapping[str, Comparison] = field(default_factory=dict)
+
+    def settle(self, p_values: Adjusted, questions: int) -> None:
+        super().settle(p_values, questions)
+        assert self.tested is not None
+        if self.outcome != UNDECIDED and (why := veto(self.tested, self.nulls)):
+            self.outcome, self.reason = UNDECIDED, f"{self.reason} {why} So nothing is decided."
+
+    @property
+    def null(self) -> str:
+        """What two arms of each scenario differ by: this machine's own difference, nothing behind it; "" without."""
+        return null_text(self.nulls)
+
+
+def null_text(nulls: Mapping[str, Comparison]) -> str:
+    """Return differences of A/A arms in words."""
+    return "; ".join(
+        f"A/A: two arms of {scenario} differ by {show_percent(null.share.estimate)} "
+        f"({show_percent(null.share.low)} … {show_percent(null.share.high)})"
+        for scenario, null in nulls.items()
+    )
 
 
 # One figure of a run.

@@ -12,10 +12,11 @@ from support.reports import shown
 from support.simulated_balance_runs import write_balance_run
 from support.simulated_runs import write_run, write_study
 
+from looplab.experiments.balance import EXPERIMENT
 from looplab.experiments.balance.report import analysis, claims, offline
 from looplab.report.overview import overview
 from looplab.report.samples import by_fidelity
-from looplab.report.verdicts import NO_PLAN, NO_RUN, NOT_REPRODUCED, ONE_RUN, REPRODUCED, Verdict
+from looplab.report.verdicts import NO_PLAN, NO_RUN, NOT_REPRODUCED, ONE_RUN, REPRODUCED, UNDECIDED, Verdict
 
 CELL = (20.0, 0)
 ROBOT_US = 4000.0
@@ -48,20 +49,15 @@ def test_a_row_says_whether_the_robot_stands(tmp_path: Path) -> None:
 
 def test_one_run_a_side_shows_figures_and_no_verdict(tmp_path: Path) -> None:
     run(tmp_path, "scenario1", 1000)
-    assert judged(tmp_path, "stress").outcome == NO_RUN
+    assert judged(tmp_path, "balance-stress").outcome == NO_RUN
     run(tmp_path, "scenario2", 40_000)
-    verdict = judged(tmp_path, "stress")
-    assert verdict.outcome == ONE_RUN
-    assert "replayed" in verdict.reason
-
-
-def test_the_cost_of_a_run_is_that_of_its_replay(tmp_path: Path) -> None:
-    run(tmp_path, "scenario1", 1000)
-    run(tmp_path, "scenario2", 40_000)
+    verdict = judged(tmp_path, "balance-stress")
+    assert (verdict.outcome, verdict.notes[-1]) == (ONE_RUN, "By runs of the loop, replayed.")
     one, other = offline.loop_runs(tmp_path)
-    cheap, dear = (offline.cost_of_run(m.run, *CELL) for m in (one, other))
+    cheap, dear = (offline.figure_of_run(m.run, "cost", *CELL) for m in (one, other))
     assert 0 < cheap < dear
-    assert math.isnan(offline.cost_of_run(one.run, 10.0, 0))
+    assert offline.figure_of_run(one.run, "upright_s", *CELL) == pytest.approx(60, abs=0.1)
+    assert math.isnan(offline.figure_of_run(one.run, "cost", 10.0, 0))
 
 
 @pytest.mark.parametrize(("after_us", "outcome"), [(40_000, REPRODUCED), (1000, NOT_REPRODUCED)])
@@ -74,14 +70,33 @@ def test_a_treatment_is_judged_by_run(tmp_path: Path, after_us: float, outcome: 
             for qos, us in ((0, 1000.0), (2, after_us))
         }
         write_run(tmp_path, "scenario8", cells=cells, start=f"20260101T{at:06d}Z")
-    assert judged(tmp_path, "qos-2").outcome == NO_PLAN
+    assert judged(tmp_path, "balance-qos-2").outcome == NO_PLAN
     write_study(tmp_path)
-    verdict = judged(tmp_path, "qos-2")
-    assert verdict.tested is not None
-    assert verdict.rule is not None
-    one = analysis.judge([claims.claims()[-1]], by_fidelity(offline.loop_runs(tmp_path)))[0][1]["thesis"]
+    asked = [claim for claim in claims.claims() if claim.name == "balance-qos-2"]
+    one = analysis.judge(asked, by_fidelity(offline.loop_runs(tmp_path)))[0][1]["thesis"]
     assert one.outcome == outcome, one.reason
     assert "published" not in one.reason
+
+
+@pytest.mark.parametrize(("times", "arm", "outcome"), [(2, 1, REPRODUCED), (1, 1, NOT_REPRODUCED), (2, 2, UNDECIDED)])
+def test_live_runs_of_a_study_give_a_verdict(tmp_path: Path, times: float, arm: int, outcome: str) -> None:
+    """Scenario 2 costs `times` as much and falls earlier. Its second arm costs as much as its first, or twice that."""
+    rng = np.random.default_rng(5)
+    for at in range(16):
+        for scenario, factor in (("balance-scenario1", 1.0), ("balance-scenario2", times)):
+            path = write_balance_run(tmp_path, scenario, start=f"20260101T00{at:04d}Z", intervals_ms=(20,)) / "run.json"
+            document = json.loads(path.read_text())
+            factor *= rng.uniform(0.98, 1.02) * arm ** (at % 2)
+            document["cells"][0] |= {"cost": 0.1 * factor, "upright_s": 60 / factor}
+            path.write_text(json.dumps(document))
+    assert shown(tmp_path, "balance").verdict("balance-stress").outcome == NO_PLAN
+    write_study(tmp_path, twice=True)
+    found = shown(tmp_path, "balance")
+    for verdict in (found.verdict("balance-stress"), found.verdict("balance-stress-stands")):
+        assert verdict.outcome == outcome, verdict.reason
+        assert "two arms of balance-scenario1" in verdict.notes[1]
+    assert "<code>./lab study balance-stress</code>" in found.text
+    assert EXPERIMENT.studies.keys() < found.verdicts.keys()
 
 
 def test_a_film_has_a_frame_each_20_ms(tmp_path: Path) -> None:
