@@ -3,8 +3,9 @@
 #include <avr/io.h>
 #include <util/twi.h>
 
-/* Motor drivers of the Me Auriga, as Makeblock's library has them: PWM on pins 11 (PB5) and 10 (PB4), two direction
- * pins each, 49 and 48 (PL0, PL1), 47 and 46 (PL2, PL3). The motors face each other, so one turns the other way. */
+/* Motor drivers of the Me Auriga, as Makeblock's library has them (MeAuriga.h): PWM on pins 11 (PB5) and 10 (PB4), two
+ * direction pins each, 49 and 48 (PL0, PL1), 47 and 46 (PL2, PL3). The motors face each other, so one turns the other
+ * way. */
 #define PWM_PINS (_BV(PB5) | _BV(PB4))
 #define FORWARDS (_BV(PL0) | _BV(PL3))
 #define BACKWARDS (_BV(PL1) | _BV(PL2))
@@ -13,7 +14,16 @@
 #define LEVEL_MOST 63
 #define DUTY_A_LEVEL 4
 
-/* Four numbers of 16 bits, high byte first, in the order of struct balance_state. */
+/* A real Ranger, by Makeblock-Libraries (MeAuriga.h, MeGyro.cpp, MeEncoderOnBoard.cpp, Firmware_for_Auriga); not tried:
+ *   tilt, rate   MPU-6050 at address 0x69. To start it: 0 to register 0x6B, 1 to 0x1A, 8 to 0x1B. Then 14 bytes from
+ *                0x3B, high byte first: acceleration x, y, z (16384 for 1 g), temperature, rate x, y, z (65.5 for
+ *                1 degree/s). Rate: y, less its value at rest. Tilt: -atan2(x, sqrt(y^2 + z^2)) of the acceleration,
+ *                joined with the sum of the rate by a complementary filter of 0.5 s, each 5 to 10 ms.
+ *   way, speed   a rising edge on pin 19 (left) or 18 (right) is a pulse, pins 42 and 43 tell its direction;
+ *                9 pulses x 39.267 of gear make a turn: 0.57 mm each at wheels of 32 mm.
+ *   motors       PWM of 7.8 kHz: timers 1 and 2, 8 bits, fast, at a divisor of 8. Arduino's, as here, has 490 Hz.
+ * The simulated board has these in one device, without noise or lag: what falls there falls by late commands alone.
+ * Four numbers of 16 bits, high byte first, in the order of struct balance_state. */
 #define SENSOR_ADDRESS 0x42
 #define BUS_HZ 400000UL
 /* A byte takes 23 us; the bus is stuck if it takes a millisecond. */

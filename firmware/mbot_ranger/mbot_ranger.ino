@@ -67,16 +67,12 @@ static void write_level(uint32_t sum, uint16_t samples)
     Serial.print(line);
 }
 
-static void write_balance()
+static void write_balance(uint8_t letter)
 {
     char line[LINE_BYTES_MAX];
     struct balance_state state;
-    if (balance_read(&state)) {
-        format_balance(line, &state);
-        Serial.print(line);
-    } else {
-        Serial.print(F("ERR tilt\r\n"));
-    }
+    format_balance(line, letter, balance_read(&state) ? &state : NULL);
+    Serial.print(line);
 }
 
 // Whether a byte may set the wheels' voltage: noise must not drive a robot that is asked for its temperature.
@@ -84,23 +80,28 @@ static bool balancing;
 
 static void arm_or_rest(enum request request)
 {
-    if (request == REQUEST_NONE || request == REQUEST_DRIVE)
+    if (request == REQUEST_NONE || request == REQUEST_NUMBER || request == REQUEST_DRIVE)
         return;
     if (balancing || request == REQUEST_UPRIGHT)
         balance_rest();
     balancing = request == REQUEST_UPRIGHT;
 }
 
+// The number of the request behind it, 0 for none.
+static uint8_t number;
+
 static void answer(uint8_t received)
 {
     const enum request request = parse_request(received);
+    const uint8_t letter = number;
+    number = request == REQUEST_NUMBER ? received + NUMBER_OFFSET : 0;
     arm_or_rest(request);
     switch (request) {
-    case REQUEST_UPRIGHT: write_balance(); break;
+    case REQUEST_UPRIGHT: write_balance(letter); break;
     case REQUEST_DRIVE:
         if (balancing) {
             balance_drive(received - LEVEL_BYTE);
-            write_balance();
+            write_balance(letter);
         }
         break;
     case REQUEST_TEMPERATURE: write_temperature(); break;
@@ -110,6 +111,7 @@ static void answer(uint8_t received)
     case REQUEST_SOUND: write_level(sampled_sum(PIN_SOUND), SAMPLES_PER_READING); break;
     case REQUEST_NUMBERED_TEMPERATURE: write_numbered_temperature(received); break;
     case REQUEST_IDENTITY: Serial.print(F(FIRMWARE_IDENTITY "\r\n")); break;
+    case REQUEST_NUMBER:
     case REQUEST_NONE: break;
 #ifdef LOOPLAB_FAULT_REQUEST
     case REQUEST_HANG:

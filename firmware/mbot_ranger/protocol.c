@@ -18,6 +18,8 @@ enum request parse_request(uint8_t received)
     default:
         if (received >= LEVEL_BYTE)
             return REQUEST_DRIVE;
+        if (received > 0 && received <= 'z' - NUMBER_OFFSET)
+            return REQUEST_NUMBER;
         return received >= 'a' && received <= 'z' ? REQUEST_NUMBERED_TEMPERATURE : REQUEST_NONE;
     }
 }
@@ -67,6 +69,12 @@ static char check_letter(const char *from, const char *end)
     return (char)('A' + sum % 23);
 }
 
+static void end_numbered(const char *line, char *end)
+{
+    *end = check_letter(line, end);
+    strcpy(end + 1, "\n");
+}
+
 void format_numbered_temperature(char line[LINE_BYTES_MAX], uint8_t letter, int32_t centi_celsius)
 {
     char *end = line;
@@ -77,8 +85,7 @@ void format_numbered_temperature(char line[LINE_BYTES_MAX], uint8_t letter, int3
         const uint16_t magnitude = append_sign(&end, centi_celsius);
         end = append_number(end, magnitude, 1);
     }
-    *end = check_letter(line, end);
-    strcpy(end + 1, "\n");
+    end_numbered(line, end);
 }
 
 void format_level(char line[LINE_BYTES_MAX], uint16_t level)
@@ -86,15 +93,29 @@ void format_level(char line[LINE_BYTES_MAX], uint16_t level)
     strcpy(append_number(line, level, 1), "\r\n");
 }
 
-void format_balance(char line[LINE_BYTES_MAX], const struct balance_state *state)
+static char *append_state(char *end, const struct balance_state *state)
 {
     const int16_t values[] = {state->tilt_mrad, state->rate_mrad_s, state->way_mm, state->speed_mm_s};
-    char *end = line;
     for (uint8_t i = 0; i < 4; i++) {
         if (i > 0)
             *end++ = ' ';
         const uint16_t magnitude = append_sign(&end, values[i]);
         end = append_number(end, magnitude, 1);
     }
-    strcpy(end, "\r\n");
+    return end;
+}
+
+void format_balance(char line[LINE_BYTES_MAX], uint8_t letter, const struct balance_state *state)
+{
+    if (letter == 0) {
+        strcpy(state == NULL ? line : append_state(line, state), state == NULL ? "ERR tilt\r\n" : "\r\n");
+        return;
+    }
+    char *end = line;
+    *end++ = (char)letter;
+    if (state == NULL)
+        *end++ = 'E';
+    else
+        end = append_state(end, state);
+    end_numbered(line, end);
 }

@@ -9,10 +9,12 @@
  *      letter, 'A' plus the sum of the bytes before it modulo 23; as long as the answer to T     c2550E
  *   U  upright: motors off; tilt in mrad, its rate in mrad/s, the wheels' way in mm, their speed in mm/s    35 0 0 0
  *   128 to 255  after a U: sets the wheels' voltage to level 0 to 127 (64: none), answers as to U   -12 340 5 -87
+ *   1 to 26  a number, a to z, for the U or the level behind it; its answer is numbered as that to a letter
+ *      c-12 340 5 -87J
  * Another sensor's letter ends that: the motors go off, and bytes from 128 on are noise again.
  * A sensor that cannot be read gives a line starting with ERR (numbered: E in the place of the digits).
- * Any other byte is line noise: ignored. A request is one byte, so noise can cost or add requests, but never
- * leaves the firmware in the middle of one.
+ * Any other byte is line noise: ignored. A request is one byte, perhaps behind its number, so noise can cost or add
+ * requests, but never leaves the firmware waiting.
  * After a reset the board says its identity followed by " ready".
  */
 #ifndef PROTOCOL_H
@@ -33,6 +35,9 @@ extern "C" {
 /* A byte from here on is a level of the wheels' voltage. */
 #define LEVEL_BYTE 128
 
+/* A byte from 1 to 26 is the number a to z of the request behind it: this much less than the letter. */
+#define NUMBER_OFFSET 96
+
 enum request {
     REQUEST_NONE,
     REQUEST_TEMPERATURE,
@@ -42,6 +47,7 @@ enum request {
     REQUEST_NUMBERED_TEMPERATURE,
     REQUEST_UPRIGHT,
     REQUEST_DRIVE,
+    REQUEST_NUMBER,
 #ifdef LOOPLAB_FAULT_REQUEST
     REQUEST_HANG, /* only in the build that tests the watchdog */
 #endif
@@ -63,8 +69,9 @@ void format_numbered_temperature(char line[LINE_BYTES_MAX], uint8_t letter, int3
 /* Writes the answer line for a plain sensor level. */
 void format_level(char line[LINE_BYTES_MAX], uint16_t level);
 
-/* Writes the answer line for the state of the body and the wheels. */
-void format_balance(char line[LINE_BYTES_MAX], const struct balance_state *state);
+/* Writes the answer line for the state of the body and the wheels, the error line for NULL. `letter`: its number, 0 for
+ * none. */
+void format_balance(char line[LINE_BYTES_MAX], uint8_t letter, const struct balance_state *state);
 
 #ifdef __cplusplus
 }

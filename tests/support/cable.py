@@ -12,7 +12,7 @@ from pathlib import Path
 import serial
 
 POLL_S = 0.02
-LINE_BYTES = 8
+LINE_BYTES = 12
 
 
 class Cable:

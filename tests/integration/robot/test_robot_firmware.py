@@ -49,8 +49,9 @@ def test_open_or_shorted_thermistor_has_no_temperature(firmware_functions: ctype
 def test_letters_numbers_and_levels_mean_something(firmware_functions: ctypes.CDLL) -> None:
     meanings = {byte: firmware_functions.parse_request(byte) for byte in range(256)}
     levels = {meanings.pop(byte) for byte in range(128, 256)}
+    numbers = {meanings.pop(byte) for byte in range(1, 27)}
     assert {chr(byte) for byte, meaning in meanings.items() if meaning != 0} == set("TLS?U" + string.ascii_lowercase)
-    assert len(levels - set(meanings.values())) == len(levels) == 1
+    assert len((levels | numbers) - set(meanings.values())) == len(levels) + len(numbers) == 2
     assert len({meanings[ord(letter)] for letter in string.ascii_lowercase}) == 1
     assert len({meanings[ord(letter)] for letter in "TLS?Ua"}) == 6
 
@@ -98,5 +99,9 @@ def test_level_line(firmware_functions: ctypes.CDLL, level: int, line: bytes) ->
 @pytest.mark.parametrize("values", [(0, 0, 0, 0), (-785, 12345, -6, 30), (-32768, 32767, -32768, -32768)])
 def test_a_line_of_tilt_and_wheels(firmware_functions: ctypes.CDLL, values: tuple[int, ...]) -> None:
     line = ctypes.create_string_buffer(32)
-    firmware_functions.format_balance(line, (ctypes.c_int16 * 4)(*values))
-    assert line.value == " ".join(map(str, values)).encode() + b"\r\n"
+    words, state = " ".join(map(str, values)).encode(), (ctypes.c_int16 * 4)(*values)
+    for shown, text in ((state, words), (None, b"ERR tilt")):
+        firmware_functions.format_balance(line, 0, shown)
+        assert line.value == text + b"\r\n"
+        firmware_functions.format_balance(line, ord("l"), shown)
+        assert parse_numbered(line.value.removesuffix(b"\n")) == (ord("l"), words if shown else b"")

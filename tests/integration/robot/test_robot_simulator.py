@@ -85,8 +85,8 @@ def test_its_size(in_build_image: Callable[..., str]) -> None:
     """Flash and RAM as firmware/README.md tells them; all else of the RAM is the stack's."""
     said = in_build_image("avr-size /build/firmware/mbot_ranger.elf")
     text, data, bss = (int(word) for word in said.splitlines()[1].split()[:3])
-    assert text + data <= 5300
-    assert data + bss <= 167
+    assert text + data <= 5400
+    assert data + bss <= 168
 
 
 # --- what it answers ---

@@ -1,25 +1,36 @@
 """What the bridge makes of the lines of a robot on two wheels, framed as published and by lines."""
 
-import pytest
-
+from looplab.experiments.loop.bridge.request_window import check_letter
 from looplab.experiments.loop.bridge.robot_answers import Answers, Faults
 
-LINE, ERROR = b"-12 340 5 -87", b"ERR tilt"
+STATE, LEVEL = b"-12 340 5 -87", b"\xc5"
 
 
-@pytest.mark.parametrize("framing", ["burst", "line"])
-def test_a_state_is_an_answer_to_a_level(framing: str) -> None:
-    answers = Answers(framing, Faults())
-    answers.begin("looplab mbot_ranger 0.3.0")
-    assert answers.ask(b"\xc0") == b"\xc0"
-    assert answers.cut(LINE[:5]) == ([], b"")
-    (reply,), _ = answers.cut(LINE[5:] + b"\r\n")
-    assert (reply.value, reply.stands_for) == (LINE, 1)
-    (reply,), _ = answers.cut(ERROR + b"\r\n")
-    assert (reply.value, reply.stands_for) == (b"", 1)
+def answers(framing: str) -> Answers:
+    found = Answers(framing, Faults())
+    found.begin("looplab mbot_ranger 0.3.0")
+    return found
 
 
-def test_two_states_in_a_burst_are_one_answer() -> None:
-    answers = Answers("burst", Faults())
-    (reply,), _ = answers.cut((LINE + b"\r\n") * 2)
-    assert (reply.value, reply.stands_for) == (LINE, 2)
+def numbered(request: bytes, body: bytes) -> bytes:
+    return (text := bytes([request[0] + 96]) + body) + bytes([check_letter(text)]) + b"\n"
+
+
+def test_as_published_a_state_has_no_number() -> None:
+    robot = answers("burst")
+    assert robot.ask(LEVEL) == LEVEL
+    assert robot.cut(STATE[:5]) == ([], b"")
+    for lines, found in ((STATE[5:], (STATE, 1)), (b"ERR tilt", (b"", 1)), (STATE + b"\r\n" + STATE, (STATE, 2))):
+        (reply,), _ = robot.cut(lines + b"\r\n")
+        assert (reply.value, reply.stands_for) == found
+
+
+def test_by_lines_a_lost_state_shifts_no_other() -> None:
+    robot = answers("line")
+    first, _, third, last = (robot.ask(command) for command in (b"U", LEVEL, LEVEL, LEVEL))
+    (reply,), _ = robot.cut(numbered(first, STATE))
+    assert (reply.value, reply.skipped) == (STATE, 0)
+    # The second answer is lost, the third one damaged.
+    assert robot.cut(numbered(third, STATE).replace(b"0", b"1")) == ([], b"")
+    (reply,), _ = robot.cut(numbered(last, b"E"))
+    assert (reply.value, reply.skipped, reply.garbled) == (b"", 2, True)

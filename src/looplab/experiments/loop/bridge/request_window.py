@@ -1,8 +1,9 @@
 """Numbered requests: each answer is paired with its request although answers between them were lost.
 
-A request is one lower-case letter, its number; the answer is a line of that letter, the value in hundredths and a
-check letter: `c2557L` is 25.57 asked for by `c`. On the wire it takes as long as `T` and `25.57`. The firmware's side
-is firmware/mbot_ranger/protocol.c.
+For `T` a request is one lower-case letter, its number; the answer is a line of that letter, the value in hundredths and
+a check letter: `c2557L` is 25.57 asked for by `c`. On the wire it takes as long as `T` and `25.57`. Any other command
+has its number before it, as a control character (`c` is 3); the answer has its value between the letters. The
+firmware's side is firmware/mbot_ranger/protocol.c.
 """
 
 import re
@@ -11,12 +12,17 @@ from typing import NamedTuple
 
 # Letters that differ in two bits at least: one flipped on the wire makes no other request's number.
 NUMBERS = bytes(letter for letter in range(ord("a"), ord("z") + 1) if letter.bit_count() % 2 == 0)
-# No digit and no minus is a multiple of it, so that one of them lost or doubled always shows.
+# What a letter is above the control character that is its number, too.
+CONTROL = 96
+TEMPERATURE = b"T"
+# No digit, space or minus is a multiple of it, so that one of them lost or doubled always shows.
 CHECK_MODULUS = 23
 # The first version of the lab's firmware that answers them.
 FIRST_VERSION = (0, 2)
 
-_ANSWER = re.compile(rb"([a-z])(-?[0-9]{1,5}|E)([A-W])")
+# Tilt, its rate, way and speed of a robot on two wheels.
+STATE = rb"-?[0-9]{1,5}(?: -?[0-9]{1,5}){3}"
+_ANSWER = re.compile(rb"([a-z])(-?[0-9]{1,5}|" + STATE + rb"|E)([A-W])")
 _IDENTITY = re.compile(r"looplab \S+ ([0-9]{1,3})\.([0-9]{1,3})(\.|$)")
 
 
@@ -46,6 +52,8 @@ def parse_numbered(line: bytes) -> NumberedAnswer | None:
     digits = match[2]
     if digits == b"E":
         return NumberedAnswer(line[0], b"")
+    if b" " in digits:
+        return NumberedAnswer(line[0], digits)
     sign, digits = (b"-", digits[1:]) if digits.startswith(b"-") else (b"", digits)
     digits = digits.rjust(3, b"0")
     return NumberedAnswer(line[0], sign + digits[:-2] + b"." + digits[-2:])
@@ -56,12 +64,12 @@ class Window:
 
     def __init__(self) -> None:
         self._under_way: deque[int] = deque()
-        self._waiting = 0
+        self._waiting: deque[bytes] = deque()
         self._next = 0
 
-    def ask(self) -> bytes:
+    def ask(self, command: bytes = TEMPERATURE) -> bytes:
         """Add a request and return the bytes to send now, none if it must wait for a free number."""
-        self._waiting += 1
+        self._waiting.append(command)
         return self._send()
 
     def answered(self, number: int) -> tuple[int, bytes] | None:
@@ -76,12 +84,13 @@ class Window:
     def forget(self) -> None:
         """Forget every request: all are lost."""
         self._under_way.clear()
-        self._waiting = 0
+        self._waiting.clear()
 
     def _send(self) -> bytes:
-        count = min(self._waiting, len(NUMBERS) - len(self._under_way))
-        chosen = bytes(NUMBERS[(self._next + offset) % len(NUMBERS)] for offset in range(count))
-        self._under_way.extend(chosen)
-        self._waiting -= count
-        self._next = (self._next + count) % len(NUMBERS)
-        return chosen
+        sent = b""
+        while self._waiting and len(self._under_way) < len(NUMBERS):
+            number, command = NUMBERS[self._next], self._waiting.popleft()
+            self._under_way.append(number)
+            self._next = (self._next + 1) % len(NUMBERS)
+            sent += bytes([number]) if command == TEMPERATURE else bytes([number - CONTROL]) + command
+        return sent

@@ -8,17 +8,13 @@ With framing `line`, a robot that offers it is asked by number (request_window.p
 import re
 from typing import NamedTuple
 
-from looplab.experiments.loop.bridge.request_window import Window, is_offered, parse_numbered
+from looplab.experiments.loop.bridge.request_window import STATE, Window, is_offered, parse_numbered
 
 LONGEST_LINE_BYTES = 256
-# The command that can be asked by number.
-TEMPERATURE = b"T"
 # What can happen to a robot in use; each is counted.
 UNPLUGGED, RESET, SILENT, NOISE, SENSOR = "unplugged", "reset", "silent", "noise", "sensor"
 
-# Answers to levels of the wheels' voltage have no number.
-_STATE = re.compile(rb"-?[0-9]{1,5}( -?[0-9]{1,5}){3}|ERR tilt")
-_VALUE = re.compile(rb"-?[0-9]{1,4}(\.[0-9]{1,3})?|" + _STATE.pattern.partition(b"|")[0])
+_VALUE = re.compile(rb"-?[0-9]{1,4}(\.[0-9]{1,3})?|" + STATE)
 # How the lab's firmware identifies itself: name and version (firmware/mbot_ranger/protocol.h).
 _IDENTITY = re.compile(rb"looplab [!-~]{1,32} [!-~]{1,16}( ready)?")
 _PRINTABLE = re.compile(rb"[ -~]{1,80}")
@@ -78,7 +74,7 @@ class Answers:
 
     def ask(self, command: bytes) -> bytes:
         """Return the bytes to send for one more request, b"" if it must wait for a free number."""
-        return self._window.ask() if self.numbered and command == TEMPERATURE else command
+        return self._window.ask(command) if self.numbered else command
 
     def cut(self, data: bytes) -> tuple[list[Reply], bytes]:
         """Return the answers that are whole now that `data` has arrived, and the bytes to send next."""
@@ -113,7 +109,7 @@ class Answers:
     def _numbered_line(self, line: bytes) -> tuple[list[Reply], bytes]:
         answer = parse_numbered(line)
         if answer is None:
-            return (self._plain_line(line) if _STATE.fullmatch(line.strip()) else self._unreadable()), b""
+            return self._unreadable(), b""
         request = self._window.answered(answer.number)
         if request is None:
             return [Reply(answer.value, stands_for=0)], b""
