@@ -75,6 +75,7 @@ class Robot:
         found = re.fullmatch(r"robot ready on (?:tcp 127\.0\.0\.1:(\d+)|pty (.+))", self.ready_line)
         assert found, f"unexpected ready line {self.ready_line!r}"
         self.port = int(found[1] or 0)
+        self.url = f"socket://127.0.0.1:{self.port}"
         self._clients: list[Client] = []
 
     def _first_line(self) -> str:
