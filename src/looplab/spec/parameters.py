@@ -216,8 +216,8 @@ class RunParameters(Settings):
     cell: ClassVar[type[Cell]] = Cell
     # The variables to lower if the messages are more than a run can hold.
     lower: ClassVar[str] = "MESSAGES, or the number of cells"
-    # Whether it has the clients that its source prints.
-    has_printed: ClassVar[bool] = False
+    # Why it has not the clients that the thesis prints, "" if it has.
+    no_printed: ClassVar[str] = "FIDELITY=printed has the thesis's own clients, so only the control loop has it."
     scenario: str = param(matters=False)
     title: str = matching("", r".{0,120}", "at most 120 letters", matters=False)
     fidelity: str = choice("thesis", FIDELITIES, option=FIDELITY, matters=False)
@@ -229,11 +229,8 @@ class RunParameters(Settings):
     @classmethod
     def of(cls, get: Reader, **given: Any) -> Self:
         read = super().of(get, **given)
-        if read.fidelity == "printed" and not cls.has_printed:
-            raise UsageError(
-                "FIDELITY=printed has the thesis's own clients, so only the control loop has it.",
-                "Take thesis or corrected.",
-            )
+        if read.fidelity == "printed" and cls.no_printed:
+            raise UsageError(cls.no_printed, "Take thesis or corrected.")
         return read
 
     @classmethod

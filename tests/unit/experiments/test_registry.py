@@ -20,13 +20,15 @@ FILES = ("__init__", "parameters", "controller", "report/__init__", "report/clai
 BUILT_ON_IT = {"loop": (FOLDERS["balance"],)}
 SHARED = ("scripts/*", "compose/*.yaml", "grafana/*.py", "grafana/generator/*.py", ".ci/*")
 # Compose has neither profiles with a wildcard nor secrets and data sources that another file could add to Grafana.
-NAME_THEIRS = {"compose/loop.yaml", "compose/observe.yaml", "scripts/make-balance-picture"}
+PATHS = {"compose/path.port.yaml", "compose/path.printed.yaml"}
+NAME_THEIRS = {"compose/loop.yaml", "compose/observe.yaml", "scripts/make-balance-picture", *PATHS}
 # The thesis's claims are about its loads; an image and an identity of the broker have a name of their own.
 NAMES_OF_OTHERS = (
     "experiments/loop/report",
     "experiments/balance/report",
     "experiments/loop/__init__.py",
     "lab/docker",
+    "lab/hosts",
     "lab/image_names.py",
     "lab/cli.py",
     "lab/commands/bundle.py",

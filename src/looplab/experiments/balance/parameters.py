@@ -47,7 +47,7 @@ class Parameters(LoopParameters):
     as_scenario: str = matching("", r"[a-z0-9_-]{0,41}", "a scenario of ./lab list", option=AS, matters=False)
 
     cell = BalanceCell
-    has_printed = False
+    no_printed = "FIDELITY=printed: the thesis's publisher hears no answer, so no command can follow from one."
 
     @classmethod
     def factors(cls) -> dict[str, Param]:

@@ -15,7 +15,7 @@ from looplab.spec.columns import Figure
 OWN = [one for one in vars(BalanceCell).values() if isinstance(one, Figure)]
 TIMES = [(BalanceCell.age, "avg"), (BalanceCell.age, "max"), (BalanceCell.T, "avg")]
 NOTE = (
-    "upright: how long it stood, in s; tilt: RMS while it stood, in degrees",
+    "upright: how long it stood, in s, of messages x interval; tilt: RMS, degrees",
     "misses: of any 10 messages in a row, at most, without an answer in time",
     "age of the reading behind a command, and all latencies, in ms",
 )

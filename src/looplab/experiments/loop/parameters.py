@@ -97,7 +97,7 @@ class Parameters(OrderedParameters):
     order: str = choice({"thesis": PUBLISHED, "corrected": RANDOM}, ORDERS, option=ORDER)
 
     cell = LoopCell
-    has_printed = True
+    no_printed = ""
     lower = "MESSAGES, REPETITIONS or the number of INTERVALS_MS and QOS"
 
     @classmethod
