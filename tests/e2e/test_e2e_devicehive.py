@@ -56,12 +56,7 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 def variables(image: str, **more: str) -> dict[str, str]:
     own = FOLDER.relative_to(ROOT) / "compose.yaml"
-    return {
-        "MIDDLEWARE": "devicehive",
-        "MIDDLEWARE_IMAGE": image,
-        "COMPOSE_FILE": f"compose.yaml:{own}",
-        **more,
-    }
+    return {"MIDDLEWARE": "devicehive", "MIDDLEWARE_IMAGE": image, "COMPOSE_FILE": f"compose.yaml:{own}", **more}
 
 
 @pytest.mark.parametrize("fidelity", ["thesis", "corrected"])

@@ -13,24 +13,14 @@ from support.ports import free_port
 from support.waiting import until
 
 # In the robot's image.
-ASIP_FILES = (
-    "/usr/local/bin/robot",
-    "/usr/share/looplab/asip-mega.hex",
-    "/usr/share/looplab/asip-uno.hex",
-)
+ASIP_FILES = ("/usr/local/bin/robot", "/usr/share/looplab/asip-mega.hex", "/usr/share/looplab/asip-uno.hex")
 
 
 class AsipBoard(Board):
     """The board of asip, wired as in compose/experiments/asip."""
 
     def __init__(
-        self,
-        files: Path,
-        folder: Path,
-        board: str = "uno",
-        *options: str,
-        wired: bool = True,
-        port: Path | None = None,
+        self, files: Path, folder: Path, board: str = "uno", *options: str, wired: bool = True, port: Path | None = None
     ) -> None:
         self.board = BOARDS[board]
         self.address = f"{HOST}:{free_port()}"

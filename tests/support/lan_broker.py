@@ -108,11 +108,7 @@ class Visitor:
     """Somebody with a client of the test's own: paho's, with TLS where there is a pairing."""
 
     def __init__(
-        self,
-        port: int,
-        pairing: Pairing | None = None,
-        user: str | None = None,
-        password: str | None = None,
+        self, port: int, pairing: Pairing | None = None, user: str | None = None, password: str | None = None
     ) -> None:
         self.messages: list[tuple[str, bytes]] = []
         self.answer = ""

@@ -155,10 +155,7 @@ class Machine:
         home, system = f"/home/{user}", "/etc/NetworkManager/system-connections"
         files = {
             f"{home}/.ssh/authorized_keys": (user, self._key.with_suffix(".pub").read_text()),
-            f"{system}/lan.nmconnection": (
-                "root",
-                NETWORK.format(there=self._wire.there, here=self._wire.here),
-            ),
+            f"{system}/lan.nmconnection": ("root", NETWORK.format(there=self._wire.there, here=self._wire.here)),
         }
         lines = [f"d {home}/.ssh 0700 {user} {user}"]
         for name, (owner, text) in files.items():

@@ -267,9 +267,7 @@ def test_the_schedule_goes_on_while_the_broker_is_away(broker: Broker, make_clie
     store = SampleStore(140, more=COLUMNS)
     state = store["state"]
     client = make_client(
-        broker.port,
-        subscriptions=[(TOPIC_ANSWER, qos)],
-        on_message=lambda *message: measurement.received(*message),
+        broker.port, subscriptions=[(TOPIC_ANSWER, qos)], on_message=lambda *message: measurement.received(*message)
     )
     requests = Messages(TOPIC_REQUEST, b"E-run-%d", store.count, 1000)
     measurement = Measurement(client, client, store, requests, "run", lambda *_: None)

@@ -81,8 +81,7 @@ def colour_in(panel: dict[str, Any], series: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("path", "name"),
-    [("compare-scenarios", "scenario{}: words {} 20ms QoS0"), ("qos-and-delay", "QoS{} {}")],
+    ("path", "name"), [("compare-scenarios", "scenario{}: words {} 20ms QoS0"), ("qos-and-delay", "QoS{} {}")]
 )
 def test_thesis_and_corrected_have_shades_of_their_own(path: str, name: str) -> None:
     generator()

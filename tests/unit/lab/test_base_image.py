@@ -66,9 +66,7 @@ def test_a_keyring_older_than_the_keys_of_trixie_is_replaced(
     assert bool(re.search(r"--keyring=\S+/keyring/usr/share/keyrings/debian-archive-keyring.gpg", options)) is newer
 
 
-def test_a_mirror_without_security_updates_serves_and_is_named(
-    programs: fakes.Programs,
-) -> None:
+def test_a_mirror_without_security_updates_serves_and_is_named(programs: fakes.Programs) -> None:
     fake_mmdebstrap(programs, 'case $sources in *security*) echo "E: Failed to fetch it"; exit 25 ;; esac')
     said = make_base_image()
     assert len(programs.calls("docker")) == 1

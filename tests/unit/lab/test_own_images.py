@@ -38,14 +38,7 @@ def as_compose_reads(text: str, settings: dict[str, str]) -> str:
     return text
 
 
-@pytest.mark.parametrize(
-    ("settings", "tag"),
-    [
-        ({}, __version__),
-        ({"LAB_TAG": "mine"}, "mine"),
-        (PUBLISHED, "0.2.0"),
-    ],
-)
+@pytest.mark.parametrize(("settings", "tag"), [({}, __version__), ({"LAB_TAG": "mine"}, "mine"), (PUBLISHED, "0.2.0")])
 def test_compose_and_the_host_call_every_image_the_same(settings: dict[str, str], tag: str) -> None:
     found: dict[str, set[str]] = {}
     for path in [*ROOT.glob("compose/**/*.yaml"), ROOT / "rpi/compose.yaml"]:

@@ -15,10 +15,7 @@ def scan(at_s: float, own_s: float | None, idle_s: float, interrupts_s: float = 
 
 
 def run(strangers_s: float | None, before: float = 0.0, **environment: Any) -> dict[str, Any]:
-    cells = [
-        {quiet.KEY: 0.1, "load": {"seconds": 10.0}},
-        {quiet.KEY: strangers_s, "load": {"seconds": 10.0}},
-    ]
+    cells = [{quiet.KEY: 0.1, "load": {"seconds": 10.0}}, {quiet.KEY: strangers_s, "load": {"seconds": 10.0}}]
     found = {"valid": True, "cells": cells, "environment": {"cores": 2, "busy_before": before, **environment}}
     return {**found, "quiet": not quiet.why_not(found)}
 

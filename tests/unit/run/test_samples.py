@@ -4,16 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from looplab.run.samples import (
-    ABSENT,
-    ANSWERED,
-    COLUMNS,
-    HEADER_BYTES,
-    MAGIC,
-    NOT_SENT,
-    SampleStore,
-    store_columns,
-)
+from looplab.run.samples import ABSENT, ANSWERED, COLUMNS, HEADER_BYTES, MAGIC, NOT_SENT, SampleStore, store_columns
 
 
 def test_a_fresh_store_knows_nothing() -> None:

@@ -3,11 +3,7 @@
 from typing import Any
 
 from looplab.experiments.loop import LoopCell
-from looplab.experiments.loop.document import (
-    COLUMNS,
-    of_rows,
-    transport_lines,
-)
+from looplab.experiments.loop.document import COLUMNS, of_rows, transport_lines
 from looplab.experiments.loop.parameters import Parameters, read_parameters
 from looplab.run.cells import Measured, entry
 from looplab.run.document import samples_file

@@ -337,8 +337,7 @@ def test_a_publisher_of_its_own_hears_its_requests() -> None:
 
 
 @pytest.mark.parametrize(
-    ("number", "sockets", "found"),
-    [("one", 1, "1"), ("two", 2, "2"), ("two", 1, "1"), ("one", UNREADABLE, UNREADABLE)],
+    ("number", "sockets", "found"), [("one", 1, "1"), ("two", 2, "2"), ("two", 1, "1"), ("one", UNREADABLE, UNREADABLE)]
 )
 def test_the_controllers_connections_are_counted(number: str, sockets: int | str, found: str) -> None:
     seen = sockets if isinstance(sockets, str) else process()["sockets"][:1] * sockets

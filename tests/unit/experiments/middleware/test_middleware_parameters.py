@@ -10,14 +10,7 @@ from looplab.errors import LabError, UsageError
 from looplab.experiments.middleware import LoadCell
 from looplab.experiments.middleware.controller import needs_host
 from looplab.experiments.middleware.parameters import read_parameters
-from looplab.experiments.middleware.placement import (
-    default_cores,
-    default_layouts,
-    of_node,
-    others,
-    shared,
-    siblings,
-)
+from looplab.experiments.middleware.placement import default_cores, default_layouts, of_node, others, shared, siblings
 from looplab.experiments.middleware.trial import largest
 from looplab.lab.run_options import variables
 

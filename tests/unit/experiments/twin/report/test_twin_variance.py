@@ -3,12 +3,7 @@
 import numpy as np
 import pytest
 
-from looplab.experiments.twin.report.variance import (
-    compare,
-    interval,
-    over_runs,
-    pooled,
-)
+from looplab.experiments.twin.report.variance import compare, interval, over_runs, pooled
 
 
 def test_the_interval_holds_the_truth_in_95_of_100_draws() -> None:
