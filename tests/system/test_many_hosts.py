@@ -22,6 +22,7 @@ pytestmark = [
 ]
 Hosts = dict[str, Engine]
 SHORT = ("--intervals", "20", "--messages", "100", "--repetitions", "2", "--json")
+LONG = ("--intervals", "20", "--messages", "1000", "--repetitions", "2", "--json")
 APART = ("--controller-on", "host-a", "--broker-on", "host-b", "--bridge-on", "host-b")
 SETTINGS = {"ROBOT_FRAMING": "line", "STRESS_VM_BYTES": "16M"}
 
@@ -121,7 +122,7 @@ def test_a_treatment_that_falls_on_one_host_is_named(placed: Lab, engines: Hosts
 
 
 def test_down_removes_what_a_killed_lab_left(placed: Lab, engines: Hosts, tmp_path: Path) -> None:
-    running = placed.start("run", "scenario1", *APART, "--messages", "1000", *SHORT[4:], **SETTINGS)
+    running = placed.start("run", "scenario1", *APART, *LONG, **SETTINGS)
     running.wait_for("20 ms, QoS 0", timeout_s=120)
     running.process.kill()
     running.process.wait()
@@ -133,7 +134,7 @@ def test_down_removes_what_a_killed_lab_left(placed: Lab, engines: Hosts, tmp_pa
 
 
 def test_an_interrupted_run_is_kept_and_leaves_nothing(placed: Lab, engines: Hosts) -> None:
-    running = placed.start("run", "scenario1", *APART, "--messages", "1000", *SHORT[4:], **SETTINGS)
+    running = placed.start("run", "scenario1", *APART, *LONG, **SETTINGS)
     running.wait_for("20 ms, QoS 0", timeout_s=120)
     time.sleep(2)
     running.process.terminate()
