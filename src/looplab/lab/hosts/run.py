@@ -204,8 +204,7 @@ def _one(root: Path, plan: Plan, bridge: str, facts: Mapping[str, Any]) -> dict[
         _store_logs(root, plan)
         raise
     finally:
-        for step in plan.stop:
-            call(step.words, timeout_s=STEP_TIMEOUT_S, own_session=True)
+        _stop(plan.stop)
     document: dict[str, Any] = json.loads((root / "results" / last["finished"]["run_id"] / "run.json").read_text())
     return document
 
@@ -244,9 +243,14 @@ def _store_logs(root: Path, plan: Plan) -> None:
 
 
 def down_all() -> None:
-    """Remove what runs left on every host that is reached; name the others."""
+    """Remove what runs left on every host."""
     known = known_hosts()
-    for host in [Host(HOME, ""), *known.values()] if known else ():
-        done = call(down(host).words, timeout_s=STEP_TIMEOUT_S)
+    _stop([down(host) for host in (Host(HOME, ""), *known.values())] if known else [])
+
+
+def _stop(steps: Sequence[Step]) -> None:
+    """Remove what a run left on its hosts; name those that are not reached."""
+    for step in steps:
+        done = call(step.words, timeout_s=STEP_TIMEOUT_S, own_session=True)
         if not done.good:
-            say(f"{host} is not reached, and what runs there stays: {done.reason}")
+            say(f"{step.host} is not reached, and what runs there stays: {done.reason}. Later: ./lab down")
