@@ -3,6 +3,7 @@
 import json
 import shlex
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from support import host_fakes as fakes
 
 from looplab.errors import LabError, MachineError, UsageError
 from looplab.lab.docker.engine import Engine
-from looplab.lab.hosts.checks import Facts, check_alone, check_images, read_facts
+from looplab.lab.hosts.checks import Facts, check_alone, check_images, known_limits, read_facts
 from looplab.lab.hosts.contexts import HOME, Host, add_host, find_host, known_hosts
 from looplab.lab.hosts.plan import Plan, make_plan
 from looplab.lab.programs import Outcome
@@ -19,7 +20,6 @@ A, B, C = (Host(name, f"10.0.0.{number}", f"ssh://lab@{name}") for number, name 
 HERE = Host(HOME, "10.0.0.9")
 SERVICES = ("prepare", "treatments", "broker-prioritised", "bridge", "robot", "stress", "scenario5")
 NOW = datetime(2026, 11, 26, 3, 0, tzinfo=UTC)
-OF_STRESS = ("controller", "broker")
 
 
 def plan(controller: Host, broker: Host, bridge: Host, tls: str = "off", **limits: dict[str, str]) -> Plan:
@@ -126,6 +126,13 @@ def test_images_that_are_missing_or_foreign_are_named() -> None:
     check_images(B, arm, here, dict.fromkeys(here, ("arm64", "[z]")))
     with pytest.raises(MachineError, match=r"needs images for arm64; those here are for amd64: lab/a:1 lab/b:1"):
         check_images(B, arm, here, here)
+
+
+def test_a_printed_plan_has_what_an_earlier_run_found(tmp_path: Path) -> None:
+    cache = tmp_path / "B.json"
+    assert known_limits(cache) == {}
+    cache.write_text(json.dumps([["key"], {"refused": {"rtprio": "not permitted"}}]))
+    assert known_limits(cache)["LAB_RTPRIO_BROKER"] == "0"
 
 
 def test_another_lab_on_a_host_is_named(programs: fakes.Programs) -> None:

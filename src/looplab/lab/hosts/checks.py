@@ -14,7 +14,7 @@ from typing import Any
 from looplab.errors import MachineError
 from looplab.lab.docker.engine import NO_ANSWER, Engine, parse_version, read_engine
 from looplab.lab.hosts.contexts import Host
-from looplab.lab.machine.limits import machine_variables, probe_limits
+from looplab.lab.machine.limits import Limits, machine_variables, probe_limits
 from looplab.lab.programs import Outcome
 
 OLDEST_ENGINE = (20, 10, 0)
@@ -134,6 +134,14 @@ def limits_of(host: Host, facts: Facts, image: str, cache: Path) -> dict[str, st
     """Return the Compose variables for what a host's engine grants; `image` is the treatments service's."""
     with _engine_of(host):
         return machine_variables(probe_limits(facts.engine, image, cache))
+
+
+def known_limits(cache: Path) -> dict[str, str]:
+    """Return the same as an earlier run found it, {} before the first one."""
+    try:
+        return machine_variables(Limits(**json.loads(cache.read_text())[1]))
+    except FileNotFoundError:
+        return {}
 
 
 def noise_of(host: Host, image: str) -> str:

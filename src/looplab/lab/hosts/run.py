@@ -11,7 +11,7 @@ from looplab.errors import EXIT_GOOD, EXIT_INVALID, LabError, MachineError, Usag
 from looplab.experiments.registry import EXPERIMENTS
 from looplab.lab.checkout import PROBE, Lab
 from looplab.lab.docker.compose import Compose, read_events
-from looplab.lab.hosts.checks import Facts, check_alone, check_images, images_at, limits_of, reach
+from looplab.lab.hosts.checks import Facts, check_alone, check_images, images_at, known_limits, limits_of, reach
 from looplab.lab.hosts.contexts import HOME, Host, find_host, known_hosts
 from looplab.lab.hosts.plan import (
     BRIDGE,
@@ -94,8 +94,9 @@ class PlacedRuns:
         return [make_plan(self.placed, one.name, here, common, limits) for one, here in pairs]
 
     def show(self) -> int:
-        """Print the commands, without what the engines' limits would add; return the exit code."""
-        print("\n\n".join(map(str, self.plans({}))))
+        """Print the commands, with what the engines granted to earlier runs; return the exit code."""
+        plans = self.plans({name: known_limits(self._limits_file(name)) for name in self.hosts})
+        print("\n\n".join(map(str, plans)))
         return EXIT_GOOD
 
     def make_ready(self) -> tuple[dict[str, Any], dict[str, dict[str, str]]]:
@@ -105,8 +106,8 @@ class PlacedRuns:
             check_alone(host, PROJECT, self._caller)
         done = self.lab.make_ready()
         self._check_images(facts)
-        probe, cache = self.lab.own_images()[PROBE], self.root / ".cache"
-        limits = {n: limits_of(host, facts[n], probe, cache / f"limits-{n}.json") for n, host in self.hosts.items()}
+        probe, files = self.lab.own_images()[PROBE], {name: self._limits_file(name) for name in self.hosts}
+        limits = {name: limits_of(host, facts[name], probe, files[name]) for name, host in self.hosts.items()}
         # Runs on other hosts are no repetitions of these.
         placed = " ".join(f"{part} {facts[host.name].engine.server_id}" for part, host in self.placed.items())
         engine = facts[self.placed[CONTROLLER].name].engine
@@ -130,6 +131,9 @@ class PlacedRuns:
                 started |= {each.name for each in self.scenarios}
             images = sorted({image_of[one] for one in started})
             check_images(host, facts[name], images_at(Host(HOME, ""), images), images_at(host, images))
+
+    def _limits_file(self, host: str) -> Path:
+        return self.root / SETTINGS.format(host).replace(".env", ".json")
 
     def _common(self) -> dict[str, str]:
         """Return the settings of every host."""
