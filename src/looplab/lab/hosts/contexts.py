@@ -1,7 +1,6 @@
 """Hosts are Docker contexts; a context's description holds the address at which other hosts reach it."""
 
 import json
-import re
 import socket
 from dataclasses import dataclass
 from urllib.parse import urlsplit
@@ -59,8 +58,6 @@ def find_host(name: str, bound_to: str = "") -> Host:
 def add_host(name: str, endpoint: str, address: str = "") -> Host:
     """Make the context of a host. Raises LabError (exit code 2)."""
     url = urlsplit(endpoint)
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{1,40}", name) or name == HOME:
-        raise UsageError(f"{name!r} is no name for a host.", "Letters, digits, _ . and -, for example lab-b.")
     if url.scheme not in ("ssh", "unix"):
         raise UsageError(f"{endpoint!r}: expected ssh://user@machine.", "An engine open to a network obeys anybody.")
     host = Host(name, _ipv4(address or url.hostname or ""), endpoint)

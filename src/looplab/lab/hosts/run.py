@@ -14,8 +14,6 @@ from looplab.lab.docker.compose import Compose, read_events
 from looplab.lab.hosts.checks import Facts, check_alone, check_images, images_at, known_limits, limits_of, reach
 from looplab.lab.hosts.contexts import HOME, Host, find_host, known_hosts
 from looplab.lab.hosts.plan import (
-    BRIDGE,
-    CONTROLLER,
     FILE,
     PORT,
     PROJECT,
@@ -110,7 +108,7 @@ class PlacedRuns:
         limits = {name: limits_of(host, facts[name], probe, files[name]) for name, host in self.hosts.items()}
         # Runs on other hosts are no repetitions of these.
         placed = " ".join(f"{part} {facts[host.name].engine.server_id}" for part, host in self.placed.items())
-        engine = facts[self.placed[CONTROLLER].name].engine
+        engine = facts[self.placed["controller"].name].engine
         known = {
             **self.lab.environment_facts(done),
             "command_line": command_line(self.lab.wanted),
@@ -127,7 +125,7 @@ class PlacedRuns:
         image_of = {name: one for each in self.scenarios for name, one in _services(self.root, each, common).items()}
         for name, host in self.hosts.items():
             started = {one for plan in self.plans({}) for one in plan.services[name]}
-            if host == self.placed[CONTROLLER]:
+            if host == self.placed["controller"]:
                 started |= {each.name for each in self.scenarios}
             images = sorted({image_of[one] for one in started})
             check_images(host, facts[name], images_at(Host(HOME, ""), images), images_at(host, images))
@@ -155,7 +153,7 @@ def run_on_hosts(runs: PlacedRuns, *, as_json: bool, allow_invalid: bool) -> int
     documents: list[dict[str, Any]] = []
     for scenario, plan in zip(runs.scenarios, runs.plans(limits), strict=True):
         say(f"{scenario.name}: {', '.join(f'{part} on {host.name}' for part, host in runs.placed.items())}")
-        document = _one(runs.root, plan, runs.placed[BRIDGE].name, known)
+        document = _one(runs.root, plan, runs.placed["bridge"].name, known)
         if document is None:
             return EXIT_INVALID
         documents.append(document)
