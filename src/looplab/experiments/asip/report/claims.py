@@ -7,8 +7,7 @@ sides have. "Alike" and "hardly" mean: the whole interval lies within a factor 1
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-
-from scipy import stats
+from statistics import geometric_mean
 
 from looplab.experiments.asip import NAME, THROUGHPUT
 from looplab.experiments.asip.report import MeasuredAsip, published, unfitted
@@ -123,7 +122,7 @@ def _over_serial(share: str, whole: str) -> Answer:
 def _compared(figure: str, at: int, words: Sequence[tuple[str, str]], rule: Callable[[float], Rule]) -> Answer:
     """Return what compares cells whose keys differ at place `at` alone, by `words`; `rule` takes the change printed."""
     measure, axis = LATENCY_MS if figure == LATENCY else THROUGHPUT_HZ, ("language", "transport")[at]
-    printed = float(stats.gmean([published.ratio(measure, axis, *pair) for pair in words]))
+    printed = geometric_mean(published.ratio(measure, axis, *pair) for pair in words)
 
     def answer(run: Measured) -> Finding:
         pairs = [pair for one in words for pair in _pairs(run, at, one)]

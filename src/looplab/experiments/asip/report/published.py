@@ -1,9 +1,9 @@
 """The figures that the source published, by language, configuration and transport."""
 
 from functools import cache
+from statistics import geometric_mean
 
 import pandas as pd
-from scipy import stats
 
 from looplab.report.printed import printed
 
@@ -47,4 +47,4 @@ def ratio(measure: str, axis: str, before: str, after: str) -> float:
     """Return the geometric mean of `after` over `before`, words of the column `axis`, where both were published."""
     others = ["configuration", "transport" if axis == "language" else "language"]
     table = figures().query("measure == @measure").pivot(index=others, columns=axis, values="value")
-    return float(stats.gmean((table[after] / table[before]).dropna()))
+    return geometric_mean((table[after] / table[before]).dropna())

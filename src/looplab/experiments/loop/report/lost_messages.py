@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
-from scipy import stats
+from scipy.special import betaincinv
 
 from looplab.experiments.loop import STUDIES
 from looplab.experiments.loop.fitted import ROBOT, fitted
@@ -60,8 +60,8 @@ def rate(counts: Sequence[tuple[int, int]]) -> Interval:
         apart = float(((lost - share * sent) ** 2).sum()) * len(counts) / (len(counts) - 1)
         effect = max(1.0, apart / (total * share * (1 - share)))
     n, k = total / effect, lost.sum() / effect
-    low = float(stats.beta.ppf(0.025, k, n - k + 1)) if k else 0.0
-    high = float(stats.beta.ppf(0.975, k + 1, n - k)) if k < n else 1.0
+    low = float(betaincinv(k, n - k + 1, 0.025)) if k else 0.0
+    high = float(betaincinv(k + 1, n - k, 0.975)) if k < n else 1.0
     return Interval(share, low, high)
 
 
