@@ -1,5 +1,6 @@
 """Containers of the image tests: built under tags of their own, hardened as the lab runs them, always removed."""
 
+import contextlib
 import json
 import time
 from collections.abc import Callable
@@ -63,6 +64,18 @@ class Container:
 
 
 Starter = Callable[..., Container]
+
+
+def starter(at_end: contextlib.ExitStack) -> Starter:
+    """start(image, *arguments, options=(...)) runs a hardened container in the background, removed `at_end`."""
+
+    def start(image: str, *arguments: str, options: tuple[str, ...] = ()) -> Container:
+        container = Container(docker("create", *HARDENED, *options, image, *arguments).strip())
+        at_end.callback(docker, "rm", "--force", "--volumes", container.id)
+        docker("start", container.id)
+        return container
+
+    return start
 
 
 def published_at(broker: Container) -> int:

@@ -3,8 +3,8 @@
 import contextlib
 
 import pytest
-from support.containers import docker, own_image
-from support.image_harness import HARDENED, Container, Starter, build, configuration
+from support.containers import own_image
+from support.image_harness import Container, Starter, build, configuration, starter
 from support.waiting import until
 
 
@@ -35,20 +35,12 @@ def floor_image() -> str:
 
 @pytest.fixture
 def start(at_end: contextlib.ExitStack) -> Starter:
-    """start(image, *arguments, options=(...)) runs a hardened container in the background."""
-
-    def starter(image: str, *arguments: str, options: tuple[str, ...] = ()) -> Container:
-        container = Container(docker("create", *HARDENED, *options, image, *arguments).strip())
-        at_end.callback(docker, "rm", "--force", "--volumes", container.id)
-        docker("start", container.id)
-        return container
-
-    return starter
+    return starter(at_end)
 
 
 @pytest.fixture
 def broker(mosquitto_image: str, start: Starter) -> Container:
     """A broker with the published configuration; join its network to reach it on 127.0.0.1."""
     container = start(mosquitto_image, options=("--user", "1883:1883", *configuration("thesis")))
-    until(lambda: "running" in container.logs(), "the broker", 10.0)
+    until(lambda: "running" in container.logs(), "the broker")
     return container

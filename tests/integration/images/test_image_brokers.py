@@ -1,5 +1,6 @@
 """The brokers that the lab builds itself, with its settings: what they grant, count, report, and how they fail."""
 
+import contextlib
 import subprocess
 from collections.abc import Iterator
 from typing import Any
@@ -8,7 +9,7 @@ import paho.mqtt.client as mqtt
 import pytest
 from paho.mqtt.enums import CallbackAPIVersion
 from support.containers import docker, own_image
-from support.image_harness import Container, Starter
+from support.image_harness import Container, Starter, starter
 from support.places import ROOT
 from support.waiting import until
 
@@ -52,7 +53,7 @@ class Running:
         client = mqtt.Client(CallbackAPIVersion.VERSION2, protocol=mqtt.MQTTv311)
         client.connect(self.host, PORT)
         client.loop_start()
-        until(client.is_connected, "the connection", 10)
+        until(client.is_connected, "the connection")
         clients.append(client)
         return client
 
@@ -71,48 +72,59 @@ def running(name: str, start: Starter, nodelay: str = "", *more: str) -> Running
     return Running(name, start(own_image(name, BROKER=name), options=options))
 
 
-@pytest.mark.parametrize("name", OPTIONS)
-def test_reports_its_version_and_counts_what_is_published(
-    name: str, start: Starter, clients: list[mqtt.Client]
-) -> None:
-    broker = running(name, start)
+@pytest.fixture(scope="module", params=OPTIONS)
+def broker(request: pytest.FixtureRequest) -> Iterator[Running]:
+    """One of each as it is set by default, for all tests: RabbitMQ takes seconds to start."""
+    # What this machine's set-up found: 0 where the kernel does not ration real-time priority.
+    budget_us = Lab(ROOT).settings().get("LAB_RT_RUNTIME_BROKER_US", "0")
+    with contextlib.ExitStack() as at_end:
+        yield running(request.param, starter(at_end), "", f"--cpu-rt-runtime={budget_us}")
+
+
+def nodelays(broker: Running) -> set[bool]:
+    """Return TCP_NODELAY of its connections."""
+    sockets = broker.process()["sockets"]
+    if isinstance(sockets, str):
+        pytest.skip(f"sockets are {sockets}")
+    return {one["tcp_nodelay"] for one in sockets if one["local_port"] == PORT}
+
+
+def test_reports_its_version_and_counts_what_is_published(broker: Running, clients: list[mqtt.Client]) -> None:
     assert version(broker.known, broker.host, PORT).count(".") == 2
     before, _ = published(broker.known, broker.host, PORT)
     assert before is not None
     publisher = broker.client(clients)
     for _ in range(100):
         publisher.publish("request/", b"x", 1).wait_for_publish(10)
-    until(lambda: published(broker.known, broker.host, PORT)[0] == before + 100, "the count of 100 more", 10)
+    until(lambda: published(broker.known, broker.host, PORT)[0] == before + 100, "the count of 100 more")
 
 
-@pytest.mark.parametrize(("nodelay", "wanted"), [("", False), ("off", False), ("on", True)])
+def test_connections_of_the_published_set_up_have_no_nodelay(broker: Running, clients: list[mqtt.Client]) -> None:
+    broker.client(clients)
+    assert nodelays(broker) == {False}
+
+
+@pytest.mark.parametrize(("nodelay", "wanted"), [("off", False), ("on", True)])
 @pytest.mark.parametrize("name", OPTIONS)
-def test_every_connection_has_tcp_nodelay_as_set(
+def test_nodelay_is_as_set_and_a_stop_is_at_once(
     name: str, nodelay: str, wanted: bool, start: Starter, clients: list[mqtt.Client]
 ) -> None:
-    broker = running(name, start, nodelay)
-    broker.client(clients)
-    sockets = broker.process()["sockets"]
-    if isinstance(sockets, str):
-        pytest.skip(f"sockets are {sockets}")
-    assert {one["tcp_nodelay"] for one in sockets if one["local_port"] == PORT} == {wanted}
+    own = running(name, start, nodelay)
+    own.client(clients)
+    assert nodelays(own) == {wanted}
+    assert own.container.stop() < 15
 
 
-@pytest.mark.parametrize("name", OPTIONS)
-def test_grants_the_quality_of_service_that_the_table_names(
-    name: str, start: Starter, clients: list[mqtt.Client]
-) -> None:
-    broker = running(name, start)
+def test_grants_the_quality_of_service_that_the_table_names(broker: Running, clients: list[mqtt.Client]) -> None:
     client, granted = broker.client(clients), []
     client.on_subscribe = lambda _c, _d, _id, codes, _p: granted.extend(code.value for code in codes)
     client.subscribe([("answer/", qos) for qos in (0, 1, 2)])
-    until(lambda: len(granted) == 3, "the answer to the subscription", 10)
+    until(lambda: len(granted) == 3, "the answer to the subscription")
     assert set(granted) == set(broker.known.qos)
 
 
-@pytest.mark.parametrize("name", OPTIONS)
-def test_a_status_is_retained_and_a_last_will_published(name: str, start: Starter, clients: list[mqtt.Client]) -> None:
-    broker, heard = running(name, start), []
+def test_a_status_is_retained_and_a_last_will_published(broker: Running, clients: list[mqtt.Client]) -> None:
+    heard: list[tuple[bytes, bool]] = []
     bridge = mqtt.Client(CallbackAPIVersion.VERSION2, protocol=mqtt.MQTTv311)
     bridge.will_set("lab/bridge/status", b"offline", 1, retain=True)
     bridge.connect(broker.host, PORT, keepalive=2)
@@ -121,17 +133,14 @@ def test_a_status_is_retained_and_a_last_will_published(name: str, start: Starte
     late = broker.client(clients)
     late.on_message = lambda _c, _d, message: heard.append((message.payload, message.retain))
     late.subscribe("lab/bridge/status", 1)
-    until(lambda: heard == [(b"online", True)], "the retained status", 10)
+    until(lambda: heard == [(b"online", True)], "the retained status")
     # It falls silent and says no farewell.
     bridge.loop_stop()
-    until(lambda: heard[1:] == [(b"offline", False)], "the last will", 20)
+    until(lambda: heard[1:] == [(b"offline", False)], "the last will")
 
 
-@pytest.mark.parametrize("name", OPTIONS)
-def test_all_its_threads_can_be_prioritised(name: str, start: Starter) -> None:
-    # What this machine's set-up found: 0 where the kernel does not ration real-time priority.
-    budget_us = Lab(ROOT).settings().get("LAB_RT_RUNTIME_BROKER_US", "0")
-    broker = running(name, start, "", f"--cpu-rt-runtime={budget_us}")
+def test_all_its_threads_can_be_prioritised(broker: Running) -> None:
+    assert {one["uid"] for one in broker.container.processes()} & {"0", "root"} == set()
     process = broker.process()
     if refused := processes.set_fifo(process["pid"], 90):
         pytest.skip(refused)
@@ -139,10 +148,7 @@ def test_all_its_threads_can_be_prioritised(name: str, start: Starter) -> None:
 
 
 @pytest.mark.parametrize("name", OPTIONS)
-def test_a_wrong_setting_is_wrong_use_and_it_stops_at_once(name: str, start: Starter) -> None:
+def test_a_wrong_setting_is_wrong_use(name: str, start: Starter) -> None:
     wrong = start(own_image(name, BROKER=name), options=("--env", "TCP_NODELAY=maybe", *OPTIONS[name]))
     assert wrong.wait_for_end(20) == 2
     assert "maybe" in wrong.logs()
-    broker = running(name, start)
-    assert {one["uid"] for one in broker.container.processes()} & {"0", "root"} == set()
-    assert broker.container.stop() < 15
