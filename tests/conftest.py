@@ -8,8 +8,12 @@ from support.flags import FLAGS
 
 TESTS = Path(__file__).parent
 # With several processes, one process runs all tests of a group: a lab is set up once, the kernel has one real-time
-# budget, and Grafana's packages are installed once. Other files run beside them.
+# budget, and Grafana's packages are installed once. Other files run beside them, and so does a second lab that
+# measures nothing.
 TOGETHER = {
+    "e2e/test_e2e_attacks.py": "parts",
+    "e2e/test_e2e_secrets.py": "parts",
+    "e2e/test_e2e_wrong_use.py": "parts",
     "e2e/": "lab",
     "system/": "lab",
     "integration/link/": "lab",

@@ -4,7 +4,6 @@ import json
 import os
 import re
 import signal
-import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -125,16 +124,6 @@ def stress_dies(lab: Lab) -> None:
     lab.kill_process("stress")
 
 
-def stress_is_paused(lab: Lab) -> None:
-    """Its processes are there at every scan; `docker pause` for a good part of the cell shows in its strength."""
-    stress = lab.container("stress")
-    # The engine gives up freezing busy processes at times.
-    pause = ["docker", "pause", stress]
-    until(lambda: subprocess.run(pause, capture_output=True, check=False).returncode == 0, "the pause", 10)
-    time.sleep(4)
-    docker("unpause", stress)
-
-
 def flood_is_stopped(lab: Lab) -> None:
     lab.kill_process("flood", signal.SIGSTOP)
 
@@ -143,7 +132,6 @@ def flood_is_stopped(lab: Lab) -> None:
 # What happens, in which scenario of how many repetitions; what is wanted then, and what is found or noted.
 WEAKENED = [
     pytest.param(stress_dies, "scenario3", 2, "stress load", r"seen in [12] of [23] scans", marks=needs_root),
-    pytest.param(stress_is_paused, "scenario3", 3, "stress not paused", "paused or limited"),
     pytest.param(
         flood_is_stopped, "scenario7", 8, "flood in every cell", "messages/s in cell 1 of 1", marks=needs_root
     ),

@@ -72,7 +72,9 @@ def test_a_handout_from_its_first_command_to_its_last(lab: Lab, handout: Path) -
     experiment = experiment_of(lab.root, EXPERIMENTS, exercise.runs[-1].scenario)
     page = (lab.root / "report" / experiment.part("report").PAGE).read_text()
     assert all(folder.name in page for folder in lab.runs())
-    assert lab.containers() == {}
+    # The last command is `./lab down`.
+    assert lab.containers(running=False) == {}
+    assert lab.networks() == []
 
 
 def type_in(lab: Lab, command: str) -> subprocess.CompletedProcess[str]:

@@ -1,4 +1,4 @@
-"""The other ways into the lab: a bare up, a scenario of one's own, the corrected fidelity, down."""
+"""The other ways into the lab: a bare up, a scenario of one's own, the corrected fidelity."""
 
 from support.e2e_lab import Lab, affordable_budgets
 from support.run_checks import check_run, total, treatments
@@ -13,17 +13,6 @@ def test_a_bare_up_says_which_profiles_there_are(lab: Lab) -> None:
     assert "Stop all: docker compose --profile '*' down" in up.stdout
     assert lab.containers() == {}
     assert set(lab.containers(running=False)) == {"prepare"}
-
-
-def test_down_leaves_no_container_and_no_network(lab: Lab) -> None:
-    lab.compose("--profile", "scenario1", "up", "--detach", code=0)
-    assert {"scenario1", "broker", "bridge", "robot", "treatments"} <= set(lab.containers())
-    # A hidden folder is the run that goes on: its controller removes it if nothing was measured yet.
-    stored = list((lab.root / "results").glob("[!.]*"))
-    lab.run("down", code=0)
-    assert lab.containers(running=False) == {}
-    assert lab.networks() == []
-    assert set(stored) <= set((lab.root / "results").iterdir())
 
 
 def test_a_new_scenario_is_listed_and_runnable(own_lab: Lab) -> None:

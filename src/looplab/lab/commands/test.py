@@ -20,8 +20,9 @@ from looplab.lab.machine.test_packages import install, missing_packages, require
 from looplab.lab.programs import call
 from looplab.system.terminal import Step
 
-# Most tests wait for something. tests/conftest.py says which tests may run side by side; `-- -n0` runs them one by one.
-AT_ONCE = ("-n2", "--dist=loadscope", "--no-loadscope-reorder")
+# Most tests wait for something: a process of tests uses a fifth of a processor. tests/conftest.py says which tests may
+# run side by side; `-- -n0` runs them one by one.
+AT_ONCE = ("-n3", "--dist=loadscope", "--no-loadscope-reorder")
 UNIT = "tests/unit"
 # Written by scripts/pin-python from pyproject.toml.
 REQUIREMENTS = "tests/requirements.txt"
