@@ -197,4 +197,5 @@ EXPERIMENT = Experiment(
     images=("magistrala", "devices"),
     secrets=SECRETS,
     host=True,
+    swarm={},
 )

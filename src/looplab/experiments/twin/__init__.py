@@ -126,6 +126,11 @@ class TwinCell(Paced):
         "processor time over time of each broker, the instance, the database and the controller", each("any")
     )
     sys = Part("by how much the brokers' own counters grew", each("number"))
+    device_workers = Part(
+        "of each worker on another machine its host, `sent`, `stored`, `start_error_us` (half of the round trip of the "
+        "order to begin: the error of its times), and `fault`",
+        each("any"),
+    )
     limit_per_s = Figure("the highest rate that was sustained", prometheus=None)
 
     def more_values(self) -> Iterator[tuple[str, Mapping[str, str], float]]:
@@ -183,4 +188,6 @@ EXPERIMENT = Experiment(
     secrets=SECRETS,
     kept=("twin-database",),
     host=True,
+    # A part has a machine of its own: its limit is a quota, and no machine holds several.
+    swarm={"TWIN_SWARM": "on", "CONFINEMENT": "quota", "CONFINE": "broker"},
 )

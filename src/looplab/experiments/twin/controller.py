@@ -8,12 +8,13 @@ from looplab.errors import UsageError
 from looplab.experiments.twin import EXPERIMENT, TwinCell
 from looplab.experiments.twin.brokers import HEADER, windows
 from looplab.experiments.twin.database import Database
+from looplab.experiments.twin.device_workers import DeviceWorkers
 from looplab.experiments.twin.document import queues_and_rates, samples
 from looplab.experiments.twin.instance.store import conninfo
 from looplab.experiments.twin.parameters import TwinParameters
 from looplab.experiments.twin.search import Step, judge_step, limit, search
 from looplab.experiments.twin.sending import Parts, Sending, Sent, clear, new_token
-from looplab.experiments.twin.treatments import judge, used_hosts
+from looplab.experiments.twin.treatments import judge, judge_apart, judge_device_workers, used_hosts
 from looplab.experiments.twin.usage import usage
 from looplab.link.settings import LinkSettings, both_ways
 from looplab.run.cells import CellRun, Measured, entry
@@ -41,7 +42,11 @@ class Controller(CellRun[TwinParameters, TwinCell]):
         super().__init__(parameters, place)
         self.broker = used_hosts(parameters)[0]
         self._database = Database(conninfo(os.environ, "twin_reader"))
-        self._parts = Parts(parameters, self.record, self._database, place.live, self.scan, self._lines)
+        count = parameters.device_workers
+        self._workers = DeviceWorkers(count) if count else None
+        self._parts = Parts(
+            parameters, self.record, self._database, place.live, self.scan, self._lines, self._workers
+        )  # fmt: skip
         self._started: set[str] = set()
         self._links = links(parameters)
         # Of each cell: its name, what made its link, what is wrong with it.
@@ -60,8 +65,19 @@ class Controller(CellRun[TwinParameters, TwinCell]):
         self.record.append(self.parameters.rows(index))
 
     def judge(self, scans: Sequence[Scan]) -> list[Treatment]:
-        found = judge(self.parameters, scans, self._database.facts(), self._started)
-        return [*found, *judge_cells(self._made)]
+        p, database = self.parameters, self._database.facts()
+        if p.swarm:
+            found = judge_apart([one.more for one in self.measured], database, self._started)
+        else:
+            found = judge(p, scans, database, self._started)
+        reports = [one.more["device_workers"] for one in self.measured] if p.device_workers else []
+        return [*found, *judge_device_workers(p, reports), *judge_cells(self._made)]
+
+    def treatments(self) -> list[Treatment]:
+        return [*self.judge([]), *self._found_last] if self.parameters.swarm and self.measured else super().treatments()
+
+    def scan(self) -> Scan | None:
+        return None if self.parameters.swarm else super().scan()
 
     def finish(self) -> list[Treatment]:
         """Last, for its messages would count in the brokers' own counters."""
@@ -75,6 +91,8 @@ class Controller(CellRun[TwinParameters, TwinCell]):
 
     def close(self) -> None:
         EMULATORS.clear(self._links)
+        if self._workers:
+            self._workers.close()
         self._database.close()
 
     def measure_cell(self, index: int, cell: TwinCell) -> Measured[TwinCell]:
@@ -90,6 +108,8 @@ class Controller(CellRun[TwinParameters, TwinCell]):
         sending = Sending(self._parts, index, cell, self.record.token)
         sent = sending.make(p.rows(index), round(cell.interval_ms * 1e6), lambda: self._settled(index, cell))
         more = {**counts(sent), **usage(p, cell, sent)}
+        if self._workers:
+            more["device_workers"] = sent.device_workers
         if self._links:
             reports, faults = EMULATORS.judge(self._links)
             self._made.append((str(cell), backend, faults))

@@ -14,7 +14,7 @@ class Devices(Clients):
     """Sends message k from device k % devices to broker (k / devices) % brokers, as looplab.run.open_loop asks.
 
     A broker that is away gets its messages at QoS 1 and 2 once it is back. `others` are other clients that the same
-    thread drives.
+    thread drives; `name` distinguishes these devices from those of other workers.
     """
 
     def __init__(
@@ -25,6 +25,7 @@ class Devices(Clients):
         *,
         length: int,
         tcp_nodelay: bool,
+        name: str = "",
         others: Sequence[MqttClient] = (),
     ) -> None:
         self.sock: StampedSocket | None = None
@@ -34,7 +35,7 @@ class Devices(Clients):
         options = ClientOptions(max_inflight=0)
         # In the order in which messages take turns.
         clients = [
-            MqttClient(Target(host, port, tcp_nodelay), f"device-{token}-{broker}-{device}", options, _ignore)
+            MqttClient(Target(host, port, tcp_nodelay), f"device-{token}-{name}{broker}-{device}", options, _ignore)
             for broker, (host, port) in enumerate(brokers)
             for device in range(devices)
         ]

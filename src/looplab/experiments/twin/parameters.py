@@ -121,6 +121,10 @@ class TwinParameters(OrderedParameters):
     iterations: int = integer(1, 1, 1000, option=REPETITIONS, quick="1")
     devices: int = integer(1, 1, 100, factor=True)
     workers: int = integer(1, 1, 4, factor=True)
+    # Machines that send in place of the controller; 0: the controller sends (docs/many-hosts.md).
+    device_workers: int = integer(0, 0, 100, factor=True)
+    # on: every part has a PID namespace of its own, and no reading of the live processes.
+    swarm: bool = switch(False, variable="TWIN_SWARM", factor=True)
     payload_bytes: int = integer(64, LEAST_BYTES, 100_000, factor=True)
     pacing: str = choice(SCHEDULE, PACINGS, option=PACING, factor=True)
     sleep_ms: float | None = param(
@@ -155,6 +159,11 @@ class TwinParameters(OrderedParameters):
             raise UsageError(
                 "CONFINE=all with CONFINEMENT=quota: a quota belongs to one container, and this machine has several.",
                 f"Set CONFINE=broker, or leave CONFINEMENT at {CPUSET}.",
+            )
+        if self.device_workers and (self.search or self.link):
+            raise UsageError(
+                f"DEVICE_WORKERS={self.device_workers}: {LIMIT} and TWIN_LINK=on need the controller's own devices.",
+                f"Set DEVICE_WORKERS=0, or run {NAME} or {BROKERS} without TWIN_LINK.",
             )
         if self.link and self.scenario != NAME:
             raise UsageError(

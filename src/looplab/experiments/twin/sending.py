@@ -8,12 +8,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import perf_counter_ns, sleep
+from typing import Any
 
 from looplab.errors import LabError, MachineError
 from looplab.experiments.twin import TwinCell
 from looplab.experiments.twin.brokers import BrokerCounters
 from looplab.experiments.twin.database import Cost, Database
 from looplab.experiments.twin.device import Devices
+from looplab.experiments.twin.device_workers import DeviceWorkers, FarDevices
 from looplab.experiments.twin.instance.orders import Counts, Order, end_order
 from looplab.experiments.twin.parameters import ALL, TwinParameters
 from looplab.run.life import wait_for
@@ -44,6 +46,8 @@ class Sent:
     unstamped: int = 0
     # From the first message to the last scan.
     lasted_s: float = 0.0
+    # Of each worker on another machine.
+    device_workers: list[dict[str, Any]] = field(default_factory=list)
 
     def counted(self, name: str) -> int:
         return sum(worker[name] for worker in self.workers)
@@ -54,6 +58,7 @@ class Parts:
     """What all sendings of a run share.
 
     The folder `live` is shared with the instance, `scan` reads the live processes, `lines` collects those of sys.csv.
+    With `workers` the devices are theirs.
     """
 
     parameters: TwinParameters
@@ -62,6 +67,7 @@ class Parts:
     live: Path
     scan: Callable[[], Scan | None]
     lines: list[str]
+    workers: DeviceWorkers | None = None
 
 
 class Sending:
@@ -78,14 +84,13 @@ class Sending:
             batch_ms=p.batch_ms, tcp_nodelay=p.tcp_nodelay, workers=p.workers, prefix=p.prefix(cell),
         )  # fmt: skip
         self._counters = BrokerCounters(self._hosts, token, tcp_nodelay=p.tcp_nodelay)
-        self._devices = Devices(
-            self._hosts,
-            p.devices,
-            token,
-            length=p.payload_bytes,
-            tcp_nodelay=p.tcp_nodelay,
-            others=self._counters.clients,
-        )
+        form: dict[str, Any] = {"devices": p.devices, "length": p.payload_bytes, "tcp_nodelay": p.tcp_nodelay}
+        others = self._counters.clients
+        self._devices: Devices | FarDevices
+        if parts.workers:
+            self._devices = FarDevices(parts.workers, {"brokers": self._hosts, **form}, others)
+        else:
+            self._devices = Devices(self._hosts, token=token, others=others, **form)
 
     def make(self, rows: range, interval_ns: int, progress: Callable[[], None]) -> Sent:
         """Send and drain; return what was found. Raises LabError where a part is missing."""
@@ -147,6 +152,9 @@ class Sending:
 
     def _send(self, rows: range, interval_ns: int) -> None:
         p, store = self._parts.parameters, self._parts.record.store
+        if isinstance(self._devices, FarDevices):
+            self._devices.send(store, rows, interval_ns, self._cell.qos, sleeps=p.pacing == SLEEP)
+            return
         messages = Messages("", b"%d", len(p.rows(0)), 0, sleeps=p.pacing == SLEEP)
         OpenLoop(self._devices, store, messages).repetition(rows.start, len(rows), interval_ns, self._cell.qos)
 
@@ -199,6 +207,9 @@ class Sending:
                 state[row], missing = WAITING, missing + 1
         if missing:
             sent.faults.append(f"{missing} messages were committed, and the database has lost them")
+        if isinstance(self._devices, FarDevices):
+            sent.faults += self._devices.settle(store)
+            sent.device_workers = self._devices.report(store)
 
     def _pause(self) -> None:
         self._devices.wait(perf_counter_ns() + SCAN_NS)

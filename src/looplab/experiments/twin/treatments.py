@@ -32,12 +32,47 @@ def judge(
         *_persistence(parameters, good),
         *_bridges(parameters, good),
     ]
-    treatments.append(_committed(database))
+    return [*treatments, *_database(database, started), *(load.judge(good, wanted=False) for load in loads().values())]
+
+
+def judge_apart(cells: Sequence[Mapping[str, Any]], database: Facts, started: Collection[str]) -> list[Treatment]:
+    """Judge what the parts show of themselves where no process sees those of another: `cells` as run.json has them."""
+    restarts = sum(cell["worker_restarts"] for cell in cells)
     same = "the same in every cell"
-    treatments.append(
-        Treatment("database process", same, same if len(started) == 1 else "restarted", len(started) == 1)
-    )
-    return [*treatments, *(load.judge(good, wanted=False) for load in loads().values())]
+    unread = Treatment(
+        "processes of other parts", "read", "not read on a Swarm", False, required=False,
+        note="scheduling, TCP_NODELAY of the brokers and limits are those of the stack file, unverified",
+    )  # fmt: skip
+    return [
+        Treatment("instance workers", same, f"restarted {restarts} x" if restarts else same, not restarts),
+        *_database(database, started),
+        unread,
+    ]
+
+
+def judge_device_workers(p: TwinParameters, cells: Sequence[Sequence[Mapping[str, Any]]]) -> list[Treatment]:
+    """Judge by what the workers of each cell report whether all were there to the end, and how they ran."""
+    if not cells:
+        return []
+    all_workers = [worker for cell in cells for worker in cell]
+    fallen = sorted({worker["host"] for worker in all_workers if worker["fault"]})
+    hosts = ", ".join(sorted({worker["host"] for worker in all_workers}))
+    wanted = f"{p.device_workers} to the end of every cell"
+    found = f"fell: {', '.join(fallen)}" if fallen else wanted
+    states = {on_off(state) for worker in all_workers for state in worker["tcp_nodelay"] or ()}
+    policies = sorted({str(worker["scheduling"]) for worker in all_workers})
+    nodelay = ", ".join(sorted(states)) or "no connection"
+    return [
+        Treatment("device workers", wanted, found, not fallen, note=f"on {hosts}"),
+        Treatment("devices TCP_NODELAY", on_off(p.tcp_nodelay), nodelay, nodelay == on_off(p.tcp_nodelay)),
+        Treatment("devices scheduling policy", "SCHED_OTHER", ", ".join(policies), policies == ["SCHED_OTHER"]),
+    ]
+
+
+def _database(database: Facts, started: Collection[str]) -> list[Treatment]:
+    same = "the same in every cell"
+    restarted = Treatment("database process", same, same if len(started) == 1 else "restarted", len(started) == 1)
+    return [_committed(database), restarted]
 
 
 def _machines(parameters: TwinParameters, scans: Sequence[Scan]) -> list[Treatment]:

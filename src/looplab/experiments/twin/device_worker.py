@@ -1,0 +1,156 @@
+"""The devices on a machine of their own: sends what the controller orders, each message when it is due, and reports it.
+
+Orders and reports are lines of JSON over one TCP connection, which this program opens (see device_workers).
+"""
+
+import json
+import os
+import socket
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from time import perf_counter_ns
+from typing import Any
+
+from looplab.experiments.twin.device import Devices
+from looplab.experiments.twin.device_workers import LOST_NS, TIMES, pack, port
+from looplab.mqtt.client import MqttClient, wait
+from looplab.run.open_loop import Messages, OpenLoop
+from looplab.run.samples import ABSENT, SampleStore
+from looplab.system import processes
+
+PROCESS_NAME = "lab-devices"
+RETRY_S = 0.2
+# How often it reports what it has sent, and looks whether it shall end.
+REPORT_NS = 500_000_000
+# What a stopped worker waits for the brokers' confirmations.
+CONFIRM_NS = 1_000_000_000
+
+
+class Stopped(Exception):
+    """A signal asked this worker to end."""
+
+
+class ReportingDevices(Devices):
+    """Devices whose messages are counted from row `first`; calls `report` at least every REPORT_NS."""
+
+    first = 0
+    published = 0
+    report: Callable[[], None] = staticmethod(lambda: None)
+    _report_ns = 0
+
+    def publish(self, topic: str, number: bytes, qos: int) -> bool:
+        """Send message `first` + `number`."""
+        self.published += 1
+        return super().publish(topic, b"%d" % (self.first + int(number)), qos)
+
+    def wait(self, until_ns: int) -> None:
+        """Handle MQTT until then."""
+        while True:
+            super().wait(min(until_ns, max(self._report_ns, perf_counter_ns())))
+            if (now := perf_counter_ns()) >= self._report_ns:
+                self._report_ns = now + REPORT_NS
+                self.report()
+            if now >= until_ns:
+                return
+
+
+class Worker:
+    """Serves one connection to the controller until it ends or `stop` is set."""
+
+    def __init__(self, connection: socket.socket, host: str, stop: threading.Event) -> None:
+        self._connection, self._stop = connection, stop
+        self._rest = b""
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, LOST_NS // 1_000_000)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._tell(host=host)
+
+    def run(self) -> None:
+        """Follow orders. Raises OSError where the connection ends, Stopped."""
+        while True:
+            order = self._next(()).get("order")
+            if order is not None:
+                self._cell(order)
+
+    def _cell(self, order: dict[str, Any]) -> None:
+        token, cell, prefix, timeout_s = (order.pop(name) for name in ("token", "cell", "prefix", "timeout_s"))
+        brokers = [(str(host), int(port)) for host, port in order.pop("brokers")]
+        devices = ReportingDevices(brokers, token=token, **order)
+        try:
+            devices.begin(token, cell, prefix)
+            ready = devices.connect(timeout_s)
+            state = {"scheduling": processes.own_scheduling(), "tcp_nodelay": _nodelay(devices)}
+            self._tell(ready=ready, error=devices.last_error, **state)
+            while "end" not in (order := self._next(devices.clients)):
+                if "begin" in order:
+                    self._send(devices, order["begin"])
+            self._tell(ended=True, disconnects=devices.disconnects)
+        finally:
+            devices.close()
+
+    def _send(self, devices: ReportingDevices, begin: Mapping[str, Any]) -> None:
+        start_ns = perf_counter_ns()
+        self._tell(begun=True)
+        store, stopped = SampleStore(begin["count"]), False
+        devices.first, devices.report = begin["first"], lambda: self._report(devices)
+        messages = Messages("", b"%d", begin["count"], 0, sleeps=begin["sleeps"])
+        try:
+            devices.wait(start_ns + begin["lead_ns"])
+            OpenLoop(devices, store, messages).repetition(0, begin["count"], begin["interval_ns"], begin["qos"])
+        except Stopped:
+            stopped = True
+            wait(devices.clients, perf_counter_ns() + CONFIRM_NS)
+        times = {name: pack([at if at == ABSENT else at - start_ns for at in store[name].tolist()]) for name in TIMES}
+        self._tell(done={"sent": devices.published, "times": times}, disconnects=devices.disconnects)
+        if stopped:
+            raise Stopped
+
+    def _report(self, devices: ReportingDevices) -> None:
+        self._tell(sent=devices.published)
+        if self._stop.is_set():
+            raise Stopped
+
+    def _next(self, clients: Sequence[MqttClient]) -> dict[str, Any]:
+        """Return the next order, and keep the connections of `clients` meanwhile."""
+        while b"\n" not in self._rest:
+            if self._stop.is_set():
+                raise Stopped
+            if wait(clients, perf_counter_ns() + REPORT_NS, [self._connection.fileno()]):
+                data = self._connection.recv(65536)
+                if not data:
+                    raise ConnectionError("the controller has ended")
+                self._rest += data
+        line, _, self._rest = self._rest.partition(b"\n")
+        order: dict[str, Any] = json.loads(line)
+        return order
+
+    def _tell(self, **report: Any) -> None:
+        self._connection.sendall(json.dumps(report).encode() + b"\n")
+
+
+def _nodelay(devices: Devices) -> list[bool]:
+    """Return the states of TCP_NODELAY that the connections have, each once."""
+    socks = [client.sock for client in devices.clients if client.sock is not None]
+    return sorted({bool(sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)) for sock in socks})
+
+
+def main() -> int:
+    """Serve one controller after another until SIGTERM. Reads CONTROLLER (a host), DEVICE_PORT, LAB_NODE (its own)."""
+    processes.set_name(PROCESS_NAME)
+    stop = processes.stop_event()
+    controller = os.environ.get("CONTROLLER") or "controller"
+    host = os.environ.get("LAB_NODE") or socket.gethostname()
+    while not stop.is_set():
+        try:
+            with socket.create_connection((controller, port()), timeout=2) as connection:
+                connection.settimeout(None)
+                Worker(connection, host, stop).run()
+        except Stopped:
+            break
+        except OSError:
+            stop.wait(RETRY_S)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

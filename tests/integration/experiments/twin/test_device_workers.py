@@ -1,0 +1,86 @@
+"""Devices in programs of their own: every message is accounted for, also where one of them ends."""
+
+import signal
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from support.parts import Child, python
+from support.ports import free_port
+from support.twin_lab import TwinLab, account
+from support.waiting import until
+
+HOSTS = ("one", "two", "three")
+
+
+@pytest.fixture
+def workers(lab: TwinLab, start_command: Callable[..., Child], monkeypatch: pytest.MonkeyPatch) -> dict[str, Child]:
+    """Three workers that wait for a controller."""
+    monkeypatch.setenv("DEVICE_PORT", str(free_port()))
+    program = python("looplab.experiments.twin.device_worker")
+    return {host: start_command(program, CONTROLLER="127.0.0.1", LAB_NODE=host) for host in HOSTS}
+
+
+def treatment(run: dict[str, Any], what: str) -> dict[str, Any]:
+    (found,) = [one for one in run["treatments"] if one["what"] == what]
+    return dict(found)
+
+
+def test_workers_share_the_messages_of_each_cell(lab: TwinLab, workers: dict[str, Child]) -> None:
+    run = lab.whole(DEVICE_WORKERS="3", MESSAGES="100", INTERVALS_MS="5,8", DEVICES="2")
+    assert run["valid"], run["invalid_because"]
+    samples = lab.samples()
+    for cell in run["cells"]:
+        mine = [row for row in samples if row["interval_ms"] == f"{cell['interval_ms']:g}"]
+        assert account(cell, mine) == {"stored": 100, "lost": 0, "refused": 0}
+        assert [(one["host"], one["sent"], one["stored"]) for one in cell["device_workers"]] == [
+            ("one", 33, 33), ("three", 33, 33), ("two", 34, 34),
+        ]  # fmt: skip
+        assert (cell["duplicates"], cell["disconnects"]) == (0, 0)
+    assert treatment(run, "device workers")["note"] == "on one, three, two"
+    assert treatment(run, "devices TCP_NODELAY")["found"] == "on"
+    # Here all share one clock, and the payload has the true time of sending.
+    true_ns = {int(str(row[0])): int(str(row[1])) for row in lab.postgres.ask("SELECT sequence, sent_ns FROM message")}
+    error_ns = 1000 * max(one["start_error_us"] for cell in run["cells"] for one in cell["device_workers"])
+    apart_ns = [abs(int(row["sent_ns"]) - true_ns[int(row["sequence"])]) for row in samples]
+    # The payload is made a moment after the stamp.
+    assert sorted(apart_ns)[len(apart_ns) // 2] < error_ns + 1_000_000
+
+
+@pytest.mark.parametrize(("number", "fault"), [(signal.SIGKILL, "was lost"), (signal.SIGTERM, "was stopped")])
+def test_a_worker_that_ends_is_named_and_all_accounted(
+    lab: TwinLab, workers: dict[str, Child], number: signal.Signals, fault: str
+) -> None:
+    child = lab.controller(DEVICE_WORKERS="3", MESSAGES="300", INTERVALS_MS="10", DRAIN_TIMEOUT_S="3")
+    lab.until_stored(100)
+    workers["two"].signal(number)
+    assert child.wait() == 1
+    run = lab.run
+    (cell,) = run["cells"]
+    found = account(cell, [row for row in lab.samples() if row["outcome"]])
+    one, three, two = cell["device_workers"]
+    assert (one["stored"], three["stored"]) == (100, 100)
+    assert 10 < two["sent"] < 100
+    assert found["stored"] == lab.stored() == 200 + two["stored"]
+    assert found["lost"] == two["sent"] - two["stored"] == 0
+    assert treatment(run, "device workers")["found"] == "fell: two"
+    why = f"device worker 3 on two {fault}: {two['sent']} of 100 messages sent, {two['stored']} stored"
+    assert any(why in reason for reason in run["invalid_because"])
+
+
+def test_a_worker_that_is_missing_ends_the_run(lab: TwinLab, workers: dict[str, Child]) -> None:
+    workers["one"].stop()
+    child = lab.controller(DEVICE_WORKERS="3", MESSAGES="20", PARTS_TIMEOUT_S="2")
+    assert child.wait() == 1
+    assert any("3 device workers wanted, there after 2 s: three, two" in why for why in lab.run["invalid_because"])
+
+
+def test_a_run_whose_processes_nobody_sees(lab: TwinLab, workers: dict[str, Child]) -> None:
+    """As on a Swarm: what cannot be verified is named, and what the parts report still counts."""
+    variables = {"TREATMENTS_URL": "http://127.0.0.1:9/facts", "TWIN_SWARM": "on"}
+    run = lab.whole(DEVICE_WORKERS="3", MESSAGES="30", MAX_INFLIGHT="0", **variables)
+    assert run["valid"], run["invalid_because"]
+    unread = treatment(run, "processes of other parts")
+    assert (unread["verified"], unread["required"]) == (False, False)
+    assert treatment(run, "instance workers")["verified"]
+    until(lambda: lab.stored() == 30, "30 rows")
