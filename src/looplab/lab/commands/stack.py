@@ -1,0 +1,92 @@
+"""./lab stack: an experiment as a file for `docker stack deploy`."""
+
+import json
+import os
+import secrets
+from collections.abc import Callable
+from pathlib import Path
+
+from looplab.errors import EXIT_GOOD, MachineError, UsageError
+from looplab.experiments.registry import EXPERIMENTS
+from looplab.lab.checkout import Lab, SetUp
+from looplab.lab.docker.engine import find_engine
+from looplab.lab.docker.images import local_images
+from looplab.lab.run_options import variables
+from looplab.lab.scenarios import check_one_kind, chosen
+from looplab.lab.secret_files import FOLDER, write_secret
+from looplab.lab.settings import read_machine_file
+from looplab.lab.stack.nodes import Swarm, broker_nodes, can_encrypt, check, read_swarm
+from looplab.lab.stack.translate import Source, translate
+from looplab.spec.experiment import Experiment
+from looplab.system.terminal import say
+
+SECRET_FILES = FOLDER / "stack"
+
+
+def stack(root: Path, scenario: str, *, unchecked: bool, shared: bool, publish: bool) -> int:
+    """Print the stack of `scenario` as JSON, which is YAML, and what Swarm lacks on standard error.
+
+    The Swarm is looked at first, unless `unchecked`. Raises LabError: nothing was started.
+    """
+    asked = chosen(root, [scenario])
+    experiment, name = check_one_kind(asked), asked[0].name
+    if experiment.swarm is None:
+        known = ", ".join(name for name, one in EXPERIMENTS.items() if one.swarm is not None)
+        raise UsageError(f"{name} needs devices or real-time limits, which Swarm refuses.", f"Take one of {known}.")
+    lab = Lab(root, variables(root, [name], {}, quick=False) | dict(experiment.swarm), [experiment], [name])
+    asked[0].parameters(lab.settings())
+    swarm = Swarm() if unchecked else read_swarm()
+    model = lab.compose(_of_the_run(lab, experiment, name)).config(name)
+    encrypted = can_encrypt()
+    files = _secret_files(root, experiment)
+    made = translate(
+        model, Source((name,), experiment.secrets, files, broker_nodes(swarm), publish=publish, encrypted=encrypted)
+    )
+    if not unchecked:
+        check(Swarm(swarm.nodes, () if shared else swarm.stacks), made, name)
+        images = {str(service["image"]) for service in made.services.values()}
+        if missing := images - local_images(images).keys():
+            raise MachineError(
+                f"This engine lacks {', '.join(sorted(missing))}.",
+                f"Run ./lab setup {name}, then bring it to each node.",
+            )
+    print(json.dumps(made.document(), indent=1))
+    _say_notes(made.notes, encrypted)
+    return EXIT_GOOD
+
+
+def _of_the_run(lab: Lab, experiment: Experiment, name: str) -> dict[str, str]:
+    """Return what a run gets beside its settings: facts of this machine, sizes, the owner of results/ as its user."""
+    results = lab.root / "results"
+    results.mkdir(exist_ok=True)
+    facts = lab.environment_facts(SetUp(find_engine(), read_machine_file(lab.root)))
+    owner = results.stat()
+    sizes: Callable[..., dict[str, str]] = getattr(experiment.part("host"), "variables", lambda *_given: {})
+    return {
+        **sizes({**lab.settings(), "SCENARIO": name}, sorted(os.sched_getaffinity(0))),
+        "LOOPLAB_ENVIRONMENT": json.dumps(facts),
+        "LAB_UID": str(owner.st_uid),
+        "LAB_GID": str(owner.st_gid),
+    }
+
+
+def _say_notes(notes: dict[str, str], encrypted: bool) -> None:
+    for key, text in sorted(notes.items()):
+        say(f"{key}: {text}")
+    if encrypted:
+        say("networks: encrypted by IPsec (ESP), if the kernel of every node has it")
+    else:
+        say("networks: plain, this kernel has no ESP. Passwords pass in the clear: use a network of your own")
+
+
+def _secret_files(root: Path, experiment: Experiment) -> dict[str, Path]:
+    """Return the file of each secret, made once; those that share their last word hold the same password."""
+    folder = root / SECRET_FILES
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    files = {}
+    for one in experiment.secrets:
+        path = folder / Path(one.name).name
+        if not path.exists():
+            write_secret(path, secrets.token_urlsafe(24))
+        files[one.name.replace("/", "-")] = path
+    return files

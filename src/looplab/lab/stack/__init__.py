@@ -1,0 +1,1 @@
+"""Experiments on Docker Swarm: a Compose model becomes a file for `docker stack deploy`."""

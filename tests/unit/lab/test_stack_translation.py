@@ -1,0 +1,199 @@
+"""A Compose model as a stack of Swarm: what is refused or ignored is replaced or named, each once."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import host_fakes as fakes
+
+from looplab.errors import LabError, MachineError, UsageError
+from looplab.experiments.twin import SECRETS
+from looplab.lab.stack.nodes import Swarm, broker_nodes, can_encrypt, check, read_swarm
+from looplab.lab.stack.translate import DROPPED, Source, Stack, place_of, translate
+
+FILES = {one.name.replace("/", "-"): Path(f"/lab/secrets/{one.name}") for one in SECRETS}
+
+
+def stack_of(services: dict[str, Any], *, networks: Any = None, source: Source | None = None) -> Stack:
+    model = {"services": services, "networks": networks or {"default": {"name": "looplab_default"}}, "volumes": {}}
+    return translate(model, source or Source(("twin",), SECRETS, FILES))
+
+
+def one(**keys: Any) -> tuple[dict[str, Any], dict[str, str]]:
+    stack = stack_of({"twin-broker": {"image": "mosquitto", **keys}})
+    return stack.services["twin-broker"], stack.notes
+
+
+def test_limits_become_resources() -> None:
+    service, notes = one(mem_limit="4294967296", cpus=1.5, pids_limit=256, memswap_limit="4294967296")
+    assert service["deploy"]["resources"]["limits"] == {"memory": "4294967296", "cpus": "1.5", "pids": 256}
+    assert {"mem_limit", "cpus", "pids_limit", "memswap_limit"} <= notes.keys()
+    assert not {"mem_limit", "cpus", "pids_limit", "memswap_limit"} & service.keys()
+
+
+def test_a_set_of_processors_becomes_a_quota_of_as_many() -> None:
+    service, _notes = one(cpuset="0,1", mem_limit="0", cpus=0)
+    assert service["deploy"]["resources"]["limits"] == {"cpus": "2"}
+    assert one(cpuset="")[0]["deploy"].get("resources") is None
+
+
+@pytest.mark.parametrize("key", DROPPED)
+def test_what_swarm_refuses_is_left_out_and_named(key: str) -> None:
+    service, notes = one(**{key: "something"})
+    assert key not in service
+    assert notes[key] == DROPPED[key]
+
+
+def test_an_unknown_key_is_named_too() -> None:
+    service, notes = one(gpus="all")
+    assert "gpus" not in service
+    assert "not known" in notes["gpus"]
+
+
+def test_only_the_run_itself_may_end() -> None:
+    stack = stack_of({"twin": {"image": "a"}, "twin-instance": {"image": "a", "restart": "unless-stopped"}})
+    policies = {name: service["deploy"]["restart_policy"]["condition"] for name, service in stack.services.items()}
+    assert policies == {"twin": "none", "twin-instance": "any"}
+
+
+def test_places_are_labels_and_brokers_take_turns() -> None:
+    names = ["twin-brokers", "twin-database", "twin-devices", *(f"twin-brokers-{at}" for at in (1, 2, 3))]
+    stack = stack_of({name: {"image": "a"} for name in names}, source=Source(("twin-brokers",), broker_nodes=2))
+    found = {name: one["deploy"]["placement"]["constraints"] for name, one in stack.services.items()}
+    assert found == {
+        "twin-brokers": ["node.labels.looplab.instance == yes"],
+        "twin-database": ["node.labels.looplab.database == yes"],
+        "twin-devices": ["node.labels.looplab.devices == yes"],
+        "twin-brokers-1": ["node.labels.looplab.broker == 1"],
+        "twin-brokers-2": ["node.labels.looplab.broker == 2"],
+        "twin-brokers-3": ["node.labels.looplab.broker == 1"],
+    }
+    assert stack.places["looplab.broker"] == {"1", "2"}
+    assert place_of("middleware-nodes-devices") == "devices"
+
+
+def test_services_that_need_other_processes_are_named() -> None:
+    stack = stack_of({name: {"image": "a"} for name in ("prepare", "treatments", "grafana", "twin-instance")})
+    assert list(stack.services) == ["twin-instance"]
+    assert {"service prepare", "service treatments", "service grafana"} <= stack.notes.keys()
+    stack = stack_of({"twin-devices": {"image": "a", "scale": 0}})
+    assert stack.services == {}
+    assert "scale" in stack.notes["service twin-devices"]
+
+
+def test_files_become_configs_named_by_their_contents(tmp_path: Path) -> None:
+    (tmp_path / "start").write_text("exec broker\n")
+    (tmp_path / "start").chmod(0o755)
+    (tmp_path / "lan").mkdir()
+    (tmp_path / "lan/acl").write_text("user a\n")
+    mount = {"type": "bind", "source": str(tmp_path), "target": "/mosquitto/lab", "read_only": True}
+    stack = stack_of({"twin-broker": {"image": "a", "volumes": [mount]}})
+    configs = {one["target"]: one for one in stack.services["twin-broker"]["configs"]}
+    assert {target: one["mode"] for target, one in configs.items()} == {
+        "/mosquitto/lab/start": 0o555, "/mosquitto/lab/lan/acl": 0o444,
+    }  # fmt: skip
+    assert stack.configs[configs["/mosquitto/lab/start"]["source"]] == {"file": str(tmp_path / "start")}
+    (tmp_path / "start").write_text("exec another\n")
+    assert stack_of({"twin-broker": {"image": "a", "volumes": [mount]}}).configs.keys() != stack.configs.keys()
+    (tmp_path / "start").write_bytes(bytes(1_000_001))
+    with pytest.raises(UsageError, match="1000001 bytes"):
+        stack_of({"twin-broker": {"image": "a", "volumes": [mount]}})
+
+
+def test_each_part_gets_its_own_passwords_as_secrets() -> None:
+    identities = {"type": "volume", "source": "identities", "target": "/run/looplab", "read_only": True}
+    writer = {"DATABASE_PASSWORD_FILE": "/run/looplab/database/writer"}
+    given: dict[str, dict[str, Any]] = {
+        "twin-instance": {"user": "1000:1000", "environment": writer, "volumes": [identities]},
+        "twin-database": {"user": "999:999", "volumes": [identities]},
+        "twin-devices": {"user": "1000:1000"},
+    }
+    stack = stack_of({name: {"image": "a", **keys} for name, keys in given.items()})
+    found = {name: [one["target"] for one in service.get("secrets", ())] for name, service in stack.services.items()}
+    assert found["twin-instance"] == ["/run/looplab/database/writer"]
+    assert found["twin-database"] == [f"/run/looplab/database/{who}" for who in ("owner", "writer", "reader", "viewer")]
+    assert found["twin-devices"] == []
+    (secret,) = stack.services["twin-instance"]["secrets"]
+    assert (secret["uid"], secret["mode"]) == ("1000", 0o400)
+    assert "identities" not in stack.volumes
+
+
+def test_memory_and_volumes() -> None:
+    live = {"type": "volume", "source": "live", "target": "/live", "volume": {}}
+    results = {"type": "bind", "source": "/lab/results", "target": "/results", "bind": {"create_host_path": True}}
+    service, notes = one(tmpfs=["/tmp", "/run:uid=999"], shm_size="134217728", volumes=[live, results])
+    assert {mount["target"]: mount["type"] for mount in service["volumes"]} == {
+        "/tmp": "tmpfs", "/run": "volume", "/dev/shm": "tmpfs", "/live": "volume", "/results": "bind",
+    }  # fmt: skip
+    assert not any("bind" in mount for mount in service["volumes"])
+    assert "the node of `twin-broker` needs this folder" in notes["bind /results"]
+
+
+def test_no_port_is_open_unless_it_is_asked_for() -> None:
+    port = {"mode": "ingress", "host_ip": "127.0.0.1", "target": 5432, "published": "5432", "protocol": "tcp"}
+    assert "ports" not in one(ports=[port])[0]
+    stack = stack_of({"twin-database": {"image": "a", "ports": [port]}}, source=Source((), publish=True))
+    (made,) = stack.services["twin-database"]["ports"]
+    assert made == {"target": 5432, "published": 5432, "mode": "host", "protocol": "tcp"}
+
+
+def test_networks_are_overlays_and_need_no_ip_vs() -> None:
+    given = {"image": "a", "networks": {"default": {"aliases": ["broker"]}, "control": None}}
+    networks = {"default": {"name": "looplab_default"}, "control": {"name": "looplab_control", "internal": True}}
+    stack = stack_of({"twin-broker": given}, networks=networks, source=Source((), encrypted=True))
+    assert stack.networks["control"] == {"driver": "overlay", "internal": True, "driver_opts": {"encrypted": ""}}
+    service = stack.services["twin-broker"]
+    assert service["networks"] == {"default": {"aliases": ["broker"]}, "control": {}}
+    assert service["deploy"]["endpoint_mode"] == "dnsrr"
+    assert json.loads(json.dumps(stack.document()))["version"] == "3.9"
+
+
+def test_a_place_without_a_node_is_named_before_anything_starts() -> None:
+    stack = stack_of({"twin-broker": {"image": "a"}, "twin-database": {"image": "a"}})
+    nodes = {"alpha": {"looplab.broker": "1"}, "beta": {}}
+    with pytest.raises(MachineError, match=r"looplab.database=yes, which twin needs. .*: alpha, beta"):
+        check(Swarm(nodes), stack, "twin")
+    check(Swarm({**nodes, "beta": {"looplab.database": "yes"}}), stack, "twin")
+    with pytest.raises(LabError, match="already runs the stack other"):
+        check(Swarm({**nodes, "beta": {"looplab.database": "yes"}}, ["other"]), stack, "twin")
+    assert broker_nodes(Swarm({"a": {"looplab.broker": "1"}, "b": {"looplab.broker": "2"}})) == 2
+    assert broker_nodes(Swarm({"a": {"looplab.broker": "2"}})) == 1
+
+
+@pytest.mark.parametrize(
+    ("swarm", "message", "remedy"),
+    [
+        ({"LocalNodeState": "inactive"}, "is in no Swarm", "docker swarm init"),
+        (
+            {"LocalNodeState": "active", "ControlAvailable": False, "RemoteManagers": [{"Addr": "192.0.2.7:2377"}]},
+            "is a worker",
+            "192.0.2.7:2377",
+        ),
+    ],
+)
+def test_an_engine_that_manages_no_swarm(
+    programs: fakes.Programs, swarm: dict[str, Any], message: str, remedy: str
+) -> None:
+    programs.add("docker", {"info*": (json.dumps(swarm), "", 0)})
+    with pytest.raises(MachineError) as caught:
+        read_swarm()
+    assert message in caught.value.message
+    assert remedy in caught.value.remedy
+
+
+def test_a_swarm_without_a_leader(programs: fakes.Programs) -> None:
+    active = json.dumps({"LocalNodeState": "active", "ControlAvailable": True})
+    lost = "Error response from daemon: rpc error: code = Unknown desc = The swarm does not have a leader."
+    programs.add("docker", {"info*": (active, "", 0), "node*": ("", lost, 1)})
+    with pytest.raises(MachineError) as caught:
+        read_swarm()
+    assert "--force-new-cluster" in caught.value.remedy
+
+
+def test_an_overlay_is_encrypted_where_the_kernel_has_esp(tmp_path: Path, programs: fakes.Programs) -> None:
+    programs.add("uname", {"-r": ("6.1.0\n", "", 0)})
+    assert not can_encrypt(tmp_path)
+    (tmp_path / "6.1.0").mkdir()
+    (tmp_path / "6.1.0/modules.dep").write_text("kernel/net/ipv4/esp4.ko.xz: kernel/net/xfrm/xfrm_algo.ko.xz\n")
+    assert can_encrypt(tmp_path)
