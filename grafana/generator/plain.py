@@ -21,12 +21,21 @@ def _panels(experiment: Experiment) -> list[Panel]:
     cell, empty = experiment.cell, f"nothing measured yet: ./lab run {experiment.name} --quick"
     named = " ".join(f"{{{{{key.name}}}}}" for key in cell.key_columns())
     family = cell.family
+    # With the cells of every kept run, a legend takes half a panel.
+    newest = f"topk(1, max by (scenario, fidelity) ({family}_cell_run_started_timestamp_seconds))"
     shown = [
         ("Messages", cell.total().about, named, "messages_sent_total", "short"),
         ("Latency", "mean of each latency of a cell", f"{named} {{{{metric}}}}", "latency_mean_seconds", "s"),
         *((one.name, one.about, named, f"{one.metric}", "short") for one in figures(cell)),
     ]
     return [
-        graph(title, f"Of each cell: {about}.", {legend: f"{family}_{metric}"}, label=about, unit=unit, no_value=empty)
+        graph(
+            title,
+            f"Of each cell of the newest run: {about}.",
+            {legend: f"{family}_{metric} and on (scenario, fidelity) {newest}"},
+            label=about,
+            unit=unit,
+            no_value=empty,
+        )
         for title, about, legend, metric, unit in shown
     ]

@@ -12,7 +12,7 @@ def dashboards() -> dict[str, Dashboard]:
     """Return the dashboard by its file name."""
     tilt = _newest(
         "Tilt of the robot",
-        "The newest tilt that the controller has, once a second. Beyond 45 degrees the robot has fallen.",
+        "The newest tilt, once a second: much of a push falls between two values. Beyond 45 degrees it has fallen.",
         "balance_tilt_degrees",
         label="tilt",
         unit="degree",
