@@ -8,12 +8,11 @@ from support.flags import FLAGS
 
 TESTS = Path(__file__).parent
 # With several processes, one process runs all tests of a group: a lab is set up once, the kernel has one real-time
-# budget, and Grafana's packages are installed once. Other files run beside them, and so does a second lab that
-# measures nothing.
+# budget, and Grafana's packages are installed once. Other files run beside them, and so does a second lab, for tests in
+# which no load and no priority is measured.
+SECOND_LAB = ("attacks", "new_experiment", "secrets", "study", "wrong_use")
 TOGETHER = {
-    "e2e/test_e2e_attacks.py": "parts",
-    "e2e/test_e2e_secrets.py": "parts",
-    "e2e/test_e2e_wrong_use.py": "parts",
+    **{f"e2e/test_e2e_{name}.py": "second lab" for name in SECOND_LAB},
     "e2e/": "lab",
     "system/": "lab",
     "integration/link/": "lab",

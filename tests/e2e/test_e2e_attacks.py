@@ -197,7 +197,8 @@ def test_a_viewer_of_the_twin_runs_no_statement_for_long(lab: Lab) -> None:
     begun_s = time.monotonic()
     done = ask("SET statement_timeout = 0", "SELECT count(*) FROM generate_series(1, 100000000000)")
     assert "terminating connection" in done.stderr
-    assert time.monotonic() - begun_s < 10
+    # By itself it would count for hours.
+    assert time.monotonic() - begun_s < 60
     assert "canceling statement due to statement timeout" in ask("SELECT pg_sleep(20)").stderr
 
 

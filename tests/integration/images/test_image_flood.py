@@ -47,11 +47,13 @@ def test_counts_are_the_brokers(flood_image: str, broker: Container, qos: str) -
 
 
 def test_every_message_lies_below_its_own_topic(flood_image: str, broker: Container) -> None:
-    listening = ["docker", "exec", broker.id, "mosquitto_sub", "-t", "#", "-F", "%t %p", "-C", "60", "-W", "20"]
+    broker.execute("mosquitto_pub", "-r", "-t", "first", "-m", "0")
+    listening = ["docker", "exec", broker.id, "mosquitto_sub", "-t", "#", "-F", "%t %p", "-C", "61", "-W", "60"]
     with subprocess.Popen(listening, stdout=subprocess.PIPE, text=True) as listener:
-        time.sleep(1)
+        assert listener.stdout is not None
+        assert listener.stdout.readline() == "first 0\n"
         flood(flood_image, broker, "-num-clients", "6", "-num-messages", "10", "-topic-base-path", "elsewhere/flood")
-        output, _ = listener.communicate(timeout=30)
+        output, _ = listener.communicate(timeout=90)
     seen = [line.split() for line in output.splitlines()]
     assert len(seen) == 60
     assert all(words[0].startswith("elsewhere/flood/") for words in seen)
@@ -83,8 +85,9 @@ def test_repeats_until_sigterm_and_then_ends_at_once(flood_image: str, broker: C
     summary = events[-1]
     assert summary["event"] == "summary"
     assert summary["rounds"] >= 3
-    time.sleep(2.5)  # the broker counts in steps of a second
-    assert summary["published"] <= published_at(broker) <= summary["attempted"]
+    # The broker counts in steps of a second.
+    until(lambda: summary["published"] <= published_at(broker), "the broker's count")
+    assert published_at(broker) <= summary["attempted"]
 
 
 def test_repeat_limit_ends_a_forgotten_flood(flood_image: str, broker: Container) -> None:

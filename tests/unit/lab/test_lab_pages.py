@@ -98,15 +98,14 @@ def test_a_run_that_begins_ends_the_rendering(root: Path, renderer: Renderer) ->
     store(root / "results", "scenario3", "20260103T000000Z")
     (root / "slow").touch()
     folder = begin(root / "results")
-    began = time.monotonic()
+    # While the file `slow` is there, it would not end.
     assert not renderer.render()
-    assert time.monotonic() - began < 5
     assert (root / "site/current/index.html").read_text() == before
     assert {path.name for path in (root / "site").iterdir()} == {"current", (root / "site/current").resolve().name}
     folder.rename(root / "results/20260102T000000Z-scenario2")
     (root / "slow").unlink()
     renderer.look()
-    until(lambda: "scenario3" in (root / "site/current/index.html").read_text(), "the next rendering", 20)
+    until(lambda: "scenario3" in (root / "site/current/index.html").read_text(), "the next rendering")
 
 
 def test_a_rendering_that_fails_leaves_the_site(

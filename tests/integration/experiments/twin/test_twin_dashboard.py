@@ -81,7 +81,8 @@ def test_a_viewers_sql_ends_after_a_second(cluster: Postgres) -> None:
         begun_s = time.monotonic()
         with pytest.raises(psycopg.errors.QueryCanceled):
             session.execute(endless)
-        assert time.monotonic() - begun_s < 10
+        # By itself it would count for minutes.
+        assert time.monotonic() - begun_s < 30
         for refused in (
             "SELECT set_config('statement_timeout', '0', false)",
             "DELETE FROM message",

@@ -67,8 +67,11 @@ def test_what_its_children_used_is_its_own(programs: Programs) -> None:
         os.kill(child, 9)
 
 
-def test_one_that_ends_is_seen_with_its_exit_code(programs: Programs) -> None:
-    programs.start([program("time.sleep(0.3); raise SystemExit(7)", free_port())], [])
+def test_one_that_ends_is_seen_with_its_exit_code(programs: Programs, tmp_path: Path) -> None:
+    end = tmp_path / "end"
+    then = f"import os\nwhile not os.path.exists({str(end)!r}): time.sleep(0.01)\nraise SystemExit(7)"
+    programs.start([program(then, free_port())], [])
+    end.touch()
     until(lambda: programs.facts()["services"]["one"]["ended"] == 7, "its exit code")
     assert programs.ended() == 7
 
