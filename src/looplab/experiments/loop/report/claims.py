@@ -31,11 +31,11 @@ def claims() -> list[Claim]:
     no_earlier = no_gain("The response's p95")
     return [
         _between("no-arduino-slower", "Without the Arduino, O is higher than with it", command, _higher),
-        _between("no-arduino-slower-stress", "The same under CPU stress", command, _higher),
+        _between("no-arduino-slower-stress", "Under stress, too, O is higher without the Arduino", command, _higher),
         _between("stress", "CPU stress raises O", load, _higher),
         _between("stress-no-arduino", "CPU stress raises O, without Arduino", load, _higher),
         _between("broker-priority", "Broker priority lowers O under stress", broker, _lower),
-        _between("broker-priority-no-arduino", "The same without Arduino", broker, _lower),
+        _between("broker-priority-no-arduino", "Broker priority lowers O under stress, without Arduino", broker, _lower),
         _between(
             "client-priority",
             "Prioritising the client as well adds nothing",

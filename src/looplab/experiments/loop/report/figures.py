@@ -90,11 +90,9 @@ class Sketch:
         shares(axes, self.metric, "share of messages below", logarithmic=logarithmic)
 
     def _caption(self) -> str:
-        parts = [METRICS[self.metric] + ".", "Bands hold the middle 90 % of the repetitions' own curves."]
-        if any(curve.repetitions == 1 for curve in self.curves):
-            parts.append("A curve of one repetition has no band.")
+        parts = [METRICS[self.metric] + "."]
         if self.points:
-            parts.append("Hollow marks: what the thesis says of the scenario with the same mark.")
+            parts.append("Hollow marks: the thesis.")
         if len({curve.intervals_ms for curve in self.curves}) > 1:
             intervals = [f"{c.scenario} {', '.join(f'{i:g}' for i in c.intervals_ms)} ms" for c in self.curves]
             parts.append(f"The curves hold different intervals: {'; '.join(intervals)}.")
