@@ -35,7 +35,9 @@ def claims() -> list[Claim]:
         _between("stress", "CPU stress raises O", load, _higher),
         _between("stress-no-arduino", "CPU stress raises O, without Arduino", load, _higher),
         _between("broker-priority", "Broker priority lowers O under stress", broker, _lower),
-        _between("broker-priority-no-arduino", "Broker priority lowers O under stress, without Arduino", broker, _lower),
+        _between(
+            "broker-priority-no-arduino", "Broker priority lowers O under stress, without Arduino", broker, _lower
+        ),
         _between(
             "client-priority",
             "Prioritising the client as well adds nothing",
