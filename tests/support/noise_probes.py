@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from looplab.treatments.noise import PRIORITY, Probes
+from looplab.treatments.probes import PRIORITY, Probes
 
 # Above and below the probes: what stalls them is the machine, what does not is an ordinary task's neighbour.
 OVER_PROBES, UNDER_PROBES = PRIORITY + 1, 5

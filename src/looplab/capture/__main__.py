@@ -16,7 +16,7 @@ from typing import Any
 from looplab.capture import Connections
 from looplab.capture.tcpdump import Capture
 from looplab.errors import EXIT_GOOD, LabError
-from looplab.system import processes
+from looplab.system import own_process
 from looplab.system.json_service import serve
 from looplab.system.network_namespace import ways_out
 
@@ -62,7 +62,7 @@ class Service:
 def main() -> int:
     """Serve until SIGTERM, or until the container ends whose packets these are: its next start has another network."""
     service = Service()
-    stop = processes.stop_event()
+    stop = own_process.stop_event()
     routes = {
         "POST /start": lambda request: service.start(request.body),
         "POST /stop": lambda request: service.stop(request.body),

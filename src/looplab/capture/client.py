@@ -5,7 +5,7 @@ from typing import Any
 
 from looplab.capture import Connections
 from looplab.errors import EXIT_MACHINE, LabError
-from looplab.system.json_service import Service
+from looplab.system.json_client import Service
 
 URL = "http://127.0.0.1:9109"
 DISSECT_TIMEOUT_S = 660.0

@@ -27,7 +27,7 @@ from looplab.spec.brokers import BROKERS, DEFAULT
 from looplab.spec.experiment import Experiments
 from looplab.spec.reader import Reader
 from looplab.spec.roles import BROKER
-from looplab.system import processes
+from looplab.system import own_process
 from looplab.system.env_files import read_port
 from looplab.treatments.loads import loads
 
@@ -200,7 +200,7 @@ def server(exporter: Exporter, address: tuple[str, int]) -> ThreadingHTTPServer:
 def main(experiments: Experiments) -> int:
     """Serve until SIGTERM. Reads BROKER, LIVE_DIR, RESULTS_DIR, BROKER_HOST, BROKER_PORT, EXPORTER_PORT and
     LAB_PAGES_PORT."""
-    processes.set_name("lab-exporter")
+    own_process.set_name("lab-exporter")
     for number in (signal.SIGTERM, signal.SIGINT):
         # It writes nothing that could be left half done; an exception raised by a signal can get lost.
         signal.signal(number, lambda *_: os._exit(0))

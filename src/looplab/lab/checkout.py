@@ -26,7 +26,7 @@ from looplab.lab.settings import check_settings, project_name, read_machine_file
 from looplab.spec.brokers import DEFAULT
 from looplab.spec.experiment import Experiment
 from looplab.system.env_files import read_env, read_port
-from looplab.system.identity import machine_id
+from looplab.system.machine_facts import machine_id
 from looplab.system.terminal import say
 
 FLOOD_VARIABLE = "FLOOD_IMAGE"

@@ -3,7 +3,7 @@
 import sys
 from typing import Any, TextIO
 
-from looplab.system.terminal import show_duration
+from looplab.system.words import show_duration
 
 BAR_WIDTH = 24
 PLAIN_EVERY_S = 10.0

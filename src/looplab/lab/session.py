@@ -23,7 +23,8 @@ from looplab.run.quiet import MOST_STRANGERS
 from looplab.spec.brokers import DEFAULT
 from looplab.spec.experiment import Experiment
 from looplab.system.processors import busy_share
-from looplab.system.terminal import plural, say
+from looplab.system.terminal import say
+from looplab.system.words import plural
 from looplab.treatments.link import NO_LINK
 
 # Called with a run.json.
@@ -54,8 +55,7 @@ INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 LOOK_S = 1.0
 # Exit code of a container whose process got SIGKILL.
 KILLED = 137
-NOTICE_LOOKS = 10
-NOTICE_PAUSE_S = 0.2
+NOTICE_LOOKS, NOTICE_PAUSE_S = 10, 0.2
 
 
 class Session:

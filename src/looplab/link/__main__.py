@@ -13,7 +13,7 @@ from looplab.link.nfqueue import Nfqueue
 from looplab.link.probe import ECHO_PORT, echo
 from looplab.link.service import CHECK_S, PEER_TIMEOUT_S, PORT, RESOLVE_S, BackEnd, Emulator, resolve, serve_links
 from looplab.link.settings import LinkSettings, from_environment
-from looplab.system import processes
+from looplab.system import own_process
 from looplab.system.env_files import read_port
 
 BACK_ENDS = ("auto", "netem", "nfqueue")
@@ -24,14 +24,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python3 -m looplab.link", description=__doc__)
     parser.add_argument("--echo", action="store_true", help=f"only answer probes (UDP {ECHO_PORT})")
     arguments = parser.parse_args()
-    stop = processes.stop_event()
+    stop = own_process.stop_event()
     try:
         _raise_rto()
         if arguments.echo:
-            processes.set_name("lab-link-echo")
+            own_process.set_name("lab-link-echo")
             echo(stop.is_set)
         else:
-            processes.set_name("lab-link-watch")
+            own_process.set_name("lab-link-watch")
             _emulate(stop)
     except LabError as error:
         print(f"link: {error}", file=sys.stderr, flush=True)

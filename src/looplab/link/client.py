@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from looplab.link.settings import LinkSettings
-from looplab.system.json_service import Service
+from looplab.system.json_client import Service
 
 URL = "http://127.0.0.1:9107"
 TIMEOUT_S = 20.0

@@ -6,7 +6,7 @@ import signal
 from collections.abc import Callable
 from multiprocessing.connection import Connection
 
-from looplab.system import processes
+from looplab.system import own_process
 
 PROCESS_NAME = "lab-link"
 END_TIMEOUT_S = 10.0
@@ -33,7 +33,7 @@ class Helper:
 def _live(work: Callable[[Connection], None], pipe: Connection, other_end: Connection) -> None:
     # Else the pipe would not end with the service.
     other_end.close()
-    processes.set_name(PROCESS_NAME)
+    own_process.set_name(PROCESS_NAME)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     work(pipe)

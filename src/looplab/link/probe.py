@@ -133,13 +133,7 @@ def parse_probe(document: object) -> dict[str, Any]:
 
 
 def probe(
-    address: str,
-    count: int,
-    interval_ms: float,
-    size_bytes: int = 64,
-    *,
-    wait_s: float = WAIT_S,
-    port: int = ECHO_PORT,
+    address: str, count: int, interval_ms: float, size_bytes: int = 64, *, wait_s: float = WAIT_S, port: int = ECHO_PORT
 ) -> dict[str, Any]:
     """Send `count` probes of `size_bytes` (UDP payload) on an open-loop schedule; return Series.as_json.
 

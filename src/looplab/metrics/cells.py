@@ -158,11 +158,7 @@ def document_texts(
     labelled = [(labels_of(run, cell), cell) for cell in map(own, documents)]
     labels = [one for one, _cell in labelled]
     current = "".join(line(f"{own.family}_cell_current", one, int(one is labels[-1])) for one in labels)
-    return {
-        **_cell_texts(own, labelled),
-        **_started(own, run_id, labels),
-        f"{own.family}_cell_current": current,
-    }
+    return {**_cell_texts(own, labelled), **_started(own, run_id, labels), f"{own.family}_cell_current": current}
 
 
 def _cell_texts(own: type[Cell], labelled: Sequence[tuple[Mapping[str, str], Cell]]) -> Texts:

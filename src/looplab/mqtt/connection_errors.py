@@ -4,8 +4,7 @@ import errno
 import os
 import socket
 import ssl
-
-from looplab.mqtt.pairing import Pairing
+from typing import Any
 
 _TLS_RECORDS = (b"\x15\x03", b"\x16\x03")
 _REFUSALS = ("Not authorized", "Bad user name or password")
@@ -35,7 +34,7 @@ def describe_dialling(error: OSError) -> str:
     return str(error)
 
 
-def describe_refusal(reason: str, pairing: Pairing | None) -> str:
+def describe_refusal(reason: str, pairing: Any) -> str:
     """Return why the broker answered and refused this client."""
     if reason not in _REFUSALS:
         return f"refused: {reason}"
@@ -44,7 +43,7 @@ def describe_refusal(reason: str, pairing: Pairing | None) -> str:
     return f"refused: {reason}; wrong user or password for {pairing.user}: pair again (`./lab pair`)"
 
 
-def describe_end(first: bytes, pairing: Pairing | None) -> str:
+def describe_end(first: bytes, pairing: Any) -> str:
     """Return why the connection ended before the broker answered; `first` are the first bytes that arrived."""
     if pairing is None and first.startswith(_TLS_RECORDS):
         return "this is a TLS port; pair this machine (`./lab pair`)"

@@ -2,13 +2,14 @@
 
 import socket
 from dataclasses import dataclass
-from pathlib import Path
+from typing import Any, TypeVar
 
 from looplab.errors import LabError
 from looplab.mqtt.connection_errors import describe_dialling
-from looplab.mqtt.pairing import SERVER_NAME, Pairing, read_pairing
-from looplab.mqtt.stamped_socket import StampedSocket, StampedTlsSocket
+from looplab.mqtt.stamped_socket import StampedSocket
 from looplab.system.background import Attempt
+
+S = TypeVar("S", bound=StampedSocket)
 
 CONNECT_TIMEOUT_S = 2.0
 RETRY_S = 0.2
@@ -32,38 +33,29 @@ def give_up_silent_peer(sock: socket.socket) -> None:
 
 @dataclass(frozen=True)
 class Target:
-    """Where the broker is, and how to reach it: a user, and TLS, as the pairing file has it."""
+    """Where the broker is; with a user or TLS: looplab.mqtt.paired."""
 
     host: str
     port: int
     tcp_nodelay: bool
-    pairing_file: Path | None = None
 
     def __str__(self) -> str:
         return f"{self.host}:{self.port}"
 
-    def dial(self) -> tuple[StampedSocket, Pairing | None]:
-        """Return a socket that is ready for MQTT, and the pairing, whose file may have changed. Raises LabError."""
-        pairing = read_pairing(self.pairing_file) if self.pairing_file is not None else None
+    def dial(self) -> tuple[StampedSocket, Any]:
+        """Return a socket that is ready for MQTT, and how this client is paired with the broker. Raises LabError."""
         try:
-            return self._connect(pairing), pairing
+            return self.connect(StampedSocket), None
         except OSError as error:
             raise LabError(f"{self}: {describe_dialling(error)}") from error
 
-    def _connect(self, pairing: Pairing | None) -> StampedSocket:
+    def connect(self, kind: type[S]) -> S:
+        """Return a socket of this kind with a connection. Raises OSError."""
         plain = socket.create_connection((self.host, self.port), timeout=CONNECT_TIMEOUT_S)
-        kind = StampedTlsSocket if pairing and pairing.ca_pem else StampedSocket
         sock = kind(plain.family, plain.type, plain.proto, fileno=plain.detach())
         sock.request_stamps()
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, int(self.tcp_nodelay))
         give_up_silent_peer(sock)
-        if pairing is not None and isinstance(sock, StampedTlsSocket):
-            sock.settimeout(CONNECT_TIMEOUT_S)
-            try:
-                sock.handshake(pairing.context(), SERVER_NAME)
-            except BaseException:
-                sock.close()
-                raise
         return sock
 
 
@@ -75,8 +67,8 @@ class Dialler:
 
     def __init__(self, target: Target) -> None:
         self.target = target
-        self.pairing: Pairing | None = None
-        self._attempt: Attempt[tuple[StampedSocket, Pairing | None]] | None = None
+        self.pairing: Any = None
+        self._attempt: Attempt[tuple[StampedSocket, Any]] | None = None
         self._pause_s = 0.0
 
     def take(self) -> tuple[StampedSocket | None, str]:

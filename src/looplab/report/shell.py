@@ -21,7 +21,8 @@ from looplab.report.painters import painters
 from looplab.report.stored import APART, Selection, StoredRun, Unusable, read_run, run_folders
 from looplab.run.life import run_summary
 from looplab.spec.experiment import Experiment, Experiments
-from looplab.system.terminal import fitted, plural
+from looplab.system.terminal import fitted
+from looplab.system.words import plural
 
 if TYPE_CHECKING:
     from looplab.report.analysis import Analysis

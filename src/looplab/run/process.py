@@ -10,8 +10,8 @@ from typing import Any
 
 from looplab.errors import EXIT_GOOD, EXIT_INVALID, LabError
 from looplab.run.record import Place
-from looplab.system import processes
-from looplab.system.terminal import plural, show_duration
+from looplab.system import own_process
+from looplab.system.words import plural, show_duration
 
 PROCESS_NAME = "lab-controller"
 REPEAT_INTERRUPT_S = 1.0
@@ -24,7 +24,7 @@ class Interrupted(Exception):
 def run_process(run: Callable[[Place], dict[str, Any]], summary: Callable[[dict[str, Any]], str]) -> int:
     """Have `run` make a run.json document and show it; progress is words for a person, or one JSON object a line
     for ./lab. Return 0 for a valid run, 1 for an invalid or interrupted one, else the exit code of its LabError."""
-    processes.set_name(PROCESS_NAME)
+    own_process.set_name(PROCESS_NAME)
     signal.signal(signal.SIGALRM, _interrupt_again)
     signal.signal(signal.SIGTERM, _interrupt)
     signal.signal(signal.SIGINT, _interrupt)

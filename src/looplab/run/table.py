@@ -8,7 +8,7 @@ from looplab.run import quiet
 from looplab.run.accounting import FEWEST_BEYOND, UNSURE, mark
 from looplab.spec.cell import Cell
 from looplab.spec.columns import Column, Figure, Key, Latency
-from looplab.system.terminal import plural
+from looplab.system.words import plural
 
 WIDTH = 80
 STATISTIC_WORDS = {

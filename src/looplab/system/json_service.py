@@ -1,74 +1,22 @@
 """JSON over HTTP between the lab's small services and their clients; nothing but the standard library.
 
 A service answers 200, or 400 (wrong use), 401 (wrong token), 404, 409 (refused), 503 (unavailable) with {"message",
-"remedy"}, from which `ask` makes the service's LabError again. A body must be of type application/json: a web page may
-send another site no such request unless that site allows it first, and no service here does.
+"remedy"}, from which `ask` (json_client.py) makes the service's LabError again. A body must be of type
+application/json: a web page may send another site no such request unless that site allows it, and no service does.
 """
 
 import hmac
-import http.client
 import json
-import os
 import threading
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 from urllib.parse import parse_qsl
 
-from looplab.errors import EXIT_INVALID, EXIT_MACHINE, EXIT_USAGE, LabError, MachineError, UsageError
+from looplab.errors import LabError, MachineError, UsageError
+from looplab.system.json_client import JSON, STATUS
 
 MAX_REQUEST_BYTES = 65536
-JSON = "application/json"
-# Where Compose mounts the volume `identities`.
-TOKENS = "/run/looplab"
-_STATUS = {EXIT_USAGE: 400, EXIT_INVALID: 409, EXIT_MACHINE: 503}
-_EXIT_CODES = {401: EXIT_USAGE, **{status: code for code, status in _STATUS.items()}}
-
-
-def read_token(name: str) -> str:
-    """Return the token of this start of the lab for the services of that name, "" if there is none.
-
-    `prepare` writes it (run/identities.py), and the volume `identities` brings it to both ends.
-    """
-    try:
-        return (Path(os.environ.get("TOKENS") or TOKENS) / name).read_text(encoding="ascii").strip()
-    except (OSError, ValueError):
-        return ""
-
-
-class Service(NamedTuple):
-    """A service as its clients call it: `name` and `remedy` are for the message if it does not answer."""
-
-    name: str
-    remedy: str
-
-    def ask(
-        self, url: str, method: str, body: object = None, timeout_s: float = 20.0, token: str = ""
-    ) -> dict[str, Any]:
-        """Return the answer to one request, `body` as JSON. Raises LabError: the service's, or that it is away."""
-        data = None if body is None else json.dumps(body).encode()
-        headers = {"Content-Type": JSON, **({"Authorization": f"Bearer {token}"} if token else {})}
-        request = urllib.request.Request(url, data, headers, method=method)
-        try:
-            with urllib.request.urlopen(request, timeout=timeout_s) as reply:
-                result: dict[str, Any] = json.load(reply)
-                return result
-        except urllib.error.HTTPError as error:
-            raise self._refusal(error) from None
-        except (OSError, ValueError, http.client.HTTPException) as error:
-            raise MachineError(f"The {self.name} at {url} does not answer: {error}.", self.remedy) from None
-
-    def _refusal(self, error: urllib.error.HTTPError) -> LabError:
-        try:
-            with error:
-                answer = json.load(error)
-            message, remedy = str(answer["message"]), str(answer["remedy"])
-        except (OSError, ValueError, KeyError, TypeError):
-            message, remedy = f"The {self.name} answered {error.code}.", "Read its log: `docker compose logs`."
-        return LabError(message, remedy, _EXIT_CODES.get(error.code, EXIT_INVALID))
 
 
 class Request(NamedTuple):
@@ -120,7 +68,7 @@ class _Handler(BaseHTTPRequestHandler):
             else:
                 self._reply(401, _error("The request has the wrong token.", "Only parts of this start may ask."))
         except LabError as error:
-            self._reply(_STATUS.get(error.exit_code, 503), _error(error.message, error.remedy))
+            self._reply(STATUS.get(error.exit_code, 503), _error(error.message, error.remedy))
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             self._reply(400, _error(f"The request was not understood: {error!r}.", "Correct the request."))
 

@@ -1,5 +1,6 @@
 """The machine a run was made on, as far as a container can see it; ./lab adds what only the host knows."""
 
+import hashlib
 import json
 import os
 import platform
@@ -7,41 +8,27 @@ import re
 from pathlib import Path
 from typing import Any
 
-from looplab.system.identity import hashed
-
 CPU_FILE = Path("/proc/cpuinfo")
 BOARD_FILE = Path("/proc/device-tree/model")
 CLOCK_SOURCE_FILE = Path("/sys/devices/system/clocksource/clocksource0/current_clocksource")
 GOVERNORS = Path("/sys/devices/system/cpu/cpufreq")
+# The first that is there: systemd's, D-Bus's, the firmware's (root alone reads it).
+ID_FILES = (Path("/etc/machine-id"), Path("/var/lib/dbus/machine-id"), Path("/sys/class/dmi/id/product_uuid"))
+NO_ID = "unknown"
 UNKNOWN = "unknown (started without ./lab)"
 # Implementer and part numbers of the Main ID Register, of the cores that a lab may meet; as in lscpu's table.
 ARM_PARTS: dict[int, tuple[str, dict[int, str]]] = {
-    0x41: (
-        "ARM",
-        {
-            0xB76: "ARM1176",
-            0xC07: "Cortex-A7",
-            0xD03: "Cortex-A53",
-            0xD05: "Cortex-A55",
-            0xD07: "Cortex-A57",
-            0xD08: "Cortex-A72",
-            0xD09: "Cortex-A73",
-            0xD0A: "Cortex-A75",
-            0xD0B: "Cortex-A76",
-            0xD0C: "Neoverse-N1",
-            0xD0D: "Cortex-A77",
-            0xD40: "Neoverse-V1",
-            0xD41: "Cortex-A78",
-            0xD44: "Cortex-X1",
-            0xD49: "Neoverse-N2",
-            0xD4F: "Neoverse-V2",
-        },
-    ),
+    0x41: ("ARM", {
+        0xB76: "ARM1176", 0xC07: "Cortex-A7", 0xD03: "Cortex-A53", 0xD05: "Cortex-A55", 0xD07: "Cortex-A57",
+        0xD08: "Cortex-A72", 0xD09: "Cortex-A73", 0xD0A: "Cortex-A75", 0xD0B: "Cortex-A76", 0xD0C: "Neoverse-N1",
+        0xD0D: "Cortex-A77", 0xD40: "Neoverse-V1", 0xD41: "Cortex-A78", 0xD44: "Cortex-X1", 0xD49: "Neoverse-N2",
+        0xD4F: "Neoverse-V2",
+    }),
     0x51: ("Qualcomm", {0x001: "Oryon", 0x804: "Kryo-4xx-Gold", 0x805: "Kryo-4xx-Silver"}),
     # Under macOS a virtual machine sees part 0.
     0x61: ("Apple", {0x000: "Silicon"}),
     0xC0: ("Ampere", {0xAC3: "Ampere-1", 0xAC4: "Ampere-1a"}),
-}
+}  # fmt: skip
 
 
 def describe(handed_in: str = "") -> dict[str, Any]:
@@ -146,3 +133,20 @@ def _text(path: Path, otherwise: str = "unknown") -> str:
         return path.read_text(errors="replace").strip("\0\n ")
     except OSError:
         return otherwise
+
+
+def machine_id() -> str:
+    """Return a hash of this machine's id: two machines of one model differ; "unknown" if it has none."""
+    for path in ID_FILES:
+        try:
+            text = path.read_text(encoding="ascii").strip()
+        except (OSError, ValueError):
+            continue
+        if text:
+            return hashed(text)
+    return NO_ID
+
+
+def hashed(text: str) -> str:
+    """Return twelve digits that identify `text`; "unknown" stays what it is."""
+    return text if text == NO_ID else hashlib.sha256(f"looplab {text}".encode()).hexdigest()[:12]

@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-LOOPBACK = "lo"
-
 
 def devices() -> set[str]:
     lines = Path("/proc/self/net/dev").read_text(encoding="ascii").splitlines()[2:]
@@ -12,4 +10,4 @@ def devices() -> set[str]:
 
 def ways_out() -> set[str]:
     """Return those that lead out of it; the engine removes them when the container ends whose namespace it is."""
-    return devices() - {LOOPBACK}
+    return devices() - {"lo"}

@@ -6,87 +6,25 @@ Live processes only; the sockets need CAP_SYS_PTRACE (pidfd_getfd(2)), the rest 
 import contextlib
 import ctypes
 import errno
-import gc
 import os
 import re
-import signal
 import socket
 import stat
 import struct
-import threading
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from looplab.system.containers import container_facts
+from looplab.system.own_process import describe
 
 CAP_SYS_NICE = 23
-PR_SET_PDEATHSIG = 1
-PR_SET_NAME = 15
-PR_SET_TIMERSLACK = 29
 # The same number on every architecture Linux has had it on.
 SYS_PIDFD_GETFD = 438
 
 # Into struct tcp_info of linux/tcp.h, which only ever grows at its end.
 TCP_INFO_RTO, TCP_INFO_TOTAL_RETRANS, TCP_INFO_BYTES = 8, 100, 104
 
-POLICIES = {
-    os.SCHED_OTHER: "SCHED_OTHER",
-    os.SCHED_FIFO: "SCHED_FIFO",
-    os.SCHED_RR: "SCHED_RR",
-    os.SCHED_BATCH: "SCHED_BATCH",
-    os.SCHED_IDLE: "SCHED_IDLE",
-}
-
 _libc = ctypes.CDLL(None, use_errno=True)
-
-
-def set_name(name: str) -> None:
-    """Name this process (at most 15 bytes) so that others find it, and ask for sharp timers (1 ns slack)."""
-    _libc.prctl(PR_SET_NAME, name.encode()[:15], 0, 0, 0)
-    _libc.prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0)
-
-
-def end_with_parent(number: int) -> None:
-    """In a child: have the kernel send this signal once the thread that started it has ended."""
-    _libc.prctl(PR_SET_PDEATHSIG, number, 0, 0, 0)
-
-
-def stop_event() -> threading.Event:
-    """Return an event that SIGTERM and SIGINT set: an exception that a signal raises in a finalizer would be lost."""
-    stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
-    return stop
-
-
-class Program(Protocol):
-    """What a container runs until it is stopped."""
-
-    def run(self) -> None: ...
-    def stop(self, *_signal: object) -> None: ...
-    def close(self) -> None: ...
-
-
-def run_until_stopped(program: Program) -> int:
-    """Run `program` until SIGTERM or SIGINT, then close it; return the exit code."""
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, program.stop)
-    # What is there stays: no collection needs to visit it again while messages pass.
-    gc.freeze()
-    program.run()
-    program.close()
-    return 0
-
-
-def own_scheduling() -> str:
-    """Return this thread's policy and priority, e.g. `SCHED_FIFO 90`."""
-    return describe(os.sched_getscheduler(0), os.sched_getparam(0).sched_priority)
-
-
-def describe(policy: int, priority: int) -> str:
-    """Return the name of a policy, with its priority if it has one."""
-    name = POLICIES.get(policy & ~os.SCHED_RESET_ON_FORK, f"policy {policy}")
-    return f"{name} {priority}" if priority else name
 
 
 def named(name: str, proc: Path = Path("/proc")) -> list[int]:

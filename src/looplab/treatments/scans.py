@@ -7,7 +7,7 @@ from typing import Any
 from looplab.errors import LabError
 from looplab.spec.brokers import DEFAULT
 from looplab.spec.roles import Role
-from looplab.system.json_service import Service, read_token
+from looplab.system.json_client import Service, read_token
 
 # The service's name on the network that it shares with the controllers alone.
 URL = "http://treatments-control:9100/facts"

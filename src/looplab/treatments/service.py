@@ -22,13 +22,14 @@ from typing import Any
 from looplab.errors import LabError, MachineError, UsageError
 from looplab.spec.brokers import BROKERS, DEFAULT
 from looplab.spec.experiment import Experiments
-from looplab.system import processes
+from looplab.system import own_process, processes
 from looplab.system.containers import files_of
-from looplab.system.json_service import read_token, serve
+from looplab.system.json_client import read_token
+from looplab.system.json_service import serve
 from looplab.system.processors import processor_times
 from looplab.treatments.broker import published
 from looplab.treatments.loads import loads
-from looplab.treatments.noise import Probes
+from looplab.treatments.probes import Probes
 from looplab.treatments.scans import TOKEN
 
 PORT = 9100
@@ -98,7 +99,7 @@ def treat(pids: Sequence[int], fifo: int, files: Sequence[str] = ()) -> dict[str
 
 def main(experiments: Experiments) -> int:
     """Serve the roles of `experiments` until SIGTERM, at the address TREATMENTS_BIND; 3 without a token or a port."""
-    processes.set_name("lab-treatments")
+    own_process.set_name("lab-treatments")
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
     # Process 1 of the namespace: orphans of all its containers come here, and only this process can reap them.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)

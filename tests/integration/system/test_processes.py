@@ -14,12 +14,11 @@ import pytest
 from support.parts import HOST, until
 from support.places import ROOT
 
-from looplab.system import processes
+from looplab.system import own_process, processes
 
 # Tells by a line that it is ready, then waits for its end.
-PREFIX = (
-    "import sys, os, time, threading, socket; sys.path.insert(0, sys.argv[1]); from looplab.system import processes;"
-)
+MODULES = "from looplab.system import own_process, processes"
+PREFIX = f"import sys, os, time, threading, socket; sys.path.insert(0, sys.argv[1]); {MODULES};"
 SUFFIX = "print('ready', flush=True); time.sleep(600)"
 Spawn = Callable[..., "subprocess.Popen[str]"]
 
@@ -58,12 +57,12 @@ needs_fifo = pytest.mark.skipif(not fifo_permitted(), reason="this machine grant
 
 def test_processes_are_found_by_the_name_they_gave_themselves(spawn: Spawn) -> None:
     name = f"lt-{os.getpid()}"
-    ours = sorted(spawn(f"processes.set_name({name!r})").pid for _ in range(3))
-    spawn(f"processes.set_name({name + 'x'!r})")
+    ours = sorted(spawn(f"own_process.set_name({name!r})").pid for _ in range(3))
+    spawn(f"own_process.set_name({name + 'x'!r})")
     assert processes.named(name) == ours
     assert processes.named(name[:-1]) == []
     # The kernel cuts a name that is too long.
-    assert spawn("processes.set_name('lab-controller-of-old')").pid in processes.named("lab-controller-")
+    assert spawn("own_process.set_name('lab-controller-of-old')").pid in processes.named("lab-controller-")
 
 
 def test_a_process_that_has_ended_is_no_process(spawn: Spawn) -> None:
@@ -99,8 +98,8 @@ def test_a_real_time_policy_is_read(spawn: Spawn, option: str, scheduling: str) 
 def test_other_policies_have_names_too(spawn: Spawn) -> None:
     child = spawn("os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))")
     assert schedulings(child) == ["SCHED_BATCH"]
-    assert processes.describe(99, 0) == "policy 99"
-    assert processes.describe(os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, 5) == "SCHED_FIFO 5"
+    assert own_process.describe(99, 0) == "policy 99"
+    assert own_process.describe(os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, 5) == "SCHED_FIFO 5"
 
 
 @needs_fifo
@@ -164,7 +163,7 @@ def test_a_process_is_told_from_its_successor(spawn: Spawn) -> None:
 
 
 def test_a_name_with_brackets_and_spaces_shifts_no_field(spawn: Spawn) -> None:
-    plain, odd = spawn(), spawn("processes.set_name('a) S 1 (b')")
+    plain, odd = spawn(), spawn("own_process.set_name('a) S 1 (b')")
     assert facts(odd.pid)["started_ticks"] >= facts(plain.pid)["started_ticks"]
     assert facts(odd.pid)["cpu_ns"] < 100 * 10**9
 

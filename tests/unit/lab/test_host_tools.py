@@ -13,7 +13,8 @@ from support.waiting import until
 
 from looplab.lab.commands.lint import Linter, is_shell, lint, project_files, shorten
 from looplab.lab.programs import NOT_FOUND, TIMED_OUT, call, follow
-from looplab.system.terminal import Step, show_duration
+from looplab.system.terminal import Step
+from looplab.system.words import show_duration
 
 
 def test_a_program_that_is_not_there_is_an_outcome() -> None:

@@ -11,7 +11,7 @@ import pytest
 from looplab.errors import UsageError
 from looplab.lab.commands import study
 from looplab.report.study_file import Study, read_studies
-from looplab.system.terminal import show_duration
+from looplab.system.words import show_duration
 
 LOADS = {"scenario1": "none", "scenario2": "stress", "scenario4": "stress"}
 WHERE = {"revision": "abc", "machine": "m", "boot": "b"}

@@ -12,8 +12,9 @@ import trustme
 
 from looplab.mqtt.connection_errors import describe_dialling, describe_end
 from looplab.mqtt.packets import publish_packet
+from looplab.mqtt.paired import StampedTlsSocket
 from looplab.mqtt.pairing import SERVER_NAME, Pairing
-from looplab.mqtt.stamped_socket import StampedSocket, StampedTlsSocket
+from looplab.mqtt.stamped_socket import StampedSocket
 
 HOST = "127.0.0.1"
 LIMIT_S = 20.0

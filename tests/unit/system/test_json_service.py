@@ -9,7 +9,8 @@ from collections.abc import Iterator
 import pytest
 
 from looplab.errors import EXIT_INVALID, EXIT_MACHINE, EXIT_USAGE, LabError
-from looplab.system.json_service import MAX_REQUEST_BYTES, Request, Service, serve
+from looplab.system.json_client import Service
+from looplab.system.json_service import MAX_REQUEST_BYTES, Request, serve
 
 SERVICE = Service("thing", "Start it.")
 

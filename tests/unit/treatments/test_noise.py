@@ -8,7 +8,7 @@ from typing import Any
 from support.noise_probes import children, comm, probes
 
 from looplab.treatments import noise
-from looplab.treatments.noise import PERIOD_NS
+from looplab.treatments.probes import PERIOD_NS
 
 
 def scan(clock_ns: int, bins: dict[str, int], *stalls: tuple[int, int]) -> dict[str, object]:
@@ -26,7 +26,7 @@ def scan(clock_ns: int, bins: dict[str, int], *stalls: tuple[int, int]) -> dict[
 
 def test_only_what_lies_between_the_looks_counts() -> None:
     before = scan(1000, {"5": 100, "90": 1}, (900, 7_000_000))
-    longest = str(noise._bin(3_000_000))
+    longest = str(noise.bin_of(3_000_000))
     after = scan(2000, {"5": 298, "90": 1, longest: 2}, (900, 7_000_000), (1500, 3_000_000))
     (entry,) = noise.floor(before, after)
     assert (entry["wakeups"], entry["count"], entry["max_us"], entry["sum_us"]) == (200, 1, 3000, 3000)
@@ -35,7 +35,7 @@ def test_only_what_lies_between_the_looks_counts() -> None:
 
 def test_the_longest_stall_stays_however_many_follow() -> None:
     """One of 400 ms, then 600 of 1.5 ms: a probe remembers each of the last 512 alone."""
-    bins = {"5": 10, str(noise._bin(1_500_000)): 600, str(noise._bin(400_000_000)): 1}
+    bins = {"5": 10, str(noise.bin_of(1_500_000)): 600, str(noise.bin_of(400_000_000)): 1}
     after = scan(9, bins, *[(8, 1_500_000)] * 512)
     (entry,) = noise.floor(scan(0, {"5": 10}), after)
     assert 400_000 <= entry["max_us"] <= 1.1 * 400_000
@@ -53,7 +53,7 @@ def test_a_look_without_probes_has_no_floor() -> None:
 
 def test_every_lateness_falls_into_the_bin_that_holds_it() -> None:
     for late_ns in [0, 900, 8_191, 8_192, 99_999, 1_000_000, 25_000_000, 3_000_000_000]:
-        number = noise._bin(late_ns)
+        number = noise.bin_of(late_ns)
         assert noise._edge_us(number) * 1000 > late_ns
         assert number == 0 or noise._edge_us(number - 1) * 1000 <= late_ns
 

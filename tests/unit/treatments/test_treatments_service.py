@@ -13,7 +13,7 @@ from looplab.errors import EXIT_MACHINE, UsageError
 from looplab.experiments.registry import EXPERIMENTS
 from looplab.spec.brokers import BROKERS
 from looplab.spec.roles import CONTROLLER
-from looplab.system.json_service import read_token
+from looplab.system.json_client import read_token
 from looplab.treatments.loads import loads
 from looplab.treatments.scans import TOKEN
 from looplab.treatments.service import answer, permitted

@@ -33,10 +33,11 @@ from looplab.experiments.asip.transports import (
 )
 from looplab.mqtt.address import read_broker
 from looplab.mqtt.client import ClientOptions, MqttClient
-from looplab.mqtt.dial import Target, give_up_silent_peer
+from looplab.mqtt.dial import give_up_silent_peer
+from looplab.mqtt.paired import PairedTarget
 from looplab.spec.parameters import integer, matching
 from looplab.spec.reader import Reader
-from looplab.system import processes
+from looplab.system import own_process
 from looplab.treatments.judgement import on_off
 
 PROCESS_NAME = "lab-asip-bridge"
@@ -145,7 +146,7 @@ class Bridge:
         # With a pairing TCP and questions are for the machine at the other end of the MQTT connection alone.
         self._paired_host = ""
         self._mqtt = MqttClient(
-            Target(*settings.broker, settings.tcp_nodelay, settings.pairing),
+            PairedTarget(*settings.broker, settings.tcp_nodelay, settings.pairing),
             # Of its own: beside one on a Pi there is one here, and two clients of one id end each other.
             f"asip-bridge-{secrets.token_hex(4)}",
             ClientOptions([(f"{settings.topic}/{SESSION}", 1), (f"{settings.topic}/{IN}", settings.qos)]),
@@ -326,14 +327,14 @@ def read_settings(environment: dict[str, str]) -> BridgeSettings:
 
 
 def main() -> int:
-    processes.set_name(PROCESS_NAME)
+    own_process.set_name(PROCESS_NAME)
     try:
         bridge = Bridge(read_settings(dict(os.environ)))
     except LabError as error:
         print(error, file=sys.stderr)
         return error.exit_code
     _say(f"waits on port {bridge.address[1]} and for the broker")
-    return processes.run_until_stopped(bridge)
+    return own_process.run_until_stopped(bridge)
 
 
 if __name__ == "__main__":

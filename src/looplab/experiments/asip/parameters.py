@@ -40,11 +40,7 @@ class Shared(Settings):
 
     def variables(self) -> dict[str, str]:
         """Return it as either side writes it."""
-        return {
-            "version": __version__,
-            "TCP_NODELAY": on_off(self.tcp_nodelay),
-            "ASIP_QOS": str(self.qos),
-        }
+        return {"version": __version__, "TCP_NODELAY": on_off(self.tcp_nodelay), "ASIP_QOS": str(self.qos)}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,8 @@ import serial
 
 from looplab.errors import LabError, MachineError
 from looplab.mqtt.client import ClientOptions, MqttClient
-from looplab.mqtt.dial import Target, give_up_silent_peer
+from looplab.mqtt.dial import give_up_silent_peer
+from looplab.mqtt.paired import PairedTarget
 
 BAUD_RATE = 57600
 BLOCK_BYTES = 4096
@@ -163,7 +164,7 @@ class MqttSession(Transport):
         options = ClientOptions(subscriptions, will=(f"{self._topic}/{SESSION}", CLOSE))
         # A broker with a robot elsewhere asks for a password.
         pairing = os.environ.get("BROKER_PAIRING")
-        target = Target(host, int(port), way.nodelay, Path(pairing) if pairing else None)
+        target = PairedTarget(host, int(port), way.nodelay, Path(pairing) if pairing else None)
         self._client = MqttClient(target, name, options, self._received)
         try:
             self._open()
@@ -202,8 +203,7 @@ class MqttSession(Transport):
             if perf_counter_ns() > end_ns:
                 why = self._client.last_error or "the bridge does not answer"
                 raise MachineError(
-                    f"No session over {self._client.target}: {why}.",
-                    "See `docker compose logs broker asip-bridge`.",
+                    f"No session over {self._client.target}: {why}.", "See `docker compose logs broker asip-bridge`."
                 )
             self._client.wait(perf_counter_ns() + 20_000_000)
         state = self._state.popleft()

@@ -14,7 +14,7 @@ from looplab.errors import LabError
 from looplab.experiments.asip.board import INPUT, OUTPUT, UNALLOCATED
 from looplab.experiments.asip.client import AsipClient
 from looplab.experiments.asip.transports import Way, connect
-from looplab.system import processes
+from looplab.system import own_process
 
 PROCESS_NAME = "lab-asip-client"
 PORT = 5100
@@ -192,7 +192,7 @@ def _open(words: Words) -> AsipClient:
 
 def main() -> int:
     """Serve controllers one after the other, on WORKER_PORT."""
-    processes.set_name(PROCESS_NAME)
+    own_process.set_name(PROCESS_NAME)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     with socket.create_server(("", int(os.environ.get("WORKER_PORT") or PORT))) as listener:
         print(f"client: waits for a controller on port {listener.getsockname()[1]}", flush=True)

@@ -35,7 +35,7 @@ from looplab.experiments.loop.protocol import (
 from looplab.experiments.loop.request_loop import Measurement
 from looplab.experiments.loop.scans import Scans, robot_lags
 from looplab.mqtt.client import ClientOptions
-from looplab.mqtt.dial import Target
+from looplab.mqtt.paired import PairedTarget
 from looplab.mqtt.pairing import read_pairing
 from looplab.run import placement, stalls
 from looplab.run.accounting import answers_held_us, held_us, tally
@@ -324,5 +324,5 @@ def _connections(parameters: Parameters, token: str, received: Any, connected: C
         # Printed clients have their own connections; this one hears the bridge alone.
         answers, number = [], ONE
     options = ClientOptions([*answers, *((topic, 1) for topic in news)])
-    target = Target(host, port, parameters.tcp_nodelay, pairing)
+    target = PairedTarget(host, port, parameters.tcp_nodelay, pairing)
     return Connections(number, target, token, options, received, connected)

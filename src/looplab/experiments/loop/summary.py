@@ -13,7 +13,7 @@ from looplab.experiments.loop.thesis_tables import rows
 from looplab.run.accounting import mark
 from looplab.run.stalls import LATE_US, why_slow
 from looplab.run.table import WIDTH, aligned, unsure, verdict
-from looplab.system.terminal import plural
+from looplab.system.words import plural
 
 ROWS = {"T": "response time", "R": "robot", "O": "MQTT and network"}
 QUANTILES = {"p50": "half within", "p95": "95 of 100", "p99": "99 of 100", "max": "slowest"}

@@ -19,7 +19,7 @@ from looplab.experiments.middleware.load import Load
 from looplab.experiments.middleware.parameters import MiddlewareParameters
 from looplab.experiments.middleware.placement import of_node
 from looplab.experiments.middleware.systems import address_of, load, part, read_secrets
-from looplab.system.json_service import Service, read_token
+from looplab.system.json_client import Service, read_token
 
 # An agent gives up after the system's own time, and then stops what it has started.
 STOP_TIMEOUT_S = 60.0

@@ -106,11 +106,7 @@ def _judge_way(way: Way, link: Mapping[str, Any], made: Made) -> None:
     if not probed["n"]:
         made.faults.append(f"from {way.peer}: no probe came by")
     elif why := off(
-        "the probes'",
-        probed["mean"],
-        link["theory_ms"],
-        probed["n"],
-        order_ms(link["settings"], link["theory_ms"]),
+        "the probes'", probed["mean"], link["theory_ms"], probed["n"], order_ms(link["settings"], link["theory_ms"])
     ):
         made.faults.append(f"from {way.peer}: {why}")
     if way.forward:

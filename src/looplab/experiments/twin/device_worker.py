@@ -17,7 +17,7 @@ from looplab.experiments.twin.device_workers import LOST_NS, TIMES, pack, port
 from looplab.mqtt.client import MqttClient, wait
 from looplab.run.open_loop import Messages, OpenLoop
 from looplab.run.samples import ABSENT, SampleStore
-from looplab.system import processes
+from looplab.system import own_process
 
 PROCESS_NAME = "lab-devices"
 RETRY_S = 0.2
@@ -79,7 +79,7 @@ class Worker:
         try:
             devices.begin(token, cell, prefix)
             ready = devices.connect(timeout_s)
-            state = {"scheduling": processes.own_scheduling(), "tcp_nodelay": _nodelay(devices)}
+            state = {"scheduling": own_process.own_scheduling(), "tcp_nodelay": _nodelay(devices)}
             self._tell(ready=ready, error=devices.last_error, **state)
             while "end" not in (order := self._next(devices.clients)):
                 if "begin" in order:
@@ -136,8 +136,8 @@ def _nodelay(devices: Devices) -> list[bool]:
 
 def main() -> int:
     """Serve one controller after another until SIGTERM. Reads CONTROLLER (a host), DEVICE_PORT, LAB_NODE (its own)."""
-    processes.set_name(PROCESS_NAME)
-    stop = processes.stop_event()
+    own_process.set_name(PROCESS_NAME)
+    stop = own_process.stop_event()
     controller = os.environ.get("CONTROLLER") or "controller"
     host = os.environ.get("LAB_NODE") or socket.gethostname()
     while not stop.is_set():

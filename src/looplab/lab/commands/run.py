@@ -16,7 +16,8 @@ from looplab.lab.session import Session
 from looplab.run.folder import SCHEMA
 from looplab.run.life import run_summary
 from looplab.spec.parameters import RunParameters
-from looplab.system.terminal import plural, say, show_duration
+from looplab.system.terminal import say
+from looplab.system.words import plural, show_duration
 
 
 def run(

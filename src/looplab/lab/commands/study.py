@@ -27,9 +27,9 @@ from looplab.lab.study_power import power
 from looplab.report.study_file import Study, read_studies
 from looplab.run.folder import SCHEMA
 from looplab.spec.brokers import BROKERS, DEFAULT, STUDY
-from looplab.system.identity import hashed, machine_id
-from looplab.system.machine_facts import boot_id
-from looplab.system.terminal import plural, say, show_duration
+from looplab.system.machine_facts import boot_id, hashed, machine_id
+from looplab.system.terminal import say
+from looplab.system.words import plural, show_duration
 
 ARM_NAMES = string.ascii_letters
 # The settings of each arm's variant, by its name.

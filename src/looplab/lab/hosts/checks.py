@@ -24,7 +24,8 @@ MOST_CLOCK_S = 60.0
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm"}
 _NOISE = """
 import time
-from looplab.treatments.noise import Probes, floor, worst
+from looplab.treatments.noise import floor, worst
+from looplab.treatments.probes import Probes
 look = lambda: {"noise": probes.read(), "clock_ns": time.perf_counter_ns()}
 probes = Probes()
 before = look()

@@ -35,7 +35,7 @@ from looplab.lab.session import LOG, catch_interrupts, command_line, ignore_inte
 from looplab.run.folder import SCHEMA
 from looplab.run.life import run_summary
 from looplab.spec.brokers import DEFAULT
-from looplab.system.identity import hashed
+from looplab.system.machine_facts import hashed
 from looplab.system.terminal import say
 
 # What the loop between hosts cannot have, and why.

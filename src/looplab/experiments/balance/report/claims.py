@@ -14,7 +14,7 @@ from looplab.report.rules import directed, no_gain
 from looplab.report.samples import Measured, Runs
 from looplab.report.statistics import FEWEST_RUNS, compare_blocks, over_runs
 from looplab.report.verdicts import FEW_RUNS, NO_RUN, ONE_RUN, UNDECIDED, Claim, Rule
-from looplab.system.terminal import plural
+from looplab.system.words import plural
 
 INTERVAL_MS = 20.0
 # A radius nearer to 1 than this decides nothing: pushes, levels and the jitter of T are no part of the linear loop.

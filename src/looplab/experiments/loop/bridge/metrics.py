@@ -16,7 +16,7 @@ from prometheus_client.registry import Collector
 
 from looplab.errors import EXIT_MACHINE
 from looplab.experiments.loop.bridge import state as bridge_state
-from looplab.system import processes
+from looplab.system import own_process
 
 PORT = 9102
 _INFO = ("version", "framing", "scheduling", "serial", "robot", "broker")
@@ -67,7 +67,7 @@ def _bridge(state: bridge_state.BridgeState) -> Iterator[Metric]:
 
 def main() -> int:
     """Serve until asked to stop; STATE_DIR is the bridge's."""
-    stop = processes.stop_event()
+    stop = own_process.stop_event()
     registry = CollectorRegistry()
     registry.register(PiCollector(Path(os.environ.get("STATE_DIR") or "/state")))
     try:

@@ -38,7 +38,7 @@ from looplab.experiments.loop.protocol import (
 from looplab.mqtt.address import read_broker
 from looplab.mqtt.kernel_stamps import ABSENT
 from looplab.spec.reader import Reader
-from looplab.system import processes
+from looplab.system import own_process
 
 # The robot answers in about 4 ms; after this long the bridge gives up an answer.
 ANSWER_TIMEOUT_MS = 250
@@ -103,7 +103,7 @@ class Bridge:
     ) -> None:
         # Here, because loading MQTT and TLS takes longest: by now the robot's port is being opened (see `main`).
         from looplab.mqtt.client import ClientOptions, MqttClient
-        from looplab.mqtt.dial import Target
+        from looplab.mqtt.paired import PairedTarget
 
         self.counts = Counts(COUNTED, state_dir)
         self._spins = spins
@@ -116,7 +116,7 @@ class Bridge:
         self._quiet_ns = 0
         self._stopping = False
         self._mqtt = self._reporter.mqtt = MqttClient(
-            Target(host, port, tcp_nodelay, pairing),
+            PairedTarget(host, port, tcp_nodelay, pairing),
             # Not the host's name: containers of a cloned card share it, and two clients of one id end each other.
             f"bridge-{self._reporter.identity['instance']}",
             ClientOptions(
@@ -265,7 +265,7 @@ def _settings(environment: dict[str, str]) -> tuple[bool, str, str, bool]:
 
 def main() -> int:
     """Run from the environment: BROKER_PAIRING or BROKER_HOST, BROKER_PORT; SERIAL_URL, FIDELITY …, STATE_DIR."""
-    processes.set_name("lab-bridge")
+    own_process.set_name("lab-bridge")
     settings = dict(os.environ)
     try:
         nodelay, framing, legs, spins = _settings(settings)
@@ -284,7 +284,7 @@ def main() -> int:
         f"bridge: robot at {robot.url}, framing {framing}, broker {host}:{port}{' (TLS)' if pairing else ''}",
         flush=True,
     )
-    return processes.run_until_stopped(bridge)
+    return own_process.run_until_stopped(bridge)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from looplab.experiments.loop.protocol import (
     TOPIC_REQUEST,
     TOPIC_ROBOT_STATUS,
 )
-from looplab.system import processes
+from looplab.system import own_process
 from looplab.system.machine_facts import boot_id
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ class Reporter:
             "tls": sock.tls if sock else "",
             # Why the kernel stamps nothing, "" if it does.
             "unstamped": sock.unstamped if sock else "not connected",
-            "scheduling": processes.own_scheduling(),
+            "scheduling": own_process.own_scheduling(),
             "serial": robot.url,
             "robot": robot.identity,
             "robot_numbered": robot.answers.numbered,

@@ -160,13 +160,7 @@ def _by_interval(before_ms: float, after_ms: float) -> Pairs:
 
 
 def _within(
-    name: str,
-    title: str,
-    sides: tuple[str, str],
-    pairs: Pairs,
-    rule: MakeRule,
-    judged: str = "O mean",
-    note: str = "",
+    name: str, title: str, sides: tuple[str, str], pairs: Pairs, rule: MakeRule, judged: str = "O mean", note: str = ""
 ) -> Claim:
     """Return a claim that compares cells of one scenario, run by run."""
     [scenario] = STUDIES[name]

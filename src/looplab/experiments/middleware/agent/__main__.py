@@ -14,8 +14,9 @@ from looplab.experiments.middleware.agent import PORT, TOKEN, balancer
 from looplab.experiments.middleware.agent.programs import Programs
 from looplab.experiments.middleware.placement import others
 from looplab.experiments.middleware.systems import Place, folder_of, load, part, read_secrets
-from looplab.system import processes
-from looplab.system.json_service import Request, read_token, serve
+from looplab.system import own_process
+from looplab.system.json_client import read_token
+from looplab.system.json_service import Request, serve
 
 NODE, BALANCER = "node", "balancer"
 LOOK_S = 0.2
@@ -76,11 +77,11 @@ def _token() -> str:
 def main() -> int:
     """Run the part that the command line names; return the exit code."""
     options = _options()
-    processes.set_name("lab-agent")
+    own_process.set_name("lab-agent")
     agent = Agent(options.programs, options.bind)
     # The agent itself must not take time from the middleware.
     os.sched_setaffinity(0, others(os.cpu_count() or 1))
-    stop = processes.stop_event()
+    stop = own_process.stop_event()
     try:
         if not _token():
             raise MachineError("The agent has no token.", "`docker compose up` has `prepare` write one.")

@@ -1,6 +1,7 @@
 """Programs of one part: started one after another, each once the one before is ready; stopped in reverse."""
 
 import contextlib
+import ctypes
 import os
 import re
 import signal
@@ -16,12 +17,13 @@ from typing import Any
 from looplab.errors import MachineError
 from looplab.experiments.middleware.agent import usage
 from looplab.experiments.middleware.systems import Program
-from looplab.system.processes import end_with_parent
 
 STOP_TIMEOUT_S = 5.0
 LOOK_S = 0.05
 # Where memory ends, the kernel ends a program, not the agent that reports it.
 EXPENDABLE = "500"
+PR_SET_PDEATHSIG = 1
+_libc = ctypes.CDLL(None)
 # As Go prints a duration: 1.234567ms, 850.3µs, 1m2.5s.
 _DURATION = re.compile(r'"duration":"([^"]+)"')
 _PIECE = re.compile(r"([0-9.]+)(h|ms|m|s|µs|ns)")
@@ -191,7 +193,7 @@ def _call(program: Program, command: Sequence[str], environment: Mapping[str, st
 
 def _confine(processors: Sequence[int]) -> None:
     """In the child: use these processors only, end with the agent, however that ends, and before it for memory."""
-    end_with_parent(signal.SIGKILL)
+    _libc.prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
     # Some containers are more expendable already.
     with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text(EXPENDABLE)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from random import Random
 
 from looplab.experiments.middleware.placement import others
-from looplab.system.json_service import read_token
+from looplab.system.json_client import read_token
 
 # The first process; the next ones listen on the ports above.
 PORT = 9210

@@ -22,7 +22,7 @@ from looplab.errors import EXIT_GOOD, EXIT_MACHINE, LabError, MachineError, Usag
 from looplab.experiments.middleware.devices import PORT, PROCESS, TOKEN, Plan, count, order_token, processors
 from looplab.experiments.middleware.devices.device import Device, Fleet
 from looplab.experiments.middleware.systems import part
-from looplab.system import processes
+from looplab.system import own_process
 from looplab.system.json_service import Request, serve
 
 Order = Callable[[Request], dict[str, Any]]
@@ -109,9 +109,9 @@ def _allowed(act: Order, request: Request) -> dict[str, Any]:
 def main() -> int:
     """Serve until a signal, as process number `argv[1]` of several; the first one starts the others."""
     number = int(sys.argv[1]) if sys.argv[1:] else 0
-    processes.set_name(PROCESS)
+    own_process.set_name(PROCESS)
     os.sched_setaffinity(0, processors())
-    stop = processes.stop_event()
+    stop = own_process.stop_event()
     if not order_token():
         print(f"The devices have no token. On a host of their own: set {TOKEN}.", file=sys.stderr, flush=True)
         return EXIT_MACHINE

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from looplab.experiments.twin.instance.orders import MOST_WORKERS, Counts, Order, read_order
 from looplab.experiments.twin.instance.store import conninfo
-from looplab.system import processes
+from looplab.system import own_process
 
 PROCESS_NAME = "lab-twin"
 LOOK_S = 0.05
@@ -60,8 +60,8 @@ class Instance:
 
 def main() -> int:
     """Serve until SIGTERM. Reads LIVE_DIR, DATABASE or DATABASE_…."""
-    processes.set_name(PROCESS_NAME)
-    stop = processes.stop_event()
+    own_process.set_name(PROCESS_NAME)
+    stop = own_process.stop_event()
     os.environ["DATABASE"] = conninfo(os.environ, os.environ.get("DATABASE_USER", ""))
     instance = Instance(Path(os.environ.get("LIVE_DIR") or "/live"))
     while not stop.wait(LOOK_S):

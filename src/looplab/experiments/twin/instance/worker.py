@@ -18,7 +18,7 @@ from looplab.experiments.twin.message import MOST_BYTES, parse, topic
 from looplab.mqtt.client import ClientOptions, MqttClient
 from looplab.mqtt.dial import Target
 from looplab.run.samples import ANSWERED, FAILED, WAITING, SharedSamples
-from looplab.system import processes
+from looplab.system import own_process
 
 PROCESS_NAME = "lab-twin-store"
 # How long the worker waits for a message before it looks whether it shall end.
@@ -187,8 +187,8 @@ class Worker:
 
 def main(folder: Path, number: int) -> int:
     """Run worker `number` of the open order until SIGTERM."""
-    processes.set_name(PROCESS_NAME)
-    stop = processes.stop_event()
+    own_process.set_name(PROCESS_NAME)
+    stop = own_process.stop_event()
     order = read_order(folder)
     if order is None:
         return 0

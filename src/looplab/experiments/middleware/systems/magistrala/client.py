@@ -106,10 +106,7 @@ def stored(hosts: Mapping[str, str], secrets: Mapping[str, str], prefix: str) ->
 
     where = f"host={hosts['postgres']} port={POSTGRES} user={OWNER} dbname=messages connect_timeout=5"
     try:
-        with (
-            psycopg.connect(where, password=secrets["postgres"]) as connection,
-            connection.cursor("names") as cursor,
-        ):
+        with psycopg.connect(where, password=secrets["postgres"]) as connection, connection.cursor("names") as cursor:
             cursor.execute("SELECT name FROM messages WHERE starts_with(name, %s)", (prefix,))
             for (name,) in cursor:
                 yield name

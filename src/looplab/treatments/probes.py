@@ -1,0 +1,87 @@
+"""A probe pinned to each processor wakes every ten milliseconds and notes how late it was: the machine's own stalls.
+
+With SCHED_FIFO no ordinary task can delay it, so what it sees is the machine: a hypervisor that took the processor, a
+kernel that did not let go of it. A process each: threads of one Python wait for each other. Its cost: bench/README.md.
+"""
+
+import mmap
+import os
+import time
+from typing import Any
+
+from looplab.system import own_process, processes
+from looplab.treatments.noise import BINS, bin_of
+
+# The priority is above every one that the lab gives.
+PERIOD_NS, PRIORITY = 10_000_000, 98
+STALL_NS, _STALLS = 1_000_000, 512  # A wake-up this late is a stall; so many are kept.
+# In 64-bit numbers: stalls, their sum, bins of wake-ups, then (due, lateness) of the last stalls.
+_COUNT, _SUM, _FIRST_BIN = 0, 1, 2
+_FIRST_STALL = _FIRST_BIN + BINS
+_NUMBERS = _FIRST_STALL + 2 * _STALLS
+
+
+class Probes:
+    """Started on making; they end with this process."""
+
+    def __init__(self) -> None:
+        self._rows: dict[int, memoryview] = {}
+        self._policies: dict[int, str] = {}
+        for processor in sorted(os.sched_getaffinity(0)):
+            self._start(processor)
+
+    def read(self) -> list[dict[str, Any]]:
+        """Return what each probe has seen since its start, as `floor` reads it."""
+        return [_seen(processor, self._policies[processor], row) for processor, row in self._rows.items()]
+
+    def _start(self, processor: int) -> None:
+        memory = mmap.mmap(-1, 8 * _NUMBERS)
+        reader, writer = os.pipe()
+        parent = os.getpid()
+        if os.fork() == 0:
+            try:
+                os.write(writer, _prepare(processor).encode())
+                os.close(writer)
+                _watch(memoryview(memory).cast("q"), parent)
+            finally:
+                os._exit(0)
+        os.close(writer)
+        with os.fdopen(reader) as report:
+            self._policies[processor] = report.read()
+        self._rows[processor] = memoryview(memory).cast("q")
+
+
+def _prepare(processor: int) -> str:
+    """Pin this process and give it priority if the kernel lets it; return the policy it has."""
+    own_process.set_name("lab-noise")
+    os.sched_setaffinity(0, {processor})
+    processes.set_fifo(os.getpid(), PRIORITY)
+    return own_process.own_scheduling()
+
+
+def _watch(row: memoryview, parent: int) -> None:
+    due = time.monotonic_ns() + PERIOD_NS
+    # The parent's end is no signal here: it is process 1 of a namespace that others share.
+    while os.getppid() == parent:
+        time.sleep(max(0, due - time.monotonic_ns()) / 1e9)
+        late_ns = time.monotonic_ns() - due
+        row[_FIRST_BIN + bin_of(late_ns)] += 1
+        if late_ns >= STALL_NS:
+            at = _FIRST_STALL + 2 * (row[_COUNT] % _STALLS)
+            row[at], row[at + 1] = due, late_ns
+            row[_SUM] += late_ns
+            row[_COUNT] += 1
+        due += PERIOD_NS * (1 + max(0, late_ns) // PERIOD_NS)
+
+
+def _seen(processor: int, policy: str, row: memoryview) -> dict[str, Any]:
+    bins, stalls = row[_FIRST_BIN:_FIRST_STALL].tolist(), row[_FIRST_STALL:].tolist()
+    return {
+        "processor": processor,
+        "policy": policy,
+        "wakeups": sum(bins),
+        "stalls": row[_COUNT],
+        "stalled_ns": row[_SUM],
+        "bins": {str(number): count for number, count in enumerate(bins) if count},
+        "latest": [[due, late] for due, late in zip(stalls[::2], stalls[1::2], strict=True) if late],
+    }
