@@ -52,7 +52,7 @@ def test_each_part_reads_its_own_files_alone(lab: Lab) -> None:
         ("broker", "/mosquitto/secrets", ["passwords", "server.pem", "plain/mosquitto_sub", "plain/passwords"]),
         # Every experiment's controller is the same user.
         ("scenario1", "/run/looplab", ["controller", "devices", "nodes", "treatments", *CONTROLLERS]),
-        ("bridge", "/run/looplab", ["bridge"]),
+        ("bridge", "/run/looplab", ["bridge", "plain/bridge"]),
     ):
         look = f"cd {folder} && for file in * */*; do if cat $file >/dev/null 2>&1; then echo $file; fi; done"
         found = docker("exec", lab.container(part), "sh", "-c", look)
