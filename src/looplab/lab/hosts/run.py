@@ -94,8 +94,10 @@ class PlacedRuns:
 
     def show(self) -> int:
         """Print the commands, with what the engines granted to earlier runs; return the exit code."""
-        plans = self.plans({name: known_limits(self._limits_file(name)) for name in self.hosts})
-        print("\n\n".join(map(str, plans)))
+        limits = {name: known_limits(self._limits_file(name)) for name in self.hosts}
+        print("\n\n".join(map(str, self.plans(limits))))
+        if unknown := [name for name, found in limits.items() if not found]:
+            say(f"The first run on {' and '.join(unknown)} finds out what real-time limits to add there.")
         return EXIT_GOOD
 
     def make_ready(self) -> tuple[dict[str, Any], dict[str, dict[str, str]]]:
