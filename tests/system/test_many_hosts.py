@@ -94,7 +94,7 @@ def test_scenario5_with_stress_on_both_hosts(placed: Lab, engines: Hosts) -> Non
 
 def test_scenario5_over_tls_on_three_hosts(placed: Lab, engines: Hosts) -> None:
     run = run_on(placed, engines, "scenario5", "--controller-on", "host-a", "--broker-on", "host-b", BROKER_TLS="on")
-    assert sorted(run["hosts"]) == ["host-a", "host-b", "default"]
+    assert run["hosts"].keys() == {"host-a", "host-b", "default"}
     judged = treatments(run)
     assert judged["controller TLS"]["found"].startswith("TLSv1.")
     assert judged["bridge TLS"]["found"].startswith("TLSv1.")
