@@ -75,7 +75,7 @@ def test_a_figure_is_one_line(counter: Experiments, results: Path, tmp_path: Pat
     generator()
     from generator.plain import dashboards
 
-    assert '"expr": "counter_tail"' in json.dumps(dashboards(experiment))
+    assert '"expr": "counter_tail and on ' in json.dumps(dashboards(experiment))
     exporter = Exporter(tmp_path, results, counter, None, HostWatch({}))
     exporter.stored.refresh()
     assert 'counter_tail{scenario="counter",fidelity="thesis",sleep_ms="2"} ' in exporter.whole_page().decode()
