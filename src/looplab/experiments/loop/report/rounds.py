@@ -49,9 +49,10 @@ def not_yet(study: Study | None) -> tuple[str, str] | None:
 
 
 def within(study: Study | None, side: Measured) -> Measured:
-    """Return a side with the runs that enter its verdict; all of them where none may, which `guarded` then says."""
+    """Return a side with the runs that enter its verdict; all of the study's if none may, which `unfit` then says."""
     out = left_out(side)
-    runs = [one for one in side.runs if one.run.run_id not in out and (study is None or one.run.run_id in study.places)]
+    planned = [one for one in side.runs if study is None or one.run.run_id in study.places]
+    runs = [one for one in planned if one.run.run_id not in out] or planned
     if not runs or len(runs) == len(side.runs):
         return side
     return replace(side, run=runs[-1].run, repeated=runs) if len(runs) > 1 else runs[0]
