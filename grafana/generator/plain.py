@@ -19,7 +19,7 @@ def dashboards(experiment: Experiment, first: Sequence[Panel] = ()) -> dict[str,
 
 def _panels(experiment: Experiment) -> list[Panel]:
     cell, empty = experiment.cell, f"nothing measured yet: ./lab run {experiment.name} --quick"
-    named = " ".join(f"{{{{{key.name}}}}}" for key in cell.key_columns())
+    named = " ".join(f"{{{{{name}}}}}" for name in ("scenario", *(key.name for key in cell.key_columns())))
     family = cell.family
     # With the cells of every kept run, a legend takes half a panel.
     newest = f"topk(1, max by (scenario, fidelity) ({family}_cell_run_started_timestamp_seconds))"
