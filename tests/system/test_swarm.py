@@ -43,6 +43,7 @@ def swarm(session_lab: Lab) -> Iterator[dict[str, Node]]:
     """Three nodes with the lab's images; nothing has a label yet."""
     folder = Path(tempfile.mkdtemp(prefix="labswarm-", dir="/tmp"))
     try:
+        session_lab.run("setup", "twin-brokers", timeout_s=900, code=0)
         made = session_lab.run("stack", "twin-brokers", "--unchecked", code=0, **SMALL).stdout
         images = sorted({service["image"] for service in json.loads(made)["services"].values()})
         archive = folder / "images.tar"
@@ -134,12 +135,19 @@ def test_no_label_no_start(session_lab: Lab, swarm: dict[str, Node]) -> None:
     assert f"Run this on a manager: {swarm['alpha'].address}:2377" in done.stderr
 
 
+def test_an_image_that_a_node_lacks_is_named(session_lab: Lab, labelled: dict[str, Node]) -> None:
+    image = "looplab/nowhere:0"
+    done = session_lab.run("stack", "twin-brokers", DOCKER_HOST=labelled["alpha"].host, MOSQUITTO_IMAGE=image, **SMALL)
+    assert (done.returncode, done.stdout) == (3, "")
+    assert f"Images are missing: {image} on alpha, {image} on beta." in done.stderr
+    assert labelled["alpha"].docker("service", "ls", "--quiet") == ""
+
+
 def test_devices_on_three_nodes_and_brokers_on_two(
     session_lab: Lab, deployed: Deployed, labelled: dict[str, Node]
 ) -> None:
-    assert deployed.nodes_of("twin-devices") == set(LABELS)
-    assert deployed.nodes_of("twin-brokers-1") == {"alpha"}
-    assert deployed.nodes_of("twin-brokers-2") == {"beta"}
+    places = {"twin-devices": set(LABELS), "twin-brokers-1": {"alpha"}, "twin-brokers-2": {"beta"}}
+    until(lambda: all(deployed.nodes_of(service) == nodes for service, nodes in places.items()), f"{places}", 60)
     second = session_lab.run("stack", "twin-brokers", DOCKER_HOST=labelled["alpha"].host, **SMALL)
     assert second.returncode == 3
     assert f"docker stack rm {STACK}" in second.stderr

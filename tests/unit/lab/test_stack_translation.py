@@ -9,7 +9,7 @@ from support import host_fakes as fakes
 
 from looplab.errors import LabError, MachineError, UsageError
 from looplab.experiments.twin import SECRETS
-from looplab.lab.stack.nodes import Swarm, broker_nodes, can_encrypt, check, read_swarm
+from looplab.lab.stack.nodes import Swarm, broker_nodes, can_encrypt, check, check_images, read_swarm
 from looplab.lab.stack.translate import DROPPED, Source, Stack, place_of, translate
 
 FILES = {one.name.replace("/", "-"): Path(f"/lab/secrets/{one.name}") for one in SECRETS}
@@ -189,6 +189,25 @@ def test_a_swarm_without_a_leader(programs: fakes.Programs) -> None:
     with pytest.raises(MachineError) as caught:
         read_swarm()
     assert "--force-new-cluster" in caught.value.remedy
+
+
+@pytest.mark.parametrize("lacks", [True, False])
+def test_a_node_without_an_image_is_named(programs: fakes.Programs, lacks: bool) -> None:
+    """A job on each node tells: its container cannot be made without the image, nor started with it."""
+    found = "gamma\tRejected 1 second ago\tNo such image: a:1\n" if lacks else "gamma\tFailed\tno such program\n"
+    tasks = "beta\tFailed 2 seconds ago\tstarting container failed\n" + found
+    answers = {"*create*": ("job1\n", "", 0), "*ps*": (tasks, "", 0), "*rm*": ("", "", 0)}
+    programs.add("docker", answers)
+    stack = stack_of({"twin-devices": {"image": "a:1"}, "twin-devices-2": {"image": "a:1"}})
+    if lacks:
+        with pytest.raises(MachineError, match=r"Images are missing: a:1 on gamma\."):
+            check_images(stack)
+    else:
+        check_images(stack)
+    created, _asked, removed = programs.calls("docker")
+    assert "--mode global " in created
+    assert "--constraint node.labels.looplab.devices == yes" in created
+    assert removed == "service rm job1"
 
 
 def test_an_overlay_is_encrypted_where_the_kernel_has_esp(tmp_path: Path, programs: fakes.Programs) -> None:

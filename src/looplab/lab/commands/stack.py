@@ -6,16 +6,15 @@ import secrets
 from collections.abc import Callable
 from pathlib import Path
 
-from looplab.errors import EXIT_GOOD, MachineError, UsageError
+from looplab.errors import EXIT_GOOD, UsageError
 from looplab.experiments.registry import EXPERIMENTS
 from looplab.lab.checkout import Lab, SetUp
 from looplab.lab.docker.engine import find_engine
-from looplab.lab.docker.images import local_images
 from looplab.lab.run_options import variables
 from looplab.lab.scenarios import check_one_kind, chosen
 from looplab.lab.secret_files import FOLDER, write_secret
 from looplab.lab.settings import read_machine_file
-from looplab.lab.stack.nodes import Swarm, broker_nodes, can_encrypt, check, read_swarm
+from looplab.lab.stack.nodes import Swarm, broker_nodes, can_encrypt, check, check_images, read_swarm
 from looplab.lab.stack.translate import Source, translate
 from looplab.spec.experiment import Experiment
 from looplab.system.terminal import say
@@ -44,12 +43,7 @@ def stack(root: Path, scenario: str, *, unchecked: bool, shared: bool, publish: 
     )
     if not unchecked:
         check(Swarm(swarm.nodes, () if shared else swarm.stacks), made, name)
-        images = {str(service["image"]) for service in made.services.values()}
-        if missing := images - local_images(images).keys():
-            raise MachineError(
-                f"This engine lacks {', '.join(sorted(missing))}.",
-                f"Run ./lab setup {name}, then bring it to each node.",
-            )
+        check_images(made)
     print(json.dumps(made.document(), indent=1))
     _say_notes(made.notes, encrypted)
     return EXIT_GOOD

@@ -1,6 +1,7 @@
 """What the Swarm is that this engine manages, and why a stack would not run on it: found out before anything starts."""
 
 import json
+import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +14,9 @@ from looplab.lab.stack.translate import LABEL, Stack
 # On every service of a stack of the lab: docker stack deploy adds the stack's name.
 NAMESPACE = "com.docker.stack.namespace"
 MODULES = Path("/lib/modules")
+NOTHING = "/looplab-no-such-program"
+# A node whose name server is silent asks it for 10 s and more before it takes its own image.
+LOOK_S = 60.0
 
 
 @dataclass(frozen=True)
@@ -81,6 +85,46 @@ def check(swarm: Swarm, stack: Stack, name: str) -> None:
                 f"No node has the label {label}={value}, which {name} needs. Nodes that are ready: {ready}.",
                 f"Run `docker node update --label-add {label}={value} NODE`.",
             )
+
+
+def check_images(stack: Stack) -> None:
+    """Raise MachineError with the nodes that lack an image that they may have to run.
+
+    Only the node itself knows: a service there makes a container whose program does not exist, so nothing starts.
+    """
+    pairs = sorted({(one["image"], one["deploy"]["placement"]["constraints"][0]) for one in stack.services.values()})
+    job = ("--detach", "--quiet", "--mode", "global", "--restart-condition", "none", "--no-resolve-image")
+    made = [
+        _asked(
+            "docker", "service", "create", *job, "--constraint", place, "--entrypoint", NOTHING, image
+        ).stdout.strip()
+        for image, place in pairs
+    ]
+    try:
+        lacking = sorted(
+            {f"{image} on {node}" for (image, _), job in zip(pairs, made, strict=True) for node in _lack(job)}
+        )
+    finally:
+        call(["docker", "service", "rm", *made])
+    if lacking:
+        raise MachineError(
+            f"Images are missing: {', '.join(lacking)}.",
+            "Run ./lab setup, then docker save IMAGE | ssh NODE docker load.",
+        )
+
+
+def _lack(job: str) -> set[str]:
+    """Return the nodes of a job that have no such image; a node without an answer in LOOK_S is not among them."""
+    command = ("docker", "service", "ps", "--no-trunc", "--format", "{{.Node}}\t{{.CurrentState}}\t{{.Error}}", job)
+    end_s = time.monotonic() + LOOK_S
+    while True:
+        tasks = [line.split("\t") for line in _asked(*command).stdout.splitlines()]
+        over = bool(tasks) and all(
+            state.startswith(("Failed", "Rejected", "Complete")) for _node, state, _error in tasks
+        )
+        if over or time.monotonic() > end_s:
+            return {node for node, _state, error in tasks if "No such image" in error}
+        time.sleep(0.3)
 
 
 def broker_nodes(swarm: Swarm) -> int:

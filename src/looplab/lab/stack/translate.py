@@ -92,7 +92,7 @@ class Stack:
 
 @dataclass(frozen=True)
 class Source:
-    """What the translation needs beside the model: the `profile` that runs, its `ends`, its secrets and their files.
+    """What the translation needs beside the model.
 
     `ends` are services whose end is the end of the run. `secret_files` are on this machine, by the secret's name.
     `broker_nodes` have the label looplab.broker with values from 1 on: brokers take turns on them.
