@@ -9,6 +9,8 @@ import os
 import shutil
 import signal
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from support.waiting import until
@@ -54,6 +56,15 @@ class Lan:
             call("ip", "-n", there, "route", "add", "default", "via", self.here)
         for port in ("here", *self.addresses):
             call("ip", "-n", self._switch, "link", "set", port, "master", "switch", "up")
+
+    @contextmanager
+    def cut(self, name: str) -> Iterator[None]:
+        """The cable of a host is out of the switch."""
+        call("ip", "-n", self._switch, "link", "set", name, "down")
+        try:
+            yield
+        finally:
+            call("ip", "-n", self._switch, "link", "set", name, "up")
 
     def __exit__(self, *_error: object) -> None:
         subprocess.run(["ip", "link", "delete", self._lan], capture_output=True, timeout=30, check=False)

@@ -121,6 +121,21 @@ def test_a_treatment_that_falls_on_one_host_is_named(placed: Lab, engines: Hosts
     assert not any("on host-a" in why for why in run["invalid_because"])
 
 
+def test_a_cut_between_hosts_loses_only_what_it_must(placed: Lab, engines: Hosts) -> None:
+    running = placed.start("run", "scenario1", *APART, *LONG, "--allow-invalid", **SETTINGS)
+    running.wait_for("%  20 ms, QoS 0", timeout_s=120)
+    with engines["host-b"].lan.cut("host-b"):
+        time.sleep(5)
+    code, output, said = running.finish(timeout_s=200)
+    assert code == 0, said
+    run = placed.stored(output)
+    lost = {name: total(run, name) for name in ("answered", "late", "lost", "robot_errors", "disconnects")}
+    print(run["valid"], run["invalid_because"], lost, run["cells"][0]["lost_by"])
+    # 250 were sent while the cable was out; TCP comes back within seconds.
+    assert 100 < total(run, "sent") - total(run, "answered") < 750
+    assert {name: engine.left() for name, engine in engines.items()} == {"host-a": [], "host-b": []}
+
+
 def test_down_removes_what_a_killed_lab_left(placed: Lab, engines: Hosts, tmp_path: Path) -> None:
     running = placed.start("run", "scenario1", *APART, *LONG, **SETTINGS)
     running.wait_for("20 ms, QoS 0", timeout_s=120)
