@@ -33,8 +33,7 @@ def started(made: Plan) -> list[str]:
     for step in made.start:
         if "up" in step.words:
             words = step.words[step.words.index("never") + 1 :]
-            skipped = 2 if words[0] == "--exit-code-from" else 2 * (words[0] == "--detach")
-            found += [f"{step.host} {service}" for service in words[skipped:]]
+            found += [f"{step.host} {service}" for service in words if not service.startswith("--")]
     return found
 
 

@@ -141,20 +141,17 @@ def _network(host: Host, placed: Mapping[str, Host], common: Mapping[str, str]) 
     return {**own, "BROKER_PATH": "direct" if host.name == broker.name else "port"}
 
 
-def _compose(host: Host, scenario: str, *words: str) -> Step:
+def _up(host: Host, scenario: str, *services: str) -> Step:
     files = ("--env-file", ".env", "--env-file", SETTINGS.format(host.name), "--file", FILE)
     up = ("--project-name", PROJECT, "--profile", scenario, "up", "--no-build", "--pull", "never")
-    return Step(("docker", "--context", host.name, "compose", *files, *up, *words))
-
-
-def _up(host: Host, scenario: str, *services: str) -> Step:
-    return _compose(host, scenario, "--detach", "--no-deps", *services)
+    return Step(("docker", "--context", host.name, "compose", *files, *up, "--detach", "--no-deps", *services))
 
 
 def _prepared(host: Host, scenario: str, placed: Mapping[str, Host]) -> list[Step]:
     """Return what fills a host's volumes: passwords, which the broker's host makes, and files that its parts read."""
     copy, broker = ("docker", "--context", host.name, "cp"), placed[BROKER]
-    steps = [_compose(host, scenario, "--exit-code-from", "prepare", "prepare")]
+    # Attached to it, Compose never ends over ssh.
+    steps = [_up(host, scenario, "prepare"), Step(("docker", "--context", host.name, "wait", PREPARE))]
     if host.name == broker.name:
         steps.append(Step((*copy, "compose/mosquitto/.", f"{PREPARE}:/files")))
     else:

@@ -235,6 +235,9 @@ def _execute(root: Path, step: Step, settings: Mapping[str, str] | None = None) 
     else:
         done = call(step.words, timeout_s=STEP_TIMEOUT_S, environment=settings, directory=str(root))
         reason = "" if done.good else done.reason
+        # What is waited for prints its exit code.
+        if "wait" in step.words and done.stdout.strip() != "0":
+            reason = f"it ended with exit code {done.stdout.strip() or 'unknown'}, see {LOG}"
     if reason:
         raise MachineError(f"{step.host}: {reason}", f"This command failed: {step}")
 
