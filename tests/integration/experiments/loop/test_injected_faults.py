@@ -81,6 +81,7 @@ def test_loss(measure: Measure) -> None:
     assert sum(lost.rule.direction == TO_CLIENT for lost in proxy.applied("loss")) == 3
     assert len(wanted) > 6
     assert run.outcomes("lost") == wanted
+    assert run.cell["lost_by"] == {**dict.fromkeys(CAUSES, 0), "unknown": len(wanted)}
     assert counts(run, "lost", "answered") == [len(wanted), MESSAGES - len(wanted)]
 
 
