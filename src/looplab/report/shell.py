@@ -152,9 +152,9 @@ def page_text(
 
 
 def _figure_of(run: StoredRun, drawn: Sequence[Drawing]) -> Drawing | None:
-    """Return the last figure with a curve of that scenario and fidelity: of the loop O, beside the published points."""
+    """Return the last figure with that scenario and fidelity, of which all is run if there is one: of the loop O."""
     shown = [d for d in drawn if d.fidelity == run.fidelity and f"{run.scenario}: " in d.alternative]
-    return shown[-1] if shown else None
+    return max(reversed(shown), key=lambda d: "Not run" not in d.caption, default=None)
 
 
 def _commands(runs: Iterable[StoredRun]) -> list[str]:
