@@ -94,16 +94,12 @@ def check_images(stack: Stack) -> None:
     """
     pairs = sorted({(one["image"], one["deploy"]["placement"]["constraints"][0]) for one in stack.services.values()})
     job = ("--detach", "--quiet", "--mode", "global", "--restart-condition", "none", "--no-resolve-image")
-    made = [
-        _asked(
-            "docker", "service", "create", *job, "--constraint", place, "--entrypoint", NOTHING, image
-        ).stdout.strip()
-        for image, place in pairs
-    ]
+    made: list[str] = []
     try:
-        lacking = sorted(
-            {f"{image} on {node}" for (image, _), job in zip(pairs, made, strict=True) for node in _lack(job)}
-        )
+        for image, place in pairs:
+            there = ("--constraint", place, "--entrypoint", NOTHING, image)
+            made.append(_asked("docker", "service", "create", *job, *there).stdout.strip())
+        lacking = sorted({f"{pairs[at][0]} on {node}" for at, one in enumerate(made) for node in _lack(one)})
     finally:
         call(["docker", "service", "rm", *made])
     if lacking:
