@@ -20,7 +20,8 @@ class FailingBroker:
         self._compose = compose
         self._controller = controller
         self._over = threading.Event()
-        self._ended = ""
+        # Which one, and its last lines.
+        self._ended = ("", "")
         self._thread = threading.Thread(target=self._look, daemon=True)
 
     @contextmanager
@@ -38,18 +39,19 @@ class FailingBroker:
 
     def check(self, profile: str) -> None:
         """Raise MachineError (exit code 3) if the broker was found ended."""
-        if self._ended:
+        name, words = self._ended
+        if name:
             raise MachineError(
-                f"{profile} was stopped: its {self._ended} ends whenever it is started; its last lines are above.",
+                f"{profile} was stopped: its {name} ends whenever it is started. Its last lines: {words or 'none'}",
                 "Correct its configuration (compose/broker.<name>.yaml, LAB_OWN), or take another broker: --broker.",
             )
 
     def _look(self) -> None:
-        before: set[str] = set()
+        before: dict[str, str] = {}
         while not self._over.wait(LOOK_EVERY_S):
-            ended = {name for name in self._compose.fallen() if "broker" in name}
-            if ended & before and not self._over.is_set():
-                self._ended = min(ended & before)
+            ended = {name: words for name, words in self._compose.fallen().items() if "broker" in name}
+            if (twice := ended.keys() & before.keys()) and not self._over.is_set():
+                self._ended = (min(twice), ended[min(twice)])
                 self._compose.stop(self._controller)
                 return
             before = ended

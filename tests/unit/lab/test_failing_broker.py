@@ -40,7 +40,7 @@ def test_a_broker_that_stays_down_ends_the_run() -> None:
     with broker.waiting():
         broker._thread.join(10)
     assert compose.stopped == ["scenario1"]
-    with pytest.raises(MachineError, match="its broker ends whenever it is started") as caught:
+    with pytest.raises(MachineError, match=r"whenever it is started\. Its last lines: Error: Unable") as caught:
         broker.check("scenario1")
     assert caught.value.exit_code == EXIT_MACHINE
 
