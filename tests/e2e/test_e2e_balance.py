@@ -28,8 +28,10 @@ def test_it_stands_at_20_ms_and_falls_at_100_ms(lab: Lab) -> None:
     # A pause of the machine lets it fall as well: the newest angle is then as old.
     held = short["age_us"]["max"] < 60_000
     assert short["upright_s"] > STANDS_S or not held
-    assert short["tilt_rms_deg"] < 10 or not held
-    assert short["age_us"]["n"] > 0
+    assert short["angle_rms_rad"] < 0.17 or not held
+    assert 0 < short["age_ms"] < short["age_us"]["max"] / 1000
+    assert short["upright_s"] <= short["seconds"]
+    assert short["misses"] <= 10
 
 
 def test_another_scenario_gives_it_parts_and_treatments(lab: Lab) -> None:

@@ -18,7 +18,7 @@ FIGURES = {
 }
 # The machine has one, too; a key elsewhere; what every run may count.
 # A replay has those of control, too.
-SHARED = {"steal_s", "interval_ms", "strangers_cpu_s", "upright_s", "tilt_rms_deg", "misses_of_10"}
+SHARED = {"age_ms", "steal_s", "interval_ms", "strangers_cpu_s", "upright_s", "angle_rms_rad", "misses"}
 
 
 @pytest.mark.parametrize(("name", "figure"), sorted(FIGURES))

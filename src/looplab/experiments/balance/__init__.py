@@ -43,6 +43,7 @@ class BalanceCell(LoopCell):
         digits=1,
         endless=False,
     )
+    seconds = Figure("how long it was watched, mean of the repetitions", unit="s", prometheus=None)
     upright_s = Figure(
         "how long the robot stood, mean of the repetitions",
         unit="s",
@@ -50,11 +51,14 @@ class BalanceCell(LoopCell):
         digits=1,
         prometheus="upright_seconds",
     )
-    tilt_rms_deg = Figure("RMS of the tilt while it stood", unit="deg", heading="tilt", prometheus="tilt_rms_degrees")
+    angle_rms_rad = Figure(
+        "RMS of the tilt while it stood", unit="rad", heading="tilt", digits=3, prometheus="tilt_rms_radians"
+    )
     cost = Figure(
         "mean of (tilt / 0.1 rad)² + (voltage / 4 V)²; a fallen robot costs on at 45 degrees", heading="cost", digits=3
     )
-    misses_of_10 = Figure(
+    age_ms = Figure("age of the newest reading that the controller holds, mean over time", unit="ms", prometheus=None)
+    misses = Figure(
         "most messages of any 10 in a row without an answer when the next one was due",
         pooled=max,
         heading="misses",

@@ -5,7 +5,7 @@ from typing import Any
 
 from looplab.experiments.balance import EXPERIMENT
 from looplab.experiments.balance.control_loop import COLUMNS, ControlLoop
-from looplab.experiments.balance.figures import Control, control, misses
+from looplab.experiments.balance.figures import Control, age, control, misses
 from looplab.experiments.balance.laws import Law
 from looplab.experiments.balance.parameters import Parameters
 from looplab.experiments.loop import LoopCell
@@ -52,17 +52,25 @@ class Controller(LoopController):
 
 def control_figures(columns: Columns, repetitions: list[range], interval_ns: int) -> dict[str, float | None]:
     """Return what run.json holds of a cell's control, by the rows of each repetition; None where nothing was read."""
-    controls, missed = [], []
+    controls, missed, ages_ms = [], [], []
     for rows in repetitions:
         read = [row for row in rows if columns["tilt_urad"][row] != ABSENT]
         if read:
             moments_s = [columns["sent_ns"][row] / 1e9 for row in read]
             tilts_rad = [columns["tilt_urad"][row] / 1e6 for row in read]
             controls.append(control(moments_s, tilts_rad, [columns["level"][row] for row in read]))
+        ages_ms.append(1000 * age(_stamp_s(columns, row) for row in read)[0])
         missed.append(misses([_in_time(columns, row, interval_ns) for row in rows]))
     unknown: list[float | None] = [None] * len(Control._fields)
     means = [round(fmean(values), 6) for values in zip(*controls, strict=True)] or unknown
-    return {**dict(zip(Control._fields, means, strict=True)), "misses_of_10": float(max(missed))}
+    others = {"age_ms": round(fmean(ages_ms), 3), "misses": float(max(missed))}
+    return {**dict(zip(Control._fields, means, strict=True)), **others}
+
+
+def _stamp_s(columns: Columns, row: int) -> tuple[float, float]:
+    """Return when a reading was taken, its request's way to the bridge being half of O, and when it came."""
+    sent_ns, received_ns, robot_ns = (int(columns[name][row]) for name in ("sent_ns", "received_ns", "robot_ns"))
+    return (sent_ns + (received_ns - sent_ns - robot_ns) / 2) / 1e9, received_ns / 1e9
 
 
 def _in_time(columns: Columns, row: int, interval_ns: int) -> bool:

@@ -1,7 +1,7 @@
 """The figures of control that live and replayed cells share; lists of one entry a reading or message."""
 
 from collections.abc import Iterable, Sequence
-from math import degrees, sqrt
+from math import sqrt
 from typing import NamedTuple
 
 from looplab.experiments.balance.plant import FALLEN_RAD, volts_of
@@ -14,10 +14,11 @@ _FALLEN_RAD = int(1000 * FALLEN_RAD) / 1000
 
 
 class Control(NamedTuple):
-    """How long it stood, the RMS of its tilt while it stood, and the mean quadratic cost over all readings."""
+    """How long it was watched and stood, RMS of its tilt while it stood, mean quadratic cost over all readings."""
 
+    seconds: float
     upright_s: float
-    tilt_rms_deg: float
+    angle_rms_rad: float
     cost: float
 
 
@@ -34,8 +35,9 @@ def control(moments_s: Sequence[float], tilts_rad: Sequence[float], levels: Sequ
     ]
     costs += [(FALLEN_RAD / COST_RAD) ** 2] * (len(tilts_rad) - stands)
     return Control(
+        moments_s[-1] - moments_s[0] if tilts_rad else 0.0,
         moments_s[end] - moments_s[0] if tilts_rad else 0.0,
-        degrees(sqrt(sum(tilt * tilt for tilt in tilts_rad[:stands]) / stands)) if stands else 0.0,
+        sqrt(sum(tilt * tilt for tilt in tilts_rad[:stands]) / stands) if stands else 0.0,
         sum(costs) / len(costs) if costs else 0.0,
     )
 

@@ -181,11 +181,11 @@ class Replayed(NamedTuple):
     qos: int
     seconds: float
     upright_s: float
-    tilt_rms_deg: float
+    angle_rms_rad: float
     cost: float
     age_ms: float
     age_peak_ms: float
-    misses_of_10: int
+    misses: int
     lost: int
     extra_ms: float | None
 
@@ -208,7 +208,7 @@ def replayed(
     law = Law(controller, interval_s, gains)
     whole = joined([trace], interval_s, WHOLE_S)
     track = replay(whole, law)
-    upright_s, tilt_rms_deg, cost = figures.control(*track[:3])
+    _, upright_s, angle_rms_rad, cost = figures.control(*track[:3])
     mean_s, peak_s = figures.age((one.at_robot_s, one.received_s) for one in trace if one.at_robot_s and one.received_s)
     extra_s = None if track.fallen else nan
     if search and not track.fallen:
@@ -218,7 +218,7 @@ def replayed(
         qos,
         whole[-1].sent_s,
         upright_s,
-        tilt_rms_deg,
+        angle_rms_rad,
         cost,
         1000 * mean_s,
         1000 * peak_s,

@@ -12,10 +12,10 @@ from looplab.run import stalls
 from looplab.run.table import aligned, number, run_text, unsure
 from looplab.spec.columns import Figure
 
-OWN = [one for one in vars(BalanceCell).values() if isinstance(one, Figure)]
+OWN = [one for one in vars(BalanceCell).values() if isinstance(one, Figure) and one.heading]
 TIMES = [(BalanceCell.age, "avg"), (BalanceCell.age, "max"), (BalanceCell.T, "avg")]
 NOTE = (
-    "upright: how long it stood, in s, of messages x interval; tilt: RMS, degrees",
+    "upright: how long it stood, in s, of messages x interval; tilt: RMS, rad",
     "misses: of any 10 messages in a row, at most, without an answer in time",
     "age of the reading behind a command, and all latencies, in ms",
 )

@@ -24,8 +24,8 @@ def trace(total_s: float = 0.004, count: int = 200, lost: range = range(0)) -> t
 def test_a_run_in_time_stands_for_the_minute() -> None:
     found = replayed(*CELL, trace())
     assert found.upright_s == pytest.approx(60, abs=0.1)
-    assert found.tilt_rms_deg < 2
-    assert found.misses_of_10 == found.lost == 0
+    assert found.angle_rms_rad < 0.035
+    assert found.misses == found.lost == 0
     assert found.age_ms == pytest.approx(2 + 10)
     assert found.age_peak_ms == pytest.approx(22)
 
@@ -36,7 +36,7 @@ def test_later_answers_cost_more_and_leave_less_extra_delay() -> None:
     assert one.extra_ms is not None
     assert two.extra_ms is not None
     assert one.extra_ms - two.extra_ms == pytest.approx(20, abs=2)
-    assert (two.misses_of_10, three.misses_of_10) == (10, 10)
+    assert (two.misses, three.misses) == (10, 10)
 
 
 def test_a_pause_fells_the_robot_and_a_short_one_does_not() -> None:
@@ -44,7 +44,7 @@ def test_a_pause_fells_the_robot_and_a_short_one_does_not() -> None:
     fell = replayed(*CELL, trace(lost=range(50, 80)))
     assert 1 < fell.upright_s < 2
     assert fell.extra_ms is None
-    assert (fell.lost, fell.misses_of_10) == (30, 10)
+    assert (fell.lost, fell.misses) == (30, 10)
 
 
 def test_repetitions_are_joined_an_interval_apart() -> None:
@@ -86,14 +86,14 @@ def test_a_run_without_answers_holds_the_robot() -> None:
 def test_figures_of_control() -> None:
     level = level_of(4.0)
     stands = figures.control([0.0, 1.0, 2.0, 3.0], [0.1, -0.1, 0.1, -0.1], [level] * 4)
-    assert stands.upright_s == 3
-    assert stands.tilt_rms_deg == pytest.approx(5.73, abs=0.01)
+    assert stands.seconds == stands.upright_s == 3
+    assert stands.angle_rms_rad == pytest.approx(0.1, abs=0.0002)
     assert stands.cost == pytest.approx(2, abs=0.03)
     # What it measures of a robot that lies is a whole milliradian.
     fallen = figures.control([0.0, 1.0, 2.0], [0.1, 0.785, 0.785], [64] * 3)
-    assert fallen.upright_s == 1
+    assert (fallen.seconds, fallen.upright_s) == (2, 1)
     assert fallen.cost == pytest.approx((1 + 2 * (FALLEN_RAD / 0.1) ** 2) / 3)
-    assert figures.control([], [], []) == (0, 0, 0)
+    assert figures.control([], [], []) == (0, 0, 0, 0)
 
 
 def test_age_and_misses_of_known_truth() -> None:
@@ -122,6 +122,6 @@ def test_the_replay_is_within_5_percent_of_the_live_robot() -> None:
         assert found.cost == pytest.approx(live.cost, rel=0.05)
         if cell["interval_ms"] == 20:
             assert live.upright_s == pytest.approx(18, abs=0.1)
-            assert found.tilt_rms_deg == pytest.approx(live.tilt_rms_deg, rel=0.05)
+            assert found.angle_rms_rad == pytest.approx(live.angle_rms_rad, rel=0.05)
         else:
             assert live.upright_s < 1
