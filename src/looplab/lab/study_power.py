@@ -12,6 +12,7 @@ from pathlib import Path
 from statistics import NormalDist, fmean
 
 from looplab.report.study_file import Study
+from looplab.run import quiet
 from looplab.run.folder import SCHEMA
 
 # The SD of ln(mean O) of a quiet machine's runs (bench/README.md), where no earlier runs are here.
@@ -29,7 +30,7 @@ def power(plan: Study, results: Path, judged: Sequence[str]) -> str:
     least_p = min(1.0, (2 if first == second else 1) / ways)
     if least_p >= SIGNIFICANCE or rounds < 3:
         return f"It can decide nothing: of {rounds} rounds no p-value is below {least_p:.2g}. Plan more: --rounds N."
-    sd, count = run_sd(results, set(plan.arms.values()), judged)
+    sd, count = run_sd(results, set(plan.arms.values()), judged, plan.options.get("FIDELITY", ""))
     error = sd * math.sqrt((1 / first + 1 / second) / rounds)
     reach = t_quantile(1 - SIGNIFICANCE / 2, rounds - 1) + t_quantile(POWER, rounds - 1)
     # The permutation test of few rounds needs more than Student's t; tried in simulated studies.
@@ -41,17 +42,19 @@ def power(plan: Study, results: Path, judged: Sequence[str]) -> str:
     )
 
 
-def run_sd(results: Path, scenarios: Collection[str], judged: Sequence[str]) -> tuple[float, int]:
+def run_sd(results: Path, scenarios: Collection[str], judged: Sequence[str], fidelity: str = "") -> tuple[float, int]:
     """Return the SD of the logarithm of a run's `judged` figure between neighbouring runs alike, and of how many runs.
 
-    USUAL_SD and 0 where too few are stored. Of several scenarios it is that of the one whose runs differ most.
+    Those count that a verdict may rest on, of one `fidelity` or of all. USUAL_SD and 0 where too few are stored. Of
+    several scenarios it is that of the one whose runs differ most.
     """
     levels: dict[tuple[str, ...], list[float]] = {}
     for path in sorted(results.glob("[!.]*/run.json")):
         # One without such a figure, or damaged: the report names it.
         with suppress(OSError, ValueError, KeyError, TypeError):
             run = json.loads(path.read_text(encoding="utf-8"))
-            if run["schema"] == SCHEMA and run["scenario"] in scenarios and run["valid"]:
+            alike = run["scenario"] in scenarios and fidelity in ("", run["fidelity"])
+            if run["schema"] == SCHEMA and alike and run["valid"] and quiet.counts(run):
                 key = (run["scenario"], run["fidelity"], *(str((c["interval_ms"], c["qos"])) for c in run["cells"]))
                 level = math.log(fmean(reduce(getitem, judged, cell) for cell in run["cells"]))
                 levels.setdefault(key, []).append(level)

@@ -15,7 +15,14 @@ from looplab.report.study_file import Study
 
 def plan(rounds: int, *scenarios: str) -> Study:
     arms = dict(zip("abcdef", scenarios, strict=False))
-    return Study("s", ["stress"], 1, rounds, arms, [list(arms)] * rounds, {}, {})
+    return Study("s", ["stress"], 1, rounds, arms, [list(arms)] * rounds, {"FIDELITY": "thesis"}, {})
+
+
+def put(results: Path, run_id: str, cost: float, **changes: object) -> None:
+    """Store a run whose cells have this `cost`."""
+    path = store(results, run_id) / "run.json"
+    run = json.loads(path.read_text())
+    path.write_text(json.dumps({**run, **changes, "cells": [{**cell, "cost": cost} for cell in run["cells"]]}))
 
 
 O_MEAN = ("O_us", "avg")
@@ -48,11 +55,12 @@ def test_the_sd_is_that_of_neighbouring_runs_here(tmp_path: Path) -> None:
     rng = np.random.default_rng(2)
     assert run_sd(tmp_path, {"scenario1"}, O_MEAN) == (USUAL_SD, 0)
     for number, level in enumerate(np.exp(np.linspace(0, 1.1, 60) + rng.normal(0, 0.2, 60))):
-        path = store(tmp_path, f"20260101T00{number:02}00Z-scenario1") / "run.json"
-        run = json.loads(path.read_text())
-        path.write_text(json.dumps({**run, "cells": [{**cell, "cost": level} for cell in run["cells"]]}))
-    assert run_sd(tmp_path, {"scenario1"}, O_MEAN) == (0, 60)
-    sd, count = run_sd(tmp_path, {"scenario1", "scenario2"}, ["cost"])
+        put(tmp_path, f"20260101T00{number:02}00Z-scenario1", level)
+    # No verdict may rest on these, or the study asks for another fidelity.
+    put(tmp_path, "20260101T003030Z-scenario1", 900.0, quiet=False)
+    put(tmp_path, "20260101T004030Z-scenario1", 900.0, fidelity="printed")
+    assert run_sd(tmp_path, {"scenario1"}, O_MEAN, "thesis") == (0, 60)
+    sd, count = run_sd(tmp_path, {"scenario1", "scenario2"}, ["cost"], "thesis")
     assert count == 60
     assert sd == pytest.approx(0.2, rel=0.25)
     assert "as 60 earlier runs here do" in power(plan(5, *BOTH_TWICE), tmp_path, ["cost"])
