@@ -86,7 +86,7 @@ def test_two_nodes_behind_the_balancer_and_one_dies(lab: Lab) -> None:
     running.wait_for("2 nodes x 1 core")
     for service, container in lab.containers().items():
         judge_container(service, container)
-    kill_service(lab, "middleware-node-2", "http")
+    kill_service(lab, "middleware-node-2", "http", wait_s=1.5)
     code, output, progress = running.finish()
     (run,) = json.loads(output)["runs"]
     (cell,) = run["cells"]

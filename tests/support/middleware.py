@@ -15,12 +15,14 @@ SCRIPT = """
 import json, os, time, urllib.request
 order = json.dumps({{"light": True, "token": open("/run/looplab/nodes").read()}}).encode()
 ask = urllib.request.Request("http://127.0.0.1:9200/facts", order, {{"Content-Type": "application/json"}})
-end = time.monotonic() + 60
-while {after!r} not in (found := json.load(urllib.request.urlopen(ask))["services"]):
+end, pid, newest = time.monotonic() + 60, -1, 0
+# Started anew, it has another number.
+while pid != newest or not pid:
     assert time.monotonic() < end
-    time.sleep(0.1)
-pid = found[{program!r}]["pid"]
-time.sleep({wait_s})
+    pid = newest
+    time.sleep({wait_s} if pid else 0.1)
+    found = json.load(urllib.request.urlopen(ask))["services"]
+    newest = found[{program!r}]["pid"] if {after!r} in found else 0
 {act}
 """
 # The kernel ends the program first, once the node's memory is gone.
