@@ -16,7 +16,7 @@ import json, os, time, urllib.request
 order = json.dumps({{"light": True, "token": open("/run/looplab/nodes").read()}}).encode()
 ask = urllib.request.Request("http://127.0.0.1:9200/facts", order, {{"Content-Type": "application/json"}})
 end, pid, newest = time.monotonic() + 60, -1, 0
-# Started anew, it has another number.
+# A restart gives it another number.
 while pid != newest or not pid:
     assert time.monotonic() < end
     pid = newest

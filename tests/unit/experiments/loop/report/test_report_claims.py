@@ -300,7 +300,7 @@ def test_only_runs_alike_are_one_group(results: Path) -> None:
 
 @pytest.mark.parametrize("how", ["not quiet", "dose"])
 def test_a_run_that_is_not_quiet_or_of_another_dose_is_left_out(results: Path, how: str) -> None:
-    """One run of eight has strangers beside it, or its stress got less; the others are not judged without it anew."""
+    """One run of eight has strangers beside it, or less stress; the others are judged with it, once."""
     loads = {"not quiet": [19.0] * 8, "dose": [15.0, 15.0, 15.0, 13.0, 19.0, 19.0, 19.0, 19.0]}[how]
     load = {"scenario2": {"parameters": {"load": "stress"}}}
     pair(results, {"scenario1": 9000, "scenario2": 13500}, runs=8, run_sd=0.01, **load)
