@@ -59,12 +59,12 @@ def control_figures(columns: Columns, repetitions: list[range], interval_ns: int
             moments_s = [columns["sent_ns"][row] / 1e9 for row in read]
             tilts_rad = [columns["tilt_urad"][row] / 1e6 for row in read]
             controls.append(control(moments_s, tilts_rad, [columns["level"][row] for row in read]))
-        ages_ms.append(1000 * age(_stamp_s(columns, row) for row in read)[0])
+            ages_ms.append(1000 * age(_stamp_s(columns, row) for row in read)[0])
         missed.append(misses([_in_time(columns, row, interval_ns) for row in rows]))
     unknown: list[float | None] = [None] * len(Control._fields)
     means = [round(fmean(values), 6) for values in zip(*controls, strict=True)] or unknown
-    others = {"age_ms": round(fmean(ages_ms), 3), "misses": float(max(missed))}
-    return {**dict(zip(Control._fields, means, strict=True)), **others}
+    age_ms = round(fmean(ages_ms), 3) if ages_ms else None
+    return {**dict(zip(Control._fields, means, strict=True)), "age_ms": age_ms, "misses": float(max(missed))}
 
 
 def _stamp_s(columns: Columns, row: int) -> tuple[float, float]:

@@ -6,9 +6,11 @@ from pathlib import Path
 import pytest
 
 from looplab.experiments.balance import figures, replay
+from looplab.experiments.balance.controller import control_figures
 from looplab.experiments.balance.laws import LQR, Law
-from looplab.experiments.balance.plant import FALLEN_RAD, level_of
+from looplab.experiments.balance.plant import FALLEN_RAD, LEVEL_ZERO, level_of
 from looplab.experiments.balance.replay import Message, in_time, joined, replayed
+from looplab.run.samples import ABSENT, ANSWERED
 
 CELL = 20.0, 0
 
@@ -104,6 +106,19 @@ def test_age_and_misses_of_known_truth() -> None:
     assert figures.misses([True] * 5 + [False] * 3 + [True] * 8 + [False] * 2) == 5 - 2
     assert figures.misses([False] * 3) == 3
     assert figures.misses([]) == 0
+
+
+def test_age_is_that_of_what_was_read_and_none_without() -> None:
+    """Readings at half of O, 2 ms after each request, come after 8 ms; without any nothing is known."""
+    ms = 1_000_000
+    columns: dict[str, list[int]] = {
+        "tilt_urad": [0] * 3, "level": [LEVEL_ZERO] * 3, "state": [ANSWERED] * 3, "robot_ns": [4 * ms] * 3,
+        "due_ns": [0, 20 * ms, 40 * ms], "sent_ns": [0, 20 * ms, 40 * ms],
+        "received_ns": [8 * ms, 28 * ms, 48 * ms],
+    }  # fmt: skip
+    assert control_figures(columns, [range(3)], 20 * ms)["age_ms"] == pytest.approx(16)
+    found = control_figures({**columns, "tilt_urad": [ABSENT] * 3}, [range(3)], 20 * ms)
+    assert [found[name] for name in ("seconds", "upright_s", "angle_rms_rad", "cost", "age_ms")] == [None] * 5
 
 
 def test_the_replay_is_within_5_percent_of_the_live_robot() -> None:
