@@ -63,7 +63,7 @@ class Worker:
         self._rest = b""
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, LOST_NS // 1_000_000)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._tell(host=host)
+        self._write(host=host)
 
     def run(self) -> None:
         """Follow orders. Raises OSError where the connection ends, Stopped."""
@@ -80,17 +80,17 @@ class Worker:
             devices.begin(token, cell, prefix)
             ready = devices.connect(timeout_s)
             state = {"scheduling": own_process.own_scheduling(), "tcp_nodelay": _nodelay(devices)}
-            self._tell(ready=ready, error=devices.last_error, **state)
+            self._write(ready=ready, error=devices.last_error, **state)
             while "end" not in (order := self._next(devices.clients)):
                 if "begin" in order:
                     self._send(devices, order["begin"])
-            self._tell(ended=True, disconnects=devices.disconnects)
+            self._write(ended=True, disconnects=devices.disconnects)
         finally:
             devices.close()
 
     def _send(self, devices: ReportingDevices, begin: Mapping[str, Any]) -> None:
         start_ns = perf_counter_ns()
-        self._tell(begun=True)
+        self._write(begun=True)
         store, stopped = SampleStore(begin["count"]), False
         devices.first, devices.report = begin["first"], lambda: self._report(devices)
         messages = Messages("", b"%d", begin["count"], 0, sleeps=begin["sleeps"])
@@ -101,12 +101,12 @@ class Worker:
             stopped = True
             wait(devices.clients, perf_counter_ns() + CONFIRM_NS)
         times = {name: pack([at if at == ABSENT else at - start_ns for at in store[name].tolist()]) for name in TIMES}
-        self._tell(done={"sent": devices.published, "times": times}, disconnects=devices.disconnects)
+        self._write(done={"sent": devices.published, "times": times}, disconnects=devices.disconnects)
         if stopped:
             raise Stopped
 
     def _report(self, devices: ReportingDevices) -> None:
-        self._tell(sent=devices.published)
+        self._write(sent=devices.published)
         if self._stop.is_set():
             raise Stopped
 
@@ -124,7 +124,7 @@ class Worker:
         order: dict[str, Any] = json.loads(line)
         return order
 
-    def _tell(self, **report: Any) -> None:
+    def _write(self, **report: Any) -> None:
         self._connection.sendall(json.dumps(report).encode() + b"\n")
 
 

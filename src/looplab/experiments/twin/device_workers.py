@@ -37,22 +37,22 @@ def port() -> int:
 
 
 class Worker:
-    """One connection of a worker. `host` is its machine; `said` is what it reported since the last order."""
+    """One connection of a worker. `host` is its machine; `reported` is what it reported since the last order."""
 
     def __init__(self, connection: socket.socket) -> None:
         self.host = ""
-        self.said: dict[str, Any] = {}
+        self.reported: dict[str, Any] = {}
         self._connection = connection
-        self._heard_ns = perf_counter_ns()
+        self._reported_ns = perf_counter_ns()
         self._ended = False
         threading.Thread(target=self._read, daemon=True).start()
 
     @property
     def lost(self) -> bool:
-        """Whether its connection has ended, or nothing was heard of it for LOST_NS."""
-        return self._ended or perf_counter_ns() - self._heard_ns > LOST_NS
+        """Whether its connection has ended, or it has not reported for LOST_NS."""
+        return self._ended or perf_counter_ns() - self._reported_ns > LOST_NS
 
-    def tell(self, **order: Any) -> None:
+    def send(self, **order: Any) -> None:
         """Send one order; that the connection has ended shows in `lost`."""
         with contextlib.suppress(OSError):
             self._connection.sendall(json.dumps(order).encode() + b"\n")
@@ -63,12 +63,12 @@ class Worker:
     def _read(self) -> None:
         with contextlib.suppress(OSError, ValueError), self._connection.makefile("rb") as lines:
             for line in lines:
-                said = json.loads(line)
-                if "begun" in said:
-                    said["begun"] = perf_counter_ns()
-                self.host = said.pop("host", self.host)
-                self.said |= said
-                self._heard_ns = perf_counter_ns()
+                report = json.loads(line)
+                if "begun" in report:
+                    report["begun"] = perf_counter_ns()
+                self.host = report.pop("host", self.host)
+                self.reported |= report
+                self._reported_ns = perf_counter_ns()
         self._ended = True
 
 
@@ -146,22 +146,24 @@ class FarDevices(Clients):
             self.wait(perf_counter_ns() + STEP_NS)
         self._chosen = self.workers.present()
         for number, worker in enumerate(self._chosen):
-            worker.said = {}
-            worker.tell(order={**self.order, "name": f"{number}-", "timeout_s": timeout_s})
-        while not all("ready" in worker.said or worker.lost for worker in self._chosen):
+            worker.reported = {}
+            worker.send(order={**self.order, "name": f"{number}-", "timeout_s": timeout_s})
+        while not all("ready" in worker.reported or worker.lost for worker in self._chosen):
             self.wait(perf_counter_ns() + STEP_NS)
-        return all(worker.said.get("ready") for worker in self._chosen)
+        return all(worker.reported.get("ready") for worker in self._chosen)
 
     @property
     def last_error(self) -> str:
         """Why the first worker that is not ready is not."""
-        away = (worker for worker in self._chosen if not worker.said.get("ready"))
-        return next((f"device worker on {worker.host}: {worker.said.get('error') or 'lost'}" for worker in away), "")
+        away = (worker for worker in self._chosen if not worker.reported.get("ready"))
+        return next(
+            (f"device worker on {worker.host}: {worker.reported.get('error') or 'lost'}" for worker in away), ""
+        )
 
     @property
     def disconnects(self) -> int:
         """How often a worker lost a connection to a broker."""
-        return sum(int(share.worker.said.get("disconnects", 0)) for share in self.shares)
+        return sum(int(share.worker.reported.get("disconnects", 0)) for share in self.shares)
 
     def send(self, store: SampleStore, rows: range, interval_ns: int, qos: int, *, sleeps: bool) -> None:
         """Have `rows` sent, `interval_ns` apart in all, and write what each worker reports into `store`.
@@ -174,21 +176,21 @@ class FarDevices(Clients):
         for at, share in enumerate(self.shares):
             self._plan(store, share, at * interval_ns, count * interval_ns)
             share.begin_ns = perf_counter_ns()
-            share.worker.tell(
+            share.worker.send(
                 begin={"first": share.rows.start, "count": len(share.rows), "lead_ns": at * interval_ns,
                        "interval_ns": count * interval_ns, "qos": qos, "sleeps": sleeps}
             )  # fmt: skip
-        while not all("done" in share.worker.said or share.worker.lost for share in self.shares):
+        while not all("done" in share.worker.reported or share.worker.lost for share in self.shares):
             self.wait(perf_counter_ns() + STEP_NS)
         for share in self.shares:
             _merge(store, share)
 
     def close(self) -> None:
-        """End the order of every worker; what it counted until then is in `said`."""
+        """End the order of every worker; what it counted until then is in `reported`."""
         for worker in self._chosen:
-            worker.tell(end=True)
+            worker.send(end=True)
         end_ns = perf_counter_ns() + LOST_NS
-        while not all("ended" in one.said or one.lost for one in self._chosen) and perf_counter_ns() < end_ns:
+        while not all("ended" in one.reported or one.lost for one in self._chosen) and perf_counter_ns() < end_ns:
             self.wait(perf_counter_ns() + STEP_NS)
 
     def settle(self, store: SampleStore) -> list[str]:
@@ -215,10 +217,10 @@ class FarDevices(Clients):
                 "host": share.worker.host,
                 "sent": share.sent,
                 "stored": sum(state[row] not in (NOT_SENT, WAITING) for row in share.rows),
-                "disconnects": int(share.worker.said.get("disconnects", 0)),
+                "disconnects": int(share.worker.reported.get("disconnects", 0)),
                 "start_error_us": round(share.error_ns / 1000, 3),
-                "scheduling": share.worker.said.get("scheduling"),
-                "tcp_nodelay": share.worker.said.get("tcp_nodelay"),
+                "scheduling": share.worker.reported.get("scheduling"),
+                "tcp_nodelay": share.worker.reported.get("tcp_nodelay"),
                 "fault": share.fault,
             }
             for share in self.shares
@@ -235,12 +237,12 @@ class FarDevices(Clients):
 
 def _merge(store: SampleStore, share: Share) -> None:
     """Write a worker's times into its rows, on the controller's clock; a lost one keeps the planned times."""
-    said = share.worker.said
-    begun_ns = int(said.get("begun", share.begin_ns))
+    report = share.worker.reported
+    begun_ns = int(report.get("begun", share.begin_ns))
     share.error_ns = (begun_ns - share.begin_ns) // 2
     share.start_ns = share.begin_ns + share.error_ns
-    done = said.get("done")
-    share.sent = int(said.get("sent", 0)) if done is None else int(done["sent"])
+    done = report.get("done")
+    share.sent = int(report.get("sent", 0)) if done is None else int(done["sent"])
     if done is None:
         share.fault = "was lost"
         return
