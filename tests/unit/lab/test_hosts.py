@@ -10,10 +10,12 @@ import pytest
 from support import host_fakes as fakes
 
 from looplab.errors import LabError, MachineError, UsageError
+from looplab.lab.commands.run import run
 from looplab.lab.docker.engine import Engine
 from looplab.lab.hosts.checks import Facts, check_alone, check_images, known_limits, read_facts
 from looplab.lab.hosts.contexts import HOME, Host, add_host, find_host, known_hosts
 from looplab.lab.hosts.plan import Plan, make_plan
+from looplab.lab.hosts.run import down_all
 from looplab.lab.programs import Outcome
 
 A, B, C = (Host(name, f"10.0.0.{number}", f"ssh://lab@{name}") for number, name in enumerate("ABC", 1))
@@ -159,3 +161,19 @@ def test_a_wrong_host_makes_no_context(endpoint: str, programs: fakes.Programs) 
     with pytest.raises(LabError, match=r"expected ssh|no IPv4 address"):
         add_host("lab-b", endpoint)
     assert programs.calls("docker") == []
+
+
+def test_print_without_a_host_starts_nothing(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="run on several hosts"):
+        run(tmp_path, ["scenario1"], as_json=False, allow_invalid=False, quick=True, only_print="yes")
+
+
+def test_a_host_that_is_off_is_named_after_one_try(
+    programs: fakes.Programs, capsys: pytest.CaptureFixture[str]
+) -> None:
+    context = {"Name": "B", "Description": "Looplab host at 10.0.0.2", "DockerEndpoint": "ssh://lab@B"}
+    here = {"*default?version*": ("", "", 0), "*default?compose*": ("", "", 0)}
+    programs.add("docker", {"context?ls*": (json.dumps(context), "", 0), **here, "*B?version*": ("", "no route", 1)})
+    down_all()
+    assert "What runs on B stays." in capsys.readouterr().err
+    assert [call for call in programs.calls("docker") if "--context B " in call] == ["--context B version"]

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from looplab.errors import EXIT_GOOD, EXIT_INVALID
+from looplab.errors import EXIT_GOOD, EXIT_INVALID, UsageError
 from looplab.exercises.forms import make_form
 from looplab.lab.checkout import Lab
 from looplab.lab.commands import study
@@ -31,6 +31,8 @@ def run(
     if any(on.values()):
         placed = PlacedRuns(root, scenarios, on, given, quick=quick, rounds=rounds)
         return placed.show() if only_print else run_on_hosts(placed, as_json=as_json, allow_invalid=allow_invalid)
+    if only_print:
+        raise UsageError("--print shows the commands of a run on several hosts.", "Name one: --broker-on NAME.")
     wanted = chosen(root, scenarios, given.get("AS"))
     names = [scenario.run_name for scenario in wanted]
     if rounds > 1:
