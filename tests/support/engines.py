@@ -1,6 +1,6 @@
-"""Hosts on this machine: Docker engines with a network namespace each, on one switch.
+"""Hosts on this machine: Docker engines with a network, mounts and a host name of their own, on one switch.
 
-What they cannot stand for: other kernels, processors and clocks.
+What they cannot stand for: other kernels, processors and clocks, a slow or lossy network.
 """
 
 from __future__ import annotations
@@ -9,110 +9,80 @@ import os
 import shutil
 import signal
 import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from support.waiting import until
-from support.wire import call
+from support.wire import Lan, call
 
-ENGINE_LIMIT_S = 60.0
-
-
-class Lan:
-    """A switch in a namespace of its own; this machine has the address 1, each host of `names` the next one."""
-
-    def __init__(self, number: int, names: tuple[str, ...]) -> None:
-        self.here = f"10.78.{number}.1"
-        self.addresses = {name: f"10.78.{number}.{index}" for index, name in enumerate(names, 2)}
-        self._number, self._switch, self._lan = number, f"labsx{number}", f"labhx{number}"
-
-    def namespace(self, name: str) -> str:
-        return f"labn{self._number}{name}"
-
-    def __enter__(self) -> Lan:
-        try:
-            self._lay()
-        except BaseException:
-            self.__exit__()
-            raise
-        return self
-
-    def _lay(self) -> None:
-        call("ip", "netns", "add", self._switch)
-        call("ip", "-n", self._switch, "link", "add", "switch", "type", "bridge")
-        call("ip", "-n", self._switch, "link", "set", "switch", "up")
-        call("ip", "link", "add", self._lan, "type", "veth", "peer", "name", "here", "netns", self._switch)
-        call("ip", "addr", "add", f"{self.here}/24", "dev", self._lan)
-        call("ip", "link", "set", self._lan, "up")
-        for name, address in self.addresses.items():
-            there = self.namespace(name)
-            call("ip", "netns", "add", there)
-            in_switch = ("peer", "name", name, "netns", self._switch)
-            call("ip", "-n", there, "link", "add", "eth0", "type", "veth", *in_switch)
-            call("ip", "-n", there, "addr", "add", f"{address}/24", "dev", "eth0")
-            for link in ("eth0", "lo"):
-                call("ip", "-n", there, "link", "set", link, "up")
-            call("ip", "-n", there, "route", "add", "default", "via", self.here)
-        for port in ("here", *self.addresses):
-            call("ip", "-n", self._switch, "link", "set", port, "master", "switch", "up")
-
-    @contextmanager
-    def cut(self, name: str) -> Iterator[None]:
-        """The cable of a host is out of the switch."""
-        call("ip", "-n", self._switch, "link", "set", name, "down")
-        try:
-            yield
-        finally:
-            call("ip", "-n", self._switch, "link", "set", name, "up")
-
-    def __exit__(self, *_error: object) -> None:
-        subprocess.run(["ip", "link", "delete", self._lan], capture_output=True, timeout=30, check=False)
-        for name in (*map(self.namespace, self.addresses), self._switch):
-            subprocess.run(["ip", "netns", "delete", name], capture_output=True, timeout=30, check=False)
+ENGINE_LIMIT_S = 90.0
+GROUPS = Path("/sys/fs/cgroup")
+UNSHARE = ("unshare", "--mount", "--uts", "--propagation", "private")
+# A name server that does not answer costs 10 s a task: Swarm asks for every image before it takes its own.
+START = 'hostname {name} && mount --bind /dev/null /etc/resolv.conf && exec dockerd "$@"'
 
 
 class Engine:
-    """The engine of a host of `lan`, in `folder`."""
+    """The engine of a host of `lan`, with its data and its socket in `folder`, which must have a short path."""
 
     def __init__(self, lan: Lan, name: str, folder: Path) -> None:
-        self.lan, self.name, self._folder = lan, name, folder
+        self.lan, self.name, self.address, self._folder = lan, name, lan.addresses[name], folder
         self.endpoint = f"unix://{folder}/docker.sock"
+        self._space = lan.namespace(name)
         self._process: subprocess.Popen[bytes] | None = None
-        self._cpuset = Path("/sys/fs/cgroup/cpuset") / lan.namespace(name)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {**os.environ, "DOCKER_HOST": self.endpoint}
 
     def __enter__(self) -> Engine:
         self._folder.mkdir(parents=True)
-        if self._cpuset.parent.exists():
+        cpuset = GROUPS / "cpuset" / self._space
+        if cpuset.parent.exists():
             # A processor of its own, as far as its parts stay in its group: hosts do not share stress.
-            self._cpuset.mkdir(exist_ok=True)
-            (self._cpuset / "cpuset.mems").write_text("0")
-            (self._cpuset / "cpuset.cpus").write_text(
-                str([*self.lan.addresses].index(self.name) % (os.cpu_count() or 1))
-            )
-        words = [
-            *("nsenter", f"--net=/run/netns/{self.lan.namespace(self.name)}"),
-            *("unshare", "--mount", "--propagation", "private", "dockerd"),
-            *("--data-root", str(self._folder / "data"), "--exec-root", str(self._folder / "exec")),
-            *("--pidfile", str(self._folder / "docker.pid"), "--host", self.endpoint),
-            *("--cgroup-parent", f"/{self.lan.namespace(self.name)}"),
-        ]
+            cpuset.mkdir(exist_ok=True)
+            (cpuset / "cpuset.mems").write_text("0")
+            (cpuset / "cpuset.cpus").write_text(str([*self.lan.addresses].index(self.name) % (os.cpu_count() or 1)))
+        options = {"data-root": "data", "exec-root": "exec", "pidfile": "docker.pid"}
+        words = [f"--{option}={self._folder / path}" for option, path in options.items()]
+        words += [f"--host={self.endpoint}", f"--cgroup-parent=/{self._space}"]
+        # Not `ip netns exec`: that hides the control groups.
+        inside = ["nsenter", f"--net=/run/netns/{self._space}", *UNSHARE]
+        command = [*inside, "sh", "-c", START.format(name=self.name), "sh", *words]
         with (self._folder / "dockerd.log").open("ab") as log:
-            self._process = subprocess.Popen(words, stdout=log, stderr=log, start_new_session=True)
+            self._process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
         until(self._answers, f"the engine of {self.name}", ENGINE_LIMIT_S)
         return self
 
+    def docker(self, *words: str, timeout_s: float = 120.0) -> str:
+        return call("docker", *words, timeout_s=timeout_s, env=self.environment)
+
+    def cut(self) -> AbstractContextManager[None]:
+        """Its cable is out of the switch."""
+        return self.lan.unplugged(self.name)
+
+    def kill(self) -> None:
+        """Pull the plug: the engine and everything it runs end at once, and nobody is told."""
+        assert self._process is not None
+        self.lan.unplug(self.name)
+        self._process.kill()
+        self._process.wait(60)
+        self._process = None
+        self._kill_rest()
+
     def stop(self) -> None:
         if self._process is not None:
-            self._process.send_signal(signal.SIGTERM)
+            self._process.terminate()
             self._process.wait(60)
 
     def __exit__(self, *_error: object) -> None:
+        """End the engine and all below it; nothing of it stays."""
         self.stop()
-        shutil.rmtree(self._folder / "data", ignore_errors=True)
-
-    def docker(self, *words: str, timeout_s: float = 60.0) -> str:
-        return call("docker", *words, timeout_s=timeout_s, env={**os.environ, "DOCKER_HOST": self.endpoint})
+        self._kill_rest()
+        for group in (*GROUPS.glob(self._space), *GROUPS.glob(f"*/{self._space}")):
+            for folder in (*sorted((path for path in group.rglob("*") if path.is_dir()), reverse=True), group):
+                folder.rmdir()
+        shutil.rmtree(self._folder, ignore_errors=True)
 
     def left(self) -> list[str]:
         """Return all containers, volumes, and networks beside the engine's own three."""
@@ -124,5 +94,25 @@ class Engine:
         ]
 
     def _answers(self) -> bool:
-        words = ["docker", "--host", self.endpoint, "version"]
-        return subprocess.run(words, capture_output=True, timeout=30, check=False).returncode == 0
+        done = subprocess.run(["docker", "version"], env=self.environment, capture_output=True, timeout=30, check=False)
+        return done.returncode == 0
+
+    def _kill_rest(self) -> None:
+        for pid in self._processes():
+            os.kill(pid, signal.SIGKILL)
+        until(lambda: not self._processes(), f"the end of the processes of {self.name}", 30)
+
+    def _processes(self) -> list[int]:
+        """Return the processes below its engine, by their control group or its folder."""
+        found = []
+        for entry in Path("/proc").iterdir():
+            if not entry.name.isdigit():
+                continue
+            try:
+                mine = f":/{self._space}/" in (entry / "cgroup").read_text()
+                mine = mine or f"{self._folder}/".encode() in (entry / "cmdline").read_bytes()
+            except OSError:
+                continue
+            if mine:
+                found.append(int(entry.name))
+        return found

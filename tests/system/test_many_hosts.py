@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 from support.e2e_lab import Lab
-from support.engines import Engine, Lan
+from support.engines import Engine
 from support.run_checks import total, treatments
+from support.wire import Lan
 
 pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces and more engines need root"),
@@ -124,7 +125,7 @@ def test_a_treatment_that_falls_on_one_host_is_named(placed: Lab, engines: Hosts
 def test_a_cut_between_hosts_loses_only_what_it_must(placed: Lab, engines: Hosts) -> None:
     running = placed.start("run", "scenario1", *APART, *LONG, "--allow-invalid", **SETTINGS)
     running.wait_for("%  20 ms, QoS 0", timeout_s=120)
-    with engines["host-b"].lan.cut("host-b"):
+    with engines["host-b"].cut():
         time.sleep(5)
     code, output, said = running.finish(timeout_s=200)
     assert code == 0, said

@@ -8,14 +8,16 @@ import json
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support.e2e_lab import Lab
+from support.engines import Engine
 from support.run_checks import check_run
-from support.swarm_nodes import Node, down_for, nodes
+from support.swarm_nodes import nodes
 from support.twin_lab import account
 from support.waiting import until
 from support.wire import call
@@ -39,7 +41,7 @@ RUN_LIMIT_S = 240.0
 
 
 @pytest.fixture(scope="module")
-def swarm(session_lab: Lab) -> Iterator[dict[str, Node]]:
+def swarm(session_lab: Lab) -> Iterator[dict[str, Engine]]:
     """Three nodes with the lab's images; nothing has a label yet."""
     folder = Path(tempfile.mkdtemp(prefix="labswarm-", dir="/tmp"))
     try:
@@ -50,7 +52,7 @@ def swarm(session_lab: Lab) -> Iterator[dict[str, Node]]:
         call("docker", "save", "--output", str(archive), *images, timeout_s=300)
         with nodes([*LABELS], folder) as there:
             for node in there:
-                node.load(archive)
+                node.docker("load", "--quiet", "--input", str(archive), timeout_s=600)
             archive.unlink()
             yield {node.name: node for node in there}
     finally:
@@ -58,7 +60,7 @@ def swarm(session_lab: Lab) -> Iterator[dict[str, Node]]:
 
 
 @pytest.fixture
-def labelled(swarm: dict[str, Node]) -> dict[str, Node]:
+def labelled(swarm: dict[str, Engine]) -> dict[str, Engine]:
     for name, labels in LABELS.items():
         words = [word for label, value in labels.items() for word in ("--label-add", f"looplab.{label}={value}")]
         swarm["alpha"].docker("node", "update", "--availability", "active", *words, name)
@@ -68,10 +70,10 @@ def labelled(swarm: dict[str, Node]) -> dict[str, Node]:
 class Deployed:
     """A run on the Swarm, from the file that `./lab stack` prints."""
 
-    def __init__(self, lab: Lab, manager: Node, folder: Path) -> None:
+    def __init__(self, lab: Lab, manager: Engine, folder: Path) -> None:
         self._lab, self.manager = lab, manager
         self._before = set(self._runs())
-        done = lab.run("stack", "twin-brokers", code=0, DOCKER_HOST=manager.host, **SMALL)
+        done = lab.run("stack", "twin-brokers", code=0, DOCKER_HOST=manager.endpoint, **SMALL)
         self.notes, file = done.stderr, folder / "twin.stack.yaml"
         file.write_text(done.stdout)
         manager.docker("stack", "deploy", "--resolve-image", "never", "--compose-file", str(file), STACK)
@@ -120,35 +122,37 @@ class Deployed:
 
 
 @pytest.fixture
-def deployed(session_lab: Lab, labelled: dict[str, Node], tmp_path: Path) -> Iterator[Deployed]:
+def deployed(session_lab: Lab, labelled: dict[str, Engine], tmp_path: Path) -> Iterator[Deployed]:
     made = Deployed(session_lab, labelled["alpha"], tmp_path)
     yield made
     made.remove()
 
 
-def test_no_label_no_start(session_lab: Lab, swarm: dict[str, Node]) -> None:
-    done = session_lab.run("stack", "twin-brokers", DOCKER_HOST=swarm["alpha"].host, **SMALL)
+def test_no_label_no_start(session_lab: Lab, swarm: dict[str, Engine]) -> None:
+    done = session_lab.run("stack", "twin-brokers", DOCKER_HOST=swarm["alpha"].endpoint, **SMALL)
     assert (done.returncode, done.stdout) == (3, "")
     assert "docker node update --label-add looplab.broker=1 NODE" in done.stderr
-    done = session_lab.run("stack", "twin-brokers", DOCKER_HOST=swarm["beta"].host, **SMALL)
+    done = session_lab.run("stack", "twin-brokers", DOCKER_HOST=swarm["beta"].endpoint, **SMALL)
     assert done.returncode == 3
     assert f"Run this on a manager: {swarm['alpha'].address}:2377" in done.stderr
 
 
-def test_an_image_that_a_node_lacks_is_named(session_lab: Lab, labelled: dict[str, Node]) -> None:
+def test_an_image_that_a_node_lacks_is_named(session_lab: Lab, labelled: dict[str, Engine]) -> None:
     image = "looplab/nowhere:0"
-    done = session_lab.run("stack", "twin-brokers", DOCKER_HOST=labelled["alpha"].host, MOSQUITTO_IMAGE=image, **SMALL)
+    done = session_lab.run(
+        "stack", "twin-brokers", DOCKER_HOST=labelled["alpha"].endpoint, MOSQUITTO_IMAGE=image, **SMALL
+    )
     assert (done.returncode, done.stdout) == (3, "")
     assert f"Images are missing: {image} on alpha, {image} on beta." in done.stderr
     assert labelled["alpha"].docker("service", "ls", "--quiet") == ""
 
 
 def test_devices_on_three_nodes_and_brokers_on_two(
-    session_lab: Lab, deployed: Deployed, labelled: dict[str, Node]
+    session_lab: Lab, deployed: Deployed, labelled: dict[str, Engine]
 ) -> None:
     places = {"twin-devices": set(LABELS), "twin-brokers-1": {"alpha"}, "twin-brokers-2": {"beta"}}
     until(lambda: all(deployed.nodes_of(service) == nodes for service, nodes in places.items()), f"{places}", 60)
-    second = session_lab.run("stack", "twin-brokers", DOCKER_HOST=labelled["alpha"].host, **SMALL)
+    second = session_lab.run("stack", "twin-brokers", DOCKER_HOST=labelled["alpha"].endpoint, **SMALL)
     assert second.returncode == 3
     assert f"docker stack rm {STACK}" in second.stderr
     run = deployed.document()
@@ -160,10 +164,11 @@ def test_devices_on_three_nodes_and_brokers_on_two(
     print({one["host"]: one["start_error_us"] for one in cell["device_workers"]}, cell["storage_delay_us"])
 
 
-def test_a_cut_of_ten_seconds_loses_nothing(deployed: Deployed, labelled: dict[str, Node]) -> None:
+def test_a_cut_of_ten_seconds_loses_nothing(deployed: Deployed, labelled: dict[str, Engine]) -> None:
     """The node of a broker and of devices is away."""
     deployed.until_stored(150)
-    down_for(labelled["beta"], 10)
+    with labelled["beta"].cut():
+        time.sleep(10)
     run = deployed.document()
     (cell,) = run["cells"]
     print(run["invalid_because"], cell["device_workers"], cell["disconnects"], cell["duplicates"])
@@ -177,7 +182,7 @@ def test_a_drained_node_is_named(deployed: Deployed) -> None:
     _judge_fallen(deployed, "gamma", "was stopped")
 
 
-def test_a_killed_node_is_named(deployed: Deployed, labelled: dict[str, Node]) -> None:
+def test_a_killed_node_is_named(deployed: Deployed, labelled: dict[str, Engine]) -> None:
     """The last: gamma does not come back."""
     deployed.until_stored(150)
     labelled["gamma"].kill()
@@ -198,7 +203,7 @@ def _judge_fallen(deployed: Deployed, host: str, fault: str) -> None:
     assert {one["what"] for one in run["treatments"] if one["required"] and not one["verified"]} == {"device workers"}
 
 
-def test_nothing_is_left_behind(labelled: dict[str, Node]) -> None:
+def test_nothing_is_left_behind(labelled: dict[str, Engine]) -> None:
     for name in ("alpha", "beta"):
         assert labelled[name].docker("ps", "--all", "--quiet") == ""
         until(lambda: STACK not in labelled[name].docker("network", "ls"), "no network", 60)  # noqa: B023
