@@ -10,6 +10,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from looplab.experiments.twin import TwinCell
+from looplab.experiments.twin.parameters import TwinParameters
+from looplab.report.schema import run_schema
 from looplab.system import processes
 from support.parts import Broker, Child, TreatmentsDouble, python
 from support.postgres import Postgres
@@ -96,8 +99,7 @@ class TwinLab:
 
     @property
     def run(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads((self.folder / "run.json").read_text())
-        return found
+        return document(self.folder)
 
     def samples(self) -> list[dict[str, str]]:
         with (self.folder / "samples.csv").open() as file:
@@ -112,6 +114,15 @@ class TwinLab:
     def _pids(self) -> dict[str, list[int]]:
         own = {role: [child.pid] for role, child in self.children.items() if child.process.poll() is None}
         return {**own, "broker": [one.pid for one in self._brokers()], "workers": self.workers()}
+
+
+def document(folder: Path) -> dict[str, Any]:
+    """The run.json of a run of twin; fails where it is not as the spec says."""
+    found: dict[str, Any] = json.loads((folder / "run.json").read_text())
+    # A run that ended before its first cell is no run to the pages.
+    if found["cells"]:
+        run_schema(TwinCell, TwinParameters).validate(found)
+    return found
 
 
 def account(cell: dict[str, Any], samples: list[dict[str, str]]) -> dict[str, int]:

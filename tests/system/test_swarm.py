@@ -16,9 +16,8 @@ from typing import Any
 import pytest
 from support.e2e_lab import Lab
 from support.engines import Engine
-from support.run_checks import check_run
 from support.swarm_nodes import nodes
-from support.twin_lab import account
+from support.twin_lab import account, document
 from support.waiting import until
 from support.wire import call
 
@@ -99,8 +98,7 @@ class Deployed:
     def document(self) -> dict[str, Any]:
         """Wait for the end of the run; return its run.json."""
         (folder,) = until(lambda: set(self._runs()) - self._before, f"a run: {self.logs()}", RUN_LIMIT_S)
-        run: dict[str, Any] = json.loads((folder / "run.json").read_text())
-        check_run(folder, run)
+        run = document(folder)
         with (folder / "samples.csv").open() as file:
             self.samples = [row for row in csv.DictReader(file) if row["outcome"]]
         return run

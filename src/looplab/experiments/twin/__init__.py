@@ -129,7 +129,7 @@ class TwinCell(Paced):
     device_workers = Part(
         "of each worker on another machine its host, `sent`, `stored`, `start_error_us` (half of the round trip of the "
         "order to begin: the error of its times), and `fault`",
-        each("any"),
+        rows(host="text", sent="count", stored="count", start_error_us="number", fault="text"),
     )
     limit_per_s = Figure("the highest rate that was sustained", prometheus=None)
 
