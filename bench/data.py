@@ -114,6 +114,7 @@ def loads(folder: Path) -> Iterator[tuple[str, str]]:
 # Each step from the printed set-up, by what its runs were given.
 STEPS = {
     ("spin", "2.7", "repetition", "port"): "printed",
+    ("spin", "2.7", "run", "port"): "printed, one process a run",
     ("select", "2.7", "repetition", "port"): "receiver sleeps",
     ("select", "3", "repetition", "port"): "Python 3",
     ("select", "3", "run", "port"): "one process a run",
@@ -136,7 +137,7 @@ def steps(folder: Path) -> Iterator[tuple[str, str]]:
 
 
 def main() -> int:
-    analyses = (instrument, "instrument"), (legs, "legs"), (loads, "claims"), (steps, "steps")
+    analyses = (instrument, "instrument"), (legs, "legs"), (loads, "claims"), (steps, "steps"), (steps, "life")
     for name, figure in (line for analyse, folder in analyses for line in analyse(DATA / folder)):
         print(f"| {name} | {figure} |")
     return 0

@@ -124,6 +124,11 @@ class Pi:
         os.kill(pid, signal.SIGKILL)
         return killed_ns
 
+    def bridge_cpu_s(self) -> float:
+        """Processor time of the bridge's process so far."""
+        fields = Path(f"/proc/{self._inspect('{{.State.Pid}}')}/stat").read_text().rpartition(")")[2].split()
+        return sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
+
     def plug_robot(self, image: str) -> None:
         """The simulated robot on a pseudo-terminal of this host, with the rights that the udev rule gives."""
         self._board = robot_board(self._folder / "host", image)

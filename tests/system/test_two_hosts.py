@@ -23,10 +23,11 @@ from support.far_runs import (
     ended,
     pair,
     put_on,
+    run_of,
     start,
 )
 from support.hardening import judge_inspected
-from support.run_checks import total
+from support.run_checks import total, treatments
 from support.two_hosts import Pi, by_rule
 from support.waiting import until
 from support.wire import Wire, call
@@ -147,6 +148,32 @@ def test_what_was_installed(installed: Pi, pairing: Path) -> None:
 
 def test_all_nine_scenarios(paired: Lab, wire: Wire) -> None:
     check_all_nine_scenarios(paired, tls=KIND == "1")
+
+
+def test_the_bridge_on_the_pi_spins_as_printed(far_lab: Lab, installed: Pi) -> None:
+    """On a machine of its own the printed receiver takes a whole processor, as the thesis's main thread did."""
+    before = (installed.rpi / ".env").read_text()
+    installed.settle(FIDELITY="printed")
+    installed.compose("up", "--detach")
+    try:
+        words = ("run", "scenario1", "--quick", "--fidelity", "printed", "--json")
+        running = far_lab.start(*words, ROBOT_FRAMING="line")
+        running.wait_for("20 ms, QoS 0")
+        took_s, cpu_s = -time.monotonic(), -installed.bridge_cpu_s()
+        time.sleep(1)
+        took_s, cpu_s = took_s + time.monotonic(), cpu_s + installed.bridge_cpu_s()
+        code, output, errors = running.finish(timeout_s=120)
+        assert code == 0, errors
+        run, _ = run_of(far_lab, output)
+        found = treatments(run)["bridge receiver"]
+        print(f"the bridge had {cpu_s / took_s:.0%} of a processor; O {run['cells'][0]['O_us']['avg']:.0f} us")
+        assert (found["wanted"], found["found"]) == ("spin", "spin")
+        # One that sleeps takes a fiftieth of this; on a shared machine the spinning one waits as well.
+        assert cpu_s > 0.3 * took_s
+    finally:
+        far_lab.run("down", code=0)
+        installed.compose("down")
+        (installed.rpi / ".env").write_text(before)
 
 
 @pytest.mark.parametrize("cut_s", [1, 10, 60])
