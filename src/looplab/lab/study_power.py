@@ -21,24 +21,31 @@ FEWEST_DIFFERENCES = 4
 SIGNIFICANCE, POWER = 0.05, 0.90
 
 
-def power(plan: Study, results: Path, judged: Sequence[str]) -> str:
-    """Return, as sentences, the change that a study finds nine times in ten; or that it cannot find any."""
+def power(plan: Study, results: Path, judged: Sequence[str], questions: int = 1) -> str:
+    """Return, as sentences, the change that a study finds nine times in ten; or that it cannot find any.
+
+    Of so many `questions` asked together the first that is answered has the strictest level (Holm 1979).
+    """
     counts = sorted(Counter((name, plan.variants.get(arm, "")) for arm, name in plan.arms.items()).values())
     # Two cells of one scenario are compared run by run, two scenarios round by round; of more, the fewest arms count.
     first, second, rounds = (*counts[:2], plan.rounds) if len(counts) > 1 else (1, 1, plan.rounds * counts[0])
     ways = math.comb(first + second, first) ** rounds
-    least_p = min(1.0, (2 if first == second else 1) / ways)
+    least_p = min(1.0, questions * (2 if first == second else 1) / ways)
+    together = f" for {questions} questions asked together" if questions > 1 else ""
     if least_p >= SIGNIFICANCE or rounds < 3:
-        return f"It can decide nothing: of {rounds} rounds no p-value is below {least_p:.2g}. Plan more: --rounds N."
+        return (
+            f"It can decide nothing: of {rounds} rounds no p-value is below {least_p:.2g}{together}. "
+            "Plan more: --rounds N."
+        )
     sd, count = run_sd(results, set(plan.arms.values()), judged, plan.options.get("FIDELITY", ""))
     error = sd * math.sqrt((1 / first + 1 / second) / rounds)
-    reach = t_quantile(1 - SIGNIFICANCE / 2, rounds - 1) + t_quantile(POWER, rounds - 1)
+    reach = t_quantile(1 - SIGNIFICANCE / questions / 2, rounds - 1) + t_quantile(POWER, rounds - 1)
     # The permutation test of few rounds needs more than Student's t; tried in simulated studies.
     change = math.expm1(reach * (1 + 0.5 / (rounds - 1)) * error)
     known = f"as {count} earlier runs here do" if count else "as on a quiet machine: none were made here yet"
     return (
         f"It finds a change of {change:.0%} or more in 9 of 10 studies if runs of a round differ by {sd:.0%} (SD), "
-        f"{known}. The verdict comes after the last round."
+        f"{known}{together and ','}{together}. The verdict comes after the last round."
     )
 
 

@@ -33,11 +33,15 @@ def test_a_study_of_too_few_rounds_says_so_before_it_starts(tmp_path: Path) -> N
     assert "no p-value is below 0.062" in power(plan(5, "scenario1", "scenario2"), tmp_path, O_MEAN)
     assert "can decide nothing" in power(plan(2, *BOTH_TWICE), tmp_path, O_MEAN)
     assert "in 9 of 10 studies" in power(plan(6, "scenario1", "scenario2"), tmp_path, O_MEAN)
+    together = "no p-value is below 0.062 for 4 questions asked together"
+    assert together in power(plan(7, "scenario1", "scenario2"), tmp_path, O_MEAN, 4)
 
 
-@pytest.mark.parametrize(("rounds", "arms"), [(5, 2), (10, 2), (10, 1)])
-def test_the_change_that_is_named_is_found_9_times_in_10(tmp_path: Path, rounds: int, arms: int) -> None:
-    text = power(plan(rounds, *["scenario1"] * arms, *["scenario2"] * arms), tmp_path, O_MEAN)
+@pytest.mark.parametrize(("rounds", "arms", "questions"), [(5, 2, 1), (10, 2, 1), (10, 1, 1), (10, 2, 4)])
+def test_the_change_that_is_named_is_found_9_times_in_10(
+    tmp_path: Path, rounds: int, arms: int, questions: int
+) -> None:
+    text = power(plan(rounds, *["scenario1"] * arms, *["scenario2"] * arms), tmp_path, O_MEAN, questions)
     change = float(text.partition("a change of ")[2].partition("%")[0]) / 100
     rng = np.random.default_rng(3)
     found = []
@@ -46,7 +50,7 @@ def test_the_change_that_is_named_is_found_9_times_in_10(tmp_path: Path, rounds:
         sides = ((level + shift for shift in (0.0, np.log1p(change))) for level in levels)
         comparison = compare_blocks([tuple(np.exp(rng.normal(at, USUAL_SD, arms)) for at in side) for side in sides])  # type: ignore[misc]
         assert comparison is not None
-        found.append(comparison.p_value < 0.05 and comparison.share.low > 0)
+        found.append(comparison.p_value < 0.05 / questions and comparison.share.low > 0)
     assert 0.84 <= np.mean(found) <= 0.97
 
 

@@ -135,7 +135,8 @@ def conduct(
         say(f"Going on with {plan.study}: {len(plan.runs)} of {len(plan.runs) + len(plan.left)} runs are done.")
     left = plan.left
     seconds = sum(parameters[plan.arms[arm], plan.variants.get(arm, "")].total_s + RUN_OVERHEAD_S for _, arm in left)
-    say(_summary(plan, seconds, power(plan, root / "results", experiment.judged)))
+    questions = max(1, sum(name in experiment.studies for name in names))
+    say(_summary(plan, seconds, power(plan, root / "results", experiment.judged, questions)))
     return _run(sessions, plan, [known[plan.arms[arm]] for _, arm in left], options)
 
 
