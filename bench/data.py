@@ -129,6 +129,8 @@ def steps(folder: Path) -> Iterator[tuple[str, str]]:
         run = document(path)
         set_up = tuple(run["parameters"][name] for name in ("receiver", "python", "life", "broker_path"))
         [cell] = run["cells"]
+        if not run["quiet"]:
+            continue
         one = cell["client_O_us"]["avg"] / 1000, cell["lost"] + cell["late"], cell["sent"]
         seen.setdefault((run["scenario"], STEPS[set_up], cell["qos"]), []).append(one)
     for scenario, step, qos in sorted(seen, key=lambda key: (key[0], [*STEPS.values()].index(key[1]))):
