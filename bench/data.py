@@ -138,8 +138,28 @@ def steps(folder: Path) -> Iterator[tuple[str, str]]:
         yield f"{scenario}, QoS {qos}, {step}", f"{middle(means)} | {sum(lost)} of {sum(sent)}"
 
 
+def balance(folder: Path) -> Iterator[tuple[str, str]]:
+    """Yield the cost of standing and the age of the command in force, by scenario and QoS, from the quiet runs."""
+    seen: dict[tuple[str, int], list[tuple[float, float]]] = {}
+    for path in sorted(folder.glob("*/run.json.xz")):
+        run = document(path)
+        for cell in run["cells"] if run["quiet"] else ():
+            seen.setdefault((run["scenario"], cell["qos"]), []).append((cell["cost"], cell["age_ms"]))
+    for (scenario, qos), runs in sorted(seen.items()):
+        costs, ages = zip(*runs, strict=True)
+        range_of = f"{median(costs):.4f} ({min(costs):.4f}–{max(costs):.4f})"
+        yield f"{scenario}, QoS {qos}", f"{range_of} | {median(ages):.1f}"
+
+
 def main() -> int:
-    analyses = (instrument, "instrument"), (legs, "legs"), (loads, "claims"), (steps, "steps"), (steps, "life")
+    analyses = (
+        (instrument, "instrument"),
+        (legs, "legs"),
+        (loads, "claims"),
+        (steps, "steps"),
+        (steps, "life"),
+        (balance, "balance"),
+    )
     for name, figure in (line for analyse, folder in analyses for line in analyse(DATA / folder)):
         print(f"| {name} | {figure} |")
     return 0
