@@ -6,11 +6,10 @@ from looplab.mqtt.client import MqttClient, wait, wait_for
 
 
 class Clients:
-    """Connections on one thread, which count as one; `others` are further ones that this thread drives."""
+    """Connections on one thread, which count as one."""
 
-    def __init__(self, clients: Sequence[MqttClient], others: Sequence[MqttClient] = ()) -> None:
+    def __init__(self, clients: Sequence[MqttClient]) -> None:
         self.clients = list(dict.fromkeys(clients))
-        self._driven = [*self.clients, *others]
 
     @property
     def connected(self) -> bool:
@@ -29,11 +28,11 @@ class Clients:
 
     def wait(self, until_ns: int) -> None:
         """Handle MQTT until then (monotonic ns)."""
-        wait(self._driven, until_ns)
+        wait(self.clients, until_ns)
 
     def connect(self, timeout_s: float) -> bool:
         """Return whether all are connected within `timeout_s`."""
-        return wait_for(self._driven, lambda: self.connected, timeout_s)
+        return wait_for(self.clients, lambda: self.connected, timeout_s)
 
     def close(self) -> None:
         for client in self.clients:

@@ -125,7 +125,6 @@ class TwinCell(Paced):
     cpu_share = Part(
         "processor time over time of each broker, the instance, the database and the controller", each("any")
     )
-    sys = Part("by how much the brokers' own counters grew", each("number"))
     device_workers = Part(
         "of each worker on another machine its host, `sent`, `stored`, `start_error_us` (half of the round trip of the "
         "order to begin: the error of its times), and `fault`",

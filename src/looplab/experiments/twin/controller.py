@@ -6,7 +6,6 @@ from typing import Any
 
 from looplab.errors import UsageError
 from looplab.experiments.twin import EXPERIMENT, TwinCell
-from looplab.experiments.twin.brokers import HEADER, windows
 from looplab.experiments.twin.database import Database
 from looplab.experiments.twin.device_workers import DeviceWorkers
 from looplab.experiments.twin.document import queues_and_rates, samples
@@ -16,6 +15,7 @@ from looplab.experiments.twin.search import Step, judge_step, limit, search
 from looplab.experiments.twin.sending import Parts, Sending, Sent, clear, new_token
 from looplab.experiments.twin.treatments import judge, judge_apart, judge_device_workers, used_hosts
 from looplab.experiments.twin.usage import usage
+from looplab.experiments.twin.window import windows
 from looplab.link.settings import LinkSettings, both_ways
 from looplab.run.cells import CellRun, Measured, entry
 from looplab.run.record import File, Place
@@ -38,22 +38,19 @@ class Controller(CellRun[TwinParameters, TwinCell]):
     def __init__(self, parameters: TwinParameters, place: Place) -> None:
         if place.live is None:
             raise UsageError("LIVE_DIR is not set.", "Set it to a folder that the twin instance shares.")
-        self._lines: list[str] = []
         super().__init__(parameters, place)
         self.broker = used_hosts(parameters)[0]
         self._database = Database(conninfo(os.environ, "twin_reader"))
         count = parameters.device_workers
         self._workers = DeviceWorkers(count) if count else None
-        self._parts = Parts(
-            parameters, self.record, self._database, place.live, self.scan, self._lines, self._workers
-        )  # fmt: skip
+        self._parts = Parts(parameters, self.record, self._database, place.live, self.scan, self._workers)
         self._started: set[str] = set()
         self._links = links(parameters)
         # Of each cell: its name, what made its link, what is wrong with it.
         self._made: list[tuple[str, str, list[str]]] = []
 
     def files(self) -> list[File]:
-        return [samples(self.parameters), File("sys.csv", HEADER, lambda _columns, _rows: self._lines)]
+        return [samples(self.parameters)]
 
     def prepare(self) -> None:
         self.wait_for_part("database", self._database.check)
@@ -80,7 +77,7 @@ class Controller(CellRun[TwinParameters, TwinCell]):
         return None if self.parameters.swarm else super().scan()
 
     def finish(self) -> list[Treatment]:
-        """Last, for its messages would count in the brokers' own counters."""
+        """Ask each broker for its window, last: its messages are part of no cell."""
         self.record.versions["database"] = self._database.facts().version
         return windows(used_hosts(self.parameters), self.parameters.max_inflight)
 

@@ -13,8 +13,8 @@ from looplab.run.clients import Clients
 class Devices(Clients):
     """Sends message k from device k % devices to broker (k / devices) % brokers, as looplab.run.open_loop asks.
 
-    A broker that is away gets its messages at QoS 1 and 2 once it is back. `others` are other clients that the same
-    thread drives; `name` distinguishes these devices from those of other workers.
+    A broker that is away gets its messages at QoS 1 and 2 once it is back. `name` tells them from those of other
+    workers.
     """
 
     def __init__(
@@ -26,7 +26,6 @@ class Devices(Clients):
         length: int,
         tcp_nodelay: bool,
         name: str = "",
-        others: Sequence[MqttClient] = (),
     ) -> None:
         self.sock: StampedSocket | None = None
         self._devices, self._brokers = devices, len(brokers)
@@ -39,7 +38,7 @@ class Devices(Clients):
             for broker, (host, port) in enumerate(brokers)
             for device in range(devices)
         ]
-        super().__init__(clients, others)
+        super().__init__(clients)
 
     def begin(self, token: str, cell: int, prefix: str = "") -> None:
         """Send to the topics of this cell from now on."""

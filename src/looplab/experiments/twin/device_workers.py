@@ -18,7 +18,6 @@ from time import perf_counter_ns
 from typing import Any
 
 from looplab.errors import MachineError
-from looplab.mqtt.client import MqttClient
 from looplab.run.cells import CutShort
 from looplab.run.clients import Clients
 from looplab.run.samples import ABSENT, NOT_SENT, WAITING, SampleStore
@@ -120,16 +119,15 @@ class Share:
 class FarDevices(Clients):
     """The devices of one sending as looplab.experiments.twin.sending asks: all of its messages come from workers.
 
-    `order` is what every worker gets: the arguments of Devices. `others` are driven by this thread.
+    `order` is what every worker gets: the arguments of Devices.
     """
 
     workers: DeviceWorkers
     order: Mapping[str, Any]
-    others: Sequence[MqttClient] = ()
     shares: list[Share] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        super().__init__([], self.others)
+        super().__init__([])
         self._chosen: list[Worker] = []
 
     def begin(self, token: str, cell: int, prefix: str = "") -> None:

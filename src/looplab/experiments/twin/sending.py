@@ -12,7 +12,6 @@ from typing import Any
 
 from looplab.errors import LabError, MachineError
 from looplab.experiments.twin import TwinCell
-from looplab.experiments.twin.brokers import BrokerCounters
 from looplab.experiments.twin.database import Cost, Database
 from looplab.experiments.twin.device import Devices
 from looplab.experiments.twin.device_workers import DeviceWorkers, FarDevices
@@ -28,8 +27,6 @@ from looplab.treatments.scans import Scan, processes
 SCAN_NS = 50_000_000
 # A queue that has not changed for so long is given up, before the drain timeout.
 STILL_NS = 30_000_000_000
-# The brokers report their counters every second or two: for so long after the last commit they are heard.
-COUNTERS_NS = 2_200_000_000
 
 
 @dataclass
@@ -41,7 +38,6 @@ class Sent:
     costs: tuple[Cost, Cost] | None = None
     workers: list[dict[str, int]] = field(default_factory=list)
     disconnects: int = 0
-    published: dict[str, int | None] = field(default_factory=dict)
     faults: list[str] = field(default_factory=list)
     unstamped: int = 0
     # From the first message to the last scan.
@@ -57,8 +53,8 @@ class Sent:
 class Parts:
     """What all sendings of a run share.
 
-    The folder `live` is shared with the instance, `scan` reads the live processes, `lines` collects those of sys.csv.
-    With `workers` the devices are theirs.
+    The folder `live` is shared with the instance, `scan` reads the live processes. With `workers` the devices are
+    theirs.
     """
 
     parameters: TwinParameters
@@ -66,7 +62,6 @@ class Parts:
     database: Database
     live: Path
     scan: Callable[[], Scan | None]
-    lines: list[str]
     workers: DeviceWorkers | None = None
 
 
@@ -83,14 +78,12 @@ class Sending:
             write_mode=cell.write_mode, sleep_ms=p.sleep(cell), session=p.session_of(cell), batch_rows=p.batch_of(cell),
             batch_ms=p.batch_ms, tcp_nodelay=p.tcp_nodelay, workers=p.workers, prefix=p.prefix(cell),
         )  # fmt: skip
-        self._counters = BrokerCounters(self._hosts, token, tcp_nodelay=p.tcp_nodelay)
         form: dict[str, Any] = {"devices": p.devices, "length": p.payload_bytes, "tcp_nodelay": p.tcp_nodelay}
-        others = self._counters.clients
         self._devices: Devices | FarDevices
         if parts.workers:
-            self._devices = FarDevices(parts.workers, {"brokers": self._hosts, **form}, others)
+            self._devices = FarDevices(parts.workers, {"brokers": self._hosts, **form})
         else:
-            self._devices = Devices(self._hosts, token=token, others=others, **form)
+            self._devices = Devices(self._hosts, token=token, **form)
 
     def make(self, rows: range, interval_ns: int, progress: Callable[[], None]) -> Sent:
         """Send and drain; return what was found. Raises LabError where a part is missing."""
@@ -107,7 +100,6 @@ class Sending:
         finally:
             sent.workers = self._end()
         sent.disconnects = self._devices.disconnects + sent.counted("disconnects")
-        sent.published = {name: self._counters.grown(name) for name in ("publish_received", "publish_sent")}
         self._reconcile(sent)
         return sent
 
@@ -159,7 +151,7 @@ class Sending:
         OpenLoop(self._devices, store, messages).repetition(rows.start, len(rows), interval_ns, self._cell.qos)
 
     def _drain(self, rows: range, progress: Callable[[], None]) -> None:
-        """Wait until the fate of every message is known, or the drain timeout; then for the brokers' counters."""
+        """Wait until the fate of every message is known, or the drain timeout."""
         state = self._parts.record.store["state"]
         end_ns = perf_counter_ns() + self._parts.parameters.drain_timeout_s * 1_000_000_000
         scans, left, changed_ns = 0, -1, perf_counter_ns()
@@ -173,19 +165,9 @@ class Sending:
             scans += 1
             if scans % 20 == 0:
                 progress()
-        if not self._parts.parameters.search:
-            self._hear_counters(len(rows))
-
-    def _hear_counters(self, sent: int) -> None:
-        """Wait until the brokers have reported the last of `sent` messages; not for long, for some may be lost."""
-        end_ns = perf_counter_ns() + COUNTERS_NS
-        while (self._counters.grown("publish_received") or 0) < sent and perf_counter_ns() < end_ns:
-            self._devices.wait(perf_counter_ns() + SCAN_NS)
 
     def _end(self) -> list[dict[str, int]]:
         self._devices.close()
-        self._counters.close()
-        self._parts.lines.extend(self._counters.lines(",".join(self._cell.key_texts.values())))
         self._close_order()
         return self._counts.as_json(self._order.count)
 

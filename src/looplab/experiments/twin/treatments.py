@@ -22,7 +22,8 @@ def judge(
     ports = {port for _host, port in used_hosts(parameters)}
     treatments = [judge_process(good, role) for role in _ROLES]
     treatments += [judge_policy(good, role, 0) for role in _ROLES]
-    treatments.append(judge_nodelay(good, "controller", parameters.tcp_nodelay, *ports))
+    if not parameters.device_workers:
+        treatments.append(judge_nodelay(good, "controller", parameters.tcp_nodelay, *ports))
     treatments.append(
         judge_nodelay([_accepted(scan, ports) for scan in good], "broker", parameters.tcp_nodelay, *ports)
     )

@@ -25,7 +25,6 @@ def usage(parameters: TwinParameters, cell: TwinCell, sent: Sent) -> dict[str, A
             name: round(sum(worker[f"{name}_ns"] for worker in sent.workers) / 1e9, 6)
             for name in ("sleep", "session", "store", "held")
         },
-        "sys": sent.published,
     }
 
 

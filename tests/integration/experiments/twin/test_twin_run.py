@@ -9,7 +9,7 @@ from support.ports import free_port
 from support.postgres import Postgres
 from support.twin_lab import TwinLab, account
 
-from looplab.experiments.twin.brokers import windows
+from looplab.experiments.twin.window import windows
 
 
 @pytest.mark.parametrize("qos", ["0", "1", "2"])
@@ -89,15 +89,11 @@ def test_a_brokers_window_is_asked_of_the_running_broker(start_broker: Callable[
     assert found == [("7 messages", False), ("no limit", True)]
 
 
-def test_the_queue_is_what_the_brokers_counters_allow(lab: TwinLab) -> None:
+def test_a_slow_instance_makes_a_queue(lab: TwinLab) -> None:
     run = lab.whole(WRITE_MODE="sleep", MESSAGES="60", INTERVALS_MS="5")
     (cell,) = run["cells"]
     assert 40 < cell["queue_max"] <= 60
     assert cell["drained_s"] > 1.5
-    assert cell["sys"]["publish_received"] == 60
-    lines = (lab.folder / "sys.csv").read_text().splitlines()
-    assert len(lines) > 3
-    assert lines[0].startswith("interval_ms,brokers,placement,write_mode,qos,repetition,time_ns,broker,")
 
 
 def test_the_search_finds_a_limit_that_was_put_in(lab: TwinLab) -> None:
