@@ -220,9 +220,9 @@ class Phases:
         to_board_us = byte_to_board_us(self._p.adapter)
         measured.more["wire_us"] = round(order * to_board_us + notice * BYTE_TO_CLIENT_US, 3)
         tests = self._p.messages + self._p.warmup_tests
-        found = int(ended["orders"]), int(ended["notices"])
+        counted = int(ended["orders"]), int(ended["notices"])
         wanted = tests * 2 * order, tests * (notice + back)
         # A test without an answer may lack its notice; inputs of a real board float.
-        wrong = found != wanted if answered == self._p.messages else found[0] != wanted[0]
+        wrong = counted != wanted if answered == self._p.messages else counted[0] != wanted[0]
         if self._simulated and wrong:
-            measured.faults.append(f"{found} bytes of tests were sent and received, expected {wanted}")
+            measured.faults.append(f"{counted} bytes of tests were sent and received, expected {wanted}")

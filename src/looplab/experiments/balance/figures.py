@@ -48,14 +48,14 @@ def age(stamps: Iterable[tuple[float, float]]) -> tuple[float, float]:
     Between two receptions the age grows with time; a reading older than the one held changes nothing. 0, 0 for fewer
     than two that are newer than those before (S. Kaul, R. Yates, M. Gruteser, Real-time status, INFOCOM 2012).
     """
-    area, peak, first, held, since = 0.0, 0.0, None, 0.0, 0.0
+    area, peak, first, newest, since = 0.0, 0.0, None, 0.0, 0.0
     for measured, received in sorted(stamps, key=lambda pair: pair[1]):
         if first is None:
-            first, held, since = received, measured, received
-        elif measured > held:
-            area += (received - since) * ((since - held) + (received - held)) / 2
-            peak = max(peak, received - held)
-            held, since = measured, received
+            first, newest, since = received, measured, received
+        elif measured > newest:
+            area += (received - since) * ((since - newest) + (received - newest)) / 2
+            peak = max(peak, received - newest)
+            newest, since = measured, received
     return (area / (since - first), peak) if first is not None and since > first else (0.0, 0.0)
 
 

@@ -62,9 +62,9 @@ class Parameters(LoopParameters):
     def checked(self, environment: Mapping[str, str]) -> "Parameters":
         """Return them if the gains fit the law. Raises LabError (exit code 2)."""
         Law(self.controller, 1.0, self.gains)
-        found = super().checked(environment)
+        parameters = super().checked(environment)
         name = self.scenario if self.scenario == NAME else f"{NAME}-{self.scenario}"
-        return replace(found, scenario=name)  # type: ignore[return-value]
+        return replace(parameters, scenario=name)  # type: ignore[return-value]
 
 
 PARAMETERS = Parameters

@@ -95,17 +95,17 @@ def joined(traces: Sequence[Trace], interval_s: float, length_s: float = 0.0) ->
 
     With `length_s`, again and again until then, where it ends.
     """
-    whole: list[Message] = []
+    messages: list[Message] = []
     start_s = 0.0
-    while any(traces) and (not whole or start_s < length_s):
+    while any(traces) and (not messages or start_s < length_s):
         for trace in filter(None, traces):
             shift_s = start_s - trace[0].sent_s
-            whole += [
+            messages += [
                 Message(one.sent_s + shift_s, _later(one.at_robot_s, shift_s), _later(one.received_s, shift_s))
                 for one in trace
             ]
-            start_s = whole[-1].sent_s + interval_s
-    return [one for one in whole if one.sent_s < length_s] if length_s else whole
+            start_s = messages[-1].sent_s + interval_s
+    return [one for one in messages if one.sent_s < length_s] if length_s else messages
 
 
 def _later(moment_s: float | None, shift_s: float) -> float | None:
@@ -206,8 +206,8 @@ def replayed(
     """
     interval_s = interval_ms / 1000
     law = Law(controller, interval_s, gains)
-    whole = joined([trace], interval_s, WHOLE_S)
-    track = replay(whole, law)
+    messages = joined([trace], interval_s, WHOLE_S)
+    track = replay(messages, law)
     _, upright_s, angle_rms_rad, cost = figures.control(*track[:3])
     mean_s, peak_s = figures.age((one.at_robot_s, one.received_s) for one in trace if one.at_robot_s and one.received_s)
     extra_s = None if track.fallen else nan
@@ -216,7 +216,7 @@ def replayed(
     return Replayed(
         interval_ms,
         qos,
-        whole[-1].sent_s,
+        messages[-1].sent_s,
         upright_s,
         angle_rms_rad,
         cost,

@@ -64,12 +64,12 @@ def summary(columns: Columns, rows: Iterable[int]) -> dict[str, Any]:
     for row in rows:
         own, total = of_row(columns, row), transport_ns(columns, row)
         # Of the stamps alone, not of the parts: that they add up to it can be wrong.
-        whole = columns["received_ns"][row] - columns["sent_ns"][row] - columns["robot_ns"][row]
+        overhead_ns = columns["received_ns"][row] - columns["sent_ns"][row] - columns["robot_ns"][row]
         if ABSENT in own or total == ABSENT:
-            others.append(whole)
+            others.append(overhead_ns)
         else:
             parts.append(own)
-            overhead.append(whole)
+            overhead.append(overhead_ns)
             transport.append(total)
     figures = {name: summarise([own[at] for own in parts]) for at, name in enumerate(NAMES)}
     known = (overhead, transport, others)

@@ -63,8 +63,8 @@ def other_bridges(reports: Iterable[bytes], *, answered_twice: bool) -> list[Tre
     instances = {str(info["instance"]) for info in infos if "instance" in info}
     if len(instances) < 2 or not answered_twice:
         return []
-    found = f"{len(instances)}: stop the second Pi, or the bridge that was left running"
-    return [Treatment("bridges that answer", "one", found, verified=False)]
+    bridges = f"{len(instances)}: stop the second Pi, or the bridge that was left running"
+    return [Treatment("bridges that answer", "one", bridges, verified=False)]
 
 
 def missing(parameters: Parameters, retained: Mapping[str, bytes]) -> Missing | None:
@@ -133,13 +133,13 @@ def _set_up_otherwise(parameters: Parameters, info: Mapping[str, Any]) -> Missin
     wanted = dict(zip(names, (p.tcp_nodelay, p.robot_framing, p.qos_legs, p.bridge_receiver), strict=True))
     legs, receiver = legs_of(info.get("subscription_qos")), info.get("receiver", SELECT)
     reported = (info.get("tcp_nodelay"), info.get("framing"), legs, receiver)
-    found = dict(zip(names, reported, strict=True))
-    differing = [name for name in wanted if wanted[name] != found[name]]
+    there = dict(zip(names, reported, strict=True))
+    differing = [name for name in wanted if wanted[name] != there[name]]
     if not info or not differing:
         return None
     return Missing(
         "bridge with the same FIDELITY",
-        f"The bridge on the Pi runs with {_words(found, differing)}, this run with {_words(wanted, differing)}",
+        f"The bridge on the Pi runs with {_words(there, differing)}, this run with {_words(wanted, differing)}",
         f"On the Pi: FIDELITY={parameters.fidelity} in rpi/.env, then `docker compose -f rpi/compose.yaml up -d`; "
         "or choose --fidelity here as it is there.",
         settled=True,

@@ -48,15 +48,15 @@ def cell_lines(cell: LoopCell, parameters: Mapping[str, Any]) -> Iterator[str]:
     if cell.causes:
         yield f"   lost by: {cell.causes}"
     yield _LATENCY_HEAD
-    whole = cell.ledger.get("O", {"n": 0})
+    same = cell.ledger.get("O", {"n": 0})
     for one in cell.latencies():
         if one.heading and one.path[0] in cell.document:
             figures, mark = one.of(cell), FITTED if depends(parameters, one.name) else ""
-            if one.name == "transport_O" and whole["n"]:
+            if one.name == "transport_O" and same["n"]:
                 # Of the same messages as O above it: the two are compared.
                 figures = cell.ledger["transport_O"]
-                if whole["n"] < cell.O["n"]:
-                    yield _latencies(f"O of {whole['n']}{mark}", whole)
+                if same["n"] < cell.O["n"]:
+                    yield _latencies(f"O of {same['n']}{mark}", same)
             yield _latencies(one.heading + mark, figures)
     yield from _ledger(cell)
     if cell.free_R:

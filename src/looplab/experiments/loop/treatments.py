@@ -87,13 +87,13 @@ def judge(parameters: Parameters, scans: Sequence[Scan | None], bridge: Mapping[
 
 def judge_loads(wanted: str, settings: Mapping[str, str], scans: Sequence[Scan]) -> list[Treatment]:
     """Judge each load on each host: the `wanted` one where it was placed, none elsewhere."""
-    found: list[Treatment] = []
+    treatments: list[Treatment] = []
     for host, own in {host: of_host(scans, host) for host in scans[0].get("hosts", ())}.items() or [("", scans)]:
         here = wanted if wanted in own[0].get("placed", (wanted,)) else NO_LOAD
         judged = [load.judge(own, wanted=load.name == here) for load in loads().values()]
         judged += loads()[here].judge_strength(own, settings) if here in loads() else []
-        found += [replace(one, what=f"{one.what} on {host}" if host else one.what) for one in judged]
-    return found
+        treatments += [replace(one, what=f"{one.what} on {host}" if host else one.what) for one in judged]
+    return treatments
 
 
 def elsewhere(bridge: Mapping[str, Any]) -> dict[str, list[object]]:
@@ -128,10 +128,10 @@ def judge_broker(parameters: Parameters, version: str) -> list[Treatment]:
     """Judge whether the broker that answers is the one that was wanted, by the `version` it reports where it does."""
     if not BROKERS[parameters.broker].version:
         return []
-    found = f"{parameters.broker} {version}" if version else f"a broker that reports no version of {parameters.broker}"
+    named = f"{parameters.broker} {version}" if version else f"a broker that reports no version of {parameters.broker}"
     left_out = ", ".join(map(str, parameters.qos_left_out))
     note = f"it knows no QoS {left_out}: those cells are left out" if left_out else ""
-    return [Treatment("broker", parameters.broker, found, bool(version), note=note)]
+    return [Treatment("broker", parameters.broker, named, bool(version), note=note)]
 
 
 def judge_legs(
@@ -166,13 +166,13 @@ def judge_legs(
 
 def judge_number(parameters: Parameters, scans: Sequence[Scan | None]) -> Treatment:
     """Judge how many connections to the broker the controller had in each scan."""
-    found = set()
+    connections = set()
     for scan in filter(None, scans):
         sockets = mqtt_sockets([scan], CONTROLLER.name, (parameters.broker_port, TLS_PORT))
         unreadable = next((one for one in sockets if isinstance(one, str)), "")
-        found.add(unreadable or str(len(sockets)))
+        connections.add(unreadable or str(len(sockets)))
     wanted = str(CONNECTIONS[parameters.connections])
-    return Treatment("controller connections", wanted, ", ".join(sorted(found)), found == {wanted})
+    return Treatment("controller connections", wanted, ", ".join(sorted(connections)), connections == {wanted})
 
 
 def judge_path(parameters: Parameters, scans: Sequence[Scan | None], role: Role) -> Treatment:
@@ -182,19 +182,19 @@ def judge_path(parameters: Parameters, scans: Sequence[Scan | None], role: Role)
     user-space proxy dials the broker again, so that the broker sees the proxy's address. An engine without that proxy
     has the kernel translate the addresses, and the broker sees the client's own.
     """
-    found = set()
+    paths = set()
     for scan in filter(None, scans):
         own, brokers = (_ends(parameters, scan, name) for name in (role.name, BROKER.name))
         addresses, peers = {local[0] for local, _ in brokers}, {peer for _, peer in brokers}
         for local, peer in own if brokers else ():
             if peer[0] in addresses:
-                found.add(DIRECT if local in peers else "direct, unknown to the broker")
+                paths.add(DIRECT if local in peers else "direct, unknown to the broker")
             else:
                 seen = "" if local in peers else f", the broker sees {', '.join(sorted({one[0] for one in peers}))}"
-                found.add(f"{PORT}{seen}")
-    words = ", ".join(sorted(found)) or "no connection seen"
-    verified = bool(found) and all(one.partition(",")[0] == parameters.broker_path for one in found)
-    note = "without the engine's user-space proxy: the kernel translates the addresses" if PORT in found else ""
+                paths.add(f"{PORT}{seen}")
+    words = ", ".join(sorted(paths)) or "no connection seen"
+    verified = bool(paths) and all(one.partition(",")[0] == parameters.broker_path for one in paths)
+    note = "without the engine's user-space proxy: the kernel translates the addresses" if PORT in paths else ""
     return Treatment(f"{role.name} path to the broker", parameters.broker_path, words, verified, note=note)
 
 
@@ -231,9 +231,9 @@ def judge_robot(parameters: Parameters, cells: Sequence[Mapping[str, Any]], *, v
     delay_us, cell = max(delays, key=lambda one: one[0])
     good = delay_us <= MOST_WAIT_US
     wanted = f"bridge and robot wait at most {MOST_WAIT_US} us for a processor"
-    found = f"{delay_us:.0f} us of {cell['O_us']['avg']:.0f} us at {cell['interval_ms']:g} ms, QoS {cell['qos']}"
+    longest = f"{delay_us:.0f} us of {cell['O_us']['avg']:.0f} us at {cell['interval_ms']:g} ms, QoS {cell['qos']}"
     note = "" if good else "they were short of processor time: O and R are not the loop's alone"
-    return [Treatment("robot untouched by the load", wanted, found, good, required=False, note=note)]
+    return [Treatment("robot untouched by the load", wanted, longest, good, required=False, note=note)]
 
 
 def own_delay_us(cell: Mapping[str, Any], roles: Sequence[Role]) -> float:
@@ -258,15 +258,15 @@ def is_virtual(bridge: Mapping[str, Any]) -> bool:
 def _bridge(parameters: Parameters, bridge: Mapping[str, Any]) -> list[Treatment]:
     if not bridge:
         return [Treatment("bridge settings", "known", "the bridge did not say", False)]
-    wanted, found = parameters.tcp_nodelay, bridge.get("tcp_nodelay")
-    known = "unknown" if found is None else on_off(found)
+    wanted, nodelay = parameters.tcp_nodelay, bridge.get("tcp_nodelay")
+    known = "unknown" if nodelay is None else on_off(nodelay)
     framing = bridge.get("framing")
     same = framing == parameters.robot_framing
     note = "" if same else "start the bridge with the same FIDELITY"
     receiver = str(bridge.get("receiver", SELECT))
     return [
         Treatment("bridge receiver", parameters.bridge_receiver, receiver, receiver == parameters.bridge_receiver),
-        Treatment("bridge TCP_NODELAY", on_off(wanted), known, found == wanted),
+        Treatment("bridge TCP_NODELAY", on_off(wanted), known, nodelay == wanted),
         Treatment("robot framing", parameters.robot_framing, str(framing), same, note=note),
     ]
 

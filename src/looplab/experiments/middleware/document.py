@@ -252,17 +252,17 @@ def _start(trials: Sequence[Trial]) -> list[Treatment]:
     if not shares:
         return []
     together = trials[0].together
-    found = f"first requests within {min(shares):.0%} to {max(shares):.0%} of a period"
+    share = f"first requests within {min(shares):.0%} to {max(shares):.0%} of a period"
     good = max(shares) <= 0.5 if together else min(shares) > 0.5
-    return [Treatment("start of the devices", "together" if together else "spread", found, good, required=False)]
+    return [Treatment("start of the devices", "together" if together else "spread", share, good, required=False)]
 
 
 def _warm(trials: Sequence[Trial]) -> list[Treatment]:
     """Judge what was done before the load: the published requests alone, or a warm-up that ended."""
     asked = sorted({trial.asked // trial.cell.nodes for trial in trials if trial.asked})
     if asked:
-        found = " and ".join(map(str, asked))
-        return [Treatment("warm-up", "3 requests to each node", f"{found} requests to each node", asked == [3])]
+        counts = " and ".join(map(str, asked))
+        return [Treatment("warm-up", "3 requests to each node", f"{counts} requests to each node", asked == [3])]
     cold, late = (sum(map(bool, each)) for each in ([t.cold for t in trials], [t.backlog for t in trials]))
     judged = ("warm-up", "ended before the load", cold, "ended"), ("queue when the load began", "empty", late, "empty")
     return [

@@ -107,8 +107,8 @@ def as_user(root: Path) -> tuple[str, ...]:
     That is who called sudo, else the owner of this checkout, else nobody; it has no privilege, and ends with ./lab.
     """
     facts = root.stat()
-    found = [(os.environ.get("SUDO_UID"), os.environ.get("SUDO_GID")), (facts.st_uid, facts.st_gid), NOBODY]
-    uid, gid = next((int(uid), int(gid)) for uid, gid in found if uid and gid and int(uid))
+    owners = [(os.environ.get("SUDO_UID"), os.environ.get("SUDO_GID")), (facts.st_uid, facts.st_gid), NOBODY]
+    uid, gid = next((int(uid), int(gid)) for uid, gid in owners if uid and gid and int(uid))
     return (
         *("setpriv", f"--reuid={uid}", f"--regid={gid}", "--clear-groups", "--no-new-privs", "--inh-caps=-all"),
         "--pdeathsig=TERM",

@@ -64,11 +64,11 @@ class Controller(CellRun[TwinParameters, TwinCell]):
     def judge(self, scans: Sequence[Scan]) -> list[Treatment]:
         p, database = self.parameters, self._database.facts()
         if p.swarm:
-            found = judge_apart([one.more for one in self.measured], database, self._started)
+            treatments = judge_apart([one.more for one in self.measured], database, self._started)
         else:
-            found = judge(p, scans, database, self._started)
+            treatments = judge(p, scans, database, self._started)
         reports = [one.more["device_workers"] for one in self.measured] if p.device_workers else []
-        return [*found, *judge_device_workers(p, reports), *judge_cells(self._made)]
+        return [*treatments, *judge_device_workers(p, reports), *judge_cells(self._made)]
 
     def treatments(self) -> list[Treatment]:
         return [*self.judge([]), *self._found_last] if self.parameters.swarm and self.measured else super().treatments()

@@ -21,7 +21,7 @@ def analyse(measured: Sequence[Measured]) -> Analysis:
     titles = ("claims", "Claims"), ("published", "Published and measured"), ("factors", "Factors"), ("cells", "Cells")
     context = {
         "sections": titles,
-        "beside": [_beside(m) for m in usual],
+        "beside": [_published_and_measured(m) for m in usual],
         "factored": factored(measured),
         "columns": [(language, NAMES[t]) for language in published.LANGUAGES for t in published.TRANSPORTS],
     }
@@ -36,7 +36,7 @@ def _compared(_claim: Claim, finding: Verdict) -> tuple[Interval | None, float |
     return None, None
 
 
-def _beside(run: Measured) -> tuple[str, str, list[tuple[str, list[Interval | None]]]]:
+def _published_and_measured(run: Measured) -> tuple[str, str, list[tuple[str, list[Interval | None]]]]:
     """Return a table of published rows, then measured ones: heading, unit, rows of a value for each column."""
     each = {language: rows(run, language) for language in published.LANGUAGES}
     names = dict.fromkeys(name for kind in (0, 1) for both in each.values() for name in both[kind])

@@ -89,8 +89,8 @@ def _slowed(figure: str, without: Measured, with_it: Measured) -> list[str]:
     return [
         f"{cell} takes {off[cell][0]:.1f} ms more than serial, "
         f"{round(more, 1) + 0:.1f} ms with TCP_NODELAY on (corrected)"
-        for cell, (more, whole) in on.items()
-        if cell in off and off[cell][0] - more > ALIKE * whole
+        for cell, (more, mean_ms) in on.items()
+        if cell in off and off[cell][0] - more > ALIKE * mean_ms
     ]
 
 
@@ -109,13 +109,13 @@ def _alike(what: str) -> Callable[[float], Rule]:
     return lambda _share: alike(f"The {what}", ALIKE)
 
 
-def _over_serial(share: str, whole: str) -> Answer:
-    """Return the rule that a share of each cell over serial is nearly the `whole`."""
+def _over_serial(share: str, limit: str) -> Answer:
+    """Return the rule that a share of each cell over serial is nearly the `limit`."""
 
     def serial(run: Measured) -> list[MeasuredAsip]:
         return [cell for cell in unfitted(run) if cell.transport == "serial" and cell.figure(share) is not None]
 
-    near, missing = f"at {CLOSE:.0%} of the {whole} or above", "no valid cell over serial that has the figure"
+    near, missing = f"at {CLOSE:.0%} of the {limit} or above", "no valid cell over serial that has the figure"
     return every(share, CLOSE, math.inf, near, serial, missing, printed=_printed)
 
 

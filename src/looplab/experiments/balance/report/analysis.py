@@ -30,14 +30,14 @@ def analyse(measured: Sequence[Measured]) -> Analysis:
     """Return what runs of balance show, and what stored runs of the loop beside them do to the same robot."""
     loop = loop_runs(measured[0].run.path.parent) if measured else []
     every = [*measured, *loop]
-    found = judge(claims(), by_fidelity([m for m in every if not m.run.factors]))
+    verdicts = judge(claims(), by_fidelity([m for m in every if not m.run.factors]))
     table = rows(every)
     drawn = [plot for runs in by_fidelity(measured).values() for plot in sketches(runs)]
     titles = {"Where it falls": sorted({plot.figure for plot in drawn})}
     made = analysis(
         EXPERIMENT.name,
         measured,
-        found,
+        verdicts,
         sketches=drawn,
         titles=titles,
         files={"balance-offline.csv": _csv(table)},
@@ -67,7 +67,7 @@ def compared(_claim: Claim, verdict: Verdict) -> tuple[Interval | None, None]:
 @cache
 def _theory() -> Sequence[dict[str, Any]]:
     """Return what the linear loop of each controller does: by the gains that the lab comes with."""
-    found = []
+    controllers = []
     for name in GAINS:
         feedback = theory.feedback_of(name)
         one = {
@@ -82,8 +82,8 @@ def _theory() -> Sequence[dict[str, Any]]:
                 for ms in INTERVALS_MS
             ],
         }
-        found.append(one)
-    return found
+        controllers.append(one)
+    return controllers
 
 
 def _csv(table: Sequence[Row]) -> Iterator[dict[str, object]]:

@@ -90,9 +90,9 @@ def _between(study: str, title: str, direction: int, figure: str = COST) -> Clai
         names = next((pair for pair in pairs if {*pair} <= runs.keys()), None)
         if names is None:
             return Finding(NO_RUN, f"There is no usable run of both: ./lab study {study}")
-        found = _compared([runs[one] for one in names], qos, figure, rule)
-        found.notes.append("By live runs." if names == pairs[0] else "By runs of the loop, replayed.")
-        return found
+        finding = _compared([runs[one] for one in names], qos, figure, rule)
+        finding.notes.append("By live runs." if names == pairs[0] else "By runs of the loop, replayed.")
+        return finding
 
     return Claim(study, title, judge) if figure == COST else Claim(f"{study}-stands", title, judge, "stands")
 
@@ -115,16 +115,16 @@ def _compared(sides: Sequence[Measured], qos: tuple[int, int], figure: str, rule
         if (mean := over_runs(figures[at])) is not None
     ]
     left_out = dict.fromkeys(rounds.left_out_notes(*zip(sides, within, strict=True)))
-    found = Standing(UNDECIDED, unfit(within), [planned(study), *left_out], lines=lines)
-    if found.reason:
-        return found
+    standing = Standing(UNDECIDED, unfit(within), [planned(study), *left_out], lines=lines)
+    if standing.reason:
+        return standing
     fewest = min(map(len, figures))
     few = (ONE_RUN if fewest == 1 else FEW_RUNS, f"A verdict needs {FEWEST_RUNS} runs a side.")
     if not_yet := few if fewest < FEWEST_RUNS else rounds.not_yet(study):
-        found.outcome, found.reason = not_yet
-        return found
-    found.nulls = rounds.nulls(values, study)
-    found.notes += [found.null] if found.nulls else []
-    found.tested, found.rule = compare_blocks(rounds.blocks(values, study)), rule
-    found.reason = "" if found.tested else "A run has no such cell, or too few rounds have both sides."
-    return found
+        standing.outcome, standing.reason = not_yet
+        return standing
+    standing.nulls = rounds.nulls(values, study)
+    standing.notes += [standing.null] if standing.nulls else []
+    standing.tested, standing.rule = compare_blocks(rounds.blocks(values, study)), rule
+    standing.reason = "" if standing.tested else "A run has no such cell, or too few rounds have both sides."
+    return standing

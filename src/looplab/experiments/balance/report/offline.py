@@ -70,30 +70,30 @@ def _task(m: Measured) -> _Task:
 def _rows(task: _Task) -> list[Row]:
     scenario, fidelity, run_id, live, folder, controller, gains = task
     feedback = Law(controller, 1.0, gains).feedback()
-    found = []
+    table = []
     for cell, trace in read(folder):
         if trace:
             interval_s = float(cell["interval_ms"]) / 1000
             count = theory.intervals_of_delay((cell["T_us"]["p50"] or 0) / 1e6, interval_s)
             radius = theory.spectral_radius(feedback, interval_s, count * interval_s)
             figures = replayed(float(cell["interval_ms"]), int(cell["qos"]), trace, controller, gains)
-            found.append(Row(scenario, fidelity, run_id, live, figures, radius))
-    return found
+            table.append(Row(scenario, fidelity, run_id, live, figures, radius))
+    return table
 
 
 @cache
 def _frames(
     interval_s: float, trace: tuple[Message, ...], controller: str, gains: tuple[float, ...]
 ) -> Sequence[tuple[int, int, int]]:
-    whole = joined([trace], interval_s, SEARCH_S)
-    return replay(whole, Law(controller, interval_s, gains), frame_s=FRAME_S).frames
+    messages = joined([trace], interval_s, SEARCH_S)
+    return replay(messages, Law(controller, interval_s, gains), frame_s=FRAME_S).frames
 
 
 def figure_of_run(run: StoredRun, name: str, interval_ms: float, qos: int) -> float:
     """Return a figure of one cell of a run: as the live robot had it, of the loop's runs as replayed; NaN if none."""
     cells = (cell for cell in run.document["cells"] if _is(cell, interval_ms, qos))
-    found = next(cells, {}) if run.experiment == NAME else _replayed(run.path, interval_ms, qos)
-    return nan if found.get(name) is None else float(found[name])
+    figures = next(cells, {}) if run.experiment == NAME else _replayed(run.path, interval_ms, qos)
+    return nan if figures.get(name) is None else float(figures[name])
 
 
 @cache

@@ -43,19 +43,19 @@ def continuous() -> tuple[Matrix, Matrix]:
 def sampled(time_s: float) -> tuple[Matrix, Matrix]:
     """Return what the state becomes in `time_s` by itself, and under a voltage of 1 V."""
     a, b = continuous()
-    whole = np.zeros((_STATES + 1, _STATES + 1))
-    whole[:_STATES, :_STATES], whole[:_STATES, _STATES:] = a, b
-    grown = expm(whole * time_s)
+    joint = np.zeros((_STATES + 1, _STATES + 1))
+    joint[:_STATES, :_STATES], joint[:_STATES, _STATES:] = a, b
+    grown = expm(joint * time_s)
     return grown[:_STATES, :_STATES], grown[:_STATES, _STATES:]
 
 
 def step_matrix(feedback: Feedback, interval_s: float, delay_s: float) -> Matrix:
     """Return the matrix of one interval; its state: x, v, tilt, rate, integral, earlier commands (newest first)."""
-    whole = floor(delay_s / interval_s + 1e-9)
-    rest_s = max(0.0, delay_s - whole * interval_s)
+    intervals = floor(delay_s / interval_s + 1e-9)
+    rest_s = max(0.0, delay_s - intervals * interval_s)
     ahead, early = sampled(interval_s)
     _, late = sampled(interval_s - rest_s)
-    size = _STATES + 1 + whole + 1
+    size = _STATES + 1 + intervals + 1
     matrix = np.zeros((size, size))
     row = np.zeros(size)
     row[: _STATES + 1] = feedback
@@ -63,8 +63,8 @@ def step_matrix(feedback: Feedback, interval_s: float, delay_s: float) -> Matrix
     matrix[:_STATES, :_STATES] = ahead
     matrix[_STATES, [2, _STATES]] = interval_s, 1.0
     # Until `rest_s` the wheels still have the command of an interval earlier.
-    newest = row if whole == 0 else np.eye(size)[commands + whole - 1]
-    matrix[:_STATES] += late @ newest[None] + (early - late) @ np.eye(size)[[commands + whole]]
+    newest = row if intervals == 0 else np.eye(size)[commands + intervals - 1]
+    matrix[:_STATES] += late @ newest[None] + (early - late) @ np.eye(size)[[commands + intervals]]
     matrix[commands] = row
     for at in range(commands + 1, size):
         matrix[at, at - 1] = 1.0

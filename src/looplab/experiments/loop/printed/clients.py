@@ -50,11 +50,11 @@ class PrintedClients:
     @property
     def granted(self) -> dict[str, int]:
         """The QoS that the broker granted, by topic; the highest of all processes."""
-        found: dict[str, int] = {}
+        granted: dict[str, int] = {}
         for report in self._programs.reports:
             for topic, qos in report["granted"].items():
-                found[topic] = max(qos, found.get(topic, 0))
-        return found
+                granted[topic] = max(qos, granted.get(topic, 0))
+        return granted
 
     def judge_clients(self) -> Iterator[Treatment]:
         """Yield what the live processes show of the clients, from the scans at the end of each repetition."""
@@ -73,14 +73,14 @@ class PrintedClients:
         yield judge_nodelay(scans, CLIENTS.name, p.tcp_nodelay, p.broker_port)
         yield _alike("clients' threads", "2 each", (f"{len(one['threads'])} each" for one in _each(scans)))
         sockets = (mqtt_sockets([scan], CLIENTS.name, (p.broker_port,)) for scan in scans)
-        yield _alike("clients' connections", "2", (str(len(found)) for found in sockets))
+        yield _alike("clients' connections", "2", (str(len(each)) for each in sockets))
         yield judge_path(p, scans, CLIENTS)
         spins = f"{p.receiver}: on a processor or waiting for one " + (
             f"at least {LEAST_SPIN:.0%}" if p.receiver == SPIN else f"below {LEAST_SPIN:.0%}"
         )
         good = [(share >= LEAST_SPIN) == (p.receiver == SPIN) for share in self._runnable]
-        found = f"{min(self._runnable):.0%} to {max(self._runnable):.0%} of its life"
-        yield Treatment("receiver", spins, found, all(good))
+        shares = f"{min(self._runnable):.0%} to {max(self._runnable):.0%} of its life"
+        yield Treatment("receiver", spins, shares, all(good))
         reports = self._programs.reports
         pids = {report["pid"] for report in reports}
         lives = len(scans) if p.life == REPETITION else 1
@@ -120,5 +120,5 @@ def _each(scans: Iterable[Scan]) -> Iterator[dict[str, Any]]:
 
 def _alike(what: str, wanted: str, every: Iterable[str]) -> Treatment:
     """Judge whether every one was found as wanted."""
-    found = sorted(set(every))
-    return Treatment(what, wanted, ", ".join(found) or "not running", found == [wanted])
+    distinct = sorted(set(every))
+    return Treatment(what, wanted, ", ".join(distinct) or "not running", distinct == [wanted])

@@ -47,10 +47,10 @@ class Program:
 
     def read(self) -> None:
         """Take what it has printed. Raises LabError (exit code 1) once it has ended."""
-        *whole, self._rest = (self._rest + (self._output.read() or b"")).split(b"\n")
-        for line in map(json.loads, whole):
+        *lines, self._rest = (self._rest + (self._output.read() or b"")).split(b"\n")
+        for line in map(json.loads, lines):
             (self.hellos if "granted" in line else self.lines).append(line)
-        if not whole and (code := self._process.poll()) is not None:
+        if not lines and (code := self._process.poll()) is not None:
             raise LabError(f"The printed {self.name} ended with exit code {code}.", "Read its message above.")
 
     def tell(self, line: str) -> None:

@@ -158,8 +158,8 @@ Side = tuple[Measured, Measured]
 
 def _with_cell(runs: Runs, claim: str, key: Key) -> list[Side]:
     """Return the runs that a claim is about, of those with such a cell."""
-    found = [m for name in STUDIES[claim] if (m := runs.get(name)) and key in cells_of(m)]
-    return [(m, used) for m in found if key in cells_of(used := rounds.within(None, m))]
+    sides = [m for name in STUDIES[claim] if (m := runs.get(name)) and key in cells_of(m)]
+    return [(m, used) for m in sides if key in cells_of(used := rounds.within(None, m))]
 
 
 def _verdict(sides: Sequence[Side], key: Key, outcome: str, why: str, notes: Iterable[str] = ()) -> Comparing:

@@ -106,7 +106,7 @@ def _listed(values: Mapping[str, str], measured: Sequence[Measured]) -> str:
 
 def _worst(m: Measured, form: str, value: Callable[[Measured], float]) -> str:
     """Return the largest value of a measured scenario's runs in words, and how many have one; "" if none has."""
-    known = [found for one in m.runs if (found := value(one))]
+    known = [number for one in m.runs if (number := value(one))]
     return f"{form.format(max(known))}{_of_how_many(len(known), m)}" if known else ""
 
 

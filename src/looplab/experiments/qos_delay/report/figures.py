@@ -42,7 +42,7 @@ def _point(cell: MeasuredDelay, value: Interval | None, unit: float = 1) -> Poin
 
 def _over_delay(run: Measured, mark: Callable[[MeasuredDelay], Point | None], y_label: str) -> Lines:
     points = {f"QoS {qos}": [p for cell in symmetrical(run, qos) if (p := mark(cell))] for qos in QOS}
-    return Lines({name: held for name, held in points.items() if held}, _DELAY, y_label)
+    return Lines({name: series for name, series in points.items() if series}, _DELAY, y_label)
 
 
 def _places(run: Measured) -> list[Plot]:

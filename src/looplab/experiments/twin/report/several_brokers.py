@@ -77,9 +77,9 @@ def alike(run: Measured) -> Finding:
     by_place = {(group.brokers, group.placement): group for group in groups(run)}
     numbers = sorted({brokers for brokers, placement in by_place if placement == CENTRAL})
     shares = {
-        n: found.share
+        n: change.share
         for n in numbers
-        if (other := by_place.get((n, DISTRIBUTED))) and (found := compare(by_place[n, CENTRAL].total, other.total))
+        if (other := by_place.get((n, DISTRIBUTED))) and (change := compare(by_place[n, CENTRAL].total, other.total))
     }
     if not shares:
         return Finding(NO_RUN, "Needs both placements, each at least twice.")
