@@ -7,7 +7,7 @@ from looplab.experiments.loop.fitted import FITTED_CONSTANTS, fitted
 from looplab.experiments.loop.report import brokers, makeup, notes, published, steps, tables
 from looplab.experiments.loop.report.claims import add_causes, claims
 from looplab.experiments.loop.report.comparison import Comparing
-from looplab.experiments.loop.report.figures import csv_rows, sketches
+from looplab.experiments.loop.report.figures import sketches
 from looplab.report.analysis import Analysis, cell_files
 from looplab.report.csv_rows import number, spread
 from looplab.report.drawing import Drawing, Sections
@@ -55,9 +55,7 @@ def analyse(measured: Sequence[Measured]) -> Analysis:
     csv_files = {
         "tables.csv": tables.csv_rows(shown),
         "verdicts.csv": _verdict_rows(verdicts),
-        "figures.csv": csv_rows(curves),
         **cell_files("loop", every),
-        "steps.csv": steps.csv_rows(stepped),
     }
     axis = "change of O, or of the figure that the claim names (client priority: the response's p95)"
     drawable: list[AnySketch] = [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -173,20 +173,3 @@ def _draw(axes: Axes, curve: Curve) -> None:
         markevery=max(1, x.size // 7),
         markersize=4.5,
     )
-
-
-def csv_rows(drawable: Sequence[Sketch]) -> Iterator[dict[str, object]]:
-    """Yield the rows of figures.csv: the points of every curve."""
-    for sketch in drawable:
-        for curve in sketch.curves:
-            for x, share, low, high in zip(curve.x_us, curve.share, curve.low, curve.high, strict=True):
-                yield {
-                    "figure": sketch.figure,
-                    "metric": sketch.metric,
-                    "fidelity": sketch.fidelity,
-                    "scenario": curve.scenario,
-                    "value_us": f"{x:.3f}",
-                    "share": f"{share:.5f}",
-                    "band_low": f"{low:.5f}",
-                    "band_high": f"{high:.5f}",
-                }

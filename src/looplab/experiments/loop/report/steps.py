@@ -140,20 +140,3 @@ def section(drawings: Sequence[Drawing]) -> list[tuple[str, str, list[Drawing]]]
     """Return the heading, text and figures of the page's section, none without a figure."""
     own = [drawing for drawing in drawings if drawing.figure == FIGURE]
     return [(HEADING, TEXT, own)] if own else []
-
-
-def csv_rows(by_scenario: Mapping[str, Sequence[Step]]) -> Iterator[dict[str, object]]:
-    """Yield the rows of steps.csv."""
-    for step in (one for own in by_scenario.values() for one in own):
-        for qos, level in step.levels.items():
-            yield {
-                "scenario": step.scenario,
-                "step": step.name,
-                "qos": qos,
-                "runs": step.runs,
-                "client_O_us": f"{level.client_us:.3f}",
-                "lowest_us": f"{level.low_us:.3f}",
-                "highest_us": f"{level.high_us:.3f}",
-                "packets_O_us": f"{level.packets_us:.3f}",
-                "change_us": f"{step.changes_us[qos]:.3f}" if qos in step.changes_us else "",
-            }

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.reports import Page, rows, write
+from support.reports import Page, shown, write
 from support.run_files import edited
 from support.simulated_runs import simulated_cell, write_run
 
@@ -37,13 +37,12 @@ def results(tmp_path: Path) -> Path:
 
 def test_each_step_has_its_change(results: Path, tmp_path: Path) -> None:
     assert write(results, tmp_path / "out") == 0
-    table = rows(tmp_path / "out/steps.csv")
-    assert [row["step"] for row in table] == list(LEVELS_US)
-    client = [float(row["client_O_us"]) for row in table]
+    steps = shown(results).context["steps"]["scenario1"]
+    assert [step.name for step in steps] == list(LEVELS_US)
+    client = [step.levels[0].client_us for step in steps]
     assert client == pytest.approx(list(LEVELS_US.values()), rel=0.15)
-    assert [float(row["packets_O_us"]) for row in table] == pytest.approx([1000, 1000, 1000, 41000], rel=0.15)
-    changes = [float(row["change_us"]) for row in table[1:]]
-    assert changes == pytest.approx(np.diff(client), abs=0.01)
+    assert [step.levels[0].packets_us for step in steps] == pytest.approx([1000, 1000, 1000, 41000], rel=0.15)
+    assert [step.changes_us[0] for step in steps[1:]] == pytest.approx(np.diff(client), abs=0.01)
     page = Page(tmp_path / "out/index.html")
     assert "From the printed set-up to the corrected one" in " ".join(page.words)
     assert (tmp_path / "out/figures/figure_clients_scenario1.svg").is_file()
