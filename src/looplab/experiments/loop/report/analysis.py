@@ -81,7 +81,8 @@ def _sections(drawn: Sequence[Drawing]) -> Sections:
         (f"Figure {one.number}", one.text, [drawing for drawing in drawn if drawing.figure == one.number])
         for one in published.figures()
     ]
-    return [*sections, *makeup.section(drawn), *steps.section(drawn)]
+    others = [(one.HEADING, one.TEXT, [d for d in drawn if d.figure == one.FIGURE]) for one in (makeup, steps)]
+    return [*sections, *(section for section in others if section[2])]
 
 
 def _compared(_claim: Claim, verdict: Verdict) -> tuple[Interval | None, float | None]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from looplab.experiments.loop.ledger import NAMES
 from looplab.experiments.loop.report import cells_of
-from looplab.report.drawing import Drawing, Plot
+from looplab.report.drawing import Plot
 from looplab.report.samples import Measured, Runs
 
 if TYPE_CHECKING:
@@ -108,9 +108,3 @@ def _stack(bars: Sequence[Bar], axes: Axes) -> None:
     axes.invert_yaxis()
     axes.set_axisbelow(True)
     axes.set_xlabel("mean O in ms")
-
-
-def section(drawings: Sequence[Drawing]) -> list[tuple[str, str, list[Drawing]]]:
-    """Return the heading, text and figures of the page's section, none without a figure."""
-    own = [drawing for drawing in drawings if drawing.figure == FIGURE]
-    return [(HEADING, TEXT, own)] if own else []

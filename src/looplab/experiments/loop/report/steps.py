@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from looplab.experiments.loop import STEPS, VARIANTS
 from looplab.experiments.loop.parameters import Parameters, read_parameters
 from looplab.experiments.loop.report import MeasuredLoop, cells_of
-from looplab.report.drawing import STYLES, Drawing, Plot
+from looplab.report.drawing import STYLES, Plot
 from looplab.report.samples import Measured
 from looplab.spec.parameters import as_text
 from looplab.spec.reader import of_fidelity
@@ -35,11 +35,9 @@ FEWEST_STEPS = 2
 
 @dataclass(frozen=True)
 class Level:
-    """Mean O of a step at one QoS in us, the mean of its runs and the lowest and highest of them."""
+    """Mean O of a step at one QoS in us, the mean of its runs."""
 
     client_us: float
-    low_us: float
-    high_us: float
     packets_us: float
 
 
@@ -47,7 +45,6 @@ class Level:
 class Step:
     """One step of a scenario: its runs, and its levels by QoS; `changes_us` are those from the step before."""
 
-    scenario: str
     name: str
     runs: int
     levels: Mapping[int, Level]
@@ -61,16 +58,16 @@ def steps(measured: Sequence[Measured]) -> dict[str, list[Step]]:
     for m in measured:
         if name := names.get(_settings(m.run.parameters)):
             runs.setdefault(m.run.scenario, {}).setdefault(name, m)
-    return {scenario: list(_steps(scenario, own)) for scenario, own in sorted(runs.items()) if len(own) >= FEWEST_STEPS}
+    return {scenario: list(_steps(own)) for scenario, own in sorted(runs.items()) if len(own) >= FEWEST_STEPS}
 
 
-def _steps(scenario: str, own: Mapping[str, Measured]) -> Iterator[Step]:
+def _steps(own: Mapping[str, Measured]) -> Iterator[Step]:
     before: Mapping[int, Level] = {}
     for name in filter(own.__contains__, STEPS):
         cells = [cell for one in own[name].runs for cell in cells_of(one).values() if cell.O.get("n")]
         levels = {qos: _level([cell for cell in cells if cell.qos == qos]) for qos in sorted({c.qos for c in cells})}
         changes = {qos: level.client_us - before[qos].client_us for qos, level in levels.items() if qos in before}
-        yield Step(scenario, name, len(own[name].runs), levels, changes)
+        yield Step(name, len(own[name].runs), levels, changes)
         before = levels
 
 
@@ -81,7 +78,7 @@ def _level(cells: Sequence[MeasuredLoop]) -> Level:
         cell.O if own or not cell.transport_O.get("n") else cell.transport_O
         for cell, own in zip(cells, printed, strict=True)
     ]
-    return Level(fmean(client), min(client), max(client), fmean(one["avg"] for one in packets))
+    return Level(fmean(client), fmean(one["avg"] for one in packets))
 
 
 def _settings(parameters: Parameters | Mapping[str, object]) -> tuple[str, ...]:
@@ -134,9 +131,3 @@ def _fall(own: Sequence[Step], axes: Axes) -> None:
     axes.set_axisbelow(True)
     axes.set_xlim(0, 1.05 * axes.get_xlim()[1])
     axes.set_xlabel("mean O in ms")
-
-
-def section(drawings: Sequence[Drawing]) -> list[tuple[str, str, list[Drawing]]]:
-    """Return the heading, text and figures of the page's section, none without a figure."""
-    own = [drawing for drawing in drawings if drawing.figure == FIGURE]
-    return [(HEADING, TEXT, own)] if own else []
