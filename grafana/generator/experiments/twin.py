@@ -37,6 +37,7 @@ def _digital_twin() -> Dashboard:
             (12, [(12, _delay_cdf()), (12, _by_interval())]),
             (9, [(8, _twin()), (8, _stored_rate()), (8, _brokers())]),
             (12, [(24, _table())]),
+            (8, [(24, _hosts())]),
         ],
         [
             choice("twin", "Scenario", sent, "twin, twin-brokers or twin-limit.", ["All"], of="scenario"),
@@ -231,6 +232,20 @@ def _table() -> Panel:
             # Only searches have one.
             by_name("limit", {"unit": "none", "decimals": 1, "noValue": "–"}),
         ],
+    )
+
+
+def _hosts() -> Panel:
+    counts = {outcome: _chosen("twin_device_messages_total", f'outcome="{outcome}"') for outcome in ("sent", "stored")}
+    named = joined(f"({by_stat('host, cell, fidelity', counts)})", "series", ["host", "cell"], "$1: $2")
+    return matrix(
+        "Messages of each host",
+        "Of finished cells on a Swarm: what the device worker of each node sent, and what the database has of it.",
+        f"max by (series, stat) ({named})",
+        columns=list(counts),
+        no_value="no Swarm (docs/many-hosts.md): ./lab run twin-brokers --quick has one machine",
+        row_title="host and cell",
+        overrides=[by_regex("/^(sent|stored)$/", {"unit": "none", "decimals": 0})],
     )
 
 

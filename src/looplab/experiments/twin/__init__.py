@@ -6,7 +6,7 @@ from types import MappingProxyType
 from looplab.spec import roles
 from looplab.spec.cell import Paced
 from looplab.spec.columns import Count, Figure, Key, Latency, Part, Text, Word
-from looplab.spec.document import Document, each, rows
+from looplab.spec.document import Document, defined, each, rows
 from looplab.spec.experiment import Experiment
 from looplab.spec.roles import CONTROLLER, Role, Secret
 
@@ -60,6 +60,7 @@ class TwinCell(Paced):
         {
             "queue_length": ("gauge", "Messages of a running cell that were sent and have no outcome yet."),
             "broker_rate_per_second": ("gauge", "Messages stored a second through each broker."),
+            "device_messages_total": ("counter", "Messages of the device worker on a host: sent, stored."),
             "limit_per_second": (
                 "gauge",
                 "Highest sustained rate that a search found; limited_by says what limits it.",
@@ -130,12 +131,18 @@ class TwinCell(Paced):
         "order to begin: the error of its times), and `fault`",
         rows(host="text", sent="count", stored="count", start_error_us="number", fault="text"),
     )
+    device_lateness_us = Part(
+        "how much later than due messages left, of all workers that reported it, merged by count", defined("latency")
+    )
     limit_per_s = Figure("the highest rate that was sustained", prometheus=None)
 
     def more_values(self) -> Iterator[tuple[str, Mapping[str, str], float]]:
         for one in self.per_broker:
             if one["rate_out_per_s"] is not None:
                 yield "broker_rate_per_second", {"broker": str(one["broker"])}, one["rate_out_per_s"]
+        for worker in self.device_workers or ():
+            for outcome in ("sent", "stored"):
+                yield "device_messages_total", {"host": worker["host"], "outcome": outcome}, worker[outcome]
         if (limit := self.limit_per_s) is not None:
             yield "limit_per_second", {"limited_by": self.limited_by}, limit
 

@@ -18,6 +18,7 @@ from looplab.mqtt.client import MqttClient, wait
 from looplab.run.open_loop import Messages, OpenLoop
 from looplab.run.samples import ABSENT, SampleStore
 from looplab.system import own_process
+from looplab.system.histogram import Histogram
 
 PROCESS_NAME = "lab-devices"
 RETRY_S = 0.2
@@ -101,7 +102,12 @@ class Worker:
             stopped = True
             wait(devices.clients, perf_counter_ns() + CONFIRM_NS)
         times = {name: pack([at if at == ABSENT else at - start_ns for at in store[name].tolist()]) for name in TIMES}
-        self._write(done={"sent": devices.published, "times": times}, disconnects=devices.disconnects)
+        late = Histogram()
+        for due_ns, sent_ns in zip(store["due_ns"], store["sent_ns"], strict=True):
+            if sent_ns != ABSENT:
+                late.add(sent_ns - due_ns)
+        done = {"sent": devices.published, "times": times, "lateness": late.as_json()}
+        self._write(done=done, disconnects=devices.disconnects)
         if stopped:
             raise Stopped
 

@@ -21,6 +21,7 @@ from looplab.errors import MachineError
 from looplab.run.cells import CutShort
 from looplab.run.clients import Clients
 from looplab.run.samples import ABSENT, NOT_SENT, WAITING, SampleStore
+from looplab.system.histogram import merge_reports
 
 PORT = 9108
 # A worker that is silent for so long is lost: TCP needs up to 13 s to go on after a cut of 10 s.
@@ -129,6 +130,8 @@ class FarDevices(Clients):
     def __post_init__(self) -> None:
         super().__init__([])
         self._chosen: list[Worker] = []
+        # How much later than due the messages left, of all workers.
+        self.lateness = merge_reports({})
 
     def begin(self, token: str, cell: int, prefix: str = "") -> None:
         """Send to the topics of this cell from now on."""
@@ -182,6 +185,10 @@ class FarDevices(Clients):
             self.wait(perf_counter_ns() + STEP_NS)
         for share in self.shares:
             _merge(store, share)
+        self.lateness = merge_reports(
+            {self._name(share): (share.sent, share.worker.reported.get("done", {}).get("lateness"))
+             for share in self.shares}
+        )  # fmt: skip
 
     def close(self) -> None:
         """End the order of every worker; what it counted until then is in `reported`."""
@@ -196,15 +203,15 @@ class FarDevices(Clients):
 
         Sent is what the worker had reported, and all up to its last stored row. Of the rest nobody knows.
         """
-        faults, state = [], store["state"]
-        for number, share in enumerate(self.shares):
+        faults, state = list(self.lateness.faults), store["state"]
+        for share in self.shares:
             if share.fault:
                 stored = [row for row in share.rows if state[row] not in (NOT_SENT, WAITING)]
                 share.sent = max([share.sent, *(row + 1 - share.rows.start for row in stored[-1:])])
                 for row in share.rows[share.sent :]:
                     state[row] = NOT_SENT
                 share.fault += f": {share.sent} of {len(share.rows)} messages sent, {len(stored)} stored"
-                faults.append(f"device worker {number + 1} on {share.worker.host} {share.fault}")
+                faults.append(f"{self._name(share)} {share.fault}")
         return faults
 
     def report(self, store: SampleStore) -> list[dict[str, Any]]:
@@ -223,6 +230,9 @@ class FarDevices(Clients):
             }
             for share in self.shares
         ]
+
+    def _name(self, share: Share) -> str:
+        return f"device worker {self.shares.index(share) + 1} on {share.worker.host}"
 
     def _plan(self, store: SampleStore, share: Share, lead_ns: int, interval_ns: int) -> None:
         """Write when each message is planned: the live view has it until the worker reports."""
@@ -248,8 +258,12 @@ def _merge(store: SampleStore, share: Share) -> None:
         share.fault = "was stopped"
         for row in share.rows[share.sent :]:
             store["state"][row] = NOT_SENT
-    for name in TIMES:
-        column, times_ns = store[name], unpack(done["times"][name])
+    times = {name: unpack(done["times"][name]) for name in TIMES}
+    if {len(times_ns) for times_ns in times.values()} != {len(share.rows)}:
+        share.fault = "reported other messages than its own"
+        return
+    for name, times_ns in times.items():
+        column = store[name]
         for row, time_ns in zip(share.rows, times_ns, strict=True):
             column[row] = ABSENT if time_ns == ABSENT else share.start_ns + time_ns
 

@@ -4,7 +4,7 @@ A cell is one sending; a search makes several for a cell, each with a token of i
 """
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import perf_counter_ns, sleep
@@ -44,6 +44,7 @@ class Sent:
     lasted_s: float = 0.0
     # Of each worker on another machine.
     device_workers: list[dict[str, Any]] = field(default_factory=list)
+    device_lateness_us: Mapping[str, Any] = field(default_factory=dict)
 
     def counted(self, name: str) -> int:
         return sum(worker[name] for worker in self.workers)
@@ -192,6 +193,7 @@ class Sending:
         if isinstance(self._devices, FarDevices):
             sent.faults += self._devices.settle(store)
             sent.device_workers = self._devices.report(store)
+            sent.device_lateness_us = self._devices.lateness.histogram.summary_us()
 
     def _pause(self) -> None:
         self._devices.wait(perf_counter_ns() + SCAN_NS)
