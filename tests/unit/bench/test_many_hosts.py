@@ -1,0 +1,65 @@
+"""The queueing model: known answers of its formulas, and what breaks first."""
+
+import heapq
+import random
+import runpy
+
+import pytest
+from support.places import ROOT
+
+MODEL = runpy.run_path(str(ROOT / "bench/many_hosts.py"))
+Demands, Resource = MODEL["Demands"], MODEL["Resource"]
+# One processor stores 1000 a second; half of it is the database's.
+EVEN = Demands(broker=0.0001, instance=0.0003, database=0.0005, device=0.0001, waits=0.0)
+
+
+def simulated_wait_s(rate_per_s: float, service_s: float, servers: int, count: int = 200_000) -> float:
+    """Return the mean wait of an M/M/m queue, served in the order of coming."""
+    rng = random.Random(1)
+    free = [0.0] * servers
+    now = waited = 0.0
+    for _ in range(count):
+        now += rng.expovariate(rate_per_s)
+        start = max(now, heapq.heappop(free))
+        waited += start - now
+        heapq.heappush(free, start + rng.expovariate(1 / service_s))
+    return waited / count
+
+
+@pytest.mark.parametrize(("rate", "servers"), [(500, 1), (800, 1), (1600, 2), (3000, 4)])
+def test_the_wait_is_that_of_a_simulated_queue(rate: float, servers: int) -> None:
+    found = Resource("", 0.001, servers, 0.001).wait_s(rate)
+    assert found == pytest.approx(simulated_wait_s(rate, 0.001, servers), rel=0.1)
+
+
+def test_the_wait_by_the_formula_of_a_textbook() -> None:
+    assert Resource("", 0.001, 1, 0.001).wait_s(500) == pytest.approx(0.001)
+    # Two servers, load 1: C = 1/3.
+    assert Resource("", 0.001, 2, 0.001).wait_s(1000) == pytest.approx(0.001 / 3)
+    assert Resource("", 0.001, 2, 0.001).wait_s(2000) == float("inf")
+    # Half a processor is one of half the speed.
+    assert Resource("", 0.001, 0.5, 0.001).wait_s(250) == pytest.approx(0.002)
+
+
+@pytest.mark.parametrize(
+    ("hosts", "cores", "apart", "limit", "first"),
+    [
+        (1, 1, False, 1000, "the processors of the only host"),
+        (2, 1, False, 1250, "a worker of the instance, one thread"),
+        (3, 1, True, 1250, "a worker of the instance, one thread"),
+        (100, 2, False, 2500, "the processors of the instance's host"),
+        (100, 1, True, 2000, "the processors of the database's host"),
+    ],
+)
+def test_what_breaks_first(hosts: int, cores: float, apart: bool, limit: float, first: str) -> None:
+    most, name = MODEL["limit"](MODEL["resources"](EVEN, hosts, cores, apart=apart))
+    assert (round(most), name) == (limit, first)
+
+
+def test_demands_are_use_over_rate() -> None:
+    cell = {
+        "rate_out_per_s": 500.0, "stored": 1000, "fsync": {"seconds": 0.2}, "instance_s": {"sleep": 0.1},
+        "cpu_share": {"broker": [0.05], "instance": [0.15], "database": 0.25, "controller": 0.05},
+    }  # fmt: skip
+    found = MODEL["demands"](cell)
+    assert found == pytest.approx(Demands(0.0001, 0.0003, 0.0005, 0.0001, 0.0003))
