@@ -340,3 +340,10 @@ def test_a_robot_elsewhere_brings_the_listener_of_tls_along() -> None:
     remote, tls = (merged(ROOT, variables)["broker"] for variables in ({"ROBOT": "remote"}, {"BROKER_TLS": "on"}))
     assert (remote["command"], remote["volumes"]) == (tls["command"], tls["volumes"])
     assert not any("extends:" in path.read_text() for path in COMPOSE.glob("*.yaml"))
+
+
+@pytest.mark.parametrize("robot", ["virtual", "usb", "remote"])
+@pytest.mark.parametrize("tls", ["auto", "off", "on"])
+def test_the_printed_path_is_published_whatever_the_robot(robot: str, tls: str) -> None:
+    broker = everything(ROBOT=robot, BROKER_TLS=tls, BROKER_PATH="port")["broker"]
+    assert any(port.startswith("${LAB_GATEWAY:-") for port in broker["ports"])
