@@ -107,13 +107,18 @@ def test_each_part_gets_its_own_passwords_as_secrets() -> None:
     given: dict[str, dict[str, Any]] = {
         "twin-instance": {"user": "1000:1000", "environment": writer, "volumes": [identities]},
         "twin-database": {"user": "999:999", "volumes": [identities]},
-        "twin-devices": {"user": "1000:1000"},
-    }
+        "twin-devices": {
+            "user": "1000:1000", "environment": {"DEVICE_TOKEN_FILE": "/run/looplab/device-workers"},
+            "volumes": [identities],
+        },
+        "twin-broker": {"user": "1883:1883"},
+    }  # fmt: skip
     stack = stack_of({name: {"image": "a", **keys} for name, keys in given.items()})
     found = {name: [one["target"] for one in service.get("secrets", ())] for name, service in stack.services.items()}
     assert found["twin-instance"] == ["/run/looplab/database/writer"]
     assert found["twin-database"] == [f"/run/looplab/database/{who}" for who in ("owner", "writer", "reader", "viewer")]
-    assert found["twin-devices"] == []
+    assert found["twin-devices"] == ["/run/looplab/device-workers"]
+    assert found["twin-broker"] == []
     (secret,) = stack.services["twin-instance"]["secrets"]
     assert (secret["uid"], secret["mode"]) == ("1000", 0o400)
     assert "identities" not in stack.volumes

@@ -26,7 +26,7 @@ FILES = {
     "plain/passwords": (1883, 0), "plain/bridge": (10002, 0),
     **{f"services/{name}": (1000, 10021) for name in ("postgres", "spicedb", "tokens", "admin")},
 }  # fmt: skip
-TOKENS = {"treatments": (1000, 10008), "nodes": (1000, 10021), "devices": (1000, 10022)}
+TOKENS = {"treatments": (1000, 10008), "nodes": (1000, 10021), "devices": (1000, 10022), "device-workers": (1000, 0)}
 
 
 def files_in(folder: Path) -> dict[str, Path]:

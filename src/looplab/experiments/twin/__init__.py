@@ -17,13 +17,14 @@ INSTANCE = Role("instance", ("lab-twin",), about="the digital twin's instance: s
 WORKERS = Role("workers", ("lab-twin-store",), optional=True)
 DATABASE = Role("database", ("postgres",), about="PostgreSQL")
 _POSTGRES_UID, _GRAFANA_UID = 999, 472
-# Passwords of the database's users; Grafana has the viewer's.
+# Passwords of the database's users, of which Grafana has the viewer's; the token of device workers.
 SECRETS = (
     Secret("database/owner", _POSTGRES_UID),
     Secret("database/writer", group=_POSTGRES_UID),
     Secret("database/reader", group=_POSTGRES_UID),
     Secret("database/viewer", _POSTGRES_UID),
     Secret("grafana/viewer", _GRAFANA_UID),
+    Secret("device-workers", each_start=True),
 )
 # What each limit is called in the terminal and in the report.
 LIMITS = {

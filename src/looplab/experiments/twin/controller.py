@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
+from secrets import token_hex
 from typing import Any
 
 from looplab.errors import UsageError
@@ -12,7 +13,7 @@ from looplab.experiments.twin.document import queues_and_rates, samples
 from looplab.experiments.twin.instance.store import conninfo
 from looplab.experiments.twin.parameters import TwinParameters
 from looplab.experiments.twin.search import Step, judge_step, limit, search
-from looplab.experiments.twin.sending import Parts, Sending, Sent, clear, new_token
+from looplab.experiments.twin.sending import Parts, Sending, Sent, clear
 from looplab.experiments.twin.treatments import judge, judge_apart, judge_device_workers, used_hosts
 from looplab.experiments.twin.usage import usage
 from looplab.experiments.twin.window import windows
@@ -122,7 +123,8 @@ class Controller(CellRun[TwinParameters, TwinCell]):
             clear(store, rows)
             self.record.say("step", cell=str(cell), rate_per_s=rate_per_s)
             count = min(len(rows), max(2, round(rate_per_s * p.step_s)))
-            sending = Sending(self._parts, index, cell, new_token())
+            # A token for each step of a search.
+            sending = Sending(self._parts, index, cell, token_hex(4))
             sent = sending.make(rows[:count], round(1e9 / rate_per_s), lambda: self._settled(index, cell))
             made.append(sent)
             step = judge_step(p, store, sent.rows, rate_per_s)

@@ -1,6 +1,7 @@
 """The devices on a machine of their own: sends what the controller orders, each message when it is due, and reports it.
 
-Orders and reports are lines of JSON over one TCP connection, which this program opens (see device_workers).
+Orders and reports are lines of JSON over one TCP connection, which this program opens with the token of this start of
+the lab (see device_workers).
 """
 
 import json
@@ -12,8 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 from time import perf_counter_ns
 from typing import Any
 
+from looplab.errors import MachineError
 from looplab.experiments.twin.device import Devices
-from looplab.experiments.twin.device_workers import LOST_NS, TIMES, pack, port
+from looplab.experiments.twin.device_workers import LOST_NS, TIMES, own_token, pack, port
 from looplab.mqtt.client import MqttClient, wait
 from looplab.run.open_loop import Messages, OpenLoop
 from looplab.run.samples import ABSENT, SampleStore
@@ -59,12 +61,12 @@ class ReportingDevices(Devices):
 class Worker:
     """Serves one connection to the controller until it ends or `stop` is set."""
 
-    def __init__(self, connection: socket.socket, host: str, stop: threading.Event) -> None:
+    def __init__(self, connection: socket.socket, first: bytes, stop: threading.Event) -> None:
         self._connection, self._stop = connection, stop
         self._rest = b""
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, LOST_NS // 1_000_000)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._write(host=host)
+        connection.sendall(first)
 
     def run(self) -> None:
         """Follow orders. Raises OSError where the connection ends, Stopped."""
@@ -148,13 +150,17 @@ def main() -> int:
     host = os.environ.get("LAB_NODE") or socket.gethostname()
     while not stop.is_set():
         try:
+            first = f"{own_token()} {host}\n".encode()
             with socket.create_connection((controller, port()), timeout=2) as connection:
                 connection.settimeout(None)
-                Worker(connection, host, stop).run()
+                Worker(connection, first, stop).run()
         except Stopped:
             break
         except OSError:
             stop.wait(RETRY_S)
+        except MachineError as error:
+            print(error, file=sys.stderr, flush=True)
+            return error.exit_code
     return 0
 
 

@@ -7,6 +7,7 @@ half of that round trip is the error of every time that a worker reports.
 import array
 import base64
 import contextlib
+import hmac
 import json
 import os
 import socket
@@ -22,11 +23,14 @@ from looplab.run.cells import CutShort
 from looplab.run.clients import Clients
 from looplab.run.samples import ABSENT, NOT_SENT, WAITING, SampleStore
 from looplab.system.histogram import merge_reports
+from looplab.system.json_client import read_token
 
 PORT = 9108
 # A worker that is silent for so long is lost: TCP needs up to 13 s to go on after a cut of 10 s.
 LOST_NS = 30_000_000_000
 STEP_NS = 20_000_000
+# The line with which a worker begins, and how soon.
+FIRST_BYTES, FIRST_S = 1000, 5.0
 # What a worker reports of each message, in ns from its start.
 TIMES = ("due_ns", "intended_ns", "sent_ns", "wire_sent_ns", "left_ns")
 
@@ -36,8 +40,15 @@ def port() -> int:
     return int(os.environ.get("DEVICE_PORT") or PORT)
 
 
+def own_token() -> str:
+    """Return the token of this start of the lab. Raises MachineError if DEVICE_TOKEN_FILE holds none."""
+    if token := read_token(os.environ.get("DEVICE_TOKEN_FILE", "")):
+        return token
+    raise MachineError("There is no token for device workers.", "`docker compose up` has `prepare` write one.")
+
+
 class Worker:
-    """One connection of a worker. `host` is its machine; `reported` is what it reported since the last order."""
+    """A connection: `host` is its machine once it has shown the token, `reported` what came since the last order."""
 
     def __init__(self, connection: socket.socket) -> None:
         self.host = ""
@@ -61,22 +72,29 @@ class Worker:
         self._connection.close()
 
     def _read(self) -> None:
-        with contextlib.suppress(OSError, ValueError), self._connection.makefile("rb") as lines:
+        with contextlib.suppress(OSError, ValueError, MachineError), self._connection.makefile("rb") as lines:
+            self._connection.settimeout(FIRST_S)
+            token, _, host = lines.readline(FIRST_BYTES).decode("ascii").strip().partition(" ")
+            if not hmac.compare_digest(token, own_token()):
+                raise ConnectionError
+            self._connection.settimeout(None)
+            self.host = host
             for line in lines:
                 report = json.loads(line)
                 if "begun" in report:
                     report["begun"] = perf_counter_ns()
-                self.host = report.pop("host", self.host)
                 self.reported |= report
                 self._reported_ns = perf_counter_ns()
         self._ended = True
+        self._connection.close()
 
 
 class DeviceWorkers:
     """Accepts the workers of a run, which need `count` of them."""
 
     def __init__(self, count: int) -> None:
-        """Listen. Raises MachineError where the port is taken."""
+        """Listen. Raises MachineError where the port is taken, or without a token."""
+        own_token()
         self.count = count
         self._all: list[Worker] = []
         try:
@@ -156,10 +174,8 @@ class FarDevices(Clients):
     @property
     def last_error(self) -> str:
         """Why the first worker that is not ready is not."""
-        away = (worker for worker in self._chosen if not worker.reported.get("ready"))
-        return next(
-            (f"device worker on {worker.host}: {worker.reported.get('error') or 'lost'}" for worker in away), ""
-        )
+        away = (one for one in self._chosen if not one.reported.get("ready"))
+        return next((f"device worker on {one.host}: {one.reported.get('error') or 'lost'}" for one in away), "")
 
     @property
     def disconnects(self) -> int:

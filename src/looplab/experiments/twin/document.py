@@ -29,7 +29,8 @@ def queues_and_rates(parameters: TwinParameters, columns: Columns, rows: range, 
     state = columns["state"]
     sent = [row for row in rows if state[row] != NOT_SENT]
     stored = [row for row in sent if state[row] in (ANSWERED, LATE)]
-    sent_ns, committed_ns = _times(columns, "sent_ns", sent), _times(columns, "received_ns", stored)
+    sent_ns = [columns["sent_ns"][row] for row in sent]
+    committed_ns = [columns["received_ns"][row] for row in stored]
     return {
         "duplicates": sum(columns["copies"][row] for row in sent if columns["copies"][row] > 0),
         "queue_max": max(queue(sent_ns, committed_ns)[1], default=0),
@@ -96,7 +97,3 @@ def _by_broker(parameters: TwinParameters, columns: Columns, rows: Sequence[int]
     for row in rows:
         by_broker.setdefault(parameters.broker_of(row), []).append(columns[name][row])
     return by_broker
-
-
-def _times(columns: Columns, name: str, rows: Sequence[int]) -> list[int]:
-    return [columns[name][row] for row in rows]

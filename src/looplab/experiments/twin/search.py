@@ -152,9 +152,8 @@ def _spent(used: Mapping[str, Any], sent: Sent) -> dict[str, float]:
     """Return how much of its time a worker spent sleeping, for sessions and in commits, and the disk in writing."""
     if not sent.lasted_s or not sent.workers:
         return {}
-    spent = {
-        name: used["instance_s"][name] / len(sent.workers) / sent.lasted_s for name in ("sleep", "session", "store")
-    }
+    time_s = len(sent.workers) * sent.lasted_s
+    spent = {name: used["instance_s"][name] / time_s for name in ("sleep", "session", "store")}
     return {**spent, **({"fsync": used["fsync"]["seconds"] / sent.lasted_s} if used["fsync"] else {})}
 
 

@@ -3,7 +3,6 @@
 A cell is one sending; a search makes several for a cell, each with a token of its own.
 """
 
-import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -201,13 +200,8 @@ class Sending:
 
 def clear(store: SampleStore, rows: range) -> None:
     """Make `rows` as they were before anything was sent."""
-    for name in ("due_ns", "intended_ns", "sent_ns", "received_ns", "wire_sent_ns", "left_ns", "arrived_ns", "copies"):
-        for row in rows:
-            store[name][row] = ABSENT
+    times = ("due_ns", "intended_ns", "sent_ns", "received_ns", "wire_sent_ns", "left_ns", "arrived_ns", "copies")
     for row in rows:
         store["state"][row] = NOT_SENT
-
-
-def new_token() -> str:
-    """Return the token of one sending of a search."""
-    return secrets.token_hex(4)
+        for name in times:
+            store[name][row] = ABSENT

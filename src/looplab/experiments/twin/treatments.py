@@ -20,20 +20,19 @@ def judge(
 ) -> list[Treatment]:
     """Judge every treatment of a run from the scans taken before and after each sending."""
     ports = {port for _host, port in used_hosts(parameters)}
-    treatments = [judge_process(good, role) for role in _ROLES]
-    treatments += [judge_policy(good, role, 0) for role in _ROLES]
-    if not parameters.device_workers:
-        treatments.append(judge_nodelay(good, "controller", parameters.tcp_nodelay, *ports))
-    treatments.append(
-        judge_nodelay([_accepted(scan, ports) for scan in good], "broker", parameters.tcp_nodelay, *ports)
-    )
-    treatments += [
+    own = [] if parameters.device_workers else [judge_nodelay(good, "controller", parameters.tcp_nodelay, *ports)]
+    return [
+        *(judge_process(good, role) for role in _ROLES),
+        *(judge_policy(good, role, 0) for role in _ROLES),
+        *own,
+        judge_nodelay([_accepted(scan, ports) for scan in good], "broker", parameters.tcp_nodelay, *ports),
         *_machines(parameters, good),
         *_confined(parameters, good),
         *_persistence(parameters, good),
         *_bridges(parameters, good),
+        *_database(database, started),
+        *(load.judge(good, wanted=False) for load in loads().values()),
     ]
-    return [*treatments, *_database(database, started), *(load.judge(good, wanted=False) for load in loads().values())]
 
 
 def judge_apart(cells: Sequence[Mapping[str, Any]], database: Facts, started: Collection[str]) -> list[Treatment]:
@@ -103,17 +102,10 @@ def _confined(parameters: TwinParameters, scans: Sequence[Scan]) -> list[Treatme
     for role, required in (("workers", True), ("database", False)):
         if required or parameters.scenario == NAME:
             found = {_set(process) for scan in scans for process in processes(scan, role)}
-            note = "" if found <= machines else "only `./lab run` confines the database"
-            judged.append(
-                Treatment(
-                    f"{role} within their machine",
-                    "processors " + " or ".join(sorted(machines)),
-                    "processors " + " and ".join(sorted(found)) if found else "not running",
-                    bool(found) and found <= machines,
-                    required,
-                    "" if required else note,
-                )
-            )
+            note = "" if required or found <= machines else "only `./lab run` confines the database"
+            wanted, seen = f"processors {' or '.join(sorted(machines))}", f"processors {' and '.join(sorted(found))}"
+            what, verified = f"{role} within their machine", bool(found) and found <= machines
+            judged.append(Treatment(what, wanted, seen if found else "not running", verified, required, note))
     return judged
 
 
@@ -126,8 +118,7 @@ def _machine(what: str, wanted: str, sizes: set[str]) -> Treatment:
     note = "" if seen == wanted else "only `./lab run` scales machines: with plain Compose leave MACHINE_SCALE empty"
     # Without a limit any set of processors will do.
     unlimited = wanted == NO_LIMIT and bool(sizes) and all(word.startswith("set of") for word in sizes)
-    verified = seen == wanted or unlimited
-    return Treatment(what, wanted, seen, verified, note=note)
+    return Treatment(what, wanted, seen, seen == wanted or unlimited, note=note)
 
 
 def _wanted_processors(confinement: str, sizes: Sizes | None) -> str:
@@ -175,11 +166,9 @@ def _bridges(parameters: TwinParameters, scans: Sequence[Scan]) -> list[Treatmen
     if not most:
         return []
     ports = {port for _host, port in used_hosts(parameters)}
-    counts = [
-        sum(not isinstance(entry, str) and _dialled(entry, ports) for entry in mqtt_sockets([scan], "broker", ports))
-        for scan in scans
-    ]
-    wanted, fewest = most - 1, min(counts)
+    sockets = (mqtt_sockets([scan], "broker", ports) for scan in scans)
+    wanted = most - 1
+    fewest = min(sum(not isinstance(one, str) and _dialled(one, ports) for one in entries) for entries in sockets)
     note = "TCP_NODELAY stays off on them: Mosquitto sets it on connections that it accepts"
     return [Treatment("bridges to the first broker", f"{wanted}", f"{fewest}", fewest >= wanted, note=note)]
 

@@ -1,7 +1,10 @@
 """Devices in programs of their own: every message is accounted for, also where one of them ends."""
 
+import os
 import signal
-from collections.abc import Callable
+import socket
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,14 +14,18 @@ from support.twin_lab import TwinLab, account
 from support.waiting import until
 
 HOSTS = ("one", "two", "three")
+WORKER = python("looplab.experiments.twin.device_worker")
 
 
 @pytest.fixture
-def workers(lab: TwinLab, start_command: Callable[..., Child], monkeypatch: pytest.MonkeyPatch) -> dict[str, Child]:
-    """Three workers that wait for a controller."""
+def workers(
+    lab: TwinLab, start_command: Callable[..., Child], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> dict[str, Child]:
+    """Three workers that wait for a controller, and its token."""
+    (tmp_path / "token").write_text("of-this-start")
+    monkeypatch.setenv("DEVICE_TOKEN_FILE", str(tmp_path / "token"))
     monkeypatch.setenv("DEVICE_PORT", str(free_port()))
-    program = python("looplab.experiments.twin.device_worker")
-    return {host: start_command(program, CONTROLLER="127.0.0.1", LAB_NODE=host) for host in HOSTS}
+    return {host: start_command(WORKER, CONTROLLER="127.0.0.1", LAB_NODE=host) for host in HOSTS}
 
 
 def treatment(run: dict[str, Any], what: str) -> dict[str, Any]:
@@ -79,6 +86,49 @@ def test_a_worker_that_is_missing_ends_the_run(lab: TwinLab, workers: dict[str, 
     child = lab.controller(DEVICE_WORKERS="3", MESSAGES="20", PARTS_TIMEOUT_S="2")
     assert child.wait() == 1
     assert any("3 device workers wanted, there after 2 s: three, two" in why for why in lab.run["invalid_because"])
+
+
+def strangers(first_lines: list[bytes]) -> Iterator[socket.socket]:
+    """Yield a connection to the controller for each of `first_lines`, which it sends at once."""
+    address = ("127.0.0.1", int(os.environ["DEVICE_PORT"]))
+    for line in first_lines:
+        sock = until(lambda: connected(address), "the controller listens")
+        sock.sendall(line)
+        yield sock
+
+
+def connected(address: tuple[str, int]) -> socket.socket | None:
+    try:
+        return socket.create_connection(address, timeout=20)
+    except OSError:
+        return None
+
+
+def test_a_stranger_is_no_device_worker(lab: TwinLab, workers: dict[str, Child]) -> None:
+    """Without the token nobody sends for a run: neither a guess, nor an order of old, nor a line without an end."""
+    workers["one"].stop()
+    child = lab.controller(DEVICE_WORKERS="3", MESSAGES="20", PARTS_TIMEOUT_S="8")
+    lines = [b"guess four\n", b" four\n", b'{"host": "four"}\n', b"\xff four\n", b"x" * 4000]
+    for sock in strangers(lines):
+        with sock:
+            try:
+                assert sock.recv(100) == b""
+            except ConnectionResetError:
+                # Closed before it had read all.
+                continue
+    assert child.wait() == 1
+    assert any("3 device workers wanted, there after 8 s: three, two" in why for why in lab.run["invalid_because"])
+
+
+def test_without_a_token_none_starts(lab: TwinLab, start_command: Callable[..., Child], tmp_path: Path) -> None:
+    (tmp_path / "empty").touch()
+    for file in (tmp_path / "empty", tmp_path / "none"):
+        worker = start_command(WORKER, CONTROLLER="127.0.0.1", DEVICE_TOKEN_FILE=str(file))
+        assert worker.wait() == 3
+        assert "There is no token for device workers." in worker.said()
+        child = lab.controller(DEVICE_WORKERS="1", DEVICE_TOKEN_FILE=str(file), DEVICE_PORT=str(free_port()))
+        assert child.wait() == 3
+        assert "There is no token for device workers." in child.said()
 
 
 def test_a_run_whose_processes_nobody_sees(lab: TwinLab, workers: dict[str, Child]) -> None:
