@@ -1,42 +1,40 @@
 #!/usr/bin/env python3
 """Analyse the raw data in bench/data again and print their figures, as bench/README.md has them.
 
-python3 bench/data.py
+python3 bench/data.py [THEME [FOLDER]]
 """
 
-import csv
-import json
-import lzma
+import random
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from statistics import fmean, median, quantiles
-from typing import Any
+from statistics import fmean, median, quantiles, stdev
 
-DATA = Path(__file__).with_name("data")
+from kept import DATA, document, kept, middle, overheads_ms, runs, share, table, us
+
+# A line of a table: its name, and the other cells.
+Lines = Iterator[tuple[str, str]]
 PARTS = ("send_path_us", "wake_up_us", "bridge_wake_up_us", "bridge_send_path_us", "network_us")
-# Which stamp of a packet counts: (run, sequence) -> ns.
-Stamps = Mapping[tuple[str, int], int]
+# A stall of a bystander, in us.
+LONG_US = 25_000
 
 
-def table(path: Path) -> list[dict[str, str]]:
-    with lzma.open(path, "rt", newline="") as file:
-        return list(csv.DictReader(file))
+def latency(folder: Path) -> Lines:
+    """Yield O and lateness of bench/latency.py."""
+    rounds = kept(folder / "rounds.jsonl.xz")
+    for layer, name, limit in (("transport", "at the sockets", 1.2), ("application", "in the programs", 1.9)):
+        ratios = [share(one[f"{layer}_us"], 0.5) / share(one["floor_us"], 0.5) for one in rounds]
+        missed = "missed: " if median(ratios) > limit else ""
+        yield (
+            f"O p50 {name} over a C libmosquitto loop (limit: {limit} x)",
+            f"{missed}{median(ratios):.2f} x ({min(ratios):.2f} to {max(ratios):.2f})",
+        )
+    late = [share(one["lateness_us"], 0.99) / 1000 for one in rounds]
+    yield "send lateness p99, no stress (limit: 0.5 ms)", f"{median(late):.2f} ms ({min(late):.2f} to {max(late):.2f})"
 
 
-def document(path: Path) -> Any:
-    with lzma.open(path, "rt") as file:
-        return json.load(file)
-
-
-def us(values: Sequence[float]) -> str:
-    """Return the median, and where the middle 90 % of values lie."""
-    cuts = quantiles(values, n=20)
-    return f"{median(values):.0f} µs ({cuts[0]:.0f} to {cuts[-1]:.0f})"
-
-
-def instrument(folder: Path) -> Iterator[tuple[str, str]]:
-    """Yield the figures of bench/instrument.py, each with its name."""
+def instrument(folder: Path) -> Lines:
+    """Yield the figures of bench/instrument.py."""
     seen: dict[str, dict[tuple[str, int], int]] = {"out": {}, "in": {}}
     for row in table(folder / "packets.csv.xz"):
         # A packet that is sent again counts once, at its first time.
@@ -74,41 +72,23 @@ def instrument(folder: Path) -> Iterator[tuple[str, str]]:
     yield "parts of O less O: the largest", f"{max(map(abs, off)):.3f} µs of {len(off)} messages"
 
 
-def legs(folder: Path) -> Iterator[tuple[str, str]]:
-    """Yield mean O by fidelity and QoS: the mean of the runs' means, and their range."""
+def legs(folder: Path) -> Lines:
+    """Yield mean O by fidelity and QoS: the mean of the runs' means, and their range; and of how many its parts are."""
     means: dict[tuple[str, str], list[float]] = {}
-    for path in sorted(folder.glob("*/run.json.xz")):
-        fidelity = document(path)["fidelity"]
-        by_qos: dict[str, list[float]] = {}
-        for row in table(path.with_name("samples.csv.xz")):
-            if row["outcome"] == "answered":
-                by_qos.setdefault(row["qos"], []).append(float(row["overhead_us"]) / 1000)
-        for qos, values in by_qos.items():
-            means.setdefault((fidelity, qos), []).append(fmean(values))
+    known: dict[int, list[float]] = {}
+    for run, samples in runs(folder):
+        for qos in "012":
+            means.setdefault((run["fidelity"], qos), []).append(fmean(overheads_ms(samples, qos)))
+        for cell in run["cells"] if run["fidelity"] == "thesis" else ():
+            known.setdefault(cell["qos"], []).append(100 * cell["ledger_us"]["O"]["n"] / cell["answered"])
     for fidelity in ("thesis", "printed"):
         own = [means[fidelity, qos] for qos in "012"]
         each = "; ".join(f"{fmean(one):.2f} ({min(one):.2f} to {max(one):.2f})" for one in own)
         yield f"mean O at QoS 0; 1; 2, {fidelity}", f"{each} ms"
-
-
-def middle(values: Sequence[float]) -> str:
-    """Return the median of the runs' values and their range."""
-    return f"{median(values):.2f} ({min(values):.2f}–{max(values):.2f})"
-
-
-def loads(folder: Path) -> Iterator[tuple[str, str]]:
-    """Yield O and losses of each scenario of a study at QoS 0, from its quiet runs."""
-    seen: dict[str, list[tuple[float, float, int, int]]] = {}
-    for path in sorted(folder.glob("*/run.json.xz")):
-        run = document(path)
-        rows = [row for row in table(path.with_name("samples.csv.xz")) if row["qos"] == "0"]
-        own = [float(row["overhead_us"]) / 1000 for row in rows if row["outcome"] == "answered"]
-        if run["quiet"]:
-            one = fmean(own), quantiles(own, n=20)[-1], len(rows) - len(own), len(rows)
-            seen.setdefault(run["scenario"], []).append(one)
-    for scenario, runs in sorted(seen.items()):
-        means, tails, lost, sent = zip(*runs, strict=True)
-        yield scenario, f"{middle(means)} | {middle(tails)} | {sum(lost)} of {sum(sent)}"
+    yield (
+        "answers with all parts of O known, QoS 0; 1; 2, thesis",
+        "; ".join(f"{fmean(known[qos]):.0f}" for qos in (0, 1, 2)) + " %",
+    )
 
 
 # Each step from the printed set-up, by what its runs were given.
@@ -122,48 +102,213 @@ STEPS = {
 }
 
 
-def steps(folder: Path) -> Iterator[tuple[str, str]]:
-    """Yield mean O as the printed clients stamp it, and what was lost, by step and scenario."""
-    seen: dict[tuple[str, str, int], list[tuple[float, int, int]]] = {}
-    for path in sorted(folder.glob("*/run.json.xz")):
-        run = document(path)
+def steps(folder: Path) -> Lines:
+    """Yield mean O as the printed clients stamp it, and what was lost, by scenario and step, from the quiet runs."""
+    for (scenario, qos, step), figures in _by_step(folder):
+        yield f"{scenario}, QoS {qos}, {step}", figures
+
+
+def life(folder: Path) -> Lines:
+    """Yield the same of a process for each repetition and of one a run, a scenario a line."""
+    by_scenario: dict[str, list[str]] = {}
+    for (scenario, _qos, _step), figures in _by_step(folder):
+        by_scenario.setdefault(scenario, []).append(figures)
+    yield from ((scenario, " | ".join(figures)) for scenario, figures in by_scenario.items())
+
+
+def _by_step(folder: Path) -> Iterator[tuple[tuple[str, int, str], str]]:
+    seen: dict[tuple[str, int, str], list[tuple[float, int, int]]] = {}
+    for run, _samples in runs(folder):
         set_up = tuple(run["parameters"][name] for name in ("receiver", "python", "life", "broker_path"))
         [cell] = run["cells"]
-        if not run["quiet"]:
-            continue
         one = cell["client_O_us"]["avg"] / 1000, cell["lost"] + cell["late"], cell["sent"]
-        seen.setdefault((run["scenario"], STEPS[set_up], cell["qos"]), []).append(one)
-    for scenario, step, qos in sorted(seen, key=lambda key: (key[0], [*STEPS.values()].index(key[1]))):
-        means, lost, sent = zip(*seen[scenario, step, qos], strict=True)
-        yield f"{scenario}, QoS {qos}, {step}", f"{middle(means)} | {sum(lost)} of {sum(sent)}"
+        if run["quiet"]:
+            seen.setdefault((run["scenario"], cell["qos"], STEPS[set_up]), []).append(one)
+    for key in sorted(seen, key=lambda key: (key[0], [*STEPS.values()].index(key[2]))):
+        means, lost, sent = zip(*seen[key], strict=True)
+        yield key, f"{middle(means)} | {sum(lost)} of {sum(sent)}"
 
 
-def balance(folder: Path) -> Iterator[tuple[str, str]]:
+def proxy(folder: Path) -> Lines:
+    """Yield mean O, the waits of the engine's proxy and the longest, by path, of bench/proxy.py."""
+    rows = kept(folder / "runs.jsonl.xz")
+    for path in ("port", "direct"):
+        mine = [row for row in rows if row["path"] == path]
+        waits = [[sum(row["waits_ms"]) for row in mine], [max(row["waits_ms"], default=0) for row in mine]]
+        told = [middle(one, 0) if any(one) else "none" for one in waits]
+        yield path, " | ".join([middle([fmean(row["O_ms"]) for row in mine], 1), *told])
+
+
+def claims(folder: Path) -> Lines:
+    """Yield O and losses of each scenario of a study at QoS 0 from its quiet runs; then what stress does in them."""
+    seen: dict[str, list[tuple[float, float, int, int, float]]] = {}
+    for run, samples in runs(folder):
+        rows = [row for row in samples if row["qos"] == "0"]
+        own = overheads_ms(rows)
+        late_ms = share([(int(row["sent_ns"]) - int(row["due_ns"])) / 1e6 for row in rows], 0.99)
+        if run["quiet"]:
+            one = fmean(own), quantiles(own, n=20)[-1], len(rows) - len(own), len(rows), late_ms
+            seen.setdefault(run["scenario"], []).append(one)
+    for scenario, of_runs in sorted(seen.items()):
+        means, tails, lost, sent, _late = zip(*of_runs, strict=True)
+        yield scenario, f"{middle(means)} | {middle(tails)} | {sum(lost)} of {sum(sent)}"
+    yield "send lateness p99, scenario 2", f"{middle([one[-1] for one in seen['scenario2']])} ms"
+    deviations = [stdev(one[0] for one in seen[f"scenario{number}"]) for number in (2, 1)]
+    yield "SD of mean O from run to run: scenario 2; 1", "; ".join(f"{one:.2f}" for one in deviations) + " ms"
+
+
+def priority(folder: Path) -> Lines:
+    """Yield p99 of O in scenario 5 by whether its priority was applied."""
+    tails: dict[bool, list[float]] = {False: [], True: []}
+    for run, samples in runs(folder):
+        tails[run["parameters"]["apply_priority"]].append(share(overheads_ms(samples), 0.99))
+    each = "; ".join(middle(tails[applied]) for applied in (False, True))
+    yield "p99 of O, scenario 5, priority permitted; applied", f"{each} ms"
+
+
+def softirq(folder: Path) -> Lines:
+    """Yield the way of a datagram by the sender's policy, idle and beside busy processes, of bench/softirq.py."""
+    cases = kept(folder / "cases.jsonl.xz")
+    for sender in sorted({case["sender"] for case in cases}):
+        mine = sorted((case for case in cases if case["sender"] == sender), key=lambda case: case["busy"])
+        ways = ([share(case["way_ns"], place) / 1000 for place in (0.5, 0.99, 1)] for case in mine)
+        yield sender, " | ".join(" / ".join(f"{value:.0f}" for value in way) for way in ways)
+    sent = sum(len(case["way_ns"]) for case in cases)
+    by_sender = sum(case["delivered_by"]["sender"] for case in cases)
+    yield "delivered within the sender's call", f"{by_sender} of {sent}"
+
+
+def bystander(folder: Path) -> Lines:
+    """Yield what the whole lab does to a bystander, by load, of bench/bystander.py."""
+    loads = {"stress-all": "under stress", "stress-1": "the same on one processor", "flood-all": "beside the flood"}
+    for name, what in ((name, what) for name, what in loads.items() if (folder / f"{name}.jsonl.xz").exists()):
+        samples = kept(folder / f"{name}.jsonl.xz")
+        ends = [[one["late_us"] for one in samples if one["arm"] == arm] for arm in ("+ all", "load alone")]
+        lab_ms, alone_ms = (median(share(late, 0.95) for late in end) / 1000 for end in ends)
+        stalls = "; ".join(f"{sum(max(late) > LONG_US for late in end)} of {len(end)}" for end in ends)
+        yield what, f"{lab_ms / alone_ms:.2f} x ({lab_ms:.2f} and {alone_ms:.2f} ms) | {stalls}"
+
+
+def tls(folder: Path) -> Lines:
+    """Yield O p50 with TLS over without."""
+    halves: dict[bool, list[float]] = {False: [], True: []}
+    for run, samples in runs(folder):
+        halves[run["parameters"]["broker_tls"]].append(share(overheads_ms(samples), 0.5))
+    ratios = [tls / plain for plain, tls in zip(halves[False], halves[True], strict=True)]
+    more_us = 1000 * (median(halves[True]) - median(halves[False]))
+    yield "O p50 with TLS over without", f"{middle(ratios)} x, {more_us:+.0f} µs"
+
+
+# The messages of one turn of bench/scrape.py: (when it was sent in ns, O in ms).
+Turn = list[tuple[int, float]]
+SETTLE_NS, DRAWS = 1_000_000_000, 2000
+
+
+def scrape(folder: Path) -> Lines:
+    """Yield quantiles of O while observed over those while not, with their 95 % interval, of bench/scrape.py."""
+    for place in sorted(path.parent for path in folder.glob("*/states.jsonl.xz")):
+        [(_run, samples)] = runs(place)
+        rows = [(int(row["sent_ns"]), float(row["overhead_us"]) / 1000) for row in samples if row["overhead_us"]]
+        turns: dict[str, list[Turn]] = {"watched": [], "not watched": []}
+        for one in kept(place / "states.jsonl.xz"):
+            turn = [(at, o) for at, o in rows if one["start_ns"] + SETTLE_NS <= at < one["end_ns"]]
+            if len(turn) > 100:
+                turns[one["state"]].append(turn)
+        for name, at in (("p50", 0.5), ("p95", 0.95), ("p99", 0.99)):
+            change = ratio(turns, lambda parts, at=at: share([o for part in parts for _, o in part], at))  # type: ignore[misc]
+            yield f"{place.name}: O {name} while observed over while not", change
+        [used] = kept(place / "used.jsonl.xz")
+        memory, stored = sum(used["memory_mib"].values()), used["stored_runs"]
+        yield f"{place.name}: memory without Grafana, {stored} stored runs (limit: 250 MiB)", f"{memory:.0f} MiB"
+
+
+def ratio(turns: Mapping[str, list[Turn]], figure: Callable[[Sequence[Turn]], float]) -> str:
+    """Return the ratio of a figure, drawing whole turns for its interval: neighbours are not independent."""
+    draw = random.Random(1)
+    watched, off = turns["watched"], turns["not watched"]
+    drawn = sorted(
+        figure(draw.choices(watched, k=len(watched))) / figure(draw.choices(off, k=len(off))) for _ in range(DRAWS)
+    )
+    low, high = drawn[int(0.025 * DRAWS)], drawn[int(0.975 * DRAWS)]
+    return f"{figure(watched) / figure(off):.2f} x ({low:.2f} to {high:.2f})"
+
+
+def twin(folder: Path) -> Lines:
+    """Yield the highest sustained rates of runs of twin-limit, by brokers and QoS."""
+    limits: dict[tuple[str, int], dict[int, float]] = {}
+    for run, _samples in runs(folder):
+        for cell in run["cells"]:
+            limits.setdefault((cell["write_mode"], cell["brokers"]), {})[cell["qos"]] = cell["limit_per_s"]
+    for (mode, brokers), by_qos in sorted(limits.items()):
+        number = "one broker" if brokers == 1 else f"{brokers} brokers"
+        rates = "; ".join(f"{by_qos[qos]:.0f}" for qos in sorted(by_qos))
+        yield f"{mode}, {number}, QoS {'; '.join(map(str, sorted(by_qos)))}", f"{rates} a second"
+
+
+def delay(folder: Path) -> Lines:
+    """Yield L over the delay that was made, by QoS, of a run of qos-delay."""
+    [(run, _samples)] = runs(folder)
+    for qos in (0, 1, 2):
+        mine = sorted((one["delay_pb_ms"], one["L_over_delay"]) for one in run["cells"] if one["qos"] == qos)
+        yield f"QoS {qos}", " | ".join(f"{value:.2f}" for _delay, value in mine)
+
+
+def asip(folder: Path) -> Lines:
+    """Yield the latencies of a run of asip over what the wire takes, and the highest waves that were copied."""
+    for run, samples in runs(folder):
+        for cell in run["cells"]:
+            key = [(name, cell[name]) for name in ("language", "transport")]
+            what = ", ".join(word for _name, word in key)
+            if "tracked_hz" in cell:
+                yield f"{what}: highest wave copied", f"{cell['tracked_hz']:.1f} Hz"
+                continue
+            mine = [row for row in samples if all(row[name] == word for name, word in key)]
+            own = [float(row["latency_us"]) / 1000 for row in mine if row["latency_us"]]
+            wire_ms = cell["wire_us"] / 1000
+            yield f"{what}: mean latency, of which the wire takes {wire_ms:.2f} ms", f"{fmean(own):.2f} ms"
+
+
+def balance(folder: Path) -> Lines:
     """Yield the cost of standing and the age of the command in force, by scenario and QoS, from the quiet runs."""
     seen: dict[tuple[str, int], list[tuple[float, float]]] = {}
-    for path in sorted(folder.glob("*/run.json.xz")):
-        run = document(path)
+    for run, _samples in runs(folder):
         for cell in run["cells"] if run["quiet"] else ():
             seen.setdefault((run["scenario"], cell["qos"]), []).append((cell["cost"], cell["age_ms"]))
-    for (scenario, qos), runs in sorted(seen.items()):
-        costs, ages = zip(*runs, strict=True)
-        range_of = f"{median(costs):.4f} ({min(costs):.4f}–{max(costs):.4f})"
-        yield f"{scenario}, QoS {qos}", f"{range_of} | {median(ages):.1f}"
+    for (scenario, qos), figures in sorted(seen.items()):
+        costs, ages = zip(*figures, strict=True)
+        yield f"{scenario}, QoS {qos}", f"{middle(costs, 4)} | {median(ages):.1f}"
 
 
-def main() -> int:
-    analyses = (
-        (instrument, "instrument"),
-        (legs, "legs"),
-        (loads, "claims"),
-        (steps, "steps"),
-        (steps, "life"),
-        (balance, "balance"),
-    )
-    for name, figure in (line for analyse, folder in analyses for line in analyse(DATA / folder)):
-        print(f"| {name} | {figure} |")
+def standing(folder: Path) -> Lines:
+    """Yield at which intervals the robot stood, and O of balance over that of scenario 1 in pairs of runs."""
+    pairs: dict[str, list[float]] = {}
+    stood, fell = [], []
+    for run, samples in runs(folder):
+        if len(run["cells"]) == 1:
+            pairs.setdefault(run["scenario"], []).append(share(overheads_ms(samples), 0.5))
+            continue
+        for cell in run["cells"]:
+            ends_s = (cell["sent"] - 2) * cell["interval_ms"] / 1000
+            (stood if cell["upright_s"] >= ends_s else fell).append((cell["interval_ms"], cell["upright_s"]))
+    yield "it stands at, ms, for", "; ".join(f"{at}: {s:.1f} s" for at, s in sorted(stood))
+    yield "it falls at, ms, after", "; ".join(f"{at}: {s:.1f} s" for at, s in sorted(fell))
+    ratios = [one / other for one, other in zip(pairs["balance"], pairs["scenario1"], strict=True)]
+    yield f"O p50 of balance over scenario 1, {len(ratios)} pairs (limit: 1.05 x)", f"{middle(ratios)} x"
+
+
+THEMES: dict[str, Callable[[Path], Lines]] = {
+    one.__name__: one
+    for one in (latency, instrument, legs, steps, life, proxy, claims, priority, softirq, bystander, tls, scrape, twin,
+                delay, asip, standing, balance)
+}  # fmt: skip
+
+
+def main(words: Sequence[str]) -> int:
+    for theme in words[:1] or [theme for theme in THEMES if (DATA / theme).is_dir()]:
+        for name, figure in THEMES[theme](Path(words[1]) if len(words) > 1 else DATA / theme):
+            print(f"| {name} | {figure} |")
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -416,9 +416,13 @@ static void print_spread(const char *name, int64_t *values, int count)
         return;
     }
     qsort(values, (size_t)count, sizeof *values, by_size);
-    printf(", \"%s\": {\"p50\": %.3f, \"p95\": %.3f, \"p99\": %.3f, \"max\": %.3f}", name,
+    printf(", \"%s\": {\"p50\": %.3f, \"p95\": %.3f, \"p99\": %.3f, \"max\": %.3f, \"each\": [", name,
            percentile_us(values, count, 50), percentile_us(values, count, 95), percentile_us(values, count, 99),
            percentile_us(values, count, 100));
+    for (int at = 0; at < count; at++) {
+        printf("%s%.1f", at == 0 ? "" : ", ", (double)values[at] / 1000);
+    }
+    printf("]}");
 }
 
 static void print_report(struct controller *controller)
@@ -487,7 +491,7 @@ static void print_usage(FILE *out)
 {
     fputs("usage: floor [--role both|controller|bridge] [--host HOST] [--port PORT] [--interval-ms MS] [--messages N]\n"
           "             [--qos 0|1|2] [--nodelay 0|1] [--deadline-ms MS] [--limit-s S]\n"
-          "The controller's end prints one JSON object: O, T, R and send lateness in microseconds.\n"
+          "The controller's end prints one JSON object: O, T, R and send lateness in microseconds, sorted.\n"
           "A bridge alone answers at the QoS of each request until SIGTERM, at most --limit-s seconds (600).\n"
           "Defaults: both 127.0.0.1 1883 20 1000 0 1 2000 600.\n",
           out);

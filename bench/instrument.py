@@ -5,7 +5,7 @@ By turns, both send to the same broker and bridge (scenario 0, corrected, QoS 0,
 it leaves eth0 and each answer as it comes in. Raw data go to bench/data/instrument; `bench/data.py` prints the figures.
 Needs a running engine and the lab's images (./lab setup).
 
-    python3 bench/instrument.py [--rounds 3] [--messages 300]
+    python3 bench/instrument.py [--rounds 3] [--messages 300] [--keep FOLDER]
 """
 
 import argparse
@@ -13,7 +13,6 @@ import csv
 import json
 import lzma
 import re
-import subprocess
 import sys
 import tempfile
 import time
@@ -25,11 +24,11 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "src"))
 
 from floor_parts import BROKER, FLOOR, build_floor, docker, network  # noqa: E402
+from kept import keep_run, options, show  # noqa: E402
 
 from looplab.lab.checkout import Lab  # noqa: E402
 
 NETWORK, BOTH = "looplab-bench-instrument", "looplab/instrument:dev"
-KEPT = ROOT / "bench/data/instrument"
 DOCKERFILE = f"""FROM {FLOOR}
 USER root
 RUN apt-get update && apt-get install -y --no-install-recommends python3-minimal python3-paho-mqtt tcpdump procps
@@ -53,11 +52,11 @@ def packets(file: Path) -> Iterator[tuple[str, str, int, int]]:
         at += RECORD_HEADER + size
 
 
-def measure(options: argparse.Namespace, folder: Path, images: dict[str, str], broker: str) -> list[dict[str, object]]:
+def measure(given: argparse.Namespace, folder: Path, images: dict[str, str], broker: str) -> list[dict[str, object]]:
     """Return what the C loop printed in each round; the lab's runs and packets.pcap are in `folder`."""
     lab = {
         "SCENARIO": "instrument", "COMMAND": "E", "FIDELITY": "corrected", "INTERVALS_MS": "20", "QOS": "0",
-        "MESSAGES": str(options.messages), "REPETITIONS": "1", "TREATMENTS_URL": "http://127.0.0.1:1/",
+        "MESSAGES": str(given.messages), "REPETITIONS": "1", "TREATMENTS_URL": "http://127.0.0.1:1/",
         "LOOP_FILE": "", "LIVE_DIR": "",
     }  # fmt: skip
     settings = [word for name, value in lab.items() for word in ("--env", f"{name}={value}")]
@@ -75,10 +74,10 @@ def measure(options: argparse.Namespace, folder: Path, images: dict[str, str], b
         stamps = ["-n", "-i", "eth0", "-Z", "root", "--time-stamp-precision=nano", "-w", "/results/packets.pcap"]
         docker("exec", "--detach", name, "tcpdump", *stamps, "tcp port 1883")
         time.sleep(2)
-        for _ in range(options.rounds):
+        for _ in range(given.rounds):
             # Without the treatments service it is INVALID (1), and whole.
             docker("exec", *settings, name, "python3", "-m", "looplab.experiments", "loop", good=(0, 1))
-            words = ["--host", "broker", "--messages", str(options.messages), "--interval-ms", "20", "--qos", "0"]
+            words = ["--host", "broker", "--messages", str(given.messages), "--interval-ms", "20", "--qos", "0"]
             printed.append(json.loads(docker("exec", name, "floor", "--role", "controller", "--nodelay", "1", *words)))
         # The kernel hands packets over in blocks.
         time.sleep(3)
@@ -87,34 +86,32 @@ def measure(options: argparse.Namespace, folder: Path, images: dict[str, str], b
     return printed
 
 
-def keep(folder: Path, printed: list[dict[str, object]]) -> None:
+def keep(place: Path, folder: Path, printed: list[dict[str, object]]) -> None:
     """Compress what `bench/data.py` reads."""
-    KEPT.mkdir(parents=True, exist_ok=True)
-    for old in KEPT.rglob("*.xz"):
+    for old in place.rglob("*.xz"):
         old.unlink()
     for run in sorted(folder.glob("*-instrument")):
-        (KEPT / run.name).mkdir(exist_ok=True)
-        for name in ("run.json", "samples.csv", "transport.csv"):
-            (KEPT / run.name / f"{name}.xz").write_bytes(lzma.compress((run / name).read_bytes()))
-    with lzma.open(KEPT / "packets.csv.xz", "wt", newline="") as file:
+        keep_run(place, run)
+        (place / run.name / "transport.csv.xz").write_bytes(lzma.compress((run / "transport.csv").read_bytes()))
+    with lzma.open(place / "packets.csv.xz", "wt", newline="") as file:
         csv.writer(file).writerows([("way", "run", "sequence", "at_ns"), *packets(folder / "packets.pcap")])
-    with lzma.open(KEPT / "floor.json.xz", "wt") as file:
+    with lzma.open(place / "floor.json.xz", "wt") as file:
         json.dump(printed, file)
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = options(__doc__, "instrument")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--messages", type=int, default=300)
-    options = parser.parse_args()
+    given = parser.parse_args()
     lab = Lab(ROOT)
     settings, own = lab.settings(), lab.own_images()
     build_floor(lab)
     docker("build", "--quiet", "--tag", BOTH, "-", feed=DOCKERFILE)
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o777)
-        keep(Path(folder), measure(options, Path(folder), own, settings["MOSQUITTO_IMAGE"]))
-    return subprocess.run([sys.executable, str(ROOT / "bench/data.py")], check=False).returncode
+        keep(given.keep, Path(folder), measure(given, Path(folder), own, settings["MOSQUITTO_IMAGE"]))
+    return show("instrument", given.keep)
 
 
 if __name__ == "__main__":

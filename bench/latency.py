@@ -1,16 +1,15 @@
 #!/usr/bin/env python3
 """Compare the lab's ends with the floor: a C libmosquitto loop through the same broker, in turn.
 
-Scenario 0, corrected, QoS 0, 20 ms by default, command E. The bridge has its robot: without one it spends the run
-looking for it. Prints one line a round and the medians of all rounds.
+Scenario 0, corrected, QoS 0, 20 ms, command E. The bridge has its robot: without one it spends the run looking for it.
+Prints one line a round and the figures of all rounds.
 Needs a running engine and the lab's images (./lab setup); run it on an idle machine.
 
-    python3 bench/latency.py [--rounds 5] [--messages 500] [--qos 0] [--interval 20]
+    python3 bench/latency.py [--rounds 5] [--messages 300] [--keep FOLDER]
 """
 
-import argparse
+import csv
 import json
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -21,34 +20,35 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "src"))
 
 from floor_parts import BROKER, FLOOR, build_floor, docker, network  # noqa: E402
+from kept import keep, options, share, show  # noqa: E402
 
 from looplab.lab.checkout import Lab  # noqa: E402
 
 NETWORK = "looplab-bench-latency"
-LIMITS = {"transport": 1.2, "application": 1.9}
+INTERVAL_MS = 20
 
 
-def floor(options: argparse.Namespace, container: Any) -> dict[str, float]:
-    """Return O p50 and lateness of the C ends, each in a container of its own, as the lab's are."""
-    ends = ("--host", "broker", "--qos", str(options.qos), "--nodelay", "1")
+def floor(messages: int, container: Any) -> list[float]:
+    """Return O in us of the C ends, each in a container of its own, as the lab's are."""
+    ends = ("--host", "broker", "--qos", "0", "--nodelay", "1")
     with container(FLOOR, "--role", "bridge", *ends):
         out = docker(
             *("run", "--rm", "--network", NETWORK, FLOOR, "--role", "controller", *ends),
-            *("--messages", str(options.messages), "--interval-ms", str(options.interval)),
+            *("--messages", str(messages), "--interval-ms", str(INTERVAL_MS)),
         )
-    return {"O": json.loads(out)["O_us"]["p50"]}
+    return list(json.loads(out)["O_us"]["each"])
 
 
-def lab(options: argparse.Namespace, container: Any, bridge: str, controller: str, robot: str) -> dict[str, float]:
-    """Return O p50 of the lab's own ends at both layers."""
+def lab(messages: int, container: Any, bridge: str, controller: str, robot: str) -> dict[str, list[float]]:
+    """Return O of the lab's own ends at both layers, of the same messages, and all send lateness, in us."""
     variables: dict[str, Any] = {
         "SCENARIO": "bench",
         "COMMAND": "E",
         "FIDELITY": "corrected",
-        "INTERVALS_MS": options.interval,
-        "MESSAGES": options.messages,
+        "INTERVALS_MS": INTERVAL_MS,
+        "MESSAGES": messages,
         "REPETITIONS": 1,
-        "QOS": options.qos,
+        "QOS": 0,
         "TREATMENTS_URL": "http://127.0.0.1:1/",
         "RESULTS_DIR": "/results",
         "LOOP_FILE": "",
@@ -63,48 +63,39 @@ def lab(options: argparse.Namespace, container: Any, bridge: str, controller: st
         Path(folder).chmod(0o777)
         command = ["docker", "run", "--rm", "--network", NETWORK, "--volume", f"{folder}:/results", *settings]
         done = subprocess.run([*command, controller], capture_output=True, text=True, check=False)
-        stored = list(Path(folder).glob("*/run.json"))
-        if not stored:
+        if not (stored := list(Path(folder).glob("*/run.json"))):
             sys.exit(f"the run failed: {done.stdout}{done.stderr}")
-        cell = json.loads(stored[0].read_text())["cells"][0]
+        samples, stamps = (read(stored[0].with_name(f"{name}.csv")) for name in ("samples", "transport"))
+    both = [(row, stamp) for row, stamp in zip(samples, stamps, strict=True) if stamp["transport_overhead_us"]]
     return {
-        # Of the same messages.
-        "transport": cell["ledger_us"]["transport_O"]["p50"],
-        "application": cell["ledger_us"]["O"]["p50"],
-        "lateness_p99": cell["send_lateness_us"]["p99"],
+        "transport_us": [float(stamp["transport_overhead_us"]) for _row, stamp in both],
+        "application_us": [float(row["overhead_us"]) for row, _stamp in both],
+        "lateness_us": [(int(row["sent_ns"]) - int(row["due_ns"])) / 1000 for row in samples],
     }
 
 
+def read(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = options(__doc__, "latency")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--messages", type=int, default=500)
-    parser.add_argument("--interval", type=int, default=20)
-    parser.add_argument("--qos", type=int, default=0)
-    options = parser.parse_args()
+    parser.add_argument("--messages", type=int, default=300)
+    given = parser.parse_args()
     checkout = Lab(ROOT)
     own = checkout.own_images()
     images = [own[name] for name in ("bridge", "controller", "robot")]
     build_floor(checkout)
-    ratios: dict[str, list[float]] = {"transport": [], "application": []}
-    lateness = []
+    rounds = []
     with network(NETWORK) as container, container(*BROKER, checkout.settings()["MOSQUITTO_IMAGE"]):
-        for number in range(1, options.rounds + 1):
-            least, ours = floor(options, container), lab(options, container, *images)
-            for layer, values in ratios.items():
-                values.append(ours[layer] / least["O"])
-            lateness.append(ours["lateness_p99"])
-            print(
-                f"round {number}: floor {least['O']:.0f} us, transport {ours['transport']:.0f} us, "
-                f"application {ours['application']:.0f} us, lateness p99 {ours['lateness_p99']:.0f} us",
-                flush=True,
-            )
-    for layer, values in ratios.items():
-        ratio = statistics.median(values)
-        verdict = "ok" if ratio <= LIMITS[layer] else "MISSED"
-        print(f"{layer:>12}: {ratio:.2f} x the floor (at most {LIMITS[layer]}) {verdict}")
-    print(f"    lateness: p99 {statistics.median(lateness):.0f} us (at most 500)")
-    return 0
+        for number in range(1, given.rounds + 1):
+            rounds.append({"floor_us": floor(given.messages, container), **lab(given.messages, container, *images)})
+            middles = ", ".join(f"{name} {share(values, 0.5):.0f}" for name, values in rounds[-1].items())
+            print(f"round {number}, p50: {middles}", flush=True)
+    keep(given.keep / "rounds.jsonl.xz", rounds)
+    return show("latency", given.keep)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """How long the engine's user-space proxy waits for a processor, and O beside it, with and without the proxy.
 
-Needs root: the proxy is a program of the engine. sudo python3 bench/proxy.py --rounds 5
+Needs root: the proxy is a program of the engine. sudo python3 bench/proxy.py --rounds 4
 """
 
-import argparse
+import csv
 import json
 import os
 import subprocess
@@ -13,7 +13,8 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from statistics import median
+
+from kept import keep, options, overheads_ms, show
 
 ROOT = Path(__file__).resolve().parents[1]
 COMMAND = ("./lab", "run", "scenario2", "--quick", "--intervals", "20", "--fidelity", "printed", "--json")
@@ -31,12 +32,12 @@ def proxies() -> Iterator[Path]:
 
 
 class Waits(threading.Thread):
-    """Adds up how long the proxies' threads waited for a processor, and keeps the longest wait within EACH_S."""
+    """Notes how long the proxies' threads waited for a processor within each EACH_S."""
 
     def __init__(self) -> None:
         super().__init__(daemon=True)
         self.ended = threading.Event()
-        self.sum_ms = self.most_ms = 0.0
+        self.each_ms: list[float] = []
         self._seen_ns: dict[Path, int] = {}
 
     def run(self) -> None:
@@ -50,14 +51,13 @@ class Waits(threading.Thread):
             waited_ns = int(file.read_text().split()[1])
         except OSError:
             return
-        waited_ms = (waited_ns - self._seen_ns.get(file, waited_ns)) / 1e6
+        if waited_ns > (before_ns := self._seen_ns.get(file, waited_ns)):
+            self.each_ms.append((waited_ns - before_ns) / 1e6)
         self._seen_ns[file] = waited_ns
-        self.sum_ms += waited_ms
-        self.most_ms = max(self.most_ms, waited_ms)
 
 
-def measure(path: str) -> tuple[float, float, float]:
-    """Return mean O, the proxies' wait in all and their longest, in ms, of one run. Raises CalledProcessError."""
+def measure(path: str) -> dict[str, object]:
+    """Return O of each message and the proxies' waits of one run, in ms. Raises CalledProcessError."""
     waits = Waits()
     waits.start()
     settings = {**os.environ, "RECEIVER": "select", "BROKER_PATH": path}
@@ -65,26 +65,23 @@ def measure(path: str) -> tuple[float, float, float]:
     waits.ended.set()
     waits.join()
     [run] = json.loads(done.stdout)["runs"]
-    [cell] = run["cells"]
-    return cell["O_us"]["avg"] / 1000, waits.sum_ms, waits.most_ms
+    with (ROOT / "results" / run["run_id"] / "samples.csv").open(newline="") as file:
+        return {"path": path, "O_ms": overheads_ms(csv.DictReader(file)), "waits_ms": waits.each_ms}
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=5)
-    rounds = parser.parse_args().rounds
+    parser = options(__doc__, "proxy")
+    parser.add_argument("--rounds", type=int, default=4)
+    given = parser.parse_args()
     if os.geteuid():
         print("The proxy is a program of the engine: run this by sudo.", file=sys.stderr)
         return 2
-    runs: dict[str, list[tuple[float, float, float]]] = {"port": [], "direct": []}
-    for _ in range(rounds):
-        for path, found in runs.items():
-            found.append(measure(path))
-            time.sleep(1)
-    for path, found in runs.items():
-        each = (f"{median(one):.1f} ({min(one):.1f}–{max(one):.1f})" for one in zip(*found, strict=True))
-        print(f"| {path} | {' | '.join(each)} |")
-    return 0
+    runs = []
+    for path in ("port", "direct") * given.rounds:
+        runs.append(measure(path))
+        time.sleep(1)
+    keep(given.keep / "runs.jsonl.xz", runs)
+    return show("proxy", given.keep)
 
 
 if __name__ == "__main__":

@@ -1,54 +1,39 @@
 """Measure what observing costs: O of one run, with Prometheus and exporter running and stopped by turns.
 
-    python3 bench/scrape.py [--seconds 600] [--interval-ms 20] [--scenario scenario1] [--json]
+    python3 bench/scrape.py [--seconds 150] [--interval-ms 10] [--scenario scenario1] [--keep FOLDER]
 
 The lab's own containers: one `./lab run` measures. Every five seconds Prometheus and the exporter are stopped (SIGSTOP)
 or resumed. Each message belongs to the state in which it was sent, the first second of each state to none. More runs in
-results/ mean more to scrape (tests/support/stored_runs). Needs root and an idle machine after ./lab setup. Exit code 1
-if the p99 rose by more than 5 % while watched; its interval shows how certain that is. Under stress a few stalls decide
-a p99, so the program also prints the p95 and how long a run would have to be to tell 5 % from nothing. Scrapes come at
-the same moment of each second: the p75 of the worst 20 ms of a second shows what one does to the messages beside it.
+results/ mean more to scrape (tests/support/stored_runs). Needs root and an idle machine after ./lab setup. Under stress
+a few stalls decide a p99.
 """
 
 import argparse
-import csv
 import json
-import math
 import os
-import random
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
-from functools import partial
-from itertools import chain
 from pathlib import Path
-from statistics import median
 from typing import Any
+
+from kept import keep, keep_run, options, show
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "src"))
 
 from looplab.lab.checkout import Lab  # noqa: E402
-from looplab.run.accounting import quantile  # noqa: E402
 
 WATCHERS = ("exporter", "prometheus")
+# Whose memory is no part of the lab's own need.
+APART = ("grafana", "stress")
 # Short, so that other work of the machine affects both alike.
 STATE_S = 5.0
-SETTLE_S = 1.0
 MESSAGES = 500
-LIMIT = 0.05
-DRAWS = 2000
-SECOND_NS, MOMENT_NS = 1_000_000_000, 20_000_000
-
 OFF, WATCHED = STATES = ("not watched", "watched")
-# The messages of one turn: (when it was sent, O), ns.
-Turn = list[tuple[int, int]]
-# A latency in ms from some turns.
-Figure = Callable[[list[Turn]], float]
-# (from, to, one of STATES) on the monotonic clock, ns.
-State = tuple[int, int, str]
+MIB = 1 << 20
+UNITS = {"KiB": 1 << 10, "MiB": MIB, "GiB": 1 << 30, "B": 1}
 
 
 def main_pid(service: str) -> int:
@@ -58,6 +43,19 @@ def main_pid(service: str) -> int:
         sys.exit(f"The lab's {service} does not run: there is nothing to compare with.")
     inspect = ["docker", "inspect", "--format", "{{.State.Pid}}", container]
     return int(subprocess.run(inspect, check=True, capture_output=True, text=True).stdout)
+
+
+def memory_mib() -> dict[str, float]:
+    """Return how much memory each part of the lab has, as the engine counts it."""
+    parts = {service: name for service, name in Lab(ROOT).compose().listed().items() if service not in APART}
+    stats = ["docker", "stats", "--no-stream", "--format", "{{.MemUsage}}", *parts.values()]
+    lines = subprocess.run(stats, check=True, capture_output=True, text=True).stdout.splitlines()
+    return {service: _bytes(line.partition(" /")[0]) / MIB for service, line in zip(parts, lines, strict=True)}
+
+
+def _bytes(text: str) -> float:
+    unit = next(unit for unit in UNITS if text.endswith(unit))
+    return float(text.removesuffix(unit)) * UNITS[unit]
 
 
 def enter(state: str, pids: dict[str, int]) -> None:
@@ -76,103 +74,35 @@ def sending(scenario: str, before: set[Path]) -> bool:
     return any(path.stat().st_size > 1000 for path in stores(scenario) - before)
 
 
-def measure(options: argparse.Namespace) -> tuple[list[State], dict[str, Any], dict[str, float]]:
-    """Run once, watched by turns: return (states, run.json, the watchers' CPU seconds a watched second)."""
-    repetitions = max(2, options.seconds * 1000 // options.interval_ms // MESSAGES)
-    words = ["--fidelity", "corrected", "--intervals", str(options.interval_ms), "--messages", str(MESSAGES)]
+def measure(given: argparse.Namespace) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """Run once, watched by turns: return (states, what the lab used), and keep the run."""
+    repetitions = max(2, given.seconds * 1000 // given.interval_ms // MESSAGES)
+    words = ["--fidelity", "corrected", "--intervals", str(given.interval_ms), "--messages", str(MESSAGES)]
     words += ["--repetitions", str(repetitions), "--json", "--allow-invalid"]
-    before = stores(options.scenario)
-    run = subprocess.Popen([ROOT / "lab", "run", options.scenario, *words], stdout=subprocess.PIPE, text=True)
-    while run.poll() is None and not sending(options.scenario, before):
+    before, stored = stores(given.scenario), len(list((ROOT / "results").glob("*/run.json")))
+    run = subprocess.Popen([ROOT / "lab", "run", given.scenario, *words], stdout=subprocess.PIPE, text=True)
+    while run.poll() is None and not sending(given.scenario, before):
         time.sleep(0.2)
     pids = {name: main_pid(name) for name in WATCHERS}
+    # It takes a second or two, which belong to no state.
+    memory = memory_mib()
     spent = {name: cpu_s(pid) for name, pid in pids.items()}
-    states: list[State] = []
+    states: list[dict[str, Any]] = []
     try:
-        while run.poll() is None and sending(options.scenario, before):
+        while run.poll() is None and sending(given.scenario, before):
             state = STATES[len(states) % len(STATES)]
             enter(state, pids)
-            start, end = time.perf_counter_ns(), time.monotonic() + STATE_S
+            start_ns, end = time.perf_counter_ns(), time.monotonic() + STATE_S
             while time.monotonic() < end and run.poll() is None:
                 time.sleep(0.2)
-            states.append((start, time.perf_counter_ns(), state))
+            states.append({"state": state, "start_ns": start_ns, "end_ns": time.perf_counter_ns()})
     finally:
         enter(WATCHED, pids)
-    watched_s = sum((end - start) / 1e9 for start, end, state in states if state != OFF)
+    watched_s = sum((one["end_ns"] - one["start_ns"]) / 1e9 for one in states if one["state"] == WATCHED)
     cores = {name: (cpu_s(pid) - spent[name]) / watched_s for name, pid in pids.items()}
     document = json.loads(run.communicate()[0])["runs"][0]
-    return states, document, cores
-
-
-def blocks(states: list[State], folder: Path) -> dict[str, list[Turn]]:
-    """Return each state's turns."""
-    found: dict[str, list[Turn]] = {state: [] for state in STATES}
-    with (folder / "samples.csv").open() as file:
-        rows = [
-            (int(r["sent_ns"]), round(float(r["overhead_us"]) * 1000)) for r in csv.DictReader(file) if r["overhead_us"]
-        ]
-    for start, end, state in states:
-        values = [(sent, o) for sent, o in rows if start + SETTLE_S * 1e9 <= sent < end]
-        if len(values) > 100:
-            found[state].append(values)
-    return found
-
-
-def quantile_ms(share: float, parts: list[Turn]) -> float:
-    """Return a quantile of all values together."""
-    return quantile(sorted(value for part in parts for _, value in part), share) / 1e6
-
-
-p95_ms, p99_ms = partial(quantile_ms, 0.95), partial(quantile_ms, 0.99)
-
-
-def p99_of_a_turn_ms(parts: list[Turn]) -> float:
-    """Return the median p99 of the turns, which a few long stalls do not decide."""
-    return median(p99_ms([turn]) for turn in parts)
-
-
-def worst_moment_ms(parts: list[Turn]) -> float:
-    """Return the p75 of the worst 20 ms of a second, in which a scrape shows although a p99 hides it."""
-    moments: dict[int, list[int]] = {}
-    for sent, value in chain.from_iterable(parts):
-        moments.setdefault(sent % SECOND_NS // MOMENT_NS, []).append(value)
-    return max(quantile(sorted(values), 0.75) for values in moments.values()) / 1e6
-
-
-FIGURES: dict[str, Figure] = {
-    "p95": p95_ms,
-    "p99": p99_ms,
-    "p99 of a turn": p99_of_a_turn_ms,
-    "worst 20 ms": worst_moment_ms,
-}
-
-
-def interval(watched: list[Turn], off: list[Turn], figure: Figure) -> tuple[float, float]:
-    """Return the 95 % interval of the change of `figure`, drawing whole turns (neighbours are not independent)."""
-    draw = random.Random(1)
-    ratios = sorted(
-        figure(draw.choices(watched, k=len(watched))) / figure(draw.choices(off, k=len(off))) for _ in range(DRAWS)
-    )
-    return ratios[int(0.025 * DRAWS)] - 1, ratios[int(0.975 * DRAWS)] - 1
-
-
-def needed_hours(change: tuple[float, float], seconds: float) -> float:
-    """Return how long a run takes whose interval is LIMIT wide to each side; its width falls with the square root."""
-    half = math.log((1 + change[1]) / (1 + change[0])) / 2
-    return (half / math.log(1 + LIMIT)) ** 2 * seconds / 3600
-
-
-def compared(found: dict[str, list[Turn]], figure: Figure, seconds: float) -> dict[str, Any]:
-    """Return one figure of both states, its change with a 95 % interval, and how long would be needed for LIMIT."""
-    off, watched = (figure(found[state]) for state in STATES)
-    change = interval(found[WATCHED], found[OFF], figure)
-    return {
-        "not_watched_ms": off,
-        "watched_ms": watched,
-        "change": watched / off - 1,
-        "change_95_percent": change,
-        "needed_hours": needed_hours(change, seconds),
-    }
+    keep_run(given.keep / given.scenario, ROOT / "results" / document["run_id"], ("sent_ns", "overhead_us", "outcome"))
+    return states, {"cores": cores, "memory_mib": memory, "stored_runs": stored}
 
 
 def cpu_s(pid: int) -> float:
@@ -182,40 +112,15 @@ def cpu_s(pid: int) -> float:
 
 
 def main() -> int:
-    """Print a table, or JSON."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=int, default=600)
-    parser.add_argument("--interval-ms", type=int, default=20)
+    parser = options(__doc__, "scrape")
+    parser.add_argument("--seconds", type=int, default=150)
+    parser.add_argument("--interval-ms", type=int, default=10)
     parser.add_argument("--scenario", default="scenario1")
-    parser.add_argument("--json", action="store_true")
-    options = parser.parse_args()
-    stored = len(list((ROOT / "results").glob("*/run.json")))
-    states, run, cores = measure(options)
-    found = blocks(states, ROOT / "results" / run["run_id"])
-    seconds = sum(end - start for start, end, _ in states) / 1e9
-    result = {
-        "messages": {state: sum(map(len, turns)) for state, turns in found.items()},
-        "O": {name: compared(found, figure, seconds) for name, figure in FIGURES.items()},
-        "cores": cores,
-        "stored_runs": stored,
-        "valid": run["valid"],
-    }
-    print(json.dumps(result, indent=1) if options.json else _table(result))
-    return int(result["O"]["p99"]["change"] > LIMIT)
-
-
-def _table(result: dict[str, Any]) -> str:
-    lines = ["messages: " + ", ".join(f"{number} {state}" for state, number in result["messages"].items())]
-    lines.append(f"{'O':<13} {OFF:>12} {WATCHED:>12} {'change':>8} {'95 % interval':>18} {'to tell 5 %':>12}")
-    for name, one in result["O"].items():
-        low, high = one["change_95_percent"]
-        lines.append(
-            f"{name:<13} {one['not_watched_ms']:>9.3f} ms {one['watched_ms']:>9.3f} ms {one['change']:>+8.1%} "
-            f"{f'{low:+.1%} to {high:+.1%}':>18} {one['needed_hours']:>10.1f} h"
-        )
-    lines += [f"{name}: {value:.3f} cores" for name, value in result["cores"].items()]
-    lines.append(f"{result['stored_runs']} runs stored before; this one is {'VALID' if result['valid'] else 'INVALID'}")
-    return "\n".join(lines)
+    given = parser.parse_args()
+    states, used = measure(given)
+    keep(given.keep / given.scenario / "states.jsonl.xz", states)
+    keep(given.keep / given.scenario / "used.jsonl.xz", [used])
+    return show("scrape", given.keep)
 
 
 if __name__ == "__main__":

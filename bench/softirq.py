@@ -4,9 +4,9 @@
 Two network namespaces, joined as an engine joins containers (two veth pairs and a bridge). One sends a datagram every
 20 ms under SCHED_FIFO 95 (as the lab's bridge does) or SCHED_OTHER, idle or beside busy processes; the other stamps it
 in the kernel (SO_TIMESTAMPNS). Printed: from the call of send to the kernel's stamp (the way), and from there to the
-receiver's return from recv (its wake-up), in microseconds; and whose context took the packet. Needs root:
+receiver's return from recv (its wake-up); and whose context took the packet. Needs root:
 
-    sudo python3 bench/softirq.py [--packets 500] [--json]
+    sudo python3 bench/softirq.py [--packets 250] [--keep FOLDER]
 """
 
 import argparse
@@ -23,6 +23,8 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+
+from kept import keep, options, show
 
 SENDER, RECEIVER, SWITCH = "lab-si-a", "lab-si-b", "lab-si-sw"
 ADDRESS, PORT = "10.213.77.2", 9999
@@ -138,23 +140,16 @@ def measure(fifo: int, load: int, packets: int) -> dict[str, object]:
     return {
         "sender": f"SCHED_FIFO {fifo}" if fifo else "SCHED_OTHER",
         "busy": load,
-        "way_us": quantiles([way for way, _wake in pairs]),
-        "wake_up_us": quantiles([wake for _way, wake in pairs]),
+        "way_ns": [way for way, _wake in pairs],
+        "wake_up_ns": [wake for _way, wake in pairs],
         "delivered_by": dict(by),
     }
 
 
-def quantiles(values_ns: list[int]) -> dict[str, float]:
-    ascending = sorted(values_ns)
-    places = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "max": 1.0}
-    return {name: round(ascending[int(share * (len(ascending) - 1))] / 1000, 1) for name, share in places.items()}
-
-
 def main() -> int:
-    """Measure the four cases; return 0."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--packets", type=int, default=500)
-    parser.add_argument("--json", action="store_true")
+    """Measure the four cases; print their figures."""
+    parser = options(__doc__, "softirq")
+    parser.add_argument("--packets", type=int, default=250)
     parser.add_argument("--send", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--receive", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -166,14 +161,11 @@ def main() -> int:
         return 0
     load = WORKERS * (os.cpu_count() or 1)
     with network():
-        cases = [measure(fifo, count, given.packets) for count in (0, load) for fifo in (0, FIFO)]
-    if given.json:
-        print(json.dumps(cases))
-        return 0
-    for case in cases:
-        print(f"{case['sender']:>13}, {case['busy']:>2} busy: way {case['way_us']}  wake-up {case['wake_up_us']}")
-        print(f"{'':>23} delivered by {case['delivered_by']}")
-    return 0
+        keep(
+            given.keep / "cases.jsonl.xz",
+            [measure(fifo, count, given.packets) for count in (0, load) for fifo in (FIFO, 0)],
+        )
+    return show("softirq", given.keep)
 
 
 if __name__ == "__main__":

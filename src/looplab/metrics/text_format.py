@@ -1,7 +1,7 @@
 """The metrics' names, their help, and Prometheus's text format (0.0.4).
 
 Written by hand rather than with prometheus-client: what did not change between two scrapes is kept as text,
-so that a scrape of a running cell costs about a millisecond (see bench/README-scrape.md).
+so that a scrape of a running cell costs about a millisecond (see bench/scrape.py).
 """
 
 from collections.abc import Iterable, Mapping
