@@ -209,6 +209,11 @@ def test_a_viewer_of_the_twin_runs_no_statement_for_long(lab: Lab) -> None:
     # By itself it would count for hours.
     assert time.monotonic() - begun_s < 60
     assert "canceling statement due to statement timeout" in ask("SELECT pg_sleep(20)").stderr
+    # Nor does one fill the disk, in however many statements of a second.
+    write = "SET default_transaction_read_only = off"
+    for statement in ("CREATE TEMPORARY TABLE mine (a int)", "CREATE TABLE mine (a int)", "SELECT lo_create(0)",
+                      "SELECT lo_from_bytea(0, 'a')", "SET temp_file_limit = -1"):  # fmt: skip
+        assert "permission denied" in ask(write, statement).stderr, statement
 
 
 def test_no_stranger_sends_for_a_run(lab: Lab) -> None:

@@ -44,6 +44,10 @@ CREATE ROLE twin_viewer LOGIN PASSWORD :'viewer' CONNECTION LIMIT 1;
 ALTER ROLE twin_viewer SET statement_timeout = '1s';
 ALTER ROLE twin_viewer SET max_parallel_workers_per_gather = 0;
 ALTER ROLE twin_viewer SET default_transaction_read_only = on;
+-- A session may lift these three, not what follows: no temporary table, no large object or file fills the disk.
+ALTER ROLE twin_viewer SET temp_file_limit = '64MB';
+REVOKE TEMPORARY ON DATABASE :"DBNAME" FROM public;
+REVOKE EXECUTE ON FUNCTION lo_creat(integer), lo_create(oid), lo_from_bytea(oid, bytea) FROM public;
 REVOKE EXECUTE ON FUNCTION set_config(text, text, boolean) FROM public;
 REVOKE ALL ON SCHEMA public FROM public;
 GRANT USAGE ON SCHEMA public TO twin_writer, twin_reader, twin_viewer;
