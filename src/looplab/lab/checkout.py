@@ -241,10 +241,11 @@ class Lab:
         commit = call([*git, "rev-parse", "HEAD"])
         if not commit.good:
             return "no git checkout"
-        names = call([*git, "ls-files", "--others", "--exclude-standard", "--", "src"]).stdout.splitlines()
-        fresh = [path for path in map(self.root.joinpath, names) if path.is_file()]
+        parts = ("src", "compose", "images", "firmware")
+        names = call([*git, "ls-files", "--others", "--exclude-standard", "--", *parts]).stdout.splitlines()
+        fresh = [name for name in names if (self.root / name).is_file()]
         changes = [call([*git, "diff", "--binary", "HEAD"]).stdout.encode()]
-        changes += [part for path in fresh for part in (path.name.encode(), path.read_bytes())]
+        changes += [part for name in fresh for part in (name.encode(), (self.root / name).read_bytes())]
         differs = sha256(b"\0".join(changes)).hexdigest()[:8] if any(changes) else ""
         return commit.stdout.strip() + (f"+changes-{differs}" if differs else "")
 
