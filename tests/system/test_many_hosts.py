@@ -83,14 +83,17 @@ def test_scenario1_with_the_controller_on_another_host(placed: Lab, engines: Hos
     assert run["bridge"]["tls"] == ""
 
 
-def test_scenario5_with_stress_on_both_hosts(placed: Lab, engines: Hosts) -> None:
-    run = run_on(placed, engines, "scenario5", *APART)
+@pytest.mark.parametrize("tls", ["off", "on"])
+def test_scenario5_with_stress_on_both_hosts(placed: Lab, engines: Hosts, tls: str) -> None:
+    run = run_on(placed, engines, "scenario5", *APART, BROKER_TLS=tls)
     assert sum(total(run, count) for count in ("answered", "late", "lost", "robot_errors")) == 200
     judged = treatments(run)
     for host in ("host-a", "host-b"):
         assert judged[f"stress load on {host}"]["verified"]
         assert judged[f"stress in every cell on {host}"]["verified"]
     assert judged["broker may use real-time priority"]["verified"]
+    ends = [judged[f"{end} TLS"]["found"] for end in ("controller", "bridge") if f"{end} TLS" in judged]
+    assert [found.startswith("TLSv1.") for found in ends] == ([True, True] if tls == "on" else [False] * len(ends))
 
 
 def test_scenario5_over_tls_on_three_hosts(placed: Lab, engines: Hosts) -> None:

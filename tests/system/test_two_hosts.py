@@ -176,6 +176,18 @@ def test_the_bridge_on_the_pi_spins_as_printed(far_lab: Lab, installed: Pi) -> N
         (installed.rpi / ".env").write_text(before)
 
 
+@pytest.mark.parametrize("scenario", ["scenario2", "scenario7"])
+def test_the_published_port_with_a_load(paired: Lab, scenario: str) -> None:
+    """The controller goes through the engine's proxy, as printed, while the bridge is on the Pi."""
+    words = ("run", scenario, "--quick", "--intervals", "20", "--json")
+    run = paired.stored(paired.run(*words, code=0, BROKER_PATH="port", ROBOT_FRAMING="line").stdout)
+    judged = treatments(run)
+    assert judged["controller path to the broker"]["found"].startswith("port")
+    assert sum(total(run, count) for count in ("answered", "late", "lost", "robot_errors")) == total(run, "sent") > 0
+    assert total(run, "answered") > total(run, "sent") / 2
+    print(run["run_id"], run["cells"][0]["O_us"], run["bridge"]["tls"])
+
+
 @pytest.mark.parametrize("cut_s", [1, 10, 60])
 def test_the_network_is_cut(paired: Lab, wire: Wire, pi: Pi, cut_s: int) -> None:
     check_network_cut(paired, cut_s, wire.cut, pi.log)
