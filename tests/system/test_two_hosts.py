@@ -185,7 +185,6 @@ def test_the_published_port_with_a_load(paired: Lab, scenario: str) -> None:
     assert judged["controller path to the broker"]["found"].startswith("port")
     assert sum(total(run, count) for count in ("answered", "late", "lost", "robot_errors")) == total(run, "sent") > 0
     assert total(run, "answered") > total(run, "sent") / 2
-    print(run["run_id"], run["cells"][0]["O_us"], run["bridge"]["tls"])
 
 
 @pytest.mark.parametrize("cut_s", [1, 10, 60])

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 from support.containers import docker
 from support.image_harness import HARDENED, Container, Starter
-from support.waiting import until
 
 pytestmark = pytest.mark.engine
 
@@ -41,15 +40,3 @@ def test_ends_in_two_containers(floor_image: str, broker: Container, start: Star
     assert bridge.stop() < 5
     assert json.loads(bridge.logs()) == {"requests": 60, "malformed": 2}
     assert broker.execute("mosquitto_sub", "-t", "lab/bridge/status", "-C", "1", "-W", "5") == "offline"
-
-
-def test_messages_after_the_bridge_ended_are_lost(floor_image: str, broker: Container, start: Starter) -> None:
-    start(floor_image, "--role", "bridge", "--limit-s", "3", options=("--network", f"container:{broker.id}"))
-    status = ["mosquitto_sub", "-t", "lab/bridge/status", "-C", "1", "-W", "5"]
-    until(lambda: broker.execute(*status) == "online", "the bridge")
-    arguments = "--role controller --messages 250 --interval-ms 20 --deadline-ms 200"
-    report = floor(floor_image, broker, *arguments.split())
-    assert report["sent"] == 250
-    assert report["n"] + report["lost"] == 250
-    # On a busy machine the bridge may have ended before the first message.
-    assert report["lost"] > 50

@@ -86,10 +86,9 @@ def test_two_different_dirty_trees_are_two_revisions(tmp_path: Path) -> None:
     assert found[0] == found[2]
     assert len(set(found)) == 3
     assert after("results.csv", "no part of the lab") == found[-1]
-    # A new file elsewhere, also with the name and the text of another, is another lab.
-    (tmp_path / "src/fresh.py").unlink()
+    place = tmp_path / "src/fresh.py"
     for folder in ("src/more", "compose", "images"):
         (tmp_path / folder).mkdir()
-        found.append(after(f"{folder}/fresh.py", "four"))
-        (tmp_path / folder / "fresh.py").unlink()
+        place = place.rename(tmp_path / folder / place.name)
+        found.append(Lab(tmp_path).revision())
     assert len(set(found)) == 6

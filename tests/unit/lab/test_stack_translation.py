@@ -104,15 +104,13 @@ def test_files_become_configs_named_by_their_contents(tmp_path: Path) -> None:
 def test_each_part_gets_its_own_passwords_as_secrets() -> None:
     identities = {"type": "volume", "source": "identities", "target": "/run/looplab", "read_only": True}
     writer = {"DATABASE_PASSWORD_FILE": "/run/looplab/database/writer"}
+    token = {"DEVICE_TOKEN_FILE": "/run/looplab/device-workers"}
     given: dict[str, dict[str, Any]] = {
         "twin-instance": {"user": "1000:1000", "environment": writer, "volumes": [identities]},
         "twin-database": {"user": "999:999", "volumes": [identities]},
-        "twin-devices": {
-            "user": "1000:1000", "environment": {"DEVICE_TOKEN_FILE": "/run/looplab/device-workers"},
-            "volumes": [identities],
-        },
+        "twin-devices": {"user": "1000:1000", "environment": token, "volumes": [identities]},
         "twin-broker": {"user": "1883:1883"},
-    }  # fmt: skip
+    }
     stack = stack_of({name: {"image": "a", **keys} for name, keys in given.items()})
     found = {name: [one["target"] for one in service.get("secrets", ())] for name, service in stack.services.items()}
     assert found["twin-instance"] == ["/run/looplab/database/writer"]

@@ -1,15 +1,16 @@
 """Devices in programs of their own: every message is accounted for, also where one of them ends."""
 
+import contextlib
 import os
 import signal
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from support.parts import Child, python
 from support.ports import free_port
+from support.run_checks import treatments
 from support.twin_lab import TwinLab, account
 from support.waiting import until
 
@@ -26,11 +27,6 @@ def workers(
     monkeypatch.setenv("DEVICE_TOKEN_FILE", str(tmp_path / "token"))
     monkeypatch.setenv("DEVICE_PORT", str(free_port()))
     return {host: start_command(WORKER, CONTROLLER="127.0.0.1", LAB_NODE=host) for host in HOSTS}
-
-
-def treatment(run: dict[str, Any], what: str) -> dict[str, Any]:
-    (found,) = [one for one in run["treatments"] if one["what"] == what]
-    return dict(found)
 
 
 def test_workers_share_the_messages_of_each_cell(lab: TwinLab, workers: dict[str, Child]) -> None:
@@ -50,8 +46,8 @@ def test_workers_share_the_messages_of_each_cell(lab: TwinLab, workers: dict[str
         assert merged_us["n"] == 100
         assert merged_us["max"] == pytest.approx(late_ns[-1] / 1000, rel=0.001)
         assert merged_us["p50"] == pytest.approx(late_ns[49] / 1000, rel=0.001)
-    assert treatment(run, "device workers")["note"] == "on one, three, two"
-    assert treatment(run, "devices TCP_NODELAY")["found"] == "on"
+    assert treatments(run)["device workers"]["note"] == "on one, three, two"
+    assert treatments(run)["devices TCP_NODELAY"]["found"] == "on"
     # Here all share one clock, and the payload has the true time of sending.
     true_ns = {int(str(row[0])): int(str(row[1])) for row in lab.postgres.ask("SELECT sequence, sent_ns FROM message")}
     error_ns = 1000 * max(one["start_error_us"] for cell in run["cells"] for one in cell["device_workers"])
@@ -76,7 +72,7 @@ def test_a_worker_that_ends_is_named_and_all_accounted(
     assert 10 < two["sent"] < 100
     assert found["stored"] == lab.stored() == 200 + two["stored"]
     assert found["lost"] == two["sent"] - two["stored"] == 0
-    assert treatment(run, "device workers")["found"] == "fell: two"
+    assert treatments(run)["device workers"]["found"] == "fell: two"
     why = f"device worker 3 on two {fault}: {two['sent']} of 100 messages sent, {two['stored']} stored"
     assert any(why in reason for reason in run["invalid_because"])
 
@@ -88,45 +84,24 @@ def test_a_worker_that_is_missing_ends_the_run(lab: TwinLab, workers: dict[str, 
     assert any("3 device workers wanted, there after 2 s: three, two" in why for why in lab.run["invalid_because"])
 
 
-def strangers(first_lines: list[bytes]) -> Iterator[socket.socket]:
-    """Yield a connection to the controller for each of `first_lines`, which it sends at once."""
-    address = ("127.0.0.1", int(os.environ["DEVICE_PORT"]))
-    for line in first_lines:
-        sock = until(lambda: connected(address), "the controller listens")
-        sock.sendall(line)
-        yield sock
-
-
-def connected(address: tuple[str, int]) -> socket.socket | None:
-    try:
-        return socket.create_connection(address, timeout=20)
-    except OSError:
-        return None
-
-
 def test_a_stranger_is_no_device_worker(lab: TwinLab, workers: dict[str, Child]) -> None:
-    """Without the token nobody sends for a run: neither a guess, nor an order of old, nor a line without an end."""
+    """Without the token nobody sends for a run: neither a guess, nor a line of old, nor one without an end."""
     workers["one"].stop()
     child = lab.controller(DEVICE_WORKERS="3", MESSAGES="20", PARTS_TIMEOUT_S="8")
-    lines = [b"guess four\n", b" four\n", b'{"host": "four"}\n', b"\xff four\n", b"x" * 4000]
-    for sock in strangers(lines):
-        with sock:
-            try:
+    address = ("127.0.0.1", int(os.environ["DEVICE_PORT"]))
+    for line in (b"guess four\n", b" four\n", b'{"host": "four"}\n', b"\xff four\n", b"x" * 4000):
+        with until(lambda: socket.create_connection(address, 20), "the controller listens") as sock:
+            sock.sendall(line)
+            # Reset, if it was closed before all was read.
+            with contextlib.suppress(ConnectionResetError):
                 assert sock.recv(100) == b""
-            except ConnectionResetError:
-                # Closed before it had read all.
-                continue
     assert child.wait() == 1
     assert any("3 device workers wanted, there after 8 s: three, two" in why for why in lab.run["invalid_because"])
 
 
 def test_without_a_token_none_starts(lab: TwinLab, start_command: Callable[..., Child], tmp_path: Path) -> None:
-    (tmp_path / "empty").touch()
-    for file in (tmp_path / "empty", tmp_path / "none"):
-        worker = start_command(WORKER, CONTROLLER="127.0.0.1", DEVICE_TOKEN_FILE=str(file))
-        assert worker.wait() == 3
-        assert "There is no token for device workers." in worker.said()
-        child = lab.controller(DEVICE_WORKERS="1", DEVICE_TOKEN_FILE=str(file), DEVICE_PORT=str(free_port()))
+    none = {"DEVICE_TOKEN_FILE": str(tmp_path / "none"), "DEVICE_PORT": str(free_port())}
+    for child in (start_command(WORKER, **none), lab.controller(DEVICE_WORKERS="1", **none)):
         assert child.wait() == 3
         assert "There is no token for device workers." in child.said()
 
@@ -136,7 +111,7 @@ def test_a_run_whose_processes_nobody_sees(lab: TwinLab, workers: dict[str, Chil
     variables = {"TREATMENTS_URL": "http://127.0.0.1:9/facts", "TWIN_SWARM": "on"}
     run = lab.whole(DEVICE_WORKERS="3", MESSAGES="30", MAX_INFLIGHT="0", **variables)
     assert run["valid"], run["invalid_because"]
-    unread = treatment(run, "processes of other parts")
+    unread = treatments(run)["processes of other parts"]
     assert (unread["verified"], unread["required"]) == (False, False)
-    assert treatment(run, "instance workers")["verified"]
+    assert treatments(run)["instance workers"]["verified"]
     until(lambda: lab.stored() == 30, "30 rows")
