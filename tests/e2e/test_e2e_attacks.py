@@ -204,16 +204,10 @@ def test_a_viewer_of_the_twin_runs_no_statement_for_long(lab: Lab) -> None:
 
     until(lambda: ask("SELECT 1").stdout == "1\n", "the database answers a viewer", 60)
     begun_s = time.monotonic()
-    done = ask("SET statement_timeout = 0", "SELECT count(*) FROM generate_series(1, 100000000000)")
+    done = ask("SET statement_timeout = 0", "DO $$ BEGIN LOOP PERFORM 1; END LOOP; END $$")
     assert "terminating connection" in done.stderr
-    # By itself it would count for hours.
     assert time.monotonic() - begun_s < 60
     assert "canceling statement due to statement timeout" in ask("SELECT pg_sleep(20)").stderr
-    # Nor does one fill the disk, in however many statements of a second.
-    write = "SET default_transaction_read_only = off"
-    for statement in ("CREATE TEMPORARY TABLE mine (a int)", "CREATE TABLE mine (a int)", "SELECT lo_create(0)",
-                      "SELECT lo_from_bytea(0, 'a')", "SET temp_file_limit = -1"):  # fmt: skip
-        assert "permission denied" in ask(write, statement).stderr, statement
 
 
 def test_no_stranger_sends_for_a_run(lab: Lab) -> None:
