@@ -123,7 +123,6 @@ class Controller(CellRun[TwinParameters, TwinCell]):
             clear(store, rows)
             self.record.say("step", cell=str(cell), rate_per_s=rate_per_s)
             count = min(len(rows), max(2, round(rate_per_s * p.step_s)))
-            # A token for each step of a search.
             sending = Sending(self._parts, index, cell, token_hex(4))
             sent = sending.make(rows[:count], round(1e9 / rate_per_s), lambda: self._settled(index, cell))
             made.append(sent)

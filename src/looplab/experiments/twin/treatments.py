@@ -103,9 +103,10 @@ def _confined(parameters: TwinParameters, scans: Sequence[Scan]) -> list[Treatme
         if required or parameters.scenario == NAME:
             found = {_set(process) for scan in scans for process in processes(scan, role)}
             note = "" if required or found <= machines else "only `./lab run` confines the database"
-            wanted, seen = f"processors {' or '.join(sorted(machines))}", f"processors {' and '.join(sorted(found))}"
-            what, verified = f"{role} within their machine", bool(found) and found <= machines
-            judged.append(Treatment(what, wanted, seen if found else "not running", verified, required, note))
+            wanted = f"processors {' or '.join(sorted(machines))}"
+            seen = f"processors {' and '.join(sorted(found))}" if found else "not running"
+            verified = bool(found) and found <= machines
+            judged.append(Treatment(f"{role} within their machine", wanted, seen, verified, required, note))
     return judged
 
 
