@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from support.containers import docker
-from support.image_harness import HARDENED, Container, Starter
+from support.image_harness import HARDENED, Container
 
 pytestmark = pytest.mark.engine
 
@@ -26,17 +26,3 @@ def test_both_ends_in_one_process(floor_image: str, broker: Container, qos: int)
         assert 0 <= spread["p50"] <= spread["p95"] <= spread["p99"] <= spread["max"]
     assert report["O_us"]["max"] <= report["T_us"]["max"]
     assert report["T_us"]["p50"] > report["R_us"]["p50"] > 0
-
-
-def test_ends_in_two_containers(floor_image: str, broker: Container, start: Starter) -> None:
-    bridge = start(floor_image, "--role", "bridge", "--limit-s", "60", options=("--network", f"container:{broker.id}"))
-    for qos in ("0", "2"):
-        report = floor(
-            floor_image, broker, "--role", "controller", "--messages", "30", "--interval-ms", "5", "--qos", qos
-        )
-        assert (report["n"], report["lost"]) == (30, 0)
-    broker.execute("mosquitto_pub", "-t", "request/", "-m", "E-no-number-x")
-    broker.execute("mosquitto_pub", "-t", "request/", "-m", "nonsense")
-    assert bridge.stop() < 5
-    assert json.loads(bridge.logs()) == {"requests": 60, "malformed": 2}
-    assert broker.execute("mosquitto_sub", "-t", "lab/bridge/status", "-C", "1", "-W", "5") == "offline"

@@ -8,7 +8,6 @@ import runpy
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from support.places import ROOT, STORED_RUNS
@@ -19,7 +18,7 @@ MOST_BYTES = 5_000_000
 sys.path.insert(0, str(ROOT / "bench"))
 
 from data import THEMES, main  # noqa: E402
-from kept import keep, keep_run  # noqa: E402
+from kept import keep  # noqa: E402
 
 
 def stored_runs() -> Iterator[Path]:
@@ -30,14 +29,10 @@ def stored_runs() -> Iterator[Path]:
     yield ROOT / "docs/exercises/samples/loop.json"
 
 
-def document(path: Path) -> dict[str, Any]:
-    read: dict[str, Any] = json.loads((lzma.open if path.suffix == ".xz" else open)(path, "rt").read())
-    return read
-
-
-@pytest.mark.parametrize("path", stored_runs(), ids=lambda path: path.parent.name)
+@pytest.mark.parametrize("path", [*stored_runs()], ids=lambda path: path.parent.name)
 def test_the_parts_of_a_stored_run_sum_to_its_o(path: Path) -> None:
-    known = [check_ledger(cell) for cell in document(path)["cells"] if "O_us" in cell]
+    cells = json.loads((lzma.open if path.suffix == ".xz" else open)(path, "rt").read())["cells"]
+    known = [check_ledger(cell) for cell in cells if "O_us" in cell]
     assert all(known) or DATA not in path.parents
 
 
@@ -105,21 +100,3 @@ def test_a_neighbour_is_compared_with_the_load_alone(tmp_path: Path) -> None:
     samples[0] = ("+ all", [200] * 100)
     keep(tmp_path / "stress-all.jsonl.xz", [{"arm": arm, "late_us": late} for arm, late in samples])
     assert list(THEMES["bystander"](tmp_path)) == [("under stress", "2.00 x (0.20 and 0.10 ms) | 1 of 2; 0 of 2")]
-
-
-def test_what_a_scrape_costs_is_a_ratio_of_turns(tmp_path: Path) -> None:
-    """The first second of a turn belongs to none; observed, every message takes twice as long."""
-    run = tmp_path / "20260101T000000Z-scenario1"
-    run.mkdir()
-    (run / "run.json").write_text("{}")
-    lines = [f"{k},{k * 10_000_000},{2000 if k // 500 % 2 and k % 500 > 99 else 1000}" for k in range(2000)]
-    (run / "samples.csv").write_text("\n".join(["sequence,sent_ns,overhead_us", *lines]))
-    place = tmp_path / "kept/scenario1"
-    keep_run(place, run, ("overhead_us", "sent_ns"))
-    turns = [{"state": state, "start_ns": at * 10**9, "end_ns": (at + 5) * 10**9}
-             for at, state in ((0, "not watched"), (5, "watched"), (10, "not watched"), (15, "watched"))]  # fmt: skip
-    keep(place / "states.jsonl.xz", turns)
-    keep(place / "used.jsonl.xz", [{"memory_mib": {"broker": 5.2, "exporter": 30}, "stored_runs": 4}])
-    found = dict(THEMES["scrape"](tmp_path / "kept"))
-    assert found["scenario1: O p99 while observed over while not"] == "2.00 x (2.00 to 2.00)"
-    assert found["scenario1: memory without Grafana, 4 stored runs (limit: 250 MiB)"] == "35 MiB"
