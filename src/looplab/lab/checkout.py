@@ -225,12 +225,11 @@ class Lab:
         """Return what run.json records of the host and no container can see."""
         engine = done.engine
         references = {**self.upstream_images(), **done.variables, **self.own_images()}
-        named = {name: value for name, value in references.items() if ":" in value}
         return {
             "engine": f"{engine.server_version} ({engine.operating_system})",
             "compose": show_version(engine.compose),
             "cgroup": f"v{engine.cgroup_version}",
-            "images": image_facts(named),
+            "images": image_facts({name: value for name, value in references.items() if ":" in value}),
             "revision": self.revision(),
             "machine": machine_id(),
         }
@@ -243,9 +242,9 @@ class Lab:
             return "no git checkout"
         parts = ("src", "compose", "images", "firmware")
         names = call([*git, "ls-files", "--others", "--exclude-standard", "--", *parts]).stdout.splitlines()
-        fresh = [name for name in names if (self.root / name).is_file()]
         changes = [call([*git, "diff", "--binary", "HEAD"]).stdout.encode()]
-        changes += [part for name in fresh for part in (name.encode(), (self.root / name).read_bytes())]
+        for name in filter(lambda name: (self.root / name).is_file(), names):
+            changes += [name.encode(), (self.root / name).read_bytes()]
         differs = sha256(b"\0".join(changes)).hexdigest()[:8] if any(changes) else ""
         return commit.stdout.strip() + (f"+changes-{differs}" if differs else "")
 
