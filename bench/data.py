@@ -254,18 +254,20 @@ def delay(folder: Path) -> Lines:
 
 
 def asip(folder: Path) -> Lines:
-    """Yield the latencies of a run of asip over what the wire takes, and the highest waves that were copied."""
+    """Yield mean latencies by language, what the wire takes of them, and the highest waves that were copied."""
+    figures: dict[str, list[str]] = {}
     for run, samples in runs(folder):
-        for cell in run["cells"]:
-            key = [(name, cell[name]) for name in ("language", "transport")]
-            what = ", ".join(word for _name, word in key)
+        for cell in sorted(run["cells"], key=lambda cell: ("serial", "tcp", "mqtt").index(cell["transport"])):
+            language = cell["language"]
             if "tracked_hz" in cell:
-                yield f"{what}: highest wave copied", f"{cell['tracked_hz']:.1f} Hz"
+                figures.setdefault(f"highest wave copied, Hz, {language}", []).append(f"{cell['tracked_hz']:.0f}")
                 continue
-            mine = [row for row in samples if all(row[name] == word for name, word in key)]
+            mine = (row for row in samples if (row["language"], row["transport"]) == (language, cell["transport"]))
             own = [float(row["latency_us"]) / 1000 for row in mine if row["latency_us"]]
-            wire_ms = cell["wire_us"] / 1000
-            yield f"{what}: mean latency, of which the wire takes {wire_ms:.2f} ms", f"{fmean(own):.2f} ms"
+            what = f"mean latency, ms (the wire: {cell['wire_us'] / 1000:.2f}), {language}"
+            figures.setdefault(what, []).append(f"{fmean(own):.2f}")
+    for what, each in sorted(figures.items()):
+        yield what, " | ".join(each)
 
 
 def balance(folder: Path) -> Lines:
