@@ -33,20 +33,16 @@ def power(plan: Study, results: Path, judged: Sequence[str], questions: int = 1)
     least_p = min(1.0, questions * (2 if first == second else 1) / ways)
     together = f" for {questions} questions asked together" if questions > 1 else ""
     if least_p >= SIGNIFICANCE or rounds < 3:
-        return (
-            f"It can decide nothing: of {rounds} rounds no p-value is below {least_p:.2g}{together}. "
-            "Plan more: --rounds N."
-        )
+        least = f"of {rounds} rounds no p-value is below {least_p:.2g}{together}"
+        return f"It can decide nothing: {least}. Plan more: --rounds N."
     sd, count = run_sd(results, set(plan.arms.values()), judged, plan.options.get("FIDELITY", ""))
     error = sd * math.sqrt((1 / first + 1 / second) / rounds)
     reach = t_quantile(1 - SIGNIFICANCE / questions / 2, rounds - 1) + t_quantile(POWER, rounds - 1)
     # The permutation test of few rounds needs more than Student's t; tried in simulated studies.
     change = math.expm1(reach * (1 + 0.5 / (rounds - 1)) * error)
     known = f"as {count} earlier runs here do" if count else "as on a quiet machine: none were made here yet"
-    return (
-        f"It finds a change of {change:.0%} or more in 9 of 10 studies if runs of a round differ by {sd:.0%} (SD), "
-        f"{known}{together and ','}{together}. The verdict comes after the last round."
-    )
+    found = f"It finds a change of {change:.0%} or more in 9 of 10 studies if runs of a round differ by {sd:.0%} (SD)"
+    return f"{found}, {known}{together and ','}{together}. The verdict comes after the last round."
 
 
 def run_sd(results: Path, scenarios: Collection[str], judged: Sequence[str], fidelity: str = "") -> tuple[float, int]:
