@@ -100,9 +100,8 @@ class DeviceWorkers:
         try:
             self._server = socket.create_server(("", port()))
         except OSError as error:
-            raise MachineError(
-                f"Port {port()} cannot be opened: {error.strerror}.", "End what listens there."
-            ) from error
+            why = f"Port {port()} cannot be opened: {error.strerror}."
+            raise MachineError(why, "End what listens there.") from error
         threading.Thread(target=self._accept, daemon=True).start()
 
     def present(self) -> list[Worker]:
@@ -201,10 +200,8 @@ class FarDevices(Clients):
             self.wait(perf_counter_ns() + STEP_NS)
         for share in self.shares:
             _merge(store, share)
-        self.lateness = merge_reports(
-            {self._name(share): (share.sent, share.worker.reported.get("done", {}).get("lateness"))
-             for share in self.shares}
-        )  # fmt: skip
+        done = {self._name(one): (one.sent, one.worker.reported.get("done", {}).get("lateness")) for one in self.shares}
+        self.lateness = merge_reports(done)
 
     def close(self) -> None:
         """End the order of every worker; what it counted until then is in `reported`."""

@@ -20,11 +20,10 @@ def judge(
 ) -> list[Treatment]:
     """Judge every treatment of a run from the scans taken before and after each sending."""
     ports = {port for _host, port in used_hosts(parameters)}
-    own = [] if parameters.device_workers else [judge_nodelay(good, "controller", parameters.tcp_nodelay, *ports)]
     return [
         *(judge_process(good, role) for role in _ROLES),
         *(judge_policy(good, role, 0) for role in _ROLES),
-        *own,
+        *([] if parameters.device_workers else [judge_nodelay(good, "controller", parameters.tcp_nodelay, *ports)]),
         judge_nodelay([_accepted(scan, ports) for scan in good], "broker", parameters.tcp_nodelay, *ports),
         *_machines(parameters, good),
         *_confined(parameters, good),
