@@ -21,8 +21,8 @@ from looplab.lab.programs import call
 from looplab.system.terminal import Step
 
 # Most tests wait for something: a process of tests uses a fifth of a processor. tests/conftest.py says which tests may
-# run side by side; `-- -n0` runs them one by one.
-AT_ONCE = ("-n3", "--dist=loadscope", "--no-loadscope-reorder")
+# run side by side; `-- -n0` runs them one by one. The slowest are named at the end.
+AT_ONCE = ("-n3", "--dist=loadscope", "--no-loadscope-reorder", "--durations=25", "--durations-min=5")
 UNIT = "tests/unit"
 # Written by scripts/pin-python from pyproject.toml.
 REQUIREMENTS = "tests/requirements.txt"
