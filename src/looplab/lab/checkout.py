@@ -20,7 +20,7 @@ from looplab.lab.machine.facts import OF_THIS_LAB, port_owners
 from looplab.lab.machine.installing import ensure_compose, ensure_engine
 from looplab.lab.machine.limits import CACHE, machine_variables, probe_limits
 from looplab.lab.programs import call
-from looplab.lab.scenarios import experiments, scenarios
+from looplab.lab.scenarios import every
 from looplab.lab.secret_files import ensure_grafana_password
 from looplab.lab.settings import check_settings, project_name, read_machine_file, write_machine_file
 from looplab.spec.brokers import DEFAULT
@@ -115,8 +115,7 @@ class Lab:
         left_out = self._left_out()
         if not left_out:
             return list(EVERY_PROFILE)
-        known = {**scenarios(self.root), **experiments(self.root)}
-        return [NEVER, *(name for name, scenario in known.items() if scenario.experiment not in left_out)]
+        return [NEVER, *(name for name, one in every(self.root).items() if one.experiment not in left_out)]
 
     def ports(self) -> dict[str, int]:
         """Return the ports a run publishes, by variable."""

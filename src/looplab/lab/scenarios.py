@@ -52,12 +52,17 @@ def experiments(root: Path) -> dict[str, Scenario]:
     return {name: scenario for other in others for name, scenario in _of(root, other).items()}
 
 
+def every(root: Path) -> dict[str, Scenario]:
+    """Return every scenario of every experiment, those of the default one first."""
+    return {**scenarios(root), **experiments(root)}
+
+
 def chosen(root: Path, names: Iterable[str], of: str | None = None) -> list[Scenario]:
     """Return the scenarios of `names`, `all` standing for the published ones. Raises LabError (exit code 2).
 
     NAME-scenario5, or NAME with `of`="scenario5" (--as), is scenario5 with the experiment NAME, which `borrows` it.
     """
-    known = {**scenarios(root), **experiments(root)}
+    known = every(root)
     wanted = [one for name in names for one in _meant(f"{name}-{of}" if of else name, known)]
     return list({one.run_name: one for one in wanted}.values())
 

@@ -17,8 +17,7 @@ from looplab.lab.docker.compose import Compose
 from looplab.lab.failing_broker import FailingBroker
 from looplab.lab.progress import RunProgress
 from looplab.lab.run_options import BUSY
-from looplab.lab.scenarios import LOOP_FILE, Scenario, experiments
-from looplab.lab.scenarios import scenarios as scenarios_of
+from looplab.lab.scenarios import LOOP_FILE, Scenario, every
 from looplab.run.quiet import MOST_STRANGERS
 from looplab.spec.brokers import DEFAULT
 from looplab.spec.experiment import Experiment
@@ -89,9 +88,8 @@ class Session:
 
     def _run(self, compose: Compose, scenarios: Sequence[Scenario], after: After) -> bool:
         root, scenario = self.lab.root, scenarios[0]
-        known = {**scenarios_of(root), **experiments(root)}
         try:
-            _clear(compose, scenario.name, self.lab.services(scenario.name), known)
+            _clear(compose, scenario.name, self.lab.services(scenario.name), every(root))
             for number, scenario in enumerate(scenarios):
                 say(f"[{number + 1}/{len(scenarios)}] {scenario.run_name}: {scenario.title}")
                 stay = KEPT_AFTER if number + 1 == len(scenarios) else KEPT_BETWEEN

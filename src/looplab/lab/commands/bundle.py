@@ -15,7 +15,7 @@ from looplab.lab.docker.images import local_images
 from looplab.lab.docker.own_images import add_stamps, read_stamps
 from looplab.lab.image_names import is_own, is_pinned, without_digest
 from looplab.lab.programs import call
-from looplab.lab.scenarios import chosen, experiments, scenarios
+from looplab.lab.scenarios import chosen, every
 from looplab.lab.settings import read_machine_file, write_machine_file
 from looplab.system.terminal import say
 
@@ -75,8 +75,7 @@ def load(root: Path, file: Path, sha256: str = "") -> int:
     here = local_images(wanted)
     if missing := [name for name in wanted if name not in here]:
         say(f"This checkout also needs {', '.join(missing)}: the bundle is of lab {manifest['lab']}.")
-    known = {**scenarios(root), **experiments(root)}
-    example = next((name for name in manifest.get("profiles", []) if name in known), "scenario5")
+    example = next((name for name in manifest.get("profiles", []) if name in every(root)), "scenario5")
     say(f"{len(manifest['images'])} images are here. No network is needed from now on: ./lab run {example}")
     return EXIT_GOOD
 

@@ -14,7 +14,7 @@ from looplab.experiments.registry import EXPERIMENTS
 from looplab.lab.checkout import Lab
 from looplab.lab.metrics_page import exporter_url, fetch, parse
 from looplab.lab.programs import call
-from looplab.lab.scenarios import chosen, experiments, scenarios
+from looplab.lab.scenarios import chosen, every
 from looplab.run.inspections import noted
 from looplab.run.table import WIDTH, aligned
 from looplab.spec.roles import BROKER, CONTROLLER, LINK
@@ -59,7 +59,7 @@ def inspect(root: Path, scenario: str | None, *, as_json: bool) -> int:
     lab = Lab(root)
     named = chosen(root, [scenario])[0].name if scenario else ""
     running = lab.compose().listed()
-    controllers = {*scenarios(root), *experiments(root)}
+    controllers = {*every(root)}
     if named and named not in running:
         title = f"{named} does not run; it would start:"
         parts, rest = _planned(lab, named, controllers), []

@@ -14,7 +14,7 @@ from looplab.experiments.registry import EXPERIMENTS
 from looplab.lab.checkout import Lab
 from looplab.lab.image_names import own_reference
 from looplab.lab.programs import call
-from looplab.lab.scenarios import experiments, scenarios
+from looplab.lab.scenarios import every
 from looplab.lab.settings import project_name
 from looplab.run.identities import ASIP_CLIENTS_GID
 from looplab.run.inspections import noted
@@ -35,7 +35,7 @@ def listen(root: Path, *, seconds: float) -> int:
     """Print requests and answers as they pass, in another experiment all messages; return the exit code."""
     lab = Lab(root)
     running = lab.compose().listed()
-    known = {**scenarios(root), **experiments(root)}
+    known = every(root)
     experiment = next((known[name].experiment.name for name in running if name in known), EXPERIMENTS.default)
     image = own_reference("controller", lab.settings())
     words = ["--entrypoint", "python3", image, "-m", "looplab.experiments.listen", experiment]
