@@ -22,25 +22,17 @@ def running_broker(image: str, start: Starter, *factors: str) -> Container:
 
 
 @pytest.mark.engine
-@pytest.mark.parametrize("factors", FACTORS)
-def test_starts_without_a_warning_and_logs_no_message(
-    mosquitto_image: str, start: Starter, factors: tuple[str, str]
+@pytest.mark.parametrize(("factors", "wanted"), FACTORS.items())
+def test_it_is_silent_and_its_own_sockets_have_nodelay_as_set(
+    mosquitto_image: str, start: Starter, factors: tuple[str, str], wanted: bool
 ) -> None:
+    """Read from the live sockets of the broker, as a run's manifest does."""
     broker = running_broker(mosquitto_image, start, *factors)
     before = broker.logs()
     for word in ("warning", "error", "deprecated", "world", "unable"):
         assert word not in before.lower()
     broker.execute("sh", "-c", "seq 500 | mosquitto_pub -t request/ -q 1 -l")
     assert broker.logs() == before
-
-
-@pytest.mark.engine
-@pytest.mark.parametrize(("factors", "wanted"), FACTORS.items())
-def test_nodelay_of_the_brokers_own_sockets(
-    mosquitto_image: str, start: Starter, factors: tuple[str, str], wanted: bool
-) -> None:
-    """Read from the live sockets of the broker, as a run's manifest does."""
-    broker = running_broker(mosquitto_image, start, *factors)
     listening = ["docker", "exec", broker.id, "mosquitto_sub", "-t", "nothing", "-W", "40"]
     with subprocess.Popen(listening, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as client:
         pid = int(broker.state()["Pid"])

@@ -2,10 +2,9 @@
 
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 from support.lan_broker import LanBroker, Visitor
-from support.parts import HOST, Child, free_port, until
+from support.parts import HOST, Child, until
 
 from looplab.experiments.loop.protocol import ONLINE, TOPIC_BRIDGE_STATUS
 from looplab.lab.secret_files import write_secret
@@ -76,15 +75,3 @@ def test_nobody_there_is_not_taken_for_a_wrong_broker(lan: LanBroker, start_brid
     bridge = start_bridge(BROKER_PAIRING=str(lan.pairing_file()))
     hear_once(bridge, "Connection refused")
     await_return(lan, bridge, lan.start)
-
-
-def test_a_damaged_pairing_file_ends_the_bridge_with_a_remedy(tmp_path: Path, start_child: StartBridge) -> None:
-    file = tmp_path / "pairing.env"
-    file.write_text("BROKER_HOST=x\nBROKER_PORT=1\nBROKER_USER=b\nBROKER_PASSWORD=hush\nBROKER_CA_BASE64=eA==\n")
-    bridge = start_child(
-        "looplab.experiments.loop.bridge.program", BROKER_PAIRING=str(file), SERIAL_URL=f"socket://{HOST}:{free_port()}"
-    )
-    assert bridge.wait() == 2
-    assert "is damaged" in bridge.said()
-    assert "./lab pair" in bridge.said()
-    assert "hush" not in bridge.said()

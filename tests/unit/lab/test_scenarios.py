@@ -35,10 +35,6 @@ def snapshot(root: Path) -> dict[str, bytes]:
     return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
 
 
-def test_the_nine_are_there_in_order() -> None:
-    assert [one.name for one in chosen(ROOT, ["all"])] == list(THESIS)
-
-
 def test_numbers_count_as_numbers(tree: Path) -> None:
     for name in ("scenario10", "scenario9", "another"):
         new(tree, name)
@@ -79,12 +75,6 @@ def test_the_shell_overrides_what_params_env_leaves_open() -> None:
     assert (found.messages, found.qos, found.fidelity) == (7, (0, 1, 2), "corrected")
     # What its compose.yaml gives is no choice of the shell.
     assert found.load == "flood"
-
-
-@pytest.mark.parametrize("name", THESIS)
-def test_each_of_the_nine_reads_well(name: str) -> None:
-    scenario = scenarios(ROOT)[name]
-    assert scenario.parameters({}).scenario == name
 
 
 def test_a_folder_without_its_line_is_said(tree: Path) -> None:

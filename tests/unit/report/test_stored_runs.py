@@ -176,11 +176,15 @@ def test_a_named_run_that_cannot_be_used_is_exit_code_1(results: Path, tmp_path:
     assert write(results, tmp_path / "b", good.name, bad.name) == 1
     with pytest.raises(UsageError, match="There is no run 'nonsense'"):
         write(results, tmp_path / "c", "nonsense")
+    assert not (tmp_path / "c").exists()
 
 
-def test_no_results_at_all_is_wrong_use(tmp_path: Path) -> None:
+def test_no_results_at_all_is_wrong_use(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(UsageError):
         write(tmp_path / "results", tmp_path / "out")
+    (tmp_path / "results").mkdir()
+    assert write(tmp_path / "results", tmp_path / "out") == 1
+    assert "0 runs" in capsys.readouterr().out
 
 
 def test_runs_unlike_the_newest_are_named(results: Path, tmp_path: Path) -> None:

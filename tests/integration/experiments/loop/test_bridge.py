@@ -383,12 +383,6 @@ def test_the_bridge_spins_on_a_machine_of_its_own(lab: LoopLab, own_machine: str
     assert lab.answer_to(0).status == b"ok"
 
 
-@pytest.mark.parametrize(("legs", "granted"), [("request", 0), ("all", 2)])
-def test_the_bridge_reports_the_qos_it_was_granted(lab: LoopLab, legs: str, granted: int) -> None:
-    lab.online_bridge(QOS_LEGS=legs)
-    until(lambda: lab.listener.bridge_info.get("subscription_qos") == granted, f"QoS {granted} is granted")
-
-
 def test_a_wrong_setting_is_one_sentence(start_child: Callable[..., Child]) -> None:
     child = start_child(BRIDGE, ROBOT_FRAMING="lines")
     assert child.wait() == 2

@@ -40,7 +40,7 @@ def test_the_plant_falls_at_the_interval_of_theory(factor: float, falls: bool) -
     assert replay(steady(interval_s), Law(LQR, interval_s)).fallen is falls
 
 
-@pytest.mark.parametrize("interval_s", [0.005, 0.01, 0.02, 0.05])
+@pytest.mark.parametrize("interval_s", [0.01, 0.02, 0.05])
 def test_the_extra_delay_is_that_of_theory(interval_s: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without pushes; with them the replay falls up to 6 % earlier, which the linear loop does not know."""
     monkeypatch.setattr(plant, "PUSH_RAD_S", 0.0)

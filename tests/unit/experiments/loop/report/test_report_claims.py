@@ -333,21 +333,6 @@ def test_a_flood_has_its_dose_in_messages(results: Path) -> None:
     assert all("was 120 messages/s" in note for note in notes if "of the usual" in note)
 
 
-def test_no_verdict_on_the_published_set_up_rests_on_another(results: Path) -> None:
-    """Newer runs with TCP_NODELAY on, of fidelity thesis: they displace no run as published, and decide nothing."""
-    before = pair(results, {"scenario1": 9000, "scenario2": 13500}).verdict("stress")
-    on = {name: {"parameters": {"tcp_nodelay": True}} for name in ("scenario1", "scenario2")}
-    alone = pair(results / "on", {"scenario1": 9000, "scenario2": 13500}, **on).verdict("stress")
-    assert alone.outcome == UNDECIDED
-    assert "TCP_NODELAY=on, which is not fidelity thesis" in alone.reason
-    for folder in (results / "on").glob("*-*/"):
-        folder.rename(results / folder.name.replace("20260101", "20260102"))
-    (results / "on" / "20260101T000000Z-study.study.json").unlink()
-    (results / "on").rmdir()
-    after = shown(results).verdict("stress")
-    assert (after.outcome, after.run_ids) == (before.outcome, before.run_ids) == (REPRODUCED, before.run_ids)
-
-
 def test_one_verdict_never_compares_two_fidelities(results: Path) -> None:
     analysis = pair(results, {"scenario1": 1000, "scenario2": 9000}, scenario2={"fidelity": "corrected"})
     assert analysis.verdict("stress", "thesis").outcome == NO_RUN
