@@ -26,13 +26,9 @@ NETWORKS = {
 # The machine's processor is slow: a message every 50 ms leaves it time.
 DELAY_MS, MESSAGES, INTERVAL_MS = 20, 50, 50
 SETTINGS = {
-    "DELAYS_MS": DELAY_MS,
-    "QOS": 0,
-    "MESSAGES": MESSAGES,
-    "REPETITIONS": 1,
-    "INTERVAL_MS": INTERVAL_MS,
+    "DELAYS_MS": DELAY_MS, "QOS": 0, "MESSAGES": MESSAGES, "REPETITIONS": 1, "INTERVAL_MS": INTERVAL_MS,
     "WARMUP_MESSAGES": 5,
-}
+}  # fmt: skip
 
 INIT = """
 ip netns add controller; ip netns add broker

@@ -59,12 +59,8 @@ def _balance(results: Path) -> None:
 
 # Each writes the run that began above, and others, into results.
 ENDINGS: dict[str, Callable[[Path], None]] = {
-    "qos-delay": _delays,
-    "twin": _twins,
-    "middleware": _middleware,
-    "asip": _asip,
-    "balance": _balance,
-}
+    "qos-delay": _delays, "twin": _twins, "middleware": _middleware, "asip": _asip, "balance": _balance,
+}  # fmt: skip
 
 
 def _small_loop(results: Path, start: str = "20260101T000000Z") -> Path:

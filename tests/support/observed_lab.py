@@ -22,16 +22,9 @@ PARTS = ("broker", "bridge", "exporter", "prometheus")
 DASHBOARDS = sorted((ROOT / "grafana" / "dashboards").glob("*.json"))
 # What a person would choose at the top of the dashboards.
 CHOICES = {
-    "$__range": "10m",
-    "$__rate_interval": "5s",
-    "$scenario": ".+",
-    "$twin": ".+",
-    "$fidelity": "thesis",
-    "$interval": "20",
-    "$qos": "0",
-    "$client": ".+",
-    "$metric": "O",
-}
+    "$__range": "10m", "$__rate_interval": "5s", "$scenario": ".+", "$twin": ".+", "$fidelity": "thesis",
+    "$interval": "20", "$qos": "0", "$client": ".+", "$metric": "O",
+}  # fmt: skip
 
 
 class Lab:

@@ -323,18 +323,9 @@ class TreatmentsDouble:
     """
 
     ROLES = (
-        "broker",
-        "controller",
-        "bridge",
-        "robot",
-        "stress",
-        "flood",
-        "link",
-        "instance",
-        "workers",
-        "database",
+        "broker", "controller", "bridge", "robot", "stress", "flood", "link", "instance", "workers", "database",
         "clients",
-    )
+    )  # fmt: skip
 
     def __init__(self, pids: Callable[[], dict[str, list[int]]], fifo: Mapping[str, int] | None = None) -> None:
         self._pids = pids

@@ -27,12 +27,8 @@ LATENESS_NS = 30_000
 
 def parameters(**changes: Any) -> dict[str, Any]:
     environment = {
-        "SCENARIO": "scenario1",
-        "INTERVALS_MS": "20 10",
-        "MESSAGES": "10",
-        "REPETITIONS": "2",
-        "DEADLINE_MS": "1000",
-    }
+        "SCENARIO": "scenario1", "INTERVALS_MS": "20 10", "MESSAGES": "10", "REPETITIONS": "2", "DEADLINE_MS": "1000",
+    }  # fmt: skip
     environment.update({name: str(value) for name, value in changes.items()})
     made: dict[str, Any] = json.loads(json.dumps(read_parameters(environment).as_json()))
     return made

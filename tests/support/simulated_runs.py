@@ -81,14 +81,10 @@ def _cell(interval_ms: float, qos: int, overhead: np.ndarray, robot: np.ndarray,
 
 # What the nine scenarios are like, in microseconds: (O median, O spread, R).
 LIKE_THE_THESIS = {
-    "scenario0": (9900, 0.15, 70),
-    "scenario1": (9000, 0.15, 4290),
-    "scenario2": (12500, 0.35, 4290),
-    "scenario3": (12800, 0.35, 70),
-    "scenario4": (10900, 0.25, 4290),
-    "scenario5": (10950, 0.25, 4290),
+    "scenario0": (9900, 0.15, 70), "scenario1": (9000, 0.15, 4290), "scenario2": (12500, 0.35, 4290),
+    "scenario3": (12800, 0.35, 70), "scenario4": (10900, 0.25, 4290), "scenario5": (10950, 0.25, 4290),
     "scenario6": (11500, 0.25, 70),
-}
+}  # fmt: skip
 
 
 def nine_scenarios(

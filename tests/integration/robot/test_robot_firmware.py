@@ -59,17 +59,10 @@ def test_letters_numbers_and_levels_mean_something(firmware_functions: ctypes.CD
 @pytest.mark.parametrize(
     ("centi_celsius", "line"),
     [
-        (2550, b"25.50\r\n"),
-        (0, b"0.00\r\n"),
-        (7, b"0.07\r\n"),
-        (-7, b"-0.07\r\n"),
-        (-525, b"-5.25\r\n"),
-        (12500, b"125.00\r\n"),
-        (49400, b"494.00\r\n"),
-        (-8812, b"-88.12\r\n"),
-        (UNKNOWN, b"ERR thermistor\r\n"),
+        (2550, b"25.50\r\n"), (0, b"0.00\r\n"), (7, b"0.07\r\n"), (-7, b"-0.07\r\n"), (-525, b"-5.25\r\n"),
+        (12500, b"125.00\r\n"), (49400, b"494.00\r\n"), (-8812, b"-88.12\r\n"), (UNKNOWN, b"ERR thermistor\r\n"),
     ],
-)
+)  # fmt: skip
 def test_temperature_line(firmware_functions: ctypes.CDLL, centi_celsius: int, line: bytes) -> None:
     assert formatted(firmware_functions.format_temperature, centi_celsius) == line
 

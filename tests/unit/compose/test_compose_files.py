@@ -28,17 +28,11 @@ COMMANDS = {"serial robot": "T", "emulated in the bridge": "E"}
 FIFO_BROKER, FIFO_CONTROLLER = 90, 99
 # A sidecar shares the namespace whose link it makes or whose packets it takes; no other service shares one.
 SHARED_NETWORKS = {
-    "link": "service:bridge",
-    "qos-delay-link": "service:qos-delay",
-    "qos-delay-capture": "service:qos-delay",
-    "qos-delay-link-broker": "service:qos-delay-broker",
-    "twin-link": "service:twin-broker",
-    "qos-delay-echo-broker": "service:qos-delay-broker",
-    "asip-link": "service:asip-bridge",
-    "asip-link-broker": "service:broker",
-    "prepare": "none",
-    "report": "none",
-}
+    "link": "service:bridge", "qos-delay-link": "service:qos-delay", "qos-delay-capture": "service:qos-delay",
+    "qos-delay-link-broker": "service:qos-delay-broker", "twin-link": "service:twin-broker",
+    "qos-delay-echo-broker": "service:qos-delay-broker", "asip-link": "service:asip-bridge",
+    "asip-link-broker": "service:broker", "prepare": "none", "report": "none",
+}  # fmt: skip
 # What a reader opens for one scenario, at most, and what the files that show the experiment may grow to.
 MOST_FILES, MOST_LINES, MOST_VARIABLES, MOST_HOPS = 13, 440, 72, 0
 MOST_LINES_OF = {"compose.yaml": 40, "compose/loop.yaml": 110}

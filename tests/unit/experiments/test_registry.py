@@ -24,17 +24,9 @@ PATHS = {"compose/path.port.yaml", "compose/path.printed.yaml"}
 NAME_THEIRS = {"compose/loop.yaml", "compose/observe.yaml", "scripts/make-balance-picture", *PATHS}
 # The thesis's claims are about its loads; an image and an identity of the broker have a name of their own.
 NAMES_OF_OTHERS = (
-    "experiments/loop/report",
-    "experiments/balance/report",
-    "experiments/loop/__init__.py",
-    "lab/docker",
-    "lab/hosts",
-    "lab/image_names.py",
-    "lab/cli.py",
-    "lab/commands/bundle.py",
-    "lab/checkout.py",
-    "run/identities.py",
-)
+    "experiments/loop/report", "experiments/balance/report", "experiments/loop/__init__.py", "lab/docker", "lab/hosts",
+    "lab/image_names.py", "lab/cli.py", "lab/commands/bundle.py", "lab/checkout.py", "run/identities.py",
+)  # fmt: skip
 
 
 @cache

@@ -99,14 +99,10 @@ def test_real_time_groups_with_a_budget(programs: fakes.Programs, tmp_path: Path
     budgets = {
         f"LAB_RT_RUNTIME_{name.upper()}_US": str(value)
         for name, value in (
-            ("broker", 130_000),
-            ("controller", 130_000),
-            ("bridge", 130_000),
-            ("robot", 370_000),
-            ("link", 100_000),
+            ("broker", 130_000), ("controller", 130_000), ("bridge", 130_000), ("robot", 370_000), ("link", 100_000),
             ("treatments", 30_000),
         )
-    }
+    }  # fmt: skip
     # The budget is that of the engine's group: what needs some stays there.
     assert machine_variables(limits) == {**budgets, "LAB_FAR_GROUP": "", "LAB_WATCH_GROUP": "/"}
 

@@ -72,15 +72,8 @@ def live_cell(scenario: str = "scenario0", interval_ms: float = 20, qos: int = 0
 def settle(cell: Live, row: dict[str, int], fate: str = "answered") -> None:
     """Count one message; what `row` does not hold is unknown."""
     names = (
-        "due_ns",
-        "sent_ns",
-        "received_ns",
-        "left_ns",
-        "arrived_ns",
-        "robot_ns",
-        "wire_sent_ns",
-        "wire_received_ns",
-    )
+        "due_ns", "sent_ns", "received_ns", "left_ns", "arrived_ns", "robot_ns", "wire_sent_ns", "wire_received_ns",
+    )  # fmt: skip
     known = dict.fromkeys((*names, "wire_robot_ns", "wait_ns", "bridge_wake_up_ns", "bridge_send_path_ns"), -1)
     cell.settle_row(fate, {name: [value] for name, value in {**known, **row}.items()}, 0)
 

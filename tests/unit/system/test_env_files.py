@@ -46,15 +46,11 @@ def test_a_file_that_is_no_utf_8_is_told_with_its_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "environment", "value"),
     [
-        ("${MESSAGES:-100}", {}, "100"),
-        ("${MESSAGES:-100}", {"MESSAGES": ""}, "100"),
-        ("${MESSAGES:-100}", {"MESSAGES": "7"}, "7"),
-        ("${MESSAGES}", {}, ""),
-        ("${QOS:-0 1 2}", {}, "0 1 2"),
-        ("a${X:-1}b${Y:-2}", {"Y": "9"}, "a1b9"),
-        ("plain", {"plain": "no"}, "plain"),
+        ("${MESSAGES:-100}", {}, "100"), ("${MESSAGES:-100}", {"MESSAGES": ""}, "100"),
+        ("${MESSAGES:-100}", {"MESSAGES": "7"}, "7"), ("${MESSAGES}", {}, ""), ("${QOS:-0 1 2}", {}, "0 1 2"),
+        ("a${X:-1}b${Y:-2}", {"Y": "9"}, "a1b9"), ("plain", {"plain": "no"}, "plain"),
     ],
-)
+)  # fmt: skip
 def test_references_expand_as_compose_expands_them(text: str, environment: dict[str, str], value: str) -> None:
     assert expand({"NAME": text}, environment) == {"NAME": value}
 

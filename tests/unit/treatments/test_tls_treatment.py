@@ -34,14 +34,10 @@ def test_who_has_tls(settings: dict[str, str], controller: bool, bridge: bool) -
 @pytest.mark.parametrize(
     ("wanted", "found", "verified"),
     [
-        ("on", "TLSv1.3", True),
-        ("on", "TLSv1.2", True),
-        ("on", "TLSv1.1", False),
-        ("on", "", False),
-        ("off", "", True),
-        ("off", "TLSv1.3", False),
+        ("on", "TLSv1.3", True), ("on", "TLSv1.2", True), ("on", "TLSv1.1", False), ("on", "", False),
+        ("off", "", True), ("off", "TLSv1.3", False),
     ],
-)
+)  # fmt: skip
 def test_what_was_negotiated_decides(wanted: str, found: str, verified: bool) -> None:
     for treatment in judge_connections(parameters(BROKER_TLS=wanted), found, {"tls": found}):
         assert treatment.verified is verified

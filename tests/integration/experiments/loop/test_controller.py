@@ -126,13 +126,9 @@ def oracle(broker: Broker) -> Iterator[Callable[[Reply], None]]:
     def begin(reply: Reply) -> None:
         answer_requests(listener, lambda run, k: [OK] if run.startswith("w") else reply(k))
         info = {
-            "tcp_nodelay": True,
-            "framing": "line",
-            "subscription_qos": 2,
-            "counts": {},
-            "instance": "ab12",
+            "tcp_nodelay": True, "framing": "line", "subscription_qos": 2, "counts": {}, "instance": "ab12",
             "boot": "cd34",
-        }
+        }  # fmt: skip
         listener.say("lab/bridge/info", json.dumps(info), retain=True)
         listener.say("lab/bridge/status", "online", retain=True)
 
@@ -143,14 +139,10 @@ def oracle(broker: Broker) -> Iterator[Callable[[Reply], None]]:
 def test_every_kind_of_answer_is_counted_apart(lab: LoopLab, oracle: Callable[[Reply], None]) -> None:
     def reply(sequence: int) -> list[str]:
         kinds: dict[int, list[str]] = {
-            2: [],
-            5: [OK, OK, OK],
-            8: [],
-            9: [OK, "{run},{before},ok,1000,20.00"],
-            11: ["nonsense", "{run},999999,ok,1,20.00", OK],
-            14: ["{run},{k},timeout,1000,"],
+            2: [], 5: [OK, OK, OK], 8: [], 9: [OK, "{run},{before},ok,1000,20.00"],
+            11: ["nonsense", "{run},999999,ok,1,20.00", OK], 14: ["{run},{k},timeout,1000,"],
             17: ["another,{k},ok,1,20.00", OK],
-        }
+        }  # fmt: skip
         return kinds.get(sequence, [OK])
 
     oracle(reply)

@@ -467,14 +467,10 @@ def test_a_flood_may_pause_when_it_is_scanned() -> None:
 @pytest.mark.parametrize(
     ("messages", "length_s", "good"),
     [
-        ([2000, 2100], 20.0, True),
-        ([2000, 10], 20.0, False),
-        ([80, 90, 100, 100, 90, 80], 1.0, True),
-        ([80, 90, 100, 0, 0, 0, 0, 0, 0], 1.0, False),
-        ([100], 1.2, True),
-        ([0], 1.2, False),
+        ([2000, 2100], 20.0, True), ([2000, 10], 20.0, False), ([80, 90, 100, 100, 90, 80], 1.0, True),
+        ([80, 90, 100, 0, 0, 0, 0, 0, 0], 1.0, False), ([100], 1.2, True), ([0], 1.2, False),
     ],
-)
+)  # fmt: skip
 def test_a_flood_that_only_sits_there_is_no_flood(messages: list[int], length_s: float, good: bool) -> None:
     """The run's own messages pass the broker as well; the published options give 100 messages a second beside them."""
     found = judged(parameters(LOAD="flood"), list(flooded(*messages, length_s=length_s)))

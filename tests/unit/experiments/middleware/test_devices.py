@@ -15,19 +15,10 @@ S = 1_000_000_000
 
 def plan(**changes: object) -> Plan:
     given = {
-        "name": "run-0",
-        "first": 0,
-        "devices": 20,
-        "routes": {},
-        "certificate": "",
-        "period_ns": S // 2,
-        "end_ns": 3 * S,
-        "deadline_ns": 5 * S,
-        "payload_bytes": 36,
-        "drop_probability": 0.0,
-        "seed": 1,
+        "name": "run-0", "first": 0, "devices": 20, "routes": {}, "certificate": "", "period_ns": S // 2,
+        "end_ns": 3 * S, "deadline_ns": 5 * S, "payload_bytes": 36, "drop_probability": 0.0, "seed": 1,
         "together": False,
-    }
+    }  # fmt: skip
     return Plan(**{**given, **changes})
 
 

@@ -38,16 +38,10 @@ def test_a_layout_has_a_balancer_unless_it_is_direct() -> None:
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("DEVICES", "0"),
-        ("DEVICES", "0%"),
-        ("DEVICES", "100,50%"),
-        ("LOAD_HOSTS", "192.0.2.7:x"),
-        ("LOAD_HOSTS", "192.0.2.7"),
-        ("CORES", "100000"),
-        ("LAYOUTS", "2x1-direct"),
-        ("LAYOUTS", "2"),
+        ("DEVICES", "0"), ("DEVICES", "0%"), ("DEVICES", "100,50%"), ("LOAD_HOSTS", "192.0.2.7:x"),
+        ("LOAD_HOSTS", "192.0.2.7"), ("CORES", "100000"), ("LAYOUTS", "2x1-direct"), ("LAYOUTS", "2"),
     ],
-)
+)  # fmt: skip
 def test_a_wrong_value_is_named(name: str, value: str) -> None:
     with pytest.raises(UsageError, match=name):
         read_parameters({name: value})

@@ -48,16 +48,10 @@ def test_each_network_has_cells_of_its_own() -> None:
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("DELAYS_MS", "501"),
-        ("PAIRS_MS", "20"),
-        ("PAIRS_MS", "0-900"),
-        ("NETWORKS", "loss"),
-        ("NETWORKS", "loss-60"),
-        ("NETWORKS", "normal-1"),
-        ("PAIRS_MS", "1--2"),
-        ("SCENARIO", "scenario1"),
+        ("DELAYS_MS", "501"), ("PAIRS_MS", "20"), ("PAIRS_MS", "0-900"), ("NETWORKS", "loss"), ("NETWORKS", "loss-60"),
+        ("NETWORKS", "normal-1"), ("PAIRS_MS", "1--2"), ("SCENARIO", "scenario1"),
     ],
-)
+)  # fmt: skip
 def test_a_wrong_value_is_named(name: str, value: str) -> None:
     with pytest.raises(UsageError, match=name):
         QosDelayParameters.read({name: value})

@@ -25,15 +25,11 @@ def line(letter: int, body: bytes) -> bytes:
 @pytest.mark.parametrize(
     ("identity", "offered"),
     [
-        ("looplab mbot_ranger 0.2.0", True),
-        ("looplab mbot_ranger 0.10.1", True),
-        ("looplab mbot_ranger 1.0", True),
-        ("looplab mbot_ranger 0.1.0", False),
-        ("looplab mbot_ranger", False),
-        ("mbot 2.0", False),
+        ("looplab mbot_ranger 0.2.0", True), ("looplab mbot_ranger 0.10.1", True), ("looplab mbot_ranger 1.0", True),
+        ("looplab mbot_ranger 0.1.0", False), ("looplab mbot_ranger", False), ("mbot 2.0", False),
         ("looplab mbot_ranger 0.2x", False),
     ],
-)
+)  # fmt: skip
 def test_only_a_firmware_that_knows_numbers_is_asked_by_number(identity: str, offered: bool) -> None:
     assert is_offered(identity) == offered
 

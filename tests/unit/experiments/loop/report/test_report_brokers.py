@@ -88,13 +88,10 @@ def test_the_machines_own_difference_is_below_brokers(results: Path, tmp_path: P
 @pytest.mark.parametrize(
     ("outcomes", "expected"),
     [
-        ((REPRODUCED, REPRODUCED, NO_RUN), "alike"),
-        ((REPRODUCED, NOT_REPRODUCED), "differs"),
-        ((REPRODUCED, ONE_RUN, UNDECIDED), ""),
-        ((NO_RUN, FEW_RUNS), ""),
-        ((REPRODUCED, INTERIM, NO_PLAN), ""),
+        ((REPRODUCED, REPRODUCED, NO_RUN), "alike"), ((REPRODUCED, NOT_REPRODUCED), "differs"),
+        ((REPRODUCED, ONE_RUN, UNDECIDED), ""), ((NO_RUN, FEW_RUNS), ""), ((REPRODUCED, INTERIM, NO_PLAN), ""),
     ],
-)
+)  # fmt: skip
 def test_a_broker_without_a_verdict_shares_no_finding(outcomes: tuple[str, ...], expected: str) -> None:
     assert whose({str(at): Verdict(outcome, "") for at, outcome in enumerate(outcomes)}) == expected
 

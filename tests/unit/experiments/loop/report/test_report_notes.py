@@ -12,12 +12,9 @@ from support.simulated_runs import simulated_cell, write_run
 
 WIRELESS = "no wireless link"
 UNTOUCHED = {
-    "what": "robot untouched by the load",
-    "wanted": "bridge and robot late by at most 10% of O",
-    "found": "0.50 ms of 1.00 ms (50%) at 20 ms, QoS 0",
-    "verified": False,
-    "required": False,
-}
+    "what": "robot untouched by the load", "wanted": "bridge and robot late by at most 10% of O",
+    "found": "0.50 ms of 1.00 ms (50%) at 20 ms, QoS 0", "verified": False, "required": False,
+}  # fmt: skip
 
 
 def write(results: Path, scenario: str, parameters: dict[str, Any], **changes: Any) -> None:
@@ -110,15 +107,8 @@ def test_a_stalled_cell_shows_who_waited_and_why(results: Path) -> None:
 def late(results: Path, day: int, max_us: float) -> None:
     """A run of which the answers of one cell queued at the robot, and the sender was late."""
     lateness = {
-        "n": 200,
-        "min": 1.0,
-        "avg": 10.0,
-        "p50": 2.0,
-        "p95": 3.0,
-        "p99": max_us / 2,
-        "p999": 4.0,
-        "max": max_us,
-    }
+        "n": 200, "min": 1.0, "avg": 10.0, "p50": 2.0, "p95": 3.0, "p99": max_us / 2, "p999": 4.0, "max": max_us,
+    }  # fmt: skip
     cells = {(20.0, 0): simulated_cell(np.random.default_rng(day), 10, 20, 900, 4290)}
     with edited(write_run(results, "scenario1", start=f"202601{day:02}T000000Z", cells=cells)) as run:
         free = {**lateness, "n": 100 * day, "avg": 100.0 * day, "max": 1000.0 * day}

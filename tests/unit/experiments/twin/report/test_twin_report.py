@@ -231,13 +231,10 @@ def test_a_variance_that_differs_in_each_of_three_runs_is_found(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("by", "outcome"),
     [
-        (("broker", "broker"), REPRODUCED),
-        (("fsync", "instance"), NOT_REPRODUCED),
-        (("fsync", "broker"), UNDECIDED),
-        (("unknown", "tried"), UNDECIDED),
-        (("fsync", "tried"), NOT_REPRODUCED),
+        (("broker", "broker"), REPRODUCED), (("fsync", "instance"), NOT_REPRODUCED), (("fsync", "broker"), UNDECIDED),
+        (("unknown", "tried"), UNDECIDED), (("fsync", "tried"), NOT_REPRODUCED),
     ],
-)
+)  # fmt: skip
 def test_the_limit_that_the_searches_found(tmp_path: Path, by: tuple[str, str], outcome: str) -> None:
     found = [
         {"limit_per_s": 1000.0 * (at + 1), "limited_by": one, "evidence": {one: 0.93}} for at, one in enumerate(by)
