@@ -1,13 +1,12 @@
 """The experiment asip on the engine: both languages over every transport, and a bridge that dies in the middle."""
 
-import csv
-import io
 import json
 import os
 
 import pytest
 from support.e2e_lab import Lab
 from support.hardening import judge_container
+from support.tables import rows
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="killing a container's process from outside needs root")
 
@@ -31,7 +30,7 @@ def test_both_languages_over_every_transport_are_accounted_for(lab: Lab) -> None
         assert cell["edge_tests"] == cell["edge_answered"] + cell["edge_lost"] == 10
     assert "OpenJDK" in run["cells"][3]["runtime"]
     folder, _ = lab.newest()
-    edges = list(csv.DictReader(io.StringIO((folder / "edges.csv").read_text())))
+    edges = rows(folder / "edges.csv")
     # Ten periods, each with two edges of pin 2 and two copies, in six cells.
     assert len(edges) == 6 * 40
     assert {edge["pin"] for edge in edges} == {"2", "13"}

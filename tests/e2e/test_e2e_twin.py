@@ -1,6 +1,5 @@
 """The digital twin on the engine: its parts and their rights, its files, and plain Compose without a set-up."""
 
-import csv
 import json
 import time
 
@@ -11,6 +10,7 @@ from support.e2e_lab import Lab
 from support.hardening import judge_container
 from support.ports import free_port
 from support.run_checks import treatments
+from support.tables import rows
 
 from looplab.experiments.registry import EXPERIMENTS
 from looplab.report.stored import StoredRun, read_run
@@ -36,10 +36,9 @@ def test_a_run_with_least_rights_stores_every_message(lab: Lab) -> None:
     assert code == 0, (run["invalid_because"], progress)
     folder, _ = lab.newest()
     assert isinstance(read_run(folder, EXPERIMENTS), StoredRun)
-    with (folder / "samples.csv").open() as file:
-        rows = list(csv.DictReader(file))
+    samples = rows(folder / "samples.csv")
     for cell in run["cells"]:
-        mine = [row for row in rows if row["write_mode"] == cell["write_mode"]]
+        mine = [row for row in samples if row["write_mode"] == cell["write_mode"]]
         assert [row["outcome"] for row in mine] == ["stored"] * MESSAGES
         assert (cell["sent"], cell["stored"], cell["lost"], cell["refused"]) == (MESSAGES, MESSAGES, 0, 0)
     # The published event loop sleeps 50 ms a message; no message of COPY waits for that.

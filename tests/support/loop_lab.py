@@ -1,6 +1,5 @@
 """The loop on loopback: broker, bridge, robot double and controller, and somebody who asks."""
 
-import csv
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -130,9 +129,3 @@ def events(child: Child) -> list[dict[str, Any]]:
 def event(child: Child, kind: str) -> dict[str, Any]:
     """Return the first event of a kind, {} before it."""
     return next((found for found in events(child) if found["event"] == kind), {})
-
-
-def rows(folder: Path) -> list[dict[str, str]]:
-    """Return the samples of a run."""
-    with (folder / "samples.csv").open(newline="") as file:
-        return list(csv.DictReader(file))

@@ -1,6 +1,5 @@
 """Stored runs as a report sees them, and the report itself."""
 
-import csv
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -57,11 +56,6 @@ def shown(results: Path, experiment: str = "loop", *named: str) -> Shown:
 def write(results: Path, out: Path, *named: str) -> int:
     """Write the reports as `./lab report` does; returns the exit code."""
     return write_reports(results, named, out, EXPERIMENTS).code
-
-
-def rows(path: Path) -> list[dict[str, str]]:
-    with path.open(newline="") as file:
-        return list(csv.DictReader(file))
 
 
 class Page(HTMLParser):

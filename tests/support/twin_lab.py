@@ -1,7 +1,6 @@
 """The digital twin on loopback: real broker, real PostgreSQL, the instance and the controller as processes."""
 
 import contextlib
-import csv
 import json
 import os
 import signal
@@ -16,6 +15,7 @@ from looplab.report.schema import run_schema
 from looplab.system import processes
 from support.parts import Broker, Child, TreatmentsDouble, python
 from support.postgres import Postgres
+from support.tables import rows
 from support.twin_second import SecondInstance
 from support.waiting import until
 
@@ -102,8 +102,7 @@ class TwinLab:
         return document(self.folder)
 
     def samples(self) -> list[dict[str, str]]:
-        with (self.folder / "samples.csv").open() as file:
-            return list(csv.DictReader(file))
+        return rows(self.folder / "samples.csv")
 
     def close(self) -> None:
         self._treatments.close()

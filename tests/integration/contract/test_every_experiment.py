@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 from support.every_experiment import BEGINNINGS, ENDINGS, SMALL
-from support.reports import Page, rows, write
+from support.reports import Page, write
+from support.tables import rows
 from support.terminal import printing_to_a_terminal
 
 from looplab.errors import UsageError

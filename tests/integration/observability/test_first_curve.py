@@ -1,10 +1,10 @@
 """The live dashboard draws soon after the first message."""
 
-import csv
 import time
 from pathlib import Path
 
 from support.observed_lab import Lab, fill, observed, targets
+from support.tables import rows
 from support.waiting import until
 
 # Three times the aim: a machine that builds images next door may be that late.
@@ -31,8 +31,7 @@ def first_curve_s(lab: Lab, scenario: str) -> float:
     drawn_ns = time.perf_counter_ns()
     assert run.wait(GIVE_UP_S) in (0, 1), lab.log("controller")
     (folder,) = lab.results.glob(f"*-{scenario}")
-    with (folder / "samples.csv").open() as file:
-        return (drawn_ns - int(next(csv.DictReader(file))["sent_ns"])) / 1e9
+    return (drawn_ns - int(rows(folder / "samples.csv")[0]["sent_ns"])) / 1e9
 
 
 def test_live_dashboard_draws_soon_after_the_first_message(tmp_path: Path) -> None:

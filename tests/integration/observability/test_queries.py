@@ -1,7 +1,6 @@
 """Every expression of every panel, asked of a real Prometheus that scraped a real exporter of real runs."""
 
 import contextlib
-import csv
 import json
 import math
 import re
@@ -13,6 +12,7 @@ import numpy as np
 import pytest
 from support.observed_lab import DASHBOARDS, Lab, fill, targets
 from support.places import ROOT
+from support.tables import rows
 from support.waiting import until
 
 from looplab.experiments.loop import LoopCell
@@ -73,10 +73,9 @@ def test_answers_while_a_run_goes_on(measured: Lab) -> None:
 
 def samples(folder: Path, interval: str) -> dict[str, np.ndarray]:
     """T, R and O in seconds of each message sent, straight from samples.csv; infinite without an answer."""
-    with (folder / "samples.csv").open() as file:
-        rows = [row for row in csv.DictReader(file) if row["interval_ms"] == interval]
+    sent = [row for row in rows(folder / "samples.csv") if row["interval_ms"] == interval]
     columns = {"T": "total_us", "R": "robot_us", "O": "overhead_us"}
-    return {metric: np.array([float(row[name] or "inf") for row in rows]) / 1e6 for metric, name in columns.items()}
+    return {metric: np.array([float(row[name] or "inf") for row in sent]) / 1e6 for metric, name in columns.items()}
 
 
 def newest(lab: Lab, scenario: str) -> Path:

@@ -1,6 +1,5 @@
 """Marking: points with reasons, a wrong run apart from a wrong answer, a class at once."""
 
-import csv
 import json
 import os
 import re
@@ -18,6 +17,7 @@ from support.run_files import MACHINE, treatment
 from support.simulated_delay_runs import Figure, one_way, write_delay_run
 from support.simulated_runs import simulated_cell, write_run
 from support.simulated_twin_runs import single, write_twin_run
+from support.tables import rows
 
 from looplab.errors import LabError, UsageError
 from looplab.exercises.exercise import Exercise, exercises, parse_exercise, read_exercise
@@ -32,9 +32,7 @@ from looplab.spec.cell import Cell
 from looplab.spec.columns import Count, Key
 from looplab.spec.experiment import Bound
 
-STRESS = [
-    {"what": "stress load", "wanted": "running", "found": "running", "verified": True, "required": True, "note": ""}
-]
+STRESS = [treatment("stress load", "running")]
 
 
 @pytest.fixture
@@ -211,8 +209,7 @@ def test_a_class_is_marked_folder_by_folder(lab: Path, tmp_path: Path, capsys: p
     shutil.copytree(lab / "results/20260101T000000Z-scenario1", eve / "only")
     assert check(lab, [str(tmp_path / "group")]) == 0
     table = capsys.readouterr().out
-    with (lab / "report/class.csv").open(newline="") as file:
-        scores = {(row["student"], row["exercise"]): row for row in csv.DictReader(file)}
+    scores = {(row["student"], row["exercise"]): row for row in rows(lab / "report/class.csv")}
     assert scores.keys() == {("ada", "scenario2"), ("ben", "scenario2"), ("eve", "scenario1")}
     first, copied = scores["ada", "scenario2"], scores["ben", "scenario2"]
     assert (first["score"], first["of"], first["remarks"]) == ("10", "10", "")
@@ -275,12 +272,11 @@ def test_one_bad_hand_in_is_a_row(lab: Path, tmp_path: Path, name: str, capsys: 
     spoil(bad)
     places = [str(tmp_path / "group"), *([str(bad)] if bad.suffix == ".zip" else [])]
     assert check(lab, places) == 0
-    with (lab / "report/class.csv").open(newline="") as file:
-        rows = {row["student"]: row for row in csv.DictReader(file)}
-    assert int(rows["zoe"]["score"]) > 0
+    marked = {row["student"]: row for row in rows(lab / "report/class.csv")}
+    assert int(marked["zoe"]["score"]) > 0
     if remark:
-        assert remark in rows[bad.stem]["remarks"]
-        assert rows[bad.stem]["score"] == "0"
+        assert remark in marked[bad.stem]["remarks"]
+        assert marked[bad.stem]["score"] == "0"
     assert capsys.readouterr().out
 
 
@@ -291,8 +287,7 @@ def test_no_name_of_a_student_is_a_formula_or_moves_the_cursor(
     for name in names:
         put_run(tmp_path / "group" / name, "scenario1")
     assert check(lab, [str(tmp_path / "group")]) == 0
-    with (lab / "report/class.csv").open(newline="") as file:
-        students = {row["student"] for row in csv.DictReader(file)}
+    students = {row["student"] for row in rows(lab / "report/class.csv")}
     assert students == {f"'{name}" if name in names[:5] else name for name in names}
     assert "\x1b" not in capsys.readouterr().out
 

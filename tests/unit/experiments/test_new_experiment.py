@@ -1,6 +1,5 @@
 """A new experiment is its table: a figure that is added in one line is seen wherever the experiment is shown."""
 
-import csv
 import json
 import sys
 from collections.abc import Iterator
@@ -10,6 +9,7 @@ import pytest
 from support.dashboards import generator
 from support.places import ROOT
 from support.ports import free_port
+from support.tables import rows
 
 import looplab.experiments
 from looplab.exercises.handouts import cell_keys, words
@@ -80,8 +80,7 @@ def test_a_figure_is_one_line(counter: Experiments, results: Path, tmp_path: Pat
     exporter.stored.refresh()
     assert 'counter_tail{scenario="counter",fidelity="thesis",sleep_ms="2"} ' in exporter.whole_page().decode()
     write_reports(results, [], tmp_path / "report", counter)
-    with (tmp_path / "report/counter-cells.csv").open(newline="") as file:
-        assert all(float(row["tail"]) > 0 for row in csv.DictReader(file))
+    assert all(float(row["tail"]) > 0 for row in rows(tmp_path / "report/counter-cells.csv"))
     assert "A sleep takes at least as long as asked" in (tmp_path / "report/counter.html").read_text()
 
 

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.reports import rows, shown, write
+from support.reports import shown, write
 from support.run_files import edited
 from support.simulated_runs import simulated_cell, write_run
+from support.tables import rows
 from support.terminal import printing_to_a_terminal
 
 from looplab.errors import UsageError

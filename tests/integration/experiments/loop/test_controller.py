@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.loop_lab import OK, LoopLab, answer_requests, event, events, rows
+from support.loop_lab import OK, LoopLab, answer_requests, event, events
 from support.noise_probes import OVER_PROBES, UNDER_PROBES, hog, probes
 from support.parts import HOST, Broker, Child, Listener, free_port, until
-from support.run_checks import check_run
+from support.run_checks import check_run, read_samples
 
 from looplab.experiments.loop.protocol import TOPIC_ANSWER, TOPIC_REQUEST
 from looplab.run.accounting import summarise
@@ -27,7 +27,7 @@ def check(folder: Path) -> dict[str, Any]:
     check_run(folder, run)
     assert run["run_id"] == folder.name
     assert re.fullmatch(r"\d{8}T\d{6}Z-" + run["scenario"], folder.name)
-    samples = rows(folder)
+    samples = read_samples(folder)
     for cell in run["cells"]:
         key = (f"{cell['interval_ms']:g}", str(cell["qos"]))
         own = [row for row in samples if (row["interval_ms"], row["qos"]) == key]
@@ -153,7 +153,7 @@ def test_every_kind_of_answer_is_counted_apart(lab: LoopLab, oracle: Callable[[R
     assert (cell["sent"], cell["lost"], cell["robot_errors"]) == (20, 1, 1)
     assert (cell["duplicates"], cell["out_of_order"]) == (2, 1)
     assert (run["malformed"], run["foreign"]) == (2, 1)
-    outcomes = {int(row["sequence"]): row["outcome"] for row in rows(lab.run)}
+    outcomes = {int(row["sequence"]): row["outcome"] for row in read_samples(lab.run)}
     assert (outcomes[2], outcomes[14]) == ("lost", "robot_error")
 
 
@@ -171,7 +171,7 @@ def test_late_answers_are_late_in_their_own_repetition(lab: LoopLab, oracle: Cal
     oracle(reply)
     lab.controller(MESSAGES="10", REPETITIONS="3", DEADLINE_MS="100", INTERVALS_MS="20").wait()
     (cell,) = check(lab.run)["cells"]
-    outcomes = {int(row["sequence"]): row["outcome"] for row in rows(lab.run)}
+    outcomes = {int(row["sequence"]): row["outcome"] for row in read_samples(lab.run)}
     assert [outcomes[k] for k in (8, 18)] == ["late", "late"]
     assert [outcomes[k] for k in (28, 29)] == ["lost", "lost"]
     assert (cell["lost"], cell["disconnects"], cell["duplicates"]) == (2, 0, 0)
@@ -200,7 +200,7 @@ def test_a_broker_that_dies_in_the_middle(lab: LoopLab) -> None:
     assert cell["disconnects"] == 1
     assert cell["lost"] > 0
     assert why(run, "broker process") == "wanted the same in every scan, found restarted 1 x, first seen at scan 3 of 3"
-    assert rows(lab.run)[-1]["outcome"] in ("answered", "late")
+    assert read_samples(lab.run)[-1]["outcome"] in ("answered", "late")
     assert {change["topic"] for change in run["events"]} >= {"lab/bridge/status"}
 
 
@@ -320,8 +320,8 @@ def test_an_interrupted_run_keeps_what_it_has(lab: LoopLab, number: int) -> None
     assert not folder.name.startswith(".")
     assert not (folder / "run.json").exists()
     assert json.loads((folder / "interrupted.json").read_text())["interrupted_because"] == "interrupted"
-    assert len(rows(folder)) >= 20
-    assert rows(folder)[0]["outcome"] == "answered"
+    assert len(read_samples(folder)) >= 20
+    assert read_samples(folder)[0]["outcome"] == "answered"
     assert event(child, "interrupted")["path"] == folder.name
     assert "Traceback" not in child.said()
 
@@ -447,7 +447,7 @@ def test_a_disk_that_fills_up_keeps_the_finished_repetitions(lab: LoopLab, mount
     assert [path.name.startswith(".") for path in kept] == [False]
     assert event(child, "interrupted")["path"] == kept[0].name
     assert f"results/.{kept[0].name}" in event(child, "error")["message"]
-    found = rows(kept[0])
+    found = read_samples(kept[0])
     assert len(found) >= 20
     assert found[0]["outcome"] == "answered"
     assert "Traceback" not in child.said()

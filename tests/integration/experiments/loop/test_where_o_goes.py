@@ -1,6 +1,5 @@
 """What O is made of, against known truth: each delay is found in the part where it was put in."""
 
-import csv
 import os
 import signal
 import time
@@ -15,6 +14,7 @@ from support.loop_lab import LoopLab
 from support.mqtt_proxy import TO_BROKER, TO_CLIENT, ImpairmentProxy, Rule
 from support.parts import HOST, Broker, Child, Listener, RobotDouble, bridge_command, free_port, python, until
 from support.run_checks import Run
+from support.tables import rows
 
 from looplab.experiments.loop.ledger import NAMES
 from looplab.experiments.loop.protocol import TOPIC_ANSWER, TOPIC_REQUEST
@@ -36,8 +36,7 @@ class Ledger(Run):
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
-        with (folder / "transport.csv").open() as file:
-            self.transport = {int(row["sequence"]): row for row in csv.DictReader(file)}
+        self.transport = {int(row["sequence"]): row for row in rows(folder / "transport.csv")}
 
     def part(self, sequence: int, name: str) -> float:
         return float(self.transport[sequence][f"{name}_us"])

@@ -1,9 +1,9 @@
 """Stored runs that drive plant and controller: delays, losses and figures of known truth."""
 
-import csv
 from pathlib import Path
 
 import pytest
+from support.tables import rows
 
 from looplab.experiments.balance import figures, replay
 from looplab.experiments.balance.controller import control_figures
@@ -124,10 +124,9 @@ def test_age_is_that_of_what_was_read_and_none_without() -> None:
 def test_the_replay_is_within_5_percent_of_the_live_robot() -> None:
     """Two cells of live runs: firmware, simulated board and plant.c; at 100 ms it fell."""
     folder = Path(__file__).with_name("live_run")
-    with (folder / "samples.csv").open(encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file))
+    samples = rows(folder / "samples.csv")
     for cell, trace in replay.read(folder):
-        own = [row for row in rows if float(row["interval_ms"]) == cell["interval_ms"]]
+        own = [row for row in samples if float(row["interval_ms"]) == cell["interval_ms"]]
         tilts_rad = [int(row["tilt_mrad"]) / 1000 for row in own]
         live = figures.control(
             [int(row["sent_ns"]) / 1e9 for row in own], tilts_rad, [int(row["level"]) for row in own]

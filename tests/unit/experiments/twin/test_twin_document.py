@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.reports import rows
 from support.simulated_twin_runs import PUBLISHED_S, Truth, single, write_twin_run
+from support.tables import rows
 
 from looplab.experiments.twin import EXPERIMENT, TwinCell
 from looplab.experiments.twin.document import peak_per_s, queue, rate_per_s

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 from support.places import STORED_RUNS
-from support.reports import Page, rows, write
+from support.reports import Page, write
+from support.tables import rows
 
 from looplab.experiments.loop import thesis_tables
 from looplab.experiments.registry import EXPERIMENTS

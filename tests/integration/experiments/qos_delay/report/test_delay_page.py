@@ -5,9 +5,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.reports import rows, write
+from support.reports import write
 from support.simulated_delay_runs import SYMMETRICAL, write_delay_run
 from support.simulated_runs import write_run
+from support.tables import rows
 
 
 def test_both_reports_have_their_own_runs_each_read_once(

@@ -1,6 +1,5 @@
 """The report on asip: verdicts on runs of known truth, published rows beside measured ones, the oscilloscope."""
 
-import csv
 import json
 import math
 from pathlib import Path
@@ -19,6 +18,7 @@ from support.simulated_asip_runs import (
     write_latency_run,
     write_throughput_run,
 )
+from support.tables import rows
 
 from looplab.experiments.asip import NAME, LatencyCell
 from looplab.experiments.asip.report import published
@@ -203,8 +203,8 @@ def test_the_published_figures_are_those_of_the_source() -> None:
     assert published.value("throughput_hz", "java", "serial", "one") == 200
     assert published.value("throughput_hz", "java", "serial", "broker") is None
     # Java over Python on the MacBook Pro alone: 200/90, 80/80, 80/50; all fifteen pairs together:
-    with (ROOT / "src/looplab/experiments/asip/report/published/asip.csv").open(newline="") as file:
-        lines = [line for line in csv.DictReader(file) if line["measure"] == "throughput_hz"]
+    table = rows(ROOT / "src/looplab/experiments/asip/report/published/asip.csv")
+    lines = [line for line in table if line["measure"] == "throughput_hz"]
     values = {(line["configuration"], line["transport"], line["language"]): float(line["value"]) for line in lines}
     logs = [math.log(v / values[c, t, "python"]) for (c, t, la), v in values.items() if la == "java"]
     assert published.ratio("throughput_hz", "language", "python", "java") == pytest.approx(math.exp(sum(logs) / 14))

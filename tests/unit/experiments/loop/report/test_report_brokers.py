@@ -5,9 +5,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.reports import Page, rows, write
+from support.reports import Page, write
 from support.run_files import edited
 from support.simulated_runs import simulated_cell, write_run, write_study
+from support.tables import rows
 
 from looplab.experiments.loop.report.brokers import whose
 from looplab.report.study_file import Study

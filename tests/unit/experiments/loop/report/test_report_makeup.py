@@ -4,10 +4,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.reports import Page, rows, shown, write
+from support.reports import Page, shown, write
 from support.run_checks import check_ledger
 from support.run_files import edited
 from support.simulated_runs import simulated_cell, write_run
+from support.tables import rows
 
 from looplab.experiments.loop.ledger import NAMES
 from looplab.run.accounting import summarise
