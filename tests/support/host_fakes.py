@@ -105,7 +105,10 @@ fails() { [ -e "$here/fails-$1" ] || return 1; /bin/cat "$here/fails-$1"; /bin/c
 for last; do :; done
 case "$1 $2" in
 "image inspect") [ -e "$(place images "$last")" ] || { echo "No such image: $last" >&2; exit 1; } ;;
-"image ls") for image in "$here"/images/*; do [ -e "$image" ] && /bin/cat "$image"; done ;;
+"image ls")
+    case "$*" in *dangling=true*) /bin/cat "$here/nameless" 2>/dev/null; exit 0 ;; esac
+    for image in "$here"/images/*; do [ -e "$image" ] && /bin/cat "$image"; done
+    ;;
 "pull "*)
     echo "layer: Pulling fs layer"
     /bin/mv "$(place registry-has "$last")" "$(place images "$last")" 2>/dev/null && exit
@@ -154,6 +157,10 @@ class Docker:
     def has(self, *names: str, digest: str = "", content: str = "") -> None:
         """Put images there; their id is `sha256:`, the name and `content`."""
         self._put("images", names, digest, content)
+
+    def without_a_name(self, *images: str) -> None:
+        """Leave only these ids without a name."""
+        (self.place / "nameless").write_text("\n".join(images))
 
     def lost(self, name: str) -> None:
         """Remove an image."""

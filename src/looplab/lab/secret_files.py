@@ -19,19 +19,14 @@ def write_secret(path: Path, text: str, mode: int = 0o600) -> None:
 
 
 def ensure_grafana_password(root: Path) -> dict[str, str]:
-    """Write a random password unless there is one; return the variables that Compose needs for it."""
-    _ensure(root, root / GRAFANA_PASSWORD_FILE)
-    # Compose reads a secret's path from the folder of the file that names it.
-    return {"GRAFANA_PASSWORD_FILE": f"../{GRAFANA_PASSWORD_FILE}", "GRAFANA_NO_ADMIN": "false"}
-
-
-def _ensure(root: Path, path: Path) -> None:
-    """Write a random password unless `path` holds one.
+    """Write a random password unless there is one; return the variables that Compose needs for it.
 
     Containers of several users read it; `secrets/`, which no container has, keeps this machine's other users out.
     """
-    (root / FOLDER).mkdir(mode=0o700, exist_ok=True)
-    (root / FOLDER).chmod(0o700)
-    path.parent.mkdir(exist_ok=True)
+    path = root / GRAFANA_PASSWORD_FILE
+    path.parent.mkdir(mode=0o700, exist_ok=True)
+    path.parent.chmod(0o700)
     if not (path.is_file() and path.stat().st_size):
         write_secret(path, secrets.token_urlsafe(24), 0o444)
+    # Compose reads a secret's path from the folder of the file that names it.
+    return {"GRAFANA_PASSWORD_FILE": f"../{GRAFANA_PASSWORD_FILE}", "GRAFANA_NO_ADMIN": "false"}

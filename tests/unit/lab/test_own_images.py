@@ -11,7 +11,7 @@ from looplab import __version__
 from looplab.experiments.registry import EXPERIMENTS
 from looplab.lab.checkout import Lab
 from looplab.lab.docker.images import Images
-from looplab.lab.docker.own_images import STAMP, OwnImages
+from looplab.lab.docker.own_images import STAMP, OwnImages, remove_replaced
 from looplab.lab.image_names import (
     BROKER_IMAGES,
     NAMES,
@@ -201,10 +201,18 @@ def test_what_another_checkout_built_under_the_name_is_replaced(docker: fakes.Do
     docker.has(BASE, *ours.references.values())
     ours.write_stamp()
     assert not ours.must_build()
-    bridge = ours.references["bridge"]
+    bridge, theirs = ours.references["bridge"], f"sha256:{ours.references['bridge']}-theirs"
     docker.has(bridge, content="-theirs")
     assert ours.must_build()
     docker.compose_builds(bridge)
+    # Of those that lost a name here, the robot's has another: the engine would take that one.
+    mine = f"sha256:{bridge}"
+    docker.without_a_name(theirs, mine, "sha256:of-somebody-else")
     ours.build({})
     assert not ours.must_build()
-    assert f"sha256:{bridge}-theirs" in docker.calls("rmi")[0].split()
+    assert docker.calls("rmi") == [f"rmi {mine} {theirs}"]
+    # A container has them.
+    remove_replaced(tmp_path)
+    docker.without_a_name("sha256:of-somebody-else")
+    remove_replaced(tmp_path)
+    assert docker.calls("rmi") == [f"rmi {mine} {theirs}"] * 2

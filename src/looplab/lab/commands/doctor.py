@@ -32,8 +32,7 @@ def doctor(root: Path, *, as_json: bool = False) -> int:
     findings += checks.check_ports(lab.ports(), lab.port_owners(engine))
     if engine.serves:
         upstream = lab.upstream_images().values()
-        here = local_images(upstream)
-        missing = [reference for reference in upstream if reference not in here]
+        missing = sorted({*upstream} - local_images(upstream).keys())
         findings += [*checks.check_limits(limits, engine), checks.check_images(missing)]
     findings.append(checks.check_serial(host))
     if as_json:
@@ -55,9 +54,7 @@ def doctor(root: Path, *, as_json: bool = False) -> int:
 
 def table(checks: Sequence[Check], *, colour: bool = False) -> str:
     """Return lines of at most 80 columns; each fault is followed by what it means and what to do."""
-    lines: list[str] = []
-    for check in checks:
-        lines += _rows(check, colour)
+    lines = [row for check in checks for row in _rows(check, colour)]
     worst = [check for check in checks if check.state == FAIL]
     verdict = "A run is possible." if not worst else f"No run is possible yet: {worst[0].name}. See its remedy."
     return "\n".join([*lines, "", verdict]) + "\n"

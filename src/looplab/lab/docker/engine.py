@@ -90,11 +90,6 @@ class Engine:
         return self.serves and (not self.local or "Docker Desktop" in self.operating_system)
 
     @property
-    def usual_endpoint(self) -> bool:
-        """Whether no DOCKER_HOST or context points elsewhere."""
-        return self.endpoint in USUAL_ENDPOINTS
-
-    @property
     def message(self) -> str:
         """Why it does not serve."""
         return _TROUBLES[self.trouble][0].format(self.detail)
@@ -137,10 +132,8 @@ def read_engine(outcome: Outcome, endpoint: str) -> Engine:
         info = json.loads(outcome.stdout)
     client: dict[str, Any] = info.get("ClientInfo") or {}
     plugins = {plugin.get("Name"): plugin for plugin in client.get("Plugins") or []}
-    trouble, detail = _trouble(outcome, info)
     return Engine(
-        trouble=trouble,
-        detail=detail,
+        *_trouble(outcome, info),
         client_version=client.get("Version") or "",
         server_version=info.get("ServerVersion") or "",
         server_id=info.get("ID") or "",

@@ -48,9 +48,14 @@ def left_by_tests() -> set[str]:
 
     A container of a test that was killed may keep one.
     """
-    listing = ["docker", "image", "ls", "--filter"]
-    named = call([*listing, f"reference={TESTS}/*", "--format", "{{.Repository}}:{{.Tag}}"])
-    return {*named.stdout.split(), *call([*listing, "dangling=true", "--quiet"]).stdout.split()}
+    listing = ["docker", "image", "ls", "--filter", f"reference={TESTS}/*", "--format", "{{.Repository}}:{{.Tag}}"]
+    return nameless() | {*call(listing).stdout.split()}
+
+
+def nameless() -> set[str]:
+    """Return the ids of the images that no name is left for."""
+    listing = ["docker", "image", "ls", "--no-trunc", "--filter", "dangling=true", "--quiet"]
+    return {*call(listing).stdout.split()}
 
 
 def image_facts(references: Mapping[str, str]) -> dict[str, dict[str, str]]:

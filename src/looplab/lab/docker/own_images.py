@@ -5,11 +5,11 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from looplab.lab.docker.builds import EVERY_PROFILE, build_image, build_with_compose
-from looplab.lab.docker.images import Images, local_images
+from looplab.lab.docker.images import Images, local_images, nameless
 from looplab.lab.image_names import BASE, BASE_IMAGE, STAND_INS, is_published, repository_of
 from looplab.lab.programs import call
 
@@ -26,6 +26,8 @@ REPORT_SOURCES = {"src": "**/*", "images/report": "*"}
 HOST_AUTHORITIES = "host-ca.pem"
 AUTHORITIES = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt")
 STAMP = Path(".cache/images.sha256")
+# Ids of those that a container still had when a build took their name.
+REPLACED = Path(".cache/images.replaced")
 # Of no Compose file: it stands in for inovex/mqtt-stresser.
 FLOOD = "flood"
 
@@ -50,18 +52,15 @@ class OwnImages:
 
     def fetch(self, images: Images) -> None:
         """Pull the published images that are missing; if one is not available, all will be built."""
+        published = {*filter(is_published, self.references.values())}
         # Without a registry the engine need not be asked.
-        if not any(map(is_published, self.references.values())):
-            return
-        missing = list(filter(is_published, self._missing()))
-        if not missing:
-            return
+        missing = published and sorted(published - local_images(published).keys())
         for reference in missing:
             if not images.pull(reference):
                 because = images.why_not(reference)
                 images.notes.append(f"The lab's own images are those of this checkout, not published ones: {because}.")
                 return
-        if not self._missing():
+        if missing and not {*self.references.values()} - local_images(self.references.values()).keys():
             self.write_stamp()
 
     def must_build(self, base: str = BASE_IMAGE) -> bool:
@@ -83,13 +82,12 @@ class OwnImages:
     @contextlib.contextmanager
     def replacing(self) -> Iterator[None]:
         """Stamp what is built inside the block, and remove the images whose names it took."""
-        before = local_images(self.references.values())
+        # Another checkout may have taken a name of an image that this one built.
+        before = {stamp.rpartition(" ")[2] for stamp in read_stamps(self._root).values()}
+        before |= {*local_images(self.references.values()).values()}
         yield
         self.write_stamp()
-        after = local_images(self.references.values())
-        if replaced := {image for name, image in before.items() if image != after.get(name)}:
-            # The engine keeps those that a container or another name uses.
-            call(["docker", "rmi", *sorted(replaced)])
+        remove_replaced(self._root, before)
 
     def fingerprint(self) -> str:
         """Return a digest of the files that .dockerignore lets into the builds of own images."""
@@ -104,14 +102,18 @@ class OwnImages:
         """Record the ids of the images that are built from the sources as they are now."""
         add_stamps(self._root, self._stamps())
 
-    def _missing(self) -> list[str]:
-        here = local_images(self.references.values())
-        return [reference for reference in self.references.values() if reference not in here]
-
     def _stamps(self) -> dict[str, str]:
         """Return sources and id of each image that is here; another checkout may build other sources as this name."""
         sources = self.fingerprint()
         return {name: f"{sources} {image}" for name, image in local_images(self.references.values()).items()}
+
+
+def remove_replaced(root: Path, images: Iterable[str] = ()) -> None:
+    """Remove those of `images`, and of earlier ones, that have no name any more; remember what a container keeps."""
+    earlier = root / REPLACED
+    if replaced := {*images, *(earlier.read_text().split() if earlier.exists() else ())} & nameless():
+        call(["docker", "rmi", *sorted(replaced)])
+        earlier.write_text("\n".join(sorted(replaced & nameless())))
 
 
 def share_authorities(root: Path) -> None:

@@ -9,6 +9,7 @@ from looplab.lab.docker.engine import (
     COMPOSE_REMEDY,
     NO_ANSWER,
     NO_CLIENT,
+    USUAL_ENDPOINTS,
     Engine,
     find_engine,
     require_engine,
@@ -24,7 +25,7 @@ def ensure_engine() -> Engine:
     """Return an engine that answers this user; install and start one if root asks on Linux."""
     engine = find_engine()
     # An engine started here answers on the usual socket, not where DOCKER_HOST or a context points.
-    startable = engine.usual_endpoint and platform.system() == "Linux" and os.geteuid() == 0
+    startable = engine.endpoint in USUAL_ENDPOINTS and platform.system() == "Linux" and os.geteuid() == 0
     if engine.trouble in (NO_CLIENT, NO_ANSWER) and startable:
         run_script("install-engine", title="Installing and starting the Docker engine", expected_s=50)
         engine = find_engine()
