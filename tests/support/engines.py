@@ -57,6 +57,13 @@ class Engine:
     def docker(self, *words: str, timeout_s: float = 120.0) -> str:
         return call("docker", *words, timeout_s=timeout_s, env=self.environment)
 
+    def confine(self, cores: float) -> None:
+        """Give all that its parts use together so many processors, whichever these are."""
+        cpu = GROUPS / "cpu" / self._space
+        cpu.mkdir(exist_ok=True)
+        (cpu / "cpu.cfs_quota_us").write_text(str(round(cores * 100_000)))
+        (GROUPS / "cpuset" / self._space / "cpuset.cpus").write_text(f"0-{(os.cpu_count() or 1) - 1}")
+
     def cut(self) -> AbstractContextManager[None]:
         """Its cable is out of the switch."""
         return self.lan.unplugged(self.name)

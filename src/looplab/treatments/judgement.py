@@ -32,6 +32,12 @@ def unverified(scans: Sequence[Scan | None]) -> list[Treatment]:
     return [Treatment("treatments service", "answers", "no answer", False, note="nothing could be verified")]
 
 
+def unread() -> Treatment:
+    """Return what stands in place of the readings where no part sees the processes of another."""
+    note = "scheduling, TCP_NODELAY and limits of other parts are those of the stack file, unverified"
+    return Treatment("processes of other parts", "read", "not read on a Swarm", False, required=False, note=note)
+
+
 def reasons(treatments: Sequence[Treatment]) -> list[str]:
     """Return why these make a run INVALID, [] where they do not."""
     return [f"{t.what}: wanted {t.wanted}, found {t.found}" for t in treatments if t.required and not t.verified]

@@ -8,8 +8,9 @@ import pytest
 from support import host_fakes as fakes
 
 from looplab.errors import LabError, MachineError, UsageError
+from looplab.experiments.middleware import SECRETS as MIDDLEWARE_SECRETS
 from looplab.experiments.twin import SECRETS
-from looplab.lab.stack.nodes import Swarm, broker_nodes, can_encrypt, check, check_images, read_swarm
+from looplab.lab.stack.nodes import Swarm, broker_nodes, can_encrypt, check, check_machines, read_swarm
 from looplab.lab.stack.translate import DROPPED, Source, Stack, place_of, translate
 
 FILES = {one.name.replace("/", "-"): Path(f"/lab/secrets/{one.name}") for one in SECRETS}
@@ -122,6 +123,28 @@ def test_each_part_gets_its_own_passwords_as_secrets() -> None:
     assert "identities" not in stack.volumes
 
 
+def test_the_user_of_an_image_gets_its_secrets() -> None:
+    identities = {"type": "volume", "source": "identities", "target": "/run/looplab", "read_only": True}
+    files = {one.name.replace("/", "-"): Path(f"/lab/secrets/{one.name}") for one in MIDDLEWARE_SECRETS}
+    source = Source(("middleware",), MIDDLEWARE_SECRETS, files, {"agent": "10021:10021", "devices": "10022:10022"})
+    given: dict[str, dict[str, Any]] = {
+        "middleware": {"image": "controller", "user": "1000:1000", "volumes": [identities]},
+        "middleware-node-1": {"image": "agent", "volumes": [identities]},
+        "middleware-devices": {"image": "devices", "volumes": [identities]},
+        "middleware-redis": {"image": "other", "volumes": [identities]},
+    }
+    stack = stack_of(given, source=source)
+    found = {name: [one["target"] for one in service.get("secrets", ())] for name, service in stack.services.items()}
+    services = [f"/run/looplab/services/{name}" for name in ("postgres", "spicedb", "tokens", "admin")]
+    assert found == {
+        "middleware": [*services, "/run/looplab/nodes", "/run/looplab/devices"],
+        "middleware-node-1": [*services, "/run/looplab/nodes"],
+        "middleware-devices": ["/run/looplab/devices"],
+        "middleware-redis": [],
+    }
+    assert {one["uid"] for one in stack.services["middleware-node-1"]["secrets"]} == {"10021"}
+
+
 def test_memory_and_volumes() -> None:
     live = {"type": "volume", "source": "live", "target": "/live", "volume": {}}
     results = {"type": "bind", "source": "/lab/results", "target": "/results", "bind": {"create_host_path": True}}
@@ -131,6 +154,22 @@ def test_memory_and_volumes() -> None:
     }  # fmt: skip
     assert not any("bind" in mount for mount in service["volumes"])
     assert "the node of `twin-broker` needs this folder" in notes["bind /results"]
+
+
+def test_who_opens_ports_sees_every_host() -> None:
+    results = {"type": "bind", "source": "/lab/results", "target": "/results", "read_only": True}
+    exporter = {"image": "a", "entrypoint": ["python3"], "volumes": [results], "pid": "service:treatments"}
+    given = {"exporter": exporter, "prometheus": {"image": "b"}, "twin-devices": {"image": "c"}}
+    closed = stack_of(given)
+    assert list(closed.services) == ["twin-devices"]
+    assert "--publish" in closed.notes["service exporter"]
+    stack = stack_of(given, source=Source((), publish=True))
+    assert stack.services["exporter"]["volumes"] == [results]
+    hosts = stack.services["hosts"]
+    assert (hosts["deploy"]["mode"], hosts["image"], hosts["entrypoint"]) == ("global", "a", ["python3"])
+    assert hosts["deploy"]["placement"]["constraints"] == ["node.labels.looplab.devices == yes"]
+    assert hosts["environment"] == {"LAB_NODE": "{{.Node.Hostname}}", "BROKER_HOST": "localhost"}
+    assert not hosts.keys() & {"volumes", "ports"}
 
 
 def test_no_port_is_open_unless_it_is_asked_for() -> None:
@@ -197,20 +236,84 @@ def test_a_swarm_without_a_leader(programs: fakes.Programs) -> None:
 @pytest.mark.parametrize("lacks", [True, False])
 def test_a_node_without_an_image_is_named(programs: fakes.Programs, lacks: bool) -> None:
     """A job on each node tells: its container cannot be made without the image, nor started with it."""
-    found = "gamma\tRejected 1 second ago\tNo such image: a:1\n" if lacks else "gamma\tFailed\tno such program\n"
-    tasks = "beta\tFailed 2 seconds ago\tstarting container failed\n" + found
-    answers = {"*create*": ("job1\n", "", 0), "*ps*": (tasks, "", 0), "*rm*": ("", "", 0)}
-    programs.add("docker", answers)
+    found = "2\tgamma\tRejected 1 second ago\tNo such image: a:1\n" if lacks else "2\tgamma\tFailed\tno such file\n"
+    programs.add("docker", job_answers("1\tbeta\tFailed 2 seconds ago\tstarting container failed\n" + found))
     stack = stack_of({"twin-devices": {"image": "a:1"}, "twin-devices-2": {"image": "a:1"}})
     if lacks:
         with pytest.raises(MachineError, match=r"Images are missing: a:1 on gamma\."):
-            check_images(stack)
+            check_machines(stack, Swarm())
     else:
-        check_images(stack)
-    created, _asked, removed = programs.calls("docker")
+        check_machines(stack, Swarm())
+    created, *_asked, removed = programs.calls("docker")
     assert "--mode global " in created
     assert "--constraint node.labels.looplab.devices == yes" in created
     assert removed == "service rm job1"
+
+
+def job_answers(tasks: str, node_time: str = "2026-11-26T03:00:01.123456789Z") -> dict[str, fakes.Answer]:
+    """The answers about a job of these tasks; the manager writes 03:00:01."""
+    task = json.dumps([{"Status": {"Timestamp": node_time}, "UpdatedAt": "2026-11-26T03:00:01.2Z"}])
+    return {
+        "image*": ("amd64\namd64\n", "", 0), "*create*": ("job1\n", "", 0), "service?ps*": (tasks, "", 0),
+        "inspect*": (task, "", 0), "*rm*": ("", "", 0),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("there", "way"), [("2026-11-26T03:05:01Z", "ahead of"), ("2026-11-26T03:55:01+01:00", "behind")]
+)
+def test_a_node_whose_clock_is_wrong_is_named(programs: fakes.Programs, there: str, way: str) -> None:
+    programs.add("docker", job_answers("1\tbeta\tFailed\tno such file\n", there))
+    with pytest.raises(MachineError, match=rf"The clock of beta is 300 s {way} this machine's\.") as caught:
+        check_machines(stack_of({"twin-devices": {"image": "a:1"}}), Swarm())
+    assert "set-ntp true" in caught.value.remedy
+    assert programs.calls("docker")[-1] == "service rm job1"
+
+
+def test_a_node_that_needs_other_images_is_named(programs: fakes.Programs) -> None:
+    programs.add("docker", job_answers("1\tbeta\tFailed\tno such file\n"))
+    swarm = Swarm({"alpha": {}, "beta": {}}, machines={"alpha": ("amd64", "26.1.5"), "beta": ("arm64", "26.1.5")})
+    with pytest.raises(MachineError, match="are for amd64, and beta needs those for arm64") as caught:
+        check_machines(stack_of({"twin-devices": {"image": "looplab/sqlclient:1"}}), swarm)
+    assert "LAB_REGISTRY" in caught.value.remedy
+    assert not any("create" in call for call in programs.calls("docker"))
+    check_machines(stack_of({"twin-devices": {"image": "registry:5000/looplab/sqlclient:1"}}), swarm)
+
+
+def node_of(name: str, state: str = "ready", engine: str = "20.10.24", **labels: str) -> dict[str, Any]:
+    return {
+        "Status": {"State": state},
+        "Spec": {"Availability": "active", "Labels": {f"looplab.{label}": value for label, value in labels.items()}},
+        "Description": {
+            "Hostname": name, "Platform": {"Architecture": "aarch64"}, "Engine": {"EngineVersion": engine},
+        },
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("beta", "message", "remedy"),
+    [
+        (node_of("beta", "down", devices="yes"), r"Nodes do not answer: beta\.", "--availability drain beta"),
+        (node_of("beta", engine="19.03.15"), r"The engine 19\.03\.15 of beta is too old", "Docker 20.10 or later"),
+        (node_of("beta", "down"), "", ""),
+    ],
+)
+def test_a_node_that_cannot_serve(programs: fakes.Programs, beta: dict[str, Any], message: str, remedy: str) -> None:
+    active = json.dumps({"LocalNodeState": "active", "ControlAvailable": True})
+    nodes = json.dumps([node_of("alpha", broker="1"), beta])
+    programs.add(
+        "docker", {"info*": (active, "", 0), "node?ls*": ("1\n2\n", "", 0), "node?inspect*": (nodes, "", 0),
+                   "service?ls*": ("", "", 0)},
+    )  # fmt: skip
+    swarm, stack = read_swarm(), stack_of({"twin-broker": {"image": "a"}})
+    assert swarm.machines["alpha"] == ("arm64", "20.10.24")
+    if not message:
+        # A node without a label takes no part.
+        check(swarm, stack, "twin")
+        return
+    with pytest.raises(MachineError, match=message) as caught:
+        check(swarm, stack, "twin")
+    assert remedy in caught.value.remedy
 
 
 def test_an_overlay_is_encrypted_where_the_kernel_has_esp(tmp_path: Path, programs: fakes.Programs) -> None:

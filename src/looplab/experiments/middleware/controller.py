@@ -18,7 +18,7 @@ from looplab.run.record import Place, Record
 from looplab.run.samples import ANSWERED
 from looplab.spec.roles import CONTROLLER
 from looplab.treatments import noise
-from looplab.treatments.judgement import Treatment, unverified
+from looplab.treatments.judgement import Treatment, unread, unverified
 from looplab.treatments.scans import Scan, TreatmentsClient
 
 
@@ -26,6 +26,8 @@ class Controller(Run):
     """The steps of one run."""
 
     def __init__(self, parameters: MiddlewareParameters, place: Place) -> None:
+        # Only Swarm names the node of a part (looplab.lab.stack): there no part reads the processes of another.
+        self._swarm = "LAB_NODE" in os.environ
         self._no_host = needs_host(parameters) and not os.environ.get(HOST_AGENT)
         # Without ./lab there is no bare metal; what is left is measured.
         self.parameters = p = replace(parameters, containers=(True,)) if self._no_host else parameters
@@ -53,11 +55,12 @@ class Controller(Run):
         self._progress(len(plan), str(plan[-1][1]))
 
     def treatments(self) -> Sequence[Treatment]:
-        if not self._scans:
+        if not self._scans and not self._swarm:
             return []
         bare = Treatment("bare metal", "measured", "left out", False, False, "only ./lab starts it on the host")
         left_out = [bare] if self._no_host else []
-        return [*unverified(self._scans), *document.judge(self._trials), *left_out]
+        seen = [unread()] if self._swarm else unverified(self._scans)
+        return [*seen, *document.judge(self._trials), *left_out]
 
     def contents(self) -> dict[str, Any]:
         return document.contents(self._trials, noise.over(self._scans))
@@ -141,7 +144,8 @@ class Controller(Run):
         self.record.state("running", self.treatments())
 
     def _scan(self) -> None:
-        self._scans.append(self._client.scan({}))
+        if not self._swarm:
+            self._scans.append(self._client.scan({}))
 
     def _progress(self, number: int, cell: str) -> None:
         p = self.parameters

@@ -113,6 +113,8 @@ class Load:
     def __init__(self, processes: Sequence[Process]) -> None:
         self._processes = processes
         self._running: Sequence[Process] = []
+        # Of each that runs, how many of its requests were reported.
+        self._reported: list[int] = []
 
     def hand_out(self, entries: Sequence[Mapping[str, Any]]) -> None:
         """Give every process what its devices need to be known, which may be any of them."""
@@ -125,6 +127,7 @@ class Load:
         parts = plan.slices(len(self._processes))
         self.requests = Requests(plan)
         self._running = self._processes[: len(parts)]
+        self._reported = [0] * len(parts)
         for one, part in zip(self._running, parts, strict=True):
             one.ask("begin", {"system": system, "plan": vars(part)})
         return self.requests
@@ -142,9 +145,12 @@ class Load:
         for answer in answers:
             for request in answer["waiting"]:
                 self.requests.sent(*request)
-        ended, counted = sum(answer["count"] for answer in answers), self.requests.count
+        wrong = [
+            f"process {number + 1} of the devices ended {answer['count']} requests, and {reported} were reported"
+            for number, (answer, reported) in enumerate(zip(answers, self._reported, strict=True))
+            if answer["count"] != reported
+        ]
         shares = [answer["processor_share"] for answer in answers]
-        wrong = [] if ended == counted else [f"the devices ended {ended} requests, and {counted} were reported"]
         return wrong, {
             "drops": sum(answer["drops"] for answer in answers),
             "refreshes": sum(answer["refreshes"] for answer in answers),
@@ -153,6 +159,7 @@ class Load:
         }
 
     def _count(self, answers: Iterable[Mapping[str, Any]]) -> None:
-        for answer in answers:
+        for number, answer in enumerate(answers):
+            self._reported[number] += len(answer["ended"])
             for request in answer["ended"]:
                 self.requests.ended(*request)

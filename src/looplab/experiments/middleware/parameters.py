@@ -128,6 +128,8 @@ class MiddlewareParameters(RunParameters):
     shares: tuple[float, ...] = param(_loads(float), variable="DEVICES")
     limit_per_s: float | None = None
     load_processes: int = param(lambda get, name: get.integer(name, len(others(processors())), 1, 64))
+    # Containers of devices, on a Swarm each on a node of its own first.
+    load_nodes: int = integer(1, 1, 100)
     load_hosts: tuple[str, ...] = param(
         lambda get, name: tuple(filter(None, get.list(name, "", _host, "hosts, e.g. 192.0.2.7,192.0.2.7:9211")))
     )

@@ -19,6 +19,7 @@ from looplab.experiments.middleware.load import Load
 from looplab.experiments.middleware.parameters import MiddlewareParameters
 from looplab.experiments.middleware.placement import of_node
 from looplab.experiments.middleware.systems import address_of, load, part, read_secrets
+from looplab.run.life import wait_for
 from looplab.system.json_client import Service, read_token
 
 # An agent gives up after the system's own time, and then stops what it has started.
@@ -106,7 +107,11 @@ class Parts:
         self.secrets = read_secrets()
         self.nodes = [Agent(f"node-{number + 1}") for number in range(p.most_nodes)]
         self.data = {name: Agent(os.environ.get(f"{name.upper()}_HOST", name)) for name in self.system.data}
-        here = [Agent("devices", devices.PORT + number, devices.order_token()) for number in range(p.load_processes)]
+        here = [
+            Agent(host, devices.PORT + number, devices.order_token())
+            for host in addresses("devices", p.load_nodes, p.parts_timeout_s)
+            for number in range(p.load_processes)
+        ]
         far = [_far_agent(where) for where in p.load_hosts]
         self.devices = [*here, *far]
         self.load = Load(far or here)
@@ -227,6 +232,21 @@ class Parts:
 
     def _routes(self, address: str) -> dict[str, str]:
         return {path: f"http://{address}:{port}" for path, port in self.system.ports.items()}
+
+
+def addresses(name: str, count: int, timeout_s: float) -> list[str]:
+    """Return the addresses of a service of `count` containers; of one its name. Raises LabError (exit code 3)."""
+    found: list[str] = []
+
+    def complete() -> bool:
+        with contextlib.suppress(OSError):
+            found[:] = sorted({str(info[4][0]) for info in socket.getaddrinfo(name, None, socket.AF_INET)})
+        return len(found) >= count
+
+    if count == 1:
+        return [name]
+    wait_for(complete, timeout_s, lambda: MachineError(f"{len(found)} of {count} {name} run.", "Lower LOAD_NODES."))
+    return found
 
 
 def _stop(one: Agent) -> None:

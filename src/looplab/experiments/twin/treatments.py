@@ -7,7 +7,7 @@ from looplab.experiments.twin import NAME
 from looplab.experiments.twin.database import Facts
 from looplab.experiments.twin.host import MIB, Sizes, broker_machines
 from looplab.experiments.twin.parameters import ALL, BRIDGED, CPUSET, QUOTA, TwinParameters
-from looplab.treatments.judgement import Treatment, judge_nodelay, judge_policy, judge_process, on_off
+from looplab.treatments.judgement import Treatment, judge_nodelay, judge_policy, judge_process, on_off, unread
 from looplab.treatments.loads import loads
 from looplab.treatments.scans import Scan, mqtt_sockets, processes
 
@@ -38,14 +38,10 @@ def judge_apart(cells: Sequence[Mapping[str, Any]], database: Facts, started: Co
     """Judge what the parts show of themselves where no process sees those of another: `cells` as run.json has them."""
     restarts = sum(cell["worker_restarts"] for cell in cells)
     same = "the same in every cell"
-    unread = Treatment(
-        "processes of other parts", "read", "not read on a Swarm", False, required=False,
-        note="scheduling, TCP_NODELAY of the brokers and limits are those of the stack file, unverified",
-    )  # fmt: skip
     return [
         Treatment("instance workers", same, f"restarted {restarts} x" if restarts else same, not restarts),
         *_database(database, started),
-        unread,
+        unread(),
     ]
 
 

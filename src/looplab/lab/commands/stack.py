@@ -3,23 +3,29 @@
 import json
 import os
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from dataclasses import replace
 from pathlib import Path
 
 from looplab.errors import EXIT_GOOD, UsageError
 from looplab.experiments.registry import EXPERIMENTS
 from looplab.lab.checkout import Lab, SetUp
 from looplab.lab.docker.engine import find_engine
+from looplab.lab.programs import call
 from looplab.lab.run_options import variables
 from looplab.lab.scenarios import check_one_kind, chosen
 from looplab.lab.secret_files import FOLDER, write_secret
 from looplab.lab.settings import read_machine_file
-from looplab.lab.stack.nodes import Swarm, broker_nodes, can_encrypt, check, check_images, read_swarm
+from looplab.lab.stack.nodes import Swarm, broker_nodes, can_encrypt, check, check_machines, read_swarm
 from looplab.lab.stack.translate import Source, translate
 from looplab.spec.experiment import Experiment
 from looplab.system.terminal import say
 
 SECRET_FILES = FOLDER / "stack"
+OWN_NETWORK = (
+    "Where a kernel lacks ESP, join the nodes by a tunnel: docker swarm init --advertise-addr ADDRESS --data-path-addr "
+    "ADDRESS, and the same for docker swarm join, with their addresses in WireGuard."
+)
 
 
 def stack(root: Path, scenario: str, *, unchecked: bool, shared: bool, publish: bool) -> int:
@@ -32,18 +38,20 @@ def stack(root: Path, scenario: str, *, unchecked: bool, shared: bool, publish: 
     if experiment.swarm is None:
         known = ", ".join(name for name, one in EXPERIMENTS.items() if one.swarm is not None)
         raise UsageError(f"{name} needs devices or real-time limits, which Swarm refuses.", f"Take one of {known}.")
-    lab = Lab(root, variables(root, [name], {}, quick=False) | dict(experiment.swarm), [experiment], [name])
+    swarm_only = {**experiment.swarm, "PROMETHEUS_CONFIG": "swarm.yml"}
+    lab = Lab(root, variables(root, [name], {}, quick=False) | swarm_only, [experiment], [name])
     asked[0].parameters(lab.settings())
+    if lab.settings().get("BROKER_TLS") == "on":
+        raise UsageError(f"BROKER_TLS=on: {name} has no TLS of its own.", OWN_NETWORK)
     swarm = Swarm() if unchecked else read_swarm()
     model = lab.compose(_of_the_run(lab, experiment, name)).config(name)
     encrypted = can_encrypt()
-    files = _secret_files(root, experiment)
-    made = translate(
-        model, Source((name,), experiment.secrets, files, broker_nodes(swarm), publish=publish, encrypted=encrypted)
-    )
+    files, users = _secret_files(root, experiment), _users({one["image"] for one in model["services"].values()})
+    source = Source((name,), experiment.secrets, files, users, broker_nodes(swarm), publish, encrypted)
+    made = translate(model, source)
     if not unchecked:
-        check(Swarm(swarm.nodes, () if shared else swarm.stacks), made, name)
-        check_images(made)
+        check(replace(swarm, stacks=() if shared else swarm.stacks), made, name)
+        check_machines(made, swarm)
     print(json.dumps(made.document(), indent=1))
     _say_notes(made.notes, encrypted)
     return EXIT_GOOD
@@ -64,13 +72,21 @@ def _of_the_run(lab: Lab, experiment: Experiment, name: str) -> dict[str, str]:
     }
 
 
+def _users(images: Collection[str]) -> dict[str, str]:
+    """Return the user of each image that is here and names one."""
+    form = "{{range .RepoTags}}{{.}} {{end}}\t{{.Config.User}}"
+    lines = call(["docker", "image", "inspect", "--format", form, *sorted(images)]).stdout.splitlines()
+    found = (line.split("\t") for line in lines if "\t" in line)
+    return {name: user for names, user in found for name in names.split() if user}
+
+
 def _say_notes(notes: dict[str, str], encrypted: bool) -> None:
     for key, text in sorted(notes.items()):
         say(f"{key}: {text}")
     if encrypted:
         say("networks: encrypted by IPsec (ESP), if the kernel of every node has it")
     else:
-        say("networks: plain, this kernel has no ESP. Passwords pass in the clear: use a network of your own")
+        say(f"networks: plain, this kernel has no ESP. What the parts send passes in the clear. {OWN_NETWORK}")
 
 
 def _secret_files(root: Path, experiment: Experiment) -> dict[str, Path]:

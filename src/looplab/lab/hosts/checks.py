@@ -71,14 +71,23 @@ def read_facts(host: Host, outcome: Outcome, now_s: float) -> Facts:
         what = f"{host}: its engine {engine.server_version} is too old for the lab."
         raise MachineError(what, "Install Docker 20.10 or later there.")
     info = json.loads(outcome.stdout)
-    # Nanoseconds are more digits than Python reads.
-    there = re.sub(r"(\.\d{6})\d+", r"\1", info.get("SystemTime", ""))
-    clock_s = datetime.fromisoformat(there).timestamp() - now_s if there else 0.0
+    there = info.get("SystemTime", "")
+    clock_s = read_time_s(there) - now_s if there else 0.0
+    check_clock(str(host), clock_s)
+    return Facts(engine, info.get("Architecture", ""), clock_s)
+
+
+def read_time_s(text: str) -> float:
+    """Return seconds since 1970 of a time as an engine writes it, with nanoseconds: more digits than Python reads."""
+    return datetime.fromisoformat(re.sub(r"(\.\d{6})\d+", r"\1", text)).timestamp()
+
+
+def check_clock(host: str, clock_s: float) -> None:
+    """Raise MachineError if the clock of a host is too far ahead of this machine's, or behind it."""
     if abs(clock_s) > MOST_CLOCK_S:
         way = "ahead of" if clock_s > 0 else "behind"
         what = f"The clock of {host} is {abs(clock_s):.0f} s {way} this machine's."
         raise MachineError(what, "Set the wrong one, for example by: sudo timedatectl set-ntp true")
-    return Facts(engine, info.get("Architecture", ""), clock_s)
 
 
 def check_alone(host: Host, project: str, caller: str) -> None:

@@ -27,11 +27,16 @@ REST = "instance"
 LEFT_OUT = {
     "prepare": "its passwords are secrets",
     "treatments": "Swarm has no shared PID namespace: run.json names what nobody could verify",
-    "exporter": "it reads the processes of others; the run's own files hold every figure",
-    "prometheus": "see `exporter`: read the run with `./lab report`",
-    "grafana": "see `exporter`: read the run with `./lab report`",
+    "grafana": "run one of your own with grafana/ and this Prometheus, or `./lab report` after the run",
     "pages": "run `./lab report` after the run",
 }
+# Left out unless their ports may be open.
+EXPORTER, PROMETHEUS = WATCHING = ("exporter", "prometheus")
+# The exporter of each node with devices, and what it needs of the other one.
+HOSTS = "hosts"
+OF_HOSTS = ("cap_drop", "command", "entrypoint", "image", "logging", "read_only")
+# Read where it is, and no config: it has a file for each run.
+RESULTS = "/results"
 TAKEN = (
     "cap_add", "cap_drop", "command", "entrypoint", "environment", "healthcheck", "hostname", "image", "init",
     "labels", "logging", "read_only", "stop_grace_period", "stop_signal", "ulimits", "user", "working_dir",
@@ -95,12 +100,14 @@ class Source:
     """What the translation needs beside the model.
 
     `ends` are services whose end is the end of the run. `secret_files` are on this machine, by the secret's name.
-    `broker_nodes` have the label looplab.broker with values from 1 on: brokers take turns on them.
+    `users` are those of images that choose one. `broker_nodes` have the label looplab.broker with values from 1 on:
+    brokers take turns on them.
     """
 
     ends: tuple[str, ...]
     secrets: Sequence[Secret] = ()
     secret_files: Mapping[str, Path] = field(default_factory=dict)
+    users: Mapping[str, str] = field(default_factory=dict)
     broker_nodes: int = 1
     publish: bool = False
     encrypted: bool = False
@@ -114,6 +121,9 @@ def translate(model: Mapping[str, Any], source: Source) -> Stack:
         if name in LEFT_OUT:
             stack.notes[f"service {name}"] = LEFT_OUT[name]
             continue
+        if name in WATCHING and not source.publish:
+            stack.notes[f"service {name}"] = "left out: nobody would reach its port (--publish); see `./lab report`"
+            continue
         if given.get("scale") == 0 or (given.get("deploy") or {}).get("replicas") == 0:
             stack.notes[f"service {name}"] = "left out: its scale is 0"
             continue
@@ -122,6 +132,8 @@ def translate(model: Mapping[str, Any], source: Source) -> Stack:
         if place == "broker":
             value, brokers = str(brokers % source.broker_nodes + 1), brokers + 1
         _Service(stack, name, given, source).translate(f"node.labels.{LABEL}{place} == {value}")
+    if EXPORTER in stack.services:
+        stack.services[HOSTS] = _on_each_node(stack.services[EXPORTER])
     used = {network for service in stack.services.values() for network in service["networks"]}
     for network in sorted(used):
         form: dict[str, Any] = {"driver": "overlay"}
@@ -134,6 +146,17 @@ def translate(model: Mapping[str, Any], source: Source) -> Stack:
         options = (model.get("volumes", {}).get(volume) or {}).get("driver_opts")
         stack.volumes[volume] = {"driver_opts": options} if options else {}
     return stack
+
+
+def _on_each_node(exporter: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the exporter's service once more, a task on each node with devices: it reads that node's processors."""
+    deploy = {
+        **exporter["deploy"], "mode": "global", "placement": {"constraints": [f"node.labels.{LABEL}devices == yes"]},
+    }  # fmt: skip
+    taken = {key: exporter[key] for key in OF_HOSTS if key in exporter}
+    # Nobody listens there: the broker has one observer.
+    environment = {**exporter["environment"], "BROKER_HOST": "localhost"}
+    return {**taken, "environment": environment, "networks": {"default": {}}, "deploy": deploy}
 
 
 def place_of(service: str) -> str:
@@ -193,7 +216,7 @@ class _Service:
         for mount in value:
             if mount["type"] == "volume" and mount["source"] == IDENTITIES:
                 self._note("volume identities", f"secrets, each in its file below {SECRETS}")
-            elif mount["type"] == "bind" and mount.get("read_only"):
+            elif mount["type"] == "bind" and mount.get("read_only") and mount["target"] != RESULTS:
                 self._configs(Path(mount["source"]), str(mount["target"]))
             else:
                 if mount["type"] == "bind":
@@ -215,15 +238,17 @@ class _Service:
             self._made.setdefault("configs", []).append({"source": key, "target": inside, "mode": mode})
 
     def _secrets(self) -> None:
-        """Give the service each password that its environment names, or that its user may read."""
+        """Give the service each password that its environment names, or that its user may read as in Compose."""
         mounts = (mount.get("source") for mount in self._given.get("volumes") or ())
         if IDENTITIES not in mounts:
             return
-        user, _, group = str(self._given.get("user") or "0:0").partition(":")
+        chosen = self._given.get("user") or self._source.users.get(self._given["image"])
+        user, _, group = str(chosen or "0:0").partition(":")
+        runs = self._name in self._source.ends
         named = {str(value) for value in (self._given.get("environment") or {}).values()}
         for one in self._source.secrets:
             target = f"{SECRETS}/{one.name}"
-            if target in named or user in (str(one.reader), str(one.group)):
+            if target in named or user in (str(one.reader), str(one.group)) or (runs and one.reader is None):
                 key = one.name.replace("/", "-")
                 self._stack.secrets[key] = {"file": str(self._source.secret_files[key])}
                 owner = {"uid": user, "gid": group or user, "mode": 0o400}

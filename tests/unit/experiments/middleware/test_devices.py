@@ -152,4 +152,4 @@ def test_a_request_that_is_never_reported_is_a_fault() -> None:
     load = Load([one])
     load.begin("magistrala", plan(devices=1))
     one.ended.pop()
-    assert load.end()[0] == ["the devices ended 6 requests, and 5 were reported"]
+    assert load.end()[0] == ["process 1 of the devices ended 6 requests, and 5 were reported"]
