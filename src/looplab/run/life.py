@@ -10,11 +10,13 @@ from typing import Any
 from looplab.errors import LabError
 from looplab.run.process import Interrupted, heard, run_process
 from looplab.run.record import Record
-from looplab.run.table import cells_table
+from looplab.run.table import WIDTH, cells_table
 from looplab.spec.brokers import BROKERS, DEFAULT
 from looplab.spec.experiment import Experiment
 from looplab.treatments.judgement import Treatment
 
+# 80 columns without the longest of the scenarios' names, which plain Compose puts before each line.
+NARROW = 65
 PROMETHEUS_URL = "http://prometheus:9090/api/v1/status/buildinfo"
 # Between two looks of `wait_for`.
 STEP_S = 0.2
@@ -56,14 +58,15 @@ def main(experiment: Experiment) -> int:
     """
     controller, environment = experiment.part("controller").Controller, os.environ
     return run_process(
-        lambda place: live(controller(experiment.read_parameters(environment), place)), partial(run_summary, experiment)
+        lambda place: live(controller(experiment.read_parameters(environment), place)),
+        partial(run_summary, experiment, width=NARROW),
     )
 
 
-def run_summary(experiment: Experiment, run: dict[str, Any]) -> str:
-    """Return what a run (a run.json document) ends with in 80 columns: its experiment's summary, else its table."""
+def run_summary(experiment: Experiment, run: dict[str, Any], width: int = WIDTH) -> str:
+    """Return what a run (a run.json document) ends with: the experiment's summary in `width` columns, or its table."""
     own = experiment.optional_part("summary")
-    return f"{own.summary(run) if own else run_table(experiment, run)}\n  Kept in results/{run['run_id']}"
+    return f"{own.summary(run, width) if own else run_table(experiment, run)}\n  Kept in results/{run['run_id']}"
 
 
 def run_table(experiment: Experiment, run: dict[str, Any]) -> str:

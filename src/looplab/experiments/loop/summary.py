@@ -18,6 +18,8 @@ from looplab.system.words import plural
 ROWS = {"T": "response time", "R": "robot", "O": "MQTT and network"}
 QUANTILES = {"p50": "half within", "p95": "95 of 100", "p99": "99 of 100", "max": "slowest"}
 MEAN = "thesis mean"
+# Where little room is left.
+SHORT = {"half within": "half", MEAN: "thesis"}
 FIDELITIES = {"printed": "with the printed clients", "thesis": "as published", "corrected": "corrected"}
 CAUSE_WORDS = {
     "merged": "the bridge read two answers as one",
@@ -28,18 +30,20 @@ CAUSE_WORDS = {
 INDENT = "  "
 
 
-def summary(run: dict[str, Any]) -> str:
-    """Return the summary of a run (a run.json document) in 80 columns, latencies in ms; no line feed at its end.
+def summary(run: dict[str, Any], width: int = WIDTH) -> str:
+    """Return the summary of a run (a run.json document) in `width` columns, 64 at least, latencies in ms; no line feed
+    at its end.
 
     With one cell at most 13 lines where nothing went wrong. `./lab show` prints all else.
     """
-    cells = run["cells"]
-    lines = [*_head(run), "", *(_one(run, cells[0]) if len(cells) == 1 else _many(run)), ""]
+    cells, narrow = run["cells"], width < WIDTH
+    table = _one(run, cells[0], narrow) if len(cells) == 1 else _many(run, narrow)
+    lines = [*_head(run), "", *table, ""]
     if fitted(run.get("parameters", {})):
         lines.append(f"{INDENT}{FITTED} depends on constants that were fitted to the thesis: ./lab show names them.")
-    for doubt in (*_doubts(run), *notices(run)):
-        lines += fill(f"! {doubt}", WIDTH, initial_indent=INDENT, subsequent_indent=INDENT * 2).splitlines()
-    return "\n".join([*lines, *(f"{INDENT}{line}" for line in verdict(run, brief=True))])
+    lines += [f"{INDENT}! {doubt}" for doubt in (*_doubts(run), *notices(run))]
+    lines += [f"{INDENT}{line}" for line in verdict(run, brief=True)]
+    return "\n".join(fill(line, width, subsequent_indent=INDENT * 2) if len(line) > width else line for line in lines)
 
 
 def _head(run: Mapping[str, Any]) -> list[str]:
@@ -52,28 +56,30 @@ def _head(run: Mapping[str, Any]) -> list[str]:
     return [f"{run['scenario']}  {title}".rstrip(), f"{INDENT}{how}, latencies in ms"]
 
 
-def _one(run: Mapping[str, Any], cell: Mapping[str, Any]) -> Iterator[str]:
+def _one(run: Mapping[str, Any], cell: Mapping[str, Any], narrow: bool) -> Iterator[str]:
     """Yield the latencies of a run with one cell, a row each, then its counts."""
     key = (run["scenario"], cell["qos"], cell["interval_ms"])
     means = next((row.latency_us for row in rows() if (row.scenario, row.qos, row.interval_ms) == key), {})
-    lines = [["", "", *QUANTILES.values(), *([MEAN] if means else [])]]
+    heads = [*QUANTILES.values(), *([MEAN] if means else [])]
+    lines = [["", "", *(SHORT.get(head, head) if narrow else head for head in heads)]]
     for name, about in ROWS.items():
         published = [_in_ms(means.get(f"{name}_avg"))] if means else []
         lines.append([about, _marked(run, name), *(_text(cell[f"{name}_us"], q) for q in QUANTILES), *published])
-    yield from (f"{INDENT}{line}" for line in [*aligned(lines, left=1), *unsure(lines)])
+    yield from (f"{INDENT}{line}" for line in [*aligned(lines, left=1, gap=" " if narrow else "  "), *unsure(lines)])
     yield ""
-    yield from fill(_counts(cell), WIDTH, initial_indent=INDENT, subsequent_indent=INDENT * 2).splitlines()
+    yield f"{INDENT}{_counts(cell)}"
     if behind := LoopCell(cell).behind:
         yield f"{INDENT}{behind} of {cell['sent']} requests had no answer when the next one was due"
 
 
-def _many(run: Mapping[str, Any]) -> Iterator[str]:
-    """Yield one line a cell."""
-    shown = [(name, q) for name in ("T", "O") for q in ("p50", "p95", "max")]
+def _many(run: Mapping[str, Any], narrow: bool) -> Iterator[str]:
+    """Yield one line a cell; `narrow` leaves out late ones and the slowest T."""
+    shown = [(name, q) for name in ("T", "O") for q in ("p50", "p95", "max") if not narrow or (name, q) != ("T", "max")]
     heads = (f"{_marked(run, name)} {QUANTILES[q].split()[0]}" for name, q in shown)
-    lines = [["interval", "QoS", "sent", "lost", "late", *heads]]
+    outcomes = ("sent", "lost", "late")[: 2 if narrow else 3]
+    lines = [["interval", "QoS", *outcomes, *heads]]
     for cell in run["cells"]:
-        counts = (cell[name] for name in ("qos", "sent", "lost", "late"))
+        counts = (cell[name] for name in ("qos", *outcomes))
         figures = (_text(cell[f"{name}_us"], q) for name, q in shown)
         lines.append([f"{cell['interval_ms']:g} ms", *map(str, counts), *figures])
     yield from (f"{INDENT}{line}" for line in [*aligned(lines, gap=" "), *unsure(lines)])
