@@ -26,7 +26,10 @@ def _panels(experiment: Experiment) -> list[Panel]:
     shown = [
         ("Messages", cell.total().about, named, "messages_sent_total", "short"),
         ("Latency", "mean of each latency of a cell", f"{named} {{{{metric}}}}", "latency_mean_seconds", "s"),
-        *((one.name, one.about, named, f"{one.metric}", "short") for one in figures(cell)),
+        *(
+            ((one.heading or one.name).capitalize(), one.about, named, f"{one.metric}", "short")
+            for one in figures(cell)
+        ),
     ]
     return [
         graph(

@@ -82,6 +82,7 @@ def _known(name: str, known: Mapping[str, Scenario]) -> str:
         if meant in known:
             return meant
     titled = [key for key, scenario in known.items() if name and name.lower() in scenario.title.lower()]
+    titled += ["scenario0", "scenario1"] * (name.lower() == "baseline")  # Neither has a load.
     raise UsageError(f"There is no scenario {name!r}.", f"{did_you_mean(name, known, titled)}./lab list names all.")
 
 
