@@ -18,7 +18,7 @@ FIDELITY_PAGE = Path("docs/fidelity.md")
 FILE = "factors.csv"
 # What the runs of every experiment can have.
 USUAL = ("thesis", "corrected")
-NOT_STATED = "not stated"
+NOT_STATED = "–"
 
 
 def sources(experiment: Experiment) -> dict[str, dict[str, str]]:
@@ -37,11 +37,11 @@ def factor_table(experiment: Experiment) -> str:
     def provenance(variable: str) -> tuple[str, ...]:
         return tuple(lines[variable][column] for column in ("printed", "note"))
 
-    rows = ["| factor and value | printed in: assumed, or different here |", "|---|---|"]
+    rows = ["| factor and value | printed in | assumed, or different here |", "|---|---|---|"]
     for (printed, note), group in groupby(factors, provenance):
         values = (f"`{name}` {_value(factors[name], fidelities, lines[name]['value'])}" for name in group)
         if not note.startswith("ours"):
-            rows.append(f"| {', '.join(values)} | {': '.join(filter(None, (printed or NOT_STATED, note)))} |")
+            rows.append(f"| {', '.join(values)} | {printed or NOT_STATED} | {note} |")
     return "\n".join(rows)
 
 

@@ -110,12 +110,14 @@ def _sample(
     else:
         own = [line for line in asked if line not in words(experiment, first.runs[-1].scenario)[0]]
         head = f"{read}." if own == asked else f"{read} ([meanings]({links[first.name]}#the-table))."
-        for line in meanings.keys() - {*asked}:  # The first page shows all of them.
-            table = re.sub(rf"^ *{re.escape(line)}\*? +[-\di].*\n", "", table, flags=re.MULTILINE)
+        here = [one for one in related if _sample_path(root, experiment, one) == path]
+        # The first page shows all of them.
+        for line in meanings.keys() - {line for one in here for line in _lines_read(experiment, one)}:
+            table = re.sub(rf"^ *{re.escape(line)}\*? +(?:[-\di]|controller).*\n?", "", table, flags=re.MULTILINE)
         asked = own
     # The head of some tables explains columns, as in `resp: from due to answered`.
     explained = [f"- `{line}`: {meanings[line]}" for line in asked if f"{line.split()[0]}:" not in table]
-    return "\n".join(["### The table", "", head, "", "```text", table, "```", "", *explained]).rstrip()
+    return "\n".join(["### The table", "", head, "", "```text", table.rstrip(), "```", "", *explained]).rstrip()
 
 
 def _sample_path(root: Path, experiment: Experiment, exercise: Exercise) -> Path:

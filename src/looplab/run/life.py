@@ -15,8 +15,7 @@ from looplab.spec.brokers import BROKERS, DEFAULT
 from looplab.spec.experiment import Experiment
 from looplab.treatments.judgement import Treatment
 
-# 80 columns without the longest of the scenarios' names, which plain Compose puts before each line.
-NARROW = 65
+NARROW = 65  # 80 columns without a scenario's name, which plain Compose puts before each line.
 PROMETHEUS_URL = "http://prometheus:9090/api/v1/status/buildinfo"
 # Between two looks of `wait_for`.
 STEP_S = 0.2

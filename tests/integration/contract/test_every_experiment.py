@@ -129,9 +129,7 @@ def test_the_report_is_whole_and_asks_for_nothing(stored: Stored) -> None:
     page = Page(stored.out / page_name(stored.experiment))
     assert page.alternatives
     assert all(page.alternatives)
-    words = (stored.out / page_name(stored.experiment)).read_text(encoding="utf-8")
-    # What Python calls a thing is no word of the page.
-    assert not re.search(r">\s*(?:None|True|False|nan)\s*<", words)
+    assert not re.search(r">\s*(?:None|True|False|nan)\s*<", (stored.out / page_name(stored.experiment)).read_text())
     figures = list((stored.out / "figures").iterdir())
     assert {path.suffix for path in figures} == {".svg", ".png"}
     assert max(map(len, stored.said.splitlines()[:-1]), default=0) <= WIDTH

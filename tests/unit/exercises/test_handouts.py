@@ -42,7 +42,7 @@ def test_the_commands_are_ones_of_the_lab(handout: Path) -> None:
             assert options.names == [name_of(handout)]
     # What the exercise wants to see is what the handout lets a student run.
     assert ran == wanted
-    assert [words_of(command)[1][0] for command in commands(handout)][-3:] == ["check", "report", "down"]
+    assert [words_of(command)[1][0] for command in commands(handout)][-4:] == ["check", "report", "hand-in", "down"]
 
 
 def serves(made: RunParameters, wanted: WantedRun, exercise: Exercise) -> bool:
