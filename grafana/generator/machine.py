@@ -90,13 +90,13 @@ def _part_cpu() -> panels.Panel:
 
 
 def _hosts() -> panels.Panel:
+    used = 'sum by (host) (lab:host_cpu:cores{mode!="idle"})'
     return panels.graph(
         "Processors used on each host",
         "On a Swarm: what the processors of each node with devices, and of the instance's node, do. The one at its "
         "line of all processors breaks first.",
-        {"{{host}}": 'sum by (host) (lab:host_cpu:cores{mode!="idle",host!=""})'},
+        {"{{host}}": f'label_replace({used}, "host", "this machine", "host", "")'},
         label="processors",
-        no_value="no Swarm (docs/many-hosts.md): ./lab run twin-brokers --quick has one machine",
     )
 
 

@@ -1,6 +1,7 @@
 """Runs of every experiment: small ones; one that is being measured, and those that are stored afterwards."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -35,7 +36,9 @@ def _delays(results: Path) -> None:
 def _twins(results: Path) -> None:
     spread = {"single": 0.01, "central": 0.01, "distributed": 0.01}
     rates = {(1, "single"): 15.0, (2, "central"): 14.0, (2, "distributed"): 14.0}
-    write_twin_run(results, experiment_2(spread, rates, iterations=2), scenario="twin-brokers")
+    hosts = [{"host": host, "sent": 100, "stored": 100, "start_error_us": 250.0, "fault": ""} for host in ("a", "b")]
+    far = [replace(one, more={"device_workers": hosts}) for one in experiment_2(spread, rates, iterations=2)]
+    write_twin_run(results, far, scenario="twin-brokers")
     limit = single(0.1, "copy", more={"limit_per_s": 9000.0, "limited_by": "instance"})
     write_twin_run(results, [limit], scenario="twin-limit")
     write_twin_run(results, experiment_1(), start=RUNNING_ID.partition("-")[0])
