@@ -94,12 +94,7 @@ def deployed(
 
 def ran(lab: Lab, manager: Engine, scenario: str, limit_s: float = 300) -> dict[str, Any]:
     """Return the run.json of the only run."""
-
-    def run() -> dict[str, Any]:
-        return dict(json.loads(lab.runs()[-1].joinpath("run.json").read_text()))
-
-    log = manager.docker("service", "logs", "--raw", "--tail", "5", f"{STACK}_{scenario}")
-    found: dict[str, Any] = until(run, f"a run: {log}", limit_s)
+    found: dict[str, Any] = until(lambda: lab.newest()[1], f"a run of {scenario} on {manager.name}", limit_s)
     lab.forget_runs()
     return found
 
