@@ -113,8 +113,7 @@ def demands(session_lab: Lab) -> Any:
 
 @pytest.mark.parametrize("hosts", [1, 2, 3])
 def test_the_limit_beside_the_model(session_lab: Lab, swarm: dict[str, Engine], demands: Any, hosts: int) -> None:
-    there = MODEL["resources"](demands, hosts, CORES)
-    expected, first = MODEL["limit"](there)
+    expected, _first = MODEL["limit"](MODEL["resources"](demands, hosts, CORES))
     shares = (0.5, 0.8, 1.0, 1.25, 1.6)
     settings = {
         "DEVICE_WORKERS": str(max(1, hosts - 1)), "BROKERS": str(max(1, hosts - 1)), "PLACEMENTS": "distributed",
@@ -124,7 +123,10 @@ def test_the_limit_beside_the_model(session_lab: Lab, swarm: dict[str, Engine], 
     with deployed(session_lab, swarm, hosts, "twin-brokers", **settings) as manager:
         run = ran(session_lab, manager, "twin-brokers")
     cells = sorted(run["cells"], key=lambda cell: -float(cell["interval_ms"]))
-    measured = max(cell["rate_out_per_s"] for cell in cells)
+    best = max(cells, key=lambda cell: cell["rate_out_per_s"])
+    # The disk is that of all three, and of whatever else runs.
+    there = MODEL["resources"](demands._replace(disk=best["fsync"]["seconds"] / best["stored"]), hosts, CORES)
+    measured, (expected, first) = best["rate_out_per_s"], MODEL["limit"](there)
     late_ms = 1000 * MODEL["delay_s"](demands, there, expected / 2)
     print(f"{hosts} hosts: {measured:.0f} a second, model {expected:.0f} ({first}); delay at half of the model's: "
           f"{cells[0]['storage_delay_us']['avg'] / 1000:.1f} ms, model {late_ms:.1f}; "
