@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 from support import host_fakes as fakes
+from support.places import ROOT
 
 from looplab.errors import LabError, MachineError, UsageError
 from looplab.experiments.middleware import SECRETS as MIDDLEWARE_SECRETS
 from looplab.experiments.twin import SECRETS
+from looplab.lab.commands.stack import stack
 from looplab.lab.stack.nodes import Swarm, broker_nodes, can_encrypt, check, check_machines, read_swarm
 from looplab.lab.stack.translate import DROPPED, Source, Stack, place_of, translate
 
@@ -314,6 +316,13 @@ def test_a_node_that_cannot_serve(programs: fakes.Programs, beta: dict[str, Any]
     with pytest.raises(MachineError, match=message) as caught:
         check(swarm, stack, "twin")
     assert remedy in caught.value.remedy
+
+
+def test_tls_that_twin_does_not_have_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BROKER_TLS", "on")
+    with pytest.raises(UsageError, match="BROKER_TLS=on: twin has no TLS") as caught:
+        stack(ROOT, "twin", unchecked=True, shared=False, publish=False)
+    assert "--data-path-addr" in caught.value.remedy
 
 
 def test_an_overlay_is_encrypted_where_the_kernel_has_esp(tmp_path: Path, programs: fakes.Programs) -> None:
