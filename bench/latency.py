@@ -66,10 +66,11 @@ def lab(messages: int, container: Any, bridge: str, controller: str, robot: str)
         if not (stored := list(Path(folder).glob("*/run.json"))):
             sys.exit(f"the run failed: {done.stdout}{done.stderr}")
         samples, stamps = (read(stored[0].with_name(f"{name}.csv")) for name in ("samples", "transport"))
-    both = [(row, stamp) for row, stamp in zip(samples, stamps, strict=True) if stamp["transport_overhead_us"]]
+    transport = {row["sequence"]: row["transport_overhead_us"] for row in stamps}
+    both = [row for row in samples if transport.get(row["sequence"])]
     return {
-        "transport_us": [float(stamp["transport_overhead_us"]) for _row, stamp in both],
-        "application_us": [float(row["overhead_us"]) for row, _stamp in both],
+        "transport_us": [float(transport[row["sequence"]]) for row in both],
+        "application_us": [float(row["overhead_us"]) for row in both],
         "lateness_us": [(int(row["sent_ns"]) - int(row["due_ns"])) / 1000 for row in samples],
     }
 
