@@ -173,9 +173,15 @@ def softirq(folder: Path) -> Lines:
         mine = sorted((case for case in cases if case["sender"] == sender), key=lambda case: case["busy"])
         ways = ([share(case["way_ns"], place) / 1000 for place in (0.5, 0.99, 1)] for case in mine)
         yield sender, " | ".join(" / ".join(f"{value:.0f}" for value in way) for way in ways)
-    sent = sum(len(case["way_ns"]) for case in cases)
-    by_sender = sum(case["delivered_by"]["sender"] for case in cases)
-    yield "delivered within the sender's call", f"{by_sender} of {sent}"
+    loads = sorted({case["busy"] for case in cases})
+    by_load = ([case for case in cases if case["busy"] == load] for load in loads)
+    yield (
+        "delivered within the sender's call",
+        " | ".join(
+            f"{sum(case['delivered_by']['sender'] for case in mine)} of {sum(len(case['way_ns']) for case in mine)}"
+            for mine in by_load
+        ),
+    )
 
 
 def bystander(folder: Path) -> Lines:
