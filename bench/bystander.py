@@ -11,6 +11,7 @@ Needs root and an idle machine after ./lab setup.
 """
 
 import argparse
+import json
 import os
 import random
 import subprocess
@@ -27,6 +28,7 @@ sys.path.insert(0, str(ROOT / "src"))
 
 from looplab.experiments.loop import BRIDGE, ROBOT  # noqa: E402
 from looplab.lab.checkout import Lab  # noqa: E402
+from looplab.system.json_client import TOKENS  # noqa: E402
 from looplab.treatments import noise  # noqa: E402
 from looplab.treatments.scans import Scan, TreatmentsClient, policies, running  # noqa: E402
 
@@ -120,7 +122,10 @@ def prioritise(treatments: str) -> TreatmentsClient:
 
     Under stress it takes them seconds to start.
     """
-    address = docker("inspect", "--format", "{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}", treatments)
+    [facts] = json.loads(docker("inspect", treatments))
+    os.environ["TOKENS"] = next(one["Source"] for one in facts["Mounts"] if one["Destination"] == TOKENS)
+    networks = facts["NetworkSettings"]["Networks"]
+    address = next(one["IPAddress"] for name, one in networks.items() if name.endswith("_control"))
     url, roles = f"http://{address}:9100/facts", (BRIDGE, ROBOT)
     observer, end = TreatmentsClient([replace(role, fifo=0) for role in roles], url), time.monotonic() + START_S
     while not all(running(scan := observer.scan({}), role.name) for role in roles):
