@@ -131,7 +131,7 @@ def check_machines(stack: Stack, swarm: Swarm) -> None:
             there = ("--constraint", place, "--entrypoint", NOTHING, image)
             made.append(_asked("docker", "service", "create", *job, *there).stdout.strip())
         tasks = [(image, task) for (image, _place), one in zip(pairs, made, strict=True) for task in _over(one)]
-        clocks = {task.node: task.clock_s() for _image, task in tasks}
+        clocks = {node: task.clock_s() for node, task in {task.node: task for _image, task in tasks}.items()}
     finally:
         call(["docker", "service", "rm", *made])
     if lacking := sorted({f"{image} on {task.node}" for image, task in tasks if "No such image" in task.error}):
