@@ -48,7 +48,7 @@ in_broker chroot --userspec=1883:1883 /broker mosquitto -c /mosquitto/config/mos
 export LINK_RTO_MIN_MS=10000 LINK_BACKEND=netem
 in_controller link-entry >/run/link.log 2>&1 &
 LINK_BIND=0.0.0.0 LINK_CONTROL=controller in_broker link-entry >/run/link-broker.log 2>&1 &
-in_broker link-entry --echo >/run/echo.log 2>&1 &
+for end in controller broker; do ip netns exec $end busybox sysctl -qw net.ipv4.ping_group_range="0 65535"; done
 in_controller python3 -m looplab.capture >/run/capture.log 2>&1 &
 in_controller python3 -m looplab.treatments.service >/run/treatments.log 2>&1 &
 for log in link link-broker; do await /run/$log.log "0 links" 60; done

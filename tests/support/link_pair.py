@@ -22,6 +22,7 @@ SOURCES = ("--volume", f"{ROOT / 'src/looplab'}:/opt/looplab/looplab:ro")
 # As compose/loop.yaml adds them.
 CAPABILITIES = ("NET_ADMIN", "SETUID", "SETGID")
 PEER = "peer"
+SCRIPT = ROOT / "tests/support/link_checks.py"
 # CPU time at real-time priority a second (us) of the emulator with its prober, and of the responder.
 RT_EMULATOR_US, RT_RESPONDER_US = 500_000, 200_000
 FIFO = 90
@@ -54,7 +55,8 @@ class Pair:
 
     def responder(self) -> str:
         """Answers probes beside the peer, at real-time priority where this machine lets it."""
-        return self._prioritised(self._options(self.peer), RT_RESPONDER_US, "--echo")
+        options = [*self._options(self.peer), "--volume", f"{SCRIPT}:/link_checks.py:ro", "--entrypoint", "python3"]
+        return self._prioritised(options, RT_RESPONDER_US, "/link_checks.py", "--echo")
 
     def emulator(self, capabilities: Sequence[str] = CAPABILITIES, environment: dict[str, str] | None = None) -> str:
         """An emulator beside the target."""
@@ -64,9 +66,9 @@ class Pair:
         """Another emulator beside the peer."""
         return self.start(*self._options(self.peer), self.image)
 
-    def ready_emulator(self, *capabilities: str, real_time: bool = False) -> str:
+    def ready_emulator(self, *, real_time: bool = False) -> str:
         """An emulator that answers, with `real_time` at that priority where this machine lets it."""
-        options = self._options(self.target, (*CAPABILITIES, *capabilities))
+        options = self._options(self.target)
         container = self._prioritised(options, RT_EMULATOR_US) if real_time else self.start(*options, self.image)
         until(lambda: "0 links" in logs(container), "the emulator", 20)
         if real_time:
@@ -136,8 +138,8 @@ def prioritise(container: str) -> None:
 
 
 def in_container(container: str, script: str, *words: str) -> str:
-    """What a Python script prints; it must end well."""
-    command = ["docker", "exec", "--interactive", container, "python3", "-", *words]
+    """What a Python script prints, which may raise its own priority; it must end well."""
+    command = ["docker", "exec", "--privileged", "--interactive", container, "python3", "-", *words]
     done = subprocess.run(command, input=script, capture_output=True, text=True, timeout=900, check=False)
     assert done.returncode in (0, 1), f"{done.stdout}{done.stderr}"
     assert "Traceback" not in done.stderr, done.stderr

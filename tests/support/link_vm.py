@@ -24,7 +24,7 @@ for end in "target to-peer" "peer to-target"; do
     ip -n $1 link set $2 up
     ip netns exec $1 busybox sysctl -qw net.ipv4.ping_group_range="0 65535"
 done
-ip netns exec peer link-entry --echo &
+ip netns exec peer python3 /link_checks.py --echo &
 for backend in @BACKENDS@; do
     LINK_BACKEND=$backend ip netns exec target link-entry >/run/$backend.log 2>&1 &
     emulator=$!

@@ -42,9 +42,9 @@ def test_the_cell_has_its_delay_and_every_message(cell: dict[str, Any]) -> None:
     assert (cell["sent"], cell["answered"], cell["lost"]) == (delay_vm.MESSAGES, delay_vm.MESSAGES, 0)
     assert cell["links"]["backend"] == "netem"
     assert len(cell["links"]["ways"]) == 4
-    # Each way carried the probes, and its share of the messages or their acknowledgements.
+    # Each way carried the echoes, and its share of the messages or their acknowledgements.
     assert all(way["packets"] > 40 for way in cell["links"]["ways"])
-    # Mean of 40 probes with a deviation of 2 ms a way, and the slow machine's own time.
+    # Mean of 40 echoes with a deviation of 2 ms a way, and the slow machine's own time.
     assert cell["end_to_end_ms"]["total"] == pytest.approx(2 * delay_vm.DELAY_MS, abs=4)
     assert 0.95 < cell["L_over_delay"] < 1.3
     assert cell["packets_per_message"] == {"PUBLISH": 2}

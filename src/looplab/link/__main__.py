@@ -1,6 +1,5 @@
-"""The sidecar's process: emulates the links of its network namespace, or answers probes (--echo)."""
+"""The sidecar's process: emulates the links of its network namespace."""
 
-import argparse
 import os
 import sys
 import threading
@@ -10,7 +9,6 @@ from looplab.errors import EXIT_GOOD, LabError, MachineError, UsageError
 from looplab.link import netem
 from looplab.link.network import CAPABILITY_REMEDY, parse_rto_min, raise_rto_min, refusal
 from looplab.link.nfqueue import Nfqueue
-from looplab.link.probe import ECHO_PORT, echo
 from looplab.link.service import CHECK_S, PEER_TIMEOUT_S, PORT, RESOLVE_S, BackEnd, Emulator, resolve, serve_links
 from looplab.link.settings import LinkSettings, from_environment
 from looplab.system import own_process
@@ -21,18 +19,11 @@ BACK_ENDS = ("auto", "netem", "nfqueue")
 
 def main() -> int:
     """Return 0 if asked to stop or no longer needed, 2 for wrong settings, 3 if the machine lacks something."""
-    parser = argparse.ArgumentParser(prog="python3 -m looplab.link", description=__doc__)
-    parser.add_argument("--echo", action="store_true", help=f"only answer probes (UDP {ECHO_PORT})")
-    arguments = parser.parse_args()
+    own_process.set_name("lab-link-watch")
     stop = own_process.stop_event()
     try:
         _raise_rto()
-        if arguments.echo:
-            own_process.set_name("lab-link-echo")
-            echo(stop.is_set)
-        else:
-            own_process.set_name("lab-link-watch")
-            _emulate(stop)
+        _emulate(stop)
     except LabError as error:
         print(f"link: {error}", file=sys.stderr, flush=True)
         return error.exit_code

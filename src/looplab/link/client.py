@@ -29,9 +29,3 @@ def state(url: str = URL, pings: int = 0, timeout_s: float = TIMEOUT_S) -> dict[
 def clear(url: str = URL, timeout_s: float = TIMEOUT_S) -> None:
     """Remove every link. Raises LabError if no emulator answers."""
     _EMULATOR.ask(f"{url}/links", "DELETE", timeout_s=timeout_s)
-
-
-def probe(peer: str, count: int = 200, interval_ms: float = 5, size_bytes: int = 64, url: str = URL) -> dict[str, Any]:
-    """Send UDP probes to the peer's responder; return there_ms, back_ms, rtt_ms. Raises LabError if none is back."""
-    wanted = {"peer": peer, "count": count, "interval_ms": interval_ms, "size_bytes": size_bytes}
-    return _EMULATOR.ask(f"{url}/probe", "POST", wanted, TIMEOUT_S + 30 + count * interval_ms / 1000)

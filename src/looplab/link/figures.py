@@ -1,15 +1,12 @@
 """Figures of many delays in bounded memory."""
 
 import math
-from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
 from looplab.system.histogram import Histogram
 
-BIN_NS = 20_000
 QUANTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
-SHOWN_BINS = 100
 
 
 class Delays(Histogram):
@@ -26,9 +23,9 @@ class Delays(Histogram):
         self._squares_ms2 += times * (max(value_ns, 0) / 1e6) ** 2
 
     def as_json(self) -> dict[str, Any]:
-        """Return n, mean, sd, min, p50, p95, p99, max in ms and a histogram; quantiles to a thousandth of them."""
+        """Return n, mean, sd, min, p50, p95, p99, max in ms; quantiles to a thousandth of them."""
         if not self.count:
-            return {"n": 0, **dict.fromkeys(("mean", "sd", "min", *QUANTILES, "max")), "histogram": None}
+            return {"n": 0, **dict.fromkeys(("mean", "sd", "min", *QUANTILES, "max"))}
         n, mean = self.count, self.sum_ns / self.count / 1e6
         variance = (self._squares_ms2 - n * mean * mean) / (n - 1) if n > 1 else 0.0
         quantiles_ms = (ns / 1e6 for ns in self.quantiles_ns(QUANTILES.values()))
@@ -39,16 +36,4 @@ class Delays(Histogram):
             **dict(zip(QUANTILES, quantiles_ms, strict=True)),
             "max": self.max_ns / 1e6,
         }
-        return {"n": n, **{name: round(value, 4) for name, value in figures.items()}, "histogram": self._even_bins()}
-
-    def _even_bins(self) -> dict[str, Any]:
-        """Return at most 100 bins of a round width: {"from_ms", "width_ms", "counts"}."""
-        first, last = self.min_ns // BIN_NS, self.max_ns // BIN_NS
-        widths = (step * 10**power for power in range(7) for step in (1, 2, 5))
-        width = next(width for width in widths if last // width - first // width < SHOWN_BINS)
-        counts: Counter[int] = Counter()
-        for upper_ns, count in self.counts.items():
-            counts[min(upper_ns, self.max_ns) // BIN_NS // width] += count
-        start, end = first // width, last // width
-        shown = [counts[at] for at in range(start, end + 1)]
-        return {"from_ms": start * width * BIN_NS / 1e6, "width_ms": width * BIN_NS / 1e6, "counts": shown}
+        return {"n": n, **{name: round(value, 4) for name, value in figures.items()}}

@@ -74,7 +74,7 @@ class Nfqueue:
         bank = FIRST_QUEUE + (self._bank - FIRST_QUEUE + MAX_LINKS) % (BANKS * MAX_LINKS)
         refused = self._ask("open", bank, list(links))
         if refused:
-            raise _refused(refused, links)
+            raise _refused(refused)
         try:
             self._rules.replace(links, addresses, bank)
         except LabError:
@@ -96,12 +96,11 @@ class Nfqueue:
             {
                 "packets": packets,
                 "dropped": dropped,
-                "duplicated": duplicated,
                 "delay_ms": delays.as_json(),
                 "waits_ms": round(waited_ns / 1e6 / max(1, packets - dropped), 4),
                 "overflowed": lost.get(self._bank + at, 0),
             }
-            for at, (packets, dropped, duplicated, delays, waited_ns) in enumerate(counted)
+            for at, (packets, dropped, delays, waited_ns) in enumerate(counted)
         ]
 
     def close(self) -> None:
@@ -134,12 +133,7 @@ def overflows() -> dict[int, int]:
     return {row[0]: row[5] + row[6] for row in fields}
 
 
-def _refused(why: str, links: Sequence[LinkSettings]) -> LabError:
-    if "not permitted" in why and any(link.duplicate_percent for link in links):
-        return MachineError(
-            "duplicate_percent needs a raw socket, which this container may not open.",
-            "Add NET_RAW to `cap_add` of the emulator's container, or set `duplicate_percent` to 0.",
-        )
+def _refused(why: str) -> LabError:
     remedy = CAPABILITY_REMEDY if "not permitted" in why else "Stop the other emulator in this network namespace."
     return MachineError(f"The kernel refuses a queue: {why}.", remedy)
 

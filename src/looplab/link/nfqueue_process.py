@@ -6,11 +6,9 @@ pass. Nothing but packets and that pipe wakes it.
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import heapq
 import select
-import socket
 from multiprocessing.connection import Connection
 from time import perf_counter_ns
 from typing import Any
@@ -26,13 +24,10 @@ QUEUE_PACKETS = 100_000
 # Enough for a verdict and duration of a sleep; the kernel's socket buffer holds what arrives meanwhile.
 SOCKET_BYTES = 16 << 20
 COPY_BYTES = 65_535
-# Marks a copy, which must not be copied again.
-COPY_MARK = 0x1AB
 # A retired queue is closed once it has been empty for this long; checked this often.
 LINGER_NS = 200_000_000
 RETIRED_CHECK_S = 0.01
 IDLE_S = 3600.0
-_SO_MARK = 36
 
 
 class Queue:
@@ -41,7 +36,7 @@ class Queue:
     def __init__(self, holder: Holder, number: int, settings: LinkSettings) -> None:
         self.direction = Direction(settings)
         self.delays = Delays()
-        self.packets = self.dropped = self.duplicated = 0
+        self.packets = self.dropped = 0
         self.held = 0
         self.retired_ns = 0
         self._holder = holder
@@ -60,16 +55,12 @@ class Queue:
         now_ns = perf_counter_ns()
         self.packets += 1
         direction = self.direction
-        payload = packet.get_payload()
-        if direction.duplicates() and packet.get_mark() != COPY_MARK:
-            self._holder.copy(payload)
-            self.duplicated += 1
         if direction.loses():
             packet.drop()
             self.dropped += 1
             return
         self.held += 1
-        self._holder.hold(direction.due_ns(now_ns, len(payload)), now_ns, packet, self)
+        self._holder.hold(direction.due_ns(now_ns, packet.get_payload_len()), now_ns, packet, self)
 
 
 class Holder:
@@ -83,19 +74,11 @@ class Holder:
         self._banks: dict[int, list[Queue]] = {}
         self._held: list[tuple[int, int, int, Any, Queue]] = []
         self._serial = 0
-        self._raw: socket.socket | None = None
 
     def hold(self, due_ns: int, arrival_ns: int, packet: Any, queue: Queue) -> None:
         """Keep a packet; the serial number keeps packets with the same due time in order."""
         self._serial += 1
         heapq.heappush(self._held, (due_ns, self._serial, arrival_ns, packet, queue))
-
-    def copy(self, payload: bytes) -> None:
-        """Send a copy the same way: it arrives in the same queue, marked, and gets a delay of its own."""
-        assert self._raw is not None
-        destination = socket.inet_ntoa(payload[16:20])
-        with contextlib.suppress(OSError):
-            self._raw.sendto(payload, (destination, 0))
 
     def run(self) -> None:
         """Serve until the pipe ends or None arrives; every held packet then leaves at once."""
@@ -158,7 +141,7 @@ class Holder:
                 queue.retired_ns = perf_counter_ns()
         elif word == "state":
             bank = self._banks.get(first_number, [])
-            reply = [(q.packets, q.dropped, q.duplicated, q.delays, q.direction.waited_ns) for q in bank]
+            reply = [(q.packets, q.dropped, q.delays, q.direction.waited_ns) for q in bank]
         self._commands.send(reply)
         return True
 
@@ -166,9 +149,6 @@ class Holder:
         """Return why the bank could not be opened, "" if it was."""
         bank: list[Queue] = []
         try:
-            if any(link.duplicate_percent for link in links) and self._raw is None:
-                self._raw = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW)
-                self._raw.setsockopt(socket.SOL_SOCKET, _SO_MARK, COPY_MARK)
             for at, link in enumerate(links):
                 bank.append(Queue(self, first_number + at, link))
         except OSError as error:

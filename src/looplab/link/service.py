@@ -4,7 +4,6 @@
     GET /links     the back end, and of each link its settings, counts and the delay it really made since PUT;
                    with ?ping=20 also the round trip to each peer, by so many ICMP echoes
     DELETE /links  removes every link
-    POST /probe    {"peer", "count", "interval_ms"}: UDP probes to the peer's echo responder
 
 Bodies and answers are JSON (system/json_service.py). Only this network namespace and LINK_CONTROL may change
 anything; GET is answered wherever the port is bound (LINK_BIND).
@@ -20,8 +19,7 @@ from typing import Any, Protocol
 from looplab.errors import LabError, UsageError
 from looplab.link.distributions import theory
 from looplab.link.network import device_to
-from looplab.link.ping import MOST_PINGS, ping
-from looplab.link.probe import WAIT_S, parse_probe, probe
+from looplab.link.ping import MOST_PINGS, WAIT_S, ping
 from looplab.link.settings import LinkSettings, parse_links
 from looplab.system.json_service import Request, serve
 from looplab.system.network_namespace import devices, ways_out
@@ -106,12 +104,6 @@ class Emulator:
         """Return how long a round trip takes at worst."""
         return sum(link.delay_ms + 8 * link.jitter_ms for link in self._links if link.peer == peer) / 1000
 
-    def probe(self, document: object) -> dict[str, Any]:
-        """Return what POST /probe answers; waits as long as the links to that peer take at worst."""
-        wanted = parse_probe(document)
-        peer = wanted.pop("peer")
-        return probe(resolve(peer)[0], **wanted, wait_s=WAIT_S + self._longest_s(peer))
-
     def fault(self) -> str:
         """Return why the emulation has ended, "" while it has not."""
         with self._lock:
@@ -180,7 +172,6 @@ def serve_links(emulator: Emulator, address: str, port: int, control: str = "") 
         "GET /links": lambda request: emulator.state(_pings(request.query)),
         "PUT /links": guarded(lambda request: emulator.apply(parse_links(request.body))),
         "DELETE /links": guarded(lambda _request: emulator.apply([])),
-        "POST /probe": guarded(lambda request: emulator.probe(request.body)),
     }
     serve(address, port, routes, "Stop the other emulator in this network namespace, or set `LINK_PORT`.")
 

@@ -16,6 +16,10 @@ SHARE_BELOW, MS_BELOW = 0.02, 0.7
 SHARE_ABOVE, MS_ABOVE = 0.25, 3.0
 # Of a mean over few packets. In order, a packet may also wait for one that drew this much more.
 DEVIATIONS = 4.0
+# An echo of looplab.link.ping with its IP and Ethernet headers, and the time between two.
+ECHO_BITS, ECHO_INTERVAL_MS = 8 * 50, 10.0
+# Echoes of a scan, and after a cell.
+PINGS, ECHOES = 20, 40
 # The links that each emulator shall make, by its name.
 Links = Mapping[str, Sequence[LinkSettings]]
 
@@ -34,24 +38,28 @@ class Emulators(NamedTuple):
         """Set the links of a cell; return what makes them. Raises LabError if an emulator does not answer."""
         return [str(client.apply(settings, self.urls[name])["backend"]) for name, settings in links.items()][-1]
 
-    def judge(self, links: Links) -> tuple[dict[tuple[str, str, str], dict[str, Any]], list[str]]:
+    def judge(self, links: Links, asks: str = "") -> tuple[dict[tuple[str, str, str], dict[str, Any]], list[str]]:
         """Return what each emulator reports of its links after a cell, and what is wrong.
 
-        Reports are by emulator, peer and direction.
+        Reports are by emulator, peer and direction. The emulator that `asks` also measures the round trip to each of
+        its peers by ECHOES: `rtt_ms`.
         """
         reports: dict[tuple[str, str, str], dict[str, Any]] = {}
         faults: list[str] = []
         for name, settings in links.items():
             try:
-                made = client.state(self.urls[name])["links"]
+                state = client.state(self.urls[name], ECHOES if name == asks else 0)
             except LabError as error:
                 faults.append(f"the link emulator ended: {error.message}")
                 continue
-            if [link["settings"] for link in made] != [one.as_json() for one in settings]:
+            if [link["settings"] for link in state["links"]] != [one.as_json() for one in settings]:
                 faults.append("the link emulator was restarted: the delay was gone for a part of the cell")
                 continue
-            reports.update({(name, link["settings"]["peer"], link["settings"]["direction"]): link for link in made})
-            faults += [f"link to {link['settings']['peer']}: {why}" for link in made if (why := deviation(link))]
+            for link in state["links"]:
+                peer = link["settings"]["peer"]
+                trip = {"rtt_ms": state["rtt_ms"][peer]} if name == asks else {}
+                reports[name, peer, link["settings"]["direction"]] = {**link, **trip}
+                faults += [f"link to {peer}: {why}"] if (why := deviation(link)) else []
         return reports, faults
 
     def clear(self, names: Iterable[str]) -> None:
@@ -81,11 +89,9 @@ def deviation(link: dict[str, Any]) -> str:
         return f"no packet came by the {direction} link"
     if link.get("overflowed"):
         return f"{link['overflowed']} packets of the {direction} link were lost by a full queue"
-    for name, counted in (("loss", "dropped"), ("duplicate", "duplicated")):
-        share, n = link["settings"][f"{name}_percent"] / 100, link["packets"]
-        # netem does not count what it sends twice.
-        if (count := link.get(counted)) is not None and abs(count - share * n) > DEVIATIONS * spread(share, n):
-            return f"{count} of {n} packets of the {direction} link were {counted}, wanted {share:.1%}"
+    share, n, dropped = link["settings"]["loss_percent"] / 100, link["packets"], link["dropped"]
+    if abs(dropped - share * n) > DEVIATIONS * spread(share, n):
+        return f"{dropped} of {n} packets of the {direction} link were dropped, wanted {share:.1%}"
     if not delay["n"]:
         return ""
     waits_ms = float(link.get("waits_ms") or 0.0)
@@ -119,3 +125,33 @@ def off(
         return ""
     wanted = f"{theory['mean']:.2f} ms" + (f" and waits up to {waits_ms:.2f} ms" if waits_ms else "")
     return f"{whose} mean delay is {mean_ms:.2f} ms, wanted {wanted}"
+
+
+def trip_deviation(trips: Sequence[dict[str, Any] | None], links: Sequence[dict[str, Any]]) -> str:
+    """Return what is wrong with the round trips through these links, "" if nothing is; None: nobody may ask."""
+    known = [trip for trip in trips if trip and trip["n"]]
+    if not known:
+        loses = any(link["settings"]["loss_percent"] for link in links)
+        return "" if loses or not any(trips) else f"no echo came back from {links[0]['settings']['peer']}"
+    theory = {
+        "mean": sum(link["theory_ms"]["mean"] for link in links),
+        "sd": sum(link["theory_ms"]["sd"] ** 2 for link in links) ** 0.5,
+    }
+    waits_ms = sum(order_ms(link["settings"], link["theory_ms"]) for link in links) + _echo_ms(links)
+    return off("the round trip's", trip_mean_ms(known), theory, trip_count(known), waits_ms, len(links))
+
+
+def _echo_ms(links: Sequence[dict[str, Any]]) -> float:
+    """Return how long an echo takes at the rates of both directions on average, waits for earlier echoes included."""
+    rates_kbit = [float(link["settings"]["rate_kbit"]) for link in links]
+    times_ms = [ECHO_BITS / rate for rate in rates_kbit if rate]
+    queue_ms = max(0.0, max(times_ms, default=0.0) - ECHO_INTERVAL_MS) * (PINGS - 1) / 2
+    return sum(times_ms) + queue_ms
+
+
+def trip_count(figures: Sequence[dict[str, Any]]) -> int:
+    return sum(int(entry["n"]) for entry in figures)
+
+
+def trip_mean_ms(figures: Sequence[dict[str, Any]]) -> float:
+    return sum(float(entry["mean"]) * int(entry["n"]) for entry in figures) / trip_count(figures)

@@ -5,14 +5,11 @@ from typing import Any
 
 from looplab.errors import LabError
 from looplab.link import client
-from looplab.treatments.emulators import deviation, off, order_ms
+from looplab.treatments.emulators import PINGS, deviation, trip_count, trip_deviation, trip_mean_ms
 from looplab.treatments.judgement import Treatment
 
 NO_LINK = "none"
-PINGS = 20
 TIMEOUT_S = 10.0
-# An echo of looplab.link.ping with its IP and Ethernet headers, and the time between two.
-ECHO_BITS, ECHO_INTERVAL_MS = 8 * 50, 10.0
 
 
 def scan(url: str, pings: int = PINGS) -> dict[str, Any]:
@@ -44,7 +41,9 @@ def judge(name: str, scans: Sequence[dict[str, Any]], emulating: bool) -> Treatm
     wrong = [why for link in last["links"] if (why := deviation(link))] + _trip_deviations(scans)
     trips = _trips(scans)
     made = [f"{link['settings']['direction']} {_made(link)}" for link in last["links"]]
-    made += [f"round trip {_mean(figures):.2f} ms (n {_count(figures)})" for figures in trips.values() if figures]
+    made += [
+        f"round trip {trip_mean_ms(figures):.2f} ms (n {trip_count(figures)})" for figures in trips.values() if figures
+    ]
     return Treatment("link", wanted, f"{last['backend']}: {', '.join(made)}", not wrong, note="; ".join(wrong))
 
 
@@ -54,11 +53,7 @@ def _describe(settings: dict[str, Any]) -> str:
         words.append(f"{settings['distribution']} {settings['jitter_ms']:g} ms")
     words += [
         f"{label} {settings[key]:g} {unit}"
-        for key, label, unit in (
-            ("loss_percent", "loss", "%"),
-            ("duplicate_percent", "duplicates", "%"),
-            ("rate_kbit", "rate", "kbit/s"),
-        )
+        for key, label, unit in (("loss_percent", "loss", "%"), ("rate_kbit", "rate", "kbit/s"))
         if settings[key]
     ]
     return ", ".join(words)
@@ -73,28 +68,9 @@ def _made(link: dict[str, Any]) -> str:
 
 def _trip_deviations(scans: Sequence[dict[str, Any]]) -> list[str]:
     """Return what is wrong with the round trips; the only measure if the kernel makes the link."""
-    last, wrong = scans[-1], []
-    for peer, figures in _trips(scans).items():
-        links = [link for link in last["links"] if link["settings"]["peer"] == peer]
-        loses = any(link["settings"]["loss_percent"] for link in links)
-        if not figures:
-            wrong += [] if loses or _unknown(scans, peer) else [f"no echo came back from {peer}"]
-            continue
-        theory = {
-            "mean": sum(link["theory_ms"]["mean"] for link in links),
-            "sd": sum(link["theory_ms"]["sd"] ** 2 for link in links) ** 0.5,
-        }
-        waits_ms = sum(order_ms(link["settings"], link["theory_ms"]) for link in links) + _echo_ms(links)
-        wrong.append(off("the round trip's", _mean(figures), theory, _count(figures), waits_ms, len(links)))
-    return [why for why in wrong if why]
-
-
-def _echo_ms(links: Sequence[dict[str, Any]]) -> float:
-    """Return how long an echo takes at the rates of both directions on average, waits for earlier echoes included."""
-    rates_kbit = [float(link["settings"]["rate_kbit"]) for link in links]
-    times_ms = [ECHO_BITS / rate for rate in rates_kbit if rate]
-    queue_ms = max(0.0, max(times_ms, default=0.0) - ECHO_INTERVAL_MS) * (PINGS - 1) / 2
-    return sum(times_ms) + queue_ms
+    each = {peer: [entry["rtt_ms"].get(peer) for entry in scans] for peer in scans[-1]["rtt_ms"]}
+    links = {peer: [link for link in scans[-1]["links"] if link["settings"]["peer"] == peer] for peer in each}
+    return [why for peer, trips in each.items() if (why := trip_deviation(trips, links[peer]))]
 
 
 def _trips(scans: Sequence[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
@@ -103,16 +79,3 @@ def _trips(scans: Sequence[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
     return {
         peer: [entry["rtt_ms"][peer] for entry in scans if (entry["rtt_ms"].get(peer) or {}).get("n")] for peer in peers
     }
-
-
-def _unknown(scans: Sequence[dict[str, Any]], peer: str) -> bool:
-    """Return whether the emulator may not ask for echoes at all."""
-    return all(entry["rtt_ms"].get(peer) is None for entry in scans)
-
-
-def _count(figures: Sequence[dict[str, Any]]) -> int:
-    return sum(int(entry["n"]) for entry in figures)
-
-
-def _mean(figures: Sequence[dict[str, Any]]) -> float:
-    return sum(float(entry["mean"]) * int(entry["n"]) for entry in figures) / _count(figures)

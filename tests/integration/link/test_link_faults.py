@@ -40,14 +40,7 @@ def test_bad_settings_are_refused_and_those_before_stay(
 def test_what_is_no_request_is_answered(emulator: str) -> None:
     assert request(emulator, "PUT", "/links", "no JSON")[0] == 400
     assert request(emulator, "PUT", "/links", {"peer": PEER})[0] == 400
-    assert request(emulator, "POST", "/probe", {"count": 5})[0] == 400
     assert request(emulator, "GET", "/else")[0] == 404
-
-
-def test_copies_need_one_capability_more_and_say_so(emulator: str) -> None:
-    status, answer = request(emulator, "PUT", "/links", [{**DELAY, "duplicate_percent": 5}])
-    assert status == 503
-    assert "NET_RAW" in answer["remedy"]
 
 
 @pytest.mark.parametrize("victim", ["lab-link", "lab-link-watch", "container"])
@@ -127,12 +120,6 @@ def test_a_missing_capability_is_named(pair: Pair) -> None:
     emulator = pair.emulator(capabilities=())
     assert exit_code(emulator, 20) == 3
     assert "NET_ADMIN" in logs(emulator)
-
-
-def test_a_bad_variable_is_wrong_use(spare: Pair) -> None:
-    emulator = spare.emulator(environment={"LINK_PEER": PEER, "LINK_DELAY_MS": "fast"})
-    assert exit_code(emulator, 20) == 2
-    assert "LINK_DELAY_MS='fast'" in logs(emulator)
 
 
 def test_a_kernel_without_netem_says_so_where_netem_is_asked_for(spare: Pair) -> None:

@@ -4,18 +4,15 @@ import json
 
 import pytest
 from support.link_checks import CHECKS
-from support.link_pair import PEER, Pair, in_container, prioritise
-from support.places import ROOT
+from support.link_pair import PEER, SCRIPT, Pair, in_container, prioritise
 
-SCRIPT = ROOT / "tests/support/link_checks.py"
 PROBES = "1600"
 
 
 @pytest.fixture(scope="module")
 def emulator(pair: Pair) -> str:
     prioritise(pair.responder())
-    # Copies are sent over a raw socket, the one thing that needs more than NET_ADMIN.
-    return pair.ready_emulator("NET_RAW", real_time=True)
+    return pair.ready_emulator(real_time=True)
 
 
 @pytest.mark.parametrize("check", CHECKS)

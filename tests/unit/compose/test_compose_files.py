@@ -30,8 +30,7 @@ FIFO_BROKER, FIFO_CONTROLLER = 90, 99
 SHARED_NETWORKS = {
     "link": "service:bridge", "qos-delay-link": "service:qos-delay", "qos-delay-capture": "service:qos-delay",
     "qos-delay-link-broker": "service:qos-delay-broker", "twin-link": "service:twin-broker",
-    "qos-delay-echo-broker": "service:qos-delay-broker", "asip-link": "service:asip-bridge",
-    "asip-link-broker": "service:broker", "prepare": "none", "report": "none",
+    "asip-link": "service:asip-bridge", "asip-link-broker": "service:broker", "prepare": "none", "report": "none",
 }  # fmt: skip
 # What a reader opens for one scenario, at most, and what the files that show the experiment may grow to.
 MOST_FILES, MOST_LINES, MOST_VARIABLES, MOST_HOPS = 13, 440, 72, 0

@@ -9,10 +9,9 @@ import pytest
 
 from looplab.errors import LabError, UsageError
 from looplab.link.distributions import ETHERNET_HEADER_BYTES, Direction, parse_table, sampler, theory
-from looplab.link.figures import BIN_NS, SHOWN_BINS, Delays
+from looplab.link.figures import Delays
 from looplab.link.netem import flow_of, netem_words, tc_batch
 from looplab.link.network import parse_rto_min
-from looplab.link.probe import _PROBE, Series, parse_probe
 from looplab.link.settings import MAX_LINKS, LinkSettings, from_environment, parse_links
 
 DRAWS = 40_000
@@ -39,7 +38,6 @@ def direction(seed: int = 7, **changes: Any) -> Direction:
         ({"jitter_ms": 1}, "jitter_ms=1"),
         ({"loss_percent": "much"}, "loss_percent='much'"),
         ({"loss_percent": 101}, "loss_percent=101"),
-        ({"duplicate_percent": -1}, "duplicate_percent=-1"),
         ({"rate_kbit": 1.5}, "rate_kbit=1.5"),
         ({"reorder": "yes"}, "reorder='yes'"),
         ({"speed": 1}, "'speed'"),
@@ -62,7 +60,6 @@ BAD_VARIABLES = [
 WRONG = {
     parse_links: [{}, [7], [{"peer": "b"}], [{"direction": "egress"}], None],
     from_environment: [{"LINK_PEER": "broker", **variables} for variables in BAD_VARIABLES],
-    parse_probe: [None, {}, {"peer": 5}, {"peer": "b", "count": 0}, {"peer": "b", "interval_ms": True}],
     parse_rto_min: ["-5", "1.5", "120001", "much"],
 }
 
@@ -131,11 +128,10 @@ def test_a_rate_spaces_packets_by_their_length_on_the_wire() -> None:
 
 
 @pytest.mark.parametrize("percent", [0.0, 3.0, 100.0])
-def test_losses_and_copies_have_their_share(percent: float) -> None:
-    chosen = direction(loss_percent=percent, duplicate_percent=percent)
+def test_losses_have_their_share(percent: float) -> None:
+    chosen = direction(loss_percent=percent)
     allowed = 4 * (DRAWS * percent / 100 * (1 - percent / 100)) ** 0.5
     assert abs(sum(chosen.loses() for _ in range(DRAWS)) - DRAWS * percent / 100) <= allowed
-    assert abs(sum(chosen.duplicates() for _ in range(DRAWS)) - DRAWS * percent / 100) <= allowed
 
 
 def test_figures_agree_with_the_values_they_are_of() -> None:
@@ -148,44 +144,13 @@ def test_figures_agree_with_the_values_they_are_of() -> None:
     assert found["sd"] == pytest.approx(statistics.stdev(clamped) / 1e6, abs=1e-3)
     assert (found["min"], found["max"]) == (round(clamped[0] / 1e6, 4), round(clamped[-1] / 1e6, 4))
     for name, share in (("p50", 0.5), ("p95", 0.95), ("p99", 0.99)):
-        assert found[name] == pytest.approx(clamped[int(share * len(values))] / 1e6, abs=3 * BIN_NS / 1e6)
-    histogram = found["histogram"]
-    assert sum(histogram["counts"]) == len(values)
-    assert len(histogram["counts"]) <= SHOWN_BINS
-    assert histogram["from_ms"] <= found["min"]
-    assert histogram["from_ms"] + len(histogram["counts"]) * histogram["width_ms"] >= found["max"]
+        assert found[name] == pytest.approx(clamped[int(share * len(values))] / 1e6, abs=0.06)
 
 
 def test_figures_of_nothing_one_and_very_long_delays() -> None:
-    assert Delays().as_json() == {
-        "n": 0, "mean": None, "sd": None, "min": None, "p50": None, "p95": None, "p99": None, "max": None,
-        "histogram": None,
-    }  # fmt: skip
+    assert Delays().as_json() == {"n": 0, **dict.fromkeys(("mean", "sd", "min", "p50", "p95", "p99", "max"))}
     assert Delays([-5]).as_json()["max"] == 0.0
-    longest = Delays([0, 40 * 10**9]).as_json()
-    assert longest["max"] == 40_000.0
-    assert sum(longest["histogram"]["counts"]) == 2
-
-
-def answer(series: Series, sequence: int, arrival: int, *, sent: int = 0, there: int = 0, left: int = 0) -> bytes:
-    return _PROBE.pack(series.token, sequence, sent, arrival, there, left)
-
-
-def test_each_way_of_a_probe_is_counted_by_itself() -> None:
-    """Five probes: 1 lost there, 2 twice there, 4 lost on the way back, 3 arrives there before 2."""
-    series = Series(5)
-    for sequence, arrival in ((0, 1), (3, 2), (2, 3), (2, 4)):
-        series.take(answer(series, sequence, arrival, sent=100, there=5_000_100, left=6_000_000), 7_000_000)
-    series.take(answer(series, 0, 6, sent=100, there=5_000_100, left=6_000_000), 7_000_000)
-    series.take(b"something else", 7_000_000)
-    series.take(bytes(64), 7_000_000)
-    found = series.as_json()
-    assert found["there_ms"]["out_of_order"] == 1
-    assert found["there_ms"]["mean"] == 5.0
-    assert found["back_ms"]["mean"] == 1.0
-    assert found["back_ms"]["lost"] == 1
-    assert found["rtt_ms"]["lost"] == 2
-    assert not series.complete
+    assert Delays([0, 40 * 10**9]).as_json()["max"] == 40_000.0
 
 
 def test_netem_gets_the_same_link_in_its_own_words() -> None:

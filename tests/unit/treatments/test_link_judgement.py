@@ -18,7 +18,6 @@ def one_way(direction: str, mean_ms: float = 4.4, **settings: Any) -> State:
         "theory_ms": {"mean": 4.28, "sd": 1.8},
         "packets": 500,
         "dropped": 0,
-        "duplicated": 0,
         "overflowed": 0,
         "delay_ms": {"n": 500, "mean": mean_ms, "sd": 1.8},
     }

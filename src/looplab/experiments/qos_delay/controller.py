@@ -107,14 +107,15 @@ class Controller(CellRun[QosDelayParameters, DelayCell]):
 
     def _set_up_links(self, cell: DelayCell) -> Made:
         """An emulator that was restarted is waited for; one that stays away ends the sweep."""
+        links = network.links(self.parameters, cell)
         try:
-            return network.set_up(self.parameters, cell, EMULATORS)
+            return Made(EMULATORS.apply(links))
         except LabError as error:
             if error.exit_code != EXIT_MACHINE:
                 raise
         try:
             self._wait_for_emulators()
-            return network.set_up(self.parameters, cell, EMULATORS)
+            return Made(EMULATORS.apply(links))
         except LabError as error:
             if not self.measured:
                 raise
@@ -183,6 +184,6 @@ def more_figures(p: QosDelayParameters, measured: MeasuredDelay) -> dict[str, An
         "end_to_end_ms": made.as_json(),
         "segments": captured.get("segments"),
         "capture": {name: captured.get(name) for name in ("captured", "dropped", "published", "unconfirmed_max")},
-        "links": {"backend": made.backend, "ways": made.ways, "probes": made.probes},
+        "links": {"backend": made.backend, "ways": made.ways},
         "packets_per_message": {name: round(n / sent, 4) for name, n in captured.get("packets", {}).items()},
     }

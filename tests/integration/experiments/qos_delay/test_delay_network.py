@@ -1,6 +1,5 @@
 """A cell's links judged by what the emulator says after it; the real one is in tests/e2e/test_e2e_qos_delay.py."""
 
-import copy
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -16,6 +15,7 @@ from looplab.treatments.emulators import Emulators
 P = QosDelayParameters.read({"DELAYS_MS": "20", "QOS": "0", "MESSAGES": "10"})
 CELL = P.cells[0]
 FIGURES = {"n": 400, "mean": 20.1, "sd": 2.0, "min": 15.0, "p50": 20.0, "p95": 23.0, "p99": 24.0, "max": 26.0}
+TRIPS = {peer: {**FIGURES, "n": 40, "mean": 40.8, "lost": 0} for peer in ("broker-pb", "broker-bs")}
 Serve = Callable[[dict[str, Any] | None], str]
 Judged = Callable[..., Made]
 
@@ -25,16 +25,12 @@ def state(at: str) -> dict[str, Any]:
     ways = [
         {
             "settings": link.as_json(), "addresses": ["10.0.0.3"], "theory_ms": {"mean": 20.0, "sd": 2.0},
-            "packets": 400, "dropped": 0, "duplicated": 0, "overflowed": 0, "delay_ms": dict(FIGURES),
+            "packets": 400, "dropped": 0, "overflowed": 0, "delay_ms": dict(FIGURES),
         }
         for link in network.links(P, CELL)[at]
     ]  # fmt: skip
-    return {"backend": "nfqueue", "instance": f"first of {at}", "since_s": 3.0, "moves": 0, "links": ways}
-
-
-def made() -> Made:
-    probes = {"there_ms": {**FIGURES, "n": 40, "mean": 20.4}, "back_ms": {**FIGURES, "n": 40, "mean": 20.4}}
-    return Made("nfqueue", probes={"pb": copy.deepcopy(probes), "bs": copy.deepcopy(probes)})
+    trips = {"rtt_ms": {peer: dict(trip) for peer, trip in TRIPS.items()}} if at == "own" else {}
+    return {"backend": "nfqueue", "instance": f"first of {at}", "since_s": 3.0, "moves": 0, "links": ways, **trips}
 
 
 @pytest.fixture
@@ -61,8 +57,8 @@ def emulator() -> Iterator[Serve]:
 def judged(emulator: Serve) -> Judged:
     """What is found where the emulators say this."""
 
-    def judge(own: dict[str, Any] | None, broker: dict[str, Any] | None, found: Made | None = None) -> Made:
-        found = found or made()
+    def judge(own: dict[str, Any] | None, broker: dict[str, Any] | None) -> Made:
+        found = Made("nfqueue")
         network.judge(P, CELL, found, Emulators({"own": emulator(own), "broker": emulator(broker)}))
         return found
 
@@ -86,13 +82,29 @@ def test_links_that_were_there_give_the_delay_that_was_made(judged: Judged) -> N
     assert found.as_json() == {"pb": 20.3, "bs": 20.1, "total": 40.4}
 
 
-def test_where_the_kernel_delays_the_probes_tell(judged: Judged) -> None:
+@pytest.mark.parametrize(
+    ("trip", "fault", "made_ms"),
+    [
+        (TRIPS["broker-pb"], "", 20.4),
+        ({**TRIPS["broker-pb"], "mean": 21.0}, "21.00 ms", 10.5),
+        ({**dict.fromkeys(FIGURES), "n": 0}, "no echo came back", None),
+        (None, "no echo came back", None),
+    ],
+)
+def test_where_the_kernel_delays_a_round_trip_tells(
+    judged: Judged, trip: dict[str, Any] | None, fault: str, made_ms: float | None
+) -> None:
     own, broker = state("own"), state("broker")
     for link in (*own["links"], *broker["links"]):
         link["delay_ms"] = {**dict.fromkeys(FIGURES), "n": 0}
+    own["rtt_ms"]["broker-pb"] = trip
     found = judged(own, broker)
-    assert found.faults == []
-    assert found.as_json() == {"pb": 20.4, "bs": 20.4, "total": 40.8}
+    assert [fault in why for why in found.faults] == [True] * bool(fault)
+    assert found.as_json()["pb"] == made_ms
+
+
+def test_an_emulator_that_sees_each_packet_may_lack_echoes(judged: Judged) -> None:
+    assert judged({**state("own"), "rtt_ms": dict.fromkeys(TRIPS)}, state("broker")).faults == []
 
 
 @pytest.mark.parametrize("at", ["own", "broker"])
@@ -121,11 +133,3 @@ def test_an_emulator_that_ended_is_said(judged: Judged) -> None:
         assert len(found.faults) == 1
         assert "ended" in found.faults[0]
         assert found.as_json() == {"pb": None, "bs": None, "total": None}
-
-
-def test_probes_that_did_not_come_by_are_said(judged: Judged) -> None:
-    found = made()
-    found.probes["bs"]["back_ms"]["mean"] = 0.4
-    judged(state("own"), state("broker"), found)
-    assert len(found.faults) == 1
-    assert "0.40 ms" in found.faults[0]
