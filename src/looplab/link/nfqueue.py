@@ -7,11 +7,8 @@ from typing import Any
 from looplab.errors import LabError, MachineError
 from looplab.link.helper import Helper
 from looplab.link.network import CAPABILITY_REMEDY, attempt, refusal, run
-from looplab.link.settings import MAX_LINKS, LinkSettings
+from looplab.link.settings import FIRST_QUEUE, LinkSettings
 
-# Each PUT /links gets the next bank of queue numbers. A bank that still holds packets is long closed when its
-# numbers are used again.
-FIRST_QUEUE, BANKS = 9100, 1000
 REPLY_TIMEOUT_S = 10.0
 QUEUE_TABLE = Path("/proc/self/net/netfilter/nfnetlink_queue")
 # Built-in chain -> ours. Both address matches are part of every kernel that has iptables at all.
@@ -27,15 +24,15 @@ class Rules:
 
     def install(self) -> None:
         """Make the chains and lead all packets through them, once."""
-        self.replace([], {}, 0)
+        self.replace([], {})
         for built_in, own in CHAINS.items():
             if not attempt([self._iptables, "-w", "-C", built_in, "-j", own])[0]:
                 run([self._iptables, "-w", "-I", built_in, "-j", own])
 
-    def replace(self, links: Sequence[LinkSettings], addresses: Mapping[str, Sequence[str]], first_queue: int) -> None:
-        """Lead link n's packets to queue `first_queue` + n, all at once; they pass if no process reads the queue."""
+    def replace(self, links: Sequence[LinkSettings], addresses: Mapping[str, Sequence[str]]) -> None:
+        """Lead each link's packets to its queue, all at once; they pass if no process reads the queue."""
         lines = ["*filter", *(f":{own} - [0:0]" for own in CHAINS.values())]
-        for queue, link in enumerate(links, first_queue):
+        for queue, link in enumerate(links, FIRST_QUEUE):
             chain, match = _MATCHES[link.direction]
             lines += [
                 f"-A {chain} {match} {address} -j NFQUEUE --queue-num {queue} --queue-bypass"
@@ -51,7 +48,7 @@ class Rules:
 
 
 class Nfqueue:
-    """Each set of links gets new queues: they are open before the rules, in one step, lead to them."""
+    """A queue is open, and carries its link, before the rules lead to it."""
 
     name = "nfqueue"
 
@@ -62,8 +59,8 @@ class Nfqueue:
         self._rules = Rules()
         self._rules.install()
         self._helper = Helper(hold_packets)
-        self._bank = FIRST_QUEUE
         self._links: Sequence[LinkSettings] = []
+        self._lost_before: Mapping[int, int] = {}
 
     def fault(self) -> str:
         helper = self._helper.process
@@ -71,36 +68,33 @@ class Nfqueue:
 
     def apply(self, links: Sequence[LinkSettings], addresses: Mapping[str, Sequence[str]]) -> None:
         """Replace all links; on an error those before stay. Raises LabError."""
-        bank = FIRST_QUEUE + (self._bank - FIRST_QUEUE + MAX_LINKS) % (BANKS * MAX_LINKS)
-        refused = self._ask("open", bank, list(links))
-        if refused:
+        if refused := self._ask(links):
             raise _refused(refused)
         try:
-            self._rules.replace(links, addresses, bank)
+            self._rules.replace(links, addresses)
         except LabError:
-            self._ask("retire", bank)
+            self._ask(self._links)
             raise
-        self._ask("retire", self._bank)
-        self._bank, self._links = bank, links
+        self._links, self._lost_before = links, overflows()
 
     def move(self, addresses: Mapping[str, Sequence[str]]) -> None:
-        self._rules.replace(self._links, addresses, self._bank)
+        self._rules.replace(self._links, addresses)
 
     def state(self) -> list[dict[str, Any]]:
         """Return counts and delays of each link, in the order they were given.
 
         `waits_ms` is the part of the mean delay that packets waited for others, or for their time at the rate.
         """
-        counted, lost = self._ask("state", self._bank), overflows()
+        counted, lost, before = self._ask("state"), overflows(), self._lost_before
         return [
             {
                 "packets": packets,
                 "dropped": dropped,
                 "delay_ms": delays.as_json(),
                 "waits_ms": round(waited_ns / 1e6 / max(1, packets - dropped), 4),
-                "overflowed": lost.get(self._bank + at, 0),
+                "overflowed": lost.get(queue, 0) - before.get(queue, 0),
             }
-            for at, (packets, dropped, delays, waited_ns) in enumerate(counted)
+            for queue, (packets, dropped, delays, waited_ns) in enumerate(counted[: len(self._links)], FIRST_QUEUE)
         ]
 
     def close(self) -> None:
@@ -108,9 +102,9 @@ class Nfqueue:
         self._rules.remove()
         self._helper.end()
 
-    def _ask(self, word: str, bank: int, links: list[LinkSettings] | None = None) -> Any:
+    def _ask(self, command: str | Sequence[LinkSettings]) -> Any:
         try:
-            self._helper.pipe.send((word, bank, links))
+            self._helper.pipe.send(command)
             if self._helper.pipe.poll(REPLY_TIMEOUT_S):
                 return self._helper.pipe.recv()
         except (OSError, EOFError):

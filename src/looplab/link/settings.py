@@ -13,6 +13,8 @@ DISTRIBUTIONS = ("constant", "uniform", "normal", "pareto", "paretonormal")
 MAX_DELAY_MS = 10_000
 # The kernel's prio queue, below which netem is, has 16 bands; one is for packets outside every link.
 MAX_LINKS = 15
+# With NFQUEUE link n has queue FIRST_QUEUE + n.
+FIRST_QUEUE = 9100
 # The most each number may be, and its unit.
 NUMBERS: dict[str, tuple[int, str]] = {
     "delay_ms": (MAX_DELAY_MS, "milliseconds"),
