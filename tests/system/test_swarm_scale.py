@@ -73,8 +73,7 @@ def deployed(
     """Deploy a scenario on so many nodes; yield their manager."""
     manager = swarm["alpha"]
     for name, labels in PLACES[hosts].items():
-        change = [word for label in ALL if label not in labels for word in ("--label-rm", f"looplab.{label}")]
-        change += [word for label, value in labels.items() for word in ("--label-add", f"looplab.{label}={value}")]
+        change = [word for label in ALL for word in ("--label-add", f"looplab.{label}={labels.get(label, 'no')}")]
         manager.docker("node", "update", *change, name)
     done = lab.run("stack", scenario, *words, code=0, DOCKER_HOST=manager.endpoint, **settings)
     file = lab.root / "stack.json"
@@ -102,8 +101,9 @@ def ran(lab: Lab, manager: Engine, scenario: str, limit_s: float = 300) -> dict[
 @pytest.fixture(scope="module")
 def demands(session_lab: Lab) -> Any:
     """What a message needs, as one machine measures it."""
-    words = ("--write-mode", "row", "--brokers", "1", "--intervals", "1.25", "--messages", "3000", "--json")
-    session_lab.run("run", "twin-brokers", *words, "--fidelity", "corrected", timeout_s=300, CONFINEMENT="quota")
+    words = ("--write-mode", "row", "--brokers", "1", "--intervals", "1.25", "--messages", "3000")
+    more = ("--repetitions", "1", "--fidelity", "corrected", "--busy", "--json")
+    session_lab.run("run", "twin-brokers", *words, *more, timeout_s=300, CONFINEMENT="quota", code=0)
     (cell,) = session_lab.newest()[1]["cells"]
     session_lab.forget_runs()
     session_lab.run("down", code=0)
