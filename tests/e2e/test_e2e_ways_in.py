@@ -12,7 +12,7 @@ def test_a_bare_up_says_which_profiles_there_are(lab: Lab) -> None:
         assert f"scenario{number}," in up.stdout
     assert "Stop all: docker compose --profile '*' down" in up.stdout
     assert lab.containers() == {}
-    assert set(lab.containers(running=False)) == {"prepare"}
+    assert set(lab.containers(running=False)) == {"guide", "prepare"}
 
 
 def test_a_new_scenario_is_listed_and_runnable(own_lab: Lab) -> None:

@@ -44,8 +44,7 @@ OVERLAYS = {
     "BROKER_PATH": "path",
     "GRAFANA": "grafana",
 }
-# Its end is no failure.
-DONE_BEFORE = ("prepare",)
+DONE_BEFORE = ("prepare",)  # Its end is no failure.
 # What the containers of a failed run printed: they are removed.
 LOG = Path(".cache/containers.log")
 # Ctrl-C; `kill`, timeout(1); a terminal that was closed.

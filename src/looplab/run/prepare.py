@@ -1,15 +1,15 @@
-"""What every start of the lab does first: say what can be started, open folders, fill what others are handed.
+"""What every start of the lab does first: open folders, fill what others are handed.
 
-`pairing USER HOST PORT [plain]` prints what a client elsewhere needs to reach the broker, over TLS or not, and does
-nothing else.
+`pairing USER HOST PORT [plain]` prints what a client elsewhere needs to reach the broker, and does nothing else.
 """
 
 import json
 import os
 import re
+import socket
 import sys
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,24 +18,18 @@ from looplab.run import identities
 from looplab.spec.experiment import Experiments
 
 PI_METRICS_PORT = 9102
-# 80 columns without the service's name, which Compose puts before each line.
-WIDTH = 68
+# 80 columns without the longest name of a service, which Compose puts before each line.
+WIDTH = 58
 IDENTITIES = Path("/identities")
 # What the user of LAB_UID writes into.
 FOLDERS = ("/results", "/report", "/answers")
-
-
-def scenarios(folder: Path) -> list[str]:
-    """Name each scenario under `folder`."""
-    return sorted(path.parent.name for path in folder.glob("[!_]*/params.env"))
 
 
 def open_folder(folder: Path, uid: int, gid: int) -> str:
     """Let `uid`:`gid` write into `folder`; returns "" or why that cannot be done."""
     facts = folder.stat()
     mode = facts.st_mode
-    # Labs of before opened it to every user of the machine.
-    opened = mode & 0o1002 == 0o1002
+    opened = mode & 0o1002 == 0o1002  # Labs of before opened it to every user of the machine.
     owner, group = facts.st_uid == uid and mode & 0o300 == 0o300, facts.st_gid == gid and mode & 0o030 == 0o030
     if not opened and (owner or group or mode & 0o003 == 0o003):
         return ""
@@ -68,25 +62,28 @@ def write_into_volume(path: Path, content: bytes) -> None:
     fresh.replace(path)
 
 
-def guide(names: list[str], environment: dict[str, str]) -> str:
-    """What every start shows, so it is short: nothing here knows which profile was chosen."""
+def guide(environment: Mapping[str, str], compose: Path, treatments: str = "treatments-control") -> str:
+    """Return where the pages are and how to stop; and the profiles, unless one has started `treatments` before."""
     shown = [("reports", "LAB_PAGES_PORT", 8080), ("Prometheus", "LAB_PROMETHEUS_PORT", 9090)]
-    if environment.get("GRAFANA", "on") != "off":
-        shown.append(("Grafana", "LAB_GRAFANA_PORT", 3000))
+    shown += [("Grafana", "LAB_GRAFANA_PORT", 3000)] * (environment.get("GRAFANA") != "off")
     pages = ", ".join(f"{name} http://127.0.0.1:{environment.get(port) or usual}" for name, port, usual in shown)
-    lines = [f"Profiles: {', '.join(names)}", f"Pages: {pages}", "Stop all: docker compose --profile '*' down"]
+    lines = [f"Pages: {pages}", "Stop all: docker compose --profile '*' down"]
+    try:
+        socket.gethostbyname(treatments)
+    except OSError:
+        found = [one for kind in ("scenarios", "experiments") for one in sorted(compose.glob(f"{kind}/[!_]*/*.env"))]
+        lines.insert(0, f"Profiles: {', '.join(one.parent.name for one in found)}")
     return "\n".join(textwrap.fill(line, WIDTH, subsequent_indent="  ", break_on_hyphens=False) for line in lines)
 
 
 def main(experiments: Experiments, words: Sequence[str] = ()) -> int:
-    """Print the guide, open the folders; exit code 3 where one cannot be opened, 2 where .env is wrong."""
+    """Open the folders, make the secrets; exit code 3 where one cannot be opened, 2 where .env is wrong."""
     environment = dict(os.environ)
     if words:
         _, user, host, port, *plain = words
         pairing = identities.pairings_of(IDENTITIES, tls=not plain)[user]
         print(write_pairing(replace(pairing, host=host, port=int(port))), end="")
         return 0
-    print(guide([*scenarios(Path("/scenarios")), *scenarios(Path("/experiments"))], environment), flush=True)
     try:
         uid, gid = (int(environment.get(name) or 1000) for name in ("LAB_UID", "LAB_GID"))
     except ValueError as error:

@@ -126,7 +126,7 @@ def test_every_run_is_a_service_that_its_profile_starts() -> None:
         assert SERVICES[name]["profiles"] == [name]
     for name in beside:
         assert set(SERVICES[name]["profiles"]) == set(runs)
-    assert [name for name, service in SERVICES.items() if "profiles" not in service] == ["prepare"]
+    assert [name for name, service in SERVICES.items() if "profiles" not in service] == ["guide", "prepare"]
     folders = {path.parent.name for path in COMPOSE.glob("*/[!_]*/params.env")}
     assert folders == set(runs)
 

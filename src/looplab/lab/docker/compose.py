@@ -44,7 +44,7 @@ class Compose:
         self._root = root
         self._environment = dict(environment)
         self._own_session = False
-        self._left_out: list[str] = []
+        self._left_out = ["--scale", "guide=0"]
 
     def leave_out(self, service: str) -> None:
         """Start no container of a service whose image is not here."""

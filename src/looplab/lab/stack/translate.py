@@ -25,6 +25,7 @@ PLACES = (("devices", "devices"), ("database", "database"), ("postgres", "databa
 REST = "instance"
 # Services that a stack lacks, and what takes their place.
 LEFT_OUT = {
+    "guide": "it is for `docker compose up`",
     "prepare": "its passwords are secrets",
     "treatments": "Swarm has no shared PID namespace: run.json names what nobody could verify",
     "grafana": "run one of your own with grafana/ and this Prometheus, or `./lab report` after the run",
