@@ -14,7 +14,7 @@ def home(others: list[Dashboard]) -> Dashboard:
         "looplab-home",
         "Looplab",
         "Where everything is: dashboards, handouts, runs, report.",
-        [(16, [(11, _ways(others)), (13, _runs())])],
+        [(18, [(9, _ways(others)), (15, _runs())])],
         [],
         refresh="5s",
         since="2m",
@@ -69,6 +69,6 @@ def _runs() -> panels.Panel:
                     "custom.cellOptions": {"type": "color-text"},
                 },
             ),
-            *widths({"scenario": 150, "title": 340, "fidelity": 90, "valid": 100}),
+            *widths({"scenario": 135, "title": 235, "fidelity": 80, "valid": 75}),
         ],
     )

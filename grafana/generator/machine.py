@@ -185,5 +185,6 @@ def _alerts() -> panels.Panel:
         'max by (alertname, scenario, interval_ms) (ALERTS{alertstate="firing"})',
         columns={"alertname": "alert", "scenario": "scenario", "interval_ms": "ms", "Value": "firing"},
         no_value="no alert: all is well",
-        overrides=widths({"alert": 185, "scenario": 95, "ms": 50}),
+        # An alert about no scenario has an empty cell, not the words for no alert.
+        overrides=[*widths({"alert": 185, "scenario": 95, "ms": 50}), by_name("scenario", {"noValue": "-"})],
     )

@@ -36,7 +36,8 @@ def _panels(experiment: Experiment) -> list[Panel]:
             title,
             f"Of each cell of the newest run: {about}.",
             {legend: f"{family}_{metric} and on (scenario, fidelity) {newest}"},
-            label=about,
+            # A longer one is cut by the panel's height.
+            label=about if len(about) < 36 else title.lower(),
             unit=unit,
             no_value=empty,
         )

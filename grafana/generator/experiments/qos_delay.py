@@ -161,6 +161,7 @@ def _places() -> Panel:
         columns=["0", "1", "2"],
         no_value=NOTHING_YET,
         row_title="links",
+        row_px=240,
         overrides=[by_regex("/^[012]$/", {"unit": "none", "decimals": 2})],
     )
 
@@ -182,6 +183,7 @@ def _table() -> Panel:
         order="order",
         no_value=NOTHING_YET,
         row_title="links",
+        row_px=240,
     )
 
 

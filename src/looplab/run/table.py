@@ -96,7 +96,7 @@ def invalid(cell: dict[str, Any]) -> str:
     return "" if cell["valid"] else " !"
 
 
-def verdict(run: dict[str, Any], *, brief: bool = False) -> list[str]:
+def verdict(run: dict[str, Any], *, brief: bool = False, width: int = WIDTH) -> list[str]:
     """Return whether a run is valid, or why not; then what was not as wanted and is not required, `brief`: how many."""
     unmet = [t for t in run.get("treatments", []) if not (t["verified"] or t["required"])]
     if run["valid"]:
@@ -106,7 +106,7 @@ def verdict(run: dict[str, Any], *, brief: bool = False) -> list[str]:
         lines = ["INVALID:", *_items(run["invalid_because"])]
     if noise := quiet.why_not(run):
         out = "no verdict rests on it" if not quiet.counts(run) else "it counts all the same, as --busy asked"
-        lines += fill(f"Not quiet: {noise}; {out}.", WIDTH, subsequent_indent="  ").splitlines()
+        lines += fill(f"Not quiet: {noise}; {out}.", width, subsequent_indent="  ").splitlines()
     if unmet and brief:
         lines.append(f"{plural(len(unmet), 'treatment')} not as wanted, and not required: ./lab show --treatments")
     elif unmet:

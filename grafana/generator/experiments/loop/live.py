@@ -186,5 +186,5 @@ def _treatments() -> panels.Panel:
             "required": "required",
             "Value": "as wanted",
         },
-        overrides=[by_name("as wanted", verdict), *widths({"treatment": 215, "required": 80, "as wanted": 90})],
+        overrides=[by_name("as wanted", verdict), *widths({"treatment": 330, "required": 80, "as wanted": 90})],
     )

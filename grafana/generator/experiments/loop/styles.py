@@ -83,7 +83,8 @@ def cdf_panel(
         series=series,
         order="order" if series == "series" else series,
         x=cdf_axis(x_label, x_min_s, x_max_s),
-        y=SHARE,
+        # A maximum of y falls on an x that has none of its own: its axis would end at 10 s.
+        y={name: end for name, end in SHARE.items() if name != "max" or x_max_s is not None},
         y_label="share of messages answered within x",
         overrides=scenario_overrides() if overrides is None else overrides,
     )

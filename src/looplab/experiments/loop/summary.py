@@ -42,7 +42,7 @@ def summary(run: dict[str, Any], width: int = WIDTH) -> str:
     if fitted(run.get("parameters", {})):
         lines.append(f"{INDENT}{FITTED} depends on constants that were fitted to the thesis: ./lab show names them.")
     lines += [f"{INDENT}! {doubt}" for doubt in (*_doubts(run), *notices(run))]
-    lines += [f"{INDENT}{line}" for line in verdict(run, brief=True)]
+    lines += [f"{INDENT}{line}" for line in verdict(run, brief=True, width=width - 2)]
     return "\n".join(fill(line, width, subsequent_indent=INDENT * 2) if len(line) > width else line for line in lines)
 
 
