@@ -257,7 +257,7 @@ class _Judge:
             return False, f"{answer!r} is no number"
         slack = max(question.tolerance * abs(value), 0.0005 if question.unit else 0.5)
         unit = f" {question.unit}" if question.unit else ""
-        return abs(given - value) <= slack, f"{given:g}{unit}; your run says {value:.4g}{unit} ({question.figure})"
+        return abs(given - value) <= slack, f"{given:g}{unit}; your run has {value:.4g}{unit} ({question.figure})"
 
     def _choice(self, question: Question, answer: str) -> tuple[bool, str]:
         values = {option: self._value(figure) for option, figure in question.largest.items()}

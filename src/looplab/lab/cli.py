@@ -144,7 +144,7 @@ COMMANDS = {
         run_options.add_study_arguments,
     ),
     "show": Command(
-        "print all that a stored run says of itself",
+        "print all of a stored run",
         "show:show",
         _arguments(
             _one("run", "its id, folder or scenario (default: the newest)", nargs="?", default="", metavar="RUN"),

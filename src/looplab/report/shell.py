@@ -191,7 +191,7 @@ def _print_findings(name: str, measured: Sequence[Measured], verdicts: Verdicts)
         outcomes = [f"{fidelity}: {verdict.outcome}" for fidelity, verdict in by_fidelity.items()]
         print(fitted(f"  {claim.title}\n      {', '.join(outcomes)}", sys.stdout, " " * 6))
     if unasked:
-        print(f"  {plural(len(unasked), 'claim')} without runs: the page says which scenarios they compare")
+        print(f"  {plural(len(unasked), 'claim')} without runs: the page names the scenarios to compare")
 
 
 def _run_rows(measured: Sequence[Measured], selection: Selection) -> list[dict[str, str]]:

@@ -114,7 +114,7 @@ def test_a_wrong_answer_costs_its_point_and_no_other(lab: Path, capsys: pytest.C
     assert check(lab, ["scenario2"]) == 1
     printed = capsys.readouterr().out
     assert "score: 8 of 10" in printed
-    assert "0/1  o-p99: 0.3 ms; your run says" in printed
+    assert "0/1  o-p99: 0.3 ms; your run has" in printed
     assert "0/1  median: a; your runs say b" in printed
     assert "it is the answers that are not yet" in printed
 

@@ -39,7 +39,7 @@ def judge(parameters: AsipParameters, scans: Sequence[Scan | None], measured: Se
         if parameters.robot == "remote":
             # A run does not begin before it says so; its sockets cannot be looked at from here.
             wanted = on_off(parameters.tcp_nodelay)
-            treatments.append(Treatment("bridge TCP_NODELAY", wanted, f"{wanted}, as it says", True, required=False))
+            treatments.append(Treatment("bridge TCP_NODELAY", wanted, f"{wanted}, as it reports", True, required=False))
         treatments += [_quota(parameters.client_cpus, good, language) for language in parameters.languages]
     over = [one for one in measured if not one.faults]
     own = (_board(parameters, over), _adapter(parameters, over), _reports(parameters, over))

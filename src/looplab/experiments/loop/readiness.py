@@ -96,7 +96,7 @@ def _no_bridge(remote: bool, *, lost: bool) -> Missing:
     return Missing(
         "bridge on the Pi",
         "No bridge has connected from the Pi",
-        f"{_PI_LOGS} says what it sees of this machine. Is the Pi on, paired with this machine (./lab pair), and "
+        f"{_PI_LOGS} shows what it sees of this machine. Is the Pi on, paired with this machine (./lab pair), and "
         "does a firewall here let it in?",
     )
 

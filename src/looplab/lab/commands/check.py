@@ -51,7 +51,7 @@ def hand_in(root: Path, scenario: str, name: str) -> int:
     missing = [wanted.handle for wanted in exercise.runs if wanted.handle not in counted]
     print(f"{file.name}: {len(counted)} of {len(exercise.runs)} runs, {'the' if form.is_file() else 'no'} form.")
     for handle in missing:
-        print(f"  The run “{handle}” is missing or wrong: `./lab check {scenario}` says why.")
+        print(f"  The run “{handle}” is missing or wrong: `./lab check {scenario}` names the reason.")
     return EXIT_INVALID if missing or not form.is_file() else EXIT_GOOD
 
 

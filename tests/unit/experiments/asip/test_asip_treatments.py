@@ -85,7 +85,7 @@ def test_a_bridge_on_a_pi_is_taken_at_its_word() -> None:
     roles = {name: {"before": [process], "processes": [process], "refused": []} for name in ("controller", "python")}
     remote = {"ROBOT": "remote", "LAB_PI": "192.0.2.7", "TRANSPORTS": "tcp", "FIDELITY": "corrected"}
     found = judged("bridge TCP_NODELAY", remote, [cell()], [{"roles": roles}])
-    assert (found.wanted, found.found, found.required) == ("on", "on, as it says", False)
+    assert (found.wanted, found.found, found.required) == ("on", "on, as it reports", False)
 
 
 @pytest.mark.parametrize("what", ["board", "USB adapter"])

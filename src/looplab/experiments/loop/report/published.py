@@ -43,7 +43,7 @@ class Figure:
     @property
     def text(self) -> str:
         scenarios = "; ".join(f"{name}: {titles()[name]}" for name in self.scenarios)
-        return f"{scenarios}. The thesis says of it: {self.compares}."
+        return f"{scenarios}. The thesis: {self.compares}."
 
 
 @cache
