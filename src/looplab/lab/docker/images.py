@@ -19,6 +19,7 @@ from looplab.lab.programs import TIMED_OUT, call, follow, run_script
 from looplab.system.terminal import Step, say
 
 GRAFANA_REPOSITORY = "grafana/grafana"
+STANDS_IN = "No registry gave them: images of upstream were built from Debian's packages (docs/no-registry.md)."
 FLOOD_REPOSITORY = "inovex/mqtt-stresser"
 # Where tests name the images that they build.
 TESTS = "looplab-test"
@@ -133,7 +134,7 @@ class Images:
             title = "Building a base image from Debian's packages"
             if notes := run_script("make-base-image", self.base, title=title, expected_s=20):
                 say(notes.strip())
-            self.notes.append(f"{self.base} was built from Debian's packages: no registry gave {BASE_IMAGE}.")
+            self.notes.append(STANDS_IN)
         return self.base
 
     def ensure_upstream(self, references: Mapping[str, str], flood_stand_in: str) -> None:
@@ -153,7 +154,7 @@ class Images:
         if is_here(reference) or (not is_own(reference) and self.pull(reference)):
             return
         if reference in STAND_INS.values():
-            self._build(variable, reference, "it was removed")
+            self._build(variable, reference)
         elif name != reference and is_here(name):
             self.variables[variable] = name
         # The lab's own images come later, all at once (own_images.py).
@@ -164,7 +165,7 @@ class Images:
         """Build a stand-in or do without; LabError (exit code 3) if the lab needs the image."""
         name, repository = without_digest(reference), repository_of(reference)
         if repository in STAND_INS:
-            self._build(variable, STAND_INS[repository], f"no registry gave {name}")
+            self._build(variable, STAND_INS[repository])
         elif repository == FLOOD_REPOSITORY:
             self.variables[variable] = flood_stand_in
             self.notes.append(f"{name} is not available: {flood_stand_in}, with the same flags, floods.")
@@ -174,10 +175,10 @@ class Images:
         else:
             raise MachineError(f"The image {reference} is not available: {self.why_not(reference)}.", BUNDLE_REMEDY)
 
-    def _build(self, variable: str, stand_in: str, because: str) -> None:
+    def _build(self, variable: str, stand_in: str) -> None:
         self.variables[variable] = stand_in
         if not is_here(stand_in):
             self.ensure_base()
             folder = self._root / "images" / repository_of(stand_in).rpartition("/")[2]
             build_image(folder, stand_in, self.base)
-            self.notes.append(f"{stand_in} was built from Debian's package: {because}.")
+            self.notes = list(dict.fromkeys([*self.notes, STANDS_IN]))
