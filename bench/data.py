@@ -240,15 +240,11 @@ def ratio(turns: Mapping[str, list[Turn]], figure: Callable[[Sequence[Turn]], fl
 
 
 def twin(folder: Path) -> Lines:
-    """Yield the highest sustained rates of runs of twin-limit, by brokers and QoS."""
-    limits: dict[tuple[str, int], dict[int, float]] = {}
-    for run, _samples in runs(folder):
-        for cell in run["cells"]:
-            limits.setdefault((cell["write_mode"], cell["brokers"]), {})[cell["qos"]] = cell["limit_per_s"]
-    for (mode, brokers), by_qos in sorted(limits.items()):
-        number = "one broker" if brokers == 1 else f"{brokers} brokers"
-        rates = "; ".join(f"{by_qos[qos]:.0f}" for qos in sorted(by_qos))
-        yield f"{mode}, {number}, QoS {'; '.join(map(str, sorted(by_qos)))}", f"{rates} a second"
+    """Yield what a run of twin stored a second, its longest queue and the time to drain it, by interval."""
+    [(run, _samples)] = runs(folder)
+    for cell in sorted(run["cells"], key=lambda cell: cell["interval_ms"]):
+        figures = f"{cell['rate_out_per_s']:.1f}", f"{cell['queue_max']}", f"{cell['drained_s']:.1f} s"
+        yield f"{cell['interval_ms']} ms", " | ".join(figures)
 
 
 def delay(folder: Path) -> Lines:
