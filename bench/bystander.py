@@ -88,7 +88,10 @@ class Bystander:
 
 
 def docker(*words: str) -> str:
-    return subprocess.run(["docker", *words], check=True, capture_output=True, text=True).stdout.strip()
+    done = subprocess.run(["docker", *words], capture_output=True, text=True, check=False)
+    if done.returncode:
+        sys.exit(f"docker {words[0]}: {done.stderr.strip()}")
+    return done.stdout.strip()
 
 
 def arms(there: list[str], ends: bool) -> dict[str, list[str]]:
