@@ -1,6 +1,7 @@
 """The emulator against theory, on real probes between two containers; what is checked is in link_checks.py."""
 
 import json
+from threading import Timer
 
 import pytest
 from support.link_checks import CHECKS
@@ -17,6 +18,8 @@ def emulator(pair: Pair) -> str:
 
 @pytest.mark.parametrize("check", CHECKS)
 def test_a_link_does_what_it_is_told(emulator: str, check: str) -> None:
+    # The prober, once it runs.
+    Timer(1.0, prioritise, (emulator,)).start()
     said = in_container(emulator, SCRIPT.read_text(), PEER, "--only", check, "--probes", PROBES)
     result = json.loads(said)
     print(result)
