@@ -194,7 +194,8 @@ def bystander(folder: Path) -> Lines:
         ends = [[one["late_us"] for one in samples if one["arm"] == arm] for arm in ("+ all", "load alone")]
         lab_ms, alone_ms = (median(share(late, 0.95) for late in end) / 1000 for end in ends)
         stalls = "; ".join(f"{sum(max(late) > LONG_US for late in end)} of {len(end)}" for end in ends)
-        yield what, f"{lab_ms / alone_ms:.2f} x ({lab_ms:.2f} and {alone_ms:.2f} ms) | {stalls}"
+        missed = "missed: " if lab_ms > 1.2 * alone_ms else ""
+        yield what, f"{missed}{lab_ms / alone_ms:.2f} x ({lab_ms:.2f} and {alone_ms:.2f} ms) | {stalls}"
 
 
 def tls(folder: Path) -> Lines:

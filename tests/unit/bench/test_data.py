@@ -99,4 +99,6 @@ def test_a_neighbour_is_compared_with_the_load_alone(tmp_path: Path) -> None:
     samples = [("+ all", [200] * 99 + [30_000]), ("load alone", [100] * 100)] * 2
     samples[0] = ("+ all", [200] * 100)
     keep(tmp_path / "stress-all.jsonl.xz", [{"arm": arm, "late_us": late} for arm, late in samples])
-    assert list(THEMES["bystander"](tmp_path)) == [("under stress", "2.00 x (0.20 and 0.10 ms) | 1 of 2; 0 of 2")]
+    assert list(THEMES["bystander"](tmp_path)) == [
+        ("under stress", "missed: 2.00 x (0.20 and 0.10 ms) | 1 of 2; 0 of 2")
+    ]
