@@ -51,7 +51,6 @@ def swarm(session_lab: Lab) -> Iterator[dict[str, Engine]]:
     folder = Path(tempfile.mkdtemp(prefix="labscale-", dir="/tmp"))
     try:
         images: set[str] = set()
-        # The last one decides what .env.machine has: PostgreSQL's image is the twin's.
         for scenario in ("middleware-nodes", "twin-brokers"):
             session_lab.run("setup", scenario, timeout_s=1800, code=0)
             made = session_lab.run("stack", scenario, "--unchecked", "--publish", code=0, DEVICE_WORKERS="1").stdout

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
@@ -140,9 +140,8 @@ class Lab:
         # A port that is no number is named before Compose reads it.
         self.ports()
         (self.root / "results").mkdir(exist_ok=True)
-        known = {} if ask_again else read_machine_file(self.root)
-        settled = {name: value for name, value in known.items() if name in DECIDED}
-        images = Images(self.root, self.settings(original=ask_again).get(BASE) or BASE_IMAGE, settled)
+        base = self.settings(original=ask_again).get(BASE) or BASE_IMAGE
+        images = Images(self.root, base, {} if ask_again else self.decided())
         engine = ensure_compose(ensure_engine(), images.ensure_base)
         every, upstream = self.own_images(), self.upstream_images(original=ask_again)
         needed, flood = every, every[FLOOD]
@@ -168,9 +167,15 @@ class Lab:
             own.build({**decided, **self._options})
         limits = probe_limits(engine, own.references[PROBE], self.root / CACHE)
         administrator = {} if images.variables.get("GRAFANA") == "off" else ensure_grafana_password(self.root)
-        variables = {**machine_variables(limits), **images.variables, **administrator}
+        others = self.decided({BASE, "GRAFANA", *upstream})
+        variables = {**machine_variables(limits), **others, **images.variables, **administrator}
         write_machine_file(self.root, variables)
         return SetUp(engine, variables)
+
+    def decided(self, asked: Collection[str] = ()) -> dict[str, str]:
+        """Return what earlier set-ups decided, without the variables that this one has asked for."""
+        known = read_machine_file(self.root)
+        return {name: value for name, value in known.items() if name in DECIDED and name not in asked}
 
     @cached_property
     def _services(self) -> dict[str, Any]:

@@ -137,6 +137,11 @@ def test_a_stand_in_holds_until_set_up_asks_again(lab: Lab) -> None:
     assert lab.upstream_images(original=True) == {"FLOOD_IMAGE": f"a/b:1@{DIGEST}", "GRAFANA_IMAGE": "c/d:1"}
 
 
+def test_a_set_up_of_others_forgets_no_stand_in(lab: Lab) -> None:
+    (lab.root / ".env.machine").write_text("LAB_RTPRIO=9\nFLOOD_IMAGE=a/b:1\nMOSQUITTO_IMAGE=c/d:1\n")
+    assert lab.decided(["MOSQUITTO_IMAGE"]) == {"FLOOD_IMAGE": "a/b:1"}
+
+
 @pytest.fixture
 def heavy(lab: Lab) -> Experiment:
     """An experiment with an own and an upstream image; `lab` has a scenario of it, and one of an experiment without."""
