@@ -68,6 +68,14 @@ def run_summary(experiment: Experiment, run: dict[str, Any], width: int = WIDTH)
     return f"{own.summary(run, width) if own else run_table(experiment, run)}\n  Kept in results/{run['run_id']}"
 
 
+def runs_summary(experiment: Experiment, runs: Sequence[dict[str, Any]]) -> str:
+    """Return what several runs end with: one table of all, where the experiment has such, else one below the other."""
+    several = getattr(experiment.optional_part("summary"), "several", None)
+    if several and len(runs) > 1:
+        return str(several(runs))
+    return "\n\n".join(run_summary(experiment, run) for run in runs)
+
+
 def run_table(experiment: Experiment, run: dict[str, Any]) -> str:
     """Return the table of a run (a run.json document) for a terminal of 80 columns."""
     own = experiment.optional_part("table")

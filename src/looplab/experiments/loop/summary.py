@@ -1,6 +1,6 @@
 """What a run ends with: one row a latency, or one line a cell, and what to doubt."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import floor, log10
 from textwrap import fill
 from typing import Any
@@ -43,7 +43,37 @@ def summary(run: dict[str, Any], width: int = WIDTH) -> str:
         lines.append(f"{INDENT}{FITTED} depends on constants that were fitted to the thesis: ./lab show names them.")
     lines += [f"{INDENT}! {doubt}" for doubt in (*_doubts(run), *notices(run))]
     lines += [f"{INDENT}{line}" for line in verdict(run, brief=True, width=width - 2)]
+    return _filled(lines, width)
+
+
+def several(runs: Sequence[dict[str, Any]]) -> str:
+    """Return the summary of several runs, one below the other: a line a cell, latencies in ms, then each verdict."""
+    shown = [("T", "p50"), ("O", "p50"), ("O", "p95"), ("O", "max"), ("O", "avg")]
+    heads = [f"{name} {'mean' if q == 'avg' else QUANTILES[q].split()[0]}" for name, q in shown]
+    lines = [["", "interval", "QoS", "sent", "lost", *heads, "thesis"]]
+    for run in runs:
+        for cell in run["cells"]:
+            figures = [_text(cell[f"{name}_us"], q) for name, q in shown]
+            counts = (cell[name] for name in ("qos", "sent", "lost"))
+            mean = _in_ms(_published(run, cell).get("O_avg"))
+            lines.append([run["scenario"], f"{cell['interval_ms']:g} ms", *map(str, counts), *figures, mean])
+    text = [*aligned(lines, left=1, gap=" "), *unsure(lines)]
+    text += ["half, 95: within these times half, 95 of 100 messages were answered", "thesis: its mean of O", ""]
+    for run in runs:
+        first, *more = verdict(run, brief=True, width=WIDTH - 2)
+        doubts = (f"! {doubt}" for doubt in (*_doubts(run), *notices(run)))
+        text += [f"{run['scenario']}: {first}", *more, *doubts, f"Kept in results/{run['run_id']}"]
+    return _filled((f"{INDENT}{line}".rstrip() for line in text), WIDTH)
+
+
+def _filled(lines: Iterable[str], width: int) -> str:
     return "\n".join(fill(line, width, subsequent_indent=INDENT * 2) if len(line) > width else line for line in lines)
+
+
+def _published(run: Mapping[str, Any], cell: Mapping[str, Any]) -> Mapping[str, float]:
+    """Return the thesis's figures of the cell in us, {} if it prints none."""
+    key = (run["scenario"], cell["qos"], cell["interval_ms"])
+    return next((row.latency_us for row in rows() if (row.scenario, row.qos, row.interval_ms) == key), {})
 
 
 def _head(run: Mapping[str, Any]) -> list[str]:
@@ -58,8 +88,7 @@ def _head(run: Mapping[str, Any]) -> list[str]:
 
 def _one(run: Mapping[str, Any], cell: Mapping[str, Any], narrow: bool) -> Iterator[str]:
     """Yield the latencies of a run with one cell, a row each, then its counts."""
-    key = (run["scenario"], cell["qos"], cell["interval_ms"])
-    means = next((row.latency_us for row in rows() if (row.scenario, row.qos, row.interval_ms) == key), {})
+    means = _published(run, cell)
     heads = [*QUANTILES.values(), *([MEAN] if means else [])]
     lines = [["", "", *(SHORT.get(head, head) if narrow else head for head in heads)]]
     for name, about in ROWS.items():

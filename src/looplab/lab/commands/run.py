@@ -14,7 +14,7 @@ from looplab.lab.run_options import PARTS, variables
 from looplab.lab.scenarios import check_one_kind, chosen
 from looplab.lab.session import Session
 from looplab.run.folder import SCHEMA
-from looplab.run.life import run_summary
+from looplab.run.life import runs_summary
 from looplab.spec.parameters import RunParameters
 from looplab.system.terminal import say
 from looplab.system.words import plural, show_duration
@@ -47,19 +47,24 @@ def run(
 
     def after(document: dict[str, Any]) -> None:
         runs.append(document)
-        if not as_json:
-            print(run_summary(experiment, document) + "\n", flush=True)
+        if len(wanted) > 1:
+            say(f"  {document['run_id']}, {'valid' if document['valid'] else 'INVALID'}")
 
     say(_plan(parameters))
     for scenario in wanted:
         if form := make_form(root, scenario.run_name):
             say(f"A form for your prediction and answers: {form.relative_to(root)}")
-    if not session.run(wanted, after):
+    whole = session.run(wanted, after)
+    if whole or not as_json:
+        print(_json(runs) if as_json else f"{runs_summary(experiment, runs)}\n", flush=True)
+    if not whole:
         return EXIT_INVALID
-    if as_json:
-        print(json.dumps({"schema": SCHEMA, "runs": runs}, indent=1))
     session.where()
     return EXIT_GOOD if allow_invalid or all(document["valid"] for document in runs) else EXIT_INVALID
+
+
+def _json(runs: Sequence[dict[str, Any]]) -> str:
+    return json.dumps({"schema": SCHEMA, "runs": runs}, indent=1)
 
 
 def _plan(parameters: Sequence[RunParameters]) -> str:

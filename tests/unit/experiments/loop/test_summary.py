@@ -8,7 +8,7 @@ from support.places import ROOT
 
 from looplab.experiments.loop import EXPERIMENT
 from looplab.experiments.loop.summary import significant, summary
-from looplab.run.life import NARROW, run_summary
+from looplab.run.life import NARROW, run_summary, runs_summary
 
 
 @pytest.fixture
@@ -26,6 +26,22 @@ def test_one_cell_fits_on_half_a_screen(run: dict[str, Any]) -> None:
     for cells in (1, 4):
         beside = run_summary(EXPERIMENT, {**run, "cells": run["cells"] * cells}, NARROW).splitlines()
         assert max(map(len, beside)) + len("scenario1-1  | ") <= 80
+
+
+def test_two_runs_are_two_rows_of_one_table(run: dict[str, Any]) -> None:
+    (cell,) = run["cells"]
+    other = {**run, "scenario": "scenario2", "run_id": "other", "valid": False, "invalid_because": ["no stress"]}
+    lines = runs_summary(EXPERIMENT, [run, other]).splitlines()
+    assert max(map(len, lines)) <= 80
+    first, second = (line.split() for line in lines[1:3])
+    assert (first[0], first[-1], second[0], second[-1]) == ("scenario1", "8.74", "scenario2", "13.7")
+    assert first[6:8] == [significant(cell[name]["p50"] / 1000) for name in ("T_us", "O_us")]
+    assert "  scenario2: INVALID:" in lines
+    assert [line for line in lines if "Kept in" in line] == [
+        f"  Kept in results/{run['run_id']}",
+        "  Kept in results/other",
+    ]
+    assert runs_summary(EXPERIMENT, [run]) == run_summary(EXPERIMENT, run)
 
 
 def test_latencies_stand_beside_the_thesis_means(run: dict[str, Any]) -> None:
