@@ -9,13 +9,15 @@ from support.containers import docker
 
 # They change from root to a user that keeps the other capabilities alone.
 _PREPARED = {"SETUID", "SETGID"}
-LINKS = ("link", "asip-link", "asip-link-broker", "twin-link", "qos-delay-link", "qos-delay-link-broker")
+DUPLICATING_LINKS = ("qos-delay-link", "qos-delay-link-broker")
+LINKS = ("link", "asip-link", "asip-link-broker", "twin-link", *DUPLICATING_LINKS)
 # What `cap_add` may name, by service. The prioritised parts as published: permitted, not held.
 MAY_ADD = {
     "treatments": {"SYS_NICE", "SYS_PTRACE", *_PREPARED},
     "prepare": {"CHOWN", "FOWNER", *_PREPARED},
     "qos-delay-capture": {"NET_RAW", *_PREPARED},
     **{name: {"NET_ADMIN", *_PREPARED} for name in LINKS},
+    **{name: {"NET_ADMIN", "NET_RAW", *_PREPARED} for name in DUPLICATING_LINKS},
     **{name: {"SYS_NICE"} for name in ("broker-prioritised", "scenario5", "scenario8")},
 }
 # What its processes really hold; all others hold nothing.
@@ -24,6 +26,7 @@ HOLDS = {
     "prepare": {"CHOWN", "FOWNER"},
     "qos-delay-capture": {"NET_RAW"},
     **{name: {"NET_ADMIN"} for name in LINKS},
+    **{name: {"NET_ADMIN", "NET_RAW"} for name in DUPLICATING_LINKS},
 }
 # Engines give capabilities to root alone: who needs one starts as root, and does not stay it.
 STARTS_AS_ROOT = {

@@ -6,7 +6,7 @@ the peer. Both ends are on one machine and stamp with one CLOCK_MONOTONIC, so ea
 
 Bounds: a mean may be off by 2 % or 0.7 ms, a standard deviation by 5 % or, with few probes, by 4 of its own standard
 errors (a Pareto's is 4 % of 1600 probes); the shape by the largest distance of the distribution functions
-(Kolmogorov and Smirnov), a loss rate by 4 standard deviations of the binomial distribution. By chance
+(Kolmogorov and Smirnov), a loss or duplication rate by 4 standard deviations of the binomial distribution. By chance
 alone one of them fails in fewer than 1 of 10 000 runs. Other programs' work disturbs timing, too: a check is
 repeated, and must hold once of three times. How late this machine wakes a mere sleeper is measured beside each probe
 and allowed for, because a packet waits for two such wake-ups: the prober's and the emulator's.
@@ -208,6 +208,14 @@ def loss(peer: str, count: int) -> list[str]:
     )
 
 
+def duplication(peer: str, count: int) -> list[str]:
+    settings = {"delay_ms": 5.0, "duplicate_percent": 10.0}
+    found = measured(both(peer, settings, settings), count)
+    # What arrived twice is answered twice, and each answer may be copied again.
+    there, back = found["there_ms"]["n"], found["back_ms"]["n"]
+    return rate_fault("egress copies", there - count, count, 10) + rate_fault("ingress copies", back - there, there, 10)
+
+
 def order(peer: str, count: int) -> list[str]:
     found = measured(both(peer, {**NORMAL, "reorder": False}, NORMAL), count)
     faults = [f"order not kept: {n} overtaken" for n in (found["there_ms"]["out_of_order"],) if n]
@@ -241,7 +249,7 @@ CHECKS: dict[str, Check] = {
     "constant and uniform": partial(delays, ({"delay_ms": 20.0}, UNIFORM)),
     "normal and pareto": partial(delays, (NORMAL, PARETO)),
     "paretonormal and wide normal": partial(delays, (PARETONORMAL, {**NORMAL, "delay_ms": 50.0, "jitter_ms": 10.0})),
-    "loss": loss, "order": order, "rate": rate, "restored": restored,
+    "loss": loss, "duplication": duplication, "order": order, "rate": rate, "restored": restored,
 }  # fmt: skip
 
 

@@ -66,9 +66,9 @@ class Pair:
         """Another emulator beside the peer."""
         return self.start(*self._options(self.peer), self.image)
 
-    def ready_emulator(self, *, real_time: bool = False) -> str:
+    def ready_emulator(self, *capabilities: str, real_time: bool = False) -> str:
         """An emulator that answers, with `real_time` at that priority where this machine lets it."""
-        options = self._options(self.target)
+        options = self._options(self.target, (*CAPABILITIES, *capabilities))
         container = self._prioritised(options, RT_EMULATOR_US) if real_time else self.start(*options, self.image)
         until(lambda: "0 links" in logs(container), "the emulator", 20)
         if real_time:

@@ -26,11 +26,16 @@ class Direction:
         self._random = rng.random
         self._delay_ns = sampler(settings, rng)
         self._loss = settings.loss_percent / 100
+        self._duplicate = settings.duplicate_percent / 100
         self._keeps_order = bool(settings.rate_kbit) or not settings.reorder
         self._ns_per_byte = 8e6 / settings.rate_kbit if settings.rate_kbit else 0.0
         self._last_due_ns = 0
         # How long packets waited for those before them and for their own time at the rate, all together.
         self.waited_ns = 0
+
+    def duplicates(self) -> bool:
+        """Return whether the next packet gets a copy."""
+        return self._duplicate > 0 and self._random() < self._duplicate
 
     def loses(self) -> bool:
         """Return whether the next packet is lost."""

@@ -20,6 +20,7 @@ NUMBERS: dict[str, tuple[int, str]] = {
     "delay_ms": (MAX_DELAY_MS, "milliseconds"),
     "jitter_ms": (MAX_DELAY_MS, "milliseconds"),
     "loss_percent": (100, "per cent"),
+    "duplicate_percent": (100, "per cent"),
     "rate_kbit": (10_000_000, "kbit/s, 0 for no limit"),
 }
 _PEER = re.compile(r"[A-Za-z0-9_.-]{1,253}")
@@ -41,6 +42,7 @@ class LinkSettings:
     jitter_ms: float = 0.0
     distribution: str = "constant"
     loss_percent: float = 0.0
+    duplicate_percent: float = 0.0
     reorder: bool = True
     rate_kbit: int = 0
 
@@ -91,7 +93,7 @@ def from_environment(environment: Mapping[str, str]) -> list[LinkSettings]:
     """Return a link to LINK_PEER in both directions, or in the one that LINK_DIRECTION names; none without a peer.
 
     The other fields are LINK_DELAY_MS, LINK_JITTER_MS, LINK_DISTRIBUTION (default normal if there is jitter),
-    LINK_LOSS_PERCENT, LINK_REORDER (on, off) and LINK_RATE_KBIT.
+    LINK_LOSS_PERCENT, LINK_DUPLICATE_PERCENT, LINK_REORDER (on, off) and LINK_RATE_KBIT.
     """
     given = {name: value.strip() for name, value in environment.items() if value.strip()}
     if "LINK_PEER" not in given:

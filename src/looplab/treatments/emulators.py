@@ -89,9 +89,11 @@ def deviation(link: dict[str, Any]) -> str:
         return f"no packet came by the {direction} link"
     if link.get("overflowed"):
         return f"{link['overflowed']} packets of the {direction} link were lost by a full queue"
-    share, n, dropped = link["settings"]["loss_percent"] / 100, link["packets"], link["dropped"]
-    if abs(dropped - share * n) > DEVIATIONS * spread(share, n):
-        return f"{dropped} of {n} packets of the {direction} link were dropped, wanted {share:.1%}"
+    for name, counted in (("loss", "dropped"), ("duplicate", "duplicated")):
+        share, n = link["settings"].get(f"{name}_percent", 0) / 100, link["packets"]
+        # netem does not count what it sends twice.
+        if (count := link.get(counted)) is not None and abs(count - share * n) > DEVIATIONS * spread(share, n):
+            return f"{count} of {n} packets of the {direction} link were {counted}, wanted {share:.1%}"
     if not delay["n"]:
         return ""
     waits_ms = float(link.get("waits_ms") or 0.0)

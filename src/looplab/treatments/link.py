@@ -10,6 +10,11 @@ from looplab.treatments.judgement import Treatment
 
 NO_LINK = "none"
 TIMEOUT_S = 10.0
+_SHOWN = {
+    "loss_percent": ("loss", "%"),
+    "duplicate_percent": ("duplicates", "%"),
+    "rate_kbit": ("rate", "kbit/s"),
+}
 
 
 def scan(url: str, pings: int = PINGS) -> dict[str, Any]:
@@ -51,11 +56,7 @@ def _describe(settings: dict[str, Any]) -> str:
     words = [f"{settings['direction']} {settings['delay_ms']:g} ms"]
     if settings["jitter_ms"]:
         words.append(f"{settings['distribution']} {settings['jitter_ms']:g} ms")
-    words += [
-        f"{label} {settings[key]:g} {unit}"
-        for key, label, unit in (("loss_percent", "loss", "%"), ("rate_kbit", "rate", "kbit/s"))
-        if settings[key]
-    ]
+    words += [f"{label} {settings[key]:g} {unit}" for key, (label, unit) in _SHOWN.items() if settings.get(key)]
     return ", ".join(words)
 
 

@@ -43,6 +43,12 @@ def test_what_is_no_request_is_answered(emulator: str) -> None:
     assert request(emulator, "GET", "/else")[0] == 404
 
 
+def test_copies_need_one_capability_more_and_say_so(emulator: str) -> None:
+    status, answer = request(emulator, "PUT", "/links", [{**DELAY, "duplicate_percent": 5}])
+    assert status == 503
+    assert "NET_RAW" in answer["remedy"]
+
+
 @pytest.mark.parametrize("victim", ["lab-link", "lab-link-watch", "container"])
 def test_whatever_is_killed_the_link_is_restored(spare: Pair, victim: str) -> None:
     emulator = spare.ready_emulator()

@@ -128,10 +128,11 @@ def test_a_rate_spaces_packets_by_their_length_on_the_wire() -> None:
 
 
 @pytest.mark.parametrize("percent", [0.0, 3.0, 100.0])
-def test_losses_have_their_share(percent: float) -> None:
-    chosen = direction(loss_percent=percent)
+def test_losses_and_copies_have_their_share(percent: float) -> None:
+    chosen = direction(loss_percent=percent, duplicate_percent=percent)
     allowed = 4 * (DRAWS * percent / 100 * (1 - percent / 100)) ** 0.5
     assert abs(sum(chosen.loses() for _ in range(DRAWS)) - DRAWS * percent / 100) <= allowed
+    assert abs(sum(chosen.duplicates() for _ in range(DRAWS)) - DRAWS * percent / 100) <= allowed
 
 
 def test_figures_agree_with_the_values_they_are_of() -> None:

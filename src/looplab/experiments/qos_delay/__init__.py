@@ -28,7 +28,7 @@ class DelayCell(Paced):
     links = Text(lambda cell: "symmetrical" if cell.symmetrical else "asymmetrical")
     end_to_end_ms = Text(lambda cell: f"{cell.wanted_ms:g}")
     qos = Key(int, "quality of service", heading="QoS", default=0)
-    network = Key(str, "how delays vary, or what is lost", heading="network", default=USUAL)
+    network = Key(str, "how delays vary, or what is lost or sent twice", heading="network", default=USUAL)
     interval_ms = Figure("time between two messages", unit="ms", prometheus=None)
     sent = Count("messages that were sent", heading="sent", total=True)
     answered = Count("messages that reached the subscriber", outcome="answered")
