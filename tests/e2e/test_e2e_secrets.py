@@ -51,7 +51,7 @@ def test_each_part_reads_its_own_files_alone(lab: Lab) -> None:
     for part, folder, own in (
         ("broker", "/mosquitto/secrets", ["passwords", "server.pem", "plain/mosquitto_sub", "plain/passwords"]),
         # Every experiment's controller is the same user.
-        ("scenario1", "/run/looplab", ["controller", "devices", "nodes", "treatments", *CONTROLLERS]),
+        ("scenario1", "/run/looplab", ["controller", "device-workers", "devices", "nodes", "treatments", *CONTROLLERS]),
         ("bridge", "/run/looplab", ["bridge", "plain/bridge"]),
     ):
         look = f"cd {folder} && for file in * */*; do if cat $file >/dev/null 2>&1; then echo $file; fi; done"
