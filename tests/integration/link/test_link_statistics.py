@@ -20,8 +20,10 @@ def emulator(pair: Pair) -> str:
 @pytest.mark.parametrize("check", CHECKS)
 def test_a_link_does_what_it_is_told(emulator: str, check: str) -> None:
     # The prober, once it runs.
-    Timer(1.0, prioritise, (emulator,)).start()
+    late = Timer(1.0, prioritise, (emulator,))
+    late.start()
     said = in_container(emulator, SCRIPT.read_text(), PEER, "--only", check, "--probes", PROBES)
+    late.cancel()
     result = json.loads(said)
     print(result)
     assert result["good"], result["attempts"]
