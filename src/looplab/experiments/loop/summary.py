@@ -17,6 +17,8 @@ from looplab.system.words import plural
 
 ROWS = {"T": "response time", "R": "robot", "O": "MQTT and network"}
 QUANTILES = {"p50": "half within", "p95": "95 of 100", "p99": "99 of 100", "max": "slowest"}
+HEADS = {**{q: words.split()[0] for q, words in QUANTILES.items()}, "avg": "mean"}
+OUTCOMES = ("sent", "lost", "late")
 MEAN = "thesis mean"
 # Where little room is left.
 SHORT = {"half within": "half", MEAN: "thesis"}
@@ -28,6 +30,7 @@ CAUSE_WORDS = {
     "unknown": "for an unknown reason",
 }
 INDENT = "  "
+FITTED_NOTE = f"{FITTED} depends on constants that were fitted to the thesis: ./lab show names them."
 
 
 def summary(run: dict[str, Any], width: int = WIDTH) -> str:
@@ -39,30 +42,21 @@ def summary(run: dict[str, Any], width: int = WIDTH) -> str:
     cells, narrow = run["cells"], width < WIDTH
     table = _one(run, cells[0], narrow) if len(cells) == 1 else _many(run, narrow)
     lines = [*_head(run), "", *table, ""]
-    if fitted(run.get("parameters", {})):
-        lines.append(f"{INDENT}{FITTED} depends on constants that were fitted to the thesis: ./lab show names them.")
-    lines += [f"{INDENT}! {doubt}" for doubt in (*_doubts(run), *notices(run))]
-    lines += [f"{INDENT}{line}" for line in verdict(run, brief=True, width=width - 2)]
+    ends = [FITTED_NOTE] if fitted(run.get("parameters", {})) else []
+    ends += [*_doubts(run), *verdict(run, brief=True, width=width - 2)]
+    lines += [f"{INDENT}{line}" for line in ends]
     return _filled(lines, width)
 
 
 def several(runs: Sequence[dict[str, Any]]) -> str:
-    """Return the summary of several runs, one below the other: a line a cell, latencies in ms, then each verdict."""
+    """Return the summary of several runs of one fidelity: a line a cell, beside the thesis, then each run's verdict."""
     shown = [("T", "p50"), ("O", "p50"), ("O", "p95"), ("O", "max"), ("O", "avg")]
-    heads = [f"{name} {'mean' if q == 'avg' else QUANTILES[q].split()[0]}" for name, q in shown]
-    lines = [["", "interval", "QoS", "sent", "lost", *heads, "thesis"]]
-    for run in runs:
-        for cell in run["cells"]:
-            figures = [_text(cell[f"{name}_us"], q) for name, q in shown]
-            counts = (cell[name] for name in ("qos", "sent", "lost"))
-            mean = _in_ms(_published(run, cell).get("O_avg"))
-            lines.append([run["scenario"], f"{cell['interval_ms']:g} ms", *map(str, counts), *figures, mean])
-    text = [*aligned(lines, left=1, gap=" "), *unsure(lines)]
-    text += ["half, 95: within these times half, 95 of 100 messages were answered", "thesis: its mean of O", ""]
+    how = f"{FIDELITIES[runs[0]['fidelity']]}, latencies in ms"
+    text = [how, "", *_lines(runs, shown, OUTCOMES[:2], beside=True), ""]
+    text += [FITTED_NOTE] if any(fitted(run.get("parameters", {})) for run in runs) else []
     for run in runs:
         first, *more = verdict(run, brief=True, width=WIDTH - 2)
-        doubts = (f"! {doubt}" for doubt in (*_doubts(run), *notices(run)))
-        text += [f"{run['scenario']}: {first}", *more, *doubts, f"Kept in results/{run['run_id']}"]
+        text += [f"{run['scenario']}: {first}", *more, *_doubts(run), f"Kept in results/{run['run_id']}"]
     return _filled((f"{INDENT}{line}".rstrip() for line in text), WIDTH)
 
 
@@ -101,18 +95,31 @@ def _one(run: Mapping[str, Any], cell: Mapping[str, Any], narrow: bool) -> Itera
         yield f"{INDENT}{behind} of {cell['sent']} requests had no answer when the next one was due"
 
 
-def _many(run: Mapping[str, Any], narrow: bool) -> Iterator[str]:
+def _many(run: dict[str, Any], narrow: bool) -> Iterator[str]:
     """Yield one line a cell; `narrow` leaves out late ones and the slowest T."""
     shown = [(name, q) for name in ("T", "O") for q in ("p50", "p95", "max") if not narrow or (name, q) != ("T", "max")]
-    heads = (f"{_marked(run, name)} {QUANTILES[q].split()[0]}" for name, q in shown)
-    outcomes = ("sent", "lost", "late")[: 2 if narrow else 3]
-    lines = [["interval", "QoS", *outcomes, *heads]]
-    for cell in run["cells"]:
-        counts = (cell[name] for name in ("qos", *outcomes))
-        figures = (_text(cell[f"{name}_us"], q) for name, q in shown)
-        lines.append([f"{cell['interval_ms']:g} ms", *map(str, counts), *figures])
-    yield from (f"{INDENT}{line}" for line in [*aligned(lines, gap=" "), *unsure(lines)])
-    yield f"{INDENT}half, 95: within these times half, 95 of 100 messages were answered"
+    yield from (f"{INDENT}{line}" for line in _lines([run], shown, OUTCOMES[: 2 if narrow else 3]))
+
+
+def _lines(
+    runs: Sequence[Mapping[str, Any]],
+    shown: Sequence[tuple[str, str]],
+    outcomes: Sequence[str],
+    *,
+    beside: bool = False,
+) -> list[str]:
+    """Return one line a cell with what is `shown` of it; `beside` its run's name and the thesis's mean of O."""
+    heads = [f"{_marked(runs[0], name)} {HEADS[q]}" for name, q in shown]
+    lines = [[*([""] if beside else []), "interval", "QoS", *outcomes, *heads, *(["thesis"] if beside else [])]]
+    for run in runs:
+        for cell in run["cells"]:
+            counts = (str(cell[name]) for name in ("qos", *outcomes))
+            figures = (_text(cell[f"{name}_us"], q) for name, q in shown)
+            row = [f"{cell['interval_ms']:g} ms", *counts, *figures]
+            lines.append([run["scenario"], *row, _in_ms(_published(run, cell).get("O_avg"))] if beside else row)
+    notes = ["half, 95: within these times half, 95 of 100 messages were answered"]
+    notes += ["thesis: its mean of O"] if beside else []
+    return [*aligned(lines, left=int(beside), gap=" "), *unsure(lines), *notes]
 
 
 def _counts(cell: Mapping[str, Any]) -> str:
@@ -125,16 +132,17 @@ def _counts(cell: Mapping[str, Any]) -> str:
     return f"{cell['answered']} answered, {cell['lost']} lost{why}, {cell['late']} late{errors}"
 
 
-def _doubts(run: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what makes the figures doubtful though the run may be VALID."""
+def _doubts(run: dict[str, Any]) -> Iterator[str]:
+    """Yield, a line each, what makes the figures doubtful though the run may be VALID."""
     latest_us = max((cell["send_lateness_us"]["p99"] or 0 for cell in run["cells"]), default=0)
     if latest_us > LATE_US:
         facts = run.get("environment", {})
         load = facts.get("load_before", [0])[0]
         before = f" (load {load:.1f} on {plural(facts['cores'], 'core')} before the run)" if load else ""
-        yield (f"This machine was busy{before}: 1 of 100 requests left {_in_ms(latest_us)} ms late or later.")
+        yield f"! This machine was busy{before}: 1 of 100 requests left {_in_ms(latest_us)} ms late or later."
     # Once for all cells: `./lab show` has each.
-    yield from dict.fromkeys(why for cell in run["cells"] if (why := why_slow(cell)))
+    slow = dict.fromkeys(why for cell in run["cells"] if (why := why_slow(cell)))
+    yield from (f"! {doubt}" for doubt in (*slow, *notices(run)))
 
 
 def _marked(run: Mapping[str, Any], name: str) -> str:

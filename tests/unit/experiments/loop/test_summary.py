@@ -33,10 +33,14 @@ def test_two_runs_are_two_rows_of_one_table(run: dict[str, Any]) -> None:
     other = {**run, "scenario": "scenario2", "run_id": "other", "valid": False, "invalid_because": ["no stress"]}
     lines = runs_summary(EXPERIMENT, [run, other]).splitlines()
     assert max(map(len, lines)) <= 80
-    first, second = (line.split() for line in lines[1:3])
+    assert "latencies in ms" in lines[0]
+    first, second = (line.split() for line in lines[3:5])
     assert (first[0], first[-1], second[0], second[-1]) == ("scenario1", "8.74", "scenario2", "13.7")
     assert first[6:8] == [significant(cell[name]["p50"] / 1000) for name in ("T_us", "O_us")]
     assert "  scenario2: INVALID:" in lines
+    # T depends on fitted constants, and O does not.
+    assert "T* half O half" in lines[2]
+    assert sum("depends on constants that were fitted" in line for line in lines) == 1
     assert [line for line in lines if "Kept in" in line] == [
         f"  Kept in results/{run['run_id']}",
         "  Kept in results/other",
