@@ -143,14 +143,14 @@ class Lab:
         base = self.settings(original=ask_again).get(BASE) or BASE_IMAGE
         images = Images(self.root, base, {} if ask_again else self.decided())
         engine = ensure_compose(ensure_engine(), images.ensure_base)
-        every, upstream = self.own_images(), self.upstream_images(original=ask_again)
-        needed, flood = every, every[FLOOD]
+        ours, upstream = self.own_images(), self.upstream_images(original=ask_again)
+        needed, flood = ours, ours[FLOOD]
         if self._scenarios:
             started = {service["image"] for service in self._services.values()}
             upstream = {name: reference for name, reference in upstream.items() if reference in started}
-            upstream |= self._foreign_broker(started - {*upstream.values(), *every.values()})
+            upstream |= self._foreign_broker(started - {*upstream.values(), *ours.values()})
             # Compose does not build what stands in for mqtt-stresser.
-            needed = {name: reference for name, reference in every.items() if reference in started or name == FLOOD}
+            needed = {name: reference for name, reference in ours.items() if reference in started or name == FLOOD}
             if FLOOD_VARIABLE not in upstream:
                 del needed[FLOOD]
         # No run waits for it.

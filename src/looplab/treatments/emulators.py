@@ -90,7 +90,7 @@ def deviation(link: dict[str, Any]) -> str:
     if link.get("overflowed"):
         return f"{link['overflowed']} packets of the {direction} link were lost by a full queue"
     for name, counted in (("loss", "dropped"), ("duplicate", "duplicated")):
-        share, n = link["settings"].get(f"{name}_percent", 0) / 100, link["packets"]
+        share, n = link["settings"][f"{name}_percent"] / 100, link["packets"]
         # netem does not count what it sends twice.
         if (count := link.get(counted)) is not None and abs(count - share * n) > DEVIATIONS * spread(share, n):
             return f"{count} of {n} packets of the {direction} link were {counted}, wanted {share:.1%}"

@@ -75,7 +75,8 @@ def load(root: Path, file: Path, sha256: str = "") -> int:
     here = local_images(wanted)
     if missing := [name for name in wanted if name not in here]:
         say(f"This checkout also needs {', '.join(missing)}: the bundle is of lab {manifest['lab']}.")
-    example = next((name for name in manifest.get("profiles", []) if name in every(root)), "scenario5")
+    known = every(root)
+    example = next((name for name in manifest.get("profiles", []) if name in known), "scenario5")
     say(f"{len(manifest['images'])} images are here. No network is needed from now on: ./lab run {example}")
     return EXIT_GOOD
 

@@ -111,9 +111,10 @@ class OwnImages:
 def remove_replaced(root: Path, images: Iterable[str] = ()) -> None:
     """Remove those of `images`, and of earlier ones, that have no name any more; remember what a container keeps."""
     earlier = root / REPLACED
-    if replaced := {*images, *(earlier.read_text().split() if earlier.exists() else ())} & nameless():
-        call(["docker", "rmi", *sorted(replaced)])
-        earlier.write_text("\n".join(sorted(replaced & nameless())))
+    replaced = {*images, *(earlier.read_text().split() if earlier.exists() else ())}
+    if replaced and (unnamed := replaced & nameless()):
+        call(["docker", "rmi", *sorted(unnamed)])
+        earlier.write_text("\n".join(sorted(unnamed & nameless())))
 
 
 def share_authorities(root: Path) -> None:

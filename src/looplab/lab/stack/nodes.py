@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from looplab.errors import MachineError
 from looplab.lab.docker.engine import parse_version
 from looplab.lab.hosts.checks import ARCHITECTURES, OLDEST_ENGINE, check_clock, read_time_s
+from looplab.lab.image_names import is_own, is_published
 from looplab.lab.programs import Outcome, call
 from looplab.lab.stack.translate import LABEL, Stack
 
@@ -17,8 +18,6 @@ from looplab.lab.stack.translate import LABEL, Stack
 NAMESPACE = "com.docker.stack.namespace"
 MODULES = Path("/lib/modules")
 NOTHING = "/looplab-no-such-program"
-# How the names of the lab's own images begin, unless they are from a registry.
-OWN = "looplab/"
 # A node whose name server is silent asks it for 10 s and more before it takes its own image.
 LOOK_S = 60.0
 
@@ -145,7 +144,7 @@ def check_machines(stack: Stack, swarm: Swarm) -> None:
 
 def _check_architectures(images: Collection[str], swarm: Swarm) -> None:
     """Raise MachineError if a node has another processor than the lab's images here; a registry may have both."""
-    own = sorted(image for image in images if image.startswith(OWN))
+    own = sorted(image for image in images if is_own(image) and not is_published(image))
     found = call(["docker", "image", "inspect", "--format", "{{.Architecture}}", *own]).stdout.split() if own else ()
     kinds = {node: swarm.machines[node][0] for node in swarm.nodes if node in swarm.machines}
     if found and (others := sorted(node for node, kind in kinds.items() if kind != found[0])):
