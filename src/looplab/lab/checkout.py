@@ -14,7 +14,7 @@ from looplab.lab.docker.builds import EVERY_PROFILE, build_image
 from looplab.lab.docker.compose import Compose
 from looplab.lab.docker.engine import Engine, show_version
 from looplab.lab.docker.images import Images, image_facts, local_images
-from looplab.lab.docker.own_images import FLOOD, REPORT_SOURCES, OwnImages
+from looplab.lab.docker.own_images import FLOOD, REPORT_SOURCES, OwnImages, read_stamps
 from looplab.lab.image_names import BASE, BASE_IMAGE, BROKER_IMAGES, NAMES, PRINTED, REPORT, own_reference
 from looplab.lab.machine.facts import OF_THIS_LAB, port_owners
 from looplab.lab.machine.installing import ensure_compose, ensure_engine
@@ -140,6 +140,8 @@ class Lab:
         # A port that is no number is named before Compose reads it.
         self.ports()
         (self.root / "results").mkdir(exist_ok=True)
+        if not read_stamps(self.root):
+            say("First start: the images take up to two minutes. Later starts take 8 s.")
         base = self.settings(original=ask_again).get(BASE) or BASE_IMAGE
         images = Images(self.root, base, {} if ask_again else self.decided())
         engine = ensure_compose(ensure_engine(), images.ensure_base)

@@ -1,6 +1,7 @@
 """The lab's own images: names as Compose reads them; pulled if a registry is named and answers, else built."""
 
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -8,8 +9,11 @@ from support import host_fakes as fakes
 from support.places import ROOT
 
 from looplab import __version__
+from looplab.errors import MachineError
 from looplab.experiments.registry import EXPERIMENTS
+from looplab.lab import checkout
 from looplab.lab.checkout import Lab
+from looplab.lab.docker.engine import Engine
 from looplab.lab.docker.images import Images
 from looplab.lab.docker.own_images import STAMP, OwnImages, remove_replaced
 from looplab.lab.image_names import (
@@ -135,6 +139,23 @@ def test_a_stand_in_holds_until_set_up_asks_again(lab: Lab) -> None:
     (lab.root / ".env.machine").write_text("FLOOD_IMAGE=a/b:1\nGRAFANA=off\n")
     assert lab.upstream_images() == {"FLOOD_IMAGE": "a/b:1"}
     assert lab.upstream_images(original=True) == {"FLOOD_IMAGE": f"a/b:1@{DIGEST}", "GRAFANA_IMAGE": "c/d:1"}
+
+
+@pytest.mark.parametrize("stamps", ["{}", '{"looplab/robot:0.1.0": "sources image"}'])
+def test_a_first_start_says_how_long_it_takes(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path, stamps: str
+) -> None:
+    shutil.copy(ROOT / ".env", tmp_path)
+    (tmp_path / STAMP).parent.mkdir()
+    (tmp_path / STAMP).write_text(stamps)
+
+    def no_engine() -> Engine:
+        raise MachineError("No engine.", "Install one.")
+
+    monkeypatch.setattr(checkout, "ensure_engine", no_engine)
+    with pytest.raises(MachineError):
+        Lab(tmp_path).make_ready()
+    assert ("First start: the images take up to two minutes" in capsys.readouterr().err) == (stamps == "{}")
 
 
 def test_a_set_up_of_others_forgets_no_stand_in(lab: Lab) -> None:
