@@ -6,8 +6,7 @@ Each function judges one treatment of one role from all scans of a run; an exper
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from looplab.spec.roles import Role
-from looplab.treatments.scans import Scan, identities, mqtt_sockets, policies, processes, refusals
+from looplab.treatments.scans import Scan, identities, mqtt_sockets, policies, refusals
 
 # The broker's listener with TLS (compose/mosquitto/lan); TCP_NODELAY is one setting for both.
 TLS_PORT = 8883
@@ -67,45 +66,12 @@ def judge_process(scans: Sequence[Scan], role: str) -> Treatment:
     return Treatment(what, wanted, times, False, note=note)
 
 
-def judge_permission(scans: Sequence[Scan], role: str, priority: int) -> list[Treatment]:
-    """Judge what the published flags give: the right to ask for real-time priority, and no priority."""
-    seen = [process for scan in scans for process in processes(scan, role)]
-    limits = sorted({process["rtprio_limit"] for process in seen})
-    limit_met = bool(limits) and all(limit == "unlimited" or int(limit) >= priority for limit in limits)
-    capable = bool(seen) and all(process["sys_nice_bounding"] for process in seen)
-    found = f"rtprio limit {', '.join(limits) or 'unknown'}; SYS_NICE {'given' if capable else 'not given'}"
-    note = "" if limit_met else f"not applied: the engine refuses it or LAB_RTPRIO_{role.upper()} lowers it"
-    return [
-        Treatment(f"{role} may use real-time priority", "permitted", found, limit_met or capable),
-        Treatment(f"{role} rtprio limit", str(priority), ", ".join(limits) or "unknown", limit_met, False, note),
-    ]
-
-
 def judge_nodelay(scans: Sequence[Scan], role: str, wanted: bool, *ports: int) -> Treatment:
     """Judge whether TCP_NODELAY was as `wanted` on every MQTT socket of `role`; `ports` are the broker's."""
     sockets = mqtt_sockets(scans, role, (*ports, TLS_PORT))
     states = {entry if isinstance(entry, str) else on_off(entry["tcp_nodelay"]) for entry in sockets}
     found = ", ".join(sorted(states)) or "no MQTT connection seen"
     return Treatment(f"{role} TCP_NODELAY", on_off(wanted), found, found == on_off(wanted))
-
-
-def judge_isolation(scans: Sequence[Scan], role: Role, elsewhere: str) -> Treatment:
-    """Judge whether `role` ran apart from the host's load: not required, because no kernel need allow it.
-
-    `elsewhere` is its policy on the machine where it runs instead, "" where it must run on this one.
-    """
-    what, found = f"{role.name} apart from the load", policies(scans, role.name)
-    if found == ["not running"] and elsewhere:
-        return Treatment(what, "own machine", f"not here ({elsewhere})", True, False)
-    wanted = f"SCHED_FIFO {role.fifo}"
-    return Treatment(what, wanted, ", ".join(found), found == [wanted], False, refusals(scans, role.name))
-
-
-def judge_tls(role: str, wanted: bool, version: str) -> Treatment:
-    """Judge the TLS `version` negotiated by `role`: "" without TLS, "unknown" if nobody reported one."""
-    verified = version in ("TLSv1.2", "TLSv1.3") if wanted else version == ""
-    note = "" if verified else "the bridge goes by its pairing file (./lab pair), the controller by BROKER_TLS"
-    return Treatment(f"{role} TLS", "TLS 1.2 or later" if wanted else "off", version or "off", verified, note=note)
 
 
 def on_off(value: object) -> str:

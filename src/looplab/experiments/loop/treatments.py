@@ -23,19 +23,16 @@ from looplab.treatments import NO_LOAD
 from looplab.treatments.judgement import (
     TLS_PORT,
     Treatment,
-    judge_isolation,
     judge_nodelay,
-    judge_permission,
     judge_policy,
     judge_process,
-    judge_tls,
     on_off,
     unverified,
 )
 from looplab.treatments.link import NO_LINK
 from looplab.treatments.loads import loads
-from looplab.treatments.loads.load import strength
-from looplab.treatments.scans import Scan, grown, mqtt_sockets
+from looplab.treatments.loads.load import published, seconds
+from looplab.treatments.scans import Scan, grown, mqtt_sockets, policies, processes, refusals
 
 # The broker's own, whatever port the host publishes for it.
 BROKER_PORT = 1883
@@ -73,12 +70,12 @@ def judge(parameters: Parameters, scans: Sequence[Scan | None], bridge: Mapping[
     if missing := unverified(scans):
         return missing
     good = [scan for scan in scans if scan is not None]
-    published, own = priorities(parameters), applied(parameters)
+    allowed, own = priorities(parameters), applied(parameters)
     return [
         *(judge_process(good, role.name) for role in _PROCESSES if role is not ROBOT or _has_robot(parameters)),
-        *(judge_policy(good, role, own.get(role, 0)) for role in published),
-        *(one for role, fifo in published.items() if fifo for one in judge_permission(good, role, fifo)),
-        *(judge_nodelay(good, role, parameters.tcp_nodelay, parameters.broker_port, BROKER_PORT) for role in published),
+        *(judge_policy(good, role, own.get(role, 0)) for role in allowed),
+        *(one for role, fifo in allowed.items() if fifo for one in _permission(good, role, fifo)),
+        *(judge_nodelay(good, role, parameters.tcp_nodelay, parameters.broker_port, BROKER_PORT) for role in allowed),
         *_bridge(parameters, bridge),
         *_isolation(parameters, good, bridge),
         *judge_loads(parameters.load, parameters.load_settings, good),
@@ -122,6 +119,18 @@ def cell_facts(load: str, before: Scan, after: Scan) -> dict[str, Any]:
         "cpu_runs": {role.name: grown(before, after, role.name, "runs") for role in _PROCESSES},
         "steal_s": round(max(0.0, stolen[1] - stolen[0]), 2),
     }
+
+
+def strength(load: str, before: Scan, after: Scan) -> dict[str, Any]:
+    """Return how hard a load was between two scans: CPU seconds consumed, messages a second at the broker."""
+    result: dict[str, Any] = {"seconds": round(seconds(before, after), 3)}
+    if load != NO_LOAD:
+        result[f"{load}_cpu_s"] = round(grown(before, after, load, "cpu_ns") / 1e9, 3)
+    if found := published(before, after):
+        messages, own, span_s = found
+        result["broker_publish_per_s"] = round(messages / span_s, 1)
+        result[f"{load}_messages_per_s"] = round((messages - own) / span_s, 1)
+    return result
 
 
 def judge_broker(parameters: Parameters, version: str) -> list[Treatment]:
@@ -212,9 +221,16 @@ def judge_connections(parameters: Parameters, controller: str, bridge: Mapping[s
     """Judge TLS; `controller` is the version on its connection ("" without), `bridge` what the bridge reports."""
     version = str(bridge.get("tls", "")) if bridge else "unknown"
     return [
-        judge_tls("controller", parameters.broker_tls, controller),
-        judge_tls("bridge", parameters.bridge_tls, version),
+        _tls("controller", parameters.broker_tls, controller),
+        _tls("bridge", parameters.bridge_tls, version),
     ]
+
+
+def _tls(role: str, wanted: bool, version: str) -> Treatment:
+    """Judge the TLS `version` negotiated by `role`: "" without TLS, "unknown" if nobody reported one."""
+    verified = version in ("TLSv1.2", "TLSv1.3") if wanted else version == ""
+    note = "" if verified else "the bridge goes by its pairing file (./lab pair), the controller by BROKER_TLS"
+    return Treatment(f"{role} TLS", "TLS 1.2 or later" if wanted else "off", version or "off", verified, note=note)
 
 
 def judge_robot(parameters: Parameters, cells: Sequence[Mapping[str, Any]], *, virtual: bool) -> list[Treatment]:
@@ -276,4 +292,30 @@ def _isolation(parameters: Parameters, scans: Sequence[Scan], bridge: Mapping[st
     reported = {BRIDGE.name: str(bridge.get("scheduling", "unknown"))}
     roles = (BRIDGE, ROBOT, *([LINK] if parameters.link != NO_LINK else []))
     elsewhere = {role: "" if is_virtual(bridge) else reported.get(role.name, "unknown") for role in roles}
-    return [judge_isolation(scans, role, where) for role, where in elsewhere.items()]
+    return [_apart(scans, role, where) for role, where in elsewhere.items()]
+
+
+def _apart(scans: Sequence[Scan], role: Role, elsewhere: str) -> Treatment:
+    """Judge whether `role` ran apart from the host's load: not required, because no kernel need allow it.
+
+    `elsewhere` is its policy on the machine where it runs instead, "" where it must run on this one.
+    """
+    what, found = f"{role.name} apart from the load", policies(scans, role.name)
+    if found == ["not running"] and elsewhere:
+        return Treatment(what, "own machine", f"not here ({elsewhere})", True, False)
+    wanted = f"SCHED_FIFO {role.fifo}"
+    return Treatment(what, wanted, ", ".join(found), found == [wanted], False, refusals(scans, role.name))
+
+
+def _permission(scans: Sequence[Scan], role: str, priority: int) -> list[Treatment]:
+    """Judge what the published flags give: the right to ask for real-time priority, and no priority."""
+    seen = [process for scan in scans for process in processes(scan, role)]
+    limits = sorted({process["rtprio_limit"] for process in seen})
+    limit_met = bool(limits) and all(limit == "unlimited" or int(limit) >= priority for limit in limits)
+    capable = bool(seen) and all(process["sys_nice_bounding"] for process in seen)
+    found = f"rtprio limit {', '.join(limits) or 'unknown'}; SYS_NICE {'given' if capable else 'not given'}"
+    note = "" if limit_met else f"not applied: the engine refuses it or LAB_RTPRIO_{role.upper()} lowers it"
+    return [
+        Treatment(f"{role} may use real-time priority", "permitted", found, limit_met or capable),
+        Treatment(f"{role} rtprio limit", str(priority), ", ".join(limits) or "unknown", limit_met, False, note),
+    ]

@@ -3,12 +3,11 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from looplab.spec.roles import Role
-from looplab.treatments import NO_LOAD
 from looplab.treatments.judgement import Treatment
-from looplab.treatments.scans import Scan, grown, running
+from looplab.treatments.scans import Scan, running
 
 # The first scan is taken before the warm-up: the first cell begins at the second.
 WARM_UP_SCANS = 1
@@ -102,18 +101,6 @@ class Load:
 def seconds(before: Scan, after: Scan) -> float:
     """Return the time between two scans."""
     return (int(after["clock_ns"]) - int(before["clock_ns"])) / 1e9
-
-
-def strength(load: str, before: Scan, after: Scan) -> dict[str, Any]:
-    """Return how hard a load was between two scans: CPU seconds consumed, messages a second at the broker."""
-    result: dict[str, Any] = {"seconds": round(seconds(before, after), 3)}
-    if load != NO_LOAD:
-        result[f"{load}_cpu_s"] = round(grown(before, after, load, "cpu_ns") / 1e9, 3)
-    if found := published(before, after):
-        messages, own, span_s = found
-        result["broker_publish_per_s"] = round(messages / span_s, 1)
-        result[f"{load}_messages_per_s"] = round((messages - own) / span_s, 1)
-    return result
 
 
 def published(before: Scan, after: Scan) -> tuple[int, int, float] | None:

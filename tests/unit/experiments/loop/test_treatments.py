@@ -16,12 +16,12 @@ from looplab.experiments.loop.treatments import (
     judge_number,
     judge_path,
     roles,
+    strength,
 )
 from looplab.spec.brokers import DEFAULT
 from looplab.spec.roles import CONTROLLER
 from looplab.treatments.judgement import Treatment
 from looplab.treatments.loads import loads
-from looplab.treatments.loads.load import strength
 from looplab.treatments.scans import TreatmentsClient
 
 BRIDGE = {
