@@ -151,10 +151,10 @@ def test_prometheus_finds_every_host(session_lab: Lab, swarm: dict[str, Engine])
     with deployed(session_lab, swarm, 3, "twin-brokers", "--publish", **settings) as manager:
         until(lambda: hosts('lab:host_cpu:cores{mode="idle"}') == set(swarm), "processors of each host", 120)
         assert len(asked('up{job="hosts"} == 1')) == 2
-        ran(session_lab, manager, "twin-brokers")
         sent = 'twin_device_messages_total{outcome="sent"}'
-        until(lambda: hosts(sent) == {"beta", "gamma"}, "messages of each host", 60)
+        until(lambda: hosts(sent) == {"beta", "gamma"}, "messages of each host", 300)
         assert sum(float(one["value"][1]) for one in asked(sent)) == 600
+        ran(session_lab, manager, "twin-brokers")
 
 
 def test_the_middleware_on_three_nodes(session_lab: Lab, swarm: dict[str, Engine]) -> None:

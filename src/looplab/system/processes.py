@@ -18,6 +18,8 @@ from looplab.system.containers import container_facts
 from looplab.system.own_process import describe
 
 CAP_SYS_NICE = 23
+# /proc/PID/uid_map (user_namespaces(7)) where users are the machine's own.
+OWN_USERS = ["0", "0", "4294967295"]
 # The same number on every architecture Linux has had it on.
 SYS_PIDFD_GETFD = 438
 
@@ -197,7 +199,9 @@ def _stat_fields(root: Path) -> list[str]:
 
 
 def _has_capability(root: Path, which: str, capability: int) -> bool:
-    return bool(int(_field(root / "status", which, "0"), 16) >> capability & 1)
+    """Return whether it counts: in a user namespace of its own (rootless, userns-remap) it gives no priority."""
+    given = int(_field(root / "status", which, "0"), 16) >> capability & 1
+    return bool(given) and (root / "uid_map").read_text().split() == OWN_USERS
 
 
 def _field(table: Path, key: str, missing: str) -> str:

@@ -128,6 +128,8 @@ def test_capabilities_are_told_apart(spawn: Spawn) -> None:
     dropped = facts(spawn("", "setpriv", "--bounding-set", "-sys_nice", "--inh-caps", "-sys_nice").pid)
     assert plain["sys_nice_bounding"]
     assert not dropped["sys_nice_bounding"]
+    # All capabilities, of its own user namespace: the kernel asks for the machine's.
+    assert not facts(spawn("", "unshare", "--user", "--map-root-user").pid)["sys_nice_bounding"]
 
 
 def test_cpu_time_grows_with_work(spawn: Spawn) -> None:
