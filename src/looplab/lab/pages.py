@@ -1,11 +1,11 @@
 """The lab's pages, http://127.0.0.1:8080: newest run, reports, handouts; rendered when a run has ended.
 
-Never while a run goes on: rendering is a process of its own, which ends as soon as a run begins.
+Never while a run goes on: rendering is a process of its own (looplab.lab.site), which ends as soon as a run begins, and
+whose libraries take no memory beside one.
 """
 
 import contextlib
 import http.server
-import itertools
 import os
 import shutil
 import signal
@@ -13,18 +13,11 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from looplab.exercises.exercise import exercises, read_exercise
-from looplab.experiments.registry import EXPERIMENTS
-from looplab.report.page import page
-from looplab.report.stored import StoredRun, read_run
-from looplab.run.life import run_summary, run_table
-
-PORT, DEFAULT_PORTS = 8080, {"GRAFANA": 3000, "PROMETHEUS": 9090}
-COMMAND = ("-m", "looplab.lab.pages")
+PORT = 8080
+COMMAND = ("-m", "looplab.lab.site")
 # In memory; `current` is a link to the folder that is served.
 SITE = Path("/pages")
 CURRENT = "current"
@@ -33,7 +26,6 @@ EVERY_S, WATCHED_EVERY_S = 2.0, 0.2
 QUIET_S = 10.0
 # A run whose files nobody has touched for so long is dead; the longest cell takes half of it.
 DEAD_S = 3600.0
-MOST_RUNS = 12
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; img-src 'self' data:",
     "X-Content-Type-Options": "nosniff",
@@ -104,68 +96,6 @@ def publish(site: Path, fresh: Path) -> None:
         shutil.rmtree(former)
 
 
-def write_site(root: Path, out: Path, *, waiting: bool = False) -> None:
-    """Write front page, reports and handouts of the lab at `root` to `out`; `waiting` leaves out what takes time."""
-    out.mkdir()
-    runs = [] if waiting else newest(root / "results")
-    context: dict[str, Any] = {
-        "waiting": waiting,
-        "runs": runs,
-        "summary": run_summary(EXPERIMENTS[runs[0].experiment], runs[0].document) if runs else "",
-        "table": run_table(EXPERIMENTS[runs[0].experiment], runs[0].document) if runs else "",
-        "reports": _reports(root, out / "reports") if runs else [],
-        "handouts": [] if waiting else _handouts(root, out / "handouts"),
-        "elsewhere": elsewhere(os.environ),
-    }
-    (out / "index.html").write_text(page(Path(__file__).with_name("pages.html.j2"), context), encoding="utf-8")
-
-
-def newest(results: Path) -> list[StoredRun]:
-    """Return the newest complete runs, the newest first."""
-    read = (read_run(results / name, EXPERIMENTS) for name in sorted(stored(results), reverse=True))
-    return list(itertools.islice((run for run in read if isinstance(run, StoredRun)), MOST_RUNS))
-
-
-def elsewhere(settings: Mapping[str, str]) -> list[tuple[str, str, str]]:
-    """Return name, address and purpose of what else the lab serves."""
-    host = settings.get("LAB_BIND") or "127.0.0.1"
-    host = "127.0.0.1" if host == "0.0.0.0" else host
-    ports = {name: settings.get(f"LAB_{name}_PORT") or default for name, default in DEFAULT_PORTS.items()}
-    grafana = ("Grafana", f"http://{host}:{ports['GRAFANA']}", "the run that goes on, live")
-    prometheus = ("Prometheus", f"http://{host}:{ports['PROMETHEUS']}", "every figure as a query")
-    return [prometheus] if settings.get("GRAFANA") == "off" else [grafana, prometheus]
-
-
-def _reports(root: Path, out: Path) -> list[dict[str, str]]:
-    """Write the reports on all runs; return for each its title, its page and the figure of its claims."""
-    from looplab.report.shell import page_name, write_reports
-
-    pages = {path.name for path in write_reports(root / "results", (), out, EXPERIMENTS).pages}
-    reports = []
-    for experiment in EXPERIMENTS.values():
-        name = page_name(experiment)
-        figure = f"figures/{experiment.name.replace('-', '_')}_claims.svg"
-        if name in pages:
-            title = experiment.title.removeprefix("The experiment ")
-            reports.append({"title": title, "page": name, "figure": figure if (out / figure).is_file() else ""})
-    return reports
-
-
-def _handouts(root: Path, out: Path) -> list[tuple[str, str]]:
-    """Write the handouts as pages to print; return name and title of each."""
-    from looplab.exercises.printed import printed
-
-    out.mkdir()
-    pages = []
-    for name in exercises(root):
-        exercise = read_exercise(root, name, EXPERIMENTS)
-        # Other exercises have no text to print.
-        if exercise.card.goals:
-            (out / f"{name}.html").write_text(printed(root, name, EXPERIMENTS), encoding="utf-8")
-            pages.append((name, exercise.title))
-    return pages
-
-
 class Handler(http.server.SimpleHTTPRequestHandler):
     """Serves the current site: files, and no list of a folder."""
 
@@ -185,16 +115,12 @@ class Handler(http.server.SimpleHTTPRequestHandler):
 
 
 def main() -> None:
-    """Serve the site and keep it up to date, or write it to the folder that is named."""
-    root = Path(os.environ["LAB_ROOT"])
-    if sys.argv[1:]:
-        write_site(root, Path(sys.argv[1]))
-        return
-    write_site(root, SITE / "waiting", waiting=True)
+    """Serve the site and keep it up to date."""
+    subprocess.run([sys.executable, *COMMAND, str(SITE / "waiting"), "waiting"], check=True)
     publish(SITE, SITE / "waiting")
     server = http.server.ThreadingHTTPServer(("", PORT), Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    renderer = Renderer(root, SITE)
+    renderer = Renderer(Path(os.environ["LAB_ROOT"]), SITE)
     while True:
         renderer.look()
         time.sleep(EVERY_S)

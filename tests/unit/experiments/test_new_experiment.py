@@ -15,7 +15,7 @@ import looplab.experiments
 from looplab.exercises.handouts import cell_keys, words
 from looplab.exporter.machine import HostWatch
 from looplab.exporter.server import Exporter
-from looplab.lab import pages
+from looplab.lab import site
 from looplab.report.schema import fault
 from looplab.report.shell import write_reports
 from looplab.report.stored import StoredRun, read_run
@@ -87,8 +87,8 @@ def test_a_figure_is_one_line(counter: Experiments, results: Path, tmp_path: Pat
 def test_the_lab_s_pages_show_it(
     counter: Experiments, results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pages, "EXPERIMENTS", counter)
-    pages.write_site(tmp_path, tmp_path / "site")
+    monkeypatch.setattr(site, "EXPERIMENTS", counter)
+    site.write_site(tmp_path, tmp_path / "site")
     front = (tmp_path / "site/index.html").read_text()
     assert "reports/counter.html" in front
     assert "Newest run: counter" in front

@@ -1,6 +1,7 @@
 """The lab's pages: what they hold, that they replace each other as a whole, and that no run meets their rendering."""
 
 import re
+import sys
 import time
 from pathlib import Path
 
@@ -9,9 +10,11 @@ import pytest
 from support.places import ROOT
 from support.simulated_runs import simulated_cell, write_run
 from support.waiting import until
+from support.wire import call
 
 from looplab.lab import pages
-from looplab.lab.pages import Renderer, elsewhere, newest, publish, run_goes_on, stored, write_site
+from looplab.lab.pages import Renderer, publish, run_goes_on, stored
+from looplab.lab.site import elsewhere, newest, write_site
 
 
 @pytest.fixture
@@ -118,6 +121,17 @@ def test_a_rendering_that_fails_leaves_the_site(
     store(root / "results", "scenario3", "20260103T000000Z")
     assert renderer.render()
     assert (root / "site/current").resolve() == before
+
+
+def test_serving_takes_no_library() -> None:
+    """Beside a run each would take memory: pandas 45 MB."""
+    call(
+        sys.executable,
+        "-I",
+        "-S",
+        "-c",
+        f"import sys; sys.path.append({str(ROOT / 'src')!r}); import looplab.lab.pages",
+    )
 
 
 def test_the_site_is_replaced_as_a_whole(tmp_path: Path) -> None:
