@@ -35,10 +35,15 @@ class System(NamedTuple):
     sources: tuple[str, ...] = ("{0}-security {1}-security main",)
 
 
+ROOTLESS = "rootlesskit slirp4netns uidmap dbus-user-session"
 SYSTEMS = {
     # To be installed is what rpi/install.sh asks apt-get for.
     "pi": System("trixie", "robot-pi", "pi", "", "docker.io docker-cli docker-compose"),
-    "debian13": System("trixie", "lab-debian13"),
+    # With engines that the lab refuses, or where a part of it has no effect.
+    "debian13": System(
+        "trixie", "lab-debian13",
+        installed=f"docker.io docker-cli docker-compose git python3 {ROOTLESS} podman",
+    ),
     # Debian 12 has no Compose plugin: the host's is brought.
     "debian12": System("bookworm", "lab-debian12", installed="docker.io git python3"),
     "ubuntu2404": System(

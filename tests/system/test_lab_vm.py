@@ -121,3 +121,31 @@ def test_nothing_is_left(vm: LabMachine) -> None:
         == ""
     )
     assert vm.roots_files() == ""
+
+
+# Of a user's own rootless engine, which lives as long as the user's session.
+ROOTLESS = "DOCKER_HOST=unix:///run/user/$(id -u)/docker.sock"
+needs_engines = pytest.mark.skipif(FLAGS["LAB_VM"].value != "debian13", reason="these engines are on debian13's disk")
+
+
+@needs_engines
+def test_podman_is_refused_before_anything_starts(vm: LabMachine) -> None:
+    vm.run("sudo systemctl start podman.socket")
+    said = vm.run("sudo env DOCKER_HOST=unix:///run/podman/podman.sock ./lab run scenario0 --quick", check=False)
+    assert "The lab cannot use this engine: it is Podman." in said
+    assert vm.run("sudo podman ps --all --quiet") == ""
+
+
+@needs_engines
+def test_a_rootless_engine_runs_what_needs_no_priority(vm: LabMachine) -> None:
+    vm.run("sudo loginctl enable-linger $USER")
+    # Its last step, a Docker context, wants the docker command in this folder.
+    vm.run("PATH=$PATH:/usr/share/docker.io/contrib dockerd-rootless-setuptool.sh install", check=False)
+    vm.run("systemctl --user is-active docker")
+    vm.run(f"{ROOTLESS} ./lab load /mnt/{BUNDLE}", timeout_s=120)
+    for _second_too in range(2):
+        vm.measured("scenario0 --quick", ROOTLESS)
+    said = vm.run(f"{ROOTLESS} ./lab run scenario5 --quick --fidelity corrected", check=False, timeout_s=120)
+    assert "broker scheduling policy: wanted SCHED_FIFO 90, found SCHED_OTHER" in " ".join(said.split())
+    assert vm.run("find results answers ! -user $USER") == ""
+    vm.run(f"{ROOTLESS} ./lab down")

@@ -170,7 +170,9 @@ class Lab:
         limits = probe_limits(engine, own.references[PROBE], self.root / CACHE)
         administrator = {} if images.variables.get("GRAFANA") == "off" else ensure_grafana_password(self.root)
         others = self.decided({BASE, "GRAFANA", *upstream})
-        variables = {**machine_variables(limits), **others, **images.variables, **administrator}
+        # A rootless engine's root is the user who started it; every other user of a container is a stranger here.
+        owner = {"LAB_UID": "0", "LAB_GID": "0"} if engine.rootless else {}
+        variables = {**machine_variables(limits), **owner, **others, **images.variables, **administrator}
         write_machine_file(self.root, variables)
         return SetUp(engine, variables)
 
@@ -265,8 +267,8 @@ class Lab:
         return {"LAB_GATEWAY": address} if re.fullmatch(r"[0-9.]+", address) else {}
 
     def user(self) -> dict[str, str]:
-        """Return the owner of results/ as the containers' user; a folder of root's leaves .env's LAB_UID."""
+        """Return the owner of results/ as the containers' user, unless the folder is root's or the user is known."""
         facts = (self.root / "results").stat()
-        if facts.st_uid == 0 or "LAB_UID" in os.environ:
+        if facts.st_uid == 0 or "LAB_UID" in {**os.environ, **read_machine_file(self.root)}:
             return {}
         return {"LAB_UID": str(facts.st_uid), "LAB_GID": str(facts.st_gid)}

@@ -11,6 +11,7 @@ from typing import Any
 
 from looplab.errors import MachineError
 from looplab.lab.checkout import Lab
+from looplab.lab.settings import read_machine_file
 
 HARDENED = ("--read-only", "--tmpfs=/tmp", "--cap-drop=ALL", "--security-opt=no-new-privileges", "--pids-limit=256")
 # What the shell may say over .env, or of the terminal.
@@ -60,7 +61,8 @@ def _shared(root: Path, options: Mapping[str, Any], out: Path) -> Iterator[str]:
     owner = root.stat()
     # Root without capabilities is a stranger in another user's checkout.
     user, group = (os.getuid(), os.getgid()) if os.getuid() else (owner.st_uid, owner.st_gid)
-    yield f"--user={user}:{group}"
+    known = read_machine_file(root)
+    yield f"--user={known.get('LAB_UID', user)}:{known.get('LAB_GID', group)}"
     yield f"--env=LAB_ROOT={root}"
     yield from (f"--env={name}" for name in PASSED_ON)
     yield f"--workdir={Path.cwd()}"

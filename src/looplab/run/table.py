@@ -1,7 +1,7 @@
 """What the tables of all runs have in common, in 80 columns."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from textwrap import fill
+from textwrap import fill, wrap
 from typing import Any
 
 from looplab.run import quiet
@@ -103,14 +103,14 @@ def verdict(run: dict[str, Any], *, brief: bool = False, width: int = WIDTH) -> 
         noisy = "" if run.get("quiet", True) else ", not quiet"
         lines = [f"VALID{noisy}: every treatment {'that is required ' if unmet else ''}was found as wanted."]
     else:
-        lines = ["INVALID:", *_items(run["invalid_because"])]
+        lines = ["INVALID:", *_items(run["invalid_because"], width)]
     if noise := quiet.why_not(run):
         out = "no verdict rests on it" if not quiet.counts(run) else "it counts all the same, as --busy asked"
-        lines += fill(f"Not quiet: {noise}; {out}.", width, subsequent_indent="  ").splitlines()
+        lines += wrap(f"Not quiet: {noise}; {out}.", width, subsequent_indent="  ")
     if unmet and brief:
         lines.append(f"{plural(len(unmet), 'treatment')} not as wanted, and not required: ./lab show --treatments")
     elif unmet:
-        lines += ["Not required, and not as wanted:", *_items(map(as_found, unmet))]
+        lines += ["Not required, and not as wanted:", *_items(map(as_found, unmet), width)]
     looked = dict.fromkeys(entry["command"] for entry in run.get("inspections", []))
     return [*lines, *([f"Looked inside meanwhile: {', '.join(looked)}."] if looked else [])]
 
@@ -121,8 +121,8 @@ def as_found(treatment: dict[str, Any]) -> str:
     return f"{treatment['what']}: wanted {treatment['wanted']}, found {treatment['found']}{note}"
 
 
-def _items(texts: Iterable[str]) -> list[str]:
-    return [fill(f"  - {text}", WIDTH, subsequent_indent="    ") for text in texts]
+def _items(texts: Iterable[str], width: int) -> list[str]:
+    return [line for text in texts for line in wrap(f"  - {text}", width, subsequent_indent="    ")]
 
 
 def milliseconds(microseconds: float | None) -> str:

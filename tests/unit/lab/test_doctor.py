@@ -77,6 +77,10 @@ def test_each_finding_has_its_state_and_remedy(found: Iterable[Check], name: str
     assert run_is_possible([check]) is (state != FAIL)
 
 
+def test_a_rootless_engine_keeps_its_ports_on_loopback() -> None:
+    assert "Loopback" not in {check.name for check in engine(server_version="27.5.1", rootless=True)}
+
+
 def test_serial_devices_are_shown(tmp_path: Path) -> None:
     assert str(tmp_path) in checks.check_serial(replace(HOST, serial=(str(tmp_path),))).found
 

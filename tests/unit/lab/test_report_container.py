@@ -49,6 +49,13 @@ def test_the_container_has_no_rights_and_is_the_users_own(start: Start, root: Pa
     assert words[-2:] == [IMAGE, "report"]
 
 
+def test_under_a_rootless_engine_its_user_is_root(start: Start, root: Path) -> None:
+    """Root there is who started the engine; user 1000 would be a stranger in the checkout."""
+    (root / ".env.machine").write_text("LAB_UID=0\nLAB_GID=0\n")
+    assert "--user=0:0" in start("report")
+    assert Lab(root).user() == {}
+
+
 def test_paths_outside_the_checkout_are_mounted(start: Start, root: Path) -> None:
     outside, out = root.parent / "of ada", root.parent / "new/pages"
     outside.mkdir()

@@ -86,7 +86,8 @@ def check_engine(engine: Engine) -> Iterator[Check]:
     yield _check(
         "Docker engine", versions if engine.serves else engine.message, engine.serves, engine.remedy, state=FAIL
     )
-    if engine.serves and not engine.in_a_machine_of_its_own:
+    # A rootless one has no rules of its own: a program opens its ports.
+    if engine.serves and not engine.in_a_machine_of_its_own and not engine.rootless:
         safe = (parse_version(engine.server_version) or LOOPBACK_SAFE) >= LOOPBACK_SAFE
         yield _check(
             "Loopback",

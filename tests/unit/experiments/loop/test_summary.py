@@ -82,8 +82,9 @@ def test_a_late_sender_is_a_doubt(run: dict[str, Any]) -> None:
 
 
 def test_an_invalid_run_says_why(run: dict[str, Any]) -> None:
-    text = summary({**run, "valid": False, "invalid_because": ["stress load: wanted running, found not running"]})
-    assert "INVALID:\n    - stress load: wanted running" in text
+    why = "controller may use real-time priority: wanted permitted, found rtprio limit 0; SYS_NICE not given"
+    text = summary({**run, "valid": False, "invalid_because": [why]})
+    assert f"INVALID:\n    - {why}" in text.replace("rtprio\n      limit", "rtprio limit")
 
 
 def test_several_cells_are_a_line_each(run: dict[str, Any]) -> None:
