@@ -42,7 +42,7 @@ SYSTEMS = {
     # With engines that the lab refuses, or where a part of it has no effect.
     "debian13": System(
         "trixie", "lab-debian13",
-        installed=f"docker.io docker-cli docker-compose git python3 {ROOTLESS} podman",
+        installed=f"docker.io docker-cli docker-compose git python3 {ROOTLESS} podman nftables",
     ),
     # Debian 12 has no Compose plugin: the host's is brought.
     "debian12": System("bookworm", "lab-debian12", installed="docker.io git python3"),
