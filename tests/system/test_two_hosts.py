@@ -5,6 +5,7 @@ Minutes of measuring, so only with LAB_TWO_HOSTS set. What recovery took is prin
 
 import json
 import os
+import socket
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -29,7 +30,7 @@ from support.far_runs import (
 from support.hardening import judge_inspected
 from support.run_checks import total, treatments
 from support.two_hosts import Pi, by_rule
-from support.waiting import until
+from support.waiting import LIMIT_S, until
 from support.wire import Wire, call
 
 from looplab.experiments.loop.bridge_news import REBOOTED, RESTARTED
@@ -225,11 +226,25 @@ def asip_run(lab: Lab, languages: str, transports: str) -> dict[str, Any]:
     return dict(run)
 
 
-def test_asip_is_measured_through_the_bridge_on_the_pi(asip: Lab) -> None:
+def closes_at_once(pi: str, own: str) -> bool:
+    """Whether the board's port on the Pi ends a connection that comes from the address `own`."""
+    with socket.create_connection((pi, 5000), LIMIT_S, (own, 0)) as sock:
+        sock.settimeout(2)
+        try:
+            return sock.recv(1) == b""
+        except TimeoutError:
+            return False
+
+
+def test_asip_is_measured_through_the_bridge_on_the_pi(asip: Lab, wire: Wire) -> None:
     run = asip_run(asip, "python,java", "tcp,mqtt")
     assert [(cell["language"], cell["transport"], cell["placement"]) for cell in run["cells"]] == [
         (language, transport, "bridge") for language in ("python", "java") for transport in ("tcp", "mqtt")
     ]
+    # The paired machine alone reaches the board.
+    with wire.neighbour() as stranger:
+        assert closes_at_once(wire.there, stranger)
+    assert not closes_at_once(wire.there, wire.here)
 
 
 @pytest.mark.parametrize("transport", ["tcp", "mqtt"])
