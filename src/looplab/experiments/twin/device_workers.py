@@ -26,8 +26,9 @@ from looplab.system.histogram import merge_reports
 from looplab.system.json_client import read_token
 
 PORT = 9108
-# A worker that is silent for so long is lost: TCP needs up to 13 s to go on after a cut of 10 s.
-LOST_NS = 30_000_000_000
+# A worker that is silent for so long is lost. An engine whose node was away looks for the others each 60 s
+# (rejoinClusterInterval in moby's networkdb).
+LOST_NS = 90_000_000_000
 STEP_NS = 20_000_000
 # The line with which a worker begins, and how soon.
 FIRST_BYTES, FIRST_S = 1000, 5.0

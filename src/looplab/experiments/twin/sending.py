@@ -13,7 +13,7 @@ from looplab.errors import LabError, MachineError
 from looplab.experiments.twin import TwinCell
 from looplab.experiments.twin.database import Cost, Database
 from looplab.experiments.twin.device import Devices
-from looplab.experiments.twin.device_workers import DeviceWorkers, FarDevices
+from looplab.experiments.twin.device_workers import LOST_NS, DeviceWorkers, FarDevices
 from looplab.experiments.twin.instance.orders import Counts, Order, end_order
 from looplab.experiments.twin.parameters import ALL, TwinParameters
 from looplab.run.life import wait_for
@@ -24,7 +24,7 @@ from looplab.spec.parameters import SLEEP
 from looplab.treatments.scans import Scan, processes
 
 SCAN_NS = 50_000_000
-# A queue that has not changed for so long is given up, before the drain timeout.
+# A queue that has not changed for so long is given up, before the drain timeout; on a Swarm after LOST_NS.
 STILL_NS = 30_000_000_000
 
 
@@ -154,8 +154,9 @@ class Sending:
         """Wait until the fate of every message is known, or the drain timeout."""
         state = self._parts.record.store["state"]
         end_ns = perf_counter_ns() + self._parts.parameters.drain_timeout_s * 1_000_000_000
+        still_ns = LOST_NS if self._parts.parameters.swarm else STILL_NS
         scans, left, changed_ns = 0, -1, perf_counter_ns()
-        while perf_counter_ns() < min(end_ns, changed_ns + STILL_NS):
+        while perf_counter_ns() < min(end_ns, changed_ns + still_ns):
             waiting = state[rows.start : rows.stop].tolist().count(WAITING)
             if not waiting:
                 break
