@@ -141,7 +141,8 @@ class Machine:
             *("qemu-system-x86_64", "-machine", "q35", "-accel", *ACCELERATOR),
             *("-m", str(self._memory_mb), "-smp", str(PROCESSORS), "-nodefaults", "-display", "none"),
             *("-kernel", str(self._disk.kernel), "-initrd", str(self._disk.initrd)),
-            *("-append", "root=/dev/vda rw console=ttyS0 quiet", "-serial", f"file:{self._console}"),
+            # An emulated processor may trip over code that Linux patches while it boots: it boots again.
+            *("-append", "root=/dev/vda rw console=ttyS0 quiet panic=5", "-serial", f"file:{self._console}"),
             *("-drive", disk, "-fw_cfg", f"name={CREDENTIAL},file={self._folder / 'tmpfiles.extra'}"),
             *("-netdev", "tap,id=lan,ifname=pi,script=no,downscript=no"),
             *("-device", "virtio-net-pci,netdev=lan,id=card", "-device", "virtio-rng-pci"),
