@@ -45,7 +45,7 @@ SYSTEMS = {
         installed=f"docker.io docker-cli docker-compose git python3 {ROOTLESS} podman nftables",
     ),
     # Debian 12 has no Compose plugin: the host's is brought.
-    "debian12": System("bookworm", "lab-debian12", installed="docker.io git python3"),
+    "debian12": System("bookworm", "lab-debian12", installed="docker.io apparmor git python3"),
     "ubuntu2404": System(
         "noble", "lab-ubuntu2404", installed="docker.io docker-compose-v2 git python3", kernel="linux-image-virtual",
         script=UBUNTU,
@@ -122,6 +122,8 @@ def _make(folder: Path, system: System, mirror: str) -> None:
         "etc/fstab": "",
         f"etc/sudoers.d/010_{system.user}-nopasswd": f"{system.user} ALL=(ALL) NOPASSWD: ALL\n",
         "etc/apt/sources.list": "deb [trusted=yes] file:/opt/packages ./\n",
+        # In place of Ubuntu's, which leaves its network cards to netplan.
+        "etc/NetworkManager/conf.d/10-globally-managed-devices.conf": "",
         # One for each machine that is started from it.
         "etc/machine-id": "",
     }
