@@ -114,3 +114,7 @@ def test_plain_compose_runs_it_without_a_set_up(lab: Lab) -> None:
     asked = f"host=127.0.0.1 port={variables['LAB_DATABASE_PORT']} dbname=twin user=twin_reader"
     with psycopg.connect(f"{asked} password={password}") as reader:
         assert reader.execute("SELECT count(*) FROM message").fetchone() == (50,)
+    mounts = docker("inspect", "--format", "{{range .Mounts}}{{.Name}} {{end}}", lab.containers()["twin-database"])
+    (files,) = [name for name in mounts.split() if len(name) == 64]
+    lab.run("down", code=0)
+    assert files not in docker("volume", "ls", "--quiet")
