@@ -55,7 +55,7 @@ SYSTEMS = {
 PACKAGES = "systemd-sysv udev dbus kmod initramfs-tools zstd openssh-server network-manager sudo iproute2"
 SIZE = "16G"
 BUILD_LIMIT_S = 1800
-MODULES_IN_INITRD = "virtio_blk virtio_pci virtio_net ext4 qemu_fw_cfg"
+MODULES_IN_INITRD = "virtio_blk virtio_pci virtio_net ext4"
 
 
 class Disk(NamedTuple):

@@ -29,7 +29,8 @@ ACCELERATOR = ["kvm", "-cpu", "host"] if IN_HARDWARE else ["tcg,thread=multi", "
 # How many times longer everything may take where the processor is emulated, on a machine that others use, too.
 PATIENCE = 1 if IN_HARDWARE else 15
 BOOT_LIMIT_S = 60.0 * PATIENCE
-CREDENTIAL = "opt/io.systemd.credentials/tmpfiles.extra"
+# An emulated processor may trip over code that Linux patches while it boots: after a panic it boots again.
+KERNEL = "root=/dev/vda rw console=ttyS0 quiet panic=5"
 NETWORK = """[connection]
 id=lan
 type=ethernet
@@ -43,6 +44,10 @@ method=disabled
 
 def missing_packages() -> list[str]:
     return [package for program, package in PROGRAMS.items() if shutil.which(program) is None]
+
+
+def _base64(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
 
 
 class Machine:
@@ -63,7 +68,6 @@ class Machine:
 
     def __enter__(self) -> Self:
         call("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(self._key))
-        self._write_credential()
         self.plug_in()
         try:
             self.wait_until_up()
@@ -141,16 +145,14 @@ class Machine:
             *("qemu-system-x86_64", "-machine", "q35", "-accel", *ACCELERATOR),
             *("-m", str(self._memory_mb), "-smp", str(PROCESSORS), "-nodefaults", "-display", "none"),
             *("-kernel", str(self._disk.kernel), "-initrd", str(self._disk.initrd)),
-            # An emulated processor may trip over code that Linux patches while it boots: it boots again.
-            *("-append", "root=/dev/vda rw console=ttyS0 quiet panic=5", "-serial", f"file:{self._console}"),
-            *("-drive", disk, "-fw_cfg", f"name={CREDENTIAL},file={self._folder / 'tmpfiles.extra'}"),
+            *("-append", f"{KERNEL} {self._credential()}", "-serial", f"file:{self._console}", "-drive", disk),
             *("-netdev", "tap,id=lan,ifname=pi,script=no,downscript=no"),
             *("-device", "virtio-net-pci,netdev=lan,id=card", "-device", "virtio-rng-pci"),
             *self._devices,
             *("-qmp", f"unix:{socket},server=on,wait=off"),
         ]
 
-    def _write_credential(self) -> None:
+    def _credential(self) -> str:
         """What is this machine's own: systemd-tmpfiles writes it at each start, so that the disk may be anybody's."""
         user = self._disk.user
         home, system = f"/home/{user}", "/etc/NetworkManager/system-connections"
@@ -158,10 +160,10 @@ class Machine:
             f"{home}/.ssh/authorized_keys": (user, self._key.with_suffix(".pub").read_text()),
             f"{system}/lan.nmconnection": ("root", NETWORK.format(there=self._wire.there, here=self._wire.here)),
         }
-        lines = [f"d {home}/.ssh 0700 {user} {user}"]
+        lines = f"d {home}/.ssh 0700 {user} {user}\n"
         for name, (owner, text) in files.items():
-            lines.append(f"f+~ {name} 0600 {owner} {owner} - {base64.b64encode(text.encode()).decode()}")
-        (self._folder / "tmpfiles.extra").write_text("\n".join([*lines, ""]))
+            lines += f"f+~ {name} 0600 {owner} {owner} - {_base64(text)}\n"
+        return f"systemd.set_credential_binary=tmpfiles.extra:{_base64(lines)}"
 
     def _follow(self, trace: IO[str]) -> None:
         """All that QEMU says is kept in a file."""
