@@ -104,7 +104,16 @@ place() { printf '%s' "$here/$1/$(printf '%s' "$2" | /usr/bin/tr '/:@' '___')"; 
 fails() { [ -e "$here/fails-$1" ] || return 1; /bin/cat "$here/fails-$1"; /bin/cat "$here/fails-$1" >&2; }
 for last; do :; done
 case "$1 $2" in
-"image inspect") [ -e "$(place images "$last")" ] || { echo "No such image: $last" >&2; exit 1; } ;;
+"image inspect")
+    if [ "$3" = --format ]; then
+        shift 4
+        for name; do
+            read -r _ _ _ id <"$(place images "$name")" && printf '["%s"]\t%s\n' "$name" "$id"
+        done 2>/dev/null
+        exit 0
+    fi
+    [ -e "$(place images "$last")" ] || { echo "No such image: $last" >&2; exit 1; }
+    ;;
 "image ls")
     case "$*" in *dangling=true*) /bin/cat "$here/nameless" 2>/dev/null; exit 0 ;; esac
     for image in "$here"/images/*; do [ -e "$image" ] && /bin/cat "$image"; done

@@ -18,12 +18,12 @@ from pathlib import Path
 from typing import Any
 
 from looplab.errors import LabError, MachineError, UsageError
-from looplab.lab.docker.images import local_images, tagged
+from looplab.lab.docker.images import contents, tagged
 from looplab.lab.image_names import is_own
 from looplab.lab.programs import call
 from looplab.system.terminal import Step
 
-SCHEMA = 2
+SCHEMA = 3
 MANIFEST = "bundle.json"
 MANIFEST_KEYS = {"schema", "architecture", "images", "lab"}
 PIECE_BYTES = 1 << 20
@@ -48,7 +48,7 @@ def platform_name() -> str:
 
 def write_bundle(file: Path, references: Sequence[str], facts: Mapping[str, Any]) -> dict[str, Any]:
     """Save `references` to `file`, entirely or not at all; return its manifest."""
-    known = local_images(references)
+    known = contents(references)
     if absent := [reference for reference in references if reference not in known]:
         raise MachineError(f"This machine lacks images: {', '.join(absent)}.", "Run ./lab setup first.")
     manifest = {
@@ -102,8 +102,8 @@ def load_bundle(file: Path, expected: Collection[str]) -> dict[str, Any]:
             f"{file} holds images that this lab does not use: {', '.join(foreign)}. Nothing was loaded.",
             "Make the bundle from the same .env, and load only what you trust.",
         )
-    before = tagged()
-    if taken := sorted(name for name in images if not is_own(name) and before.get(name, images[name]) != images[name]):
+    before, known = tagged(), contents(images)
+    if taken := sorted(name for name in images if not is_own(name) and known.get(name, images[name]) != images[name]):
         raise MachineError(
             f"This machine has another image of the name {', '.join(taken)}. Nothing was loaded.",
             f"If no other project needs it: docker rmi {' '.join(taken)}.",
@@ -116,9 +116,9 @@ def load_bundle(file: Path, expected: Collection[str]) -> dict[str, Any]:
         for name in changed:
             call(["docker", "tag", before[name], name] if name in before else ["docker", "rmi", name])
         raise LabError(f"{file} also named {', '.join(changed)}: that was undone.", "Do not trust this bundle.")
-    ids = local_images(images)
+    known = contents(images)
     for reference, wanted in images.items():
-        if ids.get(reference) != wanted:
+        if known.get(reference) != wanted:
             message = f"{reference} is not the image of the bundle after loading."
             raise MachineError(message, "See `docker images`.")
     return manifest

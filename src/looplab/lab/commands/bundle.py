@@ -69,8 +69,9 @@ def load(root: Path, file: Path, sha256: str = "") -> int:
     # The bundle may bring its image.
     machine.pop("GRAFANA", None)
     write_machine_file(root, {**machine, **decided})
-    stamps = manifest.get("stamps", {})
-    add_stamps(root, {name: str(stamps[name]) for name in manifest["images"] if name in stamps})
+    sources = {name: str(stamp).split(" ")[0] for name, stamp in manifest.get("stamps", {}).items()}
+    loaded = local_images(manifest["images"])
+    add_stamps(root, {name: f"{sources[name]} {image}" for name, image in loaded.items() if name in sources})
     wanted = Lab(root).own_images().values()
     here = local_images(wanted)
     if missing := [name for name in wanted if name not in here]:

@@ -1,5 +1,7 @@
 """Have every image that a run needs: the local one, else the registry's, else one built from Debian's packages."""
 
+import hashlib
+import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -37,6 +39,19 @@ def local_images(references: Iterable[str]) -> dict[str, str]:
     """Return the ids of those of `references` that are here."""
     here = _listed()
     return {reference: here[name] for reference in references if (name := _listed_name(reference)) in here}
+
+
+def contents(references: Iterable[str]) -> dict[str, str]:
+    """Return a digest of layers and program of those that are here, by repository:tag; the same on every engine.
+
+    An id is not: engines from 29 on call an image by its manifest, those before by its configuration.
+    """
+    program = " ".join(f"{{{{json .Config.{part}}}}}" for part in ("Entrypoint", "Cmd", "User", "Env"))
+    form = "{{json .RepoTags}}\t{{.RootFS.Layers}} " + program
+    lines = call(["docker", "image", "inspect", "--format", form, *references]).stdout.splitlines()
+    # An empty line is an image that is not there.
+    found = [line.split("\t", 1) for line in lines if line]
+    return {name: hashlib.sha256(text.encode()).hexdigest() for names, text in found for name in json.loads(names)}
 
 
 def tagged() -> dict[str, str]:
