@@ -77,8 +77,7 @@ def facts(pid: int, proc: Path = Path("/proc")) -> dict[str, Any] | None:
             "runs": runs,
             "cpus": sorted(os.sched_getaffinity(pid)),
             "rtprio_limit": _field(root / "limits", "Max realtime priority", "unknown"),
-            "sys_nice_bounding": _has_capability(root, "CapBnd", CAP_SYS_NICE),
-            "sys_nice_effective": _has_capability(root, "CapEff", CAP_SYS_NICE),
+            "sys_nice_bounding": _may_have(root, CAP_SYS_NICE),
             "sockets": tcp_sockets(pid, proc),
             "container": container_facts(pid, proc),
         }
@@ -198,9 +197,9 @@ def _stat_fields(root: Path) -> list[str]:
     return (root / "stat").read_text().rpartition(")")[2].split()
 
 
-def _has_capability(root: Path, which: str, capability: int) -> bool:
-    """Return whether it counts: in a user namespace of its own (rootless, userns-remap) it gives no priority."""
-    given = int(_field(root / "status", which, "0"), 16) >> capability & 1
+def _may_have(root: Path, capability: int) -> bool:
+    """Return whether it is in the bounding set and counts: that of another user namespace (rootless) does not."""
+    given = int(_field(root / "status", "CapBnd", "0"), 16) >> capability & 1
     return bool(given) and (root / "uid_map").read_text().split() == OWN_USERS
 
 

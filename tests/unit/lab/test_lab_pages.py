@@ -125,13 +125,8 @@ def test_a_rendering_that_fails_leaves_the_site(
 
 def test_serving_takes_no_library() -> None:
     """Beside a run each would take memory: pandas 45 MB."""
-    call(
-        sys.executable,
-        "-I",
-        "-S",
-        "-c",
-        f"import sys; sys.path.append({str(ROOT / 'src')!r}); import looplab.lab.pages",
-    )
+    load = f"import sys; sys.path.append({str(ROOT / 'src')!r}); import looplab.lab.pages"
+    call(sys.executable, "-I", "-S", "-c", load)
 
 
 def test_the_site_is_replaced_as_a_whole(tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ def process(scheduling: str = "SCHED_OTHER", *, nodelay: bool = True, **changes:
         "pid": 7, "started_ticks": 1000, "cpu_ns": 0, "children_cpu_ns": 0, "cpu_wait_ns": 0, "runs": 0,
         "cpus": [0, 1],
         "threads": [{"tid": 7, "scheduling": scheduling}],
-        "rtprio_limit": "0", "sys_nice_bounding": False, "sys_nice_effective": False,
+        "rtprio_limit": "0", "sys_nice_bounding": False,
         "sockets": [
             {"local_port": 1883, "peer": "172.18.0.5", "peer_port": 40000, "tcp_nodelay": nodelay},
             {"local_port": 9100, "peer": "172.18.0.6", "peer_port": 50000, "tcp_nodelay": not nodelay},
