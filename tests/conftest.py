@@ -69,6 +69,12 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         terminalreporter.section("tests that need a flag")
     for name, count in sorted(waiting.items()):
         terminalreporter.write_line(FLAGS[name].line(count))
+    # A test that passed at its second attempt leaves no other trace of what failed first.
+    for report in terminalreporter.stats.get("rerun", ()):
+        crash = getattr(report.longrepr, "reprcrash", None)
+        terminalreporter.write_line(
+            f"RERUN {report.nodeid} ({report.when}): {crash.message if crash else report.longrepr}"
+        )
 
 
 @pytest.hookimpl(optionalhook=True)
