@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections import Counter
 
 import pytest
 from support.e2e_lab import Lab
@@ -30,10 +31,10 @@ def test_both_languages_over_every_transport_are_accounted_for(lab: Lab) -> None
         assert cell["edge_tests"] == cell["edge_answered"] + cell["edge_lost"] == 10
     assert "OpenJDK" in run["cells"][3]["runtime"]
     folder, _ = lab.newest()
-    edges = rows(folder / "edges.csv")
-    # Ten periods, each with two edges of pin 2 and two copies, in six cells.
-    assert len(edges) == 6 * 40
-    assert {edge["pin"] for edge in edges} == {"2", "13"}
+    edges = Counter(edge["pin"] for edge in rows(folder / "edges.csv"))
+    # Ten periods, each with two edges of pin 2, in six cells; a copy that the next edge overtook makes none of pin 13.
+    assert edges["2"] == 6 * 20
+    assert sum(cell["edge_answered"] for cell in run["cells"]) <= edges["13"] <= 6 * 20
 
 
 @needs_root
