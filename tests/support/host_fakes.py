@@ -108,7 +108,7 @@ case "$1 $2" in
     if [ "$3" = --format ]; then
         shift 4
         for name; do
-            read -r _ _ _ id <"$(place images "$name")" && printf '["%s"]\t%s\n' "$name" "$id"
+            read -r _ _ _ id <"$(place images "$name")" && printf '["%s"]\t[]\tamd64\t\t%s\n' "$name" "$id"
         done 2>/dev/null
         exit 0
     fi

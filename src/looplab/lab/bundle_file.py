@@ -55,7 +55,7 @@ def write_bundle(file: Path, references: Sequence[str], facts: Mapping[str, Any]
         "schema": SCHEMA,
         "made": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}",
         "architecture": platform_name(),
-        "images": {reference: known[reference] for reference in references},
+        "images": {reference: known[reference].digest for reference in references},
         **facts,
     }
     fresh = file.with_name(f".{file.name}.partial")
@@ -103,7 +103,7 @@ def load_bundle(file: Path, expected: Collection[str]) -> dict[str, Any]:
             "Make the bundle from the same .env, and load only what you trust.",
         )
     before, known = tagged(), contents(images)
-    if taken := sorted(name for name in images if not is_own(name) and known.get(name, images[name]) != images[name]):
+    if taken := sorted(name for name, here in known.items() if not is_own(name) and here.digest != images[name]):
         raise MachineError(
             f"This machine has another image of the name {', '.join(taken)}. Nothing was loaded.",
             f"If no other project needs it: docker rmi {' '.join(taken)}.",
@@ -118,7 +118,7 @@ def load_bundle(file: Path, expected: Collection[str]) -> dict[str, Any]:
         raise LabError(f"{file} also named {', '.join(changed)}: that was undone.", "Do not trust this bundle.")
     known = contents(images)
     for reference, wanted in images.items():
-        if known.get(reference) != wanted:
+        if reference not in known or known[reference].digest != wanted:
             message = f"{reference} is not the image of the bundle after loading."
             raise MachineError(message, "See `docker images`.")
     return manifest

@@ -3,7 +3,7 @@
 import json
 import os
 import secrets
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from looplab.errors import EXIT_GOOD, UsageError
 from looplab.experiments.registry import EXPERIMENTS
 from looplab.lab.checkout import Lab, SetUp
 from looplab.lab.docker.engine import find_engine
-from looplab.lab.programs import call
+from looplab.lab.docker.images import contents
 from looplab.lab.run_options import variables
 from looplab.lab.scenarios import check_one_kind, chosen
 from looplab.lab.secret_files import FOLDER, write_secret
@@ -46,8 +46,11 @@ def stack(root: Path, scenario: str, *, unchecked: bool, shared: bool, publish: 
     swarm = Swarm() if unchecked else read_swarm()
     model = lab.compose(_of_the_run(lab, experiment, name)).config(name)
     encrypted = can_encrypt()
-    files, users = _secret_files(root, experiment), _users({one["image"] for one in model["services"].values()})
-    source = Source((name,), experiment.secrets, files, users, broker_nodes(swarm), publish, encrypted)
+    images = contents({one["image"] for one in model["services"].values()})
+    users = {image: content.user for image, content in images.items() if content.user}
+    source = Source(
+        (name,), experiment.secrets, _secret_files(root, experiment), users, broker_nodes(swarm), publish, encrypted
+    )
     made = translate(model, source)
     if not unchecked:
         check(replace(swarm, stacks=() if shared else swarm.stacks), made, name)
@@ -70,14 +73,6 @@ def _of_the_run(lab: Lab, experiment: Experiment, name: str) -> dict[str, str]:
         "LAB_UID": str(owner.st_uid),
         "LAB_GID": str(owner.st_gid),
     }
-
-
-def _users(images: Collection[str]) -> dict[str, str]:
-    """Return the user of each image that is here and names one."""
-    form = "{{range .RepoTags}}{{.}} {{end}}\t{{.Config.User}}"
-    lines = call(["docker", "image", "inspect", "--format", form, *sorted(images)]).stdout.splitlines()
-    found = (line.split("\t") for line in lines if "\t" in line)
-    return {name: user for names, user in found for name in names.split() if user}
 
 
 def _say_notes(notes: dict[str, str], encrypted: bool) -> None:

@@ -2,8 +2,9 @@
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from looplab.errors import MachineError
 from looplab.lab.docker.builds import BUNDLE_REMEDY, build_image
@@ -41,17 +42,30 @@ def local_images(references: Iterable[str]) -> dict[str, str]:
     return {reference: here[name] for reference in references if (name := _listed_name(reference)) in here}
 
 
-def contents(references: Iterable[str]) -> dict[str, str]:
-    """Return a digest of layers and program of those that are here, by repository:tag; the same on every engine.
+class Content(NamedTuple):
+    """What an image is, whatever it is called; `digest` is of its layers and its program, and alike on every engine.
 
     An id is not: engines from 29 on call an image by its manifest, those before by its configuration.
     """
+
+    architecture: str
+    user: str
+    digest: str
+
+
+def contents(references: Collection[str], docker: Sequence[str] = ("docker",)) -> dict[str, Content]:
+    """Return what those of `references` are that the engine has which the command `docker` asks."""
     program = " ".join(f"{{{{json .Config.{part}}}}}" for part in ("Entrypoint", "Cmd", "User", "Env"))
-    form = "{{json .RepoTags}}\t{{.RootFS.Layers}} " + program
-    lines = call(["docker", "image", "inspect", "--format", form, *references]).stdout.splitlines()
+    names = "{{json .RepoTags}}\t{{json .RepoDigests}}"
+    form = f"{names}\t{{{{.Architecture}}}}\t{{{{.Config.User}}}}\t{{{{.RootFS.Layers}}}} {program}"
+    lines = call([*docker, "image", "inspect", "--format", form, *references], timeout_s=60).stdout.splitlines()
+    found: dict[str, Content] = {}
     # An empty line is an image that is not there.
-    found = [line.split("\t", 1) for line in lines if line]
-    return {name: hashlib.sha256(text.encode()).hexdigest() for names, text in found for name in json.loads(names)}
+    for line in filter(None, lines):
+        tags, digests, architecture, user, text = line.split("\t", 4)
+        content = Content(architecture, user, hashlib.sha256(text.encode()).hexdigest())
+        found |= dict.fromkeys({*json.loads(tags), *json.loads(digests)} & {*references}, content)
+    return found
 
 
 def tagged() -> dict[str, str]:

@@ -5,7 +5,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import Any
 
 from looplab.errors import MachineError
 from looplab.lab.docker.engine import NO_ANSWER, Engine, parse_version, read_engine
+from looplab.lab.docker.images import Content
 from looplab.lab.hosts.contexts import Host
 from looplab.lab.machine.limits import Limits, machine_variables, probe_limits
 from looplab.lab.programs import Outcome
@@ -33,8 +34,6 @@ time.sleep(2)
 entry = worst(floor(before, look()))
 print(f"{entry['max_us'] / 1000:.1f} ms ({entry['policy']})")
 """
-# Architecture and layers of images, by name.
-ImagesOf = dict[str, tuple[str, str]]
 
 
 @dataclass(frozen=True)
@@ -102,26 +101,17 @@ def check_alone(host: Host, project: str, caller: str) -> None:
             raise MachineError(what, f"Two labs disturb each other. Wait for it, or stop it: {stop}")
 
 
-def images_at(host: Host, references: Collection[str]) -> ImagesOf:
-    """Return architecture and layers of those images that are at a host."""
-    form = "{{json .RepoTags}}\t{{json .RepoDigests}}\t{{.Architecture}}\t{{.RootFS.Layers}}"
-    found: ImagesOf = {}
-    # An empty line is an image that is not there.
-    for line in filter(None, host.docker("image", "inspect", "--format", form, *references).stdout.splitlines()):
-        tags, digests, architecture, layers = line.split("\t")
-        names = {*json.loads(tags), *json.loads(digests)}
-        found |= {name: (architecture, layers) for name in references if name in names}
-    return found
-
-
-def check_images(host: Host, facts: Facts, here: ImagesOf, there: ImagesOf) -> None:
+def check_images(host: Host, facts: Facts, here: Mapping[str, Content], there: Mapping[str, Content]) -> None:
     """Raise LabError (exit code 3) unless the images `here` are at a host, too, each for its architecture."""
     kind = ARCHITECTURES.get(facts.architecture, facts.architecture)
-    foreign = [name for name in here if here[name][0] != kind and there.get(name, ("",))[0] != kind]
+    fits = {name for image in (here, there) for name, content in image.items() if content.architecture == kind}
+    foreign = [name for name in here if name not in fits]
     if foreign:
-        what = f"{host} needs images for {kind}; those here are for {here[foreign[0]][0]}: {' '.join(foreign)}."
+        what = (
+            f"{host} needs images for {kind}; those here are for {here[foreign[0]].architecture}: {' '.join(foreign)}."
+        )
         raise MachineError(what, f"Build them there: docker --context {host.name} compose --profile '*' build")
-    if wrong := [name for name in here if here[name][0] == kind and here[name] != there.get(name)]:
+    if wrong := [name for name in here if here[name].architecture == kind and here[name] != there.get(name)]:
         what = f"{host} lacks images, or has older ones: {' '.join(wrong)}."
         raise MachineError(what, f"Copy them: docker save {' '.join(wrong)} | docker --context {host.name} load")
 

@@ -29,9 +29,14 @@ class Host:
     def __str__(self) -> str:
         return f"{self.name} ({self.endpoint or 'this machine'})"
 
+    @property
+    def command(self) -> tuple[str, ...]:
+        """The docker command that asks its engine."""
+        return ("docker", "--context", self.name)
+
     def docker(self, *words: str) -> Outcome:
         """Run a docker command at its engine."""
-        return call(["docker", "--context", self.name, *words], timeout_s=TIMEOUT_S)
+        return call([*self.command, *words], timeout_s=TIMEOUT_S)
 
 
 def known_hosts() -> dict[str, Host]:

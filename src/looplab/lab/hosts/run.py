@@ -11,7 +11,8 @@ from looplab.errors import EXIT_GOOD, EXIT_INVALID, LabError, MachineError, Usag
 from looplab.experiments.registry import EXPERIMENTS
 from looplab.lab.checkout import PROBE, Lab
 from looplab.lab.docker.compose import Compose, read_events
-from looplab.lab.hosts.checks import Facts, check_alone, check_images, images_at, known_limits, limits_of, reach
+from looplab.lab.docker.images import contents
+from looplab.lab.hosts.checks import Facts, check_alone, check_images, known_limits, limits_of, reach
 from looplab.lab.hosts.contexts import HOME, Host, find_host, known_hosts
 from looplab.lab.hosts.plan import (
     FILE,
@@ -131,7 +132,7 @@ class PlacedRuns:
             if host == self.placed["controller"]:
                 started |= {each.name for each in self.scenarios}
             images = sorted({image_of[one] for one in started})
-            check_images(host, facts[name], images_at(Host(HOME, ""), images), images_at(host, images))
+            check_images(host, facts[name], contents(images), contents(images, host.command))
 
     def _limits_file(self, host: str) -> Path:
         return self.root / SETTINGS.format(host).replace(".env", ".json")
