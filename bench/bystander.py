@@ -149,7 +149,7 @@ def measure(given: argparse.Namespace) -> list[dict[str, object]]:
     parts_of = arms(parts, given.ends)
     found: list[dict[str, object]] = []
     bound = [f"--cpuset-cpus=0-{given.processors - 1}"] if given.processors else []
-    bystander = Bystander(Lab(ROOT).own_images()["controller"], *bound)
+    bystander = Bystander(Lab(ROOT).own_image("controller"), *bound)
     draw, began = random.Random(given.seed), time.monotonic()
     paused: set[str] = set()
     try:

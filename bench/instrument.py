@@ -105,12 +105,12 @@ def main() -> int:
     parser.add_argument("--messages", type=int, default=300)
     given = parser.parse_args()
     lab = Lab(ROOT)
-    settings, own = lab.settings(), lab.own_images()
+    own = {name: lab.own_image(name) for name in ("robot", "bridge", "controller", "capture")}
     build_floor(lab)
     docker("build", "--quiet", "--tag", BOTH, "-", feed=DOCKERFILE)
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o777)
-        keep(given.keep, Path(folder), measure(given, Path(folder), own, settings["MOSQUITTO_IMAGE"]))
+        keep(given.keep, Path(folder), measure(given, Path(folder), own, lab.settings()["MOSQUITTO_IMAGE"]))
     return show("instrument", given.keep)
 
 

@@ -86,8 +86,7 @@ def main() -> int:
     parser.add_argument("--messages", type=int, default=300)
     given = parser.parse_args()
     checkout = Lab(ROOT)
-    own = checkout.own_images()
-    images = [own[name] for name in ("bridge", "controller", "robot")]
+    images = [checkout.own_image(name) for name in ("bridge", "controller", "robot")]
     build_floor(checkout)
     rounds = []
     with network(NETWORK) as container, container(*BROKER, checkout.settings()["MOSQUITTO_IMAGE"]):

@@ -4,7 +4,6 @@ import subprocess
 from datetime import UTC, datetime
 from pathlib import Path
 
-from looplab.experiments.registry import EXPERIMENTS
 from looplab.lab.checkout import Lab
 from looplab.lab.image_names import BASE, BASE_IMAGE
 from support.places import ROOT
@@ -42,7 +41,7 @@ def copy_out(image: str, folder: Path, *paths: str) -> None:
 
 def own_image(name: str, **options: str) -> str:
     """What .env and the shell call one of the lab's own images: the one that ./lab test's set-up made."""
-    return Lab(ROOT, options, wanted=EXPERIMENTS.values()).own_images()[name]
+    return Lab(ROOT, options).own_image(name)
 
 
 def stamp_ns(stamp: str) -> int:

@@ -131,7 +131,7 @@ case "$1 $2" in
     ;;
 "compose "*)
     fails compose && exit 1
-    case "$*" in *" config "*) echo '{"services": {}}' ;; esac
+    case "$*" in *" config "*) /bin/cat "$here/config" ;; esac
     case "$*" in *" build"*) /bin/mv "$here"/compose-builds/* "$here/images/" 2>/dev/null ;; esac
     ;;
 "load --quiet")
@@ -157,6 +157,7 @@ class Docker:
         for name in ("images", "registry-has", "compose-builds", "load-brings"):
             (self.place / name).mkdir(parents=True)
         self.registry(answers=False)
+        self.compose_reads({})
         programs.script("docker", f"here={self.place}", _DOCKER)
 
     def registry(self, *, answers: bool) -> None:
@@ -179,6 +180,10 @@ class Docker:
         """Let the registry give images."""
         self.registry(answers=True)
         self._put("registry-has", names, "")
+
+    def compose_reads(self, services: Mapping[str, Any]) -> None:
+        """Let Compose read these services in its files."""
+        (self.place / "config").write_text(json.dumps({"services": services}))
 
     def compose_builds(self, *names: str) -> None:
         """Let the next build by Compose make images."""

@@ -9,34 +9,27 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from looplab.errors import MachineError, UsageError
-from looplab.experiments.registry import EXPERIMENTS
-from looplab.lab.docker.builds import EVERY_PROFILE, build_image
 from looplab.lab.docker.compose import Compose
 from looplab.lab.docker.engine import Engine, show_version
 from looplab.lab.docker.images import Images, image_facts, local_images
-from looplab.lab.docker.own_images import FLOOD, REPORT_SOURCES, OwnImages, read_stamps
-from looplab.lab.image_names import BASE, BASE_IMAGE, BROKER_IMAGES, NAMES, PRINTED, REPORT, own_reference
+from looplab.lab.docker.own_images import REPORT_SOURCES, OwnImages, read_stamps
+from looplab.lab.image_names import BASE, BASE_IMAGE, FLOOD, REPORT, is_decided, name_of, own_reference
 from looplab.lab.machine.facts import OF_THIS_LAB, port_owners
 from looplab.lab.machine.installing import ensure_compose, ensure_engine
 from looplab.lab.machine.limits import CACHE, machine_variables, probe_limits
 from looplab.lab.programs import call
-from looplab.lab.scenarios import every
+from looplab.lab.scenarios import Scenario, chosen
 from looplab.lab.secret_files import ensure_grafana_password
 from looplab.lab.settings import check_settings, project_name, read_machine_file, write_machine_file
-from looplab.spec.brokers import DEFAULT
-from looplab.spec.experiment import Experiment
 from looplab.system.env_files import read_env, read_port
 from looplab.system.machine_facts import machine_id
 from looplab.system.terminal import say
 
 FLOOD_VARIABLE = "FLOOD_IMAGE"
-UPSTREAM = ("MOSQUITTO_IMAGE", "PROMETHEUS_IMAGE", "GRAFANA_IMAGE", FLOOD_VARIABLE)
-# What a set-up decides for this machine where an image is not available.
-DECIDED = {*UPSTREAM, BASE, "GRAFANA", *(name for experiment in EXPERIMENTS.values() for name in experiment.upstream)}
 PORTS = ("LAB_BROKER_PORT", "LAB_EXPORTER_PORT", "LAB_PROMETHEUS_PORT", "LAB_GRAFANA_PORT", "LAB_PAGES_PORT")
 TLS_PORT = "LAB_TLS_PORT"
 REMOTE = "remote"
-NEVER = "never"
+PRINTED = "printed"
 PROBE = "treatments"
 
 
@@ -50,72 +43,59 @@ class SetUp(NamedTuple):
 class Lab:
     """One checkout of the lab at `root`, with `options` from the command line as variables.
 
-    `wanted` are experiments whose own images count, beside what all the others share. With `scenarios` only the images
-    that these start are pulled or built.
+    `scenarios` are those that it is made ready for, the published ones if none are named. With `ask_again` it forgets
+    what this machine decided about images.
     """
 
     def __init__(
         self,
         root: Path,
         options: Mapping[str, str] | None = None,
-        wanted: Iterable[Experiment] = (),
-        scenarios: Iterable[str] = (),
+        scenarios: Iterable[Scenario] = (),
+        *,
+        ask_again: bool = False,
     ) -> None:
         self.root = root
         self._options = dict(options or {})
-        self.wanted = list(wanted)
-        self._scenarios = list(scenarios)
+        self.scenarios = list(scenarios)
+        self._ask_again = ask_again
 
-    def settings(self, *, original: bool = False) -> dict[str, str]:
-        """Return every variable Compose sees: .env, over it this machine's, the shell's, the options'.
-
-        `original` leaves out what this machine decided about images.
-        """
+    def settings(self) -> dict[str, str]:
+        """Return every variable Compose sees: .env, over it this machine's, the shell's, the options'."""
         try:
             fixed = read_env(self.root / ".env")
         except FileNotFoundError as error:
             raise UsageError(f"{self.root} has no .env.", "Restore it: git checkout .env") from error
-        machine = read_machine_file(self.root)
-        if original:
-            machine = {name: value for name, value in machine.items() if name not in DECIDED}
-        return {**fixed, **machine, **os.environ, **self._options}
+        return {**fixed, **self._machine(), **os.environ, **self._options}
+
+    def _machine(self) -> dict[str, str]:
+        known = read_machine_file(self.root)
+        return {name: value for name, value in known.items() if not (self._ask_again and is_decided(name))}
 
     def compose(self, extra: Mapping[str, str] | None = None) -> Compose:
         """Return Compose with this lab's variables and `extra` over them."""
         # Always given: Compose reads an empty one in the shell as "looplab", whatever .env holds.
         ours = {"COMPOSE_PROJECT_NAME": project_name(self.root)}
         given = {**ours, **self.user(), **self._gateway(), **self._options, **(extra or {})}
-        return Compose(self.root, {**read_machine_file(self.root), **os.environ, **given})
+        return Compose(self.root, {**self._machine(), **os.environ, **given})
 
-    def upstream_images(self, *, original: bool = False) -> dict[str, str]:
-        """Return the upstream references by variable, without Grafana's if that is off; for `original` see settings."""
-        settings = self.settings(original=original)
-        names = dict.fromkeys((*UPSTREAM, *(name for experiment in self.wanted for name in experiment.upstream)))
-        if settings.get("GRAFANA") == "off":
-            del names["GRAFANA_IMAGE"]
-        return {name: settings[name] for name in names if settings.get(name)}
+    def own_image(self, name: str) -> str:
+        """Return the reference of one of the lab's own images."""
+        return own_reference(name, self.settings())
 
-    def own_images(self) -> dict[str, str]:
-        """Return the references of the lab's own images by name."""
-        settings = self.settings()
-        left_out = {name for other in self._left_out() for name in other.images}
-        left_out -= {name for experiment in self.wanted for name in experiment.images}
-        left_out |= {name for name in BROKER_IMAGES if name != settings.get("BROKER")}
-        if (settings.get("CLIENTS") or settings.get("FIDELITY")) != PRINTED:
-            left_out.add(PRINTED)
-        names = {name: own_reference(name, settings) for name in NAMES if name not in left_out}
-        return {**names, "stress": settings.get("STRESS_IMAGE") or names["stress"]}
+    def images(self) -> tuple[dict[str, str], dict[str, str]]:
+        """Return what the Compose files start: own images with the services that build them, upstream's by variable.
 
-    def _left_out(self) -> list[Experiment]:
-        """Return the experiments whose own images are not wanted."""
-        return [other for other in EXPERIMENTS.values() if other.images and other not in self.wanted]
-
-    def profiles(self) -> list[str]:
-        """Return the profiles that start all own images that are wanted."""
-        left_out = self._left_out()
-        if not left_out:
-            return list(EVERY_PROFILE)
-        return [NEVER, *(name for name, one in every(self.root).items() if one.experiment not in left_out)]
+        The report's is not among them: no run waits for it.
+        """
+        built = {one["image"]: name for name, one in self._services.items() if "build" in one}
+        others = {one["image"] for one in self._services.values() if one.get("scale") != 0} - built.keys()
+        variables = {value: name for name, value in reversed(self.settings().items()) if name.endswith("_IMAGE")}
+        upstream = {variables.get(one) or name_of(one).replace("-", "_"): one for one in sorted(others)}
+        # Compose does not build what stands in for it.
+        flood = {self.own_image(FLOOD): ""} if FLOOD_VARIABLE in upstream else {}
+        report = self.own_image(REPORT)
+        return {**{image: name for image, name in built.items() if image != report}, **flood}, upstream
 
     def ports(self) -> dict[str, int]:
         """Return the ports a run publishes, by variable."""
@@ -131,10 +111,10 @@ class Lab:
         """Return the port that a variable holds; LabError (exit code 2) if it holds none."""
         return read_port(self.settings(), name)
 
-    def make_ready(self, *, ask_again: bool = False) -> SetUp:
+    def make_ready(self) -> SetUp:
         """Install, pull or build what is missing: engine, Compose, upstream images, own images, `.env.machine`.
 
-        No registry is asked unless an image is missing; with `ask_again` also for what an earlier set-up replaced.
+        No registry is asked unless an image is missing.
         """
         check_settings({**self.settings(), "COMPOSE_PROJECT_NAME": project_name(self.root)})
         # A port that is no number is named before Compose reads it.
@@ -142,32 +122,12 @@ class Lab:
         (self.root / "results").mkdir(exist_ok=True)
         if not read_stamps(self.root):
             say("First start: the images take up to two minutes. Later starts take 8 s.")
-        base = self.settings(original=ask_again).get(BASE) or BASE_IMAGE
-        images = Images(self.root, base, {} if ask_again else self.decided())
+        images = self._images()
         engine = ensure_compose(ensure_engine(), images.ensure_base)
-        ours, upstream = self.own_images(), self.upstream_images(original=ask_again)
-        needed, flood = ours, ours[FLOOD]
-        if self._scenarios:
-            started = {service["image"] for service in self._services.values()}
-            upstream = {name: reference for name, reference in upstream.items() if reference in started}
-            upstream |= self._foreign_broker(started - {*upstream.values(), *ours.values()})
-            # Compose does not build what stands in for mqtt-stresser.
-            needed = {name: reference for name, reference in ours.items() if reference in started or name == FLOOD}
-            if FLOOD_VARIABLE not in upstream:
-                del needed[FLOOD]
-        # No run waits for it.
-        needed.pop(REPORT, None)
-        own = OwnImages(self.root, needed, self._scenarios or self.profiles())
-        own.fetch(images)
-        images.ensure_upstream(upstream, flood)
-        for note in images.notes:
-            say(note)
-        if own.must_build(images.base):
-            images.ensure_base()
-            # As for the run itself: the options choose the broker's file, and with it what Compose builds.
-            decided = {name: value for name, value in images.variables.items() if not os.environ.get(name)}
-            own.build({**decided, **self._options})
-        limits = probe_limits(engine, own.references[PROBE], self.root / CACHE)
+        ours, upstream = self.images()
+        images.ensure_upstream(upstream, self.own_image(FLOOD))
+        self._have(images, OwnImages(self.root, ours, self._profiles))
+        limits = probe_limits(engine, self.own_image(PROBE), self.root / CACHE)
         administrator = {} if images.variables.get("GRAFANA") == "off" else ensure_grafana_password(self.root)
         others = self.decided({BASE, "GRAFANA", *upstream})
         # A rootless engine's root is the user who started it; every other user of a container is a stranger here.
@@ -179,42 +139,46 @@ class Lab:
     def decided(self, asked: Collection[str] = ()) -> dict[str, str]:
         """Return what earlier set-ups decided, without the variables that this one has asked for."""
         known = read_machine_file(self.root)
-        return {name: value for name, value in known.items() if name in DECIDED and name not in asked}
+        return {name: value for name, value in known.items() if is_decided(name) and name not in asked}
+
+    def _images(self) -> Images:
+        settled = {} if self._ask_again else self.decided()
+        return Images(self.root, self.settings().get(BASE) or BASE_IMAGE, settled)
+
+    def _have(self, images: Images, own: OwnImages) -> None:
+        """Pull or build the own images that are missing or old."""
+        own.fetch(images)
+        for note in images.notes:
+            say(note)
+        if own.must_build(images.base):
+            images.ensure_base()
+            # As for the run itself: the options choose the broker's file, and with it what Compose builds.
+            decided = {name: value for name, value in images.variables.items() if not os.environ.get(name)}
+            own.build({**decided, **self._options})
+
+    @property
+    def _profiles(self) -> list[str]:
+        return [scenario.name for scenario in self.scenarios or chosen(self.root, ["all"])]
 
     @cached_property
     def _services(self) -> dict[str, Any]:
         """What the scenarios start, as Compose reads it: that takes half a second."""
-        services: dict[str, Any] = self.compose().config(*self._scenarios)["services"]
+        services: dict[str, Any] = self.compose().config(*self._profiles)["services"]
         return services
 
     def services(self, profile: str) -> list[str]:
         """Return the services that a profile starts; it is that of one of the scenarios."""
         return [name for name, one in self._services.items() if profile in one.get("profiles", [profile])]
 
-    def _foreign_broker(self, others: Iterable[str]) -> dict[str, str]:
-        """Return the image of a broker that is upstream's, by its variable."""
-        broker = self.settings().get("BROKER") or DEFAULT
-        if broker in (DEFAULT, *BROKER_IMAGES):
-            return {}
-        return dict.fromkeys([f"{broker.upper()}_IMAGE"], *sorted(others)[:1])
-
     def has_report(self) -> bool:
         """Return whether the image of the report is here."""
-        return bool(local_images([self.own_images()[REPORT]]))
+        return bool(local_images([self.own_image(REPORT)]))
 
     def ready_report(self) -> str:
         """Install the engine, pull or build the image of the report, if missing or old; return its reference."""
-        images = Images(self.root, base=self.settings().get(BASE) or BASE_IMAGE)
-        ensure_engine()
-        reference = self.own_images()[REPORT]
-        own = OwnImages(self.root, {REPORT: reference}, sources=REPORT_SOURCES)
-        own.fetch(images)
-        for note in images.notes:
-            say(note)
-        if own.must_build(images.base):
-            images.ensure_base()
-            with own.replacing():
-                build_image(self.root / "images" / REPORT, reference, images.base, self.root / "src")
+        images, reference = self._images(), self.own_image(REPORT)
+        ensure_compose(ensure_engine(), images.ensure_base)
+        self._have(images, OwnImages(self.root, {reference: REPORT}, [REPORT], REPORT_SOURCES))
         return reference
 
     def check_ports(self, done: SetUp) -> None:
@@ -232,7 +196,8 @@ class Lab:
     def environment_facts(self, done: SetUp) -> dict[str, Any]:
         """Return what run.json records of the host and no container can see."""
         engine = done.engine
-        references = {**self.upstream_images(), **done.variables, **self.own_images()}
+        ours, upstream = self.images()
+        references = {**upstream, **done.variables, **{name_of(image): image for image in ours}}
         return {
             "engine": f"{engine.server_version} ({engine.operating_system})",
             "compose": show_version(engine.compose),

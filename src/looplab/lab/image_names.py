@@ -3,29 +3,11 @@
 from collections.abc import Mapping
 
 from looplab import __version__
-from looplab.experiments.registry import EXPERIMENTS
 
-# What several experiments start; the others stand in the experiment that starts them alone.
-SHARED = (
-    "prepare",
-    "treatments",
-    "controller",
-    "bridge",
-    "exporter",
-    "robot",
-    "flood",
-    "link",
-    "capture",
-    "stress",
-    "report",
-)
 # What looks at stored runs: no run waits for it to be built.
 REPORT = "report"
-# Brokers that BROKER chooses and no registry need give; a run has the image of its own alone.
-BROKER_IMAGES = ("rabbitmq", "mochi")
-# The controller's where CLIENTS or FIDELITY has the printed clients.
-PRINTED = "printed"
-NAMES = (*SHARED, *BROKER_IMAGES, PRINTED, *(name for experiment in EXPERIMENTS.values() for name in experiment.images))
+# Of no Compose file: it stands in for inovex/mqtt-stresser.
+FLOOD = "flood"
 FOLDER = "looplab"
 REGISTRY, TAG, PULL = "LAB_REGISTRY", "LAB_TAG", "LAB_PULL"
 BASE, BASE_IMAGE = "BASE_IMAGE", "debian:trixie-slim"
@@ -54,6 +36,11 @@ def repository_of(reference: str) -> str:
     return head + slash + last.partition(":")[0]
 
 
+def name_of(reference: str) -> str:
+    """Return the last word of the repository: the folder in images/ of an own one."""
+    return repository_of(reference).rpartition("/")[2]
+
+
 def without_digest(reference: str) -> str:
     """Return name and tag: what an image is called if it was built here or loaded from a file."""
     return reference.partition("@")[0]
@@ -62,6 +49,11 @@ def without_digest(reference: str) -> str:
 def is_pinned(reference: str) -> bool:
     """Return whether it names a digest."""
     return "@" in reference
+
+
+def is_decided(variable: str) -> bool:
+    """Return whether a set-up decides the variable for this machine, where an image is not available."""
+    return variable == "GRAFANA" or variable.endswith("_IMAGE")
 
 
 def own_reference(name: str, settings: Mapping[str, str]) -> str:

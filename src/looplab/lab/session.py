@@ -73,7 +73,11 @@ class Session:
         if share > MOST_STRANGERS and not wanted:
             say(busy_text(share, os.getloadavg()[0], os.cpu_count() or 1))
         busy = {"busy_wanted": wanted, "busy_before": round(share, 3)}
-        facts = {**self.facts, **busy, "command_line": command_line(lab.wanted)}
+        facts = {
+            **self.facts,
+            **busy,
+            "command_line": command_line([scenario.experiment for scenario in lab.scenarios]),
+        }
         self._variables = {"LOOPLAB_EVENTS": "json", "LOOPLAB_ENVIRONMENT": json.dumps(facts)}
 
     def run(self, scenarios: Sequence[Scenario], after: After) -> bool:
@@ -151,7 +155,7 @@ def _host_part(lab: Lab, scenario: Scenario) -> contextlib.AbstractContextManage
         return contextlib.nullcontext({})
     settings = {**lab.settings(), "SCENARIO": scenario.name}
     context: contextlib.AbstractContextManager[Mapping[str, str]] = scenario.experiment.part("host").host_programs(
-        lab.root, settings, lab.own_images().__getitem__, say
+        lab.root, settings, lab.own_image, say
     )
     return context
 

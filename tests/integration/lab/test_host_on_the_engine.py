@@ -9,10 +9,13 @@ import pytest
 from support.containers import base_image, own_image
 from support.places import ROOT
 
+from looplab.lab.checkout import Lab
 from looplab.lab.docker.builds import build_image
 from looplab.lab.docker.engine import find_engine, require_compose
 from looplab.lab.docker.images import image_facts
+from looplab.lab.image_names import name_of
 from looplab.lab.machine.limits import FIFO, MOST_RTPRIO, RTPRIO, machine_variables, probe_limits, rt_budget_us
+from looplab.lab.scenarios import chosen
 
 pytestmark = pytest.mark.engine
 
@@ -58,6 +61,26 @@ def test_the_shares_fit_the_budget(tmp_path: Path) -> None:
         pytest.skip("this kernel does not ration real-time CPU time")
     variables = machine_variables(probe_limits(engine, own_image("treatments"), tmp_path / "cache"))
     assert sum(int(value) for name, value in variables.items() if "RT_RUNTIME" in name) <= budget_us
+
+
+@pytest.mark.parametrize(
+    ("scenario", "options", "more"),
+    [
+        ("scenario1", {}, {"controller", "bridge", "robot"}),
+        ("scenario1", {"ROBOT": "remote"}, {"controller", "bridge"}),
+        ("scenario7", {"BROKER": "mochi", "LINK": "wifi"}, {"controller", "bridge", "robot", "flood", "mochi", "link"}),
+        ("scenario2", {"FIDELITY": "printed"}, {"printed", "bridge", "robot", "stress"}),
+        ("qos-delay", {}, {"controller", "link", "capture"}),
+        ("twin", {}, {"sqlclient"}),
+    ],
+)
+def test_a_run_has_the_images_that_it_starts_alone(scenario: str, options: dict[str, str], more: set[str]) -> None:
+    lab = Lab(ROOT, {"BROKER": "mosquitto", "LINK": "none", "GRAFANA": "off", **options}, chosen(ROOT, [scenario]))
+    ours, upstream = lab.images()
+    assert {*map(name_of, ours)} == {"prepare", "treatments", "exporter", *more}
+    brokers = set() if options.get("BROKER") == "mochi" else {"MOSQUITTO_IMAGE"}
+    own = {"FLOOD_IMAGE"} if "flood" in more else {"POSTGRES_IMAGE"} if scenario == "twin" else set()
+    assert upstream.keys() == {"PROMETHEUS_IMAGE", *brokers, *own}
 
 
 def test_an_image_that_is_built_here_says_so(tmp_path: Path) -> None:

@@ -15,7 +15,10 @@ from support.places import ROOT
 
 from looplab import __version__
 from looplab.experiments.registry import EXPERIMENTS
-from looplab.lab.image_names import BASE_IMAGE, BROKER_IMAGES, NAMES, PRINTED, own_reference
+from looplab.lab.checkout import Lab
+from looplab.lab.commands.test import OWN_BROKERS
+from looplab.lab.image_names import BASE_IMAGE, name_of
+from looplab.lab.scenarios import every
 
 PLATFORMS = ["linux/amd64", "linux/arm64", "linux/arm/v7"]
 pytestmark = pytest.mark.engine
@@ -39,7 +42,7 @@ DEVICES = [
     "psycopg",
 ]
 # Experiments with images of their own need packages that no other image has.
-OWN_ALONE = tuple(f"{experiment.package}." for experiment in EXPERIMENTS.values() if experiment.images)
+OWN_ALONE = tuple(f"{EXPERIMENTS[name].package}." for name in ("asip", "middleware", "twin"))
 IMPORT_ALL = f"""
 import importlib, pkgutil, sys, looplab
 found = [module.name for module in pkgutil.walk_packages(looplab.__path__, "looplab.")]
@@ -74,7 +77,7 @@ def own_builds() -> dict[str, tuple[str, str, str]]:
     """{image: (context, Dockerfile, stage)} of every image that Compose builds, on this machine and on the Pi."""
     found: dict[str, tuple[str, str, str]] = {}
     rpi = ["--file", "rpi/compose.yaml"]
-    asked = ({}, *({"BROKER": broker} for broker in BROKER_IMAGES), {"CLIENTS": "printed"})
+    asked = ({}, *({"BROKER": broker} for broker in OWN_BROKERS), {"CLIENTS": "printed"})
     for chosen, options in (({}, rpi), *((one, []) for one in asked)):
         command = ["docker", "compose", *options, "--profile", "*", "config", "--format", "json"]
         choices = {"BROKER": "mosquitto", "LINK": "wifi", "BROKER_HOST": "192.0.2.1"}
@@ -109,7 +112,7 @@ def test_every_image_is_baked_for_all_architectures(bake: dict[str, Any]) -> Non
 def test_what_is_pushed_has_the_names_that_env_gives_it(buildx: dict[str, str]) -> None:
     settings = {"LAB_REGISTRY": "house.test/lab/", "LAB_TAG": "0.2.0"}
     targets = print_bake({**buildx, **settings, "REVISION": "c0ffee"}).values()
-    assert {tag for target in targets for tag in target["tags"]} == {own_reference(name, settings) for name in NAMES}
+    assert {re.sub(r"/\w+:", "/NAME:", *target["tags"]) for target in targets} == {"house.test/lab/looplab/NAME:0.2.0"}
     mark = "org.opencontainers.image"
     for target in targets:
         assert target["labels"] == {f"{mark}.version": "0.2.0", f"{mark}.revision": "c0ffee"}
@@ -172,8 +175,7 @@ def test_a_base_made_here_asks_for_security_updates() -> None:
 
 def test_own_images_are_small_and_hold_what_their_files_need() -> None:
     """In MB, uncompressed; and every module of the lab that an image holds can be imported there."""
-    # What a run builds when it is asked for it is not among the images of ./lab setup.
-    names = [name for name in NAMES if name not in (*BROKER_IMAGES, PRINTED)]
+    names = ["report", *map(name_of, Lab(ROOT, scenarios=every(ROOT).values()).images()[0])]
     found = {name: int(docker("image", "inspect", "--format", "{{.Size}}", own_image(name))) / 1e6 for name in names}
     assert {name: size for name, size in found.items() if size > MOST_MB.get(name, 60)} == {}
     for name, modules in IMPORTED.items():

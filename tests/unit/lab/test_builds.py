@@ -1,6 +1,5 @@
 """Builds: their progress, and what a failing one shows."""
 
-import json
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -37,9 +36,9 @@ def test_a_failing_build_by_compose_names_its_command(
 ) -> None:
     docker.fails("compose", "Step 2/3 : RUN go test\n--- FAIL\n")
     with pytest.raises(MachineError) as caught:
-        build_with_compose(tmp_path, {"bridge": "looplab/bridge:1"})
+        build_with_compose(tmp_path, {"looplab/bridge:1": "bridge"}, ["scenario1"])
     assert "--- FAIL" in capsys.readouterr().err
-    assert caught.value.remedy.endswith("docker compose --profile * build")
+    assert caught.value.remedy.endswith("docker compose --profile scenario1 build bridge")
 
 
 @pytest.mark.parametrize(
@@ -49,24 +48,15 @@ def test_the_last_image_is_named_and_no_time_left_is_promised(
     programs: fakes.Programs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, done: str
 ) -> None:
     release, stream = tmp_path / "release", Terminal()
-    answers = """*" config "*) echo '{"services": {}}' ;;"""
     wait = f"until [ -e {release} ]; do /bin/sleep 0.02; done"
-    programs.script("docker", f'case "$*" in {answers} *" build"*) echo "{done}"; {wait} ;; esac')
+    programs.script("docker", f'case "$*" in *" build"*) echo "{done}"; {wait} ;; esac')
     monkeypatch.setattr(sys, "stderr", stream)
-    images = {"bridge": "looplab/bridge:1", "magistrala": "looplab/magistrala:1"}
+    images = {"looplab/bridge:1": "bridge", "looplab/magistrala:1": "middleware-image"}
     with ThreadPoolExecutor(1) as pool:
-        built = pool.submit(build_with_compose, tmp_path, images)
+        built = pool.submit(build_with_compose, tmp_path, images, [])
         try:
             until(lambda: "1 of 2 images, last: magistrala, " in stream.getvalue(), "the last image", 20)
         finally:
             release.touch()
         built.result()
     assert "about" not in stream.getvalue()
-
-
-def test_services_of_one_image_are_built_once(programs: fakes.Programs, tmp_path: Path) -> None:
-    services = {name: {"image": "looplab/controller:1", "build": {}} for name in ("scenario0", "scenario1")}
-    services |= {"pages": {"image": "looplab/report:1", "build": {}}, "grafana": {"image": "grafana/grafana:1"}}
-    programs.script("docker", f"case \"$*\" in *config*) echo '{json.dumps({'services': services})}' ;; esac")
-    build_with_compose(tmp_path, {"controller": "looplab/controller:1"})
-    assert programs.calls("docker")[-1] == "compose --profile * build scenario1"

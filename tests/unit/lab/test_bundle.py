@@ -223,13 +223,15 @@ def test_a_bundle_names_what_stands_in() -> None:
 
 
 @pytest.fixture
-def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def checkout(docker: fakes.Docker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A checkout whose .env names the broker of IMAGES."""
     root = tmp_path / "checkout"
     (root / "compose/scenarios/scenario1").mkdir(parents=True)
     (root / "compose/scenarios/scenario1/params.env").write_text("SCENARIO=scenario1\nTITLE=One\n")
     (root / ".env").write_text(f"MOSQUITTO_IMAGE={IMAGES[1]}\n")
+    (root / "results").mkdir()
     monkeypatch.setattr("looplab.lab.commands.bundle.require_compose", lambda _engine: None)
+    docker.compose_reads({"broker": {"image": IMAGES[1]}, "bridge": {"image": "looplab/bridge:1", "build": {}}})
     write_machine_file(root, {"GRAFANA": "off", "LAB_RTPRIO_BROKER": "0"})
     return root
 
@@ -247,7 +249,7 @@ def test_loading_takes_over_decisions_and_stamps(
     # By the id of this engine: another stores images otherwise, and calls the same one by another id.
     assert read_stamps(checkout) == {IMAGES[0]: f"sources sha256:{IMAGES[0]}"}
     printed = capsys.readouterr().err
-    assert "This checkout also needs looplab/" in printed
+    assert "This checkout also needs looplab/bridge:1: the bundle" in printed
     assert printed.endswith("2 images are here. No network is needed from now on: ./lab run scenario1\n")
 
 

@@ -10,23 +10,12 @@ from support.places import ROOT
 
 from looplab import __version__
 from looplab.errors import MachineError
-from looplab.experiments.registry import EXPERIMENTS
 from looplab.lab import checkout
 from looplab.lab.checkout import Lab
 from looplab.lab.docker.engine import Engine
 from looplab.lab.docker.images import Images
 from looplab.lab.docker.own_images import STAMP, OwnImages, remove_replaced
-from looplab.lab.image_names import (
-    BROKER_IMAGES,
-    NAMES,
-    PRINTED,
-    is_own,
-    is_published,
-    own_reference,
-    registry_of,
-    repository_of,
-)
-from looplab.spec.experiment import Experiment
+from looplab.lab.image_names import is_own, is_published, own_reference, registry_of, repository_of
 
 BASE = "debian:trixie-slim"
 DIGEST = "sha256:" + "1" * 64
@@ -49,7 +38,7 @@ def test_compose_and_the_host_call_every_image_the_same(settings: dict[str, str]
         for written in re.findall(r"image: (\S*looplab/\S*)", path.read_text()):
             name = re.findall(r"looplab/(\w+)", written)[0]
             found.setdefault(name, set()).add(as_compose_reads(written, settings))
-    assert found == {name: {own_reference(name, settings)} for name in NAMES if name != "flood"}
+    assert found == {name: {own_reference(name, settings)} for name in found}
     assert own_reference("bridge", settings) == f"{settings.get('LAB_REGISTRY', '')}looplab/bridge:{tag}"
 
 
@@ -76,35 +65,39 @@ def test_parts_of_a_reference(reference: str, registry: str, repository: str, ow
     assert (is_own(reference), is_published(reference)) == (own, published)
 
 
-def own(root: Path, settings: dict[str, str]) -> OwnImages:
-    return OwnImages(root, {name: own_reference(name, settings) for name in NAMES})
+def references(*names: str, **settings: str) -> dict[str, str]:
+    """Own images, each with its service; the flood's has none."""
+    return {own_reference(name, settings): name.replace("flood", "") for name in names or ("bridge", "robot", "flood")}
+
+
+def own(root: Path, **settings: str) -> OwnImages:
+    return OwnImages(root, references(**settings), ["scenario7"])
 
 
 def test_without_a_registry_none_is_asked(docker: fakes.Docker, tmp_path: Path) -> None:
     docker.has(BASE)
-    ours, images = own(tmp_path, {}), Images(tmp_path)
+    ours, images = own(tmp_path), Images(tmp_path)
     ours.fetch(images)
     assert docker.calls("pull") == []
     assert ours.must_build()
-    docker.compose_builds(*(reference for name, reference in ours.references.items() if name != "flood"))
+    docker.compose_builds(*references("bridge", "robot"))
     ours.build({})
     assert docker.built() == [f"looplab/flood:{__version__}"]
-    assert len(docker.calls("compose --profile * build")) == 1
+    assert docker.calls("compose") == ["compose --profile scenario7 build bridge robot"]
     assert docker.calls("rmi") == []
     assert (ours.must_build(), images.notes) == (False, [])
 
 
 def test_a_new_checkout_without_a_registry_builds_its_own(docker: fakes.Docker, tmp_path: Path) -> None:
     """All images are here, by another checkout, and the base under the name of its stand-in."""
-    ours = own(tmp_path, {})
-    docker.has("looplab/debian:0.1.0", *ours.references.values())
-    assert ours.must_build()
+    docker.has("looplab/debian:0.1.0", *references())
+    assert own(tmp_path).must_build()
 
 
 def test_what_is_published_is_pulled_and_not_built(docker: fakes.Docker, tmp_path: Path) -> None:
-    ours = own(tmp_path, PUBLISHED)
-    docker.has(BASE, ours.references["robot"])
-    missing = set(ours.references.values()) - {ours.references["robot"]}
+    ours, every = own(tmp_path, **PUBLISHED), references(**PUBLISHED)
+    docker.has(BASE, *references("robot", **PUBLISHED))
+    missing = every.keys() - references("robot", **PUBLISHED)
     docker.gives(*missing)
     ours.fetch(Images(tmp_path))
     assert {call.split()[1] for call in docker.calls("pull") if "sha256:0000" not in call} == missing
@@ -115,7 +108,7 @@ def test_what_is_published_is_pulled_and_not_built(docker: fakes.Docker, tmp_pat
 
 
 def test_what_is_published_and_not_available_is_built(docker: fakes.Docker, tmp_path: Path) -> None:
-    ours, images = own(tmp_path, PUBLISHED), Images(tmp_path)
+    ours, images = own(tmp_path, **PUBLISHED), Images(tmp_path)
     docker.has(BASE)
     ours.fetch(images)
     assert "no such host" in "".join(images.notes)
@@ -134,11 +127,25 @@ def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
 
 
 def test_a_stand_in_holds_until_set_up_asks_again(lab: Lab) -> None:
-    with (lab.root / ".env").open("a") as file:
-        file.write("GRAFANA_IMAGE=c/d:1\n")
-    (lab.root / ".env.machine").write_text("FLOOD_IMAGE=a/b:1\nGRAFANA=off\n")
-    assert lab.upstream_images() == {"FLOOD_IMAGE": "a/b:1"}
-    assert lab.upstream_images(original=True) == {"FLOOD_IMAGE": f"a/b:1@{DIGEST}", "GRAFANA_IMAGE": "c/d:1"}
+    (lab.root / ".env.machine").write_text("FLOOD_IMAGE=a/b:1\nGRAFANA=off\nLAB_UID=7\n")
+    now, again = lab.settings(), Lab(lab.root, ask_again=True).settings()
+    assert (now["FLOOD_IMAGE"], now["GRAFANA"], now["LAB_UID"]) == ("a/b:1", "off", "7")
+    assert (again["FLOOD_IMAGE"], again.get("GRAFANA"), again["LAB_UID"]) == (f"a/b:1@{DIGEST}", None, "7")
+
+
+def test_images_are_those_that_compose_reads(docker: fakes.Docker, lab: Lab) -> None:
+    (lab.root / "results").mkdir()
+    here = {name: own_reference(name, PUBLISHED) for name in ("bridge", "prepare", "report", "link", "flood")}
+    built = {name: {"image": here[name], "build": {}} for name in ("bridge", "prepare", "report")}
+    never = {"link": {"image": here["link"], "build": {}, "scale": 0}, "grafana": {"image": "c/d:1", "scale": 0}}
+    docker.compose_reads({**built, **never, "guide": built["prepare"], "broker": {"image": "e/of-mine:1"}})
+    others = {here["bridge"]: "bridge", here["link"]: "link", here["prepare"]: "guide"}
+    assert lab.images() == (others, {"of_mine": "e/of-mine:1"})
+    # What stands in for the flood is built by no service.
+    docker.compose_reads({**built, "flood": {"image": f"a/b:1@{DIGEST}"}})
+    ours, upstream = Lab(lab.root).images()
+    assert ours == {here["bridge"]: "bridge", here["prepare"]: "prepare", here["flood"]: ""}
+    assert upstream == {"FLOOD_IMAGE": f"a/b:1@{DIGEST}"}
 
 
 @pytest.mark.parametrize("stamps", ["{}", '{"looplab/robot:0.1.0": "sources image"}'])
@@ -163,71 +170,28 @@ def test_a_set_up_of_others_forgets_no_stand_in(lab: Lab) -> None:
     assert lab.decided(["MOSQUITTO_IMAGE"]) == {"FLOOD_IMAGE": "a/b:1"}
 
 
-@pytest.fixture
-def heavy(lab: Lab) -> Experiment:
-    """An experiment with an own and an upstream image; `lab` has a scenario of it, and one of an experiment without."""
-    light = EXPERIMENTS[EXPERIMENTS.default]
-    found = next(one for one in EXPERIMENTS.values() if one.images and one.upstream)
-    for experiment, name in ((light, "light"), (found, Path(found.scenarios).name.replace("*", "-heavy"))):
-        folder = (lab.root / experiment.scenarios).with_name(name)
-        folder.mkdir(parents=True)
-        (folder / "params.env").touch()
-        (folder / "compose.yaml").write_text(f"services:\n  {name}-controller:\n")
-    return found
-
-
-def test_an_experiments_own_images_burden_no_other_run(lab: Lab, heavy: Experiment) -> None:
-    with (lab.root / ".env").open("a") as file:
-        file.write("".join(f"{name}=heavy:1\n" for name in heavy.upstream))
-    every = {name for experiment in EXPERIMENTS.values() for name in experiment.images}
-    assert set(NAMES) - lab.own_images().keys() == {*every, *BROKER_IMAGES, PRINTED}
-    assert lab.profiles() == ["never", "light"]
-    assert not {*heavy.upstream} & lab.upstream_images().keys()
-    wanted = Lab(lab.root, wanted=[heavy])
-    assert wanted.own_images().keys() - lab.own_images().keys() == {*heavy.images}
-    assert len(wanted.profiles()) == 3
-    assert {name: wanted.upstream_images()[name] for name in heavy.upstream} == dict.fromkeys(heavy.upstream, "heavy:1")
-    assert Lab(lab.root, wanted=EXPERIMENTS.values()).own_images().keys() == {*NAMES} - {*BROKER_IMAGES, PRINTED}
-    assert Lab(lab.root, wanted=EXPERIMENTS.values()).profiles() == ["*"]
-
-
-def test_a_run_has_the_image_of_its_own_broker_alone(lab: Lab) -> None:
-    assert Lab(lab.root, {"BROKER": "mochi"}).own_images().keys() - lab.own_images().keys() == {"mochi"}
-
-
-@pytest.mark.parametrize(
-    ("settings", "more"),
-    [
-        ({"FIDELITY": "printed"}, {PRINTED}), ({"CLIENTS": "printed", "FIDELITY": "corrected"}, {PRINTED}),
-        ({"CLIENTS": "lab", "FIDELITY": "printed"}, set()),
-    ],
-)  # fmt: skip
-def test_printed_clients_have_an_image_that_others_need_not(lab: Lab, settings: dict[str, str], more: set[str]) -> None:
-    assert Lab(lab.root, settings).own_images().keys() - lab.own_images().keys() == more
-
-
 def test_what_was_built_for_another_run_stays_built(docker: fakes.Docker, tmp_path: Path) -> None:
     (tmp_path / "images").mkdir()
     (tmp_path / "images/source").write_text("1")
-    every = {name: own_reference(name, {}) for name in NAMES}
-    few = {name: reference for name, reference in every.items() if name != "capture"}
-    docker.has(BASE, *every.values())
-    OwnImages(tmp_path, every).build({})
-    OwnImages(tmp_path, few, profiles=["never", "scenario0"]).build({})
-    assert len(docker.calls("compose --profile never --profile scenario0 build")) == 1
-    assert not OwnImages(tmp_path, every).must_build()
+    few, every = (OwnImages(tmp_path, references(*names), ["x"]) for names in (("robot",), ("robot", "capture")))
+    docker.has(BASE, *references("robot", "capture"))
+    every.build({})
+    few.build({})
+    assert docker.calls("compose")[-1] == "compose --profile x build robot"
+    assert not every.must_build()
     (tmp_path / "images/source").write_text("2")
-    OwnImages(tmp_path, few).write_stamp()
-    assert not OwnImages(tmp_path, few).must_build()
-    assert OwnImages(tmp_path, every).must_build()
+    few.write_stamp()
+    assert not few.must_build()
+    assert every.must_build()
 
 
 def test_what_another_checkout_built_under_the_name_is_replaced(docker: fakes.Docker, tmp_path: Path) -> None:
-    ours = own(tmp_path, {})
-    docker.has(BASE, *ours.references.values())
+    ours = own(tmp_path)
+    docker.has(BASE, *references())
     ours.write_stamp()
     assert not ours.must_build()
-    bridge, theirs = ours.references["bridge"], f"sha256:{ours.references['bridge']}-theirs"
+    bridge = own_reference("bridge", {})
+    theirs = f"sha256:{bridge}-theirs"
     docker.has(bridge, content="-theirs")
     assert ours.must_build()
     docker.compose_builds(bridge)

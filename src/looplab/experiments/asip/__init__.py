@@ -170,7 +170,6 @@ EXPERIMENT = Experiment(
     cell=LatencyCell,
     tables={THROUGHPUT: ThroughputCell},
     roles=(CONTROLLER, BROKER, BRIDGE, *CLIENTS),
-    images=("asip_java",),
     # The claims that compare cells of one run: their unit is the run.
     studies={
         "language-hardly": (NAME,),

@@ -194,7 +194,6 @@ EXPERIMENT = Experiment(
         CONTROLLER,
         *(Role(name, (comm,), optional=True, about="a part beside the nodes") for name, comm in _SERVICES.items()),
     ),
-    images=("magistrala", "devices"),
     secrets=SECRETS,
     host=True,
     swarm={},

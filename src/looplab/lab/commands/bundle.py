@@ -6,14 +6,13 @@ from typing import Any
 
 from looplab import __version__
 from looplab.errors import EXIT_GOOD, LabError, MachineError, UsageError
-from looplab.experiments.registry import EXPERIMENTS
 from looplab.lab.bundle_file import load_bundle, sha256_of, write_bundle
-from looplab.lab.checkout import DECIDED, FLOOD_VARIABLE, Lab
+from looplab.lab.checkout import FLOOD_VARIABLE, Lab
 from looplab.lab.class_archives import write_archives
 from looplab.lab.docker.engine import find_engine, require_compose
 from looplab.lab.docker.images import local_images
 from looplab.lab.docker.own_images import add_stamps, read_stamps
-from looplab.lab.image_names import is_own, is_pinned, without_digest
+from looplab.lab.image_names import is_decided, is_own, is_pinned, without_digest
 from looplab.lab.programs import call
 from looplab.lab.scenarios import chosen, every
 from looplab.lab.settings import read_machine_file, write_machine_file
@@ -26,17 +25,18 @@ def bundle(root: Path, file: Path, scenarios: Sequence[str], *, students: bool =
     For a class (`students`), write two archives of this checkout beside it: one without answers and marking.
     """
     named = chosen(root, scenarios)
-    lab = Lab(root, wanted=[scenario.experiment for scenario in named] or EXPERIMENTS.values())
-    profiles = [scenario.name for scenario in named]
     if file.is_dir() or not file.parent.is_dir():
         raise UsageError(f"{file} cannot be written.", "Name a file in a folder that exists.")
-    lab.make_ready()
-    lab.ready_report()
-    references = tag_pinned(_references(lab, profiles or lab.profiles()))
+    wanted = named or every(root).values()
+    Lab(root, scenarios=wanted).make_ready()
+    # What stands in has been decided.
+    lab = Lab(root, scenarios=wanted)
+    ours, upstream = lab.images()
+    references = tag_pinned([*ours, *upstream.values(), lab.ready_report()])
     facts = {
         "lab": __version__,
         "revision": lab.revision(),
-        "profiles": profiles or ["all"],
+        "profiles": [scenario.name for scenario in named] or ["all"],
         "variables": decisions(lab.settings(), references),
         "stamps": {name: stamp for name, stamp in read_stamps(root).items() if name in references},
     }
@@ -60,10 +60,10 @@ def load(root: Path, file: Path, sha256: str = "") -> int:
     say(f"SHA-256 {digest}")
     if sha256 and sha256.strip().lower() != digest:
         raise LabError(f"{file} is not the bundle of that SHA-256. Nothing was loaded.", "Get it from its maker again.")
-    lab = Lab(root, wanted=EXPERIMENTS.values())
+    known = every(root)
     (root / "results").mkdir(exist_ok=True)
-    expected = {*lab.upstream_images(original=True).values(), *_references(lab, lab.profiles())}
-    manifest = load_bundle(file, {*map(without_digest, expected)})
+    _, expected = Lab(root, scenarios=known.values(), ask_again=True).images()
+    manifest = load_bundle(file, {*map(without_digest, expected.values())})
     decided = chosen_variables(manifest)
     machine = read_machine_file(root)
     # The bundle may bring its image.
@@ -72,12 +72,11 @@ def load(root: Path, file: Path, sha256: str = "") -> int:
     sources = {name: str(stamp).split(" ")[0] for name, stamp in manifest.get("stamps", {}).items()}
     loaded = local_images(manifest["images"])
     add_stamps(root, {name: f"{sources[name]} {image}" for name, image in loaded.items() if name in sources})
-    wanted = Lab(root).own_images().values()
-    here = local_images(wanted)
-    if missing := [name for name in wanted if name not in here]:
+    named = [known[name] for name in manifest.get("profiles", []) if name in known]
+    wanted, _ = Lab(root, scenarios=named).images()
+    if missing := sorted(wanted.keys() - local_images(wanted).keys()):
         say(f"This checkout also needs {', '.join(missing)}: the bundle is of lab {manifest['lab']}.")
-    known = every(root)
-    example = next((name for name in manifest.get("profiles", []) if name in known), "scenario5")
+    example = named[0].name if named else "scenario5"
     say(f"{len(manifest['images'])} images are here. No network is needed from now on: ./lab run {example}")
     return EXIT_GOOD
 
@@ -87,7 +86,7 @@ def chosen_variables(manifest: Mapping[str, Any]) -> dict[str, str]:
 
     Raises LabError for any other value: a line end in one would set a variable of its own.
     """
-    decided = {name: str(value) for name, value in manifest.get("variables", {}).items() if name in DECIDED}
+    decided = {name: str(value) for name, value in manifest.get("variables", {}).items() if is_decided(name)}
     for name, value in decided.items():
         if value not in (("on", "off") if name == "GRAFANA" else manifest["images"]):
             raise LabError(f"The bundle sets {name}={value!r}, which it does not bring.", "Do not trust this bundle.")
@@ -105,20 +104,10 @@ def tag_pinned(references: Sequence[str]) -> list[str]:
 
 def decisions(settings: Mapping[str, str], images: Collection[str]) -> dict[str, str]:
     """Return variables for the other machine: what stands in for others' `images` here, and what is pinned, by tag."""
-    decided = {name: settings[name] for name in DECIDED if settings.get(name)}
+    decided = {name: value for name, value in settings.items() if value and is_decided(name)}
     return {
         name: without_digest(value)
         for name, value in decided.items()
         if name == "GRAFANA"
         or (without_digest(value) in images and (name == FLOOD_VARIABLE or is_pinned(value) or is_own(value)))
     }
-
-
-def _references(lab: Lab, profiles: Sequence[str]) -> list[str]:
-    """Return what those profiles run, and all own images: a lab without one of them would want to build."""
-    references = set(lab.own_images().values())
-    compose = lab.compose()
-    for profile in profiles:
-        services = compose.config(profile)["services"].values()
-        references |= {str(service["image"]) for service in services if "image" in service}
-    return sorted(references)

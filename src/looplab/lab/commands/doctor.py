@@ -27,13 +27,14 @@ def doctor(root: Path, *, as_json: bool = False) -> int:
     """Print the findings and return 0 if a run is possible, else 3; changes nothing on the machine."""
     lab, engine = Lab(root), find_engine()
     host = host_facts(root / "results", engine)
-    limits = probe_limits(engine, lab.own_images()[PROBE], root / CACHE)
+    limits = probe_limits(engine, lab.own_image(PROBE), root / CACHE)
     findings = [*checks.check_host(host), *checks.check_engine(engine)]
     findings += checks.check_ports(lab.ports(), lab.port_owners(engine))
     if engine.serves:
-        upstream = lab.upstream_images().values()
-        missing = sorted({*upstream} - local_images(upstream).keys())
-        findings += [*checks.check_limits(limits, engine), checks.check_images(missing)]
+        findings += checks.check_limits(limits, engine)
+    if engine.serves and engine.compose_serves:
+        upstream = lab.images()[1].values()
+        findings.append(checks.check_images(sorted({*upstream} - local_images(upstream).keys())))
     findings.append(checks.check_serial(host))
     if as_json:
         document = {

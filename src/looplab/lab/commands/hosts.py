@@ -31,7 +31,7 @@ def hosts(root: Path, *, action: str | None, name: str, endpoint: str, address: 
     known = known_hosts()
     print(_line(HEAD) if known else f"No hosts. {ADD.format('NAME')}")
     lost = False
-    image = Lab(root).own_images()[PROBE]
+    image = Lab(root).own_image(PROBE)
     for host in known.values():
         try:
             facts = reach(host)

@@ -39,7 +39,7 @@ def run(
         options = study.Options(rounds, None, as_json, allow_invalid, quick, twice=False)
         return study.conduct(root, names, names, options, given)
     experiment = check_one_kind(wanted)
-    lab = Lab(root, variables(root, names, given, quick), [experiment], [scenario.name for scenario in wanted])
+    lab = Lab(root, variables(root, names, given, quick), wanted)
     # Every parameter is read before anything is started: a slip of the pen costs no run.
     parameters = [scenario.parameters(lab.settings()) for scenario in wanted]
     session = Session(lab)

@@ -112,9 +112,9 @@ def conduct(
     """
     chosen_ones = variables(root, scenarios, given, options.quick)
     known = {scenario.run_name: scenario for scenario in chosen(root, scenarios)}
-    experiment, profiles = check_one_kind(known.values()), [scenario.name for scenario in known.values()]
+    experiment = check_one_kind(known.values())
     labs = {
-        variant: Lab(root, {**chosen_ones, **settings}, [experiment], profiles)
+        variant: Lab(root, {**chosen_ones, **settings}, known.values())
         for variant, settings in (variants or {"": {}}).items()
     }
     # Every parameter is read before anything is started.

@@ -9,21 +9,22 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from looplab.errors import EXIT_GOOD, EXIT_INVALID, MachineError
-from looplab.experiments.registry import EXPERIMENTS
 from looplab.lab.checkout import Lab
 from looplab.lab.commands.lint import lint
 from looplab.lab.docker.engine import NO_CLIENT, find_engine
 from looplab.lab.docker.images import left_by_tests
-from looplab.lab.image_names import BROKER_IMAGES
 from looplab.lab.machine.installing import engine_packages
 from looplab.lab.machine.test_packages import install, missing_packages, require_installable
 from looplab.lab.programs import call
+from looplab.lab.scenarios import chosen, every
 from looplab.system.terminal import Step
 
 # Most tests wait for something: a process of tests uses a fifth of a processor. tests/conftest.py says which tests may
 # run side by side; `-- -n0` runs them one by one. The slowest are named at the end.
 AT_ONCE = ("-n3", "--dist=loadscope", "--no-loadscope-reorder", "--durations=25", "--durations-min=5")
 UNIT = "tests/unit"
+# Those that the lab builds, beside the default one.
+OWN_BROKERS = ("rabbitmq", "mochi")
 # Written by scripts/pin-python from pyproject.toml.
 REQUIREMENTS = "tests/requirements.txt"
 INSTALL_TIMEOUT_S = 900.0
@@ -36,12 +37,12 @@ def make_ready(root: Path) -> None:
     require_installable(missing, engine)
     install(missing)
     make_environment(root)
-    lab = Lab(root, wanted=EXPERIMENTS.values())
+    lab = Lab(root, scenarios=every(root).values())
     lab.make_ready()
     lab.ready_report()
     # A run would build its broker; several tests run each.
-    for broker in BROKER_IMAGES:
-        Lab(root, {"BROKER": broker}, scenarios=["scenario0"]).make_ready()
+    for broker in OWN_BROKERS:
+        Lab(root, {"BROKER": broker}, chosen(root, ["scenario0"])).make_ready()
 
 
 def python_of(root: Path) -> Path:

@@ -1,52 +1,39 @@
 """Build images with progress; a build that fails shows its last lines and a remedy."""
 
-import contextlib
 import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
-from looplab.errors import MachineError, UsageError
-from looplab.lab.docker.compose import Compose, check_yaml
-from looplab.lab.image_names import BASE, BASE_IMAGE
+from looplab.errors import MachineError
+from looplab.lab.image_names import BASE, BASE_IMAGE, name_of
 from looplab.lab.programs import Outcome, follow
 from looplab.system.terminal import Step
 
 TIMEOUT_S = 3600.0
 BUNDLE_REMEDY = "On a machine with a network run ./lab bundle FILE, bring FILE here, then ./lab load FILE."
 LAST_LINES = 15
-EVERY_PROFILE = ("*",)
-# Those of the image of the report.
-REPORT_SERVICES = ("report", "pages")
 # BuildKit writes the default registry out.
 _IMAGE = re.compile(r"(?:Successfully tagged|naming to) (?:docker\.io/(?:library/)?)?(\S+)")
 _NO_NETWORK = ("Temporary failure resolving", "Could not resolve", "Unable to fetch", "Failed to fetch")
 
 
-def build_image(folder: Path, reference: str, base: str = BASE_IMAGE, context: Path | None = None) -> None:
+def build_image(folder: Path, reference: str, base: str = BASE_IMAGE) -> None:
     """Build the Dockerfile in `folder`, which is the context, too, as `reference` upon the image `base`."""
-    command = ["docker", "build", "--tag", reference, "--build-arg", f"{BASE}={base}"]
-    command += ["--file", str(folder / "Dockerfile"), str(context or folder)]
+    command = ["docker", "build", "--tag", reference, "--build-arg", f"{BASE}={base}", str(folder)]
     with Step(f"Building {reference}") as step:
         _check(reference, follow(command, lambda line: step.note(line[:40]), timeout_s=TIMEOUT_S))
 
 
 def build_with_compose(
-    root: Path,
-    images: Mapping[str, str],
-    environment: Mapping[str, str] | None = None,
-    profiles: Sequence[str] = EVERY_PROFILE,
+    root: Path, images: Mapping[str, str], profiles: Sequence[str], environment: Mapping[str, str] | None = None
 ) -> None:
-    """Build the own images {name: reference} that `profiles` start; that of the report is not among them.
+    """Build own images, each by the one service of `profiles` that stands beside it: a further build of the same image
+    would leave one without a name.
 
     Print no time left: one image takes many times as long as another, and a cached one takes none.
     """
     named = [word for profile in profiles for word in ("--profile", profile)]
-    services: Mapping[str, Any] = {}
-    # The build itself reports what is wrong.
-    with contextlib.suppress(UsageError):
-        services = Compose(root, environment or {}).config(*profiles)["services"]
     built: set[str] = set()
     with Step("Building the lab's images") as step:
 
@@ -54,20 +41,13 @@ def build_with_compose(
             # They share layers: only complete images show the progress.
             if named := _IMAGE.search(line):
                 built.add(named[1])
-            left = [name for name, reference in images.items() if reference not in built]
-            last = f", last: {left[0]}" if len(left) == 1 else ""
+            left = [reference for reference in images if reference not in built]
+            last = f", last: {name_of(left[0])}" if len(left) == 1 else ""
             step.note(f"{len(images) - len(left)} of {len(images)} images{last}")
 
-        command = ["docker", "compose", *named, "build", *_one_for_each_image(services)]
+        command = ["docker", "compose", *named, "build", *images.values()]
         done = follow(command, watch, timeout_s=TIMEOUT_S, directory=str(root), environment=environment)
-    check_yaml(root, done.stdout if not done.good else "")
     _check("the lab's images", done)
-
-
-def _one_for_each_image(services: Mapping[str, Any]) -> list[str]:
-    """Return a service for each image: every further build of it would leave one without a name."""
-    built = {service["image"]: name for name, service in services.items() if "build" in service}
-    return [name for name in built.values() if name not in REPORT_SERVICES]
 
 
 def _check(what: str, done: Outcome) -> None:

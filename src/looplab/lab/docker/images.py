@@ -14,6 +14,7 @@ from looplab.lab.image_names import (
     STAND_INS,
     is_own,
     is_published,
+    name_of,
     registry_of,
     repository_of,
     without_digest,
@@ -208,6 +209,6 @@ class Images:
         self.variables[variable] = stand_in
         if not is_here(stand_in):
             self.ensure_base()
-            folder = self._root / "images" / repository_of(stand_in).rpartition("/")[2]
+            folder = self._root / "images" / name_of(stand_in)
             build_image(folder, stand_in, self.base)
             self.notes = list(dict.fromkeys([*self.notes, STANDS_IN]))

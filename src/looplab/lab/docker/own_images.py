@@ -1,16 +1,15 @@
 """Have the lab's own images: from the registry that .env names for them, else built from this checkout."""
 
-import contextlib
 import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from looplab.lab.docker.builds import EVERY_PROFILE, build_image, build_with_compose
+from looplab.lab.docker.builds import build_image, build_with_compose
 from looplab.lab.docker.images import Images, local_images, nameless
-from looplab.lab.image_names import BASE, BASE_IMAGE, STAND_INS, is_published, repository_of
+from looplab.lab.image_names import BASE, BASE_IMAGE, STAND_INS, is_published, name_of, repository_of
 from looplab.lab.programs import call
 
 # The rooms that containers run; .dockerignore keeps out the others.
@@ -28,31 +27,25 @@ AUTHORITIES = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bund
 STAMP = Path(".cache/images.sha256")
 # Ids of those that a container still had when a build took their name.
 REPLACED = Path(".cache/images.replaced")
-# Of no Compose file: it stands in for inovex/mqtt-stresser.
-FLOOD = "flood"
 
 
 class OwnImages:
-    """`references` by the images' names; `profiles` are those that start them all.
+    """Images, each with the service that builds it, "" if its folder in images/ does; `profiles` have these services.
 
     `sources` holds patterns of the files that they are built from, by folder.
     """
 
     def __init__(
-        self,
-        root: Path,
-        references: Mapping[str, str],
-        profiles: Sequence[str] = EVERY_PROFILE,
-        sources: Mapping[str, str] = SOURCES,
+        self, root: Path, images: Mapping[str, str], profiles: Sequence[str], sources: Mapping[str, str] = SOURCES
     ) -> None:
         self._root = root
         self._profiles = profiles
         self._sources = sources
-        self.references = dict(references)
+        self._images = dict(images)
 
     def fetch(self, images: Images) -> None:
         """Pull the published images that are missing; if one is not available, all will be built."""
-        published = {*filter(is_published, self.references.values())}
+        published = {*filter(is_published, self._images)}
         # Without a registry the engine need not be asked.
         missing = published and sorted(published - local_images(published).keys())
         for reference in missing:
@@ -60,32 +53,27 @@ class OwnImages:
                 because = images.why_not(reference)
                 images.notes.append(f"The lab's own images are those of this checkout, not published ones: {because}.")
                 return
-        if missing and not {*self.references.values()} - local_images(self.references.values()).keys():
+        if missing and not self._images.keys() - local_images(self._images).keys():
             self.write_stamp()
 
     def must_build(self, base: str = BASE_IMAGE) -> bool:
         """Return whether a build is due; only of missing ones where neither `base` nor its stand-in is here."""
         here = self._stamps()
-        missing = len(here) < len({*self.references.values()})
+        missing = len(here) < len(self._images)
         old = not here.items() <= read_stamps(self._root).items()
         return missing or (old and bool(local_images([base, STAND_INS[repository_of(BASE_IMAGE)]])))
 
     def build(self, variables: Mapping[str, str]) -> None:
         """Build them all; the builder keeps what has not changed. Compose gets `variables` over the shell's own."""
         share_authorities(self._root)
-        base, composed = {**os.environ, **variables}.get(BASE) or BASE_IMAGE, dict(self.references)
-        with self.replacing():
-            if flood := composed.pop(FLOOD, ""):
-                build_image(self._root / "images" / FLOOD, flood, base)
-            build_with_compose(self._root, composed, variables, self._profiles)
-
-    @contextlib.contextmanager
-    def replacing(self) -> Iterator[None]:
-        """Stamp what is built inside the block, and remove the images whose names it took."""
+        base = {**os.environ, **variables}.get(BASE) or BASE_IMAGE
         # Another checkout may have taken a name of an image that this one built.
         before = {stamp.rpartition(" ")[2] for stamp in read_stamps(self._root).values()}
-        before |= {*local_images(self.references.values()).values()}
-        yield
+        before |= {*local_images(self._images).values()}
+        for reference in (reference for reference, service in self._images.items() if not service):
+            build_image(self._root / "images" / name_of(reference), reference, base)
+        composed = {reference: service for reference, service in self._images.items() if service}
+        build_with_compose(self._root, composed, self._profiles, variables)
         self.write_stamp()
         remove_replaced(self._root, before)
 
@@ -105,7 +93,7 @@ class OwnImages:
     def _stamps(self) -> dict[str, str]:
         """Return sources and id of each image that is here; another checkout may build other sources as this name."""
         sources = self.fingerprint()
-        return {name: f"{sources} {image}" for name, image in local_images(self.references.values()).items()}
+        return {name: f"{sources} {image}" for name, image in local_images(self._images).items()}
 
 
 def remove_replaced(root: Path, images: Iterable[str] = ()) -> None:

@@ -75,7 +75,7 @@ class PlacedRuns:
                 "Several hosts run scenarios of the control loop, once each.", "Leave out the …-on options."
             )
         self._options = variables(root, names, given, quick)
-        self.lab = Lab(root, self._options, [experiment], [scenario.name for scenario in self.scenarios])
+        self.lab = Lab(root, self._options, self.scenarios)
         settings = self.lab.settings()
         for name, (allowed, why) in ONLY.items():
             if settings.get(name, "") not in allowed:
@@ -108,14 +108,14 @@ class PlacedRuns:
             check_alone(host, PROJECT, self._caller)
         done = self.lab.make_ready()
         self._check_images(facts)
-        probe, files = self.lab.own_images()[PROBE], {name: self._limits_file(name) for name in self.hosts}
+        probe, files = self.lab.own_image(PROBE), {name: self._limits_file(name) for name in self.hosts}
         limits = {name: limits_of(host, facts[name], probe, files[name]) for name, host in self.hosts.items()}
         # Runs on other hosts are no repetitions of these.
         placed = " ".join(f"{part} {facts[host.name].engine.server_id}" for part, host in self.placed.items())
         engine = facts[self.placed["controller"].name].engine
         known = {
             **self.lab.environment_facts(done),
-            "command_line": command_line(self.lab.wanted),
+            "command_line": command_line([self.scenarios[0].experiment]),
             "engine": f"{engine.server_version} ({engine.operating_system})",
             "cgroup": f"v{engine.cgroup_version}",
             "machine": hashed(placed),
