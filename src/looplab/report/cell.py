@@ -96,12 +96,12 @@ class MeasuredCell(Cell):
         What the mean is divided by counts as exact. Of fewer runs another figure has no interval.
         """
         metric, _, statistic = name.partition(".")
-        if metric in self.latency_us and statistic:
+        if metric in self.latency_us and statistic in ("avg", *QUANTILES):
             return (self.mean(metric) if statistic == "avg" else self.quantile(metric, statistic)) or UNKNOWN
         if len(self.runs) >= FEWEST_RUNS:
             each = [one.figure(name) for one in self.runs]
             return (over_runs(each) if None not in each else None) or UNKNOWN
-        column = self.columns[metric]
+        column = self.columns.get(metric)
         over = column.over if isinstance(column, Figure) else None
         if over and over[0] in self._intervals:
             below = self.columns[over[1]]

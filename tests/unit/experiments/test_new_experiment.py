@@ -16,9 +16,10 @@ from looplab.exercises.handouts import cell_keys, words
 from looplab.exporter.machine import HostWatch
 from looplab.exporter.server import Exporter
 from looplab.lab import site
+from looplab.report.samples import read_cells
 from looplab.report.schema import fault
 from looplab.report.shell import write_reports
-from looplab.report.stored import StoredRun, read_run
+from looplab.report.stored import StoredRun, Unusable, read_run
 from looplab.run.life import live, run_table
 from looplab.run.record import Place
 from looplab.spec.experiment import Experiments
@@ -82,6 +83,17 @@ def test_a_figure_is_one_line(counter: Experiments, results: Path, tmp_path: Pat
     write_reports(results, [], tmp_path / "report", counter)
     assert all(float(row["tail"]) > 0 for row in rows(tmp_path / "report/counter-cells.csv"))
     assert "A sleep takes at least as long as asked" in (tmp_path / "report/counter.html").read_text()
+
+
+def test_a_claim_may_name_each_figure(counter: Experiments, results: Path) -> None:
+    (folder,) = results.iterdir()
+    stored = read_run(folder, counter)
+    assert isinstance(stored, StoredRun)
+    cells = read_cells(stored)
+    assert not isinstance(cells, Unusable)
+    cell = cells[1.0,]
+    intervals = {name: cell.interval(name) for name in cell.figure_names()}
+    assert (intervals["answered_share"].estimate, intervals["lost"].estimate) == (1, 0)
 
 
 def test_the_lab_s_pages_show_it(
