@@ -41,7 +41,7 @@ def hosts(root: Path, *, action: str | None, name: str, endpoint: str, address: 
             continue
         engine = facts.engine
         row = (engine.server_version, engine.cores, f"v{engine.cgroup_version}", facts.architecture)
-        print(_line((host.name, host.address, *row, f"{facts.clock_s:+.2f} s", noise_of(host, image))))
+        print(_line((host.name, host.address, *row, f"{facts.clock_s:+.2f} s", noise_of(facts, image))))
     return EXIT_MACHINE if lost else EXIT_GOOD
 
 

@@ -47,14 +47,15 @@ _TROUBLES = {
 }
 COMPOSE_REMEDY = "Run ./lab setup: it installs one (without root, for this user alone)."
 
+DOCKER = ("docker",)
 USUAL_ENDPOINTS = ("", "default", "unix:///var/run/docker.sock", "unix:///run/docker.sock")
 INFO_TIMEOUT_S = 20.0
-INFO_COMMAND = ("docker", "info", "--format", "{{json .}}")
+INFO = ("info", "--format", "{{json .}}")
 
 
 @dataclass(frozen=True)
 class Engine:
-    """Facts of `docker info`; `trouble` is "" if containers can be started."""
+    """Facts of `docker info`; `trouble` is "" if containers can be started. The command `docker` asks this engine."""
 
     trouble: str = ""
     detail: str = ""
@@ -70,6 +71,7 @@ class Engine:
     cgroup_driver: str = ""
     rootless: bool = False
     compose: Version | None = None
+    docker: tuple[str, ...] = DOCKER
 
     @property
     def serves(self) -> bool:
@@ -120,11 +122,11 @@ def show_version(version: Version | None) -> str:
 
 def find_engine() -> Engine:
     """Ask the engine once; never raises, `trouble` holds what is wrong."""
-    return read_engine(call(INFO_COMMAND, timeout_s=INFO_TIMEOUT_S), os.environ.get("DOCKER_HOST", ""))
+    return read_engine(call([*DOCKER, *INFO], timeout_s=INFO_TIMEOUT_S), os.environ.get("DOCKER_HOST", ""))
 
 
-def read_engine(outcome: Outcome, endpoint: str) -> Engine:
-    """Return the facts in the answer of INFO_COMMAND (clients of 20.10 exit 0 even without an engine)."""
+def read_engine(outcome: Outcome, endpoint: str = "", docker: tuple[str, ...] = DOCKER) -> Engine:
+    """Return the facts in the answer of `docker` to INFO (clients of 20.10 exit 0 even without an engine)."""
     if not outcome.exists or outcome.code == 126:
         return Engine(trouble=NO_CLIENT, detail=outcome.reason)
     info: dict[str, Any] = {}
@@ -146,6 +148,7 @@ def read_engine(outcome: Outcome, endpoint: str) -> Engine:
         cgroup_driver=info.get("CgroupDriver") or "",
         rootless=any("rootless" in option for option in info.get("SecurityOptions") or []),
         compose=parse_version(plugins.get("compose", {}).get("Version") or ""),
+        docker=docker,
     )
 
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from looplab.errors import MachineError
 from looplab.lab.docker.builds import BUNDLE_REMEDY, build_image
+from looplab.lab.docker.engine import DOCKER
 from looplab.lab.image_names import (
     BASE,
     BASE_IMAGE,
@@ -33,8 +34,8 @@ PULL_TIMEOUT_S = 1800.0
 _SILENT = ("no such host", "connection refused", "timeout", "unreachable", "tls", "x509", "certificate")
 
 
-def is_here(reference: str) -> bool:
-    return call(["docker", "image", "inspect", reference]).good
+def is_here(reference: str, docker: Sequence[str] = DOCKER) -> bool:
+    return call([*docker, "image", "inspect", reference]).good
 
 
 def local_images(references: Iterable[str]) -> dict[str, str]:
@@ -54,7 +55,7 @@ class Content(NamedTuple):
     digest: str
 
 
-def contents(references: Collection[str], docker: Sequence[str] = ("docker",)) -> dict[str, Content]:
+def contents(references: Collection[str], docker: Sequence[str] = DOCKER) -> dict[str, Content]:
     """Return what those of `references` are that the engine has which the command `docker` asks."""
     program = " ".join(f"{{{{json .Config.{part}}}}}" for part in ("Entrypoint", "Cmd", "User", "Env"))
     names = "{{json .RepoTags}}\t{{json .RepoDigests}}"

@@ -1,21 +1,19 @@
 """What must hold of a host before anything starts there, and what its engine grants."""
 
-import contextlib
 import json
-import os
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from looplab.errors import MachineError
-from looplab.lab.docker.engine import NO_ANSWER, Engine, parse_version, read_engine
+from looplab.lab.docker.engine import INFO, NO_ANSWER, Engine, parse_version, read_engine
 from looplab.lab.docker.images import Content
 from looplab.lab.hosts.contexts import Host
-from looplab.lab.machine.limits import Limits, machine_variables, probe_limits
+from looplab.lab.machine.limits import Limits, in_container, machine_variables
 from looplab.lab.programs import Outcome
 
 OLDEST_ENGINE = (20, 10, 0)
@@ -54,13 +52,13 @@ class Facts:
 def reach(host: Host) -> Facts:
     """Return what the engine of a host reports. Raises LabError (exit code 3) if it cannot serve."""
     before_s = time.time()
-    outcome = host.docker("info", "--format", "{{json .}}")
+    outcome = host.docker(*INFO)
     return read_facts(host, outcome, (before_s + time.time()) / 2)
 
 
 def read_facts(host: Host, outcome: Outcome, now_s: float) -> Facts:
     """Return the facts in an answer of `docker info` that came at `now_s`. Raises LabError (exit code 3)."""
-    engine = read_engine(outcome, "")
+    engine = read_engine(outcome, docker=host.command)
     if engine.trouble == NO_ANSWER:
         remedy = f"Is the machine on, and does its engine run? Try: docker --context {host.name} version"
         raise MachineError(f"{host} is not reached: {engine.detail}", remedy)
@@ -116,26 +114,6 @@ def check_images(host: Host, facts: Facts, here: Mapping[str, Content], there: M
         raise MachineError(what, f"Copy them: docker save {' '.join(wrong)} | docker --context {host.name} load")
 
 
-@contextlib.contextmanager
-def _engine_of(host: Host) -> Iterator[None]:
-    """Send every docker command of the block to a host."""
-    kept = dict(os.environ)
-    try:
-        if host.endpoint:
-            os.environ.pop("DOCKER_HOST", None)
-            os.environ["DOCKER_CONTEXT"] = host.name
-        yield
-    finally:
-        os.environ.clear()
-        os.environ.update(kept)
-
-
-def limits_of(host: Host, facts: Facts, image: str, cache: Path) -> dict[str, str]:
-    """Return the Compose variables for what a host's engine grants; `image` is the treatments service's."""
-    with _engine_of(host):
-        return machine_variables(probe_limits(facts.engine, image, cache))
-
-
 def known_limits(cache: Path) -> dict[str, str]:
     """Return the same as an earlier run found it, {} before the first one."""
     try:
@@ -144,17 +122,7 @@ def known_limits(cache: Path) -> dict[str, str]:
         return {}
 
 
-def noise_of(host: Host, image: str) -> str:
+def noise_of(facts: Facts, image: str) -> str:
     """Return a host's longest stall within 2 s, and the policy of the probe that saw it."""
-    probe = (
-        "run",
-        "--rm",
-        "--pull=never",
-        "--network=none",
-        "--user=0:0",
-        "--cap-add=SYS_NICE",
-        "--entrypoint=python3",
-        image,
-    )
-    done = host.docker(*probe, "-c", _NOISE)
+    done = in_container(facts.engine, image, _NOISE, "--cap-add=SYS_NICE")
     return done.stdout.strip() if done.good else "unknown: no image there yet"

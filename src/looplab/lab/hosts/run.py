@@ -12,7 +12,7 @@ from looplab.experiments.registry import EXPERIMENTS
 from looplab.lab.checkout import PROBE, Lab
 from looplab.lab.docker.compose import Compose, read_events
 from looplab.lab.docker.images import contents
-from looplab.lab.hosts.checks import Facts, check_alone, check_images, known_limits, limits_of, reach
+from looplab.lab.hosts.checks import Facts, check_alone, check_images, known_limits, reach
 from looplab.lab.hosts.contexts import HOME, Host, find_host, known_hosts
 from looplab.lab.hosts.plan import (
     FILE,
@@ -28,6 +28,7 @@ from looplab.lab.hosts.plan import (
     make_plan,
 )
 from looplab.lab.image_names import PULL, REGISTRY, TAG
+from looplab.lab.machine.limits import machine_variables, probe_limits
 from looplab.lab.programs import call
 from looplab.lab.progress import RunProgress
 from looplab.lab.run_options import variables
@@ -109,7 +110,7 @@ class PlacedRuns:
         done = self.lab.make_ready()
         self._check_images(facts)
         probe, files = self.lab.own_image(PROBE), {name: self._limits_file(name) for name in self.hosts}
-        limits = {name: limits_of(host, facts[name], probe, files[name]) for name, host in self.hosts.items()}
+        limits = {name: machine_variables(probe_limits(one.engine, probe, files[name])) for name, one in facts.items()}
         # Runs on other hosts are no repetitions of these.
         placed = " ".join(f"{part} {facts[host.name].engine.server_id}" for part, host in self.placed.items())
         engine = facts[self.placed["controller"].name].engine

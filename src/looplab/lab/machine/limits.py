@@ -121,7 +121,7 @@ def probe_limits(engine: Engine, image: str, cache: Path) -> Limits:
         known, stored = json.loads(cache.read_text())
         if known == key:
             return Limits(**stored)
-    if not is_here(image):
+    if not is_here(image, engine.docker):
         return Limits("no image to try with yet")
     limits = _try_all(engine, image)
     # A cache that cannot be written only costs the next call 2 s.
@@ -133,37 +133,37 @@ def probe_limits(engine: Engine, image: str, cache: Path) -> Limits:
 
 
 def _try_all(engine: Engine, image: str) -> Limits:
-    rationed = _in_container(image, _RATIONED)
+    rationed = in_container(engine, image, _RATIONED)
     if not rationed.good:
         return Limits(f"a container of {image} did not run: {rationed.reason}")
     budget_us = rt_budget_us(engine)
     grouped = bool(rationed.stdout.strip()) or budget_us is not None
-    fifo = _refusal(image, _FIFO, "--cap-add=SYS_NICE")
+    fifo = _refusal(engine, image, _FIFO, "--cap-add=SYS_NICE")
     if fifo and budget_us == 0:
         fifo = "the engine's control group has no real-time budget (cpu.rt_runtime_us is 0)"
     elif fifo and grouped:
-        fifo = _refusal(image, _FIFO, "--cap-add=SYS_NICE", f"--cpu-rt-runtime={PROBE_RUNTIME_US}")
+        fifo = _refusal(engine, image, _FIFO, "--cap-add=SYS_NICE", f"--cpu-rt-runtime={PROBE_RUNTIME_US}")
     refused = {
-        RTPRIO: _refusal(image, "", f"--ulimit=rtprio={MOST_RTPRIO}"),
+        RTPRIO: _refusal(engine, image, "", f"--ulimit=rtprio={MOST_RTPRIO}"),
         FIFO: fifo,
-        SOCKETS: _refusal(image, _SOCKETS, "--cap-add=SYS_PTRACE"),
-        GROUP: _refusal(image, "", f"--cgroup-parent={OWN_GROUP}"),
+        SOCKETS: _refusal(engine, image, _SOCKETS, "--cap-add=SYS_PTRACE"),
+        GROUP: _refusal(engine, image, "", f"--cgroup-parent={OWN_GROUP}"),
     }
     top = TOP_GROUPS.get(engine.cgroup_driver, "")
     return Limits(
         rt_group_sched=grouped,
         rt_budget_us=budget_us,
-        watch_group="" if not top or _refusal(image, "", f"--cgroup-parent={top}") else top,
+        watch_group="" if not top or _refusal(engine, image, "", f"--cgroup-parent={top}") else top,
         refused={name: why for name, why in refused.items() if why},
     )
 
 
-def _refusal(image: str, code: str, *options: str) -> str:
+def _refusal(engine: Engine, image: str, code: str, *options: str) -> str:
     """Return why a container with these options does not run `code`, "" if it does.
 
     The end of the engine's long chain of causes: "... : error setting rlimit type 14: ...".
     """
-    tried = _in_container(image, code, *options)
+    tried = in_container(engine, image, code, *options)
     if tried.good:
         return ""
     lines = [line for line in tried.stderr.splitlines() if line and not line.startswith("Run 'docker")]
@@ -171,9 +171,10 @@ def _refusal(image: str, code: str, *options: str) -> str:
     return ": ".join(causes[-2:])
 
 
-def _in_container(image: str, code: str, *options: str) -> Outcome:
+def in_container(engine: Engine, image: str, code: str, *options: str) -> Outcome:
+    """Run Python code as root in a throw-away container."""
     as_root = ["--network=none", "--user=0:0", "--entrypoint=python3"]
-    return call(["docker", "run", "--rm", *as_root, *options, image, "-c", code], timeout_s=60)
+    return call([*engine.docker, "run", "--rm", "--pull=never", *as_root, *options, image, "-c", code], timeout_s=60)
 
 
 def machine_variables(limits: Limits) -> dict[str, str]:
