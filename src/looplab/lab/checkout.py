@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from looplab.errors import MachineError, UsageError
 from looplab.lab.docker.compose import Compose
@@ -31,13 +31,6 @@ TLS_PORT = "LAB_TLS_PORT"
 REMOTE = "remote"
 PRINTED = "printed"
 PROBE = "treatments"
-
-
-class SetUp(NamedTuple):
-    """What a set-up found and decided: the engine, variables for Compose."""
-
-    engine: Engine
-    variables: dict[str, str]
 
 
 class Lab:
@@ -111,7 +104,7 @@ class Lab:
         """Return the port that a variable holds; LabError (exit code 2) if it holds none."""
         return read_port(self.settings(), name)
 
-    def make_ready(self) -> SetUp:
+    def make_ready(self) -> Engine:
         """Install, pull or build what is missing: engine, Compose, upstream images, own images, `.env.machine`.
 
         No registry is asked unless an image is missing.
@@ -132,9 +125,10 @@ class Lab:
         others = self.decided({BASE, "GRAFANA", *upstream})
         # A rootless engine's root is the user who started it; every other user of a container is a stranger here.
         owner = {"LAB_UID": "0", "LAB_GID": "0"} if engine.rootless else {}
-        variables = {**machine_variables(limits), **owner, **others, **images.variables, **administrator}
-        write_machine_file(self.root, variables)
-        return SetUp(engine, variables)
+        write_machine_file(
+            self.root, {**machine_variables(limits), **owner, **others, **images.variables, **administrator}
+        )
+        return engine
 
     def decided(self, asked: Collection[str] = ()) -> dict[str, str]:
         """Return what earlier set-ups decided, without the variables that this one has asked for."""
@@ -181,9 +175,9 @@ class Lab:
         self._have(images, OwnImages(self.root, {reference: REPORT}, [REPORT], REPORT_SOURCES))
         return reference
 
-    def check_ports(self, done: SetUp) -> None:
+    def check_ports(self, engine: Engine) -> None:
         """Raise LabError (exit code 3) if a port is held by something that is not this lab."""
-        for variable, owner in self.port_owners(done.engine).items():
+        for variable, owner in self.port_owners(engine).items():
             if owner and not owner.endswith(OF_THIS_LAB):
                 port = self.port(variable)
                 remedy = f"Set {variable} in .env to a free port, e.g. {variable}={port + 10000}."
@@ -193,11 +187,10 @@ class Lab:
         """Return who holds each port that a run publishes, "" if nobody; nothing if the ports are another machine's."""
         return port_owners(self.ports(), project_name(self.root)) if engine.local else {}
 
-    def environment_facts(self, done: SetUp) -> dict[str, Any]:
+    def environment_facts(self, engine: Engine) -> dict[str, Any]:
         """Return what run.json records of the host and no container can see."""
-        engine = done.engine
         ours, upstream = self.images()
-        references = {**upstream, **done.variables, **{name_of(image): image for image in ours}}
+        references = {**upstream, **self.decided(), **{name_of(image): image for image in ours}}
         return {
             "engine": f"{engine.server_version} ({engine.operating_system})",
             "compose": show_version(engine.compose),

@@ -63,12 +63,12 @@ class Session:
         """Make the machine ready. Raises LabError."""
         _check_parts(lab.root, lab.settings())
         catch_interrupts()
-        done = lab.make_ready()
-        lab.check_ports(done)
+        engine = lab.make_ready()
+        lab.check_ports(engine)
         self.lab = lab
-        self.facts = lab.environment_facts(done)
+        self.facts = lab.environment_facts(engine)
         # Another machine's engine is not disturbed by what this one does.
-        share = busy_share(LOOK_S) if done.engine.local else 0.0
+        share = busy_share(LOOK_S) if engine.local else 0.0
         wanted = lab.settings().get(BUSY) == "on"
         if share > MOST_STRANGERS and not wanted:
             say(busy_text(share, os.getloadavg()[0], os.cpu_count() or 1))

@@ -9,13 +9,12 @@ from pathlib import Path
 
 from looplab.errors import EXIT_GOOD, UsageError
 from looplab.experiments.registry import EXPERIMENTS
-from looplab.lab.checkout import Lab, SetUp
+from looplab.lab.checkout import Lab
 from looplab.lab.docker.engine import find_engine
 from looplab.lab.docker.images import contents
 from looplab.lab.run_options import variables
 from looplab.lab.scenarios import check_one_kind, chosen
 from looplab.lab.secret_files import FOLDER, write_secret
-from looplab.lab.settings import read_machine_file
 from looplab.lab.stack.nodes import Swarm, broker_nodes, can_encrypt, check, check_machines, read_swarm
 from looplab.lab.stack.translate import Source, translate
 from looplab.spec.experiment import Experiment
@@ -64,7 +63,7 @@ def _of_the_run(lab: Lab, experiment: Experiment, name: str) -> dict[str, str]:
     """Return what a run gets beside its settings: facts of this machine, sizes, the owner of results/ as its user."""
     results = lab.root / "results"
     results.mkdir(exist_ok=True)
-    facts = lab.environment_facts(SetUp(find_engine(), read_machine_file(lab.root)))
+    facts = lab.environment_facts(find_engine())
     owner = results.stat()
     sizes: Callable[..., dict[str, str]] = getattr(experiment.part("host"), "variables", lambda *_given: {})
     return {
