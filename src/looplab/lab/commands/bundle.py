@@ -1,8 +1,7 @@
 """./lab bundle and ./lab load: all images in one archive, for a room without a network."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from looplab import __version__
 from looplab.errors import EXIT_GOOD, LabError, MachineError, UsageError
@@ -12,7 +11,7 @@ from looplab.lab.class_archives import write_archives
 from looplab.lab.docker.engine import find_engine, require_compose
 from looplab.lab.docker.images import local_images
 from looplab.lab.docker.own_images import add_stamps, read_stamps
-from looplab.lab.image_names import is_decided, is_own, is_pinned, without_digest
+from looplab.lab.image_names import FLOOD, STAND_INS, is_pinned, repository_of, without_digest
 from looplab.lab.programs import call
 from looplab.lab.scenarios import chosen, every
 from looplab.lab.settings import read_machine_file, write_machine_file
@@ -37,7 +36,6 @@ def bundle(root: Path, file: Path, scenarios: Sequence[str], *, students: bool =
         "lab": __version__,
         "revision": lab.revision(),
         "profiles": [scenario.name for scenario in named] or ["all"],
-        "variables": decisions(lab.settings(), references),
         "stamps": {name: stamp for name, stamp in read_stamps(root).items() if name in references},
     }
     manifest = write_bundle(file, references, facts)
@@ -62,13 +60,11 @@ def load(root: Path, file: Path, sha256: str = "") -> int:
         raise LabError(f"{file} is not the bundle of that SHA-256. Nothing was loaded.", "Get it from its maker again.")
     known = every(root)
     (root / "results").mkdir(exist_ok=True)
-    _, expected = Lab(root, scenarios=known.values(), ask_again=True).images()
-    manifest = load_bundle(file, {*map(without_digest, expected.values())})
-    decided = chosen_variables(manifest)
-    machine = read_machine_file(root)
-    # The bundle may bring its image.
-    machine.pop("GRAFANA", None)
-    write_machine_file(root, {**machine, **decided})
+    lab = Lab(root, scenarios=known.values(), ask_again=True)
+    _, upstream = lab.images()
+    manifest = load_bundle(file, {*map(without_digest, upstream.values())})
+    machine = {name: value for name, value in read_machine_file(root).items() if name not in {"GRAFANA", *upstream}}
+    write_machine_file(root, {**machine, **stand_ins(upstream, lab.own_image(FLOOD))})
     sources = {name: str(stamp).split(" ")[0] for name, stamp in manifest.get("stamps", {}).items()}
     loaded = local_images(manifest["images"])
     add_stamps(root, {name: f"{sources[name]} {image}" for name, image in loaded.items() if name in sources})
@@ -81,18 +77,6 @@ def load(root: Path, file: Path, sha256: str = "") -> int:
     return EXIT_GOOD
 
 
-def chosen_variables(manifest: Mapping[str, Any]) -> dict[str, str]:
-    """Return what the bundle's maker decided; each value is an image that it brings, or whether there is a Grafana.
-
-    Raises LabError for any other value: a line end in one would set a variable of its own.
-    """
-    decided = {name: str(value) for name, value in manifest.get("variables", {}).items() if is_decided(name)}
-    for name, value in decided.items():
-        if value not in (("on", "off") if name == "GRAFANA" else manifest["images"]):
-            raise LabError(f"The bundle sets {name}={value!r}, which it does not bring.", "Do not trust this bundle.")
-    return decided
-
-
 def tag_pinned(references: Sequence[str]) -> list[str]:
     """Return the names to save images under; a pinned one gets a tag, for an engine would save it without a name."""
     for pinned in filter(is_pinned, references):
@@ -102,12 +86,14 @@ def tag_pinned(references: Sequence[str]) -> list[str]:
     return sorted({without_digest(reference) for reference in references})
 
 
-def decisions(settings: Mapping[str, str], images: Collection[str]) -> dict[str, str]:
-    """Return variables for the other machine: what stands in for others' `images` here, and what is pinned, by tag."""
-    decided = {name: value for name, value in settings.items() if value and is_decided(name)}
-    return {
-        name: without_digest(value)
-        for name, value in decided.items()
-        if name == "GRAFANA"
-        or (without_digest(value) in images and (name == FLOOD_VARIABLE or is_pinned(value) or is_own(value)))
-    }
+def stand_ins(upstream: Mapping[str, str], flood: str) -> dict[str, str]:
+    """Return the variables of upstream's images for what is here in their place; `flood` is the lab's own."""
+    decided = {}
+    for variable, reference in upstream.items():
+        own = flood if variable == FLOOD_VARIABLE else STAND_INS.get(repository_of(reference), "")
+        here = local_images([reference, without_digest(reference), own])
+        if reference not in here and here:
+            decided[variable] = next(iter(here))
+        elif not here and variable == "GRAFANA_IMAGE":
+            decided["GRAFANA"] = "off"
+    return decided
