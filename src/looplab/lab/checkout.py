@@ -49,7 +49,7 @@ class Lab:
         ask_again: bool = False,
     ) -> None:
         self.root = root
-        self._options = dict(options or {})
+        self.options = dict(options or {})
         self.scenarios = list(scenarios)
         self._ask_again = ask_again
 
@@ -59,7 +59,7 @@ class Lab:
             fixed = read_env(self.root / ".env")
         except FileNotFoundError as error:
             raise UsageError(f"{self.root} has no .env.", "Restore it: git checkout .env") from error
-        return {**fixed, **self._machine(), **os.environ, **self._options}
+        return {**fixed, **self._machine(), **os.environ, **self.options}
 
     def _machine(self) -> dict[str, str]:
         known = read_machine_file(self.root)
@@ -69,7 +69,7 @@ class Lab:
         """Return Compose with this lab's variables and `extra` over them."""
         # Always given: Compose reads an empty one in the shell as "looplab", whatever .env holds.
         ours = {"COMPOSE_PROJECT_NAME": project_name(self.root)}
-        given = {**ours, **self.user(), **self._gateway(), **self._options, **(extra or {})}
+        given = {**ours, **self.user(), **self._gateway(), **self.options, **(extra or {})}
         return Compose(self.root, {**self._machine(), **os.environ, **given})
 
     def own_image(self, name: str) -> str:
@@ -148,7 +148,7 @@ class Lab:
             images.ensure_base()
             # As for the run itself: the options choose the broker's file, and with it what Compose builds.
             decided = {name: value for name, value in images.variables.items() if not os.environ.get(name)}
-            own.build({**decided, **self._options})
+            own.build({**decided, **self.options})
 
     @property
     def _profiles(self) -> list[str]:

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from looplab.errors import MachineError
 from looplab.lab.docker.compose import Compose
@@ -26,16 +27,18 @@ class FailingBroker:
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
-        """Look while this context lasts, or until `over`."""
+        """Look while this context lasts, or until an event has `passed` that the controller reports of a broker."""
         self._thread.start()
         try:
             yield
         finally:
-            self.over()
+            self._over.set()
 
-    def over(self) -> None:
-        """Stop looking: from the first message on, nothing but the run uses the machine."""
-        self._over.set()
+    def passed(self, event: dict[str, Any]) -> dict[str, Any]:
+        """Return an event of the controller; from the first message on, nothing but the run uses the machine."""
+        if event.get("event") == "progress" or "broker" not in event.get("what", "broker"):
+            self._over.set()
+        return event
 
     def check(self, profile: str) -> None:
         """Raise MachineError (exit code 3) if the broker was found ended."""

@@ -1,12 +1,23 @@
 """Show how a run goes: one line that rewrites itself in a terminal, plain lines elsewhere."""
 
 import sys
+from collections.abc import Iterable
 from typing import Any, TextIO
 
 from looplab.system.words import show_duration
 
 BAR_WIDTH = 24
 PLAIN_EVERY_S = 10.0
+
+
+def follow_run(events: Iterable[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Show what a controller reports until it ends; return the last event of each kind."""
+    last, progress = {}, RunProgress()
+    for event in events:
+        progress.show(event)
+        last[str(event.get("event"))] = event
+    progress.close()
+    return last
 
 
 class RunProgress:

@@ -15,7 +15,7 @@ from looplab.errors import EXIT_MACHINE, EXIT_USAGE, LabError, MachineError, Usa
 from looplab.lab.checkout import Lab
 from looplab.lab.docker.compose import Compose
 from looplab.lab.failing_broker import FailingBroker
-from looplab.lab.progress import RunProgress
+from looplab.lab.progress import follow_run
 from looplab.lab.run_options import BUSY
 from looplab.lab.scenarios import LOOP_FILE, Scenario, every
 from looplab.run.quiet import MOST_STRANGERS
@@ -53,6 +53,8 @@ INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 LOOK_S = 1.0
 # Exit code of a container whose process got SIGKILL.
 KILLED = 137
+# What a session ends with.
+NEXT = "Next: ./lab report --open    ./lab show"
 NOTICE_LOOKS, NOTICE_PAUSE_S = 10, 0.2
 
 
@@ -115,7 +117,7 @@ class Session:
             seen.insert(0, f"Grafana http://{address}:{settings['LAB_GRAFANA_PORT']}")
         if self.lab.has_report():
             seen.insert(0, f"reports http://{address}:{settings['LAB_PAGES_PORT']}")
-        say(f"Next: ./lab report --open    ./lab show    ./lab down stops everything\n  {', '.join(seen)}")
+        say(f"{NEXT}    ./lab down stops everything\n  {', '.join(seen)}")
         sys.stdout.flush()
 
 
@@ -163,28 +165,22 @@ def _host_part(lab: Lab, scenario: Scenario) -> contextlib.AbstractContextManage
 def _one(root: Path, compose: Compose, scenario: Scenario, stay: Sequence[str]) -> dict[str, Any]:
     """One run; all services but those that `stay` are removed after it."""
     compose.up(scenario.name)
-    progress = RunProgress()
-    run_id, kept, error = "", "", {}
     broker = FailingBroker(compose, scenario.name)
     with broker.waiting():
-        for event in compose.events(scenario.name):
-            if event.get("event") == "progress" or "broker" not in event.get("what", "broker"):
-                broker.over()
-            progress.show(event)
-            if event.get("event") == "finished":
-                run_id = event["run_id"]
-            elif event.get("event") == "interrupted":
-                kept = event["path"]
-            elif event.get("event") == "error":
-                error = event
-    progress.close()
+        last = follow_run(map(broker.passed, compose.events(scenario.name)))
     broker.check(scenario.name)
-    if error:
-        raise LabError(error["message"], _stored(kept) + error["remedy"], error["exit_code"])
-    if not run_id:
+    if error := last.get("error"):
+        kept = _stored(last["interrupted"]["path"]) if "interrupted" in last else ""
+        raise LabError(error["message"], kept + error["remedy"], error["exit_code"])
+    if "finished" not in last:
         raise _ended_early(root, compose, scenario)
     compose.remove([name for name in compose.listed("--all") if name not in stay])
-    document: dict[str, Any] = json.loads((root / "results" / run_id / "run.json").read_text())
+    return stored_run(root, last)
+
+
+def stored_run(root: Path, last: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the run.json of a run by its last events."""
+    document: dict[str, Any] = json.loads((root / "results" / last["finished"]["run_id"] / "run.json").read_text())
     return document
 
 

@@ -59,7 +59,7 @@ def test_one_that_comes_back_and_other_parts_end_nothing(other: dict[str, str]) 
 def test_nobody_looks_once_the_broker_has_answered() -> None:
     compose = ComposeDouble({"broker": "killed"})
     broker = FailingBroker(compose, "scenario1")  # type: ignore[arg-type]
-    broker.over()
+    broker.passed({"event": "progress"})
     with broker.waiting():
         broker._thread.join(10)
     assert (compose.seen.is_set(), compose.stopped) == (False, [])

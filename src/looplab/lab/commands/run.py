@@ -9,7 +9,7 @@ from looplab.errors import EXIT_GOOD, EXIT_INVALID, UsageError
 from looplab.exercises.forms import make_form
 from looplab.lab.checkout import Lab
 from looplab.lab.commands import study
-from looplab.lab.hosts.run import PlacedRuns, run_on_hosts
+from looplab.lab.hosts.run import PlacedSession
 from looplab.lab.run_options import PARTS, variables
 from looplab.lab.scenarios import check_one_kind, chosen
 from looplab.lab.session import Session
@@ -28,35 +28,43 @@ def run(
     `given` holds the other options of the command line, by variable. Several rounds are a study of these scenarios.
     """
     on, only_print = {part: given.pop(f"{part}_on", "") for part in PARTS}, given.pop("only_print", "")
-    if any(on.values()):
-        placed = PlacedRuns(root, scenarios, on, given, quick=quick, rounds=rounds)
-        return placed.show() if only_print else run_on_hosts(placed, as_json=as_json, allow_invalid=allow_invalid)
-    if only_print:
+    apart = any(on.values())
+    if only_print and not apart:
         raise UsageError("--print shows the commands of a run on several hosts.", "Name one: --broker-on NAME.")
     wanted = chosen(root, scenarios, given.get("AS"))
     names = [scenario.run_name for scenario in wanted]
-    if rounds > 1:
+    if rounds > 1 and not apart:
         options = study.Options(rounds, None, as_json, allow_invalid, quick, twice=False)
         return study.conduct(root, names, names, options, given)
-    experiment = check_one_kind(wanted)
+    check_one_kind(wanted)
     lab = Lab(root, variables(root, names, given, quick), wanted)
     # Every parameter is read before anything is started: a slip of the pen costs no run.
-    parameters = [scenario.parameters(lab.settings()) for scenario in wanted]
-    session = Session(lab)
+    settings = {**lab.settings(), **({"ROBOT": "remote"} if apart else {})}
+    parameters = [scenario.parameters(settings) for scenario in wanted]
+    placed = PlacedSession(lab, on, rounds) if apart else None
+    if placed and only_print:
+        return placed.show()
+    return _run(placed or Session(lab), parameters, as_json, allow_invalid)
+
+
+def _run(
+    session: Session | PlacedSession, parameters: Sequence[RunParameters], as_json: bool, allow_invalid: bool
+) -> int:
+    scenarios, root = session.lab.scenarios, session.lab.root
     runs: list[dict[str, Any]] = []
 
     def after(document: dict[str, Any]) -> None:
         runs.append(document)
-        if len(wanted) > 1:
+        if len(scenarios) > 1:
             say(f"  {document['run_id']}, {'valid' if document['valid'] else 'INVALID'}")
 
     say(_plan(parameters))
-    for scenario in wanted:
+    for scenario in scenarios:
         if form := make_form(root, scenario.run_name):
             say(f"A form for your prediction and answers: {form.relative_to(root)}")
-    whole = session.run(wanted, after)
+    whole = session.run(scenarios, after)
     if whole or not as_json:
-        print(_json(runs) if as_json else f"{runs_summary(experiment, runs)}\n", flush=True)
+        print(_json(runs) if as_json else f"{runs_summary(scenarios[0].experiment, runs)}\n", flush=True)
     if not whole:
         return EXIT_INVALID
     session.where()

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from looplab.errors import EXIT_GOOD, EXIT_INVALID, LabError, MachineError, UsageError
+from looplab.errors import EXIT_GOOD, LabError, MachineError, UsageError
 from looplab.experiments.registry import EXPERIMENTS
 from looplab.lab.checkout import PROBE, Lab
 from looplab.lab.docker.compose import Compose, read_events
@@ -30,12 +30,9 @@ from looplab.lab.hosts.plan import (
 from looplab.lab.image_names import PULL, REGISTRY, TAG
 from looplab.lab.machine.limits import machine_variables, probe_limits
 from looplab.lab.programs import call
-from looplab.lab.progress import RunProgress
-from looplab.lab.run_options import variables
-from looplab.lab.scenarios import Scenario, check_one_kind, chosen
-from looplab.lab.session import LOG, catch_interrupts, command_line, ignore_interrupts
-from looplab.run.folder import SCHEMA
-from looplab.run.life import run_summary
+from looplab.lab.progress import follow_run
+from looplab.lab.scenarios import Scenario
+from looplab.lab.session import LOG, NEXT, After, catch_interrupts, command_line, ignore_interrupts, stored_run
 from looplab.spec.brokers import DEFAULT
 from looplab.system.machine_facts import hashed
 from looplab.system.terminal import say
@@ -56,36 +53,37 @@ STOP_TRIES = 3
 KEPT = (PORT, "MOSQUITTO_IMAGE", "FLOOD_IMAGE", "STRESS_IMAGE", REGISTRY, TAG, PULL)
 
 
-class PlacedRuns:
-    """Scenarios of the loop with each part on the host that `on` names; "" is this machine. Raises LabError."""
+class PlacedSession:
+    """Runs of the loop with each part on the host that `on` names; "" is this machine. Raises LabError."""
 
-    def __init__(
-        self,
-        root: Path,
-        names: Sequence[str],
-        on: Mapping[str, str],
-        given: Mapping[str, str],
-        *,
-        quick: bool,
-        rounds: int,
-    ) -> None:
-        self.root, self.scenarios = root, chosen(root, names)
-        experiment = check_one_kind(self.scenarios)
-        if experiment.name != EXPERIMENTS.default or rounds > 1:
-            raise UsageError(
-                "Several hosts run scenarios of the control loop, once each.", "Leave out the …-on options."
-            )
-        self._options = variables(root, names, given, quick)
-        self.lab = Lab(root, self._options, self.scenarios)
-        settings = self.lab.settings()
+    def __init__(self, lab: Lab, on: Mapping[str, str], rounds: int) -> None:
+        if rounds > 1 or lab.scenarios[0].experiment.name != EXPERIMENTS.default:
+            what = "Several hosts run scenarios of the control loop, once each."
+            raise UsageError(what, "Leave out the …-on options.")
+        settings = lab.settings()
         for name, (allowed, why) in ONLY.items():
             if settings.get(name, "") not in allowed:
                 raise UsageError(f"{name}={settings[name]} with several hosts: {why}.", f"Leave out {name}.")
-        for scenario in self.scenarios:
-            scenario.parameters({**settings, "ROBOT": "remote"})
+        self.lab, self.root, self.scenarios = lab, lab.root, lab.scenarios
         self.placed = {part: find_host(on.get(part, ""), settings.get("LAB_LAN_BIND", "")) for part in SERVICES}
         self.hosts = {host.name: host for host in self.placed.values()}
-        self._caller = f"{socket.gethostname()}:{root}"
+        self._caller = f"{socket.gethostname()}:{lab.root}"
+
+    def run(self, scenarios: Sequence[Scenario], after: After) -> bool:
+        """Run scenarios one after another, call `after` with the run.json of each; return whether all were run."""
+        known, limits = self.make_ready()
+        catch_interrupts()
+        for scenario, plan in zip(scenarios, self.plans(limits), strict=True):
+            say(f"{scenario.name}: {', '.join(f'{part} on {host.name}' for part, host in self.placed.items())}")
+            document = _one(self.root, plan, self.placed["bridge"].name, known)
+            if document is None:
+                return False
+            after(document)
+        return True
+
+    def where(self) -> None:
+        """Print what to do next."""
+        say(NEXT)
 
     def plans(self, limits: Mapping[str, Mapping[str, str]]) -> list[Plan]:
         """Return the plan of each scenario; `limits` are variables of each host."""
@@ -144,29 +142,11 @@ class PlacedRuns:
         return {
             **{name: settings[name] for name in KEPT if settings.get(name)},
             **self.lab.user(),
-            **self._options,
+            **self.lab.options,
             "ROBOT": settings.get("ROBOT") or "virtual",
             "BROKER_TLS": settings.get("BROKER_TLS") or "off",
             "LAB_CALLER": self._caller,
         }
-
-
-def run_on_hosts(runs: PlacedRuns, *, as_json: bool, allow_invalid: bool) -> int:
-    """Run scenarios one after another, print summaries or one JSON document; return the exit code."""
-    known, limits = runs.make_ready()
-    catch_interrupts()
-    documents: list[dict[str, Any]] = []
-    for scenario, plan in zip(runs.scenarios, runs.plans(limits), strict=True):
-        say(f"{scenario.name}: {', '.join(f'{part} on {host.name}' for part, host in runs.placed.items())}")
-        document = _one(runs.root, plan, runs.placed["bridge"].name, known)
-        if document is None:
-            return EXIT_INVALID
-        documents.append(document)
-        if not as_json:
-            print(run_summary(scenario.experiment, document) + "\n", flush=True)
-    if as_json:
-        print(json.dumps({"schema": SCHEMA, "runs": documents}, indent=1))
-    return EXIT_GOOD if allow_invalid or all(one["valid"] for one in documents) else EXIT_INVALID
 
 
 def _services(root: Path, scenario: Scenario, common: Mapping[str, str]) -> dict[str, str]:
@@ -192,7 +172,8 @@ def _one(root: Path, plan: Plan, bridge: str, facts: Mapping[str, Any]) -> dict[
     try:
         for step in (*plan.stop, *plan.start):
             _execute(root, step, {**plan.settings[step.host], **shown})
-        last = _follow(plan, bridge)
+        events = read_events(plan.follow.words)
+        last = follow_run({**one, "what": one["what"].replace(PI, bridge)} if "what" in one else one for one in events)
         _execute(root, plan.fetch)
         if error := last.get("error"):
             remedy = (
@@ -212,18 +193,7 @@ def _one(root: Path, plan: Plan, bridge: str, facts: Mapping[str, Any]) -> dict[
         raise
     finally:
         _stop(plan.stop)
-    document: dict[str, Any] = json.loads((root / "results" / last["finished"]["run_id"] / "run.json").read_text())
-    return document
-
-
-def _follow(plan: Plan, bridge: str) -> dict[str, dict[str, Any]]:
-    """Show what the controller reports until it ends; return the last event of each kind."""
-    last, progress = {}, RunProgress()
-    for event in read_events(plan.follow.words):
-        progress.show({name: value.replace(PI, bridge) if name == "what" else value for name, value in event.items()})
-        last[str(event.get("event"))] = event
-    progress.close()
-    return last
+    return stored_run(root, last)
 
 
 def _execute(root: Path, step: Step, settings: Mapping[str, str] | None = None) -> None:
