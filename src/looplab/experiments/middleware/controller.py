@@ -26,8 +26,6 @@ class Controller(Run):
     """The steps of one run."""
 
     def __init__(self, parameters: MiddlewareParameters, place: Place) -> None:
-        # Only Swarm names the node of a part (looplab.lab.stack): there no part reads the processes of another.
-        self._swarm = "LAB_NODE" in os.environ
         self._no_host = needs_host(parameters) and not os.environ.get(HOST_AGENT)
         # Without ./lab there is no bare metal; what is left is measured.
         self.parameters = p = replace(parameters, containers=(True,)) if self._no_host else parameters
@@ -55,11 +53,11 @@ class Controller(Run):
         self._progress(len(plan), str(plan[-1][1]))
 
     def treatments(self) -> Sequence[Treatment]:
-        if not self._scans and not self._swarm:
+        if not self._scans and not self.parameters.swarm:
             return []
         bare = Treatment("bare metal", "measured", "left out", False, False, "only ./lab starts it on the host")
         left_out = [bare] if self._no_host else []
-        seen = [unread()] if self._swarm else unverified(self._scans)
+        seen = [unread()] if self.parameters.swarm else unverified(self._scans)
         return [*seen, *document.judge(self._trials), *left_out]
 
     def contents(self) -> dict[str, Any]:
@@ -144,7 +142,7 @@ class Controller(Run):
         self.record.state("running", self.treatments())
 
     def _scan(self) -> None:
-        if not self._swarm:
+        if not self.parameters.swarm:
             self._scans.append(self._client.scan({}))
 
     def _progress(self, number: int, cell: str) -> None:

@@ -19,7 +19,7 @@ from looplab.experiments.middleware.placement import (
     siblings,
 )
 from looplab.experiments.middleware.systems import SYSTEMS, load
-from looplab.spec.parameters import REPETITIONS, Option, RunParameters, as_text, choice, integer, number, param
+from looplab.spec.parameters import REPETITIONS, Option, RunParameters, as_text, choice, integer, number, param, switch
 from looplab.spec.reader import HOST, Reader
 
 FOLDER = EXPERIMENT.scenarios.replace("*", "")
@@ -130,6 +130,8 @@ class MiddlewareParameters(RunParameters):
     load_processes: int = param(lambda get, name: get.integer(name, len(others(processors())), 1, 64))
     # Containers of devices, on a Swarm each on a node of its own first.
     load_nodes: int = integer(1, 1, 100)
+    # on: every part has a PID namespace of its own, and no reading of the live processes.
+    swarm: bool = switch(False, factor=True)
     load_hosts: tuple[str, ...] = param(
         lambda get, name: tuple(filter(None, get.list(name, "", _host, "hosts, e.g. 192.0.2.7,192.0.2.7:9211")))
     )

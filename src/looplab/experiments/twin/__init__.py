@@ -194,5 +194,5 @@ EXPERIMENT = Experiment(
     kept=("twin-database",),
     host=True,
     # A part has a machine of its own: its limit is a quota, and no machine holds several.
-    swarm={"TWIN_SWARM": "on", "CONFINEMENT": "quota", "CONFINE": "broker"},
+    swarm={"CONFINEMENT": "quota", "CONFINE": "broker"},
 )

@@ -124,7 +124,7 @@ class TwinParameters(OrderedParameters):
     # Machines that send in place of the controller; 0: the controller sends (docs/many-hosts.md).
     device_workers: int = integer(0, 0, 100, factor=True)
     # on: every part has a PID namespace of its own, and no reading of the live processes.
-    swarm: bool = switch(False, variable="TWIN_SWARM", factor=True)
+    swarm: bool = switch(False, factor=True)
     payload_bytes: int = integer(64, LEAST_BYTES, 100_000, factor=True)
     pacing: str = choice(SCHEDULE, PACINGS, option=PACING, factor=True)
     sleep_ms: float | None = param(

@@ -37,7 +37,7 @@ def stack(root: Path, scenario: str, *, unchecked: bool, shared: bool, publish: 
     if experiment.swarm is None:
         known = ", ".join(name for name, one in EXPERIMENTS.items() if one.swarm is not None)
         raise UsageError(f"{name} needs devices or real-time limits, which Swarm refuses.", f"Take one of {known}.")
-    swarm_only = {**experiment.swarm, "PROMETHEUS_CONFIG": "swarm.yml"}
+    swarm_only = {**experiment.swarm, "SWARM": "on", "PROMETHEUS_CONFIG": "swarm.yml"}
     lab = Lab(root, variables(root, [name], {}, quick=False) | swarm_only, asked)
     asked[0].parameters(lab.settings())
     if lab.settings().get("BROKER_TLS") == "on":

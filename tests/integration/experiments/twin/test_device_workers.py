@@ -108,7 +108,7 @@ def test_without_a_token_none_starts(lab: TwinLab, start_command: Callable[..., 
 
 def test_a_run_whose_processes_nobody_sees(lab: TwinLab, workers: dict[str, Child]) -> None:
     """As on a Swarm: what cannot be verified is named, and what the parts report still counts."""
-    variables = {"TREATMENTS_URL": "http://127.0.0.1:9/facts", "TWIN_SWARM": "on"}
+    variables = {"TREATMENTS_URL": "http://127.0.0.1:9/facts", "SWARM": "on"}
     run = lab.whole(DEVICE_WORKERS="3", MESSAGES="30", MAX_INFLIGHT="0", **variables)
     assert run["valid"], run["invalid_because"]
     unread = treatments(run)["processes of other parts"]
