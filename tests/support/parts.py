@@ -194,30 +194,30 @@ class Listener:
         self.client.loop_stop()
 
 
-def numbered_line(letter: int, centi_celsius: int) -> bytes:
-    """What firmware 0.2 answers to `letter`."""
-    line = b"%c%d" % (letter, centi_celsius)
+def answer_line(asked: int, centi_celsius: int) -> bytes:
+    """What the firmware answers to T, or to a letter."""
+    if asked == ord("T"):
+        return b"%.2f\r\n" % (centi_celsius / 100)
+    line = b"%c%d" % (asked, centi_celsius)
     return line + b"%c\n" % (ord("A") + sum(line) % 23)
 
 
 class RobotDouble:
     """Speaks the robot's protocol on a TCP port or a pseudo-terminal and does what the test wants.
 
-    `answer(number)` gives the bytes to write for the number-th T (from 0) since the double was made. One that is
-    `numbered` is asked by letter instead: `answer_numbered(number, letter)`.
+    `answer(number, request)` gives the bytes to write for the number-th of `requests`, T and letters, since the double
+    was made (from 0).
     """
 
-    GREETING = b"looplab double 0.1 ready\r\n"
-    GREETING_NUMBERED = b"looplab double 0.2 ready\r\n"
+    GREETING = b"looplab double 0.3 ready\r\n"
 
-    def __init__(self, url_or_link: Path | None = None, *, greets: bool = True, numbered: bool = False) -> None:
-        self.asked = 0
+    def __init__(self, url_or_link: Path | None = None, *, greets: bool = True) -> None:
+        self.requests = bytearray()
         self.opened = 0
         self.greeted = False
         self.greets = greets
-        self.greeting = self.GREETING_NUMBERED if numbered else self.GREETING
-        self.answer: Callable[[int], bytes] = lambda _number: b"25.50\r\n"
-        self.answer_numbered: Callable[[int, int], bytes] = lambda _number, letter: numbered_line(letter, 2550)
+        self.greeting = self.GREETING
+        self.answer: Callable[[int, int], bytes] = lambda _number, request: answer_line(request, 2550)
         self._link = url_or_link
         self._port = 0 if url_or_link else free_port()
         self._channel: int | None = None
@@ -225,6 +225,10 @@ class RobotDouble:
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         self.plug()
+
+    @property
+    def asked(self) -> int:
+        return len(self.requests)
 
     @property
     def url(self) -> str:
@@ -309,9 +313,8 @@ class RobotDouble:
         if byte == ord("?"):
             os.write(channel, self.greeting.replace(b" ready", b""))
         elif byte == ord("T") or chr(byte).islower():
-            answer = self.answer(self.asked) if byte == ord("T") else self.answer_numbered(self.asked, byte)
-            self.asked += 1
-            if answer:
+            self.requests.append(byte)
+            if answer := self.answer(self.asked - 1, byte):
                 os.write(channel, answer)
 
 
@@ -364,5 +367,5 @@ def bridge_command() -> list[str]:
 
 __all__ = [
     "ANSWER_TIMEOUT_NS", "CLEARED", "HOST", "LIMIT_S", "ROOT", "Broker", "Child", "Listener",
-    "RobotDouble", "TreatmentsDouble", "bridge_command", "free_port", "numbered_line", "python", "signal", "until",
+    "RobotDouble", "TreatmentsDouble", "answer_line", "bridge_command", "free_port", "python", "signal", "until",
 ]  # fmt: skip

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from support.loop_lab import LoopLab
-from support.parts import ANSWER_TIMEOUT_NS, Child, Listener, RobotDouble, free_port, numbered_line, until
+from support.parts import ANSWER_TIMEOUT_NS, Child, Listener, RobotDouble, answer_line, free_port, until
 from support.places import ROOT
 
 from looplab.experiments.loop.bridge.robot_port import RobotPort
@@ -42,7 +42,7 @@ def test_an_emulated_answer_comes_without_the_robot(online: LoopLab) -> None:
 
 
 def test_the_robots_answer_is_passed_on(online: LoopLab) -> None:
-    online.robot.answer = lambda number: b"-%d.25\r\n" % number
+    online.robot.answer = lambda number, request: answer_line(request, -100 * number - 25)
     found = [online.answer_to(sequence) for sequence in range(20)]
     assert [(answer.status, answer.value) for answer in found] == [(b"ok", b"-%d.25" % number) for number in range(20)]
     assert all(answer.robot_ns > 0 for answer in found)
@@ -62,13 +62,13 @@ def test_an_answer_has_the_quality_of_its_request(online: LoopLab, qos: int) -> 
 
 
 def test_pipelined_requests_are_paired_in_order(online: LoopLab) -> None:
-    online.robot.answer = lambda number: b"%d.00\r\n" % number
+    online.robot.answer = lambda number, request: answer_line(request, 100 * number)
     found = online.answers_to(50)
     assert [found[k].value for k in range(50)] == [b"%d.00" % k for k in range(50)]
 
 
 def test_a_request_reports_how_long_it_was_queued(online: LoopLab) -> None:
-    online.robot.answer = lambda number: (number == 0 and time.sleep(0.15)) or b"1.00\r\n"
+    online.robot.answer = lambda number, request: (number == 0 and time.sleep(0.15)) or answer_line(request, 100)
     online.answers_to(3)
     online.answer_to(3)
     found = online.answers()
@@ -96,8 +96,13 @@ def test_requests_that_could_not_be_asked_waited_for_nobody(lab: LoopLab) -> Non
 @pytest.mark.parametrize(("framing", "answered", "merged"), [("line", 3, 0), ("burst", 1, 2)])
 def test_answers_that_meet(lab: LoopLab, framing: str, answered: int, merged: int) -> None:
     lab.online_bridge(ROBOT_FRAMING=framing)
-    # The robot keeps quiet twice, then writes three answers at once.
-    lab.robot.answer = lambda number: b"1.00\r\n2.00\r\n3.00\r\n" if number == 2 else b"" if number < 2 else b"4.00\r\n"
+
+    def answer(number: int, _request: int) -> bytes:
+        """Keep quiet twice, then write three answers at once."""
+        due = {0: (), 1: (), 2: (0, 1, 2)}.get(number, (number,))
+        return b"".join(answer_line(lab.robot.requests[k], 100 * (k + 1)) for k in due)
+
+    lab.robot.answer = answer
     lab.ask_at_once(3)
     until(lambda: lab.answers() and lab.robot.asked == 3, "an answer")
     assert lab.answer_to(3).value == b"4.00"
@@ -106,70 +111,60 @@ def test_answers_that_meet(lab: LoopLab, framing: str, answered: int, merged: in
     lab.wait_for_counts(requests=4, answers=answered + 1, merged=merged, unasked=0, timeouts=0)
 
 
-@pytest.fixture
-def numbered(lab: LoopLab) -> Iterator[RobotDouble]:
-    """A robot that is asked by number, with its bridge; it answers the number-th request with number.00."""
-    double = RobotDouble(numbered=True)
-    double.answer_numbered = lambda number, letter: numbered_line(letter, 100 * number)
-    lab.online_bridge(SERIAL_URL=double.url)
-    assert lab.listener.bridge_info["robot_numbered"] is True
-    yield double
-    double.unplug()
-
-
-def test_a_lost_answer_to_a_numbered_request_shifts_no_other(numbered: RobotDouble, lab: LoopLab) -> None:
+def test_a_lost_answer_to_a_numbered_request_shifts_no_other(online: LoopLab) -> None:
     lost = {3, 4, 17, 40}
-    numbered.answer_numbered = lambda k, letter: b"" if k in lost else numbered_line(letter, 100 * k)
-    found = lab.answers_to(60)
+    online.robot.answer = lambda k, letter: b"" if k in lost else answer_line(letter, 100 * k)
+    found = online.answers_to(60)
     assert {k for k in found if found[k].status == b"timeout"} == lost
     assert [found[k].value for k in found if k not in lost] == [b"%d.00" % k for k in found if k not in lost]
     # Known as lost by the next answer, long before the time is up.
-    lab.wait_for_counts(skipped=len(lost), timeouts=0, unasked=0)
+    online.wait_for_counts(skipped=len(lost), timeouts=0, unasked=0)
 
 
-def test_a_damaged_answer_is_its_own_requests_loss(numbered: RobotDouble, lab: LoopLab) -> None:
+def test_a_damaged_answer_is_its_own_requests_loss(online: LoopLab) -> None:
     def answer(k: int, letter: int) -> bytes:
-        whole = numbered_line(letter, 100 * k)
+        whole = answer_line(letter, 100 * k)
         return {5: whole[:2] + b"\xff" + whole[3:], 9: whole[:3], 20: b"12.00\r\n" + whole}.get(k, whole)
 
-    numbered.answer_numbered = answer
-    found = lab.answers_to(40)
+    online.robot.answer = answer
+    found = online.answers_to(40)
     # The half line runs into the next one: both are lost, no more.
     assert {k: found[k].status for k in found if found[k].status != b"ok"} == dict.fromkeys((5, 9, 10), b"garbled")
     assert all(found[k].value == b"%d.00" % k for k in found if found[k].status == b"ok")
-    until(lambda: lab.listener.bridge_info["robot_faults"]["noise"] == 3, "three unreadable lines")
+    until(lambda: online.listener.bridge_info["robot_faults"]["noise"] == 3, "three unreadable lines")
 
 
-def test_a_late_answer_is_nobodys(numbered: RobotDouble, lab: LoopLab) -> None:
-    numbered.answer_numbered = lambda k, letter: b"" if k < 5 else numbered_line(letter, 100 * k)
+@pytest.mark.parametrize("framing", ["line", "burst"])
+def test_a_late_answer_is_nobodys(lab: LoopLab, framing: str) -> None:
+    lab.online_bridge(ROBOT_FRAMING=framing)
+    lab.robot.answer = lambda k, request: b"" if k < 5 else answer_line(request, 100 * k)
     assert {answer.status for answer in lab.answers_to(5).values()} == {b"timeout"}
-    for letter in b"cefij":
-        numbered.say(numbered_line(letter, 9999))
+    for request in lab.robot.requests[:5]:
+        lab.robot.say(answer_line(request, 9999))
     for sequence in range(5, 30):
-        assert lab.answer_to(sequence).value in (b"%d.00" % (numbered.asked - 1), b"")
+        assert lab.answer_to(sequence).value in (b"%d.00" % (lab.robot.asked - 1), b"")
     assert lab.answers()[29].status == b"ok"
 
 
 def test_a_burst_is_not_asked_by_number(lab: LoopLab) -> None:
-    lab.robot.greeting = RobotDouble.GREETING_NUMBERED
     lab.online_bridge(ROBOT_FRAMING="burst")
     assert lab.answer_to(0).value == b"25.50"
-    assert lab.listener.bridge_info["robot_numbered"] is False
+    assert lab.robot.requests == b"T"
 
 
 @pytest.mark.parametrize("framing", ["line", "burst"])
 def test_a_line_in_pieces_is_one_answer(lab: LoopLab, framing: str) -> None:
     lab.online_bridge(ROBOT_FRAMING=framing)
-    lab.robot.answer = lambda _number: b"2"
-
+    lab.robot.answer = lambda _number, request: answer_line(request, 2750)[:1]
     # The machine may stall for longer than the bridge waits: then it gives the request up, and the next one is tried.
     for number in range(5):
         lab.ask(number)
         until(lambda: lab.robot.asked > number, "the robot was asked")  # noqa: B023
-        for piece in (b"7", b".5", b"0\r"):
+        line = answer_line(lab.robot.requests[number], 2750)
+        for piece in (line[1:3], line[3:-1]):
             lab.robot.say(piece)
         early = dict(lab.answers())
-        lab.robot.say(b"\n")
+        lab.robot.say(line[-1:])
         until(lambda: number in lab.answers(), "the answer")  # noqa: B023
         if lab.answers()[number].status != b"timeout":
             break
@@ -180,7 +175,7 @@ def test_a_line_in_pieces_is_one_answer(lab: LoopLab, framing: str) -> None:
 def test_a_robot_that_was_late_is_heard_again_under_load(online: LoopLab) -> None:
     """Its recovery must not wait for a pause."""
     mute = True
-    online.robot.answer = lambda _number: b"" if mute else b"25.50\r\n"
+    online.robot.answer = lambda _number, request: b"" if mute else answer_line(request, 2550)
 
     def got(status: bytes) -> bool:
         return any(answer.status == status for answer in online.listener.answers)
@@ -196,33 +191,29 @@ def test_a_robot_that_was_late_is_heard_again_under_load(online: LoopLab) -> Non
     assert {answer.status for answer in online.answers().values()} <= {b"ok", b"timeout", b"offline"}
 
 
-def test_an_answer_after_its_time_is_never_taken_for_anothers(online: LoopLab) -> None:
-    online.robot.answer = lambda number: b"" if number == 0 else b"25.50\r\n"
-    assert online.answer_to(0).status == b"timeout"
-    online.robot.say(b"99.99\r\n")
-    for sequence in range(1, 40):
-        assert online.answer_to(sequence).value in (b"25.50", b"")
-    assert online.answers()[39].status == b"ok"
-
-
-def test_garbage_from_the_robot_is_no_answer(online: LoopLab) -> None:
+@pytest.mark.parametrize("framing", ["line", "burst"])
+def test_garbage_from_the_robot_is_no_answer(lab: LoopLab, framing: str) -> None:
+    lab.online_bridge(ROBOT_FRAMING=framing)
     garbage = [b"\xff\xfe\x00\r\n", b"2,5\r\n", b"\x1b[31m20.00\r\n", b"nan\r\n", b"\r\n", b"123456.0\r\n", b"x" * 300]
-    online.robot.answer = lambda number: garbage[number] if number < len(garbage) else b"25.50\r\n"
-    found = [online.answer_to(sequence) for sequence in range(len(garbage))]
-    assert {(answer.status, answer.value) for answer in found} == {(b"garbled", b"")}
-    online.robot.say(b"\r\n")
-    assert online.answer_to(50, "E").status == b"ok"
-    assert until(lambda: online.answer_to(51).status == b"ok", "the robot is heard again")
+    lab.robot.answer = lambda k, request: garbage[k] if k < len(garbage) else answer_line(request, 2550)
+    found = [lab.answer_to(sequence) for sequence in range(len(garbage))]
+    # By lines, a request without an answer is given up, and the robot is heard again a moment later.
+    statuses = {b"garbled"} if framing == "burst" else {b"garbled", b"offline"}
+    assert ({answer.status for answer in found}, {answer.value for answer in found}) == (statuses, {b""})
+    lab.robot.answer = lambda _k, request: answer_line(request, 2550)
+    lab.robot.say(b"\r\n")
+    assert lab.answer_to(50, "E").status == b"ok"
+    assert until(lambda: lab.answer_to(51).status == b"ok", "the robot is heard again")
 
 
 def test_what_nobody_asked_for_is_counted(online: LoopLab) -> None:
-    online.robot.say(b"20.00\r\n21.00\r\n")
+    online.robot.say(answer_line(ord("c"), 2000) + answer_line(ord("e"), 2100))
     online.wait_for_counts(unasked=2)
     assert online.answer_to(0).value == b"25.50"
 
 
 def test_a_robot_that_resets_itself_loses_what_it_was_asked(online: LoopLab) -> None:
-    online.robot.answer = lambda number: RobotDouble.GREETING if number == 0 else b"25.50\r\n"
+    online.robot.answer = lambda k, request: answer_line(request, 2550) if k else RobotDouble.GREETING
     answer = online.answer_to(0)
     assert answer.status == b"offline"
     # By the ready line at once, not by the time that ran out.
@@ -236,7 +227,7 @@ def test_a_robot_unplugged_and_back(lab: LoopLab, tmp_path: Path, device: bool) 
     double = RobotDouble(tmp_path / "ttyROBOT") if device else lab.robot
     try:
         lab.online_bridge(SERIAL_URL=double.url)
-        assert lab.listener.bridge_info["robot"] == "looplab double 0.1"
+        assert lab.listener.bridge_info["robot"] == "looplab double 0.3"
         assert lab.answer_to(0).value == b"25.50"
         double.unplug()
         wait_for_robot(lab, OFFLINE)
@@ -262,7 +253,7 @@ def test_the_robots_return_is_reported_under_load(online: LoopLab) -> None:
 def test_a_robot_that_opening_does_not_reset_is_asked_who_it_is(lab: LoopLab) -> None:
     lab.robot.greets = False
     lab.online_bridge()
-    until(lambda: lab.listener.bridge_info.get("robot") == "looplab double 0.1", "its identity")
+    until(lambda: lab.listener.bridge_info.get("robot") == "looplab double 0.3", "its identity")
     assert until(lambda: lab.answer_to(len(lab.answers())).status == b"ok", "an answer")
 
 
@@ -423,12 +414,11 @@ def test_a_device_that_is_no_robot_is_named_by_what_it_says(kind: str) -> None:
 
 
 def test_half_a_ready_line_is_asked_about_at_once() -> None:
-    """What is left of it is nobody's name: it would have turned numbering off."""
-    with greeted_by(b"able 0.2 ready\r\n") as (double, port):
+    with greeted_by(b"able 0.3 ready\r\n") as (double, port):
         until(lambda: port.maintain() or double.greeted, "half a ready line")
-        double.greeting = RobotDouble.GREETING_NUMBERED
+        double.greeting = RobotDouble.GREETING
         started_s = time.monotonic()
         until(lambda: port.maintain() or port.online, f"its name: {port.fault}")
-        assert (port.identity, port.answers.numbered) == ("looplab double 0.2", True)
+        assert port.identity == "looplab double 0.3"
         # A silent robot is granted 3 s.
         assert time.monotonic() - started_s < 3

@@ -11,7 +11,7 @@ import time
 import pytest
 from support import nonsense_broker as nonsense
 from support.loop_lab import LoopLab
-from support.parts import Child, Listener, RobotDouble, numbered_line, until
+from support.parts import Child, Listener, RobotDouble, answer_line, until
 
 from looplab.experiments.loop.protocol import TOPIC_ANSWER, TOPIC_REQUEST, Answer
 
@@ -85,8 +85,8 @@ def well_again(lab: LoopLab, bridge: Child) -> None:
 def test_damaged_answers_are_never_taken_for_anothers(lab: LoopLab) -> None:
     """The robot answers its k-th request with k: an answer taken for good must be its own request's k."""
     spoiler = Spoiler(FUZZ_BYTES)
-    robot = RobotDouble(numbered=True)
-    robot.answer_numbered = lambda k, letter: spoiler.spoil(numbered_line(letter, k % 100_000))
+    robot = RobotDouble()
+    robot.answer = lambda k, letter: spoiler.spoil(answer_line(letter, k % 100_000))
     try:
         bridge = lab.online_bridge(SERIAL_URL=robot.url)
         heard = Heard(lab.listener)
@@ -105,22 +105,22 @@ def test_damaged_answers_are_never_taken_for_anothers(lab: LoopLab) -> None:
         assert [pair for pair in good if pair[1] != value_of(pair[0])] == []
         assert len(good) > asked // 3
         assert {b"ok", b"garbled", b"timeout"} <= {answer.status for answer in found}
-        robot.answer_numbered = lambda k, letter: numbered_line(letter, 2550)
+        robot.answer = lambda _k, letter: answer_line(letter, 2550)
         well_again(lab, bridge)
     finally:
         robot.unplug()
 
 
 @pytest.mark.parametrize("framing", ["line", "burst"])
-def test_anything_at_all_from_a_robot_without_numbers(lab: LoopLab, framing: str) -> None:
+def test_anything_at_all_from_a_robot(lab: LoopLab, framing: str) -> None:
     chance = random.Random(FUZZ_BYTES)
     told = 0
 
-    def answer(_number: int) -> bytes:
+    def answer(_number: int, request: int) -> bytes:
         nonlocal told
         noise = chance.randbytes(chance.randint(0, 400))
         told += len(noise)
-        return noise.replace(b"\n", b"") + b"\r\n25.50\r\n" if chance.random() < 0.7 else noise
+        return noise.replace(b"\n", b"") + b"\r\n" + answer_line(request, 2550) if chance.random() < 0.7 else noise
 
     lab.robot.answer = answer
     bridge = lab.online_bridge(ROBOT_FRAMING=framing)
@@ -128,7 +128,7 @@ def test_anything_at_all_from_a_robot_without_numbers(lab: LoopLab, framing: str
     while told < FUZZ_BYTES:
         lab.listener.say(TOPIC_REQUEST, f"T-run-{asked}")
         asked += 1
-    lab.robot.answer = lambda _number: b"25.50\r\n"
+    lab.robot.answer = lambda _number, request: answer_line(request, 2550)
     well_again(lab, bridge)
 
 
@@ -193,8 +193,8 @@ def test_a_broker_that_talks_nonsense(lab: LoopLab) -> None:
     answered.
     """
     chance = random.Random(FUZZ_BYTES)
-    robot = RobotDouble(numbered=True)
-    robot.answer_numbered = lambda k, letter: numbered_line(letter, k % 100_000)
+    robot = RobotDouble()
+    robot.answer = lambda k, letter: answer_line(letter, k % 100_000)
     broker, questions = nonsense.NonsenseBroker(), Questions(robot)
     read_through = visits = hung_up = 0
     try:

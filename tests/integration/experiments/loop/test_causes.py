@@ -39,7 +39,7 @@ def measuring(listener: Listener, least: int = 20) -> None:
 
 def test_answers_that_the_framing_merged(lab: LoopLab, robot: RobotDouble) -> None:
     """The robot gives every tenth answer together with the next one; a busy machine may make more of them meet."""
-    robot.answer = lambda number: {3: b"", 4: b"20.00\r\n21.00\r\n"}.get(number % 10, b"20.00\r\n")
+    robot.answer = lambda number, _request: {3: b"", 4: b"20.00\r\n21.00\r\n"}.get(number % 10, b"20.00\r\n")
     lab.bridge(ROBOT_FRAMING="burst")
     lab.controller(COMMAND="T", ROBOT_FRAMING="burst", INTERVALS_MS="20", **SETTINGS).wait()
     run = Run(lab.run)

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from support.loop_lab import OK, LoopLab, answer_requests, event, events
 from support.noise_probes import OVER_PROBES, UNDER_PROBES, hog, probes
-from support.parts import HOST, Broker, Child, Listener, free_port, until
+from support.parts import HOST, Broker, Child, Listener, answer_line, free_port, until
 from support.run_checks import check_run, read_samples
 
 from looplab.experiments.loop.protocol import TOPIC_ANSWER, TOPIC_REQUEST
@@ -107,7 +107,7 @@ def test_a_treatment_that_did_not_take_makes_the_run_invalid(lab: LoopLab) -> No
 
 def test_a_run_with_the_robot_counts_its_errors_apart(lab: LoopLab) -> None:
     # 5 warm-up requests come first; the robot then garbles every fourth line.
-    lab.robot.answer = lambda number: b"garble\r\n" if number >= 5 and number % 4 == 0 else b"25.50\r\n"
+    lab.robot.answer = lambda k, letter: b"garble\r\n" if k >= 5 and k % 4 == 0 else answer_line(letter, 2550)
     lab.bridge()
     lab.controller(COMMAND="T", INTERVALS_MS="50", REPETITIONS="1").wait()
     (cell,) = check(lab.run)["cells"]

@@ -12,7 +12,18 @@ import pytest
 import trustme
 from support.loop_lab import LoopLab
 from support.mqtt_proxy import TO_BROKER, TO_CLIENT, ImpairmentProxy, Rule
-from support.parts import HOST, Broker, Child, Listener, RobotDouble, bridge_command, free_port, python, until
+from support.parts import (
+    HOST,
+    Broker,
+    Child,
+    Listener,
+    RobotDouble,
+    answer_line,
+    bridge_command,
+    free_port,
+    python,
+    until,
+)
 from support.run_checks import Run
 from support.tables import rows
 
@@ -151,11 +162,11 @@ def test_a_controller_that_stands_still_has_a_long_wake_up(online: LoopLab) -> N
     """It is stopped while the robot is asked, and goes on when the answer has been there for a while."""
     stopped = []
 
-    def answer(number: int) -> bytes:
+    def answer(number: int, request: int) -> bytes:
         if number == 1:
             controller.process.send_signal(signal.SIGSTOP)
             stopped.append(number)
-        return b"25.50\r\n"
+        return answer_line(request, 2550)
 
     online.robot.answer = answer
     controller = online.controller(COMMAND="T", **ONE_BY_ONE)

@@ -6,18 +6,12 @@ from looplab.experiments.loop.bridge.robot_answers import Answers, Faults
 STATE, LEVEL = b"-12 340 5 -87", b"\xc5"
 
 
-def answers(framing: str) -> Answers:
-    found = Answers(framing, Faults())
-    found.begin("looplab mbot_ranger 0.3.0")
-    return found
-
-
 def numbered(request: bytes, body: bytes) -> bytes:
     return (text := bytes([request[0] + 96]) + body) + bytes([check_letter(text)]) + b"\n"
 
 
 def test_as_published_a_state_has_no_number() -> None:
-    robot = answers("burst")
+    robot = Answers("burst", Faults())
     assert robot.ask(LEVEL) == LEVEL
     assert robot.cut(STATE[:5]) == ([], b"")
     for lines, found in ((STATE[5:], (STATE, 1)), (b"ERR tilt", (b"", 1)), (STATE + b"\r\n" + STATE, (STATE, 2))):
@@ -26,7 +20,7 @@ def test_as_published_a_state_has_no_number() -> None:
 
 
 def test_by_lines_a_lost_state_shifts_no_other() -> None:
-    robot = answers("line")
+    robot = Answers("line", Faults())
     first, _, third, last = (robot.ask(command) for command in (b"U", LEVEL, LEVEL, LEVEL))
     (reply,), _ = robot.cut(numbered(first, STATE))
     assert (reply.value, reply.skipped) == (STATE, 0)

@@ -116,7 +116,6 @@ class Reporter:
             "scheduling": own_process.own_scheduling(),
             "serial": robot.url,
             "robot": robot.identity,
-            "robot_numbered": robot.answers.numbered,
             "robot_fault": robot.fault,
             "robot_faults": robot.faults,
             "robot_last_fault": robot.faults.last,

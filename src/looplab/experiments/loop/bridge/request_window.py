@@ -17,13 +17,10 @@ CONTROL = 96
 TEMPERATURE = b"T"
 # No digit, space or minus is a multiple of it, so that one of them lost or doubled always shows.
 CHECK_MODULUS = 23
-# The first version of the lab's firmware that answers them.
-FIRST_VERSION = (0, 2)
 
 # Tilt, its rate, way and speed of a robot on two wheels.
 STATE = rb"-?[0-9]{1,5}(?: -?[0-9]{1,5}){3}"
 _ANSWER = re.compile(rb"([a-z])(-?[0-9]{1,5}|" + STATE + rb"|E)([A-W])")
-_IDENTITY = re.compile(r"looplab \S+ ([0-9]{1,3})\.([0-9]{1,3})(\.|$)")
 
 
 class NumberedAnswer(NamedTuple):
@@ -31,12 +28,6 @@ class NumberedAnswer(NamedTuple):
 
     number: int
     value: bytes
-
-
-def is_offered(identity: str) -> bool:
-    """Return whether the robot of this identity answers numbered requests."""
-    match = _IDENTITY.match(identity)
-    return match is not None and (int(match[1]), int(match[2])) >= FIRST_VERSION
 
 
 def check_letter(text: bytes) -> int:

@@ -1,14 +1,14 @@
 """What the robot sends, cut into answers.
 
-Framing `line`: each line is one answer. Framing `burst`: the lines that wait together are one answer, as when a
-program reads the port until it is empty; two answers that meet there count as one.
-With framing `line`, a robot that offers it is asked by number (request_window.py): no lost answer shifts the others.
+Framing `line`: each line is one answer, and the robot is asked by number (request_window.py): no lost answer shifts
+the others. Framing `burst`: the lines that wait together are one answer, as when a program reads the port until it is
+empty; two answers that meet there count as one.
 """
 
 import re
 from typing import NamedTuple
 
-from looplab.experiments.loop.bridge.request_window import STATE, Window, is_offered, parse_numbered
+from looplab.experiments.loop.bridge.request_window import STATE, Window, parse_numbered
 
 LONGEST_LINE_BYTES = 256
 # What can happen to a robot in use; each is counted.
@@ -49,23 +49,17 @@ class Faults(dict[str, int]):
 
 
 class Answers:
-    """Replies from the bytes of one robot, and the requests that wait for them if those are numbered."""
+    """Replies from the bytes of one robot, and with framing `line` the requests that wait for them."""
 
     def __init__(self, framing: str, faults: Faults) -> None:
-        self.framing = framing
-        self.numbered = False
         # Something unreadable came since the last good answer.
         self.garbled = False
         # The robot forgot what it was asked.
         self.restarted = False
+        self._numbered = framing == "line"
         self._faults = faults
         self._window = Window()
         self._buffer = b""
-
-    def begin(self, identity: str) -> None:
-        """Start with a robot that identified itself."""
-        self.forget()
-        self.numbered = self.framing == "line" and is_offered(identity)
 
     def forget(self) -> None:
         """Forget half answers and numbered requests."""
@@ -74,22 +68,20 @@ class Answers:
 
     def ask(self, command: bytes) -> bytes:
         """Return the bytes to send for one more request, b"" if it must wait for a free number."""
-        return self._window.ask(command) if self.numbered else command
+        return self._window.ask(command) if self._numbered else command
 
     def cut(self, data: bytes) -> tuple[list[Reply], bytes]:
         """Return the answers that are whole now that `data` has arrived, and the bytes to send next."""
         self._buffer += data
         if len(self._buffer) > LONGEST_LINE_BYTES and b"\n" not in self._buffer:
             self._buffer = b""
-            return self._unreadable(), b""
-        if self.framing == "burst":
+            self._note_unreadable()
+            return [] if self._numbered else [Reply(b"")], b""
+        if not self._numbered:
             return self._burst(), b""
         *lines, self._buffer = self._buffer.split(b"\n")
-        lines = [line for line in lines if not self._is_greeting(line)]
-        if not self.numbered:
-            return [reply for line in lines for reply in self._plain_line(line)], b""
-        answers = [self._numbered_line(line) for line in lines]
-        return [reply for replies, _ in answers for reply in replies], b"".join(to_send for _, to_send in answers)
+        answers = [self._line(line) for line in lines if not self._is_greeting(line)]
+        return [reply for reply, _ in answers if reply], b"".join(to_send for _, to_send in answers)
 
     def saw_reset(self, data: bytes) -> bool:
         """Return whether a ready line is in what is ignored: then nothing of an old answer is on its way."""
@@ -100,48 +92,41 @@ class Answers:
             self._buffer = rest
         return seen
 
-    def _plain_line(self, line: bytes) -> list[Reply]:
-        if line.startswith(_ERROR):
-            return [self._no_reading()]
-        value = _value(line)
-        return [Reply(value)] if value else self._unreadable()
-
-    def _numbered_line(self, line: bytes) -> tuple[list[Reply], bytes]:
+    def _line(self, line: bytes) -> tuple[Reply | None, bytes]:
+        """Return the answer in a line, None if it is damaged: the next one shows which it was."""
         answer = parse_numbered(line)
         if answer is None:
-            return self._unreadable(), b""
+            self._note_unreadable()
+            return None, b""
         request = self._window.answered(answer.number)
         if request is None:
-            return [Reply(answer.value, stands_for=0)], b""
+            return Reply(answer.value, stands_for=0), b""
         if not answer.value:
-            self._no_reading()
+            self._note_no_reading()
         skipped, to_send = request
         garbled, self.garbled = self.garbled, False
-        return [Reply(answer.value, skipped=skipped, garbled=garbled)], to_send
+        return Reply(answer.value, skipped=skipped, garbled=garbled), to_send
 
     def _burst(self) -> list[Reply]:
         if not self._buffer.endswith(b"\n"):
             return []
         burst, self._buffer = self._buffer, b""
-        lines = [line for line in burst.split(b"\n")[:-1] if not self._is_greeting(line)]
+        lines = [line.strip() for line in burst.split(b"\n")[:-1] if not self._is_greeting(line)]
         if not lines:
             return []
-        value = _value(lines[0])
+        value = lines[0] if _VALUE.fullmatch(lines[0]) else b""
         if lines[0].startswith(_ERROR):
-            self._no_reading()
+            self._note_no_reading()
         elif not value:
-            self._unreadable()
+            self._note_unreadable()
         return [Reply(value, len(lines))]
 
-    def _unreadable(self) -> list[Reply]:
-        """If it was an answer, the order shows to which request; with numbered requests the next answer does."""
+    def _note_unreadable(self) -> None:
         self.garbled = True
         self._faults.note(NOISE, "bytes that are no answer came: noise on the wire, or half a line")
-        return [] if self.numbered else [Reply(b"")]
 
-    def _no_reading(self) -> Reply:
+    def _note_no_reading(self) -> None:
         self._faults.note(SENSOR, "the robot cannot read its sensor")
-        return Reply(b"")
 
     def _is_greeting(self, line: bytes) -> bool:
         """Return whether this is a ready line; in use, it means that the robot was reset and forgot its requests."""
@@ -151,11 +136,6 @@ class Answers:
         self._window.forget()
         self._faults.note(RESET, "the robot was reset: its button, its supply, or its watchdog")
         return True
-
-
-def _value(line: bytes) -> bytes:
-    text = line.strip()
-    return text if _VALUE.fullmatch(text) else b""
 
 
 class Greeting:

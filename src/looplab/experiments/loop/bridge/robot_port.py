@@ -145,7 +145,7 @@ class RobotPort:
         if greeting.identity:
             self.identity, self.fault = greeting.identity, ""
             self._failures = 0
-            self.answers.begin(greeting.identity)
+            self.answers.forget()
             self._state = State.READY if greeting.ready else State.SETTLING
             self._silent_ns = perf_counter_ns()
         elif greeting.half and self._state is State.GREETING:

@@ -10,7 +10,6 @@ from looplab.experiments.loop.bridge.request_window import (
     NumberedAnswer,
     Window,
     check_letter,
-    is_offered,
     parse_numbered,
 )
 
@@ -20,18 +19,6 @@ STATE = b"-12 340 5 -87"
 def line(letter: int, body: bytes) -> bytes:
     text = bytes([letter]) + body
     return text + bytes([check_letter(text)])
-
-
-@pytest.mark.parametrize(
-    ("identity", "offered"),
-    [
-        ("looplab mbot_ranger 0.2.0", True), ("looplab mbot_ranger 0.10.1", True), ("looplab mbot_ranger 1.0", True),
-        ("looplab mbot_ranger 0.1.0", False), ("looplab mbot_ranger", False), ("mbot 2.0", False),
-        ("looplab mbot_ranger 0.2x", False),
-    ],
-)  # fmt: skip
-def test_only_a_firmware_that_knows_numbers_is_asked_by_number(identity: str, offered: bool) -> None:
-    assert is_offered(identity) == offered
 
 
 @pytest.mark.parametrize(
