@@ -21,7 +21,7 @@ CLIENTS = Role(
 )
 PARTS = ("controller", "broker", "bridge", "robot")
 # The scenarios that each claim of the thesis compares: what `./lab study NAME` runs.
-COMPARED = {
+STUDIES = {
     "no-arduino-slower": ("scenario1", "scenario0"),
     "no-arduino-slower-stress": ("scenario2", "scenario3"),
     "stress": ("scenario1", "scenario2"),
@@ -31,9 +31,6 @@ COMPARED = {
     "client-priority": ("scenario4", "scenario5"),
     "stress-spares-robot": ("scenario1", "scenario2"),
     "maxima-stay": ("scenario1", "scenario4"),
-}
-STUDIES = {
-    **COMPARED,
     brokers.STUDY: ("scenario1", "scenario2", "scenario5", "scenario8"),
     "clients": ("scenario1", "scenario2", "scenario7"),
     "loss-10-ms": ("scenario1", "scenario2", "scenario4", "scenario5"),

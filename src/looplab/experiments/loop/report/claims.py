@@ -3,11 +3,12 @@
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import NamedTuple
 
-from looplab.experiments.loop import COMPARED, STUDIES
+from looplab.experiments.loop import STUDIES
 from looplab.experiments.loop.report import cells_of, lost_messages, published, rounds
 from looplab.experiments.loop.report.comparison import PACE, Comparing, Printed, cells_text, compare_sides, guarded
-from looplab.experiments.loop.report.rounds import study_of, within
+from looplab.experiments.loop.report.rounds import left_out_notes, study_of
 from looplab.report import finding
 from looplab.report.cell import Key
 from looplab.report.claims import NEAR, outcome_of
@@ -30,23 +31,21 @@ def claims() -> list[Claim]:
     command, load, broker, client = "command", "load stress", "priority_broker", "priority_controller"
     no_earlier = no_gain("The response's p95")
     return [
-        _between("no-arduino-slower", "Without the Arduino, O is higher than with it", command, _higher),
-        _between("no-arduino-slower-stress", "Under stress, too, O is higher without the Arduino", command, _higher),
-        _between("stress", "CPU stress raises O", load, _higher),
-        _between("stress-no-arduino", "CPU stress raises O, without Arduino", load, _higher),
-        _between("broker-priority", "Broker priority lowers O under stress", broker, _lower),
-        _between(
-            "broker-priority-no-arduino", "Broker priority lowers O under stress, without Arduino", broker, _lower
-        ),
-        _between(
+        _claim("no-arduino-slower", "Without the Arduino, O is higher than with it", _higher, command),
+        _claim("no-arduino-slower-stress", "Under stress, too, O is higher without the Arduino", _higher, command),
+        _claim("stress", "CPU stress raises O", _higher, load),
+        _claim("stress-no-arduino", "CPU stress raises O, without Arduino", _higher, load),
+        _claim("broker-priority", "Broker priority lowers O under stress", _lower, broker),
+        _claim("broker-priority-no-arduino", "Broker priority lowers O under stress, without Arduino", _lower, broker),
+        _claim(
             "client-priority",
             "Prioritising the client as well adds nothing",
-            client,
             lambda _share, _baseline: no_earlier,
+            client,
             judged="response p95",
         ),
         *lost_messages.claims(),
-        _within("qos-2", "QoS 2 takes longer than QoS 1", ("QoS 1", "QoS 2"), _by_qos(1, 2), _higher),
+        _claim("qos-2", "QoS 2 takes longer than QoS 1", _higher, within=_by_qos(1, 2)),
         *_remarks(),
     ]
 
@@ -54,137 +53,125 @@ def claims() -> list[Claim]:
 def _remarks() -> list[Claim]:
     """Return what the thesis says in passing: a family of its own."""
     made = [
-        _within(
+        _claim(
             "shorter-interval",
             "T(min) falls with the interval: 10 ms against 100 ms",
-            ("100 ms", "10 ms"),
-            _by_interval(100.0, 10.0),
             partial(directed, "T(min)", -1),
-            "T min",
+            judged="T min",
+            within=_by_interval(100.0, 10.0),
         ),
-        _between(
-            "stress-spares-robot", "Stress leaves R alone", "load stress", lambda *_: alike("R", MATTERS), "R mean"
+        _claim(
+            "stress-spares-robot",
+            "Stress leaves R alone",
+            lambda *_: alike("R", MATTERS),
+            "load stress",
+            judged="R mean",
         ),
         Claim("robot-third", "The robot takes 31 to 33 % of T", _robot_share),
-        _within(
+        _claim(
             "priority-alike",
             "With priority, the mean of O is alike at 100 and at 20 ms",
-            ("100 ms", "20 ms"),
-            _by_interval(100.0, 20.0),
             lambda *_: alike("The mean of O", MATTERS),
+            within=_by_interval(100.0, 20.0),
         ),
-        _between(
+        _claim(
             "maxima-stay",
             "With broker priority, O(max) stays above that without stress",
-            "load stress priority_broker",
             partial(directed, "O(max)", +1),
-            "O max",
+            "load stress priority_broker",
+            judged="O max",
         ),
-        _within(
+        _claim(
             "qos-priority",
             "QoS 1 gives the loop's messages priority over the flood's, so that O is lower",
-            ("QoS 0", "QoS 1"),
-            _by_qos(0, 1),
             _lower,
+            within=_by_qos(0, 1),
             note="MQTT has no priority of messages: by protocol a broker hands them on in the order of their coming.",
         ),
-        _within(
+        _claim(
             "client-waits",
             "At QoS 2 the client waits for the acknowledgement before it sends the next message",
-            ("QoS 0", "QoS 2"),
-            _by_qos(0, 2),
             partial(directed, "The time between two messages", +1),
-            PACE,
+            judged=PACE,
+            within=_by_qos(0, 2),
             note="The printed publisher (A.2) sends after each sleep, whatever was acknowledged.",
         ),
     ]
     return [replace(claim, family="remarks") for claim in made]
 
 
-def _between(name: str, title: str, about: str, rule: MakeRule, judged: str = "O mean") -> Claim:
-    """Return a claim that compares two scenarios.
+class Within(NamedTuple):
+    """The cells before and after of one scenario that a claim compares, [] without both; `sides` names them."""
 
-    `about` begins the names of the parameters that may differ between them.
+    sides: tuple[str, str]
+    cells: Callable[[Collection[Key]], tuple[list[Key], list[Key]]]
+
+
+def _by_qos(before: int, after: int) -> Within:
+    def cells(keys: Collection[Key]) -> tuple[list[Key], list[Key]]:
+        intervals = [ms for ms, qos in sorted(keys) if qos == after and (ms, before) in keys]
+        return [(ms, before) for ms in intervals], [(ms, after) for ms in intervals]
+
+    return Within((f"QoS {before}", f"QoS {after}"), cells)
+
+
+def _by_interval(before_ms: float, after_ms: float) -> Within:
+    before, after = (before_ms, 0), (after_ms, 0)
+    sides = f"{before_ms:g} ms", f"{after_ms:g} ms"
+    return Within(sides, lambda keys: ([before], [after]) if {before, after} <= set(keys) else ([], []))
+
+
+def _common(a: Measured, b: Measured) -> list[Key]:
+    """Return the cells that two scenarios have: those with published figures, if there are any."""
+    both = [key for key in cells_of(a) if key in cells_of(b)]
+    return [key for key in both if all(_published_us(m, [key]) is not None for m in (a, b))] or both
+
+
+def _claim(
+    name: str,
+    title: str,
+    rule: MakeRule,
+    about: str = "",
+    *,
+    judged: str = "O mean",
+    within: Within | None = None,
+    note: str = "",
+) -> Claim:
+    """Return a claim that compares the two scenarios of its study, or cells `within` its only one, run by run.
+
+    `about` begins the names of the parameters that may differ between two scenarios.
     """
-    # As published: no figure of the response is.
-    figure = judged if judged.split()[0] in ("T", "R", "O") else "O mean"
-    before, after = COMPARED[name]
-    names = about.split()
+    scenarios, names = STUDIES[name], about.split()
 
     def judge(runs: Runs) -> Comparing:
-        missing = [scenario for scenario in (before, after) if scenario not in runs]
-        if missing:
+        if missing := [scenario for scenario in scenarios if scenario not in runs]:
             return _no_run(missing)
-        study = study_of([runs[before], runs[after]])
-        a, b = (within(study, runs[side]) for side in (before, after))
-        both = [key for key in cells_of(a) if key in cells_of(b)]
-        # Those with published figures, if there are any.
-        named = [key for key in both if all(_published_us(side, key) is not None for side in (before, after))]
-        keys = named or both
-        intervals = [interval for interval, _ in keys]
-        before_us, after_us = (published.mean_us(side, intervals, 0, figure) for side in (before, after))
-        printed = Printed(before_us, after_us, figure)
+        study = study_of([runs[scenario] for scenario in scenarios])
+        used = [rounds.within(study, runs[scenario]) for scenario in scenarios]
+        a, b = used[0], used[-1]
+        before, after = within.cells(cells_of(a)) if within else (_common(a, b),) * 2
+        if not before:
+            own = f"The run of {scenarios[0]} has no cells of both {' and '.join(within.sides)}." if within else ""
+            why = own or "The runs have no cell (interval and QoS) in common."
+            run_ids = [run_id for m in used for run_id in m.run_ids]
+            return Comparing(NO_RUN if within else UNDECIDED, why, run_ids=run_ids)
+        # As published: no figure of the response is.
+        figure = "O mean" if judged.startswith("response") else judged
+        printed = Printed(_published_us(a, before, figure), _published_us(b, after, figure), figure)
         verdict = Comparing(
             UNDECIDED,
-            "The runs have no cell (interval and QoS) in common.",
-            notes=[note for m in (a, b) for note in _causes(m, names)],
-            sides=(before, after),
-            cells=cells_text(keys),
+            "",
+            notes=[*(cause for m in used if names for cause in _causes(m, names)), *([note] if note else [])],
+            sides=within.sides if within else (scenarios[0], scenarios[-1]),
+            cells=cells_text([*before, *after]),
             published=printed,
             judged=judged,
         )
-        if not keys:
-            return guarded(verdict, [a, b])
-        compare_sides(verdict, (a, keys), (b, keys), rule(printed.share, printed.before), study)
-        if not _applied(names[0], a, b):
+        compare_sides(verdict, (a, before), (b, after), rule(printed.share, printed.before), study)
+        if names and not _applied(names[0], a, b):
             _to_control(verdict)
-        verdict.notes += rounds.left_out_notes((runs[before], a), (runs[after], b))
-        return guarded(verdict, [a, b], names)
-
-    return Claim(name, title, judge)
-
-
-# The pairs of cells (before, after) of one scenario that a claim compares.
-Pairs = Callable[[Collection[Key]], list[tuple[Key, Key]]]
-
-
-def _by_qos(before: int, after: int) -> Pairs:
-    return lambda keys: [
-        ((ms, before), (ms, after)) for ms, qos in sorted(keys) if qos == after and (ms, before) in keys
-    ]
-
-
-def _by_interval(before_ms: float, after_ms: float) -> Pairs:
-    pair = (before_ms, 0), (after_ms, 0)
-    return lambda keys: [pair] if set(pair) <= set(keys) else []
-
-
-def _within(
-    name: str, title: str, sides: tuple[str, str], pairs: Pairs, rule: MakeRule, judged: str = "O mean", note: str = ""
-) -> Claim:
-    """Return a claim that compares cells of one scenario, run by run."""
-    [scenario] = STUDIES[name]
-
-    def judge(runs: Runs) -> Comparing:
-        if scenario not in runs:
-            return _no_run([scenario])
-        study = study_of([runs[scenario]])
-        a = within(study, runs[scenario])
-        chosen = pairs(cells_of(a))
-        if not chosen:
-            return Comparing(
-                NO_RUN, f"The run of {scenario} has no cells of both {' and '.join(sides)}.", run_ids=a.run_ids
-            )
-        before, after = ([pair[at] for pair in chosen] for at in (0, 1))
-        before_us, after_us = (
-            published.mean_us(scenario, [ms for ms, _ in keys], keys[0][1], judged) for keys in (before, after)
-        )
-        printed = Printed(before_us, after_us, judged)
-        verdict = Comparing(UNDECIDED, "", sides=sides, published=printed, judged=judged)
-        verdict.cells = cells_text([*before, *after])
-        verdict.notes = [note] if note else []
-        compare_sides(verdict, (a, before), (a, after), rule(printed.share, printed.before), study)
-        return guarded(verdict, [a])
+        verdict.notes += left_out_notes(*((runs[m.run.scenario], m) for m in used))
+        return guarded(verdict, used, names or None)
 
     return Claim(name, title, judge)
 
@@ -194,11 +181,10 @@ def _robot_share(runs: Runs) -> Comparing:
     [scenario] = STUDIES["robot-third"]
     if scenario not in runs:
         return _no_run([scenario])
-    a = within(study_of([runs[scenario]]), runs[scenario])
-    keys = [key for key in cells_of(a) if _published_us(scenario, key) is not None]
-    intervals = [ms for ms, _ in keys]
-    robot, total = (published.mean_us(scenario, intervals, 0, f"{metric} mean") for metric in "RT")
-    if not keys or robot is None or total is None:
+    a = rounds.within(study_of([runs[scenario]]), runs[scenario])
+    keys = [key for key in cells_of(a) if _published_us(a, [key]) is not None]
+    robot, total = (_published_us(a, keys, f"{metric} mean") for metric in "RT")
+    if robot is None or total is None:
         return Comparing(NO_RUN, f"The run of {scenario} has no cell with published figures.", run_ids=a.run_ids)
     each = [[[cells_of(one)[key].statistic(metric, "avg") for key in keys] for metric in "RT"] for one in a.runs]
     shares = [sum(filter(None, r)) / sum(filter(None, t)) if None not in (*r, *t) else None for r, t in each]
@@ -211,8 +197,9 @@ def _robot_share(runs: Runs) -> Comparing:
     return guarded(lost_messages.by_runs(verdict, [a]), [a])
 
 
-def _published_us(scenario: str, key: tuple[float, int]) -> float | None:
-    return published.mean_us(scenario, key[:1], key[1])
+def _published_us(m: Measured, keys: Sequence[Key], figure: str = "O mean") -> float | None:
+    """Return the mean of a published figure over cells of one QoS, None where one has none."""
+    return published.mean_us(m.run.scenario, [ms for ms, _ in keys], keys[0][1], figure) if keys else None
 
 
 def _no_run(missing: Sequence[str]) -> Comparing:

@@ -31,6 +31,8 @@ NEGLIGIBLE = 0.005
 _LIMIT = f"Up to {NEGLIGIBLE:.1%} counts as none."
 # How many messages of a cell were lost.
 Count = Callable[[MeasuredLoop], int]
+# Judges a claim by the runs of each scenario that may enter its verdict.
+Answer = Callable[[Sequence[Measured]], Comparing]
 LOSING: Key = (10.0, 0)
 SOUND_MS = 20.0
 FLOODED: Key = (20.0, 0)
@@ -39,11 +41,32 @@ FLOODED: Key = (20.0, 0)
 def claims() -> list[Claim]:
     """Return the thesis's claims on losses, in the order of its chapters."""
     at_10_ms = "At 10 ms the robot answers fewer requests than it gets; from 20 ms on it answers all"
+    qos_0 = "Under the MQTT flood, QoS 0 loses messages or the connection"
     return [
-        Claim("loss-10-ms", at_10_ms, _at_10_ms),
-        Claim("flood-qos-0", "Under the MQTT flood, QoS 0 loses messages or the connection", _flood_qos_0),
-        Claim("flood-qos-1-2", "Under the MQTT flood, QoS 1 and 2 lose nothing", _flood_qos_1_2),
+        _claim("loss-10-ms", at_10_ms, _at_10_ms, LOSING),
+        _claim("flood-qos-0", qos_0, _flood_qos_0, FLOODED),
+        _claim("flood-qos-1-2", "Under the MQTT flood, QoS 1 and 2 lose nothing", _flood_qos_1_2),
     ]
+
+
+def _claim(name: str, title: str, answer: Answer, key: Key | None = None) -> Claim:
+    """Return a claim about the scenarios of its study that have a cell `key`; None is any at QoS 1 or 2."""
+    cells = f"a cell at {key[0]:g} ms and QoS {key[1]}" if key else "cells of QoS 1 or 2"
+
+    def has_cells(m: Measured) -> bool:
+        return key in cells_of(m) if key else any(qos for _, qos in cells_of(m))
+
+    def judge(runs: Runs) -> Comparing:
+        every = [runs[scenario] for scenario in STUDIES[name] if scenario in runs]
+        sides = [(m, used) for m in every if has_cells(used := rounds.within(None, m))]
+        if not sides:
+            return Comparing(NO_RUN, f"No run of {', '.join(STUDIES[name])} has {cells}.")
+        measured = [used for _, used in sides]
+        verdict = answer(measured)
+        verdict.notes += rounds.left_out_notes(*sides)
+        return guarded(by_runs(verdict, measured), measured)
+
+    return Claim(name, title, judge)
 
 
 def rate(counts: Sequence[tuple[int, int]]) -> Interval:
@@ -78,18 +101,14 @@ def _decided(judge: Callable[[Count], str], cells: Iterable[MeasuredLoop], robot
     return REPRODUCED if judge(lambda cell: cell.lost - cell.merged) == REPRODUCED else BY_CONSTRUCTION
 
 
-def _at_10_ms(runs: Runs) -> Comparing:
+def _at_10_ms(measured: Sequence[Measured]) -> Comparing:
     """Judge whether runs lose at 10 ms and not at 20 ms and above: the second part is as much of the claim."""
-    sides = _with_cell(runs, "loss-10-ms", LOSING)
-    measured = [used for _, used in sides]
-    if not measured:
-        return Comparing(NO_RUN, f"No run of {', '.join(STUDIES['loss-10-ms'])} has a cell at 10 ms and QoS 0.")
     each = [cells_of(one) for m in measured for one in m.runs if LOSING in cells_of(one)]
     here = [cells[LOSING] for cells in each]
     above = [cell for cells in each for (ms, qos), cell in cells.items() if ms >= SOUND_MS and qos == 0]
     if not above:
         why = " Whether 20 ms and above lose nothing was not measured."
-        return _verdict(sides, LOSING, UNDECIDED, why, _merged(measured))
+        return _verdict(measured, LOSING, UNDECIDED, why, _merged(measured))
 
     def judge(lost: Count) -> str:
         at_10, longer = _loses(here, lost), _loses(above, lambda cell: cell.lost)
@@ -97,15 +116,11 @@ def _at_10_ms(runs: Runs) -> Comparing:
 
     outcome = _decided(judge, here, _robot_fitted(measured))
     why = f" At 10 ms {_share(here)} are lost, at 20 ms and above {_share(above)}. {_LIMIT}"
-    return _verdict(sides, LOSING, outcome, why, _merged(measured))
+    return _verdict(measured, LOSING, outcome, why, _merged(measured))
 
 
-def _flood_qos_0(runs: Runs) -> Comparing:
+def _flood_qos_0(measured: Sequence[Measured]) -> Comparing:
     """Judge whether in one scenario at least runs lose messages, or every run lost the connection."""
-    sides = _with_cell(runs, "flood-qos-0", FLOODED)
-    measured = [used for _, used in sides]
-    if not measured:
-        return Comparing(NO_RUN, "No run of scenario7 or scenario8 has a cell at 20 ms and QoS 0.")
     each = [[cell for one in m.runs if (cell := cells_of(one).get(FLOODED))] for m in measured]
 
     def judge(lost: Count) -> str:
@@ -118,28 +133,23 @@ def _flood_qos_0(runs: Runs) -> Comparing:
 
     every = [cell for cells in each for cell in cells]
     outcome = _decided(judge, every, _robot_fitted(measured))
-    return _verdict(sides, FLOODED, outcome, f" Lost are {_share(every)}. {_LIMIT}")
+    return _verdict(measured, FLOODED, outcome, f" Lost are {_share(every)}. {_LIMIT}")
 
 
-def _flood_qos_1_2(runs: Runs) -> Comparing:
-    every_run = runs.get("scenario8")
-    measured = every_run and rounds.within(None, every_run)
-    cells = {key: cell for key, cell in cells_of(measured).items() if key[1] > 0} if measured else {}
-    if every_run is None or measured is None or not cells:
-        return Comparing(NO_RUN, "No run of scenario8 has cells of QoS 1 or 2.")
-    every = [cell for one in measured.runs for key, cell in cells_of(one).items() if key[1] > 0]
+def _flood_qos_1_2(measured: Sequence[Measured]) -> Comparing:
+    [m] = measured
+    cells = {key: cell for key, cell in cells_of(m).items() if key[1] > 0}
+    every = [cell for one in m.runs for key, cell in cells_of(one).items() if key[1] > 0]
     merged = sum(cell.merged for cell in every)
     loses = _loses(every, lambda cell: cell.lost - cell.merged)
     outcome = outcome_of([None if loses is None else not loses])
     why = f" {_LIMIT}"
     if merged:
         why += f" {merged} that the robot's framing merged are not counted: they were lost behind MQTT."
-    behind = "QoS ends at the bridge: what is lost behind it, no QoS brings back."
     text = ", ".join(f"QoS {cell.qos}: {_counted(cell)}" for cell in cells.values()) + "."
-    verdict = Comparing(outcome, text + why, cells=cells_text(list(cells)), judged=LOST)
-    verdict.notes = [behind, *_merged([measured])] if any(cell.lost for cell in every) else []
-    verdict.notes += rounds.left_out_notes((every_run, measured))
-    return guarded(by_runs(verdict, [measured]), [measured])
+    behind = "QoS ends at the bridge: what is lost behind it, no QoS brings back."
+    notes = [behind, *_merged(measured)] if any(cell.lost for cell in every) else []
+    return Comparing(outcome, text + why, notes=notes, cells=cells_text(list(cells)), judged=LOST)
 
 
 def _robot_fitted(measured: Sequence[Measured]) -> bool:
@@ -152,22 +162,9 @@ def _share(cells: Sequence[MeasuredLoop]) -> str:
     return f"{share.estimate:.2%} ({100 * share.low:.2f} … {100 * share.high:.2f})"
 
 
-# All runs of a scenario, and those that a verdict may rest on.
-Side = tuple[Measured, Measured]
-
-
-def _with_cell(runs: Runs, claim: str, key: Key) -> list[Side]:
-    """Return the runs that a claim is about, of those with such a cell."""
-    sides = [m for name in STUDIES[claim] if (m := runs.get(name)) and key in cells_of(m)]
-    return [(m, used) for m in sides if key in cells_of(used := rounds.within(None, m))]
-
-
-def _verdict(sides: Sequence[Side], key: Key, outcome: str, why: str, notes: Iterable[str] = ()) -> Comparing:
-    measured = [used for _, used in sides]
+def _verdict(measured: Sequence[Measured], key: Key, outcome: str, why: str, notes: Sequence[str] = ()) -> Comparing:
     text = "; ".join(f"{m.run.scenario}: {_counted(cells_of(m)[key])}" for m in measured) + "."
-    notes = [*notes, *rounds.left_out_notes(*sides)]
-    verdict = Comparing(outcome, text + why, notes=notes, cells=cells_text([key]), judged=LOST)
-    return guarded(by_runs(verdict, measured), measured)
+    return Comparing(outcome, text + why, notes=[*notes], cells=cells_text([key]), judged=LOST)
 
 
 def by_runs(verdict: Comparing, measured: Sequence[Measured]) -> Comparing:
