@@ -1,6 +1,6 @@
 """The control loop of the thesis: what stress, priority, flood and QoS do to T, R and O."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -120,6 +120,15 @@ class KnownParts:
     measured: int
     parts_us: Mapping[str, float]
     others_us: float | None
+
+    @classmethod
+    def pooled(cls, each: "Sequence[KnownParts]") -> "KnownParts":
+        """Return the means of several cells, by messages."""
+        count, measured = sum(one.count for one in each), sum(one.measured for one in each)
+        parts_us = {name: sum(one.parts_us[name] * one.count for one in each) / count for name in each[0].parts_us}
+        others = [(one.others_us, one.measured - one.count) for one in each if one.others_us is not None]
+        others_us = sum(us * n for us, n in others) / sum(n for _, n in others) if others else None
+        return cls(count, measured, parts_us, others_us)
 
     @property
     def sum_us(self) -> float:

@@ -28,6 +28,11 @@ class PublishedRow:
     outcome: str
     latency_us: dict[str, float]
 
+    @property
+    def words(self) -> str:
+        """What the thesis prints in place of figures: loss, connection lost."""
+        return "" if self.outcome == "answered" else self.outcome
+
     def figure(self, metric: str, statistic: str) -> float | None:
         return self.latency_us.get(f"{metric}_{statistic}")
 

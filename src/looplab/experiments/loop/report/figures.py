@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from looplab.experiments.loop.report import MeasuredLoop, cells_of, published
-from looplab.report.drawing import STYLES, Drawing, Plot, shares
+from looplab.report.drawing import STYLES, Plot, shares
 from looplab.report.samples import Measured, Runs
 from looplab.report.statistics import Floats
 
@@ -50,67 +51,7 @@ class Curve:
         return f"below {self.quantile_us(share) / 1000:.3g} ms" if share <= self.share[-1] else "not all answered"
 
 
-@dataclass(frozen=True)
-class Sketch:
-    """A figure to be drawn: curves of one metric, with what the thesis says of them; `missing` are not run."""
-
-    figure: str
-    metric: str
-    fidelity: str
-    curves: Sequence[Curve]
-    points: Sequence[published.Point]
-    missing: Sequence[str]
-
-    def draw(self) -> Drawing:
-        """Return the figure with its caption and its text."""
-        name = f"figure_{self.figure.replace('.', '_')}_{self.metric}_{self.fidelity}"
-        return Plot(name, self.figure, self.fidelity, self._caption(), self._alternative(), self._put).draw()
-
-    def _put(self, axes: Axes) -> None:
-        for curve in self.curves:
-            _draw(axes, curve)
-        for rank, point in enumerate(self.points):
-            colour, _, mark = STYLE_OF[point.scenario]
-            # Ever smaller, so that a point under another one is still seen.
-            axes.plot(
-                point.below_us / 1000,
-                point.height,
-                mark,
-                color=colour,
-                markerfacecolor="none" if rank else "white",
-                ms=11 - 2 * rank,
-                mew=1.6,
-                zorder=5,
-                clip_on=False,
-            )
-        below_us = [point.below_us for point in self.points]
-        highest = max([curve.quantile_us(0.999) for curve in self.curves] + below_us)
-        lowest = min([curve.quantile_us(0.05) for curve in self.curves] + below_us)
-        logarithmic = lowest > 0 and highest / lowest > LOG_FROM
-        shares(axes, self.metric, "share of messages below", logarithmic=logarithmic)
-
-    def _caption(self) -> str:
-        parts = [METRICS[self.metric] + "."]
-        if self.points:
-            parts.append("Hollow marks: the thesis.")
-        if len({curve.intervals_ms for curve in self.curves}) > 1:
-            intervals = [f"{c.scenario} {', '.join(f'{i:g}' for i in c.intervals_ms)} ms" for c in self.curves]
-            parts.append(f"The curves hold different intervals: {'; '.join(intervals)}.")
-        if self.missing:
-            parts.append(f"Not run: {', '.join(self.missing)}.")
-        return " ".join(parts)
-
-    def _alternative(self) -> str:
-        texts = []
-        for curve in self.curves:
-            texts.append(
-                f"{curve.scenario}: half of {curve.count} messages {curve.below(0.5)}, 95 % {curve.below(0.95)}"
-            )
-        texts += [f"published for {p.scenario}: {p.text}" for p in self.points]
-        return f"Cumulative distribution of {self.metric}. " + "; ".join(texts) + "."
-
-
-def sketches(runs: Runs, fidelity: str) -> list[Sketch]:
+def sketches(runs: Runs, fidelity: str) -> list[Plot]:
     """Return both metrics of each figure for which at least one run is here."""
     drawable = []
     for figure in published.figures():
@@ -118,10 +59,56 @@ def sketches(runs: Runs, fidelity: str) -> list[Sketch]:
             named = [runs[name] for name in figure.scenarios if name in runs]
             curves = [curve for m in named if (curve := curve_of(m, metric)) is not None]
             points = [p for p in published.points() if p.figure == figure.number and p.metric == metric]
-            missing = [name for name in figure.scenarios if name not in [curve.scenario for curve in curves]]
             if curves:
-                drawable.append(Sketch(figure.number, metric, fidelity, curves, points, missing))
+                missing = sorted({*figure.scenarios} - {curve.scenario for curve in curves})
+                name = f"figure_{figure.number.replace('.', '_')}_{metric}_{fidelity}"
+                words = _caption(metric, curves, points, missing), _alternative(metric, curves, points)
+                put = partial(_put, metric, curves, points)
+                drawable.append(Plot(name, figure.number, fidelity, *words, put))
     return drawable
+
+
+def _caption(metric: str, curves: Sequence[Curve], points: Sequence[published.Point], missing: Sequence[str]) -> str:
+    parts = [METRICS[metric] + "."]
+    if points:
+        parts.append("Hollow marks: the thesis.")
+    if len({curve.intervals_ms for curve in curves}) > 1:
+        intervals = [f"{c.scenario} {', '.join(f'{i:g}' for i in c.intervals_ms)} ms" for c in curves]
+        parts.append(f"The curves hold different intervals: {'; '.join(intervals)}.")
+    if missing:
+        parts.append(f"Not run: {', '.join(missing)}.")
+    return " ".join(parts)
+
+
+def _alternative(metric: str, curves: Sequence[Curve], points: Sequence[published.Point]) -> str:
+    texts = [f"{c.scenario}: half of {c.count} messages {c.below(0.5)}, 95 % {c.below(0.95)}" for c in curves]
+    texts += [f"published for {p.scenario}: {p.text}" for p in points]
+    return f"Cumulative distribution of {metric}. {'; '.join(texts)}."
+
+
+def _put(metric: str, curves: Sequence[Curve], points: Sequence[published.Point], axes: Axes) -> None:
+    """Draw the curves of one metric, with what the thesis says of them."""
+    for curve in curves:
+        _draw(axes, curve)
+    for rank, point in enumerate(points):
+        colour, _, mark = STYLE_OF[point.scenario]
+        # Ever smaller, so that a point under another one is still seen.
+        axes.plot(
+            point.below_us / 1000,
+            point.height,
+            mark,
+            color=colour,
+            markerfacecolor="none" if rank else "white",
+            ms=11 - 2 * rank,
+            mew=1.6,
+            zorder=5,
+            clip_on=False,
+        )
+    below_us = [point.below_us for point in points]
+    highest = max([curve.quantile_us(0.999) for curve in curves] + below_us)
+    lowest = min([curve.quantile_us(0.05) for curve in curves] + below_us)
+    logarithmic = lowest > 0 and highest / lowest > LOG_FROM
+    shares(axes, metric, "share of messages below", logarithmic=logarithmic)
 
 
 def curve_of(measured: Measured, metric: str) -> Curve | None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
+from looplab.experiments.loop import KnownParts
 from looplab.experiments.loop.ledger import NAMES
 from looplab.experiments.loop.report import cells_of
 from looplab.report.drawing import Plot
@@ -35,76 +35,55 @@ FILLS = {
 PLACE = (0.2, 0.145, 0.775, 0.665)
 
 
-@dataclass(frozen=True)
-class Bar:
-    """The average parts of O in us of `known` messages, of `measured` ones in the same cells.
-
-    `others_us` is the mean O of those with an unknown part, None where there are none.
-    """
-
-    label: str
-    known: int
-    measured: int
-    parts_us: Mapping[str, float]
-    others_us: float | None
-
-
 def makeups(runs: Mapping[str, Runs]) -> list[Plot]:
     """Return a figure for each fidelity in which the parts of O are known."""
-    bars = {fidelity: [bar for m in by_name.values() if (bar := _bar(m))] for fidelity, by_name in runs.items()}
+    bars = {fidelity: dict(bar for m in by_name.values() for bar in _bar(m)) for fidelity, by_name in runs.items()}
     return [_makeup(fidelity, of_fidelity) for fidelity, of_fidelity in bars.items() if of_fidelity]
 
 
-def _bar(measured: Measured) -> Bar | None:
-    """Return the bar of the lowest QoS of all runs, None where no part is known: they predate the ledger."""
+def _bar(measured: Measured) -> Iterator[tuple[str, KnownParts]]:
+    """Yield the name and the parts of the lowest QoS of all runs; nothing where they predate the ledger."""
     every = (cell for one in measured.runs for cell in cells_of(one).values())
     by_qos = [(cell.qos, known) for cell in every if (known := cell.known_parts)]
-    if not by_qos:
-        return None
-    qos = min(own for own, _ in by_qos)
-    cells = [known for own, known in by_qos if own == qos]
-    count, every_one = sum(one.count for one in cells), sum(one.measured for one in cells)
-    parts_us = {name: sum(one.parts_us[name] * one.count for one in cells) / count for name in NAMES}
-    others = [(one.others_us, one.measured - one.count) for one in cells if one.others_us is not None]
-    others_us = sum(us * n for us, n in others) / sum(n for _, n in others) if others else None
-    label = measured.run.scenario.replace("scenario", "scenario ") + (f", QoS {qos}" if qos else "")
-    return Bar(label, count, every_one, parts_us, others_us)
+    if by_qos:
+        qos = min(own for own, _ in by_qos)
+        label = measured.run.scenario.replace("scenario", "scenario ") + (f", QoS {qos}" if qos else "")
+        yield label, KnownParts.pooled([known for own, known in by_qos if own == qos])
 
 
-def _makeup(fidelity: str, bars: Sequence[Bar]) -> Plot:
+def _makeup(fidelity: str, bars: Mapping[str, KnownParts]) -> Plot:
     caption = "Averages over all intervals, of the messages of which every part is known. QoS 0 unless named."
-    missing = [bar for bar in bars if bar.others_us is not None]
-    if missing:
-        others = (
-            f"{bar.label} {bar.measured - bar.known} of {bar.measured}, {bar.others_us / 1000:.3g} ms"
-            for bar in missing
-            if bar.others_us is not None
-        )
+    others = [
+        f"{label} {bar.measured - bar.count} of {bar.measured}, {bar.others_us / 1000:.3g} ms"
+        for label, bar in bars.items()
+        if bar.others_us is not None
+    ]
+    if others:
         caption += (
             f" Messages with an unknown part, and their mean O: {'; '.join(others)}. The kernel stamps the last of "
             "messages that come in together."
         )
     texts = []
-    for bar in bars:
+    for label, bar in bars.items():
         parts = ", ".join(f"{NAMES[name]} {us / 1000:.3g} ms" for name, us in bar.parts_us.items())
-        texts.append(f"{bar.label}: mean O {sum(bar.parts_us.values()) / 1000:.3g} ms, of it {parts}")
+        texts.append(f"{label}: mean O {bar.sum_us / 1000:.3g} ms, of it {parts}")
     alternative = f"Stacked bars of what O is made of. {'; '.join(texts)}."
     name = f"figure_{FIGURE}_{fidelity}"
     return Plot(name, FIGURE, fidelity, caption, alternative, partial(_stack, bars), place=PLACE, legend_columns=2)
 
 
-def _stack(bars: Sequence[Bar], axes: Axes) -> None:
+def _stack(bars: Mapping[str, KnownParts], axes: Axes) -> None:
     from matplotlib import rc_context
 
     rows = range(len(bars))
     left = [0.0] * len(bars)
     with rc_context({"hatch.linewidth": 0.6}):
         for name, (colour, hatch) in FILLS.items():
-            widths = [bar.parts_us[name] / 1000 for bar in bars]
+            widths = [bar.parts_us[name] / 1000 for bar in bars.values()]
             for drawn in axes.barh(rows, widths, 0.7, left, label=NAMES[name], color=colour, hatch=hatch):
                 drawn.set(edgecolor="#333333", linewidth=0.4)
             left = [start + width for start, width in zip(left, widths, strict=True)]
-    axes.set_yticks(rows, [bar.label for bar in bars], fontsize=8)
+    axes.set_yticks(rows, [*bars], fontsize=8)
     axes.invert_yaxis()
     axes.set_axisbelow(True)
     axes.set_xlabel("mean O in ms")

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from looplab.experiments.loop import thesis_tables
 from looplab.experiments.loop.fitted import fitted, standing
@@ -16,40 +15,28 @@ from looplab.report.statistics import Interval
 from looplab.spec.parameters import SLEEP
 
 METRICS = ("T", "O", "R")
+# A cell that the thesis does not have.
+NOT_PRINTED = PublishedRow("", "", 0, 0.0, "", {})
 
 
 @dataclass(frozen=True)
 class Row:
-    """One metric of one cell: what was printed (None: nothing) and what was measured (None: no such cell)."""
+    """One metric of one cell: what was printed, and what was measured (None: no such cell).
+
+    `standing` is "fitted" or "prediction" if a fitted constant is behind the measured figure, else "".
+    """
 
     metric: str
     interval_ms: float
     qos: int
-    printed: PublishedRow | None
+    printed: PublishedRow
     cell: MeasuredLoop | None
-    parameters: Mapping[str, Any]
-
-    @property
-    def standing(self) -> str:
-        """ "fitted" or "prediction" if a fitted constant is behind the measured figure, else ""."""
-        return standing(self.parameters, self.metric, self.interval_ms, self.qos) if self.cell else ""
-
-    def printed_us(self, statistic: str) -> float | None:
-        return self.printed.figure(self.metric, statistic) if self.printed else None
-
-    @property
-    def printed_outcome(self) -> str:
-        """The words in place of figures that the thesis does not print: loss, connection lost."""
-        return self.printed.outcome if self.printed and self.printed.outcome != "answered" else ""
-
-    @property
-    def slip(self) -> str:
-        return self.printed.slip(self.metric) if self.printed else ""
+    standing: str
 
     @property
     def difference(self) -> Interval | None:
         """Measured minus printed mean; the printed one is taken as exact, its spread is not known."""
-        printed, mean = self.printed_us("avg"), self.cell.mean(self.metric) if self.cell else None
+        printed, mean = self.printed.figure(self.metric, "avg"), self.cell.mean(self.metric) if self.cell else None
         if printed is None or mean is None:
             return None
         return Interval(mean.estimate - printed, mean.low - printed, mean.high - printed)
@@ -104,15 +91,15 @@ def tables(runs: Mapping[str, Runs]) -> Tables:
 
 def _table(scenario: str, measured: Measured | None) -> Table:
     """Return all cells that were printed or measured, in the thesis's order first."""
-    printed = [row for row in thesis_tables.rows() if row.scenario == scenario]
-    cells = dict(cells_of(measured)) if measured else {}
-    shown: list[tuple[float, int, PublishedRow | None, MeasuredLoop | None]] = [
-        (line.interval_ms, line.qos, line, cells.pop((line.interval_ms, line.qos), None)) for line in printed
-    ]
-    shown += [(cell.interval_ms, cell.qos, None, cell) for cell in cells.values()]
-    parameters = measured.run.parameters if measured else {}
-    rows = [Row(metric, *what, parameters) for what in shown for metric in METRICS]
-    return Table(printed[0].table if printed else "", measured, rows)
+    printed = {(row.interval_ms, row.qos): row for row in thesis_tables.rows() if row.scenario == scenario}
+    cells = cells_of(measured) if measured else {}
+    rows = []
+    for ms, qos in dict.fromkeys((*printed, *cells)):
+        row, cell = printed.get((ms, qos), NOT_PRINTED), cells.get((ms, qos))
+        for metric in METRICS:
+            fit = standing(measured.run.parameters, metric, ms, qos) if measured and cell else ""
+            rows.append(Row(metric, ms, qos, row, cell, fit))
+    return Table(rows[0].printed.table if rows else "", measured, rows)
 
 
 def csv_rows(shown: Tables) -> Iterator[dict[str, object]]:
@@ -136,11 +123,14 @@ def csv_rows(shown: Tables) -> Iterator[dict[str, object]]:
                     "answered": cell.answered if cell else "",
                     "lost_by": cell.causes if cell else "",
                     "standing": row.standing,
-                    "published_outcome": row.printed_outcome,
-                    **{f"published_{name}_us": number(row.printed_us(name)) for name in ("min", "avg", "max")},
+                    "published_outcome": row.printed.words,
+                    **{
+                        f"published_{name}_us": number(row.printed.figure(metric, name))
+                        for name in ("min", "avg", "max")
+                    },
                     **{f"{name}_us": number(cell.statistic(metric, name) if cell else None) for name in ("min", "max")},
                     **spread("mean_us", cell.mean(metric) if cell else None),
                     **spread("difference_us", row.difference),
                     **{key: text for quantile in quantiles for key, text in quantile.items()},
-                    "remark": row.slip,
+                    "remark": row.printed.slip(metric),
                 }
