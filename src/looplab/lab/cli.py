@@ -220,9 +220,7 @@ COMMANDS = {
         "new:command",
         _arguments(
             _one("name", "its name, e.g. scenario9", metavar="NAME"),
-            _one(
-                "--from", "the scenario that it is like (default: scenario1)", dest="source", default="", metavar="NAME"
-            ),
+            _one("--from", "the one that it is like (scenario1)", dest="source", default="scenario1", metavar="NAME"),
         ),
     ),
     "watch": Command("show the running scenario live in this terminal", "watch:watch", packaged=True),

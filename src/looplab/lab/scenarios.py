@@ -10,6 +10,7 @@ from looplab.experiments.registry import EXPERIMENTS
 from looplab.spec.experiment import Experiment
 from looplab.spec.parameters import RunParameters
 from looplab.system.env_files import expand, read_env
+from looplab.treatments.loads import loads
 
 FOLDER = Path(EXPERIMENTS[EXPERIMENTS.default].scenarios).parent
 LOOP_FILE = Path("compose/loop.yaml")
@@ -39,6 +40,11 @@ class Scenario:
         """Return what its controller will read, with `environment` overriding as Compose lets it. Raises LabError."""
         given = {**environment, **expand(self.settings, environment), "LOOP_FILE": str(self.loop_file)}
         return self.experiment.read_parameters(given)
+
+    def load_settings(self, environment: Mapping[str, str]) -> dict[str, str]:
+        """Return the options of all loads, which Compose takes from its own environment and not from params.env."""
+        given = {**environment, **expand(self.settings, environment)}
+        return {name: given.get(name, "") for load in loads().values() for name in load.settings}
 
 
 def scenarios(root: Path) -> dict[str, Scenario]:

@@ -73,7 +73,11 @@ class Session:
         share = busy_share(LOOK_S) if engine.local else 0.0
         wanted = lab.settings().get(BUSY) == "on"
         if share > MOST_STRANGERS and not wanted:
-            say(busy_text(share, os.getloadavg()[0], os.cpu_count() or 1))
+            load = f"load {os.getloadavg()[0]:.1f} on {plural(os.cpu_count() or 1, 'core')}"
+            say(
+                f"This machine is busy: {load}, {share:.0%} of the processors are in use. "
+                "Wait, or take --busy: no verdict rests on runs beside other programs otherwise."
+            )
         busy = {"busy_wanted": wanted, "busy_before": round(share, 3)}
         facts = {
             **self.facts,
@@ -96,6 +100,7 @@ class Session:
         try:
             _clear(compose, scenario.name, self.lab.services(scenario.name), every(root))
             for number, scenario in enumerate(scenarios):
+                compose.environment |= scenario.load_settings(self.lab.settings())
                 say(f"[{number + 1}/{len(scenarios)}] {scenario.run_name}: {scenario.title}")
                 stay = KEPT_AFTER if number + 1 == len(scenarios) else KEPT_BETWEEN
                 after(_one(root, compose, scenario, (*stay, *scenario.experiment.kept)))
@@ -119,14 +124,6 @@ class Session:
             seen.insert(0, f"reports http://{address}:{settings['LAB_PAGES_PORT']}")
         say(f"{NEXT}    ./lab down stops everything\n  {', '.join(seen)}")
         sys.stdout.flush()
-
-
-def busy_text(share: float, load: float, cores: int) -> str:
-    """Return what a busy machine does to the runs that are about to start."""
-    return (
-        f"This machine is busy: load {load:.1f} on {plural(cores, 'core')}, {share:.0%} of the processors are in use. "
-        "Wait, or take --busy: no verdict rests on runs beside other programs otherwise."
-    )
 
 
 def _check_parts(root: Path, settings: Mapping[str, str]) -> None:

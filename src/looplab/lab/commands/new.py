@@ -15,18 +15,17 @@ _NAME = re.compile(r"[a-z][a-z0-9-]{1,30}")
 _LINE = "  {name}: {{<<: {parts}, profiles: [{name}], env_file: [*default, scenarios/{name}/params.env]}}\n"
 
 
-def new(root: Path, name: str, source: str = "") -> Path:
-    """Make compose/scenarios/<name> and its line in compose/loop.yaml; return the folder.
+def new(root: Path, name: str, source: str = PLAIN) -> Path:
+    """Make compose/scenarios/<name>, which starts and asks what the scenario `source` does; return the folder.
 
-    It starts what the scenario `source` starts, and asks the same. Raises LabError (exit code 2) if the name is taken
-    or not one that Compose accepts, or if there is no such source.
+    Raises LabError (exit code 2) if the name is taken or not one that Compose accepts, or if there is no such source.
     """
     if not _NAME.fullmatch(name):
         raise UsageError(
             f"{name!r} cannot be a scenario's name.", "Use 2 to 31 lower-case letters, digits and -, a letter first."
         )
     known = scenarios(root)
-    if source and source not in known:
+    if source not in known:
         raise UsageError(f"There is no scenario {source!r}.", f"Known are: {', '.join(known)}.")
     folder, loop = root / FOLDER / name, root / LOOP_FILE
     paths = [*(root / "compose").glob("*.yaml"), *(root / "compose/experiments").glob("*/compose.yaml")]
@@ -34,8 +33,8 @@ def new(root: Path, name: str, source: str = "") -> Path:
     if folder.exists() or any(re.search(rf"^  {name}:", text, re.MULTILINE) for text in files.values()):
         raise UsageError(f"There is a scenario or a part {name} already.", "Choose another name, or edit that one.")
     # Worked out before anything is written: a failure leaves the lab as it was.
-    changed = {path: _started(text, source or PLAIN, name, known) for path, text in files.items()}
-    changed[loop] = _listed(changed.get(loop, ""), source or PLAIN, name)
+    changed = {path: _started(text, source, name, known) for path, text in files.items()}
+    changed[loop] = _listed(changed.get(loop, ""), source, name)
     for file, anchor in ALIKE.items():
         if root / file in changed:
             changed[root / file] += f"  {name}: *{anchor}\n"
@@ -43,11 +42,10 @@ def new(root: Path, name: str, source: str = "") -> Path:
     for path in sorted((root / FOLDER / TEMPLATE).iterdir()):
         text = path.read_text(encoding="utf-8").replace("@NAME@", name).replace("@TITLE@", name)
         (folder / path.name).write_text(text, encoding="utf-8")
-    if source:
-        own = (root / FOLDER / source / "params.env").read_text(encoding="utf-8").splitlines()
-        asked = [line for line in own if line and line.partition("=")[0] not in ("SCENARIO", "TITLE", "PUBLISHED")]
-        with (folder / "params.env").open("a", encoding="utf-8") as params:
-            params.writelines(f"{line}\n" for line in asked)
+    own = (root / FOLDER / source / "params.env").read_text(encoding="utf-8").splitlines()
+    asked = [line for line in own if line and line.partition("=")[0] not in ("SCENARIO", "TITLE", "PUBLISHED")]
+    with (folder / "params.env").open("a", encoding="utf-8") as params:
+        params.writelines(f"{line}\n" for line in asked)
     for path, text in changed.items():
         if text != files[path]:
             path.write_text(text, encoding="utf-8")
@@ -78,11 +76,11 @@ def _listed(text: str, source: str, name: str) -> str:
     return text[:end] + _LINE.format(name=name, parts=like[1]) + text[end:]
 
 
-def command(root: Path, name: str, source: str = "") -> int:
+def command(root: Path, name: str, source: str = PLAIN) -> int:
     """Make a scenario and print what comes next; return the exit code."""
     folder = new(root, name, source)
     print(
-        f"{folder.relative_to(root)} is there, and its line in {LOOP_FILE}: edit both, then ./lab run {name}.\n"
-        f"To put it under another load, move {name} to the profiles of that load."
+        f"{folder.relative_to(root)} is there, and its name in {LOOP_FILE}.\n"
+        f"Edit its files, then scripts/make-handouts and ./lab run {name}. Another load: move its name in {LOOP_FILE}."
     )
     return EXIT_GOOD

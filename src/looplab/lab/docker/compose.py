@@ -42,7 +42,7 @@ class Compose:
 
     def __init__(self, root: Path, environment: Mapping[str, str]) -> None:
         self._root = root
-        self._environment = dict(environment)
+        self.environment = dict(environment)
         self._own_session = False
         self._left_out = ["--scale", "guide=0"]
 
@@ -132,14 +132,14 @@ class Compose:
 
         The engine's own list: Compose would read every file first, which takes half a second.
         """
-        project = self._environment.get("COMPOSE_PROJECT_NAME") or project_name(self._root)
+        project = self.environment.get("COMPOSE_PROJECT_NAME") or project_name(self._root)
         listing = call(
             [
                 *("docker", "ps", "--no-trunc", *words, "--filter", f"label=com.docker.compose.project={project}"),
                 *("--filter", "label=com.docker.compose.oneoff=False"),
                 *("--format", '{{.Label "com.docker.compose.service"}} {{.ID}}'),
             ],
-            environment=self._environment,
+            environment=self.environment,
         )
         return dict(line.split(" ", 1) for line in listing.stdout.splitlines() if " " in line)
 
@@ -156,7 +156,7 @@ class Compose:
         done = call(
             ["docker", "compose", "--ansi", "never", "--progress", "plain", *words],
             timeout_s=timeout_s,
-            environment=self._environment,
+            environment=self.environment,
             directory=str(self._root),
             own_session=self._own_session,
         )
