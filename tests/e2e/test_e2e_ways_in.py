@@ -16,29 +16,29 @@ def test_a_bare_up_says_which_profiles_there_are(lab: Lab) -> None:
 
 
 def test_a_new_scenario_is_listed_and_runnable(own_lab: Lab) -> None:
-    made = own_lab.run("new", "scenario9", code=0)
-    assert "./lab run scenario9" in made.stdout
-    assert "scenario9," in own_lab.compose("up").stdout
+    made = own_lab.run("new", "scenario91", code=0)
+    assert "./lab run scenario91" in made.stdout
+    assert "scenario91," in own_lab.compose("up").stdout
 
-    ran = own_lab.run("run", "scenario9", "--quick", "--messages", "25", code=0)
+    ran = own_lab.run("run", "scenario91", "--quick", "--messages", "25", code=0)
     folder, run = own_lab.newest()
     check_run(folder, run)
-    assert run["scenario"] == "scenario9"
+    assert run["scenario"] == "scenario91"
     assert "VALID" in ran.stdout
 
     own_lab.down()
     # As an editor of Windows saves them.
-    for name in (".env", "compose/scenarios/scenario9/params.env", "compose/loop.yaml", "compose/observe.yaml"):
+    for name in (".env", "compose/scenarios/scenario91/params.env", "compose/loop.yaml", "compose/observe.yaml"):
         path = own_lab.root / name
         path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
-    own_lab.compose("--profile", "scenario9", "up", "--detach", **SHORT, code=0)
-    assert own_lab.wait_for_end("scenario9") == 0
+    own_lab.compose("--profile", "scenario91", "up", "--detach", **SHORT, code=0)
+    assert own_lab.wait_for_end("scenario91") == 0
     assert len(own_lab.runs()) == 2
 
     files = {path: path.read_bytes() for path in own_lab.root.glob("compose/**/*.*") if path.is_file()}
-    again = own_lab.run("new", "scenario9")
+    again = own_lab.run("new", "scenario91")
     assert again.returncode == 2
-    assert "scenario9 already" in again.stderr
+    assert "scenario91 already" in again.stderr
     assert all(path.read_bytes() == content for path, content in files.items())
 
 

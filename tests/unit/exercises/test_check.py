@@ -300,17 +300,17 @@ def test_a_negative_number_stays_one(tmp_path: Path) -> None:
 
 def test_a_new_scenario_has_an_exercise_at_once(changeable_lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lab = changeable_lab
-    new(lab, "scenario9")
-    assert "scenario9" in exercises(lab)
-    handout = (lab / "compose/scenarios/scenario9/README.md").read_text()
+    new(lab, "scenario91")
+    assert "scenario91" in exercises(lab)
+    handout = (lab / "compose/scenarios/scenario91/README.md").read_text()
     assert "@" not in handout
-    exercise = read_exercise(lab, "scenario9", EXPERIMENTS)
+    exercise = read_exercise(lab, "scenario91", EXPERIMENTS)
     assert f"({exercise.total} points)" in handout
-    assert (lab / "compose/scenarios/scenario9/form.yaml").read_text() == answer_form(exercise)
-    put_run(lab / "results", "scenario9")
-    check(lab, ["scenario9"])
+    assert (lab / "compose/scenarios/scenario91/form.yaml").read_text() == answer_form(exercise)
+    put_run(lab / "results", "scenario91")
+    check(lab, ["scenario91"])
     printed = capsys.readouterr().out
-    assert "1/1  mine: 20260101T000000Z-scenario9" in printed
+    assert "1/1  mine: 20260101T000000Z-scenario91" in printed
     assert "1/1  answered" in printed
 
 

@@ -36,7 +36,7 @@ def snapshot(root: Path) -> dict[str, bytes]:
 
 
 def test_numbers_count_as_numbers(tree: Path) -> None:
-    for name in (made := ("scenario10", "scenario9", "another")):
+    for name in (made := ("scenario100", "scenario91", "another")):
         new(tree, name)
     assert [name for name in scenarios(tree) if name in (*THESIS, *made)] == ["another", *THESIS, *made[1::-1]]
 
@@ -114,22 +114,22 @@ def started(services: dict[str, Service], profile: str) -> set[str]:
 @pytest.mark.parametrize("source", ["scenario1", "scenario0", "scenario5", "scenario8"])
 def test_a_new_scenario_starts_and_asks_what_its_model_does(tree: Path, source: str) -> None:
     before = snapshot(tree)
-    folder = new(tree, "scenario9", source)
-    assert folder == tree / "compose" / "scenarios" / "scenario9"
+    folder = new(tree, "scenario91", source)
+    assert folder == tree / "compose" / "scenarios" / "scenario91"
     services, others = merged(tree, {}), merged(ROOT, {})
-    assert started(services, "scenario9") == {*started(services, source) - {source}, "scenario9"}
-    own = {key: value for key, value in services["scenario9"].items() if key not in ("profiles", "env_file")}
+    assert started(services, "scenario91") == {*started(services, source) - {source}, "scenario91"}
+    own = {key: value for key, value in services["scenario91"].items() if key not in ("profiles", "env_file")}
     assert own.items() <= services[source].items()
-    assert services["scenario9"]["env_file"] == ["scenarios/default.env", "scenarios/scenario9/params.env"]
-    found, like = (scenarios(tree)[name].parameters({}) for name in ("scenario9", source))
+    assert services["scenario91"]["env_file"] == ["scenarios/default.env", "scenarios/scenario91/params.env"]
+    found, like = (scenarios(tree)[name].parameters({}) for name in ("scenario91", source))
     assert replace(found, scenario=source, title=like.title) == like
-    assert "scenario9" not in [one.name for one in chosen(tree, ["all"])]
+    assert "scenario91" not in [one.name for one in chosen(tree, ["all"])]
     # Nothing else has changed: every other profile starts what it started.
     assert all(started(services, name) == started(others, name) for name in (*THESIS, "twin", "asip"))
     assert not any("@" in path.read_text() for path in folder.iterdir())
     changed = {name for name, content in snapshot(tree).items() if before.get(name) != content}
-    assert {one for one in changed if "scenario9" not in one} == {"compose/loop.yaml", "compose/observe.yaml", *ALIKE}
-    assert merged(tree, {"CLIENTS": "printed"})["scenario9"]["image"].startswith("${LAB_REGISTRY:-}looplab/printed:")
+    assert {one for one in changed if "scenario91" not in one} == {"compose/loop.yaml", "compose/observe.yaml", *ALIKE}
+    assert merged(tree, {"CLIENTS": "printed"})["scenario91"]["image"].startswith("${LAB_REGISTRY:-}looplab/printed:")
 
 
 def test_the_options_of_a_load_reach_it_from_params_env(tree: Path) -> None:
@@ -142,7 +142,7 @@ def test_the_options_of_a_load_reach_it_from_params_env(tree: Path) -> None:
 
 def test_a_model_that_is_not_there_is_named(kept: Path) -> None:
     with pytest.raises(UsageError, match="no scenario 'scenario99'"):
-        new(kept, "scenario9", "scenario99")
+        new(kept, "scenario91", "scenario99")
 
 
 BAD_NAMES = ("", "x", "9lives", "My", "a_b", "a/b", "../x", "a" * 32, "with space", "ä1", "-a")
