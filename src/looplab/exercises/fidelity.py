@@ -24,21 +24,18 @@ NOT_STATED = "–"
 def sources(experiment: Experiment) -> dict[str, dict[str, str]]:
     """Return the lines of an experiment's factors.csv by variable; {} if it has none."""
     path = experiment.folder / FILE
-    text = path.read_text(encoding="utf-8") if path.is_file() else ""
-    return {line["variable"]: line for line in csv.DictReader(text.splitlines())}
+    lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
+    return {line["variable"]: line for line in csv.DictReader(lines)}
 
 
 def factor_table(experiment: Experiment) -> str:
     """Return the table of an experiment's factors but ours; neighbours with the same place and note share a row."""
-    factors, lines = experiment.parameters.factors(), sources(experiment)
+    lines = sources(experiment)
+    factors = {name: one for name, one in experiment.parameters.factors().items() if name in lines}
     defaults = [one.default for one in factors.values() if isinstance(one.default, Mapping)]
     fidelities = [name for name in FIDELITIES if name in USUAL or any(name in default for default in defaults)]
-
-    def provenance(variable: str) -> tuple[str, ...]:
-        return tuple(lines[variable][column] for column in ("printed", "note"))
-
     rows = ["| factor and value | printed in | assumed, or different here |", "|---|---|---|"]
-    for (printed, note), group in groupby(factors, provenance):
+    for (printed, note), group in groupby(factors, lambda name: (lines[name]["printed"], lines[name]["note"])):
         values = (f"`{name}` {_value(factors[name], fidelities, lines[name]['value'])}" for name in group)
         if not note.startswith("ours"):
             rows.append(f"| {', '.join(values)} | {printed or NOT_STATED} | {note} |")

@@ -29,16 +29,14 @@ def row(experiment: str, variable: str) -> list[str]:
 def test_each_factor_has_a_line(name: str) -> None:
     factors, lines = EXPERIMENTS[name].parameters.factors(), sources(EXPERIMENTS[name])
     assert set(lines) == set(factors), f"a line of {EXPERIMENTS[name].folder}/factors.csv for each factor"
-    assert {variable for variable, line in lines.items() if line["value"]} == {
-        variable for variable, one in factors.items() if one.default is None
-    }
+    without = {variable for variable, one in factors.items() if one.default is None}
+    assert {variable for variable, line in lines.items() if line["value"]} == without
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_what_is_not_stated_says_what_is_assumed(name: str) -> None:
-    assert [
-        variable for variable, line in sources(EXPERIMENTS[name]).items() if not line["printed"] + line["note"]
-    ] == []
+    lines = sources(EXPERIMENTS[name])
+    assert [variable for variable, line in lines.items() if not line["printed"] + line["note"]] == []
 
 
 def test_what_differs_by_fidelity_is_on_the_page_with_its_place() -> None:
