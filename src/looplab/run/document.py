@@ -50,7 +50,7 @@ def sample_lines(
     due, sent, received, state, intended = (columns[name] for name in (*TIMES, "state", INTENDED))
     for row in rows:
         if state[row] != NOT_SENT:
-            latencies = [_microseconds(made(columns, row)) for made in stored]
+            latencies = [microseconds(made(columns, row)) for made in stored]
             own_columns = [str(make(columns, row)) for make in more.values()]
             repetition = [str(row % size // parameters.messages)] if repeats else []
             times = [str(due[row]), str(sent[row]), _whole(received[row])]
@@ -101,5 +101,6 @@ def _whole(value_ns: int) -> str:
     return "" if value_ns == ABSENT else str(value_ns)
 
 
-def _microseconds(value_ns: int) -> str:
+def microseconds(value_ns: int) -> str:
+    """Return a duration in us as CSV files have it, "" for ABSENT."""
     return "" if value_ns == ABSENT else f"{value_ns / 1e3:.3f}"

@@ -82,11 +82,13 @@ def _robot(columns: Any, row: int) -> int:
     return int(columns["robot_ns"][row])
 
 
-def _overhead(columns: Any, row: int) -> int:
+def overhead_ns(columns: Any, row: int) -> int:
+    """Return O of a row, ABSENT where unknown."""
     return _without_robot(between("sent_ns", "received_ns", columns, row), _robot(columns, row))
 
 
-def _transport(columns: Any, row: int) -> int:
+def transport_ns(columns: Any, row: int) -> int:
+    """Return O of a row where bytes enter and leave the socket, ABSENT where unknown."""
     total_ns = between("wire_sent_ns", "wire_received_ns", columns, row)
     return _without_robot(total_ns, int(columns["wire_robot_ns"][row]))
 
@@ -202,12 +204,12 @@ class LoopCell(Paced):
         endless=False,
     )
     O = Latency(  # noqa: E741
-        "T - R: MQTT, network and containers", heading="O", column="overhead_us", made=_overhead
+        "T - R: MQTT, network and containers", heading="O", column="overhead_us", made=overhead_ns
     )
     transport_O = Latency(
         "O where bytes enter and leave the socket; `ledger_us` has O and transport O of the same messages",
         heading="O transport",
-        made=_transport,
+        made=transport_ns,
         prometheus=None,
     )
     service_R = Latency("R of requests that did not queue", made=_service, prometheus=None, endless=False)

@@ -7,7 +7,7 @@ from time import perf_counter_ns
 from typing import Any, ClassVar
 
 from looplab.errors import LabError, MachineError
-from looplab.experiments.loop import EXPERIMENT, LoopCell, ledger, readiness, treatments
+from looplab.experiments.loop import EXPERIMENT, LoopCell, ledger, overhead_ns, readiness, treatments
 from looplab.experiments.loop.bridge_news import BridgeNews
 from looplab.experiments.loop.connections import Connections
 from looplab.experiments.loop.document import (
@@ -15,7 +15,6 @@ from looplab.experiments.loop.document import (
     TRANSPORT_HEADER,
     delayed,
     of_rows,
-    overhead,
     passed,
     transport_lines,
 )
@@ -38,8 +37,9 @@ from looplab.mqtt.client import ClientOptions
 from looplab.mqtt.paired import PairedTarget
 from looplab.mqtt.pairing import read_pairing
 from looplab.run import placement, stalls
-from looplab.run.accounting import answers_held_us, held_us, tally
+from looplab.run.accounting import answers_held_us, held_us, summarise, tally
 from looplab.run.cells import CellRun, Measured, entry
+from looplab.run.document import latencies_ns
 from looplab.run.life import wait_for
 from looplab.run.open_loop import Messages
 from looplab.run.record import File, Place
@@ -110,8 +110,10 @@ class Controller(CellRun[Parameters, LoopCell]):
             self.progress(index, cell, (repetition + 1) * p.messages)
         # First, because nobody listens while the treatments are read.
         self.measurement.drain(rows)
-        self._own += passed(self.record.store, rows)
-        return Measured(cell)
+        store = self.record.store
+        self._own += passed(store, rows)
+        # Of the latencies O alone: cheap enough between cells.
+        return Measured(cell, {"O_us": summarise(latencies_ns(overhead_ns, store, tally(store, rows)[1]))})
 
     def conclude(self, _index: int) -> None:
         self.scan()
@@ -143,10 +145,9 @@ class Controller(CellRun[Parameters, LoopCell]):
             missing = [row for row in missing if row not in self.measurement.counts.expired]
 
     def treatments(self) -> list[Treatment]:
-        bridge, store = self.news.info(), self.record.store
+        bridge = self.news.info()
         cells = [
-            {**overhead(one.cell, store, self.parameters.rows(index)), **self.seen.cell(index)}
-            for index, one in enumerate(self.measured)
+            {**one.cell.key_document, **one.more, **self.seen.cell(index)} for index, one in enumerate(self.measured)
         ]
         return [
             *treatments.judge(self.parameters, self.scans, bridge),

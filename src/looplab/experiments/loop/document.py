@@ -3,8 +3,9 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from looplab.experiments.loop import LoopCell, ledger, printed
+from looplab.experiments.loop import LoopCell, ledger, printed, transport_ns
 from looplab.run.accounting import Columns, response, response_ns, tally, total_ns
+from looplab.run.document import microseconds
 from looplab.run.samples import ABSENT, LATE, NOT_SENT
 
 # The rows' own columns: R as the bridge measured it, the same at its socket, the wait for earlier requests; O's parts;
@@ -32,14 +33,6 @@ def beyond(columns: Columns, sent: Sequence[int], interval_ns: int) -> float | N
     return round(1 - within / len(sent), 6) if sent else None
 
 
-def overhead(cell: LoopCell, columns: Columns, rows: range) -> dict[str, Any]:
-    """Return of one cell only the mean of O: cheap enough between cells."""
-    _, measured = tally(columns, rows)
-    total = sum(total_ns(columns, measured)) - sum(columns["robot_ns"][row] for row in measured)
-    mean_us = total / len(measured) / 1000 if measured else None
-    return {**cell.key_document, "O_us": {"n": len(measured), "avg": mean_us}}
-
-
 def delayed(columns: Columns, rows: range) -> dict[str, float]:
     """Return the late answers with R below half of T, which waited elsewhere than at the robot; {} if there are none.
 
@@ -63,10 +56,8 @@ def passed(columns: Columns, rows: Iterable[int]) -> int:
 def transport_lines(columns: Columns, rows: Sequence[int]) -> Iterator[str]:
     """Yield the lines of transport.csv: sequence, the three latencies where bytes enter and leave sockets, how long the
     request queued at the robot, and the ledger's parts, whose sum is O of samples.csv. Empty where unknown."""
-    sent, received, robot = (columns[name] for name in ("wire_sent_ns", "wire_received_ns", "wire_robot_ns"))
     for row in rows:
-        if ABSENT not in (sent[row], received[row], robot[row]):
-            total = received[row] - sent[row]
-            latencies = (total, robot[row], total - robot[row], columns["wait_ns"][row])
-            values = (*latencies, *ledger.of_row(columns, row))
-            yield f"{row},{','.join('' if value == ABSENT else f'{value / 1e3:.3f}' for value in values)}"
+        overhead, robot = transport_ns(columns, row), columns["wire_robot_ns"][row]
+        if overhead != ABSENT:
+            values = (overhead + robot, robot, overhead, columns["wait_ns"][row], *ledger.of_row(columns, row))
+            yield f"{row},{','.join(map(microseconds, values))}"

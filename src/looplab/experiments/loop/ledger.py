@@ -9,7 +9,7 @@ One machine's clock times each part except the last. Network and broker is the r
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from looplab.experiments.loop import WHOLE
+from looplab.experiments.loop import WHOLE, overhead_ns, transport_ns
 from looplab.run.accounting import Columns, summarise
 from looplab.run.samples import ABSENT
 from looplab.spec.columns import between
@@ -51,7 +51,7 @@ def of_row(columns: Columns, row: int) -> Parts:
         for begin, end in (("sent_ns", "left_ns"), ("arrived_ns", "received_ns"))
     )
     known = (send_path, wake_up, columns["bridge_wake_up_ns"][row], columns["bridge_send_path_ns"][row])
-    rest = columns["received_ns"][row] - columns["sent_ns"][row] - columns["robot_ns"][row] - sum(known)
+    rest = overhead_ns(columns, row) - sum(known)
     return Parts(*known, ABSENT if ABSENT in known or rest < 0 else rest)
 
 
@@ -60,26 +60,14 @@ def summary(columns: Columns, rows: Iterable[int]) -> dict[str, Any]:
 
     Beside them, of the very same messages, O and transport O; and O of the others.
     """
-    parts, overhead, transport, others = [], [], [], []
-    for row in rows:
-        own, total = of_row(columns, row), transport_ns(columns, row)
-        # Of the stamps alone, not of the parts: that they add up to it can be wrong.
-        overhead_ns = columns["received_ns"][row] - columns["sent_ns"][row] - columns["robot_ns"][row]
-        if ABSENT in own or total == ABSENT:
-            others.append(overhead_ns)
-        else:
-            parts.append(own)
-            overhead.append(overhead_ns)
-            transport.append(total)
-    figures = {name: summarise([own[at] for own in parts]) for at, name in enumerate(NAMES)}
-    known = (overhead, transport, others)
-    return {**figures, **{name: summarise(values) for name, values in zip(WHOLE, known, strict=True)}}
-
-
-def transport_ns(columns: Columns, row: int) -> int:
-    """Return O of an answered message where bytes enter and leave the socket, ABSENT where unknown."""
-    total, robot = between("wire_sent_ns", "wire_received_ns", columns, row), int(columns["wire_robot_ns"][row])
-    return ABSENT if ABSENT in (total, robot) else total - robot
+    parts = {row: of_row(columns, row) for row in rows}
+    known = [row for row, own in parts.items() if ABSENT not in (*own, transport_ns(columns, row))]
+    others = parts.keys() - {*known}
+    figures = {name: summarise([parts[row][at] for row in known]) for at, name in enumerate(NAMES)}
+    # Of the stamps alone, not of the parts: that they add up to it can be wrong.
+    whole = ((overhead_ns, known), (transport_ns, known), (overhead_ns, others))
+    sums = (summarise([made(columns, row) for row in those]) for made, those in whole)
+    return {**figures, **dict(zip(WHOLE, sums, strict=True))}
 
 
 def negative(columns: Columns, rows: Iterable[int]) -> int:
