@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
+from textwrap import wrap
 from typing import Any, NamedTuple, NoReturn
 
 from looplab.errors import EXIT_GOOD, EXIT_INVALID, EXIT_MACHINE, LabError
@@ -64,6 +65,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         give_back(root)
 
 
+class _Formatter(argparse.HelpFormatter):
+    def _split_lines(self, text: str, width: int) -> list[str]:
+        return wrap(text, width, break_on_hyphens=False)
+
+
 class _Parser(argparse.ArgumentParser):
     """Names the option, or the choice of an option, that was probably meant."""
 
@@ -94,7 +100,9 @@ def parser() -> argparse.ArgumentParser:
     commands = made.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, command in COMMANDS.items():
         description = f"{command.help[0].upper()}{command.help[1:]}."
-        command.add_arguments(commands.add_parser(name, help=command.help, description=description))
+        command.add_arguments(
+            commands.add_parser(name, help=command.help, description=description, formatter_class=_Formatter)
+        )
     return made
 
 

@@ -70,7 +70,8 @@ def add_arguments(run: argparse.ArgumentParser) -> None:
 
 
 def add_study_arguments(study: argparse.ArgumentParser) -> None:
-    study.add_argument("names", nargs="+", metavar="NAME", help="a claim of the report, e.g. stress; a scenario; all")
+    claims = ", ".join(name for experiment in EXPERIMENTS.values() for name in experiment.studies)
+    study.add_argument("names", nargs="+", metavar="NAME", help=f"a scenario, all, or a claim: {claims}")
     study.add_argument("--rounds", type=_count, default=5, metavar="N", help="how often each runs (default: 5)")
     study.add_argument("--seed", type=int, metavar="S", help="seed of the random order (default: a new one)")
     study.usage = "%(prog)s [OPTION ...] NAME [NAME ...]"

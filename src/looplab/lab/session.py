@@ -35,15 +35,8 @@ KEPT_AFTER = (*KEPT_BEFORE, "exporter", "treatments")
 # What a following scenario of the same session uses, too.
 KEPT_BETWEEN = (*KEPT_AFTER, "prepare", "bridge", "robot", "link")
 # The variables by which compose.yaml chooses a file, compose/<kind>.<value>.yaml.
-OVERLAYS = {
-    "BROKER": "broker",
-    "ROBOT": "robot",
-    "LINK": "link",
-    "BROKER_TLS": "tls",
-    "CLIENTS": "clients",
-    "BROKER_PATH": "path",
-    "GRAFANA": "grafana",
-}
+_CHOOSING = ("BROKER", "ROBOT", "LINK", "BROKER_TLS", "CLIENTS", "BROKER_PATH", "GRAFANA")
+OVERLAYS = {name: name.removeprefix("BROKER_").lower() for name in _CHOOSING}
 DONE_BEFORE = ("prepare",)  # Its end is no failure.
 # What the containers of a failed run printed: they are removed.
 LOG = Path(".cache/containers.log")
@@ -79,11 +72,8 @@ class Session:
                 "Wait, or take --busy: no verdict rests on runs beside other programs otherwise."
             )
         busy = {"busy_wanted": wanted, "busy_before": round(share, 3)}
-        facts = {
-            **self.facts,
-            **busy,
-            "command_line": command_line([scenario.experiment for scenario in lab.scenarios]),
-        }
+        typed = command_line([scenario.experiment for scenario in lab.scenarios])
+        facts = {**self.facts, **busy, "command_line": typed}
         self._variables = {"LOOPLAB_EVENTS": "json", "LOOPLAB_ENVIRONMENT": json.dumps(facts)}
 
     def run(self, scenarios: Sequence[Scenario], after: After) -> bool:

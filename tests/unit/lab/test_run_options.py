@@ -8,13 +8,13 @@ from looplab.experiments.registry import EXPERIMENTS
 from looplab.lab.cli import main
 
 
-def test_help_has_every_option_of_every_experiment(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main(["run", "--help"])
-    words = capsys.readouterr().out.split()
-    options = {option for name in EXPERIMENTS for option in EXPERIMENTS[name].part("parameters").PARAMETERS.options()}
-    assert {option.flag for option in options} <= set(words)
-    assert " ".join(words).count("50%,100%") == 1
+def test_help_has_every_option_and_claim_of_every_experiment(capsys: pytest.CaptureFixture[str]) -> None:
+    for command in ("run", "study"):
+        with pytest.raises(SystemExit):
+            main([command, "--help"])
+    words = {word.strip(",") for word in capsys.readouterr().out.split()}
+    options = {option.flag for one in EXPERIMENTS.values() for option in one.parameters.options()}
+    assert {"50%,100%"} | options | {claim for one in EXPERIMENTS.values() for claim in one.studies} <= words
 
 
 @pytest.mark.parametrize(

@@ -191,7 +191,7 @@ def _scenarios_of(root: Path, names: Sequence[str], of: str | None = None) -> li
         if error.exit_code != EXIT_USAGE:
             raise
         near = "".join(did_you_mean(name, claims) for name in names if name not in claims)
-        raise UsageError(error.message, f"{near or f'{error.remedy} '}./lab report names the claims.") from None
+        raise UsageError(error.message, f"{near or f'{error.remedy} '}./lab study --help names the claims.") from None
 
 
 def _unfinished(
