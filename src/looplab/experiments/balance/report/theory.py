@@ -119,7 +119,7 @@ def _loop(feedback: Feedback, a: Matrix, b: Matrix, s: complex) -> complex:
 
 def intervals_of_delay(total_s: float, interval_s: float) -> int:
     """Return how many intervals lie between a reading and the command that follows from it, if each T is `total_s`."""
-    return max(1, ceil(total_s / interval_s))
+    return max(1, ceil(min(total_s, 10 * LONGEST_S) / interval_s))
 
 
 def feedback_of(controller: str = LQR, gains: Sequence[float] = ()) -> Feedback:

@@ -52,7 +52,7 @@ def test_the_extra_delay_is_that_of_theory(interval_s: float, monkeypatch: pytes
 def test_answers_beyond_the_interval_count_as_intervals() -> None:
     """T of 2.5 intervals: a command follows from a reading of three intervals before."""
     radius: Callable[[int], float] = lambda count: spectral_radius(FEEDBACK, 0.025, count * 0.025)  # noqa: E731
-    assert theory.intervals_of_delay(0.0625, 0.025) == 3
+    assert [theory.intervals_of_delay(s, 0.025) for s in (0.0625, 1e300)] == [3, 400]
     assert radius(3) < 1 < radius(4)
     assert not replay(steady(0.025, 0.0625), Law(LQR, 0.025)).fallen
     assert replay(steady(0.025, 0.0875), Law(LQR, 0.025)).fallen
