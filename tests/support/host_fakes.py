@@ -115,7 +115,6 @@ case "$1 $2" in
     [ -e "$(place images "$last")" ] || { echo "No such image: $last" >&2; exit 1; }
     ;;
 "image ls")
-    case "$*" in *dangling=true*) /bin/cat "$here/nameless" 2>/dev/null; exit 0 ;; esac
     for image in "$here"/images/*; do [ -e "$image" ] && /bin/cat "$image"; done
     ;;
 "pull "*)
@@ -167,10 +166,6 @@ class Docker:
     def has(self, *names: str, digest: str = "", content: str = "") -> None:
         """Put images there; their id is `sha256:`, the name and `content`."""
         self._put("images", names, digest, content)
-
-    def without_a_name(self, *images: str) -> None:
-        """Leave only these ids without a name."""
-        (self.place / "nameless").write_text("\n".join(images))
 
     def lost(self, name: str) -> None:
         """Remove an image."""

@@ -14,7 +14,7 @@ from looplab.lab import checkout
 from looplab.lab.checkout import Lab
 from looplab.lab.docker.engine import Engine
 from looplab.lab.docker.images import Images
-from looplab.lab.docker.own_images import STAMP, OwnImages, remove_replaced
+from looplab.lab.docker.own_images import STAMP, OwnImages
 from looplab.lab.image_names import is_own, is_published, own_reference, registry_of, repository_of
 
 BASE = "debian:trixie-slim"
@@ -84,7 +84,6 @@ def test_without_a_registry_none_is_asked(docker: fakes.Docker, tmp_path: Path) 
     ours.build({})
     assert docker.built() == [f"looplab/flood:{__version__}"]
     assert docker.calls("compose") == ["compose --profile scenario7 build bridge robot"]
-    assert docker.calls("rmi") == []
     assert (ours.must_build(), images.notes) == (False, [])
 
 
@@ -191,18 +190,11 @@ def test_what_another_checkout_built_under_the_name_is_replaced(docker: fakes.Do
     ours.write_stamp()
     assert not ours.must_build()
     bridge = own_reference("bridge", {})
-    theirs = f"sha256:{bridge}-theirs"
     docker.has(bridge, content="-theirs")
     assert ours.must_build()
     docker.compose_builds(bridge)
-    # Of those that lost a name here, the robot's has another: the engine would take that one.
-    mine = f"sha256:{bridge}"
-    docker.without_a_name(theirs, mine, "sha256:of-somebody-else")
     ours.build({})
     assert not ours.must_build()
-    assert docker.calls("rmi") == [f"rmi {mine} {theirs}"]
-    # A container has them.
-    remove_replaced(tmp_path)
-    docker.without_a_name("sha256:of-somebody-else")
-    remove_replaced(tmp_path)
-    assert docker.calls("rmi") == [f"rmi {mine} {theirs}"] * 2
+    # The project's own without a name, and of those what no container uses.
+    prune = "image prune --force --filter label=com.docker.compose.project=looplab"
+    assert docker.calls("image prune") == [prune]

@@ -6,9 +6,10 @@ from pathlib import Path
 from looplab.errors import EXIT_GOOD, MachineError
 from looplab.lab.checkout import Lab
 from looplab.lab.docker.engine import find_engine, require_compose
-from looplab.lab.docker.own_images import remove_replaced
+from looplab.lab.docker.images import remove_replaced
 from looplab.lab.hosts.run import down_all
 from looplab.lab.scenarios import chosen
+from looplab.lab.settings import project_name
 from looplab.system.terminal import say
 
 
@@ -27,7 +28,7 @@ def down(root: Path) -> int:
     done = Lab(root).compose().down()
     if not done.good:
         raise MachineError(f"Compose could not stop the lab: {done.reason}", "See `docker ps`.")
-    remove_replaced(root)
+    remove_replaced(project_name(root))
     down_all()
     say("Everything is stopped; results/ is unchanged.")
     return EXIT_GOOD

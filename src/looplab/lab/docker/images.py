@@ -81,13 +81,14 @@ def left_by_tests() -> set[str]:
     A container of a test that was killed may keep one.
     """
     listing = ["docker", "image", "ls", "--filter", f"reference={TESTS}/*", "--format", "{{.Repository}}:{{.Tag}}"]
-    return nameless() | {*call(listing).stdout.split()}
+    nameless = ["docker", "image", "ls", "--no-trunc", "--filter", "dangling=true", "--quiet"]
+    return {*call(listing).stdout.split(), *call(nameless).stdout.split()}
 
 
-def nameless() -> set[str]:
-    """Return the ids of the images that no name is left for."""
-    listing = ["docker", "image", "ls", "--no-trunc", "--filter", "dangling=true", "--quiet"]
-    return {*call(listing).stdout.split()}
+def remove_replaced(project: str) -> None:
+    """Remove what Compose built for a project and a later build took the name of; the engine keeps what is in use."""
+    ours = f"label=com.docker.compose.project={project}"
+    call(["docker", "image", "prune", "--force", "--filter", ours], timeout_s=PULL_TIMEOUT_S)
 
 
 def image_facts(references: Mapping[str, str]) -> dict[str, dict[str, str]]:

@@ -4,13 +4,13 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from looplab.lab.docker.builds import build_image, build_with_compose
-from looplab.lab.docker.images import Images, local_images, nameless
+from looplab.lab.docker.images import Images, local_images, remove_replaced
 from looplab.lab.image_names import BASE, BASE_IMAGE, STAND_INS, is_published, name_of, repository_of
-from looplab.lab.programs import call
+from looplab.lab.settings import project_name
 
 # The rooms that containers run; .dockerignore keeps out the others.
 IN_IMAGES = ("capture", "experiments", "exporter", "link", "metrics", "mqtt", "run", "spec", "system", "treatments")
@@ -25,8 +25,6 @@ REPORT_SOURCES = {"src": "**/*", "images/report": "*"}
 HOST_AUTHORITIES = "host-ca.pem"
 AUTHORITIES = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt")
 STAMP = Path(".cache/images.sha256")
-# Ids of those that a container still had when a build took their name.
-REPLACED = Path(".cache/images.replaced")
 
 
 class OwnImages:
@@ -67,15 +65,12 @@ class OwnImages:
         """Build them all; the builder keeps what has not changed. Compose gets `variables` over the shell's own."""
         share_authorities(self._root)
         base = {**os.environ, **variables}.get(BASE) or BASE_IMAGE
-        # Another checkout may have taken a name of an image that this one built.
-        before = {stamp.rpartition(" ")[2] for stamp in read_stamps(self._root).values()}
-        before |= {*local_images(self._images).values()}
         for reference in (reference for reference, service in self._images.items() if not service):
             build_image(self._root / "images" / name_of(reference), reference, base)
         composed = {reference: service for reference, service in self._images.items() if service}
         build_with_compose(self._root, composed, self._profiles, variables)
         self.write_stamp()
-        remove_replaced(self._root, before)
+        remove_replaced(project_name(self._root))
 
     def fingerprint(self) -> str:
         """Return a digest of the files that .dockerignore lets into the builds of own images."""
@@ -94,15 +89,6 @@ class OwnImages:
         """Return sources and id of each image that is here; another checkout may build other sources as this name."""
         sources = self.fingerprint()
         return {name: f"{sources} {image}" for name, image in local_images(self._images).items()}
-
-
-def remove_replaced(root: Path, images: Iterable[str] = ()) -> None:
-    """Remove those of `images`, and of earlier ones, that have no name any more; remember what a container keeps."""
-    earlier = root / REPLACED
-    replaced = {*images, *(earlier.read_text().split() if earlier.exists() else ())}
-    if replaced and (unnamed := replaced & nameless()):
-        call(["docker", "rmi", *sorted(unnamed)])
-        earlier.write_text("\n".join(sorted(unnamed & nameless())))
 
 
 def share_authorities(root: Path) -> None:
