@@ -13,7 +13,7 @@ from support import host_fakes as fakes
 
 from looplab.errors import LabError, MachineError, UsageError
 from looplab.lab.bundle_file import load_bundle, read_bundle, write_bundle
-from looplab.lab.commands.bundle import load, stand_ins, tag_pinned
+from looplab.lab.commands.bundle import load, tag_pinned
 from looplab.lab.docker.own_images import read_stamps
 from looplab.lab.settings import read_machine_file, write_machine_file
 
@@ -208,18 +208,6 @@ def test_what_is_pinned_is_saved_and_named_without_its_digest(docker: fakes.Dock
     broker, name = f"eclipse-mosquitto:2@{digest}", "eclipse-mosquitto:2"
     assert tag_pinned([broker, "looplab/flood:1"]) == [name, "looplab/flood:1"]
     assert docker.calls("tag") == [f"tag {broker} {name}"]
-
-
-def test_what_a_bundle_brought_stands_in(docker: fakes.Docker) -> None:
-    """Plain Compose would ask a registry for mosquitto; what nothing stands in for is left open."""
-    flood, pinned = "looplab/flood:1", "postgres:17@sha256:" + "1" * 64
-    wanted = {"FLOOD_IMAGE": "a/b:1", "MOSQUITTO_IMAGE": "eclipse-mosquitto:3", "POSTGRES_IMAGE": pinned}
-    others = {"PROMETHEUS_IMAGE": "prom/prometheus:v3", "GRAFANA_IMAGE": "grafana/grafana:1"}
-    docker.has(flood, "looplab/mosquitto:0.1.0", "postgres:17")
-    decided = {"FLOOD_IMAGE": flood, "MOSQUITTO_IMAGE": "looplab/mosquitto:0.1.0", "POSTGRES_IMAGE": "postgres:17"}
-    assert stand_ins({**wanted, **others}, flood) == {**decided, "GRAFANA": "off"}
-    docker.has(*others.values(), "a/b:1")
-    assert stand_ins({**wanted, **others}, flood).keys() == {"MOSQUITTO_IMAGE", "POSTGRES_IMAGE"}
 
 
 @pytest.fixture

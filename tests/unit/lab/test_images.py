@@ -6,7 +6,7 @@ import pytest
 from support import host_fakes as fakes
 
 from looplab.errors import MachineError
-from looplab.lab.docker.images import Images, image_facts
+from looplab.lab.docker.images import Images, image_facts, in_place
 
 BASE = "debian:trixie-slim"
 BROKER = "eclipse-mosquitto:2.0.22"
@@ -71,6 +71,22 @@ def test_what_stands_in_is_built_again_once_it_is_gone(docker: fakes.Docker, tmp
 def test_a_pinned_image_here_by_its_tag_was_loaded(docker: fakes.Docker, tmp_path: Path) -> None:
     docker.has(BROKER)
     assert ensured(tmp_path, {"MOSQUITTO_IMAGE": f"{BROKER}@{DIGEST}"}).variables == {"MOSQUITTO_IMAGE": BROKER}
+
+
+def test_what_a_bundle_brought_stands_in(docker: fakes.Docker) -> None:
+    """Plain Compose would ask a registry for mosquitto; what nothing stands in for is left open."""
+    pinned = "postgres:17@sha256:" + "1" * 64
+    wanted = {
+        "FLOOD_IMAGE": "inovex/mqtt-stresser:1",
+        "MOSQUITTO_IMAGE": "eclipse-mosquitto:3",
+        "POSTGRES_IMAGE": pinned,
+    }
+    others = {"PROMETHEUS_IMAGE": "prom/prometheus:v3", "GRAFANA_IMAGE": "grafana/grafana:1"}
+    docker.has(FLOOD, "looplab/mosquitto:0.1.0", "postgres:17")
+    decided = {"FLOOD_IMAGE": FLOOD, "MOSQUITTO_IMAGE": "looplab/mosquitto:0.1.0", "POSTGRES_IMAGE": "postgres:17"}
+    assert in_place({**wanted, **others}, FLOOD) == {**decided, "GRAFANA": "off"}
+    docker.has(*others.values(), "inovex/mqtt-stresser:1")
+    assert in_place({**wanted, **others}, FLOOD).keys() == {"MOSQUITTO_IMAGE", "POSTGRES_IMAGE"}
 
 
 def test_images_are_built_upon_the_base_that_stands_in(

@@ -1,17 +1,17 @@
 """./lab bundle and ./lab load: all images in one archive, for a room without a network."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from looplab import __version__
 from looplab.errors import EXIT_GOOD, LabError, MachineError, UsageError
 from looplab.lab.bundle_file import load_bundle, sha256_of, write_bundle
-from looplab.lab.checkout import FLOOD_VARIABLE, Lab
+from looplab.lab.checkout import Lab
 from looplab.lab.class_archives import write_archives
 from looplab.lab.docker.engine import find_engine, require_compose
-from looplab.lab.docker.images import local_images
+from looplab.lab.docker.images import in_place, local_images
 from looplab.lab.docker.own_images import add_stamps, read_stamps
-from looplab.lab.image_names import FLOOD, STAND_INS, is_pinned, repository_of, without_digest
+from looplab.lab.image_names import FLOOD, is_pinned, without_digest
 from looplab.lab.programs import call
 from looplab.lab.scenarios import chosen, every
 from looplab.lab.settings import read_machine_file, write_machine_file
@@ -64,7 +64,7 @@ def load(root: Path, file: Path, sha256: str = "") -> int:
     _, upstream = lab.images()
     manifest = load_bundle(file, {*map(without_digest, upstream.values())})
     machine = {name: value for name, value in read_machine_file(root).items() if name not in {"GRAFANA", *upstream}}
-    write_machine_file(root, {**machine, **stand_ins(upstream, lab.own_image(FLOOD))})
+    write_machine_file(root, {**machine, **in_place(upstream, lab.own_image(FLOOD))})
     sources = {name: str(stamp).split(" ")[0] for name, stamp in manifest.get("stamps", {}).items()}
     loaded = local_images(manifest["images"])
     add_stamps(root, {name: f"{sources[name]} {image}" for name, image in loaded.items() if name in sources})
@@ -84,16 +84,3 @@ def tag_pinned(references: Sequence[str]) -> list[str]:
         if not tagged.good:
             raise MachineError(f"{pinned} cannot be saved: {tagged.reason}", "Run ./lab setup first.")
     return sorted({without_digest(reference) for reference in references})
-
-
-def stand_ins(upstream: Mapping[str, str], flood: str) -> dict[str, str]:
-    """Return the variables of upstream's images for what is here in their place; `flood` is the lab's own."""
-    decided = {}
-    for variable, reference in upstream.items():
-        own = flood if variable == FLOOD_VARIABLE else STAND_INS.get(repository_of(reference), "")
-        here = local_images([reference, without_digest(reference), own])
-        if reference not in here and here:
-            decided[variable] = next(iter(here))
-        elif not here and variable == "GRAFANA_IMAGE":
-            decided["GRAFANA"] = "off"
-    return decided

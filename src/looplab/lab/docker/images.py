@@ -169,48 +169,48 @@ class Images:
             self.notes.append(STANDS_IN)
         return self.base
 
-    def ensure_upstream(self, references: Mapping[str, str], flood_stand_in: str) -> None:
-        """Make each of `references` ({variable: upstream image}) usable, or do without it.
+    def ensure_upstream(self, references: Mapping[str, str], flood: str) -> None:
+        """Make each of `references` ({variable: upstream image}) usable, or do without it; `flood` is the lab's own.
 
-        `flood_stand_in` is the lab's own flood.
+        Raises LabError (exit code 3) for one that the lab needs.
         """
         for variable, reference in references.items():
-            if repository_of(reference) == repository_of(flood_stand_in):
-                self.variables[variable] = flood_stand_in
-            else:
-                self._ensure(variable, reference, flood_stand_in)
+            name, repository = without_digest(reference), repository_of(reference)
+            if repository == repository_of(flood):
+                self.variables[variable] = flood
+            elif is_here(reference) or (not is_own(reference) and self.pull(reference)) or is_here(name):
+                continue
+            elif stand_in := reference if reference in STAND_INS.values() else STAND_INS.get(repository):
+                self._build(stand_in)
+            elif repository == FLOOD_REPOSITORY:
+                self.variables[variable] = flood
+                self.notes.append(f"{name} is not available: {flood}, with the same flags, floods.")
+            elif repository == GRAFANA_REPOSITORY:
+                self.notes.append(f"No Grafana: {name} is not available ({self.why_not(reference)}).")
+            # The lab's own images come later, all at once (own_images.py).
+            elif not is_own(reference):
+                raise MachineError(f"The image {reference} is not available: {self.why_not(reference)}.", BUNDLE_REMEDY)
+        self.variables |= in_place(references, flood)
 
-    def _ensure(self, variable: str, reference: str, flood_stand_in: str) -> None:
-        # An image that was built or loaded has no digest of the registry: its name goes without the pinned one.
-        name = without_digest(reference)
-        if is_here(reference) or (not is_own(reference) and self.pull(reference)):
-            return
-        if reference in STAND_INS.values():
-            self._build(variable, reference)
-        elif name != reference and is_here(name):
-            self.variables[variable] = name
-        # The lab's own images come later, all at once (own_images.py).
-        elif not is_own(reference):
-            self._replace(variable, reference, flood_stand_in)
-
-    def _replace(self, variable: str, reference: str, flood_stand_in: str) -> None:
-        """Build a stand-in or do without; LabError (exit code 3) if the lab needs the image."""
-        name, repository = without_digest(reference), repository_of(reference)
-        if repository in STAND_INS:
-            self._build(variable, STAND_INS[repository])
-        elif repository == FLOOD_REPOSITORY:
-            self.variables[variable] = flood_stand_in
-            self.notes.append(f"{name} is not available: {flood_stand_in}, with the same flags, floods.")
-        elif repository == GRAFANA_REPOSITORY:
-            self.variables["GRAFANA"] = "off"
-            self.notes.append(f"No Grafana: {name} is not available ({self.why_not(reference)}).")
-        else:
-            raise MachineError(f"The image {reference} is not available: {self.why_not(reference)}.", BUNDLE_REMEDY)
-
-    def _build(self, variable: str, stand_in: str) -> None:
-        self.variables[variable] = stand_in
+    def _build(self, stand_in: str) -> None:
         if not is_here(stand_in):
             self.ensure_base()
-            folder = self._root / "images" / name_of(stand_in)
-            build_image(folder, stand_in, self.base)
+            build_image(self._root / "images" / name_of(stand_in), stand_in, self.base)
             self.notes = list(dict.fromkeys([*self.notes, STANDS_IN]))
+
+
+def in_place(references: Mapping[str, str], flood: str) -> dict[str, str]:
+    """Return the variables of upstream images that are not here, for what is here in their place.
+
+    An image that was built or loaded has no digest of the registry: its name goes without the pinned one.
+    """
+    decided = {}
+    for variable, reference in references.items():
+        repository = repository_of(reference)
+        stand_in = flood if repository == FLOOD_REPOSITORY else STAND_INS.get(repository, "")
+        here = local_images([reference, without_digest(reference), stand_in])
+        if reference not in here and here:
+            decided[variable] = next(iter(here))
+        elif not here and repository == GRAFANA_REPOSITORY:
+            decided["GRAFANA"] = "off"
+    return decided
