@@ -18,15 +18,20 @@ def write_secret(path: Path, text: str, mode: int = 0o600) -> None:
     fresh.replace(path)
 
 
+def ensure_password(path: Path, mode: int = 0o600) -> Path:
+    """Write a random password to `path` unless there is one; return `path`, in a folder for its owner alone."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path.parent.chmod(0o700)
+    if not (path.is_file() and path.stat().st_size):
+        write_secret(path, secrets.token_urlsafe(24), mode)
+    return path
+
+
 def ensure_grafana_password(root: Path) -> dict[str, str]:
-    """Write a random password unless there is one; return the variables that Compose needs for it.
+    """Have Grafana's password; return the variables that Compose needs for it.
 
     Containers of several users read it; `secrets/`, which no container has, keeps this machine's other users out.
     """
-    path = root / GRAFANA_PASSWORD_FILE
-    path.parent.mkdir(mode=0o700, exist_ok=True)
-    path.parent.chmod(0o700)
-    if not (path.is_file() and path.stat().st_size):
-        write_secret(path, secrets.token_urlsafe(24), 0o444)
+    ensure_password(root / GRAFANA_PASSWORD_FILE, 0o444)
     # Compose reads a secret's path from the folder of the file that names it.
     return {"GRAFANA_PASSWORD_FILE": f"../{GRAFANA_PASSWORD_FILE}", "GRAFANA_NO_ADMIN": "false"}

@@ -2,7 +2,6 @@
 
 import json
 import os
-import secrets
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +13,7 @@ from looplab.lab.docker.engine import find_engine
 from looplab.lab.docker.images import contents
 from looplab.lab.run_options import variables
 from looplab.lab.scenarios import check_one_kind, chosen
-from looplab.lab.secret_files import FOLDER, write_secret
+from looplab.lab.secret_files import FOLDER, ensure_password
 from looplab.lab.stack.nodes import Swarm, broker_nodes, can_encrypt, check, check_machines, read_swarm
 from looplab.lab.stack.translate import Source, translate
 from looplab.spec.experiment import Experiment
@@ -46,10 +45,11 @@ def stack(root: Path, scenario: str, *, unchecked: bool, shared: bool, publish: 
     model = lab.compose(_of_the_run(lab, experiment, name)).config(name)
     encrypted = can_encrypt()
     images = contents({one["image"] for one in model["services"].values()})
+    # Those that share their last word hold the same password.
+    passwords = {one.name: root / SECRET_FILES / Path(one.name).name for one in experiment.secrets}
+    files = {name.replace("/", "-"): ensure_password(path) for name, path in passwords.items()}
     users = {image: content.user for image, content in images.items() if content.user}
-    source = Source(
-        (name,), experiment.secrets, _secret_files(root, experiment), users, broker_nodes(swarm), publish, encrypted
-    )
+    source = Source((name,), experiment.secrets, files, users, broker_nodes(swarm), publish, encrypted)
     made = translate(model, source)
     if not unchecked:
         check(replace(swarm, stacks=() if shared else swarm.stacks), made, name)
@@ -81,16 +81,3 @@ def _say_notes(notes: dict[str, str], encrypted: bool) -> None:
         say("networks: encrypted by IPsec (ESP), if the kernel of every node has it")
     else:
         say(f"networks: plain, this kernel has no ESP. What the parts send passes in the clear. {OWN_NETWORK}")
-
-
-def _secret_files(root: Path, experiment: Experiment) -> dict[str, Path]:
-    """Return the file of each secret, made once; those that share their last word hold the same password."""
-    folder = root / SECRET_FILES
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    files = {}
-    for one in experiment.secrets:
-        path = folder / Path(one.name).name
-        if not path.exists():
-            write_secret(path, secrets.token_urlsafe(24))
-        files[one.name.replace("/", "-")] = path
-    return files
