@@ -29,9 +29,9 @@ def write_archives(root: Path, bundle: Path) -> tuple[Path, Path]:
     return students, teachers
 
 
-def checkout_files(root: Path) -> list[str]:
-    """Return the files that git tracks. Raises LabError (exit code 3) without git."""
-    listed = call(["git", "-C", str(root), "ls-files", "-z"])
+def checkout_files(root: Path, *more: str) -> list[str]:
+    """Return the files that git tracks, and those for which `more` options ask. Raises LabError (exit code 3)."""
+    listed = call(["git", "-C", str(root), "ls-files", "-z", "--cached", *more])
     if not listed.good:
         raise MachineError(f"git does not list the files: {listed.reason}", "Take a checkout by `git clone`.")
     return sorted(name for name in listed.stdout.split("\0") if name and (root / name).is_file())

@@ -11,7 +11,8 @@ from support.places import ROOT
 from support.terminal import Terminal
 from support.waiting import until
 
-from looplab.lab.commands.lint import Linter, is_shell, lint, project_files, shorten
+from looplab.lab.class_archives import checkout_files
+from looplab.lab.commands.lint import Linter, is_shell, lint, shorten
 from looplab.lab.programs import NOT_FOUND, TIMED_OUT, call, follow
 from looplab.system.terminal import Step
 from looplab.system.words import show_duration
@@ -95,7 +96,7 @@ def test_git_decides_which_files_are_the_projects(tmp_path: Path) -> None:
     (tmp_path / ".gitignore").write_text("ignored\n")
     for name in ("kept.sh", "ignored"):
         (tmp_path / name).touch()
-    assert [path.name for path in project_files(tmp_path)] == [".gitignore", "kept.sh"]
+    assert checkout_files(tmp_path, "--others", "--exclude-standard") == [".gitignore", "kept.sh"]
 
 
 @pytest.mark.parametrize(("lines", "result"), [(3, "all passed"), (4, "FAILED: size of house")])

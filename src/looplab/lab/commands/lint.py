@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from looplab.errors import MachineError
+from looplab.lab.class_archives import checkout_files
 from looplab.lab.programs import call
 
 COMPLAINT_LINES = 40
@@ -51,14 +51,6 @@ LINTERS = (
 )
 
 
-def project_files(root: Path) -> list[Path]:
-    """Return the files that git tracks or would add. Raises LabError (exit code 3) without git."""
-    listing = call(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], directory=str(root))
-    if not listing.good:
-        raise MachineError(f"git does not list the files to check: {listing.reason}", "Take a checkout by `git clone`.")
-    return sorted(path for name in listing.stdout.split("\0") if name and (path := root / name).is_file())
-
-
 def complaint(linter: Linter, root: Path, programs: Path, files: Sequence[Path]) -> str:
     """Return what the linter finds wrong, "" if nothing; `programs` is the folder that has the linter."""
     program, *options = linter.command
@@ -96,7 +88,8 @@ def check_rooms(root: Path, files: Sequence[Path]) -> list[str]:
 
 def lint(root: Path, programs: Path, linters: Sequence[Linter] = LINTERS) -> bool:
     """Print sizes of rooms; run all linters, print a line for each and its complaints; return whether all passed."""
-    files = project_files(root)
+    # Those that git would add, too.
+    files = [root / name for name in checkout_files(root, "--others", "--exclude-standard")]
     failed = [f"size of {room}" for room in check_rooms(root, files)]
     check = partial(complaint, root=root, programs=programs, files=files)
     with ThreadPoolExecutor(AT_ONCE) as pool:
