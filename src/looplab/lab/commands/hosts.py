@@ -3,15 +3,14 @@
 from pathlib import Path
 
 from looplab.errors import EXIT_GOOD, EXIT_MACHINE, LabError, UsageError
-from looplab.lab.checkout import PROBE, Lab
-from looplab.lab.hosts.checks import noise_of, reach
+from looplab.lab.hosts.checks import reach
 from looplab.lab.hosts.contexts import ADD, add_host, known_hosts, remove_host
 from looplab.system.terminal import say
 
-HEAD = ("name", "address", "engine", "cores", "cgroup", "machine", "clock", "longest stall in 2 s")
+HEAD = ("name", "address", "engine", "cores", "cgroup", "machine", "clock")
 
 
-def hosts(root: Path, *, action: str | None, name: str, endpoint: str, address: str) -> int:
+def hosts(_root: Path, *, action: str | None, name: str, endpoint: str, address: str) -> int:
     """Add or remove a host, or list them all; return the exit code, 3 if one of them was not reached."""
     if action == "add":
         if not endpoint:
@@ -31,7 +30,6 @@ def hosts(root: Path, *, action: str | None, name: str, endpoint: str, address: 
     known = known_hosts()
     print(_line(HEAD) if known else f"No hosts. {ADD.format('NAME')}")
     lost = False
-    image = Lab(root).own_image(PROBE)
     for host in known.values():
         try:
             facts = reach(host)
@@ -41,10 +39,10 @@ def hosts(root: Path, *, action: str | None, name: str, endpoint: str, address: 
             continue
         engine = facts.engine
         row = (engine.server_version, engine.cores, f"v{engine.cgroup_version}", facts.architecture)
-        print(_line((host.name, host.address, *row, f"{facts.clock_s:+.2f} s", noise_of(facts, image))))
+        print(_line((host.name, host.address, *row, f"{facts.clock_s:+.2f} s")))
     return EXIT_MACHINE if lost else EXIT_GOOD
 
 
 def _line(words: tuple[object, ...]) -> str:
-    widths = (10, 15, 15, 5, 6, 8, 8, 0)
+    widths = (10, 15, 15, 5, 6, 8, 0)
     return " ".join(f"{word!s:<{width}}" for word, width in zip(words, widths, strict=True)).rstrip()

@@ -13,7 +13,7 @@ from looplab.errors import MachineError
 from looplab.lab.docker.engine import INFO, NO_ANSWER, Engine, parse_version, read_engine
 from looplab.lab.docker.images import Content
 from looplab.lab.hosts.contexts import Host
-from looplab.lab.machine.limits import Limits, in_container, machine_variables
+from looplab.lab.machine.limits import Limits, machine_variables
 from looplab.lab.programs import Outcome
 
 OLDEST_ENGINE = (20, 10, 0)
@@ -21,17 +21,6 @@ OLDEST_ENGINE = (20, 10, 0)
 MOST_CLOCK_S = 60.0
 # As the engine calls a machine, and as images do.
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm"}
-_NOISE = """
-import time
-from looplab.treatments.noise import floor, worst
-from looplab.treatments.probes import Probes
-look = lambda: {"noise": probes.read(), "clock_ns": time.perf_counter_ns()}
-probes = Probes()
-before = look()
-time.sleep(2)
-entry = worst(floor(before, look()))
-print(f"{entry['max_us'] / 1000:.1f} ms ({entry['policy']})")
-"""
 
 
 @dataclass(frozen=True)
@@ -120,9 +109,3 @@ def known_limits(cache: Path) -> dict[str, str]:
         return machine_variables(Limits(**json.loads(cache.read_text())[1]))
     except FileNotFoundError:
         return {}
-
-
-def noise_of(facts: Facts, image: str) -> str:
-    """Return a host's longest stall within 2 s, and the policy of the probe that saw it."""
-    done = in_container(facts.engine, image, _NOISE, "--cap-add=SYS_NICE")
-    return done.stdout.strip() if done.good else "unknown: no image there yet"

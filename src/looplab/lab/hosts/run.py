@@ -105,18 +105,15 @@ class PlacedSession:
         facts = {name: reach(host) for name, host in self.hosts.items()}
         for host in self.hosts.values():
             check_alone(host, PROJECT, self._caller)
-        here = self.lab.make_ready()
+        self.lab.make_ready()
         self._check_images(facts)
         probe, files = self.lab.own_image(PROBE), {name: self._limits_file(name) for name in self.hosts}
         limits = {name: machine_variables(probe_limits(one.engine, probe, files[name])) for name, one in facts.items()}
         # Runs on other hosts are no repetitions of these.
         placed = " ".join(f"{part} {facts[host.name].engine.server_id}" for part, host in self.placed.items())
-        engine = facts[self.placed["controller"].name].engine
         known = {
-            **self.lab.environment_facts(here),
+            **self.lab.environment_facts(facts[self.placed["controller"].name].engine),
             "command_line": command_line([self.scenarios[0].experiment]),
-            "engine": f"{engine.server_version} ({engine.operating_system})",
-            "cgroup": f"v{engine.cgroup_version}",
             "machine": hashed(placed),
             "hosts": {name: fact.as_json() for name, fact in facts.items()},
         }

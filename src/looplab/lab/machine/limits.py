@@ -133,7 +133,7 @@ def probe_limits(engine: Engine, image: str, cache: Path) -> Limits:
 
 
 def _try_all(engine: Engine, image: str) -> Limits:
-    rationed = in_container(engine, image, _RATIONED)
+    rationed = _in_container(engine, image, _RATIONED)
     if not rationed.good:
         return Limits(f"a container of {image} did not run: {rationed.reason}")
     budget_us = rt_budget_us(engine)
@@ -163,7 +163,7 @@ def _refusal(engine: Engine, image: str, code: str, *options: str) -> str:
 
     The end of the engine's long chain of causes: "... : error setting rlimit type 14: ...".
     """
-    tried = in_container(engine, image, code, *options)
+    tried = _in_container(engine, image, code, *options)
     if tried.good:
         return ""
     lines = [line for line in tried.stderr.splitlines() if line and not line.startswith("Run 'docker")]
@@ -171,8 +171,7 @@ def _refusal(engine: Engine, image: str, code: str, *options: str) -> str:
     return ": ".join(causes[-2:])
 
 
-def in_container(engine: Engine, image: str, code: str, *options: str) -> Outcome:
-    """Run Python code as root in a throw-away container."""
+def _in_container(engine: Engine, image: str, code: str, *options: str) -> Outcome:
     as_root = ["--network=none", "--user=0:0", "--entrypoint=python3"]
     return call([*engine.docker, "run", "--rm", "--pull=never", *as_root, *options, image, "-c", code], timeout_s=60)
 
