@@ -62,20 +62,19 @@ def cell_lines(cell: LoopCell, parameters: Mapping[str, Any]) -> Iterator[str]:
     if cell.free_R:
         yield _latencies("R free", cell.free_R)
     for share in cell.figures():
-        if share.heading and not share.derived and share.of(cell) is not None:
-            yield f"{share.heading:>15} {share.of(cell):.1%} of {cell.sent} messages"
+        # The line `lost by` holds a share that is derived.
+        if share.heading and (share.unit or not share.derived) and (value := share.of(cell)) is not None:
+            text = f"{value:.{share.digits}f} {share.unit}" if share.unit else f"{value:.1%} of {cell.sent} messages"
+            yield f"{share.heading:>15} {text}"
     yield from _load(cell.load)
 
 
 def _latencies(label: str, figures: Mapping[str, Any]) -> str:
     """Return one line; a figure that is null although there are messages is infinite."""
     unknown = f"{'inf':>9}" if figures.get("n") else milliseconds(None)
-    values = ((name, figures[name]) for name in _STATISTICS)
+    values = (unknown if figures[name] is None else milliseconds(figures[name]) for name in _STATISTICS)
     # A mark takes the place of the gap behind it.
-    texts = (
-        (unknown if value is None else milliseconds(value)) + (mark(name, figures.get("n")) or " ")
-        for name, value in values
-    )
+    texts = (text + (mark(name, figures.get("n")) or " ") for name, text in zip(_STATISTICS, values, strict=True))
     return f"{label:>14} {''.join(texts)}".rstrip()
 
 

