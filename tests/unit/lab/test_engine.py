@@ -1,10 +1,16 @@
 """Unhappy engines are recognised and told apart, each with its own remedy."""
 
+from collections.abc import Callable
+from pathlib import Path
+
 import pytest
 from support import host_fakes as fakes
 
 from looplab.errors import LabError, MachineError
+from looplab.lab.docker import compose, engine
+from looplab.lab.docker.compose import Compose
 from looplab.lab.docker.engine import find_engine, require_compose, require_engine
+from looplab.lab.docker.images import is_here, local_images
 
 
 def complaint(check: object) -> LabError:
@@ -85,3 +91,24 @@ def test_rootless_and_cgroup_2(programs: fakes.Programs) -> None:
     engine = find_engine()
     assert engine.rootless
     assert engine.cgroup_version == 2
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        lambda: Compose(Path(), {}).listed(),
+        lambda: Compose(Path(), {}).remove(["stress"]),
+        lambda: is_here("looplab/stress:0.1.0"),
+        lambda: local_images(["looplab/stress:0.1.0"]),
+    ],
+)
+def test_silence_does_not_mean_that_nothing_is_there(
+    programs: fakes.Programs, monkeypatch: pytest.MonkeyPatch, question: Callable[[], object]
+) -> None:
+    """A load would run on after its run, and an image that is here be built again."""
+    programs.script("docker", "exec /bin/sleep 20")
+    monkeypatch.setattr(engine, "ANSWER_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(compose, "DOWN_TIMEOUT_S", 0.2)
+    with pytest.raises(MachineError, match="no answer within") as error:
+        question()
+    assert "./lab down" in error.value.remedy

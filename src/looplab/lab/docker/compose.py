@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from looplab.errors import EXIT_MACHINE, EXIT_USAGE, LabError, MachineError, UsageError
-from looplab.lab.programs import Outcome, call
+from looplab.lab.docker.engine import OVERLOADED, ask
+from looplab.lab.programs import TIMED_OUT, Outcome, call
 from looplab.lab.settings import project_name
 
 # An emulated processor, shared with others, needed more than 300 s for scenario5 and 110 s to take it down.
@@ -78,8 +79,9 @@ class Compose:
 
     def remove(self, services: list[str]) -> None:
         """Stop and remove some services, whether they run or not, and what their images alone call a volume."""
-        if services:
-            self._call("--profile", "*", "rm", "--stop", "--force", "--volumes", *services, timeout_s=DOWN_TIMEOUT_S)
+        words = ("--profile", "*", "rm", "--stop", "--force", "--volumes", *services)
+        if services and (done := self._call(*words, timeout_s=DOWN_TIMEOUT_S)).code == TIMED_OUT:
+            raise MachineError(f"{', '.join(services)} may still run: {done.reason}.", OVERLOADED)
 
     def shield(self) -> None:
         """Protect all later calls from a Ctrl-C at the terminal."""
@@ -133,12 +135,10 @@ class Compose:
         The engine's own list: Compose would read every file first, which takes half a second.
         """
         project = self.environment.get("COMPOSE_PROJECT_NAME") or project_name(self._root)
-        listing = call(
-            [
-                *("docker", "ps", "--no-trunc", *words, "--filter", f"label=com.docker.compose.project={project}"),
-                *("--filter", "label=com.docker.compose.oneoff=False"),
-                *("--format", '{{.Label "com.docker.compose.service"}} {{.ID}}'),
-            ],
+        listing = ask(
+            *("ps", "--no-trunc", *words, "--filter", f"label=com.docker.compose.project={project}"),
+            *("--filter", "label=com.docker.compose.oneoff=False"),
+            *("--format", '{{.Label "com.docker.compose.service"}} {{.ID}}'),
             environment=self.environment,
         )
         return dict(line.split(" ", 1) for line in listing.stdout.splitlines() if " " in line)

@@ -4,11 +4,12 @@ import contextlib
 import json
 import os
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from looplab.errors import MachineError
-from looplab.lab.programs import Outcome, call
+from looplab.lab.programs import TIMED_OUT, Outcome, call
 
 Version = tuple[int, int, int]
 # `include` of files with variables and `env_file` with `required` both work from here on.
@@ -45,11 +46,14 @@ _TROUBLES = {
     ),
     "": ("", ""),
 }
+# What still runs is what may overload it.
+OVERLOADED = "If this machine is overloaded, `./lab down` stops what the lab runs."
 COMPOSE_REMEDY = "Run ./lab setup: it installs one (without root, for this user alone)."
 
 DOCKER = ("docker",)
 USUAL_ENDPOINTS = ("", "default", "unix:///var/run/docker.sock", "unix:///run/docker.sock")
-INFO_TIMEOUT_S = 20.0
+# An engine on a machine that stress fills needed more than 30 s for a list.
+ANSWER_TIMEOUT_S = 120.0
 INFO = ("info", "--format", "{{json .}}")
 
 
@@ -122,7 +126,15 @@ def show_version(version: Version | None) -> str:
 
 def find_engine() -> Engine:
     """Ask the engine once; never raises, `trouble` holds what is wrong."""
-    return read_engine(call([*DOCKER, *INFO], timeout_s=INFO_TIMEOUT_S), os.environ.get("DOCKER_HOST", ""))
+    return read_engine(call([*DOCKER, *INFO], timeout_s=ANSWER_TIMEOUT_S), os.environ.get("DOCKER_HOST", ""))
+
+
+def ask(*words: str, docker: Sequence[str] = DOCKER, environment: Mapping[str, str] | None = None) -> Outcome:
+    """Return the engine's answer. Raises MachineError if it is silent: that does not mean that there is nothing."""
+    done = call([*docker, *words], timeout_s=ANSWER_TIMEOUT_S, environment=environment)
+    if done.code == TIMED_OUT:
+        raise MachineError(f"The Docker engine does not answer: {done.reason}.", OVERLOADED)
+    return done
 
 
 def read_engine(outcome: Outcome, endpoint: str = "", docker: tuple[str, ...] = DOCKER) -> Engine:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from looplab.errors import MachineError
 from looplab.lab.docker.builds import BUNDLE_REMEDY, build_image
-from looplab.lab.docker.engine import DOCKER
+from looplab.lab.docker.engine import DOCKER, ask
 from looplab.lab.image_names import (
     BASE,
     BASE_IMAGE,
@@ -35,7 +35,7 @@ _SILENT = ("no such host", "connection refused", "timeout", "unreachable", "tls"
 
 
 def is_here(reference: str, docker: Sequence[str] = DOCKER) -> bool:
-    return call([*docker, "image", "inspect", reference]).good
+    return ask("image", "inspect", reference, docker=docker).good
 
 
 def local_images(references: Iterable[str]) -> dict[str, str]:
@@ -60,7 +60,7 @@ def contents(references: Collection[str], docker: Sequence[str] = DOCKER) -> dic
     program = " ".join(f"{{{{json .Config.{part}}}}}" for part in ("Entrypoint", "Cmd", "User", "Env"))
     names = "{{json .RepoTags}}\t{{json .RepoDigests}}"
     form = f"{names}\t{{{{.Architecture}}}}\t{{{{.Config.User}}}}\t{{{{.RootFS.Layers}}}} {program}"
-    lines = call([*docker, "image", "inspect", "--format", form, *references], timeout_s=60).stdout.splitlines()
+    lines = ask("image", "inspect", "--format", form, *references, docker=docker).stdout.splitlines()
     found: dict[str, Content] = {}
     # An empty line is an image that is not there.
     for line in filter(None, lines):
@@ -113,8 +113,7 @@ def _listed() -> dict[str, str]:
     """Return the id of each local image by `repository:tag` and by `repository@digest`."""
     columns = "{{.Repository}} {{.Tag}} {{.Digest}} {{.ID}}"
     ids: dict[str, str] = {}
-    command = ["docker", "image", "ls", "--no-trunc", "--digests", "--format", columns]
-    for line in call(command).stdout.splitlines():
+    for line in ask("image", "ls", "--no-trunc", "--digests", "--format", columns).stdout.splitlines():
         repository, tag, digest, image = line.split()
         ids |= {f"{repository}:{tag}": image, f"{repository}@{digest}": image}
     return ids
