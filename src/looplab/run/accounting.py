@@ -39,13 +39,13 @@ def quantile(ascending: Ascending, share: float) -> float:
     return float(below if position == low or below == above else below + (position - low) * (above - below))
 
 
-def summarise(values_ns: Sequence[int], endless: int = 0) -> dict[str, float | int | None]:
+def summarise(values_ns: Sequence[float]) -> dict[str, float | int | None]:
     """Return n, min, max, avg and percentiles in microseconds (three decimals) of durations in ns; null where none.
 
-    `endless` more durations are infinite, and so is each figure that depends on one: null."""
-    if not values_ns and not endless:
+    A figure that depends on an infinite duration is infinite: null."""
+    if not values_ns:
         return {"n": 0, "min": None, "max": None, "avg": None, **dict.fromkeys(QUANTILES)}
-    ascending = [*sorted(values_ns), *[inf] * endless]
+    ascending = sorted(values_ns)
     figures = {
         "min": ascending[0],
         "max": ascending[-1],
@@ -62,7 +62,7 @@ def mark(statistic: str, n: int | None) -> str:
     return UNSURE if statistic in QUANTILES and 0 < round(beyond, 6) < FEWEST_BEYOND else ""
 
 
-def tally(columns: Columns, rows: range) -> tuple[list[int], list[int]]:
+def tally(columns: Columns, rows: Sequence[int]) -> tuple[list[int], list[int]]:
     """Return the rows that were sent, and those of them with a latency."""
     state = columns["state"]
     sent = [row for row in rows if state[row] != NOT_SENT]
@@ -101,11 +101,10 @@ def _held_us(times: Iterable[tuple[float, float]]) -> float:
 
 def response(columns: Columns, sent: Sequence[int]) -> dict[str, float | int | None]:
     """Return the times from due to answered; a message without a good answer takes infinitely long."""
-    answered = response_ns(columns, sent)
-    return summarise(answered, len(sent) - len(answered))
+    return summarise(response_ns(columns, sent))
 
 
-def response_ns(columns: Columns, sent: Sequence[int]) -> list[int]:
-    """Return the times from due to answered, of messages with a good answer."""
+def response_ns(columns: Columns, sent: Sequence[int]) -> list[float]:
+    """Return the times from due to answered; infinite without a good answer."""
     due, received, state = (columns[name] for name in ("due_ns", "received_ns", "state"))
-    return [received[row] - due[row] for row in sent if state[row] in (ANSWERED, LATE)]
+    return [received[row] - due[row] if state[row] in (ANSWERED, LATE) else inf for row in sent]

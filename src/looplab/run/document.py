@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from looplab.run.accounting import OUTCOMES, Columns, summarise
+from looplab.run.accounting import OUTCOMES, Columns, response_ns, summarise, tally
 from looplab.run.record import File
-from looplab.run.samples import ABSENT, ANSWERED, LATE, NOT_SENT
+from looplab.run.samples import ABSENT, NOT_SENT
 from looplab.spec.cell import Cell, Paced
 from looplab.spec.parameters import RunParameters
 
@@ -27,9 +27,8 @@ def samples_header(cell: type[Cell], more: Iterable[str] = ()) -> str:
     keys = [key.name for key in cell.key_columns()]
     repetition = [] if "repetition" in keys else ["repetition"]
     last = [INTENDED] if issubclass(cell, Paced) else []
-    return ",".join(
-        [*keys, *repetition, "sequence", *TIMES[:2], cell.received, *_stored(cell), *more, "outcome", *last]
-    )
+    times = [*TIMES[:2], cell.received]
+    return ",".join([*keys, *repetition, "sequence", *times, *_stored(cell), *more, "outcome", *last])
 
 
 def samples_file(cell: type[Cell], parameters: RunParameters, more: Mapping[str, More] = NO_MORE) -> File:
@@ -62,17 +61,19 @@ def sample_lines(
 def cell_document(cell: Cell, columns: Columns, rows: Sequence[int], more: Mapping[str, Any]) -> dict[str, Any]:
     """Return one entry of `cells` in run.json: its key, counts and latencies by the samples; `more` is the rest."""
     own, state = type(cell), columns["state"]
-    sent = [row for row in rows if state[row] != NOT_SENT]
-    measured = [row for row in sent if state[row] in (ANSWERED, LATE)]
+    sent, measured = tally(columns, rows)
     fates = outcomes_by_fate(own)
     outcomes = [fates[OUTCOMES[state[row]]] for row in sent]
-    counts = {count.name: outcomes.count(name) for name, count in own.outcomes().items()}
+    known: dict[str, Any] = {count.name: outcomes.count(name) for name, count in own.outcomes().items()}
     latencies = {
         one.path[0]: summarise(latencies_ns(one.made, columns, sent if one.name in LATENESS else measured))
         for one in own.latencies()
         if one.made
     }
-    return with_figures(own, {**cell.key_document, own.total().name: len(sent), **counts, **latencies, **more})
+    times_ns = response_ns(columns, sent)
+    asked = [(one.path[0], one.share) for one in own.figures() if one.share and sent]
+    known |= {name: round(sum(share(cell, ns) for ns in times_ns) / len(sent), 6) for name, share in asked}
+    return with_figures(own, {**cell.key_document, own.total().name: len(sent), **known, **latencies, **more})
 
 
 def with_figures(own: type[Cell], document: dict[str, Any]) -> dict[str, Any]:

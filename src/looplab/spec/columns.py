@@ -242,6 +242,7 @@ class Figure(Column[float | None]):
     """A number that is no latency of messages.
 
     It is read at `path`, is the quotient `over` of two columns (of a latency the mean, in ms), or `made` of the cell.
+    A `share` says of a cell and a message's response in ns, infinite without an answer, whether the message counts.
     Of several runs it is what `pooled` makes of theirs. `digits` are those behind the point in the terminal.
     """
 
@@ -251,18 +252,17 @@ class Figure(Column[float | None]):
         *,
         over: tuple[str, str] | None = None,
         made: Callable[[Any], float | None] | None = None,
+        share: Callable[[Any, float], bool] | None = None,
         pooled: Callable[[Sequence[float]], float] = fmean,
         digits: int = 2,
         **more: Any,
     ) -> None:
         super().__init__(about, **more)
-        self.over, self.made, self.pooled, self.digits = over, made, pooled, digits
+        self.over, self.made, self.share, self.pooled, self.digits = over, made, share, pooled, digits
         self.derived = made is not None or over is not None
 
     def of(self, cell: "Cell") -> float | None:
-        if not cell.runs:
-            return self._of_one(cell)
-        known = [value for one in cell.runs if (value := self._of_one(one)) is not None]
+        known = [value for one in cell.runs or (cell,) if (value := self._of_one(one)) is not None]
         return self.pooled(known) if known else None
 
     def _of_one(self, cell: "Cell") -> float | None:

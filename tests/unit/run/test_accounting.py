@@ -5,8 +5,10 @@ import random
 import numpy as np
 import pytest
 
-from looplab.experiments.loop.document import beyond
+from looplab.experiments.loop import LoopCell
+from looplab.experiments.loop.document import COLUMNS
 from looplab.run.accounting import answers_held_us, held_us, quantile, response, summarise
+from looplab.run.document import cell_document
 from looplab.run.samples import ANSWERED, FAILED, LATE, WAITING, SampleStore
 
 
@@ -41,7 +43,7 @@ def test_summary_of_nothing_is_null_not_zero() -> None:
 @pytest.mark.parametrize(("endless", "known"), [(0, 4), (1, 2), (4, 2), (5, 1), (49, 1), (50, 0), (100, 0)])
 def test_an_endless_value_makes_the_quantiles_that_reach_it_null(endless: int, known: int) -> None:
     """Of 100 values; p50 lies between the 50th and the 51st."""
-    found = summarise([1000 * n for n in range(1, 101 - endless)], endless)
+    found = summarise([*(1000 * n for n in range(1, 101 - endless)), *[np.inf] * endless])
     assert found["n"] == 100
     finite = [name for name in ("p50", "p95", "p99", "p999") if found[name] is not None]
     assert finite == ["p50", "p95", "p99", "p999"][:known]
@@ -51,7 +53,7 @@ def test_an_endless_value_makes_the_quantiles_that_reach_it_null(endless: int, k
 
 def test_response_counts_from_due_and_takes_in_the_lost() -> None:
     """Of messages 20 ms apart: in time, late by its sender, late, lost, answered with an error."""
-    store = SampleStore(5)
+    store = SampleStore(5, more=COLUMNS)
     rows = [(ANSWERED, 0, 9), (ANSWERED, 15, 6), (LATE, 0, 1500), (WAITING, 0, 0), (FAILED, 0, 5)]
     for row, (state, lateness_ms, total_ms) in enumerate(rows):
         due = 20_000_000 * row
@@ -61,8 +63,8 @@ def test_response_counts_from_due_and_takes_in_the_lost() -> None:
             store["received_ns"][row] = due + 1_000_000 * (lateness_ms + total_ms)
     found = response(store, range(5))
     assert [found[name] for name in ("n", "min", "p50", "max")] == [5, 9000, 1_500_000, None]
-    assert beyond(store, range(5), 20_000_000) == 0.8
-    assert beyond(store, range(0), 20_000_000) is None
+    cells = [cell_document(LoopCell.keyed(20, 0), store, range(sent), {}) for sent in (5, 0)]
+    assert [cell["beyond_interval"] for cell in cells] == [0.8, None]
 
 
 @pytest.mark.parametrize("sleeps", [True, False])

@@ -261,7 +261,10 @@ class LoopCell(Paced):
     steal_s = Figure("processor time that the hypervisor gave to others", unit="s", prometheus=None)
     strangers_cpu_s = Figure("processor time of programs beside the lab", unit="s", prometheus=None)
     beyond_interval = Figure(
-        "share of messages without an answer when the next one was due", heading="beyond interval", prometheus=None
+        "share of messages without an answer when the next one was due",
+        share=lambda cell, response_ns: response_ns > 1e6 * cell.interval_ms,
+        heading="beyond interval",
+        prometheus=None,
     )
 
     @property

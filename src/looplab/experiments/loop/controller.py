@@ -168,7 +168,7 @@ class Controller(CellRun[Parameters, LoopCell]):
     def document(self, measured: Measured[LoopCell], rows: range) -> dict[str, Any]:
         index, store, cell = rows.start // len(rows), self.record.store, measured.cell
         more = {
-            **of_rows(cell, store, rows),
+            **of_rows(store, rows),
             **self.measurement.counts.of_cell(index),
             **self.seen.cell(index),
             "lost_by": self._losses.count(rows),

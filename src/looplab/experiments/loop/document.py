@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from looplab.experiments.loop import LoopCell, ledger, printed, transport_ns
-from looplab.run.accounting import Columns, response, response_ns, tally, total_ns
+from looplab.experiments.loop import ledger, printed, transport_ns
+from looplab.run.accounting import Columns, response, tally, total_ns
 from looplab.run.document import microseconds
 from looplab.run.samples import ABSENT, LATE, NOT_SENT
 
@@ -15,7 +15,7 @@ _TRANSPORT = ("transport_total", "transport_robot", "transport_overhead", "robot
 TRANSPORT_HEADER = ",".join(("sequence", *(f"{name}_us" for name in _TRANSPORT)))
 
 
-def of_rows(cell: LoopCell, columns: Columns, rows: range) -> dict[str, Any]:
+def of_rows(columns: Columns, rows: range) -> dict[str, Any]:
     """Return what run.json holds of a cell by its rows, beside counts and latencies."""
     sent, measured = tally(columns, rows)
     return {
@@ -23,14 +23,7 @@ def of_rows(cell: LoopCell, columns: Columns, rows: range) -> dict[str, Any]:
         "negative_remainders": ledger.negative(columns, measured),
         "waited": sum(columns["wait_ns"][row] > 0 for row in measured),
         "response_us": response(columns, sent),
-        "beyond_interval": beyond(columns, sent, round(cell.interval_ms * 1e6)),
     }
-
-
-def beyond(columns: Columns, sent: Sequence[int], interval_ns: int) -> float | None:
-    """Return the share of messages without an answer within one interval of due, None if none was sent."""
-    within = sum(time_ns <= interval_ns for time_ns in response_ns(columns, sent))
-    return round(1 - within / len(sent), 6) if sent else None
 
 
 def delayed(columns: Columns, rows: range) -> dict[str, float]:

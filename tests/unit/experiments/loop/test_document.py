@@ -27,7 +27,7 @@ def put(store: SampleStore, row: int, state: int, total_ns: int = 0, robot_ns: i
 
 def document(store: SampleStore, rows: range) -> dict[str, Any]:
     cell = LoopCell.keyed(20, 0)
-    return entry(Measured(cell, of_rows(cell, store, rows)), store, rows)
+    return entry(Measured(cell, of_rows(store, rows)), store, rows)
 
 
 def test_transport_file_and_summary_hold_the_same_rows() -> None:

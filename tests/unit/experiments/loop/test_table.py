@@ -129,7 +129,7 @@ def test_nothing_is_wider_than_80_columns() -> None:
 
 def test_losses_are_shown_by_cause_and_response_as_endless() -> None:
     causes = {"merged": 3, "disconnected": 0, "expired": 2, "unknown": 0}
-    response = summarise([5_000_000, 5_500_000], 1)
+    response = summarise([5_000_000, 5_500_000, float("inf")])
     text = table(run(cell(lost_by=causes, response_us=response, beyond_interval=0.25)))
     assert "lost by: 3 merged, 2 expired" in text
     assert words(text, "response ") == ["response", "5.000", "inf", "5.500~", "inf~", "inf~", "inf"]
