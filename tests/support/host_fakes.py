@@ -108,14 +108,16 @@ case "$1 $2" in
     if [ "$3" = --format ]; then
         shift 4
         for name; do
-            read -r _ _ _ id <"$(place images "$name")" && printf '["%s"]\t[]\tamd64\t\t%s\n' "$name" "$id"
+            read -r repository tag digest id <"$(place images "$name")" || continue
+            [ "$digest" = "<none>" ] && pulled= || pulled="\"$repository@$digest\""
+            printf '["%s"]\t[%s]\t%s\tamd64\t\t%s\n' "$repository:$tag" "$pulled" "$id" "$id"
         done 2>/dev/null
         exit 0
     fi
     [ -e "$(place images "$last")" ] || { echo "No such image: $last" >&2; exit 1; }
     ;;
 "image ls")
-    for image in "$here"/images/*; do [ -e "$image" ] && /bin/cat "$image"; done
+    /bin/cat "$here"/images/* 2>/dev/null | while read -r repository tag _ id; do echo "$repository:$tag $id"; done
     ;;
 "pull "*)
     echo "layer: Pulling fs layer"

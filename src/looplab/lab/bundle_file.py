@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from looplab.errors import LabError, MachineError, UsageError
-from looplab.lab.docker.images import contents, tagged
+from looplab.lab.docker.images import images_of, tagged
 from looplab.lab.image_names import is_own
 from looplab.lab.programs import call
 from looplab.system.terminal import Step
@@ -48,14 +48,14 @@ def platform_name() -> str:
 
 def write_bundle(file: Path, references: Sequence[str], facts: Mapping[str, Any]) -> dict[str, Any]:
     """Save `references` to `file`, entirely or not at all; return its manifest."""
-    known = contents(references)
+    known = images_of(references)
     if absent := [reference for reference in references if reference not in known]:
         raise MachineError(f"This machine lacks images: {', '.join(absent)}.", "Run ./lab setup first.")
     manifest = {
         "schema": SCHEMA,
         "made": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}",
         "architecture": platform_name(),
-        "images": {reference: known[reference].digest for reference in references},
+        "images": {reference: known[reference].content for reference in references},
         **facts,
     }
     fresh = file.with_name(f".{file.name}.partial")
@@ -102,8 +102,8 @@ def load_bundle(file: Path, expected: Collection[str]) -> dict[str, Any]:
             f"{file} holds images that this lab does not use: {', '.join(foreign)}. Nothing was loaded.",
             "Make the bundle from the same .env, and load only what you trust.",
         )
-    before, known = tagged(), contents(images)
-    if taken := sorted(name for name, here in known.items() if not is_own(name) and here.digest != images[name]):
+    before, known = tagged(), images_of(images)
+    if taken := sorted(name for name, here in known.items() if not is_own(name) and here.content != images[name]):
         raise MachineError(
             f"This machine has another image of the name {', '.join(taken)}. Nothing was loaded.",
             f"If no other project needs it: docker rmi {' '.join(taken)}.",
@@ -116,9 +116,9 @@ def load_bundle(file: Path, expected: Collection[str]) -> dict[str, Any]:
         for name in changed:
             call(["docker", "tag", before[name], name] if name in before else ["docker", "rmi", name])
         raise LabError(f"{file} also named {', '.join(changed)}: that was undone.", "Do not trust this bundle.")
-    known = contents(images)
+    known = images_of(images)
     for reference, wanted in images.items():
-        if reference not in known or known[reference].digest != wanted:
+        if reference not in known or known[reference].content != wanted:
             message = f"{reference} is not the image of the bundle after loading."
             raise MachineError(message, "See `docker images`.")
     return manifest

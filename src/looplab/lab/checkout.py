@@ -11,7 +11,7 @@ from typing import Any
 from looplab.errors import MachineError, UsageError
 from looplab.lab.docker.compose import Compose
 from looplab.lab.docker.engine import Engine, show_version
-from looplab.lab.docker.images import Images, image_facts, local_images
+from looplab.lab.docker.images import Images, image_facts, images_of
 from looplab.lab.docker.own_images import REPORT_SOURCES, OwnImages, read_stamps
 from looplab.lab.image_names import BASE, BASE_IMAGE, FLOOD, REPORT, is_decided, name_of, own_reference
 from looplab.lab.machine.facts import OF_THIS_LAB, port_owners
@@ -166,7 +166,7 @@ class Lab:
 
     def has_report(self) -> bool:
         """Return whether the image of the report is here."""
-        return bool(local_images([self.own_image(REPORT)]))
+        return bool(images_of([self.own_image(REPORT)]))
 
     def ready_report(self) -> str:
         """Install the engine, pull or build the image of the report, if missing or old; return its reference."""

@@ -12,7 +12,7 @@ from support import host_fakes as fakes
 from looplab.errors import LabError, MachineError, UsageError
 from looplab.lab.commands.run import run
 from looplab.lab.docker.engine import Engine
-from looplab.lab.docker.images import Content
+from looplab.lab.docker.images import Image
 from looplab.lab.hosts.checks import Facts, check_alone, check_images, known_limits, read_facts
 from looplab.lab.hosts.contexts import HOME, Host, add_host, find_host, known_hosts
 from looplab.lab.hosts.plan import Plan, make_plan
@@ -117,15 +117,19 @@ def test_a_host_that_cannot_serve_is_refused_with_a_remedy(remedy: str) -> None:
     assert remedy in refused.value.remedy
 
 
+def image(content: str, architecture: str = "amd64") -> Image:
+    return Image("", architecture, "", content, [])
+
+
 def test_images_that_are_missing_or_foreign_are_named() -> None:
-    here = {"lab/a:1": Content("amd64", "", "x"), "lab/b:1": Content("amd64", "", "y")}
+    here = {"lab/a:1": image("x"), "lab/b:1": image("y")}
     same, arm = Facts(Engine(), "x86_64", 0.0), Facts(Engine(), "aarch64", 0.0)
     check_images(B, same, here, dict(here))
-    for there in ({"lab/a:1": here["lab/a:1"]}, {**here, "lab/b:1": Content("amd64", "", "old")}):
+    for there in ({"lab/a:1": here["lab/a:1"]}, {**here, "lab/b:1": image("old")}):
         with pytest.raises(MachineError, match="lab/b:1") as lacks:
             check_images(B, same, here, there)
         assert lacks.value.remedy == "Copy them: docker save lab/b:1 | docker --context B load"
-    check_images(B, arm, here, dict.fromkeys(here, Content("arm64", "", "z")))
+    check_images(B, arm, here, dict.fromkeys(here, image("z", "arm64")))
     with pytest.raises(MachineError, match=r"needs images for arm64; those here are for amd64: lab/a:1 lab/b:1"):
         check_images(B, arm, here, here)
 

@@ -9,7 +9,7 @@ from looplab.lab.bundle_file import load_bundle, sha256_of, write_bundle
 from looplab.lab.checkout import Lab
 from looplab.lab.class_archives import write_archives
 from looplab.lab.docker.engine import find_engine, require_compose
-from looplab.lab.docker.images import in_place, local_images
+from looplab.lab.docker.images import images_of, in_place
 from looplab.lab.docker.own_images import add_stamps, read_stamps
 from looplab.lab.image_names import FLOOD, is_pinned, without_digest
 from looplab.lab.programs import call
@@ -66,11 +66,11 @@ def load(root: Path, file: Path, sha256: str = "") -> int:
     machine = {name: value for name, value in read_machine_file(root).items() if name not in {"GRAFANA", *upstream}}
     write_machine_file(root, {**machine, **in_place(upstream, lab.own_image(FLOOD))})
     sources = {name: str(stamp).split(" ")[0] for name, stamp in manifest.get("stamps", {}).items()}
-    loaded = local_images(manifest["images"])
-    add_stamps(root, {name: f"{sources[name]} {image}" for name, image in loaded.items() if name in sources})
+    loaded = images_of(manifest["images"])
+    add_stamps(root, {name: f"{sources[name]} {image.id}" for name, image in loaded.items() if name in sources})
     named = [known[name] for name in manifest.get("profiles", []) if name in known]
     wanted, _ = Lab(root, scenarios=named).images()
-    if missing := sorted(wanted.keys() - local_images(wanted).keys()):
+    if missing := sorted(wanted.keys() - images_of(wanted).keys()):
         say(f"This checkout also needs {', '.join(missing)}: the bundle is of lab {manifest['lab']}.")
     example = named[0].name if named else "scenario5"
     say(f"{len(manifest['images'])} images are here. No network is needed from now on: ./lab run {example}")

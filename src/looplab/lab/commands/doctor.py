@@ -10,7 +10,7 @@ from pathlib import Path
 from looplab.errors import EXIT_GOOD, EXIT_MACHINE
 from looplab.lab.checkout import PROBE, Lab
 from looplab.lab.docker.engine import find_engine, show_version
-from looplab.lab.docker.images import local_images
+from looplab.lab.docker.images import images_of
 from looplab.lab.machine import checks
 from looplab.lab.machine.checks import FAIL, OK, WARN, Check, run_is_possible
 from looplab.lab.machine.facts import host_facts
@@ -34,7 +34,7 @@ def doctor(root: Path, *, as_json: bool = False) -> int:
         findings += checks.check_limits(limits, engine)
     if engine.serves and engine.compose_serves:
         upstream = lab.images()[1].values()
-        findings.append(checks.check_images(sorted({*upstream} - local_images(upstream).keys())))
+        findings.append(checks.check_images(sorted({*upstream} - images_of(upstream).keys())))
     findings.append(checks.check_serial(host))
     if as_json:
         document = {

@@ -10,7 +10,7 @@ from looplab.errors import EXIT_GOOD, UsageError
 from looplab.experiments.registry import EXPERIMENTS
 from looplab.lab.checkout import Lab
 from looplab.lab.docker.engine import find_engine
-from looplab.lab.docker.images import contents
+from looplab.lab.docker.images import images_of
 from looplab.lab.run_options import variables
 from looplab.lab.scenarios import check_one_kind, chosen
 from looplab.lab.secret_files import FOLDER, ensure_password
@@ -44,11 +44,11 @@ def stack(root: Path, scenario: str, *, unchecked: bool, shared: bool, publish: 
     swarm = Swarm() if unchecked else read_swarm()
     model = lab.compose(_of_the_run(lab, experiment, name)).config(name)
     encrypted = can_encrypt()
-    images = contents({one["image"] for one in model["services"].values()})
+    images = images_of({one["image"] for one in model["services"].values()})
     # Those that share their last word hold the same password.
     passwords = {one.name: root / SECRET_FILES / Path(one.name).name for one in experiment.secrets}
     files = {name.replace("/", "-"): ensure_password(path) for name, path in passwords.items()}
-    users = {image: content.user for image, content in images.items() if content.user}
+    users = {image: one.user for image, one in images.items() if one.user}
     source = Source((name,), experiment.secrets, files, users, broker_nodes(swarm), publish, encrypted)
     made = translate(model, source)
     if not unchecked:

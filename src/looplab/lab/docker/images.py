@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,6 +14,7 @@ from looplab.lab.image_names import (
     BASE_IMAGE,
     STAND_INS,
     is_own,
+    is_pinned,
     is_published,
     name_of,
     registry_of,
@@ -38,41 +39,47 @@ def is_here(reference: str, docker: Sequence[str] = DOCKER) -> bool:
     return ask("image", "inspect", reference, docker=docker).good
 
 
-def local_images(references: Iterable[str]) -> dict[str, str]:
-    """Return the ids of those of `references` that are here."""
-    here = _listed()
-    return {reference: here[name] for reference in references if (name := _listed_name(reference)) in here}
+class Image(NamedTuple):
+    """An image that is at an engine; `content` is a digest of its layers and its program, and alike on every engine.
 
-
-class Content(NamedTuple):
-    """What an image is, whatever it is called; `digest` is of its layers and its program, and alike on every engine.
-
-    An id is not: engines from 29 on call an image by its manifest, those before by its configuration.
+    An id is not: engines from 29 on call an image by its manifest, those before by its configuration. `pulled` is what
+    registries call it, by digest.
     """
 
+    id: str
     architecture: str
     user: str
-    digest: str
+    content: str
+    pulled: list[str]
 
 
-def contents(references: Collection[str], docker: Sequence[str] = DOCKER) -> dict[str, Content]:
-    """Return what those of `references` are that the engine has which the command `docker` asks."""
+def images_of(references: Collection[str], docker: Sequence[str] = DOCKER) -> dict[str, Image]:
+    """Return those of `references` that the engine has which the command `docker` asks."""
     program = " ".join(f"{{{{json .Config.{part}}}}}" for part in ("Entrypoint", "Cmd", "User", "Env"))
-    names = "{{json .RepoTags}}\t{{json .RepoDigests}}"
-    form = f"{names}\t{{{{.Architecture}}}}\t{{{{.Config.User}}}}\t{{{{.RootFS.Layers}}}} {program}"
+    facts = "{{.Id}}\t{{.Architecture}}\t{{.Config.User}}\t{{.RootFS.Layers}} " + program
+    form = "{{json .RepoTags}}\t{{json .RepoDigests}}\t" + facts
     lines = ask("image", "inspect", "--format", form, *references, docker=docker).stdout.splitlines()
-    found: dict[str, Content] = {}
+    asked = {_plain(reference): reference for reference in references}
+    found: dict[str, Image] = {}
     # An empty line is an image that is not there.
     for line in filter(None, lines):
-        tags, digests, architecture, user, text = line.split("\t", 4)
-        content = Content(architecture, user, hashlib.sha256(text.encode()).hexdigest())
-        found |= dict.fromkeys({*json.loads(tags), *json.loads(digests)} & {*references}, content)
+        tags, digests, number, architecture, user, text = line.split("\t", 5)
+        pulled = json.loads(digests)
+        image = Image(number, architecture, user, hashlib.sha256(text.encode()).hexdigest(), pulled)
+        found |= {asked[name]: image for name in asked.keys() & {*json.loads(tags), *pulled}}
     return found
+
+
+def _plain(reference: str) -> str:
+    """Return a reference as the engine lists it: with a tag or with a digest."""
+    return f"{repository_of(reference)}@{reference.partition('@')[2]}" if is_pinned(reference) else reference
 
 
 def tagged() -> dict[str, str]:
     """Return the id of each image that is here, by repository:tag."""
-    return {name: image for name, image in _listed().items() if "@" not in name and not name.endswith(":<none>")}
+    listing = ask("image", "ls", "--no-trunc", "--format", "{{.Repository}}:{{.Tag}} {{.ID}}").stdout
+    named = (line.split() for line in listing.splitlines())
+    return {name: number for name, number in named if not name.endswith(":<none>")}
 
 
 def left_by_tests() -> set[str]:
@@ -96,32 +103,16 @@ def image_facts(references: Mapping[str, str]) -> dict[str, dict[str, str]]:
 
     What stands in for an upstream image has a name of the lab's own; one loaded from a bundle is the registry's.
     """
-    here = _listed()
+    here = images_of({*references.values()})
     facts = {}
     for name, reference in references.items():
-        if image := here.get(_listed_name(reference)):
+        if image := here.get(reference):
             # A pulled image has a digest in the registry of its name.
-            pulled = [known for known in here if known.startswith(f"{repository_of(reference)}@sha256:")]
-            built = is_own(reference) and not (is_published(reference) and pulled)
-            facts[name] = {"reference": reference, "id": image, "origin": "built" if built else "registry"}
-            if digests := [known.partition("@")[2] for known in pulled if here[known] == image]:
-                facts[name]["digest"] = digests[0]
+            digests = [one.partition("@")[2] for one in image.pulled if repository_of(one) == repository_of(reference)]
+            built = is_own(reference) and not (is_published(reference) and digests)
+            facts[name] = {"reference": reference, "id": image.id, "origin": "built" if built else "registry"}
+            facts[name] |= {"digest": digests[0]} if digests else {}
     return facts
-
-
-def _listed() -> dict[str, str]:
-    """Return the id of each local image by `repository:tag` and by `repository@digest`."""
-    columns = "{{.Repository}} {{.Tag}} {{.Digest}} {{.ID}}"
-    ids: dict[str, str] = {}
-    for line in ask("image", "ls", "--no-trunc", "--digests", "--format", columns).stdout.splitlines():
-        repository, tag, digest, image = line.split()
-        ids |= {f"{repository}:{tag}": image, f"{repository}@{digest}": image}
-    return ids
-
-
-def _listed_name(reference: str) -> str:
-    name, at, digest = reference.partition("@")
-    return f"{repository_of(name)}@{digest}" if at else name
 
 
 class Images:
@@ -207,9 +198,9 @@ def in_place(references: Mapping[str, str], flood: str) -> dict[str, str]:
     for variable, reference in references.items():
         repository = repository_of(reference)
         stand_in = flood if repository == FLOOD_REPOSITORY else STAND_INS.get(repository, "")
-        here = local_images([reference, without_digest(reference), stand_in])
+        here = images_of([one for one in (reference, without_digest(reference), stand_in) if one])
         if reference not in here and here:
-            decided[variable] = next(iter(here))
+            decided[variable] = next(one for one in (without_digest(reference), stand_in) if one in here)
         elif not here and repository == GRAFANA_REPOSITORY:
             decided["GRAFANA"] = "off"
     return decided

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from looplab.lab.docker.builds import build_image, build_with_compose
-from looplab.lab.docker.images import Images, local_images, remove_replaced
+from looplab.lab.docker.images import Images, images_of, remove_replaced
 from looplab.lab.image_names import BASE, BASE_IMAGE, STAND_INS, is_published, name_of, repository_of
 from looplab.lab.settings import project_name
 
@@ -45,13 +45,13 @@ class OwnImages:
         """Pull the published images that are missing; if one is not available, all will be built."""
         published = {*filter(is_published, self._images)}
         # Without a registry the engine need not be asked.
-        missing = published and sorted(published - local_images(published).keys())
+        missing = published and sorted(published - images_of(published).keys())
         for reference in missing:
             if not images.pull(reference):
                 because = images.why_not(reference)
                 images.notes.append(f"The lab's own images are those of this checkout, not published ones: {because}.")
                 return
-        if missing and not self._images.keys() - local_images(self._images).keys():
+        if missing and not self._images.keys() - images_of(self._images.keys()).keys():
             self.write_stamp()
 
     def must_build(self, base: str = BASE_IMAGE) -> bool:
@@ -59,7 +59,7 @@ class OwnImages:
         here = self._stamps()
         missing = len(here) < len(self._images)
         old = not here.items() <= read_stamps(self._root).items()
-        return missing or (old and bool(local_images([base, STAND_INS[repository_of(BASE_IMAGE)]])))
+        return missing or (old and bool(images_of([base, STAND_INS[repository_of(BASE_IMAGE)]])))
 
     def build(self, variables: Mapping[str, str]) -> None:
         """Build them all; the builder keeps what has not changed. Compose gets `variables` over the shell's own."""
@@ -88,7 +88,7 @@ class OwnImages:
     def _stamps(self) -> dict[str, str]:
         """Return sources and id of each image that is here; another checkout may build other sources as this name."""
         sources = self.fingerprint()
-        return {name: f"{sources} {image}" for name, image in local_images(self._images).items()}
+        return {name: f"{sources} {image.id}" for name, image in images_of(self._images.keys()).items()}
 
 
 def share_authorities(root: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from looplab.errors import MachineError
 from looplab.lab.docker.engine import INFO, NO_ANSWER, Engine, parse_version, read_engine
-from looplab.lab.docker.images import Content
+from looplab.lab.docker.images import Image
 from looplab.lab.hosts.contexts import Host
 from looplab.lab.machine.limits import Limits, machine_variables
 from looplab.lab.programs import Outcome
@@ -88,17 +88,16 @@ def check_alone(host: Host, project: str, caller: str) -> None:
             raise MachineError(what, f"Two labs disturb each other. Wait for it, or stop it: {stop}")
 
 
-def check_images(host: Host, facts: Facts, here: Mapping[str, Content], there: Mapping[str, Content]) -> None:
+def check_images(host: Host, facts: Facts, here: Mapping[str, Image], there: Mapping[str, Image]) -> None:
     """Raise LabError (exit code 3) unless the images `here` are at a host, too, each for its architecture."""
     kind = ARCHITECTURES.get(facts.architecture, facts.architecture)
-    fits = {name for image in (here, there) for name, content in image.items() if content.architecture == kind}
-    foreign = [name for name in here if name not in fits]
-    if foreign:
-        what = (
-            f"{host} needs images for {kind}; those here are for {here[foreign[0]].architecture}: {' '.join(foreign)}."
-        )
+    fits = [{name for name, one in images.items() if one.architecture == kind} for images in (here, there)]
+    if foreign := sorted(here.keys() - fits[0] - fits[1]):
+        other = here[foreign[0]].architecture
+        what = f"{host} needs images for {kind}; those here are for {other}: {' '.join(foreign)}."
         raise MachineError(what, f"Build them there: docker --context {host.name} compose --profile '*' build")
-    if wrong := [name for name in here if here[name].architecture == kind and here[name] != there.get(name)]:
+    same = {name for name, one in there.items() if one.content == here[name].content}
+    if wrong := sorted(fits[0] - same):
         what = f"{host} lacks images, or has older ones: {' '.join(wrong)}."
         raise MachineError(what, f"Copy them: docker save {' '.join(wrong)} | docker --context {host.name} load")
 

@@ -11,7 +11,7 @@ from looplab.errors import EXIT_GOOD, LabError, MachineError, UsageError
 from looplab.experiments.registry import EXPERIMENTS
 from looplab.lab.checkout import PROBE, Lab
 from looplab.lab.docker.compose import Compose, read_events
-from looplab.lab.docker.images import contents
+from looplab.lab.docker.images import images_of
 from looplab.lab.hosts.checks import Facts, check_alone, check_images, known_limits, reach
 from looplab.lab.hosts.contexts import HOME, Host, find_host, known_hosts
 from looplab.lab.hosts.plan import (
@@ -128,7 +128,7 @@ class PlacedSession:
             if host == self.placed["controller"]:
                 started |= {each.name for each in self.scenarios}
             images = sorted({image_of[one] for one in started})
-            check_images(host, facts[name], contents(images), contents(images, host.command))
+            check_images(host, facts[name], images_of(images), images_of(images, host.command))
 
     def _limits_file(self, host: str) -> Path:
         return self.root / SETTINGS.format(host).replace(".env", ".json")

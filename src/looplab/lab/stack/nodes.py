@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from looplab.errors import MachineError
 from looplab.lab.docker.engine import parse_version
-from looplab.lab.docker.images import contents
+from looplab.lab.docker.images import images_of
 from looplab.lab.hosts.checks import ARCHITECTURES, OLDEST_ENGINE, check_clock, read_time_s
 from looplab.lab.image_names import is_own, is_published
 from looplab.lab.programs import Outcome, call
@@ -146,7 +146,7 @@ def check_machines(stack: Stack, swarm: Swarm) -> None:
 def _check_architectures(images: Collection[str], swarm: Swarm) -> None:
     """Raise MachineError if a node has another processor than the lab's images here; a registry may have both."""
     own = sorted(image for image in images if is_own(image) and not is_published(image))
-    found = [content.architecture for content in contents(own).values()] if own else []
+    found = [image.architecture for image in images_of(own).values()] if own else []
     kinds = {node: swarm.machines[node][0] for node in swarm.nodes if node in swarm.machines}
     if found and (others := sorted(node for node, kind in kinds.items() if kind != found[0])):
         raise MachineError(
