@@ -190,7 +190,8 @@ class Lab:
     def environment_facts(self, engine: Engine) -> dict[str, Any]:
         """Return what run.json records of the host and no container can see."""
         ours, upstream = self.images()
-        references = {**upstream, **self.decided(), **{name_of(image): image for image in ours}}
+        used = {**{name_of(image): image for image in ours}, **upstream, BASE: ""}
+        references = {**used, **{name: value for name, value in self.decided().items() if name in used}}
         return {
             "engine": f"{engine.server_version} ({engine.operating_system})",
             "compose": show_version(engine.compose),

@@ -15,9 +15,8 @@ from looplab.system.terminal import say
 
 def setup(root: Path, scenarios: Sequence[str] = ()) -> int:
     """Make this machine ready, for `scenarios` that need images of their own, too; return the exit code."""
-    lab = Lab(root, scenarios=chosen(root, ["all", *scenarios]), ask_again=True)
-    lab.make_ready()
-    lab.ready_report()
+    Lab(root, scenarios=chosen(root, ["all", *scenarios]), ask_again=True).make_ready()
+    Lab(root).ready_report()
     say(f"The lab is ready: ./lab run {next(iter(scenarios), 'scenario5')}")
     return EXIT_GOOD
 
