@@ -57,10 +57,10 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> None:
     answers = {"ps": listed, "inspect": json.dumps(described), "top": "PID CLS RTPRIO\n7 TS -\n8 FF 98\n9 FF 98\n"}
 
     def call(words: list[str], **_more: Any) -> Any:
-        return type("Outcome", (), {"stdout": answers.get(words[1], ""), "good": False})
+        return type("Outcome", (), {"stdout": answers.get(words[1], ""), "good": False, "code": 1})
 
     monkeypatch.setattr(inspect_parts, "call", call)
-    monkeypatch.setattr("looplab.lab.docker.compose.call", call)
+    monkeypatch.setattr("looplab.lab.docker.engine.call", call)
     monkeypatch.setattr(look, "call", call)
     # A run of this checkout may go on.
     monkeypatch.setattr(inspect_parts, "noted", lambda *_: nullcontext())
