@@ -10,7 +10,7 @@ from looplab.errors import LabError, MachineError
 from looplab.lab.docker import compose, engine
 from looplab.lab.docker.compose import Compose
 from looplab.lab.docker.engine import find_engine, require_compose, require_engine
-from looplab.lab.docker.images import is_here, local_images
+from looplab.lab.docker.images import images_of, is_here
 
 
 def complaint(check: object) -> LabError:
@@ -99,7 +99,7 @@ def test_rootless_and_cgroup_2(programs: fakes.Programs) -> None:
         lambda: Compose(Path(), {}).listed(),
         lambda: Compose(Path(), {}).remove(["stress"]),
         lambda: is_here("looplab/stress:0.1.0"),
-        lambda: local_images(["looplab/stress:0.1.0"]),
+        lambda: images_of(["looplab/stress:0.1.0"]),
     ],
 )
 def test_silence_does_not_mean_that_nothing_is_there(

@@ -20,6 +20,7 @@ from looplab.lab.hosts.run import down_all
 from looplab.lab.programs import Outcome
 
 A, B, C = (Host(name, f"10.0.0.{number}", f"ssh://lab@{name}") for number, name in enumerate("ABC", 1))
+X = Image("", "amd64", "", "x", [])
 HERE = Host(HOME, "10.0.0.9")
 SERVICES = ("prepare", "treatments", "broker-prioritised", "bridge", "robot", "stress", "scenario5")
 NOW = datetime(2026, 11, 26, 3, 0, tzinfo=UTC)
@@ -117,19 +118,15 @@ def test_a_host_that_cannot_serve_is_refused_with_a_remedy(remedy: str) -> None:
     assert remedy in refused.value.remedy
 
 
-def image(content: str, architecture: str = "amd64") -> Image:
-    return Image("", architecture, "", content, [])
-
-
 def test_images_that_are_missing_or_foreign_are_named() -> None:
-    here = {"lab/a:1": image("x"), "lab/b:1": image("y")}
+    here = {"lab/a:1": X, "lab/b:1": X._replace(content="y")}
     same, arm = Facts(Engine(), "x86_64", 0.0), Facts(Engine(), "aarch64", 0.0)
     check_images(B, same, here, dict(here))
-    for there in ({"lab/a:1": here["lab/a:1"]}, {**here, "lab/b:1": image("old")}):
+    for there in ({"lab/a:1": here["lab/a:1"]}, {**here, "lab/b:1": X._replace(content="old")}):
         with pytest.raises(MachineError, match="lab/b:1") as lacks:
             check_images(B, same, here, there)
         assert lacks.value.remedy == "Copy them: docker save lab/b:1 | docker --context B load"
-    check_images(B, arm, here, dict.fromkeys(here, image("z", "arm64")))
+    check_images(B, arm, here, dict.fromkeys(here, X._replace(architecture="arm64")))
     with pytest.raises(MachineError, match=r"needs images for arm64; those here are for amd64: lab/a:1 lab/b:1"):
         check_images(B, arm, here, here)
 

@@ -76,11 +76,7 @@ def test_a_pinned_image_here_by_its_tag_was_loaded(docker: fakes.Docker, tmp_pat
 def test_what_a_bundle_brought_stands_in(docker: fakes.Docker) -> None:
     """Plain Compose would ask a registry for mosquitto; what nothing stands in for is left open."""
     pinned = "postgres:17@sha256:" + "1" * 64
-    wanted = {
-        "FLOOD_IMAGE": "inovex/mqtt-stresser:1",
-        "MOSQUITTO_IMAGE": "eclipse-mosquitto:3",
-        "POSTGRES_IMAGE": pinned,
-    }
+    wanted = {"FLOOD_IMAGE": "inovex/mqtt-stresser:1", "MOSQUITTO_IMAGE": BROKER, "POSTGRES_IMAGE": pinned}
     others = {"PROMETHEUS_IMAGE": "prom/prometheus:v3", "GRAFANA_IMAGE": "grafana/grafana:1"}
     docker.has(FLOOD, "looplab/mosquitto:0.1.0", "postgres:17")
     decided = {"FLOOD_IMAGE": FLOOD, "MOSQUITTO_IMAGE": "looplab/mosquitto:0.1.0", "POSTGRES_IMAGE": "postgres:17"}
