@@ -121,8 +121,8 @@ def _sample(
 
 
 def _sample_path(root: Path, experiment: Experiment, exercise: Exercise) -> Path:
-    names = (exercise.name, exercise.runs[-1].scenario, experiment.name)
-    return next(path for name in names if (path := root / SAMPLES / f"{name}.json").is_file())
+    paths = [root / SAMPLES / f"{name}.json" for name in (exercise.name, exercise.runs[-1].scenario, experiment.name)]
+    return next((path for path in paths if path.is_file()), paths[0])
 
 
 def words(experiment: Experiment, scenario: str) -> tuple[Mapping[str, str], Mapping[str, str]]:
