@@ -145,7 +145,10 @@ class Machine:
             *("qemu-system-x86_64", "-machine", "q35", "-accel", *ACCELERATOR),
             *("-m", str(self._memory_mb), "-smp", str(PROCESSORS), "-nodefaults", "-display", "none"),
             *("-kernel", str(self._disk.kernel), "-initrd", str(self._disk.initrd)),
-            *("-append", f"{KERNEL} {self._credential()}", "-serial", f"file:{self._console}", "-drive", disk),
+            # Debian 12's systemd reads no binary from the kernel's words, and Ubuntu's kernel has no fw_cfg.
+            *("-append", f"{KERNEL} systemd.set_credential_binary=tmpfiles.extra:{_base64(self._credential())}"),
+            *("-fw_cfg", f"name=opt/io.systemd.credentials/tmpfiles.extra,string={self._credential()}"),
+            *("-serial", f"file:{self._console}", "-drive", disk),
             *("-netdev", "tap,id=lan,ifname=pi,script=no,downscript=no"),
             *("-device", "virtio-net-pci,netdev=lan,id=card", "-device", "virtio-rng-pci"),
             *self._devices,
@@ -163,7 +166,7 @@ class Machine:
         lines = f"d {home}/.ssh 0700 {user} {user}\n"
         for name, (owner, text) in files.items():
             lines += f"f+~ {name} 0600 {owner} {owner} - {_base64(text)}\n"
-        return f"systemd.set_credential_binary=tmpfiles.extra:{_base64(lines)}"
+        return lines
 
     def _follow(self, trace: IO[str]) -> None:
         """All that QEMU says is kept in a file."""
