@@ -48,7 +48,7 @@ class Printed:
 class Comparing(rounds.OfSides):
     """A verdict on two sides, as changes by figure ("O mean", "response p95"), or on counts (no `effects`).
 
-    `units` says what was compared: runs, or the repetitions of one run; `judged` which figure decides.
+    `units` are runs, or the repetitions of one; `judged` decides: such a statistic, or a figure ("beyond_interval").
     """
 
     effects: dict[str, Comparison] = field(default_factory=dict)
@@ -65,6 +65,8 @@ class Comparing(rounds.OfSides):
         if self.judged not in self.effects:
             return ""
         effect, printed = self.effects[self.judged], self.published
+        if " " not in self.judged:
+            return show_percent(effect.share.estimate)
         here = _scaled(effect.share.estimate, effect.change.estimate, effect.before)
         return f"{here}; published {_scaled(printed.share, printed.change, printed.before)}"
 
@@ -88,9 +90,7 @@ def compare_sides(verdict: Comparing, before: Side, after: Side, rule: Rule, stu
     values = {figure: [_values(side, figure, verdict.units) for side in sides] for figure in figures}
     by_round = {figure: rounds.blocks(_by_run(sides, figure), study) for figure in figures}
     blocked = verdict.units == "run" and len(by_round[judged]) >= FEWEST_RUNS
-    compared = {
-        figure: compare_blocks(by_round[figure]) if blocked else compare(*both) for figure, both in values.items()
-    }
+    compared = {one: compare_blocks(by_round[one]) if blocked else compare(*both) for one, both in values.items()}
     verdict.effects = {figure: comparison for figure, comparison in compared.items() if comparison is not None}
     verdict.plan = planned(study)
     if min(runs) < FEWEST_RUNS:
@@ -123,16 +123,16 @@ def _by_run(sides: Sequence[Side], figure: str) -> list[tuple[Measured, rounds.V
 
 
 def _values(side: Side, figure: str, unit: str) -> list[float]:
-    """Return one figure a run in us, the mean over the cells; NaN where a cell of the run has none.
+    """Return one figure a run, a latency in us, the mean over the cells; NaN where a cell of the run has none.
 
     Of repetitions: those of the newest run that have an answer in every cell.
     """
     measured, keys = side
-    metric, statistic = figure.replace("mean", "avg").split()
+    metric, _, statistic = figure.replace("mean", "avg").partition(" ")
     if unit == "run":
         of_runs = ([_value(cells_of(one).get(key), metric, statistic) for key in keys] for one in measured.runs)
         return [float(np.mean(of_cells)) for of_cells in of_runs]
-    if figure == PACE:
+    if figure == PACE or not statistic:
         return []
     by_cell = [cells_of(measured.runs[-1])[key].by_repetition(metric, statistic) for key in keys]
     answered = sorted(set.intersection(*(set(cell) for cell in by_cell)))
@@ -145,7 +145,8 @@ def _value(cell: MeasuredLoop | None, metric: str, statistic: str) -> float:
     if metric == "pace":
         late_us = cell.figure("send_lateness.avg")
         return math.nan if late_us is None else 1000 * cell.interval_ms + late_us
-    value = cell.response_quantile(statistic) if metric == "response" else cell.statistic(metric, statistic)
+    name = f"{metric}.{statistic}" if statistic else metric
+    value = cell.response_quantile(statistic) if metric == "response" else cell.figure(name)
     return math.nan if value is None else value
 
 

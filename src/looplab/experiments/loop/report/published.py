@@ -79,9 +79,9 @@ def figures() -> list[Figure]:
 
 def mean_us(scenario: str, intervals_ms: Sequence[float], qos: int, figure: str = "O mean") -> float | None:
     """Return the mean of a published figure, e.g. "T min", at some intervals; None if one of them is missing."""
-    name = figure.replace("mean", "avg").split()
+    name = figure.replace("mean", "avg").replace(" ", "_")
     printed = {
-        row.interval_ms: row.overhead_us if figure == "O mean" else row.figure(*name)
+        row.interval_ms: row.overhead_us if figure == "O mean" else row.latency_us.get(name)
         for row in rows()
         if (row.scenario, row.qos) == (scenario, qos)
     }
