@@ -28,8 +28,6 @@ from looplab.system.terminal import say
 FLOOD_VARIABLE = "FLOOD_IMAGE"
 PORTS = ("LAB_BROKER_PORT", "LAB_EXPORTER_PORT", "LAB_PROMETHEUS_PORT", "LAB_GRAFANA_PORT", "LAB_PAGES_PORT")
 TLS_PORT = "LAB_TLS_PORT"
-REMOTE = "remote"
-PRINTED = "printed"
 PROBE = "treatments"
 
 
@@ -96,7 +94,7 @@ class Lab:
         ports = {name: self.port(name) for name in PORTS}
         if settings.get("GRAFANA") == "off":
             del ports["LAB_GRAFANA_PORT"]
-        if settings.get("ROBOT") == REMOTE and settings.get("BROKER_TLS") != "off":
+        if settings.get("ROBOT") == "remote" and settings.get("BROKER_TLS") != "off":
             ports[TLS_PORT] = self.port(TLS_PORT)
         return ports
 
@@ -218,7 +216,7 @@ class Lab:
     def _gateway(self) -> dict[str, str]:
         """Return the address of the engine's own bridge, where BROKER_PATH=port publishes the broker; else {}."""
         settings = self.settings()
-        port = (settings.get("BROKER_PATH") or settings.get("FIDELITY")) in ("port", PRINTED)
+        port = (settings.get("BROKER_PATH") or settings.get("FIDELITY")) in ("port", "printed")
         if settings.get("LAB_GATEWAY") or not port:
             return {}
         form = "{{(index .IPAM.Config 0).Gateway}}"

@@ -46,7 +46,6 @@ INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 LOOK_S = 1.0
 # Exit code of a container whose process got SIGKILL.
 KILLED = 137
-# What a session ends with.
 NEXT = "Next: ./lab report --open    ./lab show"
 NOTICE_LOOKS, NOTICE_PAUSE_S = 10, 0.2
 

@@ -85,13 +85,11 @@ def project_name(root: Path) -> str:
         return PROJECT
 
 
-def write_machine_file(root: Path, variables: Mapping[str, str]) -> Path:
+def write_machine_file(root: Path, variables: Mapping[str, str]) -> None:
     """Replace `.env.machine` by a rename: a run may be reading it."""
-    path = root / MACHINE_FILE
     half = root / f"{MACHINE_FILE}.{os.getpid()}"
     half.write_text(_HEADER + "".join(f"{name}={value}\n" for name, value in variables.items()))
-    half.replace(path)
-    return path
+    half.replace(root / MACHINE_FILE)
 
 
 def read_machine_file(root: Path) -> dict[str, str]:

@@ -220,9 +220,7 @@ def checkout(docker: fakes.Docker, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     (root / "results").mkdir()
     monkeypatch.setattr("looplab.lab.commands.bundle.require_compose", lambda _engine: None)
     docker.compose_reads({"broker": {"image": IMAGES[1]}, "bridge": {"image": "looplab/bridge:1", "build": {}}})
-    write_machine_file(
-        root, {"GRAFANA": "off", "LAB_RTPRIO_BROKER": "0", "BASE_IMAGE": "looplab/debian:1", "MOSQUITTO_IMAGE": "x:1"}
-    )
+    write_machine_file(root, {"GRAFANA": "off", "LAB_UID": "7", "BASE_IMAGE": "b:1", "MOSQUITTO_IMAGE": "x:1"})
     return root
 
 
@@ -239,7 +237,7 @@ def test_loading_decides_anew_and_takes_over_stamps(
     write_bundle(tmp_path / "room.bundle", IMAGES, facts)
     assert load(checkout, tmp_path / "room.bundle") == 0
     # Grafana is looked for again: the bundle may have brought its image.
-    assert read_machine_file(checkout) == {"LAB_RTPRIO_BROKER": "0", "BASE_IMAGE": "looplab/debian:1"}
+    assert read_machine_file(checkout) == {"LAB_UID": "7", "BASE_IMAGE": "b:1"}
     # By the id of this engine: another stores images otherwise, and calls the same one by another id.
     assert read_stamps(checkout) == {IMAGES[0]: f"sources sha256:{IMAGES[0]}"}
     printed = capsys.readouterr().err

@@ -1,13 +1,17 @@
 """The doctor's judgement and its two ways of showing it."""
 
 import re
+import shutil
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from support import host_fakes as fakes
+from support.places import ROOT
 
-from looplab.lab.commands.doctor import table
+from looplab.lab.checkout import Lab
+from looplab.lab.commands.doctor import check_upstream, table
 from looplab.lab.docker.engine import Engine
 from looplab.lab.machine import checks
 from looplab.lab.machine.checks import FAIL, OK, WARN, Check, run_is_possible
@@ -75,6 +79,14 @@ def test_each_finding_has_its_state_and_remedy(found: Iterable[Check], name: str
     assert check.state == state
     assert words in check.remedy
     assert run_is_possible([check]) is (state != FAIL)
+
+
+def test_compose_files_that_do_not_fit_are_a_finding(programs: fakes.Programs, tmp_path: Path) -> None:
+    shutil.copy(ROOT / ".env", tmp_path)
+    (tmp_path / "results").mkdir()
+    programs.add("docker", {"*config*": ("", "open /x/broker.typo.yaml: no such file or directory", 1)})
+    check = check_upstream(Lab(tmp_path))
+    assert (check.state, check.remedy.partition(" (")[0]) == (FAIL, "A variable chooses this file")
 
 
 def test_a_rootless_engine_keeps_its_ports_on_loopback() -> None:

@@ -75,14 +75,13 @@ def test_a_pinned_image_here_by_its_tag_was_loaded(docker: fakes.Docker, tmp_pat
 
 def test_what_a_bundle_brought_stands_in(docker: fakes.Docker) -> None:
     """Plain Compose would ask a registry for mosquitto; what nothing stands in for is left open."""
-    pinned = "postgres:17@sha256:" + "1" * 64
-    wanted = {"FLOOD_IMAGE": "inovex/mqtt-stresser:1", "MOSQUITTO_IMAGE": BROKER, "POSTGRES_IMAGE": pinned}
+    own = {"FLOOD_IMAGE": "inovex/mqtt-stresser:1", "MOSQUITTO_IMAGE": BROKER, "POSTGRES_IMAGE": f"postgres:1@{DIGEST}"}
     others = {"PROMETHEUS_IMAGE": "prom/prometheus:v3", "GRAFANA_IMAGE": "grafana/grafana:1"}
-    docker.has(FLOOD, "looplab/mosquitto:0.1.0", "postgres:17")
-    decided = {"FLOOD_IMAGE": FLOOD, "MOSQUITTO_IMAGE": "looplab/mosquitto:0.1.0", "POSTGRES_IMAGE": "postgres:17"}
-    assert in_place({**wanted, **others}, FLOOD) == {**decided, "GRAFANA": "off"}
+    docker.has(FLOOD, "looplab/mosquitto:0.1.0", "postgres:1")
+    decided = {"FLOOD_IMAGE": FLOOD, "MOSQUITTO_IMAGE": "looplab/mosquitto:0.1.0", "POSTGRES_IMAGE": "postgres:1"}
+    assert in_place({**own, **others}, FLOOD) == {**decided, "GRAFANA": "off"}
     docker.has(*others.values(), "inovex/mqtt-stresser:1")
-    assert in_place({**wanted, **others}, FLOOD).keys() == {"MOSQUITTO_IMAGE", "POSTGRES_IMAGE"}
+    assert in_place({**own, **others}, FLOOD).keys() == {"MOSQUITTO_IMAGE", "POSTGRES_IMAGE"}
 
 
 def test_images_are_built_upon_the_base_that_stands_in(
@@ -147,16 +146,7 @@ def test_the_facts_of_images_tell_where_they_are_from(docker: fakes.Docker) -> N
     docker.has("looplab/postgres:1", "looplab/robot:1", f"{REGISTRY}looplab/bridge:1")
     docker.has(f"{OWN}:1", digest=DIGEST)
     docker.has(pinned)
-    names = (
-        "prom/prometheus:1",
-        "looplab/postgres:1",
-        "looplab/robot:1",
-        f"{REGISTRY}looplab/bridge:1",
-        f"{OWN}:1",
-        pinned,
-    )
-    found = image_facts({name: name for name in (*names, "gone:1")})
-    assert {name: (fact["id"], fact["origin"]) for name, fact in found.items()} == {
+    expected = {
         "prom/prometheus:1": ("sha256:prom/prometheus:1", "registry"),
         "looplab/postgres:1": ("sha256:looplab/postgres:1", "built"),
         "looplab/robot:1": ("sha256:looplab/robot:1", "built"),
@@ -165,5 +155,7 @@ def test_the_facts_of_images_tell_where_they_are_from(docker: fakes.Docker) -> N
         f"{OWN}:1": (f"sha256:{OWN}:1", "registry"),
         pinned: (f"sha256:{pinned}", "registry"),
     }
+    found = image_facts({name: name for name in (*expected, "gone:1")})
+    assert {name: (fact["id"], fact["origin"]) for name, fact in found.items()} == expected
     digests = {name: fact["digest"] for name, fact in found.items() if "digest" in fact}
     assert digests == {"prom/prometheus:1": DIGEST, f"{OWN}:1": DIGEST, pinned: f"sha256:{'2' * 64}"}

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from looplab.errors import EXIT_GOOD, EXIT_MACHINE
+from looplab.errors import EXIT_GOOD, EXIT_MACHINE, UsageError
 from looplab.lab.checkout import PROBE, Lab
 from looplab.lab.docker.engine import find_engine, show_version
 from looplab.lab.docker.images import images_of
@@ -33,8 +33,7 @@ def doctor(root: Path, *, as_json: bool = False) -> int:
     if engine.serves:
         findings += checks.check_limits(limits, engine)
     if engine.serves and engine.compose_serves:
-        upstream = lab.images()[1].values()
-        findings.append(checks.check_images(sorted({*upstream} - images_of(upstream).keys())))
+        findings.append(check_upstream(lab))
     findings.append(checks.check_serial(host))
     if as_json:
         document = {
@@ -51,6 +50,14 @@ def doctor(root: Path, *, as_json: bool = False) -> int:
     else:
         print(table(findings, colour=sys.stdout.isatty()), end="")
     return EXIT_GOOD if run_is_possible(findings) else EXIT_MACHINE
+
+
+def check_upstream(lab: Lab) -> Check:
+    try:
+        upstream = lab.images()[1].values()
+    except UsageError as error:
+        return Check("Compose files", error.message, FAIL, error.remedy)
+    return checks.check_images(sorted({*upstream} - images_of(upstream).keys()))
 
 
 def table(checks: Sequence[Check], *, colour: bool = False) -> str:

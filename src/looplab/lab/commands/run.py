@@ -64,15 +64,12 @@ def _run(
             say(f"A form for your prediction and answers: {form.relative_to(root)}")
     whole = session.run(scenarios, after)
     if whole or not as_json:
-        print(_json(runs) if as_json else f"{runs_summary(scenarios[0].experiment, runs)}\n", flush=True)
+        document = json.dumps({"schema": SCHEMA, "runs": runs}, indent=1)
+        print(document if as_json else f"{runs_summary(scenarios[0].experiment, runs)}\n", flush=True)
     if not whole:
         return EXIT_INVALID
     session.where()
     return EXIT_GOOD if allow_invalid or all(document["valid"] for document in runs) else EXIT_INVALID
-
-
-def _json(runs: Sequence[dict[str, Any]]) -> str:
-    return json.dumps({"schema": SCHEMA, "runs": runs}, indent=1)
 
 
 def _plan(parameters: Sequence[RunParameters]) -> str:

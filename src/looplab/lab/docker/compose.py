@@ -33,6 +33,7 @@ _REMEDIES = {
         "Set the LAB_RT_RUNTIME_…_US variables in .env to 0, or delete .env.machine and run ./lab setup."
     ),
     ("Range of CPUs",): "This machine has fewer processors than a part asks for: lower the …_CPUS_… variables in .env.",
+    (".yaml: no such file",): "A variable chooses this file (see compose.yaml): correct it in the shell or in .env.",
     ("No such image", "pull access", "not found"): "Run ./lab setup: an image is missing.",
     ("no space left",): "Free disk space: docker system df shows what takes it.",
 }
