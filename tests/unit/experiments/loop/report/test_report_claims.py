@@ -111,7 +111,6 @@ def test_a_change_is_shown_on_both_scales(results: Path) -> None:
 
 
 def test_a_claim_may_judge_a_figure_of_the_table(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of T near 16 and 22 ms, answers within 20 ms."""
     rule = directed("The share", +1, None, claimed=False)
     row = claims._claim("stress", "Stress delays answers", lambda *_: rule, "load stress", judged="beyond_interval")
     monkeypatch.setattr("looplab.experiments.loop.report.analysis.claims", lambda: [row])
