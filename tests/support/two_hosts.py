@@ -18,12 +18,11 @@ from pathlib import Path
 
 from support.board import Board, robot_board
 from support.containers import base_image
+from support.engines import OwnEngine
 from support.places import ROOT
-from support.waiting import until
-from support.wire import Wire, call
+from support.wire import Wire
 
 DIALOUT_GID = 20
-ENGINE_LIMIT_S = 60.0
 # The engine's runtime: runc, and in each container the second host's own boot id. An engine refuses such a mount, for
 # it is inside /proc. Between creating and starting a container it can be made from outside: images need no shell.
 RUNTIME = """#!{python} -I
@@ -52,11 +51,10 @@ class Pi:
     """The second host: its engine, its robot, and rpi/ as install.sh would leave it, in `folder`."""
 
     def __init__(self, wire: Wire, folder: Path) -> None:
-        self._wire, self._folder = wire, folder
-        self._socket = folder / "docker.sock"
-        self._environment = {**os.environ, "DOCKER_HOST": f"unix://{self._socket}"}
+        self._folder = folder
         self._runtime, self._boot_id = folder / "runtime", folder / "boot_id"
-        self._engine: subprocess.Popen[bytes] | None = None
+        runtime = (f"--add-runtime=second-host={self._runtime}", "--default-runtime=second-host")
+        self.engine = OwnEngine(folder, wire.command("dockerd", *runtime), wire.pi)
         self._board: Board | None = None
         self.rpi = folder / "rpi"
         # What udev's rule would name /dev/looplab-robot.
@@ -69,52 +67,21 @@ class Pi:
         self._runtime.write_text(RUNTIME.format(python=sys.executable, boot_id=self._boot_id))
         self._runtime.chmod(0o755)
         self._boot_id.write_text(f"{uuid.uuid4()}\n")
-        self.start_engine()
+        self.engine.__enter__()
         return self
 
     def __exit__(self, *_error: object) -> None:
-        if self._engine is not None:
-            self.compose("down", "--volumes", check=False)
-            self.stop_engine(signal.SIGTERM)
+        self.engine.__exit__()
         if self._board is not None:
             self._board.close()
-        # A killed engine leaves its file systems mounted.
-        for line in reversed(Path("/proc/self/mounts").read_text().splitlines()):
-            if f" {self._folder}/" in line:
-                subprocess.run(["umount", line.split()[1]], capture_output=True, timeout=30, check=False)
-        shutil.rmtree(self._folder / "data", ignore_errors=True)
-
-    def start_engine(self) -> None:
-        """As the Pi's boot does: containers with a restart policy come back."""
-        words = self._wire.command(
-            *("dockerd", "--data-root", str(self._folder / "data"), "--exec-root", str(self._folder / "exec")),
-            *("--pidfile", str(self._folder / "docker.pid"), "--host", f"unix://{self._socket}"),
-            *("--cgroup-parent", f"/{self._wire.pi}"),
-            *("--add-runtime", f"second-host={self._runtime}", "--default-runtime", "second-host"),
-        )
-        with (self._folder / "dockerd.log").open("ab") as log:
-            self._engine = subprocess.Popen(words, stdout=log, stderr=log, start_new_session=True)
-        until(self._answers, "the Pi's engine", ENGINE_LIMIT_S)
-
-    def stop_engine(self, number: signal.Signals) -> None:
-        """End the engine and, with SIGKILL, everything it runs: the plug is pulled."""
-        assert self._engine is not None
-        self._engine.send_signal(number)
-        self._engine.wait(60)
-        self._engine = None
-        if number == signal.SIGKILL:
-            for pid in self._left_behind():
-                os.kill(pid, signal.SIGKILL)
-            until(lambda: not self._left_behind(), "the end of all the Pi's processes", 30)
-            (self._folder / "docker.pid").unlink(missing_ok=True)
 
     def reboot(self, off_s: float) -> int:
         """Pull the plug, put it in after `off_s`, whose monotonic ns are returned: containers find another boot id."""
-        self.stop_engine(signal.SIGKILL)
+        self.engine.kill()
         self._boot_id.write_text(f"{uuid.uuid4()}\n")
         time.sleep(off_s)
         started_ns = time.perf_counter_ns()
-        self.start_engine()
+        self.engine.start()
         return started_ns
 
     def kill_bridge(self) -> int:
@@ -138,7 +105,7 @@ class Pi:
         """rpi/install.sh as root on a fresh Debian (a container of this machine), with the Pi's engine as its own."""
         folder = str(self._folder)
         command = ["docker", "run", "--rm", "--volume", f"{folder}:{folder}", "--workdir", str(self.rpi)]
-        variables = ["--env", f"DOCKER_HOST=unix://{self._socket}"]
+        variables = ["--env", f"DOCKER_HOST={self.engine.endpoint}"]
         return subprocess.run(
             [*command, *variables, base_image(), "sh", "./install.sh", *words],
             capture_output=True, text=True, timeout=timeout_s, check=False,
@@ -153,9 +120,10 @@ class Pi:
 
     def compose(self, *words: str, check: bool = True) -> str:
         """`docker compose` with rpi/compose.yaml, on the Pi."""
+        environment = self.engine.environment
         done = subprocess.run(
             ["docker", "compose", "--ansi", "never", "-f", str(self.rpi / "compose.yaml"), *words],
-            env={name: value for name, value in self._environment.items() if not name.startswith(("LAB_", "COMPOSE_"))},
+            env={name: value for name, value in environment.items() if not name.startswith(("LAB_", "COMPOSE_"))},
             capture_output=True, text=True, timeout=120, check=False, cwd="/",
         )  # fmt: skip
         assert done.returncode == 0 or not check, done.stderr
@@ -163,46 +131,19 @@ class Pi:
 
     def containers(self) -> list[str]:
         """Ids of all the Pi's containers."""
-        return call("docker", "ps", "--all", "--quiet", env=self._environment).split()
+        return self.engine.docker("ps", "--all", "--quiet").split()
 
     def inspected(self) -> str:
         """All that the Pi's engine tells of its containers."""
-        return call("docker", "inspect", *self.containers(), env=self._environment)
+        return self.engine.docker("inspect", *self.containers())
 
     def log(self, service: str = "bridge") -> str:
         return self.compose("logs", "--no-log-prefix", service)
 
-    def _bridge(self) -> str:
-        label = "com.docker.compose.service=bridge"
-        return call("docker", "ps", "--all", "--quiet", "--filter", f"label={label}", env=self._environment)
-
     def _inspect(self, form: str) -> str:
-        return call("docker", "inspect", "--format", form, self._bridge(), env=self._environment)
-
-    def _answers(self) -> bool:
-        done = subprocess.run(
-            ["docker", "version"], env=self._environment, capture_output=True, timeout=30, check=False
-        )
-        return done.returncode == 0
-
-    def _left_behind(self) -> list[int]:
-        """Processes of the Pi's network or below its engine: by id, each looked up again."""
-        network = os.stat(f"/run/netns/{self._wire.pi}").st_ino
-        found = []
-        for entry in Path("/proc").iterdir():
-            if not entry.name.isdigit():
-                continue
-            try:
-                mine = os.stat(entry / "ns/net").st_ino == network or self._in_my_groups(entry)
-                command = (entry / "cmdline").read_bytes()
-            except OSError:
-                continue
-            if mine and command:
-                found.append(int(entry.name))
-        return found
-
-    def _in_my_groups(self, process: Path) -> bool:
-        return f":/{self._wire.pi}/" in (process / "cgroup").read_text()
+        label = "com.docker.compose.service=bridge"
+        bridge = self.engine.docker("ps", "--all", "--quiet", "--filter", f"label={label}")
+        return self.engine.docker("inspect", "--format", form, bridge)
 
 
 def by_rule(device: str) -> str:

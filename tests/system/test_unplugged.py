@@ -47,7 +47,7 @@ def checkout(room: Room, bundle: Path) -> Path:
     # The engine's own bridges are all that is reached from here.
     assert room.run("ip", "route", "get", "192.0.2.1", root=root).returncode != 0
     assert room.run("python3", "-m", "pip", "download", "rich", root=root).returncode != 0
-    assert room.docker("images", "--quiet") == ""
+    assert room.engine.docker("images", "--quiet") == ""
     loaded = room.run("./lab", "load", str(bundle), root=root, timeout_s=600)
     print(loaded.stderr)
     assert loaded.returncode == 0, loaded.stderr
@@ -86,4 +86,4 @@ def test_report_and_check_and_nothing_left(room: Room, checkout: Path) -> None:
     assert "score: " in checked.stdout
     down = room.run("./lab", "down", root=checkout)
     assert down.returncode == 0, down.stderr
-    assert room.docker("ps", "--all", "--quiet") == ""
+    assert room.engine.docker("ps", "--all", "--quiet") == ""
