@@ -222,7 +222,7 @@ def _clear(compose: Compose, profile: str, services: Collection[str], known: Col
         raise UsageError(
             f"No service of the Compose files is called {profile}.", f"See {LOOP_FILE}; ./lab new adds one."
         )
-    kept = [name for name in services if name in KEPT_BEFORE]
+    kept = [name for name in services if name in KEPT_BEFORE and f"{name}=0" not in compose.left_out]
     if measuring := [name for name in compose.listed() if name in known]:
         say(f"Stopping what ran before: {', '.join(measuring)}")
     present = compose.listed("--all")

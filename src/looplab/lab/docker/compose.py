@@ -46,18 +46,18 @@ class Compose:
         self._root = root
         self.environment = dict(environment)
         self._own_session = False
-        self._left_out = ["--scale", "guide=0"]
+        self.left_out = ["--scale", "guide=0"]
 
     def leave_out(self, service: str) -> None:
         """Start no container of a service whose image is not here."""
-        self._left_out += ["--scale", f"{service}=0"]
+        self.left_out += ["--scale", f"{service}=0"]
 
     def up(self, profile: str) -> None:
         """Start a profile in the background; LabError (exit code 3) names the container that failed and the reason.
 
         Running containers stay: replacing the owner of the PID namespace would end all that joined it.
         """
-        self._up(profile, "--no-recreate", *self._left_out)
+        self._up(profile, "--no-recreate", *self.left_out)
 
     def renew(self, profile: str, services: list[str]) -> None:
         """Start some services alone; replace those whose configuration has changed."""
