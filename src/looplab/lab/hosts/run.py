@@ -87,10 +87,9 @@ class PlacedSession:
 
     def plans(self, limits: Mapping[str, Mapping[str, str]]) -> list[Plan]:
         """Return the plan of each scenario; `limits` are variables of each host."""
-        common = self._common()
-        services = [_services(self.root, scenario, common) for scenario in self.scenarios]
-        pairs = zip(self.scenarios, services, strict=True)
-        return [make_plan(self.placed, one.name, here, common, limits) for one, here in pairs]
+        common, settings = self._common(), self.lab.settings()
+        its = [(_services(self.root, one, common), {**common, **one.load_settings(settings)}) for one in self.scenarios]
+        return [make_plan(self.placed, one.name, *each, limits) for one, each in zip(self.scenarios, its, strict=True)]
 
     def show(self) -> int:
         """Print the commands, with what the engines granted to earlier runs; return the exit code."""
