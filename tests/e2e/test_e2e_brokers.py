@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from support.containers import docker
-from support.e2e_lab import Lab, affordable_budgets
+from support.e2e_lab import Lab
 from support.run_checks import treatments
 
 from looplab.spec.brokers import BROKERS
@@ -16,6 +16,7 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="killing a container's
 
 @pytest.mark.parametrize("broker", ["rabbitmq", "mochi"])
 def test_a_scenario_with_another_broker_is_found_as_wanted(lab: Lab, broker: str) -> None:
+    """Priority and TCP_NODELAY on: tests/integration/images/test_image_brokers.py."""
     run = lab.stored(lab.run("run", "scenario8", "--quick", "--broker", broker, "--json", "--allow-invalid").stdout)
     found = treatments(run)
     version = run["environment"]["versions"]["broker"]
@@ -27,17 +28,6 @@ def test_a_scenario_with_another_broker_is_found_as_wanted(lab: Lab, broker: str
     assert found["broker process"]["verified"]
     assert {cell["qos"] for cell in run["cells"]} == set(BROKERS[broker].qos)
     assert all(cell["load"]["broker_publish_per_s"] > 60 for cell in run["cells"])
-
-
-def test_corrected_prioritises_every_thread_and_sets_tcp_nodelay(lab: Lab) -> None:
-    """Of the broker with most threads; of each: tests/integration/images/test_image_brokers.py."""
-    words = ("--quick", "--fidelity", "corrected", "--broker", "rabbitmq", "--json", "--allow-invalid")
-    found = treatments(lab.stored(lab.run("run", "scenario5", *words, **affordable_budgets(lab)).stdout))
-    if not lab.doctor_says("SCHED_FIFO", "ok"):
-        assert not found["broker scheduling policy"]["verified"]
-        return
-    assert found["broker scheduling policy"]["found"] == "SCHED_FIFO 90"
-    assert found["broker TCP_NODELAY"]["found"] == "on"
 
 
 @needs_root

@@ -1,14 +1,13 @@
 """The thesis's own clients, as a person types them: programs of their own, through the host's published port."""
 
 from support.e2e_lab import Lab
-from support.run_checks import check_run, treatments
+from support.run_checks import treatments
 
 
 def test_printed_clients_are_found_as_printed(lab: Lab) -> None:
     done = lab.run("run", "scenario1", "--quick", "--qos", "0,2", "--fidelity", "printed", "--json")
     run = lab.stored(done.stdout)
     assert run["valid"], run["invalid_because"]
-    check_run(lab.root / "results" / run["run_id"], run)
     found = {what: treatment["found"] for what, treatment in treatments(run).items()}
     # A process of each for each repetition, and what the broker sees is the engine's proxy, or the kernel's own way.
     assert found["client processes"] == "4"

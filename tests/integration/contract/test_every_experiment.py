@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.every_experiment import BEGINNINGS, ENDINGS, SMALL
+from support.every_experiment import ENDINGS, SMALL
 from support.reports import Page, write
 from support.tables import rows
 from support.terminal import printing_to_a_terminal
@@ -68,12 +68,6 @@ def stored(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     return Stored(EXPERIMENTS[request.param], results, out, said.getvalue())
 
 
-def exporter(live: Path, results: Path) -> Exporter:
-    made = Exporter(live, results, EXPERIMENTS, None, HostWatch({}))
-    made.stored.refresh()
-    return made
-
-
 def test_every_experiment_has_runs_here() -> None:
     assert RUNS.keys() == set(EXPERIMENTS)
 
@@ -104,7 +98,10 @@ def test_the_table_fits_a_terminal(stored: Stored) -> None:
 
 
 def test_the_exporter_shows_each_figure(stored: Stored) -> None:
-    page = exporter(stored.results.parent, stored.results).whole_page().decode()
+    """Of a run that goes on: tests/unit/lab/test_watch.py."""
+    exporter = Exporter(stored.results.parent, stored.results, EXPERIMENTS, None, HostWatch({}))
+    exporter.stored.refresh()
+    page = exporter.whole_page().decode()
     shown = set(re.findall(r"^(\w+)\{", page, re.MULTILINE))
     for run in stored.runs():
         own = stored.experiment.table(run.scenario)
@@ -112,16 +109,6 @@ def test_the_exporter_shows_each_figure(stored: Stored) -> None:
         made = {f"{own.family}_{one.metric}" for one in figures(own) if any(one.of(cell) is not None for cell in cells)}
         assert {f"{own.family}_messages_total", f"{own.family}_latency_quantile_seconds", *made} <= shown
         assert f'scenario="{run.scenario}"' in page
-
-
-@pytest.mark.parametrize("name", BEGINNINGS)
-def test_the_exporter_shows_a_run_that_goes_on(tmp_path: Path, name: str) -> None:
-    live, results = tmp_path / "live", tmp_path / "results"
-    for folder in (live, results):
-        folder.mkdir()
-    BEGINNINGS[name](live)
-    page = exporter(live, results).whole_page().decode()
-    assert "loop_run_active{" in page
 
 
 def test_the_report_is_whole_and_asks_for_nothing(stored: Stored) -> None:
