@@ -68,19 +68,20 @@ class LanBroker:
             self._child.stop()
         log = self.root / "mosquitto.log"
         if log.exists():
-            log.rename(self.root / f"mosquitto-{self.child.pid}.log")
+            log.rename(self.root / f"mosquitto-{self.pid}.log")
 
     def restart(self) -> None:
         self.stop()
         self.start()
 
     @property
-    def child(self) -> Child:
+    def pid(self) -> int:
         assert self._child is not None
-        return self._child
+        return self._child.pid
 
     def said(self) -> str:
-        return self.child.said()
+        assert self._child is not None
+        return self._child.said()
 
     def _configure(self) -> Path:
         plain = mosquitto_conf(set_tcp_nodelay="true")
@@ -133,17 +134,6 @@ class Visitor:
         visitor = cls(broker.tls_port, pairing, pairing.user, pairing.password)
         assert visitor.verdict() == "Success"
         return visitor
-
-    @classmethod
-    def inside(cls, broker: LanBroker, topic: str = "#") -> Visitor:
-        """Return somebody on the plain listener who hears `topic`."""
-        visitor = cls(broker.port)
-        assert visitor.verdict() == "Success"
-        assert visitor.subscribe(topic)
-        return visitor
-
-    def payloads(self, topic: str) -> list[bytes]:
-        return [payload for found, payload in list(self.messages) if found == topic]
 
     def verdict(self) -> str:
         """What the broker answered to the wish to come in."""

@@ -1,20 +1,40 @@
 """The loop on loopback: broker, bridge, robot double and controller, and somebody who asks."""
 
 import json
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from looplab.experiments.loop.protocol import TOPIC_ANSWER, TOPIC_REQUEST, Answer
+from looplab.experiments.loop.protocol import (
+    ONLINE,
+    TOPIC_ANSWER,
+    TOPIC_BRIDGE_INFO,
+    TOPIC_BRIDGE_STATUS,
+    TOPIC_REQUEST,
+    Answer,
+)
+from support.lan_broker import LanBroker
 from support.parts import HOST, Broker, Child, Listener, RobotDouble, TreatmentsDouble, bridge_command, python
+from support.robot_harness import Robot
 from support.waiting import until
 
 
 class LoopLab:
-    """The parts that a test starts; by role, `pids` is what the treatments double finds and `fifo` what it applies."""
+    """The parts that a test starts; by role, `pids` is what the treatments double finds and `fifo` what it applies.
+
+    `ask_until` asks for `command` again and again, `pause_s` after each; so far it has `asked` so often.
+    """
+
+    command, pause_s, asked = "T", 0.0, 0
 
     def __init__(
-        self, broker: Broker, robot: RobotDouble, listener: Listener, start: Callable[..., Child], folder: Path
+        self,
+        broker: Broker | LanBroker,
+        robot: RobotDouble | Robot,
+        listener: Listener,
+        start: Callable[..., Child],
+        folder: Path,
     ) -> None:
         self.broker, self.robot, self.listener, self.start = broker, robot, listener, start
         self.results = folder / "results"
@@ -84,16 +104,15 @@ class LoopLab:
 
     def ask_until(self, condition: Callable[[], Any], what: str) -> int:
         """Ask more often than the bridge is idle until `condition` holds; return the number of requests."""
-        asked = 0
 
         def step() -> Any:
-            nonlocal asked
-            self.ask(asked)
-            asked += 1
+            self.ask(self.asked, self.command)
+            self.asked += 1
+            time.sleep(self.pause_s)
             return condition()
 
         until(step, what)
-        return asked
+        return self.asked
 
     def wait_for_counts(self, **wanted: int) -> None:
         """Wait until the bridge reports these counts."""
@@ -118,6 +137,16 @@ def answer_requests(listener: Listener, reply: Callable[[str, int], list[str]]) 
             client.publish(TOPIC_ANSWER, payload.format(run=run, k=k, before=k - 1), message.qos)
 
     listener.client.on_message = answer
+
+
+def stand_in(listener: Listener, reply: Callable[[str, int], list[str]]) -> None:
+    """Be the bridge: answer so, and say that it is there."""
+    answer_requests(listener, reply)
+    info = {
+        "tcp_nodelay": True, "framing": "line", "subscription_qos": 2, "counts": {}, "instance": "ab12", "boot": "cd34",
+    }  # fmt: skip
+    listener.say(TOPIC_BRIDGE_INFO, json.dumps(info), retain=True)
+    listener.say(TOPIC_BRIDGE_STATUS, ONLINE, retain=True)
 
 
 def events(child: Child) -> list[dict[str, Any]]:

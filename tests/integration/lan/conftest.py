@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from support.lan_broker import LanBroker, Visit, Visitor, make_identities
-from support.parts import HOST, Child, free_port
+from support.parts import HOST, Child, Listener, free_port
 
 StartChild = Callable[..., Child]
 
@@ -31,11 +31,9 @@ def lan(tmp_path: Path, made: Path) -> Iterator[LanBroker]:
 
 
 @pytest.fixture
-def insider(lan: LanBroker) -> Iterator[Visitor]:
+def insider(lan: LanBroker, at_end: contextlib.ExitStack) -> Listener:
     """Somebody on the plain listener, within the Docker network, where everything passes; hears everything."""
-    visitor = Visitor.inside(lan)
-    yield visitor
-    visitor.close()
+    return at_end.enter_context(contextlib.closing(Listener(lan.port)))
 
 
 @pytest.fixture

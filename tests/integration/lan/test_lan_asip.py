@@ -9,8 +9,8 @@ from pathlib import Path
 from time import perf_counter_ns
 
 import pytest
-from support.lan_broker import LanBroker, Visitor
-from support.parts import HOST, Child, python
+from support.lan_broker import LanBroker
+from support.parts import HOST, Child, Listener, python
 from support.ports import free_port
 from support.waiting import LIMIT_S, until
 
@@ -57,11 +57,11 @@ def test_a_session_over_tls_carries_bytes_both_ways(
     assert "refused" not in lan.said()
 
 
-def test_the_end_of_the_session_before_is_not_its_own(lan: LanBroker, insider: Visitor) -> None:
+def test_the_end_of_the_session_before_is_not_its_own(lan: LanBroker, insider: Listener) -> None:
     """The bridge's word on it may come after the next client has asked; that client then is let in."""
     with ThreadPoolExecutor(1) as pool:
         opening = pool.submit(connect, Way("mqtt", f"{HOST}:{lan.port}/{TOPIC}"), "next")
-        until(lambda: (f"{TOPIC}/{SESSION}", OPEN) in insider.messages, "a client that asks")
+        until(lambda: OPEN in insider.payloads(f"{TOPIC}/{SESSION}"), "a client that asks")
         insider.say(f"{TOPIC}/{STATE}", CLOSED)
         insider.say(f"{TOPIC}/{STATE}", OPENED)
         opening.result(LIMIT_S).close()

@@ -3,8 +3,8 @@
 import time
 from collections.abc import Callable
 
-from support.lan_broker import LanBroker, Visitor
-from support.parts import HOST, Child, until
+from support.lan_broker import LanBroker
+from support.parts import HOST, Child, Listener, until
 
 from looplab.experiments.loop.protocol import ONLINE, TOPIC_BRIDGE_STATUS
 from looplab.lab.secret_files import write_secret
@@ -20,8 +20,8 @@ def await_return(lan: LanBroker, bridge: Child, repair: Callable[[], None]) -> N
     repair()
     mended_s = time.monotonic()
     # Somebody who arrives later than the bridge finds the retained word.
-    insider = Visitor.inside(lan, TOPIC_BRIDGE_STATUS)
-    until(lambda: (TOPIC_BRIDGE_STATUS, ONLINE) in insider.messages, f"the bridge is back: {bridge.said()}")
+    insider = Listener(lan.port, TOPIC_BRIDGE_STATUS)
+    until(lambda: insider.bridge_status == ONLINE, f"the bridge is back: {bridge.said()}")
     took_s = time.monotonic() - mended_s
     insider.close()
     assert took_s < RECOVERY_S

@@ -1,6 +1,5 @@
 """What is said again: a paired bridge's answer is counted and changes nothing, anything of others is refused."""
 
-import json
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -8,9 +7,11 @@ from typing import Any
 
 import pytest
 from support.lan_broker import LanBroker, Visit, Visitor
-from support.parts import HOST, LIMIT_S, Child, TreatmentsDouble, until
+from support.loop_lab import LoopLab
+from support.parts import LIMIT_S, Child, Listener, RobotDouble, until
+from support.run_checks import Run
 
-from looplab.experiments.loop.protocol import ONLINE, TOPIC_ANSWER, TOPIC_BRIDGE_STATUS
+from looplab.experiments.loop.protocol import ONLINE, TOPIC_ANSWER
 
 MESSAGES = 40
 RunOnce = Callable[[], dict[str, Any]]
@@ -22,7 +23,7 @@ class Replayer:
     def __init__(self, lan: LanBroker, visitor: Visitor) -> None:
         self._visitor = visitor
         self.said = 0
-        self._insider = Visitor.inside(lan, TOPIC_ANSWER)
+        self._insider = Listener(lan.port, TOPIC_ANSWER)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._work, daemon=True)
         self._thread.start()
@@ -45,33 +46,25 @@ class Replayer:
 @pytest.fixture
 def run(
     lan: LanBroker,
-    insider: Visitor,
-    tmp_path: Path,
+    insider: Listener,
+    robot: RobotDouble,
     start_bridge: Callable[..., Child],
-    start_child: Callable[..., Child],
+    start_command: Callable[..., Child],
+    tmp_path: Path,
 ) -> Iterator[RunOnce]:
     """One run of E over TLS at both ends; returns its run.json."""
-    double = TreatmentsDouble(lambda: {"broker": [lan.child.pid]})
+    loop = LoopLab(lan, robot, insider, start_command, tmp_path)
     start_bridge(BROKER_PAIRING=str(lan.pairing_file()))
-    until(lambda: (TOPIC_BRIDGE_STATUS, ONLINE) in insider.messages, "the bridge")
-    results = tmp_path / "results"
-    results.mkdir()
+    until(lambda: insider.bridge_status == ONLINE, "the bridge")
 
     def run_once() -> dict[str, Any]:
-        controller = start_child(
-            "looplab.experiments",
-            "loop",
-            BROKER_TLS="on", BROKER_PAIRING=str(lan.pairing_file("controller")), TREATMENTS_URL=double.url,
-            RESULTS_DIR=str(results), SCENARIO="scenario0", FIDELITY="corrected", COMMAND="E", INTERVALS_MS="20",
-            MESSAGES=str(MESSAGES), REPETITIONS="1", WARMUP_MESSAGES="0", LOOPLAB_EVENTS="json", PARTS_TIMEOUT_S="20",
-            BROKER_HOST=HOST, BROKER_PORT=str(lan.port),
-        )  # fmt: skip
-        controller.wait()
-        (folder,) = results.iterdir()
-        return dict(json.loads((folder / "run.json").read_text()))
+        tls = {"BROKER_TLS": "on", "BROKER_PAIRING": str(lan.pairing_file("controller"))}
+        once = {"MESSAGES": str(MESSAGES), "REPETITIONS": "1", "WARMUP_MESSAGES": "0"}
+        loop.controller(**tls, **once, INTERVALS_MS="20").wait()
+        return Run(loop.run).document
 
     yield run_once
-    double.close()
+    loop.close()
 
 
 def test_a_replayed_answer_of_a_bridge_counts_as_a_duplicate(lan: LanBroker, visit: Visit, run: RunOnce) -> None:

@@ -6,7 +6,7 @@ import signal
 import time
 
 import pytest
-from support.loop_lab import OK, LoopLab, answer_requests
+from support.loop_lab import OK, LoopLab, stand_in
 from support.mqtt_proxy import TO_BROKER, TO_CLIENT, ImpairmentProxy, Rule
 from support.parts import HOST, Listener, RobotDouble, until
 from support.run_checks import Run, check_sums
@@ -123,9 +123,7 @@ def test_late_or_lost_does_not_depend_on_the_cells_place(lab: LoopLab) -> None:
         released[:] = [text for text in released if text not in due]
         return [OK, *due]
 
-    answer_requests(listener, reply)
-    listener.say("lab/bridge/info", '{"tcp_nodelay": true, "framing": "line", "counts": {}}', retain=True)
-    listener.say("lab/bridge/status", "online", retain=True)
+    stand_in(listener, reply)
     settings = {**SETTINGS, "MESSAGES": "20", "INTERVALS_MS": "40 30", "DEADLINE_MS": "100", "ORDER": "published"}
     child = lab.controller(**settings)
     child.wait()

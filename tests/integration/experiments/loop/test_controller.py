@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.loop_lab import OK, LoopLab, answer_requests, event, events
+from support.loop_lab import OK, LoopLab, event, events, stand_in
 from support.noise_probes import OVER_PROBES, UNDER_PROBES, hog, probes
 from support.parts import HOST, Broker, Child, Listener, answer_line, free_port, until
 from support.run_checks import check_run, read_samples
@@ -123,16 +123,7 @@ def oracle(broker: Broker) -> Iterator[Callable[[Reply], None]]:
     """Return a function that answers in the bridge's place: `reply(sequence)` gives the payloads."""
     listener = Listener(broker.port, "request/")
 
-    def begin(reply: Reply) -> None:
-        answer_requests(listener, lambda run, k: [OK] if run.startswith("w") else reply(k))
-        info = {
-            "tcp_nodelay": True, "framing": "line", "subscription_qos": 2, "counts": {}, "instance": "ab12",
-            "boot": "cd34",
-        }  # fmt: skip
-        listener.say("lab/bridge/info", json.dumps(info), retain=True)
-        listener.say("lab/bridge/status", "online", retain=True)
-
-    yield begin
+    yield lambda reply: stand_in(listener, lambda run, k: [OK] if run.startswith("w") else reply(k))
     listener.close()
 
 
