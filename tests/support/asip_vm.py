@@ -4,9 +4,7 @@ The board is the simulator on this machine, behind a pseudo-terminal. QEMU canno
 opening the port resets nothing.
 """
 
-import os
 import tempfile
-from collections.abc import Mapping
 from pathlib import Path
 
 from support import virtual_machine
@@ -31,8 +29,6 @@ port=/sys/bus/usb-serial/devices/ttyUSB0
 echo @LATENCY_MS@ >$port/latency_timer
 echo "RESULT adapter {\\"driver\\": \\"$(busybox basename $(busybox readlink $port/driver))\\",\
  \\"latency_ms\\": $(busybox cat $port/latency_timer)}"
-busybox mkdir -p /results /broker/proc /broker/dev
-mount -t proc proc /broker/proc; mount -t devtmpfs dev /broker/dev
 chroot /broker mosquitto -c /mosquitto/config/mosquitto.conf >/run/mosquitto.log 2>&1 &
 export @SETTINGS@ RESULTS_DIR=/results ASIP_DEVICE=@DEVICE@ ASIP_SERIAL=@DEVICE@ ASIP_JAVA=asip-java:5101
 # Its probe of stalls has real-time priority: on one emulated processor it would leave little to the others.
@@ -43,27 +39,20 @@ python3 -m looplab.experiments.asip.worker >/run/python.log 2>&1 &
 (while :; do WORKER_PORT=5101 start; done) >/run/java.log 2>&1 &
 python3 -m looplab.experiments asip
 echo "RESULT exit_code {\\"code\\": $?}"
-for run in /results/*/run.json; do
-    echo "RESULT run $(python3 -c 'import json, sys; print(json.dumps(json.load(open(sys.argv[1]))))' $run)"
-done
-for log in /run/*.log; do busybox sed "s,^,# $log: ," $log; done
 """
 
 
 def images() -> list[str]:
-    """Those whose files the machine has, and last the broker's."""
-    broker = os.environ.get("MOSQUITTO_IMAGE") or "eclipse-mosquitto:2.0.22"
-    return [own_image("controller"), own_image("asip_java"), broker]
+    return virtual_machine.images_of_experiment("controller", "asip_java")
 
 
 def run() -> virtual_machine.Results:
     """(what, document): the adapter as the kernel has it, the experiment's exit code, its run.json."""
-    *own, broker = images()
     settings = " ".join(f"{name}={value}" for name, value in SETTINGS.items())
+    values = {"SETTINGS": settings, "DEVICE": DEVICE, "LATENCY_MS": LATENCY_MS}
     with tempfile.TemporaryDirectory(prefix="looplab-vm-") as name:
         folder = Path(name)
         copy_out(own_image("robot"), folder, *ASIP_FILES)
-        files = _written(folder, {"etc/hosts": HOSTS, "broker/mosquitto/config/mosquitto.conf": BROKER})
         board = AsipBoard(folder, folder, "uno", "--boot-ms", "0")
         words = (
             *("-device", "qemu-xhci", "-chardev", f"serial,id=board,path={board.device}"),
@@ -71,20 +60,6 @@ def run() -> virtual_machine.Results:
         )
         hardware = virtual_machine.Hardware(KERNEL, (*virtual_machine.MODULES, "drivers/usb"), words)
         try:
-            return virtual_machine.run(
-                {"": ",".join(own), "broker": broker},
-                INIT,
-                {"SETTINGS": settings, "DEVICE": DEVICE, "LATENCY_MS": LATENCY_MS},
-                files,
-                hardware,
-            )
+            return virtual_machine.run_experiment(images(), INIT, values, HOSTS, BROKER, hardware)
         finally:
             board.close()
-
-
-def _written(folder: Path, texts: Mapping[str, str]) -> dict[str, Path]:
-    found = {}
-    for number, (place, text) in enumerate(texts.items()):
-        found[place] = folder / f"file-{number}"
-        found[place].write_text(text)
-    return found

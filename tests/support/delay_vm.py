@@ -5,15 +5,11 @@ document; words are parameters of the experiment (params.env).
 """
 
 import json
-import os
 import shlex
 import sys
-import tempfile
-from pathlib import Path
 
 from support import virtual_machine
 from support.compose_files import mosquitto_conf
-from support.containers import own_image
 
 # As the qos-delay of FIDELITY=corrected has it.
 CONFIGURATION = {"set_tcp_nodelay": "true", "max_inflight_messages": "0", "max_queued_messages": "0"}
@@ -40,8 +36,6 @@ for net in @NETWORKS@; do
     at=$((at + 1))
 done
 for end in controller broker; do ip -n $end link set lo up; done
-busybox mkdir -p /captures /results /broker/proc /broker/dev /broker/mosquitto/data
-mount -t proc proc /broker/proc; mount -t devtmpfs dev /broker/dev
 in_controller() { ip netns exec controller "$@"; }
 in_broker() { ip netns exec broker "$@"; }
 in_broker chroot --userspec=1883:1883 /broker mosquitto -c /mosquitto/config/mosquitto.conf >/run/mosquitto.log 2>&1 &
@@ -58,17 +52,11 @@ echo "RESULT exit_code {\\"code\\": $?}"
 for end in controller broker; do
     echo "RESULT $end {\\"left\\": \\"$(queues_left $end)\\"}"
 done
-for run in /results/*/run.json; do
-    echo "RESULT run $(python3 -c 'import json, sys; print(json.dumps(json.load(open(sys.argv[1]))))' $run)"
-done
-for log in /run/*.log; do busybox sed "s,^,# $log: ," $log; done
 """
 
 
 def images() -> list[str]:
-    """Those whose files the machine has: the lab's own, and last the broker's."""
-    own = [own_image(name) for name in ("controller", "capture", "link")]
-    return [*own, os.environ.get("MOSQUITTO_IMAGE") or "eclipse-mosquitto:2.0.22"]
+    return virtual_machine.images_of_experiment("controller", "capture", "link")
 
 
 def run(*settings: str) -> virtual_machine.Results:
@@ -76,17 +64,9 @@ def run(*settings: str) -> virtual_machine.Results:
 
     `settings` (NAME=VALUE) stand above SETTINGS.
     """
-    *own, broker = images()
     words = [*(f"{name}={value}" for name, value in SETTINGS.items()), *settings]
     values = {"NETWORKS": " ".join(NETWORKS), "SETTINGS": shlex.join(words)}
-    with tempfile.TemporaryDirectory(prefix="looplab-vm-") as name:
-        hosts = Path(name) / "hosts"
-        hosts.write_text(_hosts())
-        configuration = Path(name) / "mosquitto.conf"
-        configuration.write_text(mosquitto_conf(**CONFIGURATION))
-        files = {"broker/mosquitto/config/mosquitto.conf": configuration}
-        # Ours one over the other: all are made from the same Debian. The broker's need not be.
-        return virtual_machine.run({"": ",".join(own), "broker": broker}, INIT, values, {"etc/hosts": hosts, **files})
+    return virtual_machine.run_experiment(images(), INIT, values, _hosts(), mosquitto_conf(**CONFIGURATION))
 
 
 def _hosts() -> str:

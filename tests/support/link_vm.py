@@ -60,4 +60,4 @@ left netem "removed again"
 def run(image: str, backends: list[str], probes: int) -> virtual_machine.Results:
     """(back end, result) of each line."""
     values = {"BACKENDS": " ".join(backends), "PROBES": probes, "DELAY_MS": DELAY_MS}
-    return virtual_machine.run({"": image}, INIT, values, {"link_checks.py": HERE / "link_checks.py"})
+    return virtual_machine.run({"": image}, INIT, values, {"link_checks.py": (HERE / "link_checks.py").read_text()})

@@ -6,6 +6,7 @@ over the other), busybox as init. Needs root, docker, qemu-system-x86, busybox-s
 
 import json
 import lzma
+import os
 import shutil
 import subprocess
 import sys
@@ -20,6 +21,7 @@ import pytest
 from looplab.errors import MachineError
 from looplab.lab.docker.engine import find_engine
 from looplab.lab.docker.images import is_here
+from support.containers import own_image
 from support.places import ROOT
 
 KERNEL = "linux-image-cloud-amd64"
@@ -58,6 +60,17 @@ await() {
     echo "# $2 did not come:"; busybox cat $1
     return 1
 }
+"""
+# Of a machine with a broker and an experiment: before its own lines and after them.
+BROKER = """
+busybox mkdir -p /captures /results /broker/proc /broker/dev /broker/mosquitto/data
+mount -t proc proc /broker/proc; mount -t devtmpfs dev /broker/dev
+"""
+DOCUMENT = """
+for run in /results/*/run.json; do
+    echo "RESULT run $(python3 -c 'import json, sys; print(json.dumps(json.load(open(sys.argv[1]))))' $run)"
+done
+for log in /run/*.log; do busybox sed "s,^,# $log: ," $log; done
 """
 END = """
 echo RESULT end {}
@@ -110,10 +123,10 @@ def export(image: str, place: Path) -> None:
 
 
 def make_root(
-    folder: Path, images: Mapping[str, str], modules: Path, wanted: Iterable[str], init: str, files: Mapping[str, Path]
+    folder: Path, images: Mapping[str, str], modules: Path, wanted: Iterable[str], init: str, files: Mapping[str, str]
 ) -> Path:
     """The images' files by their place in the root ("" for the root itself, more than one by commas), the kernel's
-    `wanted` modules, the checkout's code, files by their place, and an init: packed as an initramfs."""
+    `wanted` modules, the checkout's code, texts of files by their place, and an init: packed as an initramfs."""
     root = folder / "root"
     for place, names in images.items():
         (root / place).mkdir(parents=True, exist_ok=True)
@@ -122,9 +135,9 @@ def make_root(
     code = root / "opt/looplab/looplab"
     shutil.rmtree(code)
     shutil.copytree(ROOT / "src/looplab", code)
-    for place, source in files.items():
+    for place, text in files.items():
         (root / place).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(source, root / place)
+        (root / place).write_text(text)
     _add_modules(root, modules, wanted)
     (root / "init").write_text(BEGIN + init + END)
     (root / "init").chmod(0o755)
@@ -183,7 +196,7 @@ def run(
     images: Mapping[str, str],
     init: str,
     values: Mapping[str, object],
-    files: Mapping[str, Path],
+    files: Mapping[str, str],
     hardware: Hardware = Hardware(),
 ) -> Results:
     """Everything, with @NAME@ in the init replaced by its value; see make_root for images and files.
@@ -200,6 +213,26 @@ def run(
         kernel, modules = unpack_kernel(folder, hardware.kernel)
         root = make_root(folder, images, modules, hardware.modules, init, files)
         return boot(kernel, root, hardware)
+
+
+def images_of_experiment(*own: str) -> list[str]:
+    """Those whose files a machine has: the lab's own, and last the broker's."""
+    return [*map(own_image, own), os.environ.get("MOSQUITTO_IMAGE") or "eclipse-mosquitto:2.0.22"]
+
+
+def run_experiment(
+    images: Iterable[str],
+    init: str,
+    values: Mapping[str, object],
+    hosts: str,
+    mosquitto: str,
+    hardware: Hardware = Hardware(),
+) -> Results:
+    """A machine with an experiment, and a broker of this configuration in /broker; results hold run.json as `run`."""
+    # Ours one over the other: all are made from the same Debian. The broker's need not be.
+    *own, broker = images
+    files = {"etc/hosts": hosts, "broker/mosquitto/config/mosquitto.conf": mosquitto}
+    return run({"": ",".join(own), "broker": broker}, BROKER + init + DOCUMENT, values, files, hardware)
 
 
 def whole(images: Iterable[str], start: Callable[[], Results]) -> Results:
