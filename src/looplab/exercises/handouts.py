@@ -39,7 +39,7 @@ def handouts(root: Path, experiments: Experiments) -> dict[Path, str]:
         after = [other.name for other in with_card if exercise.name in other.card.before]
         text = _with_card((folder / "README.md").read_text(encoding="utf-8"), exercise, after, links)
         text = with_block(text, "prediction", _prediction(exercise, folder.relative_to(root)), before=r"^## Run\n")
-        related = [one for one in with_card if owners[one.name] is experiment]
+        related = sorted((e for e in with_card if owners[e.name] is experiment), key=lambda e: bool(e.card.before))
         sample = _sample(root, experiment, exercise, related, links)
         texts[folder / "README.md"] = with_block(text, "sample", sample, before=r"^## Look inside\n")
         texts[folder / FORM_FILE] = answer_form(exercise)
@@ -93,7 +93,7 @@ def _sample(
 ) -> str:
     """Return which lines to read, and the table of a stored run or a link to the first of `related` that shows it.
 
-    The first page of an experiment explains the lines of all its exercises; another one, those that the first lacks.
+    The first, which nothing comes before, explains the lines of all its exercises; another one, those that it lacks.
     """
     path, first = _sample_path(root, experiment, exercise), related[0]
     shown_in = next(one for one in related if _sample_path(root, experiment, one) == path)
