@@ -106,7 +106,7 @@ def _split(requests: int, succeeded: int, failed: int) -> Iterator[tuple[int, in
 def begin_middleware(live_folder: Path, run_id: str, cell: LoadCell) -> None:
     """What the controller of a running run has written after its first repetition of one cell."""
     parameters = {"scenario": "middleware", "messages": SECONDS}
-    told = live(10_000, [], trial(cell, 0, np.random.default_rng(3), by_cores, 1.0))
+    told = live(10_000, [trial(cell, 0, np.random.default_rng(3), by_cores, 1.0)])
     begin(live_folder, "middleware", run_id, parameters, **told)
 
 

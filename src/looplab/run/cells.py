@@ -60,7 +60,7 @@ class CellRun(Run, Generic[P, C]):
         self.measured: list[Measured[C]] = []
         self._cut_short = ""
         self._found_last: list[Treatment] = []
-        self._reported = -1
+        self._reported = (-1, -1)
 
     @abstractmethod
     def measure_cell(self, index: int, cell: C) -> Measured[C]:
@@ -99,7 +99,7 @@ class CellRun(Run, Generic[P, C]):
         record.say("plan", cells=len(p.cells), messages=p.samples, seconds=round(p.total_s))
         record.begin()
         for index, cell in enumerate(self.cells()):
-            record.state("running", self.treatments())
+            record.state("running", self.treatments(), self.live_state())
             try:
                 self.measured.append(self.measure_cell(index, cell))
             except CutShort as why:
@@ -108,11 +108,15 @@ class CellRun(Run, Generic[P, C]):
             self.progress(index, cell, len(p.rows(index)))
             self.conclude(index)
         self._found_last = self.finish()
-        record.state("running", self.treatments())
+        record.state("running", self.treatments(), self.live_state())
 
     def finish(self) -> list[Treatment]:
         """Return what can be judged only when every cell is measured."""
         return []
+
+    def live_state(self) -> Mapping[str, Any]:
+        """Return what the live state holds of a run without live rows: the cells measured so far. {}: it has rows."""
+        return {}
 
     def cells(self) -> Iterable[C]:
         """Return the cells in the order in which they are measured."""
@@ -162,9 +166,8 @@ class CellRun(Run, Generic[P, C]):
 
     def progress(self, index: int, cell: C, done: int) -> None:
         """Report that `done` messages of a cell are behind, once."""
-        p, first = self.parameters, self.parameters.rows(index).start
-        if self._reported == first + done:
+        if self._reported == (index, done):
             return
-        self._reported = first + done
+        self._reported, first = (index, done), self.parameters.rows(index).start
         answered = sum(at >= 0 for at in self.record.store["received_ns"][first : first + done].tolist())
-        self.record.progress(str(cell), answered, first + done, p.left_s(first + done))
+        self.record.progress(str(cell), answered, first + done, self.parameters.left_s(first + done))

@@ -18,7 +18,7 @@ from looplab.treatments.judgement import Treatment
 NARROW = 65  # 80 columns without a scenario's name, which plain Compose puts before each line.
 PROMETHEUS_URL = "http://prometheus:9090/api/v1/status/buildinfo"
 # Between two looks of `wait_for`.
-STEP_S = 0.2
+_PAUSE = partial(time.sleep, 0.2)
 
 
 class Run(ABC):
@@ -114,12 +114,8 @@ def _versions(run: Run) -> dict[str, str]:
     return {**versions, **run.record.versions}
 
 
-def _pause() -> None:
-    time.sleep(STEP_S)
-
-
 def wait_for(
-    ready: Callable[[], object], timeout_s: float, fault: Callable[[], LabError], pause: Callable[[], object] = _pause
+    ready: Callable[[], object], timeout_s: float, fault: Callable[[], LabError], pause: Callable[[], object] = _PAUSE
 ) -> None:
     """Wait until `ready()`, with `pause()` between two looks. Raises `fault()` once `timeout_s` have passed."""
     end_s = time.monotonic() + timeout_s

@@ -2,66 +2,93 @@
 
 import os
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from time import perf_counter_ns
 from typing import Any
 
 from looplab.errors import LabError, MachineError
-from looplab.experiments.middleware import NAME, LoadCell, document
+from looplab.experiments.middleware import EXPERIMENT, LoadCell, document
 from looplab.experiments.middleware.document import Trial
 from looplab.experiments.middleware.parameters import MiddlewareParameters
 from looplab.experiments.middleware.parts import HOST_AGENT, Parts
 from looplab.experiments.middleware.trial import Measurement, largest, measure_limit
-from looplab.run.life import Run, wait_for
-from looplab.run.record import Place, Record
+from looplab.run.cells import CellRun
+from looplab.run.record import File, Place
 from looplab.run.samples import ANSWERED
-from looplab.spec.roles import CONTROLLER
+from looplab.spec.roles import CONTROLLER, Role
 from looplab.treatments import noise
-from looplab.treatments.judgement import Treatment, unread, unverified
-from looplab.treatments.scans import Scan, TreatmentsClient
+from looplab.treatments.judgement import Treatment, unread
+from looplab.treatments.scans import Scan
 
 
-class Controller(Run):
-    """The steps of one run."""
+class Controller(CellRun[MiddlewareParameters, LoadCell]):
+    """The steps of one run. What is measured one after the other is a repetition of a cell, a Trial."""
+
+    experiment = EXPERIMENT
 
     def __init__(self, parameters: MiddlewareParameters, place: Place) -> None:
-        self._no_host = needs_host(parameters) and not os.environ.get(HOST_AGENT)
-        # Without ./lab there is no bare metal; what is left is measured.
-        self.parameters = p = replace(parameters, containers=(True,)) if self._no_host else parameters
+        self._no_host = not all(cell.container for cell in parameters.cells) and not os.environ.get(HOST_AGENT)
         self._trials: list[Trial] = []
-        self.record = Record(p, place, (), document.files(self._trials), {"experiment": NAME})
-        self._client = TreatmentsClient([CONTROLLER])
-        self._scans: list[Scan | None] = []
+        # Without ./lab there is no bare metal; what is left is measured.
+        super().__init__(replace(parameters, containers=(True,)) if self._no_host else parameters, place)
         self._starved: LabError | None = None
-        self._parts = Parts(p)
+        self._parts = Parts(self.parameters)
 
-    def measure(self) -> None:
-        """Wait for the parts, provision the devices, measure every repetition."""
-        self._wait_for_parts()
-        p, record = self.parameters, self.record
-        record.say("plan", cells=len(p.cells), messages=p.samples, seconds=round(p.total_s))
-        record.begin()
+    def roles(self) -> Sequence[Role]:
+        return [CONTROLLER]
+
+    def files(self) -> list[File]:
+        return document.files(self._trials)
+
+    def prepare(self) -> None:
+        """Wait for the parts, find the limit, provision the devices."""
+        for one in self._parts.all():
+            self.wait_for_part(one.name, one.check)
         self._find_limit()
         self._provision()
-        plan = self._order()
-        for number, (repetition, cell) in enumerate(plan):
-            self._scan()
-            self._trials.append(self._measure(number, repetition, cell))
-            self._note(number)
-        self._scan()
-        self._progress(len(plan), str(plan[-1][1]))
+        self.scan()
 
-    def treatments(self) -> Sequence[Treatment]:
-        if not self._scans and not self.parameters.swarm:
-            return []
+    def cells(self) -> list[LoadCell]:
+        """Return the cells in the order of measuring: each repetition has all of them, at random."""
+        chance, p = random.Random(self.parameters.order_seed), self.parameters
+        return [cell for _ in range(p.repetitions) for cell in chance.sample(p.cells, len(p.cells))]
+
+    def measure_cell(self, index: int, cell: LoadCell) -> Trial:
+        self.progress(index, cell, 0)
+        p, store, first = self.parameters, self.record.store, self.parameters.rows(index).start
+
+        def second(running: Trial) -> None:
+            row = first + running.seconds - 1
+            store["received_ns"][row], store["state"][row] = perf_counter_ns(), ANSWERED
+            self.record.state("running", more=document.live(p.requests, [*self._trials, running]))
+
+        name, repetition = f"{self.record.token}-{index}", index // len(p.cells)
+        measurement = Measurement(p, self._parts, cell, repetition, name, second)
+        trial = measurement.not_started(self._starved, True) if self._starved else measurement.run()
+        self._trials.append(trial)
+        return trial
+
+    def conclude(self, index: int) -> None:
+        """Have a repetition on disk, and the treatments read."""
+        self.record.append(range(index, index + 1))
+        self.scan()
+
+    def scan(self) -> Scan | None:
+        return None if self.parameters.swarm else super().scan()
+
+    def judge(self, scans: Sequence[Scan]) -> list[Treatment]:
         bare = Treatment("bare metal", "measured", "left out", False, False, "only ./lab starts it on the host")
-        left_out = [bare] if self._no_host else []
-        seen = [unread()] if self.parameters.swarm else unverified(self._scans)
-        return [*seen, *document.judge(self._trials), *left_out]
+        return [*document.judge(self._trials), *([bare] if self._no_host else [])]
+
+    def treatments(self) -> list[Treatment]:
+        return [unread(), *self.judge([])] if self.parameters.swarm else super().treatments()
+
+    def live_state(self) -> Mapping[str, Any]:
+        return document.live(self.parameters.requests, self._trials)
 
     def contents(self) -> dict[str, Any]:
-        return document.contents(self._trials, noise.over(self._scans))
+        return document.contents(self._trials, noise.over(self.scans))
 
     def faults(self) -> Sequence[str]:
         """Return why repetitions are INVALID, and why not every one was measured."""
@@ -70,22 +97,6 @@ class Controller(Run):
 
     def close(self) -> None:
         self._parts.stop()
-
-    def _order(self) -> list[tuple[int, LoadCell]]:
-        """Return (repetition, cell) in the order of measuring: each repetition has all cells, at random."""
-        chance = random.Random(self.parameters.order_seed)
-        order = []
-        for repetition in range(self.parameters.repetitions):
-            cells = list(self.parameters.cells)
-            chance.shuffle(cells)
-            order += [(repetition, cell) for cell in cells]
-        return order
-
-    def _wait_for_parts(self) -> None:
-        for one in self._parts.all():
-            self.record.say("waiting", what=one.name)
-            away = partial(MachineError, f"{one.name} does not answer.", one.remedy)
-            wait_for(one.answers, self.parameters.parts_timeout_s, away)
 
     def _find_limit(self) -> None:
         """Measure what this machine answers at most, if the loads are shares of it."""
@@ -123,35 +134,3 @@ class Controller(Run):
             if not self._parts.starved(first, before):
                 raise
             self._starved = error
-
-    def _measure(self, number: int, repetition: int, cell: LoadCell) -> Trial:
-        self._progress(number, str(cell))
-        name = f"{self.record.token}-{number}"
-        first = number * self.parameters.seconds
-
-        def second(running: Trial) -> None:
-            self.record.store["state"][first + round(running.seconds) - 1] = ANSWERED
-            self.record.state("running", more=document.live(self.parameters.requests, self._trials, running))
-
-        measurement = Measurement(self.parameters, self._parts, cell, repetition, name, second)
-        return measurement.not_started(self._starved, True) if self._starved else measurement.run()
-
-    def _note(self, number: int) -> None:
-        """Have a repetition on disk and in the live state."""
-        self.record.append(range(number, number + 1))
-        self.record.state("running", self.treatments())
-
-    def _scan(self) -> None:
-        if not self.parameters.swarm:
-            self._scans.append(self._client.scan({}))
-
-    def _progress(self, number: int, cell: str) -> None:
-        p = self.parameters
-        done = number * p.seconds
-        left_s = (len(p.cells) * p.repetitions - number) * p.total_s / (len(p.cells) * p.repetitions)
-        self.record.progress(cell, done, done, left_s)
-
-
-def needs_host(p: MiddlewareParameters) -> bool:
-    """Return whether a cell is measured on the host itself."""
-    return any(not cell.container for cell in p.cells)

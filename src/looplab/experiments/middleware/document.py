@@ -6,6 +6,7 @@ from dataclasses import asdict, astuple, dataclass, field, fields
 from typing import Any
 
 from looplab.experiments.middleware import LoadCell
+from looplab.run.cells import Measured
 from looplab.run.document import with_figures
 from looplab.run.record import File
 from looplab.system.histogram import Histogram, merged
@@ -50,7 +51,7 @@ class ReadBack:
 
 
 @dataclass(kw_only=True)
-class Trial:
+class Trial(Measured[LoadCell]):
     """One repetition of a cell: the middleware started once, warmed up, and loaded; a row for each of its seconds.
 
     `processed` are the requests that succeeded before the load ended, as the paper counts them.
@@ -63,7 +64,6 @@ class Trial:
     memory. `dead` names services that ended during the repetition. Without `started` the middleware never got ready.
     """
 
-    cell: LoadCell
     repetition: int
     started: bool = True
     together: bool = False
@@ -89,7 +89,6 @@ class Trial:
     refreshes: int = 0
     dead: Sequence[str] = ()
     out_of_memory: bool = False
-    faults: Sequence[str] = ()
 
     @property
     def seconds(self) -> int:
@@ -199,15 +198,15 @@ def contents(trials: Iterable[Trial], noise_floor: Sequence[Mapping[str, Any]]) 
     return {"cells": [cell_document(by_key[key]) for key in sorted(by_key)], "noise_floor": list(noise_floor)}
 
 
-def live(planned: int, trials: Iterable[Trial], running: Trial) -> dict[str, Any]:
-    """Return what the live state holds each second: the cell that is measured now, its response so far.
+def live(planned: int, trials: Sequence[Trial]) -> dict[str, Any]:
+    """Return what the live state holds each second: the cell of the last of `trials`, its response so far.
 
     `planned` is the number of requests of the whole run.
     """
-    of_cell = [*(trial for trial in trials if trial.cell.key == running.cell.key), running]
+    of_cell = [trial for trial in trials if trial.cell.key == trials[-1].cell.key]
     response = merged_times(of_cell)["response"]
     distribution = {"counts": response.counts, "sum_ns": response.sum_ns}
-    return {"planned": planned, "cells": [cell_document(of_cell)], "response": distribution}
+    return {"planned": planned, "cells": [cell_document(of_cell)] if of_cell else [], "response": distribution}
 
 
 def faults(planned: int, trials: Sequence[Trial]) -> list[str]:

@@ -4,7 +4,7 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import Any, Self
 
 from looplab.errors import UsageError
 from looplab.experiments.middleware import EXPERIMENT, NAME, NODES, LoadCell
@@ -156,6 +156,29 @@ class MiddlewareParameters(RunParameters):
     processors: int = field(default_factory=processors)
     order_seed: int = integer(0, 0, 2**31, matters=False)
 
+    def checked(self, environment: Mapping[str, str]) -> Self:
+        if self.devices and self.shares:
+            raise UsageError(
+                "DEVICES mixes numbers of devices and shares of the machine's limit.",
+                f"Give one or the other: --devices, or DEVICES in {FOLDER}/params.env.",
+            )
+        if (largest := max(cell.cores for cell in self.cells)) > self.processors:
+            raise UsageError(
+                f"LAYOUTS: a node of {largest} cores does not fit on {self.processors} processors.",
+                f"Lower the cores in LAYOUTS ({FOLDER}-nodes/params.env or --layouts).",
+            )
+        if self.load_hosts and not all(cell.balancer for cell in self.cells):
+            raise UsageError(
+                "LOAD_HOSTS: devices on another host reach the balancer alone, and a cell of this run has none.",
+                f"Use ./lab run {NODES} with layouts such as 1x1,2x1.",
+            )
+        if self.load_hosts and not environment.get(TOKEN):
+            raise UsageError(
+                f"LOAD_HOSTS needs {TOKEN}: the devices obey only a run that knows this secret.",
+                f"Set {TOKEN} to the same secret here and on each of these hosts.",
+            )
+        return self
+
     @property
     def cells(self) -> list[LoadCell]:
         """Return every condition, each of which has `repetitions`."""
@@ -169,13 +192,16 @@ class MiddlewareParameters(RunParameters):
 
     @property
     def sending_s(self) -> float:
-        return len(self.cells) * self.repetitions * self.seconds
+        return float(self.samples)
 
-    @property
-    def total_s(self) -> float:
+    def rows(self, cell: int) -> range:
+        """Return the seconds of one repetition: what a run measures one after the other."""
+        return range(cell * self.seconds, (cell + 1) * self.seconds)
+
+    def left_s(self, done: int) -> float:
         start_s = load(self.system).start_s + (self.warm_up_s if self.warm_up == LOAD else 0.0)
-        measured_s = len(self.cells) * self.repetitions * (self.seconds + start_s + OVERHEAD_S)
-        return measured_s + (LIMIT_S if self.shares else 0.0)
+        limit_s = LIMIT_S if self.shares and self.limit_per_s is None else 0.0
+        return (self.samples - done) / self.seconds * (self.seconds + start_s + OVERHEAD_S) + limit_s
 
     @property
     def requests(self) -> int:
@@ -205,7 +231,7 @@ class MiddlewareParameters(RunParameters):
             together=self.start == TOGETHER,
         )
 
-    def at_limit(self, limit_per_s: float) -> "MiddlewareParameters":
+    def at_limit(self, limit_per_s: float) -> Self:
         """Return these parameters with the loads of a machine that answers so many requests a second at most.
 
         Raises LabError (exit code 2) if two loads become the same.
@@ -226,29 +252,3 @@ class MiddlewareParameters(RunParameters):
 
 
 PARAMETERS = MiddlewareParameters
-
-
-def read_parameters(environment: Mapping[str, str] = os.environ) -> MiddlewareParameters:
-    """Read and check every parameter; raises LabError (exit code 2) naming the variable at fault."""
-    p = MiddlewareParameters.of(Reader(environment, FOLDER))
-    if p.devices and p.shares:
-        raise UsageError(
-            "DEVICES mixes numbers of devices and shares of the machine's limit.",
-            f"Give one or the other: --devices, or DEVICES in {FOLDER}/params.env.",
-        )
-    if (largest := max(cell.cores for cell in p.cells)) > p.processors:
-        raise UsageError(
-            f"LAYOUTS: a node of {largest} cores does not fit on {p.processors} processors.",
-            f"Lower the cores in LAYOUTS ({FOLDER}-nodes/params.env or --layouts).",
-        )
-    if p.load_hosts and not all(cell.balancer for cell in p.cells):
-        raise UsageError(
-            "LOAD_HOSTS: devices on another host reach the balancer alone, and a cell of this run has none.",
-            f"Use ./lab run {NODES} with layouts such as 1x1,2x1.",
-        )
-    if p.load_hosts and not environment.get(TOKEN):
-        raise UsageError(
-            f"LOAD_HOSTS needs {TOKEN}: the devices obey only a run that knows this secret.",
-            f"Set {TOKEN} to the same secret here and on each of these hosts.",
-        )
-    return p

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from looplab.errors import EXIT_USAGE, LabError, MachineError
+from looplab.errors import LabError, MachineError
 from looplab.experiments.middleware import LoadCell, agent, devices
 from looplab.experiments.middleware.agent import balancer
 from looplab.experiments.middleware.load import Load
@@ -56,15 +56,9 @@ class Agent:
         url = f"http://{self.name}:{self.port}/{what}"
         return Service(self.name, self.remedy).ask(url, "POST", {"token": self.token, **(body or {})}, timeout_s)
 
-    def answers(self) -> bool:
-        """Return whether it is there. Raises LabError (exit code 2) if it is, and rejects the token."""
-        try:
-            self.ask("facts", {"light": True})
-        except LabError as error:
-            if error.exit_code == EXIT_USAGE:
-                raise
-            return False
-        return True
+    def check(self) -> None:
+        """Raise LabError unless it is there: of exit code 2 if it rejects the token."""
+        self.ask("facts", {"light": True})
 
     def address(self) -> str:
         """Return its address. Raises LabError (exit code 3) if its name is unknown."""

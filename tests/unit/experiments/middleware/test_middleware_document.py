@@ -158,9 +158,10 @@ def test_files_hold_a_line_a_second_and_a_line_a_bucket() -> None:
 
 
 def test_the_live_state_is_that_of_the_running_cell() -> None:
-    state = live(1000, [made(), made(TWO)], made(repetition=1))
+    state = live(1000, [made(), made(TWO), made(repetition=1)])
     [cell] = state["cells"]
     assert (cell["devices"], cell["requests"], state["planned"]) == (30, 240, 1000)
+    assert live(1000, [])["cells"] == []
 
 
 def test_a_cell_without_memory_is_remarked_below_the_table() -> None:

@@ -15,7 +15,7 @@ from support.simulated_middleware_runs import CAPACITY, by_cores, nodes_cells, w
 from looplab.errors import MachineError
 from looplab.experiments.middleware import LoadCell
 from looplab.experiments.middleware.document import Trial
-from looplab.experiments.middleware.parameters import read_parameters
+from looplab.experiments.middleware.parameters import PARAMETERS
 from looplab.experiments.middleware.report import CLIENT, PROCESSED
 from looplab.experiments.middleware.report.claims import difference
 from looplab.experiments.middleware.report.figures import sketches
@@ -243,7 +243,7 @@ def test_out_of_memory_is_a_result_and_a_dead_service_is_named(tmp_path: Path) -
 
 @pytest.mark.parametrize("every", [False, True])
 def test_a_middleware_without_the_memory_to_start_is_shown(tmp_path: Path, every: bool) -> None:
-    p = read_parameters({"SCENARIO": "middleware-nodes", "LAYOUTS": "1x1", "DEVICES": "60,150", "LOAD_S": "2"})
+    p = PARAMETERS.read({"SCENARIO": "middleware-nodes", "LAYOUTS": "1x1", "DEVICES": "60,150", "LOAD_S": "2"})
 
     def starved(made: list[Trial]) -> list[Trial]:
         return [not_started(t) if every or t.cell.nodes == 3 else t for t in made]
