@@ -13,8 +13,8 @@ from support.wire import call
 # Runs in the part's container: its agent knows the process.
 SCRIPT = """
 import json, os, time, urllib.request
-order = json.dumps({{"light": True, "token": open("/run/looplab/nodes").read()}}).encode()
-ask = urllib.request.Request("http://127.0.0.1:9200/facts", order, {{"Content-Type": "application/json"}})
+headers = {{"Content-Type": "application/json", "Authorization": "Bearer " + open("/run/looplab/nodes").read().strip()}}
+ask = urllib.request.Request("http://127.0.0.1:9200/facts", b'{{"light": true}}', headers)
 end, pid, newest = time.monotonic() + 60, -1, 0
 # A restart gives it another number.
 while pid != newest or not pid:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from looplab.errors import LabError, MachineError
+from looplab.errors import EXIT_USAGE, LabError, MachineError, UsageError
 from looplab.experiments.middleware import LoadCell, agent, devices
 from looplab.experiments.middleware.agent import balancer
 from looplab.experiments.middleware.load import Load
@@ -54,11 +54,16 @@ class Agent:
     def ask(self, what: str, body: Mapping[str, Any] | None = None, timeout_s: float = FACTS_TIMEOUT_S) -> Any:
         """Return its answer to POST /what. Raises LabError."""
         url = f"http://{self.name}:{self.port}/{what}"
-        return Service(self.name, self.remedy).ask(url, "POST", {"token": self.token, **(body or {})}, timeout_s)
+        return Service(self.name, self.remedy).ask(url, "POST", body or {}, timeout_s, self.token)
 
     def check(self) -> None:
         """Raise LabError unless it is there: of exit code 2 if it rejects the token."""
-        self.ask("facts", {"light": True})
+        try:
+            self.ask("facts", {"light": True})
+        except LabError as error:
+            if self.far and error.exit_code == EXIT_USAGE:
+                raise UsageError(error.message, f"Set the same {devices.TOKEN} here and on {self.name}.") from None
+            raise
 
     def address(self) -> str:
         """Return its address. Raises LabError (exit code 3) if its name is unknown."""

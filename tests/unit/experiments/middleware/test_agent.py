@@ -11,14 +11,15 @@ import pytest
 from support.ports import free_port
 from support.waiting import until
 
-from looplab.errors import LabError, UsageError
+from looplab.errors import LabError
+from looplab.experiments.middleware import parts
 from looplab.experiments.middleware.agent import usage
-from looplab.experiments.middleware.agent.__main__ import Agent
+from looplab.experiments.middleware.agent.__main__ import Agent, order_token
 from looplab.experiments.middleware.agent.balancer import configuration
 from looplab.experiments.middleware.agent.programs import Programs, answers, connects, microseconds
 from looplab.experiments.middleware.host import as_user
 from looplab.experiments.middleware.systems import Program, load
-from looplab.system.json_service import Request
+from looplab.system.json_service import serve
 
 LISTEN = "import socket, time; s = socket.create_server(('127.0.0.1', {port})); print('up', flush=True); {then}"
 
@@ -136,15 +137,16 @@ def test_the_balancer_takes_addresses_alone(upstream: str) -> None:
         configuration(load("magistrala"), ["10.0.0.1", upstream])
 
 
-@pytest.mark.parametrize("token", ["", "other", None])
-def test_an_order_carries_the_token_of_now(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, token: str | None) -> None:
+def test_an_order_carries_the_token_of_now(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TOKENS", str(tmp_path))
-    agent = Agent("/nowhere", "127.0.0.1")
+    there = ("127.0.0.1", free_port())
+    server = serve(*there, Agent("/nowhere").routes(), "", order_token)
     for now in ("", "one", "two"):
         (tmp_path / "nodes").write_text(now)
-        with pytest.raises(UsageError, match="wrong token"):
-            agent.routes()["POST /facts"](Request({}, {"light": True, "token": token}, ""))
-    assert agent.routes()["POST /facts"](Request({}, {"light": True, "token": "two"}, ""))["services"] == {}
+        with pytest.raises(LabError, match="LOAD_TOKEN"):
+            parts.Agent(*there, token="other", far=True).check()
+    assert parts.Agent(*there).ask("facts", {"light": True})["services"] == {}
+    server.shutdown()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root becomes another user")

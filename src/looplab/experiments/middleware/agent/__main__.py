@@ -9,7 +9,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from looplab.errors import EXIT_GOOD, EXIT_MACHINE, LabError, MachineError, UsageError
+from looplab.errors import EXIT_GOOD, EXIT_MACHINE, LabError, MachineError
 from looplab.experiments.middleware.agent import PORT, TOKEN, balancer
 from looplab.experiments.middleware.agent.programs import Programs
 from looplab.experiments.middleware.placement import others
@@ -26,9 +26,8 @@ REMEDY = "Another agent may hold it: `./lab down` ends it."
 class Agent:
     """Carries out orders one by one, on a thread that lasts: a program ends with the thread that started it."""
 
-    def __init__(self, folder: str, public: str) -> None:
+    def __init__(self, folder: str) -> None:
         self._folder = folder
-        self._public = public
         self.programs = Programs()
         self.worker = ThreadPoolExecutor(1)
 
@@ -36,40 +35,28 @@ class Agent:
         return {"POST /start": self._start, "POST /stop": self._stop, "POST /facts": self._facts}
 
     def _start(self, request: Request) -> dict[str, Any]:
-        body = self._allowed(request)
+        body = request.body
         system = load(body["system"])
         if body["part"] == BALANCER:
             programs = [balancer.program(system, body["upstreams"], body["certificate_life_s"])]
         else:
-            place = Place(
-                self._folder or folder_of(system.name),
-                body["hosts"],
-                body["secrets"],
-                public=self._public,
-                token_life_s=body["token_life_s"],
-            )
+            folder = self._folder or folder_of(system.name)
+            place = Place(folder, body["hosts"], body["secrets"], body["token_life_s"])
             programs = part(system.name, "programs").node(place)
         self.worker.submit(self.programs.start, programs, body["processors"], system.start_timeout_s).result()
         return {"certificate": balancer.CERTIFICATE.read_text() if body["part"] == BALANCER else ""}
 
-    def _stop(self, request: Request) -> dict[str, Any]:
-        self._allowed(request)
+    def _stop(self, _request: Request) -> dict[str, Any]:
         self.worker.submit(self.programs.stop).result()
         return {}
 
     def _facts(self, request: Request) -> dict[str, Any]:
-        light = bool(self._allowed(request).get("light"))
+        light = bool(request.body.get("light"))
         durations = {} if light else self.programs.durations()
         return {**self.programs.facts(light=light), "durations_us": durations}
 
-    def _allowed(self, request: Request) -> dict[str, Any]:
-        body: dict[str, Any] = request.body or {}
-        if not (token := _token()) or body.get("token") != token:
-            raise UsageError("The order has the wrong token.", "Only the run that started this agent may.")
-        return body
 
-
-def _token() -> str:
+def order_token() -> str:
     """Return the token of an order: of bare metal what ./lab gave; else that of this start, which may be renewed."""
     return os.environ.get("AGENT_TOKEN") or read_token(TOKEN)
 
@@ -78,14 +65,14 @@ def main() -> int:
     """Run the part that the command line names; return the exit code."""
     options = _options()
     own_process.set_name("lab-agent")
-    agent = Agent(options.programs, options.bind)
+    agent = Agent(options.programs)
     # The agent itself must not take time from the middleware.
     os.sched_setaffinity(0, others(os.cpu_count() or 1))
     stop = own_process.stop_event()
     try:
-        if not _token():
+        if not order_token():
             raise MachineError("The agent has no token.", "`docker compose up` has `prepare` write one.")
-        serve(options.bind, options.port, agent.routes(), REMEDY)
+        serve("0.0.0.0", options.port, agent.routes(), REMEDY, order_token)
         if options.part not in (NODE, BALANCER):
             return _data(agent, options, stop)
         print("ready for orders", flush=True)
@@ -132,7 +119,6 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="agent")
     parser.add_argument("part")
     parser.add_argument("--system", default=os.environ.get("MIDDLEWARE") or "magistrala")
-    parser.add_argument("--bind", default="0.0.0.0")
     parser.add_argument("--port", type=int, default=PORT)
     parser.add_argument("--programs", default="")
     return parser.parse_args()

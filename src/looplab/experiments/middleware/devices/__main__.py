@@ -12,20 +12,17 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any
 
 import gevent
 from gevent.pool import Group
 
-from looplab.errors import EXIT_GOOD, EXIT_MACHINE, LabError, MachineError, UsageError
+from looplab.errors import EXIT_GOOD, EXIT_MACHINE, LabError, MachineError
 from looplab.experiments.middleware.devices import PORT, PROCESS, TOKEN, Plan, count, order_token, processors
 from looplab.experiments.middleware.devices.device import Device, Fleet
 from looplab.experiments.middleware.systems import part
 from looplab.system import own_process
 from looplab.system.json_service import Request, serve
-
-Order = Callable[[Request], dict[str, Any]]
 
 
 class Service:
@@ -37,15 +34,14 @@ class Service:
         self._devices = Group()
         self._load_cpu_s: list[float] = []
 
-    def routes(self) -> dict[str, Order]:
-        orders: dict[str, Order] = {
+    def routes(self) -> dict[str, Callable[[Request], dict[str, Any]]]:
+        return {
             "POST /entries": self._take,
             "POST /begin": self._begin,
             "POST /progress": self._progress,
             "POST /end": self._end,
             "POST /facts": lambda _request: {},
         }
-        return {route: partial(_allowed, act) for route, act in orders.items()}
 
     def _take(self, request: Request) -> dict[str, Any]:
         """Take what the devices from number `first` on need to be known."""
@@ -100,12 +96,6 @@ class Service:
         return self._fleet
 
 
-def _allowed(act: Order, request: Request) -> dict[str, Any]:
-    if not (token := order_token()) or (request.body or {}).get("token") != token:
-        raise UsageError(f"The order has the wrong {TOKEN}.", "Set the same one on both hosts.")
-    return act(request)
-
-
 def main() -> int:
     """Serve until a signal, as process number `argv[1]` of several; the first one starts the others."""
     number = int(sys.argv[1]) if sys.argv[1:] else 0
@@ -117,7 +107,8 @@ def main() -> int:
         return EXIT_MACHINE
     further = [] if number else [_another(one) for one in range(1, count())]
     try:
-        serve("0.0.0.0", PORT + number, Service().routes(), "Another container of devices may hold it.")
+        remedy = "Another container of devices may hold it."
+        serve("0.0.0.0", PORT + number, Service().routes(), remedy, order_token)
     except LabError as error:
         print(error, file=sys.stderr, flush=True)
         return error.exit_code

@@ -66,16 +66,11 @@ class Program:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a part runs: `programs` is the folder of the system's own programs, `hosts` are the data services.
-
-    A node's services call each other at `address`, and devices call them at `public`.
-    """
+    """Where a part runs: `programs` is the folder of the system's own programs, `hosts` are the data services."""
 
     programs: str
     hosts: Mapping[str, str]
     secrets: Mapping[str, str]
-    address: str = "127.0.0.1"
-    public: str = "0.0.0.0"
     token_life_s: int = 3600
 
 

@@ -8,22 +8,22 @@ NATS, SPICEDB = 4222, 50051
 AUTH_GRPC, THINGS_GRPC, WRITER = 8181, 7000, 9010
 # The health check of the http adapter: its own handler is behind the proxy that devices reach.
 HTTP_INNER = 81
-EVERY = "0.0.0.0"
+# A node's services call each other at the one, devices call them at any address.
+HERE, EVERY = "127.0.0.1", "0.0.0.0"
 
 
 def node(place: Place) -> list[Program]:
     """Return the programs of one node in the order in which they start."""
-    here, secrets = place.address, place.secrets
-    open_at = here if place.public == EVERY else place.public
+    secrets = place.secrets
     every = {
         "MG_SEND_TELEMETRY": "false",
         "MG_ES_URL": f"redis://{place.hosts['redis']}:{REDIS}/0",
         "MG_MESSAGE_BROKER_URL": f"nats://{place.hosts['nats']}:{NATS}",
-        "MG_SPICEDB_HOST": here,
+        "MG_SPICEDB_HOST": HERE,
         "MG_SPICEDB_PORT": str(SPICEDB),
         "MG_SPICEDB_PRE_SHARED_KEY": secrets["spicedb"],
-        "MG_AUTH_GRPC_URL": f"{here}:{AUTH_GRPC}",
-        "MG_THINGS_AUTH_GRPC_URL": f"{here}:{THINGS_GRPC}",
+        "MG_AUTH_GRPC_URL": f"{HERE}:{AUTH_GRPC}",
+        "MG_THINGS_AUTH_GRPC_URL": f"{HERE}:{THINGS_GRPC}",
         "MG_THINGS_AUTH_GRPC_TIMEOUT": "10s",
         "MG_AUTH_GRPC_TIMEOUT": "10s",
         # Traces go nowhere: nothing listens there.
@@ -40,7 +40,7 @@ def node(place: Place) -> list[Program]:
             name,
             (f"{place.programs}/{name}",),
             settings,
-            f"http://127.0.0.1:{health}/health" if health else f"http://{open_at}:{port}/health",
+            f"http://{HERE}:{health or port}/health",
             after=((place.hosts["redis"], REDIS), (place.hosts["nats"], NATS)),
             marked=marked,
             folder=place.programs,
@@ -51,8 +51,8 @@ def node(place: Place) -> list[Program]:
         service(
             "auth",
             AUTH,
-            MG_AUTH_HTTP_HOST=place.public,
-            MG_AUTH_GRPC_HOST=here,
+            MG_AUTH_HTTP_HOST=EVERY,
+            MG_AUTH_GRPC_HOST=HERE,
             MG_AUTH_GRPC_PORT=str(AUTH_GRPC),
             MG_AUTH_SECRET_KEY=secrets["tokens"],
             MG_AUTH_ACCESS_TOKEN_DURATION=f"{place.token_life_s}s",
@@ -61,7 +61,7 @@ def node(place: Place) -> list[Program]:
         service(
             "users",
             USERS,
-            MG_USERS_HTTP_HOST=place.public,
+            MG_USERS_HTTP_HOST=EVERY,
             MG_USERS_ADMIN_EMAIL="admin@looplab.invalid",
             MG_USERS_ADMIN_PASSWORD=secrets["admin"],
             MG_EMAIL_TEMPLATE=f"{place.programs}/email.tmpl",
@@ -69,8 +69,8 @@ def node(place: Place) -> list[Program]:
         service(
             "things",
             THINGS,
-            MG_THINGS_HTTP_HOST=place.public,
-            MG_THINGS_AUTH_GRPC_HOST=here,
+            MG_THINGS_HTTP_HOST=EVERY,
+            MG_THINGS_AUTH_GRPC_HOST=HERE,
             MG_THINGS_AUTH_GRPC_PORT=str(THINGS_GRPC),
             MG_THINGS_CACHE_URL=f"redis://{place.hosts['redis']}:{REDIS}/0",
         ),
@@ -100,7 +100,7 @@ def _spicedb(place: Place) -> Program:
     owner, where = f"{OWNER}:{place.secrets['postgres']}", f"{place.hosts['postgres']}:{POSTGRES}"
     options = {
         "SPICEDB_GRPC_PRESHARED_KEY": place.secrets["spicedb"],
-        "SPICEDB_GRPC_ADDR": f"{place.address}:{SPICEDB}",
+        "SPICEDB_GRPC_ADDR": f"{HERE}:{SPICEDB}",
         "SPICEDB_DATASTORE_ENGINE": "postgres",
         "SPICEDB_DATASTORE_CONN_URI": f"postgres://{owner}@{where}/spicedb?sslmode=disable",
         "SPICEDB_TELEMETRY_ENDPOINT": "",
@@ -118,7 +118,7 @@ def _writer(place: Place) -> Program:
         "MG_SEND_TELEMETRY": "false",
         "MG_POSTGRES_WRITER_LOG_LEVEL": "error",
         "MG_POSTGRES_WRITER_CONFIG_PATH": f"{place.programs}/config.toml",
-        "MG_POSTGRES_WRITER_HTTP_HOST": "127.0.0.1",
+        "MG_POSTGRES_WRITER_HTTP_HOST": HERE,
         "MG_POSTGRES_WRITER_HTTP_PORT": str(WRITER),
         "MG_MESSAGE_BROKER_URL": f"nats://{place.hosts['nats']}:{NATS}",
         "MG_JAEGER_TRACE_RATIO": "0",
@@ -129,6 +129,6 @@ def _writer(place: Place) -> Program:
         "writer",
         (f"{place.programs}/postgres-writer",),
         settings,
-        f"http://127.0.0.1:{WRITER}/health",
+        f"http://{HERE}:{WRITER}/health",
         after=((place.hosts["postgres"], POSTGRES), (place.hosts["nats"], NATS)),
     )
