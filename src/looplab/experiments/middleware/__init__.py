@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from functools import partial
 from types import MappingProxyType
+from typing import NamedTuple
 
 from looplab.spec.cell import Cell
 from looplab.spec.columns import Count, Figure, Key, Latency, Part, Text
@@ -64,11 +65,26 @@ def _scaled(name: str, factor: float, cell: "LoadCell") -> float | None:
     return None if value is None else value * factor
 
 
-def place_text(container: bool, balancer: bool, nodes: int, cores: int) -> str:
-    """Return where the middleware runs, in words: "2 cores, container", "5 nodes x 4 cores, balancer"."""
-    size = f"{cores} core{'s' if cores > 1 else ''}"
-    where = f"{nodes} nodes x {size}" if nodes > 1 else size
-    return f"{where}, {'balancer' if balancer else 'container' if container else 'bare metal'}"
+class Placement(NamedTuple):
+    """Where the middleware runs, in words "2 cores, container" or "5 nodes x 4 cores, balancer".
+
+    `cores` are those of one node.
+    """
+
+    container: bool
+    balancer: bool
+    nodes: int
+    cores: int
+
+    @property
+    def size(self) -> str:
+        """Its size in words: "2 cores", "5 nodes x 4 cores"."""
+        size = f"{self.cores} core{'s' if self.cores > 1 else ''}"
+        return f"{self.nodes} nodes x {size}" if self.nodes > 1 else size
+
+    def __str__(self) -> str:
+        where = "balancer" if self.balancer else "container" if self.container else "bare metal"
+        return f"{self.size}, {where}"
 
 
 class LoadCell(Cell):
@@ -94,7 +110,7 @@ class LoadCell(Cell):
     cores = Key(int, "processors of one node", heading="cores")
     devices = Key(int, "how many devices post", heading="dev.")
     where = Text(_where, heading="where")
-    placement = Text(lambda cell: place_text(cell.container, cell.balancer, cell.nodes, cell.cores))
+    placement = Text(lambda cell: str(cell.place))
     requests = Count("requests that were due", total=True)
     succeeded = Count("requests that succeeded", outcome="succeeded", fates=("answered",))
     processed = Count("requests whose success came while the load lasted, as the paper counts", prometheus=None)
@@ -164,8 +180,12 @@ class LoadCell(Cell):
     )
 
     @property
+    def place(self) -> Placement:
+        return Placement(self.container, self.balancer, self.nodes, self.cores)
+
+    @property
     def text(self) -> str:
-        return f"{self.devices} devices, {self.placement}"
+        return f"{self.devices} devices, {self.place}"
 
     @classmethod
     def remarks(cls, run: Document) -> Iterator[str]:

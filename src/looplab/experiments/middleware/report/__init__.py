@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 PAGE = "middleware.html"
-# Where the middleware runs: container, balancer, nodes, cores of a node.
-Place = tuple[bool, bool, int, int]
 # What counts once in a verdict: a run (number 0), or a repetition of it by number.
 Unit = tuple[str, int]
 # Figures of a repetition; the median since a request was sent is the paper's time at the client.
@@ -44,10 +42,6 @@ class MeasuredLoad(MeasuredCell, LoadCell):
     """One load on one placement; `repeated` are its repetitions, empty if the cell is one of several runs."""
 
     repeated: tuple[Repetition, ...] = ()
-
-    @property
-    def place(self) -> Place:
-        return self.container, self.balancer, self.nodes, self.cores
 
     @property
     def starved(self) -> bool:

@@ -3,41 +3,29 @@
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import chain
 from typing import Any
 
-from looplab.experiments.middleware import NAME, place_text
+from looplab.experiments.middleware import EXPERIMENT
 from looplab.experiments.middleware.report import PROCESSED
-from looplab.experiments.middleware.report.claims import claims, published_change
-from looplab.experiments.middleware.report.figures import TITLES, sketches
+from looplab.experiments.middleware.report.claims import published_change
 from looplab.experiments.middleware.report.placements import RESAMPLES, load_cells, optima, places, published
-from looplab.report.analysis import Analysis, analysis
+from looplab.report.analysis import Analysis, by_spec
 from looplab.report.csv_rows import cell_row
-from looplab.report.samples import Measured, by_fidelity
+from looplab.report.samples import Measured
 from looplab.report.statistics import Interval
-from looplab.report.verdicts import Claim, Verdict, judge
+from looplab.report.verdicts import Claim, Verdict
 
 
 def analyse(measured: Sequence[Measured]) -> Analysis:
     """Return what these runs show: both scenarios, at each fidelity."""
-    runs = by_fidelity([m for m in measured if not m.run.factors])
-    common = analysis(
-        NAME,
-        measured,
-        judge(claims(), runs),
-        sketches=chain.from_iterable(map(sketches, runs.values())),
-        titles=TITLES,
-        files={"middleware-repetitions.csv": _repetition_rows(measured)},
-        axis="after over before",
-        compared=_compared,
-    )
+    files = {"middleware-repetitions.csv": _repetition_rows(measured)}
+    common = by_spec(EXPERIMENT, measured, files=files, axis="after over before", compared=_compared)
     context = {
         **common.context,
         "sections": (("claims", "Findings"), ("optima", "Optimal loads"), ("cells", "Cells")),
         "optima": [(m, optima(m)) for m in measured],
         "table_1": [list(_table_1(m)) for m in measured if any(cell.balancer for cell in load_cells(m)) and places(m)],
         "published_table": list(_published_table()),
-        "place_text": place_text,
         "resamples": RESAMPLES,
     }
     return replace(common, context=context)
@@ -55,7 +43,7 @@ def _table_1(run: Measured) -> Iterator[dict[str, Any]]:
     most = max((value.estimate for value in processed.values()), default=math.nan)
     for place in sorted({cell.place for cell in load_cells(run)}):
         yield {
-            "place": place_text(*place),
+            "place": place,
             "load": load,
             "cell": cells.get(place),
             "processed": processed.get(place),
@@ -69,8 +57,7 @@ def _published_table() -> Iterator[dict[str, Any]]:
     printed, shares = published("processed"), published("memory share")
     for place, count in printed.items():
         against_best = count / max(printed.values()) - 1
-        text = place_text(*place)
-        yield {"place": text, "processed": count, "against_best": against_best, "memory": shares[place]}
+        yield {"place": place, "processed": count, "against_best": against_best, "memory": shares[place]}
 
 
 def _repetition_rows(measured: Sequence[Measured]) -> Iterator[dict[str, object]]:

@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from statistics import fmean
 
-from looplab.experiments.middleware import NAME, NODES, place_text
-from looplab.experiments.middleware.report import CLIENT, PROCESSED, SERVER, MeasuredLoad, Place, Unit
+from looplab.experiments.middleware import NAME, NODES, Placement
+from looplab.experiments.middleware.report import CLIENT, PROCESSED, SERVER, MeasuredLoad, Unit
 from looplab.experiments.middleware.report.placements import (
     Pair,
     best_loads,
@@ -16,7 +16,6 @@ from looplab.experiments.middleware.report.placements import (
     optimum,
     places,
     published,
-    short,
 )
 from looplab.report.claims import Answer, claims_of, every, means
 from looplab.report.finding import Finding, Line
@@ -30,11 +29,12 @@ MOST_ERRORS = 0.02
 # A load of which so much is processed does not show what a placement can do.
 ALL = 0.99
 # The placements of its tables: without and with the balancer, the best number of nodes, more than that.
-DIRECT, ONE, BEST, BEYOND = (True, False, 1, 20), (True, True, 1, 20), (True, True, 5, 4), (True, True, 7, 3)
+DIRECT, ONE = Placement(True, False, 1, 20), Placement(True, True, 1, 20)
+BEST, BEYOND = Placement(True, True, 5, 4), Placement(True, True, 7, 3)
 # What it compares, before and after.
 PUBLISHED = {"balancer-free": (DIRECT, ONE), "more-nodes": (ONE, BEST), "five-beat-seven": (BEYOND, BEST)}
 # What a run has in its place, or in words why it has none.
-Sides = Callable[[Measured], tuple[Place, Place] | str]
+Sides = Callable[[Measured], tuple[Placement, Placement] | str]
 # What is compared in each round: two cells of one load.
 Rounds = Mapping[Unit, Pair]
 
@@ -75,7 +75,7 @@ def published_change(claim: str) -> float | None:
         before, after = (published("processed")[place] for place in PUBLISHED[claim])
         return after / before - 1
     loads = published("optimal load")
-    cores = loads[True, False, 1, 40] / loads[True, False, 1, 4] - 1
+    cores = loads[Placement(True, False, 1, 40)] / loads[Placement(True, False, 1, 4)] - 1
     none = dict.fromkeys(("container-processed", "container-time"), 0.0)
     # Printed as "about 11 %".
     return {"cores-move-optimum": cores, "hyper-threading": 0.11, **none}.get(claim)
@@ -135,7 +135,7 @@ def _throughput(groups: Sequence[Rounds], rule: Rule, run: Measured) -> Finding:
 
 
 def _cores(run: Measured) -> Finding:
-    best = [one for one in optima(run) if one.place[0]] or optima(run)
+    best = [one for one in optima(run) if one.place.container] or optima(run)
     if len(best) < 2:
         return Finding(NO_RUN, "The run has loads on one number of cores only.")
     if any(len(places(run)[one.place]) < 2 for one in best):
@@ -143,11 +143,11 @@ def _cores(run: Measured) -> Finding:
     rule = directed("The optimal load", +1, published_change("cores-move-optimum"))
     finding = _tested(best[0].by_round, best[-1].by_round, rule)
     finding.lines = [
-        Line(place_text(*one.place), one.devices, f"{load:g}" if load else "", "devices")
+        Line(str(one.place), one.devices, f"{load:g}" if load else "", "devices")
         for one in best
-        for load in [published("optimal load").get((True, *one.place[1:]))]
+        for load in [published("optimal load").get(one.place._replace(container=True))]
     ]
-    finding.notes += [f"{place_text(*one.place)}: {one.remark}." for one in best if one.remark]
+    finding.notes += [f"{one.place}: {one.remark}." for one in best if one.remark]
     return finding
 
 
@@ -177,7 +177,7 @@ def _container_time(run: Measured) -> Finding:
 
 def _at_optimum(run: Measured) -> list[Rounds]:
     """Return of each number of cores the pair of each round at the optimal load of bare metal in other rounds."""
-    by_place: dict[Place, list[Pair]] = {}
+    by_place: dict[Placement, list[Pair]] = {}
     for pair in container_pairs(run):
         by_place.setdefault(pair[0].place, []).append(pair)
     sides = [[[pair[at] for pair in pairs] for at in (0, 1)] for pairs in by_place.values()]
@@ -187,7 +187,7 @@ def _at_optimum(run: Measured) -> list[Rounds]:
 def _lines(pairs: Sequence[Pair], figures: dict[str, str]) -> list[Line]:
     """Return the paper's normalised difference of each pair of cells, of each of `figures`."""
     return [
-        Line(f"{name}, {pair[0].devices} devices, {short(pair[0].place)}", share, "about 0 %", "change")
+        Line(f"{name}, {pair[0].devices} devices, {pair[0].place.size}", share, "about 0 %", "change")
         for pair in pairs
         for name, share in ((name, difference(pair, figure)) for name, figure in figures.items())
     ]
@@ -227,22 +227,22 @@ def _compared(claim: str, sides: Sides, rule: Callable[[str], Rule] | None = Non
             return Finding(NO_RUN, "There is no load with a sound cell on both.")
         printed = published_change(claim)
         asked = rule or partial(directed, direction=+1, published_share=printed)
-        finding = _throughput([rounds], asked(f"The throughput of {place_text(*chosen[1])}"), run)
+        finding = _throughput([rounds], asked(f"The throughput of {chosen[1]}"), run)
         cells = dict.fromkeys(cell for pair in rounds.values() for cell in pair)
         finding.lines = [Line(str(cell), cell.interval(PROCESSED), "", "requests") for cell in cells]
         if finding.tested:
             finding.lines = [*finding.lines, Line("change", finding.tested.share, f"{printed:+.1%}", "change")]
         if best.remark:
-            finding.notes.append(f"{place_text(*best.place)}: {best.remark}.")
+            finding.notes.append(f"{best.place}: {best.remark}.")
         if chosen != PUBLISHED.get(claim, chosen):
-            here, there = (" and ".join(place_text(*place) for place in pair) for pair in (chosen, PUBLISHED[claim]))
+            here, there = (" and ".join(map(str, pair)) for pair in (chosen, PUBLISHED[claim]))
             finding.notes.append(f"{here} stand for {there} of the paper.")
         return finding
 
     return answer
 
 
-def _siblings(run: Measured) -> tuple[Place, Place] | str:
+def _siblings(run: Measured) -> tuple[Placement, Placement] | str:
     """Return one processor of each core, and all processors, as the paper's 20 and 40."""
     parameters = run.run.parameters
     siblings, every = parameters.get("siblings") or [], int(parameters.get("processors") or 0)
@@ -251,7 +251,7 @@ def _siblings(run: Measured) -> tuple[Place, Place] | str:
         return "Each core of this machine is one processor: it cannot show what SMT siblings add."
     if any(len(set(range(cores)) & set(core)) > 1 for core in siblings):
         return f"The first {cores} processors of this machine are not of as many cores."
-    sides = [place for place in places(run) if place[0] and place[3] in (cores, every)]
+    sides = [place for place in places(run) if place.container and place.cores in (cores, every)]
     return (
         (sides[0], sides[1]) if len(sides) == 2 else f"The run has no sound load on {cores} and on {every} processors."
     )
@@ -266,9 +266,9 @@ def _errors_beyond(sides: Sides, run: Measured) -> Finding:
     each = [{cell.devices: cell for cell in by_place[place] if cell.devices > best} for place in chosen]
     loads = sorted(each[0].keys() & each[1].keys())
     if not loads:
-        return Finding(NO_RUN, f"The run has no load beyond the optimal one of {place_text(*chosen[0])}, on both.")
+        return Finding(NO_RUN, f"The run has no load beyond the optimal one of {chosen[0]}, on both.")
     before, after = (list(means([one[load] for load in loads], _errors_of).values()) for one in each)
-    finding = _tested(before, after, directed(f"The share of errors of {place_text(*chosen[1])}", -1, None))
+    finding = _tested(before, after, directed(f"The share of errors of {chosen[1]}", -1, None))
     finding.lines = [
         Line(str(one[load]), one[load].interval("failed_share"), "", "%") for load in loads for one in each
     ]
@@ -306,36 +306,36 @@ def _all_cells(cells: Sequence[MeasuredLoad], names: tuple[str, str], what: str,
     return finding
 
 
-def _balancer(run: Measured) -> tuple[Place, Place] | str:
+def _balancer(run: Measured) -> tuple[Placement, Placement] | str:
     measured = places(run)
-    both = [(place, (place[0], True, *place[2:])) for place in measured if not place[1]]
+    both = [(place, place._replace(balancer=True)) for place in measured if not place.balancer]
     sides = [(direct, balanced) for direct, balanced in both if balanced in measured]
     return sides[0] if sides else "The run has no node with and without the balancer."
 
 
-def _more_nodes(run: Measured) -> tuple[Place, Place] | str:
+def _more_nodes(run: Measured) -> tuple[Placement, Placement] | str:
     one, spread, _beyond = _layouts(run)
     return (one, spread) if one and spread else "The run has no sound load on one node and on several."
 
 
-def _beyond_best(run: Measured) -> tuple[Place, Place] | str:
+def _beyond_best(run: Measured) -> tuple[Placement, Placement] | str:
     _one, spread, beyond = _layouts(run)
     if spread and beyond:
         return beyond, spread
-    exhausted = sorted({place_text(*cell.place) for cell in load_cells(run) if cell.starved})
+    exhausted = sorted({str(cell.place) for cell in load_cells(run) if cell.starved})
     more = f" Out of memory: {'; '.join(exhausted)}." if exhausted else ""
     return f"The run has no sound load on more nodes than have their own cores.{more}"
 
 
-def _layouts(run: Measured) -> tuple[Place | None, Place | None, Place | None]:
+def _layouts(run: Measured) -> tuple[Placement | None, Placement | None, Placement | None]:
     """Return one node, the nodes that stand for 5 x 4, and those that stand for 7 x 3; None where there is none.
 
     All are behind the balancer. The second has the most nodes with as many cores in all as one node, the third the next
     more nodes.
     """
-    balanced = [place for place in places(run) if place[1]]
-    one = max((place for place in balanced if place[2] == 1), default=None)
-    several = [place for place in balanced if one and place[2] > 1 and place[2] * place[3] <= one[3]]
+    balanced = [place for place in places(run) if place.balancer]
+    one = max((place for place in balanced if place.nodes == 1), default=None)
+    several = [place for place in balanced if one and place.nodes > 1 and place.nodes * place.cores <= one.cores]
     spread = BEST if BEST in balanced else several[-1] if several else None
-    beyond = [place for place in balanced if spread and place[2] > spread[2]]
+    beyond = [place for place in balanced if spread and place.nodes > spread.nodes]
     return one, spread, BEYOND if BEYOND in beyond else beyond[0] if beyond else None

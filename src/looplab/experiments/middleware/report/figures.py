@@ -8,10 +8,10 @@ from functools import partial
 from statistics import fmean
 from typing import Any
 
-from looplab.experiments.middleware import NAME, NODES
-from looplab.experiments.middleware.report import CLIENT, PROCESSED, SERVER, MeasuredLoad, Place
+from looplab.experiments.middleware import NAME, NODES, Placement
+from looplab.experiments.middleware.report import CLIENT, PROCESSED, SERVER, MeasuredLoad
 from looplab.experiments.middleware.report.claims import MOST_ERRORS, change, difference
-from looplab.experiments.middleware.report.placements import container_pairs, optima, places, short
+from looplab.experiments.middleware.report.placements import container_pairs, optima, places
 from looplab.report.drawing import Lines, Plot, Point, point
 from looplab.report.samples import Measured
 from looplab.system.histogram import merged
@@ -53,7 +53,7 @@ def _cores(run: Measured) -> Iterator[Plot]:
         for pair in container_pairs(run):
             share = difference(pair, value)
             if not math.isnan(share.estimate):
-                series.setdefault(short(pair[0].place), []).append(point(pair[0].devices, share))
+                series.setdefault(pair[0].place.size, []).append(point(pair[0].devices, share))
         caption = f"(bare metal - container) / bare metal of the {what}. Bars are 95 % intervals."
         lines = Lines(series, "devices", "difference", levels=(0.0,), percent=True)
         yield from lines.plot(run, figure, caption, place=_PLACE, legend_columns=_COLUMNS)
@@ -73,7 +73,7 @@ def _nodes(run: Measured) -> Iterator[Plot]:
 
 def _plots(
     run: Measured,
-    name: Callable[[Place], str],
+    name: Callable[[Placement], str],
     figure: str,
     caption: str,
     mark: Callable[[MeasuredLoad, bool], Point | None],
@@ -98,7 +98,9 @@ def _plots(
 def _against_one(run: Measured) -> list[Plot]:
     """Return the paper's detail of Figure 10: what each placement processes beside one node behind the balancer."""
     by_place = places(run)
-    one = {cell.devices: cell for place, cells in by_place.items() if place[1] and place[2] == 1 for cell in cells}
+    one = {
+        cell.devices: cell for place, cells in by_place.items() if place.balancer and place.nodes == 1 for cell in cells
+    }
     series = {
         _nodes_text(place): [
             point(cell.devices, share)
@@ -106,7 +108,7 @@ def _against_one(run: Measured) -> list[Plot]:
             if cell.devices in one and not math.isnan((share := change((one[cell.devices], cell), PROCESSED)).estimate)
         ]
         for place, cells in by_place.items()
-        if place[2] > 1 or not place[1]
+        if place.nodes > 1 or not place.balancer
     }
     lines = Lines(
         {name: each for name, each in series.items() if each}, "devices", "against one node", (0.0,), percent=True
@@ -115,13 +117,12 @@ def _against_one(run: Measured) -> list[Plot]:
     return lines.plot(run, "11", caption, place=_PLACE, legend_columns=_COLUMNS)
 
 
-def _cores_text(container: bool, place: Place) -> str:
-    return short(place) if place[0] == container else ""
+def _cores_text(container: bool, place: Placement) -> str:
+    return place.size if place.container == container else ""
 
 
-def _nodes_text(place: Place) -> str:
-    _container, balancer, nodes, cores = place
-    return f"{nodes} x {cores}{'' if balancer else ', no balancer'}"
+def _nodes_text(place: Placement) -> str:
+    return f"{place.nodes} x {place.cores}{'' if place.balancer else ', no balancer'}"
 
 
 def _quartiles(cell: MeasuredLoad, trimmed: bool) -> Point | None:

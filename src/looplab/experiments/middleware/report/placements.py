@@ -7,8 +7,8 @@ from statistics import fmean
 
 import numpy as np
 
-from looplab.experiments.middleware import place_text
-from looplab.experiments.middleware.report import PROCESSED, MeasuredLoad, Place, Unit
+from looplab.experiments.middleware import Placement
+from looplab.experiments.middleware.report import PROCESSED, MeasuredLoad, Unit
 from looplab.report.printed import printed
 from looplab.report.samples import Measured
 from looplab.report.statistics import FEWEST_REPETITIONS, Interval
@@ -23,9 +23,9 @@ def load_cells(run: Measured) -> list[MeasuredLoad]:
     return [cell for cell in run.cells.values() if isinstance(cell, MeasuredLoad)]
 
 
-def places(run: Measured) -> dict[Place, list[MeasuredLoad]]:
+def places(run: Measured) -> dict[Placement, list[MeasuredLoad]]:
     """Return the valid cells that did not run out of memory by placement, in the order of cores and of load."""
-    by_place: dict[Place, list[MeasuredLoad]] = {}
+    by_place: dict[Placement, list[MeasuredLoad]] = {}
     for cell in sorted(load_cells(run), key=lambda cell: (cell.place, cell.devices)):
         if cell.valid and not cell.starved and cell.every:
             by_place.setdefault(cell.place, []).append(cell)
@@ -46,7 +46,7 @@ class Optimum:
     `by_round` holds the best load of each; `remark` says, in words, why the true one may be another load, or "".
     """
 
-    place: Place
+    place: Placement
     devices: Interval
     processed: float
     by_round: Sequence[float]
@@ -104,19 +104,14 @@ def optima(run: Measured) -> list[Optimum]:
 
 
 @cache
-def published(what: str) -> dict[Place, float]:
+def published(what: str) -> dict[Placement, float]:
     """Return the printed figures of one kind: `optimal load`, `processed` or `memory share`.
 
     The paper's text gives the optimal loads of Figures 2 and 3; its Table 1 the messages processed in ten minutes at
     2030 devices and the memory at the start, as a share of the machine's.
     """
     return {
-        (True, line["balancer"] == "yes", int(line["nodes"]), int(line["cores"])): float(line["value"])
+        Placement(True, line["balancer"] == "yes", int(line["nodes"]), int(line["cores"])): float(line["value"])
         for line in printed(__file__, "middleware.csv")
         if line["what"] == what
     }
-
-
-def short(place: Place) -> str:
-    """Return the size of a placement in words, e.g. "5 nodes x 4 cores"."""
-    return place_text(*place).partition(",")[0]
