@@ -105,9 +105,7 @@ class Controller(CellRun[TwinParameters, TwinCell]):
         backend = EMULATORS.apply(self._links) if self._links else ""
         sending = Sending(self._parts, index, cell, self.record.token)
         sent = sending.make(p.rows(index), round(cell.interval_ms * 1e6), lambda: self._settled(index, cell))
-        more: dict[str, Any] = {**counts(sent), **usage(p, cell, sent)}
-        if self._workers:
-            more |= {name: getattr(sent, name) for name in ("device_workers", "device_lateness_us")}
+        more: dict[str, Any] = {**counts(sent), **usage(p, cell, sent), **sent.devices}
         if self._links:
             reports, faults = EMULATORS.judge(self._links)
             self._made.append((str(cell), backend, faults))

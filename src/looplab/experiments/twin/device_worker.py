@@ -17,7 +17,6 @@ from looplab.errors import MachineError
 from looplab.experiments.twin.device import Devices
 from looplab.experiments.twin.device_workers import LOST_NS, TIMES, own_token, pack, port
 from looplab.mqtt.client import MqttClient, wait
-from looplab.run.open_loop import Messages, OpenLoop
 from looplab.run.samples import ABSENT, SampleStore
 from looplab.system import own_process
 from looplab.system.histogram import Histogram
@@ -35,17 +34,15 @@ class Stopped(Exception):
 
 
 class ReportingDevices(Devices):
-    """Devices whose messages are counted from row `first`; calls `report` at least every REPORT_NS."""
+    """Devices that count their messages and call `report` at least every REPORT_NS."""
 
-    first = 0
     published = 0
     report: Callable[[], None] = staticmethod(lambda: None)
     _report_ns = 0
 
     def publish(self, topic: str, number: bytes, qos: int) -> bool:
-        """Send message `first` + `number`."""
         self.published += 1
-        return super().publish(topic, b"%d" % (self.first + int(number)), qos)
+        return super().publish(topic, number, qos)
 
     def wait(self, until_ns: int) -> None:
         """Handle MQTT until then."""
@@ -96,10 +93,9 @@ class Worker:
         self._write(begun=True)
         store, stopped = SampleStore(begin["count"]), False
         devices.first, devices.report = begin["first"], lambda: self._report(devices)
-        messages = Messages("", b"%d", begin["count"], 0, sleeps=begin["sleeps"])
         try:
             devices.wait(start_ns + begin["lead_ns"])
-            OpenLoop(devices, store, messages).repetition(0, begin["count"], begin["interval_ns"], begin["qos"])
+            devices.send(store, range(begin["count"]), begin["interval_ns"], begin["qos"], sleeps=begin["sleeps"])
         except Stopped:
             stopped = True
             wait(devices.clients, perf_counter_ns() + CONFIRM_NS)

@@ -212,10 +212,11 @@ class FarDevices(Clients):
         while not all("ended" in one.reported or one.lost for one in self._chosen) and perf_counter_ns() < end_ns:
             self.wait(perf_counter_ns() + STEP_NS)
 
-    def settle(self, store: SampleStore) -> list[str]:
-        """Decide, once the table was read, which rows of a lost worker were sent; return what is wrong with each share.
+    def settle(self, store: SampleStore) -> tuple[list[str], dict[str, Any]]:
+        """Decide, once the table was read, which rows of a lost worker were sent.
 
-        Sent is what the worker had reported, and all up to its last stored row. Of the rest nobody knows.
+        Sent is what the worker had reported, and all up to its last stored row. Of the rest nobody knows. Return what
+        is wrong with each share, and what a cell of run.json holds of the workers.
         """
         faults, state = list(self.lateness.faults), store["state"]
         for share in self.shares:
@@ -226,12 +227,7 @@ class FarDevices(Clients):
                     state[row] = NOT_SENT
                 share.fault += f": {share.sent} of {len(share.rows)} messages sent, {len(stored)} stored"
                 faults.append(f"{self._name(share)} {share.fault}")
-        return faults
-
-    def report(self, store: SampleStore) -> list[dict[str, Any]]:
-        """Return one entry a worker for run.json."""
-        state = store["state"]
-        return [
+        workers = [
             {
                 "host": share.worker.host,
                 "sent": share.sent,
@@ -244,6 +240,7 @@ class FarDevices(Clients):
             }
             for share in self.shares
         ]
+        return faults, {"device_workers": workers, "device_lateness_us": self.lateness.histogram.summary_us()}
 
     def _name(self, share: Share) -> str:
         return f"device worker {self.shares.index(share) + 1} on {share.worker.host}"

@@ -3,7 +3,7 @@
 A cell is one sending; a search makes several for a cell, each with a token of its own.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import perf_counter_ns, sleep
@@ -17,7 +17,6 @@ from looplab.experiments.twin.device_workers import LOST_NS, DeviceWorkers, FarD
 from looplab.experiments.twin.instance.orders import Counts, Order, end_order
 from looplab.experiments.twin.parameters import ALL, TwinParameters
 from looplab.run.life import wait_for
-from looplab.run.open_loop import Messages, OpenLoop
 from looplab.run.record import Record
 from looplab.run.samples import ABSENT, ANSWERED, NOT_SENT, WAITING, SampleStore
 from looplab.spec.parameters import SLEEP
@@ -41,9 +40,8 @@ class Sent:
     unstamped: int = 0
     # From the first message to the last scan.
     lasted_s: float = 0.0
-    # Of each worker on another machine.
-    device_workers: list[dict[str, Any]] = field(default_factory=list)
-    device_lateness_us: Mapping[str, Any] = field(default_factory=dict)
+    # Of the devices on other machines, as run.json has it.
+    devices: dict[str, Any] = field(default_factory=dict)
 
     def counted(self, name: str) -> int:
         return sum(worker[name] for worker in self.workers)
@@ -92,7 +90,8 @@ class Sending:
             self._begin(rows)
             before, cost = parts.scan(), parts.database.cost()
             begun_ns = perf_counter_ns()
-            self._send(rows, interval_ns)
+            sleeps = parts.parameters.pacing == SLEEP
+            self._devices.send(parts.record.store, rows, interval_ns, self._cell.qos, sleeps=sleeps)
             self._drain(rows, progress)
             sent.scans = (before, parts.scan())
             sent.lasted_s = (perf_counter_ns() - begun_ns) / 1e9
@@ -142,14 +141,6 @@ class Sending:
 
         wait_for(lambda: self._counts.ready == ready, timeout_s, fault, pause)
 
-    def _send(self, rows: range, interval_ns: int) -> None:
-        p, store = self._parts.parameters, self._parts.record.store
-        if isinstance(self._devices, FarDevices):
-            self._devices.send(store, rows, interval_ns, self._cell.qos, sleeps=p.pacing == SLEEP)
-            return
-        messages = Messages("", b"%d", len(p.rows(0)), 0, sleeps=p.pacing == SLEEP)
-        OpenLoop(self._devices, store, messages).repetition(rows.start, len(rows), interval_ns, self._cell.qos)
-
     def _drain(self, rows: range, progress: Callable[[], None]) -> None:
         """Wait until the fate of every message is known, or the drain timeout."""
         state = self._parts.record.store["state"]
@@ -190,10 +181,8 @@ class Sending:
                 state[row], missing = WAITING, missing + 1
         if missing:
             sent.faults.append(f"{missing} messages were committed, and the database has lost them")
-        if isinstance(self._devices, FarDevices):
-            sent.faults += self._devices.settle(store)
-            sent.device_workers = self._devices.report(store)
-            sent.device_lateness_us = self._devices.lateness.histogram.summary_us()
+        faults, sent.devices = self._devices.settle(store)
+        sent.faults += faults
 
     def _pause(self) -> None:
         self._devices.wait(perf_counter_ns() + SCAN_NS)
