@@ -1,8 +1,7 @@
 """The parameters of one run of twin, read from the environment that params.env and .env give its container."""
 
-import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from math import ceil
 from typing import ClassVar, Self
@@ -24,12 +23,13 @@ from looplab.spec.parameters import (
     integer,
     matching,
     number,
+    numbers,
     param,
     qos_list,
     switch,
     words,
 )
-from looplab.spec.reader import HOST, Reader, read_number
+from looplab.spec.reader import HOST, Reader
 
 FOLDER = f"compose/experiments/{NAME}"
 LIMIT, BROKERS = "twin-limit", "twin-brokers"
@@ -63,26 +63,8 @@ STEPS_A_RATE = 2
 PLAIN_SCALE = 0.5
 # 67 ms and 10 ms are printed, the others are ours.
 PUBLISHED_MS = "100 80 67 50 40 20 10"
-DRAIN_S, RATES_PER_S, STEPS_S = (1, 3600), (10, 100_000), (1, 600)
+DRAIN_S = (1, 3600)
 _PLACE = rf"{HOST}:[0-9]{{1,5}}"
-
-
-def _searches(get: Reader, _name: str = "") -> bool:
-    return get.choice("SCENARIO", NAME, (NAME, BROKERS, LIMIT)) == LIMIT
-
-
-def _messages(get: Reader, name: str) -> int:
-    """Return the messages of a cell; of a search those of a step at the highest rate."""
-    if not _searches(get):
-        return get.integer(name, 1000, 5, 1_000_000)
-    return ceil(get.integer("MAX_RATE_PER_S", 10_000, *RATES_PER_S) * get.number("STEP_S", 10, *STEPS_S))
-
-
-def _intervals(get: Reader, name: str) -> tuple[float, ...]:
-    if _searches(get):
-        return (1000 / get.integer("MAX_RATE_PER_S", 10_000, *RATES_PER_S),)
-    expected = "milliseconds from 0.05 to 60000, e.g. 100,50,10"
-    return get.list(name, PUBLISHED_MS, _interval, expected)
 
 
 def _modes(get: Reader, name: str) -> tuple[str, ...]:
@@ -90,26 +72,21 @@ def _modes(get: Reader, name: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(OLDER_NAMES.get(mode, mode) for mode in named))
 
 
-def _interval(text: str) -> float:
-    if not re.fullmatch(r"[0-9]{1,5}(\.[0-9]{1,3})?", text) or not 0.05 <= float(text) <= 60_000:
-        raise ValueError(text)
-    return read_number(text)
-
-
 @dataclass(frozen=True, kw_only=True)
 class TwinParameters(OrderedParameters):
     """What one run does. `sleep_ms` and `session` are None and "" where the write mode sets them.
 
-    With `search` a cell's rate is searched in steps of `step_s`, and the rows of a cell are those of its last step.
+    With `search` a cell's rate is searched in steps of `step_s`, and the rows of a cell are those of its last step:
+    as many as a step has at the highest rate.
     """
 
     lower: ClassVar[str] = "MESSAGES, REPETITIONS, MAX_RATE_PER_S or the number of INTERVALS_MS, BROKERS and WRITE_MODE"
     scenario: str = choice(NAME, (NAME, BROKERS, LIMIT), matters=False)
     # Five ways of placing brokers: more than the published interval takes longer than three minutes.
-    intervals_ms: tuple[float, ...] = param(
-        _intervals, PUBLISHED_MS, option=INTERVALS, quick={"": "100,50,10", BROKERS: "10"}
+    intervals_ms: tuple[float, ...] = numbers(
+        PUBLISHED_MS, 0.05, 60_000, option=INTERVALS, quick={"": "100,50,10", BROKERS: "10"}
     )
-    messages: int = param(_messages, 1000, option=MESSAGES, quick="200")
+    messages: int = integer(1000, 5, 1_000_000, option=MESSAGES, quick="200")
     brokers: tuple[int, ...] = param(
         lambda get, name: tuple(map(int, get.words(name, "1", ("1", "2", "4")))),
         "1",
@@ -145,10 +122,10 @@ class TwinParameters(OrderedParameters):
     link_delay_ms: float = number(10, 0, 500, factor=True)
     link_jitter_ms: float = number(0, 0, 500, factor=True)
     link_loss_percent: float = number(0, 0, 50, factor=True)
-    search: bool = param(_searches, variable="SCENARIO")
-    step_s: float = number(10, *STEPS_S, quick="3")
+    search: bool = False
+    step_s: float = number(10, 1, 600, quick="3")
     search_steps: int = integer(8, 3, 100, quick="4")
-    max_rate_per_s: int = integer(10_000, *RATES_PER_S, quick="4000")
+    max_rate_per_s: int = integer(10_000, 10, 100_000, quick="4000")
     delay_limit_ms: int = integer(100, 1, 60_000)
     tcp_nodelay: bool = switch({"thesis": False, "corrected": True}, factor=True)
     # Of each broker, for a run without Compose.
@@ -160,7 +137,7 @@ class TwinParameters(OrderedParameters):
                 "CONFINE=all with CONFINEMENT=quota: a quota belongs to one container, and this machine has several.",
                 f"Set CONFINE=broker, or leave CONFINEMENT at {CPUSET}.",
             )
-        if self.device_workers and (self.search or self.link):
+        if self.device_workers and (self.scenario == LIMIT or self.link):
             raise UsageError(
                 f"DEVICE_WORKERS={self.device_workers}: {LIMIT} and TWIN_LINK=on need the controller's own devices.",
                 f"Set DEVICE_WORKERS=0, or run {NAME} or {BROKERS} without TWIN_LINK.",
@@ -170,7 +147,10 @@ class TwinParameters(OrderedParameters):
                 f"TWIN_LINK=on: {self.scenario} has several brokers, and the emulator is on the machine of one.",
                 f"Leave TWIN_LINK off, or run {NAME}.",
             )
-        return self
+        if self.scenario != LIMIT:
+            return self
+        messages = ceil(self.max_rate_per_s * self.step_s)
+        return replace(self, search=True, messages=messages, intervals_ms=(1000 / self.max_rate_per_s,))
 
     @property
     def published_cells(self) -> list[TwinCell]:
