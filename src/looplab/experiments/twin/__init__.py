@@ -9,6 +9,7 @@ from looplab.spec.columns import Count, Figure, Key, Latency, Part, Text, Word
 from looplab.spec.document import Document, defined, each, rows
 from looplab.spec.experiment import Experiment
 from looplab.spec.roles import CONTROLLER, Role, Secret
+from looplab.system.words import plural
 
 NAME = "twin"
 # A broker with persistence keeps one file for each of its ports.
@@ -150,9 +151,14 @@ class TwinCell(Paced):
     @property
     def text(self) -> str:
         """The cell in words, e.g. "10 ms, 2 brokers central, copy, QoS 1"."""
-        where = f"{self.brokers} broker{'s' if self.brokers != 1 else ''} {self.placement}"
         again = f", repetition {self.repetition + 1}" if self.repetition else ""
+        where = f"{plural(self.brokers, 'broker')} {self.placement}"
         return f"{self.interval_ms:g} ms, {where}, {self.write_mode}, QoS {self.qos}{again}"
+
+    @property
+    def searched(self) -> str:
+        """What a search was about, e.g. "copy, QoS 1, 2 brokers"."""
+        return f"{self.write_mode}, QoS {self.qos}, {plural(self.brokers, 'broker')}"
 
     @classmethod
     def remarks(cls, run: Document) -> Iterator[str]:
@@ -176,11 +182,9 @@ def _stops(cells: list[TwinCell]) -> Iterator[str]:
 
 
 def _limit(cell: TwinCell) -> str:
-    brokers = f"{cell.brokers} broker{'s' if cell.brokers != 1 else ''}"
-    name = f"{cell.write_mode}, QoS {cell.qos}, {brokers}"
     if not cell.limit_per_s:
-        return f"  {name}: no rate was sustained"
-    return f"  {name}: {cell.limit_per_s:.0f} a second, {LIMITS.get(cell.limited_by, cell.limited_by)}"
+        return f"  {cell.searched}: no rate was sustained"
+    return f"  {cell.searched}: {cell.limit_per_s:.0f} a second, {LIMITS.get(cell.limited_by, cell.limited_by)}"
 
 
 EXPERIMENT = Experiment(

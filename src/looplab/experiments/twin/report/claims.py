@@ -61,13 +61,22 @@ def by_mode(run: Measured) -> dict[str, list[MeasuredTwin]]:
     return {mode: modes[mode] for mode in sorted(modes, key=order.index)}
 
 
+def usual(run: Measured) -> list[list[MeasuredTwin]]:
+    """Return the cells of one broker in the write mode of the run's fidelity, by run."""
+    return [next(iter(by_mode(one).values()), []) for one in run.runs]
+
+
+def full_rates(runs: Sequence[Sequence[MeasuredTwin]]) -> list[float]:
+    """Return the rates out of the cells with a queue, as they count (looplab.report.verdicts.units)."""
+    return units([cell.rate_out for cell in cells if cell.queues and cell.rate_out] for cells in runs)
+
+
 def rate_of(runs: Sequence[Sequence[MeasuredTwin]]) -> tuple[Interval, bool] | None:
     """Return the rate out of one write mode, and whether it is its limit: that of the cells with a queue, by run.
 
     Without a queue the highest rate is a lower bound. None if nothing was stored.
     """
-    full = units([cell.rate_out for cell in cells if cell.queues and cell.rate_out] for cells in runs)
-    if full:
+    if full := full_rates(runs):
         rate = over_runs(full)
         return (rate, True) if rate else None
     seen = [cell.rate_out for cells in runs for cell in cells if cell.rate_out]
@@ -144,7 +153,7 @@ def _causes(rates: Sequence[tuple[str, Interval, bool]]) -> list[str]:
 def _sixty_seven(run: Measured) -> Finding:
     given = published()
     at, wanted = given["queue-below", 1, ""], given["time-for-1000", 1, ""]
-    by_run = [next(iter(by_mode(one).values()), []) for one in run.runs]
+    by_run = usual(run)
     below = sorted({cell.interval_ms for cells in by_run for cell in cells if cell.interval_ms < at}, reverse=True)
     times = {
         ms: over_runs(units([_time_for_1000(c) for c in cells if c.interval_ms == ms and c.stored] for cells in by_run))
@@ -165,8 +174,7 @@ def _time_for_1000(cell: MeasuredTwin) -> float:
 
 def _no_queue(run: Measured) -> Finding:
     at = published()["queue-below", 1, ""]
-    modes = by_mode(run)
-    cells = [cell for cell in next(iter(modes.values()), []) if cell.interval_ms != at]
+    cells = [cell for cells in usual(run) for cell in cells if cell.interval_ms != at]
     lines = [
         Line(
             f"{cell}: longest queue",
@@ -199,15 +207,12 @@ def _broker_limits(run: Measured) -> Finding:
 
 
 def _qos(run: Measured) -> Finding:
-    by_qos: dict[int, list[float]] = {}
-    for qos in (0, 1, 2):
-        rates = [
-            [cell.rate_out for cell in next(iter(by_mode(one).values()), []) if cell.qos == qos and _full(cell)]
-            for one in run.runs
-        ]
-        by_qos[qos] = units([rate for rate in each if rate] for each in rates)
-    first = by_qos.pop(0)
-    changes = {f"QoS {qos} against QoS 0": _change(first, rates) for qos, rates in by_qos.items() if first and rates}
+    first, *others = (
+        full_rates([[cell for cell in cells if cell.qos == qos] for cells in usual(run)]) for qos in (0, 1, 2)
+    )
+    changes = {
+        f"QoS {qos} against QoS 0": _change(first, rates) for qos, rates in enumerate(others, 1) if first and rates
+    }
     if not changes:
         return Finding(NO_RUN, "Needs QoS 0 and another one, with a queue: --qos 0,1,2 --intervals 10")
     return _low_impact(changes)
@@ -217,20 +222,10 @@ def _persistence(runs: Runs) -> Finding:
     off, kept = runs.get("twin"), runs.get(KEPT)
     if off is None or kept is None:
         return Finding(NO_RUN, "Needs ./lab run twin and PERSISTENCE=on ./lab run twin")
-    rates = [
-        units(
-            [cell.rate_out for cell in next(iter(by_mode(one).values()), []) if _full(cell) and cell.rate_out]
-            for one in run.runs
-        )
-        for run in (off, kept)
-    ]
+    rates = [full_rates(usual(run)) for run in (off, kept)]
     if not all(rates):
         return Finding(NO_RUN, "Needs a queue on both sides: an interval of 10 ms.")
     return _low_impact({"queue on disk against in memory": _change(*rates)})
-
-
-def _full(cell: MeasuredTwin) -> bool:
-    return cell.queues and cell.rate_out is not None
 
 
 def _change(before: Sequence[float], after: Sequence[float]) -> Interval:
@@ -254,8 +249,8 @@ def _limit(run: Measured) -> Finding:
     if not cells:
         return Finding(NO_RUN, "The search found no rate that is sustained.")
     lines = []
-    for name in dict.fromkeys(map(searched, cells)):
-        same = [[cell for cell in of_run if searched(cell) == name] for of_run in by_run]
+    for name in dict.fromkeys(cell.searched for cell in cells):
+        same = [[cell for cell in of_run if cell.searched == name] for of_run in by_run]
         limits = units([cell.figure("limit_per_s") or math.nan for cell in of_run] for of_run in same)
         value = (over_runs(limits) if len(limits) >= FEWEST_RUNS else None) or exact(fmean(limits))
         lines.append(Line(f"{name}: {_limited([cell for of_run in same for cell in of_run])}", value, "", "/s"))
@@ -267,12 +262,6 @@ def _limit(run: Measured) -> Finding:
         return Finding(UNDECIDED, reason, lines=lines)
     outcome = REPRODUCED if set(known) == {"broker"} else NOT_REPRODUCED if "broker" not in known else UNDECIDED
     return Finding(outcome, reason, lines=lines)
-
-
-def searched(cell: MeasuredTwin) -> str:
-    """Return what a search was about, e.g. "copy, QoS 1, 2 brokers"."""
-    brokers = f"{cell.brokers} broker{'s' if cell.brokers != 1 else ''}"
-    return f"{cell.write_mode}, QoS {cell.qos}, {brokers}"
 
 
 def _limited(searches: Sequence[MeasuredTwin]) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -11,17 +10,20 @@ import numpy as np
 import pandas as pd
 
 from looplab.experiments.twin import TwinCell
+from looplab.experiments.twin.document import queue
+from looplab.experiments.twin.parameters import CENTRAL, DISTRIBUTED
 from looplab.experiments.twin.report import MeasuredTwin
-from looplab.experiments.twin.report.claims import by_mode, searched
-from looplab.experiments.twin.report.groups import CENTRAL, DISTRIBUTED, cells_of, groups
+from looplab.experiments.twin.report.claims import by_mode
+from looplab.experiments.twin.report.groups import cells_of, groups
 from looplab.report.csv_file import NUMBER, WORD, key_types, lines_of, read_csv
 from looplab.report.drawing import STYLES, Plot
 from looplab.report.samples import Measured
-from looplab.report.stored import StoredRun
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+# Seconds since a cell's first message, and the messages that wait then.
+Curve = tuple[list[float], list[int]]
 # As many points as a figure can show.
 POINTS = 400
 _COLUMNS = {**key_types(TwinCell), "outcome": WORD, "sent_ns": NUMBER, "committed_ns": NUMBER}
@@ -54,19 +56,19 @@ def _queues(
     figure: str, run: Measured, cells: Sequence[MeasuredTwin], name: Callable[[MeasuredTwin], str], why: str
 ) -> Plot:
     """Return the queue length over time, a line for each cell as `name` calls it."""
-    drawn_from = curves(run.run, [cell for cell in cells if cell.key in run.run.cells])
-    named = {name(curve.cell): curve for curve in drawn_from}
-    longest = ", ".join(f"{name} {max(curve.length, default=0)}" for name, curve in named.items())
+    samples = read_csv(run.run.path / "samples.csv", _COLUMNS)
+    named = {name(cell): _curve(samples, cell) for cell in cells if cell.key in run.run.cells}
+    longest = ", ".join(f"{name} {max(length, default=0)}" for name, (_at_s, length) in named.items())
     text = f"Longest queue in messages: {longest}."
     return Plot.of(run, figure, why, text, partial(_put_queues, named), place=_PLACE)
 
 
 def _put_queues(named: Mapping[str, Curve], axes: Axes) -> None:
-    for at, (name, curve) in enumerate(named.items()):
+    for at, (name, (at_s, length)) in enumerate(named.items()):
         colour, line, _mark = STYLES[at % len(STYLES)]
-        axes.plot(curve.at_s, curve.length, color=colour, linestyle=line, linewidth=1.5, label=name)
+        axes.plot(at_s, length, color=colour, linestyle=line, linewidth=1.5, label=name)
     axes.set_xlim(0, None)
-    longest = max(max(curve.length, default=0) for curve in named.values())
+    longest = max(max(length, default=0) for _at_s, length in named.values())
     axes.set_ylim(0, max(_LEAST_HEIGHT, 1.05 * longest))
     axes.set_xlabel("time since the first message in s")
     axes.set_ylabel("sent and not yet stored")
@@ -130,7 +132,7 @@ def _put_times(by_number: Mapping[int, Sequence[Sequence[float]]], axes: Axes) -
 
 def _limits(run: Measured) -> Plot | None:
     """Return the highest sustained rate of each search, from the slowest to the fastest."""
-    limits = {searched(cell): limit for cell in cells_of(run) if (limit := cell.figure("limit_per_s"))}
+    limits = {cell.searched: limit for cell in cells_of(run) if (limit := cell.figure("limit_per_s"))}
     if not limits:
         return None
     rates = dict(sorted(limits.items(), key=lambda one: one[1]))
@@ -154,32 +156,10 @@ def _put_limits(rates: Mapping[str, float], axes: Axes) -> None:
     axes.set_xlabel("messages stored a second")
 
 
-@dataclass(frozen=True)
-class Curve:
-    """Seconds since a cell's first message and the messages that wait then."""
-
-    cell: MeasuredTwin
-    at_s: list[float]
-    length: list[int]
-
-
-def curves(run: StoredRun, cells: list[MeasuredTwin]) -> list[Curve]:
-    """Return the queue over time of each of these cells of the run."""
-    samples = read_csv(run.path / "samples.csv", _COLUMNS)
-    return [_curve(samples, cell) for cell in cells]
-
-
 def _curve(samples: pd.DataFrame, cell: MeasuredTwin) -> Curve:
     rows = lines_of(samples, cell)
-    sent = rows["sent_ns"].to_numpy()
-    committed = rows.loc[rows["outcome"] == "stored", "committed_ns"].to_numpy()
-    at = np.concatenate([sent, committed])
-    steps = np.repeat([1, -1], [sent.size, committed.size])
-    # Commits first where both are at one time, as in run.json.
-    order = np.lexsort((steps, at))
-    length = np.cumsum(steps[order])
-    if not sent.size:
-        return Curve(cell, [], [])
-    shown = np.unique(np.linspace(0, order.size - 1, POINTS).astype(int))
-    at_s = (at[order] - sent.min()) / 1e9
-    return Curve(cell, at_s[shown].tolist(), length[shown].tolist())
+    sent_ns = rows["sent_ns"].tolist()
+    start_ns = min(sent_ns, default=0)
+    at_ns, length = queue(sent_ns, rows.loc[rows["outcome"] == "stored", "committed_ns"].tolist())
+    shown = np.unique(np.linspace(0, len(at_ns) - 1, POINTS).astype(int)) if sent_ns else []
+    return [(at_ns[at] - start_ns) / 1e9 for at in shown], [length[at] for at in shown]

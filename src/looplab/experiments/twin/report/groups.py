@@ -6,13 +6,13 @@ from functools import cache
 from math import fsum
 from statistics import fmean
 
+from looplab.experiments.twin.parameters import CENTRAL, DISTRIBUTED
 from looplab.experiments.twin.report import MeasuredTwin, variance
 from looplab.report.printed import printed
 from looplab.report.samples import Measured
 from looplab.report.statistics import Interval
 from looplab.report.verdicts import units
 
-SINGLE, CENTRAL, DISTRIBUTED = "single", "central", "distributed"
 # Iterations of the paper's second experiment.
 ITERATIONS = 5
 

@@ -4,16 +4,9 @@ import math
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
+from looplab.experiments.twin.parameters import CENTRAL, DISTRIBUTED
 from looplab.experiments.twin.report import variance
-from looplab.experiments.twin.report.groups import (
-    CENTRAL,
-    DISTRIBUTED,
-    ITERATIONS,
-    Group,
-    groups,
-    published,
-    published_ratio,
-)
+from looplab.experiments.twin.report.groups import ITERATIONS, Group, groups, published, published_ratio
 from looplab.experiments.twin.report.variance import Ratio
 from looplab.report.claims import outcome_of
 from looplab.report.finding import Finding, Line, within
