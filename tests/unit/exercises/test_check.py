@@ -1,6 +1,5 @@
 """Marking: points with reasons, a wrong run apart from a wrong answer, a class at once."""
 
-import json
 import os
 import re
 import shutil
@@ -13,7 +12,7 @@ import numpy as np
 import pytest
 import yaml
 from support.places import ROOT
-from support.run_files import MACHINE, treatment
+from support.run_files import MACHINE, edited, treatment
 from support.simulated_delay_runs import Figure, one_way, write_delay_run
 from support.simulated_runs import simulated_cell, write_run
 from support.simulated_twin_runs import single, write_twin_run
@@ -241,9 +240,8 @@ def _unlike(change: dict[str, Any]) -> Callable[[Path], object]:
     """A run whose run.json is changed so."""
 
     def spoil(folder: Path) -> None:
-        run = put_run(folder, "scenario1")
-        document = json.loads((run / "run.json").read_text())
-        (run / "run.json").write_text(json.dumps({**document, **change}))
+        with edited(put_run(folder, "scenario1")) as run:
+            run |= change
 
     return spoil
 

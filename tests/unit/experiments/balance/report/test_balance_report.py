@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.reports import shown
+from support.run_files import edited
 from support.simulated_balance_runs import write_balance_run
 from support.simulated_runs import write_run, write_study
 
@@ -84,11 +85,10 @@ def test_live_runs_of_a_study_give_a_verdict(tmp_path: Path, times: float, arm: 
     rng = np.random.default_rng(5)
     for at in range(16):
         for scenario, factor in (("balance-scenario1", 1.0), ("balance-scenario2", times)):
-            path = write_balance_run(tmp_path, scenario, start=f"20260101T00{at:04d}Z", intervals_ms=(20,)) / "run.json"
-            document = json.loads(path.read_text())
             factor *= rng.uniform(0.98, 1.02) * arm ** (at % 2)
-            document["cells"][0] |= {"cost": 0.1 * factor, "upright_s": 60 / factor}
-            path.write_text(json.dumps(document))
+            start = f"20260101T00{at:04d}Z"
+            with edited(write_balance_run(tmp_path, scenario, start=start, intervals_ms=(20,))) as stored:
+                stored["cells"][0] |= {"cost": 0.1 * factor, "upright_s": 60 / factor}
     assert shown(tmp_path, "balance").verdict("balance-stress").outcome == NO_PLAN
     write_study(tmp_path, twice=True)
     found = shown(tmp_path, "balance")

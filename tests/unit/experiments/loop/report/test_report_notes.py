@@ -1,6 +1,5 @@
 """What the page says of a run before its figures: it follows from that run's own parameters."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +16,9 @@ UNTOUCHED = {
 }  # fmt: skip
 
 
-def write(results: Path, scenario: str, parameters: dict[str, Any], **changes: Any) -> None:
+def write(results: Path, scenario: str, parameters: dict[str, Any], **changes: Any) -> Path:
     cells = {(20.0, 0): simulated_cell(np.random.default_rng(4), 10, 20, 900, 4290)}
-    write_run(results, scenario, cells=cells, parameters=parameters, changes=changes)
+    return write_run(results, scenario, cells=cells, parameters=parameters, changes=changes)
 
 
 @pytest.mark.parametrize(
@@ -68,32 +67,27 @@ def test_a_run_whose_processors_were_given_to_others_says_so(
     results: Path, steal_s: float | None, said: list[str]
 ) -> None:
     """Of 4 s on each of 4 processors; a kernel may count none."""
-    write(results, "scenario1", {})
-    (path,) = results.glob("*/run.json")
-    document = json.loads(path.read_text())
-    document["cells"][0] |= {"steal_s": steal_s, "load": {"seconds": 4.0}}
-    path.write_text(json.dumps(document))
+    with edited(write(results, "scenario1", {})) as run:
+        run["cells"][0] |= {"steal_s": steal_s, "load": {"seconds": 4.0}}
     notes = [note for note in shown(results).context["notes"] if "hypervisor" in note]
     assert [note.partition("gave ")[2].partition(" of")[0] for note in notes] == said
 
 
 def test_a_stalled_cell_shows_who_waited_and_why(results: Path) -> None:
-    write(results, "scenario2", {})
-    (path,) = results.glob("*/run.json")
-    document = json.loads(path.read_text())
+    folder = write(results, "scenario2", {})
     before = shown(results)
     assert not any("The sender was late" in note for note in before.context["notes"])
     assert "not recorded" in before.text
     seen = {"policy": "SCHED_FIFO 98", "wakeups": 900, "count": 1}
-    document["cells"][0] |= {
-        "cpu_wait_us": {"controller": 614_000.0, "broker": 2_500.0},
-        "noise_floor": [
-            {**seen, "processor": 0, "max_us": 900.0, "p99_us": 70.0},
-            {**seen, "processor": 1, "max_us": 13_250.0, "p99_us": 80.0},
-        ],
-        "late_because": "scheduler",
-    }
-    path.write_text(json.dumps(document))
+    with edited(folder) as run:
+        run["cells"][0] |= {
+            "cpu_wait_us": {"controller": 614_000.0, "broker": 2_500.0},
+            "noise_floor": [
+                {**seen, "processor": 0, "max_us": 900.0, "p99_us": 70.0},
+                {**seen, "processor": 1, "max_us": 13_250.0, "p99_us": 80.0},
+            ],
+            "late_because": "scheduler",
+        }
     after = shown(results)
     (note,) = (note for note in after.context["notes"] if "The sender was late" in note)
     assert note.startswith("scenario2")
