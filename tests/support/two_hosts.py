@@ -14,6 +14,8 @@ import subprocess
 import sys
 import time
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from support.board import Board, robot_board
@@ -110,6 +112,16 @@ class Pi:
             [*command, *variables, base_image(), "sh", "./install.sh", *words],
             capture_output=True, text=True, timeout=timeout_s, check=False,
         )  # fmt: skip
+
+    @contextmanager
+    def settled(self, **settings: str) -> Iterator[None]:
+        """What stands in rpi/.env for the time of the block."""
+        before = (self.rpi / ".env").read_text()
+        self.settle(**settings)
+        try:
+            yield
+        finally:
+            (self.rpi / ".env").write_text(before)
 
     def settle(self, **settings: str) -> None:
         """Write these into rpi/.env; what else stands there stays."""

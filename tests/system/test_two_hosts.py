@@ -9,6 +9,7 @@ import socket
 import time
 import urllib.request
 from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -100,32 +101,38 @@ def installed(far_lab: Lab, pi: Pi, pairing: Path) -> Pi:
     return pi
 
 
+@contextmanager
+def far_bridge(far_lab: Lab, installed: Pi, **settings: str) -> Iterator[None]:
+    """The bridge is up on the Pi, with these settings."""
+    with installed.settled(**settings):
+        installed.compose("up", "--detach")
+        try:
+            yield
+        finally:
+            far_lab.run("down", code=0)
+            installed.compose("down")
+
+
 @pytest.fixture
 def paired(far_lab: Lab, installed: Pi) -> Iterator[Lab]:
     """The bridge is up on the Pi."""
-    installed.compose("up", "--detach")
-    yield far_lab
-    far_lab.run("down", code=0)
-    installed.compose("down")
+    with far_bridge(far_lab, installed):
+        yield far_lab
 
 
 @pytest.fixture
 def asip(far_lab: Lab, installed: Pi, tmp_path: Path) -> Iterator[Lab]:
     """As rpi/README.md: a board of asip on the Pi's USB, and the bridge of asip in place of the scenarios'."""
-    before = (installed.rpi / ".env").read_text()
     copy_out(own_image("robot"), tmp_path, *ASIP_FILES)
-    board = AsipBoard(tmp_path, tmp_path)
-    try:
-        installed.settle(SERIAL_URL=by_rule(board.device))
-        installed.compose("stop", "bridge")
-        installed.compose("up", "--detach", "asip-bridge")
-        yield far_lab
-        print(installed.log("asip-bridge"))
-    finally:
-        far_lab.run("down", code=0)
-        installed.compose("rm", "--stop", "--force", "asip-bridge")
-        (installed.rpi / ".env").write_text(before)
-        board.close()
+    with closing(AsipBoard(tmp_path, tmp_path)) as board, installed.settled(SERIAL_URL=by_rule(board.device)):
+        try:
+            installed.compose("stop", "bridge")
+            installed.compose("up", "--detach", "asip-bridge")
+            yield far_lab
+            print(installed.log("asip-bridge"))
+        finally:
+            far_lab.run("down", code=0)
+            installed.compose("rm", "--stop", "--force", "asip-bridge")
 
 
 def test_what_was_installed(installed: Pi, pairing: Path) -> None:
@@ -153,10 +160,7 @@ def test_all_nine_scenarios(paired: Lab, wire: Wire) -> None:
 
 def test_the_bridge_on_the_pi_spins_as_printed(far_lab: Lab, installed: Pi) -> None:
     """On a machine of its own the printed receiver takes a whole processor, as the thesis's main thread did."""
-    before = (installed.rpi / ".env").read_text()
-    installed.settle(FIDELITY="printed")
-    installed.compose("up", "--detach")
-    try:
+    with far_bridge(far_lab, installed, FIDELITY="printed"):
         words = ("run", "scenario1", "--quick", "--fidelity", "printed", "--json")
         running = far_lab.start(*words, ROBOT_FRAMING="line")
         running.wait_for("20 ms, QoS 0")
@@ -171,10 +175,6 @@ def test_the_bridge_on_the_pi_spins_as_printed(far_lab: Lab, installed: Pi) -> N
         assert (found["wanted"], found["found"]) == ("spin", "spin")
         # One that sleeps takes a fiftieth of this; on a shared machine the spinning one waits as well.
         assert cpu_s > 0.3 * took_s
-    finally:
-        far_lab.run("down", code=0)
-        installed.compose("down")
-        (installed.rpi / ".env").write_text(before)
 
 
 @pytest.mark.parametrize("scenario", ["scenario2", "scenario7"])
@@ -310,22 +310,14 @@ CASES = {
 
 @pytest.mark.parametrize("case", CASES)
 def test_what_is_missing_at_the_pi_is_named(far_lab: Lab, installed: Pi, case: str) -> None:
-    before = (installed.rpi / ".env").read_text()
-    if case == "no robot":
-        installed.settle(SERIAL_URL="/dev/looplab-is-not-there")
     fidelity = "corrected" if case == "another fidelity" else "thesis"
-    installed.compose("down")
-    if case != "no bridge":
-        installed.compose("up", "--detach")
-    try:
+    with far_bridge(far_lab, installed, **{"SERIAL_URL": "/dev/looplab-is-not-there"} if case == "no robot" else {}):
+        if case == "no bridge":
+            installed.compose("down")
         options = {"PARTS_TIMEOUT_S": "10", "ROBOT_FRAMING": "line"}
         done = far_lab.run("run", "scenario1", "--quick", "--fidelity", fidelity, **options, code=3)
         assert CASES[case] in done.stderr
         print(done.stderr)
-    finally:
-        far_lab.run("down", code=0)
-        installed.compose("down")
-        (installed.rpi / ".env").write_text(before)
 
 
 def test_plain_compose_waits_for_the_pi(paired: Lab, wire: Wire) -> None:
