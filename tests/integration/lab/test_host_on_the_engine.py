@@ -10,9 +10,7 @@ from support.containers import base_image, own_image
 from support.places import ROOT
 
 from looplab.lab.checkout import Lab
-from looplab.lab.docker.builds import build_image
 from looplab.lab.docker.engine import find_engine, require_compose
-from looplab.lab.docker.images import image_facts
 from looplab.lab.image_names import name_of
 from looplab.lab.machine.limits import FIFO, MOST_RTPRIO, RTPRIO, machine_variables, probe_limits, rt_budget_us
 from looplab.lab.scenarios import chosen
@@ -81,19 +79,6 @@ def test_a_run_has_the_images_that_it_starts_alone(scenario: str, options: dict[
     brokers = set() if options.get("BROKER") == "mochi" else {"MOSQUITTO_IMAGE"}
     own = {"FLOOD_IMAGE"} if "flood" in more else {"POSTGRES_IMAGE"} if scenario == "twin" else set()
     assert upstream.keys() == {"PROMETHEUS_IMAGE", *brokers, *own}
-
-
-def test_an_image_that_is_built_here_says_so(tmp_path: Path) -> None:
-    reference = "looplab/origin:test"
-    (tmp_path / "Dockerfile").write_text(f"FROM {base_image()}\nLABEL one=built\n")
-    try:
-        build_image(tmp_path, reference)
-        facts = image_facts({"one": reference, "two": "looplab-test/never:1"})
-        assert facts["one"]["origin"] == "built"
-        assert facts["one"]["id"] == docker("image", "inspect", "--format", "{{.Id}}", reference).stdout.strip()
-        assert "two" not in facts
-    finally:
-        docker("rmi", reference)
 
 
 def test_compose_out_of_debians_package_runs_here(tmp_path: Path) -> None:

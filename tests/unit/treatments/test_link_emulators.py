@@ -60,9 +60,11 @@ def test_links_without_fault_are_removed_after_their_cell(emulator: Emulator) ->
     assert emulator.links == []
 
 
-@pytest.mark.parametrize(("dropped", "said"), [(100, ""), (160, "160 of 10000"), (0, "0 of 10000")])
-def test_a_share_lost_other_than_wanted_is_seen(dropped: int, said: str) -> None:
-    settings = LinkSettings("peer", "ingress", 6.0, loss_percent=1.0).as_json()
+@pytest.mark.parametrize(
+    ("percent", "dropped", "said"), [(1, 100, ""), (1, 160, "160 of 10000"), (1, 0, "0 of 10000"), (0, 1, "1 of 10000")]
+)
+def test_a_share_lost_other_than_wanted_is_seen(percent: float, dropped: int, said: str) -> None:
+    settings = LinkSettings("peer", "ingress", 6.0, loss_percent=percent).as_json()
     why = deviation({"settings": settings, "packets": 10_000, "dropped": dropped, "delay_ms": {"n": 0}})
     assert why.startswith(said) if said else not why
 

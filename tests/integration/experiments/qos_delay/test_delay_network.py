@@ -107,27 +107,8 @@ def test_an_emulator_that_sees_each_packet_may_lack_echoes(judged: Judged) -> No
     assert judged({**state("own"), "rtt_ms": dict.fromkeys(TRIPS)}, state("broker")).faults == []
 
 
-@pytest.mark.parametrize("at", ["own", "broker"])
-@pytest.mark.parametrize(
-    ("happens", "said"),
-    [
-        (lambda told: told.update(links=[]), "restarted"),
-        (lambda told: told["links"][0]["delay_ms"].update(mean=31.0), "31.00 ms"),
-        (lambda told: told["links"][0].update(overflowed=7), "7 packets"),
-        (lambda told: told["links"][0].update(dropped=1), "1 of 400 packets"),
-    ],
-)
-def test_what_was_wrong_with_a_link_is_said(
-    judged: Judged, happens: Callable[[dict[str, Any]], None], said: str, at: str
-) -> None:
-    told = {end: state(end) for end in ("own", "broker")}
-    happens(told[at])
-    found = judged(told["own"], told["broker"])
-    assert len(found.faults) == 1
-    assert said in found.faults[0]
-
-
 def test_an_emulator_that_ended_is_said(judged: Judged) -> None:
+    """All else that may be wrong with one: tests/unit/treatments/test_link_emulators.py, test_link_judgement.py."""
     for own, broker in ((None, state("broker")), (state("own"), None)):
         found = judged(own, broker)
         assert len(found.faults) == 1
