@@ -3,7 +3,6 @@
 import contextlib
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
 from typing import NamedTuple
@@ -43,19 +42,9 @@ class Sizes(NamedTuple):
         return max(1, ceil(self.cpus))
 
 
-@dataclass(frozen=True)
-class Machines:
-    """The machines at one scale."""
-
-    scale: float
-
-    def sizes(self, kind: int) -> Sizes:
-        """Return what a machine of type 1, 2 or 3 has."""
-        return Sizes(round(VCPUS[kind] * self.scale, 4), int(GIGABYTES[kind] * 1024 * self.scale) * MIB)
-
-    def first_cpu(self, place: int) -> int:
-        """Return where the set of a machine of type 1 begins; `place` counts them from 0, two halves share one."""
-        return int(place * self.sizes(1).cpus)
+def machine(kind: int, scale: float) -> Sizes:
+    """Return what a machine of type 1, 2 or 3 has at a scale."""
+    return Sizes(round(VCPUS[kind] * scale, 4), int(GIGABYTES[kind] * 1024 * scale) * MIB)
 
 
 def fitting_scale(processors: int) -> float:
@@ -66,11 +55,10 @@ def fitting_scale(processors: int) -> float:
 def broker_machines(p: TwinParameters) -> dict[str, Sizes | None]:
     """Return the machine that each broker's container must be, by host name; None for one without limits."""
     machines_by_host: dict[str, Sizes | None] = {}
-    machines = Machines(p.machine_scale)
     for cell in p.cells:
         kind = (2 if cell.brokers == 2 else 3) if cell.placement == CENTRAL else {NAME: 3, BROKERS: 1}.get(p.scenario)
         for host, _port in p.hosts(cell):
-            machines_by_host[host] = None if p.scenario == LIMIT or kind is None else machines.sizes(kind)
+            machines_by_host[host] = None if p.scenario == LIMIT or kind is None else machine(kind, p.machine_scale)
     return machines_by_host
 
 
@@ -89,8 +77,7 @@ def variables(settings: Mapping[str, str], processors: Sequence[int]) -> dict[st
     """
     get = Reader(settings, FOLDER)
     scale = get.number("MACHINE_SCALE", fitting_scale(len(processors)), 0.01, 100)
-    machines = Machines(scale)
-    if settings.get("SCENARIO") != LIMIT and machines.sizes(3).cpus > len(processors):
+    if settings.get("SCENARIO") != LIMIT and machine(3, scale).cpus > len(processors):
         raise UsageError(
             f"MACHINE_SCALE={scale:g}: a machine of type 3 would have {VCPUS[3] * scale:g} processors, and this "
             f"computer has {len(processors)}.",
@@ -99,13 +86,15 @@ def variables(settings: Mapping[str, str], processors: Sequence[int]) -> dict[st
     sets = get.choice("CONFINEMENT", CPUSET, CONFINEMENTS) == CPUSET
     given = {"MACHINE_SCALE": f"{scale:g}"}
     for kind in VCPUS:
-        sizes = machines.sizes(kind)
+        sizes = machine(kind, scale)
         given[f"TWIN_MEMORY_{kind}"] = str(sizes.memory_bytes)
         # 0: no quota.
         given[f"TWIN_CPUS_{kind}"] = "0" if sets else f"{sizes.cpus:g}"
         given[f"TWIN_CPUSET_{kind}"] = _set(processors, 0, sizes.whole_cpus) if sets else ""
+    # Two halves of a processor share one.
+    own = machine(1, scale)
     for place in range(DISTRIBUTED_MACHINES):
-        one = _set(processors, machines.first_cpu(place), machines.sizes(1).whole_cpus)
+        one = _set(processors, int(place * own.cpus), own.whole_cpus)
         given[f"TWIN_CPUSET_BROKER_{place + 1}"] = one if sets else ""
     confine = get.choice("CONFINE", get.default(USUAL_CONFINE), CONFINES)
     # The first experiment has all services on one machine.

@@ -27,7 +27,6 @@ def judge(
         judge_nodelay([_accepted(scan, ports) for scan in good], "broker", parameters.tcp_nodelay, *ports),
         *_machines(parameters, good),
         *_confined(parameters, good),
-        *_persistence(parameters, good),
         *_bridges(parameters, good),
         *_database(database, started),
         *(load.judge(good, wanted=False) for load in loads().values()),
@@ -71,20 +70,19 @@ def _database(database: Facts, started: Collection[str]) -> list[Treatment]:
 
 
 def _machines(parameters: TwinParameters, scans: Sequence[Scan]) -> list[Treatment]:
-    """Judge processors and memory of each broker's container; none where the brokers are not the lab's own."""
+    """Judge processors, memory and files of each broker's machine; none where the brokers are not the lab's own."""
     if parameters.broker_hosts:
         return []
-    by_host: dict[str, tuple[set[str], set[str]]] = {}
-    for scan in scans:
-        for process in processes(scan, "broker"):
-            seen = by_host.setdefault(str(process["container"]["hostname"]), (set(), set()))
-            seen[0].add(_processors(parameters.confinement, process))
-            seen[1].add(_memory(process["container"]["memory_limit"]))
-    judged = []
+    judged, confinement = [], parameters.confinement
     for host, sizes in broker_machines(parameters).items():
-        seen = by_host.get(host, (set(), set()))
-        judged.append(_machine(f"{host} processors", _wanted_processors(parameters.confinement, sizes), seen[0]))
-        judged.append(_machine(f"{host} memory", _memory(sizes and sizes.memory_bytes), seen[1]))
+        each = [[one for one in processes(scan, "broker") if one["container"]["hostname"] == host] for scan in scans]
+        seen = [process for there in each for process in there]
+        found = {_processors(confinement, process) for process in seen}
+        memory = {_memory(process["container"]["memory_limit"]) for process in seen}
+        judged.append(_machine(f"{host} processors", _wanted_processors(confinement, sizes), found))
+        judged.append(_machine(f"{host} memory", _memory(sizes and sizes.memory_bytes), memory))
+        # The brokers write it within a second; before the first scan that may not have passed.
+        judged.append(_persistence(parameters, host, each[-1]))
     return judged
 
 
@@ -135,25 +133,13 @@ def _memory(limit: int | None) -> str:
     return NO_LIMIT if limit is None else f"{limit / MIB:g} MiB"
 
 
-def _persistence(parameters: TwinParameters, scans: Sequence[Scan]) -> list[Treatment]:
-    """Judge whether each broker keeps its queue in a file, by the file."""
-    if parameters.broker_hosts:
-        return []
-    # The brokers write it within a second; before the first scan that may not have passed.
-    kept: dict[str, list[str]] = {}
-    for process in processes(scans[-1], "broker"):
-        kept.setdefault(str(process["container"]["hostname"]), []).extend(process["files"])
-    ports: dict[str, set[int]] = {}
-    for host, port in used_hosts(parameters):
-        ports.setdefault(host, set()).add(port)
+def _persistence(parameters: TwinParameters, host: str, brokers: Sequence[Mapping[str, Any]]) -> Treatment:
+    """Judge whether each broker of a machine keeps its queue in a file, by the file."""
+    files = {file for process in brokers for file in process["files"]}
+    there = {f"mosquitto/data/{port}/mosquitto.db" in files for at, port in used_hosts(parameters) if at == host}
     wanted = on_off(parameters.persistence)
-    judged = []
-    for host, own in ports.items():
-        files = set(kept.get(host, []))
-        there = [f"mosquitto/data/{port}/mosquitto.db" in files for port in sorted(own)]
-        kept_by = on_off(there[0]) if len(set(there)) == 1 else "on for some of its brokers"
-        judged.append(Treatment(f"{host} persistence", wanted, kept_by, kept_by == wanted))
-    return judged
+    found = on_off(there.pop()) if len(there) == 1 else "on for some of its brokers"
+    return Treatment(f"{host} persistence", wanted, found, found == wanted)
 
 
 def _bridges(parameters: TwinParameters, scans: Sequence[Scan]) -> list[Treatment]:
