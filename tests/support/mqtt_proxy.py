@@ -14,7 +14,8 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 
-from support.mqtt_packets import PUBLISH, body_of, cut
+from looplab.mqtt.packets import PacketBuffer, parse_publish
+from support.mqtt_packets import PUBLISH
 
 TO_BROKER, TO_CLIENT = "to_broker", "to_client"
 # As a controller sees it.
@@ -114,12 +115,11 @@ class ImpairmentProxy:
     async def _pump(
         self, source: asyncio.StreamReader, sink: asyncio.StreamWriter, direction: str, sides: Sides
     ) -> None:
-        pending, due_s = bytearray(), 0.0
+        buffer, due_s = PacketBuffer(), 0.0
         held: tuple[bytes, Injection] | None = None
         while data := await source.read(65536):
-            pending += data
             now_s, now_ns = self._loop.time(), time.monotonic_ns()
-            for raw in cut(pending):
+            for raw in buffer.packets(data):
                 sequence, picked, delay_s = self._judge(raw, direction, now_ns)
                 due_s = max(due_s + STEP_S, now_s + delay_s)
                 if stall := picked.get("stall"):
@@ -142,12 +142,10 @@ class ImpairmentProxy:
 
     def _judge(self, raw: bytes, direction: str, now_ns: int) -> tuple[int | None, dict[str, Injection], float]:
         """Return the number of a message that a rule is about, its injections by kind, and its delay in seconds."""
-        body, picked, delay_us = body_of(raw), {}, 0.0
-        end = 2 + int.from_bytes(body[:2], "big")
-        found = SEQUENCE.match(body[end + (2 if raw[0] & 0x06 else 0) :]) if raw[0] & 0xF0 == PUBLISH else None
-        sequence = None
+        topic, _, payload = parse_publish(raw) if raw[0] & 0xF0 == PUBLISH else (b"", b"", b"")
+        found, sequence, picked, delay_us = SEQUENCE.match(payload), None, {}, 0.0
         for number, (rule, chance) in enumerate(self._rules):
-            if found and rule.direction == direction and body[2:end].decode() == (rule.topic or TOPICS[direction]):
+            if found and rule.direction == direction and topic.decode() == (rule.topic or TOPICS[direction]):
                 sequence = int(found[1] or found[2])
                 self._seen[number] += 1
                 if rule.picks(self._seen[number] - 1):

@@ -5,6 +5,7 @@ import socket
 from collections.abc import Iterator
 
 from looplab.experiments.loop.protocol import TOPIC_ANSWER, TOPIC_REQUEST, Answer, parse_answer
+from looplab.mqtt.packets import PacketBuffer, parse_publish
 from support.mqtt_packets import (
     CONNACK,
     CONNECT,
@@ -17,8 +18,6 @@ from support.mqtt_packets import (
     PUBREL,
     SUBACK,
     UNSUBACK,
-    body_of,
-    cut,
     packet,
     publish,
     text,
@@ -78,7 +77,7 @@ class Visit:
 
     def begins(self) -> bool:
         """The bridge introduces itself."""
-        return next(self._packets, (0, b""))[0] == CONNECT
+        return next(self._packets, b"\0")[0] == CONNECT
 
     def say(self, data: bytes) -> bool:
         """False where the bridge has hung up."""
@@ -92,14 +91,13 @@ class Visit:
 
     def answers(self) -> Iterator[Answer]:
         """What the bridge says on the topic of answers, up to the end of the connection."""
-        for header, body in self._packets:
-            if header & 0xF0 != PUBLISH:
-                continue
-            end = 2 + int.from_bytes(body[:2], "big")
-            if body[2:end] == TOPIC_ANSWER.encode():
-                answer = parse_answer(body[end + (2 if header & 6 else 0) :])
-                assert answer is not None, body
-                yield answer
+        for raw in self._packets:
+            if raw[0] & 0xF0 == PUBLISH:
+                topic, _, payload = parse_publish(raw)
+                if topic == TOPIC_ANSWER.encode():
+                    answer = parse_answer(payload)
+                    assert answer is not None, payload
+                    yield answer
 
     def leave(self) -> None:
         """Say no more; returns when the bridge has hung up, too."""
@@ -113,13 +111,10 @@ class Visit:
     def close(self) -> None:
         self._sock.close()
 
-    def _heard(self) -> Iterator[tuple[int, bytes]]:
-        """Yield header and body of each packet; end where the bridge hangs up."""
-        pending = bytearray()
+    def _heard(self) -> Iterator[bytes]:
+        """Yield each packet; end where the bridge hangs up."""
+        buffer = PacketBuffer()
         while True:
-            for raw in cut(pending):
-                self._confirm(raw[0], body_of(raw))
-                yield raw[0], body_of(raw)
             try:
                 more = self._sock.recv(65536)
             except TimeoutError:
@@ -128,15 +123,16 @@ class Visit:
                 return
             if not more:
                 return
-            pending += more
+            for raw in buffer.packets(more):
+                self._confirm(raw)
+                yield raw
 
-    def _confirm(self, header: int, body: bytes) -> None:
-        qos = (header & 6) >> 1
-        if header & 0xF0 == PUBLISH and qos:
-            start = 2 + int.from_bytes(body[:2], "big")
-            self.say(packet(PUBACK if qos == 1 else PUBREC, body[start : start + 2]))
-        elif header & 0xF0 == PUBREL:
-            self.say(packet(PUBCOMP, body[:2]))
+    def _confirm(self, raw: bytes) -> None:
+        qos = (raw[0] & 6) >> 1
+        if raw[0] & 0xF0 == PUBLISH and qos:
+            self.say(packet(PUBACK if qos == 1 else PUBREC, parse_publish(raw)[1]))
+        elif raw[0] & 0xF0 == PUBREL:
+            self.say(packet(PUBCOMP, raw[2:4]))
 
 
 class NonsenseBroker:
