@@ -56,7 +56,7 @@ class Image(NamedTuple):
 def images_of(references: Collection[str], docker: Sequence[str] = DOCKER) -> dict[str, Image]:
     """Return those of `references` that the engine has which the command `docker` asks."""
     program = " ".join(f"{{{{json .Config.{part}}}}}" for part in ("Entrypoint", "Cmd", "User", "Env"))
-    facts = "{{.Id}}\t{{.Architecture}}\t{{.Config.User}}\t{{.RootFS.Layers}} " + program
+    facts = "{{.ID}}\t{{.Architecture}}\t{{.Config.User}}\t{{.RootFS.Layers}} " + program
     form = "{{json .RepoTags}}\t{{json .RepoDigests}}\t" + facts
     lines = ask("image", "inspect", "--format", form, *references, docker=docker).stdout.splitlines()
     asked = {_plain(reference): reference for reference in references}
