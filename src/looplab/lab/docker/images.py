@@ -56,6 +56,7 @@ class Image(NamedTuple):
 def images_of(references: Collection[str], docker: Sequence[str] = DOCKER) -> dict[str, Image]:
     """Return those of `references` that the engine has which the command `docker` asks."""
     program = " ".join(f"{{{{json .Config.{part}}}}}" for part in ("Entrypoint", "Cmd", "User", "Env"))
+    # Not {{.Id}}: the client would read the JSON of the engine, from which 29 leaves out what is empty.
     facts = "{{.ID}}\t{{.Architecture}}\t{{.Config.User}}\t{{.RootFS.Layers}} " + program
     form = "{{json .RepoTags}}\t{{json .RepoDigests}}\t" + facts
     lines = ask("image", "inspect", "--format", form, *references, docker=docker).stdout.splitlines()
