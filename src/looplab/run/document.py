@@ -70,8 +70,8 @@ def cell_document(cell: Cell, columns: Columns, rows: Sequence[int], more: Mappi
         for one in own.latencies()
         if one.made
     }
-    times_ns = response_ns(columns, sent)
     asked = [(one.path[0], one.share) for one in own.figures() if one.share and sent]
+    times_ns = response_ns(columns, sent) if asked else []
     known |= {name: round(sum(share(cell, ns) for ns in times_ns) / len(sent), 6) for name, share in asked}
     return with_figures(own, {**cell.key_document, own.total().name: len(sent), **known, **latencies, **more})
 

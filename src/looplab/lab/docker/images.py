@@ -195,13 +195,14 @@ def in_place(references: Mapping[str, str], flood: str) -> dict[str, str]:
 
     An image that was built or loaded has no digest of the registry: its name goes without the pinned one.
     """
+    stand_ins = {**STAND_INS, FLOOD_REPOSITORY: flood}
+    places = {name: (one, without_digest(one), stand_ins.get(repository_of(one))) for name, one in references.items()}
+    here = images_of({place for each in places.values() for place in each if place})
     decided = {}
-    for variable, reference in references.items():
-        repository = repository_of(reference)
-        stand_in = flood if repository == FLOOD_REPOSITORY else STAND_INS.get(repository, "")
-        here = images_of([one for one in (reference, without_digest(reference), stand_in) if one])
-        if reference not in here and here:
-            decided[variable] = next(one for one in (without_digest(reference), stand_in) if one in here)
-        elif not here and repository == GRAFANA_REPOSITORY:
+    for variable, (reference, *others) in places.items():
+        found = [place for place in (reference, *others) if place in here]
+        if found and found[0] != reference:
+            decided[variable] = found[0]
+        elif not found and repository_of(reference) == GRAFANA_REPOSITORY:
             decided["GRAFANA"] = "off"
     return decided
