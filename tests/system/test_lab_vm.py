@@ -103,6 +103,16 @@ def test_plain_compose(vm: LabMachine) -> None:
     assert [(cell["interval_ms"], cell["sent"]) for cell in run["cells"]] == [(200, 10), (100, 10)]
 
 
+def test_weights_are_those_of_cgroup_v2(vm: LabMachine) -> None:
+    """What looks on is at the top, beside the group of the measured parts, with a low weight; 100 is the usual one."""
+    for name, group in (("broker", "/system.slice"), ("exporter", ""), ("prometheus", "")):
+        process = vm.run(f"docker inspect --format '{{{{.State.Pid}}}}' looplab-{name}-1").strip()
+        place = vm.run(f"cut -d: -f3 /proc/{process}/cgroup").strip()
+        weight = int(vm.run(f"cat /sys/fs/cgroup{place}/cpu.weight"))
+        assert place.rpartition("/")[0] == group
+        assert weight < 50 if name != "broker" else weight == 100, name
+
+
 @pytest.mark.parametrize("name", ["twin", "asip"])
 def test_an_experiment(vm: LabMachine, name: str) -> None:
     vm.measured(f"{name} --quick")

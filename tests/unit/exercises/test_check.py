@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import yaml
 from support.places import ROOT
-from support.run_files import MACHINE, edited, treatment
+from support.run_files import MACHINE, treatment
 from support.simulated_delay_runs import Figure, one_way, write_delay_run
 from support.simulated_runs import simulated_cell, write_run
 from support.simulated_twin_runs import single, write_twin_run
@@ -32,6 +32,7 @@ from looplab.spec.columns import Count, Key
 from looplab.spec.experiment import Bound
 
 STRESS = [treatment("stress load", "running")]
+Printed = Callable[..., str]
 
 
 @pytest.fixture
@@ -50,6 +51,17 @@ def changeable_lab(lab: Path) -> Path:
     shutil.copytree(ROOT / "compose", lab / "compose")
     shutil.copy(ROOT / "compose.yaml", lab)
     return lab
+
+
+@pytest.fixture
+def printed(lab: Path, capsys: pytest.CaptureFixture[str]) -> Printed:
+    """What `./lab check` prints, which must end with this code."""
+
+    def checked(code: int, *words: str) -> str:
+        assert check(lab, list(words)) == code
+        return capsys.readouterr().out
+
+    return checked
 
 
 def put_run(results: Path, scenario: str, median_us: float = 900, start: str = "20260101T000000Z", **rest: Any) -> Path:
@@ -86,36 +98,29 @@ def put_answers(lab: Path, answers: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("name", exercises(ROOT))
-def test_before_starting_the_score_is_nought_and_a_form_is_there(
-    lab: Path, name: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert check(lab, [name]) == 1
-    printed = capsys.readouterr().out
+def test_before_starting_the_score_is_nought_and_a_form_is_there(lab: Path, name: str, printed: Printed) -> None:
+    text = printed(1, name)
     exercise = read_exercise(lab, name, EXPERIMENTS)
-    assert f"score: 0 of {exercise.total}" in printed
-    assert "./lab run" in printed
+    assert f"score: 0 of {exercise.total}" in text
+    assert "./lab run" in text
     form = yaml.safe_load((lab / f"answers/{name}.yaml").read_text())
     assert form == dict.fromkeys([question.name for question in exercise.questions])
 
 
-def test_sound_runs_and_right_answers_get_every_point(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_sound_runs_and_right_answers_get_every_point(lab: Path, printed: Printed) -> None:
     put_sound_runs(lab / "results")
     put_answers(lab, right_answers(lab))
-    code = check(lab, ["scenario2"])
-    printed = capsys.readouterr().out
-    assert code == 0, printed
-    assert "score: 10 of 10" in printed
+    assert "score: 10 of 10" in printed(0, "scenario2")
 
 
-def test_a_wrong_answer_costs_its_point_and_no_other(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_wrong_answer_costs_its_point_and_no_other(lab: Path, printed: Printed) -> None:
     put_sound_runs(lab / "results")
     put_answers(lab, {**right_answers(lab), "o-p99": 0.3, "median": "a"})
-    assert check(lab, ["scenario2"]) == 1
-    printed = capsys.readouterr().out
-    assert "score: 8 of 10" in printed
-    assert "0/1  o-p99: 0.3 ms; your run has" in printed
-    assert "0/1  median: a; your runs say b" in printed
-    assert "it is the answers that are not yet" in printed
+    text = printed(1, "scenario2")
+    assert "score: 8 of 10" in text
+    assert "0/1  o-p99: 0.3 ms; your run has" in text
+    assert "0/1  median: a; your runs say b" in text
+    assert "it is the answers that are not yet" in text
 
 
 @pytest.mark.parametrize(("answer", "got"), [("a", 0), ("b", 1), ("c", 1)])
@@ -152,40 +157,36 @@ WRONG_RUNS = {
 
 
 @pytest.mark.parametrize("how", WRONG_RUNS)
-def test_a_wrong_run_is_told_from_a_wrong_answer(lab: Path, how: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_wrong_run_is_told_from_a_wrong_answer(lab: Path, how: str, printed: Printed) -> None:
     settings, removed, word = WRONG_RUNS[how]
     put_run(lab / "results", "scenario1")
     if how != "missing":
         folder = put_run(lab / "results", "scenario2", 3000, **settings)
         if removed:
             (folder / removed).unlink()
-    assert check(lab, ["scenario2"]) == 1
-    printed = capsys.readouterr().out
-    assert word in printed
-    assert "A run is missing or wrong" in printed
-    assert "not judged" in printed
+    text = printed(1, "scenario2")
+    assert word in text
+    assert "A run is missing or wrong" in text
+    assert "not judged" in text
 
 
-def test_a_run_without_its_effect_is_sound_but_does_not_show_it(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_without_its_effect_is_sound_but_does_not_show_it(lab: Path, printed: Printed) -> None:
     put_run(lab / "results", "scenario1")
     put_run(lab / "results", "scenario2", 900, changes={"treatments": STRESS})
-    assert check(lab, ["scenario2"]) == 1
-    printed = capsys.readouterr().out
-    assert "0/2  tail" in printed
-    assert "expected at least 1.3" in printed
-    assert "STRESS_CPU" in printed
-    assert "The runs are sound, but do not show" in printed
+    text = printed(1, "scenario2")
+    assert "0/2  tail" in text
+    assert "expected at least 1.3" in text
+    assert "STRESS_CPU" in text
+    assert "The runs are sound, but do not show" in text
 
 
-def test_a_valid_run_is_taken_rather_than_a_newer_invalid_one(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_valid_run_is_taken_rather_than_a_newer_invalid_one(lab: Path, printed: Printed) -> None:
     put_sound_runs(lab / "results")
     invalid = {"valid": False, "invalid_because": ["x"], "treatments": STRESS}
     put_run(lab / "results", "scenario2", 3000, start="20260505T000000Z", changes=invalid)
-    check(lab, ["scenario2"])
-    assert "1/1  stressed: 20260101T000000Z-scenario2" in capsys.readouterr().out
+    assert "1/1  stressed: 20260101T000000Z-scenario2" in printed(1, "scenario2")
     # Named, it is that one and no other.
-    check(lab, ["scenario2", "20260505T000000Z-scenario2"])
-    assert "20260505T000000Z-scenario2 is INVALID" in capsys.readouterr().out
+    assert "20260505T000000Z-scenario2 is INVALID" in printed(1, "scenario2", "20260505T000000Z-scenario2")
 
 
 def test_naming_a_run_of_another_scenario_is_refused(lab: Path) -> None:
@@ -198,7 +199,7 @@ def test_naming_a_run_of_another_scenario_is_refused(lab: Path) -> None:
         check(lab, ["scenario99"])
 
 
-def test_a_class_is_marked_folder_by_folder(lab: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_class_is_marked_folder_by_folder(lab: Path, tmp_path: Path, printed: Printed) -> None:
     put_sound_runs(lab / "results")
     ada, ben, eve = (tmp_path / "group" / name for name in ("ada", "ben", "eve"))
     shutil.copytree(lab / "results", ada / "results")
@@ -206,8 +207,7 @@ def test_a_class_is_marked_folder_by_folder(lab: Path, tmp_path: Path, capsys: p
     put_answers(ada, right_answers(lab))
     (ben / "scenario2.yaml").write_text("prediction: a\n- broken")
     shutil.copytree(lab / "results/20260101T000000Z-scenario1", eve / "only")
-    assert check(lab, [str(tmp_path / "group")]) == 0
-    table = capsys.readouterr().out
+    table = printed(0, str(tmp_path / "group"))
     scores = {(row["student"], row["exercise"]): row for row in rows(lab / "report/class.csv")}
     assert scores.keys() == {("ada", "scenario2"), ("ben", "scenario2"), ("eve", "scenario1")}
     first, copied = scores["ada", "scenario2"], scores["ben", "scenario2"]
@@ -218,12 +218,11 @@ def test_a_class_is_marked_folder_by_folder(lab: Path, tmp_path: Path, capsys: p
     assert re.search(r"^ben +scenario2 +6 +10 +yes$", table, re.MULTILINE)
 
 
-def test_an_archive_is_marked_like_a_folder(lab: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_archive_is_marked_like_a_folder(lab: Path, tmp_path: Path, printed: Printed) -> None:
     put_sound_runs(lab / "results")
     put_answers(lab, right_answers(lab))
     assert hand_in(lab, "scenario2", "ada") == 0
-    assert check(lab, [str(lab / "ada.zip")]) == 0
-    assert re.search(r"^ada +scenario2 +10 +10$", capsys.readouterr().out, re.MULTILINE)
+    assert re.search(r"^ada +scenario2 +10 +10$", printed(0, str(lab / "ada.zip")), re.MULTILINE)
     with pytest.raises(UsageError, match="There is no file"):
         check(lab, [str(tmp_path / "nobody.zip")])
 
@@ -236,14 +235,9 @@ def _large(folder: Path) -> None:
             member.write(bytes(1 << 24))
 
 
-def _unlike(change: dict[str, Any]) -> Callable[[Path], object]:
+def _unlike(changes: dict[str, Any]) -> Callable[[Path], object]:
     """A run whose run.json is changed so."""
-
-    def spoil(folder: Path) -> None:
-        with edited(put_run(folder, "scenario1")) as run:
-            run |= change
-
-    return spoil
+    return lambda folder: put_run(folder, "scenario1", changes=changes)
 
 
 # What one student may hand in, by accident or not, and the remark in that student's row.
@@ -263,32 +257,28 @@ BAD = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_one_bad_hand_in_is_a_row(lab: Path, tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_bad_hand_in_is_a_row(lab: Path, tmp_path: Path, name: str, printed: Printed) -> None:
     put_run(tmp_path / "group/zoe", "scenario1")
     bad = tmp_path / "group" / name
     bad.mkdir() if bad.suffix != ".zip" else bad.touch()
     spoil, remark = BAD[name]
     spoil(bad)
     places = [str(tmp_path / "group"), *([str(bad)] if bad.suffix == ".zip" else [])]
-    assert check(lab, places) == 0
+    assert printed(0, *places)
     marked = {row["student"]: row for row in rows(lab / "report/class.csv")}
     assert int(marked["zoe"]["score"]) > 0
     if remark:
         assert remark in marked[bad.stem]["remarks"]
         assert marked[bad.stem]["score"] == "0"
-    assert capsys.readouterr().out
 
 
-def test_no_name_of_a_student_is_a_formula_or_moves_the_cursor(
-    lab: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_no_name_of_a_student_is_a_formula_or_moves_the_cursor(lab: Path, tmp_path: Path, printed: Printed) -> None:
     names = ["=HYPERLINK(1)", "+1+cmd", "-2-x", "@SUM(1)", "\t=1", "\x1b[2Jeve"]
     for name in names:
         put_run(tmp_path / "group" / name, "scenario1")
-    assert check(lab, [str(tmp_path / "group")]) == 0
+    assert "\x1b" not in printed(0, str(tmp_path / "group"))
     students = {row["student"] for row in rows(lab / "report/class.csv")}
     assert students == {f"'{name}" if name in names[:5] else name for name in names}
-    assert "\x1b" not in capsys.readouterr().out
 
 
 def test_a_negative_number_stays_one(tmp_path: Path) -> None:
@@ -296,7 +286,7 @@ def test_a_negative_number_stays_one(tmp_path: Path) -> None:
     assert (tmp_path / "x.csv").read_text() == "a,b,c,d,e,f\n-0.5,-1,+3,'-,'=1,\n"
 
 
-def test_a_new_scenario_has_an_exercise_at_once(changeable_lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_new_scenario_has_an_exercise_at_once(changeable_lab: Path, printed: Printed) -> None:
     lab = changeable_lab
     new(lab, "scenario91")
     assert "scenario91" in exercises(lab)
@@ -306,10 +296,9 @@ def test_a_new_scenario_has_an_exercise_at_once(changeable_lab: Path, capsys: py
     assert f"({exercise.total} points)" in handout
     assert (lab / "compose/scenarios/scenario91/form.yaml").read_text() == answer_form(exercise)
     put_run(lab / "results", "scenario91")
-    check(lab, ["scenario91"])
-    printed = capsys.readouterr().out
-    assert "1/1  mine: 20260101T000000Z-scenario91" in printed
-    assert "1/1  answered" in printed
+    text = printed(1, "scenario91")
+    assert "1/1  mine: 20260101T000000Z-scenario91" in text
+    assert "1/1  answered" in text
 
 
 def parsed(text: str, experiment: str = "loop") -> Exercise:
