@@ -20,7 +20,7 @@ SETTINGS = {
     "SCENARIO": "asip", "ROBOT": "usb", "FIDELITY": "corrected", "MESSAGES": 10, "WARMUP_TESTS": 10, "INTERVAL_MS": 200,
     "DEADLINE_MS": 5000, "PARTS_TIMEOUT_S": 600,
 }  # fmt: skip
-HOSTS = "127.0.0.1 localhost broker treatments asip-bridge asip-python asip-java\n"
+HOSTS = "127.0.0.1 localhost broker treatments-control asip-bridge asip-python asip-java\n"
 BROKER = "listener 1883\nallow_anonymous true\nset_tcp_nodelay true\n"
 INIT = """
 for module in xhci_pci ftdi_sio; do busybox modprobe $module; done
@@ -29,10 +29,10 @@ port=/sys/bus/usb-serial/devices/ttyUSB0
 echo @LATENCY_MS@ >$port/latency_timer
 echo "RESULT adapter {\\"driver\\": \\"$(busybox basename $(busybox readlink $port/driver))\\",\
  \\"latency_ms\\": $(busybox cat $port/latency_timer)}"
-chroot /broker mosquitto -c /mosquitto/config/mosquitto.conf >/run/mosquitto.log 2>&1 &
+busybox chroot /broker mosquitto -c /mosquitto/config/mosquitto.conf >/run/mosquitto.log 2>&1 &
 export @SETTINGS@ RESULTS_DIR=/results ASIP_DEVICE=@DEVICE@ ASIP_SERIAL=@DEVICE@ ASIP_JAVA=asip-java:5101
 # Its probe of stalls has real-time priority: on one emulated processor it would leave little to the others.
-busybox taskset 2 python3 -m looplab.treatments.service >/run/treatments.log 2>&1 &
+busybox taskset 2 python3 -m looplab.experiments.treatments >/run/treatments.log 2>&1 &
 python3 -m looplab.experiments.asip.bridge >/run/bridge.log 2>&1 &
 python3 -m looplab.experiments.asip.worker >/run/python.log 2>&1 &
 # As Compose: a worker whose port hung up ends, to be started again.

@@ -10,6 +10,7 @@ import sys
 
 from support import virtual_machine
 from support.compose_files import mosquitto_conf
+from support.containers import docker, own_image
 
 # As the qos-delay of FIDELITY=corrected has it.
 CONFIGURATION = {"set_tcp_nodelay": "true", "max_inflight_messages": "0", "max_queued_messages": "0"}
@@ -38,13 +39,14 @@ done
 for end in controller broker; do ip -n $end link set lo up; done
 in_controller() { ip netns exec controller "$@"; }
 in_broker() { ip netns exec broker "$@"; }
-in_broker chroot --userspec=1883:1883 /broker mosquitto -c /mosquitto/config/mosquitto.conf >/run/mosquitto.log 2>&1 &
+in_broker busybox chroot /broker mosquitto -c /mosquitto/config/mosquitto.conf >/run/mosquitto.log 2>&1 &
 export LINK_RTO_MIN_MS=10000 LINK_BACKEND=netem
 in_controller link-entry >/run/link.log 2>&1 &
 LINK_BIND=0.0.0.0 LINK_CONTROL=controller in_broker link-entry >/run/link-broker.log 2>&1 &
 for end in controller broker; do ip netns exec $end busybox sysctl -qw net.ipv4.ping_group_range="0 65535"; done
-in_controller python3 -m looplab.capture >/run/capture.log 2>&1 &
-in_controller python3 -m looplab.treatments.service >/run/treatments.log 2>&1 &
+# As its image: tcpdump as root wants a user of its own.
+in_controller @CAPTURE@ >/run/capture.log 2>&1 &
+TREATMENTS_BIND=treatments-control in_controller python3 -m looplab.experiments.treatments >/run/treatments.log 2>&1 &
 for log in link link-broker; do await /run/$log.log "0 links" 60; done
 export FIDELITY=corrected RESULTS_DIR=/results @SETTINGS@
 in_controller python3 -m looplab.experiments qos-delay
@@ -65,7 +67,8 @@ def run(*settings: str) -> virtual_machine.Results:
     `settings` (NAME=VALUE) stand above SETTINGS.
     """
     words = [*(f"{name}={value}" for name, value in SETTINGS.items()), *settings]
-    values = {"NETWORKS": " ".join(NETWORKS), "SETTINGS": shlex.join(words)}
+    capture = json.loads(docker("image", "inspect", "--format", "{{json .Config.Entrypoint}}", own_image("capture")))
+    values = {"NETWORKS": " ".join(NETWORKS), "SETTINGS": shlex.join(words), "CAPTURE": shlex.join(capture)}
     return virtual_machine.run_experiment(images(), INIT, values, _hosts(), mosquitto_conf(**CONFIGURATION))
 
 
@@ -75,7 +78,7 @@ def _hosts() -> str:
         for net, names in enumerate(NETWORKS.values(), 1)
         for end, name in enumerate(names, 1)
     ]
-    return "".join(["127.0.0.1 localhost\n", "10.9.1.1 treatments\n", *ends])
+    return "".join(["127.0.0.1 localhost\n", "10.9.1.1 treatments-control\n", *ends])
 
 
 def main() -> int:

@@ -23,6 +23,7 @@ from looplab.lab.docker.engine import find_engine
 from looplab.lab.docker.images import is_here
 from support.containers import own_image
 from support.places import ROOT
+from support.whole_vm import EMULATED
 
 KERNEL = "linux-image-cloud-amd64"
 PACKAGES = {"qemu-system-x86_64": "qemu-system-x86", "busybox": "busybox-static", "cpio": "cpio"}
@@ -40,7 +41,7 @@ export PATH=/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 export PYTHONPATH=/opt/looplab PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
 for kind in "proc /proc" "sysfs /sys" "devtmpfs /dev" "tmpfs /run"; do busybox mount -t ${kind% *} none ${kind#* }; done
 exec </dev/console >/dev/console 2>&1
-busybox mkdir -p /run/netns /tmp; busybox chmod 1777 /run /tmp
+busybox mkdir -p /run/netns /tmp /captures; busybox chmod 1777 /run /tmp /captures
 for module in veth ifb sch_netem af_packet; do busybox modprobe $module; done
 busybox ip link set lo up
 # queues_left NAMESPACE: what queues its interfaces have
@@ -61,16 +62,17 @@ await() {
     return 1
 }
 """
-# Of a machine with a broker and an experiment: before its own lines and after them.
+# Of a machine with a broker and an experiment: before its own lines and after them. The treatments service has a token.
 BROKER = """
-busybox mkdir -p /captures /results /broker/proc /broker/dev /broker/mosquitto/data
-mount -t proc proc /broker/proc; mount -t devtmpfs dev /broker/dev
+busybox mkdir -p /results /run/looplab /broker/proc /broker/dev /broker/mosquitto/data
+busybox mount -t proc proc /broker/proc; busybox mount -t devtmpfs dev /broker/dev
+echo token >/run/looplab/treatments
 """
 DOCUMENT = """
-for run in /results/*/run.json; do
+for log in /run/*.log; do busybox sed "s,^,# $log: ," $log; done
+for run in $(busybox find /results -name run.json); do
     echo "RESULT run $(python3 -c 'import json, sys; print(json.dumps(json.load(open(sys.argv[1]))))' $run)"
 done
-for log in /run/*.log; do busybox sed "s,^,# $log: ," $log; done
 """
 END = """
 echo RESULT end {}
@@ -175,7 +177,7 @@ def _add_modules(root: Path, modules: Path, wanted: Iterable[str]) -> None:
 def boot(kernel: Path, archive: Path, hardware: Hardware = Hardware()) -> Results:
     """Boot, echo the console to standard error, return (who, result) of each line."""
     command = [
-        *("timeout", str(TIMEOUT_S), "qemu-system-x86_64", "-nographic", "-no-reboot", "-accel", "tcg"),
+        *("timeout", str(TIMEOUT_S), "qemu-system-x86_64", "-nographic", "-no-reboot", "-accel", "tcg", *EMULATED),
         *("-m", str(MEMORY_MB), *hardware.words),
         *("-kernel", str(kernel), "-initrd", str(archive)),
         *("-append", "console=ttyS0 quiet panic=-1 init=/init"),
@@ -199,10 +201,7 @@ def run(
     files: Mapping[str, str],
     hardware: Hardware = Hardware(),
 ) -> Results:
-    """Everything, with @NAME@ in the init replaced by its value; see make_root for images and files.
-
-    Results end with ("end", {}) where the machine came to its end.
-    """
+    """Everything, with @NAME@ in the init replaced by its value; see make_root for images and files."""
     need_programs()
     for name, value in values.items():
         init = init.replace(f"@{name}@", str(value))
@@ -237,7 +236,6 @@ def run_experiment(
 
 def whole(images: Iterable[str], start: Callable[[], Results]) -> Results:
     """Return the results of a machine that `start` ran to its end. Fails the test if `images` or results are absent."""
-    need_programs()
     absent = [name for name in images if not find_engine().serves or not is_here(name)]
     if absent:
         pytest.fail(f"no Docker engine with {', '.join(absent)} answers here: run ./lab setup for them first")

@@ -26,7 +26,8 @@ PROCESSORS = 2
 HARDWARE = bool(re.search(r"^flags\s*:.* (vmx|svm) ", Path("/proc/cpuinfo").read_text(), re.MULTILINE))
 IN_HARDWARE = HARDWARE and os.access("/dev/kvm", os.R_OK | os.W_OK)
 # Without cx16 Linux takes memory by another way than the one in which an emulated Ubuntu's kernel 6.8 panicked.
-ACCELERATOR = ["kvm", "-cpu", "host"] if IN_HARDWARE else ["tcg,thread=multi", "-cpu", "Westmere,-cx16"]
+EMULATED = ("-cpu", "Westmere,-cx16")
+ACCELERATOR = ["kvm", "-cpu", "host"] if IN_HARDWARE else ["tcg,thread=multi", *EMULATED]
 # How many times longer everything may take where the processor is emulated, on a machine that others use, too.
 PATIENCE = 1 if IN_HARDWARE else 15
 BOOT_LIMIT_S = 60.0 * PATIENCE
