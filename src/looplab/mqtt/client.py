@@ -117,7 +117,7 @@ class MqttClient:
         client_id: str,
         options: ClientOptions,
         on_message: Callable[[bytes, bytes, int], None],
-        on_connect: Callable[[], None] | None = None,
+        on_connect: Callable[[], None] = lambda: None,
     ) -> None:
         self.sock: StampedSocket | None = None
         self.connected = False
@@ -271,11 +271,11 @@ class MqttClient:
         if self._paho.want_write():
             self._paho.loop_write()
         if self._announcing:
-            self._announcing = False
-            early, self._early = self._early, []
-            for message in early:
-                self._paho.publish(*message)
-            if self._on_connect is not None:
+            while self._early:
+                self._paho.publish(*self._early.pop(0))
+            # Then, because what is announced includes what the broker granted.
+            if not self._asked:
+                self._announcing = False
                 self._on_connect()
 
     def _bypasses_paho(self, first: int) -> bool:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from support import nonsense_broker as nonsense
 from support.loop_lab import OK, answer_requests
-from support.mqtt_packets import CONNACK, PUBLISH, packet
+from support.mqtt_packets import CONNACK, PUBLISH, SUBACK, packet
 from support.parts import HOST, LIMIT_S, Broker, Listener, free_port, until
 
 from looplab.experiments.loop.document import COLUMNS
@@ -35,9 +35,9 @@ class Driven(MqttClient):
     def __init__(self, port: int, **options: Any) -> None:
         self.heard: list[Message] = []
         target = Target(HOST, port, options.pop("tcp_nodelay", True))
-        on_message = options.pop("on_message", self._hear)
+        told = options.pop("on_message", self._hear), options.pop("on_connect", lambda: None)
         name = f"driven-{os.getpid()}-{perf_counter_ns()}"
-        super().__init__(target, name, ClientOptions(**{"subscriptions": [("echo/#", 2)], **options}), on_message)
+        super().__init__(target, name, ClientOptions(**{"subscriptions": [("echo/#", 2)], **options}), *told)
 
     def _hear(self, topic: bytes, payload: bytes, qos: int) -> None:
         self.heard.append((topic, payload, qos))
@@ -188,8 +188,7 @@ def test_something_that_listens_but_is_no_broker(make_client: MakeClient) -> Non
 )
 def test_nonsense_ends_the_connection_at_once(make_client: MakeClient, words: bytes, told: str) -> None:
     """Not only when paho's keepalive has run out: that is twice as long as this waits."""
-    broker = nonsense.NonsenseBroker()
-    try:
+    with contextlib.closing(nonsense.NonsenseBroker()) as broker:
         client = make_client(broker.port, keepalive_s=int(2 * LIMIT_S))
         visits = [visited(client, broker)]
         if not words.startswith(bytes([CONNACK])):
@@ -203,8 +202,21 @@ def test_nonsense_ends_the_connection_at_once(make_client: MakeClient, words: by
         client.drive(lambda: client.connected, "the next connection")
         for visit in visits:
             visit.close()
-    finally:
-        broker.close()
+
+
+def test_a_connection_is_announced_when_it_is_subscribed(make_client: MakeClient) -> None:
+    """Not at the broker's acceptance: who reads the announcement would find no QoS granted."""
+    announced: list[dict[str, int]] = []
+    with contextlib.closing(nonsense.NonsenseBroker()) as broker:
+        client = make_client(broker.port, on_connect=lambda: announced.append(dict(client.granted)))
+        with contextlib.closing(visited(client, broker)) as visit:
+            assert visit.say(nonsense.WELCOME)
+            client.drive(lambda: client.connected, "the broker's acceptance")
+            client.flow(100)
+            assert announced == []
+            assert visit.say(packet(SUBACK, b"\0\1\1"))
+            client.drive(lambda: announced, "the announcement")
+    assert announced == [{"echo/#": 1}]
 
 
 def visited(client: Driven, broker: nonsense.NonsenseBroker) -> nonsense.Visit:
