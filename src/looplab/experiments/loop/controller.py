@@ -317,8 +317,8 @@ def _connections(parameters: Parameters, token: str, received: Any, connected: C
         host, port = access.host, access.port
     elif parameters.robot == "remote":
         pairing = PLAIN_CONTROLLER
-    # Each by its name: RabbitMQ gives a wildcard no retained message.
-    news = (TOPIC_BRIDGE_STATUS, TOPIC_BRIDGE_INFO, TOPIC_BRIDGE_MERGED, TOPIC_ROBOT_STATUS)
+    # Each by its name: RabbitMQ gives a wildcard no retained message. The bridge is seen last: by then it is known.
+    news = (TOPIC_BRIDGE_INFO, TOPIC_BRIDGE_MERGED, TOPIC_ROBOT_STATUS, TOPIC_BRIDGE_STATUS)
     answers = [(TOPIC_ANSWER, subscription_qos(parameters.qos_legs, max(parameters.qos)))]
     number = parameters.connections
     if parameters.clients == PRINTED:
