@@ -274,7 +274,7 @@ class MqttClient:
             while self._early:
                 self._paho.publish(*self._early.pop(0))
             # Then, because what is announced includes what the broker granted.
-            if not self._asked:
+            if self.subscribed:
                 self._announcing = False
                 self._on_connect()
 
