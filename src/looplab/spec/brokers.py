@@ -26,8 +26,6 @@ class Broker:
     page: str = ""
     version: str = ""
     metrics: Mapping[str, str] = field(default_factory=dict)
-    # What it can do with TCP_NODELAY on its connections.
-    tcp_nodelay: tuple[bool, ...] = (False, True)
 
     @property
     def role(self) -> Role:
@@ -77,9 +75,4 @@ BROKERS = {
         },
     ),
     "mochi": Broker("mochi", version=f"{_SYS}version", metrics=_sys("messages", "packets", "load/bytes")),
-    # No image of these was run while the lab was made (docs/brokers.md: what was checked).
-    "emqx": Broker("beam.smp", page="18083/api/v5/prometheus/stats", metrics={PUBLISHED: "emqx_messages_received"}),
-    "vernemq": Broker("beam.smp", page="8888/metrics", metrics={PUBLISHED: "mqtt_publish_received"}),
-    "nanomq": Broker("nanomq", tcp_nodelay=(True,)),
-    "hivemq": Broker("java", tcp_nodelay=(True,)),
 }

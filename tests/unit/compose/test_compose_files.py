@@ -307,25 +307,6 @@ def test_an_experiments_broker_has_what_it_asks_for(
     assert wanted.items() <= dict(written(tmp_path, **variables)).items()
 
 
-@pytest.mark.parametrize(
-    ("variables", "nodelay"),
-    [
-        ({}, "false"), ({"FIDELITY": "corrected"}, "true"), ({"FIDELITY": "thesis", "TCP_NODELAY": "on"}, "true"),
-        ({"FIDELITY": "printed"}, "false"),
-        ({"FIDELITY": "corrected", "TCP_NODELAY": "off"}, "false"), ({"TCP_NODELAY": "yes"}, ""),
-    ],
-)  # fmt: skip
-def test_upstream_brokers_take_tcp_nodelay_or_fidelity(variables: dict[str, str], nodelay: str) -> None:
-    command = ["bash", str(COMPOSE / "upstream/start"), "env"]
-    done = subprocess.run(
-        command, env={"PATH": "/usr/bin:/bin", **variables}, check=False, capture_output=True, text=True
-    )
-    assert done.returncode == (0 if nodelay else 2)
-    if nodelay:
-        assert f"EMQX_LISTENERS__TCP__DEFAULT__TCP_OPTIONS__NODELAY={nodelay}\n" in done.stdout
-        assert f"DOCKER_VERNEMQ_TCP_LISTEN_OPTIONS=[{{nodelay, {nodelay}}}, {{linger, {{true, 0}}}}, " in done.stdout
-
-
 def test_a_robot_elsewhere_brings_the_listener_of_tls_along() -> None:
     remote, tls = (merged(ROOT, variables)["broker"] for variables in ({"ROBOT": "remote"}, {"BROKER_TLS": "on"}))
     assert (remote["command"], remote["volumes"]) == (tls["command"], tls["volumes"])

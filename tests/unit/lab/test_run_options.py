@@ -29,7 +29,6 @@ def test_help_has_every_option_and_claim_of_every_experiment(capsys: pytest.Capt
         ("run scenario0 --robot simulated", "virtual"),
         ("run scenario0 --broker mosqitto", "(did you mean mosquitto?)"),
         ("run scenario0 --brokr mochi", "(did you mean --broker?)"),
-        ("run scenario0 --broker hivemq --fidelity thesis", "hivemq has TCP_NODELAY on and no setting for it"),
         ("run scenario0 --link moon", "Known: custom, none, wifi"),
         ("run scenario0 --link wifi --robot remote", "LINK=wifi with ROBOT=remote"),
         ("run qos-delay --robot usb", "--robot: no option of qos-delay"),

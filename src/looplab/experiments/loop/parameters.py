@@ -35,7 +35,6 @@ from looplab.spec.parameters import (
 )
 from looplab.spec.reader import Reader
 from looplab.treatments import NO_LOAD
-from looplab.treatments.judgement import on_off
 from looplab.treatments.link import NO_LINK
 from looplab.treatments.loads import loads
 
@@ -110,16 +109,9 @@ class Parameters(OrderedParameters):
     def checked(self, environment: Mapping[str, str]) -> "Parameters":
         """Return them without the qualities of service that the broker does not know.
 
-        Raises LabError (exit code 2) if none is left, if the broker cannot set TCP_NODELAY as the run needs it, or for
-        clients that cannot be as they are set.
+        Raises LabError (exit code 2) if none is left, or for clients that cannot be as they are set.
         """
         broker = BROKERS[self.broker]
-        if self.tcp_nodelay not in broker.tcp_nodelay:
-            word, other = on_off(self.tcp_nodelay), on_off(broker.tcp_nodelay[0])
-            raise UsageError(
-                f"{self.broker} has TCP_NODELAY {other} and no setting for it; this run needs it {word}.",
-                f"Set TCP_NODELAY={other}, or take another broker.",
-            )
         if self.broker_path == PORT and self.link != NO_LINK:
             raise UsageError(
                 f"LINK={self.link} is between bridge and broker, and BROKER_PATH=port passes it by.",

@@ -134,9 +134,7 @@ def strength(load: str, before: Scan, after: Scan) -> dict[str, Any]:
 
 
 def judge_broker(parameters: Parameters, version: str) -> list[Treatment]:
-    """Judge whether the broker that answers is the one that was wanted, by the `version` it reports where it does."""
-    if not BROKERS[parameters.broker].version:
-        return []
+    """Judge whether the broker that answers is the one that was wanted, by the `version` it reports."""
     named = f"{parameters.broker} {version}" if version else f"a broker that reports no version of {parameters.broker}"
     left_out = ", ".join(map(str, parameters.qos_left_out))
     note = f"it knows no QoS {left_out}: those cells are left out" if left_out else ""

@@ -127,16 +127,6 @@ def test_cells_that_the_broker_does_not_know_are_left_out() -> None:
     assert read_parameters({**SCENARIO, "QOS": "0 1 2"}).qos_left_out == ()
 
 
-@pytest.mark.parametrize("broker", ["hivemq", "nanomq"])
-def test_a_broker_that_cannot_set_tcp_nodelay_is_refused(broker: str) -> None:
-    wanted = {**SCENARIO, "BROKER": broker}
-    with pytest.raises(LabError, match=f"{broker} has TCP_NODELAY on") as caught:
-        read_parameters({**wanted, "FIDELITY": "thesis"})
-    assert (caught.value.exit_code, "Set TCP_NODELAY=on" in caught.value.remedy) == (2, True)
-    assert read_parameters({**wanted, "FIDELITY": "corrected"}).broker == broker
-    assert read_parameters({**wanted, "FIDELITY": "thesis", "TCP_NODELAY": "on"}).broker == broker
-
-
 def test_a_run_of_what_the_broker_does_not_know_is_wrong_use() -> None:
     with pytest.raises(LabError) as caught:
         read_parameters({**SCENARIO, "BROKER": "rabbitmq", "QOS": "2"})

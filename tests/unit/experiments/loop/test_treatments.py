@@ -547,8 +547,6 @@ def test_the_broker_that_answers_must_be_the_one_that_was_wanted() -> None:
     (other,) = judge_broker(parameters(BROKER="rabbitmq"), "")
     assert not other.verified
     assert other.required
-    # It reports no version.
-    assert judge_broker(parameters(BROKER="hivemq"), "") == []
 
 
 def test_the_service_is_asked_for_the_runs_broker_process(asked: list[dict[str, Any]]) -> None:
