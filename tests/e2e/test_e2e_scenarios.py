@@ -161,6 +161,6 @@ def test_plain_compose_runs_by_itself(lab: Lab, name: str) -> None:
     logs = lab.compose("logs", "--no-log-prefix", name).stdout
     assert f"Kept in results/{run['run_id']}" in logs
     assert "VALID" in logs
-    assert "| Pages: " in lab.compose("logs", "guide").stdout.partition("Profiles")[0]
+    assert "| Pages: " in lab.compose("logs", "prepare").stdout
     # The run is over and its metrics are still served.
     assert {"prometheus", "exporter"} <= set(lab.containers(running=False))

@@ -35,7 +35,6 @@ def add_counter(root: Path) -> None:
     registry = root / "src/looplab/experiments/registry.py"
     insert(registry, '        "counter": "looplab.experiments.counter",', after='"qos-delay":')
     insert(root / "compose.yaml", "  - compose/experiments/counter/compose.yaml", after="compose/experiments/qos-delay")
-    insert(root / "compose/observe.yaml", "    counter,", after="profiles: [")
 
 
 @pytest.fixture

@@ -28,9 +28,9 @@ def exercise_of(handout: Path) -> Exercise:
 
 
 def commands(handout: Path) -> list[str]:
-    """Every line of every block of shell commands, in order."""
+    """Every line of ./lab in every block of shell commands, in order."""
     blocks = re.findall(r"^```sh\n(.*?)^```", handout.read_text(), re.MULTILINE | re.DOTALL)
-    return [line for block in blocks for line in block.splitlines() if line]
+    return [line for block in blocks for line in block.splitlines() if "./lab" in line]
 
 
 def observed(handout: Path) -> list[str]:

@@ -11,11 +11,12 @@ from support.containers import docker
 _PREPARED = {"SETUID", "SETGID"}
 DUPLICATING_LINKS = ("qos-delay-link", "qos-delay-link-broker")
 LINKS = ("link", "asip-link", "asip-link-broker", "twin-link", *DUPLICATING_LINKS)
+CAPTURES = ("capture", "qos-delay-capture")
 # What `cap_add` may name, by service. The prioritised parts as published: permitted, not held.
 MAY_ADD = {
     "treatments": {"SYS_NICE", "SYS_PTRACE", *_PREPARED},
     "prepare": {"CHOWN", "FOWNER", *_PREPARED},
-    "qos-delay-capture": {"NET_RAW", *_PREPARED},
+    **{name: {"NET_RAW", *_PREPARED} for name in CAPTURES},
     **{name: {"NET_ADMIN", *_PREPARED} for name in LINKS},
     **{name: {"NET_ADMIN", "NET_RAW", *_PREPARED} for name in DUPLICATING_LINKS},
     **{name: {"SYS_NICE"} for name in ("broker-prioritised", "scenario5", "scenario8")},
@@ -24,7 +25,7 @@ MAY_ADD = {
 HOLDS = {
     "treatments": {"SYS_NICE", "SYS_PTRACE"},
     "prepare": {"CHOWN", "FOWNER"},
-    "qos-delay-capture": {"NET_RAW"},
+    **{name: {"NET_RAW"} for name in CAPTURES},
     **{name: {"NET_ADMIN"} for name in LINKS},
     **{name: {"NET_ADMIN", "NET_RAW"} for name in DUPLICATING_LINKS},
 }
@@ -32,7 +33,7 @@ HOLDS = {
 STARTS_AS_ROOT = {
     "treatments": "becomes user 10008 before a line of the lab's own code runs",
     "prepare": "becomes user 10009 before a line of the lab's own code runs",
-    "qos-delay-capture": "becomes user 10011 before a line of the lab's own code runs",
+    **dict.fromkeys(CAPTURES, "becomes user 10011 before a line of the lab's own code runs"),
     **dict.fromkeys(LINKS, "becomes user 10010 before a line of the lab's own code runs"),
 }
 # Numbers of linux/capability.h.

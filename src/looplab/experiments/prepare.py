@@ -1,12 +1,9 @@
-"""The first process of each start, looplab.run.prepare with the secrets of these experiments; with `guide` the last."""
+"""The first process of each start: looplab.run.prepare with the secrets of these experiments."""
 
-import os
 import sys
-from pathlib import Path
 
 from looplab.experiments.registry import EXPERIMENTS
-from looplab.run.prepare import guide, main
+from looplab.run.prepare import main
 
 if __name__ == "__main__":
-    words = sys.argv[1:]
-    sys.exit(print(guide(os.environ, Path("/compose"))) if words == ["guide"] else main(EXPERIMENTS, words))
+    sys.exit(main(EXPERIMENTS, sys.argv[1:]))

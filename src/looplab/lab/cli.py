@@ -140,10 +140,6 @@ def _file(name: str, text: str, **form: Any) -> tuple[str, dict[str, Any]]:
     return _one(name, text, type=Path, metavar="FILE", **form)
 
 
-def _seconds() -> tuple[str, dict[str, Any]]:
-    return _one("--seconds", "how long (default: until Ctrl-C)", type=float, default=0.0, metavar="S")
-
-
 COMMANDS = {
     "run": Command("run scenarios and print what they measured", "run:run", run_options.add_arguments),
     "study": Command(
@@ -167,21 +163,6 @@ COMMANDS = {
             _one("scenario", "if it does not run: the parts that it would start", nargs="?", metavar="SCENARIO"),
             _flag("--json", "one JSON document", dest="as_json"),
         ),
-    ),
-    "listen": Command(
-        "print requests and answers as they pass, at most 20 a second", "look:listen", _arguments(_seconds())
-    ),
-    "pcap": Command(
-        "write the packets that pass the broker's interface to a file for Wireshark",
-        "look:pcap",
-        _arguments(
-            _file("file", "the file to write; - is standard output"),
-            _seconds(),
-            _one("--interface", "of the broker's container (default: eth0)", default="eth0", metavar="NAME"),
-        ),
-    ),
-    "shell": Command(
-        "start a shell in a running part", "look:shell", _arguments(_one("part", "see ./lab inspect", metavar="PART"))
     ),
     "doctor": Command(
         "print what this machine can and cannot do",

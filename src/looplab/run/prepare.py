@@ -6,7 +6,6 @@
 import json
 import os
 import re
-import socket
 import sys
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -62,22 +61,22 @@ def write_into_volume(path: Path, content: bytes) -> None:
     fresh.replace(path)
 
 
-def guide(environment: Mapping[str, str], compose: Path, treatments: str = "treatments-control") -> str:
-    """Return where the pages are and how to stop; and the profiles, unless one has started `treatments` before."""
+def guide(environment: Mapping[str, str], compose: Path) -> str:
+    """Return the profiles, where the pages are, and how to stop."""
     shown = [("reports", "LAB_PAGES_PORT", 8080), ("Prometheus", "LAB_PROMETHEUS_PORT", 9090)]
     shown += [("Grafana", "LAB_GRAFANA_PORT", 3000)] * (environment.get("GRAFANA") != "off")
     pages = ", ".join(f"{name} http://127.0.0.1:{environment.get(port) or usual}" for name, port, usual in shown)
-    lines = [f"Pages: {pages}", "Stop all: docker compose --profile '*' down"]
-    try:
-        socket.gethostbyname(treatments)
-    except OSError:
-        found = [one for kind in ("scenarios", "experiments") for one in sorted(compose.glob(f"{kind}/[!_]*/*.env"))]
-        lines.insert(0, f"Profiles: {', '.join(one.parent.name for one in found)}")
+    found = [one for kind in ("scenarios", "experiments") for one in sorted(compose.glob(f"{kind}/[!_]*/*.env"))]
+    profiles = f"Profiles: {', '.join(one.parent.name for one in found)}"
+    lines = [profiles, f"Pages: {pages}", "Stop all: docker compose --profile '*' down"]
     return "\n".join(textwrap.fill(line, WIDTH, subsequent_indent="  ", break_on_hyphens=False) for line in lines)
 
 
 def main(experiments: Experiments, words: Sequence[str] = ()) -> int:
-    """Open the folders, make the secrets; exit code 3 where one cannot be opened, 2 where .env is wrong."""
+    """Open the folders, make the secrets, print the guide.
+
+    Return exit code 3 where a folder cannot be opened, 2 where .env is wrong.
+    """
     environment = dict(os.environ)
     if words:
         _, user, host, port, *plain = words
@@ -99,4 +98,5 @@ def main(experiments: Experiments, words: Sequence[str] = ()) -> int:
     problems = [problem for name in FOLDERS if (problem := open_folder(Path(name), uid, gid))]
     for problem in problems:
         print(problem, file=sys.stderr)
+    print(guide(environment, Path("/compose")))
     return 3 if problems else 0

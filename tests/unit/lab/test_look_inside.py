@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from support.places import ROOT
 
-from looplab.errors import EXIT_GOOD, EXIT_USAGE, LabError
+from looplab.errors import EXIT_GOOD
 from looplab.exercises.exercise import exercises, read_exercise
 from looplab.experiments.registry import EXPERIMENTS
-from looplab.lab.commands import inspect_parts, look
+from looplab.lab.commands import inspect_parts
 from looplab.lab.commands.list_all import list_all
 
 CONTAINERS: dict[str, str] = {"broker-prioritised": "b" * 64, "link": "c" * 64, "scenario5": "d" * 64}
@@ -61,7 +61,6 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(inspect_parts, "call", call)
     monkeypatch.setattr("looplab.lab.docker.engine.call", call)
-    monkeypatch.setattr(look, "call", call)
     # A run of this checkout may go on.
     monkeypatch.setattr(inspect_parts, "noted", lambda *_: nullcontext())
     monkeypatch.setattr(inspect_parts, "fetch", lambda _address: PAGE)
@@ -118,16 +117,6 @@ def test_the_document_holds_the_same(capsys: pytest.CaptureFixture[str]) -> None
     assert [one["verified"] for one in broker["treatments"]] == [False]
 
 
-@pytest.mark.usefixtures("engine")
-def test_a_part_without_a_shell_gets_a_way_round() -> None:
-    with pytest.raises(LabError, match="link has no shell") as caught:
-        look.shell(ROOT, "link")
-    assert f"docker run --rm -it --network container:{'c' * 12} " in caught.value.remedy
-    with pytest.raises(LabError, match="No part robot runs") as caught:
-        look.shell(ROOT, "robot")
-    assert caught.value.exit_code == EXIT_USAGE
-
-
 def test_each_part_of_the_loop_has_words_for_a_student() -> None:
     about = {role.name: role.about for role in EXPERIMENTS["loop"].roles}
     assert {name: inspect_parts._what(name, f"looplab/{name}:0.1.0", ["controller"]) for name in about} == about
@@ -135,4 +124,4 @@ def test_each_part_of_the_loop_has_words_for_a_student() -> None:
 
 
 def test_a_cost_fits_into_the_terminal() -> None:
-    assert max(map(len, (*look.COSTS.values(), inspect_parts.COST))) <= 80
+    assert len(inspect_parts.COST) <= 80

@@ -137,8 +137,8 @@ def test_images_are_those_that_compose_reads(docker: fakes.Docker, lab: Lab) -> 
     here = {name: own_reference(name, PUBLISHED) for name in ("bridge", "prepare", "report", "link", "flood")}
     built = {name: {"image": here[name], "build": {}} for name in ("bridge", "prepare", "report")}
     never = {"link": {"image": here["link"], "build": {}, "scale": 0}, "grafana": {"image": "c/d:1", "scale": 0}}
-    docker.compose_reads({**built, **never, "guide": built["prepare"], "broker": {"image": "e/of-mine:1"}})
-    others = {here["bridge"]: "bridge", here["link"]: "link", here["prepare"]: "guide"}
+    docker.compose_reads({**built, **never, "broker": {"image": "e/of-mine:1"}})
+    others = {here["bridge"]: "bridge", here["link"]: "link", here["prepare"]: "prepare"}
     assert lab.images() == (others, {"of_mine": "e/of-mine:1"})
     # What stands in for the flood is built by no service.
     docker.compose_reads({**built, "flood": {"image": f"a/b:1@{DIGEST}"}})

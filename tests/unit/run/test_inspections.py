@@ -17,19 +17,19 @@ def events(run: Path) -> list[tuple[str, str]]:
 
 def test_a_command_within_a_run_is_noted_twice(tmp_path: Path) -> None:
     run = RunFolder(tmp_path, "scenario1", 1, {})
-    with noted(tmp_path, "./lab listen"):
-        assert events(run.path) == [("./lab listen", "begins")]
-    assert events(run.finish({})) == [("./lab listen", "begins"), ("./lab listen", "ends")]
+    with noted(tmp_path, "./lab inspect"):
+        assert events(run.path) == [("./lab inspect", "begins")]
+    assert events(run.finish({})) == [("./lab inspect", "begins"), ("./lab inspect", "ends")]
     assert all(entry["at"].endswith("Z") for entry in read(run.path))
 
 
 def test_a_run_that_begins_or_ends_meanwhile_is_noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inspections, "STEP_S", 0.01)
-    with noted(tmp_path, "./lab pcap"):
+    with noted(tmp_path, "./lab inspect"):
         run = RunFolder(tmp_path, "scenario1", 1, {})
         until(lambda: events(run.path), "the note")
         final = run.finish({})
-    assert events(final) == [("./lab pcap", "begins")]
+    assert events(final) == [("./lab inspect", "begins")]
 
 
 def test_a_run_that_is_over_is_not_noted(tmp_path: Path) -> None:
@@ -41,8 +41,8 @@ def test_a_run_that_is_over_is_not_noted(tmp_path: Path) -> None:
 
 def test_the_table_names_each_command_once() -> None:
     entries = [
-        {"at": "", "command": command, "event": "begins"} for command in ("./lab listen", "./lab listen", "./lab x")
+        {"at": "", "command": command, "event": "begins"} for command in ("./lab inspect", "./lab inspect", "./lab x")
     ]
     run = {"scenario": "s", "fidelity": "thesis", "run_id": "r", "valid": True, "inspections": entries}
-    assert run_text(run, []).splitlines()[-1] == "Looked inside meanwhile: ./lab listen, ./lab x."
+    assert run_text(run, []).splitlines()[-1] == "Looked inside meanwhile: ./lab inspect, ./lab x."
     assert "Looked" not in run_text({**run, "inspections": []}, [])

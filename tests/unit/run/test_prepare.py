@@ -16,9 +16,7 @@ def mode(folder: Path) -> int:
 
 
 def test_the_guide_names_ports_and_the_way_out(tmp_path: Path) -> None:
-    text = prepare.guide({"LAB_PROMETHEUS_PORT": "9999", "GRAFANA": "off"}, tmp_path, "localhost")
-    # The name resolves, so a profile was chosen.
-    assert text.startswith("Pages: ")
+    text = prepare.guide({"LAB_PROMETHEUS_PORT": "9999", "GRAFANA": "off"}, tmp_path)
     assert "http://127.0.0.1:9999" in text
     assert "Grafana" not in text
     assert text.splitlines()[-1] == "Stop all: docker compose --profile '*' down"

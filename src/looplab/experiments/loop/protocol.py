@@ -28,9 +28,6 @@ OFFLINE = b"offline"
 COMMAND_EMULATED = "E"
 # On the serial line a level of the wheels' voltage is this byte and those behind it.
 LEVEL_BYTE, MOST_LEVEL = 128, 127
-# What `./lab listen` subscribes to, and the commands in words.
-TOPICS = (TOPIC_REQUEST, TOPIC_ANSWER)
-COMMANDS = {b"T": "temperature?", b"E": "an emulated answer?", b"U": "upright, tilt?"}
 
 # How bytes from the robot become answers, by fidelity.
 FRAMINGS = {"thesis": "burst", "corrected": "line"}
@@ -127,15 +124,3 @@ def parse_merged(payload: bytes) -> tuple[bytes, list[int]] | None:
     """Return (run, sequences), None if `payload` is malformed."""
     match = _MERGED.fullmatch(payload)
     return (match[1], [int(number) for number in match[2].split()]) if match else None
-
-
-def decode(payload: bytes) -> tuple[object, bool, str] | None:
-    """Return what a request has in common with its answer, whether this is the answer, and its words; else None."""
-    if request := parse_request(payload):
-        question = COMMANDS.get(request.command) or f"wheels at level {request.command[0] - LEVEL_BYTE}, tilt?"
-        asked = f"{request.sequence}: {question} of run {request.run.decode()}"
-        return (request.run, request.sequence), False, asked
-    if answer := parse_answer(payload):
-        value = f"{answer.status.decode()} {answer.value.decode()}"
-        return (answer.run, answer.sequence), True, f"{answer.sequence}: {value}, R {answer.robot_ns / 1e6:.3f} ms"
-    return None

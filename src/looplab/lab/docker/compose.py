@@ -46,7 +46,7 @@ class Compose:
         self._root = root
         self.environment = dict(environment)
         self._own_session = False
-        self.left_out = ["--scale", "guide=0"]
+        self.left_out: list[str] = []
 
     def leave_out(self, service: str) -> None:
         """Start no container of a service whose image is not here."""
