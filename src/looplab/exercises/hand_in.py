@@ -1,17 +1,19 @@
 """What a student hands in: the folders of runs and the filled-in forms, wherever they are in the student's folder."""
 
 import hashlib
+import re
 import stat
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 import yaml
 
 from looplab.errors import LabError, UsageError
+from looplab.exercises.choice import RUNS_LINE
 from looplab.exercises.exercise import Exercise
 from looplab.report.stored import StoredRun, Unusable, read_run
 from looplab.spec.experiment import Experiments
@@ -110,14 +112,49 @@ def read_hand_in(folder: Path, experiments: Experiments) -> HandIn:
     return HandIn(folder.name, [read_run(place, experiments) for place in places], forms)
 
 
-def write_hand_in(file: Path, runs: Iterable[StoredRun], form: Path) -> None:
-    """Write one archive of runs and the filled form. Raises OSError."""
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-        for run in runs:
-            for path in sorted(run.path.iterdir()):
-                archive.write(path, f"{run.path.name}/{path.name}")
-        if form.is_file():
-            archive.write(form, form.name)
+def write_hand_in(file: Path, exercise: str, runs: Sequence[StoredRun], form: Path) -> list[str]:
+    """Put runs and filled form of an exercise into an archive; return the exercises that it held before.
+
+    The same exercise is replaced, the others stay. Raises LabError for a file that is no such archive, and OSError.
+    """
+    text = form.read_text(encoding="utf-8") if form.is_file() else ""
+    before = _members(file) if file.exists() else {}
+    fresh = file.with_name(f".{file.name}.new")
+    try:
+        with zipfile.ZipFile(fresh, "w", zipfile.ZIP_DEFLATED) as archive:
+            for name, content in before.items():
+                # Older archives hold the form beside the runs.
+                if not name.startswith((f"{exercise}/", f"{exercise}.yaml")):
+                    archive.writestr(name, content)
+            archive.writestr(f"{exercise}/{exercise}.yaml", with_runs(text, [run.run_id for run in runs]))
+            for path in sorted(path for run in runs for path in run.path.iterdir()):
+                archive.write(path, f"{exercise}/{path.parent.name}/{path.name}")
+        fresh.replace(file)
+    finally:
+        fresh.unlink(missing_ok=True)
+    return sorted(PurePath(name).stem for name in before if name.endswith(".yaml"))
+
+
+def _members(file: Path) -> dict[str, bytes]:
+    """Return the files in an archive of hand-ins. LabError for any other file, and a damaged one."""
+    try:
+        with zipfile.ZipFile(file) as archive:
+            members = {one.filename: archive.read(one) for one in archive.infolist() if not one.is_dir()}
+        if not any(name.endswith(".yaml") for name in members):
+            raise ValueError("it holds no form")
+    # What zipfile raises for damage differs from place to place.
+    except Exception as error:
+        message = f"{file.name} is no archive of `./lab hand-in`: {' '.join(str(error).split())}. It stays as it is."
+        raise LabError(message, "Move it away, or hand in under another --name.") from error
+    return members
+
+
+def with_runs(form: str, ids: Iterable[str]) -> str:
+    """Return the text of a form that names the runs its answers belong to, e.g. in its last line `runs: [a, b]`."""
+    rest = re.sub(rf"^{RUNS_LINE}:.*\n?(?:[ \t]*-.*\n?)*", "", form, flags=re.MULTILINE).rstrip("\n")
+    return (
+        f"{rest}\n\n{RUNS_LINE}: [{', '.join(ids)}]  # of your answers; without this line the newest count\n".lstrip()
+    )
 
 
 def answer_form(exercise: Exercise) -> str:

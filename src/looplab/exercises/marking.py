@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from looplab.exercises.choice import choose, choose_beside, command, faults, priority_refused
 from looplab.exercises.exercise import Exercise, Point, Question, Value, WantedRun, WantedTreatment
 from looplab.report.cell import Key, MeasuredCell
 from looplab.report.finding import exact, within
@@ -12,14 +13,11 @@ from looplab.report.samples import read_cells
 from looplab.report.stored import StoredRun, Unusable
 from looplab.spec.columns import Latency
 from looplab.spec.experiment import Bound
-from looplab.treatments.judgement import on_off
 
 NOT_COUNTED = "not counted: it needs real-time priority, which this machine refuses"
 AS_PUBLISHED = "Messages or the connection were lost: that is the published result"
 # A wrong run is another thing than a wrong answer.
 RUN, RESULT, ANSWER = "run", "result", "answer"
-# Treatments that a machine may refuse.
-POLICY, PERMISSION = "scheduling policy", "may use real-time priority"
 
 
 @dataclass(frozen=True)
@@ -41,10 +39,11 @@ class Mark:
 
 @dataclass
 class Marked:
-    """An exercise marked: its marks and the runs that they are based on."""
+    """An exercise marked: its marks, the runs they are based on, and those that would count without the form's line."""
 
     marks: list[Mark] = field(default_factory=list)
     runs: dict[str, StoredRun] = field(default_factory=dict)
+    newer: list[str] = field(default_factory=list)
 
     @property
     def got(self) -> int:
@@ -71,13 +70,20 @@ class Unjudged(Exception):
 Cells = Mapping[Key, MeasuredCell]
 
 
-def mark(exercise: Exercise, runs: Sequence[StoredRun | Unusable], answers: Mapping[str, Any]) -> Marked:
-    """Return the marks for `runs` (in any order, of any scenario) and the answers by question name."""
-    marked = Marked()
+def mark(
+    exercise: Exercise, runs: Sequence[StoredRun | Unusable], answers: Mapping[str, Any], named: StoredRun | None = None
+) -> Marked:
+    """Return the marks for `runs` (in any order, of any scenario) and the answers by question name.
+
+    The runs that the form names count while they are sound, else the newest; or `named`, whatever its fidelity.
+    """
+    newest = choose(exercise, runs)
+    exercise, chosen = choose_beside(exercise, runs, named) if named else (exercise, choose(exercise, runs, answers))
+    marked = Marked(newer=[] if named else [run.run_id for run in newest.values() if run not in chosen.values()])
     cells: dict[str, Cells] = {}
-    main = _nearest(exercise, exercise.runs[-1], runs, None)
+    main = chosen.get(exercise.runs[-1].handle)
     for wanted in exercise.runs:
-        run = _nearest(exercise, wanted, runs, main)
+        run = chosen.get(wanted.handle)
         try:
             if run is None:
                 raise Unjudged(_no_run(wanted, runs))
@@ -94,26 +100,13 @@ def mark(exercise: Exercise, runs: Sequence[StoredRun | Unusable], answers: Mapp
     return marked
 
 
-def _nearest(
-    exercise: Exercise, wanted: WantedRun, runs: Sequence[StoredRun | Unusable], main: StoredRun | None
-) -> StoredRun | None:
-    """Return the newest run that is what the exercise wants, else the one that comes nearest."""
-
-    def nearness(run: StoredRun) -> tuple[list[bool], str]:
-        return [good for good, _ in _checks(exercise, wanted, run, main)], run.run_id
-
-    candidates = [run for run in runs if isinstance(run, StoredRun) and run.scenario == wanted.scenario]
-    return max(candidates, key=nearness, default=None)
-
-
 def _sound_cells(exercise: Exercise, wanted: WantedRun, run: StoredRun, main: StoredRun | None) -> tuple[Cells, bool]:
     """Return a run's cells, and whether it is INVALID only because the machine refuses what the exercise is about.
 
     Raises Unjudged for a run that cannot be judged by.
     """
-    wrong = [why for good, why in _checks(exercise, wanted, run, main) if why and not good]
-    exempt = bool(wanted.needs) and not run.valid and priority_alone_refused(run)
-    if wrong and not (exempt and wrong == [_invalid(run)]):
+    wrong, exempt = faults(exercise, wanted, run, main)
+    if wrong:
         raise Unjudged(wrong[0])
     cells = read_cells(run)
     if isinstance(cells, Unusable):
@@ -121,60 +114,11 @@ def _sound_cells(exercise: Exercise, wanted: WantedRun, run: StoredRun, main: St
     return cells, exempt
 
 
-def _invalid(run: StoredRun) -> str:
-    return f"{run.run_id} is INVALID: {run.invalid_because}"
-
-
-def _checks(exercise: Exercise, wanted: WantedRun, run: StoredRun, main: StoredRun | None) -> list[tuple[bool, str]]:
-    """Return what a run must be, the most important first: whether it is, and the reason if not.
-
-    A missing cell ("") makes another run nearer; the points that refer to it name it.
-    """
-    fidelity = wanted.fidelity or (main.fidelity if main else "")
-    command = _command(wanted, fidelity)
-    asked = ", ".join(f"{name} = {value}" for name, value in wanted.parameters.items())
-    return [
-        (
-            fidelity in ("", run.fidelity),
-            f"{run.run_id} has fidelity {run.fidelity}, but this exercise needs {fidelity}. Repeat it: {command}",
-        ),
-        (
-            all(run.parameters.get(name) == value for name, value in wanted.parameters.items()),
-            f"{run.run_id} was not run with {asked}. Repeat it: {command}",
-        ),
-        # With another broker, say, an exercise that names none has not been done.
-        (all(factor.partition("=")[0].lower() in wanted.parameters for factor in run.factors), ""),
-        (exercise.keys_of(wanted.handle) <= run.cells.keys(), ""),
-        (run.valid, _invalid(run)),
-        (
-            main is None or run.machine == main.machine,
-            f"{run.run_id} is of another machine than {main and main.run_id}: they cannot be compared.",
-        ),
-        (
-            run.repetitions >= exercise.repetitions and run.messages >= exercise.messages,
-            f"{run.run_id} has {run.repetitions} x {run.messages} messages; at least "
-            f"{exercise.repetitions} x {exercise.messages} are wanted: {command}"
-            + (f" --repetitions {exercise.repetitions}" if run.repetitions < exercise.repetitions else ""),
-        ),
-    ]
-
-
 def _no_run(wanted: WantedRun, runs: Sequence[StoredRun | Unusable]) -> str:
     broken = [bad for bad in runs if isinstance(bad, Unusable) and bad.name.strip(".").find(f"-{wanted.scenario}") > 0]
     if broken:
         return f"{broken[-1].name} is {broken[-1].kind}: {broken[-1].meaning}"
-    return f"there is no run of {wanted.scenario}: {_command(wanted, wanted.fidelity)}"
-
-
-def _command(wanted: WantedRun, fidelity: str) -> str:
-    set_by_hand = "".join(f"{name.upper()}={_setting(value)} " for name, value in wanted.parameters.items())
-    return f"{set_by_hand}./lab run {wanted.scenario}" + (f" --fidelity {fidelity}" if fidelity else "")
-
-
-def _setting(value: Any) -> str:
-    if isinstance(value, list):
-        return ",".join(f"{entry:g}" for entry in value)
-    return on_off(value)
+    return f"there is no run of {wanted.scenario}: {command(wanted, wanted.fidelity)}"
 
 
 class _Judge:
@@ -289,22 +233,3 @@ class _Judge:
 def _shown(value: Value, figure: float) -> str:
     unit = "ms" if value.unit == "us" else value.unit
     return f"{value.name} of {value.run} {figure:.4g} {unit}".rstrip()
-
-
-def priority_refused(run: StoredRun) -> bool:
-    """Return whether the machine of this run refused real-time priority that was asked for."""
-    return any(_is_refusal(treatment) for treatment in run.document["treatments"])
-
-
-def priority_alone_refused(run: StoredRun) -> bool:
-    """Return whether a run is INVALID because of refused real-time priority, and for no other reason."""
-    faults = [t for t in run.document["treatments"] if t.get("required", True) and not t["verified"]]
-    return bool(faults) and all(map(_is_refusal, faults)) and len(run.document["invalid_because"]) == len(faults)
-
-
-def _is_refusal(treatment: Mapping[str, Any]) -> bool:
-    """A policy has a note only if the kernel refused it; without one, a thread was merely overlooked."""
-    what = str(treatment["what"])
-    if treatment["verified"]:
-        return False
-    return what.endswith(PERMISSION) or (what.endswith(POLICY) and bool(treatment.get("note")))

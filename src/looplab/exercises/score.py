@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from looplab.exercises.choice import RUNS_LINE
 from looplab.exercises.exercise import Exercise
 from looplab.exercises.hand_in import HandIn, Owners
 from looplab.exercises.marking import Mark, Marked, mark
@@ -22,6 +23,9 @@ def score_sheet(exercise: Exercise, marked: Marked, *, student: bool = False) ->
         if marks:
             lines += ["", title]
             lines += [f"  {_points(one)}  {one.name}: {_reason(one, student)}" for one in marks]
+    if marked.newer:
+        newer = ", ".join(marked.newer)
+        lines += ["", f"Your form names these runs. To use newer ones ({newer}) delete its line `{RUNS_LINE}:`."]
     lines += ["", score_line(marked)]
     if marked.lost("run"):
         lines.append("A run is missing or wrong: make it again before you look at what it should show.")

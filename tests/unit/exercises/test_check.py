@@ -36,32 +36,12 @@ Printed = Callable[..., str]
 
 
 @pytest.fixture
-def lab(tmp_path: Path) -> Path:
-    """A checkout with the exercises and no runs; the exercises are the project's own files, to be read alone."""
-    for name in ("compose", "docs"):
-        (tmp_path / name).symlink_to(ROOT / name)
-    (tmp_path / "results").mkdir()
-    return tmp_path
-
-
-@pytest.fixture
 def changeable_lab(lab: Path) -> Path:
     """The same with a compose/ of its own."""
     (lab / "compose").unlink()
     shutil.copytree(ROOT / "compose", lab / "compose")
     shutil.copy(ROOT / "compose.yaml", lab)
     return lab
-
-
-@pytest.fixture
-def printed(lab: Path, capsys: pytest.CaptureFixture[str]) -> Printed:
-    """What `./lab check` prints, which must end with this code."""
-
-    def checked(code: int, *words: str) -> str:
-        assert check(lab, list(words)) == code
-        return capsys.readouterr().out
-
-    return checked
 
 
 def put_run(results: Path, scenario: str, median_us: float = 900, start: str = "20260101T000000Z", **rest: Any) -> Path:

@@ -3,14 +3,16 @@
 import re
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from looplab.errors import EXIT_GOOD, EXIT_INVALID, LabError, UsageError
+from looplab.exercises.choice import RUNS_LINE
 from looplab.exercises.exercise import Exercise, exercises, read_exercise
 from looplab.exercises.forms import form_of, make_form
-from looplab.exercises.hand_in import hand_ins, read_form, write_hand_in
-from looplab.exercises.marking import mark
+from looplab.exercises.hand_in import hand_ins, read_form, with_runs, write_hand_in
+from looplab.exercises.marking import Marked, mark
 from looplab.exercises.score import class_lines, class_rows, score_sheet
 from looplab.experiments.registry import EXPERIMENTS
 from looplab.lab.class_archives import STUDENTS_MARK
@@ -39,17 +41,22 @@ def check(root: Path, names: Sequence[str], *, student: bool = False) -> int:
 
 
 def hand_in(root: Path, scenario: str, name: str) -> int:
-    """Write NAME.zip: the runs that count for an exercise, and its form."""
+    """Put the runs that count for an exercise, and its form, into NAME.zip beside the exercises that are there."""
     exercise = read_exercise(root, scenario, EXPERIMENTS)
-    form = form_of(root, exercise.name)
-    answers = read_form(form) if form.is_file() else {}
-    counted = mark(exercise, _runs(root, exercise, None), answers).runs
     if not re.fullmatch(r"[A-Za-z0-9][\w.-]*", name):
         raise UsageError(f"--name {name!r}: letters, digits, dots and dashes.", "For example --name ada.")
+    form = form_of(root, exercise.name)
+    answers = read_form(form) if form.is_file() else {}
+    marked = mark(exercise, _runs(root), answers)
+    _keep_runs(form, exercise, answers, marked)
     file = root / f"{name}.zip"
-    write_hand_in(file, counted.values(), form)
-    missing = [wanted.handle for wanted in exercise.runs if wanted.handle not in counted]
-    print(f"{file.name}: {len(counted)} of {len(exercise.runs)} runs, {'the' if form.is_file() else 'no'} form.")
+    others = write_hand_in(file, exercise.name, list(marked.runs.values()), form)
+    missing = [wanted.handle for wanted in exercise.runs if wanted.handle not in marked.runs]
+    print(f"{file.name}: {len(marked.runs)} of {len(exercise.runs)} runs, {'the' if form.is_file() else 'no'} form.")
+    if exercise.name in others:
+        print(f"  They replace {exercise.name} as it was handed in before.")
+    if beside := [other for other in others if other != exercise.name]:
+        print(f"  It also holds {', '.join(beside)}.")
     for handle in missing:
         print(f"  The run “{handle}” is missing or wrong: `./lab check {scenario}` names the reason.")
     return EXIT_INVALID if missing or not form.is_file() else EXIT_GOOD
@@ -59,9 +66,24 @@ def _check_one(root: Path, exercise: Exercise, run: str | None, student: bool) -
     path = form_of(root, exercise.name)
     if made := make_form(root, exercise.name):
         print(f"A form for your answers is in {made.relative_to(root)}\n")
-    marked = mark(exercise, _runs(root, exercise, run), read_form(path) if path.exists() else {})
+    answers = read_form(path) if path.exists() else {}
+    named = [_named(root, exercise, run)] if run else []
+    marked = mark(exercise, [*named, *_runs(root)], answers, *named)
     print(fitted(score_sheet(exercise, marked, student=student), sys.stdout, " " * 7))
+    if not named or RUNS_LINE not in answers:
+        _keep_runs(path, exercise, answers, marked)
+    elif answers[RUNS_LINE] != [run.run_id for run in marked.runs.values()]:
+        print(f"Your form names other runs. To hand in these, delete its line `{RUNS_LINE}:` and repeat this command.")
     return EXIT_GOOD if marked.got == marked.worth else EXIT_INVALID
+
+
+def _keep_runs(form: Path, exercise: Exercise, answers: Mapping[str, Any], marked: Marked) -> None:
+    """Write into a form with answers which runs they belong to, once all are there."""
+    ids = [run.run_id for run in marked.runs.values()]
+    answered = any(answers.get(one.name) not in (None, "") for one in exercise.questions if not one.predicts)
+    if answered and len(ids) == len(exercise.runs) and answers.get(RUNS_LINE) != ids:
+        form.write_text(with_runs(form.read_text(encoding="utf-8"), ids), encoding="utf-8")
+        print(f"answers/{form.name} names these runs from now on: your answers belong to them.")
 
 
 def _check_class(root: Path, places: Sequence[Path]) -> int:
@@ -76,21 +98,18 @@ def _check_class(root: Path, places: Sequence[Path]) -> int:
     return EXIT_GOOD
 
 
-def _runs(root: Path, exercise: Exercise, run: str | None) -> list[StoredRun | Unusable]:
-    """Return all runs in results/; if `run` is named, of its scenario and fidelity that one alone."""
+def _runs(root: Path) -> list[StoredRun | Unusable]:
+    """Return what is in results/."""
     results = root / "results"
-    everything = [read_run(path, EXPERIMENTS) for path in run_folders(results)] if results.is_dir() else []
-    if run is None:
-        return everything
-    named = read_run(run_folder(results, run), EXPERIMENTS)
+    return [read_run(path, EXPERIMENTS) for path in run_folders(results)] if results.is_dir() else []
+
+
+def _named(root: Path, exercise: Exercise, run: str) -> StoredRun:
+    """Return the run by which an exercise is to be marked; LabError if it is none of those that are wanted."""
+    named = read_run(run_folder(root / "results", run), EXPERIMENTS)
     if isinstance(named, Unusable):
         raise LabError(f"{named.name} cannot be marked: it is {named.kind}.", named.meaning)
     if named.scenario not in [wanted.scenario for wanted in exercise.runs]:
         wanted = ", ".join(dict.fromkeys(w.scenario for w in exercise.runs))
         raise LabError(f"{named.run_id} is a run of {named.scenario}.", f"{exercise.name} wants runs of {wanted}.")
-    return [*(other for other in everything if not _competes(other, named)), named]
-
-
-def _competes(run: StoredRun | Unusable, named: StoredRun) -> bool:
-    """Return whether `run` could be marked in place of the run that was named."""
-    return not isinstance(run, Unusable) and (run.scenario, run.fidelity) == (named.scenario, named.fidelity)
+    return named

@@ -1,0 +1,86 @@
+"""Runs as a handout's or a plan's commands make them, simulated with the effect that is taught, and a right form."""
+
+import json
+import math
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+
+from looplab.exercises.exercise import Exercise, Value
+from looplab.spec.parameters import RunParameters
+from support.handouts import runs_of
+from support.run_files import treatment
+from support.simulated_runs import LIKE_THE_THESIS, simulated_cell, write_run
+
+FIRST = datetime(2026, 1, 1, tzinfo=UTC)
+LIKE = {**LIKE_THE_THESIS, "scenario7": (9500, 0.3, 4290), "scenario8": (9500, 0.3, 4290)}
+# How many times as long a message takes at each QoS where TCP_NODELAY is off.
+SLOWER = {"request": {0: 1, 1: 1.2, 2: 8}, "all": {0: 1, 1: 8, 2: 16}}
+
+
+def make_runs(results: Path, command: str) -> list[Path]:
+    """Write the runs of one `./lab run …`, newer than all that are there."""
+    folders = []
+    for asked in runs_of(command):
+        start = FIRST + timedelta(minutes=len(list(results.iterdir())))
+        folders.append(_write(results, f"{start:%Y%m%dT%H%M%SZ}", json.loads(json.dumps(asked.as_json())), asked))
+    return folders
+
+
+def _write(results: Path, start: str, parameters: dict[str, Any], asked: RunParameters) -> Path:
+    median_us, spread, robot_us = LIKE[asked.scenario]
+    rng = np.random.default_rng([*start.encode()])
+    # No answer that is read off one run is right for the next ones.
+    median_us *= (1 + 0.12 * (len(list(results.iterdir())) % 5)) * (0.2 if asked.fidelity == "corrected" else 1)
+    cells, lost = {}, {}
+    for key in (cell.key for cell in asked.cells):
+        slower = 1 if parameters["tcp_nodelay"] else SLOWER[parameters["qos_legs"]][key[1]]
+        cells[key] = simulated_cell(rng, asked.repetitions, asked.messages, median_us * slower, robot_us, spread)
+        lost[key] = 5 if parameters["robot_framing"] == "burst" and key[0] < 4 else 0
+    permitted = "rtprio limit 90; SYS_NICE given"
+    found = {
+        "stress load": "running", "flood load": "running", "robot framing": parameters["robot_framing"],
+        "broker TCP_NODELAY": "on" if parameters["tcp_nodelay"] else "off",
+        "broker may use real-time priority": permitted, "controller may use real-time priority": permitted,
+    }  # fmt: skip
+    changes = {"treatments": [treatment(what, state) for what, state in found.items()]}
+    return write_run(
+        results, asked.scenario, fidelity=asked.fidelity, start=start, cells=cells, lost=lost, changes=changes,
+        parameters=parameters,
+    )  # fmt: skip
+
+
+def fill_form(root: Path, exercise: Exercise, made: Sequence[Path]) -> None:
+    """Write the right answers into a new form, read off the `run.json` of the last of `made` that fits each run."""
+    documents = [json.loads((folder / "run.json").read_text()) for folder in made]
+    runs = {
+        wanted.handle: [
+            document for document in documents
+            if document["scenario"] == wanted.scenario and wanted.fidelity in ("", document["fidelity"])
+            and all(document["parameters"][name] == value for name, value in wanted.parameters.items())
+        ][-1]
+        for wanted in exercise.runs
+    }  # fmt: skip
+
+    def figure(value: Value) -> float:
+        cells = {(one["interval_ms"], one["qos"]): one for one in runs[value.run]["cells"]}
+        name, _, quantile = value.name.partition(".")
+        if value.cell.key not in cells:
+            return math.nan
+        cell = cells[value.cell.key]
+        return cell[f"{name}_us"][quantile] / 1000 if quantile else cell[name]
+
+    answers: dict[str, Any] = {}
+    for question in exercise.questions:
+        if question.figure:
+            answers[question.name] = round(figure(question.figure), 3)
+        else:
+            largest = {option: figure(value) for option, value in question.largest.items()}
+            answers[question.name] = max(largest or question.options, key=lambda option: largest.get(option, 0))
+    form = root / f"answers/{exercise.name}.yaml"
+    form.parent.mkdir(exist_ok=True)
+    form.write_text(yaml.safe_dump(answers))

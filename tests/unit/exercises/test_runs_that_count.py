@@ -1,0 +1,166 @@
+"""Answers belong to the runs that their form names; a hand-in holds exactly those, of each exercise."""
+
+import re
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+from support.exercise_runs import fill_form, make_runs
+from support.handouts import HANDOUTS, exercise_of, name_of
+from support.tables import rows
+
+from looplab.errors import LabError
+from looplab.exercises.exercise import Exercise
+from looplab.lab.commands.check import check, hand_in
+
+Printed = Callable[..., str]
+
+
+def exercise(name: str) -> Exercise:
+    return next(exercise_of(handout) for handout in HANDOUTS if name_of(handout) == name)
+
+
+def did(lab: Path, name: str, command: str) -> list[str]:
+    """Make the runs and fill the form by them; return the ids."""
+    made = make_runs(lab / "results", command)
+    fill_form(lab, exercise(name), made)
+    return [folder.name for folder in made]
+
+
+def named_in(form: Path) -> list[str]:
+    ids = yaml.safe_load(form.read_text())["runs"]
+    assert isinstance(ids, list)
+    return ids
+
+
+@pytest.fixture
+def second(lab: Path, printed: Printed) -> list[str]:
+    """Scenario 2 done and checked: its runs."""
+    ids = did(lab, "scenario2", "./lab run scenario1 scenario2 --intervals 20 --repetitions 3")
+    assert "score: 10 of 10" in printed(0, "scenario2")
+    return ids
+
+
+def test_newer_runs_leave_a_right_answer_right(lab: Path, printed: Printed, second: list[str]) -> None:
+    fourth = did(lab, "scenario4", "./lab run scenario2 scenario4 --intervals 20 --repetitions 3")
+    text = printed(0, "scenario2")
+    assert f"1/1  stressed: {second[1]}" in text
+    assert named_in(lab / "answers/scenario2.yaml") == second
+    assert f"newer ones ({fourth[0]}) delete its line `runs:`" in text
+    # Its question 3, before and after the first check.
+    again = make_runs(lab / "results", "./lab run scenario2 scenario4 --fidelity corrected --intervals 20")
+    assert "score: 9 of 9" in printed(0, "scenario4")
+    make_runs(lab / "results", "./lab run scenario2 scenario4 --fidelity corrected --intervals 20")
+    assert named_in(lab / "answers/scenario4.yaml") == fourth
+    for name in ("scenario2", "scenario4"):
+        assert hand_in(lab, name, "ada") == 0
+    assert not {folder.name for folder in again} & set(printed(0, "scenario4").split())
+    printed(0, str(lab / "ada.zip"))
+    marks = {row["exercise"]: row for row in rows(lab / "report/class.csv")}
+    assert {name: (row["score"], row["runs"].split()) for name, row in marks.items()} == {
+        "scenario2": ("10", second), "scenario4": ("9", fourth)
+    }  # fmt: skip
+
+
+def test_without_its_line_a_form_belongs_to_the_newest_runs(lab: Path, printed: Printed, second: list[str]) -> None:
+    newer = [path.name for path in make_runs(lab / "results", "./lab run scenario1 scenario2 --repetitions 3")]
+    form = lab / "answers/scenario2.yaml"
+    form.write_text(re.sub(r"^runs:.*\n", "", form.read_text(), flags=re.MULTILINE))
+    text = printed(1, "scenario2")
+    assert f"1/1  stressed: {newer[1]}" in text
+    assert "o-p99" in text
+    assert named_in(form) == newer
+
+
+def test_a_form_without_answers_belongs_to_no_run(lab: Path, printed: Printed) -> None:
+    command = "./lab run scenario1 scenario2 --intervals 20 --repetitions 3"
+    make_runs(lab / "results", command)
+    printed(1, "scenario2")
+    newer = make_runs(lab / "results", command)
+    assert f"1/1  stressed: {newer[1].name}" in printed(1, "scenario2")
+
+
+def test_a_named_run_that_is_gone_or_wrong_counts_no_more(lab: Path, printed: Printed, second: list[str]) -> None:
+    newer = [path.name for path in make_runs(lab / "results", "./lab run scenario1 scenario2 --repetitions 3")]
+    (lab / f"results/{second[1]}/samples.csv").unlink()
+    text = printed(1, "scenario2")
+    assert f"1/1  calm: {second[0]}" in text
+    assert f"1/1  stressed: {newer[1]}" in text
+    assert named_in(lab / "answers/scenario2.yaml") == [second[0], newer[1]]
+
+
+@pytest.mark.parametrize("at", [0, 1])
+def test_a_run_on_the_command_line_counts_with_those_beside_it(
+    lab: Path, printed: Printed, second: list[str], at: int
+) -> None:
+    command = "./lab run scenario1 scenario2 --intervals 20 --repetitions 3"
+    corrected = [path.name for path in make_runs(lab / "results", f"{command} --fidelity corrected")]
+    newest = [path.name for path in make_runs(lab / "results", command)]
+    for ids in (second, corrected, newest):
+        text = printed(0 if ids is second else 1, "scenario2", ids[at])
+        assert f"1/1  calm: {ids[0]}\n" in text
+        assert f"1/1  stressed: {ids[1]}\n" in text
+        assert ("Your form names other runs" in text) == (ids is not second)
+    assert named_in(lab / "answers/scenario2.yaml") == second
+
+
+def test_a_second_exercise_is_added_and_the_same_one_replaced(
+    lab: Path, printed: Printed, second: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    did(lab, "scenario4", "./lab run scenario2 scenario4 --intervals 20 --repetitions 3")
+    assert hand_in(lab, "scenario2", "ada") == 0
+    assert hand_in(lab, "scenario4", "ada") == 0
+    assert "It also holds scenario2." in capsys.readouterr().out
+    first = did(lab, "scenario2", "./lab run scenario1 scenario2 --intervals 20 --repetitions 3")
+    assert hand_in(lab, "scenario2", "ada") == 0
+    out = capsys.readouterr().out
+    assert "They replace scenario2 as it was handed in before." in out
+    assert "It also holds scenario4." in out
+    members = zipfile.ZipFile(lab / "ada.zip").namelist()
+    assert {name.split("/")[1] for name in members if name.startswith("scenario2/")} == {"scenario2.yaml", *first}
+    table = printed(0, str(lab / "ada.zip"))
+    assert re.findall(r"^ada +(\S+) +(\d+)", table, re.MULTILINE) == [("scenario2", "10"), ("scenario4", "9")]
+
+
+def _damaged(file: Path) -> None:
+    content = bytearray(file.read_bytes())
+    middle = len(content) // 3
+    content[middle : middle + 50] = bytes(50)
+    file.write_bytes(content)
+
+
+def _foreign(file: Path) -> None:
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("holiday.jpg", "x")
+
+
+SPOILED = {
+    "torn": lambda file: file.write_bytes(file.read_bytes()[:-100]),
+    "damaged": _damaged,
+    "foreign": _foreign,
+    "no zip": lambda file: file.write_text("x"),
+}
+
+
+@pytest.mark.parametrize("how", SPOILED)
+@pytest.mark.usefixtures("second")
+def test_an_archive_that_cannot_be_read_stays(lab: Path, how: str) -> None:
+    assert hand_in(lab, "scenario2", "ada") == 0
+    SPOILED[how](lab / "ada.zip")
+    before = (lab / "ada.zip").read_bytes()
+    with pytest.raises(LabError, match=r"ada.zip is no archive of `./lab hand-in`: .*It stays as it is"):
+        hand_in(lab, "scenario2", "ada")
+    assert (lab / "ada.zip").read_bytes() == before
+    assert [path.name for path in lab.glob("*ada*")] == ["ada.zip"]
+
+
+def test_an_unfinished_exercise_is_listed_beside_a_finished_one(lab: Path, printed: Printed) -> None:
+    did(lab, "scenario2", "./lab run scenario1 scenario2 --intervals 20 --repetitions 3")
+    assert hand_in(lab, "scenario2", "ada") == 0
+    assert hand_in(lab, "scenario3", "ada") == 1
+    assert check(lab, [str(lab / "ada.zip")]) == 0
+    assert {row["exercise"]: row["score"] for row in rows(lab / "report/class.csv")} == {
+        "scenario2": "10", "scenario3": "0"
+    }  # fmt: skip
