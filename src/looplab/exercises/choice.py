@@ -22,9 +22,9 @@ def choose(exercise: Exercise, runs: Folders, form: Mapping[str, Any] | None = N
     ids = {str(run_id) for run_id in (named if isinstance(named, list) else [named])}
 
     def rank(wanted: WantedRun, run: StoredRun, main: StoredRun | None) -> tuple[Any, ...]:
-        goods, held = _goods(exercise, wanted, run, main), run.run_id in ids
-        sound = all(goods) or faults(exercise, wanted, run, main)[1]
-        return held and sound, goods, held, run.run_id
+        held = run.run_id in ids
+        whole = exercise.keys_of(wanted.handle) <= run.cells.keys() and not faults(exercise, wanted, run, main)[0]
+        return held and whole, _goods(exercise, wanted, run, main), held, run.run_id
 
     return _best(exercise.runs, runs, rank)
 

@@ -64,6 +64,21 @@ def test_newer_runs_leave_a_right_answer_right(lab: Path, printed: Printed, seco
     }  # fmt: skip
 
 
+def test_runs_with_a_factor_of_their_own_stay_too(lab: Path, printed: Printed) -> None:
+    command = "./lab run scenario1 scenario2 --intervals 20 --repetitions 3"
+    ids = did(lab, "scenario2", f"ROBOT_FRAMING=line {command}")
+    printed(0, "scenario2")
+    make_runs(lab / "results", command)
+    assert f"1/1  stressed: {ids[1]}" in printed(0, "scenario2")
+
+
+def test_a_run_that_lacks_a_cell_makes_room_for_a_whole_one(lab: Path, printed: Printed) -> None:
+    did(lab, "scenario0", "./lab run scenario0 --intervals 20 --repetitions 3")
+    assert "has no cell at 100 ms" in printed(1, "scenario0")
+    [newer] = make_runs(lab / "results", "./lab run scenario0 --repetitions 3")
+    assert f"1/1  emulated: {newer.name}" in printed(1, "scenario0")
+
+
 def test_without_its_line_a_form_belongs_to_the_newest_runs(lab: Path, printed: Printed, second: list[str]) -> None:
     newer = [path.name for path in make_runs(lab / "results", "./lab run scenario1 scenario2 --repetitions 3")]
     form = lab / "answers/scenario2.yaml"
