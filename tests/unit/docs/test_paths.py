@@ -45,6 +45,15 @@ def test_the_paths_of_a_page_exist(page: str) -> None:
     assert not [path for path in sorted(named(page)) if not path.startswith(MADE) and not exists(path)]
 
 
+def test_the_services_whose_logs_are_to_be_read_are_in_compose() -> None:
+    composed = "\n".join((ROOT / name).read_text() for name in TRACKED if re.match(r"compose/.*\.ya?ml$", name))
+    texts = [(page, (ROOT / page).read_text(encoding="utf-8")) for page in PAGES]
+    log = re.compile(r"docker compose logs (?:of the service )?([\w-]+)")
+    read = {(page, service) for page, text in texts for service in log.findall(text)}
+    assert {service for _, service in read} >= {"flood", "bridge"}
+    assert [one for one in sorted(read) if not re.search(rf"^  {one[1]}:", composed, re.MULTILINE)] == []
+
+
 def test_no_link_leads_out_of_the_checkout() -> None:
     # A link named .venv, once checked out, replaced the environment that it led to.
     assert not [name for name in FILES if (ROOT / name).is_symlink() and (ROOT / name).readlink().is_absolute()]
