@@ -82,8 +82,11 @@ def _keep_runs(form: Path, exercise: Exercise, answers: Mapping[str, Any], marke
     ids = [run.run_id for run in marked.runs.values()]
     answered = any(answers.get(one.name) not in (None, "") for one in exercise.questions if not one.predicts)
     if answered and len(ids) == len(exercise.runs) and answers.get(RUNS_LINE) != ids:
-        form.write_text(with_runs(form.read_text(encoding="utf-8"), ids), encoding="utf-8")
-        print(f"answers/{form.name} names these runs from now on: your answers belong to them.")
+        try:
+            form.write_text(with_runs(form.read_text(encoding="utf-8"), ids), encoding="utf-8")
+            print(f"answers/{form.name} names these runs from now on: your answers belong to them.")
+        except OSError as error:
+            print(f"answers/{form.name} cannot name these runs ({error.strerror}): make it yours, or newer ones count.")
 
 
 def _check_class(root: Path, places: Sequence[Path]) -> int:
