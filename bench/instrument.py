@@ -32,7 +32,7 @@ NETWORK, BOTH = "looplab-bench-instrument", "looplab/instrument:dev"
 DOCKERFILE = f"""FROM {FLOOR}
 USER root
 RUN apt-get update && apt-get install -y --no-install-recommends python3-minimal python3-paho-mqtt tcpdump procps
-ENV PYTHONPATH=/opt/looplab RESULTS_DIR=/results LIVE_DIR= LOOP_FILE=
+ENV PYTHONPATH=/opt/looplab RESULTS_DIR=/results LIVE_DIR=
 """
 # A request is E-<run>-<sequence>, an answer <run>,<sequence>,ok,…: at QoS 0 a segment of its own each.
 REQUEST, ANSWER = re.compile(rb"request/E-(\w+)-(\d+)"), re.compile(rb"answer/(\w+),(\d+),")
@@ -57,7 +57,7 @@ def measure(given: argparse.Namespace, folder: Path, images: dict[str, str], bro
     lab = {
         "SCENARIO": "instrument", "COMMAND": "E", "FIDELITY": "corrected", "INTERVALS_MS": "20", "QOS": "0",
         "MESSAGES": str(given.messages), "REPETITIONS": "1", "TREATMENTS_URL": "http://127.0.0.1:1/",
-        "LOOP_FILE": "", "LIVE_DIR": "",
+        "LIVE_DIR": "",
     }  # fmt: skip
     settings = [word for name, value in lab.items() for word in ("--env", f"{name}={value}")]
     source = ["--volume", f"{ROOT}/src:/opt/looplab:ro", "--env", "FIDELITY=corrected"]

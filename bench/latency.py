@@ -51,7 +51,6 @@ def lab(messages: int, container: Any, bridge: str, controller: str, robot: str)
         "QOS": 0,
         "TREATMENTS_URL": "http://127.0.0.1:1/",
         "RESULTS_DIR": "/results",
-        "LOOP_FILE": "",
         "LIVE_DIR": "",
     }
     settings = [word for name, value in variables.items() for word in ("--env", f"{name}={value}")]

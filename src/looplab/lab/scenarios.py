@@ -29,7 +29,6 @@ class Scenario:
     title: str
     settings: Mapping[str, str]
     experiment: Experiment
-    loop_file: Path
 
     @property
     def run_name(self) -> str:
@@ -38,8 +37,7 @@ class Scenario:
 
     def parameters(self, environment: Mapping[str, str]) -> RunParameters:
         """Return what its controller will read, with `environment` overriding as Compose lets it. Raises LabError."""
-        given = {**environment, **expand(self.settings, environment), "LOOP_FILE": str(self.loop_file)}
-        return self.experiment.read_parameters(given)
+        return self.experiment.read_parameters({**environment, **expand(self.settings, environment)})
 
     def load_settings(self, environment: Mapping[str, str]) -> dict[str, str]:
         """Return the options of all loads, which Compose takes from its own environment and not from params.env."""
@@ -116,7 +114,7 @@ def _read(folder: Path, experiment: Experiment, root: Path) -> Scenario:
     settings: dict[str, str] = {}
     for path in (folder.parent / DEFAULTS, folder / "params.env"):
         settings |= read_env(path) if path.is_file() else {}
-    return Scenario(folder.name, settings.get("TITLE", folder.name), settings, experiment, root / LOOP_FILE)
+    return Scenario(folder.name, settings.get("TITLE", folder.name), settings, experiment)
 
 
 def _natural(path: Path) -> list[tuple[int, str]]:

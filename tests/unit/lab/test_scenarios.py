@@ -73,30 +73,8 @@ def test_the_shell_overrides_what_params_env_leaves_open() -> None:
     scenario = scenarios(ROOT)["scenario8"]
     found = scenario.parameters({"MESSAGES": "7", "QOS": "", "LOAD": "none", "FIDELITY": "corrected"})
     assert (found.messages, found.qos, found.fidelity) == (7, (0, 1, 2), "corrected")
-    # What its compose.yaml gives is no choice of the shell.
+    # What loop.yaml gives is no choice of the shell.
     assert found.load == "flood"
-
-
-def test_a_folder_without_its_line_is_said(tree: Path) -> None:
-    path = tree / LOOP_FILE
-    path.write_text(path.read_text().replace("  scenario1:", "  another:"))
-    with pytest.raises(UsageError, match=r"loop\.yaml has no service scenario1"):
-        scenarios(tree)["scenario1"].parameters({})
-
-
-def test_two_loads_at_once_are_refused(tree: Path) -> None:
-    path = tree / LOOP_FILE
-    path.write_text(path.read_text().replace("[scenario7, scenario8]", "[scenario7, scenario8, scenario2]"))
-    with pytest.raises(UsageError, match="scenario2 starts stress and flood"):
-        scenarios(tree)["scenario2"].parameters({})
-
-
-def test_a_list_of_profiles_that_cannot_be_read_is_told(tree: Path) -> None:
-    path = tree / LOOP_FILE
-    text = path.read_text().replace("    profiles: [scenario7, scenario8]", "    profiles:\n      - scenario7")
-    path.write_text(text)
-    with pytest.raises(UsageError, match="flood has no list of profiles"):
-        scenarios(tree)["scenario7"].parameters({})
 
 
 def test_files_saved_on_windows_are_read(tree: Path) -> None:

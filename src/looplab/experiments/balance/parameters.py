@@ -3,12 +3,10 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from looplab.errors import UsageError
 from looplab.experiments.balance import NAME, BalanceCell
 from looplab.experiments.balance.laws import GAINS, LQR, Law
-from looplab.experiments.loop import loop_file
 from looplab.experiments.loop.parameters import LAB
 from looplab.experiments.loop.parameters import Parameters as LoopParameters
 from looplab.experiments.loop.protocol import COMMAND_EMULATED
@@ -25,7 +23,6 @@ from looplab.spec.parameters import (
     param,
 )
 from looplab.spec.reader import Reader
-from looplab.treatments.loads import loads
 
 _NUMBER = r"[-+]?[0-9]{1,7}(\.[0-9]{1,6})?"
 AS = Option("--as", "AS", "SCENARIO", "parts and treatments of that scenario, e.g. scenario5")
@@ -81,8 +78,6 @@ def read_parameters(environment: Mapping[str, str]) -> Parameters:
             f"COMMAND=E: {name} has no robot, its bridge emulates the answers.",
             "Take one with a robot: scenario1, 2, 4, 5, 7 or 8.",
         )
-    if file := environment.get("LOOP_FILE"):
-        environment = {**environment, **loop_file.wanted(Path(file), name, loads())}
     return Parameters.read({**environment, "SCENARIO": name}, f"compose/experiments/{NAME}")
 
 

@@ -2,11 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from looplab.errors import UsageError
-from looplab.experiments.loop import LoopCell, loop_file
+from looplab.experiments.loop import LoopCell
 from looplab.experiments.loop.protocol import CONNECTIONS, FRAMINGS, LEGS, ONE, RECEIVERS, SELECT, SPIN, TWO
 from looplab.spec.brokers import BROKERS, DEFAULT
 from looplab.spec.parameters import (
@@ -151,13 +150,8 @@ PARAMETERS = Parameters
 
 
 def read_parameters(environment: Mapping[str, str]) -> Parameters:
-    """Read and check every parameter; raises LabError (exit code 2) naming the variable at fault.
-
-    LOOP_FILE is compose/loop.yaml, which has the scenario's load and priorities; without it LOAD and PRIORITY_… count.
-    """
+    """Read and check every parameter; raises LabError (exit code 2) naming the variable at fault."""
     name = environment.get("SCENARIO", "").strip() or "<scenario>"
-    if file := environment.get("LOOP_FILE"):
-        environment = {**environment, **loop_file.wanted(Path(file), name, loads())}
     return Parameters.read(environment, f"compose/scenarios/{name}")
 
 

@@ -81,6 +81,7 @@ def command(root: Path, name: str, source: str = PLAIN) -> int:
     folder = new(root, name, source)
     print(
         f"{folder.relative_to(root)} is there, and its name in {LOOP_FILE}.\n"
-        f"Edit its files, then scripts/make-handouts and ./lab run {name}. Another load: move its name in {LOOP_FILE}."
+        f"Edit its files, then scripts/make-handouts and ./lab run {name}. Another load: move its name in\n"
+        f"{LOOP_FILE}, and set LOAD in params.env."
     )
     return EXIT_GOOD

@@ -157,6 +157,4 @@ def _prepared(host: Host, scenario: str, placed: Mapping[str, Host]) -> list[Ste
     else:
         read = ("docker", "--context", broker.name, "cp", f"{PREPARE}:/identities/.", "-")
         steps.append(Step(read, (*copy, "-", f"{PREPARE}:/identities")))
-    if host.name == placed[CONTROLLER].name:
-        steps.append(Step((*copy, "compose/loop.yaml", f"{PREPARE}:/files/loop.yaml")))
     return steps
