@@ -4,7 +4,6 @@ Never while a run goes on: rendering is a process of its own (looplab.lab.site),
 whose libraries take no memory beside one.
 """
 
-import contextlib
 import http.server
 import os
 import shutil
@@ -16,6 +15,9 @@ import time
 from pathlib import Path
 from typing import Any
 
+from looplab.run.folder import LOCK, UNFINISHED
+from looplab.system.lock import holder
+
 PORT = 8080
 COMMAND = ("-m", "looplab.lab.site")
 # In memory; `current` is a link to the folder that is served.
@@ -24,8 +26,6 @@ CURRENT = "current"
 EVERY_S, WATCHED_EVERY_S = 2.0, 0.2
 # Runs of one command follow each other within this time.
 QUIET_S = 10.0
-# A run whose files nobody has touched for so long is dead; the longest cell takes half of it.
-DEAD_S = 3600.0
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; img-src 'self' data:",
     "X-Content-Type-Options": "nosniff",
@@ -36,12 +36,7 @@ HEADERS = {
 
 def run_goes_on(results: Path) -> bool:
     """Return whether a controller has begun a run and not ended it."""
-    alive = time.time() - DEAD_S
-    with contextlib.suppress(OSError):
-        begun = [folder for folder in results.glob(".*.partial") if folder.is_dir()]
-        return any(path.stat().st_mtime > alive for folder in begun for path in (folder, *folder.iterdir()))
-    # It has just ended: look again.
-    return True
+    return any(holder(folder / LOCK) for folder in results.glob(UNFINISHED))
 
 
 def stored(results: Path) -> frozenset[str]:

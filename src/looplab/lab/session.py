@@ -7,20 +7,25 @@ import shlex
 import signal
 import sys
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from looplab.errors import EXIT_MACHINE, EXIT_USAGE, LabError, MachineError, UsageError
 from looplab.lab.checkout import Lab
 from looplab.lab.docker.compose import Compose
+from looplab.lab.docker.engine import Engine, find_engine
 from looplab.lab.failing_broker import FailingBroker
 from looplab.lab.progress import follow_run
 from looplab.lab.run_options import BUSY
 from looplab.lab.scenarios import LOOP_FILE, Scenario, every
+from looplab.lab.settings import project_name
+from looplab.run.folder import LOCK
 from looplab.run.quiet import MOST_STRANGERS
 from looplab.spec.brokers import DEFAULT
 from looplab.spec.experiment import Experiment
+from looplab.system.lock import Held, hold
+from looplab.system.machine_facts import hashed
 from looplab.system.processors import busy_share
 from looplab.system.terminal import say
 from looplab.system.words import plural
@@ -46,8 +51,13 @@ INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 LOOK_S = 1.0
 # Exit code of a container whose process got SIGKILL.
 KILLED = 137
+GOES_ON = "Wait until it has ended, end it with Ctrl-C in its terminal, or with `./lab down`."
 NEXT = "Next: ./lab report --open    ./lab show"
 NOTICE_LOOKS, NOTICE_PAUSE_S = 10, 0.2
+# Of all users of this machine, whatever TMPDIR is.
+LOCKS = Path("/tmp")
+# The locks of this process, until it ends: the sessions of a study share one.
+_held: dict[Path, IO[str]] = {}
 
 
 class Session:
@@ -57,6 +67,8 @@ class Session:
         """Make the machine ready. Raises LabError."""
         _check_parts(lab.root, lab.settings())
         catch_interrupts()
+        # First: images that are built beside a run disturb it.
+        hold_lab(lab)
         engine = lab.make_ready()
         lab.check_ports(engine)
         self.lab = lab
@@ -86,19 +98,26 @@ class Session:
 
     def _run(self, compose: Compose, scenarios: Sequence[Scenario], after: After) -> bool:
         root, scenario = self.lab.root, scenarios[0]
+        started, known = "", every(root).keys()
+        if others := measuring(compose, known):
+            raise MachineError(f"{others}, is still measured by this lab, and no ./lab follows it.", GOES_ON)
         try:
-            _clear(compose, scenario.name, self.lab.services(scenario.name), every(root))
+            _clear(compose, scenario.name, self.lab.services(scenario.name))
             for number, scenario in enumerate(scenarios):
                 compose.environment |= scenario.load_settings(self.lab.settings())
                 say(f"[{number + 1}/{len(scenarios)}] {scenario.run_name}: {scenario.title}")
                 stay = KEPT_AFTER if number + 1 == len(scenarios) else KEPT_BETWEEN
-                after(_one(root, compose, scenario, (*stay, *scenario.experiment.kept)))
+                compose.up(scenario.name)
+                started = compose.container(scenario.name)
+                document, started = _one(root, compose, scenario, (*stay, *scenario.experiment.kept)), ""
+                after(document)
         except KeyboardInterrupt:
-            _interrupted(compose, scenario, root)
+            _interrupted(compose, scenario, root, lambda: _is_own(compose, scenario.name, started, known))
             return False
         except BaseException:
-            _store_logs(compose, root, scenario.name)
-            compose.down()
+            if _is_own(compose, scenario.name, started, known):
+                _store_logs(compose, root, scenario.name)
+                compose.down()
             raise
         return True
 
@@ -150,7 +169,6 @@ def _host_part(lab: Lab, scenario: Scenario) -> contextlib.AbstractContextManage
 
 def _one(root: Path, compose: Compose, scenario: Scenario, stay: Sequence[str]) -> dict[str, Any]:
     """One run; all services but those that `stay` are removed after it."""
-    compose.up(scenario.name)
     broker = FailingBroker(compose, scenario.name)
     with broker.waiting():
         last = follow_run(map(broker.passed, compose.events(scenario.name)))
@@ -158,8 +176,10 @@ def _one(root: Path, compose: Compose, scenario: Scenario, stay: Sequence[str]) 
     if error := last.get("error"):
         kept = _stored(last["interrupted"]["path"]) if "interrupted" in last else ""
         raise LabError(error["message"], kept + error["remedy"], error["exit_code"])
+    if "interrupted" in last:
+        raise LabError(f"{scenario.name} was stopped from elsewhere.", _stored(last["interrupted"]["path"]))
     if "finished" not in last:
-        raise _ended_early(root, compose, scenario)
+        raise _ended_early(root, compose, scenario, last.get("begun", {}).get("run_id", ""))
     compose.remove([name for name in compose.listed("--all") if name not in stay])
     return stored_run(root, last)
 
@@ -170,10 +190,10 @@ def stored_run(root: Path, last: Mapping[str, Mapping[str, Any]]) -> dict[str, A
     return document
 
 
-def _ended_early(root: Path, compose: Compose, scenario: Scenario) -> LabError:
+def _ended_early(root: Path, compose: Compose, scenario: Scenario, run_id: str) -> LabError:
     """The controller ended and could not say why."""
     code = compose.exit_code(scenario.name)
-    stored = _stored(_kept(root, scenario))
+    stored = _stored(_kept(root / "results", run_id))
     if code == KILLED and _treatments_ended(compose):
         return MachineError(
             f"The treatments container ended during {scenario.name}, and every measured process with it.",
@@ -200,21 +220,51 @@ def _treatments_ended(compose: Compose) -> bool:
     return False
 
 
-def _kept(root: Path, scenario: Scenario) -> str:
+def _kept(results: Path, run_id: str) -> str:
     """Give what a killed controller left its lasting name; a folder without run.json is an interrupted run."""
-    left = sorted((root / "results").glob(f".*-{scenario.name}.partial"))
-    if not left:
+    left = results / f".{run_id}.partial"
+    if not run_id or not left.exists():
         return ""
-    final = left[-1].with_name(left[-1].name.removeprefix(".").removesuffix(".partial"))
+    with contextlib.suppress(OSError):
+        (left / LOCK).unlink(missing_ok=True)
+        left = left.rename(results / run_id)
+    return left.name
+
+
+def hold_lab(lab: Lab) -> None:
+    """Hold this lab until the process ends. Raises MachineError that names the ./lab that holds it."""
+    path = lock_file(lab.root, find_engine())
+    user, names = os.environ.get("USER") or os.getuid(), " ".join(one.run_name for one in lab.scenarios)
     try:
-        left[-1].rename(final)
-    except OSError:
-        return left[-1].name
-    return final.name
+        _held[path] = _held.get(path) or hold(path, f"{names} of user {user} in {lab.root}, process {os.getpid()}")
+    except Held as other:
+        raise MachineError(f"Another ./lab measures here: {other}.", GOES_ON) from None
+    except OSError as error:
+        raise MachineError(f"Cannot hold {path}: {error.strerror}.", "Remove that file, then try again.") from error
 
 
-def _clear(compose: Compose, profile: str, services: Collection[str], known: Collection[str]) -> None:
-    """Remove what runs: two scenarios at once would disturb each other, and both have a `broker`.
+def lock_file(root: Path, engine: Engine) -> Path:
+    """Return the file that a ./lab holds while it measures: one for each engine and Compose project."""
+    return LOCKS / f"looplab-{hashed(f'{engine.server_id} {project_name(root)}')}.lock"
+
+
+def measuring(compose: Compose, known: Collection[str]) -> str:
+    """Return which of the `known` controllers runs and since when, "" if none does."""
+    running = sorted(compose.listed().keys() & known)
+    return ", ".join(f"{name}, since {compose.started(name)}" for name in running)
+
+
+def _is_own(compose: Compose, controller: str, started: str, known: Set[str]) -> bool:
+    """Return whether the lab's containers are those that this process started: they may have been replaced since.
+
+    `started` is its controller's container, "" if there is none yet.
+    """
+    others = compose.listed().keys() & known - {controller}
+    return not others and (not started or compose.container(controller) == started)
+
+
+def _clear(compose: Compose, profile: str, services: Collection[str]) -> None:
+    """Remove what is left of earlier runs: two scenarios at once would disturb each other, and both have a `broker`.
 
     `services` are those of the profile. Raises LabError (exit code 2) if no Compose file has a controller of that name.
     """
@@ -223,8 +273,6 @@ def _clear(compose: Compose, profile: str, services: Collection[str], known: Col
             f"No service of the Compose files is called {profile}.", f"See {LOOP_FILE}; ./lab new adds one."
         )
     kept = [name for name in services if name in KEPT_BEFORE and f"{name}=0" not in compose.left_out]
-    if measuring := [name for name in compose.listed() if name in known]:
-        say(f"Stopping what ran before: {', '.join(measuring)}")
     present = compose.listed("--all")
     others = set(present) - set(services)
     if others and not others <= set(compose.config()["services"]):
@@ -261,9 +309,11 @@ def _store_logs(compose: Compose, root: Path, controller: str) -> None:
         say(f"What the containers printed is kept in {LOG}.")
 
 
-def _interrupted(compose: Compose, scenario: Scenario, root: Path) -> None:
+def _interrupted(compose: Compose, scenario: Scenario, root: Path, is_own: Callable[[], bool]) -> None:
     ignore_interrupts()
     compose.shield()
+    if not is_own():
+        return
     # A terminal that was closed takes no more words.
     with contextlib.suppress(OSError):
         say("\ninterrupted: keeping what was measured, stopping the containers")

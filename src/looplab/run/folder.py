@@ -12,12 +12,15 @@ from pathlib import Path
 from typing import Any
 
 from looplab.errors import LabError, MachineError
+from looplab.system.lock import Held, hold
 
 SCHEMA = 1
 # A line of samples.csv and one of transport.csv are at most this long together.
 BYTES_PER_SAMPLE = 300
 # The folders of runs that go on, in results/.
 UNFINISHED = ".*.partial"
+# Held by the controller, in such a folder: one that nobody holds was left by a controller that was killed.
+LOCK = ".lock"
 
 
 class RunFolder:
@@ -64,6 +67,7 @@ class RunFolder:
             try:
                 self._replace(name, [json.dumps(document, indent=1)])
             finally:
+                (self.path / LOCK).unlink(missing_ok=True)
                 # A full disk still lets a folder be renamed: its samples are found where runs are looked for.
                 self.path = self.path.rename(self.results / self.run_id)
         return self.path
@@ -76,8 +80,14 @@ class RunFolder:
             if not (self.results / self.run_id).exists():
                 with contextlib.suppress(FileExistsError):
                     self.path.mkdir()
+                    self._hold()
                     return
             started += timedelta(seconds=1)
+
+    def _hold(self) -> None:
+        """A file system without locks only lets the lab's pages be rendered beside the run."""
+        with contextlib.suppress(OSError, Held):
+            self._lock = hold(self.path / LOCK, self.run_id)
 
     def _replace(self, name: str, lines: Iterable[str]) -> None:
         """Whole or not at all: a disk that fills up leaves the file as it was."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 from looplab.errors import LabError, MachineError
 from looplab.run import inspections
@@ -18,10 +18,13 @@ from looplab.run.folder import SCHEMA, RunFolder
 from looplab.run.quiet import why_not
 from looplab.run.samples import SampleStore
 from looplab.spec.parameters import RunParameters
+from looplab.system.lock import Held, hold
 from looplab.system.machine_facts import describe
 from looplab.system.processors import steal_s
 from looplab.treatments.judgement import Treatment, reasons
 
+# In the live folder.
+LOCK = "run.lock"
 # Reports progress as (event, facts) to a person or to ./lab.
 Say = Callable[..., None]
 
@@ -59,6 +62,8 @@ class Record:
         marks: Mapping[str, str],
     ) -> None:
         self.say = place.say
+        # Held as long as the run: a second controller would empty this one's live rows.
+        self._lock = _alone(place.live, parameters.scenario) if place.live else None
         self.store = _store(parameters.samples, place.live, columns)
         self.token = secrets.token_hex(4)
         # What the running programs of others report of themselves, by their part.
@@ -70,6 +75,7 @@ class Record:
         self._folder = RunFolder(
             place.results, parameters.scenario, parameters.samples, {file.name: file.header for file in files}
         )
+        self.say("begun", run_id=self._folder.run_id)
         self._environment = describe(os.environ.get("LOOPLAB_ENVIRONMENT", ""))
         by_hand = f"docker compose --profile {parameters.scenario} up"
         self._command_line = str(self._environment.pop("command_line", by_hand))
@@ -189,6 +195,21 @@ class Record:
         self.state("interrupted")
         if kept:
             self.say("interrupted", path=kept, why=why)
+
+
+def _alone(live: Path, scenario: str) -> IO[str]:
+    """Return the lock of the only controller that measures with this folder. Raises MachineError if there is one."""
+    try:
+        return hold(live / LOCK, scenario)
+    except Held as other:
+        raise MachineError(
+            f"Another run of this lab goes on: {other}. {scenario} was not started.",
+            "Wait until it has ended, or end it with `./lab down`. What was started beside it disturbs it.",
+        ) from None
+    except OSError as error:
+        raise MachineError(
+            f"Cannot hold {live / LOCK}: {error.strerror}.", "Run `./lab down`, then try again."
+        ) from error
 
 
 def _store(samples: int, live: Path | None, columns: tuple[str, ...]) -> SampleStore:

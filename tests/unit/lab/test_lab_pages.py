@@ -1,8 +1,9 @@
 """The lab's pages: what they hold, that they replace each other as a whole, and that no run meets their rendering."""
 
 import re
+import subprocess
 import sys
-import time
+from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from support.wire import call
 from looplab.lab import pages
 from looplab.lab.pages import Renderer, publish, run_goes_on, stored
 from looplab.lab.site import elsewhere, newest, write_site
+from looplab.run.folder import UNFINISHED, RunFolder
 
 
 @pytest.fixture
@@ -52,12 +54,9 @@ def store(results: Path, scenario: str, start: str) -> None:
     write_run(results, scenario, start=start, cells=cells)
 
 
-def begin(results: Path, name: str = "20260102T000000Z-scenario2") -> Path:
+def begin(results: Path) -> RunFolder:
     """A run that goes on."""
-    folder = results / f".{name}.partial"
-    folder.mkdir()
-    (folder / "samples.csv").touch()
-    return folder
+    return RunFolder(results, "scenario2", 1, {"samples.csv": "row"}, datetime(2026, 1, 2, tzinfo=UTC))
 
 
 def test_a_run_goes_on_until_its_folder_has_its_name(root: Path) -> None:
@@ -66,15 +65,23 @@ def test_a_run_goes_on_until_its_folder_has_its_name(root: Path) -> None:
     folder = begin(results)
     assert run_goes_on(results)
     assert stored(results) == {"20260101T000000Z-scenario1"}
-    folder.rename(results / "20260102T000000Z-scenario2")
+    folder.finish({})
     assert not run_goes_on(results)
     assert len(stored(results)) == 2
 
 
-def test_a_run_that_nobody_has_touched_for_an_hour_is_dead(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    begin(root / "results")
-    now = time.time()
-    monkeypatch.setattr(pages.time, "time", lambda: now + pages.DEAD_S + 10)
+def test_a_run_whose_controller_was_killed_does_not_go_on(root: Path) -> None:
+    script = """import os, pathlib, sys, looplab.run.folder as run
+folder = run.RunFolder(pathlib.Path(sys.argv[1]), "scenario2", 1, {"samples.csv": "row"})
+print(folder.run_id, flush=True)
+sys.stdin.read()"""
+    command = [sys.executable, "-c", script, str(root / "results")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        assert run_goes_on(root / "results")
+        process.kill()
+    assert list((root / "results").glob(UNFINISHED))
     assert not run_goes_on(root / "results")
 
 
@@ -83,7 +90,7 @@ def test_it_renders_once_after_each_run_and_never_during_one(root: Path, rendere
     folder = begin(root / "results")
     renderer.look()
     assert not front.exists()
-    folder.rename(root / "results/20260102T000000Z-scenario2")
+    folder.finish({})
     renderer.look()
     assert "20260102T000000Z-scenario2" in front.read_text()
     made = front.resolve()
@@ -105,7 +112,7 @@ def test_a_run_that_begins_ends_the_rendering(root: Path, renderer: Renderer) ->
     assert not renderer.render()
     assert (root / "site/current/index.html").read_text() == before
     assert {path.name for path in (root / "site").iterdir()} == {"current", (root / "site/current").resolve().name}
-    folder.rename(root / "results/20260102T000000Z-scenario2")
+    folder.finish({})
     (root / "slow").unlink()
     renderer.look()
     until(lambda: "scenario3" in (root / "site/current/index.html").read_text(), "the next rendering")

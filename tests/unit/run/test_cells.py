@@ -7,6 +7,7 @@ import pytest
 from support.counter_experiment import counter
 from support.ports import free_port
 
+from looplab.errors import MachineError
 from looplab.run.cells import CutShort, Measured
 from looplab.run.life import live
 from looplab.run.record import Place
@@ -30,11 +31,30 @@ class Controller(counter.Controller):
 def controller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Controller:
     """No treatments service answers: each run is INVALID by that, too."""
     monkeypatch.setenv("TREATMENTS_URL", f"http://127.0.0.1:{free_port()}/facts")
+    return make(tmp_path / "results", tmp_path)
+
+
+def make(results: Path, live_folder: Path) -> Controller:
     said: list[Any] = []
-    place = Place(tmp_path, None, lambda event, **facts: said.append((event, facts)))
+    place = Place(results, live_folder, lambda event, **facts: said.append((event, facts)))
     made = Controller(counter.EXPERIMENT.read_parameters({"MESSAGES": "2", "SLEEPS_MS": "1,2"}), place)
     made.said = said  # type: ignore[attr-defined]
     return made
+
+
+def test_a_second_controller_ends_before_it_touches_anything(controller: Controller, tmp_path: Path) -> None:
+    before = (tmp_path / "samples.bin").stat()
+    with pytest.raises(MachineError, match=r"goes on: counter, since 20.* UTC\. counter was not started"):
+        make(tmp_path / "others", tmp_path)
+    assert (tmp_path / "samples.bin").stat().st_mtime_ns == before.st_mtime_ns
+    assert not (tmp_path / "others").exists()
+    assert [cell["sent"] for cell in live(controller)["cells"]] == [2, 2]
+
+
+def test_it_names_its_folder_first(controller: Controller, tmp_path: Path) -> None:
+    event, facts = controller.said[0]  # type: ignore[attr-defined]
+    assert event == "begun"
+    assert (tmp_path / f"results/.{facts['run_id']}.partial").is_dir()
 
 
 def test_cells_are_stored_and_progress_is_reported(controller: Controller) -> None:

@@ -8,8 +8,10 @@ from looplab.lab.checkout import Lab
 from looplab.lab.docker.engine import find_engine, require_compose
 from looplab.lab.docker.images import remove_replaced
 from looplab.lab.hosts.run import down_all
-from looplab.lab.scenarios import chosen
+from looplab.lab.scenarios import chosen, every
+from looplab.lab.session import lock_file, measuring
 from looplab.lab.settings import project_name
+from looplab.system.lock import holder
 from looplab.system.terminal import say
 
 
@@ -23,8 +25,11 @@ def setup(root: Path, scenarios: Sequence[str] = ()) -> int:
 
 def down(root: Path) -> int:
     """Stop and remove every container and network of the lab; return the exit code."""
-    require_compose(find_engine())
-    done = Lab(root).compose().down()
+    engine, compose = find_engine(), Lab(root).compose()
+    require_compose(engine)
+    if run := holder(lock_file(root, engine)) or measuring(compose, every(root).keys()):
+        say(f"This ends a run that goes on: {run}.")
+    done = compose.down()
     if not done.good:
         raise MachineError(f"Compose could not stop the lab: {done.reason}", "See `docker ps`.")
     remove_replaced(project_name(root))

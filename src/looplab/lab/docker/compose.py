@@ -144,6 +144,11 @@ class Compose:
         )
         return dict(line.split(" ", 1) for line in listing.stdout.splitlines() if " " in line)
 
+    def started(self, service: str) -> str:
+        """Return when a service's container was started, e.g. 2026-11-27 00:18:35 UTC."""
+        form = ["docker", "inspect", "--format", "{{.State.StartedAt}}", self.container(service)]
+        return f"{call(form).stdout[:19].replace('T', ' ')} UTC"
+
     def events(self, service: str) -> Iterator[dict[str, Any]]:
         """Return the events that a service prints, as read_events yields them."""
         return read_events(["docker", "logs", "--follow", self.container(service)])

@@ -1,0 +1,56 @@
+"""A session of runs: alone on its engine, and nothing of others is stopped or taken for its own."""
+
+from pathlib import Path
+
+import pytest
+
+from looplab.errors import EXIT_MACHINE, LabError
+from looplab.lab import session
+from looplab.lab.checkout import Lab
+from looplab.lab.docker.engine import Engine
+from looplab.lab.session import _kept, hold_lab, lock_file
+from looplab.run.folder import LOCK
+from looplab.system.lock import hold
+
+
+@pytest.fixture
+def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Engine:
+    found = Engine(server_id="ABCD:EFGH")
+    monkeypatch.setattr(session, "LOCKS", tmp_path)
+    monkeypatch.setattr(session, "find_engine", lambda: found)
+    monkeypatch.setattr(session, "_held", {})
+    monkeypatch.delenv("COMPOSE_PROJECT_NAME", raising=False)
+    return found
+
+
+def test_the_second_session_learns_who_measures(tmp_path: Path, engine: Engine) -> None:
+    with (
+        hold(lock_file(tmp_path, engine), "scenario5 of user ada in /home/ada/looplab, process 7"),
+        pytest.raises(LabError, match="scenario5 of user ada in /home/ada/looplab, process 7, since 20") as caught,
+    ):
+        hold_lab(Lab(tmp_path))
+    assert caught.value.exit_code == EXIT_MACHINE
+    assert "./lab down" in caught.value.remedy
+
+
+def test_the_sessions_of_a_study_share_the_lock(tmp_path: Path, engine: Engine) -> None:
+    for _ in range(2):
+        hold_lab(Lab(tmp_path))
+    assert [path.name for path in tmp_path.iterdir()] == [lock_file(tmp_path, engine).name]
+
+
+def test_another_project_and_another_engine_have_another_lock(tmp_path: Path, engine: Engine) -> None:
+    one = lock_file(tmp_path, engine)
+    assert lock_file(tmp_path, Engine(server_id="other")) != one
+    (tmp_path / ".env").write_text("COMPOSE_PROJECT_NAME=other\n")
+    assert lock_file(tmp_path, engine) != one
+
+
+def test_a_killed_controllers_folder_is_the_one_that_it_named(tmp_path: Path) -> None:
+    for name in ("20260101T000000Z-scenario1", "20270101T000000Z-scenario1"):
+        (tmp_path / f".{name}.partial").mkdir()
+    (tmp_path / ".20260101T000000Z-scenario1.partial" / LOCK).touch()
+    assert _kept(tmp_path, "20260101T000000Z-scenario1") == "20260101T000000Z-scenario1"
+    assert not list((tmp_path / "20260101T000000Z-scenario1").iterdir())
+    assert (tmp_path / ".20270101T000000Z-scenario1.partial").is_dir()
+    assert _kept(tmp_path, "") == ""
