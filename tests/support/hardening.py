@@ -14,7 +14,7 @@ LINKS = ("link", "asip-link", "asip-link-broker", "twin-link", *DUPLICATING_LINK
 CAPTURES = ("capture", "qos-delay-capture")
 # What `cap_add` may name, by service. The prioritised parts as published: permitted, not held.
 MAY_ADD = {
-    "treatments": {"SYS_NICE", "SYS_PTRACE", *_PREPARED},
+    "treatments": {"KILL", "SYS_NICE", "SYS_PTRACE", *_PREPARED},
     "prepare": {"CHOWN", "FOWNER", *_PREPARED},
     **{name: {"NET_RAW", *_PREPARED} for name in CAPTURES},
     **{name: {"NET_ADMIN", *_PREPARED} for name in LINKS},
@@ -23,7 +23,7 @@ MAY_ADD = {
 }
 # What its processes really hold; all others hold nothing.
 HOLDS = {
-    "treatments": {"SYS_NICE", "SYS_PTRACE"},
+    "treatments": {"KILL", "SYS_NICE", "SYS_PTRACE"},
     "prepare": {"CHOWN", "FOWNER"},
     **{name: {"NET_RAW"} for name in CAPTURES},
     **{name: {"NET_ADMIN"} for name in LINKS},
@@ -38,7 +38,8 @@ STARTS_AS_ROOT = {
 }
 # Numbers of linux/capability.h.
 NUMBERS = {
-    "CHOWN": 0, "FOWNER": 3, "SETGID": 6, "SETUID": 7, "NET_ADMIN": 12, "NET_RAW": 13, "SYS_PTRACE": 19, "SYS_NICE": 23,
+    "CHOWN": 0, "FOWNER": 3, "KILL": 5, "SETGID": 6, "SETUID": 7, "NET_ADMIN": 12, "NET_RAW": 13, "SYS_PTRACE": 19,
+    "SYS_NICE": 23,
 }  # fmt: skip
 SECCOMP_FILTER = "2"
 PRINTED_IMAGE = "looplab/printed:"

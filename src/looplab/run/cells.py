@@ -140,7 +140,12 @@ class CellRun(Run, Generic[P, C]):
         reasons = [f"{one.cell}: {why}" for one in self.measured for why in one.faults]
         if self._cut_short:
             reasons.append(f"ended after {len(self.measured)} of {len(self.parameters.cells)} cells: {self._cut_short}")
-        return reasons
+        return [*reasons, *self.foreign_loads()]
+
+    def foreign_loads(self) -> list[str]:
+        """Return why a run without any load is INVALID if one ran: that of another scenario, started beside it."""
+        seen = {name for scan in self.scans if scan for name, found in scan["roles"].items() if found["processes"]}
+        return [] if hasattr(self.parameters, "load") else [f"{name} load: running" for name in loads().keys() & seen]
 
     def wait_for_part(self, what: str, check: Callable[[], object]) -> None:
         """Wait until `check` raises no LabError. Raises its last one after PARTS_TIMEOUT_S, wrong use at once."""

@@ -44,6 +44,10 @@ class PlacedClient(TreatmentsClient):
             merged |= {key: scan[key] for key in ("published", "published_clock_ns") if key in scan}
         return merged
 
+    def end_loads(self) -> None:
+        for _, client in self._placed.values():
+            client.end_loads()
+
 
 def client_of(one: TreatmentsClient) -> TreatmentsClient:
     """Return `one`, or what asks the services of all hosts where LAB_HOSTS names them."""

@@ -8,6 +8,7 @@ import ctypes
 import errno
 import os
 import re
+import signal
 import socket
 import stat
 import struct
@@ -38,6 +39,21 @@ def named(name: str, proc: Path = Path("/proc")) -> list[int]:
             if entry.name.isdigit() and (entry / "comm").read_text().rstrip("\n") == name:
                 pids.append(int(entry.name))
     return sorted(pids)
+
+
+def end_container(pid: int, proc: Path = Path("/proc")) -> None:
+    """Kill the first process of the container of `pid`, with which the engine ends the others, and `pid` itself.
+
+    In a PID namespace that containers share, the parent of their first processes is outside: process 0.
+    """
+    first = pid
+    # A process may end meanwhile.
+    with contextlib.suppress(OSError):
+        while (parent := int(_stat_fields(proc / str(first))[1])) > 1:
+            first = parent
+    for one in {first, pid}:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(one, signal.SIGKILL)
 
 
 def identity(pid: int, proc: Path = Path("/proc")) -> dict[str, Any] | None:

@@ -6,6 +6,7 @@ Each function judges one treatment of one role from all scans of a run; an exper
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from looplab.spec.roles import CONTROLLER
 from looplab.treatments.scans import Scan, identities, mqtt_sockets, policies, refusals
 
 # The broker's listener with TLS (compose/mosquitto/lan); TCP_NODELAY is one setting for both.
@@ -58,6 +59,9 @@ def judge_process(scans: Sequence[Scan], role: str) -> Treatment:
     if not all(found):
         missing = next(number // 2 + 1 for number, one in enumerate(found) if not one)
         return Treatment(what, wanted, f"not there at scan {missing} of {len(scans)}", False)
+    most = max(len(one) if isinstance(one, list) else 1 for one in found)
+    if role == CONTROLLER.name and most > 1:
+        return Treatment(what, wanted, f"{most} at once", False, note="another run was started beside this one")
     changed = [number // 2 + 1 for number in range(1, len(found)) if found[number] != found[number - 1]]
     if not changed:
         return Treatment(what, wanted, wanted, True)

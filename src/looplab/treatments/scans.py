@@ -1,5 +1,6 @@
 """Readings of the live processes by the treatments service, before a run's first cell and after each."""
 
+import contextlib
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -41,6 +42,11 @@ class TreatmentsClient:
             return _TREATMENTS.ask(self._url, "POST", question, token=read_token(TOKEN))
         except LabError:
             return None
+
+    def end_loads(self) -> None:
+        """Have every load ended, if a service answers: nothing is measured any more."""
+        with contextlib.suppress(LabError):
+            _TREATMENTS.ask(self._url.replace("/facts", "/loads"), "DELETE", token=read_token(TOKEN))
 
 
 def processes(scan: Scan, role: str) -> list[dict[str, Any]]:

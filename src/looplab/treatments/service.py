@@ -4,6 +4,7 @@ It owns the PID namespace that the lab's containers share, so it sees them all; 
 themselves hold no privilege. It knows no scenario: each request says what is asked. Which roles there are, and up to
 which priority, is fixed at its start; the token is that of this start of the lab.
 
+DELETE /loads ends the containers of all loads: a run that is over needs none.
 POST /facts with {"roles": {"broker": {"comm": ["mosquitto"], "fifo": 90}, ...}, "published_from": "host:port",
 "broker": "mosquitto"} answers {"roles": {"broker": {"before": [...], "processes": [...], "refused": ["..."]}},
 "published": 1234, "noise": [...], ...}.
@@ -25,7 +26,7 @@ from looplab.spec.experiment import Experiments
 from looplab.system import own_process, processes
 from looplab.system.containers import files_of
 from looplab.system.json_client import read_token
-from looplab.system.json_service import serve
+from looplab.system.json_service import Routes, serve
 from looplab.system.processors import processor_times
 from looplab.treatments.broker import published
 from looplab.treatments.loads import loads
@@ -86,6 +87,19 @@ def answer(request: dict[str, Any], permitted: Permitted, probes: Probes | None 
     return reply
 
 
+def end_loads() -> dict[str, Any]:
+    """End the container of each process of a load; return how many processes there were.
+
+    Raises UsageError where other processes than the lab's are seen.
+    """
+    if os.getpid() != 1:
+        raise UsageError("Only process 1 of the lab's own PID namespace ends loads.", "End them where they run.")
+    pids = [pid for load in loads().values() for comm in load.comms for pid in processes.named(comm)]
+    for pid in pids:
+        processes.end_container(pid)
+    return {"ended": len(pids)}
+
+
 def treat(pids: Sequence[int], fifo: int, files: Sequence[str] = ()) -> dict[str, Any]:
     """Read the processes of a role, put them under SCHED_FIFO `fifo` (0: leave them), read them again.
 
@@ -105,7 +119,10 @@ def main(experiments: Experiments) -> int:
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     probes = Probes()
     known = permitted(experiments)
-    routes = {"POST /facts": lambda request: answer(request.body, known, probes)}
+    routes: Routes = {
+        "POST /facts": lambda request: answer(request.body, known, probes),
+        "DELETE /loads": lambda _request: end_loads(),
+    }
     try:
         token = partial(read_token, TOKEN)
         if not token():

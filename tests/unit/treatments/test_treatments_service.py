@@ -13,10 +13,11 @@ from looplab.errors import EXIT_MACHINE, UsageError
 from looplab.experiments.registry import EXPERIMENTS
 from looplab.spec.brokers import BROKERS
 from looplab.spec.roles import CONTROLLER
+from looplab.system import processes
 from looplab.system.json_client import read_token
 from looplab.treatments.loads import loads
 from looplab.treatments.scans import TOKEN
-from looplab.treatments.service import answer, permitted
+from looplab.treatments.service import answer, end_loads, permitted
 
 PERMITTED = permitted(EXPERIMENTS)
 
@@ -59,6 +60,25 @@ def test_it_does_not_start_without_a_token(tmp_path: Path, content: str | None) 
     )  # fmt: skip
     assert done.returncode == EXIT_MACHINE
     assert "No token" in done.stderr
+
+
+def test_loads_are_ended_in_the_labs_own_namespace_alone() -> None:
+    with pytest.raises(UsageError, match="process 1"):
+        end_loads()
+
+
+def test_a_containers_first_process_is_the_one_whose_parent_is_outside(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """7 is a loop whose child 8 is the load; 9 is a load that lost its parent and went to process 1."""
+    for pid, parent in ((1, 0), (7, 0), (8, 7), (9, 1)):
+        (tmp_path / str(pid)).mkdir()
+        (tmp_path / f"{pid}/stat").write_text(f"{pid} (a (b) c) S {parent} 0\n")
+    killed: list[int] = []
+    monkeypatch.setattr(processes.os, "kill", lambda pid, _number: killed.append(pid))
+    for pid in (8, 9, 10):
+        processes.end_container(pid, tmp_path)
+    assert sorted(killed) == [7, 8, 9, 10]
 
 
 def test_the_token_is_read_anew_each_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -204,6 +204,7 @@ class Controller(CellRun[Parameters, LoopCell]):
         if self.printed:
             self.printed.close()
         self._client.close()
+        self.client.end_loads()
 
     @property
     def _granted(self) -> dict[str, int]:

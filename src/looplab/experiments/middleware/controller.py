@@ -93,7 +93,7 @@ class Controller(CellRun[MiddlewareParameters, LoadCell]):
     def faults(self) -> Sequence[str]:
         """Return why repetitions are INVALID, and why not every one was measured."""
         p = self.parameters
-        return document.faults(len(p.cells) * p.repetitions, self._trials)
+        return [*document.faults(len(p.cells) * p.repetitions, self._trials), *self.foreign_loads()]
 
     def close(self) -> None:
         self._parts.stop()
