@@ -30,6 +30,7 @@ from looplab.system.processors import busy_share
 from looplab.system.terminal import say
 from looplab.system.words import plural
 from looplab.treatments.link import NO_LINK
+from looplab.treatments.loads import loads
 
 # Called with a run.json.
 After = Callable[[dict[str, Any]], None]
@@ -299,8 +300,10 @@ def ignore_interrupts() -> None:
 
 
 def _store_logs(compose: Compose, root: Path, controller: str) -> None:
+    # A run that ends with an error ends its load, too.
+    ended = compose.listed("--all", "--filter", f"exited={KILLED}").keys() & loads().keys()
     for service, words in compose.fallen().items():
-        if service not in (*DONE_BEFORE, controller):
+        if service not in {*DONE_BEFORE, controller, *ended}:
             say(f"{service} is not running. Its last lines: {words or 'none'}")
     path = root / LOG
     with contextlib.suppress(OSError):
