@@ -32,11 +32,11 @@ def test_the_second_lab_learns_who_measures(lab: Lab) -> None:
     whole(lab, running)
 
 
-def test_a_second_up_ends_before_it_touches_the_first(lab: Lab) -> None:
+def test_a_second_up_leaves_the_first_whole(lab: Lab) -> None:
     before = set((lab.root / "results").iterdir())
     running = start(lab)
     second = lab.compose("--profile", "scenario2", "up", **QUICK)
-    assert "Another run of this lab goes on: scenario1, since " in second.stdout
+    assert "Another run of this lab goes on: scenario1, since " in second.stderr
     assert lab.wait_for_end("scenario2") == 3
     code, output, said = running.finish()
     assert code == 1, said
@@ -47,7 +47,7 @@ def test_a_second_up_ends_before_it_touches_the_first(lab: Lab) -> None:
 
 
 @pytest.mark.parametrize("killed", [False, True])
-def test_lab_leaves_a_controller_alone_that_no_lab_follows(lab: Lab, killed: bool) -> None:
+def test_a_run_that_no_lab_follows_goes_on(lab: Lab, killed: bool) -> None:
     if killed:
         running = start(lab)
         running.process.send_signal(signal.SIGKILL)
@@ -63,7 +63,7 @@ def test_lab_leaves_a_controller_alone_that_no_lab_follows(lab: Lab, killed: boo
     assert lab.run("run", "scenario0", "--quick", "--allow-invalid").returncode == 0
 
 
-def test_down_names_the_run_that_it_ends_and_that_run_takes_nothing_down(lab: Lab) -> None:
+def test_down_names_the_run_that_it_ends(lab: Lab) -> None:
     running = start(lab)
     assert "This ends a run that goes on: scenario1 of " in lab.run("down", code=0).stderr
     lab.compose("--profile", "scenario0", "up", "--detach", **QUICK)

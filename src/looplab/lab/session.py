@@ -101,7 +101,8 @@ class Session:
         root, scenario = self.lab.root, scenarios[0]
         started, known = "", every(root).keys()
         if others := measuring(compose, known):
-            raise MachineError(f"{others}, is still measured by this lab, and no ./lab follows it.", GOES_ON)
+            by = "Plain Compose started it, or a ./lab that was killed."
+            raise MachineError(f"This lab still measures {others}. {by}", GOES_ON)
         try:
             _clear(compose, scenario.name, self.lab.services(scenario.name))
             for number, scenario in enumerate(scenarios):

@@ -27,7 +27,7 @@ def another_process(path: Path) -> subprocess.Popen[str]:
     return process
 
 
-def test_the_second_learns_who_holds_it_until_that_process_is_killed(tmp_path: Path) -> None:
+def test_it_is_held_until_its_process_is_killed(tmp_path: Path) -> None:
     path = tmp_path / "lock"
     with another_process(path) as process:
         with pytest.raises(Held, match=WORDS):

@@ -67,9 +67,7 @@ def test_loads_are_ended_in_the_labs_own_namespace_alone() -> None:
         end_loads()
 
 
-def test_a_containers_first_process_is_the_one_whose_parent_is_outside(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_containers_first_process_has_its_parent_outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """7 is a loop whose child 8 is the load; 9 is a load that lost its parent and went to process 1."""
     for pid, parent in ((1, 0), (7, 0), (8, 7), (9, 1)):
         (tmp_path / str(pid)).mkdir()
