@@ -77,7 +77,7 @@ def facts(pid: int, proc: Path = Path("/proc")) -> dict[str, Any] | None:
 
     `cpu_ns` is the CPU time, `children_cpu_ns` that of children that have ended, `cpus` where it may run. `cpu_wait_ns`
     is how long its threads, those that live, were runnable and had no processor (None if the kernel does not count it),
-    `runs` how often they got one.
+    `runs` how often they got one. `argv` is the command as it runs, empty of a process that is about to end.
     """
     root = proc / str(pid)
     known = identity(pid, proc)
@@ -92,6 +92,7 @@ def facts(pid: int, proc: Path = Path("/proc")) -> dict[str, Any] | None:
             "cpu_wait_ns": cpu_wait_ns,
             "runs": runs,
             "cpus": sorted(os.sched_getaffinity(pid)),
+            "argv": (root / "cmdline").read_bytes().decode(errors="replace").split("\0")[:-1],
             "rtprio_limit": _field(root / "limits", "Max realtime priority", "unknown"),
             "sys_nice_bounding": _may_have(root, CAP_SYS_NICE),
             "sockets": tcp_sockets(pid, proc),

@@ -122,6 +122,11 @@ def test_the_limit_is_read_from_the_process(spawn: Spawn) -> None:
     assert facts(child.pid)["rtprio_limit"] == "0"
 
 
+def test_the_command_is_read_from_the_process(spawn: Spawn) -> None:
+    child = spawn("")
+    assert facts(child.pid)["argv"] == child.args
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root to drop capabilities")
 def test_capabilities_are_told_apart(spawn: Spawn) -> None:
     plain = facts(spawn().pid)

@@ -88,7 +88,8 @@ def judge_loads(wanted: str, settings: Mapping[str, str], scans: Sequence[Scan])
     for host, own in {host: of_host(scans, host) for host in scans[0].get("hosts", ())}.items() or [("", scans)]:
         here = wanted if wanted in own[0].get("placed", (wanted,)) else NO_LOAD
         judged = [load.judge(own, wanted=load.name == here) for load in loads().values()]
-        judged += loads()[here].judge_strength(own, settings) if here in loads() else []
+        for load in (loads()[here],) if here in loads() else ():
+            judged += [*load.judge_options(own, settings), *load.judge_strength(own, settings)]
         treatments += [replace(one, what=f"{one.what} on {host}" if host else one.what) for one in judged]
     return treatments
 

@@ -71,9 +71,9 @@ def _span_s(before: Scan, after: Scan) -> float:
     return found[2] if found else 0.0
 
 
-def _duration(published_value: str) -> Setting:
+def _duration(published_value: str, option: str) -> Setting:
     # As Go reads them.
-    return Setting(published_value, r"([0-9]+(\.[0-9]+)?(ns|us|ms|s|m|h))+", "a time with its unit, e.g. 100s")
+    return Setting(published_value, r"([0-9]+(\.[0-9]+)?(ns|us|ms|s|m|h))+", "a time with its unit, e.g. 100s", option)
 
 
 LOAD = Flood(
@@ -82,14 +82,15 @@ LOAD = Flood(
     order=2,
     steady=False,
     counted=True,
+    neutral=("-broker", "-username", "-password"),
     unit="messages/s",
     weak="the flood was paused or starved, or the broker refuses it: see `docker compose logs` of the flood",
     settings={
-        "FLOOD_CLIENTS": count(100),
-        "FLOOD_MESSAGES": count(10),
-        "FLOOD_RAMPUP_SIZE": count(10),
-        "FLOOD_RAMPUP_DELAY": _duration("1s"),
-        "FLOOD_GLOBAL_TIMEOUT": _duration("180s"),
-        "FLOOD_TIMEOUT": _duration("100s"),
+        "FLOOD_CLIENTS": count(100, "-num-clients"),
+        "FLOOD_MESSAGES": count(10, "-num-messages"),
+        "FLOOD_RAMPUP_SIZE": count(10, "-rampup-size"),
+        "FLOOD_RAMPUP_DELAY": _duration("1s", "-rampup-delay"),
+        "FLOOD_GLOBAL_TIMEOUT": _duration("180s", "-global-timeout"),
+        "FLOOD_TIMEOUT": _duration("100s", "-timeout"),
     },
 )

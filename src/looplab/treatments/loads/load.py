@@ -1,29 +1,33 @@
 """What every load has in common: how it is recognised, judged, and how strong it was."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import NamedTuple
 
 from looplab.spec.roles import Role
 from looplab.treatments.judgement import Treatment
-from looplab.treatments.scans import Scan, running
+from looplab.treatments.scans import Scan, processes, running
 
 # The first scan is taken before the warm-up: the first cell begins at the second.
 WARM_UP_SCANS = 1
 
 
 class Setting(NamedTuple):
-    """A variable of a load: its published value, a pattern that the whole value must match, what to write instead."""
+    """A variable of a load: its published value, a pattern that the whole value must match, what to write instead.
+
+    `option` is that of the load's program.
+    """
 
     published: str
     pattern: str
     expected: str
+    option: str
 
 
-def count(published: int) -> Setting:
+def count(published: int, option: str) -> Setting:
     """Return the rule of a variable that counts something."""
-    return Setting(str(published), r"[1-9][0-9]{0,5}", "a whole number from 1 to 999999")
+    return Setting(str(published), r"[1-9][0-9]{0,5}", "a whole number from 1 to 999999", option)
 
 
 class Found(NamedTuple):
@@ -39,8 +43,9 @@ class Load:
     """`name` is its role and its service in compose/loop.yaml; `comms` as in Role.
 
     One that is `steady` must be seen in every scan, another in one. `counted` has its messages counted by the broker.
-    `settings` are the variables that its service reads; a run has them among its parameters. `unit` is that of its
-    strength, `weak` what makes one too weak.
+    `settings` are the variables that its service reads; a run has them among its parameters. `neutral` are options of
+    its program that are none of these and make no other load. `unit` is that of its strength, `weak` what makes one too
+    weak.
     """
 
     name: str
@@ -49,6 +54,7 @@ class Load:
     steady: bool = True
     counted: bool = False
     settings: Mapping[str, Setting] = field(default_factory=dict)
+    neutral: Collection[str] = ()
     unit: str = ""
     weak: str = ""
 
@@ -71,6 +77,27 @@ class Load:
     def judge_running(self, what: str, scans: Sequence[Scan]) -> Treatment:
         """Judge a load that was wanted and seen."""
         return Treatment(what, "running", "running", True)
+
+    def judge_options(self, scans: Sequence[Scan], settings: Mapping[str, str]) -> list[Treatment]:
+        """Judge whether it was started as the run has it, by the command of its processes; [] where none was seen.
+
+        `settings` are the run's values of `self.settings`. A count of 0 may be left out.
+        """
+        wanted = {one.option: settings[name] for name, one in self.settings.items() if settings[name] != "0"}
+        commands = {tuple(process["argv"]) for scan in scans for process in processes(scan, self.name)}
+        seen = [self._options(command) for command in sorted(filter(None, commands))]
+        found = "; ".join(dict.fromkeys(map(_line, seen))) or "unknown"
+        good = bool(seen) and all(one == wanted for one in seen)
+        note = "" if good else "LAB_OWN or another Compose file changes its command: set its variables instead"
+        return [Treatment(f"{self.name} options", _line(wanted), found, good, note=note)] if commands else []
+
+    def _options(self, command: Sequence[str]) -> dict[str, str]:
+        """Return the value of each option of a command that makes a load what it is, "" of one without."""
+        options: dict[str, str] = {}
+        for word in command[1:]:
+            name, _, value = word.partition("=") if word.startswith("-") else (next(reversed(options), ""), "", word)
+            options[name] = value
+        return {name: value for name, value in options.items() if name not in self.neutral and value != "0"}
 
     def judge_strength(self, scans: Sequence[Scan], settings: Mapping[str, str]) -> list[Treatment]:
         """Judge how strong it was in its weakest cell; [] before the first cell, or where nothing is to be measured.
@@ -96,6 +123,10 @@ class Load:
     def strengths(self, cells: Sequence[tuple[Scan, Scan]], settings: Mapping[str, str]) -> list[Found]:
         """Return the load's strength in each cell, by the readings around it; [] if the lab cannot measure it."""
         return []
+
+
+def _line(options: Mapping[str, str]) -> str:
+    return " ".join(f"{name} {value}".rstrip() for name, value in options.items())
 
 
 def seconds(before: Scan, after: Scan) -> float:

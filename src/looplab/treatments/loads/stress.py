@@ -97,14 +97,15 @@ LOAD = Stress(
     "stress",
     ("stress",),
     order=1,
+    neutral=("--verbose",),
     unit="CPU s/s",
     weak="stress was paused or limited (docker pause, --cpus), or other programs took its processors",
     settings={
-        "STRESS_CPU": count(3),
-        "STRESS_IO": count(3),
-        "STRESS_VM": count(5),
+        "STRESS_CPU": count(3, "--cpu"),
+        "STRESS_IO": count(3, "--io"),
+        "STRESS_VM": count(5, "--vm"),
         # As stress reads them.
-        "STRESS_VM_BYTES": Setting("128M", r"[0-9]{1,15}[bBkKmMgG]?", "a number of bytes, e.g. 128M"),
-        "STRESS_TIMEOUT": Setting("4000s", r"[0-9]{1,9}[smhdySMHDY]?", "a time, e.g. 4000s"),
+        "STRESS_VM_BYTES": Setting("128M", r"[0-9]{1,15}[bBkKmMgG]?", "a number of bytes, e.g. 128M", "--vm-bytes"),
+        "STRESS_TIMEOUT": Setting("4000s", r"[0-9]{1,9}[smhdySMHDY]?", "a time, e.g. 4000s", "--timeout"),
     },
 )

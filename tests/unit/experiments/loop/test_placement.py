@@ -32,9 +32,9 @@ class Service:
 
     def _answer(self, request: Request) -> dict[str, Any]:
         self.asked.append(request.body)
-        found = [{"pid": self._number, "started_ticks": self._number, "cpu_ns": 0, "cpu_wait_ns": None, "cpus": [0]}]
+        found = {"pid": self._number, "started_ticks": self._number, "cpu_ns": 0, "cpu_wait_ns": None, "cpus": [0]}
         roles = {
-            name: {"before": [], "processes": found if name in self._running else [], "refused": []}
+            name: {"before": [], "processes": [{**found, "argv": []}] if name in self._running else [], "refused": []}
             for name in request.body["roles"]
         }
         counted = {"published": 100, "published_clock_ns": 5} if "published_from" in request.body else {}

@@ -1,6 +1,8 @@
 """The judgement of treatments over scans as the treatments service answers them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from itertools import chain
 from typing import Any
 
 import pytest
@@ -78,7 +80,18 @@ def lost(seen: Scan, role: str, **before: Any) -> Scan:
     return {**seen, "roles": {**seen["roles"], role: {**one, "before": changed}}}
 
 
+def command(load: str, settings: Mapping[str, str]) -> list[str]:
+    """How compose/loop.yaml starts a load with these settings."""
+    options = ([rule.option, settings.get(name, "")] for name, rule in loads()[load].settings.items())
+    return [load, *chain.from_iterable(options)]
+
+
 def judged(p: Parameters, scans: list[Scan | None], bridge: dict[str, Any] | None = None) -> dict[str, Treatment]:
+    """Every treatment; a load whose processes have no command was started as the parameters have it."""
+    scans = deepcopy(scans)
+    for load in loads():
+        for one in (one for seen in filter(None, scans) for one in seen["roles"][load]["processes"]):
+            one.setdefault("argv", command(load, p.load_settings))
     return {t.what: t for t in judge(p, scans, BRIDGE if bridge is None else bridge)}
 
 
@@ -440,6 +453,47 @@ def test_a_cell_says_what_it_took() -> None:
         "cpu_runs": {"broker": 0, "controller": 0, "bridge": 7, "robot": 0},
         "steal_s": 0.25,
     }
+
+
+OPTIONS = "stress options"
+
+
+@pytest.mark.parametrize(
+    ("words", "good"),
+    [
+        ("/usr/bin/stress --cpu 3 --io 3 --vm 5 --vm-bytes 128M --timeout 4000s", True),
+        ("stress --verbose --vm 5 --cpu=3 --io 3 --vm-bytes 128M --timeout 4000s", True),
+        ("stress --cpu 2 --timeout 4000s", False),
+        ("stress --cpu 3 --io 3 --vm 5 --vm-bytes 128M --timeout 4000s --hdd 4", False),
+        ("stress 4 --cpu 3", False),
+    ],
+)
+def test_a_load_with_other_options_than_recorded_is_found(words: str, good: bool) -> None:
+    """As by LAB_OWN=FILE with another command of the stress: the settings say 3, 3 and 5."""
+    scans = stressed((1.5, 0.0))
+    for seen in scans:
+        seen["roles"]["stress"]["processes"][0]["argv"] = words.split()
+    found = judged(parameters(LOAD="stress"), list(scans))
+    assert wrong(found) == (set() if good else {OPTIONS})
+    assert found[OPTIONS].wanted == "--cpu 3 --io 3 --vm 5 --vm-bytes 128M --timeout 4000s"
+    if not good:
+        assert found[OPTIONS].found in words
+        assert "LAB_OWN" in found[OPTIONS].note
+
+
+def test_a_count_of_none_is_no_option() -> None:
+    settings = {name: rule.published for name, rule in loads()["stress"].settings.items()} | {"STRESS_IO": "0"}
+    words = ["stress", "--cpu", "3", "--vm", "5", "--vm-bytes", "128M", "--timeout", "4000s"]
+    looks = [scan(stress=[process(argv=[*words, *more])]) for more in ([], ["--io", "0"])]
+    (one,) = loads()["stress"].judge_options(looks, settings)
+    assert (one.verified, one.found) == (True, one.wanted)
+
+
+def test_a_load_whose_command_nobody_can_read_is_not_verified() -> None:
+    found = judged(parameters(LOAD="flood"), [scan(flood=[process(argv=[])])] * 2)
+    assert (found["flood options"].found, found["flood options"].verified) == ("unknown", False)
+    # Where it pauses it has no process.
+    assert "flood options" not in judged(parameters(LOAD="flood"), [scan(), scan()])
 
 
 def flooded(*messages: int, length_s: float = 20.0, own: int = 2000) -> list[Scan]:
