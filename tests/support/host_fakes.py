@@ -108,16 +108,17 @@ case "$1 $2" in
     if [ "$3" = --format ]; then
         shift 4
         for name; do
-            read -r repository tag digest id <"$(place images "$name")" || continue
+            case "$name" in *:*) ;; *) name="$name:latest" ;; esac
+            read -r repository tag digest id origin <"$(place images "$name")" || continue
             [ "$digest" = "<none>" ] && pulled= || pulled="\"$repository@$digest\""
-            printf '["%s"]\t[%s]\t%s\tamd64\t\t%s\n' "$repository:$tag" "$pulled" "$id" "$id"
+            printf '["%s"]\t[%s]\t%s\t%s\tamd64\t\t%s\n' "$repository:$tag" "$pulled" "$origin" "$id" "$id"
         done 2>/dev/null
         exit 0
     fi
     [ -e "$(place images "$last")" ] || { echo "No such image: $last" >&2; exit 1; }
     ;;
 "image ls")
-    /bin/cat "$here"/images/* 2>/dev/null | while read -r repository tag _ id; do echo "$repository:$tag $id"; done
+    /bin/cat "$here"/images/* 2>/dev/null | while read -r repository tag _ id _; do echo "$repository:$tag $id"; done
     ;;
 "pull "*)
     echo "layer: Pulling fs layer"
@@ -165,9 +166,9 @@ class Docker:
         """Whether the registries answer."""
         (self.place / "registry").write_text(ANSWERS if answers else SILENT)
 
-    def has(self, *names: str, digest: str = "", content: str = "") -> None:
-        """Put images there; their id is `sha256:`, the name and `content`."""
-        self._put("images", names, digest, content)
+    def has(self, *names: str, digest: str = "", content: str = "", origin: str = "") -> None:
+        """Put images there; their id is `sha256:`, the name and `content`, `origin` their label."""
+        self._put("images", names, digest, f"{content} {origin}".rstrip())
 
     def lost(self, name: str) -> None:
         """Remove an image."""

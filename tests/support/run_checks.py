@@ -50,7 +50,7 @@ def check_run(folder: Path, run: dict[str, Any]) -> None:
     for image in run["environment"]["images"].values():
         assert image["reference"]
         assert re.fullmatch("sha256:[0-9a-f]{64}", image["id"])
-        assert image["origin"] in ("registry", "built")
+        assert image["origin"] in ("registry", "built", "local")
     parameters = run["parameters"]
     assert [(cell["qos"], cell["interval_ms"]) for cell in run["cells"]] == [
         (qos, interval) for qos in parameters["qos"] for interval in parameters["intervals_ms"]

@@ -11,7 +11,8 @@ from typing import Any
 from looplab.errors import MachineError, UsageError
 from looplab.lab.docker.compose import Compose
 from looplab.lab.docker.engine import Engine, show_version
-from looplab.lab.docker.images import Images, image_facts, images_of
+from looplab.lab.docker.images import Images, images_of
+from looplab.lab.docker.model import model_facts
 from looplab.lab.docker.own_images import REPORT_SOURCES, OwnImages, read_stamps
 from looplab.lab.image_names import BASE, BASE_IMAGE, FLOOD, REPORT, is_decided, name_of, own_reference
 from looplab.lab.machine.facts import OF_THIS_LAB, port_owners
@@ -22,7 +23,7 @@ from looplab.lab.scenarios import Scenario, chosen
 from looplab.lab.secret_files import ensure_grafana_password
 from looplab.lab.settings import check_settings, project_name, read_machine_file, write_machine_file
 from looplab.system.env_files import read_env, read_port
-from looplab.system.machine_facts import machine_id
+from looplab.system.machine_facts import OWN, OWN_FILE, machine_id
 from looplab.system.terminal import say
 
 FLOOD_VARIABLE = "FLOOD_IMAGE"
@@ -120,18 +121,24 @@ class Lab:
         self._have(images, OwnImages(self.root, ours, self._profiles))
         limits = probe_limits(engine, self.own_image(PROBE), self.root / CACHE)
         administrator = {} if images.variables.get("GRAFANA") == "off" else ensure_grafana_password(self.root)
-        others = self.decided({BASE, "GRAFANA", *upstream})
         # A rootless engine's root is the user who started it; every other user of a container is a stranger here.
         owner = {"LAB_UID": "0", "LAB_GID": "0"} if engine.rootless else {}
-        write_machine_file(
-            self.root, {**machine_variables(limits), **owner, **others, **images.variables, **administrator}
-        )
+        decided = self.kept(images.variables, upstream)
+        write_machine_file(self.root, {**machine_variables(limits), **owner, **decided, **administrator})
         return engine
 
     def decided(self, asked: Collection[str] = ()) -> dict[str, str]:
         """Return what earlier set-ups decided, without the variables that this one has asked for."""
         known = read_machine_file(self.root)
         return {name: value for name, value in known.items() if is_decided(name) and name not in asked}
+
+    def kept(self, now: Mapping[str, str], asked: Collection[str]) -> dict[str, str]:
+        """Return what is decided from `now` on, and what was before of variables that were not `asked`.
+
+        What the shell sets is for this once: it decides nothing for later.
+        """
+        fresh = {name: value for name, value in now.items() if name not in os.environ}
+        return {**self.decided({BASE, "GRAFANA", *asked} - os.environ.keys()), **fresh}
 
     def _images(self) -> Images:
         settled = {} if self._ask_again else self.decided()
@@ -185,16 +192,16 @@ class Lab:
         """Return who holds each port that a run publishes, "" if nobody; nothing if the ports are another machine's."""
         return port_owners(self.ports(), project_name(self.root)) if engine.local else {}
 
+    def model_facts(self, compose: Compose, profile: str) -> dict[str, Any]:
+        """Return what run.json records of what `compose` is about to start."""
+        return model_facts(self.root, compose, profile, self.settings().get(OWN) or OWN_FILE)
+
     def environment_facts(self, engine: Engine) -> dict[str, Any]:
         """Return what run.json records of the host and no container can see."""
-        ours, upstream = self.images()
-        used = {**{name_of(image): image for image in ours}, **upstream, BASE: ""}
-        references = {**used, **{name: value for name, value in self.decided().items() if name in used}}
         return {
             "engine": f"{engine.server_version} ({engine.operating_system})",
             "compose": show_version(engine.compose),
             "cgroup": f"v{engine.cgroup_version}",
-            "images": image_facts({name: value for name, value in references.items() if ":" in value}),
             "revision": self.revision(),
             "machine": machine_id(),
         }

@@ -15,6 +15,7 @@ from looplab.errors import EXIT_MACHINE, EXIT_USAGE, LabError, MachineError, Usa
 from looplab.lab.checkout import Lab
 from looplab.lab.docker.compose import Compose
 from looplab.lab.docker.engine import Engine, find_engine
+from looplab.lab.docker.model import check_images
 from looplab.lab.failing_broker import FailingBroker
 from looplab.lab.progress import follow_run
 from looplab.lab.run_options import BUSY
@@ -85,14 +86,13 @@ class Session:
             )
         busy = {"busy_wanted": wanted, "busy_before": round(share, 3)}
         typed = command_line([scenario.experiment for scenario in lab.scenarios])
-        facts = {**self.facts, **busy, "command_line": typed}
-        self._variables = {"LOOPLAB_EVENTS": "json", "LOOPLAB_ENVIRONMENT": json.dumps(facts)}
+        self.facts |= {**busy, "command_line": typed}
 
     def run(self, scenarios: Sequence[Scenario], after: After) -> bool:
         """Run scenarios one after another, call `after` with the run.json of each; return whether all
         were run. An interruption keeps what was measured; an error stops the containers and is raised."""
         with _host_part(self.lab, scenarios[0]) as variables:
-            compose = self.lab.compose({**self._variables, **variables})
+            compose = self.lab.compose({"LOOPLAB_EVENTS": "json", **variables})
             if not self.lab.has_report():
                 compose.leave_out("pages")
             return self._run(compose, scenarios, after)
@@ -108,9 +108,12 @@ class Session:
             for number, scenario in enumerate(scenarios):
                 compose.environment |= scenario.load_settings(self.lab.settings())
                 say(f"[{number + 1}/{len(scenarios)}] {scenario.run_name}: {scenario.title}")
+                facts = {**self.facts, **self.lab.model_facts(compose, scenario.name)}
+                compose.environment["LOOPLAB_ENVIRONMENT"] = json.dumps(facts)
                 stay = KEPT_AFTER if number + 1 == len(scenarios) else KEPT_BETWEEN
                 compose.up(scenario.name)
                 started = compose.container(scenario.name)
+                check_images(compose, scenario.name, facts["images"])
                 document, started = _one(root, compose, scenario, (*stay, *scenario.experiment.kept)), ""
                 after(document)
         except KeyboardInterrupt:

@@ -5,6 +5,7 @@ import json
 import os
 import platform
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ GOVERNORS = Path("/sys/devices/system/cpu/cpufreq")
 ID_FILES = (Path("/etc/machine-id"), Path("/var/lib/dbus/machine-id"), Path("/sys/class/dmi/id/product_uuid"))
 NO_ID = "unknown"
 UNKNOWN = "unknown (started without ./lab)"
+# The variable of the user's own Compose file, and the one that is there to begin with.
+OWN, OWN_FILE = "LAB_OWN", "compose/own.yaml"
 # Implementer and part numbers of the Main ID Register, of the cores that a lab may meet; as in lscpu's table.
 ARM_PARTS: dict[int, tuple[str, dict[int, str]]] = {
     0x41: ("ARM", {
@@ -49,6 +52,7 @@ def describe(handed_in: str = "") -> dict[str, Any]:
         "engine": UNKNOWN,
         "compose": UNKNOWN,
         "images": {},
+        "lab_own": {"file": os.environ.get(OWN) or OWN_FILE},
         "revision": UNKNOWN,
     }
     try:
@@ -60,6 +64,16 @@ def describe(handed_in: str = "") -> dict[str, Any]:
     else:
         facts["note"] = "LOOPLAB_ENVIRONMENT is no JSON object and was left out"
     return facts
+
+
+def own_file(run: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the user's own Compose file of a run (run.json), with a digest of what it changes; () where it changes
+    nothing. Without ./lab its name alone is known."""
+    own = run.get("environment", {}).get("lab_own", {})
+    file, changes = own.get("file", OWN_FILE), own.get("changes")
+    if changes == "" or (changes is None and file == OWN_FILE):
+        return ()
+    return (f"{OWN}={file}" + (f"@{changes}" if changes else ""),)
 
 
 def boot_id() -> str:

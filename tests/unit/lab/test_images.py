@@ -142,20 +142,31 @@ def test_a_refusal_is_an_answer_and_silence_is_none(
 
 def test_the_facts_of_images_tell_where_they_are_from(docker: fakes.Docker) -> None:
     pinned = f"{OWN}:0.2.0@sha256:{'2' * 64}"
-    docker.has("prom/prometheus:1", digest=DIGEST)
-    docker.has("looplab/postgres:1", "looplab/robot:1", f"{REGISTRY}looplab/bridge:1")
-    docker.has(f"{OWN}:1", digest=DIGEST)
-    docker.has(pinned)
+    docker.has("prom/prometheus:1", f"{OWN}:1", digest=DIGEST)
+    docker.has("looplab/flood:1", "looplab/robot:1", f"{REGISTRY}looplab/bridge:1", pinned)
+    docker.has("local/broker:latest", "local/broker:2")
+    docker.has("prom/prometheus:0", origin="built", digest=DIGEST)
     expected = {
-        "prom/prometheus:1": ("sha256:prom/prometheus:1", "registry"),
-        "looplab/postgres:1": ("sha256:looplab/postgres:1", "built"),
-        "looplab/robot:1": ("sha256:looplab/robot:1", "built"),
+        "prom/prometheus:1": "registry",
+        # Built here under upstream's name, as its label says.
+        "prom/prometheus:0": "built",
+        "looplab/flood:1": "built",
+        "looplab/robot:1": "built",
         # Never pulled: it has no digest of that registry.
-        f"{REGISTRY}looplab/bridge:1": (f"sha256:{REGISTRY}looplab/bridge:1", "built"),
-        f"{OWN}:1": (f"sha256:{OWN}:1", "registry"),
-        pinned: (f"sha256:{pinned}", "registry"),
+        f"{REGISTRY}looplab/bridge:1": "built",
+        f"{OWN}:1": "registry",
+        pinned: "registry",
+        "local/broker:2": "local",
+        "local/broker": "local",
     }
-    found = image_facts({name: name for name in (*expected, "gone:1")})
-    assert {name: (fact["id"], fact["origin"]) for name, fact in found.items()} == expected
+    built = ("looplab/robot:1", f"{REGISTRY}looplab/bridge:1", f"{OWN}:1")
+    services = {name: {"image": name, **({"build": {}} if name in built else {})} for name in (*expected, "gone:1")}
+    found = image_facts(services)
+    assert {name: fact["origin"] for name, fact in found.items()} == expected
+    ids = {name: f"sha256:{name}" for name in expected} | {"local/broker": "sha256:local/broker:latest"}
+    assert {name: fact["id"] for name, fact in found.items()} == ids
     digests = {name: fact["digest"] for name, fact in found.items() if "digest" in fact}
-    assert digests == {"prom/prometheus:1": DIGEST, f"{OWN}:1": DIGEST, pinned: f"sha256:{'2' * 64}"}
+    pulled = dict.fromkeys(("prom/prometheus:1", "prom/prometheus:0", f"{OWN}:1"), DIGEST)
+    assert digests == {**pulled, pinned: f"sha256:{'2' * 64}"}
+    # A pulled one has sources of its own, whatever this checkout is.
+    assert {name for name, fact in found.items() if fact["own"]} == {*built[:2]}

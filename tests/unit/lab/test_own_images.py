@@ -164,6 +164,17 @@ def test_a_first_start_says_how_long_it_takes(
     assert ("First start: the images take up to two minutes" in capsys.readouterr().err) == (stamps == "{}")
 
 
+def test_what_the_shell_sets_once_decides_nothing(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As FLOOD_IMAGE=looplab/flood:0.1.0 ./lab run did: each later run had that flood."""
+    now = {"FLOOD_IMAGE": "looplab/flood:0.1.0", "MOSQUITTO_IMAGE": "looplab/mosquitto:0.1.0"}
+    assert lab.kept(now, now) == now
+    monkeypatch.setenv("FLOOD_IMAGE", "looplab/flood:0.1.0")
+    assert lab.kept(now, now) == {"MOSQUITTO_IMAGE": "looplab/mosquitto:0.1.0"}
+    (lab.root / ".env.machine").write_text("FLOOD_IMAGE=a/b:1\nGRAFANA=off\n")
+    assert lab.kept(now, now) == {"FLOOD_IMAGE": "a/b:1", "MOSQUITTO_IMAGE": "looplab/mosquitto:0.1.0"}
+    assert lab.settings()["FLOOD_IMAGE"] == "looplab/flood:0.1.0"
+
+
 def test_a_set_up_of_others_forgets_no_stand_in(lab: Lab) -> None:
     (lab.root / ".env.machine").write_text("LAB_RTPRIO=9\nFLOOD_IMAGE=a/b:1\nMOSQUITTO_IMAGE=c/d:1\n")
     assert lab.decided(["MOSQUITTO_IMAGE"]) == {"FLOOD_IMAGE": "a/b:1"}

@@ -256,7 +256,7 @@ def job_answers(tasks: str, node_time: str = "2026-11-26T03:00:01.123456789Z") -
     """The answers about a job of these tasks; the manager writes 03:00:01."""
     task = json.dumps([{"Status": {"Timestamp": node_time}, "UpdatedAt": "2026-11-26T03:00:01.2Z"}])
     return {
-        "image*": ('["looplab/sqlclient:1"]\t[]\tid\tamd64\t\t[x]\n', "", 0), "*create*": ("job1\n", "", 0),
+        "image*": ('["looplab/sqlclient:1"]\t[]\t\tid\tamd64\t\t[x]\n', "", 0), "*create*": ("job1\n", "", 0),
         "service?ps*": (tasks, "", 0), "inspect*": (task, "", 0), "*rm*": ("", "", 0),
     }  # fmt: skip
 

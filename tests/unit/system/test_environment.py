@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from looplab.system.machine_facts import UNKNOWN, cpu_model, cpu_name, cpu_name_from, describe, governor
+from looplab.system.machine_facts import UNKNOWN, cpu_model, cpu_name, cpu_name_from, describe, governor, own_file
 
 # As the kernel prints a core of arm64: it has no name there.
 ARM_CORE = (
@@ -37,6 +37,16 @@ def test_what_the_host_knows_is_taken_over() -> None:
     found = describe(json.dumps({"engine": "20.10.24", "images": images}))
     assert (found["engine"], found["images"]) == ("20.10.24", images)
     assert found["compose"] == UNKNOWN
+
+
+def test_a_compose_file_of_ones_own_is_known_without_lab(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("LAB_OWN", raising=False)
+    assert own_file({"environment": describe()}) == ()
+    monkeypatch.setenv("LAB_OWN", "my/stress.yaml")
+    assert own_file({"environment": describe()}) == ("LAB_OWN=my/stress.yaml",)
+    # ./lab knows what it changes.
+    known = {"lab_own": {"file": "my/stress.yaml", "changes": "30f4d59a"}}
+    assert own_file({"environment": describe(json.dumps(known))}) == ("LAB_OWN=my/stress.yaml@30f4d59a",)
 
 
 @pytest.mark.parametrize("handed_in", ["{", "[1]", "5", '"text"', "null", "true"])

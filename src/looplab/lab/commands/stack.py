@@ -42,7 +42,10 @@ def stack(root: Path, scenario: str, *, unchecked: bool, shared: bool, publish: 
     if lab.settings().get("BROKER_TLS") == "on":
         raise UsageError(f"BROKER_TLS=on: {name} has no TLS of its own.", OWN_NETWORK)
     swarm = Swarm() if unchecked else read_swarm()
-    model = lab.compose(_of_the_run(lab, experiment, name)).config(name)
+    compose = lab.compose(_of_the_run(lab, experiment, name))
+    facts = {**lab.environment_facts(find_engine()), **lab.model_facts(compose, name)}
+    compose.environment["LOOPLAB_ENVIRONMENT"] = json.dumps(facts)
+    model = compose.config(name)
     encrypted = can_encrypt()
     images = images_of({one["image"] for one in model["services"].values()})
     # Those that share their last word hold the same password.
@@ -60,15 +63,13 @@ def stack(root: Path, scenario: str, *, unchecked: bool, shared: bool, publish: 
 
 
 def _of_the_run(lab: Lab, experiment: Experiment, name: str) -> dict[str, str]:
-    """Return what a run gets beside its settings: facts of this machine, sizes, the owner of results/ as its user."""
+    """Return what a run gets beside its settings: sizes, the owner of results/ as its user."""
     results = lab.root / "results"
     results.mkdir(exist_ok=True)
-    facts = lab.environment_facts(find_engine())
     owner = results.stat()
     sizes: Callable[..., dict[str, str]] = getattr(experiment.part("host"), "variables", lambda *_given: {})
     return {
         **sizes({**lab.settings(), "SCENARIO": name}, sorted(os.sched_getaffinity(0))),
-        "LOOPLAB_ENVIRONMENT": json.dumps(facts),
         "LAB_UID": str(owner.st_uid),
         "LAB_GID": str(owner.st_gid),
     }

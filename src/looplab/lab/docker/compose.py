@@ -149,6 +149,12 @@ class Compose:
         form = ["docker", "inspect", "--format", "{{.State.StartedAt}}", self.container(service)]
         return f"{call(form).stdout[:19].replace('T', ' ')} UTC"
 
+    def images(self) -> dict[str, str]:
+        """Return {service: id of the image that its container has}."""
+        form = '{{index .Config.Labels "com.docker.compose.service"}} {{.Image}}'
+        lines = ask("inspect", "--format", form, *self.listed("--all").values()).stdout.splitlines()
+        return dict(line.split(" ", 1) for line in lines)
+
     def events(self, service: str) -> Iterator[dict[str, Any]]:
         """Return the events that a service prints, as read_events yields them."""
         return read_events(["docker", "logs", "--follow", self.container(service)])

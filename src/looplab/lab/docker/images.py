@@ -4,7 +4,7 @@ import hashlib
 import json
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from looplab.errors import MachineError
 from looplab.lab.docker.builds import BUNDLE_REMEDY, build_image
@@ -43,7 +43,7 @@ class Image(NamedTuple):
     """An image that is at an engine; `content` is a digest of its layers and its program, and alike on every engine.
 
     An id is not: engines from 29 on call an image by its manifest, those before by its configuration. `pulled` is what
-    registries call it, by digest.
+    registries call it, by digest; `origin` is its label of that name, "built" of one that stands in for upstream's.
     """
 
     id: str
@@ -51,6 +51,7 @@ class Image(NamedTuple):
     user: str
     content: str
     pulled: list[str]
+    origin: str = ""
 
 
 def images_of(references: Collection[str], docker: Sequence[str] = DOCKER) -> dict[str, Image]:
@@ -58,22 +59,25 @@ def images_of(references: Collection[str], docker: Sequence[str] = DOCKER) -> di
     program = " ".join(f"{{{{json .Config.{part}}}}}" for part in ("Entrypoint", "Cmd", "User", "Env"))
     # Not {{.Id}}: the client would read the JSON of the engine, from which 29 leaves out what is empty.
     facts = "{{.ID}}\t{{.Architecture}}\t{{.Config.User}}\t{{.RootFS.Layers}} " + program
-    form = "{{json .RepoTags}}\t{{json .RepoDigests}}\t" + facts
+    form = '{{json .RepoTags}}\t{{json .RepoDigests}}\t{{index .Config.Labels "looplab.origin"}}\t' + facts
     lines = ask("image", "inspect", "--format", form, *references, docker=docker).stdout.splitlines()
     asked = {_plain(reference): reference for reference in references}
     found: dict[str, Image] = {}
     # An empty line is an image that is not there.
     for line in filter(None, lines):
-        tags, digests, number, architecture, user, text = line.split("\t", 5)
+        tags, digests, origin, number, architecture, user, text = line.split("\t", 6)
         pulled = json.loads(digests)
-        image = Image(number, architecture, user, hashlib.sha256(text.encode()).hexdigest(), pulled)
+        image = Image(number, architecture, user, hashlib.sha256(text.encode()).hexdigest(), pulled, origin)
         found |= {asked[name]: image for name in asked.keys() & {*json.loads(tags), *pulled}}
     return found
 
 
 def _plain(reference: str) -> str:
     """Return a reference as the engine lists it: with a tag or with a digest."""
-    return f"{repository_of(reference)}@{reference.partition('@')[2]}" if is_pinned(reference) else reference
+    repository = repository_of(reference)
+    if is_pinned(reference):
+        return f"{repository}@{reference.partition('@')[2]}"
+    return f"{reference}:latest" if reference == repository else reference
 
 
 def tagged() -> dict[str, str]:
@@ -99,19 +103,22 @@ def remove_replaced(project: str) -> None:
     call(["docker", "image", "prune", "--force", "--filter", ours], timeout_s=PULL_TIMEOUT_S)
 
 
-def image_facts(references: Mapping[str, str]) -> dict[str, dict[str, str]]:
-    """Return {name: {reference, id, origin, digest}} of the local ones, for run.json; `origin`: `registry` or `built`.
+def image_facts(services: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Return {service: {reference, id, origin, own, digest}} of a Compose model's images that are here, for run.json.
 
-    What stands in for an upstream image has a name of the lab's own; one loaded from a bundle is the registry's.
+    `origin` is `built` of one whose label says so or whose name is the lab's own, `registry` of one that has a digest
+    of the registry of its name, else `local`. An `own` one was built from this checkout, whose revision names it.
     """
-    here = images_of({*references.values()})
-    facts = {}
-    for name, reference in references.items():
+    here = images_of({one["image"] for one in services.values()})
+    facts: dict[str, dict[str, Any]] = {}
+    for name, one in services.items():
+        reference = one["image"]
         if image := here.get(reference):
-            # A pulled image has a digest in the registry of its name.
-            digests = [one.partition("@")[2] for one in image.pulled if repository_of(one) == repository_of(reference)]
-            built = is_own(reference) and not (is_published(reference) and digests)
-            facts[name] = {"reference": reference, "id": image.id, "origin": "built" if built else "registry"}
+            digests = [it.partition("@")[2] for it in image.pulled if repository_of(it) == repository_of(reference)]
+            built = image.origin == "built" or (is_own(reference) and not (is_published(reference) and digests))
+            origin = "built" if built else "registry" if digests else "local"
+            own = "build" in one and origin == "built"
+            facts[name] = {"reference": reference, "id": image.id, "origin": origin, "own": own}
             facts[name] |= {"digest": digests[0]} if digests else {}
     return facts
 

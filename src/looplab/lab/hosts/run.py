@@ -11,7 +11,8 @@ from looplab.errors import EXIT_GOOD, LabError, MachineError, UsageError
 from looplab.experiments.registry import EXPERIMENTS
 from looplab.lab.checkout import PROBE, Lab
 from looplab.lab.docker.compose import Compose, read_events
-from looplab.lab.docker.images import images_of
+from looplab.lab.docker.images import image_facts, images_of
+from looplab.lab.docker.model import part_of
 from looplab.lab.hosts.checks import Facts, check_alone, check_images, known_limits, reach
 from looplab.lab.hosts.contexts import HOME, Host, find_host, known_hosts
 from looplab.lab.hosts.plan import (
@@ -74,8 +75,10 @@ class PlacedSession:
         known, limits = self.make_ready()
         catch_interrupts()
         for scenario, plan in zip(scenarios, self.plans(limits), strict=True):
+            services = _services(self.root, scenario, self._common())
+            images = {part_of(name, scenario.name): one for name, one in image_facts(services).items()}
             say(f"{scenario.name}: {', '.join(f'{part} on {host.name}' for part, host in self.placed.items())}")
-            document = _one(self.root, plan, self.placed["bridge"].name, known)
+            document = _one(self.root, plan, self.placed["bridge"].name, {**known, "images": images})
             if document is None:
                 return False
             after(document)
@@ -121,7 +124,9 @@ class PlacedSession:
     def _check_images(self, facts: Mapping[str, Facts]) -> None:
         """Raise LabError (exit code 3) if a host lacks the image of a service that it starts."""
         common = self._common()
-        image_of = {name: one for each in self.scenarios for name, one in _services(self.root, each, common).items()}
+        image_of = {
+            name: one["image"] for each in self.scenarios for name, one in _services(self.root, each, common).items()
+        }
         for name, host in self.hosts.items():
             started = {one for plan in self.plans({}) for one in plan.services[name]}
             if host == self.placed["controller"]:
@@ -145,14 +150,14 @@ class PlacedSession:
         }
 
 
-def _services(root: Path, scenario: Scenario, common: Mapping[str, str]) -> dict[str, str]:
-    """Return the image of each service that a scenario starts on one of its hosts. Raises LabError (exit code 2)."""
+def _services(root: Path, scenario: Scenario, common: Mapping[str, str]) -> dict[str, Any]:
+    """Return each service that a scenario starts on one of its hosts. Raises LabError (exit code 2)."""
     name = scenario.name
     services = Compose(root, {**common, "COMPOSE_FILE": FILE, "COMPOSE_ENV_FILES": ".env"}).config(name)["services"]
     if "LAB_HOSTS" not in services.get(name, {}).get("environment", {}):
         raise UsageError(f"{name} is not in compose/host.yaml.", f"Add `{name}: *controller` to its list.")
     parts = (*STARTED, name)
-    return {part: services[part]["image"] for part in parts if part in services}
+    return {part: services[part] for part in parts if part in services}
 
 
 def _one(root: Path, plan: Plan, bridge: str, facts: Mapping[str, Any]) -> dict[str, Any] | None:
