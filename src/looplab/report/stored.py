@@ -19,9 +19,12 @@ from looplab.run.folder import SCHEMA
 from looplab.spec.experiment import Experiment, Experiments
 from looplab.spec.parameters import Param, as_text
 from looplab.spec.reader import FIDELITIES
+from looplab.system.machine_facts import own_file
 
 # A run of an experiment that this report does not show.
 APART = "experiment"
+# They watch a run: it is the same with other images of them.
+OBSERVERS = ("prometheus", "grafana")
 
 
 class Layout:
@@ -96,12 +99,12 @@ class StoredRun:
 
         Factors, and whatever a fidelity sets. Of every experiment, no claim rests on such a run but by its name.
         """
-        return self._unusual(lambda one: one.factor or isinstance(one.default, Mapping))
+        return (*self._unusual(lambda one: one.factor or isinstance(one.default, Mapping)), *own_file(self.document))
 
     @cached_property
     def overrides(self) -> tuple[str, ...]:
-        """What a fidelity sets and this run has otherwise, as params.env writes it."""
-        return self._unusual(lambda one: isinstance(one.default, Mapping))
+        """What a fidelity sets and this run has otherwise, as params.env writes it; and a Compose file of one's own."""
+        return (*self._unusual(lambda one: isinstance(one.default, Mapping)), *own_file(self.document))
 
     def _unusual(self, asked: Callable[[Param], bool]) -> tuple[str, ...]:
         if self.fidelity not in FIDELITIES:
@@ -120,6 +123,21 @@ class StoredRun:
         matter = {k: v for k, v in self.parameters.items() if k not in params or params[k].matters}
         where = {name: as_text(environment.get(name, "unknown")) for name in ("revision", "boot")}
         return {**{k: as_text(v) for k, v in matter.items()}, "machine": self.machine_text, **where}
+
+    @cached_property
+    def parts(self) -> dict[str, str]:
+        """What its parts were as they were found: the broker's version, and whose image each one had.
+
+        Own images are of the run's revision. {} of runs of before this was stored.
+        """
+        environment = self.document["environment"]
+        version = environment.get("versions", {}).get("broker")
+        images = {
+            f"{name} image": "of this lab" if one["own"] else str(one["id"]).removeprefix("sha256:")[:12]
+            for name, one in environment.get("images", {}).items()
+            if "own" in one and name not in OBSERVERS
+        }
+        return {**({"broker version": str(version)} if version else {}), **images}
 
     @property
     def samples(self) -> int:
@@ -141,10 +159,12 @@ class StoredRun:
 def differences(one: StoredRun, other: StoredRun, about: Sequence[str] = ()) -> list[str]:
     """Return what makes two runs unlike, e.g. "LINK (scenario1: none, scenario2: wifi)"; `about` may differ.
 
-    A name in `about` means all that begin with it, so a load includes its options.
+    A name in `about` means all that begin with it, so a load includes its options. What parts were is compared where
+    both runs have the part and know it.
     """
-    first, second = one.context, other.context
-    names = [name for name in {**first, **second} if not name.startswith(tuple(about))]
+    first, second = {**one.context, **one.parts}, {**other.context, **other.parts}
+    ignored = one.parts.keys() ^ other.parts.keys()
+    names = [name for name in {**first, **second} if name not in ignored and not name.startswith(tuple(about))]
     apart = [name for name in names if first.get(name) != second.get(name)]
     labels = (one.scenario, other.scenario) if one.scenario != other.scenario else (one.run_id, other.run_id)
     return [

@@ -87,7 +87,7 @@ def live(run: Run) -> dict[str, Any]:
     record = run.record
     try:
         run.measure()
-        record.versions |= _versions(run)
+        record.versions = _versions(run)
         document = record.document(run.treatments(), run.contents(), run.faults())
         record.rewrite()
     except (Interrupted, KeyboardInterrupt):
@@ -104,14 +104,14 @@ def live(run: Run) -> dict[str, Any]:
 
 
 def _versions(run: Run) -> dict[str, str]:
-    """Return what broker and Prometheus report; a version that the run has read already stays."""
+    """Return what broker and Prometheus report, and what the run has read already; nothing of who does not answer."""
     # ./lab imports this module on a host without paho.
     from looplab.treatments.broker import prometheus_version, version
 
     versions = {"prometheus": prometheus_version(os.environ.get("PROMETHEUS_URL") or PROMETHEUS_URL)}
     if run.broker:
         versions["broker"] = version(BROKERS[DEFAULT], *run.broker)
-    return {**versions, **run.record.versions}
+    return {name: one for name, one in {**versions, **run.record.versions}.items() if one}
 
 
 def wait_for(

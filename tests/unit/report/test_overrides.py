@@ -54,3 +54,33 @@ def test_a_run_as_published_is_not_displaced(name: str, tmp_path: Path) -> None:
     after = shown(tmp_path, name)
     assert outcomes(after) == outcomes(before)
     assert len(after.measured) == len(before.measured) + len(published)
+
+
+@pytest.mark.parametrize(
+    ("own", "named"),
+    [
+        ({"file": "my/stress.yaml", "changes": "30f4d59a"}, "LAB_OWN=my/stress.yaml@30f4d59a"),
+        # Of plain Compose the name alone is known.
+        ({"file": "my/stress.yaml"}, "LAB_OWN=my/stress.yaml"),
+        ({"file": "compose/own.yaml", "changes": "30f4d59a"}, "LAB_OWN=compose/own.yaml@30f4d59a"),
+        ({"file": "my/empty.yaml", "changes": ""}, ""),
+        ({"file": "compose/own.yaml"}, ""),
+    ],
+)
+def test_a_compose_file_of_ones_own_is_a_factor(own: dict[str, str], named: str, tmp_path: Path) -> None:
+    nine_scenarios(tmp_path)
+    before = shown(tmp_path)
+    changed = [m.run.path for m in before.measured if m.run.fidelity == "thesis" and m.run.scenario == "scenario2"]
+    for path in changed:
+        with edited(Path(shutil.copytree(path, tmp_path / path.name.replace("20", "21", 1)))) as run:
+            run["run_id"], run["environment"]["lab_own"] = run["run_id"].replace("20", "21", 1), own
+    after = shown(tmp_path)
+    assert len(after.measured) == len(before.measured) + bool(named)
+    assert {" ".join(m.run.factors) for m in after.measured} == {"", named}
+    if named:
+        assert outcomes(after) == outcomes(before)
+        assert f"thesis, {named}" in after.text
+        # Where it is the only run, nothing is judged by it.
+        for path in changed:
+            shutil.rmtree(path)
+        assert outcomes(shown(tmp_path))["stress", "thesis"] == UNDECIDED

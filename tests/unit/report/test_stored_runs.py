@@ -224,3 +224,39 @@ def test_runs_of_an_unknown_experiment_are_named(results: Path, tmp_path: Path) 
     assert write(results, tmp_path / "out") == 1
     assert "of the experiment something-else, left to its own report" in (tmp_path / "out/index.html").read_text()
     assert write(results, tmp_path / "out", folder.name) == 1
+
+
+def image(number: str, own: bool = False) -> dict[str, Any]:
+    return {"reference": "a/b:1", "id": f"sha256:{number * 64}", "origin": "local", "own": own}
+
+
+BEFORE = {"images": {"MOSQUITTO_IMAGE": {"reference": "a/b:1", "id": "sha256:1", "origin": "built"}}}
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "why"),
+    [
+        ({"versions": {"broker": "1.6.10"}}, {"versions": {"broker": "2.0.22"}}, "broker version"),
+        ({"images": {"flood": image("1")}}, {"images": {"flood": image("2")}}, "flood image"),
+        ({"images": {"stress": image("1")}}, {"images": {"stress": image("2", own=True)}}, "stress image"),
+        # Of the same revision, which is compared.
+        ({"images": {"bridge": image("1", own=True)}}, {"images": {"bridge": image("2", own=True)}}, ""),
+        ({"images": {"prometheus": image("1")}}, {"images": {"prometheus": image("2")}}, ""),
+        # What nobody recorded, or an older lab by its variables, tells nothing apart.
+        ({"images": {"broker": image("1")}}, {}, ""),
+        ({"versions": {"broker": "2.0.22"}}, {"versions": {"broker": ""}}, ""),
+        (BEFORE, {"images": {"MOSQUITTO_IMAGE": {**BEFORE["images"]["MOSQUITTO_IMAGE"], "id": "sha256:2"}}}, ""),
+    ],
+)
+def test_runs_of_other_parts_are_no_repetitions(
+    first: dict[str, Any], second: dict[str, Any], why: str, tmp_path: Path
+) -> None:
+    for hour, facts in enumerate((first, second)):
+        with edited(small_run(tmp_path, f"20260101T0{hour}0000Z", NOT_DRAWN)) as run:
+            run["environment"] |= facts
+    found = shown(tmp_path)
+    (measured,) = found.measured
+    assert len(measured.runs) == (1 if why else 2)
+    reasons = [reason for _, reason in found.selection.set_aside]
+    assert len(reasons) == bool(why)
+    assert all(f"a newer run is used, which differs: {why} (" in reason for reason in reasons)

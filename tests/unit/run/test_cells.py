@@ -79,6 +79,13 @@ def test_cells_are_stored_in_published_order(controller: Controller) -> None:
     assert document["cells"][1]["S_us"]["min"] >= 2000
 
 
+def test_a_version_that_nobody_reports_is_no_version(controller: Controller, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As of a Prometheus that is not up yet when a short run ends."""
+    monkeypatch.setenv("PROMETHEUS_URL", f"http://127.0.0.1:{free_port()}/")
+    controller.record.versions |= {"database": "17.6", "broker": ""}
+    assert live(controller)["environment"]["versions"] == {"database": "17.6"}
+
+
 def test_a_fault_names_its_cell(controller: Controller) -> None:
     controller.wrong = (2,)
     document = live(controller)

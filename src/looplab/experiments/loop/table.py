@@ -11,6 +11,7 @@ from looplab.run.accounting import mark
 from looplab.run.table import WIDTH, milliseconds, run_text, unsure
 from looplab.spec.brokers import DEFAULT
 from looplab.spec.parameters import SLEEP
+from looplab.system.machine_facts import own_file
 
 MOST_ABSENCES = 10
 _CPU = "_cpu_s"
@@ -138,6 +139,7 @@ def notices(run: dict[str, Any]) -> Iterator[str]:
         yield f"Broker: {broker} {run['environment'].get('versions', {}).get('broker', '')}".rstrip() + "."
     if left_out:
         yield f"{broker} knows no QoS {', '.join(map(str, left_out))}: those cells are left out."
+    yield from (f"Not the published set-up: {one} changes its Compose files." for one in own_file(run))
     yield from _absences(run.get("absences", []))
     if count := run.get("reconnects", 0):
         yield (
