@@ -21,7 +21,7 @@ class PacketBuffer:
     def packets(self, chunk: bytes) -> list[bytes]:
         """Return the packets that are whole now that `chunk` has arrived."""
         rest = self._rest
-        if not rest and len(chunk) > 1 and chunk[1] == len(chunk) - 2:
+        if not rest and len(chunk) > 1 and chunk[1] == len(chunk) - 2 < 0x80:
             return [chunk]
         rest += chunk
         complete, at = [], 0

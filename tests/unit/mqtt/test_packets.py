@@ -66,6 +66,17 @@ def test_packets_are_cut_out_of_any_pieces(seed: int) -> None:
     assert found == packets
 
 
+@pytest.mark.parametrize("length", [*range(2, 20), *range(120, 265), 16_385, 33_154])
+def test_a_packet_is_whole_wherever_a_read_ends(length: int) -> None:
+    """A first length byte of 128 or more is no length: 130 of 131 bytes once passed for a whole packet."""
+    packet = publish_packet(b"t", b"x" * length, False)
+    for end in {1, 2, 3, len(packet) // 2, len(packet) - 2, len(packet) - 1}:
+        buffer = PacketBuffer()
+        assert buffer.packets(packet[:end]) == []
+        assert buffer.packets(packet[end:]) == [packet]
+    assert PacketBuffer().packets(packet) == [packet]
+
+
 def test_a_length_without_an_end_goes_to_paho_whole() -> None:
     buffer = PacketBuffer()
     assert buffer.packets(b"\x30\xff\xff\xff") == []
