@@ -19,7 +19,14 @@ SAMPLES_HEADER = (
 )
 # Not in every run: why messages or answers were late, if they were.
 ABSENT_IN_SOME = ("late_because", "slow_because")
+# Why a run is INVALID without a treatments service; why that did not answer follows.
+NO_TREATMENTS = "treatments service: wanted answers, found no answer"
 COUNT_OF_OUTCOME = {"answered": "answered", "late": "late", "lost": "lost", "robot_error": "robot_errors"}
+
+
+def reasons(run: dict[str, Any]) -> list[str]:
+    """Return why a run is INVALID, without the words of a service that did not answer."""
+    return [why.partition(": The treatments service at ")[0] for why in run["invalid_because"]]
 
 
 class Run:

@@ -1,10 +1,10 @@
 """The exporter's page as `./lab watch` and `./lab inspect` read it. Standard library only."""
 
 import re
-import urllib.request
 from collections import defaultdict
 from collections.abc import Mapping
 
+from looplab.system.direct_http import open_direct
 from looplab.system.env_files import read_port
 
 TIMEOUT_S = 3.0
@@ -24,7 +24,7 @@ def exporter_url(settings: Mapping[str, str]) -> str:
 
 def fetch(address: str) -> str:
     """Return the text at an address. Raises OSError if nothing answers."""
-    with urllib.request.urlopen(address, timeout=TIMEOUT_S) as answer:
+    with open_direct(address, timeout=TIMEOUT_S) as answer:
         return str(answer.read().decode("utf-8", "replace"))
 
 

@@ -127,7 +127,7 @@ class CellRun(Run, Generic[P, C]):
         if not self.scans:
             return []
         good = [scan for scan in self.scans if scan is not None]
-        return [*(unverified(self.scans) or self.judge(good)), *self._found_last]
+        return [*(unverified(self.scans, self.client.fault) or self.judge(good)), *self._found_last]
 
     def contents(self) -> Mapping[str, Any]:
         places = {cell.key: at for at, cell in enumerate(self.parameters.published_cells)}

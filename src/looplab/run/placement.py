@@ -21,6 +21,7 @@ class PlacedClient(TreatmentsClient):
     """Asks the treatments services of all `hosts`, "NAME=ROLES=ADDRESS" each, as if they were one."""
 
     def __init__(self, one: TreatmentsClient, hosts: Sequence[str]) -> None:
+        self.fault = ""
         self._placed = {}
         for host, roles, address in (words.split("=") for words in hosts):
             url = f"http://{address}/facts" if address else ""
@@ -35,6 +36,7 @@ class PlacedClient(TreatmentsClient):
         for host, (placed, client) in self._placed.items():
             asked = BROKER_THERE if published_from and BROKER.name in placed else ""
             if (scan := client.scan(priorities, asked, broker)) is None:
+                self.fault = f"host {host}: {client.fault}"
                 return None
             scans[host] = {**scan, "placed": placed}
         first = next(iter(scans.values()))

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from looplab.errors import EXIT_INVALID, EXIT_MACHINE, EXIT_USAGE, LabError, MachineError
+from looplab.system.direct_http import open_direct
 
 JSON = "application/json"
 # Where Compose mounts the volume `identities`.
@@ -42,7 +43,7 @@ class Service(NamedTuple):
         headers = {"Content-Type": JSON, **({"Authorization": f"Bearer {token}"} if token else {})}
         request = urllib.request.Request(url, data, headers, method=method)
         try:
-            with urllib.request.urlopen(request, timeout=timeout_s) as reply:
+            with open_direct(request, timeout=timeout_s) as reply:
                 result: dict[str, Any] = json.load(reply)
                 return result
         except urllib.error.HTTPError as error:

@@ -7,9 +7,9 @@ import time
 from pathlib import Path
 from time import perf_counter_ns
 from typing import TYPE_CHECKING
-from urllib.request import urlopen
 
 from looplab.spec.brokers import PUBLISHED, Broker
+from looplab.system.direct_http import open_direct
 
 if TYPE_CHECKING:
     from paho.mqtt import client as mqtt
@@ -50,7 +50,7 @@ def log_in(client: "mqtt.Client") -> None:
 
 def read_page(broker: Broker, host: str) -> str:
     """Return the broker's page of metrics. Raises OSError."""
-    with urlopen(f"http://{host}:{broker.page}", timeout=PAGE_TIMEOUT_S) as answer:
+    with open_direct(f"http://{host}:{broker.page}", timeout=PAGE_TIMEOUT_S) as answer:
         return str(answer.read().decode("utf-8", "replace"))
 
 
@@ -94,7 +94,7 @@ def published(broker: Broker, host: str, port: int) -> tuple[int | None, int]:
 
 def prometheus_version(url: str) -> str:
     """Return the version that Prometheus reports, "" if it does not answer."""
-    with contextlib.suppress(OSError, ValueError, KeyError), urlopen(url, timeout=PAGE_TIMEOUT_S) as answer:
+    with contextlib.suppress(OSError, ValueError, KeyError), open_direct(url, timeout=PAGE_TIMEOUT_S) as answer:
         return str(json.load(answer)["data"]["version"])
     return ""
 

@@ -11,11 +11,15 @@ from looplab.treatments.scans import Scan, identities, mqtt_sockets, policies, r
 
 # The broker's listener with TLS (compose/mosquitto/lan); TCP_NODELAY is one setting for both.
 TLS_PORT = 8883
+NONE_SEEN = "none seen"
 
 
 @dataclass(frozen=True)
 class Treatment:
-    """One thing that was wanted and what was found; one that is not `required` never makes a run invalid."""
+    """One thing that was wanted and what was found; one that is not `required` never makes a run invalid.
+
+    An empty `found` becomes NONE_SEEN.
+    """
 
     what: str
     wanted: str
@@ -24,12 +28,16 @@ class Treatment:
     required: bool = True
     note: str = ""
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "found", self.found or NONE_SEEN)
 
-def unverified(scans: Sequence[Scan | None]) -> list[Treatment]:
-    """Return one failed treatment if any scan is missing, [] if every scan was answered."""
+
+def unverified(scans: Sequence[Scan | None], fault: str = "") -> list[Treatment]:
+    """Return one failed treatment if any scan is missing, by its `fault`; [] if every scan was answered."""
     if scans and None not in scans:
         return []
-    return [Treatment("treatments service", "answers", "no answer", False, note="nothing could be verified")]
+    found = f"no answer: {fault}" if fault else "no answer"
+    return [Treatment("treatments service", "answers", found, False, note="nothing could be verified")]
 
 
 def unread() -> Treatment:

@@ -26,6 +26,8 @@ class TreatmentsClient:
 
     def __init__(self, roles: Iterable[Role], url: str = "") -> None:
         self.roles = tuple(roles)
+        # Why the newest scan without an answer has none.
+        self.fault = ""
         self._url = url or os.environ.get("TREATMENTS_URL") or URL
 
     def scan(self, priorities: Mapping[str, int], published_from: str = "", broker: str = DEFAULT) -> Scan | None:
@@ -40,7 +42,8 @@ class TreatmentsClient:
             question |= {"published_from": published_from, "broker": broker}
         try:
             return _TREATMENTS.ask(self._url, "POST", question, token=read_token(TOKEN))
-        except LabError:
+        except LabError as error:
+            self.fault = error.message
             return None
 
     def end_loads(self) -> None:

@@ -9,6 +9,7 @@ import pytest
 from support.dashboards import generator
 from support.places import ROOT
 from support.ports import free_port
+from support.run_checks import NO_TREATMENTS, reasons
 from support.tables import rows
 
 import looplab.experiments
@@ -47,7 +48,7 @@ def results(counter: Experiments, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     experiment, folder = counter["counter"], tmp_path / "results"
     place = Place(folder, None, lambda *_, **__: None)
     document = live(experiment.part("controller").Controller(experiment.read_parameters(SLEEPS), place))
-    assert document["invalid_because"] == ["treatments service: wanted answers, found no answer"]
+    assert reasons(document) == [NO_TREATMENTS]
     return folder
 
 

@@ -69,7 +69,7 @@ class Controller(CellRun[AsipParameters, AsipCell]):
         return measured
 
     def treatments(self) -> list[Treatment]:
-        return judge(self.parameters, self.scans, self._own)
+        return judge(self.parameters, self.scans, self._own, self.client.fault)
 
     def document(self, measured: MeasuredCell[AsipCell], rows: range) -> dict[str, Any]:
         assert isinstance(measured, Measured)

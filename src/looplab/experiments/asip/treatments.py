@@ -25,9 +25,11 @@ _ROLES = ("broker", "controller")
 _REAL = "a real board"
 
 
-def judge(parameters: AsipParameters, scans: Sequence[Scan | None], measured: Sequence[Measured]) -> list[Treatment]:
-    """Return every treatment, as wanted and as found over the whole run."""
-    treatments = unverified(scans)
+def judge(
+    parameters: AsipParameters, scans: Sequence[Scan | None], measured: Sequence[Measured], fault: str = ""
+) -> list[Treatment]:
+    """Return every treatment, as wanted and as found over the whole run; `fault`: why a scan has no answer."""
+    treatments = unverified(scans, fault)
     if not treatments:
         good = [scan for scan in scans if scan is not None]
         roles = _ROLES if "mqtt" in parameters.transports else ("controller",)

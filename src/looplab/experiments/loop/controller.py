@@ -150,7 +150,7 @@ class Controller(CellRun[Parameters, LoopCell]):
             {**one.cell.key_document, **one.more, **self.seen.cell(index)} for index, one in enumerate(self.measured)
         ]
         return [
-            *treatments.judge(self.parameters, self.scans, bridge),
+            *treatments.judge(self.parameters, self.scans, bridge, self.client.fault),
             *treatments.judge_robot(self.parameters, cells, virtual=treatments.is_virtual(bridge)),
             *treatments.judge_connections(self.parameters, self._tls, bridge),
             *treatments.judge_legs(self.parameters, self._granted, bridge, self._answer_qos()),
@@ -287,7 +287,7 @@ class Controller(CellRun[Parameters, LoopCell]):
     def _no_load(self) -> LabError:
         p = self.parameters
         return MachineError(
-            f"The {p.load} load was not seen running within {p.parts_timeout_s} s.",
+            f"The {p.load} load was not seen running within {p.parts_timeout_s} s. {self.client.fault}".rstrip(),
             f"See `docker compose logs` of the {p.load} service.",
         )
 

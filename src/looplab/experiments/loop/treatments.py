@@ -62,12 +62,14 @@ def applied(parameters: Parameters) -> dict[str, int]:
     return priorities(parameters) if parameters.apply_priority else {}
 
 
-def judge(parameters: Parameters, scans: Sequence[Scan | None], bridge: Mapping[str, Any]) -> list[Treatment]:
+def judge(
+    parameters: Parameters, scans: Sequence[Scan | None], bridge: Mapping[str, Any], fault: str = ""
+) -> list[Treatment]:
     """Judge every treatment that scans and bridge show, from before the first cell to after the last.
 
-    `scans` are the service's answers (None: it did not answer), `bridge` is what the bridge reports of itself.
+    `scans` are the service's answers (None: it did not answer, by its `fault`), `bridge` is what the bridge reports.
     """
-    if missing := unverified(scans):
+    if missing := unverified(scans, fault):
         return missing
     good = [scan for scan in scans if scan is not None]
     allowed, own = priorities(parameters), applied(parameters)

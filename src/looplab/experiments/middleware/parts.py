@@ -20,6 +20,7 @@ from looplab.experiments.middleware.parameters import MiddlewareParameters
 from looplab.experiments.middleware.placement import of_node
 from looplab.experiments.middleware.systems import address_of, load, part, read_secrets
 from looplab.run.life import wait_for
+from looplab.system.direct_http import open_direct
 from looplab.system.json_client import Service, read_token
 
 # An agent gives up after the system's own time, and then stops what it has started.
@@ -282,7 +283,7 @@ class Plain:
         url = address_of(self._routes, path) + path
         request = urllib.request.Request(url, body or None, dict(headers), method=method)
         try:
-            with urllib.request.urlopen(request, timeout=ASK_TIMEOUT_S) as reply:
+            with open_direct(request, timeout=ASK_TIMEOUT_S) as reply:
                 return reply.status, reply.read()
         except urllib.error.HTTPError as error:
             with error:

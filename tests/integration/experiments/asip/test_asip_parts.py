@@ -16,6 +16,7 @@ import pytest
 from support.asip_parts import AsipParts
 from support.parts import HOST, Broker, Child, python
 from support.ports import free_port
+from support.run_checks import NO_TREATMENTS, reasons
 from support.waiting import LIMIT_S, until
 
 from looplab.errors import LabError
@@ -70,7 +71,7 @@ def test_every_transport_accounts_for_every_test_and_edge(parts: Start, board: s
     code, run = parts(board).run(MESSAGES="12", WARMUP_TESTS="20", INTERVAL_MS="20", EDGE_HZ="50")
     # No treatments service here: that alone makes the run INVALID.
     assert code == 1
-    assert run["invalid_because"] == ["treatments service: wanted answers, found no answer"]
+    assert reasons(run) == [NO_TREATMENTS]
     assert [cell["transport"] for cell in run["cells"]] == list(TRANSPORTS)
     for cell in run["cells"]:
         check_accounts(cell, 12)
@@ -85,7 +86,7 @@ def test_an_uno_as_published_accounts_for_every_byte(parts: Start) -> None:
     """Its chip holds bytes, and reports come unasked between the tests: every byte is still one that was counted."""
     few = {"MESSAGES": "12", "WARMUP_TESTS": "40", "INTERVAL_MS": "40"}
     _, run = parts("uno", FIDELITY="thesis", ADAPTER="atmega16u2").run(**few)
-    assert run["invalid_because"] == ["treatments service: wanted answers, found no answer"]
+    assert reasons(run) == [NO_TREATMENTS]
     found = {one["what"]: one for one in run["treatments"]}
     assert all(found[what]["verified"] for what in ("board", "USB adapter", "unasked reports"))
     for cell in run["cells"]:
@@ -131,7 +132,7 @@ def test_the_bisection_ends_beside_the_wires_limit(parts: Start) -> None:
 def test_a_frequency_beyond_every_client_is_not_tracked(parts: Start) -> None:
     here = parts()
     _, run = here.run(SCENARIO="asip-throughput", STEP_SECONDS="0.5", LOW_HZ="700", HIGH_HZ="800")
-    assert run["invalid_because"] == ["treatments service: wanted answers, found no answer"]
+    assert reasons(run) == [NO_TREATMENTS]
     for cell in run["cells"]:
         (step,) = cell["steps"]
         assert step["edges_in"] == 2 * round(step["frequency_hz"] * step["seconds"]) == 700
@@ -145,7 +146,7 @@ def test_board_and_adapter_are_judged_by_what_the_parts_report(parts: Start) -> 
     here = parts(ADAPTER="ftdi-1")
     few = {"MESSAGES": "10", "WARMUP_TESTS": "20", "INTERVAL_MS": "20", "EDGE_HZ": "50", "TRANSPORTS": "serial,tcp"}
     _, run = here.run(**few)
-    assert run["invalid_because"] == ["treatments service: wanted answers, found no answer"]
+    assert reasons(run) == [NO_TREATMENTS]
     found = {one["what"]: one for one in run["treatments"]}
     assert all(found[what]["verified"] for what in ("board", "USB adapter"))
     # Seconds, because run folders are named by them.
@@ -160,7 +161,7 @@ def test_more_than_qos_0_carries_every_test(parts: Start, qos: str) -> None:
     _, run = parts(ASIP_QOS=qos).run(
         MESSAGES="10", WARMUP_TESTS="20", INTERVAL_MS="40", EDGE_HZ="25", TRANSPORTS="mqtt"
     )
-    assert run["invalid_because"] == ["treatments service: wanted answers, found no answer"]
+    assert reasons(run) == [NO_TREATMENTS]
     (cell,) = run["cells"]
     assert cell["qos"] == int(qos)
     check_accounts(cell, 10)
@@ -350,7 +351,7 @@ def test_a_real_board_is_measured_by_the_clients_clock_alone(parts: Start) -> No
     """Its port here is the simulated board's, but nobody asks for an oscilloscope."""
     here = parts()
     _, run = here.run(ROBOT="usb", ASIP_BOARD=f"{HOST}:9", MESSAGES="5", WARMUP_TESTS="10", INTERVAL_MS="20")
-    assert run["invalid_because"] == ["treatments service: wanted answers, found no answer"]
+    assert reasons(run) == [NO_TREATMENTS]
     for cell in run["cells"]:
         assert cell["answered"] + cell["late"] + cell["lost"] == cell["tests"] == 5
         assert cell["answered"] > 0

@@ -589,8 +589,16 @@ def test_the_question_asks_for_priority_only_where_it_is_applied(asked: list[dic
     assert "published_from" not in asked[1]
 
 
-def test_nobody_there_counts_as_no_answer() -> None:
-    assert TreatmentsClient([], "http://127.0.0.1:1/facts").scan({}) is None
+def test_nobody_there_counts_as_no_answer_and_the_run_says_why() -> None:
+    client = TreatmentsClient([], "http://127.0.0.1:1/facts")
+    assert client.scan({}) is None
+    (one,) = judge(parameters(), [scan(), None], BRIDGE, client.fault)
+    assert (one.verified, "127.0.0.1:1/facts" in one.found, "refused" in one.found) == (False, True, True)
+
+
+def test_what_nobody_saw_is_called_so() -> None:
+    """run.json requires a word in `found`; an empty one made the run damaged."""
+    assert [judge_number(parameters(), scans).found for scans in ([], [None])] == ["none seen"] * 2
 
 
 def test_the_broker_that_answers_must_be_the_one_that_was_wanted() -> None:

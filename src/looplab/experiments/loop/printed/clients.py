@@ -60,7 +60,7 @@ class PrintedClients:
         """Yield what the live processes show of the clients, from the scans at the end of each repetition."""
         if not self._scans:
             return
-        if missing := unverified(self._scans):
+        if missing := unverified(self._scans, self._treatments.fault):
             yield from missing
             return
         p, scans = self._parameters, [scan for scan in self._scans if scan is not None]

@@ -9,7 +9,6 @@ import socket
 import subprocess
 import threading
 import time
-import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from typing import Any
 from looplab.errors import MachineError
 from looplab.experiments.middleware.agent import usage
 from looplab.experiments.middleware.systems import Program
+from looplab.system.direct_http import open_direct
 
 STOP_TIMEOUT_S = 5.0
 LOOK_S = 0.05
@@ -156,7 +156,7 @@ def answers(health: str | int) -> bool:
     try:
         if isinstance(health, int):
             return connects("127.0.0.1", health)
-        with urllib.request.urlopen(health, timeout=1.0) as reply:
+        with open_direct(health, timeout=1.0) as reply:
             return bool(reply.status == 200)
     except (OSError, ValueError):
         return False
