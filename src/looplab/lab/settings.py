@@ -36,6 +36,7 @@ _SWITCH = (r"on|off", "on or off")
 RULES = {
     **dict.fromkeys(("LAB_UID", "LAB_GID", "ROBOT_GROUP"), _NUMBER),
     **dict.fromkeys(("LAB_RTPRIO_BROKER", "LAB_RTPRIO_CONTROLLER"), _PRIORITY),
+    "LAB_PRIORITY_UID": (r"0", "0 or nothing"),
     **dict.fromkeys(RT_RUNTIME_US, _NUMBER),
     **{name: (rule.pattern, rule.expected) for load in loads().values() for name, rule in load.settings.items()},
     "GRAFANA": _SWITCH,

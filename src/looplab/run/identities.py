@@ -46,8 +46,9 @@ def make(folder: Path, readers: Readers, own: Collection[Secret] = ()) -> None:
     kept = _kept(folder, {_password(one) for one in own if not one.each_start})
     pairings = pairings_of(folder)
     lines = "".join(password_line(pairing.user, pairing.password) for pairing in pairings.values())
-    write(folder / "passwords", lines, readers.broker)
-    write(folder / "server.pem", kept["server"], readers.broker)
+    # A broker that holds SYS_NICE is root without its rights: it reads by its group.
+    write(folder / "passwords", lines, readers.broker, readers.broker)
+    write(folder / "server.pem", kept["server"], readers.broker, readers.broker)
     write(folder / "controller", write_pairing(pairings["controller"]), readers.controller)
     write(folder / "bridge", write_pairing(pairings["bridge"]), readers.bridge)
     _make_plain(folder / "plain", pairings_of(folder, tls=False), readers)
@@ -65,12 +66,14 @@ def _make_plain(folder: Path, pairings: Mapping[str, Pairing], readers: Readers)
     """Write who may use the listener without TLS, and what each part needs for it."""
     folder.mkdir(mode=0o755, exist_ok=True)
     lines = "".join(password_line(pairing.user, pairing.password) for pairing in pairings.values())
-    write(folder / "passwords", lines, readers.broker)
+    write(folder / "passwords", lines, readers.broker, readers.broker)
     write(folder / "controller", write_pairing(pairings["controller"]), readers.controller, ASIP_CLIENTS_GID)
     write(folder / "bridge", write_pairing(pairings["bridge"]), readers.bridge)
     write(folder / "observer", write_pairing(pairings["observer"]), EXPORTER_UID, TREATMENTS_GID)
     # For the broker's health check: options of mosquitto_sub.
-    write(folder / "mosquitto_sub", f"-u observer\n-P {pairings['observer'].password}\n", readers.broker)
+    write(
+        folder / "mosquitto_sub", f"-u observer\n-P {pairings['observer'].password}\n", readers.broker, readers.broker
+    )
 
 
 def pairings_of(folder: Path, *, tls: bool = True) -> dict[str, Pairing]:

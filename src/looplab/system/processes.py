@@ -19,6 +19,8 @@ from looplab.system.containers import container_facts
 from looplab.system.own_process import describe
 
 CAP_SYS_NICE = 23
+# What a capability is to a process: it holds it; it is in the bounding set alone, which permits nothing; not even that.
+EFFECTIVE, WITHOUT_EFFECT, NOT_GIVEN = "effective", "without effect", "not given"
 # /proc/PID/uid_map (user_namespaces(7)) where users are the machine's own.
 OWN_USERS = ["0", "0", "4294967295"]
 # The same number on every architecture Linux has had it on.
@@ -94,7 +96,7 @@ def facts(pid: int, proc: Path = Path("/proc")) -> dict[str, Any] | None:
             "cpus": sorted(os.sched_getaffinity(pid)),
             "argv": (root / "cmdline").read_bytes().decode(errors="replace").split("\0")[:-1],
             "rtprio_limit": _field(root / "limits", "Max realtime priority", "unknown"),
-            "sys_nice_bounding": _may_have(root, CAP_SYS_NICE),
+            "sys_nice": _capability(root, CAP_SYS_NICE),
             "sockets": tcp_sockets(pid, proc),
             "container": container_facts(pid, proc),
         }
@@ -214,10 +216,12 @@ def _stat_fields(root: Path) -> list[str]:
     return (root / "stat").read_text().rpartition(")")[2].split()
 
 
-def _may_have(root: Path, capability: int) -> bool:
-    """Return whether it is in the bounding set and counts: that of another user namespace (rootless) does not."""
-    given = int(_field(root / "status", "CapBnd", "0"), 16) >> capability & 1
-    return bool(given) and (root / "uid_map").read_text().split() == OWN_USERS
+def _capability(root: Path, capability: int) -> str:
+    """Return what a capability is to a process; one of another user namespace (rootless) is without effect here."""
+    effective, given = (int(_field(root / "status", key, "0"), 16) >> capability & 1 for key in ("CapEff", "CapBnd"))
+    if effective and (root / "uid_map").read_text().split() == OWN_USERS:
+        return EFFECTIVE
+    return WITHOUT_EFFECT if given else NOT_GIVEN
 
 
 def _field(table: Path, key: str, missing: str) -> str:

@@ -74,7 +74,7 @@ def test_a_machine_that_grants_all(programs: fakes.Programs, cache: Path) -> Non
     limits = probe(cache)
     assert limits == Limits(watch_group="/")
     found = machine_variables(limits)
-    assert "LAB_RTPRIO_BROKER" not in found  # the value of .env stands
+    assert not {"LAB_RTPRIO_BROKER", "LAB_PRIORITY_UID"} & set(found)  # the value of .env stands
     assert found["LAB_RT_RUNTIME_ROBOT_US"] == "0"  # cpu_rt_runtime is refused on such a kernel
     assert found["LAB_WATCH_GROUP"] == "/"
     assert not {"LAB_WATCH_WEIGHT", "LAB_FAR_GROUP"} & set(found)  # those of the Compose files
@@ -85,8 +85,13 @@ def test_rtprio_refused_becomes_a_variable_and_a_reason(programs: fakes.Programs
     programs.add("docker", answers(rtprio=("", fakes.RTPRIO_REFUSED, 125)))
     limits = probe(cache)
     assert limits.refused["rtprio"] == "error setting rlimit type 14: operation not permitted"
-    assert machine_variables(limits)["LAB_RTPRIO_BROKER"] == "0"
-    assert machine_variables(limits)["LAB_RTPRIO_CONTROLLER"] == "0"
+    found = machine_variables(limits)
+    assert (found["LAB_RTPRIO_BROKER"], found["LAB_RTPRIO_CONTROLLER"], found["LAB_PRIORITY_UID"]) == ("0", "0", "0")
+
+
+def test_a_capability_that_gives_nothing_is_not_held(programs: fakes.Programs, cache: Path) -> None:
+    programs.add("docker", answers(rtprio=("", fakes.RTPRIO_REFUSED, 125), fifo=REFUSED))
+    assert "LAB_PRIORITY_UID" not in machine_variables(probe(cache))
 
 
 def test_real_time_groups_with_a_budget(programs: fakes.Programs, tmp_path: Path, cache: Path) -> None:

@@ -21,7 +21,7 @@ def proxy(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-def test_a_service_a_brokers_page_and_the_exporter_answer_beside_a_proxy() -> None:
+def test_parts_answer_beside_a_proxy() -> None:
     server = serve("127.0.0.1", 0, {"GET /metrics": lambda _request: {"here": "yes"}}, "Set `PORT`.")
     at = f"127.0.0.1:{server.server_port}"
     try:

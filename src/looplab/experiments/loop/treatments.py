@@ -19,6 +19,7 @@ from looplab.experiments.loop.protocol import (
 from looplab.run.placement import of_host
 from looplab.spec.brokers import BROKERS
 from looplab.spec.roles import BROKER, CONTROLLER, LINK, Role
+from looplab.system.processes import EFFECTIVE
 from looplab.treatments import NO_LOAD
 from looplab.treatments.judgement import (
     TLS_PORT,
@@ -313,10 +314,12 @@ def _permission(scans: Sequence[Scan], role: str, priority: int) -> list[Treatme
     seen = [process for scan in scans for process in processes(scan, role)]
     limits = sorted({process["rtprio_limit"] for process in seen})
     limit_met = bool(limits) and all(limit == "unlimited" or int(limit) >= priority for limit in limits)
-    capable = bool(seen) and all(process["sys_nice_bounding"] for process in seen)
-    found = f"rtprio limit {', '.join(limits) or 'unknown'}; SYS_NICE {'given' if capable else 'not given'}"
+    capability = sorted({process["sys_nice"] for process in seen})
+    permitted = limit_met or capability == [EFFECTIVE]
+    found = f"rtprio limit {', '.join(limits) or 'unknown'}; SYS_NICE {', '.join(capability) or 'unknown'}"
     note = "" if limit_met else f"not applied: the engine refuses it or LAB_RTPRIO_{role.upper()} lowers it"
+    remedy = "" if permitted else "neither is in force: LAB_PRIORITY_UID=0 in .env, or see `./lab doctor`"
     return [
-        Treatment(f"{role} may use real-time priority", "permitted", found, limit_met or capable),
+        Treatment(f"{role} may use real-time priority", "permitted", found, permitted, note=remedy),
         Treatment(f"{role} rtprio limit", str(priority), ", ".join(limits) or "unknown", limit_met, False, note),
     ]

@@ -116,12 +116,15 @@ def check_limits(limits: Limits, engine: Engine) -> Iterator[Check]:
         yield Check("Real-time priority", f"not known yet: {limits.unknown}", WARN, "Run ./lab setup.")
         return
     why = limits.refused.get(RTPRIO, "")
+    instead = "broker and controller hold SYS_NICE instead (LAB_PRIORITY_UID=0), and each run records it"
     yield _check(
         "rtprio limit",
         f"refused by the engine ({why})" if why else f"up to {MOST_RTPRIO} is granted",
         not why,
         "Use a root engine with CAP_SYS_RESOURCE (not nested, not rootless) to run as published.",
-        "The published limits are rtprio 90 and 99; a run here records that they are missing.",
+        "The published limits are rtprio 90 and 99; "
+        + (instead if limits.grants(FIFO) else "scenarios 4, 5, 6 and 8 are marked invalid: no part may use priority")
+        + ".",
     )
     yield _check_fifo(limits, engine)
     why = limits.refused.get(SOCKETS, "")

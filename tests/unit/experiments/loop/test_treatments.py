@@ -43,7 +43,7 @@ def process(scheduling: str = "SCHED_OTHER", *, nodelay: bool = True, **changes:
         "pid": 7, "started_ticks": 1000, "cpu_ns": 0, "children_cpu_ns": 0, "cpu_wait_ns": 0, "runs": 0,
         "cpus": [0, 1],
         "threads": [{"tid": 7, "scheduling": scheduling}],
-        "rtprio_limit": "0", "sys_nice_bounding": False,
+        "rtprio_limit": "0", "sys_nice": "not given",
         "sockets": [
             {"local_port": 1883, "peer": "172.18.0.5", "peer_port": 40000, "tcp_nodelay": nodelay},
             {"local_port": 9100, "peer": "172.18.0.6", "peer_port": 50000, "tcp_nodelay": not nodelay},
@@ -135,7 +135,7 @@ def far(**changes: Any) -> Scan:
 
 # What is wanted, the scans, what makes the run invalid, the treatment to read, how it was found.
 CASES: dict[str, tuple[dict[str, str], Sequence[Scan | None], set[str], str, str]] = {
-    "priority as wanted": (PRIORITY, [scan(broker=[fifo(sys_nice_bounding=True)])] * 2, set(), POLICY, "SCHED_FIFO 90"),
+    "priority as wanted": (PRIORITY, [scan(broker=[fifo(sys_nice="effective")])] * 2, set(), POLICY, "SCHED_FIFO 90"),
     "a thread left behind": (
         PRIORITY, [scan(broker=[fifo(threads=ONE_LEFT)])], {POLICY}, POLICY, "SCHED_FIFO 90, SCHED_OTHER",
     ),
@@ -237,7 +237,7 @@ def test_what_was_wanted_is_judged_by_every_scan(case: str) -> None:
 
 
 def test_a_policy_that_did_not_take_says_why() -> None:
-    plain = scan(broker=[process(rtprio_limit="90", sys_nice_bounding=True)])
+    plain = scan(broker=[process(rtprio_limit="90", sys_nice="effective")])
     plain["roles"]["broker"]["refused"] = ["SCHED_FIFO 90 for process 7 refused: Operation not permitted"]
     found = judged(parameters(**PRIORITY), [plain, plain])
     assert wrong(found) == {POLICY}
@@ -252,18 +252,40 @@ def test_a_restart_names_what_may_have_ended_it() -> None:
     assert judged(parameters(), [scan(), scan(stress=[STRESS])])[LOAD].wanted == "not running"
 
 
+THESIS_BRIDGE = {"tcp_nodelay": False, "framing": "burst"}
+
+
 def test_thesis_permits_priority_and_applies_none() -> None:
     p = parameters(FIDELITY="thesis", PRIORITY_BROKER="90", PRIORITY_CONTROLLER="99")
-    permitted = {"nodelay": False, "sys_nice_bounding": True}
+    permitted = {"nodelay": False, "sys_nice": "without effect"}
     good = scan(broker=[process(rtprio_limit="90", **permitted)], controller=[process(rtprio_limit="99", **permitted)])
-    bridge = {"tcp_nodelay": False, "framing": "burst"}
-    assert wrong(judged(p, [good], bridge)) == set()
+    assert wrong(judged(p, [good], THESIS_BRIDGE)) == set()
     good["roles"]["broker"]["processes"][0]["threads"][0]["scheduling"] = "SCHED_FIFO 90"
-    assert wrong(judged(p, [good], bridge)) == {POLICY}
+    assert wrong(judged(p, [good], THESIS_BRIDGE)) == {POLICY}
 
 
-def test_rtprio_refused_but_sys_nice_given_is_permitted_and_said() -> None:
-    found = judged(parameters(**PRIORITY), [scan(broker=[fifo(rtprio_limit="0", sys_nice_bounding=True)])])
+@pytest.mark.parametrize(
+    ("limit", "capability", "found"),
+    [
+        ("90", "without effect", "rtprio limit 90; SYS_NICE without effect"),
+        ("0", "effective", "rtprio limit 0; SYS_NICE effective"),
+        ("0", "without effect", ""),  # `cap_add` of a process that is not root
+        ("89", "not given", ""),
+    ],
+)
+def test_permission_is_a_limit_or_a_held_capability(limit: str, capability: str, found: str) -> None:
+    """A bounding set permits nothing: a child of such a process was refused every priority."""
+    p = parameters(FIDELITY="thesis", PRIORITY_BROKER="90")
+    broker = process(rtprio_limit=limit, nodelay=False, sys_nice=capability)
+    judgement = judged(p, [scan(broker=[broker], controller=[process(nodelay=False)])], THESIS_BRIDGE)
+    one = judgement["broker may use real-time priority"]
+    assert (wrong(judgement), one.verified) == (set() if found else {one.what}, bool(found))
+    assert one.found == (found or f"rtprio limit {limit}; SYS_NICE {capability}")
+    assert ("LAB_PRIORITY_UID=0" in one.note) is not one.verified
+
+
+def test_rtprio_refused_but_sys_nice_held_is_permitted_and_said() -> None:
+    found = judged(parameters(**PRIORITY), [scan(broker=[fifo(rtprio_limit="0", sys_nice="effective")])])
     assert wrong(found) == set()
     limit = found["broker rtprio limit"]
     assert (limit.verified, limit.required, limit.wanted, limit.found) == (False, False, "90", "0")
@@ -272,7 +294,7 @@ def test_rtprio_refused_but_sys_nice_given_is_permitted_and_said() -> None:
 
 @pytest.mark.parametrize(("limit", "met"), [("unlimited", True), ("99", True), ("90", True), ("89", False)])
 def test_a_limit_is_met_from_the_published_value_on(limit: str, met: bool) -> None:
-    broker = fifo(rtprio_limit=limit, sys_nice_bounding=True)
+    broker = fifo(rtprio_limit=limit, sys_nice="effective")
     assert judged(parameters(**PRIORITY), [scan(broker=[broker])])["broker rtprio limit"].verified is met
 
 
@@ -589,7 +611,7 @@ def test_the_question_asks_for_priority_only_where_it_is_applied(asked: list[dic
     assert "published_from" not in asked[1]
 
 
-def test_nobody_there_counts_as_no_answer_and_the_run_says_why() -> None:
+def test_no_answer_says_why() -> None:
     client = TreatmentsClient([], "http://127.0.0.1:1/facts")
     assert client.scan({}) is None
     (one,) = judge(parameters(), [scan(), None], BRIDGE, client.fault)
