@@ -17,6 +17,7 @@ CHOICES = {
     "virtual robot": {"ROBOT": "virtual", "GRAFANA": "on", "LINK": "wifi"},
     "robot on USB": {"ROBOT": "usb", "GRAFANA": "on", "LINK": "none"},
     "printed clients": {"ROBOT": "virtual", "GRAFANA": "on", "LINK": "none", "FIDELITY": "printed"},
+    "priority by a capability": {"ROBOT": "virtual", "GRAFANA": "on", "LINK": "none", "LAB_PRIORITY_UID": "0"},
     "robot on a Pi": {"ROBOT": "remote", "GRAFANA": "off", "LINK": "none", "LAB_PI": "192.0.2.7"},
 }
 
@@ -37,6 +38,19 @@ def test_every_service_is_hardened(choice: dict[str, str]) -> None:
     assert ("profiles" not in found["grafana"]) == (choice["GRAFANA"] == "on")
     for name, service in found.items():
         judge_configuration(name, service, users_of_images(found))
+
+
+@pytest.mark.parametrize("broker", ["mosquitto", "mochi", "rabbitmq"])
+def test_the_prioritised_parts_hold_their_capability_as_root(broker: str) -> None:
+    usual, held = services(BROKER=broker, LAB_PRIORITY_UID=""), services(BROKER=broker, LAB_PRIORITY_UID="0")
+    changed = {name for name, service in held.items() if service != usual[name]}
+    assert changed == {"broker-prioritised", "scenario5", "scenario8"}
+    for name in changed:
+        user, _, group = usual[name]["user"].partition(":")
+        assert (user != "0", held[name]["user"]) == (True, f"0:{group}")
+    kept = {word for word in held["scenario5"]["entrypoint"] if "caps" in word}
+    assert kept == {"--inh-caps=-all,+sys_nice", "--ambient-caps=-all,+sys_nice"}
+    assert not any("sys_nice" in word for word in usual["scenario5"]["entrypoint"])
 
 
 @pytest.mark.parametrize(

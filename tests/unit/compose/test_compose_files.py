@@ -285,6 +285,14 @@ def test_the_broker_has_tcp_nodelay_by_factor_or_fidelity(
     assert plain["listener"] == "1883"
 
 
+@pytest.mark.parametrize(("uid", "user"), [("0", "root"), ("1883", None)])
+def test_a_broker_that_is_root_stays_it(tmp_path: Path, uid: str, user: str | None) -> None:
+    """Else mosquitto becomes another user, and SYS_NICE is gone."""
+    (tmp_path / "id").write_text(f"#!/bin/sh\necho {uid}\n")
+    (tmp_path / "id").chmod(0o755)
+    assert dict(written(tmp_path, PATH=f"{tmp_path}:/usr/bin:/bin")).get("user") == user
+
+
 @pytest.mark.parametrize("variables", [{"FIDELITY": "Thesis"}, {"TCP_NODELAY": "yes"}])
 def test_a_broker_does_not_guess(tmp_path: Path, variables: dict[str, str]) -> None:
     with pytest.raises(ValueError, match="2"):

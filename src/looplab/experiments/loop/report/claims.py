@@ -222,7 +222,7 @@ def _to_control(verdict: Comparing) -> None:
     shown = f" They differ by {show_percent(effect.share.estimate)} in {verdict.judged}." if effect else ""
     verdict.outcome, verdict.tested, verdict.rule = NO_CONTRAST, None, None
     verdict.reason = (
-        "The flags permit priority and apply none: both sides were scheduled alike. Whatever differs is no effect of "
+        "No priority was applied: both sides were scheduled alike. Whatever differs is no effect of "
         f"priority but chance, a negative control.{shown} ./lab run … --fidelity corrected applies it."
     )
 
@@ -240,8 +240,8 @@ def _causes(measured: Measured, about: Sequence[str]) -> Iterator[str]:
             yield f"{run.scenario}: real-time priority is applied, the {role} was found at {policy}."
         else:
             yield (
-                f"{run.scenario}: the flags permit real-time priority and apply none, every thread of the {role} was "
-                f"found at {policy}. Whatever differs here is not priority."
+                f"{run.scenario}: no priority was applied, every thread of the {role} was found at {policy}. Whatever "
+                "differs here is not priority."
             )
     apart = {role: run.treatment(f"{role} apart from the load") for role in ("bridge", "robot")}
     reached = [role for role, treatment in apart.items() if treatment is not None and not treatment.get("verified")]
