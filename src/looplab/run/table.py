@@ -103,7 +103,9 @@ def verdict(run: dict[str, Any], *, brief: bool = False, width: int = WIDTH) -> 
         noisy = "" if run.get("quiet", True) else ", not quiet"
         lines = [f"VALID{noisy}: every treatment {'that is required ' if unmet else ''}was found as wanted."]
     else:
-        lines = ["INVALID:", *_items(run["invalid_because"], width)]
+        # A treatment's note says what to do.
+        noted = {as_found({**one, "note": ""}): as_found(one) for one in run.get("treatments", [])}
+        lines = ["INVALID:", *_items((noted.get(why, why) for why in run["invalid_because"]), width)]
     if noise := quiet.why_not(run):
         out = "no verdict rests on it" if not quiet.counts(run) else "it counts all the same, as --busy asked"
         lines += wrap(f"Not quiet: {noise}; {out}.", width, subsequent_indent="  ")

@@ -81,10 +81,12 @@ def test_a_late_sender_is_a_doubt(run: dict[str, Any]) -> None:
     assert "busy (load 9.5 on 2 cores before the run): 1 of 100 requests left 67.0 ms late or later." in text
 
 
-def test_an_invalid_run_says_why(run: dict[str, Any]) -> None:
-    why = "controller may use real-time priority: wanted permitted, found rtprio limit 0; SYS_NICE not given"
-    text = summary({**run, "valid": False, "invalid_because": [why]})
-    assert f"INVALID:\n    - {why}" in text.replace("rtprio\n      limit", "rtprio limit")
+def test_an_invalid_run_says_why_and_what_to_do(run: dict[str, Any]) -> None:
+    what, found, remedy = "controller may use real-time priority", "rtprio limit 0; SYS_NICE not given", "set it"
+    one = {"what": what, "wanted": "permitted", "found": found, "verified": False, "required": True, "note": remedy}
+    why = [f"{what}: wanted permitted, found {found}", "cell 1: another reason"]
+    text = summary({**run, "valid": False, "treatments": [one], "invalid_because": why})
+    assert f"INVALID: - {why[0]} (set it) - {why[1]}" in " ".join(text.split())
 
 
 def test_several_cells_are_a_line_each(run: dict[str, Any]) -> None:
