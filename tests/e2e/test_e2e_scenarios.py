@@ -1,6 +1,8 @@
 """All nine scenarios, by plain Compose and by ./lab, against the published table of treatments."""
 
 import json
+import os
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -143,16 +145,29 @@ def check_light(lab: Lab, containers: dict[str, str]) -> None:
             assert path.count("/") == 1
 
 
+def behind_a_proxy(folder: Path) -> str:
+    """A DOCKER_CONFIG of a network with a proxy: each container gets its address, where nothing listens."""
+    usual = Path(os.environ.get("DOCKER_CONFIG") or Path.home() / ".docker")
+    folder.mkdir()
+    if usual.is_dir():
+        shutil.copytree(usual, folder, dirs_exist_ok=True)
+    proxies = dict.fromkeys(("httpProxy", "httpsProxy"), "http://192.0.2.1:3128")
+    (folder / "config.json").write_text(json.dumps({"proxies": {"default": proxies}}))
+    return str(folder)
+
+
 # One with each broker's service and each load; ./lab starts all nine by the same profiles above.
 # Stress and flood take the processors on purpose: starting up or a message may take longer than the test waits.
 @pytest.mark.parametrize("name", ["scenario5", "scenario8"])
-def test_plain_compose_runs_by_itself(lab: Lab, name: str) -> None:
+def test_plain_compose_runs_by_itself(lab: Lab, name: str, tmp_path: Path) -> None:
     asked = PUBLISHED[name]
     broker = "broker-prioritised" if asked.priority_broker else "broker"
     lab.compose(
         "--profile", name, "up", "--detach",
         INTERVALS_MS="20", MESSAGES="25", REPETITIONS="2", WARMUP_MESSAGES="5", code=0,
+        DOCKER_CONFIG=behind_a_proxy(tmp_path / "docker"),
     )  # fmt: skip
+    assert "HTTP_PROXY=http://192.0.2.1:3128" in docker("inspect", lab.containers(running=False)[name])
     check_hardened(lab, name, asked.load, broker)
     assert lab.wait_for_end(name) == 0
     folder, run = lab.newest()
