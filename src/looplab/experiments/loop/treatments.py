@@ -77,7 +77,7 @@ def judge(
     return [
         *(judge_process(good, role.name) for role in _PROCESSES if role is not ROBOT or _has_robot(parameters)),
         *(judge_policy(good, role, own.get(role, 0)) for role in allowed),
-        *(one for role, fifo in allowed.items() if fifo for one in _permission(good, role, fifo)),
+        *(one for role, fifo in allowed.items() if fifo for one in judge_permission(good, role, fifo)),
         *(judge_nodelay(good, role, parameters.tcp_nodelay, parameters.broker_port, BROKER_PORT) for role in allowed),
         *_bridge(parameters, bridge),
         *_isolation(parameters, good, bridge),
@@ -309,15 +309,16 @@ def _apart(scans: Sequence[Scan], role: Role, elsewhere: str) -> Treatment:
     return Treatment(what, wanted, ", ".join(found), found == [wanted], False, refusals(scans, role.name))
 
 
-def _permission(scans: Sequence[Scan], role: str, priority: int) -> list[Treatment]:
+def judge_permission(scans: Sequence[Scan], role: str, priority: int) -> list[Treatment]:
     """Judge what the published flags give: the right to ask for real-time priority, and no priority."""
     seen = [process for scan in scans for process in processes(scan, role)]
     limits = sorted({process["rtprio_limit"] for process in seen})
     limit_met = bool(limits) and all(limit == "unlimited" or int(limit) >= priority for limit in limits)
     capability = sorted({process["sys_nice"] for process in seen})
+    part = (BROKER if role == BROKER.name else CONTROLLER).name.upper()
     permitted = limit_met or capability == [EFFECTIVE]
     found = f"rtprio limit {', '.join(limits) or 'unknown'}; SYS_NICE {', '.join(capability) or 'unknown'}"
-    note = "" if limit_met else f"not applied: the engine refuses it or LAB_RTPRIO_{role.upper()} lowers it"
+    note = "" if limit_met else f"not applied: the engine refuses it or LAB_RTPRIO_{part} lowers it"
     remedy = "" if permitted else "neither is in force: LAB_PRIORITY_UID=0 in .env, or see `./lab doctor`"
     return [
         Treatment(f"{role} may use real-time priority", "permitted", found, permitted, note=remedy),

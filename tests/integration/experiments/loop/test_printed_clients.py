@@ -62,9 +62,11 @@ def treatments(run: dict[str, Any]) -> dict[str, str]:
 @needs_packets
 @pytest.mark.usefixtures("seeing")
 def test_each_repetition_has_processes_of_its_own(lab: LoopLab) -> None:
-    found = run(lab, QOS="0 1 2", REPETITIONS="2")
+    found = run(lab, QOS="0 1 2", REPETITIONS="2", PRIORITY_CONTROLLER="99")
     assert [(cell["sent"], cell["answered"]) for cell in found["cells"]] == [(40, 40)] * 3
     assert treatments(found)["client processes"] == "12"
+    # As published: what the flags permit is the programs', not the controller's alone.
+    assert treatments(found)["clients may use real-time priority"].endswith("SYS_NICE effective")
     assert found["warmup"] == {"sent": 0, "answered": 0}
     for cell in found["cells"]:
         assert cell["written"] == 2

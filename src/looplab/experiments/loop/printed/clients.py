@@ -11,7 +11,7 @@ from looplab.experiments.loop.printed.measurement import PrintedMeasurement
 from looplab.experiments.loop.printed.programs import Programs
 from looplab.experiments.loop.printed.wire import Wire
 from looplab.experiments.loop.protocol import SPIN
-from looplab.experiments.loop.treatments import judge_path
+from looplab.experiments.loop.treatments import judge_path, judge_permission
 from looplab.run.accounting import Columns
 from looplab.run.open_loop import Messages
 from looplab.run.samples import ABSENT, SampleStore
@@ -70,6 +70,8 @@ class PrintedClients:
             wanted,
             (thread["scheduling"] for one in _each(scans) for thread in one["threads"]),
         )
+        if p.priority_controller:
+            yield from judge_permission(scans, CLIENTS.name, p.priority_controller)
         yield judge_nodelay(scans, CLIENTS.name, p.tcp_nodelay, p.broker_port)
         yield _alike("clients' threads", "2 each", (f"{len(one['threads'])} each" for one in _each(scans)))
         sockets = (mqtt_sockets([scan], CLIENTS.name, (p.broker_port,)) for scan in scans)

@@ -23,8 +23,8 @@ from looplab.treatments.judgement import on_off
 FOLDER = "/opt/printed"
 STEP_NS = 20_000_000
 START_TIMEOUT_NS = 15_000_000_000
-# They need nothing of what the controller may do.
-_NO_RIGHTS = ("setpriv", "--inh-caps=-all", "--ambient-caps=-all")
+# The controller alone captures packets; what the published flags permit is theirs, too.
+_NO_CAPTURE = ("setpriv", "--inh-caps=-net_raw", "--ambient-caps=-net_raw")
 
 
 class Program:
@@ -33,7 +33,7 @@ class Program:
     def __init__(self, name: str, interpreter: str, environment: Mapping[str, str]) -> None:
         self.name, self.started_ns = name, perf_counter_ns()
         folder = os.environ.get("PRINTED_CLIENTS") or FOLDER
-        command = [*_NO_RIGHTS, interpreter, "-W", "ignore", f"{folder}/{name}.py"]
+        command = [*_NO_CAPTURE, interpreter, "-W", "ignore", f"{folder}/{name}.py"]
         pipe = subprocess.PIPE
         self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, env={**os.environ, **environment})
         assert self._process.stdin is not None
