@@ -145,6 +145,14 @@ def test_all_its_threads_can_be_prioritised(broker: Running) -> None:
 
 
 @pytest.mark.parametrize("name", OPTIONS)
+def test_as_root_it_holds_one_capability_and_no_other_right(name: str, start: Starter) -> None:
+    """As LAB_PRIORITY_UID=0 starts it: it reads and writes by its group."""
+    group = {"rabbitmq": "10023", "mochi": "10024"}[name]
+    own = running(name, start, "", f"--user=0:{group}", "--cap-add=SYS_NICE")
+    assert own.process()["sys_nice"] == processes.EFFECTIVE
+
+
+@pytest.mark.parametrize("name", OPTIONS)
 def test_a_wrong_setting_is_wrong_use(name: str, start: Starter) -> None:
     wrong = start(own_image(name, BROKER=name), options=("--env", "TCP_NODELAY=maybe", *OPTIONS[name]))
     assert wrong.wait_for_end(20) == 2
