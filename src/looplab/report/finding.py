@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from looplab.report.csv_rows import spread
 from looplab.report.samples import Measured, Runs
-from looplab.report.statistics import Interval
-from looplab.report.verdicts import NO_RUN, Claim, Verdict, Verdicts
+from looplab.report.statistics import FEWEST_RUNS, Interval
+from looplab.report.verdicts import NO_RUN, Claim, Verdict, Verdicts, too_few
 
 
 @dataclass(frozen=True)
@@ -28,13 +28,13 @@ class Finding(Verdict):
 
 
 def asked(name: str, title: str, scenario: str, answer: Callable[[Measured], Finding]) -> Claim:
-    """Return a claim about the runs of one scenario: no verdict without a run, an INVALID run is named beside it."""
+    """Return a claim about the runs of one scenario: no verdict from fewer than three; an INVALID one is named."""
 
     def judge(runs: Runs) -> Finding:
         run = runs.get(scenario)
         if run is None:
             return Finding(NO_RUN, f"There is no usable run: ./lab run {scenario}")
-        finding = answer(run)
+        finding = of_several_runs(answer(run), run)
         finding.rests_on = run
         if not run.run.valid and finding.outcome != NO_RUN:
             finding.notes.append(
@@ -45,17 +45,25 @@ def asked(name: str, title: str, scenario: str, answer: Callable[[Measured], Fin
     return Claim(name, title, judge)
 
 
+def of_several_runs(finding: Finding, *sides: Measured) -> Finding:
+    """Take the verdict from a finding on too few runs of a side: its figures are shown all the same."""
+    few = too_few(min(len(side.runs) for side in sides))
+    if few and finding.outcome != NO_RUN:
+        finding.outcome, finding.rule = few, None
+        finding.reason = f"{finding.reason} A verdict needs {FEWEST_RUNS} runs.".strip()
+    return finding
+
+
 def exact(value: float) -> Interval:
     """Return a figure without an interval."""
     return Interval(value, math.nan, math.nan)
 
 
 def within(value: Interval, low: float, high: float) -> bool | None:
-    """Return whether the whole interval is inside (True) or outside (False); None if it holds both."""
-    ends = (value.low, value.high) if value.known else (value.estimate, value.estimate)
-    if low <= ends[0] and ends[1] <= high:
+    """Return whether the whole interval is inside (True) or outside (False); None if it holds both or is unknown."""
+    if low <= value.low and value.high <= high:
         return True
-    return False if ends[1] < low or ends[0] > high else None
+    return False if value.high < low or value.low > high else None
 
 
 def finding_rows(verdicts: Verdicts) -> Iterator[dict[str, object]]:

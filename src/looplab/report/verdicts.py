@@ -58,7 +58,7 @@ class Verdict:
     """The answer to one claim at one fidelity, why, and other causes that the runs show.
 
     A verdict that rests on a test is `tested` by `rule`, once the p-values of all claims are known. `rests_on` are the
-    runs of a claim that fewer than FEWEST_RUNS may decide: the page names how many they are.
+    runs of a claim without a study: the page names how many they are.
     """
 
     outcome: str
@@ -104,6 +104,11 @@ def units(figures: Iterable[Sequence[float]]) -> list[float]:
     if len(known) < FEWEST_RUNS:
         return [figure for by_run in known for figure in by_run]
     return [fmean(by_run) for by_run in known]
+
+
+def too_few(runs: int) -> str:
+    """Return the outcome of a claim on so few runs, "" if they may give a verdict."""
+    return "" if runs >= FEWEST_RUNS else ONE_RUN if runs == 1 else FEW_RUNS
 
 
 # Each claim with its verdict by fidelity.
@@ -168,7 +173,7 @@ def basis(verdicts: Verdicts) -> Basis:
     parts = [f"on {_WORDS[count]}: {_named(few, count)}" for count in _WORDS if _named(few, count)]
     over = ", ".join(f"{len(m.runs)} of {m}" for m in enough)
     return Basis(
-        f"Verdicts and figures rest {'; '.join(parts)}." if parts else "",
+        f"Figures rest {'; '.join(parts)}. They give no verdict." if parts else "",
         [f"./lab run {m.run.scenario} --rounds {FEWEST_RUNS} --fidelity {m.run.fidelity}" for m in few],
         f"Verdicts and figures are those over runs: {over}." if over else "",
     )

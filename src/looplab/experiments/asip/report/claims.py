@@ -13,7 +13,7 @@ from looplab.experiments.asip import NAME, THROUGHPUT
 from looplab.experiments.asip.report import MeasuredAsip, published, unfitted
 from looplab.experiments.asip.report.published import BOUND_MS, FLOOR_CHARACTERS, FLOOR_MS, LATENCY_MS, THROUGHPUT_HZ
 from looplab.report.cell import MeasuredCell
-from looplab.report.claims import NEAR, Answer, every, means, several_runs
+from looplab.report.claims import NEAR, Answer, every, means
 from looplab.report.finding import Finding, Line, asked, exact
 from looplab.report.rules import alike, directed
 from looplab.report.samples import Measured, Runs
@@ -58,8 +58,8 @@ def claims() -> list[Claim]:
         ("below-15-ms", "Latency stays below 15 ms", _below_bound),
     )
     return [
-        *(asked(name, title, THROUGHPUT, _over_runs(answer)) for name, title, answer in tracked),
-        *(asked(name, title, NAME, _over_runs(answer)) for name, title, answer in latency),
+        *(asked(name, title, THROUGHPUT, _on_time(answer)) for name, title, answer in tracked),
+        *(asked(name, title, NAME, _on_time(answer)) for name, title, answer in latency),
         asked("floor", "The wire alone takes about 6.7 ms", NAME, _floor),
     ]
 
@@ -189,11 +189,11 @@ def _printed(cell: MeasuredAsip) -> str:
     return f"{value:g} {unit}" if value else ""
 
 
-def _over_runs(answer: Answer) -> Answer:
-    """Return `answer` for several runs, and name beside it each run whose simulated board was behind real time."""
+def _on_time(answer: Answer) -> Answer:
+    """Return `answer`, and name beside it each run whose simulated board was behind real time."""
 
     def shown(run: Measured) -> Finding:
-        finding = several_runs(answer)(run)
+        finding = answer(run)
         clocks = [(one.run.run_id, one.run.treatment("board clock")) for one in run.runs]
         finding.notes += [
             f"{run_id}: the simulated board was {clock['found']}; its latencies hold that."

@@ -13,7 +13,7 @@ from looplab.report.finding import Finding, Line, asked, exact
 from looplab.report.rules import directed, no_gain
 from looplab.report.samples import Measured, Runs
 from looplab.report.statistics import FEWEST_RUNS, compare_blocks, over_runs
-from looplab.report.verdicts import FEW_RUNS, NO_RUN, ONE_RUN, UNDECIDED, Claim, Rule
+from looplab.report.verdicts import NO_RUN, UNDECIDED, Claim, Rule, too_few
 from looplab.system.words import plural
 
 INTERVAL_MS = 20.0
@@ -118,9 +118,8 @@ def _compared(sides: Sequence[Measured], qos: tuple[int, int], figure: str, rule
     standing = Standing(UNDECIDED, unfit(within), [planned(study), *left_out], lines=lines)
     if standing.reason:
         return standing
-    fewest = min(map(len, figures))
-    few = (ONE_RUN if fewest == 1 else FEW_RUNS, f"A verdict needs {FEWEST_RUNS} runs a side.")
-    if not_yet := few if fewest < FEWEST_RUNS else rounds.not_yet(study):
+    few = too_few(min(map(len, figures)))
+    if not_yet := (few, f"A verdict needs {FEWEST_RUNS} runs a side.") if few else rounds.not_yet(study):
         standing.outcome, standing.reason = not_yet
         return standing
     standing.nulls = rounds.nulls(values, study)

@@ -14,7 +14,7 @@ from looplab.report.samples import Measured
 from looplab.report.statistics import FEWEST_REPETITIONS, FEWEST_RUNS, Comparison, compare, compare_blocks
 from looplab.report.stored import differences
 from looplab.report.study_file import Study
-from looplab.report.verdicts import FEW_RUNS, ONE_RUN, UNDECIDED, Rule
+from looplab.report.verdicts import UNDECIDED, Rule, too_few
 
 # Figures of O, as the thesis has them, and of the response, where a lost message counts.
 FIGURES = ("O mean", "O p50", "O p95", "response p50", "response p95")
@@ -93,8 +93,8 @@ def compare_sides(verdict: Comparing, before: Side, after: Side, rule: Rule, stu
     compared = {one: compare_blocks(by_round[one]) if blocked else compare(*both) for one, both in values.items()}
     verdict.effects = {figure: comparison for figure, comparison in compared.items() if comparison is not None}
     verdict.plan = planned(study)
-    if min(runs) < FEWEST_RUNS:
-        verdict.outcome, verdict.reason = ONE_RUN if min(runs) == 1 else FEW_RUNS, _one_run(verdict, runs)
+    if few := too_few(min(runs)):
+        verdict.outcome, verdict.reason = few, _one_run(verdict, runs)
         return
     verdict.nulls = rounds.nulls(_by_run(sides, judged), study)
     if not_yet := rounds.not_yet(study):

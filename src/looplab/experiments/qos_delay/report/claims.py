@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Mapping
 from functools import cache, partial
+from statistics import geometric_mean
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from looplab.report.claims import NEAR, about, at_least, claims_of, every, outco
 from looplab.report.finding import Finding, Line, exact, within
 from looplab.report.printed import printed
 from looplab.report.samples import Measured, Runs
-from looplab.report.statistics import SIGNIFICANCE, Floats
+from looplab.report.statistics import SIGNIFICANCE, UNKNOWN, Floats, over_runs
 from looplab.report.verdicts import FIDELITIES, NO_RUN, NOT_REPRODUCED, REPRODUCED, SEED, UNDECIDED, Claim, Verdicts
 
 QOS = (0, 1, 2)
@@ -187,31 +188,39 @@ def _rank_correlation(values: Floats) -> tuple[float, float]:
 
 
 def _segment_size(run: Measured) -> Finding:
-    sizes = [(c.largest_segment_bytes, c) for c in usable(run) if c.largest_segment_bytes]
+    sizes = [(size, str(cell)) for cell in usable(run) if (size := cell.largest_segment_bytes)]
     if not sizes:
         return Finding(NO_RUN, "No segments were counted in this run.")
-    size, cell = max(sizes, key=lambda pair: pair[0] or 0)
+    largest, cell = max(sizes)
+    each = [max((c.largest_segment_bytes or 0 for c in usable(one)), default=0) for one in run.runs]
     wanted = published()["segment-size"]
-    near = within(exact(size or math.nan), wanted / NEAR, wanted * NEAR)
+    near = within(over_runs(each) or UNKNOWN, wanted / NEAR, wanted * NEAR)
     return Finding(
-        REPRODUCED if near else NOT_REPRODUCED,
-        f"The largest segment held {size:.0f} bytes.",
-        lines=[Line(str(cell), exact(size or math.nan), f"about {wanted:g}", "bytes")],
+        outcome_of([near]),
+        f"The largest segment held {largest:.0f} bytes.",
+        lines=[Line(cell, exact(largest), f"about {wanted:g}", "bytes")],
     )
 
 
 def _by_qos(run: Measured) -> Finding:
+    shares = _most_over_least(run)
+    lines = [Line(f"{delay:g} ms: most over least", exact(share), "about 1") for delay, share in shares.items()]
+    if not shares:
+        return Finding(NO_RUN, "No delay was measured at all three qualities of service.")
+    middle = geometric_mean(shares.values())
+    reason = f"Between the qualities of service it differs by a factor {middle:.2f} (geometric mean over the delays)."
+    by_run = [_most_over_least(one).values() for one in run.runs]
+    factor = over_runs([geometric_mean(of_run) if of_run else None for of_run in by_run]) or UNKNOWN
+    return Finding(outcome_of([within(factor, 1, 1 + MATTERS)]), reason, lines=lines)
+
+
+def _most_over_least(run: Measured) -> dict[float, float]:
+    """Return, by delay, how many times the QoS with the most packets a segment has those of the one with the least."""
     carried: dict[float, list[float]] = {}
     for cell in (c for qos in QOS for c in symmetrical(run, qos)):
         if cell.packets_per_segment is not None:
             carried.setdefault(cell.wanted_ms, []).append(cell.packets_per_segment)
-    shares = {delay: max(means) / min(means) for delay, means in sorted(carried.items()) if len(means) == len(QOS)}
-    lines = [Line(f"{delay:g} ms: most over least", exact(share), "about 1") for delay, share in shares.items()]
-    if not shares:
-        return Finding(NO_RUN, "No delay was measured at all three qualities of service.")
-    middle = float(np.exp(np.mean(np.log([*shares.values()]))))
-    reason = f"Between the qualities of service it differs by a factor {middle:.2f} (geometric mean over the delays)."
-    return Finding(REPRODUCED if middle <= 1 + MATTERS else NOT_REPRODUCED, reason, lines=lines)
+    return {delay: max(means) / min(means) for delay, means in sorted(carried.items()) if len(means) == len(QOS)}
 
 
 def _like(

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from support.reports import Shown, shown
+from support.run_files import repeat
 from support.simulated_twin_runs import (
     CAUSES,
     PUBLISHED_RATES,
@@ -15,7 +16,7 @@ from support.simulated_twin_runs import (
 )
 
 from looplab.report.finding import Finding
-from looplab.report.verdicts import NO_RUN, NOT_REPRODUCED, REPRODUCED, UNDECIDED
+from looplab.report.verdicts import NO_RUN, NOT_REPRODUCED, ONE_RUN, REPRODUCED, UNDECIDED
 
 
 def analysed(results: Path) -> Shown:
@@ -23,6 +24,7 @@ def analysed(results: Path) -> Shown:
 
 
 def findings(results: Path, fidelity: str = "thesis") -> dict[str, Finding]:
+    repeat(results)
     found = {name: held[fidelity] for name, held in analysed(results).verdicts.items()}
     return {name: one for name, one in found.items() if isinstance(one, Finding)}
 
@@ -108,7 +110,7 @@ def test_the_impact_of_persistence_needs_a_run_with_it(tmp_path: Path) -> None:
     run("20260502T000000Z", persistence=True)
     assert findings(tmp_path)["persistence-low-impact"].outcome == REPRODUCED
     # It is a column of its own: the usual run answers the other questions.
-    assert len(findings(tmp_path)["fifteen"].rests_on.runs) == 1  # type: ignore[union-attr]
+    assert len(findings(tmp_path)["fifteen"].rests_on.runs) == 3  # type: ignore[union-attr]
 
 
 def test_similar_totals_of_both_placements_are_judged(tmp_path: Path) -> None:
@@ -187,9 +189,9 @@ def test_brokers_that_do_not_hinder_are_not_as_published(tmp_path: Path) -> None
 
 def test_one_iteration_decides_nothing(tmp_path: Path) -> None:
     write_brokers(tmp_path, 0.01, 0.01, iterations=1)
-    found = findings(tmp_path)
-    assert found["more-brokers"].outcome == UNDECIDED
-    assert found["distributed-varies"].outcome == NO_RUN
+    found = analysed(tmp_path)
+    assert found.verdict("more-brokers").outcome == ONE_RUN
+    assert found.verdict("distributed-varies").outcome == NO_RUN
 
 
 def test_a_variance_that_differs_much_is_found(tmp_path: Path) -> None:
@@ -202,8 +204,8 @@ def test_a_variance_that_differs_much_is_found(tmp_path: Path) -> None:
 
 def test_equal_variances_are_not_called_different(tmp_path: Path) -> None:
     write_brokers(tmp_path, 0.02, 0.02)
-    found = findings(tmp_path)["distributed-varies"]
-    assert found.outcome == UNDECIDED
+    found = analysed(tmp_path).verdict("distributed-varies")
+    assert found.outcome == ONE_RUN
     ratios = [line for line in found.lines if "over central" in line.what]
     assert all(line.value.low < 1 < line.value.high for line in ratios)
 
@@ -251,7 +253,7 @@ def test_repeated_searches_give_the_limit_an_interval(tmp_path: Path) -> None:
     found = [{"limit_per_s": rate, "limited_by": by, "evidence": {by: 0.9}} for rate, by in limits]
     truths = [single(1, "row", repetition=at, more=one) for at, one in enumerate(found)]
     write_twin_run(tmp_path, truths, scenario="twin-limit")
-    (line,) = findings(tmp_path)["limit"].lines
+    (line,) = analysed(tmp_path).verdict("limit").lines
     assert line.what.endswith("the commit to disk at 90% (3 of 4 searches)")
     assert 950 < line.value.low < line.value.estimate < line.value.high < 1050
 
@@ -263,8 +265,9 @@ def test_an_invalid_cell_is_left_out(tmp_path: Path) -> None:
         [single(100), single(80), broken, single(10)],
         changes={"valid": False, "invalid_because": ["20 ms: the database was gone"]},
     )
-    found = findings(tmp_path)["no-queue-above-67"]
-    assert found.outcome == REPRODUCED
+    found = analysed(tmp_path).verdict("no-queue-above-67")
+    assert found.outcome == ONE_RUN
+    assert len(found.lines) == 3
     assert "INVALID" in found.notes[0]
 
 
