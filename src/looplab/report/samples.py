@@ -13,6 +13,7 @@ from looplab.report.cell import QUANTILES, Key, MeasuredCell, quantile
 from looplab.report.csv_file import KEY, NUMBER, WORD, Unreadable, key_types, read_csv
 from looplab.report.statistics import Floats
 from looplab.report.stored import Layout, Selection, StoredRun, Unusable, differences, run_order
+from looplab.report.study_file import Study, read_studies
 from looplab.spec.columns import Column, Count, Figure, Latency, Part
 from looplab.spec.document import with_values
 
@@ -23,12 +24,14 @@ AVERAGE_TOLERANCE_US = 0.01
 class Measured:
     """One scenario at one fidelity: its newest run, its cells by key, and `runs`, each run that repeats it.
 
-    Of several runs, each cell is that of all of them.
+    Of several runs, each cell is that of all of them. `earlier` are the runs of finished studies that differ from the
+    newest run, in groups alike, the newest first: figures show none of them, verdicts rest on them.
     """
 
     run: StoredRun
     cells: Mapping[Key, MeasuredCell]
     repeated: Sequence["Measured"] = ()
+    earlier: Sequence["Measured"] = ()
 
     @property
     def runs(self) -> Sequence["Measured"]:
@@ -53,19 +56,36 @@ def measure(selection: Selection) -> list[Measured]:
     A run repeats another if its parameters, machine and state of the lab are the same. INVALID ones are used only where
     none is valid. The rest of `selection.runs` goes to its `set_aside` and `unusable`.
     """
-    by_kind: dict[tuple[object, ...], list[Measured]] = {}
+    by_kind: dict[tuple[object, ...], list[list[Measured]]] = {}
+    studied = _studied(selection.runs)
     for run in sorted(selection.runs, key=lambda run: run.path.name, reverse=True):
-        alike = by_kind.setdefault((run.scenario, run.fidelity, run.factors, run.overrides), [])
-        if alike and (unlike := differences(alike[0].run, run)):
-            selection.set_aside.append((run, f"a newer run is used, which differs: {unlike[0]}"))
-            continue
+        groups = by_kind.setdefault((run.scenario, run.fidelity, run.factors, run.overrides), [])
+        if groups and (unlike := differences(groups[0][0].run, run)):
+            stays = "; its study's verdict stands" if run.run_id in studied else ""
+            selection.set_aside.append((run, f"a newer run is used, which differs: {unlike[0]}{stays}"))
+            if not stays:
+                continue
         cells = read_cells(run)
         if isinstance(cells, Unusable):
             selection.unusable.append(cells)
-        else:
-            alike.append(Measured(run, cells))
-    groups = [_group(alike, selection) for alike in by_kind.values() if alike]
-    return sorted(groups, key=lambda m: run_order(m.run))
+            continue
+        alike = next((group for group in groups if not differences(group[0].run, run)), None)
+        if alike is None:
+            groups.append(alike := [])
+        alike.append(Measured(run, cells))
+    shown = [[_group(alike, selection) for alike in groups] for groups in by_kind.values() if groups]
+    return sorted((replace(newest, earlier=earlier) for newest, *earlier in shown), key=lambda m: run_order(m.run))
+
+
+def _studied(runs: Sequence[StoredRun]) -> set[str]:
+    """Return the ids of the runs of finished studies: of each set of scenarios, brokers and fidelity the newest."""
+    newest: dict[tuple[object, ...], Study] = {}
+    for folder in {run.path.parent for run in runs}:
+        for study in read_studies(folder):
+            if not study.left:
+                what = (*study.arms.values(), *study.variants.values())
+                newest[folder, frozenset(what), study.options.get("FIDELITY")] = study
+    return {run_id for study in newest.values() for run_id in study.places}
 
 
 def _group(alike: Sequence[Measured], selection: Selection) -> Measured:
@@ -73,12 +93,16 @@ def _group(alike: Sequence[Measured], selection: Selection) -> Measured:
     used = [m for m in alike if m.run.valid] or alike[:1]
     left = [m.run for m in alike if m not in used]
     selection.set_aside += [(run, "INVALID, and there is a valid run like it") for run in left]
-    if len(used) == 1:
-        return used[0]
-    runs = used[::-1]
-    keys = dict.fromkeys(key for m in used for key in m.cells)
+    return grouped(used[::-1])
+
+
+def grouped(runs: Sequence[Measured]) -> Measured:
+    """Return runs that repeat each other, the oldest first, as one."""
+    if len(runs) == 1:
+        return runs[0]
+    keys = dict.fromkeys(key for m in reversed(runs) for key in m.cells)
     cells = {key: _pooled([m.cells[key] for m in runs if key in m.cells]) for key in keys}
-    return Measured(used[0].run, cells, runs)
+    return Measured(runs[-1].run, cells, runs)
 
 
 def _pooled(cells: Sequence[MeasuredCell]) -> MeasuredCell:

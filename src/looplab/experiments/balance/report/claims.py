@@ -114,7 +114,7 @@ def _compared(sides: Sequence[Measured], qos: tuple[int, int], figure: str, rule
         for at, side in enumerate(within)
         if (mean := over_runs(figures[at])) is not None
     ]
-    left_out = dict.fromkeys(rounds.left_out_notes(*zip(sides, within, strict=True)))
+    left_out = dict.fromkeys(rounds.left_out_notes(study, *zip(sides, within, strict=True)))
     standing = Standing(UNDECIDED, unfit(within), [planned(study), *left_out], lines=lines)
     if standing.reason:
         return standing

@@ -170,7 +170,7 @@ def _claim(
         compare_sides(verdict, (a, before), (b, after), rule(printed.share, printed.before), study)
         if names and not _applied(names[0], a, b):
             _to_control(verdict)
-        verdict.notes += left_out_notes(*((runs[m.run.scenario], m) for m in used))
+        verdict.notes += left_out_notes(study, *((runs[m.run.scenario], m) for m in used))
         return guarded(verdict, used, names or None)
 
     return Claim(name, title, judge)

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -171,8 +171,8 @@ def _one_run(verdict: Comparing, runs: Sequence[int]) -> str:
 
 
 def nulls_of(side: Side, figure: str) -> Mapping[str, Comparison]:
-    """Return the difference of a side's A/A arms in the newest study that has runs of it."""
-    return rounds.nulls(_by_run([side], figure), rounds.study_of([side[0]]))
+    """Return the difference of a side's A/A arms in the newest study that has runs of those shown."""
+    return rounds.nulls(_by_run([side], figure), rounds.study_of([replace(side[0], earlier=())]))
 
 
 def guarded(verdict: Comparing, compared: Sequence[Measured], about: Sequence[str] | None = None) -> Comparing:

@@ -63,7 +63,7 @@ def _claim(name: str, title: str, answer: Answer, key: Key | None = None) -> Cla
             return Comparing(NO_RUN, f"No run of {', '.join(STUDIES[name])} has {cells}.")
         measured = [used for _, used in sides]
         verdict = answer(measured)
-        verdict.notes += rounds.left_out_notes(*sides)
+        verdict.notes += rounds.left_out_notes(None, *sides)
         return guarded(by_runs(verdict, measured), measured)
 
     return Claim(name, title, judge)

@@ -5,16 +5,18 @@ after each round would find a difference of nothing in every ninth study.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
 from looplab.report.page import show_percent
-from looplab.report.samples import Measured
+from looplab.report.samples import Measured, grouped
 from looplab.report.statistics import Block, Comparison, compare_blocks
+from looplab.report.stored import differences
 from looplab.report.study_file import Study, read_studies
 from looplab.report.verdicts import INTERIM, NO_PLAN, UNDECIDED, Adjusted, Verdict
 from looplab.run import quiet
+from looplab.system.words import plural
 
 # How surely an A/A pair must differ to forbid a verdict: of sound studies with two pairs, one in fifty loses its own.
 VETO = 0.01
@@ -26,7 +28,7 @@ _DOSES = {"stress": ("stress_cpu_s", "CPU s/s"), "flood": ("flood_messages_per_s
 
 def study_of(sides: Sequence[Measured]) -> Study | None:
     """Return the newest study that is done and has runs of all sides, else the newest that is not; None without one."""
-    own = [{one.run.run_id for one in side.runs} for side in sides]
+    own = [{run_id for group in (side, *side.earlier) for run_id in group.run_ids} for side in sides]
     studies = [
         study
         for study in read_studies(sides[0].run.path.parent)
@@ -50,12 +52,22 @@ def not_yet(study: Study | None) -> tuple[str, str] | None:
 
 def within(study: Study | None, side: Measured) -> Measured:
     """Return a side with the runs that enter its verdict; all of the study's if none may, which `unfit` then says."""
-    out = left_out(side)
-    planned = [one for one in side.runs if study is None or one.run.run_id in study.places]
-    runs = [one for one in planned if one.run.run_id not in out] or planned
-    if not runs or len(runs) == len(side.runs):
-        return side
-    return replace(side, run=runs[-1].run, repeated=runs) if len(runs) > 1 else runs[0]
+    planned = _planned(study, side)
+    out = left_out(planned)
+    return _only(planned, lambda run_id: run_id not in out) or planned
+
+
+def _planned(study: Study | None, side: Measured) -> Measured:
+    """Return a side with the study's runs alone, whatever was run since; all of its runs without a study."""
+    places = study.places if study else {}
+    groups = (_only(group, places.__contains__) for group in (side, *side.earlier))
+    return next(filter(None, groups), side)
+
+
+def _only(side: Measured, wanted: Callable[[str], bool]) -> Measured | None:
+    """Return a side with the wanted runs alone, None if there is none."""
+    runs = [one for one in side.runs if wanted(one.run.run_id)]
+    return side if len(runs) == len(side.runs) else grouped(runs) if runs else None
 
 
 def left_out(side: Measured) -> dict[str, str]:
@@ -70,12 +82,18 @@ def left_out(side: Measured) -> dict[str, str]:
     return why
 
 
-def left_out_notes(*sides: tuple[Measured, Measured]) -> Iterator[str]:
+def left_out_notes(study: Study | None, *sides: tuple[Measured, Measured]) -> Iterator[str]:
     """Yield which runs of each side (all; those used) the verdict does not rest on, and why."""
     for every, used in sides:
-        for run_id, why in left_out(every).items():
+        planned = _planned(study, every)
+        for run_id, why in left_out(planned).items():
             if run_id not in used.run_ids:
                 yield f"{run_id} is left out: {why}."
+        newer = [run_id for run_id in every.run_ids if run_id > max(planned.run_ids)]
+        if newer:
+            unlike = differences(every.run, planned.run)
+            how = f"; of the newest, {unlike[0]}" if unlike else ""
+            yield f"Not in this study: {plural(len(newer), 'newer run')} of {every.run.scenario}{how}."
 
 
 def dose_of(document: Mapping[str, Any]) -> float:

@@ -236,6 +236,29 @@ def test_runs_outside_the_study_do_not_enter_its_verdict(results: Path) -> None:
     assert (after.outcome, after.effects, after.run_ids) == (before.outcome, before.effects, before.run_ids)
 
 
+@pytest.mark.parametrize(
+    ("repetitions", "revision", "differs"), [(4, "abc", "REPETITIONS"), (3, "def", "revision"), (3, "abc", "")]
+)
+def test_a_later_run_takes_no_verdict_from_a_finished_study(
+    results: Path, repetitions: int, revision: str, differs: str
+) -> None:
+    """One run of scenario 2 with other repetitions or at another revision: figures show it, the verdict stays."""
+    before = pair(results, {"scenario1": 9000, "scenario2": 13500}).verdict("stress")
+    assert before.outcome == REPRODUCED
+    cells = {(i, 0): simulated_cell(np.random.default_rng(1), repetitions, 20, 54000, 4290) for i in INTERVALS_MS}
+    environment = {"environment": {**MACHINE, "revision": revision}}
+    newest = write_run(results, "scenario2", start=start(30), cells=cells, changes=environment)
+    found = shown(results)
+    after = found.verdict("stress")
+    assert (after.outcome, after.effects, after.run_ids) == (before.outcome, before.effects, before.run_ids)
+    (note,) = [note for note in after.notes if "Not in this study: 1 newer run of scenario2" in note]
+    assert differs in note
+    assert note in found.text
+    group = next(m for m in found.measured if m.run.scenario == "scenario2")
+    assert group.run_ids[-1] == newest.name
+    assert len(group.run_ids) == (1 if differs else 7)
+
+
 # What is odd about scenario 2: what its run has, the words in the reason, the words elsewhere on the page.
 NOT_COMPARED: dict[str, tuple[dict[str, Any], str, str]] = {
     "invalid": (
