@@ -40,6 +40,13 @@ class Adjusted(NamedTuple):
     equivalence: float
 
 
+class Question(NamedTuple):
+    """What a verdict asks of the data: its p-values, and the smallest that there could be."""
+
+    p_values: Adjusted
+    least_p: float = 0.0
+
+
 @dataclass(frozen=True)
 class Rule:
     """How a comparison decides a claim.
@@ -72,6 +79,18 @@ class Verdict:
     def glance(self) -> str:
         """The figure for the overview, "" if there is none."""
         return ""
+
+    @property
+    def question(self) -> Question | None:
+        """What is asked together with the other claims of its family; None for a verdict without a test."""
+        if self.rule is None or self.tested is None:
+            return None
+        p_values = Adjusted(self.tested.p_value, self.rule.equivalence(self.tested))
+        return Question(p_values, 0.0 if self.rule.alike else self.tested.least_p)
+
+    def withdraw(self, outcome: str, reason: str) -> None:
+        """Give an outcome that no test decides."""
+        self.outcome, self.reason, self.tested, self.rule = outcome, reason, None, None
 
     def settle(self, p_values: Adjusted, questions: int) -> None:
         """Decide by the adjusted p-values; say what `questions` asked together cost."""
@@ -129,11 +148,11 @@ def judge(claims: Iterable[Claim], runs: Mapping[str, Runs]) -> Verdicts:
 
 def _settle(family: Iterable[Verdict]) -> None:
     """Decide the verdicts of one family that rest on a test."""
-    tested = [(v, v.tested, v.rule) for v in family if v.rule and v.tested]
-    counted = answerable([0.0 if rule.alike else comparison.least_p for _, comparison, rule in tested])
-    p_values = [(tested[at][1].p_value, tested[at][2].equivalence(tested[at][1])) for at in counted]
+    asked = [(verdict, question) for verdict in family if (question := verdict.question)]
+    counted = answerable([question.least_p for _, question in asked])
+    p_values = [asked[at][1].p_values for at in counted]
     adjusted = {at: Adjusted(*both) for at, both in zip(counted, holm(p_values), strict=True)}
-    for at, (verdict, _, _) in enumerate(tested):
+    for at, (verdict, _) in enumerate(asked):
         verdict.settle(adjusted.get(at, Adjusted(1.0, 1.0)), max(1, len(counted)))
 
 

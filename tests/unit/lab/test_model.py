@@ -12,7 +12,7 @@ from looplab.lab.docker.model import check_images, model_facts, part_of
 SERVICES = {
     "scenario5": {"image": "looplab/controller:1", "build": {}},
     "broker-prioritised": {"image": "local/broker"},
-    "guide": {"image": "looplab/prepare:1", "build": {}},
+    "prepare": {"image": "looplab/prepare:1", "build": {}},
     "robot": {"image": "looplab/robot:1", "scale": 0},
     "grafana": {"image": "gone:1"},
 }

@@ -1,5 +1,6 @@
 """What the thesis claims, as questions that stored runs answer; beside a verdict, other causes that its runs show."""
 
+import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -7,15 +8,23 @@ from typing import NamedTuple
 
 from looplab.experiments.loop import STUDIES
 from looplab.experiments.loop.report import cells_of, lost_messages, published, rounds
-from looplab.experiments.loop.report.comparison import PACE, Comparing, Printed, cells_text, compare_sides, guarded
+from looplab.experiments.loop.report.comparison import (
+    PACE,
+    Comparing,
+    Printed,
+    cells_text,
+    compare_sides,
+    guarded,
+    planned,
+    withheld,
+)
 from looplab.experiments.loop.report.rounds import left_out_notes, study_of
-from looplab.report import finding
 from looplab.report.cell import Key
-from looplab.report.claims import NEAR, outcome_of
+from looplab.report.claims import NEAR
 from looplab.report.page import show_percent
 from looplab.report.rules import MATTERS, alike, directed, no_gain
 from looplab.report.samples import Measured, Runs
-from looplab.report.statistics import UNKNOWN, over_runs
+from looplab.report.statistics import UNKNOWN, compare_blocks, over_runs
 from looplab.report.verdicts import NO_CONTRAST, NO_RUN, UNDECIDED, Claim, Rule, Verdicts
 from looplab.treatments import NO_LOAD
 
@@ -181,20 +190,29 @@ def _robot_share(runs: Runs) -> Comparing:
     [scenario] = STUDIES["robot-third"]
     if scenario not in runs:
         return _no_run([scenario])
-    a = rounds.within(study_of([runs[scenario]]), runs[scenario])
+    study = study_of([runs[scenario]])
+    a = rounds.within(study, runs[scenario])
     keys = [key for key in cells_of(a) if _published_us(a, [key]) is not None]
     robot, total = (_published_us(a, keys, f"{metric} mean") for metric in "RT")
     if robot is None or total is None:
         return Comparing(NO_RUN, f"The run of {scenario} has no cell with published figures.", run_ids=a.run_ids)
-    each = [[[cells_of(one)[key].statistic(metric, "avg") for key in keys] for metric in "RT"] for one in a.runs]
-    shares = [sum(filter(None, r)) / sum(filter(None, t)) if None not in (*r, *t) else None for r, t in each]
-    value = over_runs(shares) or UNKNOWN
-    outcome = outcome_of([finding.within(value, robot / total / NEAR, robot / total * NEAR)])
+    printed = robot / total
+
+    def share(one: Measured) -> float:
+        means = [[cells_of(one)[key].statistic(metric, "avg") or math.nan for key in keys] for metric in "RT"]
+        return sum(means[0]) / sum(means[1])
+
+    value = over_runs([share(one) for one in a.runs]) or UNKNOWN
     ends = f" ({value.low:.0%} to {value.high:.0%})" if value.known else ""
-    text = f"R is {value.estimate:.0%} of T{ends}; published are {robot / total:.0%}."
-    verdict = Comparing(outcome, text, cells=cells_text(keys), judged="R over T")
-    verdict.notes = [f"Chapter 7 of the thesis says 35 %; its table 5.3 gives {robot / total:.0%}."]
-    return guarded(lost_messages.by_runs(verdict, [a]), [a])
+    text = f"R is {value.estimate:.0%} of T{ends}; published are {printed:.0%}."
+    verdict = Comparing(UNDECIDED, text, cells=cells_text(keys), plan=planned(study), judged="R over T")
+    verdict.notes = [f"Chapter 7 of the thesis says 35 %; its table 5.3 gives {printed:.0%}."]
+    verdict.notes += left_out_notes(study, (runs[scenario], a))
+    if not withheld(verdict, [a], study):
+        rule = alike("R over T", NEAR - 1)
+        verdict.tested = compare_blocks(rounds.blocks([(a, lambda _one: printed), (a, share)], study))
+        verdict.rule = replace(rule, decide=lambda compared, p: (rule.decide(compared, p)[0], text))
+    return guarded(verdict, [a])
 
 
 def _published_us(m: Measured, keys: Sequence[Key], figure: str = "O mean") -> float | None:
@@ -220,10 +238,10 @@ def _to_control(verdict: Comparing) -> None:
     """Make the verdict a negative control: what differs between sides that were treated alike is chance."""
     effect = verdict.effects.get(verdict.judged)
     shown = f" They differ by {show_percent(effect.share.estimate)} in {verdict.judged}." if effect else ""
-    verdict.outcome, verdict.tested, verdict.rule = NO_CONTRAST, None, None
-    verdict.reason = (
+    verdict.withdraw(
+        NO_CONTRAST,
         "No priority was applied: both sides were scheduled alike. Whatever differs is no effect of "
-        f"priority but chance, a negative control.{shown} ./lab run … --fidelity corrected applies it."
+        f"priority but chance, a negative control.{shown} ./lab run … --fidelity corrected applies it.",
     )
 
 

@@ -107,6 +107,15 @@ def compare_sides(verdict: Comparing, before: Side, after: Side, rule: Rule, stu
         verdict.reason = _no_figure(judged, values[judged])
 
 
+def withheld(verdict: Comparing, measured: Sequence[Measured], study: Study | None) -> bool:
+    """Give no verdict on runs that are too few, unplanned, or of an unfinished study; return whether they are."""
+    few = too_few(max(len(m.runs) for m in measured))
+    why = (few, f"For a verdict, {FEWEST_RUNS} runs are the fewest.") if few else rounds.not_yet(study)
+    if why:
+        verdict.withdraw(why[0], f"{verdict.reason} {why[1]}")
+    return why is not None
+
+
 def planned(study: Study | None) -> str:
     """Return which study a verdict rests on, and how much of it is done."""
     if study is None:
@@ -182,7 +191,7 @@ def guarded(verdict: Comparing, compared: Sequence[Measured], about: Sequence[st
     """
     verdict.run_ids = [run_id for m in compared for run_id in m.run_ids]
     if why := unfit(compared, about):
-        verdict.outcome, verdict.reason, verdict.tested, verdict.rule = UNDECIDED, why, None, None
+        verdict.withdraw(UNDECIDED, why)
     figure = verdict.judged.split()[0]
     constants = {one for m in compared for one in fitted(m.run.parameters) if figure in one.figures}
     names = [f"Fitted: {one}" for one in FITTED_CONSTANTS if one in constants]

@@ -1,41 +1,73 @@
-"""The claims on lost messages: counts, run by run."""
+"""The claims on lost messages, judged by runs: losses come in bursts of a run, so its messages count as one."""
 
 import math
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 
-import numpy as np
-from scipy.special import betaincinv
+from scipy.special import bdtr, bdtrc
 
 from looplab.experiments.loop import STUDIES
 from looplab.experiments.loop.fitted import ROBOT, fitted
 from looplab.experiments.loop.report import MeasuredLoop, cells_of, rounds
-from looplab.experiments.loop.report.comparison import LOST, Comparing, cells_text, guarded
+from looplab.experiments.loop.report.comparison import LOST, Comparing, cells_text, guarded, planned, withheld
 from looplab.report.cell import Key
-from looplab.report.claims import outcome_of
-from looplab.report.finding import within
 from looplab.report.samples import Measured, Runs
-from looplab.report.statistics import FEWEST_RUNS, Interval
+from looplab.report.statistics import SIGNIFICANCE, exact_share
 from looplab.report.verdicts import (
     BY_CONSTRUCTION,
-    FEW_RUNS,
     NO_RUN,
     NOT_REPRODUCED,
-    ONE_RUN,
     REPRODUCED,
     UNDECIDED,
+    Adjusted,
     Claim,
+    Question,
 )
 
-# "Answers all" is a rate below this one: no loss among the 1000 messages of a published cell rules out 0.37 %.
+# A run loses messages if it loses more than this share: no loss among a published cell's 1000 rules out 0.37 %.
 NEGLIGIBLE = 0.005
-_LIMIT = f"Up to {NEGLIGIBLE:.1%} counts as none."
+# A system loses none if fewer of its runs do: 1 % lost in bursts of half a run is one run in fifty.
+SELDOM = 0.02
 # How many messages of a cell were lost.
 Count = Callable[[MeasuredLoop], int]
-# Judges a claim by the runs of each scenario that may enter its verdict.
-Answer = Callable[[Sequence[Measured]], Comparing]
+# One side of a claim: the cells of each run that it is about.
+Cells = Sequence[Sequence[MeasuredLoop]]
 LOSING: Key = (10.0, 0)
 SOUND_MS = 20.0
 FLOODED: Key = (20.0, 0)
+
+
+@dataclass
+class Losing(Comparing):
+    """A verdict on how many runs lose messages, by its p-values: of the claim being false, and of its being true.
+
+    `sound` is the first without the answers that a fitted robot merged: what these alone decide is by construction.
+    """
+
+    p_values: Adjusted | None = None
+    sound: float = 0.0
+
+    @property
+    def question(self) -> Question | None:
+        return Question(self.p_values) if self.p_values else None
+
+    def withdraw(self, outcome: str, reason: str) -> None:
+        super().withdraw(outcome, reason)
+        self.p_values = None
+
+    def settle(self, p_values: Adjusted, questions: int) -> None:
+        if p_values.difference < SIGNIFICANCE:
+            self.outcome = REPRODUCED if questions * self.sound < SIGNIFICANCE else BY_CONSTRUCTION
+        elif p_values.equivalence < SIGNIFICANCE:
+            self.outcome = NOT_REPRODUCED
+        else:
+            runs = math.ceil(math.log(SIGNIFICANCE / 2 / questions) / math.log(1 - SELDOM))
+            together = f" ({questions} questions asked together)" if questions > 1 else ""
+            self.reason += f" To rule out that {SELDOM:.0%} of runs do takes {runs} runs of which none does{together}."
+
+
+# Judges a claim by the runs of each scenario that may enter its verdict.
+Answer = Callable[[Sequence[Measured]], Losing]
 
 
 def claims() -> list[Claim]:
@@ -58,122 +90,108 @@ def _claim(name: str, title: str, answer: Answer, key: Key | None = None) -> Cla
 
     def judge(runs: Runs) -> Comparing:
         every = [runs[scenario] for scenario in STUDIES[name] if scenario in runs]
-        sides = [(m, used) for m in every if has_cells(used := rounds.within(None, m))]
+        study = rounds.study_of(every) if every else None
+        sides = [(m, used) for m in every if has_cells(used := rounds.within(study, m))]
         if not sides:
             return Comparing(NO_RUN, f"No run of {', '.join(STUDIES[name])} has {cells}.")
         measured = [used for _, used in sides]
         verdict = answer(measured)
-        verdict.notes += rounds.left_out_notes(None, *sides)
-        return guarded(by_runs(verdict, measured), measured)
+        verdict.plan = planned(study)
+        verdict.notes += rounds.left_out_notes(study, *sides)
+        withheld(verdict, measured, study)
+        return guarded(verdict, measured)
 
     return Claim(name, title, judge)
 
 
-def rate(counts: Sequence[tuple[int, int]]) -> Interval:
-    """Return the share lost with its exact 95 % interval (Clopper and Pearson), from (lost, sent) of each run.
-
-    Losses come in bursts: where runs differ by more than chance, they count as so many fewer messages (Korn and
-    Graubard 1998). No message sent is any rate.
-    """
-    lost, sent = (np.array(each, dtype=np.float64) for each in zip(*counts, strict=True))
-    if not (total := sent.sum()):
-        return Interval(math.nan, 0.0, 1.0)
-    share, effect = lost.sum() / total, 1.0
-    if 0 < share < 1 and len(counts) > 1:
-        apart = float(((lost - share * sent) ** 2).sum()) * len(counts) / (len(counts) - 1)
-        effect = max(1.0, apart / (total * share * (1 - share)))
-    n, k = total / effect, lost.sum() / effect
-    low = float(betaincinv(k, n - k + 1, 0.025)) if k else 0.0
-    high = float(betaincinv(k + 1, n - k, 0.975)) if k < n else 1.0
-    return Interval(share, low, high)
+def losing_runs(cells: Cells, lost: Count) -> int:
+    """Return how many runs lose more than NEGLIGIBLE of the messages of their cells."""
+    return sum(sum(map(lost, own)) > NEGLIGIBLE * sum(cell.sent for cell in own) for own in cells)
 
 
-def _loses(cells: Sequence[MeasuredLoop], lost: Count) -> bool | None:
-    """Return whether cells of several runs lose more than NEGLIGIBLE; None where the interval holds both."""
-    return within(rate([(lost(cell), cell.sent) for cell in cells]), NEGLIGIBLE, 1.0)
+def loses(losing: int, runs: int) -> Adjusted:
+    """Return the p-values of a system that does not lose messages, and of one that does; two-sided, as its interval."""
+    return Adjusted(*(min(1.0, 2 * float(p)) for p in (bdtrc(losing - 1, runs, SELDOM), bdtr(losing, runs, SELDOM))))
 
 
-def _decided(judge: Callable[[Count], str], cells: Iterable[MeasuredLoop], robot_fitted: bool) -> str:
-    """Return the outcome of a claim on losses: BY_CONSTRUCTION if only merged answers, which were fitted, decide it."""
-    outcome = judge(lambda cell: cell.lost)
-    if outcome != REPRODUCED or not robot_fitted or not any(cell.merged for cell in cells):
-        return outcome
-    return REPRODUCED if judge(lambda cell: cell.lost - cell.merged) == REPRODUCED else BY_CONSTRUCTION
+def _not(p: Adjusted) -> Adjusted:
+    return Adjusted(p.equivalence, p.difference)
 
 
-def _at_10_ms(measured: Sequence[Measured]) -> Comparing:
+def _all(*parts: Adjusted) -> Adjusted:
+    """Return the p-values of all parts being true: each must be shown, but any false one refutes them (Bonferroni)."""
+    return Adjusted(max(p.difference for p in parts), min(1.0, len(parts) * min(p.equivalence for p in parts)))
+
+
+def _judged(
+    measured: Sequence[Measured], judge: Callable[[Count], Adjusted], reason: str, keys: Sequence[Key]
+) -> Losing:
+    """Return the verdict that the p-values of `judge` give, from the runs' losses."""
+    verdict = Losing(UNDECIDED, reason, cells=cells_text(keys), judged=LOST)
+    verdict.p_values = judge(lambda cell: cell.lost)
+    merged = any(cell.merged for m in measured for one in m.runs for cell in cells_of(one).values())
+    if merged and any(ROBOT in fitted(m.run.parameters) for m in measured):
+        verdict.sound = judge(lambda cell: cell.lost - cell.merged).difference
+    return verdict
+
+
+def _at_10_ms(measured: Sequence[Measured]) -> Losing:
     """Judge whether runs lose at 10 ms and not at 20 ms and above: the second part is as much of the claim."""
-    each = [cells_of(one) for m in measured for one in m.runs if LOSING in cells_of(one)]
-    here = [cells[LOSING] for cells in each]
-    above = [cell for cells in each for (ms, qos), cell in cells.items() if ms >= SOUND_MS and qos == 0]
-    if not above:
-        why = " Whether 20 ms and above lose nothing was not measured."
-        return _verdict(measured, LOSING, UNDECIDED, why, _merged(measured))
+    runs = [cells_of(one) for m in measured for one in m.runs if LOSING in cells_of(one)]
+    here = [[cells[LOSING]] for cells in runs]
+    above = [[cell for (ms, qos), cell in cells.items() if ms >= SOUND_MS and qos == 0] for cells in runs]
+    above = [cells for cells in above if cells]
 
-    def judge(lost: Count) -> str:
-        at_10, longer = _loses(here, lost), _loses(above, lambda cell: cell.lost)
-        return outcome_of([at_10, None if longer is None else not longer])
+    def judge(lost: Count) -> Adjusted:
+        # Without a cell above, that part can be neither shown nor refuted.
+        sound = _not(loses(losing_runs(above, lambda cell: cell.lost), len(above)))
+        return _all(loses(losing_runs(here, lost), len(here)), sound)
 
-    outcome = _decided(judge, here, _robot_fitted(measured))
-    why = f" At 10 ms {_share(here)} are lost, at 20 ms and above {_share(above)}. {_LIMIT}"
-    return _verdict(measured, LOSING, outcome, why, _merged(measured))
-
-
-def _flood_qos_0(measured: Sequence[Measured]) -> Comparing:
-    """Judge whether in one scenario at least runs lose messages, or every run lost the connection."""
-    each = [[cell for one in m.runs if (cell := cells_of(one).get(FLOODED))] for m in measured]
-
-    def judge(lost: Count) -> str:
-        broken = [all(cell.disconnects for cell in cells) for cells in each]
-        loses = [True if cut else _loses(cells, lost) for cells, cut in zip(each, broken, strict=True)]
-        if any(loses):
-            return REPRODUCED
-        open_ones = None in loses or any(cell.disconnects for cells in each for cell in cells)
-        return UNDECIDED if open_ones else NOT_REPRODUCED
-
-    every = [cell for cells in each for cell in cells]
-    outcome = _decided(judge, every, _robot_fitted(measured))
-    return _verdict(measured, FLOODED, outcome, f" Lost are {_share(every)}. {_LIMIT}")
+    longer = f"at 20 ms and above {_in_words(above)}" if above else "at 20 ms and above nothing was measured"
+    why = f"{_sides(measured, LOSING)} At 10 ms {_in_words(here)}; {longer}."
+    verdict = _judged(measured, judge, why, [LOSING])
+    verdict.notes += _merged(measured)
+    return verdict
 
 
-def _flood_qos_1_2(measured: Sequence[Measured]) -> Comparing:
+def _flood_qos_0(measured: Sequence[Measured]) -> Losing:
+    """Judge whether in one scenario at least runs lose messages or the connection."""
+    each = [[[cell] for one in m.runs if (cell := cells_of(one).get(FLOODED))] for m in measured]
+
+    def judge(lost: Count) -> Adjusted:
+        broken: Count = lambda cell: cell.sent if cell.disconnects else lost(cell)  # noqa: E731
+        return _not(_all(*(_not(loses(losing_runs(cells, broken), len(cells))) for cells in each)))
+
+    words = "; ".join(f"of {m.run.scenario} {_in_words(cells)}" for m, cells in zip(measured, each, strict=True))
+    return _judged(measured, judge, f"{_sides(measured, FLOODED)} {words[0].upper()}{words[1:]}.", [FLOODED])
+
+
+def _flood_qos_1_2(measured: Sequence[Measured]) -> Losing:
     [m] = measured
     cells = {key: cell for key, cell in cells_of(m).items() if key[1] > 0}
-    every = [cell for one in m.runs for key, cell in cells_of(one).items() if key[1] > 0]
-    merged = sum(cell.merged for cell in every)
-    loses = _loses(every, lambda cell: cell.lost - cell.merged)
-    outcome = outcome_of([None if loses is None else not loses])
-    why = f" {_LIMIT}"
-    if merged:
+    each = [own for one in m.runs if (own := [cell for (_, qos), cell in cells_of(one).items() if qos > 0])]
+    behind: Count = lambda cell: cell.lost - cell.merged  # noqa: E731
+    text = ", ".join(f"QoS {cell.qos}: {_counted(cell)}" for cell in cells.values())
+    why = f"{text}. {_in_words(each, behind)}."
+    if merged := sum(cell.merged for own in each for cell in own):
         why += f" {merged} that the robot's framing merged are not counted: they were lost behind MQTT."
-    text = ", ".join(f"QoS {cell.qos}: {_counted(cell)}" for cell in cells.values()) + "."
-    behind = "QoS ends at the bridge: what is lost behind it, no QoS brings back."
-    notes = [behind, *_merged(measured)] if any(cell.lost for cell in every) else []
-    return Comparing(outcome, text + why, notes=notes, cells=cells_text(list(cells)), judged=LOST)
-
-
-def _robot_fitted(measured: Sequence[Measured]) -> bool:
-    return any(ROBOT in fitted(m.run.parameters) for m in measured)
-
-
-def _share(cells: Sequence[MeasuredLoop]) -> str:
-    """Return the share that cells lose, with its interval: "7.40 % (6.13 … 8.84)"."""
-    share = rate([(cell.lost, cell.sent) for cell in cells])
-    return f"{share.estimate:.2%} ({100 * share.low:.2f} … {100 * share.high:.2f})"
-
-
-def _verdict(measured: Sequence[Measured], key: Key, outcome: str, why: str, notes: Sequence[str] = ()) -> Comparing:
-    text = "; ".join(f"{m.run.scenario}: {_counted(cells_of(m)[key])}" for m in measured) + "."
-    return Comparing(outcome, text + why, notes=[*notes], cells=cells_text([key]), judged=LOST)
-
-
-def by_runs(verdict: Comparing, measured: Sequence[Measured]) -> Comparing:
-    """Give no verdict where no scenario has enough runs: what a single run loses may be that run's."""
-    most = max(len(m.runs) for m in measured)
-    if most < FEWEST_RUNS:
-        verdict.outcome = ONE_RUN if most == 1 else FEW_RUNS
-        verdict.reason += f" For a verdict, {FEWEST_RUNS} runs are the fewest."
+    verdict = _judged(measured, lambda _lost: _not(loses(losing_runs(each, behind), len(each))), why, list(cells))
+    if any(cell.lost for own in each for cell in own):
+        verdict.notes = ["QoS ends at the bridge: what is lost behind it, no QoS brings back.", *_merged(measured)]
     return verdict
+
+
+def _in_words(cells: Cells, lost: Count = lambda cell: cell.lost) -> str:
+    """Return how many runs lose messages, and how many may: "0 of 9 runs lost more than 0.5%, up to 34% may"."""
+    losing, runs = losing_runs(cells, lost), len(cells)
+    share = exact_share(losing, runs)
+    may = f"{share.low:.0%} to {share.high:.0%}" if losing else f"up to {share.high:.0%}"
+    return f"{losing} of {runs} runs lost more than {NEGLIGIBLE:.1%}, {may} may"
+
+
+def _sides(measured: Iterable[Measured], key: Key) -> str:
+    """Return what each scenario lost in a cell, in words."""
+    return "; ".join(f"{m.run.scenario}: {_counted(cells_of(m)[key])}" for m in measured) + "."
 
 
 def _counted(cell: MeasuredLoop) -> str:
