@@ -15,7 +15,7 @@ from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betaincinv, stdtr, stdtrit
+from scipy.special import stdtr, stdtrit
 
 Floats = NDArray[np.float64]
 
@@ -241,14 +241,6 @@ def called(before: Floats, after: Floats) -> NDArray[np.bool_]:
     half = stdtrit(freedom, 0.5 + CONFIDENCE / 2) * error
     different: NDArray[np.bool_] = (np.abs(shift) > half) & (permutation_p(before, after) < SIGNIFICANCE)
     return different
-
-
-def exact_share(count: int, of: int) -> Interval:
-    """Return a share of independent units with its exact 95 % interval (Clopper and Pearson); of none it is any."""
-    tail = (1 - CONFIDENCE) / 2
-    low = float(betaincinv(count, of - count + 1, tail)) if count else 0.0
-    high = float(betaincinv(count + 1, of - count, 1 - tail)) if count < of else 1.0
-    return Interval(count / of if of else math.nan, low, high)
 
 
 def holm(questions: Sequence[Sequence[float]]) -> list[list[float]]:

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from scipy.special import bdtr, bdtrc
+from scipy.special import bdtr, bdtrc, betaincinv
 
 from looplab.experiments.loop import STUDIES
 from looplab.experiments.loop.fitted import ROBOT, fitted
@@ -12,7 +12,7 @@ from looplab.experiments.loop.report import MeasuredLoop, cells_of, rounds
 from looplab.experiments.loop.report.comparison import LOST, Comparing, cells_text, guarded, planned, withheld
 from looplab.report.cell import Key
 from looplab.report.samples import Measured, Runs
-from looplab.report.statistics import SIGNIFICANCE, exact_share
+from looplab.report.statistics import CONFIDENCE, SIGNIFICANCE, Interval
 from looplab.report.verdicts import (
     BY_CONSTRUCTION,
     NO_RUN,
@@ -112,6 +112,14 @@ def losing_runs(cells: Cells, lost: Count) -> int:
 def loses(losing: int, runs: int) -> Adjusted:
     """Return the p-values of a system that does not lose messages, and of one that does; two-sided, as its interval."""
     return Adjusted(*(min(1.0, 2 * float(p)) for p in (bdtrc(losing - 1, runs, SELDOM), bdtr(losing, runs, SELDOM))))
+
+
+def exact_share(count: int, of: int) -> Interval:
+    """Return a share of independent units with its exact 95 % interval (Clopper and Pearson); of none it is any."""
+    tail = (1 - CONFIDENCE) / 2
+    low = float(betaincinv(count, of - count + 1, tail)) if count else 0.0
+    high = float(betaincinv(count + 1, of - count, 1 - tail)) if count < of else 1.0
+    return Interval(count / of if of else math.nan, low, high)
 
 
 def _not(p: Adjusted) -> Adjusted:

@@ -13,7 +13,7 @@ from support.simulated_runs import nine_scenarios, simulated_cell, write_run, wr
 
 from looplab.experiments.loop import thesis_tables
 from looplab.experiments.loop.report import MeasuredLoop, claims, published
-from looplab.experiments.loop.report.lost_messages import loses, losing_runs
+from looplab.experiments.loop.report.lost_messages import exact_share, loses, losing_runs
 from looplab.report.rules import directed
 from looplab.report.statistics import SIGNIFICANCE
 from looplab.report.verdicts import (
@@ -422,15 +422,21 @@ BURSTS = [(9, 100, 0.05, 20), (9, 100, 0.1, 30), (9, 100, 0.05, 100), (27, 100, 
 
 
 @pytest.mark.parametrize(("runs", "messages", "share", "burst"), [*BURSTS, (400, 100, 0.02, 50)])
-def test_a_system_that_loses_in_bursts_is_seldom_said_to_lose_nothing(
-    runs: int, messages: int, share: float, burst: int
-) -> None:
+def test_bursts_of_losses_are_seldom_called_none(runs: int, messages: int, share: float, burst: int) -> None:
     """Of 300 studies of each, 5 % and two standard errors; pooled messages said so in 39 to 63 %."""
     rng = np.random.default_rng(42)
     kinds = [[cell_of(messages, lost)] for lost in (0, burst)]
     studies = [[kinds[int(bad)] for bad in rng.random(runs) < share] for _ in range(300)]
     said = [loses(losing_runs(cells, lambda cell: cell.lost), runs).equivalence < SIGNIFICANCE for cells in studies]
     assert np.mean(said) <= 0.05 + 2 * math.sqrt(0.05 * 0.95 / 300)
+
+
+def test_an_exact_interval_of_a_share() -> None:
+    """Textbook (Clopper and Pearson 1934): 0 of 9, 0 of 1000, 10 of 1000, and all of 3."""
+    ends = [
+        (share.low, share.high) for share in (exact_share(k, n) for k, n in ((0, 9), (0, 1000), (10, 1000), (3, 3)))
+    ]
+    assert ends == [pytest.approx(one, abs=1e-4) for one in ((0, 0.3363), (0, 0.0037), (0.0048, 0.0183), (0.2924, 1))]
 
 
 def cell_of(messages: int, lost: int) -> MeasuredLoop:

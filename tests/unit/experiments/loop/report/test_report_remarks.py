@@ -10,7 +10,7 @@ from support.run_files import edited
 from support.simulated_runs import simulated_cell, write_run, write_study
 
 from looplab.experiments.loop.thesis_tables import rows
-from looplab.report.verdicts import NOT_REPRODUCED, OPPOSITE, OTHER_SCALE, REPRODUCED
+from looplab.report.verdicts import NO_PLAN, NOT_REPRODUCED, OPPOSITE, OTHER_SCALE, REPRODUCED
 
 # Median O and R of a cell in us, by (interval_ms, qos).
 Cells = dict[tuple[float, int], tuple[float, float]]
@@ -94,3 +94,5 @@ def test_the_robots_share_is_beside_what_the_text_says(results: Path) -> None:
     assert "published are 32%" in found.reason
     assert "says 35 %; its table 5.3 gives 32%" in found.notes[0]
     assert any(note.startswith("Fitted: The virtual robot's USB frames") for note in found.notes)
+    next(results.glob("*.study.json")).unlink()
+    assert shown(results).verdict("robot-third").outcome == NO_PLAN
