@@ -21,10 +21,10 @@ RT_BUDGET_US = 900_000
 # Small enough to fit beside a run.
 PROBE_RUNTIME_US = 10_000
 # A control group beside the engine's, for what is not measured: a neighbour in the measured parts' own group lets the
-# fair scheduler of some kernels stall them for half a second (docs/stalls.md). The name suits systemd and cgroupfs.
+# fair scheduler of some kernels stall them for half a second (docs/method.md). The name suits systemd and cgroupfs.
 OWN_GROUP = "looplab.slice"
 # The top of the engine's groups, by cgroup driver. What looks on is there, for only beside the measured parts' whole
-# group does its low weight count: with the usual one a scrape delays a message by milliseconds (docs/stalls.md).
+# group does its low weight count: with the usual one a scrape delays a message by milliseconds (docs/method.md).
 TOP_GROUPS = {"cgroupfs": "/", "systemd": "-.slice"}
 # Where no other group is allowed, what looks on keeps the usual weight: a low one among the measured parts stalls them.
 AMONG_THE_MEASURED = {"LAB_WATCH_GROUP": "", "LAB_WATCH_WEIGHT": "0"}
