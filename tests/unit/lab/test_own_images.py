@@ -14,7 +14,7 @@ from looplab.lab import checkout
 from looplab.lab.checkout import Lab
 from looplab.lab.docker.engine import Engine
 from looplab.lab.docker.images import Images
-from looplab.lab.docker.own_images import STAMP, OwnImages
+from looplab.lab.docker.own_images import IN_IMAGES, STAMP, OwnImages
 from looplab.lab.image_names import is_own, is_published, own_reference, registry_of, repository_of
 
 BASE = "debian:trixie-slim"
@@ -45,6 +45,16 @@ def test_compose_and_the_host_call_every_image_the_same(settings: dict[str, str]
 def test_the_version_stands_in_every_place_alike() -> None:
     assert f'variable "LAB_TAG" {{\n  default = "{__version__}"' in (ROOT / "docker-bake.hcl").read_text()
     assert re.findall(r"tag:-([\w.]+)\}", (ROOT / "rpi/install.sh").read_text()) == [__version__]
+
+
+def test_every_builder_finds_the_rooms_and_an_image_imports_them() -> None:
+    """The classic builder enters a folder only if an exception begins with its path."""
+    exceptions = [line for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")]
+    assert "!src/looplab" in exceptions
+    assert not any("*" in line for line in exceptions)
+    imported = re.search(r"from looplab import ([\w, ]+)", (ROOT / "images/base/Dockerfile").read_text())
+    assert imported
+    assert tuple(imported[1].split(", ")) == IN_IMAGES
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,42 @@
+"""Both builders put the same program into an image: Compose uses the classic one where BuildKit's client is missing."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from support.containers import base_image, docker
+from support.places import ROOT
+
+from looplab.lab.docker.own_images import IN_IMAGES
+
+pytestmark = pytest.mark.engine
+
+LIST = """
+import pathlib
+root = pathlib.Path("/opt/looplab/looplab")
+print(*sorted(str(path.relative_to(root)) for path in root.rglob("*") if path.is_file() and path.suffix != ".pyc"))
+"""
+# What no container runs.
+ELSEWHERE = ("report/", "exercise.py")
+
+
+def in_the_checkout() -> list[str]:
+    rooms = [path for room in IN_IMAGES for path in (ROOT / "src/looplab" / room).rglob("*.py")]
+    names = [str(path.relative_to(ROOT / "src/looplab")) for path in [*rooms, *(ROOT / "src/looplab").glob("*.py")]]
+    wanted = [name for name in names if not any(part in name for part in ELSEWHERE)]
+    return sorted([*wanted, "experiments/loop/report/published/thesis_tables.csv"])
+
+
+@pytest.mark.parametrize("buildkit", ["0", "1"], ids=["classic", "BuildKit"])
+def test_an_image_holds_all_that_its_program_imports(tmp_path: Path, buildkit: str) -> None:
+    tag = f"looplab-test/bridge:builder-{buildkit}"
+    arguments = {"BASE_IMAGE": base_image()}
+    build = {"context": str(ROOT), "dockerfile": "images/base/Dockerfile", "target": "bridge", "args": arguments}
+    (tmp_path / "compose.yaml").write_text(json.dumps({"services": {"bridge": {"image": tag, "build": build}}}))
+    command = ["docker", "compose", "--project-name", "looplab-test", "build", "bridge"]
+    environment = {**os.environ, "DOCKER_BUILDKIT": buildkit}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=540)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert docker("run", "--rm", "--entrypoint", "python3", tag, "-c", LIST).split() == in_the_checkout()
