@@ -69,6 +69,7 @@ target "images" {
 target "flood" {
   inherits = ["common"]
   context  = "images/flood"
+  target   = "flood"
   tags     = ["${LAB_REGISTRY}looplab/flood:${LAB_TAG}"]
 }
 

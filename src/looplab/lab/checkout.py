@@ -14,7 +14,7 @@ from looplab.lab.docker.engine import Engine, show_version
 from looplab.lab.docker.images import Images, images_of
 from looplab.lab.docker.model import model_facts
 from looplab.lab.docker.own_images import REPORT_SOURCES, OwnImages, read_stamps
-from looplab.lab.image_names import BASE, BASE_IMAGE, FLOOD, REPORT, is_decided, name_of, own_reference
+from looplab.lab.image_names import BASE, BASE_IMAGE, REPORT, is_decided, name_of, own_reference
 from looplab.lab.machine.facts import OF_THIS_LAB, port_owners
 from looplab.lab.machine.installing import ensure_compose, ensure_engine
 from looplab.lab.machine.limits import CACHE, machine_variables, probe_limits
@@ -26,7 +26,8 @@ from looplab.system.env_files import read_env, read_port
 from looplab.system.machine_facts import OWN, OWN_FILE, machine_id
 from looplab.system.terminal import say
 
-FLOOD_VARIABLE = "FLOOD_IMAGE"
+# The image of the flood holds the program of the upstream image that this variable names.
+FLOOD, FLOOD_IMAGE = "flood", "FLOOD_IMAGE"
 PORTS = ("LAB_BROKER_PORT", "LAB_EXPORTER_PORT", "LAB_PROMETHEUS_PORT", "LAB_GRAFANA_PORT", "LAB_PAGES_PORT")
 TLS_PORT = "LAB_TLS_PORT"
 PROBE = "treatments"
@@ -84,10 +85,10 @@ class Lab:
         others = {one["image"] for one in self._services.values() if one.get("scale") != 0} - built.keys()
         variables = {value: name for name, value in reversed(self.settings().items()) if name.endswith("_IMAGE")}
         upstream = {variables.get(one) or name_of(one).replace("-", "_"): one for one in sorted(others)}
-        # Compose does not build what stands in for it.
-        flood = {self.own_image(FLOOD): ""} if FLOOD_VARIABLE in upstream else {}
+        arguments = {name: one for each in self._services.values() for name, one in _arguments(each).items() if one}
+        upstream |= {name: one for name, one in arguments.items() if name.endswith("_IMAGE") and name != BASE}
         report = self.own_image(REPORT)
-        return {**{image: name for image, name in built.items() if image != report}, **flood}, upstream
+        return {image: name for image, name in built.items() if image != report}, upstream
 
     def ports(self) -> dict[str, int]:
         """Return the ports a run publishes, by variable."""
@@ -117,8 +118,9 @@ class Lab:
         images = self._images()
         engine = ensure_compose(ensure_engine(), images.ensure_base)
         ours, upstream = self.images()
-        images.ensure_upstream(upstream, self.own_image(FLOOD))
-        self._have(images, OwnImages(self.root, ours, self._profiles))
+        images.ensure_upstream(upstream)
+        wrapped = images.variables.get(FLOOD_IMAGE, upstream.get(FLOOD_IMAGE, ""))
+        self._have(images, OwnImages(self.root, ours, self._profiles, wraps={self.own_image(FLOOD): wrapped}))
         limits = probe_limits(engine, self.own_image(PROBE), self.root / CACHE)
         administrator = {} if images.variables.get("GRAFANA") == "off" else ensure_grafana_password(self.root)
         # A rootless engine's root is the user who started it; every other user of a container is a stranger here.
@@ -236,3 +238,9 @@ class Lab:
         if facts.st_uid == 0 or "LAB_UID" in {**os.environ, **read_machine_file(self.root)}:
             return {}
         return {"LAB_UID": str(facts.st_uid), "LAB_GID": str(facts.st_gid)}
+
+
+def _arguments(service: Mapping[str, Any]) -> dict[str, str]:
+    """Return the arguments of a service's build, as Compose resolves them."""
+    arguments: dict[str, str] = service.get("build", {}).get("args", {})
+    return arguments

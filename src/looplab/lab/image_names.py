@@ -6,15 +6,14 @@ from looplab import __version__
 
 # What looks at stored runs: no run waits for it to be built.
 REPORT = "report"
-# Of no Compose file: it stands in for inovex/mqtt-stresser.
-FLOOD = "flood"
 FOLDER = "looplab"
 REGISTRY, TAG, PULL = "LAB_REGISTRY", "LAB_TAG", "LAB_PULL"
 BASE, BASE_IMAGE = "BASE_IMAGE", "debian:trixie-slim"
 # Upstream's repositories, and what the image is called that is built from Debian's packages where no registry answers:
-# never upstream's name, which other projects on this machine would get as well.
+# never upstream's name, which other projects on this machine would get as well, nor one that a registry can answer for.
+LOCAL = "localhost"
 STAND_INS = {
-    repository: f"{FOLDER}/{name}:{__version__}"
+    repository: f"{LOCAL}/{FOLDER}/{name}:{__version__}"
     for repository, name in {
         "debian": "debian",
         "eclipse-mosquitto": "mosquitto",
@@ -68,4 +67,4 @@ def is_own(reference: str) -> bool:
 
 def is_published(reference: str) -> bool:
     """Return whether it is one of the lab's own images in a named registry."""
-    return is_own(reference) and not reference.startswith(f"{FOLDER}/")
+    return is_own(reference) and registry_of(reference) not in ("", LOCAL)

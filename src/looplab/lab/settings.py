@@ -8,7 +8,7 @@ from pathlib import Path
 
 from looplab.errors import LabError, UsageError
 from looplab.experiments.registry import EXPERIMENTS
-from looplab.lab.image_names import PULL, REGISTRY, TAG
+from looplab.lab.image_names import FOLDER, PULL, REGISTRY, TAG, is_decided
 from looplab.system.env_files import read_env
 from looplab.treatments.loads import loads
 
@@ -44,6 +44,8 @@ RULES = {
     REGISTRY: (r"[a-z0-9][a-z0-9.-]*(:[0-9]+)?/([a-z0-9][a-z0-9._-]*/)*", "e.g. registry.example.org/ with its last /"),
     PULL: (r"never|missing|always", "never, missing or always"),
     TAG: (r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}", "an image's tag: letters, digits, _ . and -"),
+    # The image of the flood holds the program of this one.
+    "FLOOD_IMAGE": (r"(?!(.*/)?looplab/).*", "an image of mqtt-stresser; empty for the lab's own program"),
     "COMPOSE_PROJECT_NAME": (r"[a-z0-9][a-z0-9_-]*", "lower-case letters, digits, - and _"),
 }
 ADDRESSES = ("LAB_BIND", "LAB_LAN_BIND")
@@ -94,8 +96,12 @@ def write_machine_file(root: Path, variables: Mapping[str, str]) -> None:
 
 
 def read_machine_file(root: Path) -> dict[str, str]:
-    """Return what the last set-up found, {} before the first one."""
+    """Return what the last set-up found, {} before the first one.
+
+    Stand-ins were once called looplab/…, which a registry can answer for: such a decision counts as none.
+    """
     try:
-        return read_env(root / MACHINE_FILE)
+        known = read_env(root / MACHINE_FILE)
     except FileNotFoundError:
         return {}
+    return {name: value for name, value in known.items() if not (is_decided(name) and value.startswith(f"{FOLDER}/"))}

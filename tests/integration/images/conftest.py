@@ -25,7 +25,7 @@ def stress_image() -> str:
 
 @pytest.fixture(scope="session")
 def flood_image() -> str:
-    return own_image("flood")
+    return build("looplab-test/flood", "images/flood", "Dockerfile", "--target", "flood")
 
 
 @pytest.fixture(scope="session")

@@ -72,7 +72,8 @@ assert {"broker", "broker-prioritised", "bridge", "robot", "stress", "flood", "t
 
 
 def started(profile: str, services: dict[str, Service] = SERVICES) -> set[str]:
-    return {name for name, service in services.items() if profile in service.get("profiles", ())}
+    named = {name: one for name, one in services.items() if profile in one.get("profiles", ())}
+    return {name for name, one in named.items() if one.get("scale") != 0}
 
 
 def lines_of(path: Path) -> int:
@@ -235,6 +236,27 @@ def test_a_service_keeps_the_rules_of_the_house(name: str, service: Service) -> 
     assert {"max-size", "max-file"} <= set(service["logging"]["options"])
     # Without exporter, Prometheus or Grafana every run goes on.
     assert not set(service.get("depends_on", ())) & {"exporter", "prometheus", "grafana"}
+
+
+# Of one of the lab's own images, whatever its variables say.
+OWN_IMAGE = re.compile(r"\$\{LAB_REGISTRY:-\}looplab/\w+:\$\{LAB_TAG:-[\d.]+\}")
+
+
+def test_a_build_takes_no_name_that_a_user_gives_and_no_registry_is_asked_for_an_own_image() -> None:
+    built = set()
+    for path in [*COMPOSE.glob("**/*.yaml"), ROOT / "rpi/compose.yaml"]:
+        for name, service in (load(path).get("services") or {}).items():
+            image = str((service or {}).get("image", ""))
+            if "build" in (service or {}):
+                assert OWN_IMAGE.fullmatch(image), f"{path}: {name} builds {image}"
+                built.add(image)
+    every = [*SERVICES.items(), *(one for found in ALSO for one in found.items())]
+    for broker in ("mochi", "rabbitmq"):
+        every += everything(BROKER=broker, CLIENTS="printed").items()
+    for name, service in [*every, *load(ROOT / "rpi/compose.yaml")["services"].items()]:
+        if OWN_IMAGE.search(service["image"]):
+            assert service["pull_policy"] == "${LAB_PULL:-never}", name
+    assert len(built) > 10
 
 
 def test_no_network_has_a_fixed_address() -> None:

@@ -10,8 +10,8 @@ from looplab.lab.docker.images import Images, image_facts, in_place
 
 BASE = "debian:trixie-slim"
 BROKER = "eclipse-mosquitto:2.0.22"
-BROKER_STAND_IN, BASE_STAND_IN = "looplab/mosquitto:0.1.0", "looplab/debian:0.1.0"
-FLOOD = "looplab/flood:0.1.0"
+BROKER_STAND_IN, BASE_STAND_IN = "localhost/looplab/mosquitto:0.1.0", "localhost/looplab/debian:0.1.0"
+PROMETHEUS_STAND_IN = "localhost/looplab/prometheus:0.1.0"
 DIGEST = "sha256:" + "1" * 64
 REGISTRY = "house.test:5000/lab/"
 OWN = f"{REGISTRY}looplab/robot"
@@ -19,7 +19,7 @@ OWN = f"{REGISTRY}looplab/robot"
 
 def ensured(root: Path, references: dict[str, str], settled: dict[str, str] | None = None) -> Images:
     images = Images(root, settled=settled)
-    images.ensure_upstream(references, FLOOD)
+    images.ensure_upstream(references)
     return images
 
 
@@ -43,16 +43,17 @@ def test_a_silent_registry_is_asked_once_and_stand_ins_are_built(docker: fakes.D
     }
     images = ensured(tmp_path, references)
     assert len(docker.calls("pull")) == 1
-    assert docker.built() == [BROKER_STAND_IN, "looplab/prometheus:0.1.0"]
+    assert docker.built() == [BROKER_STAND_IN, PROMETHEUS_STAND_IN]
     assert docker.calls("build")[0].endswith(str(tmp_path / "images/mosquitto"))
-    stand_ins = {"MOSQUITTO_IMAGE": BROKER_STAND_IN, "PROMETHEUS_IMAGE": "looplab/prometheus:0.1.0"}
-    assert images.variables == {**stand_ins, "GRAFANA": "off", "FLOOD_IMAGE": FLOOD}
+    stand_ins = {"MOSQUITTO_IMAGE": BROKER_STAND_IN, "PROMETHEUS_IMAGE": PROMETHEUS_STAND_IN}
+    assert images.variables == {**stand_ins, "GRAFANA": "off", "FLOOD_IMAGE": ""}
     assert sum("grafana" in note for note in images.notes) == 1
 
 
 def test_what_was_settled_is_not_asked_again(docker: fakes.Docker, tmp_path: Path) -> None:
-    images = ensured(tmp_path, {"FLOOD_IMAGE": FLOOD}, {"GRAFANA": "off"})
-    assert images.variables == {"GRAFANA": "off", "FLOOD_IMAGE": FLOOD}
+    docker.has(BROKER_STAND_IN)
+    images = ensured(tmp_path, {"MOSQUITTO_IMAGE": BROKER_STAND_IN}, {"GRAFANA": "off", "FLOOD_IMAGE": ""})
+    assert images.variables == {"GRAFANA": "off", "FLOOD_IMAGE": ""}
     assert images.notes == docker.calls("pull") == []
 
 
@@ -77,11 +78,11 @@ def test_what_a_bundle_brought_stands_in(docker: fakes.Docker) -> None:
     """Plain Compose would ask a registry for mosquitto; what nothing stands in for is left open."""
     own = {"FLOOD_IMAGE": "inovex/mqtt-stresser:1", "MOSQUITTO_IMAGE": BROKER, "POSTGRES_IMAGE": f"postgres:1@{DIGEST}"}
     others = {"PROMETHEUS_IMAGE": "prom/prometheus:v3", "GRAFANA_IMAGE": "grafana/grafana:1"}
-    docker.has(FLOOD, "looplab/mosquitto:0.1.0", "postgres:1")
-    decided = {"FLOOD_IMAGE": FLOOD, "MOSQUITTO_IMAGE": "looplab/mosquitto:0.1.0", "POSTGRES_IMAGE": "postgres:1"}
-    assert in_place({**own, **others}, FLOOD) == {**decided, "GRAFANA": "off"}
+    docker.has(BROKER_STAND_IN, "postgres:1")
+    decided = {"FLOOD_IMAGE": "", "MOSQUITTO_IMAGE": BROKER_STAND_IN, "POSTGRES_IMAGE": "postgres:1"}
+    assert in_place({**own, **others}) == {**decided, "GRAFANA": "off"}
     docker.has(*others.values(), "inovex/mqtt-stresser:1")
-    assert in_place({**own, **others}, FLOOD).keys() == {"MOSQUITTO_IMAGE", "POSTGRES_IMAGE"}
+    assert in_place({**own, **others}).keys() == {"MOSQUITTO_IMAGE", "POSTGRES_IMAGE"}
 
 
 def test_images_are_built_upon_the_base_that_stands_in(

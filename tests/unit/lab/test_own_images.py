@@ -15,7 +15,7 @@ from looplab.lab.checkout import Lab
 from looplab.lab.docker.engine import Engine
 from looplab.lab.docker.images import Images
 from looplab.lab.docker.own_images import IN_IMAGES, STAMP, OwnImages
-from looplab.lab.image_names import is_own, is_published, own_reference, registry_of, repository_of
+from looplab.lab.image_names import STAND_INS, is_own, is_published, own_reference, registry_of, repository_of
 
 BASE = "debian:trixie-slim"
 DIGEST = "sha256:" + "1" * 64
@@ -35,7 +35,7 @@ def as_compose_reads(text: str, settings: dict[str, str]) -> str:
 def test_compose_and_the_host_call_every_image_the_same(settings: dict[str, str], tag: str) -> None:
     found: dict[str, set[str]] = {}
     for path in [*ROOT.glob("compose/**/*.yaml"), ROOT / "rpi/compose.yaml"]:
-        for written in re.findall(r"image: (\S*looplab/\S*)", path.read_text()):
+        for written in re.findall(r"image: \"?(\S*looplab/[^\s\",]*)", path.read_text()):
             name = re.findall(r"looplab/(\w+)", written)[0]
             found.setdefault(name, set()).add(as_compose_reads(written, settings))
     assert found == {name: {own_reference(name, settings)} for name in found}
@@ -63,6 +63,7 @@ def test_every_builder_finds_the_rooms_and_an_image_imports_them() -> None:
         ("looplab/bridge:0.1.0", "", "looplab/bridge", True, False),
         (f"{REGISTRY}looplab/bridge:1@{DIGEST}", "house.test:5000", f"{REGISTRY}looplab/bridge", True, True),
         ("localhost:5000/looplab/bridge", "localhost:5000", "localhost:5000/looplab/bridge", True, True),
+        ("localhost/looplab/debian:1", "localhost", "localhost/looplab/debian", True, False),
         ("localhost/robot", "localhost", "localhost/robot", False, False),
         ("prom/prometheus:v3.7.3", "", "prom/prometheus", False, False),
         ("house.test/notlooplab/bridge:1", "house.test", "house.test/notlooplab/bridge", False, False),
@@ -76,8 +77,8 @@ def test_parts_of_a_reference(reference: str, registry: str, repository: str, ow
 
 
 def references(*names: str, **settings: str) -> dict[str, str]:
-    """Own images, each with its service; the flood's has none."""
-    return {own_reference(name, settings): name.replace("flood", "") for name in names or ("bridge", "robot", "flood")}
+    """Own images, each with its service."""
+    return {own_reference(name, settings): name for name in names or ("bridge", "robot", "flood")}
 
 
 def own(root: Path, **settings: str) -> OwnImages:
@@ -90,16 +91,15 @@ def test_without_a_registry_none_is_asked(docker: fakes.Docker, tmp_path: Path) 
     ours.fetch(images)
     assert docker.calls("pull") == []
     assert ours.must_build()
-    docker.compose_builds(*references("bridge", "robot"))
+    docker.compose_builds(*references())
     ours.build({})
-    assert docker.built() == [f"looplab/flood:{__version__}"]
-    assert docker.calls("compose") == ["compose --profile scenario7 build bridge robot"]
+    assert docker.calls("compose") == ["compose --profile scenario7 build bridge robot flood"]
     assert (ours.must_build(), images.notes) == (False, [])
 
 
 def test_a_new_checkout_without_a_registry_builds_its_own(docker: fakes.Docker, tmp_path: Path) -> None:
     """All images are here, by another checkout, and the base under the name of its stand-in."""
-    docker.has("looplab/debian:0.1.0", *references())
+    docker.has("localhost/looplab/debian:0.1.0", *references())
     assert own(tmp_path).must_build()
 
 
@@ -123,7 +123,7 @@ def test_what_is_published_and_not_available_is_built(docker: fakes.Docker, tmp_
     assert "no such host" in "".join(images.notes)
     assert ours.must_build()
     ours.build({})
-    assert docker.built() == [f"{REGISTRY}looplab/flood:0.2.0"]
+    assert docker.calls("compose") == ["compose --profile scenario7 build bridge robot flood"]
 
 
 @pytest.fixture
@@ -150,11 +150,35 @@ def test_images_are_those_that_compose_reads(docker: fakes.Docker, lab: Lab) -> 
     docker.compose_reads({**built, **never, "broker": {"image": "e/of-mine:1"}})
     others = {here["bridge"]: "bridge", here["link"]: "link", here["prepare"]: "prepare"}
     assert lab.images() == (others, {"of_mine": "e/of-mine:1"})
-    # What stands in for the flood is built by no service.
-    docker.compose_reads({**built, "flood": {"image": f"a/b:1@{DIGEST}"}})
-    ours, upstream = Lab(lab.root).images()
-    assert ours == {here["bridge"]: "bridge", here["prepare"]: "prepare", here["flood"]: ""}
-    assert upstream == {"FLOOD_IMAGE": f"a/b:1@{DIGEST}"}
+    # The flood's own image holds the program of another one, or none.
+    for flood, upstream in ((f"a/b:1@{DIGEST}", {"FLOOD_IMAGE": f"a/b:1@{DIGEST}"}), ("", {})):
+        arguments = {"BASE_IMAGE": BASE, "FLOOD_IMAGE": flood}
+        docker.compose_reads({**built, "flood": {"image": here["flood"], "build": {"args": arguments}}})
+        ours = {here["bridge"]: "bridge", here["prepare"]: "prepare", here["flood"]: "flood"}
+        assert Lab(lab.root).images() == (ours, upstream)
+
+
+def test_a_flood_of_another_program_is_built_again(docker: fakes.Docker, tmp_path: Path) -> None:
+    docker.has(BASE, "a/b:1", *references())
+    flood = own_reference("flood", {})
+
+    def wrapping(upstream: str) -> OwnImages:
+        return OwnImages(tmp_path, references(), ["scenario7"], wraps={flood: upstream})
+
+    wrapping("a/b:1").write_stamp()
+    assert not wrapping("a/b:1").must_build()
+    assert wrapping("").must_build()
+    docker.has("a/b:1", content="-newer")
+    assert wrapping("a/b:1").must_build()
+
+
+def test_no_decision_holds_for_a_name_that_a_registry_can_answer_for(lab: Lab) -> None:
+    old = "BASE_IMAGE=looplab/debian:0.1.0\nFLOOD_IMAGE=looplab/flood:0.1.0"
+    new = "MOSQUITTO_IMAGE=localhost/looplab/mosquitto:1"
+    (lab.root / ".env.machine").write_text(f"{old}\n{new}\nLAB_UID=7\n")
+    assert lab.decided() == {"MOSQUITTO_IMAGE": "localhost/looplab/mosquitto:1"}
+    assert (lab.settings()["FLOOD_IMAGE"], lab.settings()["LAB_UID"]) == (f"a/b:1@{DIGEST}", "7")
+    assert {registry_of(reference) for reference in STAND_INS.values()} == {"localhost"}
 
 
 @pytest.mark.parametrize("stamps", ["{}", '{"looplab/robot:0.1.0": "sources image"}'])

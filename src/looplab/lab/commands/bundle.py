@@ -11,7 +11,7 @@ from looplab.lab.class_archives import write_archives
 from looplab.lab.docker.engine import find_engine, require_compose
 from looplab.lab.docker.images import images_of, in_place
 from looplab.lab.docker.own_images import add_stamps, read_stamps
-from looplab.lab.image_names import FLOOD, is_pinned, without_digest
+from looplab.lab.image_names import is_pinned, without_digest
 from looplab.lab.programs import call
 from looplab.lab.scenarios import chosen, every
 from looplab.lab.settings import read_machine_file, write_machine_file
@@ -64,7 +64,7 @@ def load(root: Path, file: Path, sha256: str = "") -> int:
     _, upstream = lab.images()
     manifest = load_bundle(file, {*map(without_digest, upstream.values())})
     machine = {name: value for name, value in read_machine_file(root).items() if name not in {"GRAFANA", *upstream}}
-    write_machine_file(root, {**machine, **in_place(upstream, lab.own_image(FLOOD))})
+    write_machine_file(root, {**machine, **in_place(upstream)})
     sources = {name: str(stamp).split(" ")[0] for name, stamp in manifest.get("stamps", {}).items()}
     loaded = images_of(manifest["images"])
     add_stamps(root, {name: f"{sources[name]} {image.id}" for name, image in loaded.items() if name in sources})

@@ -167,28 +167,25 @@ class Images:
             self.notes.append(STANDS_IN)
         return self.base
 
-    def ensure_upstream(self, references: Mapping[str, str], flood: str) -> None:
-        """Make each of `references` ({variable: upstream image}) usable, or do without it; `flood` is the lab's own.
+    def ensure_upstream(self, references: Mapping[str, str]) -> None:
+        """Make each of `references` ({variable: upstream image}) usable, or do without it.
 
         Raises LabError (exit code 3) for one that the lab needs.
         """
-        for variable, reference in references.items():
+        for reference in references.values():
             name, repository = without_digest(reference), repository_of(reference)
-            if repository == repository_of(flood):
-                self.variables[variable] = flood
-            elif is_here(reference) or (not is_own(reference) and self.pull(reference)) or is_here(name):
+            if is_here(reference) or (not is_own(reference) and self.pull(reference)) or is_here(name):
                 continue
-            elif stand_in := reference if reference in STAND_INS.values() else STAND_INS.get(repository):
+            if stand_in := reference if reference in STAND_INS.values() else STAND_INS.get(repository):
                 self._build(stand_in)
             elif repository == FLOOD_REPOSITORY:
-                self.variables[variable] = flood
-                self.notes.append(f"{name} is not available: {flood}, with the same flags, floods.")
+                self.notes.append(f"{name} is not available: the lab's own program floods, with the same flags.")
             elif repository == GRAFANA_REPOSITORY:
                 self.notes.append(f"No Grafana: {name} is not available ({self.why_not(reference)}).")
             # The lab's own images come later, all at once (own_images.py).
             elif not is_own(reference):
                 raise MachineError(f"The image {reference} is not available: {self.why_not(reference)}.", BUNDLE_REMEDY)
-        self.variables |= in_place(references, flood)
+        self.variables |= in_place(references)
 
     def _build(self, stand_in: str) -> None:
         if not is_here(stand_in):
@@ -197,13 +194,14 @@ class Images:
             self.notes = list(dict.fromkeys([*self.notes, STANDS_IN]))
 
 
-def in_place(references: Mapping[str, str], flood: str) -> dict[str, str]:
+def in_place(references: Mapping[str, str]) -> dict[str, str]:
     """Return the variables of upstream images that are not here, for what is here in their place.
+
+    The image of the flood has a program of its own, for which FLOOD_IMAGE is empty.
 
     An image that was built or loaded has no digest of the registry: its name goes without the pinned one.
     """
-    stand_ins = {**STAND_INS, FLOOD_REPOSITORY: flood}
-    places = {name: (one, without_digest(one), stand_ins.get(repository_of(one))) for name, one in references.items()}
+    places = {name: (one, without_digest(one), STAND_INS.get(repository_of(one))) for name, one in references.items()}
     here = images_of({place for each in places.values() for place in each if place})
     decided = {}
     for variable, (reference, *others) in places.items():
@@ -212,4 +210,6 @@ def in_place(references: Mapping[str, str], flood: str) -> dict[str, str]:
             decided[variable] = found[0]
         elif not found and repository_of(reference) == GRAFANA_REPOSITORY:
             decided["GRAFANA"] = "off"
+        elif not found and repository_of(reference) == FLOOD_REPOSITORY:
+            decided[variable] = ""
     return decided

@@ -7,9 +7,9 @@ import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from looplab.lab.docker.builds import build_image, build_with_compose
+from looplab.lab.docker.builds import build_with_compose
 from looplab.lab.docker.images import Images, images_of, remove_replaced
-from looplab.lab.image_names import BASE, BASE_IMAGE, STAND_INS, is_published, name_of, repository_of
+from looplab.lab.image_names import BASE_IMAGE, STAND_INS, is_published, repository_of
 from looplab.lab.settings import project_name
 
 # The rooms that containers run; .dockerignore keeps out the others.
@@ -28,18 +28,25 @@ STAMP = Path(".cache/images.sha256")
 
 
 class OwnImages:
-    """Images, each with the service that builds it, "" if its folder in images/ does; `profiles` have these services.
+    """Images, each with the service that builds it; `profiles` have these services.
 
-    `sources` holds patterns of the files that they are built from, by folder.
+    `sources` holds patterns of the files that they are built from, by folder, `wraps` the upstream image whose program
+    one of them holds.
     """
 
     def __init__(
-        self, root: Path, images: Mapping[str, str], profiles: Sequence[str], sources: Mapping[str, str] = SOURCES
+        self,
+        root: Path,
+        images: Mapping[str, str],
+        profiles: Sequence[str],
+        sources: Mapping[str, str] = SOURCES,
+        wraps: Mapping[str, str] | None = None,
     ) -> None:
         self._root = root
         self._profiles = profiles
         self._sources = sources
         self._images = dict(images)
+        self._wraps = dict(wraps or {})
 
     def fetch(self, images: Images) -> None:
         """Pull the published images that are missing; if one is not available, all will be built."""
@@ -64,11 +71,7 @@ class OwnImages:
     def build(self, variables: Mapping[str, str]) -> None:
         """Build them all; the builder keeps what has not changed. Compose gets `variables` over the shell's own."""
         share_authorities(self._root)
-        base = {**os.environ, **variables}.get(BASE) or BASE_IMAGE
-        for reference in (reference for reference, service in self._images.items() if not service):
-            build_image(self._root / "images" / name_of(reference), reference, base)
-        composed = {reference: service for reference, service in self._images.items() if service}
-        build_with_compose(self._root, composed, self._profiles, variables)
+        build_with_compose(self._root, self._images, self._profiles, variables)
         self.write_stamp()
         remove_replaced(project_name(self._root))
 
@@ -87,8 +90,9 @@ class OwnImages:
 
     def _stamps(self) -> dict[str, str]:
         """Return sources and id of each image that is here; another checkout may build other sources as this name."""
-        sources = self.fingerprint()
-        return {name: f"{sources} {image.id}" for name, image in images_of(self._images.keys()).items()}
+        sources, here = self.fingerprint(), images_of({*self._images, *filter(None, self._wraps.values())})
+        wrapped = {name: f"+{here[one].content}" for name, one in self._wraps.items() if one in here}
+        return {name: f"{sources}{wrapped.get(name, '')} {here[name].id}" for name in self._images.keys() & here}
 
 
 def share_authorities(root: Path) -> None:

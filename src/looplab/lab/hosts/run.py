@@ -51,7 +51,7 @@ PI = "the Pi"
 # A part starts slowly on a busy host.
 STEP_TIMEOUT_S = 1200.0
 STOP_TRIES = 3
-KEPT = (PORT, "MOSQUITTO_IMAGE", "FLOOD_IMAGE", "STRESS_IMAGE", REGISTRY, TAG, PULL)
+KEPT = (PORT, "MOSQUITTO_IMAGE", "STRESS_IMAGE", REGISTRY, TAG, PULL)
 
 
 class PlacedSession:
