@@ -11,6 +11,7 @@ import (
 	"log"
 	"math/rand"
 	"os"
+	"os/exec"
 	"os/signal"
 	"strconv"
 	"strings"
@@ -44,8 +45,12 @@ var (
 	noProgress      = flag.Bool("no-progress", false, "print nothing before the summary")
 	statusInterval  = flag.Duration("status-interval", 5*time.Second, "time between two lines of progress")
 	repeat          = flag.Bool("repeat", os.Getenv("FLOOD_REPEAT") == "true", "start a new round after each one and wait for a broker that is down (or FLOOD_REPEAT=true)")
-	repeatLimit     = flag.Duration("repeat-limit", 2*time.Hour, "end of all rounds, so that a forgotten flood stops by itself")
+	repeatLimit     = flag.Duration("repeat-limit", 24*time.Hour, "end of all rounds, so that a forgotten flood stops by itself")
+	program         = flag.String("program", os.Getenv("FLOOD_PROGRAM"), "`FILE` of mqtt-stresser, which then does each round, with the same options (or FLOOD_PROGRAM)")
 )
+
+// own are the options that mqtt-stresser lacks.
+var own = " status-interval repeat repeat-limit program "
 
 // flood counts what its clients do (README.md); each counter may be read while they run.
 type flood struct {
@@ -53,6 +58,7 @@ type flood struct {
 	wanted, attempted, published, received, duplicates, foreign atomic.Int64 // messages
 	clients, errors, rounds                                     atomic.Int64
 	connections, connectFailures, connectionsLost               atomic.Int64
+	programs                                                    sync.WaitGroup
 }
 
 // main exits with the lab's codes: 0 good, 1 failed, 2 wrong use. Where rounds repeat, losses are no failure.
@@ -143,10 +149,11 @@ func (f *flood) run(ctx context.Context) error {
 		return f.round(ctx)
 	}
 	ctx, cancel := context.WithTimeout(ctx, *repeatLimit)
+	defer f.programs.Wait()
 	defer cancel()
 	for ctx.Err() == nil {
 		before := f.published.Load()
-		if err := f.round(ctx); f.published.Load() == before {
+		if err := f.round(ctx); f.published.Load() == before && (*program == "" || err != nil) {
 			f.report("waiting", err)
 			pause(ctx, time.Second)
 		}
@@ -156,6 +163,9 @@ func (f *flood) run(ctx context.Context) error {
 
 // round starts every client in its batch and waits for all of them; its error is of the round, not of one client.
 func (f *flood) round(parent context.Context) error {
+	if *program != "" {
+		return f.runProgram(parent)
+	}
 	ctx, cancel := context.WithTimeoutCause(parent, *globalTimeout, errors.New("the round took longer than -global-timeout"))
 	defer cancel()
 	var clients sync.WaitGroup
@@ -175,6 +185,46 @@ func (f *flood) round(parent context.Context) error {
 		f.rounds.Add(1)
 	}
 	return context.Cause(ctx)
+}
+
+// runProgram runs a round of mqtt-stresser. It returns once that has ended, or should have: a client that misses a message
+// waits for -global-timeout, 180 s as published, and the flood would pause meanwhile. The process gets as much time again.
+func (f *flood) runProgram(parent context.Context) error {
+	batches := (*numClients + *rampUpSize - 1) / *rampUpSize
+	length := max(time.Second, time.Duration(batches)**rampUpDelay+time.Duration(*numMessages)**messagePause)
+	ctx, cancel := context.WithTimeout(parent, 2*length)
+	command := exec.CommandContext(ctx, *program, programOptions()...)
+	command.Stdout, command.Stderr = os.Stderr, os.Stderr
+	command.Cancel = func() error { return command.Process.Signal(syscall.SIGTERM) }
+	command.WaitDelay = time.Second
+	ended := make(chan error, 1)
+	f.programs.Add(1)
+	go func() {
+		defer f.programs.Done()
+		defer cancel()
+		ended <- command.Run()
+	}()
+	f.clients.Add(int64(*numClients))
+	f.wanted.Add(int64(*numClients * *numMessages))
+	select {
+	case err := <-ended:
+		f.rounds.Add(1)
+		return err
+	case <-time.After(length):
+		f.report("round goes on", nil)
+	case <-parent.Done():
+	}
+	return nil
+}
+
+// programOptions returns the options that were given, without the lab's own.
+func programOptions() (options []string) {
+	flag.Visit(func(f *flag.Flag) {
+		if !strings.Contains(own, " "+f.Name+" ") {
+			options = append(options, "-"+f.Name+"="+f.Value.String())
+		}
+	})
+	return options
 }
 
 // pause waits and returns whether the flood goes on.

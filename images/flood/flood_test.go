@@ -1,9 +1,14 @@
 package main
 
 import (
+	"context"
 	"flag"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	mqtt "github.com/eclipse/paho.mqtt.golang"
 )
@@ -49,6 +54,39 @@ func TestWrongUseNamesTheFlag(t *testing.T) {
 		if err := checkOptions(); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%q: the error %v does not name %s", line, err, name)
 		}
+	}
+}
+
+func TestAProgramGetsTheOptionsThatItKnows(t *testing.T) {
+	setOptions(t, "-num-clients 3 -timeout 100s -repeat -program /bin/true -status-interval 1s")
+	given := programOptions()
+	for _, wanted := range []string{"-num-clients=3", "-timeout=1m40s"} {
+		if !slices.Contains(given, wanted) {
+			t.Errorf("%v lacks %s", given, wanted)
+		}
+	}
+	if line := strings.Join(given, " "); strings.Contains(line, "-repeat") || strings.Contains(line, "-program") || strings.Contains(line, "-status") {
+		t.Errorf("%v has options of the lab's own", given)
+	}
+}
+
+func TestARoundThatHangsHoldsUpNoOther(t *testing.T) {
+	script := filepath.Join(t.TempDir(), "mqtt-stresser")
+	if err := os.WriteFile(script, []byte("#!/bin/sh\nexec sleep 60\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	setOptions(t, "-no-progress -num-clients 1 -rampup-delay 100ms -program "+script)
+	ctx, cancel := context.WithCancel(context.Background())
+	f := &flood{begun: time.Now()}
+	for range 2 {
+		if err := f.round(ctx); err != nil {
+			t.Error(err)
+		}
+	}
+	cancel()
+	f.programs.Wait()
+	if took := time.Since(f.begun); took > 20*time.Second {
+		t.Errorf("two rounds of a second took %s", took)
 	}
 }
 
