@@ -43,7 +43,7 @@ class PlacedClient(TreatmentsClient):
         merged = {**first, "roles": dict(first["roles"]), "hosts": scans}
         for scan in reversed(scans.values()):
             merged["roles"] |= {role: scan["roles"][role] for role in scan["placed"]}
-            merged |= {key: scan[key] for key in ("published", "published_clock_ns") if key in scan}
+            merged |= {key: scan[key] for key in ("published", "published_clock_ns", "published_counts") if key in scan}
         return merged
 
     def end_loads(self) -> None:

@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import time
+from collections import deque
 from pathlib import Path
 from time import perf_counter_ns
 from typing import TYPE_CHECKING
@@ -21,6 +22,8 @@ PAGE_TIMEOUT_S = 2.0
 PAGE_PATIENCE_S, PAGE_PAUSE_S = 15.0, 0.2
 # A little more than sys_interval in compose/mosquitto/: a growing counter is published again within it.
 WAIT_NS = 1_300_000_000
+# Some hours of reports.
+MOST_COUNTS = 20_000
 # Identities for the listener without TLS, as `prepare` writes them: a part can read one of the two, or none.
 PLAIN_CONTROLLER, PLAIN_OBSERVER = Path("/run/looplab/plain/controller"), Path("/run/looplab/plain/observer")
 
@@ -90,6 +93,55 @@ def published(broker: Broker, host: str, port: int) -> tuple[int | None, int]:
     if not heard or not heard[-1][0].isdigit():
         return None, perf_counter_ns()
     return int(heard[-1][0]), heard[-1][1] if len(heard) > 1 else perf_counter_ns()
+
+
+class Counts:
+    """Every count of PUBLISH packets that a broker reports by itself, collected in a thread while a flood is wanted."""
+
+    def __init__(self) -> None:
+        self._source: tuple[str, int] | None = None
+        self._client: mqtt.Client | None = None
+        self._heard: deque[tuple[int, int]] = deque(maxlen=MOST_COUNTS)
+
+    def take(self, broker: Broker, host: str, port: int) -> list[tuple[int, int]]:
+        """Return (count, when it came in ns) of each report since the last call; the first call starts collecting.
+
+        Empty for a broker that has a page instead: somebody would have to ask for it all the time.
+        """
+        if self._source != (host, port):
+            self.stop()
+            self._source = (host, port)
+            if broker.metrics.get(PUBLISHED) and not broker.page:
+                self._client = self._listening(broker.metrics[PUBLISHED], host, port)
+        return [self._heard.popleft() for _ in range(len(self._heard))]
+
+    def stop(self) -> None:
+        """Disconnect, and forget what came."""
+        if self._client is not None:
+            self._client.disconnect()
+            self._client.loop_stop()
+        self._client = self._source = None
+        self._heard.clear()
+
+    def _listening(self, topic: str, host: str, port: int) -> "mqtt.Client":
+        import paho.mqtt.client as mqtt
+        from paho.mqtt.enums import CallbackAPIVersion
+
+        def collect(_client: object, _data: object, message: "mqtt.MQTTMessage") -> None:
+            # What is retained may be old.
+            if not message.retain and message.payload.isdigit():
+                self._heard.append((int(message.payload), perf_counter_ns()))
+
+        def subscribe(*_accepted: object) -> None:
+            client.subscribe(topic)
+
+        client = mqtt.Client(CallbackAPIVersion.VERSION2)
+        client.on_connect = subscribe
+        client.on_message = collect
+        log_in(client)
+        client.connect_async(host, port)
+        client.loop_start()
+        return client
 
 
 def prometheus_version(url: str) -> str:

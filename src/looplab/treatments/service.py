@@ -7,7 +7,7 @@ which priority, is fixed at its start; the token is that of this start of the la
 DELETE /loads ends the containers of all loads: a run that is over needs none.
 POST /facts with {"roles": {"broker": {"comm": ["mosquitto"], "fifo": 90}, ...}, "published_from": "host:port",
 "broker": "mosquitto"} answers {"roles": {"broker": {"before": [...], "processes": [...], "refused": ["..."]}},
-"published": 1234, "noise": [...], ...}.
+"published": 1234, "published_counts": [[1100, 56789], ...], "noise": [...], ...}.
 `before` is what was found, `processes` what was there after the policies were applied: else a policy that was lost
 since the last request would be restored unseen.
 """
@@ -28,7 +28,7 @@ from looplab.system.containers import files_of
 from looplab.system.json_client import read_token
 from looplab.system.json_service import Routes, serve
 from looplab.system.processors import processor_times
-from looplab.treatments.broker import published
+from looplab.treatments.broker import Counts, published
 from looplab.treatments.loads import loads
 from looplab.treatments.probes import Probes
 from looplab.treatments.scans import TOKEN
@@ -59,8 +59,10 @@ def check(request: dict[str, Any], permitted: Permitted) -> None:
             raise UsageError(f"The role {name} as asked is none of this lab.", "Ask as an experiment's table has it.")
 
 
-def answer(request: dict[str, Any], permitted: Permitted, probes: Probes | None = None) -> dict[str, Any]:
-    """Apply what `request` asks for and return what is found before and afterwards, and what `probes` saw.
+def answer(
+    request: dict[str, Any], permitted: Permitted, probes: Probes | None = None, counts: Counts | None = None
+) -> dict[str, Any]:
+    """Apply what `request` asks for and return what is found before and afterwards, what `probes` and `counts` saw.
 
     Raises UsageError, and applies nothing, if it asks for more than is `permitted`.
     """
@@ -84,6 +86,9 @@ def answer(request: dict[str, Any], permitted: Permitted, probes: Probes | None 
         host, _, port = request["published_from"].rpartition(":")
         broker = BROKERS[request.get("broker", DEFAULT)]
         reply["published"], reply["published_clock_ns"] = published(broker, host, int(port))
+        reply["published_counts"] = counts.take(broker, host, int(port)) if counts else []
+    elif counts:
+        counts.stop()
     return reply
 
 
@@ -117,10 +122,10 @@ def main(experiments: Experiments) -> int:
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
     # Process 1 of the namespace: orphans of all its containers come here, and only this process can reap them.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-    probes = Probes()
+    probes, counts = Probes(), Counts()
     known = permitted(experiments)
     routes: Routes = {
-        "POST /facts": lambda request: answer(request.body, known, probes),
+        "POST /facts": lambda request: answer(request.body, known, probes, counts),
         "DELETE /loads": lambda _request: end_loads(),
     }
     try:

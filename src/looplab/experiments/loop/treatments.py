@@ -129,7 +129,9 @@ def strength(load: str, before: Scan, after: Scan) -> dict[str, Any]:
     """Return how hard a load was between two scans: CPU seconds consumed, messages a second at the broker."""
     result: dict[str, Any] = {"seconds": round(seconds(before, after), 3)}
     if load != NO_LOAD:
-        result[f"{load}_cpu_s"] = round(grown(before, after, load, "cpu_ns") / 1e9, 3)
+        # A round of the flood is a process that has ended by then.
+        used_ns = [sum(one["cpu_ns"] + one["children_cpu_ns"] for one in processes(at, load)) for at in (before, after)]
+        result[f"{load}_cpu_s"] = round(max(0, used_ns[1] - used_ns[0]) / 1e9, 3)
     if found := published(before, after):
         messages, own, span_s = found
         result["broker_publish_per_s"] = round(messages / span_s, 1)

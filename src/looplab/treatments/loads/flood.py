@@ -2,14 +2,18 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from math import ceil
 
-from looplab.treatments.loads.load import Found, Load, Setting, count, published
+from looplab.treatments.judgement import Treatment
+from looplab.treatments.loads.load import WARM_UP_SCANS, Found, Load, Setting, count, published
 from looplab.treatments.scans import Scan
 
 # A round: FLOOD_RAMPUP_SIZE clients start every FLOOD_RAMPUP_DELAY, each publishes its FLOOD_MESSAGES at once.
 # Of that rate, so much must arrive in every cell: clients that wait for the broker start the next round later.
 SHARE_OF_RATE = 0.5
+# And so much in any window of a cell: a flood that pauses for most of one is none, whatever the cell got on the whole.
+SHARE_OF_WINDOW, WINDOW_S = 0.25, 10.0
 # Beyond this rate it is the machine, not the options, that limits a flood.
 MOST_PER_S = 500.0
 # A flood comes in bursts, and at the end of a round it pauses: cells are judged together until they have seen this many
@@ -23,13 +27,23 @@ _LEAST_SPAN_S = 0.1
 class Flood(Load):
     """Pauses between its rounds, so that some scans may miss it; the broker's count of messages shows its strength."""
 
+    def judge_strength(self, scans: Sequence[Scan], settings: Mapping[str, str]) -> list[Treatment]:
+        """Judge the messages a second of each cell, and of the weakest window within one."""
+        step_s, rate = _nominal(settings)
+        window_s = max(WINDOW_S, STEPS * step_s)
+        per_s = [one for cell in pairwise(scans[WARM_UP_SCANS:]) for one in windows(*cell, window_s)]
+        judged = super().judge_strength(scans, settings)
+        if per_s:
+            least = SHARE_OF_WINDOW * rate * (1 - PAUSES * step_s / window_s)
+            good = min(per_s) >= least
+            what, wanted = f"{self.name} without a pause", f"{least:.2f} {self.unit} at least in any {window_s:g} s"
+            note = "" if good else self.weak
+            judged.append(Treatment(what, wanted, f"{min(per_s):.2f} {self.unit}", good, note=note))
+        return judged
+
     def strengths(self, cells: Sequence[tuple[Scan, Scan]], settings: Mapping[str, str]) -> list[Found]:
         """Return messages a second beside the run's own, of as many neighbouring cells as bursts and pauses need."""
-        step_s = read_duration_s(settings["FLOOD_RAMPUP_DELAY"])
-        clients, size = int(settings["FLOOD_CLIENTS"]), int(settings["FLOOD_RAMPUP_SIZE"])
-        messages = clients * int(settings["FLOOD_MESSAGES"])
-        round_s = ceil(clients / size) * step_s
-        rate = min(MOST_PER_S, messages / round_s if round_s else MOST_PER_S)
+        step_s, rate = _nominal(settings)
         found = []
         for first, last in together([_span_s(*cell) for cell in cells], STEPS * step_s):
             counted = published(cells[first][0], cells[last - 1][1])
@@ -40,6 +54,26 @@ class Flood(Load):
             name = f"cell {last}" if last - first == 1 else f"cells {first + 1} to {last}"
             found.append(Found(f"{name} of {len(cells)}", (arrived - own) / span_s, least / span_s))
         return found
+
+
+def windows(before: Scan, after: Scan, least_s: float) -> list[float]:
+    """Return messages a second beside the run's own in each window of at least `least_s` between two scans.
+
+    A window lies between two of the broker's own reports. The run's messages count as evenly spread.
+    """
+    counted = published(before, after)
+    if counted is None or counted[2] <= 0:
+        return []
+    own_per_s = counted[1] / counted[2]
+    first_ns, last_ns = int(before["published_clock_ns"]), int(after["published_clock_ns"])
+    reports = [(count, at_ns) for count, at_ns in after.get("published_counts", ()) if first_ns <= at_ns <= last_ns]
+    found, end = [], 0
+    for first, begin_ns in reports:
+        while end < len(reports) and reports[end][1] - begin_ns < least_s * 1e9:
+            end += 1
+        if end < len(reports):
+            found.append((reports[end][0] - first) / (reports[end][1] - begin_ns) * 1e9 - own_per_s)
+    return found
 
 
 def together(spans_s: Sequence[float], least_s: float) -> list[tuple[int, int]]:
@@ -59,6 +93,15 @@ def together(spans_s: Sequence[float], least_s: float) -> list[tuple[int, int]]:
         begin = ranges.pop()[0] if ranges else 0
         ranges.append((begin, len(spans_s)))
     return ranges
+
+
+def _nominal(settings: Mapping[str, str]) -> tuple[float, float]:
+    """Return (seconds between two batches of clients, messages a second) by the options."""
+    step_s = read_duration_s(settings["FLOOD_RAMPUP_DELAY"])
+    clients, size = int(settings["FLOOD_CLIENTS"]), int(settings["FLOOD_RAMPUP_SIZE"])
+    round_s = ceil(clients / size) * step_s
+    messages = clients * int(settings["FLOOD_MESSAGES"])
+    return step_s, min(MOST_PER_S, messages / round_s if round_s else MOST_PER_S)
 
 
 def read_duration_s(text: str) -> float:

@@ -530,7 +530,7 @@ def flooded(*messages: int, length_s: float = 20.0, own: int = 2000) -> list[Sca
     return scans
 
 
-FLOODED = "flood in every cell"
+FLOODED, PAUSED = "flood in every cell", "flood without a pause"
 
 
 def test_a_flood_may_pause_when_it_is_scanned() -> None:
@@ -552,6 +552,37 @@ def test_a_flood_that_only_sits_there_is_no_flood(messages: list[int], length_s:
     found = judged(parameters(LOAD="flood"), list(flooded(*messages, length_s=length_s)))
     assert wrong(found) == (set() if good else {FLOODED})
     assert ("paused or starved" in found[FLOODED].note) != good
+
+
+def paused(begin_s: float, end_s: float, length_s: float = 60.0) -> list[Scan]:
+    """100 messages a second, and as many of the run's; the broker reports each second, and the flood pauses once."""
+    counts = [0]
+    for second in range(1, round(length_s) + 1):
+        counts.append(counts[-1] + 100 + (0 if begin_s < second <= end_s else 100))
+    scans = flooded(counts[-1] - round(100 * length_s), length_s=length_s, own=round(100 * length_s))
+    base, base_ns = scans[-2]["published"], scans[-2]["published_clock_ns"]
+    reports = [[base + count, base_ns + second * 10**9] for second, count in enumerate(counts)]
+    # A scan brings what the warm-up's broker reported, too.
+    scans[-1]["published_counts"] = [[0, 0], *reports]
+    return scans
+
+
+@pytest.mark.parametrize(("begin_s", "end_s", "good"), [(0, 0, True), (20, 25, True), (20, 33, False), (48, 60, False)])
+def test_a_flood_that_pauses_within_a_cell_is_found_by_windows(begin_s: float, end_s: float, good: bool) -> None:
+    """The cell on the whole has three quarters of its messages."""
+    found = judged(parameters(LOAD="flood"), list(paused(begin_s, end_s)))
+    assert wrong(found) == (set() if good else {PAUSED})
+    assert found[PAUSED].wanted == "20.00 messages/s at least in any 10 s"
+
+
+def test_a_flood_in_slow_batches_is_judged_by_longer_windows() -> None:
+    slow = parameters(LOAD="flood", FLOOD_RAMPUP_DELAY="4s", FLOOD_MESSAGES="40")
+    assert judged(slow, list(paused(20, 33)))[PAUSED].wanted.endswith("in any 20 s")
+
+
+def test_a_cell_takes_the_processor_time_of_rounds_that_have_ended() -> None:
+    before, after = scan(flood=[process(children_cpu_ns=10**9)]), scan(2.5, flood=[process(children_cpu_ns=3 * 10**9)])
+    assert strength("flood", before, after)["flood_cpu_s"] == 2.0
 
 
 def test_a_flood_is_measured_by_its_own_options() -> None:
