@@ -185,7 +185,8 @@ def judge_number(parameters: Parameters, scans: Sequence[Scan | None]) -> Treatm
         unreadable = next((one for one in sockets if isinstance(one, str)), "")
         connections.add(unreadable or str(len(sockets)))
     wanted = str(CONNECTIONS[parameters.connections])
-    return Treatment("controller connections", wanted, ", ".join(sorted(connections)), connections == {wanted})
+    found = ", ".join(sorted(connections)) or "not seen"
+    return Treatment("controller connections", wanted, found, connections == {wanted})
 
 
 def judge_path(parameters: Parameters, scans: Sequence[Scan | None], role: Role) -> Treatment:

@@ -380,6 +380,11 @@ def test_the_controllers_connections_are_counted(number: str, sockets: int | str
     assert (one.found, one.verified) == (found, {"one": "1", "two": "2"}[number] == found)
 
 
+def test_without_a_scan_nothing_is_found_in_words() -> None:
+    """A report refuses a run with an empty `found`."""
+    assert judge_number(parameters(), [None]).found == "not seen"
+
+
 # --- how strong a load was -------------------------------------------------------------------------------
 
 
