@@ -21,7 +21,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from kept import keep, options, show
+from kept import keeping, options, write_rows
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "src"))
@@ -188,7 +188,7 @@ def machine(before: Scan | None, client: TreatmentsClient) -> str:
 
 
 def main() -> int:
-    parser = options(__doc__, "bystander")
+    parser = options(__doc__)
     parser.add_argument("--load", choices=SCENARIOS, default="stress")
     parser.add_argument("--samples", type=int, default=12)
     parser.add_argument("--seconds", type=float, default=5.0)
@@ -196,9 +196,9 @@ def main() -> int:
     parser.add_argument("--ends", action="store_true", help="only the load alone and all parts")
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
-    name = f"{given.load}-{given.processors or 'all'}.jsonl.xz"
-    keep(given.keep / name, measure(given))
-    return show("bystander", given.keep)
+    with keeping("bystander", given.keep) as folder:
+        write_rows(folder / f"{given.load}-{given.processors or 'all'}.jsonl", measure(given))
+    return 0
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Analyse the raw data in bench/data again and print their figures, as bench/README.md has them.
+"""Print the figures of bench/README.md again, from the raw data in bench/data.
 
 python3 bench/data.py [THEME [FOLDER]]
 """
@@ -8,9 +8,10 @@ import random
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from statistics import fmean, median, quantiles, stdev
+from statistics import fmean, median, stdev
+from tempfile import TemporaryDirectory
 
-from kept import DATA, document, kept, middle, overheads_ms, runs, share, table, us
+from kept import middle, overheads_ms, quantile, read_csv, read_rows, runs, unpack, us
 
 # A line of a table: its name, and the other cells.
 Lines = Iterator[tuple[str, str]]
@@ -21,15 +22,15 @@ LONG_US = 25_000
 
 def latency(folder: Path) -> Lines:
     """Yield O and lateness of bench/latency.py."""
-    rounds = kept(folder / "rounds.jsonl.xz")
+    rounds = read_rows(folder / "rounds.jsonl")
     for layer, name, limit in (("transport", "at the sockets", 1.2), ("application", "in the programs", 1.9)):
-        ratios = [share(one[f"{layer}_us"], 0.5) / share(one["floor_us"], 0.5) for one in rounds]
+        ratios = [quantile(one[f"{layer}_us"], 0.5) / quantile(one["floor_us"], 0.5) for one in rounds]
         missed = "missed: " if median(ratios) > limit else ""
         yield (
             f"O p50 {name} over a C libmosquitto loop (limit: {limit} x)",
             f"{missed}{median(ratios):.2f} x ({min(ratios):.2f} to {max(ratios):.2f})",
         )
-    late = [share(one["lateness_us"], 0.99) / 1000 for one in rounds]
+    late = [quantile(one["lateness_us"], 0.99) / 1000 for one in rounds]
     missed = "missed: " if median(late) > 0.5 else ""
     figure = f"{missed}{median(late):.2f} ms ({min(late):.2f} to {max(late):.2f})"
     yield "send lateness p99, no stress (limit: 0.5 ms)", figure
@@ -38,17 +39,17 @@ def latency(folder: Path) -> Lines:
 def instrument(folder: Path) -> Lines:
     """Yield the figures of bench/instrument.py."""
     seen: dict[str, dict[tuple[str, int], int]] = {"out": {}, "in": {}}
-    for row in table(folder / "packets.csv.xz"):
+    for row in read_csv(folder / "packets.csv"):
         # A packet that is sent again counts once, at its first time.
         seen[row["way"]].setdefault((row["run"], int(row["sequence"])), int(row["at_ns"]))
     answered = found = 0
     kernel, lab, off = [], [], []
     tokens = set()
-    for path in sorted(folder.glob("*/run.json.xz")):
-        token = document(path)["token"]
+    for run, samples in runs(folder):
+        token = run["token"]
         tokens.add(token)
-        transport = {row["sequence"]: row for row in table(path.with_name("transport.csv.xz"))}
-        for row in table(path.with_name("samples.csv.xz")):
+        transport = {row["sequence"]: row for row in read_csv(folder / run["run_id"] / "transport.csv")}
+        for row in samples:
             key, parts = (token, int(row["sequence"])), transport.get(row["sequence"], {})
             answered += row["outcome"] == "answered"
             if row["outcome"] != "answered" or key not in seen["out"] or key not in seen["in"]:
@@ -60,7 +61,7 @@ def instrument(folder: Path) -> Lines:
             if "" not in known:
                 off.append(sum(map(float, known)) - float(row["overhead_us"]))
                 kernel.append(float(row["total_us"]) - float(known[0]) - float(known[1]) - wire_us)
-    rounds = document(folder / "floor.json.xz")
+    rounds = read_rows(folder / "floor.jsonl")
     own = [key for key in seen["in"] if key[0] not in tokens and key[0].startswith("floor") and key in seen["out"]]
     floor = [(seen["in"][key] - seen["out"][key]) / 1000 for key in own]
     yield "answers that the packets show, of those that the lab counts", f"{found} of {answered}"
@@ -133,7 +134,7 @@ def _by_step(folder: Path) -> Iterator[tuple[tuple[str, int, str], str]]:
 
 def proxy(folder: Path) -> Lines:
     """Yield mean O, the waits of the engine's proxy and the longest, by path, of bench/proxy.py."""
-    rows = kept(folder / "runs.jsonl.xz")
+    rows = read_rows(folder / "runs.jsonl")
     for path in ("port", "direct"):
         mine = [row for row in rows if row["path"] == path]
         waits = [[sum(row["waits_ms"]) for row in mine], [max(row["waits_ms"], default=0) for row in mine]]
@@ -147,9 +148,9 @@ def claims(folder: Path) -> Lines:
     for run, samples in runs(folder):
         rows = [row for row in samples if row["qos"] == "0"]
         own = overheads_ms(rows)
-        late_ms = share([(int(row["sent_ns"]) - int(row["due_ns"])) / 1e6 for row in rows], 0.99)
+        late_ms = quantile([(int(row["sent_ns"]) - int(row["due_ns"])) / 1e6 for row in rows], 0.99)
         if run["quiet"]:
-            one = fmean(own), quantiles(own, n=20)[-1], len(rows) - len(own), len(rows), late_ms
+            one = fmean(own), quantile(own, 0.95), len(rows) - len(own), len(rows), late_ms
             seen.setdefault(run["scenario"], []).append(one)
     for scenario, of_runs in sorted(seen.items()):
         means, tails, lost, sent, _late = zip(*of_runs, strict=True)
@@ -163,17 +164,17 @@ def priority(folder: Path) -> Lines:
     """Yield p99 of O in scenario 5 by whether its priority was applied."""
     tails: dict[bool, list[float]] = {False: [], True: []}
     for run, samples in runs(folder):
-        tails[run["parameters"]["apply_priority"]].append(share(overheads_ms(samples), 0.99))
+        tails[run["parameters"]["apply_priority"]].append(quantile(overheads_ms(samples), 0.99))
     each = "; ".join(middle(tails[applied]) for applied in (False, True))
     yield "p99 of O, scenario 5, priority permitted; applied", f"{each} ms"
 
 
 def softirq(folder: Path) -> Lines:
     """Yield the way of a datagram by the sender's policy, idle and beside busy processes, of bench/softirq.py."""
-    cases = kept(folder / "cases.jsonl.xz")
+    cases = read_rows(folder / "cases.jsonl")
     for sender in sorted({case["sender"] for case in cases}):
         mine = sorted((case for case in cases if case["sender"] == sender), key=lambda case: case["busy"])
-        ways = ([share(case["way_ns"], place) / 1000 for place in (0.5, 0.99, 1)] for case in mine)
+        ways = ([quantile(case["way_ns"], place) / 1000 for place in (0.5, 0.99, 1)] for case in mine)
         yield sender, " | ".join(" / ".join(f"{value:.0f}" for value in way) for way in ways)
     loads = sorted({case["busy"] for case in cases})
     by_load = ([case for case in cases if case["busy"] == load] for load in loads)
@@ -189,10 +190,10 @@ def softirq(folder: Path) -> Lines:
 def bystander(folder: Path) -> Lines:
     """Yield what the whole lab does to a bystander, by load, of bench/bystander.py."""
     loads = {"stress-all": "under stress", "stress-1": "the same on one processor", "flood-all": "beside the flood"}
-    for name, what in ((name, what) for name, what in loads.items() if (folder / f"{name}.jsonl.xz").exists()):
-        samples = kept(folder / f"{name}.jsonl.xz")
+    for name, what in ((name, what) for name, what in loads.items() if (folder / f"{name}.jsonl").exists()):
+        samples = read_rows(folder / f"{name}.jsonl")
         ends = [[one["late_us"] for one in samples if one["arm"] == arm] for arm in ("+ all", "load alone")]
-        lab_ms, alone_ms = (median(share(late, 0.95) for late in end) / 1000 for end in ends)
+        lab_ms, alone_ms = (median(quantile(late, 0.95) for late in end) / 1000 for end in ends)
         stalls = "; ".join(f"{sum(max(late) > LONG_US for late in end)} of {len(end)}" for end in ends)
         missed = "missed: " if lab_ms > 1.2 * alone_ms else ""
         yield what, f"{missed}{lab_ms / alone_ms:.2f} x ({lab_ms:.2f} and {alone_ms:.2f} ms) | {stalls}"
@@ -202,7 +203,7 @@ def tls(folder: Path) -> Lines:
     """Yield O p50 with TLS over without."""
     halves: dict[bool, list[float]] = {False: [], True: []}
     for run, samples in runs(folder):
-        halves[run["parameters"]["broker_tls"]].append(share(overheads_ms(samples), 0.5))
+        halves[run["parameters"]["broker_tls"]].append(quantile(overheads_ms(samples), 0.5))
     ratios = [tls / plain for plain, tls in zip(halves[False], halves[True], strict=True)]
     more_us = 1000 * (median(halves[True]) - median(halves[False]))
     yield "O p50 with TLS over without", f"{middle(ratios)} x, {more_us:+.0f} µs"
@@ -215,20 +216,18 @@ SETTLE_NS, DRAWS = 1_000_000_000, 2000
 
 def scrape(folder: Path) -> Lines:
     """Yield quantiles of O while observed over those while not, with their 95 % interval, of bench/scrape.py."""
-    for place in sorted(path.parent for path in folder.glob("*/states.jsonl.xz")):
-        [(_run, samples)] = runs(place)
-        rows = [(int(row["sent_ns"]), float(row["overhead_us"]) / 1000) for row in samples if row["overhead_us"]]
-        turns: dict[str, list[Turn]] = {"watched": [], "not watched": []}
-        for one in kept(place / "states.jsonl.xz"):
-            turn = [(at, o) for at, o in rows if one["start_ns"] + SETTLE_NS <= at < one["end_ns"]]
-            if len(turn) > 100:
-                turns[one["state"]].append(turn)
-        for name, at in (("p50", 0.5), ("p95", 0.95), ("p99", 0.99)):
-            change = ratio(turns, lambda parts, at=at: share([o for part in parts for _, o in part], at))  # type: ignore[misc]
-            yield f"{place.name}: O {name} while observed over while not", change
-        [used] = kept(place / "used.jsonl.xz")
-        memory, stored = sum(used["memory_mib"].values()), used["stored_runs"]
-        yield f"{place.name}: memory without Grafana, {stored} stored runs (limit: 250 MiB)", f"{memory:.0f} MiB"
+    [used] = read_rows(folder / "used.jsonl")
+    rows = [(int(row["sent_ns"]), float(row["overhead_us"]) / 1000) for row in read_csv(folder / "overheads.csv")]
+    turns: dict[str, list[Turn]] = {"watched": [], "not watched": []}
+    for one in read_rows(folder / "states.jsonl"):
+        turn = [(at, o) for at, o in rows if one["start_ns"] + SETTLE_NS <= at < one["end_ns"]]
+        if len(turn) > 100:
+            turns[one["state"]].append(turn)
+    for name, at in (("p50", 0.5), ("p95", 0.95), ("p99", 0.99)):
+        change = ratio(turns, lambda parts, at=at: quantile([o for part in parts for _, o in part], at))  # type: ignore[misc]
+        yield f"{used['scenario']}: O {name} while observed over while not", change
+    memory, stored = sum(used["memory_mib"].values()), used["stored_runs"]
+    yield f"{used['scenario']}: memory without Grafana, {stored} stored runs (limit: 250 MiB)", f"{memory:.0f} MiB"
 
 
 def ratio(turns: Mapping[str, list[Turn]], figure: Callable[[Sequence[Turn]], float]) -> str:
@@ -276,11 +275,14 @@ def asip(folder: Path) -> Lines:
 
 
 def balance(folder: Path) -> Lines:
-    """Yield the cost of standing and the age of the command in force, by scenario and QoS, from the quiet runs."""
+    """Yield the cost of standing and the age of the command in force, by scenario and QoS, from the quiet runs.
+
+    Of these runs only the figures were kept.
+    """
     seen: dict[tuple[str, int], list[tuple[float, float]]] = {}
-    for run, _samples in runs(folder):
-        for cell in run["cells"] if run["quiet"] else ():
-            seen.setdefault((run["scenario"], cell["qos"]), []).append((cell["cost"], cell["age_ms"]))
+    for row in read_rows(folder / "figures.jsonl"):
+        if row["quiet"]:
+            seen.setdefault((row["scenario"], row["qos"]), []).append((row["cost"], row["age_ms"]))
     for (scenario, qos), figures in sorted(seen.items()):
         costs, ages = zip(*figures, strict=True)
         yield f"{scenario}, QoS {qos}", f"{middle(costs, 4)} | {median(ages):.1f}"
@@ -292,7 +294,7 @@ def standing(folder: Path) -> Lines:
     stood, fell = [], []
     for run, samples in runs(folder):
         if len(run["cells"]) == 1:
-            pairs.setdefault(run["scenario"], []).append(share(overheads_ms(samples), 0.5))
+            pairs.setdefault(run["scenario"], []).append(quantile(overheads_ms(samples), 0.5))
             continue
         for cell in run["cells"]:
             ends_s = (cell["sent"] - 2) * cell["interval_ms"] / 1000
@@ -311,9 +313,12 @@ THEMES: dict[str, Callable[[Path], Lines]] = {
 
 
 def main(words: Sequence[str]) -> int:
-    for theme in words[:1] or [theme for theme in THEMES if (DATA / theme).is_dir()]:
-        for name, figure in THEMES[theme](Path(words[1]) if len(words) > 1 else DATA / theme):
-            print(f"| {name} | {figure} |")
+    with TemporaryDirectory() as name:
+        if len(words) < 2:
+            unpack(Path(name))
+        for theme in words[:1] or [theme for theme in THEMES if Path(name, theme).is_dir()]:
+            for line in THEMES[theme](Path(words[1]) if len(words) > 1 else Path(name, theme)):
+                print(f"| {' | '.join(line)} |")
     return 0
 
 

@@ -1,79 +1,114 @@
 #!/usr/bin/env python3
-"""Raw data of the benchmarks: rows of a program as compressed JSON lines, and runs of ./lab, compressed.
+"""The raw data of the benchmarks: each bench/data/*.tar.xz has a folder a theme, with whole runs or a program's rows.
 
-python3 bench/kept.py FOLDER results/RUN… [--columns sent_ns,overhead_us]      keeps run.json and samples.csv of each
+python3 bench/kept.py THEME results/RUN…     keep these runs, and the studies that they are of, in place of the theme's
+tar -xf bench/data/loop.tar.xz -C /tmp && ./lab report /tmp/claims/2*     report on the runs of a theme
 """
 
 import argparse
 import csv
-import io
 import json
-import lzma
+import shutil
 import subprocess
 import sys
+import tarfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from statistics import median, quantiles
+from statistics import median
+from tempfile import TemporaryDirectory
 from typing import Any
 
 DATA = Path(__file__).with_name("data")
+# What the lab's report code reads, of any experiment.
+RUN_FILES = ("run.json", "*.csv")
 
 
-def options(text: str, theme: str) -> argparse.ArgumentParser:
-    """Return the command line that every benchmark has; `theme` is its folder in bench/data."""
+def archives() -> list[Path]:
+    return sorted(DATA.glob("*.tar.xz"))
+
+
+def unpack(folder: Path, archive: Path | None = None) -> None:
+    """Unpack one archive, or all of bench/data, into `folder`, which then has a folder a theme."""
+    for path in [archive] if archive else archives():
+        with tarfile.open(path) as packed:
+            packed.extractall(folder)
+
+
+def pack(folder: Path, archive: Path) -> None:
+    """Pack all files of `folder` in place of `archive`; the same files give the same bytes."""
+    with tarfile.open(archive, "w:xz", preset=9) as packed:
+        for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+            entry = tarfile.TarInfo(path.relative_to(folder).as_posix())
+            entry.size = path.stat().st_size
+            with path.open("rb") as file:
+                packed.addfile(entry, file)
+
+
+def archive_of(theme: str) -> Path:
+    """Return the archive that has a theme, or the path of a new one."""
+    for path in archives():
+        with tarfile.open(path) as packed:
+            if any(name.startswith(f"{theme}/") for name in packed.getnames()):
+                return path
+    return DATA / f"{theme}.tar.xz"
+
+
+@contextmanager
+def keeping(theme: str, folder: Path | None = None) -> Iterator[Path]:
+    """Yield a folder for raw data; then print its figures, and put it in place of the theme's in bench/data.
+
+    With a `folder` of the caller's, the data stay there.
+    """
+    with TemporaryDirectory() as name:
+        place = folder or Path(name, theme)
+        archive = archive_of(theme)
+        if not folder and archive.exists():
+            unpack(Path(name), archive)
+            shutil.rmtree(place, ignore_errors=True)
+        place.mkdir(parents=True, exist_ok=True)
+        yield place
+        subprocess.run([sys.executable, str(Path(__file__).with_name("data.py")), theme, str(place)], check=True)
+        if not folder:
+            pack(Path(name), archive)
+
+
+def options(text: str) -> argparse.ArgumentParser:
+    """Return the command line that every benchmark has."""
     parser = argparse.ArgumentParser(description=text, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--keep", type=Path, default=DATA / theme, metavar="FOLDER", help=f"bench/data/{theme}")
+    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="keep the raw data there, not in bench/data")
     return parser
 
 
-def keep(file: Path, rows: Iterable[Mapping[str, Any]]) -> None:
-    """Write `rows` to `file`, a .jsonl.xz, in place of what it held."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    with lzma.open(file, "wt", preset=9) as lines:
+def write_rows(file: Path, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Write a JSON line a row."""
+    with file.open("w", encoding="utf-8") as lines:
         lines.writelines(json.dumps(row, separators=(",", ":")) + "\n" for row in rows)
 
 
-def kept(file: Path) -> list[dict[str, Any]]:
-    """Return the rows of a file that `keep` wrote."""
-    with lzma.open(file, "rt") as lines:
+def read_rows(file: Path) -> list[dict[str, Any]]:
+    with file.open(encoding="utf-8") as lines:
         return [json.loads(line) for line in lines]
 
 
-def keep_run(folder: Path, run: Path, columns: Sequence[str] = ()) -> None:
-    """Compress a run into a folder of its name in `folder`; of the samples all columns, or these."""
-    place = folder / run.name
-    place.mkdir(parents=True, exist_ok=True)
-    text = (run / "samples.csv").read_text()
-    if columns:
-        trimmed = io.StringIO()
-        writer = csv.DictWriter(trimmed, columns, extrasaction="ignore", lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(csv.DictReader(io.StringIO(text)))
-        text = trimmed.getvalue()
-    (place / "samples.csv.xz").write_bytes(lzma.compress(text.encode(), preset=9))
-    (place / "run.json.xz").write_bytes(lzma.compress((run / "run.json").read_bytes(), preset=9))
-
-
-def runs(folder: Path) -> Iterator[tuple[dict[str, Any], list[dict[str, str]]]]:
-    """Yield document and samples of each run that is kept in `folder`, oldest first."""
-    for path in sorted(folder.glob("*/run.json.xz")):
-        samples = path.with_name("samples.csv.xz")
-        yield document(path), table(samples) if samples.exists() else []
-
-
-def document(path: Path) -> Any:
-    with lzma.open(path, "rt") as file:
-        return json.load(file)
-
-
-def table(path: Path) -> list[dict[str, str]]:
-    with lzma.open(path, "rt", newline="") as file:
+def read_csv(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="", encoding="utf-8") as file:
         return list(csv.DictReader(file))
 
 
-def show(theme: str, folder: Path) -> int:
-    """Print the figures of `theme` from `folder`; return the exit code."""
-    return subprocess.run([sys.executable, str(DATA.with_name("data.py")), theme, str(folder)], check=False).returncode
+def keep_run(folder: Path, run: Path) -> None:
+    """Copy what the report code reads of a run into a folder of its name in `folder`."""
+    place = folder / run.name
+    place.mkdir()
+    for pattern in RUN_FILES:
+        for file in run.glob(pattern):
+            shutil.copyfile(file, place / file.name)
+
+
+def runs(folder: Path) -> Iterator[tuple[dict[str, Any], list[dict[str, str]]]]:
+    """Yield run.json and samples.csv of each run in `folder`, oldest first."""
+    for path in sorted(folder.glob("*/run.json")):
+        yield json.loads(path.read_text(encoding="utf-8")), read_csv(path.with_name("samples.csv"))
 
 
 def overheads_ms(samples: Iterable[Mapping[str, str]], qos: str = "0") -> list[float]:
@@ -82,10 +117,10 @@ def overheads_ms(samples: Iterable[Mapping[str, str]], qos: str = "0") -> list[f
     return [float(row["overhead_us"]) / 1000 for row in mine]
 
 
-def share(values: Sequence[float], place: float) -> float:
-    """Return a quantile, interpolated between neighbours as the lab's own are."""
+def quantile(values: Sequence[float], share: float) -> float:
+    """Return a quantile, interpolated between neighbours as the lab's own are (type 7)."""
     ascending = sorted(values)
-    at = place * (len(ascending) - 1)
+    at = share * (len(ascending) - 1)
     low = int(at)
     return ascending[low] + (at - low) * (ascending[min(low + 1, len(ascending) - 1)] - ascending[low])
 
@@ -97,18 +132,20 @@ def middle(values: Sequence[float], digits: int = 2) -> str:
 
 def us(values: Sequence[float]) -> str:
     """Return the median, and where the middle 90 % of values lie."""
-    cuts = quantiles(values, n=20)
-    return f"{median(values):.0f} µs ({cuts[0]:.0f} to {cuts[-1]:.0f})"
+    return f"{median(values):.0f} µs ({quantile(values, 0.05):.0f} to {quantile(values, 0.95):.0f})"
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path)
+    parser.add_argument("theme")
     parser.add_argument("runs", type=Path, nargs="+")
-    parser.add_argument("--columns", default="")
     given = parser.parse_args()
-    for run in given.runs:
-        keep_run(given.folder, run, [name for name in given.columns.split(",") if name])
+    with keeping(given.theme) as folder:
+        for run in given.runs:
+            keep_run(folder, run)
+        for study in {file for run in given.runs for file in run.resolve().parent.glob("*.study.json")}:
+            if any(run.resolve().name in study.read_text(encoding="utf-8") for run in given.runs):
+                shutil.copyfile(study, folder / study.name)
     return 0
 
 

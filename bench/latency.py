@@ -8,24 +8,67 @@ Needs a running engine and the lab's images (./lab setup); run it on an idle mac
     python3 bench/latency.py [--rounds 5] [--messages 300] [--keep FOLDER]
 """
 
-import csv
 import json
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "src"))
 
-from floor_parts import BROKER, FLOOR, build_floor, docker, network  # noqa: E402
-from kept import keep, options, share, show  # noqa: E402
+from kept import keeping, options, quantile, read_csv, write_rows  # noqa: E402
 
 from looplab.lab.checkout import Lab  # noqa: E402
+from looplab.lab.image_names import BASE  # noqa: E402
 
 NETWORK = "looplab-bench-latency"
 INTERVAL_MS = 20
+FLOOR = "looplab/floor:dev"
+# The broker as the lab starts it, by the name `broker`; its image comes after.
+BROKER = (
+    *("--entrypoint", "/mosquitto/lab/start", "--network-alias", "broker", "--env", "FIDELITY=corrected"),
+    *("--volume", f"{ROOT}/compose/mosquitto:/mosquitto/lab:ro"),
+)
+
+
+def docker(*words: str, feed: str = "", good: tuple[int, ...] = (0,)) -> str:
+    """Return what a command of the engine prints; end the program with its message for an exit code not in `good`."""
+    done = subprocess.run(["docker", *words], capture_output=True, text=True, input=feed, check=False)
+    if done.returncode not in good:
+        sys.exit(f"docker {' '.join(words[:3])}: {done.stdout}{done.stderr}")
+    return done.stdout.strip()
+
+
+def build_floor(lab: Lab) -> None:
+    """Build the C loop on the base that this machine has."""
+    base = lab.settings().get(BASE)
+    words = ["--build-arg", f"BASE_IMAGE={base}"] if base else []
+    file = ["--file", f"{ROOT}/bench/floor.Dockerfile"]
+    docker("build", "--quiet", *words, "--tag", FLOOR, *file, f"{ROOT}/bench")
+
+
+@contextmanager
+def network(name: str) -> Iterator[Any]:
+    """Make a network as long as the context lasts; yield what starts a container on it, a context of its own."""
+    docker("network", "create", name)
+    try:
+        yield partial(_container, name)
+    finally:
+        docker("network", "rm", name)
+
+
+@contextmanager
+def _container(network_name: str, *words: str) -> Iterator[str]:
+    name = docker("run", "--detach", "--network", network_name, *words)
+    try:
+        yield name
+    finally:
+        subprocess.run(["docker", "rm", "--force", name], capture_output=True, check=False)
 
 
 def floor(messages: int, container: Any) -> list[float]:
@@ -64,7 +107,7 @@ def lab(messages: int, container: Any, bridge: str, controller: str, robot: str)
         done = subprocess.run([*command, controller], capture_output=True, text=True, check=False)
         if not (stored := list(Path(folder).glob("*/run.json"))):
             sys.exit(f"the run failed: {done.stdout}{done.stderr}")
-        samples, stamps = (read(stored[0].with_name(f"{name}.csv")) for name in ("samples", "transport"))
+        samples, stamps = (read_csv(stored[0].with_name(f"{name}.csv")) for name in ("samples", "transport"))
     transport = {row["sequence"]: row["transport_overhead_us"] for row in stamps}
     both = [row for row in samples if transport.get(row["sequence"])]
     return {
@@ -74,13 +117,8 @@ def lab(messages: int, container: Any, bridge: str, controller: str, robot: str)
     }
 
 
-def read(path: Path) -> list[dict[str, str]]:
-    with path.open(newline="") as file:
-        return list(csv.DictReader(file))
-
-
 def main() -> int:
-    parser = options(__doc__, "latency")
+    parser = options(__doc__)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--messages", type=int, default=300)
     given = parser.parse_args()
@@ -91,10 +129,11 @@ def main() -> int:
     with network(NETWORK) as container, container(*BROKER, checkout.settings()["MOSQUITTO_IMAGE"]):
         for number in range(1, given.rounds + 1):
             rounds.append({"floor_us": floor(given.messages, container), **lab(given.messages, container, *images)})
-            middles = ", ".join(f"{name} {share(values, 0.5):.0f}" for name, values in rounds[-1].items())
+            middles = ", ".join(f"{name} {quantile(values, 0.5):.0f}" for name, values in rounds[-1].items())
             print(f"round {number}, p50: {middles}", flush=True)
-    keep(given.keep / "rounds.jsonl.xz", rounds)
-    return show("latency", given.keep)
+    with keeping("latency", given.keep) as folder:
+        write_rows(folder / "rounds.jsonl", rounds)
+    return 0
 
 
 if __name__ == "__main__":

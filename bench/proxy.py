@@ -4,7 +4,6 @@
 Needs root: the proxy is a program of the engine. sudo python3 bench/proxy.py --rounds 4
 """
 
-import csv
 import json
 import os
 import subprocess
@@ -14,7 +13,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from kept import keep, options, overheads_ms, show
+from kept import keeping, options, overheads_ms, read_csv, write_rows
 
 ROOT = Path(__file__).resolve().parents[1]
 COMMAND = ("./lab", "run", "scenario2", "--quick", "--intervals", "20", "--fidelity", "printed", "--json")
@@ -65,12 +64,12 @@ def measure(path: str) -> dict[str, object]:
     waits.ended.set()
     waits.join()
     [run] = json.loads(done.stdout)["runs"]
-    with (ROOT / "results" / run["run_id"] / "samples.csv").open(newline="") as file:
-        return {"path": path, "O_ms": overheads_ms(csv.DictReader(file)), "waits_ms": waits.each_ms}
+    samples = read_csv(ROOT / "results" / run["run_id"] / "samples.csv")
+    return {"path": path, "O_ms": overheads_ms(samples), "waits_ms": waits.each_ms}
 
 
 def main() -> int:
-    parser = options(__doc__, "proxy")
+    parser = options(__doc__)
     parser.add_argument("--rounds", type=int, default=4)
     given = parser.parse_args()
     if os.geteuid():
@@ -80,8 +79,9 @@ def main() -> int:
     for path in ("port", "direct") * given.rounds:
         runs.append(measure(path))
         time.sleep(1)
-    keep(given.keep / "runs.jsonl.xz", runs)
-    return show("proxy", given.keep)
+    with keeping("proxy", given.keep) as folder:
+        write_rows(folder / "runs.jsonl", runs)
+    return 0
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ a few stalls decide a p99.
 """
 
 import argparse
+import csv
 import json
 import os
 import signal
@@ -18,7 +19,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from kept import keep, keep_run, options, show
+from kept import keeping, options, read_csv, write_rows
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "src"))
@@ -74,8 +75,8 @@ def sending(scenario: str, before: set[Path]) -> bool:
     return any(path.stat().st_size > 1000 for path in stores(scenario) - before)
 
 
-def measure(given: argparse.Namespace) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """Run once, watched by turns: return (states, what the lab used), and keep the run."""
+def measure(given: argparse.Namespace, folder: Path) -> None:
+    """Run once, watched by turns; write O of each message, the states and what the lab used."""
     repetitions = max(2, given.seconds * 1000 // given.interval_ms // MESSAGES)
     words = ["--fidelity", "corrected", "--intervals", str(given.interval_ms), "--messages", str(MESSAGES)]
     words += ["--repetitions", str(repetitions), "--json", "--allow-invalid"]
@@ -101,8 +102,14 @@ def measure(given: argparse.Namespace) -> tuple[list[dict[str, Any]], dict[str, 
     watched_s = sum((one["end_ns"] - one["start_ns"]) / 1e9 for one in states if one["state"] == WATCHED)
     cores = {name: (cpu_s(pid) - spent[name]) / watched_s for name, pid in pids.items()}
     document = json.loads(run.communicate()[0])["runs"][0]
-    keep_run(given.keep / given.scenario, ROOT / "results" / document["run_id"], ("sent_ns", "overhead_us", "outcome"))
-    return states, {"cores": cores, "memory_mib": memory, "stored_runs": stored}
+    of_run = {name: document[name] for name in ("scenario", "run_id", "valid", "quiet")}
+    write_rows(folder / "used.jsonl", [{**of_run, "cores": cores, "memory_mib": memory, "stored_runs": stored}])
+    write_rows(folder / "states.jsonl", states)
+    with (folder / "overheads.csv").open("w", newline="") as file:
+        table = csv.DictWriter(file, ("sent_ns", "overhead_us"), extrasaction="ignore", lineterminator="\n")
+        table.writeheader()
+        samples = read_csv(ROOT / "results" / document["run_id"] / "samples.csv")
+        table.writerows(row for row in samples if row["overhead_us"])
 
 
 def cpu_s(pid: int) -> float:
@@ -112,15 +119,14 @@ def cpu_s(pid: int) -> float:
 
 
 def main() -> int:
-    parser = options(__doc__, "scrape")
+    parser = options(__doc__)
     parser.add_argument("--seconds", type=int, default=150)
     parser.add_argument("--interval-ms", type=int, default=10)
     parser.add_argument("--scenario", default="scenario1")
     given = parser.parse_args()
-    states, used = measure(given)
-    keep(given.keep / given.scenario / "states.jsonl.xz", states)
-    keep(given.keep / given.scenario / "used.jsonl.xz", [used])
-    return show("scrape", given.keep)
+    with keeping("scrape", given.keep) as folder:
+        measure(given, folder)
+    return 0
 
 
 if __name__ == "__main__":

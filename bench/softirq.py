@@ -24,7 +24,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from kept import keep, options, show
+from kept import keeping, options, write_rows
 
 SENDER, RECEIVER, SWITCH = "lab-si-a", "lab-si-b", "lab-si-sw"
 ADDRESS, PORT = "10.213.77.2", 9999
@@ -148,7 +148,7 @@ def measure(fifo: int, load: int, packets: int) -> dict[str, object]:
 
 def main() -> int:
     """Measure the four cases; print their figures."""
-    parser = options(__doc__, "softirq")
+    parser = options(__doc__)
     parser.add_argument("--packets", type=int, default=250)
     parser.add_argument("--send", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--receive", action="store_true", help=argparse.SUPPRESS)
@@ -160,12 +160,10 @@ def main() -> int:
         send(given.send, given.packets)
         return 0
     load = WORKERS * (os.cpu_count() or 1)
-    with network():
-        keep(
-            given.keep / "cases.jsonl.xz",
-            [measure(fifo, count, given.packets) for count in (0, load) for fifo in (FIFO, 0)],
-        )
-    return show("softirq", given.keep)
+    with network(), keeping("softirq", given.keep) as folder:
+        cases = [measure(fifo, count, given.packets) for count in (0, load) for fifo in (FIFO, 0)]
+        write_rows(folder / "cases.jsonl", cases)
+    return 0
 
 
 if __name__ == "__main__":

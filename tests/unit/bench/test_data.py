@@ -1,90 +1,174 @@
-"""Raw data of benchmarks: small, analysed again by one command, and with parts that sum to their whole."""
+"""Raw data of benchmarks: small, read by the lab's own report code, and analysed again by one command."""
 
-import csv
 import json
-import lzma
+import os
 import re
 import runpy
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.places import ROOT, STORED_RUNS
 from support.run_checks import check_ledger
 
-DATA = ROOT / "bench/data"
-MOST_BYTES = 5_000_000
-sys.path.insert(0, str(ROOT / "bench"))
+from looplab.experiments.registry import EXPERIMENTS
+from looplab.report.samples import Measured, measure
+from looplab.report.stored import Selection, StoredRun, read_run
 
+BENCH = ROOT / "bench"
+MOST_FILES, MOST_BYTES = 20, 2_000_000
+sys.path.insert(0, str(BENCH))
+
+import kept  # noqa: E402
 from data import THEMES, main  # noqa: E402
-from kept import keep  # noqa: E402
+from instrument import packets  # noqa: E402
 
 
-def stored_runs() -> Iterator[Path]:
-    """Yield every run.json in the tree, those of this machine's own results included."""
-    yield from sorted(DATA.rglob("run.json.xz"))
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """All raw data, a folder a theme."""
+    folder = tmp_path_factory.mktemp("data")
+    kept.unpack(folder)
+    return folder
+
+
+def measured(folder: Path) -> list[Measured]:
+    """Return what the report code makes of all runs in a folder, each by itself."""
+    runs = [read_run(path, EXPERIMENTS) for path in sorted(folder.iterdir()) if path.is_dir()]
+    assert [str(run) for run in runs if not isinstance(run, StoredRun)] == []
+    found = []
+    for run in runs:
+        selection = Selection(runs=[run])  # type: ignore[list-item]
+        found += measure(selection)
+        assert [str(one) for one in selection.unusable] == []
+    assert len(found) == len(runs)
+    return found
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_the_report_code_reads_every_run(data: Path, theme: str) -> None:
+    """The ledger of each cell sums to its O, too."""
+    for one in measured(data / theme):
+        assert all(check_ledger(cell) for cell in one.run.document["cells"] if "O_us" in cell)
+
+
+# The lines of a theme, by what the report code finds in its runs: (line, runs that count, figure).
+PRINTED: dict[str, list[tuple[str, Callable[[StoredRun], bool], str]]] = {
+    "claims": [
+        (f"scenario{number}", lambda run, number=number: run.scenario == f"scenario{number}" and run.document["quiet"],
+         figure)
+        for number in range(9) for figure in ("O.avg", "O.p95")
+    ],
+    "priority": [
+        ("p99 of O, scenario 5, priority permitted; applied",
+         lambda run, applied=applied: run.parameters["apply_priority"] is applied, "O.p99")
+        for applied in (False, True)
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("theme", PRINTED)
+def test_printed_figures_are_those_of_the_report_code(data: Path, theme: str) -> None:
+    lines = dict(THEMES[theme](data / theme))
+    runs = measured(data / theme)
+    for line, counts, figure in PRINTED[theme]:
+        cells = [cell for one in runs if counts(one.run) for key, cell in one.cells.items() if key[1] == 0]
+        values = [cell.figure(figure) for cell in cells]
+        assert kept.middle([value / 1000 for value in values if value is not None]) in lines[line], figure
+
+
+def test_the_data_are_small_and_few() -> None:
+    files = [path for path in BENCH.rglob("*") if path.is_file() and "cache" not in path.parent.name]
+    assert len(files) <= MOST_FILES
+    assert 0 < sum(path.stat().st_size for path in kept.archives()) <= MOST_BYTES
+
+
+def test_the_same_files_make_the_same_archive(tmp_path: Path) -> None:
+    for name in ("b/run.json", "a.csv"):
+        (tmp_path / "from" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "from" / name).write_text(name)
+    kept.pack(tmp_path / "from", tmp_path / "one")
+    os.utime(tmp_path / "from/a.csv", (1, 1))
+    kept.pack(tmp_path / "from", tmp_path / "two")
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
+    kept.unpack(tmp_path / "to", tmp_path / "one")
+    assert (tmp_path / "to/b/run.json").read_text() == "b/run.json"
+
+
+def test_a_benchmark_replaces_its_own_theme_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(kept, "DATA", tmp_path)
+    rows = [{"path": path, "O_ms": [1.0], "waits_ms": [2]} for path in ("port", "direct")]
+    for name in ("loop/other/other.csv", "loop/proxy/old.csv"):
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).touch()
+    kept.pack(tmp_path / "loop", tmp_path / "loop.tar.xz")
+    with kept.keeping("proxy") as folder:
+        kept.write_rows(folder / "runs.jsonl", rows)
+    assert kept.archives() == [tmp_path / "loop.tar.xz"]
+    kept.unpack(tmp_path / "new")
+    files = sorted(str(path.relative_to(tmp_path / "new")) for path in (tmp_path / "new").rglob("*.*"))
+    assert files == ["other/other.csv", "proxy/runs.jsonl"]
+    assert "| port | 1.0 (1.0–1.0) |" in capfd.readouterr().out
+
+
+def other_runs() -> Iterator[Path]:
+    """Yield every other run.json in the tree, those of this machine's own results included."""
     for place in (STORED_RUNS, ROOT / "results"):
         yield from sorted(place.glob("*/run.json"))
     yield ROOT / "docs/exercises/samples/loop.json"
 
 
-@pytest.mark.parametrize("path", [*stored_runs()], ids=lambda path: path.parent.name)
+@pytest.mark.parametrize("path", [*other_runs()], ids=lambda path: path.parent.name)
 def test_the_parts_of_a_stored_run_sum_to_its_o(path: Path) -> None:
-    cells = json.loads((lzma.open if path.suffix == ".xz" else open)(path, "rt").read())["cells"]
-    known = [check_ledger(cell) for cell in cells if "O_us" in cell]
-    assert all(known) or DATA not in path.parents
-
-
-def test_the_data_are_small() -> None:
-    assert 0 < sum(path.stat().st_size for path in DATA.rglob("*") if path.is_file()) <= MOST_BYTES
+    for cell in json.loads(path.read_text())["cells"]:
+        if "O_us" in cell:
+            check_ledger(cell)
 
 
 def test_each_table_is_printed_again_by_one_command(capsys: pytest.CaptureFixture[str]) -> None:
-    """Or it is marked: as simulated from fixed seeds, or as without raw data."""
+    """Or it is marked as simulated from fixed seeds."""
     assert main([]) == 0
     lines = capsys.readouterr().out.splitlines()
-    page = (ROOT / "bench/README.md").read_text(encoding="utf-8")
+    page = (BENCH / "README.md").read_text(encoding="utf-8")
     assert [line for line in lines if line not in page] == []
     sections = page.split("\n## ")[1:]
     assert len(sections) > 10
     for section in filter(lambda section: "\n|" in section, sections):
-        kept = any(line in section for line in lines)
-        marked = re.search(r"^\*(Without raw data|Simulated)\b", section, re.MULTILINE)
-        assert kept != bool(marked), section.partition("\n")[0]
+        printed = any(line in section for line in lines)
+        assert printed != bool(re.search(r"^\*Simulated\b", section, re.MULTILINE)), section.partition("\n")[0]
 
 
-@pytest.mark.parametrize("script", sorted((ROOT / "bench").glob("*.py")), ids=lambda script: script.name)
-def test_what_a_benchmark_imports_is_there(script: Path) -> None:
+@pytest.mark.parametrize("script", sorted(BENCH.glob("*.py")), ids=lambda script: script.name)
+def test_a_benchmark_is_quoted_and_its_imports_are_there(script: Path) -> None:
     runpy.run_path(str(script), run_name="bench")
+    pages = [BENCH / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "compose").glob("*.md")]
+    assert any(f"bench/{script.name}" in page.read_text(encoding="utf-8") for page in pages)
 
 
-def put(path: Path, rows: list[tuple[object, ...]]) -> None:
+def put(path: Path, header: str, rows: list[tuple[object, ...]]) -> None:
     path.parent.mkdir(exist_ok=True)
-    with lzma.open(path, "wt", newline="") as file:
-        csv.writer(file).writerows(rows)
+    path.write_text("".join(f"{','.join(map(str, row))}\n" for row in [(header,), *rows]))
 
 
 def test_what_the_lab_adds_to_its_packets_is_found(tmp_path: Path) -> None:
     """T is 900 us, the packets are 800 us apart, and the kernel's stamps 803; of 50 messages one has no packets."""
-    run = tmp_path / "20260101T000000Z-instrument"
-    put(
-        run / "samples.csv.xz",
-        [("sequence", "total_us", "overhead_us", "outcome"), *((k, 900, 850, "answered") for k in range(50))],
-    )
-    parts = ("send_path_us", "wake_up_us", "bridge_wake_up_us", "bridge_send_path_us", "network_us")
-    put(run / "transport.csv.xz", [("sequence", *parts), *((k, 57, 40, 20, 30, 703.0005) for k in range(50))])
-    packets = [
+    run = tmp_path / "20260101T000000Z-scenario0"
+    put(run / "samples.csv", "sequence,total_us,overhead_us,outcome", [(k, 900, 850, "answered") for k in range(50)])
+    parts = "sequence,send_path_us,wake_up_us,bridge_wake_up_us,bridge_send_path_us,network_us"
+    put(run / "transport.csv", parts, [(k, 57, 40, 20, 30, 703.0005) for k in range(50)])
+    stamps = [
         (way, token, k, at)
         for token in ("abc", "floor1")
         for k in range(49)
         for way, at in (("out", k), ("in", k + 800_000))
     ]
-    put(tmp_path / "packets.csv.xz", [("way", "run", "sequence", "at_ns"), *packets, ("in", "abc", 0, 900_000)])
-    with lzma.open(run / "run.json.xz", "wt") as file:
-        json.dump({"token": "abc"}, file)
-    with lzma.open(tmp_path / "floor.json.xz", "wt") as file:
-        json.dump([{"n": 49, "T_us": {"p50": 850.0}}], file)
+    put(tmp_path / "packets.csv", "way,run,sequence,at_ns", [*stamps, ("in", "abc", 0, 900_000)])
+    (run / "run.json").write_text(json.dumps({"token": "abc", "run_id": run.name}))
+    kept.write_rows(tmp_path / "floor.jsonl", [{"n": 49, "T_us": {"p50": 850.0}}])
     found = [figure for _, figure in THEMES["instrument"](tmp_path)]
     assert found[0] == "49 of 50"
     assert found[1] == "49 of 49"
@@ -94,11 +178,32 @@ def test_what_the_lab_adds_to_its_packets_is_found(tmp_path: Path) -> None:
     assert found[5].startswith("0.000 µs of 49")
 
 
+def packet(at_ns: int, source: int, target: int, payload: bytes) -> bytes:
+    """Return a record of a pcap file: Ethernet, IP without options, TCP."""
+    ports = source.to_bytes(2, "big") + target.to_bytes(2, "big")
+    frame = bytes(14) + bytes([0x45]) + bytes(19) + ports + bytes(16) + payload
+    numbers = (*divmod(at_ns, 10**9), len(frame), len(frame))
+    return b"".join(number.to_bytes(4, "little") for number in numbers) + frame
+
+
+def test_of_the_packets_on_the_bridge_those_of_the_sender_count(tmp_path: Path) -> None:
+    """A request goes on to the bridge, and an answer comes from there, with the same words."""
+    request, answer = b"\x30request/E-abc-7", b"\x30answer/abc,7,ok,1"
+    records = [
+        packet(1_000, 40001, 1883, request),
+        packet(2_000, 1883, 40002, request),
+        packet(3_000, 40002, 1883, answer),
+        packet(4_000, 1883, 40001, answer),
+    ]
+    (tmp_path / "x.pcap").write_bytes((0xA1B23C4D).to_bytes(4, "little") + bytes(20) + b"".join(records))
+    assert [*packets(tmp_path / "x.pcap")] == [("out", "abc", 7, 1_000), ("in", "abc", 7, 4_000)]
+
+
 def test_a_neighbour_is_compared_with_the_load_alone(tmp_path: Path) -> None:
     """The lab doubles p95, and in one of two samples a wake-up is 30 ms late."""
-    samples = [("+ all", [200] * 99 + [30_000]), ("load alone", [100] * 100)] * 2
+    samples: list[tuple[str, Any]] = [("+ all", [200] * 99 + [30_000]), ("load alone", [100] * 100)] * 2
     samples[0] = ("+ all", [200] * 100)
-    keep(tmp_path / "stress-all.jsonl.xz", [{"arm": arm, "late_us": late} for arm, late in samples])
+    kept.write_rows(tmp_path / "stress-all.jsonl", [{"arm": arm, "late_us": late} for arm, late in samples])
     assert list(THEMES["bystander"](tmp_path)) == [
         ("under stress", "missed: 2.00 x (0.20 and 0.10 ms) | 1 of 2; 0 of 2")
     ]

@@ -242,7 +242,7 @@ def test_a_service_keeps_the_rules_of_the_house(name: str, service: Service) -> 
 OWN_IMAGE = re.compile(r"\$\{LAB_REGISTRY:-\}looplab/\w+:\$\{LAB_TAG:-[\d.]+\}")
 
 
-def test_a_build_takes_no_name_that_a_user_gives_and_no_registry_is_asked_for_an_own_image() -> None:
+def test_builds_take_own_names_and_own_images_are_never_pulled() -> None:
     built = set()
     for path in [*COMPOSE.glob("**/*.yaml"), ROOT / "rpi/compose.yaml"]:
         for name, service in (load(path).get("services") or {}).items():
