@@ -585,7 +585,7 @@ def test_a_flood_in_slow_batches_is_judged_by_longer_windows() -> None:
     assert judged(slow, list(paused(20, 33)))[PAUSED].wanted.endswith("in any 20 s")
 
 
-def test_a_cell_takes_the_processor_time_of_rounds_that_have_ended() -> None:
+def test_a_cell_takes_the_time_of_rounds_that_have_ended() -> None:
     before, after = scan(flood=[process(children_cpu_ns=10**9)]), scan(2.5, flood=[process(children_cpu_ns=3 * 10**9)])
     assert strength("flood", before, after)["flood_cpu_s"] == 2.0
 
