@@ -185,7 +185,7 @@ def judge_number(parameters: Parameters, scans: Sequence[Scan | None]) -> Treatm
         unreadable = next((one for one in sockets if isinstance(one, str)), "")
         connections.add(unreadable or str(len(sockets)))
     wanted = str(CONNECTIONS[parameters.connections])
-    found = ", ".join(sorted(connections)) or "not seen"
+    found = ", ".join(sorted(connections))
     return Treatment("controller connections", wanted, found, connections == {wanted})
 
 
