@@ -194,6 +194,8 @@ func (f *flood) runProgram(parent context.Context) error {
 	length := max(time.Second, time.Duration(batches)**rampUpDelay+time.Duration(*numMessages)**messagePause)
 	ctx, cancel := context.WithTimeout(parent, 2*length)
 	command := exec.CommandContext(ctx, *program, programOptions()...)
+	// It has options alone; variables are for this program.
+	command.Env = []string{}
 	command.Stdout, command.Stderr = os.Stderr, os.Stderr
 	command.Cancel = func() error { return command.Process.Signal(syscall.SIGTERM) }
 	command.WaitDelay = time.Second

@@ -14,7 +14,7 @@ from looplab.lab.docker.engine import Engine, show_version
 from looplab.lab.docker.images import Images, images_of
 from looplab.lab.docker.model import model_facts
 from looplab.lab.docker.own_images import REPORT_SOURCES, OwnImages, read_stamps
-from looplab.lab.image_names import BASE, BASE_IMAGE, REPORT, is_decided, name_of, own_reference
+from looplab.lab.image_names import BASE, BASE_IMAGE, FLOOD, REPEATED, REPORT, is_decided, name_of, own_reference
 from looplab.lab.machine.facts import OF_THIS_LAB, port_owners
 from looplab.lab.machine.installing import ensure_compose, ensure_engine
 from looplab.lab.machine.limits import CACHE, machine_variables, probe_limits
@@ -26,8 +26,6 @@ from looplab.system.env_files import read_env, read_port
 from looplab.system.machine_facts import OWN, OWN_FILE, machine_id
 from looplab.system.terminal import say
 
-# The image of the flood holds the program of the upstream image that this variable names.
-FLOOD, FLOOD_IMAGE = "flood", "FLOOD_IMAGE"
 PORTS = ("LAB_BROKER_PORT", "LAB_EXPORTER_PORT", "LAB_PROMETHEUS_PORT", "LAB_GRAFANA_PORT", "LAB_PAGES_PORT")
 TLS_PORT = "LAB_TLS_PORT"
 PROBE = "treatments"
@@ -119,7 +117,7 @@ class Lab:
         engine = ensure_compose(ensure_engine(), images.ensure_base)
         ours, upstream = self.images()
         images.ensure_upstream(upstream)
-        wrapped = images.variables.get(FLOOD_IMAGE, upstream.get(FLOOD_IMAGE, ""))
+        wrapped = images.variables.get(REPEATED, upstream.get(REPEATED, ""))
         self._have(images, OwnImages(self.root, ours, self._profiles, wraps={self.own_image(FLOOD): wrapped}))
         limits = probe_limits(engine, self.own_image(PROBE), self.root / CACHE)
         administrator = {} if images.variables.get("GRAFANA") == "off" else ensure_grafana_password(self.root)

@@ -6,6 +6,8 @@ from looplab import __version__
 
 # What looks at stored runs: no run waits for it to be built.
 REPORT = "report"
+# The image of the flood repeats the program of the upstream image that this variable names.
+FLOOD, REPEATED = "flood", "FLOOD_IMAGE"
 FOLDER = "looplab"
 REGISTRY, TAG, PULL = "LAB_REGISTRY", "LAB_TAG", "LAB_PULL"
 BASE, BASE_IMAGE = "BASE_IMAGE", "debian:trixie-slim"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from looplab.errors import LabError, UsageError
 from looplab.experiments.registry import EXPERIMENTS
-from looplab.lab.image_names import FOLDER, PULL, REGISTRY, TAG, is_decided
+from looplab.lab.image_names import FOLDER, PULL, REGISTRY, REPEATED, TAG, is_decided
 from looplab.system.env_files import read_env
 from looplab.treatments.loads import loads
 
@@ -44,8 +44,7 @@ RULES = {
     REGISTRY: (r"[a-z0-9][a-z0-9.-]*(:[0-9]+)?/([a-z0-9][a-z0-9._-]*/)*", "e.g. registry.example.org/ with its last /"),
     PULL: (r"never|missing|always", "never, missing or always"),
     TAG: (r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}", "an image's tag: letters, digits, _ . and -"),
-    # The image of the flood holds the program of this one.
-    "FLOOD_IMAGE": (r"(?!(.*/)?looplab/).*", "an image of mqtt-stresser; empty for the lab's own program"),
+    REPEATED: (r"(?!(.*/)?looplab/).*", "an image of mqtt-stresser; empty for the lab's own program"),
     "COMPOSE_PROJECT_NAME": (r"[a-z0-9][a-z0-9_-]*", "lower-case letters, digits, - and _"),
 }
 ADDRESSES = ("LAB_BIND", "LAB_LAN_BIND")

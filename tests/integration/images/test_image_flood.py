@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from support.containers import docker
-from support.image_harness import HARDENED, Container, Starter, configuration, published_at
+from support.image_harness import HARDENED, Container, Starter, build, configuration, published_at
 from support.waiting import until
 
 pytestmark = pytest.mark.engine
@@ -88,6 +88,26 @@ def test_repeats_until_sigterm_and_then_ends_at_once(flood_image: str, broker: C
     # The broker counts in steps of a second.
     until(lambda: summary["published"] <= published_at(broker), "the broker's count")
     assert published_at(broker) <= summary["attempted"]
+
+
+@pytest.fixture(scope="module")
+def repeating_image(flood_image: str) -> str:
+    """The image with a program of upstream's command line: the lab's own, behind upstream's path."""
+    lines = f"FROM {flood_image} AS own\nFROM scratch\nCOPY --from=own /flood /bin/mqtt-stresser\n"
+    docker("build", "--quiet", "--tag", "looplab-test/mqtt-stresser", "-", given=lines)
+    options = ("--target", "flood-upstream", "--build-arg", "FLOOD_IMAGE=looplab-test/mqtt-stresser")
+    return build("looplab-test/flood-upstream", "images/flood", "Dockerfile", *options)
+
+
+def test_repeats_the_program_of_upstream(repeating_image: str, broker: Container, start: Starter) -> None:
+    options = ("--network", f"container:{broker.id}", "--env", "FLOOD_REPEAT=true")
+    arguments = "-num-clients 4 -num-messages 25 -rampup-size 2 -rampup-delay 500ms -timeout 20s"
+    running = start(repeating_image, *BROKER, *arguments.split(), options=options)
+    until(lambda: any(event.get("rounds", 0) >= 3 for event in running.events()), "the third round", 30)
+    assert {process["name"] for process in running.processes()} <= {"flood", "mqtt-stresser"}
+    assert running.stop() < 5
+    assert running.state()["ExitCode"] == 0
+    until(lambda: published_at(broker) >= 300, "the broker's own count of three rounds")
 
 
 def test_repeat_limit_ends_a_forgotten_flood(flood_image: str, broker: Container) -> None:

@@ -242,7 +242,7 @@ def test_a_service_keeps_the_rules_of_the_house(name: str, service: Service) -> 
 OWN_IMAGE = re.compile(r"\$\{LAB_REGISTRY:-\}looplab/\w+:\$\{LAB_TAG:-[\d.]+\}")
 
 
-def test_builds_take_own_names_and_own_images_are_never_pulled() -> None:
+def test_an_own_image_has_a_name_of_its_own_and_is_never_pulled() -> None:
     built = set()
     for path in [*COMPOSE.glob("**/*.yaml"), ROOT / "rpi/compose.yaml"]:
         for name, service in (load(path).get("services") or {}).items():

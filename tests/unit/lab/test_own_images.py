@@ -172,7 +172,7 @@ def test_a_flood_of_another_program_is_built_again(docker: fakes.Docker, tmp_pat
     assert wrapping("a/b:1").must_build()
 
 
-def test_no_decision_holds_for_a_name_that_can_be_pulled(lab: Lab) -> None:
+def test_a_decision_for_a_name_of_a_registry_counts_as_none(lab: Lab) -> None:
     old = "BASE_IMAGE=looplab/debian:0.1.0\nFLOOD_IMAGE=looplab/flood:0.1.0"
     new = "MOSQUITTO_IMAGE=localhost/looplab/mosquitto:1"
     (lab.root / ".env.machine").write_text(f"{old}\n{new}\nLAB_UID=7\n")

@@ -25,7 +25,7 @@ def test_what_the_lab_ships_is_good_and_nothing_set_is_too() -> None:
         ("LAB_UID", "ada"), ("LAB_GID", "-1"), ("ROBOT_GROUP", "dialout"), ("LAB_RTPRIO_BROKER", "high"),
         ("LAB_RT_RUNTIME_ROBOT_US", "40 %"), ("STRESS_CPU", "all"), ("STRESS_IO", "0"),
         ("STRESS_VM_BYTES", "128 MB"), ("STRESS_TIMEOUT", "forever"),
-        ("FLOOD_CLIENTS", "1e2"), ("FLOOD_TIMEOUT", "100"), ("GRAFANA", "yes"),
+        ("FLOOD_IMAGE", "looplab/flood:0.1.0"), ("FLOOD_CLIENTS", "1e2"), ("FLOOD_TIMEOUT", "100"), ("GRAFANA", "yes"),
         ("LAB_BIND", "localhost"), ("LAB_LAN_BIND", "192.168.1"), ("LAB_LAN_BIND", "::"),
         ("LAB_TAG", "a b"), ("COMPOSE_PROJECT_NAME", "Lab"), ("LAB_REGISTRY", "registry.example.org"),
         ("LAB_REGISTRY", "https://registry.example.org/"), ("LAB_REGISTRY", "Registry/"), ("LAB_REGISTRY", "/"),

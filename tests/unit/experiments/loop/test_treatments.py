@@ -380,11 +380,6 @@ def test_the_controllers_connections_are_counted(number: str, sockets: int | str
     assert (one.found, one.verified) == (found, {"one": "1", "two": "2"}[number] == found)
 
 
-def test_without_a_scan_nothing_is_found_in_words() -> None:
-    """A report refuses a run with an empty `found`."""
-    assert judge_number(parameters(), [None]).found == "not seen"
-
-
 # --- how strong a load was -------------------------------------------------------------------------------
 
 
@@ -585,7 +580,7 @@ def test_a_flood_in_slow_batches_is_judged_by_longer_windows() -> None:
     assert judged(slow, list(paused(20, 33)))[PAUSED].wanted.endswith("in any 20 s")
 
 
-def test_a_cell_takes_the_time_of_rounds_that_have_ended() -> None:
+def test_a_cell_takes_the_processor_time_of_ended_rounds() -> None:
     before, after = scan(flood=[process(children_cpu_ns=10**9)]), scan(2.5, flood=[process(children_cpu_ns=3 * 10**9)])
     assert strength("flood", before, after)["flood_cpu_s"] == 2.0
 
