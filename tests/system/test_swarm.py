@@ -1,12 +1,13 @@
-"""The digital twin on a Swarm of three nodes: devices on three, brokers on two; a node is cut, drained, killed.
+"""The stack files on a Swarm of three nodes: devices on three, brokers on two; a node is cut, drained, killed.
 
-LAB_SWARM=1 .venv/bin/python -m pytest tests/system/test_swarm.py   (as root, some 15 minutes)
+LAB_SWARM=1 .venv/bin/python -m pytest tests/system/test_swarm.py -s   (as root, some 20 minutes)
 """
 
 import csv
-import json
 import os
+import runpy
 import shutil
+import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
@@ -14,12 +15,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from support.e2e_lab import Lab
-from support.engines import Engine
+from support.engines import GROUPS, Engine
+from support.places import ROOT
 from support.swarm_nodes import nodes
 from support.twin_lab import account, document
 from support.waiting import until
 from support.wire import call
+
+from looplab.system.env_files import read_env
 
 pytestmark = [
     pytest.mark.flag("LAB_SWARM"),
@@ -28,54 +33,79 @@ pytestmark = [
 ]
 STACK = "looplab"
 LABELS = {
-    "alpha": {"instance": "yes", "database": "yes", "devices": "yes", "broker": "1"},
-    "beta": {"devices": "yes", "broker": "2"},
+    "alpha": {"instance": "yes", "database": "yes", "devices": "yes", "broker": "1", "node": "yes"},
+    "beta": {"devices": "yes", "broker": "2", "node": "yes"},
     "gamma": {"devices": "yes"},
 }
-SMALL: dict[str, Any] = {
-    "DEVICE_WORKERS": "3", "BROKERS": "2", "PLACEMENTS": "distributed", "WRITE_MODE": "copy", "REPETITIONS": "1",
-    "INTERVALS_MS": "10", "MESSAGES": "900",
-}  # fmt: skip
-RUN_LIMIT_S = 240.0
+# Of one, two and three nodes, each half a processor: what runs where.
+PLACES: dict[int, dict[str, dict[str, str]]] = {
+    1: {"alpha": {"instance": "yes", "database": "yes", "devices": "yes", "broker": "1"}},
+    2: {"alpha": {"instance": "yes", "database": "yes"}, "beta": {"devices": "yes", "broker": "1"}},
+    3: {
+        "alpha": {"instance": "yes", "database": "yes"},
+        "beta": {"devices": "yes", "broker": "1"},
+        "gamma": {"devices": "yes", "broker": "2"},
+    },
+}
+CORES = 0.5
+MODEL = runpy.run_path(str(ROOT / "bench/many_hosts.py"))
+RUNS = {"twin": "twin-brokers", "middleware": "middleware-nodes"}
+TWIN = {"DEVICE_WORKERS": "3", "BROKERS": "2", "WRITE_MODE": "copy", "REPETITIONS": "1", "MESSAGES": "900"}
+MIDDLEWARE = {"DEVICES": "40", "LAYOUTS": "1x1,2x1", "REPETITIONS": "1", "LOAD_S": "8", "WARM_UP_S": "4"}
+RUN_LIMIT_S = 300.0
+# As docs/many-hosts.md has it.
+SECRETS = """
+umask 077; mkdir -p secrets/stack
+for name in owner writer reader viewer token postgres spicedb tokens admin nodes devices; do
+    openssl rand -hex 16 >secrets/stack/$name
+done
+"""
 
 
 @pytest.fixture(scope="module")
 def swarm(session_lab: Lab) -> Iterator[dict[str, Engine]]:
-    """Three nodes with the lab's images; nothing has a label yet."""
+    """Three nodes with their labels."""
+    subprocess.run(["sh", "-ec", SECRETS], cwd=session_lab.root, check=True)
     folder = Path(tempfile.mkdtemp(prefix="labswarm-", dir="/tmp"))
     try:
-        session_lab.run("setup", "twin-brokers", timeout_s=900, code=0)
-        made = session_lab.run("stack", "twin-brokers", "--unchecked", code=0, **SMALL).stdout
-        images = sorted({service["image"] for service in json.loads(made)["services"].values()})
-        archive = folder / "images.tar"
-        call("docker", "save", "--output", str(archive), *images, timeout_s=300)
         with nodes([*LABELS], folder) as there:
-            for node in there:
-                node.docker("load", "--quiet", "--input", str(archive), timeout_s=600)
-            archive.unlink()
             yield {node.name: node for node in there}
     finally:
         shutil.rmtree(folder)
 
 
-@pytest.fixture
-def labelled(swarm: dict[str, Engine]) -> dict[str, Engine]:
-    for name, labels in LABELS.items():
-        words = [word for label, value in labels.items() for word in ("--label-add", f"looplab.{label}={value}")]
-        swarm["alpha"].docker("node", "update", "--availability", "active", *words, name)
-    return swarm
-
-
 class Deployed:
-    """A run on the Swarm, from the file that `./lab stack` prints."""
+    """A run on the Swarm, from the stack file of `experiment`."""
 
-    def __init__(self, lab: Lab, manager: Engine, folder: Path) -> None:
-        self._lab, self.manager = lab, manager
-        self._before = set(self._runs())
-        done = lab.run("stack", "twin-brokers", code=0, DOCKER_HOST=manager.endpoint, **SMALL)
-        self.notes, file = done.stderr, folder / "twin.stack.yaml"
-        file.write_text(done.stdout)
-        manager.docker("stack", "deploy", "--resolve-image", "never", "--compose-file", str(file), STACK)
+    def __init__(
+        self,
+        lab: Lab,
+        swarm: dict[str, Engine],
+        experiment: str,
+        settings: dict[str, str],
+        places: dict[str, dict[str, str]] = LABELS,
+    ) -> None:
+        self._lab, self._swarm, self.manager = lab, swarm, swarm["alpha"]
+        self._service = f"{STACK}_{RUNS[experiment]}"
+        self._before = set(lab.runs())
+        owner = {"LAB_UID": str(os.getuid()), "LAB_GID": str(os.getgid())}
+        shell = {**self.manager.environment, **read_env(lab.root / ".env"), **lab.machine_file(), **owner, **settings}
+        file = str(lab.root / f"compose/experiments/{experiment}/stack.yaml")
+        self._bring_images(call("docker", "stack", "config", "--compose-file", file, env=shell))
+        for name in LABELS:
+            labels = {label: places.get(name, {}).get(label, "no") for label in LABELS["alpha"]}
+            words = [word for label, value in labels.items() for word in ("--label-add", f"looplab.{label}={value}")]
+            self.manager.docker("node", "update", "--availability", "active", *words, name)
+        call("docker", "stack", "deploy", "--resolve-image", "never", "--compose-file", file, STACK, env=shell)
+
+    def _bring_images(self, stack: str) -> None:
+        images = sorted({service["image"] for service in yaml.safe_load(stack)["services"].values()})
+        archive = self._lab.root / "images.tar"
+        for node in self._swarm.values():
+            if missing := set(images) - set(node.docker("images", "--format", "{{.Repository}}:{{.Tag}}").split()):
+                call("docker", "save", "--output", str(archive), *missing, timeout_s=300)
+                node.docker("load", "--quiet", "--input", str(archive), timeout_s=600)
+        archive.unlink(missing_ok=True)
 
     def until_stored(self, count: int) -> None:
         """Wait until the controller reports that many messages; the live table is on the manager's node."""
@@ -97,14 +127,11 @@ class Deployed:
 
     def document(self) -> dict[str, Any]:
         """Wait for the end of the run; return its run.json."""
-        (folder,) = until(lambda: set(self._runs()) - self._before, f"a run: {self.logs()}", RUN_LIMIT_S)
+        (folder,) = until(lambda: set(self._lab.runs()) - self._before, f"a run of {self._service}", RUN_LIMIT_S)
         run = document(folder)
         with (folder / "samples.csv").open() as file:
             self.samples = [row for row in csv.DictReader(file) if row["outcome"]]
         return run
-
-    def logs(self) -> str:
-        return self.manager.docker("service", "logs", "--raw", "--tail", "5", f"{STACK}_twin-brokers")
 
     def nodes_of(self, service: str) -> set[str]:
         words = ("--filter", "desired-state=running", "--format", "{{.Node}}")
@@ -115,46 +142,21 @@ class Deployed:
         until(lambda: not self.manager.docker("ps", "--quiet"), "the end of the stack", 90)
         until(lambda: STACK not in self.manager.docker("network", "ls"), "the end of its networks", 90)
 
-    def _runs(self) -> list[Path]:
-        return [path.parent for path in (self._lab.root / "results").glob("*/run.json")]
-
 
 @pytest.fixture
-def deployed(session_lab: Lab, labelled: dict[str, Engine], tmp_path: Path) -> Iterator[Deployed]:
-    made = Deployed(session_lab, labelled["alpha"], tmp_path)
+def deployed(session_lab: Lab, swarm: dict[str, Engine]) -> Iterator[Deployed]:
+    session_lab.run("setup", "twin-brokers", timeout_s=900, code=0)
+    made = Deployed(session_lab, swarm, "twin", TWIN)
     yield made
     made.remove()
 
 
-def test_no_label_no_start(session_lab: Lab, swarm: dict[str, Engine]) -> None:
-    done = session_lab.run("stack", "twin-brokers", DOCKER_HOST=swarm["alpha"].endpoint, **SMALL)
-    assert (done.returncode, done.stdout) == (3, "")
-    assert "docker node update --label-add looplab.broker=1 NODE" in done.stderr
-    done = session_lab.run("stack", "twin-brokers", DOCKER_HOST=swarm["beta"].endpoint, **SMALL)
-    assert done.returncode == 3
-    assert f"Run this on a manager: {swarm['alpha'].address}:2377" in done.stderr
-
-
-def test_an_image_that_a_node_lacks_is_named(session_lab: Lab, labelled: dict[str, Engine]) -> None:
-    image = "looplab/nowhere:0"
-    done = session_lab.run(
-        "stack", "twin-brokers", DOCKER_HOST=labelled["alpha"].endpoint, MOSQUITTO_IMAGE=image, **SMALL
-    )
-    assert (done.returncode, done.stdout) == (3, "")
-    assert f"Images are missing: {image} on alpha, {image} on beta." in done.stderr
-    assert labelled["alpha"].docker("service", "ls", "--quiet") == ""
-
-
-def test_devices_on_three_nodes_and_brokers_on_two(
-    session_lab: Lab, deployed: Deployed, labelled: dict[str, Engine]
-) -> None:
+def test_devices_on_three_nodes_and_brokers_on_two(deployed: Deployed) -> None:
     places = {"twin-devices": set(LABELS), "twin-brokers-1": {"alpha"}, "twin-brokers-2": {"beta"}}
     until(lambda: all(deployed.nodes_of(service) == nodes for service, nodes in places.items()), f"{places}", 60)
-    second = session_lab.run("stack", "twin-brokers", DOCKER_HOST=labelled["alpha"].endpoint, **SMALL)
-    assert second.returncode == 3
-    assert f"docker stack rm {STACK}" in second.stderr
     run = deployed.document()
     assert run["valid"], run["invalid_because"]
+    assert run["parameters"]["swarm"]
     (cell,) = run["cells"]
     assert account(cell, deployed.samples) == {"stored": 900, "lost": 0, "refused": 0}
     assert [(one["host"], one["sent"]) for one in cell["device_workers"]] == [(name, 300) for name in sorted(LABELS)]
@@ -162,10 +164,10 @@ def test_devices_on_three_nodes_and_brokers_on_two(
     print({one["host"]: one["start_error_us"] for one in cell["device_workers"]}, cell["storage_delay_us"])
 
 
-def test_a_cut_of_ten_seconds_loses_nothing(deployed: Deployed, labelled: dict[str, Engine]) -> None:
+def test_a_cut_of_ten_seconds_loses_nothing(deployed: Deployed, swarm: dict[str, Engine]) -> None:
     """The node of a broker and of devices is away."""
     deployed.until_stored(150)
-    with labelled["beta"].cut():
+    with swarm["beta"].cut():
         time.sleep(10)
     run = deployed.document()
     (cell,) = run["cells"]
@@ -180,10 +182,63 @@ def test_a_drained_node_is_named(deployed: Deployed) -> None:
     _judge_fallen(deployed, "gamma", "was stopped")
 
 
-def test_a_killed_node_is_named(deployed: Deployed, labelled: dict[str, Engine]) -> None:
+def test_the_middleware_on_two_nodes(session_lab: Lab, swarm: dict[str, Engine]) -> None:
+    session_lab.run("setup", "middleware-nodes", timeout_s=1800, code=0)
+    deployed = Deployed(session_lab, swarm, "middleware", MIDDLEWARE)
+    try:
+        run = deployed.document()
+    finally:
+        deployed.remove()
+    print([(cell["nodes"], cell["requests"], cell["succeeded"]) for cell in run["cells"]])
+    assert run["valid"], run["invalid_because"]
+    assert run["parameters"]["swarm"]
+    for cell in run["cells"]:
+        assert cell["requests"] == cell["succeeded"] + cell["failed"] + cell["unfinished"]
+        assert (cell["lost"], cell["duplicates"]) == (0, 0)
+
+
+@pytest.fixture(scope="module")
+def demands(session_lab: Lab) -> Any:
+    """What a message needs, as one machine measures it."""
+    words = ("--write-mode", "row", "--brokers", "1", "--intervals", "1.25", "--messages", "3000", "--repetitions", "1")
+    more = ("--fidelity", "corrected", "--busy", "--json")
+    session_lab.run("run", "twin-brokers", *words, *more, timeout_s=300, CONFINEMENT="quota", code=0)
+    (cell,) = session_lab.newest()[1]["cells"]
+    session_lab.run("down", code=0)
+    return MODEL["demands"](cell)
+
+
+@pytest.mark.skipif(not (GROUPS / "cpu").exists(), reason="each node is a quota of control groups v1")
+@pytest.mark.parametrize("hosts", PLACES)
+def test_the_limit_beside_the_model(session_lab: Lab, swarm: dict[str, Engine], demands: Any, hosts: int) -> None:
+    expected, _first = MODEL["limit"](MODEL["resources"](demands, hosts, CORES))
+    others = str(max(1, hosts - 1))
+    settings = {
+        "DEVICE_WORKERS": others, "BROKERS": others, "WRITE_MODE": "row", "REPETITIONS": "1", "FIDELITY": "corrected",
+        "MESSAGES": str(round(4 * expected)), "TWIN_CPUS_1": "0", "TWIN_MEMORY_1": "0",
+        "INTERVALS_MS": " ".join(f"{1000 / expected / share:.3f}" for share in (0.5, 0.8, 1.0, 1.25, 1.6)),
+    }  # fmt: skip
+    for node in swarm.values():
+        node.confine(CORES)
+    deployed = Deployed(session_lab, swarm, "twin", settings, PLACES[hosts])
+    try:
+        cells = deployed.document()["cells"]
+    finally:
+        deployed.remove()
+        for node in swarm.values():
+            node.confine(os.cpu_count() or 1)
+    best = max(cells, key=lambda cell: cell["rate_out_per_s"])
+    # The disk is that of all three, and of whatever else runs.
+    there = MODEL["resources"](demands._replace(disk=best["fsync"]["seconds"] / best["stored"]), hosts, CORES)
+    measured, (expected, first) = best["rate_out_per_s"], MODEL["limit"](there)
+    print(f"{hosts} hosts: {measured:.0f} a second, model {expected:.0f} ({first})")
+    assert 0.5 < measured / expected < 2
+
+
+def test_a_killed_node_is_named(deployed: Deployed, swarm: dict[str, Engine]) -> None:
     """The last: gamma does not come back."""
     deployed.until_stored(150)
-    labelled["gamma"].kill()
+    swarm["gamma"].kill()
     _judge_fallen(deployed, "gamma", "was lost")
 
 
@@ -201,7 +256,7 @@ def _judge_fallen(deployed: Deployed, host: str, fault: str) -> None:
     assert {one["what"] for one in run["treatments"] if one["required"] and not one["verified"]} == {"device workers"}
 
 
-def test_nothing_is_left_behind(labelled: dict[str, Engine]) -> None:
+def test_nothing_is_left_behind(swarm: dict[str, Engine]) -> None:
     for name in ("alpha", "beta"):
-        until(lambda: not labelled[name].docker("ps", "-aq"), "no container", 60)  # noqa: B023
-        until(lambda: STACK not in labelled[name].docker("network", "ls"), "no network", 60)  # noqa: B023
+        until(lambda: not swarm[name].docker("ps", "-aq"), "no container", 60)  # noqa: B023
+        until(lambda: STACK not in swarm[name].docker("network", "ls"), "no network", 60)  # noqa: B023

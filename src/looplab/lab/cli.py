@@ -184,16 +184,6 @@ COMMANDS = {
             _one("--address", "its IPv4 address for other hosts (default: that of ssh)", default=""),
         ),
     ),
-    "stack": Command(
-        "print an experiment as a file for `docker stack deploy`",
-        "stack:stack",
-        _arguments(
-            _one("scenario", "of an experiment without devices or real-time limits", metavar="SCENARIO"),
-            _flag("--unchecked", "do not look at the Swarm first"),
-            _flag("--shared", "other stacks may run on this Swarm"),
-            _flag("--publish", "open its ports, on every address of a node"),
-        ),
-    ),
     "down": Command("stop and remove all containers; results stay", "setup:down"),
     "pair": Command(
         "write one file with all that a Raspberry Pi needs to reach this broker",

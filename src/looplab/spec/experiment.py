@@ -62,8 +62,7 @@ class Experiment:
     With `borrows` it also runs with the parts and treatments of the default experiment's scenarios: NAME-scenario5.
     `judged` is the place in a cell of what its studies compare, by which they say what they can find.
     With `host`, it has a part on the host: `host_programs(root, settings, image, say)` of its host.py is a context
-    manager that yields variables for Compose. `swarm` are the variables of a run on Docker Swarm, beside SWARM=on; None
-    if it needs what Swarm refuses.
+    manager that yields variables for Compose.
     """
 
     name: str
@@ -81,7 +80,6 @@ class Experiment:
     host: bool = False
     borrows: bool = False
     judged: tuple[str, ...] = ("O_us", "avg")
-    swarm: Mapping[str, str] | None = None
 
     @property
     def folder(self) -> Path:

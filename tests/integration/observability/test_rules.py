@@ -10,7 +10,6 @@ from support.places import ROOT
     ("asked", "file", "said"),
     [
         ("check config", "compose/prometheus/prometheus.yml", "rules found"),
-        ("check config", "compose/prometheus/swarm.yml", "rules found"),
         ("test rules", "tests/integration/observability/rules_test.yml", "SUCCESS"),
     ],
 )

@@ -216,5 +216,4 @@ EXPERIMENT = Experiment(
     ),
     secrets=SECRETS,
     host=True,
-    swarm={},
 )

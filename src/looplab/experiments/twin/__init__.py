@@ -197,6 +197,4 @@ EXPERIMENT = Experiment(
     secrets=SECRETS,
     kept=("twin-database",),
     host=True,
-    # A part has a machine of its own: its limit is a quota, and no machine holds several.
-    swarm={"CONFINEMENT": "quota", "CONFINE": "broker"},
 )

@@ -1,1 +1,0 @@
-"""Experiments on Docker Swarm: a Compose model becomes a file for `docker stack deploy`."""
