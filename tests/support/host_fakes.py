@@ -111,7 +111,7 @@ case "$1 $2" in
             case "$name" in *:*) ;; *) name="$name:latest" ;; esac
             read -r repository tag digest id origin <"$(place images "$name")" || continue
             [ "$digest" = "<none>" ] && pulled= || pulled="\"$repository@$digest\""
-            printf '["%s"]\t[%s]\t%s\t%s\tamd64\t\t%s\n' "$repository:$tag" "$pulled" "$origin" "$id" "$id"
+            printf '["%s"]\t[%s]\t%s\t%s\tamd64\t%s\n' "$repository:$tag" "$pulled" "$origin" "$id" "$id"
         done 2>/dev/null
         exit 0
     fi

@@ -20,7 +20,7 @@ from looplab.lab.hosts.run import down_all
 from looplab.lab.programs import Outcome
 
 A, B, C = (Host(name, f"10.0.0.{number}", f"ssh://lab@{name}") for number, name in enumerate("ABC", 1))
-X = Image("", "amd64", "", "x", [])
+X = Image("", "amd64", "x", [])
 HERE = Host(HOME, "10.0.0.9")
 SERVICES = ("prepare", "treatments", "broker-prioritised", "bridge", "robot", "stress", "scenario5")
 NOW = datetime(2026, 11, 26, 3, 0, tzinfo=UTC)

@@ -48,7 +48,6 @@ class Image(NamedTuple):
 
     id: str
     architecture: str
-    user: str
     content: str
     pulled: list[str]
     origin: str = ""
@@ -58,16 +57,16 @@ def images_of(references: Collection[str], docker: Sequence[str] = DOCKER) -> di
     """Return those of `references` that the engine has which the command `docker` asks."""
     program = " ".join(f"{{{{json .Config.{part}}}}}" for part in ("Entrypoint", "Cmd", "User", "Env"))
     # Not {{.Id}}: the client would read the JSON of the engine, from which 29 leaves out what is empty.
-    facts = "{{.ID}}\t{{.Architecture}}\t{{.Config.User}}\t{{.RootFS.Layers}} " + program
+    facts = "{{.ID}}\t{{.Architecture}}\t{{.RootFS.Layers}} " + program
     form = '{{json .RepoTags}}\t{{json .RepoDigests}}\t{{index .Config.Labels "looplab.origin"}}\t' + facts
     lines = ask("image", "inspect", "--format", form, *references, docker=docker).stdout.splitlines()
     asked = {_plain(reference): reference for reference in references}
     found: dict[str, Image] = {}
     # An empty line is an image that is not there.
     for line in filter(None, lines):
-        tags, digests, origin, number, architecture, user, text = line.split("\t", 6)
+        tags, digests, origin, number, architecture, text = line.split("\t", 5)
         pulled = json.loads(digests)
-        image = Image(number, architecture, user, hashlib.sha256(text.encode()).hexdigest(), pulled, origin)
+        image = Image(number, architecture, hashlib.sha256(text.encode()).hexdigest(), pulled, origin)
         found |= {asked[name]: image for name in asked.keys() & {*json.loads(tags), *pulled}}
     return found
 
