@@ -24,7 +24,7 @@ def broker_and_host() -> Dashboard:
         "What the stress, the flood and the lab itself do to the broker and to this machine.",
         [
             (5, [(24, _parts())]),
-            (10, [(8, _host_cpu()), (8, _part_cpu()), (8, _hosts())]),
+            (10, [(12, _host_cpu()), (12, _part_cpu())]),
             (10, [(8, _runnable()), (8, _switches()), (8, _memory())]),
             (10, [(8, _messages()), (8, _held()), (8, _clients())]),
             (9, [(8, _bridge()), (8, _part_memory()), (8, _alerts())]),
@@ -86,17 +86,6 @@ def _part_cpu() -> panels.Panel:
         "lab:part_cpu:cores",
         label="processors",
         stacked=True,
-    )
-
-
-def _hosts() -> panels.Panel:
-    used = 'sum by (host) (lab:host_cpu:cores{mode!="idle"})'
-    return panels.graph(
-        "Processors used on each host",
-        "On a Swarm: what the processors of each node with devices, and of the instance's node, do. The one at its "
-        "line of all processors breaks first.",
-        {"{{host}}": f'label_replace({used}, "host", "this machine", "host", "")'},
-        label="processors",
     )
 
 

@@ -16,13 +16,9 @@ Process = tuple[int, int]
 
 
 class HostWatch:
-    """Reads /proc on each call of `texts`; `names` are those of each part's processes.
+    """Reads /proc on each call of `texts`; `names` are those of each part's processes."""
 
-    `host` is the machine's name where there are several; it becomes a label of what is of the whole machine.
-    """
-
-    def __init__(self, names: Mapping[str, Sequence[str]], proc: Path = Path("/proc"), host: str = "") -> None:
-        self._host = {"host": host} if host else {}
+    def __init__(self, names: Mapping[str, Sequence[str]], proc: Path = Path("/proc")) -> None:
         self._parts = tuple(names)
         self._part_of = {comm: part for part, comms in names.items() for comm in comms}
         self._proc = proc
@@ -84,29 +80,25 @@ class HostWatch:
             name, *fields = text.split()
             if name == "cpu":
                 texts["lab_host_cpu_seconds_total"] = "".join(
-                    line(
-                        "lab_host_cpu_seconds_total", {**self._host, "mode": mode}, round(int(ticks) * self._tick_s, 2)
-                    )
+                    line("lab_host_cpu_seconds_total", {"mode": mode}, round(int(ticks) * self._tick_s, 2))
                     for mode, ticks in zip(_MODES, fields, strict=False)
                 )
             elif name.startswith("cpu"):
                 cpus += 1
             elif name == "ctxt":
-                texts["lab_host_context_switches_total"] = line(
-                    "lab_host_context_switches_total", self._host, int(fields[0])
-                )
+                texts["lab_host_context_switches_total"] = line("lab_host_context_switches_total", {}, int(fields[0]))
             elif name == "procs_running":
-                texts["lab_host_runnable"] = line("lab_host_runnable", self._host, int(fields[0]))
-        texts["lab_host_cpus"] = line("lab_host_cpus", self._host, cpus) if cpus else ""
+                texts["lab_host_runnable"] = line("lab_host_runnable", {}, int(fields[0]))
+        texts["lab_host_cpus"] = line("lab_host_cpus", {}, cpus) if cpus else ""
         for text in self._lines("loadavg"):
-            texts["lab_host_load1"] = line("lab_host_load1", self._host, float(text.split()[0]))
+            texts["lab_host_load1"] = line("lab_host_load1", {}, float(text.split()[0]))
         memory = dict(text.split()[:2] for text in self._lines("meminfo"))
         for name, family in (
             ("MemAvailable:", "lab_host_memory_available_bytes"),
             ("MemTotal:", "lab_host_memory_total_bytes"),
         ):
             if name in memory:
-                texts[family] = line(family, self._host, int(memory[name]) * 1024)
+                texts[family] = line(family, {}, int(memory[name]) * 1024)
         return texts
 
     def _lines(self, name: str) -> list[str]:

@@ -198,8 +198,8 @@ def server(exporter: Exporter, address: tuple[str, int]) -> ThreadingHTTPServer:
 
 
 def main(experiments: Experiments) -> int:
-    """Serve until SIGTERM. Reads BROKER, LIVE_DIR, RESULTS_DIR, BROKER_HOST, BROKER_PORT, EXPORTER_PORT, LAB_NODE
-    and LAB_PAGES_PORT."""
+    """Serve until SIGTERM. Reads BROKER, LIVE_DIR, RESULTS_DIR, BROKER_HOST, BROKER_PORT, EXPORTER_PORT and
+    LAB_PAGES_PORT."""
     own_process.set_name("lab-exporter")
     for number in (signal.SIGTERM, signal.SIGINT):
         # It writes nothing that could be left half done; an exception raised by a signal can get lost.
@@ -217,7 +217,7 @@ def main(experiments: Experiments) -> int:
         port = read_port(environment, "EXPORTER_PORT", PORT)
         pages_port = read_port(environment, "LAB_PAGES_PORT", PAGES_PORT)
         names = {**process_names(experiments), BROKER.name: (*BROKER.comms, under_test.comm)}
-        host = HostWatch(names, host=environment.get("LAB_NODE", ""))
+        host = HostWatch(names)
         exporter = Exporter(Path(live), Path(results), experiments, broker, host, pages_port)
         serving = server(exporter, ("0.0.0.0", port))
     except LabError as error:

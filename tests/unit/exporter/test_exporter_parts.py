@@ -132,9 +132,6 @@ def test_this_machine_is_read() -> None:
     texts = HostWatch({}).texts()
     for family in ("lab_host_cpu_seconds_total", "lab_host_cpus", "lab_host_load1", "lab_host_memory_total_bytes"):
         assert texts[family].startswith(family)
-    one_of_many = HostWatch({}, host="beta").texts()
-    assert 'lab_host_cpu_seconds_total{host="beta",mode="user"}' in one_of_many["lab_host_cpu_seconds_total"]
-    assert one_of_many["lab_host_cpus"].startswith('lab_host_cpus{host="beta"} ')
 
 
 @pytest.fixture
