@@ -48,7 +48,7 @@ FLAGS = {
         ),
         Flag("LAB_NETEM_VM", "10 min", "qemu-system-x86, busybox-static, a kernel package; netem of the kernel"),
         Flag("LAB_PI_VM", "10-60 min", "root, qemu-system-x86, debootstrap, openssh-client; a virtual Raspberry Pi"),
-        Flag("LAB_SWARM", "15 min", "root, three further engines; the digital twin on a Swarm over VXLAN"),
+        Flag("LAB_SWARM", "20 min", "root, three further engines; the stack files on a Swarm over VXLAN"),
         Flag("LAB_TWO_HOSTS", "15 min", "root, a second engine; the bridge on another host", ("1", "plain")),
         Flag("LAB_USB_VM", "3 min", "qemu-system-x86, busybox-static, a kernel package; asip's board on a virtual USB"),
         Flag("LAB_UNPLUGGED", "20 min", "root, a second engine; a bundle in a room without a network"),
