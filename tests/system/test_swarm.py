@@ -52,7 +52,7 @@ MODEL = runpy.run_path(str(ROOT / "bench/many_hosts.py"))
 RUNS = {"twin": "twin-brokers", "middleware": "middleware-nodes"}
 TWIN = {"DEVICE_WORKERS": "3", "BROKERS": "2", "WRITE_MODE": "copy", "REPETITIONS": "1", "MESSAGES": "900"}
 MIDDLEWARE = {"DEVICES": "40", "LAYOUTS": "1x1,2x1", "REPETITIONS": "1", "LOAD_S": "8", "WARM_UP_S": "4"}
-RUN_LIMIT_S = 300.0
+RUN_LIMIT_S = 200.0
 # As docs/many-hosts.md has it.
 SECRETS = """
 umask 077; mkdir -p secrets/stack
