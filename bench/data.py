@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean, median, stdev
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from kept import middle, overheads_ms, quantile, read_csv, read_rows, runs, unpack, us
 
@@ -241,10 +242,17 @@ def ratio(turns: Mapping[str, list[Turn]], figure: Callable[[Sequence[Turn]], fl
     return f"{figure(watched) / figure(off):.2f} x ({low:.2f} to {high:.2f})"
 
 
+def cells(folder: Path) -> list[dict[str, Any]]:
+    """Return all cells of the runs in `folder`; figures.jsonl has those of runs whose samples were not kept."""
+    if (figures := folder / "figures.jsonl").exists():
+        return read_rows(figures)
+    of_run = (({name: run[name] for name in ("scenario", "quiet")}, run["cells"]) for run, _samples in runs(folder))
+    return [{**known, **cell} for known, own in of_run for cell in own]
+
+
 def twin(folder: Path) -> Lines:
     """Yield what a run of twin stored a second, its longest queue and the time to drain it, by interval."""
-    [(run, _samples)] = runs(folder)
-    for cell in sorted(run["cells"], key=lambda cell: cell["interval_ms"]):
+    for cell in sorted(cells(folder), key=lambda cell: cell["interval_ms"]):
         figures = f"{cell['rate_out_per_s']:.1f}", f"{cell['queue_max']}", f"{cell['drained_s']:.1f} s"
         yield f"{cell['interval_ms']} ms", " | ".join(figures)
 
@@ -275,14 +283,11 @@ def asip(folder: Path) -> Lines:
 
 
 def balance(folder: Path) -> Lines:
-    """Yield the cost of standing and the age of the command in force, by scenario and QoS, from the quiet runs.
-
-    Of these runs only the figures were kept.
-    """
+    """Yield the cost of standing and the age of the command in force, by scenario and QoS, from the quiet runs."""
     seen: dict[tuple[str, int], list[tuple[float, float]]] = {}
-    for row in read_rows(folder / "figures.jsonl"):
-        if row["quiet"]:
-            seen.setdefault((row["scenario"], row["qos"]), []).append((row["cost"], row["age_ms"]))
+    for cell in cells(folder):
+        if cell["quiet"]:
+            seen.setdefault((cell["scenario"], cell["qos"]), []).append((cell["cost"], cell["age_ms"]))
     for (scenario, qos), figures in sorted(seen.items()):
         costs, ages = zip(*figures, strict=True)
         yield f"{scenario}, QoS {qos}", f"{middle(costs, 4)} | {median(ages):.1f}"

@@ -64,11 +64,13 @@ def measure(given: argparse.Namespace, folder: Path, place: Path) -> None:
     floor = ("--role", "controller", "--nodelay", "1", "--host", "broker", "--interval-ms", "20", "--qos", "0")
     count, printed = ("--messages", str(given.messages)), []
     try:
-        time.sleep(2)
         for _ in range(given.rounds):
+            # A run of the lab ends with its parts.
+            start("scenario0", 0)
+            time.sleep(3)
+            printed.append(json.loads(docker("run", "--rm", "--network", NETWORK, FLOOR, *floor, *count)))
             done = subprocess.run([*COMMAND, *count], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
             keep_run(folder, ROOT / "results" / json.loads(done.stdout)["runs"][0]["run_id"])
-            printed.append(json.loads(docker("run", "--rm", "--network", NETWORK, FLOOR, *floor, *count)))
         # The kernel hands packets over in blocks.
         time.sleep(3)
     finally:

@@ -23,6 +23,7 @@ sys.path.insert(0, str(BENCH))
 
 import kept  # noqa: E402
 from data import THEMES, main  # noqa: E402
+from data import cells as stored_cells  # noqa: E402
 from instrument import packets  # noqa: E402
 
 
@@ -197,6 +198,16 @@ def test_of_the_packets_on_the_bridge_those_of_the_sender_count(tmp_path: Path) 
     ]
     (tmp_path / "x.pcap").write_bytes((0xA1B23C4D).to_bytes(4, "little") + bytes(20) + b"".join(records))
     assert [*packets(tmp_path / "x.pcap")] == [("out", "abc", 7, 1_000), ("in", "abc", 7, 4_000)]
+
+
+def test_cells_come_from_runs_or_from_their_figures(tmp_path: Path) -> None:
+    run, known = tmp_path / "20260101T000000Z-twin", {"scenario": "twin", "quiet": True}
+    put(run / "samples.csv", "sequence", [])
+    (run / "run.json").write_text(json.dumps({**known, "cells": [{"interval_ms": 10}]}))
+    cells = [{**known, "interval_ms": 10}]
+    assert stored_cells(tmp_path) == cells
+    kept.write_rows(tmp_path / "figures.jsonl", cells)
+    assert stored_cells(tmp_path) == cells
 
 
 def test_a_neighbour_is_compared_with_the_load_alone(tmp_path: Path) -> None:
