@@ -104,7 +104,7 @@ def test_a_room_that_outgrows_its_limit_fails(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], lines: int, result: str
 ) -> None:
     subprocess.run(["git", "init", "--quiet", tmp_path], check=True)
-    table = '[tool.looplab.rooms]\nhouse = {folders = ["src/a", "src/b"], limit = 3, goal = 2}\n'
+    table = '[tool.looplab.rooms]\nhouse = {folders = ["src/a", "src/b"], limit = 3}\n'
     for name, text in (
         ("pyproject.toml", table), ("src/a/x.py", "one\n"), ("src/b/c/y.py", "one\n" * (lines - 1)),
         ("src/a/z.txt", "no Python\n"), ("src/aa/x.py", "another room\n"),
@@ -113,7 +113,7 @@ def test_a_room_that_outgrows_its_limit_fails(
         (tmp_path / name).write_text(text)
     assert lint(tmp_path, Path("/usr/bin"), []) is (lines == 3)
     printed = capsys.readouterr().out.splitlines()
-    assert [line.split()[:4] for line in printed if line.startswith("house")] == [["house", str(lines), "3", "2"]]
+    assert [line.split() for line in printed if line.startswith("house")] == [["house", str(lines), "3"]]
     assert printed[-1] == f"lint: {result}"
 
 

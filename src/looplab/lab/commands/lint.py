@@ -74,15 +74,15 @@ def check_rooms(root: Path, files: Sequence[Path]) -> list[str]:
     rooms = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["looplab"]["rooms"]
     sizes = {path: path.read_bytes().count(b"\n") for path in files if path.suffix == ".py"}
     outgrown = []
-    print(f"{'lines of Python':<16}{'now':>6}{'limit':>7}{'goal':>7}")
+    print(f"{'lines of Python':<16}{'now':>6}{'limit':>7}")
     for name, room in rooms.items():
         folders = [root / folder for folder in room["folders"]]
         lines = sum(size for path, size in sizes.items() if any(map(path.is_relative_to, folders)))
-        print(f"{name:<16}{lines:>6}{room['limit']:>7}{room['goal']:>7}")
+        print(f"{name:<16}{lines:>6}{room['limit']:>7}")
         if lines > room["limit"]:
             outgrown.append(name)
     if outgrown:
-        print(f"Make {', '.join(outgrown)} smaller, or raise the limit and give a reason in docs/decisions.md.")
+        print(f"Make {', '.join(outgrown)} smaller. A limit only falls, but for a commit `budget: …` that says why.")
     return outgrown
 
 
