@@ -46,14 +46,10 @@ def test_a_second_up_leaves_the_first_whole(lab: Lab) -> None:
     assert {path.name for path in set((lab.root / "results").iterdir()) - before} == {run["run_id"]}
 
 
-@pytest.mark.parametrize("killed", [False, True])
-def test_a_run_that_no_lab_follows_goes_on(lab: Lab, killed: bool) -> None:
-    if killed:
-        running = start(lab)
-        running.process.send_signal(signal.SIGKILL)
-        running.process.wait()
-    else:
-        lab.compose("--profile", "scenario1", "up", "--detach", **{**QUICK, "REPETITIONS": "5"})
+def test_a_run_that_no_lab_follows_goes_on(lab: Lab) -> None:
+    running = start(lab)
+    running.process.send_signal(signal.SIGKILL)
+    running.process.wait()
     controller = lab.container("scenario1")
     second = lab.run("run", "scenario0", "--quick", code=3)
     assert "scenario1, since 20" in second.stderr
