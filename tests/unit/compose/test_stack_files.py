@@ -50,8 +50,8 @@ def stack(name: str) -> dict[str, Any]:
         done = subprocess.run(command, env=bare, capture_output=True, text=True, timeout=60, check=False)
     except FileNotFoundError:
         pytest.skip("docker is not installed")
-    if "unknown flag" in done.stderr or "is not a docker command" in done.stderr or "Usage:" in done.stdout:
-        pytest.skip("this docker client has no `docker stack config`: it came with version 25")
+    if "unknown" in done.stderr:
+        pytest.skip("this docker client is too old for `docker stack config`")
     assert done.returncode == 0, done.stderr
     return dict(yaml.safe_load(done.stdout))
 
