@@ -329,7 +329,7 @@ def test_a_broker_does_not_guess(tmp_path: Path, variables: dict[str, str]) -> N
         ({"FIDELITY": "corrected", "CORRECTED_INFLIGHT": "0"}, {"max_inflight_messages": "0"}),
         ({"FIDELITY": "corrected", "CORRECTED_INFLIGHT": "0", "MAX_INFLIGHT": "7"}, {"max_inflight_messages": "7"}),
         ({"FIDELITY": "thesis", "CORRECTED_INFLIGHT": "0"}, {"max_inflight_messages": "20"}),
-        ({"PORTS": "1999", "BRIDGE_TO": "first:1883"}, {"listener": "1999", "address": "first:1883"}),
+        ({"PORTS": "1999"}, {"listener": "1999"}),
     ],
 )  # fmt: skip
 def test_an_experiments_broker_has_what_it_asks_for(

@@ -103,16 +103,16 @@ def test_a_wrong_answer_costs_its_point_and_no_other(lab: Path, printed: Printed
     assert "it is the answers that are not yet" in text
 
 
-@pytest.mark.parametrize(("answer", "got"), [("a", 0), ("b", 1), ("c", 1)])
-def test_of_two_figures_alike_either_is_the_largest(tmp_path: Path, answer: str, got: int) -> None:
+@pytest.mark.parametrize("answer", ["a", "b"])
+def test_of_two_figures_alike_either_is_the_largest(tmp_path: Path, answer: str) -> None:
     """Both sustain the highest rate that a quick search tries."""
-    limits = [("row", 700.0), ("pipeline", 4000.0), ("copy", 4000.0)]
+    limits = [("row", 4000.0), ("copy", 4000.0)]
     more = {"limited_by": "tried", "evidence": {}}
     truths = [single(0.25, mode, more={"limit_per_s": rate, **more}) for mode, rate in limits]
     run = read_run(write_twin_run(tmp_path, truths, scenario="twin-limit", fidelity="corrected"), EXPERIMENTS)
     marked = mark(read_exercise(ROOT, "twin-limit", EXPERIMENTS), [run], {"fastest": answer})
     (question,) = [one for one in marked.marks if one.name == "fastest"]
-    assert (question.got, "your runs say b or c" in question.reason) == (got, True)
+    assert (question.got, "your runs say a or b" in question.reason) == (1, True)
 
 
 @pytest.mark.parametrize("answer", ["many", "", None, "c"])

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
+from typing import NamedTuple
 
 from looplab.spec import roles
 from looplab.spec.cell import Paced
@@ -27,6 +28,26 @@ SECRETS = (
     Secret("grafana/viewer", _GRAFANA_UID),
     Secret("device-workers", each_start=True),
 )
+
+
+class WriteMode(NamedTuple):
+    """How the instance stores: its sleep after each message, the most rows of a commit, and the mode in words."""
+
+    about: str
+    sleep_ms: float = 0.0
+    keeps_session: bool = True
+    batch_rows: int = 1
+
+
+# The group's public code sleeps 50 ms after each poll and opens a database session for each message.
+PROTOTYPE, ROW = "prototype", "row"
+WRITE_MODES = {
+    PROTOTYPE: WriteMode("as the group's code: sleeps 50 ms, a session a message", 50.0, keeps_session=False),
+    "sleep": WriteMode("one session kept, still sleeps", 50.0),
+    "session": WriteMode("no sleep, still a session a message", keeps_session=False),
+    ROW: WriteMode("neither cause, a commit a message"),
+    "copy": WriteMode("neither cause, COPY of many messages", batch_rows=5000),
+}
 # What each limit is called in the terminal and in the report.
 LIMITS = {
     "broker": "the broker's processor",

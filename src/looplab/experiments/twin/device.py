@@ -45,9 +45,9 @@ class Devices(Clients):
         ]
         super().__init__(clients)
 
-    def begin(self, token: str, cell: int, prefix: str = "") -> None:
+    def begin(self, token: str, cell: int) -> None:
         """Send to the topics of this cell from now on."""
-        self._topics = [topic(token, cell, str(device + 1), prefix) for device in range(self._devices)]
+        self._topics = [topic(token, cell, str(device + 1)) for device in range(self._devices)]
 
     def place(self, sequence: int) -> tuple[int, int]:
         """Return broker and device of a message, counted from 0."""

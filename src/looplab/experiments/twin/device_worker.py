@@ -73,11 +73,11 @@ class Worker:
                 self._cell(order)
 
     def _cell(self, order: dict[str, Any]) -> None:
-        token, cell, prefix, timeout_s = (order.pop(name) for name in ("token", "cell", "prefix", "timeout_s"))
+        token, cell, timeout_s = (order.pop(name) for name in ("token", "cell", "timeout_s"))
         brokers = [(str(host), int(port)) for host, port in order.pop("brokers")]
         devices = ReportingDevices(brokers, token=token, **order)
         try:
-            devices.begin(token, cell, prefix)
+            devices.begin(token, cell)
             ready = devices.connect(timeout_s)
             state = {"scheduling": own_process.own_scheduling(), "tcp_nodelay": _nodelay(devices)}
             self._write(ready=ready, error=devices.last_error, **state)

@@ -151,9 +151,9 @@ class FarDevices(Clients):
         # How much later than due the messages left, of all workers.
         self.lateness = merge_reports({})
 
-    def begin(self, token: str, cell: int, prefix: str = "") -> None:
+    def begin(self, token: str, cell: int) -> None:
         """Send to the topics of this cell from now on."""
-        self.order = {**self.order, "token": token, "cell": cell, "prefix": prefix}
+        self.order = {**self.order, "token": token, "cell": cell}
 
     def connect(self, timeout_s: float) -> bool:
         """Return whether every worker is connected to every broker. Raises CutShort where workers are missing."""

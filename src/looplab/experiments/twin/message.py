@@ -13,10 +13,6 @@ LEAST_BYTES = 8 + 4 + 9 + 19 + 7 + 4
 MOST_BYTES = 4096
 
 
-# What brokers that are bridged hand on to the first one (compose/mosquitto/start).
-BRIDGED_PREFIX = "bridged/"
-
-
 class Message(NamedTuple):
     """What a payload says of itself."""
 
@@ -39,6 +35,6 @@ def parse(token: bytes, data: bytes) -> Message | None:
     return Message(int(match[2]), int(match[3]), int(match[4]))
 
 
-def topic(token: str, cell: int, device: str, prefix: str = "") -> str:
+def topic(token: str, cell: int, device: str) -> str:
     """Return the topic of a device in a cell; `+` as the device names all of them."""
-    return f"{prefix}twin/{token}/{cell}/{device}"
+    return f"twin/{token}/{cell}/{device}"

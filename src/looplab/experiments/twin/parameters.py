@@ -7,8 +7,8 @@ from math import ceil
 from typing import ClassVar, Self
 
 from looplab.errors import UsageError
-from looplab.experiments.twin import NAME, TwinCell
-from looplab.experiments.twin.message import BRIDGED_PREFIX, LEAST_BYTES
+from looplab.experiments.twin import NAME, PROTOTYPE, ROW, WRITE_MODES, TwinCell
+from looplab.experiments.twin.message import LEAST_BYTES
 from looplab.spec.cell import Cell
 from looplab.spec.parameters import (
     INTERVALS,
@@ -33,16 +33,10 @@ from looplab.spec.reader import HOST, Reader
 
 FOLDER = f"compose/experiments/{NAME}"
 LIMIT, BROKERS = "twin-limit", "twin-brokers"
-# prototype: as the group's public code, a sleep and a new session for each message, and a commit a row; sleep and
-# session: one of these causes alone. `published` is an older name of prototype.
-PROTOTYPE, ROW = "prototype", "row"
-WRITE_MODES = (PROTOTYPE, "sleep", "session", ROW, "pipeline", "copy")
-OLDER_NAMES = {"published": PROTOTYPE}
+# `published` is another name of prototype, which the source does not print.
+OTHER_NAMES = {"published": PROTOTYPE}
 USUAL_MODE = {"thesis": PROTOTYPE, "corrected": ROW}
-SLEEPING, RECONNECTING = (PROTOTYPE, "sleep"), (PROTOTYPE, "session")
-# bridged: a machine each, and all hand on to the first, from which alone the instance takes.
-SINGLE, CENTRAL, DISTRIBUTED, BRIDGED = PLACEMENTS = ("single", "central", "distributed", "bridged")
-SESSIONS = ("", "message", "kept")
+SINGLE, CENTRAL, DISTRIBUTED = PLACEMENTS = ("single", "central", "distributed")
 QUOTA, CPUSET = CONFINEMENTS = ("quota", "cpuset")
 # What a machine holds: its broker alone, or all that the source has on it.
 BROKER, ALL = CONFINES = ("broker", "all")
@@ -51,14 +45,10 @@ WRITE_MODE = Option("--write-mode", "WRITE_MODE", "MODE,…", f"how the twin sto
 SCALE = Option("--machine-scale", "MACHINE_SCALE", "X", "size of the published machines here: 0.5 is half of each")
 CONFINEMENT = Option("--confinement", "CONFINEMENT", "", "a machine is a quota or a set of processors", CONFINEMENTS)
 CONFINE = Option("--confine", "CONFINE", "", "what a machine holds: the broker, or broker and instance", CONFINES)
-# The sleep of the event loop in the group's public code: 50 ms after each poll.
-PROTOTYPE_SLEEP_MS = 50.0
-# What the prototype takes to store a message beside the sleep: for the estimate of a run's length alone.
-PROTOTYPE_STORE_MS = 10.0
+# About how long a session takes to open: for the estimate of a run's length alone.
+SESSION_MS = 10.0
 # What a cell takes beside its messages: the workers' start, scans, questions to the database.
 CELL_OVERHEAD_S = 2.0
-# About how many steps of a search a rate takes.
-STEPS_A_RATE = 2
 # MACHINE_SCALE of plain Compose: as the defaults of compose/experiments/twin.
 PLAIN_SCALE = 0.5
 # 67 ms and 10 ms are printed, the others are ours.
@@ -68,13 +58,13 @@ _PLACE = rf"{HOST}:[0-9]{{1,5}}"
 
 
 def _modes(get: Reader, name: str) -> tuple[str, ...]:
-    named = get.words(name, get.default(USUAL_MODE), (*WRITE_MODES, *OLDER_NAMES))
-    return tuple(dict.fromkeys(OLDER_NAMES.get(mode, mode) for mode in named))
+    named = get.words(name, get.default(USUAL_MODE), (*WRITE_MODES, *OTHER_NAMES))
+    return tuple(dict.fromkeys(OTHER_NAMES.get(mode, mode) for mode in named))
 
 
 @dataclass(frozen=True, kw_only=True)
 class TwinParameters(OrderedParameters):
-    """What one run does. `sleep_ms` and `session` are None and "" where the write mode sets them.
+    """What one run does.
 
     With `search` a cell's rate is searched in steps of `step_s`, and the rows of a cell are those of its last step:
     as many as a step has at the highest rate.
@@ -104,12 +94,6 @@ class TwinParameters(OrderedParameters):
     swarm: bool = switch(False, factor=True)
     payload_bytes: int = integer(64, LEAST_BYTES, 100_000, factor=True)
     pacing: str = choice(SCHEDULE, PACINGS, option=PACING, factor=True)
-    sleep_ms: float | None = param(
-        lambda get, name: get.number(name, 0, 0, 10_000) if get.given(name) else None, factor=True
-    )
-    session: str = choice("", SESSIONS, factor=True)
-    batch_rows: int = integer(5000, 1, 100_000)
-    batch_ms: float = number(10, 0, 10_000)
     max_inflight: int = integer({"thesis": 20, "corrected": 0, LIMIT: 0}, 0, 65_535, factor=True)
     persistence: bool = switch(False, factor=True)
     confine: str = choice(USUAL_CONFINE, CONFINES, option=CONFINE, factor=True)
@@ -124,7 +108,7 @@ class TwinParameters(OrderedParameters):
     link_loss_percent: float = number(0, 0, 50, factor=True)
     search: bool = False
     step_s: float = number(10, 1, 600, quick="3")
-    search_steps: int = integer(8, 3, 100, quick="4")
+    search_steps: int = integer(12, 3, 100, quick="8")
     max_rate_per_s: int = integer(10_000, 10, 100_000, quick="4000")
     delay_limit_ms: int = integer(100, 1, 60_000)
     tcp_nodelay: bool = switch({"thesis": False, "corrected": True}, factor=True)
@@ -164,31 +148,18 @@ class TwinParameters(OrderedParameters):
 
     @property
     def sending_s(self) -> float:
-        return len(self.cells) * STEPS_A_RATE * self.search_steps * self.step_s if self.search else super().sending_s
+        return len(self.cells) * self.search_steps * self.step_s if self.search else super().sending_s
 
     def message_ms(self, cell: Cell) -> float:
         """Return about how long a message takes to be sent, and stored by those who take."""
         assert isinstance(cell, TwinCell)
-        store_ms = self.sleep(cell) + (PROTOTYPE_STORE_MS if self.session_of(cell) == "message" else 0)
-        return 0.0 if self.search else max(cell.interval_ms, store_ms / len(self.taken(cell)))
+        mode = WRITE_MODES[cell.write_mode]
+        store_ms = mode.sleep_ms + (0 if mode.keeps_session else SESSION_MS)
+        return 0.0 if self.search else max(cell.interval_ms, store_ms / cell.brokers)
 
     @property
     def overhead_s(self) -> float:
-        return STEPS_A_RATE * self.search_steps * (CELL_OVERHEAD_S + self.step_s) if self.search else CELL_OVERHEAD_S
-
-    def sleep(self, cell: TwinCell) -> float:
-        """Return the sleep of the instance's event loop in ms."""
-        if self.sleep_ms is not None:
-            return self.sleep_ms
-        return PROTOTYPE_SLEEP_MS if cell.write_mode in SLEEPING else 0.0
-
-    def session_of(self, cell: TwinCell) -> str:
-        """Return how long a database session lasts: `message` or `kept`."""
-        return self.session or ("message" if cell.write_mode in RECONNECTING else "kept")
-
-    def batch_of(self, cell: TwinCell) -> int:
-        """Return the most messages that are stored together."""
-        return self.batch_rows if cell.write_mode in ("pipeline", "copy") else 1
+        return self.search_steps * (CELL_OVERHEAD_S + self.step_s) if self.search else CELL_OVERHEAD_S
 
     def hosts(self, cell: TwinCell) -> list[tuple[str, int]]:
         if cell.placement == CENTRAL:
@@ -197,14 +168,6 @@ class TwinParameters(OrderedParameters):
             named = [host.rpartition(":") for host in self.broker_hosts.split(",")]
             return [(host, int(port)) for host, _, port in named[: cell.brokers]]
         return [(f"broker-{at + 1}", 1883) for at in range(cell.brokers)]
-
-    def taken(self, cell: TwinCell) -> list[tuple[str, int]]:
-        """Return host and port of each broker from which the instance takes."""
-        return self.hosts(cell)[: 1 if cell.placement == BRIDGED else None]
-
-    def prefix(self, cell: TwinCell) -> str:
-        """Return what the topics of a cell begin with."""
-        return BRIDGED_PREFIX if cell.placement == BRIDGED else ""
 
     def device_of(self, row: int) -> int:
         """Return the device of a message, counted from 1."""

@@ -72,9 +72,8 @@ class Sending:
         self._hosts = p.hosts(cell)
         self._counts = Counts(parts.live)
         self._order = Order(
-            token=token, cell=index, brokers=[list(place) for place in p.taken(cell)], qos=cell.qos,
-            write_mode=cell.write_mode, sleep_ms=p.sleep(cell), session=p.session_of(cell), batch_rows=p.batch_of(cell),
-            batch_ms=p.batch_ms, tcp_nodelay=p.tcp_nodelay, workers=p.workers, prefix=p.prefix(cell),
+            token=token, cell=index, brokers=[list(place) for place in self._hosts], qos=cell.qos,
+            write_mode=cell.write_mode, tcp_nodelay=p.tcp_nodelay, workers=p.workers,
         )  # fmt: skip
         form: dict[str, Any] = {"devices": p.devices, "length": p.payload_bytes, "tcp_nodelay": p.tcp_nodelay}
         self._devices: Devices | FarDevices
@@ -109,7 +108,7 @@ class Sending:
         self._counts.clear()
         order = replace(self._order, first=rows.start, last=rows.stop - 1, cpus=self._machines())
         order.write(self._parts.live)
-        self._devices.begin(self._token, self._index, self._order.prefix)
+        self._devices.begin(self._token, self._index)
         if not self._devices.connect(p.parts_timeout_s):
             raise MachineError(
                 f"No broker: {self._devices.last_error} after {p.parts_timeout_s} s.",
@@ -123,7 +122,7 @@ class Sending:
         scan = self._parts.scan() if p.confine == ALL else None
         brokers = processes(scan, "broker") if scan else ()
         by_host = {str(one["container"]["hostname"]): list(one["cpus"]) for one in brokers}
-        return [by_host.get(host, []) for host, _port in p.taken(self._cell)]
+        return [by_host.get(host, []) for host, _port in self._hosts]
 
     def _close_order(self) -> None:
         end_order(self._parts.live)

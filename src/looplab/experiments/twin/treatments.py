@@ -6,10 +6,10 @@ from typing import Any
 from looplab.experiments.twin import NAME
 from looplab.experiments.twin.database import Facts
 from looplab.experiments.twin.host import MIB, Sizes, broker_machines
-from looplab.experiments.twin.parameters import ALL, BRIDGED, CPUSET, QUOTA, TwinParameters
+from looplab.experiments.twin.parameters import ALL, CPUSET, QUOTA, TwinParameters
 from looplab.treatments.judgement import Treatment, judge_nodelay, judge_policy, judge_process, on_off, unread
 from looplab.treatments.loads import loads
-from looplab.treatments.scans import Scan, mqtt_sockets, processes
+from looplab.treatments.scans import Scan, processes
 
 NO_LIMIT = "no limit"
 _ROLES = ("broker", "instance", "controller")
@@ -24,10 +24,9 @@ def judge(
         *(judge_process(good, role) for role in _ROLES),
         *(judge_policy(good, role, 0) for role in _ROLES),
         *([] if parameters.device_workers else [judge_nodelay(good, "controller", parameters.tcp_nodelay, *ports)]),
-        judge_nodelay([_accepted(scan, ports) for scan in good], "broker", parameters.tcp_nodelay, *ports),
+        judge_nodelay(good, "broker", parameters.tcp_nodelay, *ports),
         *_machines(parameters, good),
         *_confined(parameters, good),
-        *_bridges(parameters, good),
         *_database(database, started),
         *(load.judge(good, wanted=False) for load in loads().values()),
     ]
@@ -140,36 +139,6 @@ def _persistence(parameters: TwinParameters, host: str, brokers: Sequence[Mappin
     wanted = on_off(parameters.persistence)
     found = on_off(there.pop()) if len(there) == 1 else "on for some of its brokers"
     return Treatment(f"{host} persistence", wanted, found, found == wanted)
-
-
-def _bridges(parameters: TwinParameters, scans: Sequence[Scan]) -> list[Treatment]:
-    """Judge whether every broker but the first was connected to the first one in every scan."""
-    most = max((cell.brokers for cell in parameters.cells if cell.placement == BRIDGED), default=0)
-    if not most:
-        return []
-    ports = {port for _host, port in used_hosts(parameters)}
-    sockets = (mqtt_sockets([scan], "broker", ports) for scan in scans)
-    wanted = most - 1
-    fewest = min(sum(not isinstance(one, str) and _dialled(one, ports) for one in entries) for entries in sockets)
-    note = "TCP_NODELAY stays off on them: Mosquitto sets it on connections that it accepts"
-    return [Treatment("bridges to the first broker", f"{wanted}", f"{fewest}", fewest >= wanted, note=note)]
-
-
-def _accepted(scan: Scan, ports: Collection[int]) -> Scan:
-    """Return a scan whose brokers have no bridge's sockets."""
-    brokers = scan["roles"]["broker"]
-    left = [
-        process
-        if isinstance(process["sockets"], str)
-        else {**process, "sockets": [entry for entry in process["sockets"] if not _dialled(entry, ports)]}
-        for process in brokers["processes"]
-    ]
-    return {**scan, "roles": {**scan["roles"], "broker": {**brokers, "processes": left}}}
-
-
-def _dialled(entry: Mapping[str, Any], ports: Collection[int]) -> bool:
-    """Return whether a broker's socket is a bridge's, which the broker itself has dialled."""
-    return entry["peer_port"] in ports and entry["local_port"] not in ports
 
 
 def used_hosts(parameters: TwinParameters) -> list[tuple[str, int]]:

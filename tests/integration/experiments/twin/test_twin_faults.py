@@ -86,8 +86,8 @@ def test_a_stopped_broker_keeps_its_queue_with_persistence(
     make_lab: Callable[..., TwinLab], cluster: Postgres, disk: Path
 ) -> None:
     lab = make_lab(cluster, PERSISTENT.format(disk), inflight=5)
-    # 20 a second: most of the queue is the broker's when it ends.
-    lab.controller(WRITE_MODE="row", SLEEP_MS="20", MESSAGES="150")
+    # 20 a second at most: most of the queue is the broker's when it ends.
+    lab.controller(WRITE_MODE="sleep", MESSAGES="150")
     lab.until_stored(20)
     lab.broker.stop()
     lab.broker.start()
@@ -102,8 +102,8 @@ def test_a_broker_that_is_killed_loses_nothing_that_its_file_has(
 ) -> None:
     """It writes sessions and queue to disk every second or two: what was confirmed before that comes again."""
     lab = make_lab(cluster, PERSISTENT.format(disk), inflight=5)
-    # 25 a second: the devices have sent all long before the queue is empty.
-    lab.controller(WRITE_MODE="row", SLEEP_MS="40", MESSAGES="150")
+    # 20 a second: the devices have sent all long before the queue is empty.
+    lab.controller(WRITE_MODE="sleep", MESSAGES="150")
     lab.until_stored(30)
     sent_by_ns, now_s = time.perf_counter_ns(), time.time()
     until(lambda: (disk / "mosquitto.db").stat().st_mtime > now_s, "the broker has saved its queue")
@@ -119,7 +119,7 @@ def test_a_broker_that_is_killed_loses_nothing_that_its_file_has(
 def test_a_broker_that_is_killed_loses_what_it_held(make_lab: Callable[..., TwinLab], cluster: Postgres) -> None:
     lab = make_lab(cluster, inflight=5)
     # Far slower than the device: the broker holds many when it is killed.
-    lab.controller(WRITE_MODE="row", SLEEP_MS="60", MESSAGES="150", DRAIN_TIMEOUT_S="10")
+    lab.controller(WRITE_MODE="sleep", MESSAGES="150", DRAIN_TIMEOUT_S="10")
     lab.until_stored(20)
     lab.broker.kill()
     lab.broker.start()
@@ -140,8 +140,8 @@ def test_a_killed_machine_loses_what_its_brokers_hold(
     """Two brokers: the only machine takes both with it; of two machines one goes on."""
     lab = make_lab(cluster)
     lab.more_brokers.append(start_broker(more="allow_anonymous true\nmax_queued_messages 0\nmax_inflight_messages 0\n"))
-    # Each broker is given 100 messages a second, and its worker stores fewer than 50.
-    lab.controller(SCENARIO="twin-brokers", BROKERS="2", SLEEP_MS="20", MESSAGES="200", DRAIN_TIMEOUT_S="20")
+    # Each broker is given 100 messages a second, and its worker stores fewer than 20.
+    lab.controller(SCENARIO="twin-brokers", BROKERS="2", WRITE_MODE="sleep", MESSAGES="200", DRAIN_TIMEOUT_S="20")
     lab.until_stored(20)
     for number in ends:
         [lab.broker, *lab.more_brokers][number - 1].kill()

@@ -5,7 +5,6 @@ from itertools import pairwise
 
 from support.parts import HOST, Broker
 from support.ports import free_port
-from support.postgres import Postgres
 from support.twin_lab import TwinLab, account
 
 from looplab.experiments.twin.window import windows
@@ -32,17 +31,17 @@ def test_every_message_is_stored_once_at_every_qos(lab: TwinLab) -> None:
 
 
 def test_each_write_mode_does_what_its_name_says(lab: TwinLab) -> None:
-    run = lab.whole(WRITE_MODE="prototype,sleep,session,pipeline", MESSAGES="20", INTERVALS_MS="2")
+    run = lab.whole(WRITE_MODE="prototype,sleep,session,copy", MESSAGES="20", INTERVALS_MS="2")
     cells = {cell["write_mode"]: cell for cell in run["cells"]}
     assert all(cell["stored"] == 20 for cell in cells.values())
     assert {mode: cell["instance_s"]["sleep"] for mode, cell in cells.items()} == {
-        "prototype": 1.0, "sleep": 1.0, "session": 0.0, "pipeline": 0.0,
+        "prototype": 1.0, "sleep": 1.0, "session": 0.0, "copy": 0.0,
     }  # fmt: skip
     # A sleep of 50 ms after each message: never more than 20 a second.
     assert all(cells[mode]["rate_out_per_s"] < 20 for mode in ("prototype", "sleep"))
     for mode in ("prototype", "session"):
         assert cells[mode]["instance_s"]["session"] > cells["sleep"]["instance_s"]["session"]
-    assert cells["pipeline"]["fsync"]["count"] < 20 <= cells["session"]["fsync"]["count"]
+    assert cells["copy"]["fsync"]["count"] < 20 <= cells["session"]["fsync"]["count"]
 
 
 def test_workers_of_one_subscription_store_each_message_once(lab: TwinLab) -> None:
@@ -55,26 +54,6 @@ def test_workers_of_one_subscription_store_each_message_once(lab: TwinLab) -> No
     # Each sleeps 50 ms after a message: of one alone, no commit follows another sooner.
     committed_ns = sorted(int(row["committed_ns"]) for row in lab.samples())
     assert sum(after - before < 50_000_000 for before, after in pairwise(committed_ns)) > 15
-
-
-def test_bridged_brokers_hand_all_on_to_the_first(
-    lab: TwinLab, start_broker: Callable[..., Broker], cluster: Postgres
-) -> None:
-    """Devices spread their messages over both; the one worker takes all from the first."""
-    bridge = f"connection first\naddress {HOST}:{lab.broker.port}\ntopic bridged/# out 2\nrestart_timeout 1\n"
-    limits = "allow_anonymous true\nmax_queued_messages 0\nmax_inflight_messages 0\nsys_interval 1\n"
-    lab.more_brokers.append(start_broker(more=f"{limits}{bridge}notifications false\n"))
-    run = lab.whole(SCENARIO="twin-brokers", BROKERS="2", PLACEMENTS="bridged", QOS="2", MESSAGES="80")
-    assert run["valid"], run["invalid_because"]
-    assert len(cluster.ask("SELECT DISTINCT run FROM message")) == 1
-    (cell,) = run["cells"]
-    assert account(cell, lab.samples()) == {"stored": 80, "lost": 0, "refused": 0}
-    assert (cell["placement"], cell["duplicates"]) == ("bridged", 0)
-    assert [one["stored"] for one in cell["per_broker"]] == [40, 40]
-    # One worker: from one broker alone it took them.
-    assert len(cell["cpu_share"]["instance"]) == 1
-    (bridges,) = [one for one in run["treatments"] if one["what"] == "bridges to the first broker"]
-    assert (bridges["wanted"], bridges["found"]) == ("1", "1")
 
 
 def test_a_brokers_window_is_asked_of_the_running_broker(start_broker: Callable[..., Broker]) -> None:
@@ -97,15 +76,15 @@ def test_a_slow_instance_makes_a_queue(lab: TwinLab) -> None:
 
 
 def test_the_search_finds_a_limit_that_was_put_in(lab: TwinLab) -> None:
-    """A sleep of 500 ms after each message: fewer than 2 a second are stored, however busy this machine is."""
+    """A sleep of 50 ms after each message: fewer than 20 a second are stored, however busy this machine is."""
     run = lab.whole(
-        SCENARIO="twin-limit", SLEEP_MS="500", STEP_S="8", MAX_RATE_PER_S="50", SEARCH_STEPS="3", DRAIN_TIMEOUT_S="1",
-        DELAY_LIMIT_MS="1000",
+        SCENARIO="twin-limit", WRITE_MODE="sleep", STEP_S="4", MAX_RATE_PER_S="200", SEARCH_STEPS="4",
+        DRAIN_TIMEOUT_S="1", DELAY_LIMIT_MS="1000",
     )  # fmt: skip
     (cell,) = run["cells"]
     # What too much of it stored is what this machine could do at that moment, sleep and all.
     overloaded = [step for step in cell["steps"] if not step["sustained"]]
-    assert 0.6 * min(step["stored_per_s"] for step in overloaded) < cell["limit_per_s"] < 2
+    assert 0.6 * min(step["stored_per_s"] for step in overloaded) < cell["limit_per_s"] < 20
     assert cell["limited_by"] == "sleep", cell["evidence"]
     assert cell["evidence"]["sleep"] > 0.6
     assert not cell["steps"][0]["sustained"]

@@ -150,19 +150,6 @@ def test_persistence_is_read_from_the_brokers_file() -> None:
     assert judged([one], **several)["central-2 persistence"] == ("on", "on for some of its brokers", False)
 
 
-def test_bridges_are_found_and_judged_apart() -> None:
-    """Mosquitto cannot set TCP_NODELAY on them."""
-    several = {"SCENARIO": "twin-brokers", "BROKERS": "2", "PLACEMENTS": "bridged"}
-    small: dict[str, Any] = {"quota": 0.5, "memory": GIB}
-    first = process("broker-1", sockets=[(1883, 5000, True), (1883, 5001, True)], **small)
-    second = process("broker-2", sockets=[(1883, 5002, True), (5001, 1883, False)], **small)
-    found = judged([first, second], **several)
-    assert found["bridges to the first broker"] == ("1", "1", True)
-    assert found["broker TCP_NODELAY"] == ("on", "on", True)
-    apart = process("broker-2", sockets=[(1883, 5002, True)], **small)
-    assert judged([first, apart], **several)["bridges to the first broker"] == ("1", "0", False)
-
-
 @pytest.mark.parametrize(
     ("files", "limit"),
     [

@@ -26,7 +26,7 @@ def test_the_published_sweep_is_the_default() -> None:
     [
         ("twin", {}, 3),
         ("twin-brokers", {"BROKERS": "1,2,4", "PLACEMENTS": "central,distributed"}, 5),
-        ("twin-limit", {"WRITE_MODE": "prototype,row,pipeline,copy"}, 4),
+        ("twin-limit", {"WRITE_MODE": "prototype,row,copy"}, 3),
     ],
 )
 def test_a_quick_run_ends_within_three_minutes(scenario: str, own: dict[str, str], cells: int) -> None:
@@ -42,18 +42,12 @@ def test_a_quick_run_ends_within_three_minutes(scenario: str, own: dict[str, str
 
 
 @pytest.mark.parametrize(
-    ("mode", "sleep_ms", "session", "batch"),
-    [
-        ("prototype", 50, "message", 1), ("sleep", 50, "kept", 1), ("session", 0, "message", 1), ("row", 0, "kept", 1),
-        ("pipeline", 0, "kept", 7), ("copy", 0, "kept", 7),
-    ],
+    ("mode", "cell"),
+    [("published", "prototype"), ("prototype", "prototype"), ("sleep", "sleep"), ("session", "session"),
+     ("row", "row"), ("copy", "copy")],
 )  # fmt: skip
-def test_each_mode_is_made_of_its_causes(mode: str, sleep_ms: float, session: str, batch: int) -> None:
-    p = TwinParameters.read({"WRITE_MODE": mode, "BATCH_ROWS": "7"})
-    cell = p.cells[0]
-    assert (p.sleep(cell), p.session_of(cell), p.batch_of(cell)) == (sleep_ms, session, batch)
-    alone = TwinParameters.read({"WRITE_MODE": mode, "SLEEP_MS": "3", "SESSION": "kept"})
-    assert (alone.sleep(cell), alone.session_of(cell)) == (3, "kept")
+def test_each_way_of_storing_has_a_name(mode: str, cell: str) -> None:
+    assert TwinParameters.read({"WRITE_MODE": mode}).cells[0].write_mode == cell
 
 
 def test_a_link_is_both_ways_and_for_one_broker() -> None:

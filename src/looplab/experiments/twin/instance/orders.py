@@ -22,8 +22,7 @@ class Order:
     """One cell as the instance handles it: rows `first` … `last` of the samples, `workers` for each of `brokers`.
 
     `cpus` are the processors of each broker's machine, for its workers; empty: any.
-    Several workers of a broker share one subscription: the broker gives each message to one of them. Topics begin with
-    `prefix`.
+    Several workers of a broker share one subscription: the broker gives each message to one of them.
     """
 
     token: str
@@ -31,13 +30,8 @@ class Order:
     brokers: list[list[object]]
     qos: int
     write_mode: str
-    sleep_ms: float
-    session: str
-    batch_rows: int
-    batch_ms: float
     tcp_nodelay: bool
     workers: int = 1
-    prefix: str = ""
     first: int = 0
     last: int = 0
     cpus: list[list[int]] = field(default_factory=list)

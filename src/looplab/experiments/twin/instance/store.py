@@ -1,4 +1,4 @@
-"""How messages reach PostgreSQL: a row, a pipeline or a COPY at a time; each commit is confirmed before it returns."""
+"""How messages reach PostgreSQL: a row or a COPY at a time; each commit is confirmed before it returns."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 
 import psycopg
 from psycopg.errors import UniqueViolation
+
+from looplab.experiments.twin import WriteMode
 
 COLUMNS = "run, device, sequence, sent_ns, arrived_ns, payload"
 _INSERT = f"INSERT INTO message ({COLUMNS}) VALUES (%s, %s, %s, %s, %s, %s) ON CONFLICT DO NOTHING"
@@ -40,16 +42,16 @@ class Row(NamedTuple):
 
 
 class Store:
-    """Writes rows in one of the write modes. `conninfo` is libpq's; `keeps` the session from batch to batch.
+    """Writes rows in one of the write modes. `conninfo` is libpq's.
 
     `session_ns` and `store_ns` add up the time for sessions and for writing and committing.
     """
 
-    def __init__(self, conninfo: str, write_mode: str, *, keeps: bool) -> None:
+    def __init__(self, conninfo: str, mode: WriteMode) -> None:
         self.session_ns = 0
         self.store_ns = 0
-        self._conninfo, self._keeps = conninfo, keeps
-        self._write = {"pipeline": _pipeline, "copy": _copy}.get(write_mode, _rows)
+        self._conninfo, self._keeps = conninfo, mode.keeps_session
+        self._write = _copy if mode.batch_rows > 1 else _rows
         self._connection: psycopg.Connection[Any] | None = None
 
     def write(self, rows: Sequence[Row]) -> list[bool]:
@@ -96,13 +98,6 @@ class Store:
 def _rows(connection: psycopg.Connection[Any], rows: Sequence[Row]) -> list[bool]:
     """Insert and commit one row after another."""
     return [connection.execute(_INSERT, row).rowcount == 1 for row in rows]
-
-
-def _pipeline(connection: psycopg.Connection[Any], rows: Sequence[Row]) -> list[bool]:
-    """Send all inserts before the first answer is read; one commit for all."""
-    with connection.pipeline():
-        cursors = [connection.execute(_INSERT, row) for row in rows]
-    return [cursor.rowcount == 1 for cursor in cursors]
 
 
 def _copy(connection: psycopg.Connection[Any], rows: Sequence[Row]) -> list[bool]:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import psycopg
 
+from looplab.experiments.twin import WRITE_MODES
 from looplab.experiments.twin.instance.orders import COUNTS, Counts, Order, read_order
 from looplab.experiments.twin.instance.store import Row, Store
 from looplab.experiments.twin.message import MOST_BYTES, parse, topic
@@ -23,6 +24,8 @@ from looplab.system import own_process
 PROCESS_NAME = "lab-twin-store"
 # How long the worker waits for a message before it looks whether it shall end.
 LOOK_NS = 50_000_000
+# How long the first message of a batch waits for others.
+BATCH_NS = 10_000_000
 # Until a database that did not take a batch is asked again.
 RETRY_S = 0.2
 # Of a subscription that several workers share.
@@ -47,13 +50,14 @@ class Worker:
     """
 
     def __init__(self, order: Order, number: int, conninfo: str, samples: SharedSamples, counts: memoryview) -> None:
-        topics = topic(order.token, order.cell, "+", order.prefix)
+        topics = topic(order.token, order.cell, "+")
         host, port = order.brokers[number % len(order.brokers)]
         self._order, self._counts = order, counts
         self._token = order.token.encode()
         self._state, self._arrived = samples["state"], samples["arrived_ns"]
         self._received, self._copies = samples["received_ns"], samples["copies"]
-        self._store = Store(conninfo, order.write_mode, keeps=order.session == "kept")
+        self._mode = WRITE_MODES[order.write_mode]
+        self._store = Store(conninfo, self._mode)
         self._queue: deque[Queued] = deque()
         # Not a memory of the instance's own: what was confirmed, or needs no storing.
         self._done: list[bytes] = []
@@ -68,22 +72,20 @@ class Worker:
 
     def run(self, stop: Event) -> None:
         """Store until `stop` is set."""
-        counts, order = self._counts, self._order
+        counts, mode = self._counts, self._mode
         counts[STARTS] += 1
-        wait_ns = round(order.batch_ms * 1e6)
         while not stop.is_set():
             if not self._queue:
                 self._client.wait(perf_counter_ns() + LOOK_NS, ())
                 self._keep_up()
                 continue
-            if order.batch_rows > 1 and wait_ns:
-                self._gather(wait_ns)
-            self._write([self._queue.popleft() for _ in range(min(order.batch_rows, len(self._queue)))], stop)
+            self._gather()
+            self._write([self._queue.popleft() for _ in range(min(mode.batch_rows, len(self._queue)))], stop)
             self._confirm()
-            if order.sleep_ms:
+            if mode.sleep_ms:
                 # As in the prototype: the event loop sleeps after each message.
-                time.sleep(order.sleep_ms / 1000)
-                counts[SLEEP_NS] += round(order.sleep_ms * 1e6)
+                time.sleep(mode.sleep_ms / 1000)
+                counts[SLEEP_NS] += round(mode.sleep_ms * 1e6)
             self._client.wait(0)
         self._refuse_queued()
         self._store.close()
@@ -111,10 +113,10 @@ class Worker:
             return
         self._done.append(self._client.message_id)
 
-    def _gather(self, wait_ns: int) -> None:
+    def _gather(self) -> None:
         """Wait until a batch is full or its first message is old enough."""
-        end_ns = self._queue[0].row.arrived_ns + wait_ns
-        while len(self._queue) < self._order.batch_rows and perf_counter_ns() < end_ns:
+        end_ns = self._queue[0].row.arrived_ns + BATCH_NS
+        while len(self._queue) < self._mode.batch_rows and perf_counter_ns() < end_ns:
             self._client.wait(end_ns, ())
 
     def _write(self, batch: list[Queued], stop: Event) -> None:
@@ -173,7 +175,7 @@ class Worker:
                 print(f"The database does not answer: {str(error).strip()}", flush=True)
                 time.sleep(RETRY_S)
                 return
-            if self._order.session != "kept":
+            if not self._mode.keeps_session:
                 self._store.close()
             self._counts[READY] = 1
 

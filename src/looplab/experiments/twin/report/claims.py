@@ -5,8 +5,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from statistics import fmean
 
-from looplab.experiments.twin import LIMITS
-from looplab.experiments.twin.parameters import PROTOTYPE, USUAL_MODE
+from looplab.experiments.twin import LIMITS, PROTOTYPE, WRITE_MODES
+from looplab.experiments.twin.parameters import USUAL_MODE
 from looplab.experiments.twin.report import MeasuredTwin
 from looplab.experiments.twin.report.groups import cells_of, published
 from looplab.experiments.twin.report.several_brokers import alike, more_brokers, varies
@@ -24,15 +24,6 @@ LOW_IMPACT = 0.1
 KEPT = "twin PERSISTENCE=on"
 # Limits of a search that found none: `limited_by` of looplab.experiments.twin.search.
 OPEN = ("unknown", "tried")
-# What each write mode takes away from the group's prototype.
-MODES = {
-    PROTOTYPE: "as the group's code: sleeps 50 ms, a session a message",
-    "sleep": "one session kept, still sleeps",
-    "session": "no sleep, still a session a message",
-    "row": "neither cause, a commit a message",
-    "pipeline": "neither cause, commits in a pipeline",
-    "copy": "neither cause, COPY of many messages",
-}
 
 
 def claims() -> list[Claim]:
@@ -57,8 +48,12 @@ def by_mode(run: Measured) -> dict[str, list[MeasuredTwin]]:
     for cell in cells_of(run):
         if cell.brokers == 1:
             modes.setdefault(cell.write_mode, []).append(cell)
-    order = [USUAL_MODE.get(run.run.fidelity, PROTOTYPE), *MODES, *modes]
+    order = [USUAL_MODE.get(run.run.fidelity, PROTOTYPE), *WRITE_MODES, *modes]
     return {mode: modes[mode] for mode in sorted(modes, key=order.index)}
+
+
+def _in_words(mode: str) -> str:
+    return WRITE_MODES[mode].about if mode in WRITE_MODES else mode
 
 
 def usual(run: Measured) -> list[list[MeasuredTwin]]:
@@ -95,7 +90,7 @@ def _rate_lines(run: Measured) -> list[Line]:
     limit = published()["rate-limit", 1, ""]
     return [
         Line(
-            MODES.get(mode, mode) + ("" if full else ", no queue yet: at least"),
+            _in_words(mode) + ("" if full else ", no queue yet: at least"),
             rate,
             f"at most {limit:g}" if mode == PROTOTYPE else "",
             "/s",
@@ -143,10 +138,9 @@ def _causes(rates: Sequence[tuple[str, Interval, bool]]) -> list[str]:
     if first[0] != PROTOTYPE:
         return []
     return [
-        f"{MODES[mode][0].upper()}{MODES[mode][1:]}: {'' if full else 'at least '}{rate.estimate:.4g} a second, "
+        f"{(text := _in_words(mode))[0].upper()}{text[1:]}: {'' if full else 'at least '}{rate.estimate:.4g} a second, "
         f"{rate.estimate / first[1].estimate:.1f} times as many."
         for mode, rate, full in rates[1:]
-        if mode in MODES
     ]
 
 
@@ -201,7 +195,7 @@ def _broker_limits(run: Measured) -> Finding:
         )
     mode, (rate, _full) = max(others.items(), key=lambda one: one[1][0].estimate)
     times = rate.estimate / first[0].estimate
-    reason = f"The same broker passed on {rate.estimate:.4g} a second to another instance ({MODES.get(mode, mode)})"
+    reason = f"The same broker passed on {rate.estimate:.4g} a second to another instance ({_in_words(mode)})"
     reason = f"{reason}: {times:.1f} times as many."
     return Finding(outcome_of([times <= NEAR]), reason, lines=_rate_lines(run))
 
