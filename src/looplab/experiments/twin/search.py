@@ -14,14 +14,12 @@ from looplab.run.samples import ANSWERED, NOT_SENT
 
 # A queue grows if it does by more than this share of the rate, over the second half of a step.
 GROWTH_SHARE = 0.02
-# The bracket that ends a search, upper over lower rate.
-CLOSE = 1.1
-# Into an open bracket the next rate goes up or down by this.
-STRIDE = 1.5
-# The first rate tried, as a share of what the overloaded parts stored.
+# The first rate of the staircase, as a share of what the overloaded parts stored.
 FIRST_SHARE = 0.8
-# Steps at a rate that must agree; steps at a rate, and rates, that may confirm the limit.
-MAJORITY, CONFIRMATIONS = 2, 3
+# A rate over the one below it at first; each turn of the staircase takes the root, until the next is below CLOSE.
+STRIDE, CLOSE = 1.5, 1.06
+# So many steps at one rate, and so many rates, each lower by LOWER, may confirm the limit.
+REPEATS, LOWER = 3, 1.1
 # A part limits if it is used up to this share of its capacity.
 USED_UP = 0.6
 # One part that is nearly used up counts before a machine that has no processor time left for anybody.
@@ -69,60 +67,49 @@ def search(p: TwinParameters, attempt: Attempt) -> dict[str, Any]:
     """Return `limit_per_s` (0.0: none is sustained), `steps`, and `limited_by` with `evidence` of the lowest overload.
 
     `attempt` makes one step at a rate. The first one asks for more than can be stored: what is stored then shows where
-    to look. The last one confirms the limit; its rows are those of the cell.
+    the staircase begins. The last one confirms the limit; its rows are those of the cell.
     """
-    step, why = attempt(p.max_rate_per_s)
-    steps, rates, good, bad = [step], 1, 0.0, float(p.max_rate_per_s)
-    if step.sustained:
-        good, why = bad, {**why, "limited_by": TRIED}
-    rate = _within(p, FIRST_SHARE * step.stored_per_s)
-    while rates < p.search_steps - 1 and not (good and bad / good < CLOSE):
-        sustained, cause = _voted(attempt, rate, steps)
-        rates += 1
-        if sustained:
-            good = max(good, rate)
-        elif rate <= bad:
-            bad, why = rate, cause
-        rate = _within(p, _next(good, bad))
-    good = _confirmed(attempt, good, steps)
-    return {"limit_per_s": round(good, 3), "steps": list(map(asdict, steps)), **why}
-
-
-def _voted(attempt: Attempt, rate: float, steps: list[Step]) -> tuple[bool, dict[str, Any]]:
-    """Return whether two of three steps at a rate are sustained, and why not; the third is made if two differ.
-
-    To make only the failed ones again would raise the limit: near it, a step fails or not by chance.
-    """
-    votes: list[bool] = []
-    why: dict[str, Any] = {}
-    while max(votes.count(True), votes.count(False)) < MAJORITY:
-        step, cause = attempt(rate)
-        steps.append(step)
-        votes.append(step.sustained)
+    made = [attempt(float(p.max_rate_per_s))]
+    if made[0][0].sustained:
+        limit_per_s, why = made[0][0].rate_per_s, {**made[0][1], "limited_by": TRIED}
+    else:
+        limit_per_s = _confirmed(attempt, _staircase(p, attempt, made), made)
+        overloads = [(step.rate_per_s, cause) for step, cause in made if not step.sustained]
         # A part that was used up says more than a stall.
-        if not step.sustained and why.get("limited_by", UNKNOWN) == UNKNOWN:
-            why = cause
-    return votes.count(True) == MAJORITY, why
+        _rate, why = min(overloads, key=lambda one: (one[1].get("limited_by", UNKNOWN) == UNKNOWN, one[0]))
+    return {"limit_per_s": round(limit_per_s, 3), "steps": [asdict(step) for step, _cause in made], **why}
 
 
-def _confirmed(attempt: Attempt, good: float, steps: list[Step]) -> float:
-    """Return the rate of a last step that is sustained, whose rows are the cell's: `good`, or somewhat less.
+def _staircase(p: TwinParameters, attempt: Attempt, made: list[tuple[Step, dict[str, Any]]]) -> float:
+    """Go up from a rate that is sustained and down from another; return the sustained one of the last turn.
 
-    0.0 if the lowest of CONFIRMATIONS rates is not sustained in as many steps either.
+    A step that fails by chance near the limit only turns the staircase: the mean of many searches stays where it is.
     """
-    if steps[-1].sustained and steps[-1].rate_per_s == round(good, 3):
+    rate, stride, good = _within(p, FIRST_SHARE * made[0][0].stored_per_s), STRIDE, 0.0
+    before: Step | None = None
+    while stride >= CLOSE and len(made) < p.search_steps:
+        made.append(attempt(rate))
+        step = made[-1][0]
+        if before and step.sustained != before.sustained:
+            stride **= 0.5
+            good = rate if step.sustained else before.rate_per_s
+        elif step.sustained:
+            good = rate
+        before = step
+        rate = _within(p, rate * stride if step.sustained else rate / stride)
+    return good or rate
+
+
+def _confirmed(attempt: Attempt, good: float, made: list[tuple[Step, dict[str, Any]]]) -> float:
+    """Return the rate of a last step that is sustained: `good`, or somewhat less; 0.0 if none is in REPEATS steps."""
+    if made[-1][0].sustained and made[-1][0].rate_per_s == round(good, 3):
         return good
-    for rate in (good / CLOSE**lower for lower in range(CONFIRMATIONS if good else 0)):
-        for _ in range(CONFIRMATIONS):
-            steps.append(attempt(rate)[0])
-            if steps[-1].sustained:
+    for rate in (good / LOWER**lower for lower in range(REPEATS)):
+        for _ in range(REPEATS):
+            made.append(attempt(rate))
+            if made[-1][0].sustained:
                 return rate
     return 0.0
-
-
-def _next(good: float, bad: float) -> float:
-    """Return the next rate: between the two, or below what was too much."""
-    return (good * bad) ** 0.5 if good and bad / good < STRIDE**2 else good * STRIDE or bad / STRIDE
 
 
 def _within(p: TwinParameters, rate: float) -> float:

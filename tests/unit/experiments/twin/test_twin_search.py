@@ -42,7 +42,7 @@ def queueing(p: TwinParameters, rate_per_s: float, capacity_per_s: float) -> Ste
 def test_the_search_finds_the_limit_of_a_queue(capacity: float) -> None:
     p = parameters(DRAIN_TIMEOUT_S="2", SEARCH_STEPS="10")
     found = search(p, lambda rate: (queueing(p, rate, capacity), {"limited_by": f"at {rate:.0f}"}))
-    assert 0.75 * capacity < found["limit_per_s"] <= 1.03 * capacity
+    assert 0.85 * capacity < found["limit_per_s"] <= 1.03 * capacity
     assert found["steps"][-1]["sustained"]
     assert found["steps"][-1]["rate_per_s"] == found["limit_per_s"]
     # The lowest overload explains the limit.
@@ -57,8 +57,8 @@ def test_the_highest_rate_ends_the_search_at_once() -> None:
 
 
 def test_a_stall_that_no_part_explains_ends_no_search() -> None:
-    """Two of three steps at a rate decide."""
-    p, rates = parameters(DRAIN_TIMEOUT_S="2", SEARCH_STEPS="10"), []
+    """The staircase turns, goes up again, and names the part that a known overload used up."""
+    p, rates = parameters(DRAIN_TIMEOUT_S="2", SEARCH_STEPS="14"), []
 
     def attempt(rate: float) -> tuple[Step, dict[str, Any]]:
         rates.append(rate)
@@ -67,37 +67,32 @@ def test_a_stall_that_no_part_explains_ends_no_search() -> None:
         return step, {"limited_by": "unknown" if stalled else "session"}
 
     found = search(p, attempt)
-    assert rates[1] == rates[2] == rates[3] != rates[4]
+    assert rates[1] > rates[2] < rates[3]
     assert 0.75 * 120 < found["limit_per_s"] <= 1.03 * 120
     assert found["limited_by"] == "session"
     assert len(found["steps"]) == len(rates)
 
 
-def test_a_repeated_step_takes_no_other_rate_from_a_short_search() -> None:
-    p, rates = parameters(SEARCH_STEPS="4"), []
-
-    def attempt(rate: float) -> tuple[Step, dict[str, Any]]:
-        rates.append(rate)
-        return queueing(p, rate, rate / 2 if len(set(rates)) < 3 else 10_000), {"limited_by": "unknown"}
-
-    assert search(p, attempt)["limit_per_s"] == round(rates[-1], 3)
-    assert rates[1] == rates[2] > rates[3]
-
-
 @pytest.mark.parametrize("cause", ["unknown", "broker"])
 def test_chance_near_the_limit_moves_no_limit(cause: str) -> None:
     """A step fails at random, half of them at the limit: the mean of many searches is that of exact ones."""
-    p, dice = parameters(SEARCH_STEPS="12"), random.Random(7)
+    p, dice = parameters(SEARCH_STEPS="20"), random.Random(7)
 
-    def limits(spread: float) -> list[float]:
+    def missed(spread: float) -> float:
+        """Return the log of a limit found over the true one."""
+        true = 120 * math.exp(dice.uniform(-0.3, 0.3))
+
         def attempt(rate: float) -> tuple[Step, dict[str, Any]]:
-            sustained = math.log(rate / 120) < spread * math.log(1 / dice.random() - 1)
+            sustained = math.log(rate / true) < spread * math.log(1 / dice.random() - 1)
             step = replace(FAILED, rate_per_s=rate, stored_per_s=min(rate, 120), sustained=sustained)
             return step, {"limited_by": cause}
 
-        return [math.log(limit) for _ in range(1500) if (limit := search(p, attempt)["limit_per_s"])]
+        return math.log((search(p, attempt)["limit_per_s"] or true) / true)
 
-    assert abs(fmean(limits(0.1)) - fmean(limits(1e-9))) < 0.025
+    exact, by_chance = (fmean(missed(spread) for _ in range(1500)) for spread in (1e-9, 0.1))
+    # Limits are found by steps of 5 %, from below.
+    assert -0.06 < exact < 0
+    assert abs(by_chance - exact) < 0.025
 
 
 def test_nothing_sustained_is_no_limit() -> None:
