@@ -1,7 +1,12 @@
 """The report on twin: what limits a digital twin, beside the paper's figures."""
 
+from collections.abc import Mapping
+from functools import cache
+
 from looplab.experiments.twin import TwinCell
 from looplab.report.cell import MeasuredCell
+from looplab.report.printed import printed
+from looplab.report.samples import Measured
 
 # A queue is longer than this share of the messages that were sent, and leaves the rate out behind the rate in by it.
 QUEUE_SHARE = 0.05
@@ -28,3 +33,16 @@ class MeasuredTwin(MeasuredCell, TwinCell):
 
 
 CELLS = {"": MeasuredTwin}
+
+
+@cache
+def published() -> Mapping[tuple[str, int, str], float]:
+    """Return the figures that the paper's text gives, by name, number of brokers and placement ("" for one)."""
+    lines = printed(__file__, "twin.csv")
+    return {(line["name"], int(line["brokers"]), line["placement"]): float(line["value"]) for line in lines}
+
+
+def cells_of(run: Measured) -> list[MeasuredTwin]:
+    """Return the valid cells of all runs alike."""
+    cells = (cell for one in run.runs for cell in one.cells.values())
+    return [cell for cell in cells if isinstance(cell, MeasuredTwin) and cell.valid]

@@ -7,9 +7,8 @@ from statistics import fmean
 
 from looplab.experiments.twin import LIMITS, PROTOTYPE, WRITE_MODES
 from looplab.experiments.twin.parameters import USUAL_MODE
-from looplab.experiments.twin.report import MeasuredTwin
-from looplab.experiments.twin.report.groups import cells_of, published
-from looplab.experiments.twin.report.several_brokers import alike, more_brokers, varies
+from looplab.experiments.twin.report import MeasuredTwin, cells_of, published
+from looplab.experiments.twin.report.brokers import alike, more_brokers, varies
 from looplab.report.claims import outcome_of
 from looplab.report.finding import Finding, Line, asked, exact, of_several_runs, within
 from looplab.report.samples import Measured, Runs

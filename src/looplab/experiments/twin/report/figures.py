@@ -1,4 +1,4 @@
-"""Draw the paper's three figures from stored runs, and two of this lab's: the causes, and the limits."""
+"""Draw the paper's three figures from stored runs, and the queue without each cause."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from looplab.experiments.twin import TwinCell
 from looplab.experiments.twin.document import queue
 from looplab.experiments.twin.parameters import CENTRAL, DISTRIBUTED
 from looplab.experiments.twin.report import MeasuredTwin
+from looplab.experiments.twin.report.brokers import groups
 from looplab.experiments.twin.report.claims import by_mode
-from looplab.experiments.twin.report.groups import cells_of, groups
 from looplab.report.csv_file import NUMBER, WORD, key_types, lines_of, read_csv
 from looplab.report.drawing import STYLES, Plot
 from looplab.report.samples import Measured
@@ -31,7 +31,7 @@ _COLUMNS = {**key_types(TwinCell), "outcome": WORD, "sent_ns": NUMBER, "committe
 TITLES = {
     "Figure 1: the queue over time": ("1",),
     "Figures 2 and 3: the time of each broker": ("2", "3"),
-    "Without each cause, and the highest sustained rate": ("causes", "limits"),
+    "Without each cause": ("causes",),
 }
 # Two lines of legend fit above.
 _PLACE = (0.14, 0.145, 0.835, 0.68)
@@ -47,8 +47,6 @@ def sketches(runs: Mapping[str, Measured]) -> list[Plot]:
         plots += [_by_interval(runs["twin"]), _by_mode(runs["twin"])]
     if "twin-brokers" in runs:
         plots += [_times(runs["twin-brokers"], "2", CENTRAL), _times(runs["twin-brokers"], "3", DISTRIBUTED)]
-    if "twin-limit" in runs:
-        plots.append(_limits(runs["twin-limit"]))
     return [sketch for sketch in plots if sketch is not None]
 
 
@@ -103,7 +101,7 @@ def _by_mode(run: Measured) -> Plot | None:
 
 def _times(run: Measured, figure: str, placement: str) -> Plot | None:
     """Return the time of each broker: a mark for each repetition, one row of marks a number of brokers."""
-    compared = [group for group in groups(run) if group.brokers == 1 or group.placement == placement]
+    compared = [group for group in groups(run).values() if group.brokers == 1 or group.placement == placement]
     by_number = {group.brokers: group.times_s for group in compared if group.times_s}
     if not any(brokers > 1 for brokers in by_number):
         return None
@@ -128,32 +126,6 @@ def _put_times(by_number: Mapping[int, Sequence[Sequence[float]]], axes: Axes) -
     axes.set_ylim(0, None)
     axes.set_xlabel("broker")
     axes.set_ylabel("time in s")
-
-
-def _limits(run: Measured) -> Plot | None:
-    """Return the highest sustained rate of each search, from the slowest to the fastest."""
-    limits = {cell.searched: limit for cell in cells_of(run) if (limit := cell.figure("limit_per_s"))}
-    if not limits:
-        return None
-    rates = dict(sorted(limits.items(), key=lambda one: one[1]))
-    text = f"Messages a second: {', '.join(f'{name} {rate:.0f}' for name, rate in rates.items())}."
-    caption = "Found by search; the scale is logarithmic."
-    return Plot.of(run, "limits", caption, text, partial(_put_limits, rates), place=(0.41, 0.145, 0.55, 0.75))
-
-
-def _put_limits(rates: Mapping[str, float], axes: Axes) -> None:
-    from matplotlib.ticker import FuncFormatter, NullFormatter
-
-    axes.set_xscale("log")
-    for at, rate in enumerate(rates.values()):
-        label = "highest sustained rate" if at == 0 else None
-        axes.plot(rate, at, STYLES[0][2], color=STYLES[0][0], markersize=6, label=label)
-    axes.set_yticks(range(len(rates)), list(rates))
-    axes.set_ylim(-0.6, len(rates) - 0.4)
-    axes.set_xlim(1, 2 * max(rates.values()))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda rate, _at: f"{rate:,.0f}"))
-    axes.xaxis.set_minor_formatter(NullFormatter())
-    axes.set_xlabel("messages stored a second")
 
 
 def _curve(samples: pd.DataFrame, cell: MeasuredTwin) -> Curve:

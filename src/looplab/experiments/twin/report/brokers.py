@@ -1,0 +1,214 @@
+"""What several brokers do: their total, each one's rate, and how much their times vary, beside the paper's figures.
+
+Variances of few values: intervals by chi-square, two compared by F, both of normal values; of three runs or more, each
+run counts once with its ratio.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import fmean
+
+import numpy as np
+from scipy.special import chdtri, fdtr, fdtri
+
+from looplab.experiments.twin.parameters import CENTRAL, DISTRIBUTED
+from looplab.experiments.twin.report import MeasuredTwin, cells_of, published
+from looplab.report.claims import outcome_of
+from looplab.report.finding import Finding, Line, within
+from looplab.report.samples import Measured
+from looplab.report.statistics import CONFIDENCE, FEWEST_RUNS, Interval, compare, over_runs
+from looplab.report.verdicts import NO_RUN, NOT_REPRODUCED, REPRODUCED, UNDECIDED, units
+
+# A change within SAME is none; totals within SIMILAR are similar: the printed ones differ by 2.5 and 5.5 %.
+SAME, SIMILAR = 0.05, 0.1
+# Iterations of the paper's second experiment.
+ITERATIONS = 5
+_TAIL = (1 - CONFIDENCE) / 2
+
+
+@dataclass(frozen=True)
+class Group:
+    """The repetitions, by run, of one number of brokers in one placement, and what the paper printed for it."""
+
+    brokers: int
+    placement: str
+    runs: Sequence[Sequence[MeasuredTwin]]
+
+    def __str__(self) -> str:
+        return "1 broker" if self.brokers == 1 else f"{self.brokers} brokers, {self.placement}"
+
+    def rates(self, of_brokers: Callable[[Sequence[float]], float]) -> list[float]:
+        """Return messages a second, the mean or the sum of the brokers: by repetition, or by run if there are three."""
+        by_run = ([cell.broker_figures("rate_out_per_s") for cell in cells] for cells in self.runs)
+        return units([of_brokers(by_broker) for by_broker in rates if by_broker] for rates in by_run)
+
+    @property
+    def times_s(self) -> list[list[float]]:
+        """The time that each broker took, by repetition: a list a broker."""
+        return _by_broker([cell for cells in self.runs for cell in cells])
+
+    @property
+    def variances(self) -> list[float]:
+        """The variance of a broker's time over the repetitions of each run, the mean of the brokers."""
+        return [variance[0] for cells in self.runs if (variance := pooled(_by_broker(cells)))]
+
+    def printed(self, name: str) -> str:
+        """Return the figure of that name in the paper, "" if it gives none."""
+        value = published().get((name, self.brokers, "" if self.brokers == 1 else self.placement))
+        return "" if value is None else f"{value:.2f}"
+
+
+def groups(run: Measured) -> dict[tuple[int, str], Group]:
+    """Return the repetitions by number of brokers and placement."""
+    by_key: dict[tuple[int, str], dict[str, list[MeasuredTwin]]] = {}
+    for one in run.runs:
+        for cell in cells_of(one):
+            by_key.setdefault((cell.brokers, cell.placement), {}).setdefault(one.run.run_id, []).append(cell)
+    return {key: Group(*key, list(by_run.values())) for key, by_run in sorted(by_key.items())}
+
+
+def _by_broker(cells: Sequence[MeasuredTwin]) -> list[list[float]]:
+    repetitions = [cell.broker_figures("operation_s") for cell in cells]
+    return [list(times) for times in zip(*repetitions, strict=False)]
+
+
+def more_brokers(run: Measured) -> Finding:
+    """Judge whether with each step to more brokers the total rises and the rate of each broker falls."""
+    found = groups(run)
+    figures = (("each", "broker-rate", fmean), ("total", "total-rate", math.fsum))
+    lines = [
+        Line(f"{group}: {what}", value, group.printed(name), "/s")
+        for group in found.values()
+        for what, name, of_brokers in figures
+        if (value := over_runs(group.rates(of_brokers))) and not (group.brokers == 1 and what == "total")
+    ]
+    steps = [
+        pair
+        for placement in (CENTRAL, DISTRIBUTED)
+        for pair in pairwise(one for one in found.values() if one.brokers == 1 or one.placement == placement)
+    ]
+    if not steps:
+        return Finding(NO_RUN, "Needs at least two numbers of brokers.", lines=lines)
+    each, total = ([_changed(a.rates(of), b.rates(of)) for a, b in steps] for _what, _name, of in figures)
+    reason = f"The total {_words(total, 1)}, the rate of each broker {_words(each, -1)}."
+    if None in total or None in each:
+        return Finding(UNDECIDED, reason, lines=lines)
+    holds = set(total) == {1} and set(each) == {-1}
+    return Finding(REPRODUCED if holds else NOT_REPRODUCED, reason, lines=lines)
+
+
+def _changed(before: Sequence[float], after: Sequence[float]) -> int | None:
+    """Return 1 for higher, -1 for lower, 0 for within SAME; None for too few repetitions or an open sign."""
+    comparison = compare(before, after)
+    if comparison is None:
+        return None
+    share = comparison.share
+    if share.low > 0 or share.high < 0:
+        return 1 if share.low > 0 else -1
+    return 0 if share.low > -SAME and share.high < SAME else None
+
+
+def _words(ways: Sequence[int | None], wanted: int) -> str:
+    word = "rises" if wanted > 0 else "falls"
+    opened = f", {ways.count(None)} open" if None in ways else ""
+    return f"{word} at {ways.count(wanted)} of {len(ways)} steps{opened}"
+
+
+def _pairs(run: Measured) -> Iterator[tuple[int, Group, Group]]:
+    """Yield each number of brokers that was measured in both placements, with its two groups."""
+    found = groups(run)
+    for brokers, placement in found:
+        if placement == CENTRAL and (brokers, DISTRIBUTED) in found:
+            yield brokers, found[brokers, CENTRAL], found[brokers, DISTRIBUTED]
+
+
+def alike(run: Measured) -> Finding:
+    """Judge whether both placements pass on similar totals."""
+    changes = {n: compare(central.rates(math.fsum), other.rates(math.fsum)) for n, central, other in _pairs(run)}
+    shares = {n: change.share for n, change in changes.items() if change}
+    if not shares:
+        return Finding(NO_RUN, "Needs both placements, each at least twice.")
+    given = published()
+    lines = [
+        Line(
+            f"{n} brokers: distributed against central",
+            share,
+            f"{given['total-rate', n, DISTRIBUTED] / given['total-rate', n, CENTRAL] - 1:+.1%}",
+            "change",
+        )
+        for n, share in shares.items()
+    ]
+    reason = f"Distributed totals differ by {', '.join(f'{share.estimate:+.1%}' for share in shares.values())}; "
+    reason += f"similar is within {SIMILAR:.0%}."
+    return Finding(outcome_of([within(one, -SIMILAR, SIMILAR) for one in shares.values()]), reason, lines=lines)
+
+
+def varies(run: Measured) -> Finding:
+    """Judge whether times vary more if each broker has its own machine."""
+    ratios = {n: ratio for n, central, other in _pairs(run) if (ratio := _ratio(central, other))}
+    lines = [
+        Line(f"{n} brokers: distributed over central", ratio, f"{printed_ratio(n)[0].estimate:.3g}")
+        for n, ratio in ratios.items()
+    ]
+    lines += [
+        Line(f"{group}: variance", interval(*variance), group.printed("variance"), "s²")
+        for group in groups(run).values()
+        if group.brokers > 1 and (variance := pooled(group.times_s))
+    ]
+    if not ratios:
+        return Finding(NO_RUN, "Needs both placements, each at least twice.", lines=lines)
+    outcome = outcome_of([within(ratio, 1.0, math.inf) for ratio in ratios.values()])
+    how = "by F" if len(run.runs) < FEWEST_RUNS else "run by run"
+    return Finding(outcome, f"Variances compared {how}.", notes=[_as_printed(n) for n in (2, 4)], lines=lines)
+
+
+def _ratio(central: Group, distributed: Group) -> Interval | None:
+    """Return the variance of the distributed brokers over that of the central ones; None without one above 0."""
+    if len(central.variances) == len(distributed.variances) >= FEWEST_RUNS:
+        pairs = list(zip(distributed.variances, central.variances, strict=True))
+        return over_runs([over / under for over, under in pairs]) if min(map(min, pairs)) > 0 else None
+    one, other = pooled(central.times_s), pooled(distributed.times_s)
+    return ratio(other[0], one[0], (other[1], one[1]))[0] if one and other and min(one[0], other[0]) > 0 else None
+
+
+def _as_printed(brokers: int) -> str:
+    """Return, as a sentence, what the published variances show by themselves: five values a side decide nothing."""
+    value, p_value = printed_ratio(brokers)
+    return (
+        f"As printed, {brokers} brokers: {value.estimate:.2g} times the variance, 95 % interval {value.low:.2g} to "
+        f"{value.high:.2g} from {ITERATIONS} iterations, p {p_value:.2g}."
+    )
+
+
+def printed_ratio(brokers: int) -> tuple[Interval, float]:
+    """Return the paper's variance of the distributed brokers over that of the central ones, and its p-value."""
+    over, under = (published()["variance", brokers, placement] for placement in (DISTRIBUTED, CENTRAL))
+    return ratio(over, under, (ITERATIONS - 1, ITERATIONS - 1))
+
+
+def pooled(by_broker: Sequence[Sequence[float]]) -> tuple[float, int] | None:
+    """Return the mean variance of brokers that worked at the same time, and the degrees of freedom of one of them.
+
+    They are not independent, so they add no degrees of freedom. None for fewer than two values of a broker.
+    """
+    sizes = {len(times) for times in by_broker}
+    if len(sizes) != 1 or min(sizes) < 2:
+        return None
+    return float(np.mean([np.var(times, ddof=1) for times in by_broker])), sizes.pop() - 1
+
+
+def interval(variance: float, freedom: int) -> Interval:
+    """Return the variance with its 95 % interval."""
+    # chdtri takes the share above.
+    low, high = (float(variance * freedom / chdtri(freedom, above)) for above in (_TAIL, 1 - _TAIL))
+    return Interval(variance, low, high)
+
+
+def ratio(over: float, under: float, freedom: tuple[int, int]) -> tuple[Interval, float]:
+    """Return a variance over another, of so many degrees of freedom, and the two-sided p-value of their being equal."""
+    quotient = over / under
+    low, high = (float(quotient / fdtri(*freedom, share)) for share in (1 - _TAIL, _TAIL))
+    below = float(fdtr(*freedom, quotient))
+    return Interval(quotient, low, high), 2 * min(below, 1 - below)
