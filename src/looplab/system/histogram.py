@@ -7,7 +7,6 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from itertools import accumulate
-from typing import Any, NamedTuple
 
 # The paper draws medians with quartiles.
 QUANTILES = {"p25": 0.25, "p50": 0.5, "p75": 0.75, "p95": 0.95, "p99": 0.99, "p999": 0.999}
@@ -39,11 +38,6 @@ class Histogram:
         if other.count:
             self.counts.update(other.counts)
             self._extend(other.count, other.sum_ns, other.min_ns, other.max_ns)
-
-    def as_json(self) -> dict[str, Any]:
-        """Return what `read_histogram` reads."""
-        bounds = {"sum_ns": self.sum_ns, "min_ns": self.min_ns, "max_ns": self.max_ns}
-        return {"uppers": list(self.counts), "counts": list(self.counts.values()), **bounds}
 
     def _extend(self, count: int, sum_ns: int, min_ns: int, max_ns: int) -> None:
         self.min_ns = min(self.min_ns, min_ns) if self.count else min_ns
@@ -87,38 +81,3 @@ def merged(histograms: Iterable[Histogram]) -> Histogram:
     for histogram in histograms:
         total.merge(histogram)
     return total
-
-
-def read_histogram(document: Mapping[str, Any]) -> Histogram:
-    """Return the histogram that `as_json` wrote. Raises KeyError, TypeError or ValueError if it is none."""
-    counts = dict(zip(document["uppers"], document["counts"], strict=True))
-    return Histogram(counts, document["sum_ns"], document["min_ns"], document["max_ns"])
-
-
-class Merged(NamedTuple):
-    """What all workers measured; the names of those without a report, and what is wrong with the others'."""
-
-    histogram: Histogram
-    missing: list[str]
-    faults: list[str]
-
-
-def merge_reports(reports: Mapping[str, tuple[int, Mapping[str, Any] | None]]) -> Merged:
-    """Return the reports of all workers, merged by count.
-
-    A report is what the worker counted while it worked, and its histogram as_json; None if it did not report.
-    """
-    merge = Merged(Histogram(), [], [])
-    for worker, (counted, document) in reports.items():
-        if document is None:
-            merge.missing.append(worker)
-            continue
-        try:
-            one = read_histogram(document)
-        except (KeyError, TypeError, ValueError):
-            merge.faults.append(f"{worker}: its histogram is damaged")
-            continue
-        if one.count != counted:
-            merge.faults.append(f"{worker} counted {counted} messages, and its histogram holds {one.count}")
-        merge.histogram.merge(one)
-    return merge

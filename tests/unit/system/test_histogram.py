@@ -1,13 +1,12 @@
 """The histogram of the devices: exact counts, three digits, and an answer that never came is infinite."""
 
-import json
 import math
 import random
 from collections.abc import Iterable
 
 import pytest
 
-from looplab.system.histogram import Histogram, merge_reports, merged, upper_ns
+from looplab.system.histogram import Histogram, merged, upper_ns
 
 
 def of(values: Iterable[int]) -> Histogram:
@@ -57,14 +56,3 @@ def test_memory_does_not_grow_with_the_run() -> None:
     found = of(round(1_000_000 * (1 + at % 1000 / 1000)) for at in range(100_000))
     assert found.count == 100_000
     assert len(found.counts) <= 1024
-
-
-def test_a_report_whose_sum_differs_or_is_missing_is_named() -> None:
-    whole, short = of([5_000, 70_000, 900_000]).as_json(), of([5_000]).as_json()
-    damaged = {**whole, "counts": [1]}
-    reports = {"a": (3, whole), "b": (2, short), "c": (3, None), "d": (3, damaged)}
-    merge = merge_reports(json.loads(json.dumps(reports)))
-    assert merge.missing == ["c"]
-    assert merge.faults == ["b counted 2 messages, and its histogram holds 1", "d: its histogram is damaged"]
-    assert merge.histogram.count == 4
-    assert merge_reports({"a": (3, whole)}).histogram.summary_us() == of([5_000, 70_000, 900_000]).summary_us()

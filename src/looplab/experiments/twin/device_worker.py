@@ -15,11 +15,10 @@ from typing import Any
 
 from looplab.errors import MachineError
 from looplab.experiments.twin.device import Devices
-from looplab.experiments.twin.device_workers import LOST_NS, TIMES, own_token, pack, port
+from looplab.experiments.twin.device_workers import LOST_NS, TIMES, own_token, port
 from looplab.mqtt.client import MqttClient, wait
 from looplab.run.samples import ABSENT, SampleStore
 from looplab.system import own_process
-from looplab.system.histogram import Histogram
 
 PROCESS_NAME = "lab-devices"
 RETRY_S = 0.2
@@ -99,13 +98,8 @@ class Worker:
         except Stopped:
             stopped = True
             wait(devices.clients, perf_counter_ns() + CONFIRM_NS)
-        times = {name: pack([at if at == ABSENT else at - start_ns for at in store[name].tolist()]) for name in TIMES}
-        late = Histogram()
-        for due_ns, sent_ns in zip(store["due_ns"], store["sent_ns"], strict=True):
-            if sent_ns != ABSENT:
-                late.add(sent_ns - due_ns)
-        done = {"sent": devices.published, "times": times, "lateness": late.as_json()}
-        self._write(done=done, disconnects=devices.disconnects)
+        times = {name: [at if at == ABSENT else at - start_ns for at in store[name].tolist()] for name in TIMES}
+        self._write(sent=devices.published, times=times, disconnects=devices.disconnects)
         if stopped:
             raise Stopped
 

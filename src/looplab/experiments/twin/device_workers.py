@@ -4,25 +4,21 @@ No clock is compared. A worker's times count from its start, which lies between 
 half of that round trip is the error of every time that a worker reports.
 """
 
-import array
-import base64
 import contextlib
 import hmac
 import json
 import os
 import socket
 import threading
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import pairwise
+from collections.abc import Mapping
 from time import perf_counter_ns
 from typing import Any
 
 from looplab.errors import MachineError
+from looplab.run.accounting import summarise
 from looplab.run.cells import CutShort
 from looplab.run.clients import Clients
 from looplab.run.samples import ABSENT, NOT_SENT, WAITING, SampleStore
-from looplab.system.histogram import merge_reports
 from looplab.system.json_client import read_token
 
 PORT = 9108
@@ -49,13 +45,19 @@ def own_token() -> str:
 
 
 class Worker:
-    """A connection: `host` is its machine once it has shown the token, `reported` what came since the last order."""
+    """A connection: `host` is its machine once it has shown the token, `reported` what came since the last order.
+
+    It sends the messages of `rows`, `sent` of them so far; its times are exact to `error_ns`.
+    """
 
     def __init__(self, connection: socket.socket) -> None:
         self.host = ""
         self.reported: dict[str, Any] = {}
+        self.rows = range(0)
+        self.sent = self.error_ns = 0
+        self.fault = ""
         self._connection = connection
-        self._reported_ns = perf_counter_ns()
+        self._reported_ns = self._begin_ns = perf_counter_ns()
         self._ended = False
         threading.Thread(target=self._read, daemon=True).start()
 
@@ -64,10 +66,44 @@ class Worker:
         """Whether its connection has ended, or it has not reported for LOST_NS."""
         return self._ended or perf_counter_ns() - self._reported_ns > LOST_NS
 
-    def send(self, **order: Any) -> None:
+    @property
+    def disconnects(self) -> int:
+        """How often it lost a connection to a broker."""
+        return int(self.reported.get("disconnects", 0))
+
+    def order(self, **order: Any) -> None:
         """Send one order; that the connection has ended shows in `lost`."""
         with contextlib.suppress(OSError):
             self._connection.sendall(json.dumps(order).encode() + b"\n")
+
+    def begin(self, store: SampleStore, rows: range, lead_ns: int, **begin: Any) -> None:
+        """Have `rows` sent; until the worker reports, they have the planned times."""
+        self.rows, self.fault = rows, ""
+        self._begin_ns = perf_counter_ns()
+        for number, row in enumerate(rows):
+            at_ns = self._begin_ns + lead_ns + number * begin["interval_ns"]
+            store["due_ns"][row] = store["intended_ns"][row] = store["sent_ns"][row] = at_ns
+            store["state"][row] = WAITING
+        self._begin_ns = perf_counter_ns()
+        self.order(begin={"first": rows.start, "count": len(rows), "lead_ns": lead_ns, **begin})
+
+    def merge(self, store: SampleStore) -> None:
+        """Write its times into its rows, on the controller's clock; a lost one keeps the planned times."""
+        self.error_ns = (int(self.reported.get("begun", self._begin_ns)) - self._begin_ns) // 2
+        self.sent = int(self.reported.get("sent", 0))
+        times = self.reported.get("times")
+        if times is None:
+            self.fault = "was lost"
+        elif {len(times[name]) for name in TIMES} != {len(self.rows)}:
+            self.fault = "reported other messages than its own"
+            del self.reported["times"]
+        else:
+            self.fault = "was stopped" if self.sent < len(self.rows) else ""
+            for row in self.rows[self.sent :]:
+                store["state"][row] = NOT_SENT
+            for name in TIMES:
+                for row, time_ns in zip(self.rows, times[name], strict=True):
+                    store[name][row] = ABSENT if time_ns == ABSENT else self._begin_ns + self.error_ns + time_ns
 
     def close(self) -> None:
         self._connection.close()
@@ -121,54 +157,34 @@ class DeviceWorkers:
                 self._all.append(Worker(self._server.accept()[0]))
 
 
-@dataclass
-class Share:
-    """What one worker has to send: `rows`; `start_ns` on the controller's clock is exact to `error_ns`."""
-
-    worker: Worker
-    rows: range
-    begin_ns: int = 0
-    start_ns: int = 0
-    error_ns: int = 0
-    sent: int = 0
-    fault: str = ""
-
-
-@dataclass
 class FarDevices(Clients):
     """The devices of one sending as looplab.experiments.twin.sending asks: all of its messages come from workers.
 
     `order` is what every worker gets: the arguments of Devices.
     """
 
-    workers: DeviceWorkers
-    order: Mapping[str, Any]
-    shares: list[Share] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
+    def __init__(self, workers: DeviceWorkers, order: Mapping[str, Any]) -> None:
         super().__init__([])
+        self._workers, self._order = workers, order
         self._chosen: list[Worker] = []
-        # How much later than due the messages left, of all workers.
-        self.lateness = merge_reports({})
 
     def begin(self, token: str, cell: int) -> None:
         """Send to the topics of this cell from now on."""
-        self.order = {**self.order, "token": token, "cell": cell}
+        self._order = {**self._order, "token": token, "cell": cell}
 
     def connect(self, timeout_s: float) -> bool:
         """Return whether every worker is connected to every broker. Raises CutShort where workers are missing."""
         end_ns = perf_counter_ns() + int(timeout_s * 1e9)
-        while len(self.workers.present()) < self.workers.count:
+        while len(self._workers.present()) < self._workers.count:
             if perf_counter_ns() > end_ns:
-                there = ", ".join(worker.host for worker in self.workers.present()) or "none"
-                raise CutShort(f"{self.workers.count} device workers wanted, there after {timeout_s:g} s: {there}")
+                there = ", ".join(worker.host for worker in self._workers.present()) or "none"
+                raise CutShort(f"{self._workers.count} device workers wanted, there after {timeout_s:g} s: {there}")
             self.wait(perf_counter_ns() + STEP_NS)
-        self._chosen = self.workers.present()
+        self._chosen = self._workers.present()
         for number, worker in enumerate(self._chosen):
             worker.reported = {}
-            worker.send(order={**self.order, "name": f"{number}-", "timeout_s": timeout_s})
-        while not all("ready" in worker.reported or worker.lost for worker in self._chosen):
-            self.wait(perf_counter_ns() + STEP_NS)
+            worker.order(order={**self._order, "name": f"{number}-", "timeout_s": timeout_s})
+        self._wait_for("ready")
         return all(worker.reported.get("ready") for worker in self._chosen)
 
     @property
@@ -180,7 +196,7 @@ class FarDevices(Clients):
     @property
     def disconnects(self) -> int:
         """How often a worker lost a connection to a broker."""
-        return sum(int(share.worker.reported.get("disconnects", 0)) for share in self.shares)
+        return sum(worker.disconnects for worker in self._chosen)
 
     def send(self, store: SampleStore, rows: range, interval_ns: int, qos: int, *, sleeps: bool) -> None:
         """Have `rows` sent, `interval_ns` apart in all, and write what each worker reports into `store`.
@@ -188,29 +204,19 @@ class FarDevices(Clients):
         Returns when every worker has reported or is lost.
         """
         count = len(self._chosen)
-        bounds = [rows.start + len(rows) * at // count for at in range(count + 1)]
-        self.shares = [Share(one, range(*ends)) for one, ends in zip(self._chosen, pairwise(bounds), strict=True)]
-        for at, share in enumerate(self.shares):
-            self._plan(store, share, at * interval_ns, count * interval_ns)
-            share.begin_ns = perf_counter_ns()
-            share.worker.send(
-                begin={"first": share.rows.start, "count": len(share.rows), "lead_ns": at * interval_ns,
-                       "interval_ns": count * interval_ns, "qos": qos, "sleeps": sleeps}
-            )  # fmt: skip
-        while not all("done" in share.worker.reported or share.worker.lost for share in self.shares):
-            self.wait(perf_counter_ns() + STEP_NS)
-        for share in self.shares:
-            _merge(store, share)
-        done = {self._name(one): (one.sent, one.worker.reported.get("done", {}).get("lateness")) for one in self.shares}
-        self.lateness = merge_reports(done)
+        ends = [len(rows) * at // count for at in range(count + 1)]
+        for at, worker in enumerate(self._chosen):
+            share = rows[ends[at] : ends[at + 1]]
+            worker.begin(store, share, at * interval_ns, interval_ns=count * interval_ns, qos=qos, sleeps=sleeps)
+        self._wait_for("times")
+        for worker in self._chosen:
+            worker.merge(store)
 
     def close(self) -> None:
         """End the order of every worker; what it counted until then is in `reported`."""
         for worker in self._chosen:
-            worker.send(end=True)
-        end_ns = perf_counter_ns() + LOST_NS
-        while not all("ended" in one.reported or one.lost for one in self._chosen) and perf_counter_ns() < end_ns:
-            self.wait(perf_counter_ns() + STEP_NS)
+            worker.order(end=True)
+        self._wait_for("ended", perf_counter_ns() + LOST_NS)
 
     def settle(self, store: SampleStore) -> tuple[list[str], dict[str, Any]]:
         """Decide, once the table was read, which rows of a lost worker were sent.
@@ -218,72 +224,30 @@ class FarDevices(Clients):
         Sent is what the worker had reported, and all up to its last stored row. Of the rest nobody knows. Return what
         is wrong with each share, and what a cell of run.json holds of the workers.
         """
-        faults, state = list(self.lateness.faults), store["state"]
-        for share in self.shares:
-            if share.fault:
-                stored = [row for row in share.rows if state[row] not in (NOT_SENT, WAITING)]
-                share.sent = max([share.sent, *(row + 1 - share.rows.start for row in stored[-1:])])
-                for row in share.rows[share.sent :]:
+        faults, state, entries, late_ns = [], store["state"], [], []
+        for number, worker in enumerate(self._chosen, 1):
+            stored = [row for row in worker.rows if state[row] not in (NOT_SENT, WAITING)]
+            if worker.fault:
+                worker.sent = max([worker.sent, *(row + 1 - worker.rows.start for row in stored[-1:])])
+                for row in worker.rows[worker.sent :]:
                     state[row] = NOT_SENT
-                share.fault += f": {share.sent} of {len(share.rows)} messages sent, {len(stored)} stored"
-                faults.append(f"{self._name(share)} {share.fault}")
-        workers = [
-            {
-                "host": share.worker.host,
-                "sent": share.sent,
-                "stored": sum(state[row] not in (NOT_SENT, WAITING) for row in share.rows),
-                "disconnects": int(share.worker.reported.get("disconnects", 0)),
-                "start_error_us": round(share.error_ns / 1000, 3),
-                "scheduling": share.worker.reported.get("scheduling"),
-                "tcp_nodelay": share.worker.reported.get("tcp_nodelay"),
-                "fault": share.fault,
-            }
-            for share in self.shares
-        ]
-        return faults, {"device_workers": workers, "device_lateness_us": self.lateness.histogram.summary_us()}
+                worker.fault += f": {worker.sent} of {len(worker.rows)} messages sent, {len(stored)} stored"
+                faults.append(f"device worker {number} on {worker.host} {worker.fault}")
+            if "times" in worker.reported:
+                sent = worker.rows[: worker.sent]
+                late_ns += [store["sent_ns"][row] - store["due_ns"][row] for row in sent]
+            entries.append({
+                "host": worker.host,
+                "sent": worker.sent,
+                "stored": len(stored),
+                "disconnects": worker.disconnects,
+                "start_error_us": round(worker.error_ns / 1000, 3),
+                **{name: worker.reported.get(name) for name in ("scheduling", "tcp_nodelay")},
+                "fault": worker.fault,
+            })  # fmt: skip
+        return faults, {"device_workers": entries, "device_lateness_us": summarise(late_ns)}
 
-    def _name(self, share: Share) -> str:
-        return f"device worker {self.shares.index(share) + 1} on {share.worker.host}"
-
-    def _plan(self, store: SampleStore, share: Share, lead_ns: int, interval_ns: int) -> None:
-        """Write when each message is planned: the live view has it until the worker reports."""
-        at_ns = perf_counter_ns() + lead_ns
-        for row in share.rows:
-            store["due_ns"][row] = store["intended_ns"][row] = store["sent_ns"][row] = at_ns
-            store["state"][row] = WAITING
-            at_ns += interval_ns
-
-
-def _merge(store: SampleStore, share: Share) -> None:
-    """Write a worker's times into its rows, on the controller's clock; a lost one keeps the planned times."""
-    report = share.worker.reported
-    begun_ns = int(report.get("begun", share.begin_ns))
-    share.error_ns = (begun_ns - share.begin_ns) // 2
-    share.start_ns = share.begin_ns + share.error_ns
-    done = report.get("done")
-    share.sent = int(report.get("sent", 0)) if done is None else int(done["sent"])
-    if done is None:
-        share.fault = "was lost"
-        return
-    if share.sent < len(share.rows):
-        share.fault = "was stopped"
-        for row in share.rows[share.sent :]:
-            store["state"][row] = NOT_SENT
-    times = {name: unpack(done["times"][name]) for name in TIMES}
-    if {len(times_ns) for times_ns in times.values()} != {len(share.rows)}:
-        share.fault = "reported other messages than its own"
-        return
-    for name, times_ns in times.items():
-        column = store[name]
-        for row, time_ns in zip(share.rows, times_ns, strict=True):
-            column[row] = ABSENT if time_ns == ABSENT else share.start_ns + time_ns
-
-
-def pack(times_ns: Sequence[int]) -> str:
-    """Return a column of times as a worker reports it."""
-    return base64.b64encode(array.array("q", times_ns).tobytes()).decode()
-
-
-def unpack(text: str) -> Sequence[int]:
-    """Return the times that `pack` wrote."""
-    return array.array("q", base64.b64decode(text))
+    def _wait_for(self, report: str, end_ns: float = float("inf")) -> None:
+        """Wait until every worker has reported so or is lost."""
+        while perf_counter_ns() < end_ns and not all(report in one.reported or one.lost for one in self._chosen):
+            self.wait(perf_counter_ns() + STEP_NS)

@@ -6,6 +6,7 @@ import signal
 import socket
 from collections.abc import Callable
 from pathlib import Path
+from statistics import median
 
 import pytest
 from support.parts import Child, python
@@ -40,12 +41,12 @@ def test_workers_share_the_messages_of_each_cell(lab: TwinLab, workers: dict[str
             ("one", 33, 33), ("three", 33, 33), ("two", 34, 34),
         ]  # fmt: skip
         assert (cell["duplicates"], cell["disconnects"]) == (0, 0)
-        # Merged by count, to three digits what the samples have.
+        # What the samples have.
         late_ns = sorted(int(row["sent_ns"]) - int(row["due_ns"]) for row in mine)
         merged_us = cell["device_lateness_us"]
         assert merged_us["n"] == 100
         assert merged_us["max"] == pytest.approx(late_ns[-1] / 1000, rel=0.001)
-        assert merged_us["p50"] == pytest.approx(late_ns[49] / 1000, rel=0.001)
+        assert merged_us["p50"] == pytest.approx(median(late_ns) / 1000, rel=0.001)
     assert treatments(run)["device workers"]["note"] == "on one, three, two"
     assert treatments(run)["devices TCP_NODELAY"]["found"] == "on"
     # Here all share one clock, and the payload has the true time of sending.
