@@ -183,23 +183,8 @@ class TwinCell(Paced):
 
     @classmethod
     def remarks(cls, run: Document) -> Iterator[str]:
-        cells = list(map(cls, run["cells"]))
-        if stops := list(_stops(cells)):
-            yield from ("", "Machines that had to wait because they had used up their processor quota:", *stops)
-        if limits := [cell for cell in cells if cell.limit_per_s is not None]:
+        if limits := [cell for cell in map(cls, run["cells"]) if cell.limit_per_s is not None]:
             yield from ("", "Highest sustained rate, and its limit:", *map(_limit, limits))
-
-
-def _stops(cells: list[TwinCell]) -> Iterator[str]:
-    """Yield how often and for how long its quota stopped each machine that was stopped."""
-    stops: dict[str, tuple[int, float]] = {}
-    for cell in cells:
-        for host, count in cell.throttled.items():
-            times, seconds = stops.get(host, (0, 0.0))
-            stops[host] = (times + (count or 0), seconds + (cell.throttled_s.get(host) or 0))
-    for host, (times, seconds) in stops.items():
-        if times:
-            yield f"  {host}: {times} times, {seconds:.1f} s altogether"
 
 
 def _limit(cell: TwinCell) -> str:

@@ -1,5 +1,6 @@
 """From a run's rows to run.json and samples.csv: the fate of every message, the queue, the rates."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
 from typing import Any
@@ -74,26 +75,20 @@ def seconds(start_ns: int, end_ns: int) -> float:
     return round(max(0, end_ns - start_ns) / 1e9, 6)
 
 
-def _brokers(
-    parameters: TwinParameters, columns: Columns, sent: Sequence[int], stored: Sequence[int]
-) -> list[dict[str, Any]]:
+def _brokers(p: TwinParameters, columns: Columns, sent: Sequence[int], stored: Sequence[int]) -> list[dict[str, Any]]:
     """Return, of each broker, its messages, its rate, and its time from the first message sent to the last stored."""
-    sent_by = _by_broker(parameters, columns, sent, "sent_ns")
-    stored_by = _by_broker(parameters, columns, stored, "received_ns")
+    sent_ns, stored_ns = defaultdict(list), defaultdict(list)
+    for row in sent:
+        sent_ns[p.broker_of(row)].append(columns["sent_ns"][row])
+    for row in stored:
+        stored_ns[p.broker_of(row)].append(columns["received_ns"][row])
     return [
         {
             "broker": broker,
             "sent": len(times_ns),
-            "stored": len(stored_by.get(broker, ())),
-            "rate_out_per_s": rate_per_s(stored_by.get(broker, ())),
-            "operation_s": seconds(min(times_ns), max(stored_by[broker])) if broker in stored_by else None,
+            "stored": len(done_ns := stored_ns[broker]),
+            "rate_out_per_s": rate_per_s(done_ns),
+            "operation_s": seconds(min(times_ns), max(done_ns)) if done_ns else None,
         }
-        for broker, times_ns in sorted(sent_by.items())
+        for broker, times_ns in sorted(sent_ns.items())
     ]
-
-
-def _by_broker(parameters: TwinParameters, columns: Columns, rows: Sequence[int], name: str) -> dict[int, list[int]]:
-    by_broker: dict[int, list[int]] = {}
-    for row in rows:
-        by_broker.setdefault(parameters.broker_of(row), []).append(columns[name][row])
-    return by_broker

@@ -1,10 +1,10 @@
 """A broker's window of unconfirmed messages: how many at QoS 1 it hands to a client that confirms none."""
 
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from time import perf_counter_ns
 
-from looplab.mqtt.client import ClientOptions, MqttClient, wait
+from looplab.mqtt.client import ClientOptions, MqttClient, wait, wait_for
 from looplab.mqtt.dial import Target
 from looplab.treatments.judgement import Treatment
 
@@ -12,56 +12,42 @@ from looplab.treatments.judgement import Treatment
 EXTRA, PLENTY = 10, 1000
 # Identifiers of packets are 16 bits long.
 MOST = 65_535
-STEP_NS = 20_000_000
-# The last one has come if no other has for so long.
-QUIET_NS = 400_000_000
-TIMEOUT_NS = 5_000_000_000
+# The last message has come if no other has for so long.
+QUIET_NS = 300_000_000
 
 
-def windows(hosts: Sequence[tuple[str, int]], wanted: int, timeout_ns: int = TIMEOUT_NS) -> list[Treatment]:
-    """Return one treatment for each broker; `wanted` is its window in messages, 0 for no limit.
-
-    One that does not answer is waited for until `timeout_ns`.
-    """
+def windows(hosts: Sequence[tuple[str, int]], wanted: int, timeout_s: float = 5.0) -> list[Treatment]:
+    """Return one treatment for each broker; `wanted` is its window in messages, 0 for no limit."""
     count = min(wanted + EXTRA, MOST) if wanted else PLENTY
-    counts = _received(hosts, count, timeout_ns)
-    return [
-        Treatment(f"{host}:{port} window", _shown(wanted or count, count), _shown(got, count), got == (wanted or count))
-        for (host, port), got in zip(hosts, counts, strict=True)
-    ]
+    judged = []
+    for host, port in hosts:
+        got = _handed_over(Target(host, port, tcp_nodelay=True), count, timeout_s)
+        what, verified = f"{host}:{port} window", got == (wanted or count)
+        judged.append(Treatment(what, _shown(wanted or count, count), _shown(got, count), verified))
+    return judged
 
 
 def _shown(messages: int, count: int) -> str:
     return "no limit" if messages == count else f"{messages} messages" if messages >= 0 else "no answer"
 
 
-def _received(hosts: Sequence[tuple[str, int]], count: int, timeout_ns: int) -> list[int]:
-    """Return how many of `count` messages each broker hands over; -1 where it does not answer."""
-    topic, seen, changed_ns = f"window/{secrets.token_hex(4)}", [0] * len(hosts), perf_counter_ns()
+def _handed_over(broker: Target, count: int, timeout_s: float) -> int:
+    """Return how many of `count` messages the broker hands over; -1 if it does not answer within `timeout_s`."""
+    topic, taken = f"window/{secrets.token_hex(4)}", [0]
 
-    def counter(at: int) -> Callable[[bytes, bytes, int], None]:
-        def take(_topic: bytes, _payload: bytes, _qos: int) -> None:
-            nonlocal changed_ns
-            seen[at], changed_ns = seen[at] + 1, perf_counter_ns()
+    def take(_topic: bytes, _payload: bytes, _qos: int) -> None:
+        taken[0] += 1
 
-        return take
-
-    options = ClientOptions([(topic, 1)], max_inflight=0, holds=True)
-    clients = [
-        MqttClient(Target(host, port, tcp_nodelay=True), f"{topic}-{at}", options, counter(at))
-        for at, (host, port) in enumerate(hosts)
-    ]
-    end_ns = perf_counter_ns() + timeout_ns
-    while not all(client.subscribed for client in clients) and perf_counter_ns() < end_ns:
-        wait(clients, perf_counter_ns() + STEP_NS)
-    answer = [client.subscribed for client in clients]
-    for client, subscribed in zip(clients, answer, strict=True):
-        for _ in range(count if subscribed else 0):
+    client = MqttClient(broker, topic, ClientOptions([(topic, 1)], max_inflight=0, holds=True), take)
+    try:
+        if not wait_for([client], lambda: client.subscribed, timeout_s):
+            return -1
+        for _ in range(count):
             client.publish(topic, b"window", 1)
-    changed_ns = perf_counter_ns()
-    end_ns = changed_ns + timeout_ns
-    while perf_counter_ns() < min(end_ns, changed_ns + QUIET_NS):
-        wait(clients, perf_counter_ns() + STEP_NS)
-    for client in clients:
+        before = -1
+        while taken[0] != before:
+            before = taken[0]
+            wait([client], perf_counter_ns() + QUIET_NS)
+        return taken[0]
+    finally:
         client.close()
-    return [got if subscribed else -1 for got, subscribed in zip(seen, answer, strict=True)]

@@ -62,7 +62,7 @@ def test_a_brokers_window_is_asked_of_the_running_broker(start_broker: Callable[
         more = f"allow_anonymous true\nmax_queued_messages 0\nmax_inflight_messages {inflight}\n"
         hosts.append((HOST, start_broker(more=more).port))
     hosts.append((HOST, free_port()))
-    found = [(one.found, one.verified) for one in windows(hosts, 7, 1_500_000_000)]
+    found = [(one.found, one.verified) for one in windows(hosts, 7, 1.5)]
     assert found == [("7 messages", True), ("no limit", False), ("no answer", False)]
     found = [(one.found, one.verified) for one in windows(hosts[:2], 0)]
     assert found == [("7 messages", False), ("no limit", True)]

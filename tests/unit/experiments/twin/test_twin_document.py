@@ -86,8 +86,7 @@ def test_rates_of_few_messages() -> None:
 
 
 def test_the_table_names_what_limits_a_search(tmp_path: Path) -> None:
-    searched = {"limit_per_s": 12_345.6, "limited_by": "fsync", "throttled": {"b": 3}, "throttled_s": {"b": 0.5}}
+    searched = {"limit_per_s": 12_345.6, "limited_by": "fsync"}
     folder = write_twin_run(tmp_path, [single(10, more=searched)], scenario="twin-limit")
     lines = run_table(EXPERIMENT, json.loads((folder / "run.json").read_text())).splitlines()
     assert "  prototype, QoS 1, 1 broker: 12346 a second, the commit to disk" in lines
-    assert "  b: 3 times, 0.5 s altogether" in lines

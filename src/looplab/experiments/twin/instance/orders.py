@@ -5,16 +5,19 @@ import mmap
 import os
 import struct
 from dataclasses import asdict, dataclass, field
+from enum import IntEnum
 from pathlib import Path
 
 ORDER_FILE = "instance.json"
 COUNTS_FILE = "instance.bin"
 MOST_WORKERS = 16
-# What each worker counts; times in ns. `ready` is 1 while it is subscribed and can reach the database.
-COUNTS = (
-    "ready", "received", "stored", "duplicates", "refused", "malformed", "foreign", "disconnects", "starts",
-    "unacknowledged_max", "batches", "sleep_ns", "session_ns", "store_ns", "held_ns", "database_errors",
-)  # fmt: skip
+
+
+class Count(IntEnum):
+    """What each worker counts; times in ns. `READY` is 1 while it is subscribed and can reach the database."""
+
+    READY, RECEIVED, STORED, DUPLICATES, REFUSED, MALFORMED, FOREIGN, DISCONNECTS = range(8)
+    STARTS, UNACKNOWLEDGED_MAX, BATCHES, SLEEP_NS, SESSION_NS, STORE_NS, HELD_NS, DATABASE_ERRORS = range(8, 16)
 
 
 @dataclass(frozen=True)
@@ -65,7 +68,7 @@ class Counts:
     """A row of counts for each worker, in a file that outlives it."""
 
     def __init__(self, folder: Path) -> None:
-        size = 8 * MOST_WORKERS * len(COUNTS)
+        size = 8 * MOST_WORKERS * len(Count)
         fd = os.open(folder / COUNTS_FILE, os.O_RDWR | os.O_CREAT, 0o600)
         try:
             os.posix_fallocate(fd, 0, size)
@@ -74,8 +77,8 @@ class Counts:
             os.close(fd)
 
     def row(self, worker: int) -> memoryview:
-        """Return one worker's counts, in the order of COUNTS."""
-        return self._numbers[worker * len(COUNTS) : (worker + 1) * len(COUNTS)]
+        """Return one worker's counts, in the order of Count."""
+        return self._numbers[worker * len(Count) : (worker + 1) * len(Count)]
 
     @property
     def ready(self) -> int:
@@ -87,4 +90,4 @@ class Counts:
 
     def as_json(self, workers: int) -> list[dict[str, int]]:
         """Return the counts of the first `workers`."""
-        return [dict(zip(COUNTS, self.row(worker).tolist(), strict=True)) for worker in range(workers)]
+        return [{count.name.lower(): self.row(worker)[count] for count in Count} for worker in range(workers)]

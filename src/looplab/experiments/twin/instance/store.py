@@ -13,9 +13,6 @@ from looplab.experiments.twin import WriteMode
 COLUMNS = "run, device, sequence, sent_ns, arrived_ns, payload"
 _INSERT = f"INSERT INTO message ({COLUMNS}) VALUES (%s, %s, %s, %s, %s, %s) ON CONFLICT DO NOTHING"
 _COPY = f"COPY message ({COLUMNS}) FROM STDIN"
-_INSERT_MANY = f"""INSERT INTO message ({COLUMNS})
-SELECT %s, * FROM unnest(%s::int[], %s::bigint[], %s::bigint[], %s::bigint[], %s::bytea[])
-ON CONFLICT DO NOTHING RETURNING device, sequence"""
 CONNECT_TIMEOUT_S = 2
 # Of a database that is gone without a word.
 STATEMENT_TIMEOUT_MS = 10_000
@@ -96,7 +93,7 @@ class Store:
 
 
 def _rows(connection: psycopg.Connection[Any], rows: Sequence[Row]) -> list[bool]:
-    """Insert and commit one row after another."""
+    """Insert one row after another; each is committed by itself outside a transaction."""
     return [connection.execute(_INSERT, row).rowcount == 1 for row in rows]
 
 
@@ -106,7 +103,8 @@ def _copy(connection: psycopg.Connection[Any], rows: Sequence[Row]) -> list[bool
         with connection.cursor() as cursor, cursor.copy(_COPY) as copy:
             copy.write(b"".join(_lines(rows)))
     except UniqueViolation:
-        return _insert_many(connection, rows)
+        with connection.transaction():
+            return _rows(connection, rows)
     return [True] * len(rows)
 
 
@@ -115,16 +113,3 @@ def _lines(rows: Sequence[Row]) -> Iterator[bytes]:
     for row in rows:
         text = f"{row.run}\t{row.device}\t{row.sequence}\t{row.sent_ns}\t{row.arrived_ns}\t\\\\x{row.payload.hex()}\n"
         yield text.encode()
-
-
-def _insert_many(connection: psycopg.Connection[Any], rows: Sequence[Row]) -> list[bool]:
-    columns = list(zip(*rows, strict=True))
-    cursor = connection.execute(_INSERT_MANY, (columns[0][0], *map(list, columns[1:])))
-    fresh = set(cursor.fetchall())
-    new = []
-    for row in rows:
-        key = (row.device, row.sequence)
-        new.append(key in fresh)
-        # A second copy in the same batch is none.
-        fresh.discard(key)
-    return new
