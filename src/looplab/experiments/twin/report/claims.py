@@ -110,7 +110,7 @@ def _fifteen(run: Measured) -> Finding:
         above = rate.estimate > limit * NEAR
         return Finding(NOT_REPRODUCED if above else UNDECIDED, f"{reason} No cell has a queue.", lines=lines)
     outcome = outcome_of([within(rate, limit / NEAR, limit * NEAR)])
-    return Finding(outcome, reason, notes=[*_spent(by_mode(run)[mode]), *_causes(rates)], lines=lines)
+    return Finding(outcome, reason, notes=_spent(by_mode(run)[mode]), lines=lines)
 
 
 def _spent(cells: Sequence[MeasuredTwin]) -> list[str]:
@@ -129,18 +129,6 @@ def _spent(cells: Sequence[MeasuredTwin]) -> list[str]:
     )
     busy = [share for cell in full for share in cell.cpu_share.get("broker") or [] if share]
     return [f"{sentence}; the broker used {max(busy):.1%} of a processor at most." if busy else f"{sentence}."]
-
-
-def _causes(rates: Sequence[tuple[str, Interval, bool]]) -> list[str]:
-    """Return, as a sentence each, what the rate is with a cause of the published limit taken away."""
-    first = rates[0]
-    if first[0] != PROTOTYPE:
-        return []
-    return [
-        f"{(text := _in_words(mode))[0].upper()}{text[1:]}: {'' if full else 'at least '}{rate.estimate:.4g} a second, "
-        f"{rate.estimate / first[1].estimate:.1f} times as many."
-        for mode, rate, full in rates[1:]
-    ]
 
 
 def _sixty_seven(run: Measured) -> Finding:
