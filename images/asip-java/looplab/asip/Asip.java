@@ -22,8 +22,6 @@ final class Asip {
         void report(int bytes);
 
         void other(int bytes);
-
-        void error();
     }
 
     /** Asks the board for an answer that {@link Listener#info} gets. */
@@ -78,8 +76,6 @@ final class Asip {
         listener.other(bytes);
         if (begins(INFO)) {
             listener.info();
-        } else if (length > 0 && line[0] == '~') {
-            listener.error();
         } else if (holds('!')) {
             // Not only at its start: what is left of a session before may come first.
             listener.ready();

@@ -18,7 +18,7 @@ final class Board implements AutoCloseable, Transport.Sink, Asip.Listener {
 
     private final Transport transport;
     private final Asip asip = new Asip();
-    private final Account account;
+    private final Counts counts;
     private final boolean reporting;
     private final int port;
     private final int bit;
@@ -26,16 +26,14 @@ final class Board implements AutoCloseable, Transport.Sink, Asip.Listener {
     private final Semaphore infos = new Semaphore(0);
     private volatile Listener listener = (high, stampNs) -> {};
     private volatile String failure;
-    private volatile long errors;
-    private volatile Thread waiting;
     private int level = UNKNOWN;
 
-    Board(Transport transport, int port, int bit, boolean reporting, Account account) {
+    Board(Transport transport, int port, int bit, boolean reporting, Counts counts) {
         this.transport = transport;
         this.port = port;
         this.bit = bit;
         this.reporting = reporting;
-        this.account = account;
+        this.counts = counts;
     }
 
     /**
@@ -77,26 +75,26 @@ final class Board implements AutoCloseable, Transport.Sink, Asip.Listener {
     }
 
     void write(byte[] order) throws IOException {
-        account.sent(order.length, true);
+        counts.sent(order.length, true);
         transport.write(order);
     }
 
     private void send(byte[] message) throws IOException {
-        account.sent(message.length, false);
+        counts.sent(message.length, false);
         transport.write(message);
     }
 
     /** Counts the bytes of the measurement from now on. */
     void begin() {
-        account.begin();
+        counts.begin();
     }
 
     /** Returns the bytes of the measurement; ends the session so that nothing more comes, and every byte counts. */
     String silence() throws IOException, Refused, InterruptedException {
-        String facts = account.facts();
+        String facts = counts.facts();
         send(Asip.SILENCE);
         synchronise();
-        return " errors=" + errors + facts;
+        return facts;
     }
 
     void onChange(Listener to) {
@@ -111,32 +109,23 @@ final class Board implements AutoCloseable, Transport.Sink, Asip.Listener {
     }
 
     private boolean await(Semaphore what, long limitMs) throws Refused, InterruptedException {
-        waiting = Thread.currentThread();
-        try {
-            boolean came = what.tryAcquire(limitMs, TimeUnit.MILLISECONDS);
-            check();
-            return came;
-        } catch (InterruptedException stopped) {
-            check();
-            throw stopped;
-        } finally {
-            waiting = null;
-        }
+        boolean came = what.tryAcquire(limitMs, TimeUnit.MILLISECONDS);
+        check();
+        return came;
     }
 
     @Override
     public void received(byte[] bytes, int length, long stampNs) {
-        account.received(length);
+        counts.received(length);
         asip.take(bytes, length, stampNs, this);
     }
 
     @Override
     public void failed(String why) {
         failure = why;
-        Thread thread = waiting;
-        if (thread != null) {
-            thread.interrupt();
-        }
+        // Whoever waits finds the failure.
+        readies.release();
+        infos.release();
     }
 
     @Override
@@ -150,27 +139,22 @@ final class Board implements AutoCloseable, Transport.Sink, Asip.Listener {
     }
 
     @Override
-    public void error() {
-        errors++;
-    }
-
-    @Override
     public void report(int bytes) {
-        account.report(bytes);
+        counts.report(bytes);
     }
 
     @Override
     public void other(int bytes) {
-        account.other(bytes);
+        counts.other(bytes);
     }
 
     @Override
     public void port(int number, int mask, int bytes, long stampNs) {
         if (number != port) {
-            account.other(bytes);
+            counts.other(bytes);
             return;
         }
-        account.notice(bytes);
+        counts.notice(bytes);
         int now = mask >> bit & 1;
         // The first report of a pin is a state, no change.
         boolean changed = level != UNKNOWN && now != level;
@@ -183,6 +167,6 @@ final class Board implements AutoCloseable, Transport.Sink, Asip.Listener {
     @Override
     public void close() {
         transport.close();
-        account.sent(transport.closingBytes(), false);
+        counts.sent(transport.closingBytes(), false);
     }
 }

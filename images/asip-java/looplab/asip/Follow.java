@@ -1,24 +1,20 @@
 package looplab.asip;
 
+import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.PrintStream;
 
-/** Copies each change of a pin to another, until it is stopped. */
+/** Copies each change of a pin to another, until the controller's next line. */
 final class Follow implements Task {
-    private static final long LOOK_MS = 50;
-
     private final Request request;
+    private final BufferedReader in;
     private final PrintStream out;
     private volatile String failure;
-    private volatile boolean stopped;
 
-    Follow(Request request, PrintStream out) {
+    Follow(Request request, BufferedReader in, PrintStream out) {
         this.request = request;
+        this.in = in;
         this.out = out;
-    }
-
-    void stop() {
-        stopped = true;
     }
 
     @Override
@@ -32,15 +28,13 @@ final class Follow implements Task {
         board.free(request.number("aside"));
         board.synchronise();
         board.begin();
-        out.println("ready");
-        while (!stopped) {
-            Thread.sleep(LOOK_MS);
-            board.check();
-            if (failure != null) {
-                throw new Refused(failure);
-            }
+        out.println("ok");
+        in.readLine();
+        board.check();
+        if (failure != null) {
+            throw new Refused(failure);
         }
-        return "done" + board.silence();
+        return board.silence();
     }
 
     /** Runs on the thread that read the change: no other has to be woken. */

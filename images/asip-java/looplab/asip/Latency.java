@@ -39,11 +39,11 @@ final class Latency implements Task {
         measure(board, warmup, rise, fall);
         Series tests = new Series(request.number("tests"));
         measure(board, tests, rise, fall);
-        String account = board.silence();
+        String counts = board.silence();
         tests.print(out);
         return String.format(
-                "done warmup_first_us=%.1f warmup_last_us=%.1f%s",
-                warmup.meanUs(0, AVERAGED), warmup.meanUs(warmup.size - AVERAGED, warmup.size), account);
+                " warmup_first_us=%.1f warmup_last_us=%.1f%s",
+                warmup.meanUs(0, AVERAGED), warmup.meanUs(warmup.size - AVERAGED, warmup.size), counts);
     }
 
     private void changed(boolean isHigh, long stampNs) {
@@ -53,8 +53,7 @@ final class Latency implements Task {
         LockSupport.unpark(driver);
     }
 
-    private void measure(Board board, Series series, byte[] rise, byte[] fall)
-            throws IOException, Refused, InterruptedException {
+    private void measure(Board board, Series series, byte[] rise, byte[] fall) throws IOException, Refused {
         long intervalNs = request.number("interval_us") * 1_000L;
         long deadlineNs = request.number("deadline_us") * 1_000L;
         long silenceNs = Math.max(SILENCE_NS, 5 * deadlineNs);
@@ -78,30 +77,23 @@ final class Latency implements Task {
         }
     }
 
-    private boolean await(boolean wanted, long untilNs, Board board) throws Refused, InterruptedException {
+    private boolean await(boolean wanted, long untilNs, Board board) throws Refused {
         while (high != wanted) {
             long leftNs = untilNs - System.nanoTime();
             if (leftNs <= 0) {
                 return false;
             }
             LockSupport.parkNanos(this, leftNs);
-            check(board);
+            board.check();
         }
         return true;
     }
 
-    private void parkUntil(long untilNs, Board board) throws Refused, InterruptedException {
+    private void parkUntil(long untilNs, Board board) throws Refused {
         long leftNs;
         while ((leftNs = untilNs - System.nanoTime()) > 0) {
             LockSupport.parkNanos(this, leftNs);
-            check(board);
-        }
-    }
-
-    private static void check(Board board) throws Refused, InterruptedException {
-        board.check();
-        if (Thread.interrupted()) {
-            throw new InterruptedException();
+            board.check();
         }
     }
 
@@ -127,7 +119,7 @@ final class Latency implements Task {
 
         void print(PrintStream to) {
             for (int test = 0; test < size; test++) {
-                to.println("sample " + test + " " + dueNs[test] + " " + sentNs[test] + " " + receivedNs[test]);
+                to.println(dueNs[test] + " " + sentNs[test] + " " + receivedNs[test]);
             }
         }
 

@@ -33,10 +33,6 @@ final class Request {
         return value;
     }
 
-    String text(String name, String otherwise) {
-        return values.getOrDefault(name, otherwise);
-    }
-
     int number(String name) throws Refused {
         try {
             return Integer.parseInt(text(name));

@@ -2,7 +2,7 @@ package looplab.asip;
 
 import java.io.IOException;
 
-/** What a worker does with a board that is ready; returns the last line of its answer. */
+/** What a worker does with a board that is ready; returns the facts of its answer, {@code  name=value} each. */
 interface Task {
     String run(Board board) throws IOException, Refused, InterruptedException;
 }

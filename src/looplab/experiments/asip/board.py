@@ -1,6 +1,5 @@
 """Facts of the boards that the firmware runs on, and ASIP: lines of text to a board and back."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -53,23 +52,13 @@ BOARDS = {
 
 # A line of the board is far shorter, except its lists.
 LONGEST_LINE = 2000
-READY, IDENTITY, PORT, ANALOG, ERROR, OTHER = range(6)
-# Asks for an IDENTITY.
+# Heads of the lines that a client tells apart: the board has started, its answer to ASK, values of analog pins.
+READY, IDENTITY, ANALOG = b"!", b"@#,?,", b"@I,a,"
 ASK = b"#,?\n"
 # Every pin unallocated: none reports unasked.
 RESET = b"#,R\n"
 # No analog reports from now on.
 SILENCE = b"I,A,0\n"
-_HEADS = {ANALOG: b"@I,a,", IDENTITY: b"@#,?,", READY: b"!", ERROR: b"~"}
-
-
-class Message(NamedTuple):
-    """What a line of the board means, its bytes with the line feed; `port` and `bits` are those of a PORT."""
-
-    kind: int
-    size: int
-    port: int = 0
-    bits: int = 0
 
 
 def set_mode(pin: int, mode: int) -> bytes:
@@ -83,29 +72,14 @@ def write_pin(pin: int, value: int) -> bytes:
 
 
 class Lines:
-    """Reads the board's lines out of pieces of any size; one object a connection."""
+    """Keeps the start of a line of the board until its end has come; one object a connection."""
 
     def __init__(self) -> None:
         self._rest = b""
 
-    def take(self, data: bytes) -> Iterator[Message]:
-        """Yield the messages that these bytes complete. Raises LabError (exit code 3) for bytes that are no lines."""
-        lines = (self._rest + data).split(b"\n")
-        self._rest = lines.pop()
+    def whole(self, data: bytes) -> bytes:
+        """Return the lines that these bytes complete. Raises LabError (exit code 3) for bytes that are no lines."""
+        lines, end, self._rest = (self._rest + data).rpartition(b"\n")
         if len(self._rest) > LONGEST_LINE:
             raise MachineError("The board sends bytes that are no lines.", "Is its firmware `firmware/asip`?")
-        return map(_message, lines)
-
-
-def _message(line: bytes) -> Message:
-    size = len(line) + 1
-    if line.startswith(b"@I,d,"):
-        port, _, bits = line[5:].partition(b",")
-        try:
-            return Message(PORT, size, int(port), int(bits, 16))
-        except ValueError:
-            return Message(ERROR, size)
-    for kind, head in _HEADS.items():
-        if line.startswith(head):
-            return Message(kind, size)
-    return Message(OTHER, size)
+        return lines + end

@@ -1,6 +1,6 @@
-"""A client of the board on one thread: set modes, write pins, watch another."""
+"""A client of the board on one thread: set modes, write pins, watch another; count every byte."""
 
-import contextlib
+from collections import Counter
 from collections.abc import Callable
 from time import perf_counter_ns, process_time_ns
 
@@ -8,9 +8,7 @@ from looplab.errors import MachineError
 from looplab.experiments.asip.board import (
     ANALOG,
     ASK,
-    ERROR,
     IDENTITY,
-    PORT,
     READY,
     RESET,
     SILENCE,
@@ -23,35 +21,9 @@ from looplab.experiments.asip.transports import Transport
 # A boot loader takes up to 2 s.
 START_TIMEOUT_S = 3.0
 ANSWER_TIMEOUT_S = 5.0
-
-
-class _NoAnswer(MachineError):
-    """The board said nothing in time."""
-
-
-class Account:
-    """Every byte of a session, and what those of the measurement were.
-
-    `sent` and `received` count the bytes of the whole session, the others what came since `begin`.
-
-    `orders` set an output, `notices` are lines of the watched port, `reports` lines of analog pins that came unasked
-    (`report_bytes`); whole lines of any other kind are `others`.
-    """
-
-    def __init__(self) -> None:
-        self.sent = self.received = 0
-        self.begin()
-
-    def begin(self) -> None:
-        """Count the measurement from now on."""
-        self.orders = self.notices = self.reports = self.report_bytes = self.others = 0
-        self._began_ns, self._cpu_ns = perf_counter_ns(), process_time_ns()
-
-    def facts(self) -> dict[str, int]:
-        """Return the counts since `begin`, with the time and the processor time of this process meanwhile."""
-        names = ("orders", "notices", "reports", "report_bytes", "others")
-        times = {"elapsed_us": perf_counter_ns() - self._began_ns, "cpu_us": process_time_ns() - self._cpu_ns}
-        return {name: getattr(self, name) for name in names} | {name: ns // 1000 for name, ns in times.items()}
+# Bytes of the measurement: orders set an output, notices are lines of the watched port, others are whole lines of no
+# other kind. Reports of analog pins, which come unasked, are counted as lines, too.
+MEASURED = ("orders", "notices", "reports", "report_bytes", "others")
 
 
 class AsipClient:
@@ -65,20 +37,20 @@ class AsipClient:
 
     def __init__(self, transport: Transport) -> None:
         self.transport = transport
-        self.errors = 0
-        self.account = Account()
-        # When the read returned that completed the last message; monotonic ns.
+        # When the read returned that completed the last line; monotonic ns.
         self.received_ns = 0
         # That of the watched pin; None before the board's first report of it.
         self.level: int | None = None
         self._lines = Lines()
-        self._watched = (-1, 0)
+        self._watched, self._bit = b"no port", 0
         self._on_change: Callable[[int], None] = lambda _level: None
-        self._seen: set[int] = set()
+        self._seen: set[bytes] = set()
+        self._counts: Counter[str] = Counter()
+        self.begin()
 
     def watch(self, port: int, bit: int, on_change: Callable[[int], None] = lambda _level: None) -> None:
         """Follow the level of an input from now on; `on_change` is called with each further one."""
-        self._watched, self._on_change, self.level = (port, bit), on_change, None
+        self._watched, self._bit, self._on_change, self.level = b"@I,d,%d," % port, bit, on_change, None
 
     def set_mode(self, pin: int, mode: int) -> None:
         """Set a pin's mode; an input reports its port at once."""
@@ -86,7 +58,7 @@ class AsipClient:
 
     def write(self, pin: int, value: int) -> None:
         order = write_pin(pin, value)
-        self.account.orders += len(order)
+        self._counts["orders"] += len(order)
         self._send(order)
 
     def serve(self, until_ns: int) -> bool:
@@ -95,42 +67,40 @@ class AsipClient:
         if not data:
             return False
         received_ns = perf_counter_ns()
-        account = self.account
-        account.received += len(data)
-        for kind, size, port, bits in self._lines.take(data):
+        self._counts["received"] += len(data)
+        for line in self._lines.whole(data).splitlines(keepends=True):
             self.received_ns = received_ns
-            if kind == ANALOG:
-                account.reports += 1
-                account.report_bytes += size
-                continue
-            if kind == PORT and port == self._watched[0]:
-                account.notices += size
-            else:
-                account.others += size
-            if kind == PORT:
-                self._report(port, bits)
-            else:
-                self.errors += kind == ERROR
-                self._seen.add(kind)
+            self._take(line)
         return True
 
-    def _report(self, port: int, bits: int) -> None:
-        watched, bit = self._watched
-        before, level = self.level, bits >> bit & 1
-        if port == watched and level != before:
-            self.level = level
-            # The first report of a pin is a state, no change.
-            if before is not None:
-                self._on_change(level)
+    def _take(self, line: bytes) -> None:
+        counts = self._counts
+        if line.startswith(ANALOG):
+            counts["reports"] += 1
+            counts["report_bytes"] += len(line)
+        elif line.startswith(self._watched):
+            counts["notices"] += len(line)
+            self._notice(line.removeprefix(self._watched))
+        else:
+            counts["others"] += len(line)
+            self._seen.update(head for head in (READY, IDENTITY) if line.startswith(head))
+
+    def _notice(self, bits: bytes) -> None:
+        try:
+            level = int(bits, 16) >> self._bit & 1
+        except ValueError:
+            return  # damaged on its way
+        before, self.level = self.level, level
+        # The first report of a pin is a state, no change.
+        if before is not None and level != before:
+            self._on_change(level)
 
     def wait_ready(self) -> None:
         """Wait until the board has started and answers. Raises MachineError if it does not.
 
         One that runs already, because opening its port does not reset it, says nothing before it is asked.
         """
-        self._seen.discard(READY)
-        with contextlib.suppress(_NoAnswer):
-            self._await(READY, START_TIMEOUT_S)
+        self._heard(READY, START_TIMEOUT_S)
         self.synchronise()
 
     def reset(self) -> None:
@@ -138,32 +108,45 @@ class AsipClient:
         self._send(RESET)
         self.synchronise()
 
+    def begin(self) -> None:
+        """Count the measurement from now on."""
+        self._begun = Counter(self._counts), perf_counter_ns(), process_time_ns()
+
     def silence(self) -> dict[str, int]:
-        """Return the bytes since `account.begin`; end the session so that nothing more comes, and every byte counts."""
-        facts = self.account.facts()
+        """Return the counts since `begin`, with the time and the processor time meanwhile, and the session's bytes.
+
+        Nothing more comes then, so every byte is counted.
+        """
+        before, began_ns, cpu_ns = self._begun
+        times_ns = {"elapsed_us": perf_counter_ns() - began_ns, "cpu_us": process_time_ns() - cpu_ns}
+        facts = {name: self._counts[name] - before[name] for name in MEASURED}
         self._send(SILENCE)
         self.synchronise()
-        return {**facts, "sent": self.account.sent, "received": self.account.received}
+        facts |= {name: ns // 1000 for name, ns in times_ns.items()}
+        return facts | {name: self._counts[name] for name in ("sent", "received")}
 
     def _send(self, data: bytes) -> None:
-        self.account.sent += len(data)
+        self._counts["sent"] += len(data)
         self.transport.write(data)
 
     def synchronise(self) -> None:
         """Wait until the board has handled everything that was sent. Raises MachineError if it does not."""
-        self._seen.discard(IDENTITY)
         self._send(ASK)
-        self._await(IDENTITY, ANSWER_TIMEOUT_S)
+        if not self._heard(IDENTITY, ANSWER_TIMEOUT_S):
+            raise MachineError(
+                f"The board did not answer within {ANSWER_TIMEOUT_S:g} s.",
+                "Is its firmware `firmware/asip`? See `docker compose logs asip-board`.",
+            )
 
     def close(self) -> None:
         """Give the board back."""
         self.transport.close()
 
-    def _await(self, kind: int, timeout_s: float) -> None:
+    def _heard(self, head: bytes, timeout_s: float) -> bool:
+        """Return whether a line with that head comes in time."""
         end_ns = perf_counter_ns() + round(timeout_s * 1e9)
-        while kind not in self._seen:
+        self._seen.clear()
+        while head not in self._seen:
             if not self.serve(end_ns):
-                raise _NoAnswer(
-                    f"The board did not answer within {timeout_s:g} s.",
-                    "Is its firmware `firmware/asip`? See `docker compose logs asip-board`.",
-                )
+                return False
+        return True

@@ -86,7 +86,7 @@ class Controller(CellRun[AsipParameters, AsipCell]):
     def _measure(self, index: int, measured: Measured) -> None:
         p, language = self.parameters, measured.cell.language
         with WorkerClient(language, _worker(language), max(ANSWER_TIMEOUT_S, p.parts_timeout_s)) as worker:
-            runtime = measured.more["runtime"] = worker.hello()
+            runtime = measured.more["runtime"] = worker.runtime()
             if language == "java" and ("JIT" in runtime) != p.jit:
                 measured.faults.append(f"JIT={on_off(p.jit)} did not take: {runtime}")
             if self._simulated:
@@ -98,7 +98,7 @@ class Controller(CellRun[AsipParameters, AsipCell]):
 
 def _check_client(language: str) -> None:
     with WorkerClient(language, _worker(language)) as worker:
-        worker.hello()
+        worker.runtime()
 
 
 def _worker(language: str, environment: Mapping[str, str] = os.environ) -> str:

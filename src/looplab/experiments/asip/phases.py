@@ -80,13 +80,12 @@ class Phases:
         }
         before = self._counted()
         total_s = (p.messages + p.warmup_tests) * p.interval_ms / 1000 + p.deadline_ms / 1000
-        samples, ended = worker.latency(words, total_s)
+        times, ended = worker.ask("latency", words, total_s)
         first, last = (float(ended[f"warmup_{name}_us"]) for name in ("first", "last"))
         measured.more["warmup"] = {"tests": p.warmup_tests, "first_us": first, "last_us": last}
         self._account(measured, before, ended)
-        self._count_bytes(measured, ended, sum(received != ABSENT for *_, received in samples))
-        for test, due_ns, sent_ns, received_ns in samples:
-            row = rows.start + test
+        self._count_bytes(measured, ended, sum(received != ABSENT for *_, received in times))
+        for row, (due_ns, sent_ns, received_ns) in zip(rows, times, strict=True):
             store["due_ns"][row], store["sent_ns"][row] = due_ns, sent_ns
             store["state"][row] = WAITING
             if received_ns != ABSENT:
@@ -179,12 +178,11 @@ class Phases:
     def _following(self, measured: Measured, worker: WorkerClient) -> Iterator[None]:
         """Have the client copy pin 2 to pin 13 meanwhile; note its processor time for an edge."""
         before = self._counted()
-        worker.follow(self._words(measured.cell, WAVE_PIN))
-        ended: Mapping[str, str] = {}
+        worker.ask("follow", self._words(measured.cell, WAVE_PIN))
         try:
             yield
         finally:
-            ended = worker.stop()
+            ended = worker.ask("stop").facts
         self._account(measured, before, ended)
         copies = int(ended["orders"]) / len(write_pin(OUTPUT_PIN, 1))
         measured.more["edge_cpu_us"] = round(int(ended["cpu_us"]) / copies, 3) if copies else None

@@ -1,12 +1,14 @@
-"""The Python client of the experiment: a process that measures what a controller orders (docs: the class Worker)."""
+"""The Python client of the experiment: a process that measures what a controller orders (protocol: workers.py)."""
 
 import gc
 import os
 import platform
+import select
 import signal
 import socket
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from contextlib import closing
 from functools import partial
 from time import perf_counter_ns
 
@@ -25,6 +27,7 @@ SILENCE_NS = 10_000_000_000
 ABSENT = -1
 
 Words = dict[str, str]
+Facts = Mapping[str, object]
 
 
 class Latency:
@@ -32,16 +35,9 @@ class Latency:
 
     def __init__(self, client: AsipClient, words: Words) -> None:
         self._client = client
-        self._out, self._in = int(words["out"]), int(words["in"])
-        self._interval_ns = int(words["interval_us"]) * 1000
-        self._deadline_ns = int(words["deadline_us"]) * 1000
+        self._out = int(words["out"])
+        self._interval_ns, self._deadline_ns = (int(words[f"{name}_us"]) * 1000 for name in ("interval", "deadline"))
         client.watch(int(words["in_port"]), int(words["in_bit"]))
-
-    def prepare(self) -> None:
-        """Set the modes of both pins and wait until the board has done so."""
-        self._client.set_mode(self._out, OUTPUT)
-        self._client.set_mode(self._in, INPUT)
-        self._client.synchronise()
 
     def tests(self, count: int, silence_ns: int = SILENCE_NS) -> list[tuple[int, int, int]]:
         """Return (due, sent, received) of each test, received ABSENT where no change came in time.
@@ -79,12 +75,7 @@ class Latency:
 
 
 class Worker:
-    """Serves one controller at a time: a line of words for each request, lines for its answer.
-
-    `hello`, `latency key=value…`, `follow key=value…` and then `stop`; any other line ends what runs. An answer is one
-    line, except `latency`: `sample <k> <due> <sent> <received>` for each test, then `done …`. What fails answers
-    `error <sentence>`.
-    """
+    """Serves one controller at a time."""
 
     def __init__(self, sock: socket.socket) -> None:
         self._socket = sock
@@ -92,93 +83,80 @@ class Worker:
 
     def serve(self) -> None:
         """Serve until the controller leaves."""
-        known: dict[str, Callable[[Words], None]] = {
-            "hello": self._hello,
-            "latency": self._latency,
-            "follow": self._follow,
-        }
+        orders = {"hello": self._hello, "latency": self._latency, "follow": self._follow}
         for line in self._lines:
             verb, *pairs = line.split()[:40] or [""]
             try:
-                words = dict(pair.split("=", 1) for pair in pairs)
-                known.get(verb, self._unknown)(words)
+                self._say_ok(orders[verb](dict(pair.split("=", 1) for pair in pairs)))
             except LabError as error:
                 self._say(f"error {error.message}")
             except (KeyError, ValueError) as error:
-                self._say(f"error the request {verb!r} is incomplete or malformed: {error}")
+                self._say(f"error the order {verb!r} is unknown, incomplete or malformed: {error}")
 
     def _say(self, text: str) -> None:
         self._socket.sendall(f"{text}\n".encode())
 
-    def _unknown(self, _words: Words) -> None:
-        self._say("error expected hello, latency or follow")
+    def _say_ok(self, facts: Facts) -> None:
+        self._say(" ".join(["ok", *(f"{name}={value}" for name, value in facts.items())]))
 
-    def _hello(self, _words: Words) -> None:
-        self._say(f"hello language=python runtime=CPython_{platform.python_version()} jit=off")
+    def _hello(self, _words: Words) -> Facts:
+        return {"runtime": f"CPython_{platform.python_version()}"}
 
-    def _latency(self, words: Words) -> None:
-        warmup, tests = int(words["warmup"]), int(words["tests"])
-        client = _open(words)
-        try:
+    def _latency(self, words: Words) -> Facts:
+        with closing(_open(words)) as client:
             latency = Latency(client, words)
-            latency.prepare()
-            client.account.begin()
-            warm = [(received - sent) / 1000 for _, sent, received in latency.tests(warmup) if received != ABSENT]
-            gc.collect()
-            gc.disable()
-            made = latency.tests(tests)
+            _set_modes(client, words)
+            client.begin()
+            warm = [
+                (received - sent) / 1000 for _, sent, received in latency.tests(int(words["warmup"])) if received > 0
+            ]
+            with _Uncollected():
+                made = latency.tests(int(words["tests"]))
             facts = client.silence()
-        finally:
-            gc.enable()
-            client.close()
-        for number, times in enumerate(made):
-            self._say(f"sample {number} {times[0]} {times[1]} {times[2]}")
-        first, last = _mean(warm[:10]), _mean(warm[-10:])
-        self._done(client, facts, f"warmup_first_us={first:.1f} warmup_last_us={last:.1f}")
+        for times in made:
+            self._say("{} {} {}".format(*times))
+        return {"warmup_first_us": _mean(warm[:10]), "warmup_last_us": _mean(warm[-10:]), **facts}
 
-    def _follow(self, words: Words) -> None:
-        client, out = _open(words), int(words["out"])
-        try:
-            client.watch(int(words["in_port"]), int(words["in_bit"]), partial(client.write, out))
-            client.set_mode(out, OUTPUT)
+    def _follow(self, words: Words) -> Facts:
+        with closing(_open(words)) as client, _Uncollected():
+            client.watch(int(words["in_port"]), int(words["in_bit"]), partial(client.write, int(words["out"])))
             # What is wired to the output: a notice of it for each copy would be no part of the wave.
             client.set_mode(int(words["aside"]), UNALLOCATED)
-            client.set_mode(int(words["in"]), INPUT)
-            client.synchronise()
-            client.account.begin()
-            self._say("ready")
-            self._socket.setblocking(False)
-            gc.disable()
-            while not self._interrupted():
+            _set_modes(client, words)
+            client.begin()
+            self._say_ok({})
+            while not select.select([self._socket], [], [], 0)[0]:
                 until_ns = perf_counter_ns() + HEAR_NS
                 while perf_counter_ns() < until_ns:
                     client.serve(until_ns)
-            facts = client.silence()
-        finally:
-            gc.enable()
-            self._socket.setblocking(True)
-            client.close()
-        self._done(client, facts)
-
-    def _done(self, client: AsipClient, facts: Mapping[str, int], *more: str) -> None:
-        counts = (f"{name}={value}" for name, value in facts.items())
-        self._say(" ".join(["done", *more, f"errors={client.errors}", *counts]))
-
-    def _interrupted(self) -> bool:
-        """Return whether the controller has sent a line, or has left."""
-        try:
-            return self._socket.recv(1000) is not None
-        except BlockingIOError:
-            return False
+            self._lines.readline()
+            return client.silence()
 
 
-def _mean(values: list[float]) -> float:
-    return sum(values) / len(values) if values else 0.0
+class _Uncollected:
+    """Has no garbage collected meanwhile."""
+
+    def __enter__(self) -> None:
+        gc.collect()
+        gc.disable()
+
+    def __exit__(self, *_error: object) -> None:
+        gc.enable()
+
+
+def _mean(values: list[float]) -> str:
+    return f"{sum(values) / len(values) if values else 0.0:.1f}"
+
+
+def _set_modes(client: AsipClient, words: Words) -> None:
+    """Set the modes of both pins and wait until the board has done so."""
+    client.set_mode(int(words["out"]), OUTPUT)
+    client.set_mode(int(words["in"]), INPUT)
+    client.synchronise()
 
 
 def _open(words: Words) -> AsipClient:
-    nodelay, qos = words.get("nodelay", "on") == "on", int(words.get("qos", "0"))
-    way = Way(words["transport"], words["address"], nodelay, qos)
+    way = Way(words["transport"], words["address"], words["nodelay"] == "on", int(words["qos"]))
     client = AsipClient(connect(way, f"asip-python-{os.getpid()}"))
     try:
         client.wait_ready()

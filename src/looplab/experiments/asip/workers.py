@@ -1,20 +1,32 @@
-"""The clients as the controller sees them: one process for each language, which takes orders over TCP."""
+"""The clients as the controller sees them: a process for each language, all with one protocol of lines over TCP.
+
+An order is a verb with its values, `latency tests=100 transport=tcp …`. Its answer is a line `due sent received` for
+each test (monotonic ns, received -1 where no notice came), then `ok name=value …`; or `error <sentence>`.
+
+- `hello` names the runtime;
+- `latency` makes tests, and counts bytes;
+- `follow` copies each change of a pin, `ok` once it does; the next line, `stop`, ends it, and is answered with counts.
+"""
 
 import contextlib
 import socket
 from collections.abc import Mapping
-from types import TracebackType
-from typing import Self
+from types import MappingProxyType, TracebackType
+from typing import NamedTuple, Self
 
 from looplab.errors import LabError, MachineError
 
 CONNECT_TIMEOUT_S = 2.0
 # Opening the port, and the board's reset.
 ANSWER_TIMEOUT_S = 30.0
+NO_VALUES: Mapping[str, object] = MappingProxyType({})
 
 
-# (test, due, sent, received) of one test; received is -1 where no answer came.
-Sample = tuple[int, int, int, int]
+class Answer(NamedTuple):
+    """(due, sent, received) of each test, and what the client says beside."""
+
+    times: list[list[int]]
+    facts: dict[str, str]
 
 
 class WorkerClient:
@@ -24,8 +36,7 @@ class WorkerClient:
     """
 
     def __init__(self, language: str, address: str, patience_s: float = ANSWER_TIMEOUT_S) -> None:
-        self._language = language
-        self._patience_s = patience_s
+        self._language, self._patience_s = language, patience_s
         host, _, port = address.rpartition(":")
         try:
             self._socket = socket.create_connection((host, int(port)), CONNECT_TIMEOUT_S)
@@ -42,55 +53,25 @@ class WorkerClient:
             self._lines.close()
             self._socket.close()
 
-    def hello(self) -> str:
+    def runtime(self) -> str:
         """Return what runs the client, with its version."""
-        facts = self._facts(self._ask("hello", {}), "hello")
-        jit = {"on": ", JIT", "off": ", interpreter"}.get(facts.get("jit", ""), "")
-        return facts.get("runtime", "unknown").replace("_", " ") + (jit if self._language == "java" else "")
+        return self.ask("hello").facts["runtime"].replace("_", " ")
 
-    def latency(self, words: Mapping[str, object], total_s: float = 0.0) -> tuple[list[Sample], dict[str, str]]:
-        """Have the tests made, which take about `total_s`; return them and what the client says beside."""
-        line = self._ask("latency", words, total_s)
-        samples = []
-        while line.startswith("sample "):
-            test, due_ns, sent_ns, received_ns = map(int, line.split()[1:5])
-            samples.append((test, due_ns, sent_ns, received_ns))
-            line = self._answer(self._patience_s)
-        return samples, self._facts(line, "done")
-
-    def follow(self, words: Mapping[str, object]) -> None:
-        """Have the client copy each change of a pin to another, until `stop`."""
-        self._facts(self._ask("follow", words), "ready")
-
-    def stop(self) -> dict[str, str]:
-        """End `follow`; return what the client counted."""
-        return self._facts(self._ask("stop", {}), "done")
-
-    def _ask(self, verb: str, words: Mapping[str, object], total_s: float = 0.0) -> str:
-        text = " ".join([verb, *(f"{name}={value}" for name, value in words.items())])
+    def ask(self, verb: str, values: Mapping[str, object] = NO_VALUES, total_s: float = 0.0) -> Answer:
+        """Return the answer to an order whose tests take about `total_s`."""
+        order = " ".join([verb, *(f"{name}={value}" for name, value in values.items())])
+        times: list[list[int]] = []
         try:
-            self._socket.sendall(f"{text}\n".encode())
+            self._socket.settimeout(total_s + self._patience_s)
+            self._socket.sendall(f"{order}\n".encode())
+            while (line := self._lines.readline())[:1].isdigit():
+                times.append([int(ns) for ns in line.split()])
         except OSError as error:
             raise self._fault(str(error)) from error
-        return self._answer(total_s + self._patience_s)
-
-    def _answer(self, timeout_s: float) -> str:
-        self._socket.settimeout(timeout_s)
-        try:
-            line = self._lines.readline()
-        except OSError as error:
-            raise self._fault(str(error)) from error
-        if not line.endswith("\n"):
-            raise self._fault("it ended")
-        if line.startswith("error "):
-            raise self._fault(line.removeprefix("error ").strip())
-        return line
-
-    def _facts(self, line: str, verb: str) -> dict[str, str]:
-        first, *pairs = line.split()
-        if first != verb:
-            raise self._fault(f"expected {verb}, got {line.strip()!r}")
-        return dict(pair.split("=", 1) for pair in pairs)
+        kind, _, rest = line.rstrip().partition(" ")
+        if kind != "ok":
+            raise self._fault(rest if kind == "error" else f"it answered {line!r}")
+        return Answer(times, dict(pair.split("=", 1) for pair in rest.split()))
 
     def _fault(self, why: str) -> LabError:
         return MachineError(f"The {self._language} client: {why}", f"See `docker compose logs asip-{self._language}`.")

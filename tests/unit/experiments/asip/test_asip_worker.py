@@ -1,8 +1,10 @@
-"""The Python client against a board that says nothing."""
+"""The Python client against a board that says nothing, or says what counts."""
 
 import os
 import socket
 import tty
+from collections.abc import Iterator
+from time import perf_counter_ns
 
 import pytest
 
@@ -16,17 +18,43 @@ WORDS = {"out": "13", "in": "4", "in_port": "7", "in_bit": "5", "interval_us": "
 SILENCE_S = 0.2
 
 
-def test_a_long_silence_ends_the_tests() -> None:
+@pytest.fixture(name="wire")
+def client_and_board() -> Iterator[tuple[AsipClient, int]]:
+    """A client, and the board's end of its port."""
     board, port = os.openpty()
     tty.setraw(port)
-    try:
-        latency = worker.Latency(AsipClient(connect(Way("serial", os.ttyname(port)), "test")), WORDS)
-        assert [received for _, _, received in latency.tests(3)] == [worker.ABSENT] * 3
-        with pytest.raises(LabError, match=f"no test was answered for {SILENCE_S:g} s"):
-            latency.tests(1000, round(SILENCE_S * 1e9))
-    finally:
-        os.close(board)
-        os.close(port)
+    client = AsipClient(connect(Way("serial", os.ttyname(port)), "test"))
+    yield client, board
+    client.close()
+    os.close(board)
+    os.close(port)
+
+
+def test_a_long_silence_ends_the_tests(wire: tuple[AsipClient, int]) -> None:
+    latency = worker.Latency(wire[0], WORDS)
+    assert [received for _, _, received in latency.tests(3)] == [worker.ABSENT] * 3
+    with pytest.raises(LabError, match=f"no test was answered for {SILENCE_S:g} s"):
+        latency.tests(1000, round(SILENCE_S * 1e9))
+
+
+def test_every_byte_is_counted_by_what_it_is(wire: tuple[AsipClient, int]) -> None:
+    client, board = wire
+    levels: list[int] = []
+    client.watch(7, 5, levels.append)
+    client.begin()
+    client.write(13, 1)
+    # A state, a change, one of another pin of the port, a damaged one, another port, an analog report, an error.
+    os.write(board, b"@I,d,7,0\n@I,d,7,20\n@I,d,7,22\n@I,d,7,x\n@I,d,5,20\n@I,a,1,{0:5}\n~I,d,6{}\n@#,?,1\n")
+    while client.serve(perf_counter_ns() + 50_000_000):
+        pass
+    # The answer to the last question of a session.
+    os.write(board, b"@#,?,1\n")
+    counts = client.silence()
+    assert levels == [1]
+    assert {name: counts[name] for name in ("orders", "notices", "reports", "report_bytes", "others")} == {
+        "orders": 9, "notices": 9 + 10 + 10 + 9, "reports": 1, "report_bytes": 13, "others": 10 + 9 + 7,
+    }  # fmt: skip
+    assert (counts["sent"], counts["received"]) == (9 + 6 + 4, 38 + 13 + 26 + 7)
 
 
 def test_a_controller_hangs_up_when_it_is_done() -> None:
@@ -37,3 +65,19 @@ def test_a_controller_hangs_up_when_it_is_done() -> None:
         with worker:
             worker.settimeout(5)
             assert worker.recv(100) == b"", f"{held} is closed"
+
+
+def test_an_answer_has_times_and_facts_or_says_what_is_wrong() -> None:
+    server = socket.create_server(("127.0.0.1", 0))
+    with server, WorkerClient("java", "127.0.0.1:{1}".format(*server.getsockname())) as client:
+        worker, _ = server.accept()
+        with worker:
+            worker.sendall(b"10 20 30\n40 50 -1\nok orders=18 sent=40\nok runtime=OpenJDK_21,_JIT\nerror no port\n")
+            answer = client.ask("latency", {"tests": 2})
+            assert worker.recv(100) == b"latency tests=2\n"
+            assert (answer.times, answer.facts) == ([[10, 20, 30], [40, 50, -1]], {"orders": "18", "sent": "40"})
+            assert client.runtime() == "OpenJDK 21, JIT"
+            with pytest.raises(LabError, match="The java client: no port"):
+                client.ask("follow")
+        with pytest.raises(LabError, match="The java client"):
+            client.ask("stop")

@@ -7,7 +7,7 @@ import java.time.Duration;
  * set an output, notices are lines of the watched port, reports lines of analog pins that came unasked; whole lines of
  * any other kind are others.
  */
-final class Account {
+final class Counts {
     private long sent;
     private long received;
     private long orders;
