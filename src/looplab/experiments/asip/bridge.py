@@ -10,13 +10,15 @@ import secrets
 import socket
 import sys
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter_ns
 
 import serial
 
-from looplab.errors import LabError
+from looplab.errors import LabError, MachineError
+from looplab.experiments.asip.board import Lines
 from looplab.experiments.asip.parameters import Shared
 from looplab.experiments.asip.transports import (
     BLOCK_BYTES,
@@ -44,27 +46,28 @@ PROCESS_NAME = "lab-asip-bridge"
 PORT = 5000
 TOPIC = "asip/board"
 IDLE_NS = 200_000_000
-# What may wait for a client that does not read, or for a board that does not: then the session ends.
+# How often bytes are tried that the board's port did not take.
+WRITE_NS = 1_000_000
+# Limit of unsent bytes towards client or board; beyond it the session ends.
 MOST_WAITING_BYTES = 65536
-LONGEST_LINE = 2000
 
 
 class Session(ABC):
-    """One client: the way back to it, on which only whole lines go."""
+    """One client, and the board's port as long as the client has it."""
 
-    _rest = b""
+    port: serial.Serial
 
-    def take(self, data: bytes) -> None:
-        """Send the lines that are whole by now. Raises OSError if the client does not take them."""
-        lines, end, self._rest = (self._rest + data).rpartition(b"\n")
-        if len(self._rest) > LONGEST_LINE:
-            raise OSError("the board sends bytes that are no lines")
-        if end:
-            self._send(lines + end)
+    def __init__(self) -> None:
+        self.lines = Lines()
+        self.to_board = b""
 
     @abstractmethod
-    def _send(self, data: bytes) -> None:
-        """Send whole lines."""
+    def opened(self) -> None:
+        """Let the client know that the board is its own."""
+
+    @abstractmethod
+    def send(self, lines: bytes) -> None:
+        """Send whole lines. Raises OSError if the client does not take them."""
 
     @abstractmethod
     def end(self, why: str) -> None:
@@ -75,6 +78,7 @@ class TcpSession(Session):
     """A TCP connection."""
 
     def __init__(self, sock: socket.socket, nodelay: bool) -> None:
+        super().__init__()
         self.socket = sock
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, int(nodelay))
@@ -82,8 +86,11 @@ class TcpSession(Session):
         give_up_silent_peer(sock)
         self._waiting = b""
 
-    def _send(self, data: bytes) -> None:
-        self._waiting += data
+    def opened(self) -> None:
+        """The connection says so."""
+
+    def send(self, lines: bytes) -> None:
+        self._waiting += lines
         with contextlib.suppress(BlockingIOError):
             self._waiting = self._waiting[self.socket.send(self._waiting) :]
         if len(self._waiting) > MOST_WAITING_BYTES:
@@ -97,13 +104,21 @@ class OverMqtt(Session):
     """Messages of whole lines."""
 
     def __init__(self, client: MqttClient, topic: str, qos: int) -> None:
+        super().__init__()
         self._client, self._topic, self._qos = client, topic, qos
 
-    def _send(self, data: bytes) -> None:
-        self._client.publish(f"{self._topic}/{OUT}", data, self._qos)
+    def opened(self) -> None:
+        self._state(OPENED)
+
+    def send(self, lines: bytes) -> None:
+        if lines:
+            self._client.publish(f"{self._topic}/{OUT}", lines, self._qos)
 
     def end(self, why: str) -> None:
-        self._client.publish(f"{self._topic}/{STATE}", why.encode(), 1)
+        self._state(why.encode())
+
+    def _state(self, text: bytes) -> None:
+        self._client.publish(f"{self._topic}/{STATE}", text, 1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,24 +133,15 @@ class BridgeSettings(Shared):
     topic: str = matching(TOPIC, r"asip/[a-z0-9-]{1,40}", "asip/ and the board's name", variable="ASIP_TOPIC")
 
 
-@dataclass
-class _Inbox:
-    """What MQTT has brought; its callback must not publish."""
-
-    orders: list[bytes] = field(default_factory=list)
-    data: list[bytes] = field(default_factory=list)
-
-
 class Bridge:
-    """Passes bytes between the port and the session there is."""
+    """Passes bytes between the board's port and the client of the session that there is."""
 
     def __init__(self, settings: BridgeSettings) -> None:
         self._settings = settings
-        self._port: serial.Serial | None = None
         self._session: Session | None = None
-        self._inbox = _Inbox()
         self._stopping = False
-        self._to_board = b""
+        # (topic, payload) that MQTT has brought; its callback must not publish.
+        self._arrived: list[tuple[bytes, bytes]] = []
         self._listener = socket.create_server(("", settings.port))
         self._listener.setblocking(False)
         self.address = self._listener.getsockname()
@@ -150,19 +156,21 @@ class Bridge:
             # Of its own: beside one on a Pi there is one here, and two clients of one id end each other.
             f"asip-bridge-{secrets.token_hex(4)}",
             ClientOptions([(f"{settings.topic}/{SESSION}", 1), (f"{settings.topic}/{IN}", settings.qos)]),
-            self._received,
+            lambda topic, payload, _qos: self._arrived.append((topic, payload)),
         )
 
     def run(self) -> None:
         """Serve until `stop`."""
         while not self._stopping:
-            ready = self._mqtt.wait(perf_counter_ns() + (1_000_000 if self._to_board else IDLE_NS), self._descriptors())
+            handlers, listener = self._handlers(), self._listener.fileno()
+            waiting = self._session is not None and self._session.to_board
+            ready = self._mqtt.wait(perf_counter_ns() + (WRITE_NS if waiting else IDLE_NS), [*handlers, listener])
             # First what may end a session, then what begins one: a client may come back at once.
-            for descriptor in ready:
-                self._serve(descriptor)
+            for descriptor in handlers.keys() & ready:
+                handlers[descriptor]()
             self._serve_mqtt()
             self._write()
-            if self._listener.fileno() in ready:
+            if listener in ready:
                 self._accept()
             if isinstance(self._session, OverMqtt) and not self._mqtt.connected:
                 self._end("the broker is gone")
@@ -178,32 +186,23 @@ class Bridge:
         self._listener.close()
         self._asked.close()
 
-    def _descriptors(self) -> list[int]:
-        descriptors = [self._listener.fileno(), self._asked.fileno()]
-        if self._port is not None:
-            descriptors.append(self._port.fileno())
+    def _handlers(self) -> dict[int, Callable[[], None]]:
+        """Return what to do for each descriptor that has something to read."""
+        handlers: dict[int, Callable[[], None]] = {self._asked.fileno(): self._answer}
+        if self._session is not None:
+            handlers[self._session.port.fileno()] = self._from_board
         if isinstance(self._session, TcpSession):
-            descriptors.append(self._session.socket.fileno())
-        return descriptors
-
-    def _serve(self, descriptor: int) -> None:
-        if self._port is not None and descriptor == self._port.fileno():
-            self._from_board()
-        elif isinstance(self._session, TcpSession) and descriptor == self._session.socket.fileno():
-            self._from_tcp(self._session)
-        elif descriptor == self._asked.fileno():
-            self._answer()
+            handlers[self._session.socket.fileno()] = self._from_tcp
+        return handlers
 
     def _answer(self) -> None:
         """Answer whether the broker is there, and with the settings."""
-        try:
+        # A question that fails is asked again.
+        with contextlib.suppress(OSError):
             _, where = self._asked.recvfrom(BLOCK_BYTES)
-            if not self._may(where):
-                return
-            facts = {"broker": on_off(self._mqtt.subscribed), **self._settings.variables()}
-            self._asked.sendto(" ".join(f"{name}={value}" for name, value in facts.items()).encode(), where)
-        except OSError:
-            return  # it is asked again
+            if self._may(where):
+                facts = {"broker": on_off(self._mqtt.subscribed), **self._settings.variables()}
+                self._asked.sendto(" ".join(f"{name}={value}" for name, value in facts.items()).encode(), where)
 
     def _may(self, where: tuple[str, int]) -> bool:
         """Return whether that address may command the board; the paired machine's stays while its broker is away."""
@@ -219,51 +218,52 @@ class Bridge:
             sock, where = self._listener.accept()
         except OSError:
             return  # it left before it was accepted
-        if self._session is not None or not self._may(where):
-            why = "the board is in use" if self._session else f"{where[0]} is not the paired machine"
-            _say(f"refused a TCP client: {why}")
+        if self._may(where):
+            self._begin(TcpSession(sock, self._settings.tcp_nodelay))
+        else:
+            _say(f"refused a TCP client: {where[0]} is not the paired machine")
             sock.close()
-            return
-        self._begin(TcpSession(sock, self._settings.tcp_nodelay))
 
-    def _begin(self, session: Session) -> bool:
-        """Open the port for a session; false if it cannot be opened."""
+    def _begin(self, session: Session) -> None:
+        """Open the port for a session, or tell its client why not."""
         try:
-            self._port = open_port(self._settings.device)
+            if self._session is not None:
+                raise MachineError(IN_USE)
+            session.port = open_port(self._settings.device)
         except LabError as error:
+            _say(f"refused a client: {error.message}")
             session.end(error.message)
-            _say(error.message)
-            return False
-        self._session, self._to_board = session, b""
-        return True
+            return
+        self._session = session
+        session.opened()
 
     def _end(self, why: str) -> None:
         session, self._session = self._session, None
         if session is not None:
             _say(f"session ended: {why}")
             session.end(why)
-        if self._port is not None:
-            self._port.close()
-            self._port = None
+            session.port.close()
 
     def _from_board(self) -> None:
-        if self._port is None or self._session is None:
+        if self._session is None:
             return
         try:
-            data = os.read(self._port.fileno(), BLOCK_BYTES)
+            data = os.read(self._session.port.fileno(), BLOCK_BYTES)
         except OSError:
             data = b""
         if not data:
             self._end("the board's port is gone")
             return
         try:
-            self._session.take(data)
-        except OSError as error:
+            self._session.send(self._session.lines.whole(data))
+        except (LabError, OSError) as error:
             self._end(f"the client cannot be served: {error}")
 
-    def _from_tcp(self, session: TcpSession) -> None:
+    def _from_tcp(self) -> None:
+        if not isinstance(self._session, TcpSession):
+            return
         try:
-            data = session.socket.recv(BLOCK_BYTES)
+            data = self._session.socket.recv(BLOCK_BYTES)
         except OSError as error:
             self._end(f"the client is gone: {error}")
             return
@@ -273,45 +273,34 @@ class Bridge:
             self._end("the client closed it")
 
     def _queue(self, data: bytes) -> None:
-        self._to_board += data
-        self._write()
-        if len(self._to_board) > MOST_WAITING_BYTES:
-            self._end(f"{len(self._to_board)} bytes wait for a board that does not read")
+        if self._session is not None:
+            self._session.to_board += data
+            self._write()
+        if self._session is not None and len(self._session.to_board) > MOST_WAITING_BYTES:
+            self._end(f"{len(self._session.to_board)} bytes wait for a board that does not read")
 
     def _write(self) -> None:
-        if self._port is None or not self._to_board:
+        session = self._session
+        if session is None or not session.to_board:
             return
         try:
-            self._to_board = self._to_board[os.write(self._port.fileno(), self._to_board) :]
+            session.to_board = session.to_board[os.write(session.port.fileno(), session.to_board) :]
         except BlockingIOError:
             pass
         except OSError as error:
             self._end(f"the board's port is gone: {error}")
 
-    def _received(self, topic: bytes, payload: bytes, _qos: int) -> None:
-        if topic.endswith(b"/" + IN.encode()):
-            self._inbox.data.append(payload)
-        else:
-            self._inbox.orders.append(payload)
-
     def _serve_mqtt(self) -> None:
-        if self._inbox.orders:
-            orders, self._inbox.orders = self._inbox.orders, []
-            for order in orders:
-                self._obey(order)
-        if self._inbox.data:
-            data, self._inbox.data = self._inbox.data, []
-            if isinstance(self._session, OverMqtt):
-                self._queue(b"".join(data))
-
-    def _obey(self, order: bytes) -> None:
-        session = OverMqtt(self._mqtt, self._settings.topic, self._settings.qos)
-        if order == CLOSE and isinstance(self._session, OverMqtt):
-            self._end(CLOSED)
-        elif order == OPEN and self._session is not None:
-            session.end(IN_USE)
-        elif order == OPEN and self._begin(session):
-            self._mqtt.publish(f"{self._settings.topic}/{STATE}", OPENED, 1)
+        arrived, self._arrived = self._arrived, []
+        for topic, payload in arrived:
+            over_mqtt = isinstance(self._session, OverMqtt)
+            if topic.endswith(f"/{IN}".encode()):
+                if over_mqtt:
+                    self._queue(payload)
+            elif payload == OPEN:
+                self._begin(OverMqtt(self._mqtt, self._settings.topic, self._settings.qos))
+            elif payload == CLOSE and over_mqtt:
+                self._end(CLOSED)
 
 
 def _say(text: str) -> None:
