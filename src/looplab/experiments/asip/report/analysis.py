@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from looplab.experiments.asip import EXPERIMENT, THROUGHPUT
-from looplab.experiments.asip.report import MeasuredAsip, published, usable
+from looplab.experiments.asip.report import published
 from looplab.experiments.asip.report.figures import NAMES, rows
 from looplab.report.analysis import Analysis, by_spec
 from looplab.report.finding import Finding
@@ -18,11 +18,9 @@ def analyse(measured: Sequence[Measured]) -> Analysis:
     usual = [m for m in measured if not m.run.factors]
     axis = "second side over first (Java over Python, and so on)"
     common = by_spec(EXPERIMENT, measured, axis=axis, compared=_compared)
-    titles = ("claims", "Claims"), ("published", "Published and measured"), ("factors", "Factors"), ("cells", "Cells")
     context = {
-        "sections": titles,
+        "sections": (("claims", "Claims"), ("published", "Published and measured"), ("cells", "Cells")),
         "beside": [_published_and_measured(m) for m in usual],
-        "factored": factored(measured),
         "columns": [(language, NAMES[t]) for language in published.LANGUAGES for t in published.TRANSPORTS],
     }
     return replace(common, context={**common.context, **context})
@@ -47,17 +45,3 @@ def _published_and_measured(run: Measured) -> tuple[str, str, list[tuple[str, li
     hz = run.run.scenario == THROUGHPUT
     heading, unit = ("Throughput: highest frequency tracked", "Hz") if hz else ("Latency: mean", "ms")
     return f"{heading} in {unit}, {run.run.fidelity}", unit, table
-
-
-def factored(measured: Sequence[Measured]) -> list[tuple[str, str, MeasuredAsip]]:
-    """Return (fidelity, factors, cell) of each cell that was measured with a factor set, and of its like as usual."""
-    keys = {(m.run.scenario, m.run.fidelity, key) for m in measured if m.run.factors for key in m.cells}
-    rows_of_cells = [
-        (m.run.fidelity, " ".join(m.run.factors) or "as usual", cell)
-        for m in measured
-        for cell in usable(m)
-        if (m.run.scenario, m.run.fidelity, cell.key) in keys
-    ]
-    return sorted(
-        rows_of_cells, key=lambda row: ("tracked_hz" in row[2].columns, row[0], row[2].text, row[1] != "as usual")
-    )

@@ -5,7 +5,7 @@ sides have. "Alike" and "hardly" mean: the whole interval lies within a factor 1
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from statistics import geometric_mean
 
@@ -17,7 +17,7 @@ from looplab.report.claims import NEAR, Answer, every, means
 from looplab.report.finding import Finding, Line, asked, exact
 from looplab.report.rules import alike, directed
 from looplab.report.samples import Measured, Runs
-from looplab.report.statistics import compare, over_runs
+from looplab.report.statistics import Interval, compare, over_runs
 from looplab.report.verdicts import FIDELITIES, NO_RUN, UNDECIDED, Claim, Rule, Verdicts
 
 # "Alike", "hardly depends": within a factor of 1 plus this share.
@@ -27,6 +27,8 @@ CLOSE = 0.9
 BAUD = 57_600
 TRACKED, LATENCY = "tracked_hz", "latency.avg"
 Pair = tuple[MeasuredAsip, MeasuredAsip]
+# What stands beside a verdict on a run, sentence by sentence.
+Notes = Callable[[Measured], Iterable[str]]
 
 
 def claims() -> list[Claim]:
@@ -37,76 +39,121 @@ def claims() -> list[Claim]:
     over, java, networks = map(
         _alike, ("frequency tracked over MQTT", "latency from Java", "latency over TCP and MQTT")
     )
+    outperform = _noted(_compared(TRACKED, 0, languages, faster), _slip)
+    near, limited = _over_serial("tracked_share", "wire's limit"), _over_serial("processor_share", "processor")
+    below = _every(LATENCY, 0, BOUND_MS * 1000, f"below {BOUND_MS:g} ms", "an answer", _printed)
+    about = f"about {FLOOR_MS:g} ms"
+    floor = _every("wire_us", FLOOR_MS * 1000 / NEAR, FLOOR_MS * 1000 * NEAR, about, "bytes counted", lambda _: about)
     tracked = (
-        (
-            "java-tracks-more",
-            "Java clients outperform Python clients",
-            _with_slips(_compared(TRACKED, 0, languages, faster)),
-        ),
+        ("java-tracks-more", "Java clients outperform Python clients", outperform),
         ("serial-tracks-more", "Serial carries more than TCP and MQTT", _compared(TRACKED, 1, to_serial, more)),
         ("tcp-tracks-like-mqtt", "TCP and MQTT carry about as much", _compared(TRACKED, 1, over_mqtt, over)),
-        (
-            "near-capacity",
-            "Serial comes very close to the capacity of the wire",
-            _over_serial("tracked_share", "wire's limit"),
-        ),
-        ("processor-limits", "The client's processor limits serial", _over_serial("processor_share", "processor")),
+        ("near-capacity", "Serial comes very close to the capacity of the wire", near),
+        ("processor-limits", "The client's processor limits serial", limited),
     )
     latency = (
         ("language-hardly", "Latency hardly depends on the language", _compared(LATENCY, 0, languages, java)),
         ("channel-hardly", "Latency hardly depends on the channel", _compared(LATENCY, 1, from_serial, networks)),
-        ("below-15-ms", "Latency stays below 15 ms", _below_bound),
+        ("below-15-ms", "Latency stays below 15 ms", _noted(below, _published_above)),
     )
     return [
-        *(asked(name, title, THROUGHPUT, _on_time(answer)) for name, title, answer in tracked),
-        *(asked(name, title, NAME, _on_time(answer)) for name, title, answer in latency),
-        asked("floor", "The wire alone takes about 6.7 ms", NAME, _floor),
+        *(asked(name, title, THROUGHPUT, _noted(answer, _late_clocks)) for name, title, answer in tracked),
+        *(asked(name, title, NAME, _noted(answer, _late_clocks)) for name, title, answer in latency),
+        asked("floor", "The wire alone takes about 6.7 ms", NAME, _noted(floor, _bytes_of_a_test)),
     ]
 
 
 def add_causes(runs: Mapping[str, Runs], verdicts: Verdicts) -> None:
-    """Put beside the claims on latency what TCP_NODELAY changes over TCP and MQTT by more than ALIKE.
-
-    Each cell counts by how much longer than serial it took: chip and reports of the board are in both.
-    """
+    """Put beside the claims on latency what TCP_NODELAY changes over TCP and MQTT by more than ALIKE."""
     both = [run for fidelity in FIDELITIES if (run := runs.get(fidelity, {}).get(NAME)) is not None]
     if len(both) < len(FIDELITIES):
         return
-    what = (("latency.avg", "On the client's clock"), ("edge_latency.avg", "From edge to edge"))
+    what = ((LATENCY, "On the client's clock"), ("edge_latency.avg", "From edge to edge"))
     sentences = [
         f"{clock}: {'; '.join(cells)}. With it off, a small packet waits until the last one is confirmed, up to 40 ms."
         for figure, clock in what
-        if (cells := _slowed(figure, *both))
+        if (cells := list(_slowed(figure, *both)))
     ]
     for claim, answers in verdicts:
         if claim.name in ("channel-hardly", "below-15-ms"):
             answers[FIDELITIES[0]].notes += sentences
 
 
-def _slowed(figure: str, without: Measured, with_it: Measured) -> list[str]:
-    """Return in words each cell that takes longer over serial's time without TCP_NODELAY than with it."""
-    off, on = _over_serial_ms(figure, without), _over_serial_ms(figure, with_it)
-    return [
-        f"{cell} takes {off[cell][0]:.1f} ms more than serial, "
-        f"{round(more, 1) + 0:.1f} ms with TCP_NODELAY on (corrected)"
-        for cell, (more, mean_ms) in on.items()
-        if cell in off and off[cell][0] - more > ALIKE * mean_ms
-    ]
+def _slowed(figure: str, *both: Measured) -> Iterator[str]:
+    """Yield in words each cell that takes longer over serial's time in the first run, without TCP_NODELAY.
+
+    What chip and reports of the board add is in both, and in serial's time.
+    """
+    off, on = (
+        {cell.key: cell.interval(figure).estimate / 1000 for cell in unfitted(run) if cell.placement == "one"}
+        for run in both
+    )
+    for cell in (cell for cell in on if cell in off):
+        language, transport, placement = cell
+        serial = (language, "serial", placement)
+        if transport != "serial" and serial in off and serial in on:
+            without, with_it = (means_ms[cell] - means_ms[serial] for means_ms in (off, on))
+            if without - with_it > ALIKE * on[cell]:
+                yield (
+                    f"{language} over {transport} takes {without:.1f} ms more than serial, "
+                    f"{round(with_it, 1) + 0:.1f} ms with TCP_NODELAY on (corrected)"
+                )
 
 
-def _over_serial_ms(figure: str, run: Measured) -> dict[str, tuple[float, float]]:
-    """Return by cell, all parts on one machine, how much longer than serial its mean is, and the mean."""
-    means_ms = {cell.key: cell.interval(figure).estimate / 1000 for cell in unfitted(run) if cell.placement == "one"}
-    serial_ms = {language: mean for (language, transport, _), mean in means_ms.items() if transport == "serial"}
-    return {
-        f"{language} over {transport}": (mean - serial_ms[language], mean)
-        for (language, transport, _), mean in means_ms.items()
-        if transport != "serial" and language in serial_ms
-    }
+def _noted(answer: Answer, *notes: Notes) -> Answer:
+    """Return `answer` with these notes beside its finding."""
+
+    def noted(run: Measured) -> Finding:
+        finding = answer(run)
+        finding.notes += [text for one in notes for text in one(run)]
+        return finding
+
+    return noted
+
+
+def _slip(_run: Measured) -> Iterator[str]:
+    """Yield the printed figures that contradict "Java outperforms Python in all tests"."""
+    slips = (f"{where} {java:g} against {python:g} Hz" for where, java, python in published.python_ahead())
+    yield f"A slip: the source writes “in all tests”. It prints for Java: {'; '.join(slips)}."
+
+
+def _late_clocks(run: Measured) -> Iterator[str]:
+    """Yield each run whose simulated board was behind real time."""
+    for one in run.runs:
+        clock = one.run.treatment("board clock")
+        if clock is not None and not clock["verified"]:
+            yield f"{one.run.run_id}: the simulated board was {clock['found']}; its latencies hold that."
+
+
+def _published_above(_run: Measured) -> Iterator[str]:
+    means_ms = published.figures().query("measure == @LATENCY_MS")["value"]
+    above = means_ms[means_ms > BOUND_MS]
+    yield f"Of the published means {len(above)} are above {BOUND_MS:g} ms, up to {max(above):g} ms."
+
+
+def _bytes_of_a_test(run: Measured) -> Iterator[str]:
+    cells = [cell for cell in unfitted(run) if cell.figure("wire_us") and cell.figure("test_bytes")]
+    for size, us in ((cell.figure("test_bytes"), cell.figure("wire_us") or 0.0) for cell in cells[:1]):
+        yield f"A test puts {size:.0f} bytes on the wire, {us / 1000:.2f} ms."
+    yield (
+        f"{FLOOR_CHARACTERS} characters of 10 bits take {FLOOR_CHARACTERS * 10 / BAUD * 1000:.2f} ms at {BAUD} baud; "
+        f"{FLOOR_MS:g} ms would be 12 bits a character."
+    )
 
 
 def _alike(what: str) -> Callable[[float], Rule]:
     return lambda _share: alike(f"The {what}", ALIKE)
+
+
+def _every(
+    figure: str, low_us: float, high_us: float, wanted: str, has: str, printed: Callable[[MeasuredAsip], str]
+) -> Answer:
+    """Return the rule that a time of every cell that has it is within these bounds."""
+
+    def known(run: Measured) -> list[MeasuredAsip]:
+        return [cell for cell in unfitted(run) if not math.isnan(cell.known(figure).estimate)]
+
+    return every(figure, low_us, high_us, wanted, known, f"no valid cell with {has}", printed=printed, unit="us")
 
 
 def _over_serial(share: str, limit: str) -> Answer:
@@ -129,11 +176,9 @@ def _compared(figure: str, at: int, words: Sequence[tuple[str, str]], rule: Call
         if not pairs:
             return Finding(NO_RUN, "The run lacks valid cells on one of the two sides.")
         before, after = _sides(pairs, figure)
-        ratio = over_runs(_ratios(before, after)) or exact(math.nan)
+        ratio = _ratio(before, after)
         lines = [Line("all cells together", ratio, f"{printed:.2f}")]
-        for pair in pairs:
-            one = over_runs(_ratios(*_sides([pair], figure))) or exact(math.nan)
-            lines.append(Line(_pair_text(pair), one, ""))
+        lines += [Line(_pair_text(pair), _ratio(*_sides([pair], figure)), "") for pair in pairs]
         if (comparison := compare(before, after)) is not None:
             return Finding(UNDECIDED, "", tested=comparison, rule=rule(printed - 1), lines=lines)
         reason = f"The ratio is {ratio.estimate:.2f}, published {printed:.2f}."
@@ -142,18 +187,6 @@ def _compared(figure: str, at: int, words: Sequence[tuple[str, str]], rule: Call
         return Finding(UNDECIDED, reason, lines=lines)
 
     return answer
-
-
-def _with_slips(answer: Answer) -> Answer:
-    """Return `answer` with the printed figures beside it that contradict "Java outperforms Python in all tests"."""
-
-    def shown(run: Measured) -> Finding:
-        finding = answer(run)
-        slips = (f"{where} {java:g} against {python:g} Hz" for where, java, python in published.python_ahead())
-        finding.notes.append(f"A slip: the source writes “in all tests”. It prints for Java: {'; '.join(slips)}.")
-        return finding
-
-    return shown
 
 
 def _pairs(run: Measured, at: int, words: tuple[str, str]) -> list[Pair]:
@@ -173,8 +206,9 @@ def _sides(pairs: Sequence[Pair], figure: str) -> tuple[list[float], list[float]
     return first, second
 
 
-def _ratios(before: Sequence[float], after: Sequence[float]) -> list[float | None]:
-    return [b / a if a > 0 else None for a, b in zip(before, after, strict=True)]
+def _ratio(before: Sequence[float], after: Sequence[float]) -> Interval:
+    """Return the mean ratio of both sides over the runs."""
+    return over_runs([b / a if a > 0 else None for a, b in zip(before, after, strict=True)]) or exact(math.nan)
 
 
 def _pair_text(pair: Pair) -> str:
@@ -187,51 +221,3 @@ def _printed(cell: MeasuredAsip) -> str:
     measure, unit = (LATENCY_MS, "ms") if "latency" in cell.columns else (THROUGHPUT_HZ, "Hz")
     value = published.value(measure, *cell.key)
     return f"{value:g} {unit}" if value else ""
-
-
-def _on_time(answer: Answer) -> Answer:
-    """Return `answer`, and name beside it each run whose simulated board was behind real time."""
-
-    def shown(run: Measured) -> Finding:
-        finding = answer(run)
-        clocks = [(one.run.run_id, one.run.treatment("board clock")) for one in run.runs]
-        finding.notes += [
-            f"{run_id}: the simulated board was {clock['found']}; its latencies hold that."
-            for run_id, clock in clocks
-            if clock is not None and not clock["verified"]
-        ]
-        return finding
-
-    return shown
-
-
-def _below_bound(run: Measured) -> Finding:
-    def answered(run: Measured) -> list[MeasuredAsip]:
-        return [cell for cell in unfitted(run) if cell.latency_us["latency"].size]
-
-    below, missing = f"below {BOUND_MS:g} ms", "no valid cell with an answer"
-    finding = every(LATENCY, 0, BOUND_MS * 1000, below, answered, missing, printed=_printed, unit="us")(run)
-    means_ms = published.figures().query("measure == @LATENCY_MS")["value"]
-    above = means_ms[means_ms > BOUND_MS]
-    finding.notes = [f"Of the published means {len(above)} are above {BOUND_MS:g} ms, up to {max(above):g} ms."]
-    return finding
-
-
-def _floor(run: Measured) -> Finding:
-    def counted(run: Measured) -> list[MeasuredAsip]:
-        return [cell for cell in unfitted(run) if cell.figure("wire_us")]
-
-    near, floor_us = f"about {FLOOR_MS:g} ms", FLOOR_MS * 1000
-    missing = "no cell whose bytes were counted at the board"
-    rule = every(
-        "wire_us", floor_us / NEAR, floor_us * NEAR, near, counted, missing, printed=lambda _cell: near, unit="us"
-    )
-    finding = rule(run)
-    quoted_ms = FLOOR_CHARACTERS * 10 / BAUD * 1000
-    tests = [(size, cell.figure("wire_us") or 0.0) for cell in counted(run) if (size := cell.figure("test_bytes"))]
-    finding.notes = [f"A test puts {size:.0f} bytes on the wire, {us / 1000:.2f} ms." for size, us in tests[:1]]
-    finding.notes.append(
-        f"{FLOOR_CHARACTERS} characters of 10 bits take {quoted_ms:.2f} ms at {BAUD} baud; {FLOOR_MS:g} ms would be 12 "
-        "bits a character."
-    )
-    return finding

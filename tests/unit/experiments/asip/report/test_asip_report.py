@@ -165,7 +165,7 @@ def test_tcp_nodelay_alone_is_a_factor_of_either_fidelity(tmp_path: Path) -> Non
     write_latency_run(tmp_path, cells=over_tcp, changes={"tcp_nodelay": False})
     write_latency_run(tmp_path, start="20260305T000000Z", cells=over_tcp, changes={"tcp_nodelay": True})
     found = analysed(tmp_path)
-    assert [factors for _f, factors, _cell in found.context["factored"]] == ["as usual", "TCP_NODELAY=on"]
+    assert [" ".join(one.run.factors) for one in found.measured] == ["", "TCP_NODELAY=on"]
 
 
 def test_a_factor_is_shown_and_leaves_the_claims_alone(tmp_path: Path) -> None:
@@ -177,9 +177,9 @@ def test_a_factor_is_shown_and_leaves_the_claims_alone(tmp_path: Path) -> None:
     )
     found = analysed(tmp_path)
     assert not found.selection.set_aside
-    rows_shown = [(factors, round(cell.statistic("latency", "avg"))) for _f, factors, cell in found.context["factored"]]
-    usual = round(near_the_wire("python", "serial", "one"))
-    assert rows_shown == [("as usual", usual), ("ADAPTER=ftdi-16", 19_000)]
+    means: Any = {" ".join(one.run.factors): one.cells["python", "serial", "one"] for one in found.measured}
+    assert round(means["ADAPTER=ftdi-16"].statistic("latency", "avg")) == 19_000
+    assert "asip, thesis, ADAPTER=ftdi-16" in found.text
     assert "18" not in found.verdict("below-15-ms").reason
 
 
