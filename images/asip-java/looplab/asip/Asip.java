@@ -17,11 +17,10 @@ final class Asip {
 
         void info();
 
-        void port(int port, int mask, int bytes, long stampNs);
+        void port(int port, int mask, long stampNs);
 
-        void report(int bytes);
-
-        void other(int bytes);
+        /** Every line, before what it means; a report is of analog pins and came unasked. */
+        void line(int bytes, boolean report);
     }
 
     /** Asks the board for an answer that {@link Listener#info} gets. */
@@ -30,7 +29,7 @@ final class Asip {
     static final byte[] RESET = ascii("#,R\n");
     /** No analog reports from now on. */
     static final byte[] SILENCE = ascii("I,A,0\n");
-    private static final int LONGEST = 512;
+    private static final int LONGEST = 2_000;
     private static final byte[] CHANGE = ascii("@I,d,");
     private static final byte[] REPORT = ascii("@I,a,");
     private static final byte[] INFO = ascii("@#,?");
@@ -64,17 +63,10 @@ final class Asip {
 
     private void whole(long stampNs, Listener listener) {
         // With its line feed.
-        int bytes = length + 1;
+        listener.line(length + 1, begins(REPORT));
         if (begins(CHANGE)) {
-            change(bytes, stampNs, listener);
-            return;
-        }
-        if (begins(REPORT)) {
-            listener.report(bytes);
-            return;
-        }
-        listener.other(bytes);
-        if (begins(INFO)) {
+            change(stampNs, listener);
+        } else if (begins(INFO)) {
             listener.info();
         } else if (holds('!')) {
             // Not only at its start: what is left of a session before may come first.
@@ -91,7 +83,7 @@ final class Asip {
         return false;
     }
 
-    private void change(int bytes, long stampNs, Listener listener) {
+    private void change(long stampNs, Listener listener) {
         int port = 0;
         int at = CHANGE.length;
         for (; at < length && line[at] != ','; at++) {
@@ -109,7 +101,7 @@ final class Asip {
             }
             mask = 16 * mask + digit;
         }
-        listener.port(port, mask, bytes, stampNs);
+        listener.port(port, mask, stampNs);
     }
 
     private boolean begins(byte[] head) {

@@ -45,21 +45,21 @@ final class Board implements AutoCloseable, Transport.Sink, Asip.Listener {
         await(readies, START_MS);
         synchronise();
         if (!reporting) {
-            send(Asip.RESET);
+            write(Asip.RESET);
             synchronise();
         }
     }
 
     /** Sets the mode of the pins, and waits until the board did. */
     void modes(int out, int in) throws IOException, Refused, InterruptedException {
-        send(Asip.mode(out, Asip.OUTPUT));
-        send(Asip.mode(in, Asip.INPUT));
+        write(Asip.mode(out, Asip.OUTPUT));
+        write(Asip.mode(in, Asip.INPUT));
         synchronise();
     }
 
     void synchronise() throws IOException, Refused, InterruptedException {
         infos.drainPermits();
-        send(Asip.ASK);
+        write(Asip.ASK);
         if (!await(infos, ANSWER_MS)) {
             throw new Refused("the board did not answer within " + ANSWER_MS / 1000 + " s");
         }
@@ -71,16 +71,11 @@ final class Board implements AutoCloseable, Transport.Sink, Asip.Listener {
 
     /** Sets a pin aside: it reports no more. */
     void free(int pin) throws IOException {
-        send(Asip.mode(pin, Asip.UNALLOCATED));
+        write(Asip.mode(pin, Asip.UNALLOCATED));
     }
 
-    void write(byte[] order) throws IOException {
-        counts.sent(order.length, true);
-        transport.write(order);
-    }
-
-    private void send(byte[] message) throws IOException {
-        counts.sent(message.length, false);
+    void write(byte[] message) throws IOException {
+        counts.sent(message.length);
         transport.write(message);
     }
 
@@ -92,7 +87,7 @@ final class Board implements AutoCloseable, Transport.Sink, Asip.Listener {
     /** Returns the bytes of the measurement; ends the session so that nothing more comes, and every byte counts. */
     String silence() throws IOException, Refused, InterruptedException {
         String facts = counts.facts();
-        send(Asip.SILENCE);
+        write(Asip.SILENCE);
         synchronise();
         return facts;
     }
@@ -116,7 +111,6 @@ final class Board implements AutoCloseable, Transport.Sink, Asip.Listener {
 
     @Override
     public void received(byte[] bytes, int length, long stampNs) {
-        counts.received(length);
         asip.take(bytes, length, stampNs, this);
     }
 
@@ -139,22 +133,15 @@ final class Board implements AutoCloseable, Transport.Sink, Asip.Listener {
     }
 
     @Override
-    public void report(int bytes) {
-        counts.report(bytes);
+    public void line(int bytes, boolean report) {
+        counts.received(bytes, report);
     }
 
     @Override
-    public void other(int bytes) {
-        counts.other(bytes);
-    }
-
-    @Override
-    public void port(int number, int mask, int bytes, long stampNs) {
+    public void port(int number, int mask, long stampNs) {
         if (number != port) {
-            counts.other(bytes);
             return;
         }
-        counts.notice(bytes);
         int now = mask >> bit & 1;
         // The first report of a pin is a state, no change.
         boolean changed = level != UNKNOWN && now != level;
@@ -167,6 +154,6 @@ final class Board implements AutoCloseable, Transport.Sink, Asip.Listener {
     @Override
     public void close() {
         transport.close();
-        counts.sent(transport.closingBytes(), false);
+        counts.sent(transport.closingBytes());
     }
 }

@@ -2,60 +2,47 @@ package looplab.asip;
 
 import java.time.Duration;
 
-/**
- * What passed between a client and its board: every byte of a session, and what those of the measurement were. Orders
- * set an output, notices are lines of the watched port, reports lines of analog pins that came unasked; whole lines of
- * any other kind are others.
- */
+/** What passed between a client and its board: bytes of a session, and those since the measurement began. */
 final class Counts {
     private long sent;
     private long received;
-    private long orders;
-    private long notices;
     private long reports;
     private long reportBytes;
-    private long others;
+    private long sentBefore;
+    private long receivedBefore;
     private long beganNs;
     private Duration cpu = Duration.ZERO;
 
     /** Counts the measurement from now on. */
     synchronized void begin() {
-        orders = notices = reports = reportBytes = others = 0;
+        reports = reportBytes = 0;
+        sentBefore = sent;
+        receivedBefore = received;
         beganNs = System.nanoTime();
         cpu = cpuTime();
     }
 
-    synchronized void sent(int bytes, boolean order) {
+    synchronized void sent(int bytes) {
         sent += bytes;
-        orders += order ? bytes : 0;
     }
 
-    synchronized void received(int bytes) {
+    /** Counts a whole line; a report is of analog pins and came unasked. */
+    synchronized void received(int bytes, boolean report) {
         received += bytes;
-    }
-
-    synchronized void notice(int bytes) {
-        notices += bytes;
-    }
-
-    synchronized void report(int bytes) {
-        reports++;
-        reportBytes += bytes;
-    }
-
-    synchronized void other(int bytes) {
-        others += bytes;
+        if (report) {
+            reports++;
+            reportBytes += bytes;
+        }
     }
 
     /** The counts since begin, with the time and the processor time of this process meanwhile. */
     synchronized String facts() {
         return String.format(
-                " orders=%d notices=%d reports=%d report_bytes=%d others=%d elapsed_us=%d cpu_us=%d",
-                orders,
-                notices,
+                " orders=%d notices=%d reports=%d report_bytes=%d elapsed_us=%d cpu_us=%d",
+                sent - sentBefore,
+                received - receivedBefore - reportBytes,
                 reports,
                 reportBytes,
-                others,
                 (System.nanoTime() - beganNs) / 1_000,
                 cpuTime().minus(cpu).toNanos() / 1_000);
     }

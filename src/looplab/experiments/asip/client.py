@@ -21,9 +21,8 @@ from looplab.experiments.asip.transports import Transport
 # A boot loader takes up to 2 s.
 START_TIMEOUT_S = 3.0
 ANSWER_TIMEOUT_S = 5.0
-# Bytes of the measurement: orders set an output, notices are lines of the watched port, others are whole lines of no
-# other kind. Reports of analog pins, which come unasked, are counted as lines, too.
-MEASURED = ("orders", "notices", "reports", "report_bytes", "others")
+# Bytes sent, those of whole lines received, lines of analog pins among them, and their bytes.
+COUNTED = ("sent", "received", "reports", "report_bytes")
 
 
 class AsipClient:
@@ -57,9 +56,7 @@ class AsipClient:
         self._send(set_mode(pin, mode))
 
     def write(self, pin: int, value: int) -> None:
-        order = write_pin(pin, value)
-        self._counts["orders"] += len(order)
-        self._send(order)
+        self._send(write_pin(pin, value))
 
     def serve(self, until_ns: int) -> bool:
         """Handle what arrives first; False if nothing did until then. Raises LabError if the way is gone."""
@@ -67,7 +64,6 @@ class AsipClient:
         if not data:
             return False
         received_ns = perf_counter_ns()
-        self._counts["received"] += len(data)
         for line in self._lines.whole(data).splitlines(keepends=True):
             self.received_ns = received_ns
             self._take(line)
@@ -75,14 +71,13 @@ class AsipClient:
 
     def _take(self, line: bytes) -> None:
         counts = self._counts
+        counts["received"] += len(line)
         if line.startswith(ANALOG):
             counts["reports"] += 1
             counts["report_bytes"] += len(line)
         elif line.startswith(self._watched):
-            counts["notices"] += len(line)
             self._notice(line.removeprefix(self._watched))
         else:
-            counts["others"] += len(line)
             self._seen.update(head for head in (READY, IDENTITY) if line.startswith(head))
 
     def _notice(self, bits: bytes) -> None:
@@ -113,16 +108,22 @@ class AsipClient:
         self._begun = Counter(self._counts), perf_counter_ns(), process_time_ns()
 
     def silence(self) -> dict[str, int]:
-        """Return the counts since `begin`, with the time and the processor time meanwhile, and the session's bytes.
+        """Return bytes and reports since `begin`, time and processor time meanwhile, and the bytes of the session.
 
-        Nothing more comes then, so every byte is counted.
+        The board's reports of analog pins, which come unasked, end with it: every byte is counted.
         """
         before, began_ns, cpu_ns = self._begun
-        times_ns = {"elapsed_us": perf_counter_ns() - began_ns, "cpu_us": process_time_ns() - cpu_ns}
-        facts = {name: self._counts[name] - before[name] for name in MEASURED}
+        since = {name: self._counts[name] - before[name] for name in COUNTED}
+        facts = {
+            "orders": since["sent"],
+            "notices": since["received"] - since["report_bytes"],
+            "reports": since["reports"],
+            "report_bytes": since["report_bytes"],
+            "elapsed_us": (perf_counter_ns() - began_ns) // 1000,
+            "cpu_us": (process_time_ns() - cpu_ns) // 1000,
+        }
         self._send(SILENCE)
         self.synchronise()
-        facts |= {name: ns // 1000 for name, ns in times_ns.items()}
         return facts | {name: self._counts[name] for name in ("sent", "received")}
 
     def _send(self, data: bytes) -> None:
