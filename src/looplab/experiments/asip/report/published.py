@@ -8,8 +8,8 @@ import pandas as pd
 from looplab.report.printed import printed
 
 THROUGHPUT_HZ, LATENCY_MS = "throughput_hz", "latency_ms"
-# The floor that the source quotes, and of how many characters.
-FLOOR_MS, FLOOR_CHARACTERS = 6.7, 32
+# The floor that the source quotes, of 32 characters.
+FLOOR_MS = 6.7
 # The bound that the source gives for nearly all latencies.
 BOUND_MS = 15.0
 LANGUAGES = ("java", "python")
@@ -33,14 +33,6 @@ def value(measure: str, language: str, transport: str, placement: str) -> float 
     alike = figures()[(figures()[[*keys]] == pd.Series(keys)).all(axis="columns")]
     alike = alike[alike["configuration"].str.contains("MacBook")]
     return float(alike["value"].iloc[0]) if len(alike) else None
-
-
-def python_ahead() -> list[tuple[str, float, float]]:
-    """Return (configuration and transport, Hz of Java, of Python) where the source prints Python's as higher."""
-    others = ["configuration", "transport"]
-    table = figures().query("measure == @THROUGHPUT_HZ").pivot(index=others, columns="language", values="value")
-    ahead = table[table["java"] < table["python"]]
-    return [(" ".join(row.Index), row.java, row.python) for row in ahead.itertuples()]
 
 
 def ratio(measure: str, axis: str, before: str, after: str) -> float:
