@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 
 from looplab.experiments.asip import NAME, THROUGHPUT, AsipCell, LatencyCell, ThroughputCell
-from looplab.experiments.asip.document import COLUMNS, Measured, files, measured_cell
+from looplab.experiments.asip.board import CYCLE_NS
+from looplab.experiments.asip.document import COLUMNS, Measured, copies, files, planned
 from looplab.experiments.asip.oscilloscope import BoardCounts
 from looplab.experiments.asip.waves import Row
 from looplab.run.accounting import summarise
+from looplab.run.cells import entry
 from looplab.run.samples import ANSWERED, WAITING, SampleStore
 from support.run_files import Simulated, answer_at_once, asked, begin, fill, finish, sample, treatment
 
@@ -61,11 +63,12 @@ def write_latency_run(
         latency_ns = np.round(mean_us(*key) * 1000 * spread / spread.mean()).astype(int)
         # The board's pin follows 60 us before its client hears of it.
         waves = 1_000_000 + 640_000 * np.arange(tests)
-        copies = waves + np.round(CYCLES_PER_US * (latency_ns / 1000 - 60)).astype(int)
-        columns = {**dict.fromkeys(COLUMNS, -1), "edge_in_cycle": waves, "edge_out_cycle": copies}
+        copied = waves + np.round(CYCLES_PER_US * (latency_ns / 1000 - 60)).astype(int)
+        delays_ns = np.round((copied - waves) * CYCLE_NS).astype(int)
+        columns = {**dict.fromkeys(COLUMNS, -1), "edge_ns": delays_ns}
         simulated.append(Simulated(LatencyCell.keyed(*key), latency_ns, INTERVAL_MS, lost, columns))
-        edges = [edge for pair in zip(waves.tolist(), copies.tolist(), strict=True) for edge in _edges(*pair)]
-        more = {"wire_us": wire_us, "wire_bytes": BYTES, "warmup": warmup}
+        edges = [edge for pair in zip(waves.tolist(), copied.tolist(), strict=True) for edge in _edges(*pair)]
+        more = {"wire_us": wire_us, "wire_bytes": BYTES, "warmup": warmup, **copies(delays_ns.tolist())}
         measured.append(_measured(simulated[-1].cell, edges, more))
     return _write(results / f"{start}-{NAME}", fidelity, sample(simulated), measured, tests, changes)
 
@@ -107,9 +110,13 @@ def write_throughput_run(
                 # Those in the middle are missing.
                 if abs(k - wanted / 2) >= (wanted - out) / 2:
                     edges.append((number, 13, level, cycle + 48_000))
+        ends = [[one["frequency_hz"] for one in steps if one["tracked"] is wanted] for wanted in (True, False)]
+        found = {"tracked_hz": max(ends[0], default=None), "untracked_hz": min(ends[1], default=None)}
         measured.append(
             _measured(
-                ThroughputCell.keyed(*key), edges, {"wire_hz": WIRE_HZ, "steps": steps, "edge_cpu_us": edge_cpu_us}
+                ThroughputCell.keyed(*key),
+                edges,
+                {"wire_hz": WIRE_HZ, "steps": steps, "edge_cpu_us": edge_cpu_us, **found},
             )
         )
     return _write(results / f"{start}-{THROUGHPUT}", fidelity, store, measured, most, changes)
@@ -133,7 +140,7 @@ def _edges(wave: int, copy: int) -> list[Row]:
 def _measured(cell: AsipCell, edges: list[Row], more: dict[str, Any]) -> Measured:
     runtime = "Python 3.13.5" if cell.language == "python" else "OpenJDK 21.0.9, JIT"
     board = BoardCounts({"max": 120.0, "mean": 3.0}, 0.0, "ATmega2560")
-    return Measured(cell, {"runtime": runtime, **more}, board=board, edges=edges)
+    return Measured(cell, {"runtime": runtime, "board_lag_us": board.lag_us, **more}, board=board, edges=edges)
 
 
 def _write(
@@ -146,7 +153,9 @@ def _write(
 ) -> Path:
     throughput = isinstance(measured[0].cell, ThroughputCell)
     p = asked([one.cell for one in measured], tests, throughput=throughput, **SETTINGS)
-    cells = [measured_cell(p, store, p.rows(at), one) for at, one in enumerate(measured)]
+    for one in measured:
+        one.more = {**planned(p, one.cell).more, **one.more}
+    cells = [entry(one, store, p.rows(at)) for at, one in enumerate(measured)]
     rows = range(store.count)
     return finish(
         folder, NAME, cells, {"messages": tests, **(changes or {})},

@@ -3,18 +3,16 @@
 import os
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
 
 from looplab.errors import LabError
 from looplab.experiments.asip import EXPERIMENT, AsipCell, placement
-from looplab.experiments.asip.document import COLUMNS, Measured, files, measured_cell
+from looplab.experiments.asip.document import COLUMNS, Measured, files, planned
 from looplab.experiments.asip.oscilloscope import Oscilloscope
 from looplab.experiments.asip.parameters import AsipParameters
 from looplab.experiments.asip.phases import Phases
 from looplab.experiments.asip.treatments import judge
 from looplab.experiments.asip.workers import ANSWER_TIMEOUT_S, WorkerClient
 from looplab.run.cells import CellRun
-from looplab.run.cells import Measured as MeasuredCell
 from looplab.run.record import File, Place
 from looplab.treatments.judgement import Treatment, on_off
 
@@ -50,7 +48,7 @@ class Controller(CellRun[AsipParameters, AsipCell]):
 
     def measure_cell(self, index: int, cell: AsipCell) -> Measured:
         self.progress(index, cell, 0)
-        measured, links = Measured(cell), placement.links(self.parameters, cell)
+        measured, links = planned(self.parameters, cell), placement.links(self.parameters, cell)
         self._own.append(measured)
         try:
             if links:
@@ -71,10 +69,6 @@ class Controller(CellRun[AsipParameters, AsipCell]):
     def treatments(self) -> list[Treatment]:
         return judge(self.parameters, self.scans, self._own, self.client.fault)
 
-    def document(self, measured: MeasuredCell[AsipCell], rows: range) -> dict[str, Any]:
-        assert isinstance(measured, Measured)
-        return measured_cell(self.parameters, self.record.store, rows, measured)
-
     def files(self) -> list[File]:
         return files(self.parameters, self._own)
 
@@ -93,7 +87,9 @@ class Controller(CellRun[AsipParameters, AsipCell]):
                 # It counts its lags since it was last asked.
                 self._scope.counts()
             self._phases.measure(p.rows(index), measured, worker)
-            measured.board = self._scope.counts() if self._simulated else None
+            if self._simulated:
+                measured.board = self._scope.counts()
+                measured.more["board_lag_us"] = measured.board.lag_us
 
 
 def _check_client(language: str) -> None:

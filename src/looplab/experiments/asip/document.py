@@ -1,23 +1,21 @@
-"""From a run's samples and edges to its files and the cells of run.json."""
+"""What run.json holds of a cell beside its samples, and the CSV files of a run."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from looplab.experiments.asip import AsipCell, LatencyCell, ThroughputCell
-from looplab.experiments.asip.board import CYCLE_NS
 from looplab.experiments.asip.oscilloscope import BoardCounts
 from looplab.experiments.asip.parameters import AsipParameters
 from looplab.experiments.asip.waves import Row
 from looplab.run import cells
-from looplab.run.accounting import Columns, summarise
-from looplab.run.document import More, cell_document, samples_file
+from looplab.run.accounting import summarise
+from looplab.run.document import More, microseconds, samples_file
 from looplab.run.record import File
-from looplab.run.samples import ABSENT, NOT_SENT
 
 EDGES_HEADER = ",".join([*(key.name for key in AsipCell.key_columns()), "step", "pin", "level", "cycle"])
 # Columns of the sample store beside the common ones: of a test, and of a step.
-COLUMNS = ("edge_in_cycle", "edge_out_cycle", "frequency_uhz", "edges_in", "edges_out")
+COLUMNS = ("edge_ns", "frequency_uhz", "edges_in", "edges_out")
 
 
 @dataclass
@@ -26,6 +24,23 @@ class Measured(cells.Measured[AsipCell]):
 
     board: BoardCounts | None = None
     edges: list[Row] = field(default_factory=list)
+
+
+def planned(p: AsipParameters, cell: AsipCell) -> Measured:
+    """Return a cell of which nothing is known but its settings."""
+    factors = {"tcp_nodelay": p.tcp_nodelay, "adapter": p.adapter, "reports": p.reports, "jit": p.jit}
+    more: dict[str, Any] = {"board": p.board, "qos": p.qos, "factors": {**factors, "cpus": p.client_cpus}}
+    more |= {"link_ms": p.delay_ms(cell), "reports": None, "runtime": "", "board_lag_us": None}
+    if p.throughput:
+        return Measured(cell, {**more, "tracked_hz": None, "untracked_hz": None, "steps": []})
+    return Measured(cell, {**more, "interval_ms": p.interval_ms, "wire_bytes": None, "warmup": None, **copies([])})
+
+
+def copies(delays_ns: Sequence[int | None]) -> dict[str, Any]:
+    """Return what the oscilloscope adds to a cell: waves seen, copied and not, and how long the copies took."""
+    copied = [delay for delay in delays_ns if delay is not None]
+    counts = {"edge_tests": len(delays_ns), "edge_answered": len(copied), "edge_lost": len(delays_ns) - len(copied)}
+    return {**counts, "edge_latency_us": summarise(copied)}
 
 
 def files(parameters: AsipParameters, measured: Sequence[Measured]) -> list[File]:
@@ -39,7 +54,8 @@ def files(parameters: AsipParameters, measured: Sequence[Measured]) -> list[File
             "edges_out": lambda columns, row: columns["edges_out"][row],
         }
         return [samples_file(ThroughputCell, parameters, steps), edges]
-    return [samples_file(LatencyCell, parameters, {"edge_latency_us": _edge_us}), edges]
+    edge_us: dict[str, More] = {"edge_latency_us": lambda columns, row: microseconds(columns["edge_ns"][row])}
+    return [samples_file(LatencyCell, parameters, edge_us), edges]
 
 
 def edge_lines(measured: Sequence[Measured]) -> Iterator[str]:
@@ -47,49 +63,3 @@ def edge_lines(measured: Sequence[Measured]) -> Iterator[str]:
     for one in measured:
         for step, pin, level, cycle in one.edges:
             yield f"{','.join(one.cell.key)},{step},{pin},{level},{cycle}"
-
-
-def measured_cell(parameters: AsipParameters, columns: Columns, rows: range, measured: Measured) -> dict[str, Any]:
-    """Return one entry of `cells` in run.json."""
-    p, more = parameters, measured.more
-    factors = {"tcp_nodelay": p.tcp_nodelay, "adapter": p.adapter, "reports": p.reports, "jit": p.jit}
-    factors["cpus"] = p.client_cpus
-    if p.throughput:
-        by_fate: dict[bool, list[float]] = {True: [], False: []}
-        for step in more.get("steps", []):
-            by_fate[step["tracked"]].append(step["frequency_hz"])
-        own: dict[str, Any] = {
-            "tracked_hz": max(by_fate[True], default=None),
-            "untracked_hz": min(by_fate[False], default=None),
-            "steps": [],
-        }
-    else:
-        own = {"interval_ms": p.interval_ms, "wire_bytes": None, "warmup": None}
-        own |= _edge_figures(columns, rows)
-    state = {
-        "board_lag_us": None if measured.board is None else measured.board.lag_us,
-        "valid": not measured.faults,
-        "invalid_because": measured.faults,
-    }
-    settings = {"board": p.board, "qos": p.qos, "factors": factors, "link_ms": p.delay_ms(measured.cell)}
-    settings |= {"reports": None, "runtime": ""}
-    return cell_document(measured.cell, columns, rows, {**settings, **own, **more, **state})
-
-
-def _edge_figures(columns: Columns, rows: range) -> dict[str, Any]:
-    """Return what the oscilloscope adds to a cell: waves seen, copied and not, and how long the copies took."""
-    seen = [row for row in rows if columns["state"][row] != NOT_SENT and columns["edge_in_cycle"][row] != ABSENT]
-    delays = [delay for row in seen if (delay := _edge_ns(columns, row)) is not None]
-    counts = {"edge_tests": len(seen), "edge_answered": len(delays), "edge_lost": len(seen) - len(delays)}
-    return {**counts, "edge_latency_us": summarise(delays)}
-
-
-def _edge_ns(columns: Columns, row: int) -> int | None:
-    """Return the time from the edge of pin 2 to that of pin 13, None if one is missing."""
-    first, last = columns["edge_in_cycle"][row], columns["edge_out_cycle"][row]
-    return None if ABSENT in (first, last) else round((last - first) * CYCLE_NS)
-
-
-def _edge_us(columns: Columns, row: int) -> str:
-    edge_ns = _edge_ns(columns, row)
-    return "" if edge_ns is None else f"{edge_ns / 1e3:.3f}"

@@ -1,7 +1,7 @@
 """What the client of a cell is asked to do: tests over a wire, copies of a wave; and what the oscilloscope saw."""
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -17,7 +17,7 @@ from looplab.experiments.asip.board import (
     byte_to_board_us,
     write_pin,
 )
-from looplab.experiments.asip.document import Measured
+from looplab.experiments.asip.document import Measured, copies
 from looplab.experiments.asip.oscilloscope import Oscilloscope, Scope
 from looplab.experiments.asip.parameters import AsipParameters
 from looplab.experiments.asip.waves import Row, bisection, copied
@@ -95,14 +95,13 @@ class Phases:
 
     def _copy(self, rows: range, measured: Measured, worker: WorkerClient) -> None:
         """Phase 2: the client copies a slow wave; the oscilloscope's clock."""
-        p, store = self._p, self._store
         with self._following(measured, worker):
-            measured.edges += self._wave(NO_STEP, p.edge_hz, 2 * p.messages)[1]
+            measured.edges += self._wave(NO_STEP, self._p.edge_hz, 2 * self._p.messages)[1]
         rising = [edge for edge in measured.edges if edge[2] == 1]
-        for row, (wave_cycle, copy_cycle) in zip(rows, copied(rising, WAVE_PIN), strict=False):
-            store["edge_in_cycle"][row] = wave_cycle
-            if copy_cycle is not None:
-                store["edge_out_cycle"][row] = copy_cycle
+        delays_ns = _delays_ns(copied(rising, WAVE_PIN))[: len(rows)]
+        measured.more |= copies(delays_ns)
+        for row, delay_ns in zip(rows, delays_ns, strict=False):
+            self._store["edge_ns"][row] = ABSENT if delay_ns is None else delay_ns
 
     def _wave(self, step: int, frequency_hz: float, count: int) -> tuple[float, list[Row]]:
         """Have a wave of `count` edges copied; return its exact frequency and the edges that were seen."""
@@ -123,6 +122,9 @@ class Phases:
                 self._keep(row, step := self._step(number, frequency_hz, measured))
                 # It ends by StopIteration.
                 frequency_hz = search.send(step["tracked"])
+        tried = [(step["frequency_hz"], step["tracked"]) for step in measured.more["steps"]]
+        measured.more["tracked_hz"] = max((hz for hz, tracked in tried if tracked), default=None)
+        measured.more["untracked_hz"] = min((hz for hz, tracked in tried if not tracked), default=None)
 
     def _warm_up(self, measured: Measured) -> None:
         """Have a slow wave copied, and note how many waves a second fill the wire."""
@@ -148,7 +150,7 @@ class Phases:
         if len(pairs) != edges_in:
             raise MachineError(f"The oscilloscope saw {len(pairs)} of {edges_in} edges of the generator.")
         measured.edges += edges
-        delays_ns = [round((copy - wave) * CYCLE_NS) for wave, copy in pairs if copy is not None]
+        delays_ns = [delay_ns for delay_ns in _delays_ns(pairs) if delay_ns is not None]
         edges_out = len(edges) - edges_in
         tracked = edges_out == edges_in == len(delays_ns)
         step = {
@@ -159,7 +161,7 @@ class Phases:
             "tracked": tracked,
             "edge_latency_us": summarise(delays_ns if tracked else []),
         }
-        measured.more.setdefault("steps", []).append(step)
+        measured.more["steps"].append(step)
         return step
 
     def _keep(self, row: int, step: Mapping[str, Any]) -> None:
@@ -199,7 +201,8 @@ class Phases:
         """Note the reports that came unasked; what client and simulated board counted of a session must be the same."""
         seconds = int(ended["elapsed_us"]) / 1e6
         lines, size = int(ended["reports"]), int(ended["report_bytes"])
-        measured.more.setdefault("reports", {"lines": lines, "bytes": size, "per_s": round(lines / seconds, 3)})
+        if measured.more["reports"] is None:
+            measured.more["reports"] = {"lines": lines, "bytes": size, "per_s": round(lines / seconds, 3)}
         if before is not None and (now := self._counted()) is not None:
             board = now.bytes_to_board - before.bytes_to_board, now.bytes_to_client - before.bytes_to_client
             client = int(ended["sent"]), int(ended["received"])
@@ -220,3 +223,8 @@ class Phases:
         wrong = counted != wanted if answered == self._p.messages else counted[0] != wanted[0]
         if self._simulated and wrong:
             measured.faults.append(f"{counted} bytes of tests were sent and received, expected {wanted}")
+
+
+def _delays_ns(pairs: Sequence[tuple[int, int | None]]) -> list[int | None]:
+    """Return how long each edge of the wave took to be copied, None for one that was not."""
+    return [None if copy is None else round((copy - wave) * CYCLE_NS) for wave, copy in pairs]

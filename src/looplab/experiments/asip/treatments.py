@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from looplab.experiments.asip.board import BOARDS, USB_CHIP
 from looplab.experiments.asip.document import Measured
+from looplab.experiments.asip.oscilloscope import BoardCounts
 from looplab.experiments.asip.parameters import AsipParameters
 from looplab.treatments.judgement import Treatment, judge_nodelay, judge_policy, judge_process, on_off, unverified
 from looplab.treatments.scans import Scan, processes
@@ -44,7 +45,8 @@ def judge(
             treatments.append(Treatment("bridge TCP_NODELAY", wanted, f"{wanted}, as it reports", True, required=False))
         treatments += [_quota(parameters.client_cpus, good, language) for language in parameters.languages]
     over = [one for one in measured if not one.faults]
-    own = (_board(parameters, over), _adapter(parameters, over), _reports(parameters, over))
+    boards, missing = [one.board for one in over if one.board], _REAL if over else "not measured"
+    own = (_board(parameters, boards, missing), _adapter(parameters, boards, missing), _reports(parameters, over))
     return [*treatments, *own, _clock(measured)]
 
 
@@ -59,24 +61,23 @@ def _limit(processors: float | None) -> str:
     return f"{processors:g}" if processors else "no limit"
 
 
-def _board(parameters: AsipParameters, measured: Sequence[Measured]) -> Treatment:
+def _board(parameters: AsipParameters, boards: Sequence[BoardCounts], missing: str) -> Treatment:
     """Judge the processor that the firmware ran on."""
     wanted = BOARDS[parameters.board].processor
-    processors = _listed(one.board.processor for one in measured if one.board)
-    if not processors:
-        return _unknown("board", wanted, measured)
-    return Treatment(
-        "board", wanted, processors, processors == wanted, note="" if processors == wanted else "see `BOARD`"
-    )
+    if not boards:
+        return Treatment("board", wanted, missing, False, required=False)
+    processors = _listed(one.processor for one in boards)
+    good = processors == wanted
+    return Treatment("board", wanted, processors, good, note="" if good else "see `BOARD`")
 
 
-def _adapter(parameters: AsipParameters, measured: Sequence[Measured]) -> Treatment:
+def _adapter(parameters: AsipParameters, boards: Sequence[BoardCounts], missing: str) -> Treatment:
     """Judge the USB adapter by the longest that it held back a byte of the board."""
     low_ms, high_ms = HELD_MS[parameters.adapter]
     wanted = f"{parameters.adapter}: held at most {low_ms:g} to {high_ms:g} ms"
-    held_ms = [one.board.held_max_us / 1000 for one in measured if one.board]
-    if not held_ms:
-        return _unknown("USB adapter", wanted, measured)
+    if not boards:
+        return Treatment("USB adapter", wanted, missing, False, required=False)
+    held_ms = [one.held_max_us / 1000 for one in boards]
     verified = all(low_ms <= each <= high_ms for each in held_ms)
     return Treatment("USB adapter", wanted, f"held at most {min(held_ms):.2f} to {max(held_ms):.2f} ms", verified)
 
@@ -85,7 +86,7 @@ def _reports(parameters: AsipParameters, measured: Sequence[Measured]) -> Treatm
     """Judge the reports of analog pins that came unasked, as the clients counted them; of a real board, too."""
     low, high = REPORTS_PER_S[parameters.reports]
     wanted = f"{on_off(parameters.reports)}: {f'{low:g} to {high:g}' if high else 'none'} a second"
-    rates = [one.more["reports"]["per_s"] for one in measured if "reports" in one.more]
+    rates = [one.more["reports"]["per_s"] for one in measured if one.more.get("reports")]
     if not rates:
         return Treatment("unasked reports", wanted, "not measured", False, required=False)
     verified = all(low <= rate <= high for rate in rates)
@@ -101,11 +102,6 @@ def _clock(measured: Sequence[Measured]) -> Treatment:
     note = "" if max(lags) <= MOST_LAG_US else "the machine was busy: see noise_floor"
     # A stall of the machine lengthens single tests, which the quantiles show: it makes no run invalid.
     return Treatment("board clock", wanted, f"{max(lags) / 1000:.2f} ms behind", not note, required=False, note=note)
-
-
-def _unknown(what: str, wanted: str, measured: Sequence[Measured]) -> Treatment:
-    """Return the entry of what no cell could be asked about: a real board, or no cell without a fault."""
-    return Treatment(what, wanted, _REAL if measured else "not measured", False, required=False)
 
 
 def _listed(values: Iterable[str]) -> str:

@@ -8,10 +8,11 @@ from support.simulated_asip_runs import write_throughput_run
 
 from looplab.errors import LabError
 from looplab.experiments.asip import EXPERIMENT, LatencyCell
-from looplab.experiments.asip.document import COLUMNS, Measured, files, measured_cell
+from looplab.experiments.asip.document import COLUMNS, Measured, copies, files, planned
 from looplab.experiments.asip.oscilloscope import BoardCounts
 from looplab.experiments.asip.parameters import AsipParameters
 from looplab.experiments.asip.treatments import judge
+from looplab.run.cells import entry
 from looplab.run.life import run_table
 from looplab.run.samples import ANSWERED, LATE, WAITING, SampleStore
 
@@ -33,8 +34,8 @@ def test_each_test_has_one_line_and_one_outcome() -> None:
     p = parameters()
     sent = {"due_ns": 1_000, "sent_ns": 2_000}
     rows = {
-        4: {**sent, "received_ns": 3_402_000, "state": ANSWERED, "edge_in_cycle": 100, "edge_out_cycle": 56_100},
-        5: {**sent, "state": WAITING, "edge_in_cycle": 200},
+        4: {**sent, "received_ns": 3_402_000, "state": ANSWERED, "edge_ns": 3_500_000},
+        5: {**sent, "state": WAITING},
         6: {**sent, "received_ns": 1_500_002_000, "state": LATE},
     }
     store = store_with(rows, p)
@@ -47,7 +48,9 @@ def test_each_test_has_one_line_and_one_outcome() -> None:
     ]
     assert len(samples.header.split(",")) == len(lines[0].split(","))
     assert list(edges.lines(store, range(0))) == ["python,mqtt,one,-1,2,1,100", "python,mqtt,one,-1,13,1,56100"]
-    cell = measured_cell(p, store, p.rows(1), Measured(p.cells[1], {"wire_us": 3230.0}))
+    measured = planned(p, p.cells[1])
+    measured.more |= {"wire_us": 3230.0, **copies([3_500_000, None])}
+    cell = entry(measured, store, p.rows(1))
     assert (cell["tests"], cell["answered"], cell["late"], cell["lost"]) == (3, 1, 1, 1)
     assert (cell["edge_tests"], cell["edge_answered"], cell["edge_lost"]) == (2, 1, 1)
     assert cell["edge_latency_us"]["avg"] == 3500.0
@@ -55,7 +58,7 @@ def test_each_test_has_one_line_and_one_outcome() -> None:
     assert cell["valid"]
 
 
-def test_a_search_keeps_every_step_and_its_two_ends() -> None:
+def test_a_search_keeps_every_step() -> None:
     p = parameters(SCENARIO="asip-throughput")
     tried = ((100, 200, 200), (300, 600, 590), (200, 400, 400))
     rows = {
@@ -66,19 +69,16 @@ def test_a_search_keeps_every_step_and_its_two_ends() -> None:
         for at, (hz, into, out) in enumerate(tried)
     }  # fmt: skip
     store = store_with(rows, p)
-    steps = [{"frequency_hz": hz, "tracked": into == out} for hz, into, out in tried]
-    measured = Measured(p.cells[0], {"steps": steps, "wire_hz": 309.6})
-    samples, _edges = files(p, [measured])
+    samples, _edges = files(p, [])
     assert list(samples.lines(store, p.rows(0)))[1] == "python,serial,one,0,1,-1,1,,300.000000,10,600,590,lost"
-    cell = measured_cell(p, store, p.rows(0), measured)
-    assert (cell["tracked_hz"], cell["untracked_hz"], cell["tests"], cell["lost"]) == (200, 300, 3, 1)
-    assert (cell["wire_hz"], cell["steps"]) == (309.6, steps)
+    cell = entry(planned(p, p.cells[0]), store, p.rows(0))
+    assert (cell["tests"], cell["lost"], cell["tracked_hz"], cell["steps"]) == (3, 1, None, [])
 
 
 def test_a_cell_with_a_fault_makes_the_run_invalid() -> None:
     p = parameters()
     measured = Measured(p.cells[0], faults=["the board was reset"])
-    assert not measured_cell(p, store_with({}, p), p.rows(0), measured)["valid"]
+    assert not entry(measured, store_with({}, p), p.rows(0))["valid"]
 
 
 def test_a_board_behind_real_time_is_seen() -> None:
