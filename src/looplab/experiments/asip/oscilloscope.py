@@ -19,12 +19,8 @@ QUIET_S = 0.3
 COUNTS = b"?"
 
 
-class Edge(NamedTuple):
-    """One edge of a pin (the processor's name), at a cycle of the board."""
-
-    pin: str
-    level: int
-    cycle: int
+# Of an edge: the pin (the processor's name), its level, the cycle of the board.
+Edge = tuple[str, int, int]
 
 
 @dataclass(frozen=True)
@@ -120,6 +116,6 @@ class Oscilloscope:
     def _edges_from(self, first: int) -> tuple[Scope, list[Edge]]:
         head, *lines = self._board.ask(b"edges %d" % first).splitlines()
         facts = dict(pair.split("=") for pair in head.split())
-        edges = [Edge(pin, int(level), int(cycle)) for pin, level, cycle in map(str.split, lines)]
+        edges = [(pin, int(level), int(cycle)) for pin, level, cycle in map(str.split, lines)]
         del facts["from"]
         return Scope(**{name: int(value) for name, value in facts.items()}), edges

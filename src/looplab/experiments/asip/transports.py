@@ -12,7 +12,7 @@ from time import perf_counter_ns
 import serial
 
 from looplab.errors import LabError, MachineError
-from looplab.mqtt.client import ClientOptions, MqttClient
+from looplab.mqtt.client import ClientOptions, MqttClient, wait_for
 from looplab.mqtt.dial import give_up_silent_peer
 from looplab.mqtt.paired import PairedTarget
 
@@ -187,25 +187,23 @@ class MqttSession(Transport):
         return self._arrived.popleft()
 
     def close(self) -> None:
-        self._client.publish(f"{self._topic}/{SESSION}", CLOSE, 1)
+        client = self._client
+        client.publish(f"{self._topic}/{SESSION}", CLOSE, 1)
         # The board is free once the bridge has said so.
-        end_ns = perf_counter_ns() + round(CLOSE_TIMEOUT_S * 1e9)
-        while self._client.connected and not self._state and perf_counter_ns() < end_ns:
-            self._client.wait(end_ns, ())
-        self._client.close()
+        wait_for((client,), lambda: bool(self._state) or not client.connected, CLOSE_TIMEOUT_S)
+        client.close()
 
     def _open(self) -> None:
-        end_ns = perf_counter_ns() + round(CONNECT_TIMEOUT_S * 1e9)
-        asked = False
-        while not self._state:
-            if self._client.subscribed and not asked:
-                asked = self._client.publish(f"{self._topic}/{SESSION}", OPEN, 1)
-            if perf_counter_ns() > end_ns:
-                why = self._client.last_error or "the bridge does not answer"
-                raise MachineError(
-                    f"No session over {self._client.target}: {why}.", "See `docker compose logs broker asip-bridge`."
-                )
-            self._client.wait(perf_counter_ns() + 20_000_000)
+        client = self._client
+        if (
+            not wait_for((client,), lambda: client.subscribed, CONNECT_TIMEOUT_S)
+            or not client.publish(f"{self._topic}/{SESSION}", OPEN, 1)
+            or not wait_for((client,), lambda: bool(self._state), CONNECT_TIMEOUT_S)
+        ):
+            why = client.last_error or "the bridge does not answer"
+            raise MachineError(
+                f"No session over {client.target}: {why}.", "See `docker compose logs broker asip-bridge`."
+            )
         state = self._state.popleft()
         if state != OPENED:
             raise LabError(f"The bridge: {state.decode('utf-8', 'replace')}.", "Is another client using it?")

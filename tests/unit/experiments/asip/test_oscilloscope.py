@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from looplab.errors import LabError, MachineError
-from looplab.experiments.asip.oscilloscope import BoardCounts, Edge, Oscilloscope
+from looplab.experiments.asip.oscilloscope import BoardCounts, Oscilloscope
 
 # Of a question that is lost.
 TIMEOUT_S = 0.05
@@ -60,7 +60,7 @@ def board() -> Iterator[Board]:
 
 def test_all_edges_come_though_no_answer_holds_them_all(board: Board) -> None:
     found = Oscilloscope(board.address, TIMEOUT_S).edges(1)
-    assert found == [Edge(*edge) for edge in board.edges[1:]]
+    assert found == board.edges[1:]
 
 
 def test_the_state_holds_counts_alone(board: Board) -> None:
