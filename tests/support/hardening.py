@@ -10,7 +10,7 @@ from support.containers import docker
 # They change from root to a user that keeps the other capabilities alone.
 _PREPARED = {"SETUID", "SETGID"}
 DUPLICATING_LINKS = ("qos-delay-link", "qos-delay-link-broker")
-LINKS = ("link", "asip-link", "asip-link-broker", "twin-link", *DUPLICATING_LINKS)
+LINKS = ("link", "twin-link", *DUPLICATING_LINKS)
 CAPTURES = ("capture", "qos-delay-capture")
 # What `cap_add` may name, by service. The prioritised parts as published: permitted, not held.
 MAY_ADD = {

@@ -25,7 +25,7 @@ INTERVAL_MS = 40
 # What is asked of the parameters of either kind of run.
 SETTINGS = {
     "board": "mega", "qos": 0, "tcp_nodelay": True, "adapter": "none", "reports": False, "jit": True, "client_cpus": 0,
-    "seconds": 1, "interval_ms": INTERVAL_MS, "delay_ms": lambda cell: {"bridge": 0.5, "broker": 6}.get(cell.placement),
+    "seconds": 1, "interval_ms": INTERVAL_MS,
 }  # fmt: skip
 
 # (language, transport, placement) -> a figure
@@ -140,7 +140,12 @@ def _edges(wave: int, copy: int) -> list[Row]:
 def _measured(cell: AsipCell, edges: list[Row], more: dict[str, Any]) -> Measured:
     runtime = "Python 3.13.5" if cell.language == "python" else "OpenJDK 21.0.9, JIT"
     board = BoardCounts({"max": 120.0, "mean": 3.0}, 0.0, "ATmega2560")
-    return Measured(cell, {"runtime": runtime, "board_lag_us": board.lag_us, **more}, board=board, edges=edges)
+    return Measured(
+        cell,
+        {"link_ms": {"broker": 6.0}.get(cell.placement), "runtime": runtime, "board_lag_us": board.lag_us, **more},
+        board=board,
+        edges=edges,
+    )
 
 
 def _write(
@@ -170,7 +175,7 @@ def begin_run(live: Path, run_id: str) -> None:
     store = SampleStore(len(CELLS) * tests, live / "samples.bin", COLUMNS)
     answer_at_once(store, [4_000_000] * (tests + tests // 2))
     parameters = {
-        "scenario": NAME, "languages": ["python", "java"], "placements": ["one"], "qos": 0,
+        "scenario": NAME, "languages": ["python", "java"], "qos": 0,
         "transports": ["serial", "tcp", "mqtt"], "messages": tests, "deadline_ms": 1000,
     }  # fmt: skip
     begin(live, NAME, run_id, parameters, [LatencyCell.keyed(*key) for key in CELLS])

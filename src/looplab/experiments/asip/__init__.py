@@ -15,10 +15,8 @@ THROUGHPUT = "asip-throughput"
 BRIDGE = Role("bridge", ("lab-asip-bridge",))
 # Beside what depends on a fitted constant: the delay of an emulated link, the frames of a USB adapter.
 FITTED = "*"
-LINKS = (
-    "BROKER_DELAY_MS is fitted to the published 38.4 ms of Java with a broker elsewhere; BRIDGE_DELAY_MS is chosen, "
-    "for the source states none. No claim rests on such a cell."
-)
+# Of a run of before.
+LINKS = "the link to a broker elsewhere was fitted to the published 38.4 ms of Java. No claim rests on such a cell."
 FRAMES = "the USB frames of ch340, ftdi-1 and ftdi-16 are those fitted to the thesis's R of 4.28 ms."
 _WITH_FRAMES = ("ch340", "ftdi-1", "ftdi-16")
 # Named as the languages are; a run may do without either.
@@ -52,7 +50,7 @@ class AsipCell(Cell):
     )
     edge_cpu_us = Figure("processor time of the client for an edge that it copies", unit="us")
     link_ms = Figure(
-        "one way of the emulated link, whose delay was fitted or chosen; none without a link",
+        "one way of an emulated link, whose delay was fitted or chosen, in a run of before",
         unit="ms",
         prometheus=None,
     )

@@ -48,11 +48,9 @@ class Controller(CellRun[AsipParameters, AsipCell]):
 
     def measure_cell(self, index: int, cell: AsipCell) -> Measured:
         self.progress(index, cell, 0)
-        measured, links = planned(self.parameters, cell), placement.links(self.parameters, cell)
+        measured = planned(self.parameters, cell)
         self._own.append(measured)
         try:
-            if links:
-                placement.EMULATORS.apply(links)
             self._measure(index, measured)
         except LabError as error:
             measured.faults.append(error.message)
@@ -62,8 +60,6 @@ class Controller(CellRun[AsipParameters, AsipCell]):
                     self._bridge.check()
                 except LabError as missing:
                     measured.faults.append(missing.message)
-        measured.faults += placement.EMULATORS.judge(links)[1]
-        placement.EMULATORS.clear(links)
         return measured
 
     def treatments(self) -> list[Treatment]:
@@ -71,11 +67,6 @@ class Controller(CellRun[AsipParameters, AsipCell]):
 
     def files(self) -> list[File]:
         return files(self.parameters, self._own)
-
-    def close(self) -> None:
-        placement.EMULATORS.clear(
-            {at for cell in self.parameters.cells for at in placement.links(self.parameters, cell)}
-        )
 
     def _measure(self, index: int, measured: Measured) -> None:
         p, language = self.parameters, measured.cell.language

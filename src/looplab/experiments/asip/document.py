@@ -30,7 +30,7 @@ def planned(p: AsipParameters, cell: AsipCell) -> Measured:
     """Return a cell of which nothing is known but its settings."""
     factors = {"tcp_nodelay": p.tcp_nodelay, "adapter": p.adapter, "reports": p.reports, "jit": p.jit}
     more: dict[str, Any] = {"board": p.board, "qos": p.qos, "factors": {**factors, "cpus": p.client_cpus}}
-    more |= {"link_ms": p.delay_ms(cell), "reports": None, "runtime": "", "board_lag_us": None}
+    more |= {"reports": None, "runtime": "", "board_lag_us": None}
     if p.throughput:
         return Measured(cell, {**more, "tracked_hz": None, "untracked_hz": None, "steps": []})
     return Measured(cell, {**more, "interval_ms": p.interval_ms, "wire_bytes": None, "warmup": None, **copies([])})

@@ -1,7 +1,7 @@
 """The parameters of one run of asip or asip-throughput, read from the environment of its container."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar, Self
 
 from looplab import __version__
@@ -24,8 +24,6 @@ from looplab.treatments.judgement import on_off
 
 LANGUAGES = ("python", "java")
 TRANSPORTS = ("serial", "tcp", "mqtt")
-# What runs elsewhere, over the lab's emulated link, and the transports that pass there.
-PLACEMENTS = {"one": TRANSPORTS, "bridge": ("tcp", "mqtt"), "broker": ("mqtt",)}
 ADAPTERS = ("none", USB_CHIP, "ch340", "ftdi-1", "ftdi-16")
 # Opening a port, the board's reset, modes of the pins; and the wave of the oscilloscope's phase.
 CELL_OVERHEAD_S = 4.0
@@ -61,13 +59,6 @@ class AsipParameters(Shared, OrderedParameters):
         TRANSPORTS,
         option=Option("--transports", "TRANSPORTS", "serial,tcp,mqtt", "ways to the board, e.g. serial,tcp"),
     )
-    placements: tuple[str, ...] = words(
-        "one",
-        tuple(PLACEMENTS),
-        option=Option(
-            "--placements", "PLACEMENTS", "one,bridge,broker", "what runs elsewhere: nothing, the bridge, the broker"
-        ),
-    )
     robot: str = choice("virtual", ("virtual", "usb", "remote"))
     board: str = choice("uno", ("uno", "mega"), factor=True)
     adapter: str = choice({"thesis": USB_CHIP, "corrected": "none"}, ADAPTERS, factor=True)
@@ -81,25 +72,13 @@ class AsipParameters(Shared, OrderedParameters):
     low_hz: float = number(2, 1, 10_000)
     high_hz: float = number(400, 1, 10_000)
     resolution: float = number(0.01, 0.001, 0.5)
-    bridge_delay_ms: float = number(0.5, 0, 500)
-    broker_delay_ms: float = number(6, 0, 500)
 
     @property
     def published_cells(self) -> list[AsipCell]:
         kind = ThroughputCell if self.throughput else LatencyCell
-        return [
-            kind.keyed(language, transport, placement)
-            for placement in self.placements
-            for language in self.languages
-            for transport in self.transports
-            if transport in PLACEMENTS[placement]
-        ]
-
-    def delay_ms(self, cell: AsipCell) -> float | None:
-        """Return the one-way delay of a cell's emulated link, None without one, or with a real network between."""
-        if self.robot == "remote":
-            return None
-        return {"bridge": self.bridge_delay_ms, "broker": self.broker_delay_ms}.get(cell.placement)
+        # A board on a Pi has its bridge there.
+        place = "bridge" if self.robot == "remote" else "one"
+        return [kind.keyed(language, transport, place) for language in self.languages for transport in self.transports]
 
     @property
     def throughput(self) -> bool:
@@ -114,16 +93,8 @@ class AsipParameters(Shared, OrderedParameters):
         return CELL_OVERHEAD_S + self.warmup_tests * self.interval_ms / 1000
 
     def checked(self, environment: Mapping[str, str]) -> Self:
-        parameters = self
         if self.robot == "remote":
             self._check_remote(environment)
-            # Where it is, not what is emulated.
-            parameters = replace(self, placements=("bridge",))
-        if not parameters.cells:
-            raise UsageError(
-                f"No transport of {', '.join(self.transports)} passes what is elsewhere: {', '.join(self.placements)}.",
-                "Set TRANSPORTS to tcp,mqtt for PLACEMENTS=bridge, to mqtt for broker.",
-            )
         if self.throughput and self.robot != "virtual":
             raise UsageError(
                 f"{THROUGHPUT} needs generator and oscilloscope, which only the simulated board has.",
@@ -134,14 +105,12 @@ class AsipParameters(Shared, OrderedParameters):
                 f"LOW_HZ={self.low_hz:g} is not below HIGH_HZ={self.high_hz:g}.",
                 "The bisection needs a range: set LOW_HZ below HIGH_HZ.",
             )
-        return parameters
+        return self
 
     def _check_remote(self, environment: Mapping[str, str]) -> None:
         """Raise LabError (exit code 2) for what a board on a Pi does not have."""
         if "serial" in self.transports:
             raise UsageError("The board's serial port is on the Pi.", "Add --transports tcp,mqtt.")
-        if self.placements not in (("one",), ("bridge",)):
-            raise UsageError("PLACEMENTS emulates nothing beside ROBOT=remote.", "Add --placements bridge.")
         if not environment.get("LAB_PI", "").strip():
             raise UsageError("LAB_PI is not set.", "Set it to the Pi's address, in .env or the shell.")
 

@@ -1,18 +1,12 @@
-"""What runs elsewhere: emulated links, set for a cell and judged after it."""
+"""Where the board is: the addresses by which clients reach it, and the bridge there."""
 
 import os
 from collections.abc import Mapping
 
 from looplab.errors import MachineError, UsageError
-from looplab.experiments.asip import AsipCell
 from looplab.experiments.asip.oscilloscope import Asked
 from looplab.experiments.asip.parameters import AsipParameters
-from looplab.link.settings import LinkSettings, both_ways
-from looplab.treatments.emulators import Emulators
 
-# The emulator beside the bridge and that beside the broker. Each delays both ways of a link where it ends.
-EMULATORS = Emulators({"bridge": "http://asip-bridge:9107", "broker": "http://broker:9107"})
-BRIDGE = "asip-bridge"
 # Where clients reach the board.
 ADDRESSES = {"serial": "/pts", "tcp": "asip-bridge:5000", "mqtt": "broker:1883/asip/board"}
 # That of rpi/compose.yaml.
@@ -62,16 +56,3 @@ class Bridge:
                 f"On the Pi: set it in rpi/.env (TCP_NODELAY goes by FIDELITY={p.fidelity}), then {_UP}; "
                 "or choose here what is there. Another version: run rpi/install.sh of this one.",
             )
-
-
-def links(p: AsipParameters, cell: AsipCell) -> dict[str, list[LinkSettings]]:
-    """Return the links of a cell by emulator, none where nothing is elsewhere, or a real network is between.
-
-    With the bridge elsewhere, so is the broker beside it. With the broker elsewhere, client and bridge stay together.
-    """
-    delay_ms, host = p.delay_ms(cell), f"asip-{cell.language}"
-    if delay_ms is None:
-        return {}
-    if cell.placement == "bridge":
-        return {"bridge" if cell.transport == "tcp" else "broker": both_ways(host, delay_ms, reorder=False)}
-    return {"broker": [way for peer in (host, BRIDGE) for way in both_ways(peer, delay_ms, reorder=False)]}

@@ -3,11 +3,9 @@
 import json
 from pathlib import Path
 
-import pytest
 from support.simulated_asip_runs import write_throughput_run
 
-from looplab.errors import LabError
-from looplab.experiments.asip import EXPERIMENT, LatencyCell
+from looplab.experiments.asip import EXPERIMENT
 from looplab.experiments.asip.document import COLUMNS, Measured, copies, files, planned
 from looplab.experiments.asip.oscilloscope import BoardCounts
 from looplab.experiments.asip.parameters import AsipParameters
@@ -98,17 +96,3 @@ def test_a_search_that_found_nothing_says_how_to_find_more(tmp_path: Path) -> No
     assert "python, serial: not even 400.0 Hz was copied whole; set `LOW_HZ` below it." in lines
     assert sum("not even" in line for line in lines) == 1
     assert max(map(len, lines)) <= 80
-
-
-def test_only_what_passes_the_place_is_a_cell() -> None:
-    p = parameters(PLACEMENTS="one,bridge,broker")
-    assert [str(cell) for cell in p.cells] == [
-        "python, serial, one",
-        "python, mqtt, one",
-        "python, mqtt, bridge",
-        "python, mqtt, broker",
-    ]
-    assert isinstance(p.cells[0], LatencyCell)
-    with pytest.raises(LabError, match="No transport") as error:
-        parameters(TRANSPORTS="serial", PLACEMENTS="broker")
-    assert "PLACEMENTS" in error.value.remedy

@@ -1,4 +1,4 @@
-"""What runs elsewhere: which links a cell has, and which bridge it is reached at."""
+"""Where the board is: the bridge that it is reached at."""
 
 import socket
 import threading
@@ -8,32 +8,9 @@ import pytest
 from support.places import ROOT
 
 from looplab.errors import MachineError, UsageError
-from looplab.experiments.asip import LatencyCell, placement
+from looplab.experiments.asip import placement
 from looplab.experiments.asip.bridge import read_settings
 from looplab.experiments.asip.parameters import AsipParameters
-
-P = AsipParameters.read({"PLACEMENTS": "one,bridge,broker", "BRIDGE_DELAY_MS": "0.5", "BROKER_DELAY_MS": "6"})
-TCP, MQTT, FAR = (
-    LatencyCell.keyed("java", "tcp", "bridge"),
-    LatencyCell.keyed("java", "mqtt", "bridge"),
-    LatencyCell.keyed("java", "mqtt", "broker"),
-)
-
-
-def peers(cell: LatencyCell) -> dict[str, list[tuple[str, str, float]]]:
-    """Links by emulator: peer, direction, delay."""
-    found = placement.links(P, cell)
-    return {at: [(one.peer, one.direction, one.delay_ms) for one in settings] for at, settings in found.items()}
-
-
-def test_each_placement_delays_the_ways_that_its_name_says() -> None:
-    assert peers(LatencyCell.keyed("java", "serial", "one")) == {}
-    own = [("asip-java", "egress", 0.5), ("asip-java", "ingress", 0.5)]
-    # The broker is beside a bridge that is elsewhere.
-    assert peers(TCP) == {"bridge": own}
-    assert peers(MQTT) == {"broker": own}
-    assert {peer for peer, _, ms in peers(FAR)["broker"] if ms == 6} == {"asip-java", "asip-bridge"}
-
 
 ON_PI = {"ROBOT": "remote", "LAB_PI": "192.0.2.7:9199", "TRANSPORTS": "tcp,mqtt"}
 
@@ -43,13 +20,11 @@ def test_a_board_on_a_pi_is_reached_at_its_bridge_there() -> None:
     found = placement.addresses(p, ON_PI)
     assert (found["tcp"], found["mqtt"]) == ("192.0.2.7:5000", "broker:1883/asip/pi")
     assert "ASIP_TOPIC: asip/pi" in (ROOT / "rpi/compose.yaml").read_text()
-    assert placement.addresses(P, {})["tcp"] == "asip-bridge:5000"
-    # Elsewhere indeed: nothing is emulated.
+    assert placement.addresses(AsipParameters.read({}), {})["tcp"] == "asip-bridge:5000"
     assert {cell.placement for cell in p.cells} == {"bridge"}
-    assert not any(placement.links(p, cell) for cell in p.cells)
 
 
-@pytest.mark.parametrize("other", [{"TRANSPORTS": "serial"}, {"PLACEMENTS": "broker"}, {"LAB_PI": ""}])
+@pytest.mark.parametrize("other", [{"TRANSPORTS": "serial"}, {"LAB_PI": ""}])
 def test_what_a_board_on_a_pi_does_not_have_is_wrong_use(other: dict[str, str]) -> None:
     with pytest.raises(UsageError):
         AsipParameters.read({**ON_PI, **other})
