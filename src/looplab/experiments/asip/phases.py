@@ -199,11 +199,11 @@ class Phases:
 
     def _account(self, measured: Measured, before: Scope | None, ended: Mapping[str, str]) -> None:
         """Note the reports that came unasked; what client and simulated board counted of a session must be the same."""
-        seconds = int(ended["elapsed_us"]) / 1e6
-        lines, size = int(ended["reports"]), int(ended["report_bytes"])
         if measured.more["reports"] is None:
-            measured.more["reports"] = {"lines": lines, "bytes": size, "per_s": round(lines / seconds, 3)}
-        if before is not None and (now := self._counted()) is not None:
+            lines, size, us = (int(ended[name]) for name in ("reports", "report_bytes", "elapsed_us"))
+            measured.more["reports"] = {"lines": lines, "bytes": size, "per_s": round(lines / us * 1e6, 3)}
+        if before is not None:
+            now = self._scope.state()
             board = now.bytes_to_board - before.bytes_to_board, now.bytes_to_client - before.bytes_to_client
             client = int(ended["sent"]), int(ended["received"])
             if board != client:

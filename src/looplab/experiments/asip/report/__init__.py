@@ -25,10 +25,6 @@ class MeasuredThroughput(MeasuredAsip, ThroughputCell):
 CELLS = {"": MeasuredLatency, THROUGHPUT: MeasuredThroughput}
 
 
-def cells(run: Measured) -> list[MeasuredAsip]:
-    return [cell for cell in run.cells.values() if isinstance(cell, MeasuredAsip)]
-
-
 def unfitted(run: Measured) -> list[MeasuredAsip]:
     """Return the valid cells that depend on no fitted constant: claims rest on these alone."""
     return [cell for cell in usable(run) if not cell.fitted]
@@ -36,4 +32,4 @@ def unfitted(run: Measured) -> list[MeasuredAsip]:
 
 def usable(run: Measured) -> list[MeasuredAsip]:
     """Return the valid cells."""
-    return [cell for cell in cells(run) if cell.valid]
+    return [cell for cell in run.cells.values() if isinstance(cell, MeasuredAsip) and cell.valid]

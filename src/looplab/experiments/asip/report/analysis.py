@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from looplab.experiments.asip import EXPERIMENT, THROUGHPUT
 from looplab.experiments.asip.report import published
-from looplab.experiments.asip.report.figures import NAMES, rows
+from looplab.experiments.asip.report.figures import HERE, NAMES, rows
 from looplab.report.analysis import Analysis, by_spec
 from looplab.report.finding import Finding
 from looplab.report.samples import Measured
@@ -36,12 +36,9 @@ def _compared(_claim: Claim, finding: Verdict) -> tuple[Interval | None, float |
 
 def _published_and_measured(run: Measured) -> tuple[str, str, list[tuple[str, list[Interval | None]]]]:
     """Return a table of published rows, then measured ones: heading, unit, rows of a value for each column."""
-    each = {language: rows(run, language) for language in published.LANGUAGES}
-    names = dict.fromkeys(name for kind in (0, 1) for both in each.values() for name in both[kind])
-    table = [
-        (name, [{**both[0], **both[1]}.get(name, {}).get(t) for both in each.values() for t in published.TRANSPORTS])
-        for name in names
-    ]
+    each = [rows(run, language) for language in published.LANGUAGES]
+    names = sorted({name: 0 for one in each for name in one}, key=lambda name: name.startswith(HERE))
+    table = [(name, [one.get(name, {}).get(t) for one in each for t in published.TRANSPORTS]) for name in names]
     hz = run.run.scenario == THROUGHPUT
     heading, unit = ("Throughput: highest frequency tracked", "Hz") if hz else ("Latency: mean", "ms")
     return f"{heading} in {unit}, {run.run.fidelity}", unit, table

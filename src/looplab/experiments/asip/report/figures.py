@@ -13,7 +13,7 @@ import numpy as np
 from looplab.experiments.asip import THROUGHPUT
 from looplab.experiments.asip.report import MeasuredAsip, MeasuredThroughput, published, usable
 from looplab.experiments.asip.report.claims import LATENCY, TRACKED
-from looplab.experiments.asip.report.published import LATENCY_MS, PLACEMENTS, THROUGHPUT_HZ, TRANSPORTS
+from looplab.experiments.asip.report.published import LATENCY_MS, THROUGHPUT_HZ, TRANSPORTS
 from looplab.experiments.asip.report.scope import scopes
 from looplab.report.drawing import GREY, Lines, Plot, Point, Sketch, shares
 from looplab.report.finding import exact
@@ -31,7 +31,7 @@ TITLES = {
     "The oscilloscope": ("scope",),
 }
 # What runs elsewhere, in words.
-PLACES = {"one": "here: one machine", "bridge": "here: bridge elsewhere", "broker": "here: broker elsewhere"}
+HERE, PLACES = "here: ", {"one": "one machine", "bridge": "bridge elsewhere", "broker": "broker elsewhere"}
 _FITTED = " (fitted delay)"
 STYLES = {"serial": ("#0072b2", "o"), "tcp": ("#d55e00", "s"), "mqtt": ("#009e73", "^")}
 NAMES = {"serial": "serial", "tcp": "TCP", "mqtt": "MQTT"}
@@ -45,20 +45,18 @@ Rows = Mapping[str, Mapping[str, Interval]]
 Curve = tuple[MeasuredAsip, Floats]
 
 
-def rows(run: Measured, language: str) -> tuple[Rows, Rows]:
-    """Return what is published for a language by configuration, and what was measured by placement."""
+def rows(run: Measured, language: str) -> Rows:
+    """Return what is published for a language by configuration, then what was measured: names that begin with HERE."""
     tracked = run.run.scenario == THROUGHPUT
-    printed: dict[str, dict[str, Interval]] = {}
+    table: dict[str, dict[str, Interval]] = {}
     for one in published.figures().itertuples():
         if (one.measure, one.language) == (THROUGHPUT_HZ if tracked else LATENCY_MS, language):
-            printed.setdefault(one.configuration, {})[one.transport] = exact(one.value)
-    here: dict[str, dict[str, Interval]] = {}
-    for placement in PLACEMENTS:
-        for cell in usable(run):
-            value = cell.interval(TRACKED) if tracked else cell.interval(LATENCY).over(1000)
-            if (cell.language, cell.placement) == (language, placement) and not math.isnan(value.estimate):
-                here.setdefault(PLACES[placement] + _FITTED * bool(cell.fitted), {})[cell.transport] = value
-    return printed, here
+            table.setdefault(one.configuration, {})[one.transport] = exact(one.value)
+    for cell in sorted(usable(run), key=lambda cell: list(PLACES).index(cell.placement)):
+        value = cell.interval(TRACKED) if tracked else cell.interval(LATENCY).over(1000)
+        if cell.language == language and not math.isnan(value.estimate):
+            table.setdefault(HERE + PLACES[cell.placement] + _FITTED * bool(cell.fitted), {})[cell.transport] = value
+    return table
 
 
 def sketches(runs: Runs) -> list[Sketch]:
@@ -84,34 +82,33 @@ def _rows(run: Measured, wire: float) -> Iterator[Plot]:
         else (("3.24", "3.25"), "ms", "mean latency", "the time on the wire")
     )
     for number, language in zip(numbers, published.LANGUAGES, strict=True):
-        printed, here = rows(run, language)
-        if here:
+        table = rows(run, language)
+        if any(name.startswith(HERE) for name in table):
             caption = f"Figure {number}: {what} from {language.capitalize()}. Hollow marks are published, full ones "
             caption += f"measured; the line is {line}."
-            each = [f"{name}: {_row_text(values, unit)}" for name, values in {**printed, **here}.items()]
-            text = f"{'; '.join(each)}; wire: {wire:.3g} {unit}."
-            yield Plot.of(run, number, caption, text, partial(_put_rows, printed, here, wire, unit), place=_PLACE)
+            text = "; ".join(f"{name}: {_row_text(values, unit)}" for name, values in table.items())
+            put = partial(_put_rows, table, wire, unit)
+            yield Plot.of(run, number, caption, f"{text}; wire: {wire:.3g} {unit}.", put, place=_PLACE)
 
 
 def _row_text(values: Mapping[str, Interval], unit: str) -> str:
     return ", ".join(f"{NAMES[transport]} {value.estimate:.4g} {unit}" for transport, value in values.items())
 
 
-def _put_rows(printed: Rows, here: Rows, wire: float, unit: str, axes: Axes) -> None:
-    names = [*printed, *here]
-    for at, (name, values) in enumerate((*printed.items(), *here.items())):
+def _put_rows(table: Rows, wire: float, unit: str, axes: Axes) -> None:
+    for at, (name, values) in enumerate(table.items()):
         for transport, value in values.items():
             colour, mark = STYLES[transport]
             # The three of a row are below each other.
             y = at + 0.22 * (TRANSPORTS.index(transport) - 1)
             if value.known:
                 axes.plot([value.low, value.high], [y, y], color=colour, linewidth=1.4)
-            axes.plot(value.estimate, y, mark, mfc="none" if name in printed else colour, mec=colour, ms=5)
+            axes.plot(value.estimate, y, mark, mfc=colour if name.startswith(HERE) else "none", mec=colour, ms=5)
     for transport, (colour, mark) in STYLES.items():
         axes.plot([], [], mark, color=colour, ms=5, label=NAMES[transport])
     _put_wire(axes, wire)
-    axes.set_yticks(range(len(names)), names, fontsize=8)
-    axes.set_ylim(len(names) - 0.5, -0.5)
+    axes.set_yticks(range(len(table)), [*table], fontsize=8)
+    axes.set_ylim(len(table) - 0.5, -0.5)
     axes.set_xlim(0, None)
     axes.set_xlabel("Hz of the square wave" if unit == "Hz" else "ms")
 

@@ -14,7 +14,6 @@ FLOOR_MS = 6.7
 BOUND_MS = 15.0
 LANGUAGES = ("java", "python")
 TRANSPORTS = ("serial", "tcp", "mqtt")
-PLACEMENTS = ("one", "bridge", "broker")
 
 
 @cache
