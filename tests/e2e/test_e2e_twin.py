@@ -8,7 +8,6 @@ import pytest
 from support.containers import docker
 from support.e2e_lab import Lab
 from support.hardening import judge_container
-from support.ports import free_port
 from support.run_checks import treatments
 from support.tables import rows
 
@@ -98,11 +97,11 @@ def test_a_killed_central_machine_takes_both_brokers(lab: Lab) -> None:
 
 
 def test_plain_compose_runs_it_without_a_set_up(lab: Lab) -> None:
-    """`prepare` makes the passwords; a port leads to the database where one is asked for."""
+    """`prepare` makes the passwords; the reader's opens the database over the lab's network."""
     lab.forget_runs()
     variables = {
         "INTERVALS_MS": "10", "MESSAGES": "50", "WRITE_MODE": "row",
-        "PERSISTENCE": "on", "FIDELITY": "corrected", "TWIN_DATABASE_PORT": "on", "LAB_DATABASE_PORT": str(free_port()),
+        "PERSISTENCE": "on", "FIDELITY": "corrected",
     }  # fmt: skip
     lab.compose("--profile", "*", "down", code=0)
     lab.compose("--profile", "twin", "up", "--detach", code=0, **variables)
@@ -110,11 +109,11 @@ def test_plain_compose_runs_it_without_a_set_up(lab: Lab) -> None:
     _, run = lab.newest()
     assert run["valid"], run["invalid_because"]
     assert run["cells"][0]["stored"] == 50
-    password = lab.password("database/reader")
-    asked = f"host=127.0.0.1 port={variables['LAB_DATABASE_PORT']} dbname=twin user=twin_reader"
-    with psycopg.connect(f"{asked} password={password}") as reader:
-        assert reader.execute("SELECT count(*) FROM message").fetchone() == (50,)
-    mounts = docker("inspect", "--format", "{{range .Mounts}}{{.Name}} {{end}}", lab.containers()["twin-database"])
+    asked = "PGPASSWORD=$(cat /run/looplab/database/reader) psql -h twin-database -U twin_reader -At twin"
+    count = f"{asked} -c 'SELECT count(*) FROM message'"
+    database = lab.containers()["twin-database"]
+    assert docker("exec", database, "sh", "-c", count).strip() == "50"
+    mounts = docker("inspect", "--format", "{{range .Mounts}}{{.Name}} {{end}}", database)
     (files,) = [name for name in mounts.split() if len(name) == 64]
     lab.run("down", code=0)
     assert files not in docker("volume", "ls", "--quiet")

@@ -45,7 +45,7 @@ def mosquitto_conf(**settings: str) -> str:
 def files_of(root: Path, variables: Mapping[str, str], but: str = "-") -> list[Path]:
     """Return compose.yaml and every file that it includes, in order, except those of a folder `but`."""
     included = [path for group in _groups(root, variables) for path in group if but not in path.parts]
-    return [root / "compose.yaml", *included]
+    return [root / "compose.yaml", *dict.fromkeys(included)]
 
 
 def merged(root: Path, variables: Mapping[str, str], name: str = "compose.yaml") -> dict[str, Service]:
@@ -64,7 +64,13 @@ def merged(root: Path, variables: Mapping[str, str], name: str = "compose.yaml")
 def _groups(root: Path, variables: Mapping[str, str], name: str = "compose.yaml") -> Iterator[list[Path]]:
     for entry in yaml.load((root / name).read_text(), Loader=LOADER)["include"]:
         paths = entry["path"] if isinstance(entry, dict) else [entry]
-        yield [(root / name).parent / expand({"path": path}, variables)["path"] for path in paths]
+        yield [(root / name).parent / _path(path, variables) for path in paths]
+
+
+def _path(text: str, variables: Mapping[str, str]) -> str:
+    """Return a path with `${NAME:+prefix}` and `${NAME:-default}` replaced."""
+    chosen = re.sub(r"\$\{(\w+):\+([^}]*)\}", lambda match: match[2] if variables.get(match[1]) else "", text)
+    return expand({"path": chosen}, variables)["path"]
 
 
 def _over(base: Service, own: Service) -> Service:

@@ -21,7 +21,7 @@ from looplab.lab.machine.limits import CACHE, machine_variables, probe_limits
 from looplab.lab.programs import call
 from looplab.lab.scenarios import Scenario, chosen
 from looplab.lab.secret_files import ensure_grafana_password
-from looplab.lab.settings import check_settings, project_name, read_machine_file, write_machine_file
+from looplab.lab.settings import check_settings, file_choices, project_name, read_machine_file, write_machine_file
 from looplab.system.env_files import read_env, read_port
 from looplab.system.machine_facts import OWN, OWN_FILE, machine_id
 from looplab.system.terminal import say
@@ -67,7 +67,14 @@ class Lab:
         """Return Compose with this lab's variables and `extra` over them."""
         # Always given: Compose reads an empty one in the shell as "looplab", whatever .env holds.
         ours = {"COMPOSE_PROJECT_NAME": project_name(self.root)}
-        given = {**ours, **self.user(), **self._gateway(), **self.options, **(extra or {})}
+        given = {
+            **ours,
+            **self.user(),
+            **self._gateway(),
+            **self.options,
+            **file_choices(self.settings()),
+            **(extra or {}),
+        }
         return Compose(self.root, {**self._machine(), **os.environ, **given})
 
     def own_image(self, name: str) -> str:
@@ -153,7 +160,7 @@ class Lab:
             images.ensure_base()
             # As for the run itself: the options choose the broker's file, and with it what Compose builds.
             decided = {name: value for name, value in images.variables.items() if not os.environ.get(name)}
-            own.build({**decided, **self.options})
+            own.build({**decided, **self.options, **file_choices(self.settings())})
 
     @property
     def _profiles(self) -> list[str]:

@@ -20,7 +20,7 @@ from looplab.lab.failing_broker import FailingBroker
 from looplab.lab.progress import follow_run
 from looplab.lab.run_options import BUSY
 from looplab.lab.scenarios import LOOP_FILE, Scenario, every
-from looplab.lab.settings import project_name
+from looplab.lab.settings import NO_FILE, project_name
 from looplab.run.folder import LOCK
 from looplab.run.quiet import MOST_STRANGERS
 from looplab.spec.brokers import DEFAULT
@@ -42,8 +42,7 @@ KEPT_AFTER = (*KEPT_BEFORE, "exporter", "treatments")
 # What a following scenario of the same session uses, too.
 KEPT_BETWEEN = (*KEPT_AFTER, "prepare", "bridge", "robot", "link")
 # The variables by which compose.yaml chooses a file, compose/<kind>.<value>.yaml.
-_CHOOSING = ("BROKER", "ROBOT", "LINK", "BROKER_TLS", "CLIENTS", "BROKER_PATH", "GRAFANA")
-OVERLAYS = {name: name.removeprefix("BROKER_").lower() for name in _CHOOSING}
+OVERLAYS = {"BROKER": "broker", "ROBOT": "robot", "LINK": "link", "BROKER_TLS": "tls", "GRAFANA": "grafana"}
 DONE_BEFORE = ("prepare",)  # Its end is no failure.
 # What the containers of a failed run printed: they are removed.
 LOG = Path(".cache/containers.log")
@@ -142,7 +141,8 @@ class Session:
 def _check_parts(root: Path, settings: Mapping[str, str]) -> None:
     """LabError (exit code 2) for a part that no Compose file describes, or a link that is real already."""
     for variable, kind in OVERLAYS.items():
-        known = sorted(path.name.split(".")[1] for path in (root / "compose").glob(f"{kind}.*.yaml"))
+        files = {path.name.split(".")[1] for path in (root / "compose").glob(f"{kind}.*.yaml")}
+        known = sorted(files | ({NO_FILE[variable]} if variable in NO_FILE else set()))
         if (name := settings.get(variable)) and name not in known:
             raise UsageError(
                 f"{variable}={name}: there is no compose/{kind}.{name}.yaml.", f"Known: {', '.join(known)}."

@@ -48,6 +48,18 @@ RULES = {
     "COMPOSE_PROJECT_NAME": (r"[a-z0-9][a-z0-9_-]*", "lower-case letters, digits, - and _"),
 }
 ADDRESSES = ("LAB_BIND", "LAB_LAN_BIND")
+# Values of the variables that choose a Compose file for which there is none, because nothing changes.
+NO_FILE = {"LINK": "none", "GRAFANA": "on", "TWIN_LINK": "off"}
+
+
+def file_choices(settings: Mapping[str, str]) -> dict[str, str]:
+    """Return what compose.yaml needs to choose its files, where `settings` have another value or none.
+
+    Compose cannot compare: FIDELITY=printed alone chooses no file, and a value in NO_FILE would name one.
+    """
+    printed = {"CLIENTS": "printed", "BROKER_PATH": "port"} if settings.get("FIDELITY") == "printed" else {}
+    unset = {name: value for name, value in printed.items() if not settings.get(name)}
+    return unset | {name: "" for name, value in NO_FILE.items() if settings.get(name) == value}
 
 
 def check_settings(settings: Mapping[str, str]) -> None:

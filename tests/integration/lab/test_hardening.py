@@ -14,11 +14,11 @@ from looplab.lab.machine.limits import AMONG_THE_MEASURED
 pytestmark = pytest.mark.engine
 
 CHOICES = {
-    "virtual robot": {"ROBOT": "virtual", "GRAFANA": "on", "LINK": "wifi"},
-    "robot on USB": {"ROBOT": "usb", "GRAFANA": "on", "LINK": "none"},
-    "printed clients": {"ROBOT": "virtual", "GRAFANA": "on", "LINK": "none", "FIDELITY": "printed"},
-    "priority by a capability": {"ROBOT": "virtual", "GRAFANA": "on", "LINK": "none", "LAB_PRIORITY_UID": "0"},
-    "robot on a Pi": {"ROBOT": "remote", "GRAFANA": "off", "LINK": "none", "LAB_PI": "192.0.2.7"},
+    "virtual robot": {"ROBOT": "virtual", "GRAFANA": "", "LINK": "wifi"},
+    "robot on USB": {"ROBOT": "usb", "GRAFANA": "", "LINK": ""},
+    "printed clients": {"ROBOT": "virtual", "GRAFANA": "", "LINK": "", "CLIENTS": "printed"},
+    "priority by a capability": {"ROBOT": "virtual", "GRAFANA": "", "LINK": "", "LAB_PRIORITY_UID": "0"},
+    "robot on a Pi": {"ROBOT": "remote", "GRAFANA": "off", "LINK": "", "LAB_PI": "192.0.2.7"},
 }
 
 

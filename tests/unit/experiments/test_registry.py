@@ -20,7 +20,7 @@ FILES = ("__init__", "parameters", "controller")
 BUILT_ON_IT = {"loop": (FOLDERS["balance"],)}
 SHARED = ("scripts/*", "compose/*.yaml", "grafana/*.py", "grafana/generator/*.py", ".ci/*")
 # Compose has neither profiles with a wildcard nor secrets and data sources that another file could add to Grafana.
-PATHS = {"compose/path.port.yaml", "compose/path.printed.yaml"}
+PATHS = {"compose/port.yaml", "compose/link.wifi.yaml", "compose/link.custom.yaml"}
 NAME_THEIRS = {"compose/loop.yaml", "compose/observe.yaml", "scripts/make-balance-picture", *PATHS}
 # The thesis's claims are about its loads; an image and an identity of the broker have a name of their own.
 NAMES_OF_OTHERS = (

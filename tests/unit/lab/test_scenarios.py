@@ -106,7 +106,9 @@ def test_a_new_scenario_starts_and_asks_what_its_model_does(tree: Path, source: 
     assert all(started(services, name) == started(others, name) for name in (*THESIS, "twin", "asip"))
     assert not any("@" in path.read_text() for path in folder.iterdir())
     changed = {name for name, content in snapshot(tree).items() if before.get(name) != content}
-    assert {one for one in changed if "scenario91" not in one} == {"compose/loop.yaml", *ALIKE}
+    assert {one for one in changed if "scenario91" not in one} == {
+        "compose/loop.yaml", "compose/link.custom.yaml", "compose/link.wifi.yaml", *ALIKE,
+    }  # fmt: skip
     assert merged(tree, {"CLIENTS": "printed"})["scenario91"]["image"].startswith("${LAB_REGISTRY:-}looplab/printed:")
 
 

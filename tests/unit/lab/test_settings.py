@@ -8,7 +8,7 @@ from support.places import ROOT
 
 from looplab.errors import UsageError
 from looplab.lab.checkout import Lab
-from looplab.lab.settings import ADDRESSES, RULES, check_settings, read_machine_file, write_machine_file
+from looplab.lab.settings import ADDRESSES, RULES, check_settings, file_choices, read_machine_file, write_machine_file
 from looplab.system.env_files import read_env
 
 
@@ -56,3 +56,16 @@ def test_the_machine_file_comes_back_as_written(tmp_path: Path) -> None:
     write_machine_file(tmp_path, {"GRAFANA": "on"})
     assert read_machine_file(tmp_path) == {"GRAFANA": "on"}
     assert [entry.name for entry in tmp_path.iterdir()] == [".env.machine"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "chosen"),
+    [
+        ({"LINK": "none", "GRAFANA": "on", "TWIN_LINK": "off"}, {"LINK": "", "GRAFANA": "", "TWIN_LINK": ""}),
+        ({"LINK": "wifi", "GRAFANA": "off", "FIDELITY": "thesis", "BROKER_TLS": "off"}, {}),
+        ({"FIDELITY": "printed", "CLIENTS": ""}, {"CLIENTS": "printed", "BROKER_PATH": "port"}),
+        ({"FIDELITY": "printed", "BROKER_PATH": "direct"}, {"CLIENTS": "printed"}),
+    ],
+)
+def test_a_value_that_changes_nothing_chooses_no_file(settings: dict[str, str], chosen: dict[str, str]) -> None:
+    assert file_choices(settings) == chosen

@@ -10,7 +10,7 @@ from looplab.lab.scenarios import FOLDER, LOOP_FILE, TEMPLATE, scenarios
 # The scenario whose parts a new one starts unless another is named: no load, no priority.
 PLAIN = "scenario1"
 # What each controller has with the printed clients, or with the host's port between it and the broker.
-ALIKE = {"compose/clients.printed.yaml": "printed", "compose/path.port.yaml": "port"}
+ALIKE = {"compose/printed.yaml": "printed", "compose/port.yaml": "port"}
 _NAME = re.compile(r"[a-z][a-z0-9-]{1,30}")
 _LINE = "  {name}: {{<<: {parts}, profiles: [{name}], env_file: [*default, scenarios/{name}/params.env]}}\n"
 

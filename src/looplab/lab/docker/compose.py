@@ -24,8 +24,8 @@ _ENDED = re.compile(r'service "([\w-]+)" didn\'t complete successfully: exit (\d
 # What the engine prints, and what to do about it.
 _REMEDIES = {
     ("port is already allocated", "address already in use"): (
-        "Set LAB_BROKER_PORT, LAB_PROMETHEUS_PORT, LAB_EXPORTER_PORT, LAB_GRAFANA_PORT, LAB_PAGES_PORT, "
-        "LAB_BALANCER_PORT or LAB_DATABASE_PORT in .env to a free port."
+        "Set LAB_BROKER_PORT, LAB_PROMETHEUS_PORT, LAB_EXPORTER_PORT, LAB_GRAFANA_PORT, LAB_PAGES_PORT or "
+        "LAB_BALANCER_PORT in .env to a free port."
     ),
     ("cannot assign requested address",): ("LAB_BIND in .env must be an address of this machine; 127.0.0.1 always is."),
     ("rlimit",): (
@@ -36,7 +36,9 @@ _REMEDIES = {
         "Set the LAB_RT_RUNTIME_…_US variables in .env to 0, or delete .env.machine and run ./lab setup."
     ),
     ("Range of CPUs",): "This machine has fewer processors than a part asks for: lower the …_CPUS_… variables in .env.",
-    (".yaml: no such file",): "A variable chooses this file (see compose.yaml): correct it in the shell or in .env.",
+    (
+        ".yaml: no such file",
+    ): "A variable chooses this file (see compose.yaml): correct it or leave it empty, in the shell or in .env.",
     ("No such image", "pull access", "not found"): "Run ./lab setup: an image is missing.",
     ("no space left",): "Free disk space: docker system df shows what takes it.",
 }

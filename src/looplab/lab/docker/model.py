@@ -11,8 +11,8 @@ from looplab.lab.docker.compose import Compose
 from looplab.lab.docker.images import image_facts
 from looplab.system.machine_facts import OWN
 
-# A file of the control loop that changes nothing, in place of the user's own.
-_NEUTRAL = "compose/path.direct.yaml"
+# A file that is read anyway, in place of the user's own.
+_NEUTRAL = "compose/lab.yaml"
 
 
 def model_facts(root: Path, compose: Compose, profile: str, own: str) -> dict[str, Any]:

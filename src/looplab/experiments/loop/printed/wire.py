@@ -60,7 +60,8 @@ class Wire:
         except PermissionError:
             raise MachineError(
                 "CLIENTS=printed measures by packets, and this controller may not capture any.",
-                "Give it a line in compose/clients.printed.yaml, as the others have.",
+                "With plain Compose set FIDELITY=printed CLIENTS=printed BROKER_PATH=port. "
+                "A scenario of your own needs a line in compose/printed.yaml, as the others have.",
             ) from None
         self._sock.setblocking(False)
         self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, BUFFER_BYTES)
