@@ -44,6 +44,8 @@ static const char usage[] =
     "  --wire OUT:IN            a wire from an output to an input pin, by port and bit: B7:G5\n"
     "  --generator PIN          a square-wave generator on that pin; it is set by datagrams (--statistics)\n"
     "  --scope PIN,PIN…         an oscilloscope on at most 4 pins, read by datagrams (--statistics)\n"
+    "  --board NAME             ASIP's board, uno or mega, in place of --processor and --firmware: pin 13 is wired\n"
+    "                           to pin 4, the generator is on pin 2, the oscilloscope on 2 and 13\n"
     "  --boot-ms MS             how long the boot loader swallows bytes after a reset (default 500)\n"
     "  --trace FILE             write a line for each byte with its cycle stamps\n"
     "  --statistics HOST:PORT   answer each UDP datagram by the lag since the last one (default: do not)\n"
@@ -116,6 +118,27 @@ static void parse_scope(struct options *options, const char *text)
     fail(EXIT_USAGE, "--scope wants at most %d pins, not '%s'", OPTIONS_PINS, text);
 }
 
+static void parse_board(struct options *options, const char *text)
+{
+    static const struct {
+        const char *name, *processor, *firmware, *wire, *generator, *scope;
+    } boards[] = {
+        {"uno", "atmega328p", "/usr/share/looplab/asip-uno.hex", "B5:D4", "D2", "D2,B5"},
+        {"mega", "atmega2560", "/usr/share/looplab/asip-mega.hex", "B7:G5", "E4", "E4,B7"},
+    };
+    for (size_t i = 0; i < sizeof boards / sizeof *boards; i++) {
+        if (strcmp(text, boards[i].name) == 0) {
+            options->processor = boards[i].processor;
+            options->firmware_path = boards[i].firmware;
+            parse_wire(options, boards[i].wire);
+            parse_pin("board", boards[i].generator, 2, options->generator);
+            parse_scope(options, boards[i].scope);
+            return;
+        }
+    }
+    fail(EXIT_USAGE, "--board wants uno or mega, not '%s'", text);
+}
+
 static void parse_adapter(struct options *options, const char *text)
 {
     /* A fidelity stands for the adapter that it has if none is named. */
@@ -147,6 +170,7 @@ enum {
     OPTION_WIRE,
     OPTION_GENERATOR,
     OPTION_SCOPE,
+    OPTION_BOARD,
     OPTION_ADAPTER,
     OPTION_USB_LATENCY,
     OPTION_FIRMWARE,
@@ -169,6 +193,7 @@ static const struct option long_options[] = {
     {"wire", required_argument, NULL, OPTION_WIRE},
     {"generator", required_argument, NULL, OPTION_GENERATOR},
     {"scope", required_argument, NULL, OPTION_SCOPE},
+    {"board", required_argument, NULL, OPTION_BOARD},
     {"adapter", required_argument, NULL, OPTION_ADAPTER},
     {"usb-latency-us", required_argument, NULL, OPTION_USB_LATENCY},
     {"firmware", required_argument, NULL, OPTION_FIRMWARE},
@@ -203,6 +228,7 @@ static void apply(struct options *options, int option, const char *value)
     case OPTION_WIRE: parse_wire(options, value); break;
     case OPTION_GENERATOR: parse_pin("generator", value, strlen(value), options->generator); break;
     case OPTION_SCOPE: parse_scope(options, value); break;
+    case OPTION_BOARD: parse_board(options, value); break;
     case OPTION_ADAPTER: parse_adapter(options, value); break;
     case OPTION_USB_LATENCY: options->usb.latency_us = parse_unsigned("usb-latency-us", value, 0, 255000); break;
     case OPTION_FIRMWARE: options->firmware_path = value; break;

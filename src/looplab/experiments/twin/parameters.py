@@ -101,7 +101,7 @@ class TwinParameters(OrderedParameters):
     machine_scale: float = number(PLAIN_SCALE, 0.01, 100, option=SCALE)
     drain_timeout_s: int = integer(300, *DRAIN_S)
     deadline_ms: int = param(lambda get, name: 1000 * get.integer(name, 300, *DRAIN_S), variable="DRAIN_TIMEOUT_S")
-    # The devices' network to the broker, both ways alike: see compose/experiments/twin/link.on.yaml.
+    # The devices' network to the broker, both ways alike: see compose/experiments/twin/compose.yaml.
     link: bool = switch(False, variable="TWIN_LINK", factor=True)
     link_delay_ms: float = number(10, 0, 500, factor=True)
     link_jitter_ms: float = number(0, 0, 500, factor=True)
