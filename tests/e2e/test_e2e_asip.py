@@ -13,7 +13,7 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="killing a container's
 
 
 def test_both_languages_over_every_transport_are_accounted_for(lab: Lab) -> None:
-    running = lab.start("run", "asip", "--messages", "10", "--fidelity", "corrected", "--json", WARMUP_TESTS="20")
+    running = lab.start("run", "asip", "--messages", "10", "--fidelity", "corrected", "--json", WARMUP_MESSAGES="20")
     # Cells come in an order of chance.
     running.wait_for("  0%")
     for service, container in lab.containers().items():
@@ -41,7 +41,7 @@ def test_both_languages_over_every_transport_are_accounted_for(lab: Lab) -> None
 def test_a_dead_bridge_makes_only_its_cell_invalid(lab: Lab) -> None:
     running = lab.start(
         "run", "asip", "--languages", "python", "--messages", "60", "--transports", "tcp,serial", "--json",
-        "--order", "published", WARMUP_TESTS="20",
+        "--order", "published", WARMUP_MESSAGES="20",
     )  # fmt: skip
     running.wait_for("python, tcp, one")
     lab.kill_process("asip-bridge")

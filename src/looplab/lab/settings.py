@@ -30,12 +30,11 @@ RT_RUNTIME_US = {
 }
 
 _NUMBER = (r"[0-9]{1,9}", "a whole number")
-_PRIORITY = (r"[0-9]{1,2}", "a whole number from 0 to 99")
 _SWITCH = (r"on|off", "on or off")
 
 RULES = {
     **dict.fromkeys(("LAB_UID", "LAB_GID", "ROBOT_GROUP"), _NUMBER),
-    **dict.fromkeys(("LAB_RTPRIO_BROKER", "LAB_RTPRIO_CONTROLLER"), _PRIORITY),
+    "LAB_RTPRIO": (r"[0-9]{1,2}", "a whole number from 0 to 99"),
     "LAB_PRIORITY_UID": (r"0", "0 or nothing"),
     **dict.fromkeys(RT_RUNTIME_US, _NUMBER),
     **{name: (rule.pattern, rule.expected) for load in loads().values() for name, rule in load.settings.items()},

@@ -42,7 +42,7 @@ def started(made: Plan) -> list[str]:
 
 
 def test_each_part_starts_on_its_host_the_controller_last() -> None:
-    made = plan(controller=A, broker=B, bridge=B, B={"LAB_RTPRIO_BROKER": "0"})
+    made = plan(controller=A, broker=B, bridge=B, B={"LAB_RTPRIO": "0"})
     assert started(made) == [
         *("B prepare", "B treatments", "B broker-prioritised", "B bridge", "B robot", "B stress"),
         *("A prepare", "A treatments", "A stress", "A scenario5"),
@@ -54,7 +54,7 @@ def test_each_part_starts_on_its_host_the_controller_last() -> None:
     }  # fmt: skip
     assert made.settings["B"] == {
         "BROKER_TLS": "off", "QOS": "0 1", "LAB_LISTENER": "1883", "LAB_ACCESS": "plain/", "LAB_BIND": "10.0.0.2",
-        "LAB_TREATMENTS_BIND": "0.0.0.0", "LAB_TREATMENTS_AT": "10.0.0.2", "LAB_RTPRIO_BROKER": "0",
+        "LAB_TREATMENTS_BIND": "0.0.0.0", "LAB_TREATMENTS_AT": "10.0.0.2", "LAB_RTPRIO": "0",
     }  # fmt: skip
 
 
@@ -135,7 +135,7 @@ def test_a_printed_plan_has_what_an_earlier_run_found(tmp_path: Path) -> None:
     cache = tmp_path / "B.json"
     assert known_limits(cache) == {}
     cache.write_text(json.dumps([["key"], {"refused": {"rtprio": "not permitted"}}]))
-    assert known_limits(cache)["LAB_RTPRIO_BROKER"] == "0"
+    assert known_limits(cache)["LAB_RTPRIO"] == "0"
 
 
 def test_another_lab_on_a_host_is_named(programs: fakes.Programs) -> None:

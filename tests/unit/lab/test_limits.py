@@ -74,7 +74,7 @@ def test_a_machine_that_grants_all(programs: fakes.Programs, cache: Path) -> Non
     limits = probe(cache)
     assert limits == Limits(watch_group="/")
     found = machine_variables(limits)
-    assert not {"LAB_RTPRIO_BROKER", "LAB_PRIORITY_UID"} & set(found)  # the value of .env stands
+    assert not {"LAB_RTPRIO", "LAB_PRIORITY_UID"} & set(found)  # the value of .env stands
     assert found["LAB_RT_RUNTIME_ROBOT_US"] == "0"  # cpu_rt_runtime is refused on such a kernel
     assert found["LAB_WATCH_GROUP"] == "/"
     assert not {"LAB_WATCH_WEIGHT", "LAB_FAR_GROUP"} & set(found)  # those of the Compose files
@@ -86,7 +86,7 @@ def test_rtprio_refused_becomes_a_variable_and_a_reason(programs: fakes.Programs
     limits = probe(cache)
     assert limits.refused["rtprio"] == "error setting rlimit type 14: operation not permitted"
     found = machine_variables(limits)
-    assert (found["LAB_RTPRIO_BROKER"], found["LAB_RTPRIO_CONTROLLER"], found["LAB_PRIORITY_UID"]) == ("0", "0", "0")
+    assert (found["LAB_RTPRIO"], found["LAB_PRIORITY_UID"]) == ("0", "0")
 
 
 def test_a_capability_that_gives_nothing_is_not_held(programs: fakes.Programs, cache: Path) -> None:
@@ -193,4 +193,4 @@ def test_without_an_image_nothing_is_claimed(programs: fakes.Programs, cache: Pa
     assert limits.unknown
     assert not limits.grants("fifo")
     assert not cache.exists()
-    assert machine_variables(limits)["LAB_RTPRIO_BROKER"] == "0"
+    assert machine_variables(limits)["LAB_RTPRIO"] == "0"

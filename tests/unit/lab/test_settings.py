@@ -22,7 +22,7 @@ def test_what_the_lab_ships_is_good_and_nothing_set_is_too() -> None:
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("LAB_UID", "ada"), ("LAB_GID", "-1"), ("ROBOT_GROUP", "dialout"), ("LAB_RTPRIO_BROKER", "high"),
+        ("LAB_UID", "ada"), ("LAB_GID", "-1"), ("ROBOT_GROUP", "dialout"), ("LAB_RTPRIO", "high"),
         ("LAB_RT_RUNTIME_ROBOT_US", "40 %"), ("STRESS_CPU", "all"), ("STRESS_IO", "0"),
         ("STRESS_VM_BYTES", "128 MB"), ("STRESS_TIMEOUT", "forever"),
         ("FLOOD_IMAGE", "looplab/flood:0.1.0"), ("FLOOD_CLIENTS", "1e2"), ("FLOOD_TIMEOUT", "100"), ("GRAFANA", "yes"),
@@ -50,7 +50,7 @@ def test_the_projects_name_is_always_said(
 
 def test_the_machine_file_comes_back_as_written(tmp_path: Path) -> None:
     assert read_machine_file(tmp_path) == {}
-    variables = {"LAB_RTPRIO_BROKER": "0", "GRAFANA": "off"}
+    variables = {"LAB_RTPRIO": "0", "GRAFANA": "off"}
     write_machine_file(tmp_path, variables)
     assert read_machine_file(tmp_path) == variables
     write_machine_file(tmp_path, {"GRAFANA": "on"})

@@ -318,10 +318,9 @@ def judge_permission(scans: Sequence[Scan], role: str, priority: int) -> list[Tr
     limits = sorted({process["rtprio_limit"] for process in seen})
     limit_met = bool(limits) and all(limit == "unlimited" or int(limit) >= priority for limit in limits)
     capability = sorted({process["sys_nice"] for process in seen})
-    part = (BROKER if role == BROKER.name else CONTROLLER).name.upper()
     permitted = limit_met or capability == [EFFECTIVE]
     found = f"rtprio limit {', '.join(limits) or 'unknown'}; SYS_NICE {', '.join(capability) or 'unknown'}"
-    note = "" if limit_met else f"not applied: the engine refuses it or LAB_RTPRIO_{part} lowers it"
+    note = "" if limit_met else "not applied: the engine refuses it or LAB_RTPRIO lowers it"
     remedy = "" if permitted else "neither is in force: LAB_PRIORITY_UID=0 in .env, or see `./lab doctor`"
     return [
         Treatment(f"{role} may use real-time priority", "permitted", found, permitted, note=remedy),

@@ -90,7 +90,8 @@ def variables(settings: Mapping[str, str], processors: Sequence[int]) -> dict[st
         given[f"TWIN_MEMORY_{kind}"] = str(sizes.memory_bytes)
         # 0: no quota.
         given[f"TWIN_CPUS_{kind}"] = "0" if sets else f"{sizes.cpus:g}"
-        given[f"TWIN_CPUSET_{kind}"] = _set(processors, 0, sizes.whole_cpus) if sets else ""
+        if kind > 1:  # Each of the machines of type 1 has a set of its own.
+            given[f"TWIN_CPUSET_{kind}"] = _set(processors, 0, sizes.whole_cpus) if sets else ""
     # Two halves of a processor share one.
     own = machine(1, scale)
     for place in range(DISTRIBUTED_MACHINES):

@@ -181,7 +181,7 @@ def machine_variables(limits: Limits) -> dict[str, str]:
 
     Only refused priorities are set: a granted one keeps the value of .env, which the user may have chosen.
     """
-    refused = [] if limits.grants(RTPRIO) else ["LAB_RTPRIO_BROKER", "LAB_RTPRIO_CONTROLLER"]
+    refused = [] if limits.grants(RTPRIO) else ["LAB_RTPRIO"]
     if refused and limits.grants(FIFO):
         # Root alone holds what `cap_add` names: where the limit is refused, SYS_NICE in force gives the permission.
         refused.append("LAB_PRIORITY_UID")

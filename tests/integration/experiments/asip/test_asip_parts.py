@@ -68,7 +68,7 @@ def check_accounts(cell: dict[str, Any], tests: int) -> None:
 
 @pytest.mark.parametrize("board", ["mega", "uno"])
 def test_every_transport_accounts_for_every_test_and_edge(parts: Start, board: str) -> None:
-    code, run = parts(board).run(MESSAGES="12", WARMUP_TESTS="20", INTERVAL_MS="20", EDGE_HZ="50")
+    code, run = parts(board).run(MESSAGES="12", WARMUP_MESSAGES="20", INTERVAL_MS="20", EDGE_HZ="50")
     # No treatments service here: that alone makes the run INVALID.
     assert code == 1
     assert reasons(run) == [NO_TREATMENTS]
@@ -84,7 +84,7 @@ def test_every_transport_accounts_for_every_test_and_edge(parts: Start, board: s
 
 def test_an_uno_as_published_accounts_for_every_byte(parts: Start) -> None:
     """Its chip holds bytes, and reports come unasked between the tests: every byte is still one that was counted."""
-    few = {"MESSAGES": "12", "WARMUP_TESTS": "40", "INTERVAL_MS": "40"}
+    few = {"MESSAGES": "12", "WARMUP_MESSAGES": "40", "INTERVAL_MS": "40"}
     _, run = parts("uno", FIDELITY="thesis", ADAPTER="atmega16u2").run(**few)
     assert reasons(run) == [NO_TREATMENTS]
     found = {one["what"]: one for one in run["treatments"]}
@@ -106,7 +106,7 @@ def test_bytes_that_no_test_explains_fail_their_cell(parts: Start) -> None:
 
     thread = threading.Thread(target=disturb)
     thread.start()
-    _, run = here.run(TRANSPORTS="serial", MESSAGES="50", WARMUP_TESTS="20")
+    _, run = here.run(TRANSPORTS="serial", MESSAGES="50", WARMUP_MESSAGES="20")
     thread.join()
     (cell,) = run["cells"]
     assert "bytes of tests were sent and received, expected (1260, 1330)" in cell["invalid_because"][0]
@@ -114,7 +114,7 @@ def test_bytes_that_no_test_explains_fail_their_cell(parts: Start) -> None:
 
 def test_the_bisection_ends_beside_the_wires_limit(parts: Start) -> None:
     _, run = parts().run(
-        SCENARIO="asip-throughput", TRANSPORTS="serial", STEP_SECONDS="1", LOW_HZ="80", HIGH_HZ="640", RESOLUTION="0.2"
+        SCENARIO="asip-throughput", TRANSPORTS="serial", STEP_S="1", LOW_HZ="80", HIGH_HZ="640", RESOLUTION="0.2"
     )
     (cell,) = run["cells"]
     assert cell["wire_hz"] == pytest.approx(309.6, abs=0.1)
@@ -131,7 +131,7 @@ def test_the_bisection_ends_beside_the_wires_limit(parts: Start) -> None:
 
 def test_a_frequency_beyond_every_client_is_not_tracked(parts: Start) -> None:
     here = parts()
-    _, run = here.run(SCENARIO="asip-throughput", STEP_SECONDS="0.5", LOW_HZ="700", HIGH_HZ="800")
+    _, run = here.run(SCENARIO="asip-throughput", STEP_S="0.5", LOW_HZ="700", HIGH_HZ="800")
     assert reasons(run) == [NO_TREATMENTS]
     for cell in run["cells"]:
         (step,) = cell["steps"]
@@ -144,7 +144,7 @@ def test_a_frequency_beyond_every_client_is_not_tracked(parts: Start) -> None:
 def test_board_and_adapter_are_judged_by_what_the_parts_report(parts: Start) -> None:
     """The second run claims what its parts do not do: its cells are measured, and the run is INVALID."""
     here = parts(ADAPTER="ftdi-1")
-    few = {"MESSAGES": "10", "WARMUP_TESTS": "20", "INTERVAL_MS": "20", "EDGE_HZ": "50", "TRANSPORTS": "serial,tcp"}
+    few = {"MESSAGES": "10", "WARMUP_MESSAGES": "20", "INTERVAL_MS": "20", "EDGE_HZ": "50", "TRANSPORTS": "serial,tcp"}
     _, run = here.run(**few)
     assert reasons(run) == [NO_TREATMENTS]
     found = {one["what"]: one for one in run["treatments"]}
@@ -159,7 +159,7 @@ def test_board_and_adapter_are_judged_by_what_the_parts_report(parts: Start) -> 
 @pytest.mark.parametrize("qos", ["1", "2"])
 def test_more_than_qos_0_carries_every_test(parts: Start, qos: str) -> None:
     _, run = parts(ASIP_QOS=qos).run(
-        MESSAGES="10", WARMUP_TESTS="20", INTERVAL_MS="40", EDGE_HZ="25", TRANSPORTS="mqtt"
+        MESSAGES="10", WARMUP_MESSAGES="20", INTERVAL_MS="40", EDGE_HZ="25", TRANSPORTS="mqtt"
     )
     assert reasons(run) == [NO_TREATMENTS]
     (cell,) = run["cells"]
@@ -349,7 +349,7 @@ def test_an_input_reports_changes_to_the_client_that_asked(parts: Start) -> None
 def test_a_real_board_is_measured_by_the_clients_clock_alone(parts: Start) -> None:
     """Its port here is the simulated board's, but nobody asks for an oscilloscope."""
     here = parts()
-    _, run = here.run(ROBOT="usb", ASIP_BOARD=f"{HOST}:9", MESSAGES="5", WARMUP_TESTS="10", INTERVAL_MS="20")
+    _, run = here.run(ROBOT="usb", ASIP_BOARD=f"{HOST}:9", MESSAGES="5", WARMUP_MESSAGES="10", INTERVAL_MS="20")
     assert reasons(run) == [NO_TREATMENTS]
     for cell in run["cells"]:
         assert cell["answered"] + cell["late"] + cell["lost"] == cell["tests"] == 5

@@ -104,7 +104,7 @@ def test_rare_counts_are_named_only_where_there_are_any() -> None:
 def test_what_is_not_required_and_not_so_is_said() -> None:
     limit = {
         "what": "controller rtprio limit", "wanted": "99", "found": "0", "verified": False, "required": False,
-        "note": "not applied: the engine refuses it or LAB_RTPRIO_CONTROLLER lowers it",
+        "note": "not applied: the engine refuses it or LAB_RTPRIO lowers it",
     }  # fmt: skip
     good = {**limit, "what": "robot untouched by the load", "verified": True}
     text = table({**run(cell()), "treatments": [good, limit]})

@@ -289,7 +289,7 @@ def test_rtprio_refused_but_sys_nice_held_is_permitted_and_said() -> None:
     assert wrong(found) == set()
     limit = found["broker rtprio limit"]
     assert (limit.verified, limit.required, limit.wanted, limit.found) == (False, False, "90", "0")
-    assert "LAB_RTPRIO_BROKER" in limit.note
+    assert "LAB_RTPRIO" in limit.note
 
 
 @pytest.mark.parametrize(("limit", "met"), [("unlimited", True), ("99", True), ("90", True), ("89", False)])
