@@ -157,7 +157,7 @@ def _check_parts(root: Path, settings: Mapping[str, str]) -> None:
     if link != NO_LINK and settings.get("ROBOT") == "remote":
         raise UsageError(
             f"LINK={link} with ROBOT=remote: the Pi's link is real, and none is emulated on it.",
-            "Leave LINK at none, or take --robot virtual.",
+            "Leave LINK empty, or take --robot virtual.",
         )
 
 

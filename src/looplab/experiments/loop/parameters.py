@@ -114,7 +114,7 @@ class Parameters(OrderedParameters):
         if self.broker_path == PORT and self.link != NO_LINK:
             raise UsageError(
                 f"LINK={self.link} is between bridge and broker, and BROKER_PATH=port passes it by.",
-                "Set BROKER_PATH=direct, or LINK=none.",
+                "Set BROKER_PATH=direct, or leave LINK empty.",
             )
         known = tuple(qos for qos in self.qos if qos in broker.qos)
         left_out = tuple(qos for qos in self.qos if qos not in broker.qos)
