@@ -14,7 +14,6 @@ from support.containers import own_image
 from support.e2e_lab import Lab
 from support.hardening import judge_container
 from support.middleware import bare_metal, kill_service
-from support.ports import free_port
 
 from looplab.errors import EXIT_MACHINE
 from looplab.experiments.registry import EXPERIMENTS
@@ -81,7 +80,6 @@ def test_two_nodes_behind_the_balancer_and_one_dies(lab: Lab) -> None:
         WARM_UP_S="2",
         DEADLINE_MS="2000",
         LOAD_PROCESSES="2",
-        LAB_BALANCER_PORT=str(free_port()),
     )
     running.wait_for("2 nodes x 1 core")
     for service, container in lab.containers().items():

@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 from support.containers import docker
 from support.e2e_lab import Background, Lab
-from support.middleware import bare_metal, exhaust_memory, kill_service, load_host
-from support.ports import free_port
+from support.middleware import bare_metal, exhaust_memory, kill_service
 from support.waiting import until
+
+from looplab.experiments.middleware.agent.balancer import PORT
 
 pytestmark = pytest.mark.flag("LAB_MIDDLEWARE_FAULTS")
 # What most runs have; the last of an option given twice counts.
@@ -86,13 +87,14 @@ def test_each_killed_service_is_named(lab: Lab) -> None:
 
 
 def test_bad_input_at_the_balancer_changes_no_count(lab: Lab) -> None:
-    port = free_port()
-    running = start(lab, NODES, "1 core, balancer", LAB_BALANCER_PORT=str(port))
+    running = start(lab, NODES, "1 core, balancer")
+    balancer = lab.container("middleware-balancer")
+    host = docker("inspect", "--format", "{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}", balancer)
     context = ssl._create_unverified_context()
     statuses: dict[str, int] = {}
 
     def ask(what: str, headers: dict[str, str], body: bytes) -> int:
-        connection = http.client.HTTPSConnection("127.0.0.1", port, context=context, timeout=20)
+        connection = http.client.HTTPSConnection(host, PORT, context=context, timeout=20)
         try:
             connection.request("POST", "/channels/none/messages", body, headers)
             statuses[what] = connection.getresponse().status
@@ -102,12 +104,11 @@ def test_bad_input_at_the_balancer_changes_no_count(lab: Lab) -> None:
             connection.close()
         return statuses[what]
 
-    # The engine takes connections before nginx does.
     until(lambda: ask("no key", {}, b"[]"), "the balancer", 60)
     ask("wrong key", {"Authorization": "Thing wrong", "Content-Type": "application/senml+json"}, b'[{"n":"a","v":1}]')
     ask("10 MB", {"Authorization": "Thing wrong"}, b"x" * 10_000_000)
     for _ in range(20):
-        fuzz(port, os.urandom(50_000))
+        fuzz(host, os.urandom(50_000))
     run = ended(running)
     assert 400 <= statuses["no key"] < 600
     assert statuses["wrong key"] in (400, 401, 403)
@@ -134,7 +135,7 @@ def test_a_stopped_database_loses_acknowledged_messages(lab: Lab) -> None:
 
 
 def test_devices_refuse_a_certificate_that_has_expired(lab: Lab) -> None:
-    variables = {"DROP_PROBABILITY": "0.5", "CERTIFICATE_LIFE_S": "12", "LAB_BALANCER_PORT": str(free_port())}
+    variables = {"DROP_PROBABILITY": "0.5", "CERTIFICATE_LIFE_S": "12"}
     trial = only_trial(whole(lab, f"{NODES} --seconds 20 --allow-invalid", **variables))
     assert trial["succeeded"] > 0
     assert set(trial["failed_by"]) == {"authorise_tls"}
@@ -209,7 +210,7 @@ def test_too_little_memory_to_serve_is_a_result(lab: Lab) -> None:
 
 def test_a_node_that_restarts_behind_the_balancer_is_named(lab: Lab) -> None:
     words = f"{NODES} --layouts 2x1 --seconds 10"
-    running = start(lab, words, "2 nodes x 1 core", DEADLINE_MS="2000", LAB_BALANCER_PORT=str(free_port()))
+    running = start(lab, words, "2 nodes x 1 core", DEADLINE_MS="2000")
     # 3 s after its last program.
     kill_service(lab, "middleware-node-2", "http", number=0)
     docker("restart", "-t", "0", lab.container("middleware-node-2"))
@@ -228,33 +229,6 @@ def test_bare_metal_ends_with_a_lab_that_is_killed(lab: Lab) -> None:
     until(lambda: not bare_metal(), "the end of bare metal", 30)
 
 
-def test_devices_on_another_host_drive_the_nodes(lab: Lab) -> None:
-    words = ("run", *f"{NODES} --layouts 1x1,2x1 --allow-invalid".split())
-    with load_host("secret", processes=2) as host:
-        settings = {
-            "LAB_BIND": host.lab,
-            "LAB_BALANCER_PORT": str(free_port()),
-            "LOAD_HOSTS": f"{host.address},{host.address}:9211",
-            "WARM_UP_S": "3",
-        }
-        assert "LOAD_TOKEN" in lab.run(*words, code=2, LOAD_TOKEN="wrong", **settings).stderr
-        run = one_run(lab.run(*words, code=0, LOAD_TOKEN="secret", **settings).stdout)
-        assert host.processor_s() > 0.5
-    assert run["valid"], run["invalid_because"]
-    for cell in run["cells"]:
-        check_accounts(cell)
-        assert cell["succeeded"] == cell["requests"] == 100, cell["failed_by"]
-        assert (cell["lost"], cell["stored"]) == (0, 100)
-
-
-def test_a_port_that_is_taken_is_named(lab: Lab) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as holder:
-        port = holder.getsockname()[1]
-        done = lab.run("run", *NODES.split(), code=3, LAB_BALANCER_PORT=str(port))
-    assert str(port) in done.stderr
-    assert "LAB_BALANCER_PORT" in done.stderr
-
-
 def check_starved(run: dict[str, Any], requests: int) -> None:
     """No repetition was loaded for lack of memory, which is a valid result."""
     (cell,) = run["cells"]
@@ -264,6 +238,6 @@ def check_starved(run: dict[str, Any], requests: int) -> None:
     assert run["valid"], run["invalid_because"]
 
 
-def fuzz(port: int, noise: bytes) -> None:
-    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 5) as one:
+def fuzz(host: str, noise: bytes) -> None:
+    with contextlib.suppress(OSError), socket.create_connection((host, PORT), 5) as one:
         one.sendall(noise)

@@ -3,12 +3,8 @@
 import contextlib
 import signal
 import subprocess
-from collections.abc import Iterator
-from typing import NamedTuple
 
-from support.containers import docker, own_image
-from support.e2e_lab import PROJECT, PROJECT_LABEL, Lab
-from support.wire import call
+from support.e2e_lab import Lab
 
 # Runs in the part's container: its agent knows the process.
 SCRIPT = """
@@ -59,47 +55,3 @@ def bare_metal() -> list[str]:
     """Return the processes of bare metal on this host."""
     found = subprocess.run(["pgrep", "-f", r"\.cache/magistrala/"], capture_output=True, text=True, check=False)
     return found.stdout.split()
-
-
-class LoadHost(NamedTuple):
-    """A host that only drives devices: its address, that of the lab as it sees it, its container."""
-
-    address: str
-    lab: str
-    container: str
-
-    def processor_s(self) -> float:
-        """Return what its processes have used."""
-        return sum(map(float, docker("exec", self.container, "python3", "-c", _USED).split()))
-
-
-_USED = """
-import os, pathlib
-for path in pathlib.Path("/proc").glob("[0-9]*/stat"):
-    fields = path.read_text().rpartition(") ")[2].split()
-    print((int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK"))
-"""
-
-
-@contextlib.contextmanager
-def load_host(token: str, processes: int) -> Iterator[LoadHost]:
-    """Run the devices behind a cable to this host, in a network namespace that nothing else leads into."""
-    address, here, cable = "10.213.7.2", "10.213.7.1", "lab-load"
-    container = docker(
-        *("run", "--detach", "--rm", "--network", "none", "--label", f"{PROJECT_LABEL}={PROJECT}"),
-        *("--add-host", f"balancer:{here}", "--env", f"LOAD_TOKEN={token}", "--env", f"LOAD_PROCESSES={processes}"),
-        own_image("devices"),
-    )
-    try:
-        pid = docker("inspect", "--format", "{{.State.Pid}}", container)
-        inside = ("nsenter", f"--net=/proc/{pid}/ns/net", "ip")
-        call("ip", "link", "add", cable, "type", "veth", "peer", "name", "eth0", "netns", pid)
-        call("ip", "address", "add", f"{here}/30", "dev", cable)
-        call("ip", "link", "set", cable, "up")
-        call(*inside, "address", "add", f"{address}/30", "dev", "eth0")
-        call(*inside, "link", "set", "eth0", "up")
-        call(*inside, "route", "add", "default", "via", here)
-        yield LoadHost(address, here, container)
-    finally:
-        # The cable goes with its end inside.
-        docker("kill", container)

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from looplab.errors import UsageError
 from looplab.experiments.middleware import EXPERIMENT, NAME, NODES, LoadCell
-from looplab.experiments.middleware.devices import TOKEN, Plan
+from looplab.experiments.middleware.devices import Plan
 from looplab.experiments.middleware.placement import (
     ONE_NODE_OPTIMUM,
     PUBLISHED_OPTIMUM,
@@ -20,7 +20,7 @@ from looplab.experiments.middleware.placement import (
 )
 from looplab.experiments.middleware.systems import SYSTEMS, load
 from looplab.spec.parameters import REPETITIONS, Option, RunParameters, as_text, choice, integer, number, param, switch
-from looplab.spec.reader import HOST, Reader
+from looplab.spec.reader import Reader
 
 FOLDER = EXPERIMENT.scenarios.replace("*", "")
 CONTAINER, BARE = "container", "bare"
@@ -61,12 +61,6 @@ def read_layout(text: str) -> tuple[bool, int, int]:
 
 def _layout(text: str) -> str:
     read_layout(text)
-    return text
-
-
-def _host(text: str) -> str:
-    if text and not re.fullmatch(rf"{HOST}(:[0-9]{{1,5}})?", text):
-        raise ValueError(text)
     return text
 
 
@@ -132,9 +126,6 @@ class MiddlewareParameters(RunParameters):
     load_nodes: int = integer(1, 1, 100)
     # on: every part has a PID namespace of its own, and no reading of the live processes.
     swarm: bool = switch(False, factor=True)
-    load_hosts: tuple[str, ...] = param(
-        lambda get, name: tuple(filter(None, get.list(name, "", _host, "hosts, e.g. 192.0.2.7,192.0.2.7:9211")))
-    )
     cores: tuple[int, ...] = param(_cores, option=CORES)
     containers: tuple[bool, ...] = param(
         lambda get, name: tuple(where == CONTAINER for where in get.words(name, f"{CONTAINER} {BARE}", PLACES)),
@@ -166,16 +157,6 @@ class MiddlewareParameters(RunParameters):
             raise UsageError(
                 f"LAYOUTS: a node of {largest} cores does not fit on {self.processors} processors.",
                 f"Lower the cores in LAYOUTS ({FOLDER}-nodes/params.env or --layouts).",
-            )
-        if self.load_hosts and not all(cell.balancer for cell in self.cells):
-            raise UsageError(
-                "LOAD_HOSTS: devices on another host reach the balancer alone, and a cell of this run has none.",
-                f"Use ./lab run {NODES} with layouts such as 1x1,2x1.",
-            )
-        if self.load_hosts and not environment.get(TOKEN):
-            raise UsageError(
-                f"LOAD_HOSTS needs {TOKEN}: the devices obey only a run that knows this secret.",
-                f"Set {TOKEN} to the same secret here and on each of these hosts.",
             )
         return self
 

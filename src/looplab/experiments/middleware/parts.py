@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from looplab.errors import EXIT_USAGE, LabError, MachineError, UsageError
+from looplab.errors import LabError, MachineError
 from looplab.experiments.middleware import LoadCell, agent, devices
 from looplab.experiments.middleware.agent import balancer
 from looplab.experiments.middleware.load import Load
@@ -38,33 +38,21 @@ NODE = "node-1"
 
 @dataclass(frozen=True)
 class Agent:
-    """One agent: `name` is its host or alias; `far` says that another host runs it."""
+    """One agent: `name` is its host or alias."""
 
     name: str
     port: int = agent.PORT
     token: str = field(default_factory=partial(read_token, agent.TOKEN))
-    far: bool = False
-
-    @property
-    def remedy(self) -> str:
-        """What to do if it does not answer."""
-        if self.far:
-            return f"Start the devices on {self.name}, or correct LOAD_HOSTS."
-        return f"See `docker compose logs`, service {self.name}."
 
     def ask(self, what: str, body: Mapping[str, Any] | None = None, timeout_s: float = FACTS_TIMEOUT_S) -> Any:
         """Return its answer to POST /what. Raises LabError."""
         url = f"http://{self.name}:{self.port}/{what}"
-        return Service(self.name, self.remedy).ask(url, "POST", body or {}, timeout_s, self.token)
+        service = Service(self.name, f"See `docker compose logs`, service {self.name}.")
+        return service.ask(url, "POST", body or {}, timeout_s, self.token)
 
     def check(self) -> None:
-        """Raise LabError unless it is there: of exit code 2 if it rejects the token."""
-        try:
-            self.ask("facts", {"light": True})
-        except LabError as error:
-            if self.far and error.exit_code == EXIT_USAGE:
-                raise UsageError(error.message, f"Set the same {devices.TOKEN} here and on {self.name}.") from None
-            raise
+        """Raise LabError unless it is there."""
+        self.ask("facts", {"light": True})
 
     def address(self) -> str:
         """Return its address. Raises LabError (exit code 3) if its name is unknown."""
@@ -107,18 +95,14 @@ class Parts:
         self.secrets = read_secrets()
         self.nodes = [Agent(f"node-{number + 1}") for number in range(p.most_nodes)]
         self.data = {name: Agent(os.environ.get(f"{name.upper()}_HOST", name)) for name in self.system.data}
-        here = [
+        self.devices = [
             Agent(host, devices.PORT + number, devices.order_token())
             for host in addresses("devices", p.load_nodes, p.parts_timeout_s)
             for number in range(p.load_processes)
         ]
-        far = [_far_agent(where) for where in p.load_hosts]
-        self.devices = [*here, *far]
-        self.load = Load(far or here)
+        self.load = Load(self.devices)
         self._entries: Sequence[Mapping[str, Any]] = []
         self._limit_bytes = p.memory_limit_bytes
-        # Other hosts reach the port that the balancer's container publishes.
-        self._entry = os.environ.get("LAB_BALANCER_PORT") if far else balancer.PORT
         self.balancer = Agent(NGINX) if any(cell.balancer for cell in p.cells) else None
         self.host = None if all(cell.container for cell in p.cells) else _host_agent()
 
@@ -160,7 +144,7 @@ class Parts:
             "processors": [],
         }
         answer = self.balancer.ask("start", order, timeout_s)
-        return {"routes": {"": f"https://{NGINX}:{self._entry}"}, "certificate": answer["certificate"]}
+        return {"routes": {"": f"https://{NGINX}:{balancer.PORT}"}, "certificate": answer["certificate"]}
 
     def used(self, cell: LoadCell) -> list[Agent]:
         if cell.container:
@@ -254,11 +238,6 @@ def _stop(one: Agent) -> None:
         one.ask("stop", timeout_s=STOP_TIMEOUT_S)
     except LabError:
         return
-
-
-def _far_agent(where: str) -> Agent:
-    host, _, port = where.partition(":")
-    return Agent(host, int(port or devices.PORT), os.environ.get(devices.TOKEN, ""), far=True)
 
 
 def _host_agent() -> Agent:

@@ -24,8 +24,8 @@ _ENDED = re.compile(r'service "([\w-]+)" didn\'t complete successfully: exit (\d
 # What the engine prints, and what to do about it.
 _REMEDIES = {
     ("port is already allocated", "address already in use"): (
-        "Set LAB_BROKER_PORT, LAB_PROMETHEUS_PORT, LAB_EXPORTER_PORT, LAB_GRAFANA_PORT, LAB_PAGES_PORT or "
-        "LAB_BALANCER_PORT in .env to a free port."
+        "Set LAB_BROKER_PORT, LAB_PROMETHEUS_PORT, LAB_EXPORTER_PORT, LAB_GRAFANA_PORT or LAB_PAGES_PORT in .env to a "
+        "free port."
     ),
     ("cannot assign requested address",): ("LAB_BIND in .env must be an address of this machine; 127.0.0.1 always is."),
     ("rlimit",): (

@@ -35,24 +35,13 @@ def test_a_layout_has_a_balancer_unless_it_is_direct() -> None:
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("DEVICES", "0"), ("DEVICES", "0%"), ("DEVICES", "100,50%"), ("LOAD_HOSTS", "192.0.2.7:x"),
-        ("LOAD_HOSTS", "192.0.2.7"), ("CORES", "100000"), ("LAYOUTS", "2x1-direct"), ("LAYOUTS", "2"),
+        ("DEVICES", "0"), ("DEVICES", "0%"), ("DEVICES", "100,50%"),
+        ("CORES", "100000"), ("LAYOUTS", "2x1-direct"), ("LAYOUTS", "2"),
     ],
 )  # fmt: skip
 def test_a_wrong_value_is_named(name: str, value: str) -> None:
     with pytest.raises(UsageError, match=name):
         PARAMETERS.read({name: value})
-
-
-def test_devices_on_another_host_need_the_balancer_and_a_secret() -> None:
-    nodes = {"SCENARIO": "middleware-nodes", "LOAD_HOSTS": "192.0.2.7,192.0.2.7:9211"}
-    with pytest.raises(LabError, match="LOAD_TOKEN"):
-        PARAMETERS.read({**nodes, "LAYOUTS": "1x1"})
-    with pytest.raises(LabError, match="balancer"):
-        PARAMETERS.read({**nodes, "LAYOUTS": "1x1-direct,1x1", "LOAD_TOKEN": "secret"})
-    p = PARAMETERS.read({**nodes, "LAYOUTS": "1x1,2x1", "LOAD_TOKEN": "secret"})
-    assert p.load_hosts == ("192.0.2.7", "192.0.2.7:9211")
-    assert "secret" not in str(p.as_json())
 
 
 def test_a_node_larger_than_the_machine_is_refused() -> None:

@@ -1,4 +1,4 @@
-"""The simulated devices: a process for each processor that drives them, on as many hosts as needed."""
+"""The simulated devices: a process for each processor that drives them."""
 
 import os
 from collections.abc import Mapping
@@ -11,24 +11,16 @@ from looplab.system.json_client import read_token
 # The first process; the next ones listen on the ports above.
 PORT = 9210
 PROCESS = "lab-devices"
-# Has its value on a host that only drives devices: its processes obey no order without it.
-TOKEN = "LOAD_TOKEN"
 
 
 def order_token() -> str:
-    """Return the token that an order carries: LOAD_TOKEN, or that of this start of the lab (run/identities.py)."""
-    return os.environ.get(TOKEN) or read_token("devices")
-
-
-def processors() -> list[int]:
-    """Return the processors of the devices: all of a host that only drives devices."""
-    every = os.cpu_count() or 1
-    return list(range(every)) if os.environ.get(TOKEN) else others(every)
+    """Return the token that an order carries: that of this start of the lab (run/identities.py)."""
+    return read_token("devices")
 
 
 def count() -> int:
     """Return the number of processes: LOAD_PROCESSES, or one for each processor that the devices may use."""
-    return int(os.environ.get("LOAD_PROCESSES") or 0) or len(processors())
+    return int(os.environ.get("LOAD_PROCESSES") or 0) or len(others(os.cpu_count() or 1))
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,9 @@ import gevent
 from gevent.pool import Group
 
 from looplab.errors import EXIT_GOOD, EXIT_MACHINE, LabError, MachineError
-from looplab.experiments.middleware.devices import PORT, PROCESS, TOKEN, Plan, count, order_token, processors
+from looplab.experiments.middleware.devices import PORT, PROCESS, Plan, count, order_token
 from looplab.experiments.middleware.devices.device import Device, Fleet
+from looplab.experiments.middleware.placement import others
 from looplab.experiments.middleware.systems import part
 from looplab.system import own_process
 from looplab.system.json_service import Request, serve
@@ -100,10 +101,10 @@ def main() -> int:
     """Serve until a signal, as process number `argv[1]` of several; the first one starts the others."""
     number = int(sys.argv[1]) if sys.argv[1:] else 0
     own_process.set_name(PROCESS)
-    os.sched_setaffinity(0, processors())
+    os.sched_setaffinity(0, others(os.cpu_count() or 1))
     stop = own_process.stop_event()
     if not order_token():
-        print(f"The devices have no token. On a host of their own: set {TOKEN}.", file=sys.stderr, flush=True)
+        print("The devices have no token: `docker compose up` has `prepare` write one.", file=sys.stderr, flush=True)
         return EXIT_MACHINE
     further = [] if number else [_another(one) for one in range(1, count())]
     try:
