@@ -72,7 +72,7 @@ def test_devicehive_answers_and_is_read_back(lab: Lab, image: str, fidelity: str
     assert (cell["stored"], cell["lost"], cell["duplicates"]) == (240, 0, 0)
     [trial] = cell["by_repetition"]
     assert trial["refreshes"] >= 20
-    assert {"backend", "auth", "frontend", "redis", "kafka", "zookeeper", "postgres"} <= set(trial["cpu_s"])
+    assert {"backend", "auth", "frontend"} <= set(trial["cpu_s"])
     assert run["parameters"]["system"] == "devicehive"
 
 

@@ -4,9 +4,10 @@ import contextlib
 import signal
 import subprocess
 
+from looplab.experiments.middleware import EXPERIMENT
 from support.e2e_lab import Lab
 
-# Runs in the part's container: its agent knows the process.
+# Runs in a node's container: its agent knows the process.
 SCRIPT = """
 import json, os, time, urllib.request
 headers = {{"Content-Type": "application/json", "Authorization": "Bearer " + open("/run/looplab/nodes").read().strip()}}
@@ -31,12 +32,18 @@ while os.path.exists("/proc/%d/exe" % pid) and len(held) < {megabytes}:
 """
 
 
+# Runs in a data service's container, which sees the other parts' processes; the first one is the service.
+SIGNAL = "import os, time; from looplab.system.processes import named; time.sleep({}); os.kill(named({!r})[0], {})"
+
+
 def kill_service(
     lab: Lab, service: str, program: str, *, after: str = "", number: int = signal.SIGKILL, wait_s: float = 3
 ) -> None:
-    """Send a signal to a program of a part, `wait_s` after its program `after` has started: under load."""
-    after = after if service.endswith(("node", "node-2")) and after else program
-    script = SCRIPT.format(program=program, after=after, wait_s=wait_s, act=f"os.kill(pid, {int(number)})")
+    """Send a signal to a program of a node, `wait_s` after its program `after` has started, or to a data service."""
+    script = SCRIPT.format(program=program, after=after or program, wait_s=wait_s, act=f"os.kill(pid, {int(number)})")
+    if "-node-" not in service:
+        [comm] = next(role.comms for role in EXPERIMENT.roles if role.name == program)
+        script = SIGNAL.format(wait_s, comm, int(number))
     command = ["docker", "exec", lab.container(service), "python3", "-c", script]
     # Where the container ends with its program, Docker 20.10 sometimes never hears of the end of this command.
     with contextlib.suppress(subprocess.TimeoutExpired):

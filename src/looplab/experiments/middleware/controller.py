@@ -4,6 +4,7 @@ import os
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from time import perf_counter_ns
 from typing import Any
 
@@ -11,7 +12,8 @@ from looplab.errors import LabError, MachineError
 from looplab.experiments.middleware import EXPERIMENT, LoadCell, document
 from looplab.experiments.middleware.document import Trial
 from looplab.experiments.middleware.parameters import MiddlewareParameters
-from looplab.experiments.middleware.parts import HOST_AGENT, Parts
+from looplab.experiments.middleware.parts import HOST_AGENT, Parts, check_port
+from looplab.experiments.middleware.systems import load
 from looplab.experiments.middleware.trial import Measurement, largest, measure_limit
 from looplab.run.cells import CellRun
 from looplab.run.record import File, Place
@@ -36,7 +38,8 @@ class Controller(CellRun[MiddlewareParameters, LoadCell]):
         self._parts = Parts(self.parameters)
 
     def roles(self) -> Sequence[Role]:
-        return [CONTROLLER]
+        """Return itself and the data services, whose processes must last."""
+        return [CONTROLLER, *(role for role in EXPERIMENT.roles if role.name in load(self.parameters.system).data)]
 
     def files(self) -> list[File]:
         return document.files(self._trials)
@@ -45,6 +48,8 @@ class Controller(CellRun[MiddlewareParameters, LoadCell]):
         """Wait for the parts, find the limit, provision the devices."""
         for one in self._parts.all():
             self.wait_for_part(one.name, one.check)
+        for name, port in self._parts.system.data.items():
+            self.wait_for_part(name, partial(check_port, name, port))
         self._find_limit()
         self._provision()
         self.scan()
@@ -70,9 +75,13 @@ class Controller(CellRun[MiddlewareParameters, LoadCell]):
         return trial
 
     def conclude(self, index: int) -> None:
-        """Have a repetition on disk, and the treatments read."""
+        """Have a repetition on disk, the treatments read, and the data services that were restarted named."""
         self.record.append(range(index, index + 1))
-        self.scan()
+        before, after = self.scans[-1:], self.scan()
+        if before and before[0] and after:
+            again = document.restarted(before[0], after, [role.name for role in self.roles()[1:]])
+            trial = self._trials[-1]
+            trial.dead, trial.faults = [*trial.dead, *again], [*trial.faults, *again]
 
     def scan(self) -> Scan | None:
         return None if self.parameters.swarm else super().scan()

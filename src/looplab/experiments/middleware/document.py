@@ -11,6 +11,7 @@ from looplab.run.document import with_figures
 from looplab.run.record import File
 from looplab.system.histogram import Histogram, merged
 from looplab.treatments.judgement import Treatment
+from looplab.treatments.scans import Scan, processes
 
 KEYS = tuple(key.name for key in LoadCell.key_columns())
 FATES = tuple(LoadCell.outcomes())
@@ -207,6 +208,15 @@ def live(planned: int, trials: Sequence[Trial]) -> dict[str, Any]:
     response = merged_times(of_cell)["response"]
     distribution = {"counts": response.counts, "sum_ns": response.sum_ns}
     return {"planned": planned, "cells": [cell_document(of_cell)] if of_cell else [], "response": distribution}
+
+
+def restarted(before: Scan, after: Scan, data: Sequence[str]) -> list[str]:
+    """Return the data services whose first process was another one at the scan before."""
+
+    def first(scan: Scan, name: str) -> tuple[int, int] | None:
+        return min(((one["started_ticks"], one["pid"]) for one in processes(scan, name)), default=None)
+
+    return [f"{name}: started again" for name in data if first(before, name) != first(after, name)]
 
 
 def faults(planned: int, trials: Sequence[Trial]) -> list[str]:

@@ -90,7 +90,7 @@ def _agent(root: Path, folder: Path, token: str, container: str) -> subprocess.P
     """Start an agent in the network namespace of `container`."""
     pid = _call("docker", "inspect", "-f", "{{.State.Pid}}", container)
     # Root joins the network, and the programs are an ordinary user's.
-    command = ("nsenter", f"--net=/proc/{pid}/ns/net", *as_user(root), str(_python(root)), "-m", AGENT, "node")
+    command = ("nsenter", f"--net=/proc/{pid}/ns/net", *as_user(root), str(_python(root)), "-m", AGENT)
     return subprocess.Popen(
         [*command, "--port", str(HOST_PORT), "--programs", str(folder)],
         env={**_environment(root), "AGENT_TOKEN": token},

@@ -15,6 +15,7 @@ from typing import Any
 from looplab.errors import LabError, MachineError
 from looplab.experiments.middleware import LoadCell, agent, devices
 from looplab.experiments.middleware.agent import balancer
+from looplab.experiments.middleware.agent.programs import connects
 from looplab.experiments.middleware.load import Load
 from looplab.experiments.middleware.parameters import MiddlewareParameters
 from looplab.experiments.middleware.placement import of_node
@@ -55,16 +56,26 @@ class Agent:
         self.ask("facts", {"light": True})
 
     def address(self) -> str:
-        """Return its address. Raises LabError (exit code 3) if its name is unknown."""
-        try:
-            return socket.gethostbyname(self.name)
-        except OSError as error:
-            raise MachineError(f"{self.name} has no address: {error}.", "Is it running?") from error
+        return address(self.name)
+
+
+def address(name: str) -> str:
+    """Return the address of a part. Raises LabError (exit code 3) if its name is unknown."""
+    try:
+        return socket.gethostbyname(name)
+    except OSError as error:
+        raise MachineError(f"{name} has no address: {error}.", "Is it running?") from error
+
+
+def check_port(name: str, port: int) -> None:
+    """Raise LabError (exit code 3) unless a data service takes connections."""
+    if not connects(name, port):
+        raise MachineError(f"{name} takes no connection on {port}.", f"See `docker compose logs middleware-{name}`.")
 
 
 @dataclass
 class Snapshot:
-    """What the services of all parts used at one moment: CPU time and memory by service, `pids` by part and service."""
+    """What the services of nodes and balancer used at one moment: CPU time and memory by service, `pids` by part."""
 
     cpu_s: dict[str, float] = field(default_factory=dict)
     memory_bytes: dict[str, int] = field(default_factory=dict)
@@ -94,7 +105,6 @@ class Parts:
         self.system = load(p.system)
         self.secrets = read_secrets()
         self.nodes = [Agent(f"node-{number + 1}") for number in range(p.most_nodes)]
-        self.data = {name: Agent(os.environ.get(f"{name.upper()}_HOST", name)) for name in self.system.data}
         self.devices = [
             Agent(host, devices.PORT + number, devices.order_token())
             for host in addresses("devices", p.load_nodes, p.parts_timeout_s)
@@ -109,7 +119,11 @@ class Parts:
     def all(self) -> list[Agent]:
         """Return every agent that must answer before the run begins."""
         more = [one for one in (self.balancer, self.host) if one is not None]
-        return [*self.nodes, *self.data.values(), *self.devices, *more]
+        return [*self.nodes, *self.devices, *more]
+
+    def hosts(self) -> dict[str, str]:
+        """Return the address of each data service. Raises LabError (exit code 3)."""
+        return {name: address(name) for name in self.system.data}
 
     def start(self, cell: LoadCell, p: MiddlewareParameters) -> dict[str, Any]:
         """Start the middleware fresh as `cell` has it; return `routes` and `certificate` for its devices.
@@ -117,7 +131,7 @@ class Parts:
         Raises LabError (exit code 3) if a service does not get ready.
         """
         self.stop()
-        hosts = {name: one.address() for name, one in self.data.items()}
+        hosts = self.hosts()
         used, timeout_s = self.used(cell), self.system.start_timeout_s + STOP_TIMEOUT_S
         orders = [
             {
@@ -176,9 +190,9 @@ class Parts:
         return WARM_UP_REQUESTS * len(nodes)
 
     def snapshot(self, cell: LoadCell) -> Snapshot:
-        """Return what all services use now; an agent that does not answer is dead."""
+        """Return what nodes and balancer use now; an agent that does not answer is dead, as is a data service."""
         snapshot = Snapshot()
-        asked: Sequence[Agent] = [*self.used(cell), *self.data.values()]
+        asked: Sequence[Agent] = self.used(cell)
         if cell.balancer and self.balancer is not None:
             asked = [*asked, self.balancer]
         for one in asked:
@@ -186,6 +200,8 @@ class Parts:
                 snapshot.add(one.name, one.ask("facts"))
             except LabError:
                 snapshot.dead.append(f"{one.name}: does not answer")
+        away = [name for name, port in self.system.data.items() if not connects(name, port)]
+        snapshot.dead += [f"{name}: takes no connection" for name in away]
         return snapshot
 
     def shortage(self, cell: LoadCell) -> tuple[int, int]:

@@ -185,9 +185,7 @@ class Measurement:
     def _stored(self) -> Iterable[tuple[int, int]]:
         """Yield (device, number) of each message of this repetition in the database."""
         parts = self._parts
-        hosts = {host: one.address() for host, one in parts.data.items()}
-        hosts["node"] = parts.used(self._cell)[0].address()
-        for text in part(parts.system.name, "client").stored(hosts, parts.secrets, f"{self._name}-"):
+        for text in part(parts.system.name, "client").stored(parts.hosts(), parts.secrets, f"{self._name}-"):
             device, _, number = text[len(self._name) + 1 :].partition("-")
             yield int(device), int(number)
 

@@ -8,7 +8,7 @@ import pytest
 from support.simulated_middleware_runs import by_cores, trial
 
 from looplab.experiments.middleware import LoadCell
-from looplab.experiments.middleware.document import Second, Trial, contents, faults, files, judge, live
+from looplab.experiments.middleware.document import Second, Trial, contents, faults, files, judge, live, restarted
 from looplab.experiments.middleware.parts import Snapshot
 from looplab.experiments.middleware.trial import dead
 
@@ -135,14 +135,14 @@ def test_a_middleware_without_the_memory_to_start_is_a_result() -> None:
 
 
 def test_services_that_went_with_their_node_are_named() -> None:
-    every = {("node-2", "http"): 7, ("postgres", "postgres"): 9}
-    whole, idle = Snapshot(pids=every), Snapshot(pids={("postgres", "postgres"): 9})
-    away = Snapshot(pids={("postgres", "postgres"): 9}, dead=["node-2: does not answer"])
+    every = {("node-2", "http"): 7, ("balancer", "nginx"): 9}
+    whole, idle = Snapshot(pids=every), Snapshot(pids={("balancer", "nginx"): 9})
+    away = Snapshot(pids={("balancer", "nginx"): 9}, dead=["node-2: does not answer"])
     assert dead((whole, whole, whole, whole)) == []
     assert dead((whole, whole, idle, idle)) == ["http of node-2: gone"]
     assert dead((whole, whole, away, away)) == ["node-2: does not answer"]
-    again = Snapshot(pids={**every, ("postgres", "postgres"): 10})
-    assert dead((whole, whole, whole, again)) == ["postgres of postgres: started again"]
+    again = Snapshot(pids={**every, ("balancer", "nginx"): 10})
+    assert dead((whole, whole, whole, again)) == ["nginx of balancer: started again"]
 
 
 def test_files_hold_a_line_a_second_and_a_line_a_bucket() -> None:
@@ -167,3 +167,15 @@ def test_the_live_state_is_that_of_the_running_cell() -> None:
 def test_a_cell_without_memory_is_remarked_below_the_table() -> None:
     run = contents([made(), made(LoadCell.keyed(True, True, 2, 1, 150), out_of_memory=True)], [])
     assert list(LoadCell.remarks(run)) == ["150 devices, 2 nodes x 1 core, balancer: out of memory."]
+
+
+def test_a_restarted_data_service_is_named() -> None:
+    def scan(postgres: list[int], nats: list[int]) -> dict[str, Any]:
+        found = {"postgres": postgres, "nats": nats}
+        roles = {name: [{"pid": pid, "started_ticks": pid * 10} for pid in pids] for name, pids in found.items()}
+        return {"roles": {name: {"processes": each} for name, each in roles.items()}}
+
+    # Connections come and go; the first process stays.
+    assert restarted(scan([7, 8], [9]), scan([7, 20, 21], [9]), ["postgres", "nats"]) == []
+    again = restarted(scan([7, 8], [9]), scan([30], []), ["postgres", "nats"])
+    assert again == ["postgres: started again", "nats: started again"]

@@ -1,25 +1,22 @@
-"""One part of the middleware: `node` and `balancer` wait for orders, a data service starts at once and ends with it."""
+"""A node or the balancer: starts and stops its programs when the controller orders it, and reports what they use."""
 
 import argparse
 import os
-import socket
 import sys
-import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from looplab.errors import EXIT_GOOD, EXIT_MACHINE, LabError, MachineError
+from looplab.errors import EXIT_GOOD, LabError, MachineError
 from looplab.experiments.middleware.agent import PORT, TOKEN, balancer
 from looplab.experiments.middleware.agent.programs import Programs
 from looplab.experiments.middleware.placement import others
-from looplab.experiments.middleware.systems import Place, folder_of, load, part, read_secrets
+from looplab.experiments.middleware.systems import Place, folder_of, load, part
 from looplab.system import own_process
 from looplab.system.json_client import read_token
 from looplab.system.json_service import Request, serve
 
-NODE, BALANCER = "node", "balancer"
-LOOK_S = 0.2
+BALANCER = "balancer"
 REMEDY = "Another agent may hold it: `./lab down` ends it."
 
 
@@ -62,7 +59,7 @@ def order_token() -> str:
 
 
 def main() -> int:
-    """Run the part that the command line names; return the exit code."""
+    """Carry out orders until a signal; return the exit code."""
     options = _options()
     own_process.set_name("lab-agent")
     agent = Agent(options.programs)
@@ -73,8 +70,6 @@ def main() -> int:
         if not order_token():
             raise MachineError("The agent has no token.", "`docker compose up` has `prepare` write one.")
         serve("0.0.0.0", options.port, agent.routes(), REMEDY, order_token)
-        if options.part not in (NODE, BALANCER):
-            return _data(agent, options, stop)
         print("ready for orders", flush=True)
         stop.wait()
         return EXIT_GOOD
@@ -85,40 +80,8 @@ def main() -> int:
         agent.programs.stop()
 
 
-def _data(agent: Agent, options: argparse.Namespace, stop: threading.Event) -> int:
-    """Run one data service; it ends with its program, or at a signal. Another system's service does nothing."""
-    system = load(options.system)
-    if options.part not in system.data:
-        print(f"{options.system} has no {options.part}", flush=True)
-        stop.wait()
-        return EXIT_GOOD
-    hosts = {name: _address(os.environ.get(f"{name.upper()}_HOST", name)) for name in system.data}
-    place = Place(folder_of(system.name), hosts, read_secrets())
-    program = part(options.system, "programs").data(options.part, place)
-    own = others(os.cpu_count() or 1)
-    started = agent.worker.submit(agent.programs.start, [program], own, system.start_timeout_s)
-    while not stop.wait(LOOK_S):
-        if started.done():
-            # Raises what went wrong.
-            started.result()
-            if (code := agent.programs.ended()) is not None:
-                print(f"{options.part} ended with exit code {code}", file=sys.stderr, flush=True)
-                return EXIT_MACHINE
-    return EXIT_GOOD
-
-
-def _address(host: str) -> str:
-    try:
-        return socket.gethostbyname(host)
-    except OSError:
-        # It starts later, or is this very part.
-        return host
-
-
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="agent")
-    parser.add_argument("part")
-    parser.add_argument("--system", default=os.environ.get("MIDDLEWARE") or "magistrala")
     parser.add_argument("--port", type=int, default=PORT)
     parser.add_argument("--programs", default="")
     return parser.parse_args()

@@ -136,10 +136,6 @@ class Programs:
             durations_us, self._durations_us = self._durations_us, {}
         return {str(value): count for value, count in durations_us.items()}
 
-    def ended(self) -> int | None:
-        """Return the exit code of the only program, None while it runs."""
-        return self._running[0].process.poll()
-
     def _note(self, value_us: float) -> None:
         with self._lock:
             key = round(value_us)

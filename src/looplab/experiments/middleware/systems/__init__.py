@@ -3,14 +3,14 @@
 | module | gives |
 |---|---|
 | `__init__.py` | `SYSTEM`: what it is, which services it has |
-| `programs.py` | `node(place)`, `data(name, place)`: the programs of a node and of each data service |
+| `programs.py` | `node(place)`: the programs of a node |
 | `client.py` | `provision(ask, password, devices, token)`: an entry for each device |
 | | `Adapter(entry)`: what one device asks of the middleware |
 | | `warm_up(ask, client, entry, name)`: the three published requests before a load |
 | | `stored(hosts, secrets, prefix)`: the names of the messages that it keeps |
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -24,14 +24,13 @@ SYSTEMS = ("magistrala", "devicehive")
 POSTGRES, REDIS = 5432, 6379
 # Owner of the databases, whichever system uses them (images/magistrala, make-database).
 OWNER = "magistrala"
-CONNECTIONS = 400
 # Asks the middleware: method, path, bearer token, body as JSON; returns the answer's JSON. Raises LabError.
 Ask = Callable[[str, str, str, object], Any]
 
 
 @dataclass(frozen=True)
 class System:
-    """One middleware: its version, the services of a node, the data services that all nodes share.
+    """One middleware: its version, the services of a node, the data services that all nodes share with their ports.
 
     `ports` are those of a node that devices reach, by the beginning of a path ("" for all others). A node takes about
     `start_s` to get ready, and has failed after `start_timeout_s`.
@@ -40,7 +39,7 @@ class System:
     name: str
     version: str
     services: tuple[str, ...]
-    data: tuple[str, ...]
+    data: Mapping[str, int]
     ports: Mapping[str, int]
     start_s: float = 5.0
     start_timeout_s: float = 90.0
@@ -91,21 +90,6 @@ class Client(Protocol):
 def address_of(routes: Mapping[str, str], path: str) -> str:
     """Return the address of the longest beginning of `path` that `routes` has."""
     return routes[max((start for start in routes if path.startswith(start)), key=len)]
-
-
-def redis() -> Program:
-    """Return the cache that both systems use: nothing of it is kept."""
-    command = f"redis-server --save  --protected-mode no --port {REDIS} --dir /tmp"
-    return Program("redis", tuple(command.split(" ")), health=REDIS)
-
-
-def postgres(place: Place, databases: Sequence[str], *settings: str) -> Program:
-    """Return the database server with these databases and further settings, NAME=value."""
-    every = ("listen_addresses=*", f"max_connections={CONNECTIONS}", *settings)
-    options = (word for setting in every for word in ("-c", setting))
-    command = ("postgres", "-D", "/data/postgres", "-k", "/tmp", "-p", str(POSTGRES), *options)
-    secret = {"POSTGRES_PASSWORD": place.secrets["postgres"]}
-    return Program("postgres", command, secret, POSTGRES, first=(("make-database", *databases),))
 
 
 def load(name: str) -> System:

@@ -1,23 +1,18 @@
-"""The programs of DeviceHive: three of a node, as the start scripts of its images run them, and four that all share."""
+"""The programs of a node of DeviceHive, as the start scripts of its images run them."""
 
-from looplab.experiments.middleware.systems import OWNER, POSTGRES, REDIS, Place, Program, postgres, redis
-from looplab.experiments.middleware.systems.devicehive import AUTH, FRONTEND, SYSTEM
+from looplab.experiments.middleware.systems import OWNER, POSTGRES, REDIS, Place, Program
+from looplab.experiments.middleware.systems.devicehive import AUTH, FRONTEND, KAFKA, SYSTEM, ZOOKEEPER
 
-KAFKA_FOLDER = "/opt/kafka"
 DATABASE = "devicehive"
 # Long enough to be read back: its own 120 s end within a load.
 KEPT_S = 86_400
-# The scripts of Kafka log into their own folder, which is read-only.
-LOGS = {"LOG_DIR": "/tmp/kafka"}
-ZOOKEEPER, KAFKA, BACKEND = 2181, 9092, 8081
+BACKEND = 8081
 
 
 def node(place: Place) -> list[Program]:
     """Return the programs of one node in the order in which they start."""
     kafka, zookeeper = f"{place.hosts['kafka']}:{KAFKA}", f"{place.hosts['zookeeper']}:{ZOOKEEPER}"
-    # As the start scripts of its images.
-    ports = {"zookeeper": ZOOKEEPER, "kafka": KAFKA, "postgres": POSTGRES, "redis": REDIS}
-    needed = tuple((place.hosts[name], port) for name, port in ports.items())
+    needed = tuple((place.hosts[name], port) for name, port in SYSTEM.data.items())
     every = {
         "spring.datasource.url": f"jdbc:postgresql://{place.hosts['postgres']}:{POSTGRES}/{DATABASE}",
         "spring.datasource.username": OWNER,
@@ -56,31 +51,3 @@ def node(place: Place) -> list[Program]:
         service("auth", "rpc-client", AUTH, "/auth", small, **tokens),
         service("frontend", "rpc-client", FRONTEND, "/api", large, **auth_url),
     ]
-
-
-def data(name: str, place: Place) -> Program:
-    """Return the program of the data service `name`."""
-    if name == "redis":
-        return redis()
-    if name == "zookeeper":
-        lines = f"dataDir=/data/zookeeper\\nclientPort={ZOOKEEPER}\\nadmin.enableServer=false\\n"
-        start = f"{KAFKA_FOLDER}/bin/zookeeper-server-start.sh /tmp/zookeeper.properties"
-        return Program(
-            name, ("sh", "-c", f"printf '{lines}' >/tmp/zookeeper.properties && exec {start}"), LOGS, ZOOKEEPER
-        )
-    if name == "kafka":
-        return _kafka(place)
-    return postgres(place, [DATABASE])
-
-
-def _kafka(place: Place) -> Program:
-    settings = {
-        "zookeeper.connect": f"{place.hosts['zookeeper']}:{ZOOKEEPER}",
-        "listeners": f"PLAINTEXT://0.0.0.0:{KAFKA}",
-        "advertised.listeners": f"PLAINTEXT://{place.hosts['kafka']}:{KAFKA}",
-        "log.dirs": "/data/kafka",
-        "offsets.topic.replication.factor": "1",
-    }
-    overrides = [word for key, value in settings.items() for word in ("--override", f"{key}={value}")]
-    command = (f"{KAFKA_FOLDER}/bin/kafka-server-start.sh", f"{KAFKA_FOLDER}/config/server.properties", *overrides)
-    return Program("kafka", command, LOGS, KAFKA)

@@ -1,11 +1,10 @@
-"""The programs of Magistrala: five of a node, four that all nodes share. All telemetry is off."""
+"""The programs of a node of Magistrala. All telemetry is off."""
 
-from looplab.experiments.middleware.systems import OWNER, POSTGRES, REDIS, Place, Program, postgres, redis
-from looplab.experiments.middleware.systems.magistrala import AUTH, HTTP, THINGS, USERS
+from looplab.experiments.middleware.systems import OWNER, POSTGRES, REDIS, Place, Program
+from looplab.experiments.middleware.systems.magistrala import AUTH, HTTP, NATS, THINGS, USERS
 
-DATABASES = ("auth", "users", "things", "messages", "spicedb")
-NATS, SPICEDB = 4222, 50051
-AUTH_GRPC, THINGS_GRPC, WRITER = 8181, 7000, 9010
+SPICEDB = 50051
+AUTH_GRPC, THINGS_GRPC = 8181, 7000
 # The health check of the http adapter: its own handler is behind the proxy that devices reach.
 HTTP_INNER = 81
 # A node's services call each other at the one, devices call them at any address.
@@ -78,19 +77,6 @@ def node(place: Place) -> list[Program]:
     ]
 
 
-def data(name: str, place: Place) -> Program:
-    """Return the program of the data service `name`."""
-    if name == "nats":
-        command = f"nats-server --addr {EVERY} --port {NATS} --jetstream --store_dir /data/nats"
-        return Program(name, tuple(command.split()), health=NATS)
-    if name == "redis":
-        return redis()
-    if name == "writer":
-        return _writer(place)
-    # SpiceDB watches changes by the time of their commit.
-    return postgres(place, DATABASES, "password_encryption=scram-sha-256", "track_commit_timestamp=on")
-
-
 def _database(place: Place, prefix: str, name: str) -> dict[str, str]:
     settings = {"HOST": place.hosts["postgres"], "USER": OWNER, "PASS": place.secrets["postgres"], "NAME": name}
     return {f"{prefix}{key}": value for key, value in settings.items()}
@@ -111,24 +97,3 @@ def _spicedb(place: Place) -> Program:
     command = (f"{place.programs}/spicedb", "serve", "--telemetry-endpoint=")
     migrate = (f"{place.programs}/spicedb", "datastore", "migrate", "head", "--skip-release-check")
     return Program("spicedb", command, options, SPICEDB, (migrate,), ((place.hosts["postgres"], POSTGRES),))
-
-
-def _writer(place: Place) -> Program:
-    settings = {
-        "MG_SEND_TELEMETRY": "false",
-        "MG_POSTGRES_WRITER_LOG_LEVEL": "error",
-        "MG_POSTGRES_WRITER_CONFIG_PATH": f"{place.programs}/config.toml",
-        "MG_POSTGRES_WRITER_HTTP_HOST": HERE,
-        "MG_POSTGRES_WRITER_HTTP_PORT": str(WRITER),
-        "MG_MESSAGE_BROKER_URL": f"nats://{place.hosts['nats']}:{NATS}",
-        "MG_JAEGER_TRACE_RATIO": "0",
-        "OTEL_SDK_DISABLED": "true",
-        **_database(place, "MG_POSTGRES_", "messages"),
-    }
-    return Program(
-        "writer",
-        (f"{place.programs}/postgres-writer",),
-        settings,
-        f"http://{HERE}:{WRITER}/health",
-        after=((place.hosts["postgres"], POSTGRES), (place.hosts["nats"], NATS)),
-    )
