@@ -64,14 +64,12 @@ def test_devicehive_answers_and_is_read_back(lab: Lab, image: str, fidelity: str
     words = (
         f"run middleware --cores 1 --where container --devices 20 --seconds 12 --repetitions 1 --fidelity {fidelity}"
     )
-    # Tokens end within the load: a device that gets 401 fetches another.
-    done = lab.run(*words.split(), "--json", code=0, **variables(image, TOKEN_LIFE_S="8", WARM_UP_S="2"))
+    done = lab.run(*words.split(), "--json", code=0, **variables(image, WARM_UP_S="2"))
     (run,) = json.loads(done.stdout)["runs"]
     [cell] = run["cells"]
     assert (cell["requests"], cell["succeeded"]) == (240, 240), cell["failed_by"]
     assert (cell["stored"], cell["lost"], cell["duplicates"]) == (240, 0, 0)
     [trial] = cell["by_repetition"]
-    assert trial["refreshes"] >= 20
     assert {"backend", "auth", "frontend"} <= set(trial["cpu_s"])
     assert run["parameters"]["system"] == "devicehive"
 

@@ -120,27 +120,11 @@ def test_bad_input_at_the_balancer_changes_no_count(lab: Lab) -> None:
     assert run["valid"], run["invalid_because"]
 
 
-def test_tokens_that_expire_are_refreshed(lab: Lab) -> None:
-    # With a warm-up that is longer than a token's life.
-    settings = {"TOKEN_LIFE_S": "10", "DROP_PROBABILITY": "0.5", "WARM_UP_S": "12"}
-    trial = only_trial(whole(lab, f"{ONE_CORE} --fidelity corrected", **settings))
-    assert trial["refreshes"] > 0
-    assert trial["succeeded"] == trial["requests"], trial["failed_by"]
-
-
 def test_a_stopped_database_loses_acknowledged_messages(lab: Lab) -> None:
     running = start(lab, f"{ONE_CORE} --seconds 20", "1 core, container")
     kill_service(lab, "middleware-postgres", "postgres", after="postgres", number=19)
     threading.Timer(10, kill_service, (lab, "middleware-postgres", "postgres"), {"number": 18, "wait_s": 0}).start()
     assert only_trial(ended(running))["posted"] is not None
-
-
-def test_devices_refuse_a_certificate_that_has_expired(lab: Lab) -> None:
-    variables = {"DROP_PROBABILITY": "0.5", "CERTIFICATE_LIFE_S": "12"}
-    trial = only_trial(whole(lab, f"{NODES} --seconds 20 --allow-invalid", **variables))
-    assert trial["succeeded"] > 0
-    assert set(trial["failed_by"]) == {"authorise_tls"}
-    assert trial["failed_by"]["authorise_tls"] == trial["failed"] > 0
 
 
 def test_a_full_disk_of_the_database_counts_what_is_lost(lab: Lab) -> None:

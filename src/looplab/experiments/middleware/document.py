@@ -87,7 +87,6 @@ class Trial(Measured[LoadCell]):
     processor_share: float | None = None
     load_memory_bytes: int | None = None
     drops: int = 0
-    refreshes: int = 0
     dead: Sequence[str] = ()
     out_of_memory: bool = False
 
@@ -152,7 +151,7 @@ def _repetition(trial: Trial) -> dict[str, Any]:
         "repetition": trial.repetition,
         "seconds": trial.seconds,
         **_measured([trial]),
-        **{name: getattr(trial, name) for name in ("processor_share", "load_memory_bytes", "drops", "refreshes")},
+        **{name: getattr(trial, name) for name in ("processor_share", "load_memory_bytes", "drops")},
         "cpu_s": {name: round(used_s, 3) for name, used_s in trial.cpu_s.items()},
         "memory_start_bytes": dict(trial.memory_start_bytes),
         "memory_end_bytes": dict(trial.memory_end_bytes),

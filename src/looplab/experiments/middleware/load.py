@@ -153,7 +153,6 @@ class Load:
         shares = [answer["processor_share"] for answer in answers]
         return wrong, {
             "drops": sum(answer["drops"] for answer in answers),
-            "refreshes": sum(answer["refreshes"] for answer in answers),
             "processor_share": None if None in shares else max(shares),
             "load_memory_bytes": sum(answer["memory_bytes"] for answer in answers),
         }

@@ -142,8 +142,6 @@ class MiddlewareParameters(RunParameters):
     memory_limit_bytes: int = param(
         lambda get, name: get.integer(name, 0, 0, 1_000_000) * 1_000_000, variable="MEMORY_LIMIT_MB"
     )
-    token_life_s: int = integer(3600, 1, 86_400)
-    certificate_life_s: int = integer(2_592_000, 1, 100_000_000)
     processors: int = field(default_factory=processors)
     order_seed: int = integer(0, 0, 2**31, matters=False)
 

@@ -139,7 +139,6 @@ class Parts:
                 "system": self.system.name,
                 "hosts": hosts,
                 "secrets": self.secrets,
-                "token_life_s": p.token_life_s,
                 "processors": of_node(number, cell.cores, p.processors),
             }
             for number in range(cell.nodes)
@@ -154,7 +153,6 @@ class Parts:
             "part": "balancer",
             "system": self.system.name,
             "upstreams": addresses,
-            "certificate_life_s": p.certificate_life_s,
             "processors": [],
         }
         answer = self.balancer.ask("start", order, timeout_s)

@@ -87,24 +87,19 @@ def test_a_device_posts_and_what_it_posted_is_read_back(api: Api) -> None:
     assert sorted(set(posted) - set(left)) == ["t0-1-1-0", "t0-1-1-1"]
 
 
-def test_an_expired_token_is_refused_and_refreshed(api: Api) -> None:
+def test_an_expired_token_is_refused(api: Api) -> None:
     state, _redis, port, _redis_port = api
     [entry] = CLIENT.provision(asking(port), "", 1, "t1")
     device, client = CLIENT.Adapter(entry), Plain(port)
     state.expire()
     assert device.authorise(client) == Answer(401, False)
     assert device.post(client, "t1-0-0-0", "x") == Answer(401, False)
-    assert device.refresh(client) == Answer(201, True)
-    assert device.authorise(client).good
-    assert device.post(client, "t1-0-0-1", "x").good
-    wrong = CLIENT.Adapter({**entry, "refresh": "another"})
-    assert wrong.refresh(client) == Answer(401, False)
 
 
 def test_what_fails_says_so(api: Api) -> None:
     state, _redis, port, _redis_port = api
     client = Plain(port)
-    device = CLIENT.Adapter({"device": "nobody", "access": state.token(), "refresh": "refresh"})
+    device = CLIENT.Adapter({"device": "nobody", "access": state.token()})
     assert device.authorise(client) == Answer(404, False)
     assert device.post(client, "n", "x") == Answer(404, False)
     with pytest.raises(OSError, match="refused"):
@@ -112,7 +107,7 @@ def test_what_fails_says_so(api: Api) -> None:
 
 
 def test_a_node_gets_the_three_published_requests(api: Api) -> None:
-    state, redis, port, _redis_port = api
+    _state, redis, port, _redis_port = api
     ask = asking(port)
     asked: list[str] = []
 
@@ -122,8 +117,6 @@ def test_a_node_gets_the_three_published_requests(api: Api) -> None:
         return found
 
     [entry] = CLIENT.provision(ask, "", 1, "t2")
-    # The token of the provisioning may be over by then.
-    state.expire()
     assert CLIENT.warm_up(counting, Plain(port), entry, "warm-t2-0") == Answer(201, True)
     assert asked == ["PUT /api/rest/device/warm-t2-0", "DELETE /api/rest/device/warm-t2-0"]
     assert [key for key in redis.values if key.startswith("notifications_warm-t2-0_")]
@@ -144,10 +137,10 @@ def test_its_programs_know_where_their_data_are() -> None:
 
 def test_its_programs_have_what_the_real_ones_need() -> None:
     hosts = dict.fromkeys(SYSTEM.data, "10.0.0.9")
-    place = Place("/elsewhere", hosts, {"postgres": "p", "tokens": "t"}, token_life_s=25)
+    place = Place("/elsewhere", hosts, {"postgres": "p", "tokens": "t"})
     backend, auth, frontend = (one.command for one in PROGRAMS.node(place))
     assert "-Dspring.main.allow-bean-definition-overriding=true" in auth
-    assert "-Djwt.access-token-max-age=25000" in auth
+    assert "-Djwt.access-token-max-age=2592000000" in auth
     assert "-Ddevicehive.cache.notifications.ttl.seconds=86400" in backend
     assert [command[-1].startswith("/elsewhere/") for command in (backend, auth, frontend)] == [True] * 3
     assert SYSTEM.start_s >= 60

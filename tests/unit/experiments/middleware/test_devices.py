@@ -119,7 +119,7 @@ class Process:
             ended, self.ended = self.ended[:10], self.ended[10:]
             return {"now_ns": 9 * S, "left": 1, "ended": ended}
         if what == "end":
-            used = {"drops": 2, "refreshes": 0, "processor_share": self.plan.devices / 10, "memory_bytes": 100}
+            used = {"drops": 2, "processor_share": self.plan.devices / 10, "memory_bytes": 100}
             return {"ended": self.ended, "waiting": [], "count": self.count, **used}
         return {}
 
@@ -144,7 +144,7 @@ def test_two_processes_count_what_one_would() -> None:
         assert wrong == []
         counted.append((requests.seconds({}), requests.acknowledged, {n: t.counts for n, t in requests.times.items()}))
     assert counted[0] == counted[1]
-    assert used == {"drops": 6, "refreshes": 0, "processor_share": 0.3, "load_memory_bytes": 300}
+    assert used == {"drops": 6, "processor_share": 0.3, "load_memory_bytes": 300}
 
 
 def test_a_request_that_is_never_reported_is_a_fault() -> None:

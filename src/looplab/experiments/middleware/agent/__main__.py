@@ -35,10 +35,10 @@ class Agent:
         body = request.body
         system = load(body["system"])
         if body["part"] == BALANCER:
-            programs = [balancer.program(system, body["upstreams"], body["certificate_life_s"])]
+            programs = [balancer.program(system, body["upstreams"])]
         else:
             folder = self._folder or folder_of(system.name)
-            place = Place(folder, body["hosts"], body["secrets"], body["token_life_s"])
+            place = Place(folder, body["hosts"], body["secrets"])
             programs = part(system.name, "programs").node(place)
         self.worker.submit(self.programs.start, programs, body["processors"], system.start_timeout_s).result()
         return {"certificate": balancer.CERTIFICATE.read_text() if body["part"] == BALANCER else ""}

@@ -1,7 +1,6 @@
 """nginx as published: TLS in, plain HTTP to the nodes in turn, 9000 connections and as long a queue."""
 
 import ipaddress
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -63,16 +62,12 @@ def configuration(system: System, upstreams: Sequence[str]) -> str:
     )
 
 
-def program(system: System, upstreams: Sequence[str], life_s: int) -> Program:
-    """Write configuration, key and certificate, and return nginx.
-
-    The devices are handed the certificate, trust no other, and refuse it once it is `life_s` old.
-    """
+def program(system: System, upstreams: Sequence[str]) -> Program:
+    """Write configuration, key and certificate, and return nginx; the devices trust this certificate alone."""
     CONFIGURATION.write_text(configuration(system, upstreams))
-    expires = time.strftime("%Y%m%d%H%M%SZ", time.gmtime(time.time() + life_s))
     make = (
         *("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"),
-        *("-keyout", str(KEY), "-out", str(CERTIFICATE), "-not_after", expires),
+        *("-keyout", str(KEY), "-out", str(CERTIFICATE), "-days", "90"),
         *("-subj", "/CN=balancer", "-addext", "subjectAltName=DNS:balancer"),
     )
     return Program("nginx", ("nginx", "-c", str(CONFIGURATION), "-e", "stderr"), health=PORT, first=(make,))

@@ -79,7 +79,6 @@ class Service:
             "waiting": [(device, *sent) for device, sent in fleet.waiting.items()],
             "count": fleet.count,
             "drops": fleet.drops,
-            "refreshes": fleet.refreshes,
             "processor_share": self._share(),
             "memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
         }

@@ -14,7 +14,6 @@ from looplab.experiments.middleware.devices import Plan
 from looplab.experiments.middleware.systems import Answer, address_of
 
 ALPHABET = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-UNAUTHORISED = ("http_401", "http_403")
 
 
 class Connections:
@@ -68,8 +67,7 @@ def context(certificate: str) -> ssl.SSLContext:
 class Fleet:
     """What the devices of one repetition share.
 
-    `count` are the requests that ended, `drops` the connections that devices dropped at random, `refreshes` fresh
-    tokens.
+    `count` are the requests that ended, `drops` the connections that devices dropped at random.
     """
 
     def __init__(self, plan: Plan, entries: Mapping[int, Mapping[str, Any]], adapter: type) -> None:
@@ -78,7 +76,7 @@ class Fleet:
         self.ended: list[tuple[int, int, int, int, str]] = []
         # What each device waits for: (number, sent_ns).
         self.waiting: dict[int, tuple[int, int]] = {}
-        self.count = self.drops = self.refreshes = 0
+        self.count = self.drops = 0
         self.start_ns = perf_counter_ns()
 
     def now_ns(self) -> int:
@@ -120,18 +118,11 @@ class Device:
             return cause
         payload = "".join(self.random.choices(ALPHABET, k=self.fleet.plan.payload_bytes))
         name = f"{self.fleet.plan.name}-{self.number}-{number}"
-        cause = self._ask(lambda: self.adapter.post(self.client, name, payload))
-        if cause == UNAUTHORISED[0] and not (cause := self._authorise()):
-            cause = self._ask(lambda: self.adapter.post(self.client, name, payload))
-        return cause
+        return self._ask(lambda: self.adapter.post(self.client, name, payload))
 
     def _authorise(self) -> str:
-        """Ask whether the device may post, with a fresh token if the old one has expired; return why not, or ""."""
+        """Ask whether the device may post; return why not, or ""."""
         cause = self._ask(lambda: self.adapter.authorise(self.client))
-        if cause in UNAUTHORISED:
-            self.fleet.refreshes += 1
-            cause = self._ask(lambda: self.adapter.refresh(self.client))
-            cause = cause or self._ask(lambda: self.adapter.authorise(self.client))
         self.authorised = not cause
         return f"authorise_{cause}" if cause else ""
 

@@ -23,21 +23,13 @@ class Adapter:
     """One device with the `entry` that its provisioning returned."""
 
     def __init__(self, entry: Mapping[str, Any]) -> None:
-        self.access, self._refresh = str(entry["access"]), str(entry["refresh"])
+        self.access = str(entry["access"])
         self._own = f"/api/rest/device/{entry['device']}"
 
     def authorise(self, client: Client) -> Answer:
         """Ask for the device itself: the token must be valid and allow it."""
         status, _ = client.request("GET", self._own, self._headers(), b"")
         return Answer(status, status == 200)
-
-    def refresh(self, client: Client) -> Answer:
-        """Exchange the refresh token for a fresh access token."""
-        body = json.dumps({"refreshToken": self._refresh}).encode()
-        status, answer = client.request("POST", "/auth/rest/token/refresh", {"Content-Type": JSON}, body)
-        if status == 201:
-            self.access = str(json.loads(answer)["accessToken"])
-        return Answer(status, status == 201)
 
     def post(self, client: Client, name: str, payload: str) -> Answer:
         body = json.dumps({"notification": NOTIFICATION, "parameters": {"n": name, "v": payload}}).encode()
@@ -53,24 +45,21 @@ def provision(ask: Ask, _password: str, devices: int, token: str) -> list[dict[s
 
     Raises LabError if the middleware refuses.
     """
-    pair = ask("POST", "/auth/rest/token", "", ACCOUNT)
-    bearer = str(pair["accessToken"])
+    bearer = str(ask("POST", "/auth/rest/token", "", ACCOUNT)["accessToken"])
     network = ask("POST", "/api/rest/network", bearer, {"name": f"lab {token}", "description": "looplab"})
     if "id" not in network:
         raise MachineError("DeviceHive made no network.", "See `docker compose logs` of the node.")
-    tokens = {"access": bearer, "refresh": str(pair["refreshToken"])}
     entries = []
     for number in range(devices):
         name = _device_name(token, number)
         ask("PUT", f"/api/rest/device/{name}", bearer, {"name": name, "networkId": network["id"]})
-        entries.append({"device": name, "network": network["id"], **tokens})
+        entries.append({"device": name, "network": network["id"], "access": bearer})
     return entries
 
 
 def warm_up(ask: Ask, client: Client, entry: Mapping[str, Any], name: str) -> Answer:
-    """Register a device, post a notification of it, remove it; with a fresh token. Raises LabError."""
+    """Register a device, post a notification of it, remove it. Raises LabError."""
     device, path = Adapter({**entry, "device": name}), f"/api/rest/device/{name}"
-    device.refresh(client)
     ask("PUT", path, device.access, {"name": name, "networkId": entry["network"]})
     answer = device.post(client, name, name)
     ask("DELETE", path, device.access, None)

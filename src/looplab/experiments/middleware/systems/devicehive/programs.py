@@ -1,6 +1,6 @@
 """The programs of a node of DeviceHive, as the start scripts of its images run them."""
 
-from looplab.experiments.middleware.systems import OWNER, POSTGRES, REDIS, Place, Program
+from looplab.experiments.middleware.systems import OWNER, POSTGRES, REDIS, TOKEN_LIFE_S, Place, Program
 from looplab.experiments.middleware.systems.devicehive import AUTH, FRONTEND, KAFKA, SYSTEM, ZOOKEEPER
 
 DATABASE = "devicehive"
@@ -43,7 +43,7 @@ def node(place: Place) -> list[Program]:
     tokens = {
         # Two of its own configurations name a bean alike: else auth ends at its start.
         "spring.main.allow-bean-definition-overriding": "true",
-        "jwt.access-token-max-age": str(place.token_life_s * 1000),
+        "jwt.access-token-max-age": str(TOKEN_LIFE_S * 1000),
     }
     auth_url = {"auth.base.url": f"http://127.0.0.1:{AUTH}/auth/rest"}
     return [

@@ -1,6 +1,5 @@
 """What is asked of Magistrala: to know devices, to take their notifications; and what its writer has stored."""
 
-import json
 import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -22,7 +21,7 @@ class Adapter:
     """One device with the `entry` that its provisioning returned."""
 
     def __init__(self, entry: Mapping[str, Any]) -> None:
-        self.access, self._refresh = str(entry["access"]), str(entry["refresh"])
+        self.access = str(entry["access"])
         self._own = f"/{entry['domain']}/things/{entry['thing']}"
         self._messages = f"/channels/{entry['channel']}/messages"
         self._headers = {"Authorization": f"Thing {entry['key']}", "Content-Type": SENML}
@@ -31,16 +30,6 @@ class Adapter:
         """Ask for the device's own thing: its owner's token, and SpiceDB, must allow it."""
         status, _ = client.request("GET", self._own, {"Authorization": f"Bearer {self.access}"}, b"")
         return Answer(status, status == 200)
-
-    def refresh(self, client: Client) -> Answer:
-        """Exchange the refresh token for a fresh pair."""
-        headers = {"Authorization": f"Bearer {self._refresh}", "Content-Type": JSON}
-        body = json.dumps({"refresh_token": self._refresh}).encode()
-        status, answer = client.request("POST", "/users/tokens/refresh", headers, body)
-        if status == 201:
-            pair = json.loads(answer)
-            self.access, self._refresh = pair["access_token"], pair["refresh_token"]
-        return Answer(status, status == 201)
 
     def post(self, client: Client, name: str, payload: str) -> Answer:
         """Post one notification as SenML; raw bytes would be refused with 415."""
@@ -55,8 +44,7 @@ def provision(ask: Ask, password: str, devices: int, token: str) -> list[dict[st
     `token` names the run. Raises LabError if the middleware refuses.
     """
     ask = _patient(ask)
-    access = ask("POST", "/users/tokens/issue", "", {"identity": EMAIL, "secret": password})
-    bearer = access["access_token"]
+    bearer = ask("POST", "/users/tokens/issue", "", {"identity": EMAIL, "secret": password})["access_token"]
     domain = ask("POST", "/domains", bearer, {"name": f"lab {token}", "alias": f"lab-{token}"})["id"]
     channel = ask("POST", f"/{domain}/channels", bearer, {"name": f"lab {token}"})["id"]
     things: list[dict[str, Any]] = []
@@ -66,17 +54,13 @@ def provision(ask: Ask, password: str, devices: int, token: str) -> list[dict[st
     with ThreadPoolExecutor(AT_ONCE) as pool:
         paths = [f"/{domain}/channels/{channel}/things/{thing['id']}/connect" for thing in things]
         list(pool.map(lambda path: ask("POST", path, bearer, None), paths))
-    shared = {"domain": domain, "channel": channel, "access": bearer, "refresh": access["refresh_token"]}
+    shared = {"domain": domain, "channel": channel, "access": bearer}
     return [{"thing": thing["id"], "key": thing["credentials"]["secret"], **shared} for thing in things]
 
 
 def warm_up(ask: Ask, client: Client, entry: Mapping[str, Any], name: str) -> Answer:
-    """Register a thing, post a notification of the device with this `entry`, remove the thing; with a fresh token.
-
-    Raises LabError.
-    """
+    """Register a thing, post a notification of the device with this `entry`, remove the thing. Raises LabError."""
     device, things = Adapter(entry), f"/{entry['domain']}/things"
-    device.refresh(client)
     thing = ask("POST", things, device.access, {"name": name})["id"]
     answer = device.post(client, name, name)
     ask("DELETE", f"{things}/{thing}", device.access, None)

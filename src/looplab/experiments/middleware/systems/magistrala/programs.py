@@ -1,6 +1,6 @@
 """The programs of a node of Magistrala. All telemetry is off."""
 
-from looplab.experiments.middleware.systems import OWNER, POSTGRES, REDIS, Place, Program
+from looplab.experiments.middleware.systems import OWNER, POSTGRES, REDIS, TOKEN_LIFE_S, Place, Program
 from looplab.experiments.middleware.systems.magistrala import AUTH, HTTP, NATS, THINGS, USERS
 
 SPICEDB = 50051
@@ -54,7 +54,7 @@ def node(place: Place) -> list[Program]:
             MG_AUTH_GRPC_HOST=HERE,
             MG_AUTH_GRPC_PORT=str(AUTH_GRPC),
             MG_AUTH_SECRET_KEY=secrets["tokens"],
-            MG_AUTH_ACCESS_TOKEN_DURATION=f"{place.token_life_s}s",
+            MG_AUTH_ACCESS_TOKEN_DURATION=f"{TOKEN_LIFE_S}s",
             MG_SPICEDB_SCHEMA_FILE=f"{place.programs}/schema.zed",
         ),
         service(
