@@ -97,10 +97,7 @@ class LoadCell(Cell):
     )
     more_metrics = MappingProxyType(
         {
-            "failures_total": ("counter", "Failed requests of a cell by cause."),
             "memory_bytes": ("gauge", "Memory of the middleware at the start and at the end of a repetition."),
-            "service_cpu_seconds": ("gauge", "Processor time of a service in a cell, mean of the repetitions."),
-            "service_memory_bytes": ("gauge", "Memory of a service at the end of a repetition, mean of them."),
         }
     )
 
@@ -194,15 +191,9 @@ class LoadCell(Cell):
                 yield f"{cell}: out of memory."
 
     def more_values(self) -> Iterator[tuple[str, Mapping[str, str], float]]:
-        for cause, count in self.failed_by.items():
-            yield "failures_total", {"cause": cause}, count
         for when in ("start", "end"):
             if (size := getattr(self, f"memory_bytes_at_{when}")) is not None:
                 yield "memory_bytes", {"when": when}, size
-        for metric, name in (("service_cpu_seconds", "cpu_s"), ("service_memory_bytes", "memory_end_bytes")):
-            each = [one[name] or {} for one in self.each_repetition]
-            for service in dict.fromkeys(service for one in each for service in one):
-                yield metric, {"service": service}, sum(one.get(service, 0) for one in each) / len(each)
 
 
 EXPERIMENT = Experiment(

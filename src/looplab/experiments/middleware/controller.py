@@ -4,7 +4,6 @@ import os
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from time import perf_counter_ns
 from typing import Any
 
@@ -12,7 +11,7 @@ from looplab.errors import LabError, MachineError
 from looplab.experiments.middleware import EXPERIMENT, LoadCell, document
 from looplab.experiments.middleware.document import Trial
 from looplab.experiments.middleware.parameters import MiddlewareParameters
-from looplab.experiments.middleware.parts import HOST_AGENT, Parts, check_port
+from looplab.experiments.middleware.parts import HOST_AGENT, Parts
 from looplab.experiments.middleware.systems import load
 from looplab.experiments.middleware.trial import Measurement, largest, measure_limit
 from looplab.run.cells import CellRun
@@ -48,8 +47,6 @@ class Controller(CellRun[MiddlewareParameters, LoadCell]):
         """Wait for the parts, find the limit, provision the devices."""
         for one in self._parts.all():
             self.wait_for_part(one.name, one.check)
-        for name, port in self._parts.system.data.items():
-            self.wait_for_part(name, partial(check_port, name, port))
         self._find_limit()
         self._provision()
         self.scan()

@@ -67,12 +67,6 @@ def address(name: str) -> str:
         raise MachineError(f"{name} has no address: {error}.", "Is it running?") from error
 
 
-def check_port(name: str, port: int) -> None:
-    """Raise LabError (exit code 3) unless a data service takes connections."""
-    if not connects(name, port):
-        raise MachineError(f"{name} takes no connection on {port}.", f"See `docker compose logs middleware-{name}`.")
-
-
 @dataclass
 class Snapshot:
     """What the services of nodes and balancer used at one moment: CPU time and memory by service, `pids` by part."""
@@ -131,6 +125,9 @@ class Parts:
         Raises LabError (exit code 3) if a service does not get ready.
         """
         self.stop()
+        for name, port in self.system.data.items():
+            away = f"{name} takes no connection on {port}.", f"See `docker compose logs middleware-{name}`."
+            wait_for(partial(connects, name, port), p.parts_timeout_s, partial(MachineError, *away))
         hosts = self.hosts()
         used, timeout_s = self.used(cell), self.system.start_timeout_s + STOP_TIMEOUT_S
         orders = [

@@ -18,7 +18,7 @@ from looplab.experiments.middleware.agent.__main__ import Agent, order_token
 from looplab.experiments.middleware.agent.balancer import configuration
 from looplab.experiments.middleware.agent.programs import Programs, answers, connects, microseconds
 from looplab.experiments.middleware.host import as_user
-from looplab.experiments.middleware.systems import Program, load
+from looplab.experiments.middleware.systems import Program, in_turn, load
 from looplab.system.json_service import serve
 
 LISTEN = "import socket, time; s = socket.create_server(('127.0.0.1', {port})); print('up', flush=True); {then}"
@@ -84,13 +84,10 @@ def test_one_that_never_gets_ready_is_named_with_what_it_printed(programs: Progr
     assert programs.facts()["services"] == {}
 
 
-def test_what_never_ends_is_named() -> None:
-    programs = Programs()
-    endless = ((sys.executable, "-c", "import time; time.sleep(60)"),)
-    with pytest.raises(LabError, match="does not end"):
-        programs.start([program("time.sleep(60)", free_port(), first=endless)], [], 0.5)
+def test_what_never_gets_ready_is_named() -> None:
+    endless = (sys.executable, "-c", "import time; time.sleep(60)")
     with pytest.raises(LabError, match="one is not ready"):
-        programs.start([Program("one", (sys.executable, "-c", endless[0][2]), health=free_port())], [], 0.5)
+        Programs().start([Program("one", endless, health=free_port())], [], 0.5)
 
 
 @pytest.mark.parametrize(
@@ -110,9 +107,9 @@ def test_what_is_read_again_for_lack_of_memory_is_counted(tmp_path: Path, name: 
 
 
 def test_what_comes_first_must_end_well(programs: Programs) -> None:
-    first = ((sys.executable, "-c", "import sys; sys.exit('schema is newer')"),)
+    first, then = (sys.executable, "-c", "import sys; sys.exit('schema is newer')"), ("sleep", "60")
     with pytest.raises(LabError, match="schema is newer"):
-        programs.start([program("time.sleep(60)", free_port(), first=first)], [])
+        programs.start([Program("one", in_turn(first, then), health=free_port())], [])
 
 
 def test_durations_are_handed_out_once(programs: Programs) -> None:

@@ -4,7 +4,7 @@ import ipaddress
 from collections.abc import Sequence
 from pathlib import Path
 
-from looplab.experiments.middleware.systems import Program, System
+from looplab.experiments.middleware.systems import Program, System, in_turn
 
 PORT = 8443
 CONNECTIONS = 9000
@@ -70,4 +70,4 @@ def program(system: System, upstreams: Sequence[str]) -> Program:
         *("-keyout", str(KEY), "-out", str(CERTIFICATE), "-days", "90"),
         *("-subj", "/CN=balancer", "-addext", "subjectAltName=DNS:balancer"),
     )
-    return Program("nginx", ("nginx", "-c", str(CONFIGURATION), "-e", "stderr"), health=PORT, first=(make,))
+    return Program("nginx", in_turn(make, ("nginx", "-c", str(CONFIGURATION), "-e", "stderr")), health=PORT)

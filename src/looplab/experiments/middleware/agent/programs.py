@@ -9,7 +9,7 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,15 +39,10 @@ class Running:
         self.program = program
         self._last_line = "it printed nothing"
         self._note, self._end_s = note, end_s
-        while not all(connects(*needed) for needed in program.after) and time.monotonic() < end_s:
-            time.sleep(LOOK_S)
-        environment = {"PATH": os.environ.get("PATH", ""), **program.environment}
-        for command in program.first:
-            _call(program, command, environment, end_s)
         try:
             self.process = subprocess.Popen(
                 program.command,
-                env=environment,
+                env={"PATH": os.environ.get("PATH", ""), **program.environment},
                 cwd=program.folder,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
@@ -58,7 +53,8 @@ class Running:
             )
         except OSError as error:
             raise MachineError(f"{program.name} cannot be started: {error}.") from error
-        threading.Thread(target=self._read, daemon=True).start()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
 
     def wait_until_ready(self) -> None:
         """Return once the program answers.
@@ -67,6 +63,8 @@ class Running:
         """
         while not answers(self.program.health):
             if self.process.poll() is not None or time.monotonic() > self._end_s:
+                # Its last line may be on the way.
+                self._reader.join(LOOK_S)
                 raise MachineError(f"{self.program.name} is not ready: {self._last_line}")
             time.sleep(LOOK_S)
 
@@ -165,26 +163,6 @@ def connects(host: str, port: int) -> bool:
     except OSError:
         return False
     return True
-
-
-def _call(program: Program, command: Sequence[str], environment: Mapping[str, str], end_s: float) -> None:
-    try:
-        done = subprocess.run(
-            command,
-            env=environment,
-            cwd=program.folder,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            check=False,
-            preexec_fn=lambda: _confine(()),
-            timeout=max(1.0, end_s - time.monotonic()),
-        )
-    except subprocess.TimeoutExpired:
-        raise MachineError(f"{program.name}: {command[0]} does not end.") from None
-    if done.returncode:
-        lines = (done.stderr or done.stdout).strip().splitlines()
-        raise MachineError(f"{program.name}: {command[0]} failed: {lines[-1] if lines else done.returncode}")
 
 
 def _confine(processors: Sequence[int]) -> None:

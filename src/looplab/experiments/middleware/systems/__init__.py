@@ -10,6 +10,7 @@
 | | `stored(hosts, secrets, prefix)`: the names of the messages that it keeps |
 """
 
+import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -51,7 +52,6 @@ class System:
 class Program:
     """One program of a part: `health` is the URL or the TCP port that answers once it is ready.
 
-    `first` are commands that must end well before it, `after` are (host, port) that must take connections before it.
     A line that it prints with `marked` in it has the duration of one request.
     """
 
@@ -59,8 +59,6 @@ class Program:
     command: tuple[str, ...]
     environment: Mapping[str, str] = field(default_factory=dict)
     health: str | int = 0
-    first: tuple[tuple[str, ...], ...] = ()
-    after: tuple[tuple[str, int], ...] = ()
     marked: str = ""
     folder: str = "/"
 
@@ -72,6 +70,12 @@ class Place:
     programs: str
     hosts: Mapping[str, str]
     secrets: Mapping[str, str]
+
+
+def in_turn(*commands: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the command that becomes the last of `commands` once the ones before have ended well."""
+    *first, last = map(shlex.join, commands)
+    return "sh", "-ec", "; ".join([*first, f"exec {last}"])
 
 
 class Answer(NamedTuple):

@@ -12,7 +12,6 @@ BACKEND = 8081
 def node(place: Place) -> list[Program]:
     """Return the programs of one node in the order in which they start."""
     kafka, zookeeper = f"{place.hosts['kafka']}:{KAFKA}", f"{place.hosts['zookeeper']}:{ZOOKEEPER}"
-    needed = tuple((place.hosts[name], port) for name, port in SYSTEM.data.items())
     every = {
         "spring.datasource.url": f"jdbc:postgresql://{place.hosts['postgres']}:{POSTGRES}/{DATABASE}",
         "spring.datasource.username": OWNER,
@@ -34,9 +33,7 @@ def node(place: Place) -> list[Program]:
         options = [f"-D{key}={value}" for key, value in settings.items()]
         jar = f"{place.programs}/devicehive-{name}-{SYSTEM.version}-boot.jar"
         command = ("java", "-server", *memory, "-XX:+UseG1GC", "-XX:+ExitOnOutOfMemoryError", *options, "-jar", jar)
-        return Program(
-            name, command, {**environment, "SPRING_PROFILES_ACTIVE": profile}, port, after=needed, folder="/tmp"
-        )
+        return Program(name, command, {**environment, "SPRING_PROFILES_ACTIVE": profile}, port, folder="/tmp")
 
     large, small = ("-Xms1g", "-Xmx2g"), ("-Xms128m", "-Xmx256m")
     kept = {"devicehive.cache.notifications.ttl.seconds": str(KEPT_S)}

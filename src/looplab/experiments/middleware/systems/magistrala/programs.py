@@ -1,6 +1,6 @@
 """The programs of a node of Magistrala. All telemetry is off."""
 
-from looplab.experiments.middleware.systems import OWNER, POSTGRES, REDIS, TOKEN_LIFE_S, Place, Program
+from looplab.experiments.middleware.systems import OWNER, POSTGRES, REDIS, TOKEN_LIFE_S, Place, Program, in_turn
 from looplab.experiments.middleware.systems.magistrala import AUTH, HTTP, NATS, THINGS, USERS
 
 SPICEDB = 50051
@@ -40,7 +40,6 @@ def node(place: Place) -> list[Program]:
             (f"{place.programs}/{name}",),
             settings,
             f"http://{HERE}:{health or port}/health",
-            after=((place.hosts["redis"], REDIS), (place.hosts["nats"], NATS)),
             marked=marked,
             folder=place.programs,
         )
@@ -96,4 +95,4 @@ def _spicedb(place: Place) -> Program:
     }
     command = (f"{place.programs}/spicedb", "serve", "--telemetry-endpoint=")
     migrate = (f"{place.programs}/spicedb", "datastore", "migrate", "head", "--skip-release-check")
-    return Program("spicedb", command, options, SPICEDB, (migrate,), ((place.hosts["postgres"], POSTGRES),))
+    return Program("spicedb", in_turn(migrate, command), options, SPICEDB)
