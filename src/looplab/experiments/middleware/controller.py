@@ -11,7 +11,7 @@ from looplab.errors import LabError, MachineError
 from looplab.experiments.middleware import EXPERIMENT, LoadCell, document
 from looplab.experiments.middleware.document import Trial
 from looplab.experiments.middleware.parameters import MiddlewareParameters
-from looplab.experiments.middleware.parts import HOST_AGENT, Parts
+from looplab.experiments.middleware.parts import HOST_TOKEN, Parts
 from looplab.experiments.middleware.systems import load
 from looplab.experiments.middleware.trial import Measurement, largest, measure_limit
 from looplab.run.cells import CellRun
@@ -29,7 +29,7 @@ class Controller(CellRun[MiddlewareParameters, LoadCell]):
     experiment = EXPERIMENT
 
     def __init__(self, parameters: MiddlewareParameters, place: Place) -> None:
-        self._no_host = not all(cell.container for cell in parameters.cells) and not os.environ.get(HOST_AGENT)
+        self._no_host = not all(cell.container for cell in parameters.cells) and not os.environ.get(HOST_TOKEN)
         self._trials: list[Trial] = []
         # Without ./lab there is no bare metal; what is left is measured.
         super().__init__(replace(parameters, containers=(True,)) if self._no_host else parameters, place)

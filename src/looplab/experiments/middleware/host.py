@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from looplab.experiments.middleware.agent import HOST_PORT
-from looplab.experiments.middleware.parts import HOST_AGENT, HOST_TOKEN, NODE
+from looplab.experiments.middleware.parts import HOST_TOKEN
 from looplab.experiments.middleware.systems import folder_of
 
 CACHE = Path(".cache")
@@ -50,7 +50,7 @@ def host_programs(
     follower = threading.Thread(target=_follow, args=(root, folder, token, over), daemon=True)
     follower.start()
     try:
-        yield {HOST_AGENT: f"{NODE}:{HOST_PORT}", HOST_TOKEN: token}
+        yield {HOST_TOKEN: token}
     finally:
         over.set()
         follower.join(STOP_TIMEOUT_S)

@@ -28,13 +28,11 @@ from looplab.system.json_client import Service, read_token
 STOP_TIMEOUT_S = 60.0
 FACTS_TIMEOUT_S = 10.0
 ASK_TIMEOUT_S = 30.0
-# Where the agent of bare metal listens, as ./lab hands it over: name:port, and the token of its orders.
-HOST_AGENT, HOST_TOKEN = "HOST_AGENT", "HOST_TOKEN"
+# The token of orders to the agent of bare metal, which ./lab starts.
+HOST_TOKEN = "HOST_TOKEN"
 NGINX = "balancer"
 # As published, each node is asked to register a device, to take a notification, and to remove a device.
 WARM_UP_REQUESTS = 3
-# The first node; bare metal shares its network.
-NODE = "node-1"
 
 
 @dataclass(frozen=True)
@@ -69,12 +67,12 @@ def address(name: str) -> str:
 
 @dataclass
 class Snapshot:
-    """What the services of nodes and balancer used at one moment: CPU time and memory by service, `pids` by part."""
+    """What services of nodes and balancer used at one moment: CPU time, memory, processors by name."""
 
     cpu_s: dict[str, float] = field(default_factory=dict)
     memory_bytes: dict[str, int] = field(default_factory=dict)
     processors: dict[str, list[int]] = field(default_factory=dict)
-    pids: dict[tuple[str, str], int] = field(default_factory=dict)
+    services: set[tuple[str, str]] = field(default_factory=set)
     dead: list[str] = field(default_factory=list)
     killed_for_memory: int = 0
     durations_us: dict[int, int] = field(default_factory=dict)
@@ -84,7 +82,7 @@ class Snapshot:
             self.cpu_s[name] = self.cpu_s.get(name, 0.0) + service["cpu_s"]
             self.memory_bytes[name] = self.memory_bytes.get(name, 0) + service["memory_bytes"]
             self.processors[name] = sorted({*self.processors.get(name, []), *service["processors"]})
-            self.pids[part, name] = service["pid"]
+            self.services.add((part, name))
             if service["ended"] is not None:
                 self.dead.append(f"{name} of {part}: exit code {service['ended']}")
         self.killed_for_memory += facts["killed_for_memory"]
@@ -108,7 +106,9 @@ class Parts:
         self._entries: Sequence[Mapping[str, Any]] = []
         self._limit_bytes = p.memory_limit_bytes
         self.balancer = Agent(NGINX) if any(cell.balancer for cell in p.cells) else None
-        self.host = None if all(cell.container for cell in p.cells) else _host_agent()
+        # It shares the network of the first node.
+        bare = Agent(self.nodes[0].name, agent.HOST_PORT, os.environ.get(HOST_TOKEN, ""))
+        self.host = None if all(cell.container for cell in p.cells) else bare
 
     def all(self) -> list[Agent]:
         """Return every agent that must answer before the run begins."""
@@ -249,17 +249,6 @@ def _stop(one: Agent) -> None:
         one.ask("stop", timeout_s=STOP_TIMEOUT_S)
     except LabError:
         return
-
-
-def _host_agent() -> Agent:
-    where = os.environ.get(HOST_AGENT, "")
-    name, _, port = where.rpartition(":")
-    if not name:
-        raise MachineError(
-            "Bare metal needs an agent on the host, which only ./lab starts.",
-            "Use ./lab run middleware, or WHERE=container.",
-        )
-    return Agent(name, int(port), os.environ.get(HOST_TOKEN, ""))
 
 
 class Plain:

@@ -200,21 +200,14 @@ def server_times(*snapshots: Snapshot) -> Histogram:
 
 
 def dead(snapshots: Snapshots) -> list[str]:
-    """Return the services that ended during a repetition, were started again, or went with their node."""
-    first = snapshots[0].pids
+    """Return the services that ended during a repetition, or went with their node."""
     gone = [
         f"{name} of {where}: gone"
         for snapshot in snapshots
-        for where, name in first
-        if (where, name) not in snapshot.pids and f"{where}: does not answer" not in snapshot.dead
+        for where, name in snapshots[0].services - snapshot.services
+        if f"{where}: does not answer" not in snapshot.dead
     ]
-    again = [
-        f"{name} of {where}: started again"
-        for snapshot in snapshots
-        for (where, name), pid in snapshot.pids.items()
-        if first.get((where, name), pid) != pid
-    ]
-    return sorted({*gone, *again, *(one for snapshot in snapshots for one in snapshot.dead)})
+    return sorted({*gone, *(one for snapshot in snapshots for one in snapshot.dead)})
 
 
 def largest(cells: list[LoadCell]) -> LoadCell:

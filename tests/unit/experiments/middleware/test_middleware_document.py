@@ -135,14 +135,12 @@ def test_a_middleware_without_the_memory_to_start_is_a_result() -> None:
 
 
 def test_services_that_went_with_their_node_are_named() -> None:
-    every = {("node-2", "http"): 7, ("balancer", "nginx"): 9}
-    whole, idle = Snapshot(pids=every), Snapshot(pids={("balancer", "nginx"): 9})
-    away = Snapshot(pids={("balancer", "nginx"): 9}, dead=["node-2: does not answer"])
+    nginx, http = ("balancer", "nginx"), ("node-2", "http")
+    whole, idle = Snapshot(services={nginx, http}), Snapshot(services={nginx})
+    away = Snapshot(services={nginx}, dead=["node-2: does not answer"])
     assert dead((whole, whole, whole, whole)) == []
     assert dead((whole, whole, idle, idle)) == ["http of node-2: gone"]
     assert dead((whole, whole, away, away)) == ["node-2: does not answer"]
-    again = Snapshot(pids={**every, ("balancer", "nginx"): 10})
-    assert dead((whole, whole, whole, again)) == ["nginx of balancer: started again"]
 
 
 def test_files_hold_a_line_a_second_and_a_line_a_bucket() -> None:
