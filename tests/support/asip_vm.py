@@ -17,8 +17,8 @@ DEVICE = "/dev/ttyUSB0"
 LATENCY_MS = 1
 # The machine's processor is emulated, and other work may share the host's.
 SETTINGS = {
-    "SCENARIO": "asip", "ROBOT": "usb", "FIDELITY": "corrected", "MESSAGES": 10, "WARMUP_MESSAGES": 10, "INTERVAL_MS": 200,
-    "DEADLINE_MS": 5000, "PARTS_TIMEOUT_S": 600,
+    "SCENARIO": "asip", "ROBOT": "usb", "FIDELITY": "corrected", "MESSAGES": 10, "WARMUP_MESSAGES": 10,
+    "INTERVAL_MS": 200, "DEADLINE_MS": 5000, "PARTS_TIMEOUT_S": 600,
 }  # fmt: skip
 HOSTS = "127.0.0.1 localhost broker treatments-control asip-bridge asip-python asip-java\n"
 BROKER = "listener 1883\nallow_anonymous true\nset_tcp_nodelay true\n"
