@@ -3,9 +3,8 @@
     python3 bench/scrape.py [--seconds 150] [--interval-ms 10] [--scenario scenario1] [--keep FOLDER]
 
 The lab's own containers: one `./lab run` measures. Every five seconds Prometheus and the exporter are stopped (SIGSTOP)
-or resumed. Each message belongs to the state in which it was sent, the first second of each state to none. More runs in
-results/ mean more to scrape (tests/support/stored_runs). Needs root and an idle machine after ./lab setup. Under stress
-a few stalls decide a p99.
+or resumed. Each message belongs to the state in which it was sent, the first second of each state to none. Needs
+root and an idle machine after ./lab setup. Under stress a few stalls decide a p99.
 """
 
 import argparse

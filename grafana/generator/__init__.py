@@ -1,1 +1,1 @@
-"""Write grafana/dashboards/*.json and compose/prometheus/published.yml."""
+"""Write grafana/dashboards/*.json."""

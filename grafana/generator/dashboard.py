@@ -76,10 +76,8 @@ def _links() -> list[dict[str, Any]]:
 
 def _runs() -> dict[str, Any]:
     """Return a region for the time in which each run measured; it bridges scrapes that were missed."""
-    active = "last_over_time(loop_run_active[15s]) == 1"
-    return _regions(
-        "Runs", "rgba(100, 100, 100, 0.6)", f"max by (scenario, fidelity) ({active})", ["scenario", "fidelity"]
-    )
+    active = "max by (scenario, fidelity) (last_over_time(lab_run_active[15s]) == 1)"
+    return _regions("Runs", "rgba(100, 100, 100, 0.6)", active, ["scenario", "fidelity"])
 
 
 def _treatments() -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from generator import panels
 from generator.dashboard import Dashboard, dashboard
+from generator.queries import last, newest_runs
 from generator.styles import by_name, widths, yes_or_no
 from generator.tables import listing
 
@@ -25,7 +26,7 @@ def _ways(others: list[Dashboard]) -> panels.Panel:
     dashboards = [f"- [{one['title']}](/d/{one['uid']}): {one['description']}" for one in others]
     return panels.words(
         "Where to look",
-        "Begin with *Live loop* while a scenario runs. The list on the right shows which runs can be compared.",
+        "Begin with *Live* while a scenario runs. The list on the right shows which runs can be compared.",
         "\n".join(
             [
                 "**Dashboards**",
@@ -43,21 +44,15 @@ def _ways(others: list[Dashboard]) -> panels.Panel:
 
 
 def _runs() -> panels.Panel:
-    info, valid = (
-        f"max by ({labels}) (last_over_time({name}[1m]))"
-        for name, labels in (
-            ("loop_run_info", "scenario, title, fidelity, run_id"),
-            ("loop_run_valid", "scenario, fidelity"),
-        )
-    )
-    verdict = yes_or_no("NO", "yes", neither="measuring")
-    active = "on (scenario, fidelity) (last_over_time(loop_run_active[1m]) == 1)"
+    info = f"max by (scenario, title, fidelity, run_id) ({last('lab_run_info')} and {newest_runs()})"
+    valid = f"max by (run_id) ({last('lab_run_valid')})"
+    verdict = yes_or_no("NO", "yes", neither="no end seen")
     handout = {"title": "Handout", "url": f"{_PAGES}/handouts/${{__value.raw}}.html", "targetBlank": True}
     return listing(
         "Newest run of each scenario",
-        "The newest run of each scenario and fidelity in results/. A scenario's name opens its handout. An invalid run "
-        "lacks a required treatment: its run.json and the report name it.",
-        f"({info}\n* on (scenario, fidelity) group_left () {valid}\nunless {active})\nor ({info} and {active}) * 2",
+        "The newest run of each scenario and fidelity within seven days. A scenario's name opens its handout. An "
+        "invalid run lacks a required treatment: its run.json and the report name it.",
+        f"{info} * on (run_id) {valid}\nor {info} * 2",
         order="scenario",
         columns={"scenario": "scenario", "title": "title", "fidelity": "fidelity", "run_id": "run", "Value": "valid"},
         overrides=[

@@ -1,4 +1,4 @@
-"""Dashboard: what a scenario does to the broker and to the machine."""
+"""Dashboard: what a scenario does to the lab's parts and to the machine."""
 
 from generator import panels
 from generator.dashboard import Dashboard, dashboard
@@ -16,12 +16,12 @@ _MODES = {
 }
 
 
-def broker_and_host() -> Dashboard:
+def machine_and_parts() -> Dashboard:
     """Return the dashboard that explains those of the experiments."""
     return dashboard(
         "looplab-host",
-        "Broker and host",
-        "What the stress, the flood and the lab itself do to the broker and to this machine.",
+        "Machine and parts",
+        "What the stress, the flood and the lab itself do to the parts and to this machine.",
         [
             (5, [(24, _parts())]),
             (10, [(12, _host_cpu()), (12, _part_cpu())]),
@@ -171,9 +171,9 @@ def _alerts() -> panels.Panel:
     return listing(
         "Alerts now",
         "Empty is good. Prometheus (Alerts) shows the remedy of each alert.",
-        'max by (alertname, scenario, interval_ms) (ALERTS{alertstate="firing"})',
-        columns={"alertname": "alert", "scenario": "scenario", "interval_ms": "ms", "Value": "firing"},
+        'max by (alertname, scenario, cell) (ALERTS{alertstate="firing"})',
+        columns={"alertname": "alert", "scenario": "scenario", "cell": "cell", "Value": "firing"},
         no_value="no alert: all is well",
         # An alert about no scenario has an empty cell, not the words for no alert.
-        overrides=[*widths({"alert": 185, "scenario": 95, "ms": 50}), by_name("scenario", {"noValue": "-"})],
+        overrides=[*widths({"alert": 185, "scenario": 95, "cell": 120}), by_name("scenario", {"noValue": "-"})],
     )

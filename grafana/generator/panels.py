@@ -192,43 +192,6 @@ def numbers(
     )
 
 
-def sql_rows(
-    title: str, description: str, query: str, *, database: str, no_value: str, overrides: list[Override] | None = None
-) -> Panel:
-    """Return a table of the rows that an SQL query gives; `database` is the data source's uid."""
-    look = {"align": "auto", "cellOptions": {"type": "auto"}, "filterable": False, "minWidth": 60}
-    return _asking_sql(
-        database,
-        panel(
-            "table",
-            title,
-            description,
-            [_sql(query, "table", database)],
-            fieldConfig=fields({"noValue": no_value, "custom": look}, overrides),
-            options={"showHeader": True, "cellHeight": "sm"},
-        ),
-    )
-
-
-def sql_rate(title: str, description: str, query: str, *, database: str, label: str, no_value: str) -> Panel:
-    """Return a graph of an SQL query that gives a column `time` and numbers."""
-    made = graph(title, description, {}, label=label, unit="none", no_value=no_value)
-    return _asking_sql(database, {**made, "targets": [{**_sql(query, "time_series", database), "refId": "A"}]})
-
-
-def _asking_sql(database: str, made: Panel) -> Panel:
-    return {**made, "datasource": _postgres(database)}
-
-
-def _sql(query: str, form: str, database: str) -> Target:
-    source = _postgres(database)
-    return {"datasource": source, "editorMode": "code", "format": form, "rawQuery": True, "rawSql": query}
-
-
-def _postgres(uid: str) -> dict[str, str]:
-    return {"type": "grafana-postgresql-datasource", "uid": uid}
-
-
 def words(title: str, description: str, markdown: str) -> Panel:
     """Return a text panel: it has no query."""
     return {

@@ -1,45 +1,111 @@
-"""The dashboard of an experiment without a module of its own: messages, latencies and figures of each cell."""
+"""The dashboard of an experiment beside the loop: messages, latencies and figures of each cell, from its table."""
 
-from collections.abc import Sequence
-
-from generator.dashboard import GRID_WIDTH, Dashboard, dashboard
-from generator.panels import Panel, graph
-from looplab.metrics.cells import figures
+from generator.curves import cdf_panel
+from generator.dashboard import Dashboard, choice, dashboard
+from generator.panels import Panel, graph, numbers
+from generator.queries import STATISTICS, cdf, joined, last, newest_run, newest_runs, statistics
+from generator.tables import matrix
+from looplab.metrics.cells import shown
 from looplab.spec.experiment import Experiment
 
 
-def dashboards(experiment: Experiment, first: Sequence[Panel] = ()) -> dict[str, Dashboard]:
-    """Return the dashboard by its file name; its `first` panels are the experiment's own."""
-    panels = [*first, *_panels(experiment)]
-    rows = [(9, [(GRID_WIDTH // 2, one) for one in panels[at : at + 2]]) for at in range(0, len(panels), 2)]
-    name = experiment.name
-    made = dashboard(f"looplab-{name}", name.capitalize(), f"{experiment.title}.", rows, [], refresh="5s", since="1h")
-    return {f"{name}.json": made}
+def plain(experiment: Experiment) -> Dashboard:
+    """Return the dashboard of one experiment."""
+    board = _Board(experiment)
+    figures = [board.figures()] if experiment.optional_part("live") else []
+    own = f'{{experiment="{experiment.name}"}}'
+    return dashboard(
+        f"looplab-{experiment.name}",
+        experiment.name.capitalize(),
+        f"{experiment.title}.",
+        [
+            (4, [(24, board.counts())]),
+            (12, [(10, board.curves()), (14, board.table())]),
+            (8, [(24 // (1 + len(figures)), one) for one in (*figures, board.rates())]),
+        ],
+        [
+            choice("scenario", "Scenario", f"lab_run_info{own}", "The newest run of each is shown.", ["All"]),
+            choice("fidelity", "Fidelity", f"lab_run_info{own}", "thesis: as published.", ["All"]),
+            choice("cell", "Cell", f"lab_messages_sent_total{own}", "What the table calls a line.", ["All"]),
+            *(choice("figure", "Figure", f"lab_figure{own}", "Drawn over time.", ["All"]) for _ in figures),
+        ],
+        refresh="5s",
+        since="1h",
+    )
 
 
-def _panels(experiment: Experiment) -> list[Panel]:
-    cell, empty = experiment.cell, f"nothing measured yet: ./lab run {experiment.name} --quick"
-    named = " ".join(f"{{{{{name}}}}}" for name in ("scenario", *(key.name for key in cell.key_columns())))
-    family = cell.family
-    # With the cells of every kept run, a legend takes half a panel.
-    newest = f"topk(1, max by (scenario, fidelity) ({family}_cell_run_started_timestamp_seconds))"
-    shown = [
-        ("Messages", cell.total().about, named, "messages_sent_total", "short"),
-        ("Latency", "mean of each latency of a cell", f"{named} {{{{metric}}}}", "latency_mean_seconds", "s"),
-        *(
-            ((one.heading or one.name).capitalize(), one.about, named, f"{one.metric}", "short")
-            for one in figures(cell)
-        ),
-    ]
-    return [
-        graph(
-            title,
-            f"Of each cell of the newest run: {about}.",
-            {legend: f"{family}_{metric} and on (scenario, fidelity) {newest}"},
-            # A longer one is cut by the panel's height.
-            label=about if len(about) < 36 else title.lower(),
-            unit=unit,
-            no_value=empty,
+class _Board:
+    """The panels of one experiment."""
+
+    def __init__(self, experiment: Experiment) -> None:
+        own = f'experiment="{experiment.name}"'
+        self._own, self._newest = own, newest_run(own)
+        self._chosen = f'{own},scenario=~"$scenario",fidelity=~"$fidelity",cell=~"$cell"'
+        self._condition = newest_runs(own)
+        first = shown(experiment.cell)[0]
+        self._metric, self._about = str(first.metric), f"{first.about[0].upper()}{first.about[1:]}"
+        self._empty = f"nothing measured yet: ./lab run {experiment.name} --quick"
+
+    def counts(self) -> Panel:
+        sent, planned, outcomes = (
+            f"{last(f'{name}{{{self._own}}}')} and {self._newest}"
+            for name in ("lab_messages_sent_total", "lab_run_messages_planned", "lab_messages_total")
         )
-        for title, about, legend, metric, unit in shown
-    ]
+        return numbers(
+            "The newest run",
+            "Messages sent so far, how many the run will send at most, and what became of them.",
+            {"sent": f"sum({sent})", "planned": f"sum({planned})", "{{outcome}}": f"sum by (outcome) ({outcomes})"},
+            unit="none",
+            no_value=self._empty,
+        )
+
+    def curves(self) -> Panel:
+        curves = self._named(cdf(f'{self._chosen},metric="{self._metric}"', self._condition))
+        return cdf_panel(
+            f"CDF of {self._metric}",
+            f"{self._about}: the share of a cell's messages within x. Choose few cells at the top. "
+            "It ends below 1 where messages are lost.",
+            f"max by (series, le) ({curves})",
+            x_label=self._metric,
+            x_min_s=None,
+            x_max_s=None,
+            overrides=[],
+            no_value=self._empty,
+        )
+
+    def table(self) -> Panel:
+        rows = statistics(f'{self._chosen},metric="{self._metric}"', self._condition)
+        return matrix(
+            f"{self._metric} of each cell",
+            "From the histograms, at most 5 % off; n counts the answers. The report has exact figures and verdicts.",
+            f"max by (series, stat) ({self._named(f'({rows})')})",
+            columns=STATISTICS,
+            row_title="cell",
+            row_px=300,
+            no_value=self._empty,
+        )
+
+    def figures(self) -> Panel:
+        return graph(
+            "Figures",
+            "What the cells show beside messages and latencies, in the unit that run.json has. Choose one at the top.",
+            {"{{figure}}: {{cell}}": f'lab_figure{{{self._chosen},figure=~"$figure"}}'},
+            label="value",
+            signed=True,
+            no_value=self._empty,
+        )
+
+    def rates(self) -> Panel:
+        return graph(
+            "Messages a second",
+            "Sent, and by outcome, over the last ten seconds.",
+            {
+                "sent": f"sum(rate(lab_messages_sent_total{{{self._own}}}[10s]))",
+                "{{outcome}}": f"sum by (outcome) (rate(lab_messages_total{{{self._own}}}[10s]))",
+            },
+            label="messages a second",
+            no_value=self._empty,
+        )
+
+    def _named(self, expression: str) -> str:
+        return joined(expression, "series", ["scenario", "fidelity", "cell"], "$1 $2 $3")

@@ -21,26 +21,19 @@ def xy_panel(
     description: str,
     expression: str,
     *,
-    row: str,
-    series: str,
     x: dict[str, Any],
     y: dict[str, Any],
     y_label: str,
     overrides: list[Override],
-    order: str = "",
-    point_size: int = 3,
 ) -> Panel:
-    """Return an XY chart: a curve for each value of the label `series`, x from the label `row` as a number.
-
-    The curves are sorted by the label `order`, by default by their names.
-    """
-    x_field = f"{row}\\{series}"
+    """Return an XY chart: a curve for each value of the label `series`, x from the label `le` as a number."""
+    x_field = "le\\series"
     to_number = {"targetField": x_field, "destinationType": "number"}
     # The tooltip's line for x; without a name it reads `le\series`.
     x_look = by_name(x_field, {**x, "displayName": x["custom.axisLabel"].partition(" (")[0].partition(",")[0]})
     custom = {
         "show": "points+lines",
-        "pointSize": {"fixed": point_size},
+        "pointSize": {"fixed": 3},
         "pointShape": "circle",
         "pointStrokeWidth": 1,
         "fillOpacity": 60,
@@ -59,7 +52,7 @@ def xy_panel(
         description,
         [target(expression, instant=True, table=True)],
         transformations=[
-            *_to_matrix(row, series, order=order or series),
+            *_to_matrix("le", "series"),
             {"id": "convertFieldType", "options": {"fields": {}, "conversions": [to_number]}},
             _sorted_by(x_field),
         ],
@@ -80,22 +73,18 @@ def matrix(
     *,
     columns: list[str],
     row_title: str,
-    row: str = "series",
-    column: str = "stat",
-    order: str = "",
     row_px: int = 200,
-    overrides: list[Override] | None = None,
     no_value: str = NO_VALUE,
 ) -> Panel:
-    """Return a table with a line for each `row` label and a column for each `column` label, in the order given.
+    """Return a table with a line for each label `series` and a column for each label `stat`, in the order given.
 
-    A column n counts the values; all others are seconds. The lines are sorted by the label `order`.
+    The columns sent and n are counts; all others are seconds.
     """
-    first = f"{row}\\{column}"
+    first = "series\\stat"
     organized = _organized([first, *columns], hidden=(), renamed={first: row_title})
-    steps = [*_to_matrix(row, column, order=order or row), organized]
-    count = [by_name("n", {"unit": "none", "decimals": 0, "custom.width": 55})] if "n" in columns else []
-    look = [*widths({row_title: row_px}), *count, *(overrides or [])]
+    steps = [*_to_matrix("series", "stat"), organized]
+    counts = [by_name(name, {"unit": "none", "decimals": 0, "custom.width": 70}) for name in ("sent", "n")]
+    look = [*widths({row_title: row_px}), *counts]
     return _table(title, description, expression, steps, {"unit": "s", "decimals": 2}, look, no_value)
 
 
@@ -118,10 +107,10 @@ def listing(
     return _table(title, description, expression, steps, {}, overrides, no_value)
 
 
-def _to_matrix(row: str, column: str, order: str) -> list[dict[str, Any]]:
-    """Return the steps: sort by the label `order`, then one line for each `row` and one column for each `column`."""
+def _to_matrix(row: str, column: str) -> list[dict[str, Any]]:
+    """Return the steps: sort by the label that names things, then a line for each `row`, a column for each `column`."""
     cells = {"columnField": column, "rowField": row, "valueField": "Value", "emptyValue": "null"}
-    return [_sorted_by(order), {"id": "groupingToMatrix", "options": cells}]
+    return [_sorted_by("series"), {"id": "groupingToMatrix", "options": cells}]
 
 
 def _sorted_by(field: str) -> dict[str, Any]:

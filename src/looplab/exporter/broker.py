@@ -9,7 +9,7 @@ from typing import Any
 import paho.mqtt.client as mqtt
 from paho.mqtt.enums import CallbackAPIVersion
 
-from looplab.metrics.text_format import Texts, line
+from looplab.metrics.page import Page
 from looplab.spec.brokers import BROKERS, DEFAULT, UPTIME, Broker
 from looplab.treatments.broker import log_in, read_page, total
 
@@ -21,9 +21,9 @@ KEEPALIVE_S = 5
 
 
 class BrokerWatch:
-    """Subscribes in a thread of its own and reconnects for ever; `texts` never waits.
+    """Subscribes in a thread of its own and reconnects for ever; `add_to` never waits.
 
-    `topics` makes sample lines of what experiments retain, by topic. A `broker` that is silent for `silence_s` is down;
+    `topics` adds to a page what experiments retain, by topic. A `broker` that is silent for `silence_s` is down;
     one that reports nothing is up for as long as it keeps the connection.
     """
 
@@ -31,7 +31,7 @@ class BrokerWatch:
         self,
         host: str,
         port: int,
-        topics: Mapping[str, Callable[[bytes], Texts]],
+        topics: Mapping[str, Callable[[Page, bytes], None]],
         silence_s: float = SILENCE_S,
         broker: Broker = BROKERS[DEFAULT],
     ) -> None:
@@ -65,21 +65,20 @@ class BrokerWatch:
         self._client.disconnect()
         self._client.loop_stop()
 
-    def texts(self) -> dict[str, str]:
-        """Return sample lines by family: all that the broker publishes, or that it is down and nothing else."""
+    def add_to(self, page: Page) -> None:
+        """Add all that the broker publishes, or that it is down and nothing else."""
         with self._lock:
             heard = bool(self._values) and monotonic() - self._heard < self._silence_s
             up = heard if UPTIME in self._broker.metrics else self._client.is_connected()
             values = dict(self._values) if up else {}
-        texts = {"lab_broker_up": line("lab_broker_up", {}, int(up))}
+        page.add("lab_broker_up", {}, up)
         for family, name in self._broker.metrics.items():
             number = _number(values.get(name))
             if number is not None:
-                texts[family] = line(family, {}, number)
+                page.add(family, {}, number)
         for topic, read in self._topics.items():
             if topic in values:
-                texts.update(read(values[topic]))
-        return texts
+                read(page, values[topic])
 
     def _connected(self, client: mqtt.Client, *_ignored: Any) -> None:
         client.subscribe([(topic, 0) for topic in (*self._reports.values(), *self._topics)])

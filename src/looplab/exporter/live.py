@@ -9,14 +9,15 @@ from __future__ import annotations
 import json
 import os
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from time import perf_counter_ns
 from typing import Any
 
-from looplab.metrics.cells import LiveCell, document_texts, labels_of, running_texts
-from looplab.metrics.runs import run_texts, treatment_text
-from looplab.metrics.text_format import Texts
+from looplab.metrics.cells import LiveCell, add_document
+from looplab.metrics.distributions import Distribution
+from looplab.metrics.page import Page, plain, plain_labels
 from looplab.run.accounting import OUTCOMES
 from looplab.run.samples import ABSENT, HEADER_BYTES, limit_ns, store_columns
 from looplab.spec.experiment import Experiment, Experiments
@@ -25,24 +26,23 @@ from looplab.spec.experiment import Experiment, Experiments
 CHUNK_ROWS = 8192
 # A run that sent nothing for this long beyond its interval is dead: its controller could not say so.
 SILENCE_NS = 60_000_000_000
+# Prometheus keeps what it has: runs and cells are scraped for this long after their last change, not for hours.
+SCRAPED_NS = 30_000_000_000
 
 
 class LiveRun:
     """Rows of one running run, bucketed as they settle in its planned cells."""
 
-    def __init__(self, samples: Path, state: dict[str, Any], cells: Sequence[LiveCell]) -> None:
-        self.run_id = str(state["run_id"])
-        parameters: dict[str, Any] = state["parameters"]
-        self.parameters = parameters
-        self._interval_ns = int(float(state.get("longest_gap_ms", 0)) * 1e6)
-        self.key = (str(parameters["scenario"]), str(parameters["fidelity"]))
+    def __init__(self, samples: Path, state: Mapping[str, Any], cells: Sequence[LiveCell]) -> None:
+        parameters = state["parameters"]
         self.active = True
+        self._interval_ns = int(float(state.get("longest_gap_ms", 0)) * 1e6)
         self._samples = samples
         self._cell_rows = int(parameters["messages"]) * int(parameters["repetitions"])
         self._limit_ns = limit_ns(int(parameters["deadline_ms"]))
         self._cells = cells
         self._columns: tuple[str, ...] = ()
-        self._rows = self._cell_rows * len(self._cells)
+        self._rows = self.planned = self._cell_rows * len(self._cells)
         self._sent = 0
         self._pending: list[int] = []
         self._last_sent_ns = perf_counter_ns()
@@ -61,10 +61,13 @@ class LiveRun:
         finally:
             self.active = perf_counter_ns() - self._last_sent_ns < SILENCE_NS + self._interval_ns
 
-    def texts(self) -> dict[str, str]:
-        """Return sample lines by family."""
-        run = run_texts(self.run_id, self.parameters, len(self._cells), active=self.active)
-        return {**run, **running_texts(self.run_id, self._cells)}
+    def add_to(self, page: Page, since_ns: int) -> None:
+        """Add the cells that changed since then."""
+        begun = [cell for cell in self._cells if cell.sent]
+        for cell in begun:
+            if cell.changed_ns >= since_ns:
+                cell.add_to(page)
+                page.add("lab_cell_current", cell.labels, cell is begun[-1])
 
     def _take_sent(self, fd: int) -> bool:
         """Take the rows that were sent, up to a chunk, for they are sent in order; return whether more may be there."""
@@ -108,36 +111,43 @@ class LiveRun:
 class StatedRun:
     """A run without live rows: its controller writes the cells measured so far into state.json each second.
 
-    `planned` in the state is the number of messages of the whole run; `more_texts` makes further sample lines of it.
+    `planned` in the state is the number of messages of the whole run; `latencies(state)` of the experiment's live.py
+    returns the distributions of the cell that is measured, by metric.
     """
 
-    def __init__(self, state: dict[str, Any], experiment: Experiment) -> None:
-        self.run_id = str(state["run_id"])
-        self.parameters: dict[str, Any] = state["parameters"]
-        self.key = (str(self.parameters["scenario"]), str(self.parameters["fidelity"]))
+    def __init__(self, state: Mapping[str, Any], experiment: Experiment, labels: Mapping[str, str]) -> None:
         self.active = True
-        self._cell = experiment.table(self.key[0])
+        self._cell = experiment.table(labels["scenario"])
+        self._labels = labels
         live = experiment.optional_part("live")
-        self._more_texts: Callable[[dict[str, Any]], Texts] = live.live_texts if live else lambda _state: {}
+        self._latencies: Callable[[Mapping[str, Any]], Mapping[str, Distribution]] = (
+            live.latencies if live else lambda _state: {}
+        )
         self.take(state)
 
-    def take(self, state: dict[str, Any]) -> None:
+    def take(self, state: Mapping[str, Any]) -> None:
         self._state, self._taken_ns = state, perf_counter_ns()
+        self.planned = int(state.get("planned", 0))
 
     def advance(self) -> None:
         """See whether the controller still writes."""
         self.active = perf_counter_ns() - self._taken_ns < SILENCE_NS
 
-    def texts(self) -> dict[str, str]:
-        """Return sample lines by family."""
-        planned, cells = int(self._state.get("planned", 0)), self._state.get("cells") or []
-        run = run_texts(self.run_id, self.parameters, 1, active=self.active, planned=planned)
-        own = document_texts(self.run_id, self.parameters, self._cell, cells)
-        return {**run, **own, **(self._more_texts(self._state) if cells else {})}
+    def add_to(self, page: Page, since_ns: int) -> None:
+        """Add the cells measured so far, unless nothing has changed since then."""
+        cells = [self._cell(document) for document in self._state.get("cells") or ()]
+        if not cells or self._taken_ns < since_ns:
+            return
+        for cell in cells:
+            labels = {**self._labels, "cell": cell.text}
+            add_document(page, labels, cell)
+            page.add("lab_cell_current", labels, cell is cells[-1])
+        for metric, latency in self._latencies(self._state).items():
+            page.add_latency({**labels, "metric": metric}, latency)
 
 
 class LiveFolder:
-    """Follows state.json from run to run."""
+    """Follows state.json from run to run: the run that goes on, or went on last."""
 
     def __init__(self, folder: Path, experiments: Experiments) -> None:
         self._experiments = experiments
@@ -145,26 +155,33 @@ class LiveFolder:
         self._samples = folder / "samples.bin"
         self._seen: tuple[int, int] | None = None
         self._state: dict[str, Any] = {}
+        self._labels: dict[str, str] = {}
         self._run: LiveRun | StatedRun | None = None
+        self._active_ns = 0
 
-    def run(self, stored_ids: frozenset[str]) -> LiveRun | StatedRun | None:
-        """Return the run to show as live, brought up to date: running, or finished and not yet among `stored_ids`."""
+    def add_to(self, page: Page, *, changing: bool) -> None:
+        """Bring the run up to date and add it to the page; if `changing`, only what changed lately."""
         self._read_state()
-        run = self._run
-        if run is None or run.run_id in stored_ids:
-            return None
-        run.advance()
-        if self._state.get("state") != "running":
-            run.active = False
-        return run
-
-    def texts(self, run: LiveRun | StatedRun) -> dict[str, str]:
-        """Return the run's sample lines, with the treatments found so far."""
-        texts = run.texts()
-        treatments = self._state.get("treatments") or []
-        if treatments:
-            texts["loop_treatment_verified"] = treatment_text(*run.key, treatments)
-        return texts
+        if self._run is None:
+            return
+        self._run.advance()
+        now_ns = perf_counter_ns()
+        if active := self._run.active and self._state["state"] == "running":
+            self._active_ns = now_ns
+        since_ns = now_ns - SCRAPED_NS if changing else 0
+        if self._active_ns < since_ns:
+            return
+        page.add("lab_run_active", self._labels, active)
+        page.add("lab_run_info", {**plain_labels(self._state["parameters"]), **self._labels}, 1)
+        page.add("lab_run_messages_planned", self._labels, self._run.planned)
+        if (start := started(self._labels["run_id"])) is not None:
+            page.add("lab_run_started_timestamp_seconds", self._labels, start)
+        if "valid" in self._state:
+            page.add("lab_run_valid", self._labels, bool(self._state["valid"]))
+        for one in self._state.get("treatments") or ():
+            words = {name: plain(one.get(name, True)) for name in ("what", "wanted", "found", "required")}
+            page.add("lab_treatment_verified", {**self._labels, **words}, bool(one["verified"]))
+        self._run.add_to(page, since_ns)
 
     def _read_state(self) -> None:
         try:
@@ -178,21 +195,36 @@ class LiveFolder:
             return
 
     def _take(self, state: dict[str, Any]) -> None:
-        self._state = state
-        run_id = str(state["run_id"])
-        if state["state"] == "running" and (self._run is None or self._run.run_id != run_id):
-            self._run = self._begun(self._experiments.of(state), state)
-        elif state["state"] == "running" and isinstance(self._run, StatedRun):
-            self._run.take(state)
-        elif state["state"] == "interrupted" or (self._run is not None and self._run.run_id != run_id):
+        run_id, parameters = str(state["run_id"]), state["parameters"]
+        if state["state"] == "interrupted":
             self._run = None
+        elif self._run is None or self._labels["run_id"] != run_id:
+            experiment = self._experiments.of(state)
+            labels = {
+                "experiment": experiment.name,
+                "scenario": str(parameters["scenario"]),
+                "run_id": run_id,
+                "fidelity": str(parameters["fidelity"]),
+            }
+            self._run, self._labels = self._begun(experiment, state, labels), labels
+            self._active_ns = perf_counter_ns()
+        elif isinstance(self._run, StatedRun) and "cells" in state:
+            self._run.take(state)
+        self._state = state
 
-    def _begun(self, experiment: Experiment, state: dict[str, Any]) -> LiveRun | StatedRun:
+    def _begun(self, experiment: Experiment, state: dict[str, Any], labels: dict[str, str]) -> LiveRun | StatedRun:
         planned = state.get("planned_cells")
         if planned is None:
-            return StatedRun(state, experiment)
-        run = state["parameters"]
+            return StatedRun(state, experiment, labels)
         live = experiment.optional_part("live")
         kind: type[LiveCell] = live.Live if live else LiveCell
-        cells = map(experiment.table(str(run["scenario"])), planned)
-        return LiveRun(self._samples, state, [kind(cell, labels_of(run, cell)) for cell in cells])
+        cells = map(experiment.table(labels["scenario"]), planned)
+        return LiveRun(self._samples, state, [kind(cell, labels) for cell in cells])
+
+
+def started(run_id: str) -> float | None:
+    """Return when a run began, in Unix time, from its id; None where that says nothing."""
+    try:
+        return datetime.strptime(run_id.partition("-")[0], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC).timestamp()
+    except ValueError:
+        return None

@@ -7,16 +7,19 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from looplab.metrics.text_format import line
+from looplab.metrics.page import Page
 
 _MODES = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
+
+_STAT = {"ctxt": "lab_host_context_switches_total", "procs_running": "lab_host_runnable"}
+_MEMORY = {"MemAvailable:": "lab_host_memory_available_bytes", "MemTotal:": "lab_host_memory_total_bytes"}
 
 # (pid, start time) identifies a process; pids are reused.
 Process = tuple[int, int]
 
 
 class HostWatch:
-    """Reads /proc on each call of `texts`; `names` are those of each part's processes."""
+    """Reads /proc on each call of `add_to`; `names` are those of each part's processes."""
 
     def __init__(self, names: Mapping[str, Sequence[str]], proc: Path = Path("/proc")) -> None:
         self._parts = tuple(names)
@@ -27,11 +30,12 @@ class HostWatch:
         self._ticks: dict[Process, int] = {}
         self._spent_ticks = dict.fromkeys(self._parts, 0)
 
-    def texts(self) -> dict[str, str]:
-        """Return sample lines by family."""
-        return {**self._processes(), **self._machine()}
+    def add_to(self, page: Page) -> None:
+        """Add the parts' processes and the machine."""
+        self._add_processes(page)
+        self._add_machine(page)
 
-    def _processes(self) -> dict[str, str]:
+    def _add_processes(self, page: Page) -> None:
         number = dict.fromkeys(self._parts, 0)
         memory_bytes = dict.fromkeys(self._parts, 0)
         seen: dict[Process, int] = {}
@@ -46,17 +50,13 @@ class HostWatch:
             self._spent_ticks[part] += ticks - self._ticks.get(process, 0)
             seen[process] = ticks
         self._ticks = seen
-        texts = {"lab_processes": "".join(line("lab_processes", {"part": part}, n) for part, n in number.items())}
-        there = [part for part in self._parts if number[part]]
-        texts["lab_process_resident_memory_bytes"] = "".join(
-            line("lab_process_resident_memory_bytes", {"part": part}, memory_bytes[part]) for part in there
-        )
-        texts["lab_process_cpu_seconds_total"] = "".join(
-            line("lab_process_cpu_seconds_total", {"part": part}, round(ticks * self._tick_s, 2))
-            for part, ticks in self._spent_ticks.items()
-            if ticks or part in there
-        )
-        return texts
+        for part, count in number.items():
+            labels = {"part": part}
+            page.add("lab_processes", labels, count)
+            if count:
+                page.add("lab_process_resident_memory_bytes", labels, memory_bytes[part])
+            if count or self._spent_ticks[part]:
+                page.add("lab_process_cpu_seconds_total", labels, round(self._spent_ticks[part] * self._tick_s, 2))
 
     def _stat(self, pid: str) -> tuple[str, Process, int, int] | None:
         """Return (part, process, CPU ticks, resident pages) of a process of the lab, else None."""
@@ -73,33 +73,25 @@ class HostWatch:
         process = (int(pid), int(fields[19]))
         return part, process, int(fields[11]) + int(fields[12]), int(fields[21])
 
-    def _machine(self) -> dict[str, str]:
-        texts: dict[str, str] = {}
+    def _add_machine(self, page: Page) -> None:
         cpus = 0
         for text in self._lines("stat"):
             name, *fields = text.split()
             if name == "cpu":
-                texts["lab_host_cpu_seconds_total"] = "".join(
-                    line("lab_host_cpu_seconds_total", {"mode": mode}, round(int(ticks) * self._tick_s, 2))
-                    for mode, ticks in zip(_MODES, fields, strict=False)
-                )
+                for mode, ticks in zip(_MODES, fields, strict=False):
+                    spent_s = round(int(ticks) * self._tick_s, 2)
+                    page.add("lab_host_cpu_seconds_total", {"mode": mode}, spent_s)
             elif name.startswith("cpu"):
                 cpus += 1
-            elif name == "ctxt":
-                texts["lab_host_context_switches_total"] = line("lab_host_context_switches_total", {}, int(fields[0]))
-            elif name == "procs_running":
-                texts["lab_host_runnable"] = line("lab_host_runnable", {}, int(fields[0]))
-        texts["lab_host_cpus"] = line("lab_host_cpus", {}, cpus) if cpus else ""
+            elif name in _STAT:
+                page.add(_STAT[name], {}, int(fields[0]))
+        page.add("lab_host_cpus", {}, cpus)
         for text in self._lines("loadavg"):
-            texts["lab_host_load1"] = line("lab_host_load1", {}, float(text.split()[0]))
+            page.add("lab_host_load1", {}, float(text.split()[0]))
         memory = dict(text.split()[:2] for text in self._lines("meminfo"))
-        for name, family in (
-            ("MemAvailable:", "lab_host_memory_available_bytes"),
-            ("MemTotal:", "lab_host_memory_total_bytes"),
-        ):
+        for name, family in _MEMORY.items():
             if name in memory:
-                texts[family] = line(family, {}, int(memory[name]) * 1024)
-        return texts
+                page.add(family, {}, int(memory[name]) * 1024)
 
     def _lines(self, name: str) -> list[str]:
         try:

@@ -114,7 +114,7 @@ class Record:
     ) -> None:
         """Write what the exporter needs to read the live rows; between cells only. Keeps the last `treatments`.
 
-        `more` is what an experiment without live rows has measured so far.
+        `more` is what an experiment without live rows has measured so far, or whether a finished run is valid.
         """
         if treatments:
             self._treatments = list(map(asdict, treatments))
@@ -177,7 +177,7 @@ class Record:
     def finish(self, document: dict[str, Any]) -> None:
         """Store run.json and give the folder its name."""
         self._folder.finish(document)
-        self.state("finished")
+        self.state("finished", more={**self._planned(), "valid": document["valid"]})
 
     def keep(self, why: str) -> None:
         """Keep every sample of an interrupted run; nothing is left of one that sent nothing."""

@@ -4,27 +4,22 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, ClassVar, Self
 
-from looplab.spec.columns import Column, Count, Figure, Key, Latency, Text, Word
+from looplab.spec.columns import Column, Count, Figure, Key, Latency, Word
 from looplab.spec.document import Document
 
 
 class Cell:
     """One row of an experiment's table: a cell of run.json. Of several runs alike, `runs` holds that of each.
 
-    `family` begins the names of its metrics; `note` explains, above the terminal's table, what headings cannot.
+    `note` explains, above the terminal's table, what headings cannot.
     """
 
     columns: ClassVar[Mapping[str, Column[Any]]] = MappingProxyType({})
-    family: ClassVar[str] = ""
     note: ClassVar[str] = ""
-    # Metrics beside those of the columns: type and help by the end of the name; `more_values` gives their values.
-    more_metrics: ClassVar[Mapping[str, tuple[str, str]]] = MappingProxyType({})
     # What run.json holds of the whole run beside its frame: the shape of it by key.
     of_run: ClassVar[Mapping[str, Document]] = MappingProxyType({})
     # What samples.csv calls `received_ns`, when a message had its outcome.
     received: ClassVar[str] = "received_ns"
-    # Whether Prometheus gets the distribution of every message of a stored run, or its quantiles alone.
-    curves: ClassVar[bool] = False
     runs: "Sequence[Cell]" = ()
     send_lateness = Latency("how much later than due messages left", times=("due_ns", "sent_ns"), prometheus=None)
 
@@ -39,13 +34,9 @@ class Cell:
     def __init__(self, document: Document) -> None:
         self.document = document
 
-    def more_values(self) -> Iterable[tuple[str, Mapping[str, str], float]]:
-        """Return the end of the name, further labels and the value of each of `more_metrics`, of a cell of run.json."""
-        return ()
-
     @classmethod
     def picture(cls, _newest: Mapping[str, float], _lines: int) -> str:
-        """Return what a terminal draws of the newest values of `more_metrics`, in so many lines; "" for nothing."""
+        """Return what a terminal draws of the newest further figures, in so many lines; "" for nothing."""
         return ""
 
     @classmethod
@@ -116,12 +107,6 @@ class Cell:
     def key_document(self) -> dict[str, Any]:
         """The part of the cell's document that is its key."""
         return {key.name: self.document[key.name] for key in self.key_columns()}
-
-    @property
-    def labels(self) -> dict[str, str]:
-        """The labels that tell this cell's series in Prometheus from others."""
-        keys = {key.name: key.text(key.of(self)) for key in self.key_columns()}
-        return {**keys, **{text.name: text.of(self) for text in self.of_kind(Text) if text.label}}
 
     @property
     def text(self) -> str:

@@ -15,7 +15,6 @@ run.json, its schema, samples.csv, Prometheus, the terminal, report and exercise
 from collections.abc import Callable, Sequence
 from functools import partial
 from statistics import fmean
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
 
 from looplab.spec.document import Document, at
@@ -26,21 +25,15 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 # What a column of the samples holds where nothing is known.
 ABSENT = -1
-# Statistics of a latency in run.json, each with its quantile as Prometheus writes it.
-QUANTILES = MappingProxyType(
-    {"min": "0", "p25": "0.25", "p50": "0.5", "p75": "0.75", "p95": "0.95", "p99": "0.99", "p999": "0.999", "max": "1"}
-)
 # Those that an exercise may ask for, by every report computed from the samples.
 ASKED = ("min", "max", "avg", "p50", "p95", "p99")
-# How many of each unit make Prometheus's base unit, and that unit.
-BASE_UNITS = MappingProxyType({"us": (1e6, "_seconds"), "ms": (1e3, "_seconds"), "s": (1, "_seconds")})
 
 
 class Column(Generic[T]):
     """One column: what it means (`about`), where a cell of run.json holds it, its heading in the terminal.
 
     `path` is a dotted path, by default the column's own name. Without a `heading` the terminal leaves it out.
-    `prometheus` is the end of its metric's name; "" is derived from name and unit, None leaves it out.
+    `prometheus` is its name there; "" is its own name, None leaves it out.
     """
 
     name: str
@@ -61,10 +54,8 @@ class Column(Generic[T]):
 
     @property
     def metric(self) -> str | None:
-        """The end of its metric's name in Prometheus, in base units; None if it has none."""
-        if self._metric != "":
-            return self._metric
-        return self.name.removesuffix(f"_{self.unit}") + BASE_UNITS.get(self.unit, (1, ""))[1]
+        """Its name in Prometheus, of a latency its label `metric`; None if it has none."""
+        return self.name if self._metric == "" else self._metric
 
     @overload
     def __get__(self, cell: None, owner: type) -> Self: ...
@@ -111,13 +102,13 @@ class Key(Column[T]):
 
 
 class Text(Column[str]):
-    """Words made of other columns: a label of Prometheus, a column of the terminal if it has a heading."""
+    """Words made of other columns: a column of the terminal if it has a heading."""
 
     stored = False
 
-    def __init__(self, make: Callable[[Any], str], about: str = "", *, label: bool = True, **more: Any) -> None:
+    def __init__(self, make: Callable[[Any], str], about: str = "", **more: Any) -> None:
         super().__init__(about, **more)
-        self.make, self.label = make, label
+        self.make = make
 
     def of(self, cell: "Cell") -> str:
         return self.make(cell)
@@ -174,11 +165,6 @@ class Latency(Column[Document]):
         super().__init__(about, unit="us", **more)
         self.column, self.table, self.digits, self.decades, self.endless = column, table, digits, decades, endless
         self.made = partial(between, *times) if times else made
-
-    @property
-    def metric(self) -> str | None:
-        """Its label `metric` in Prometheus."""
-        return self._metric if self._metric != "" else self.name
 
     def of(self, cell: "Cell") -> Document:
         return of_runs([self.of(one) for one in cell.runs]) if cell.runs else at(cell.document, self.path) or {}

@@ -7,7 +7,7 @@ Its other files are imported when asked for, so that nothing heavy is imported w
 | `__init__.py` | the table (looplab.spec.columns), `EXPERIMENT` |
 | `parameters.py` | `PARAMETERS`, a class of RunParameters |
 | `controller.py` | `Controller`: one run, the steps that `looplab.run.life` goes through |
-| `live.py` | only if a running cell shows more than its spec says: see looplab.metrics.cells |
+| `live.py` | only if a running cell shows more than its spec says: see looplab.exporter.server |
 | `report/` | `claims.py`, `figures.py`, `page.html.j2` |
 """
 

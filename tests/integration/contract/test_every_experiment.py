@@ -16,9 +16,6 @@ from support.terminal import printing_to_a_terminal
 
 from looplab.errors import UsageError
 from looplab.experiments.registry import EXPERIMENTS
-from looplab.exporter.machine import HostWatch
-from looplab.exporter.server import Exporter
-from looplab.metrics.cells import figures
 from looplab.report.schema import fault
 from looplab.report.shell import page_name
 from looplab.report.stored import StoredRun, read_run
@@ -107,20 +104,6 @@ def test_the_table_fits_a_terminal(stored: Stored) -> None:
         lines = run_table(stored.experiment, run.document).splitlines()
         assert max(map(len, lines)) <= WIDTH
         assert any(line.startswith(run.scenario) for line in lines)
-
-
-def test_the_exporter_shows_each_figure(stored: Stored) -> None:
-    """Of a run that goes on: tests/unit/lab/test_watch.py."""
-    exporter = Exporter(stored.results.parent, stored.results, EXPERIMENTS, None, HostWatch({}))
-    exporter.stored.refresh()
-    page = exporter.whole_page().decode()
-    shown = set(re.findall(r"^(\w+)\{", page, re.MULTILINE))
-    for run in stored.runs():
-        own = stored.experiment.table(run.scenario)
-        cells = [own(entry) for entry in run.document["cells"]]
-        made = {f"{own.family}_{one.metric}" for one in figures(own) if any(one.of(cell) is not None for cell in cells)}
-        assert {f"{own.family}_messages_total", f"{own.family}_latency_quantile_seconds", *made} <= shown
-        assert f'scenario="{run.scenario}"' in page
 
 
 def test_the_report_is_whole_and_asks_for_nothing(stored: Stored) -> None:

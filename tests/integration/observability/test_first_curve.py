@@ -18,8 +18,8 @@ def first_curve_s(lab: Lab, scenario: str) -> float:
 
     One run of `scenario` in a lab whose Prometheus knows no other; both times are of this machine's monotonic clock.
     """
-    panel = next(panel for name, panel, _target in targets() if name == "live-loop" and panel["type"] == "xychart")
-    expression = fill(panel["targets"][0]["expr"], {"$__range": "1m"})
+    panel = next(panel for name, panel, _target in targets() if name == "live" and panel["type"] == "xychart")
+    expression = fill(panel["targets"][0]["expr"])
 
     def drawn() -> bool:
         # An empty panel has a series without a number, named after the command that fills it.

@@ -25,7 +25,7 @@ EVERY_TARGET = [
 
 def answer(lab: Lab, target: dict[str, Any]) -> list[dict[str, Any]]:
     expression = fill(target["expr"])
-    return lab.query(expression) if target["instant"] else lab.query_range(expression, 60)
+    return lab.query(expression) if target["instant"] else lab.query_range(expression, 600)
 
 
 def numbers(series: list[dict[str, Any]]) -> list[float]:
@@ -39,6 +39,8 @@ def test_there_are_targets() -> None:
 
 @pytest.mark.parametrize(("panel", "target"), EVERY_TARGET)
 def test_answers_after_the_runs_have_ended(measured: Lab, panel: dict[str, Any], target: dict[str, Any]) -> None:
+    if panel["title"] == "Figures" and "asip" in target["expr"]:
+        pytest.skip("asip-throughput alone has a figure; see its live.py")
     found = until(lambda: answer(measured, target), f"{panel['title']}: {fill(target['expr'])}")
     assert any(math.isfinite(value) for value in numbers(found))
 
@@ -46,29 +48,27 @@ def test_answers_after_the_runs_have_ended(measured: Lab, panel: dict[str, Any],
 @pytest.fixture(scope="module")
 def quick_run_later(measured: Lab) -> None:
     """The newest run of scenario2 has 20 ms alone, an earlier one had 10 ms as well."""
-    measured.run_to_its_end("scenario2", INTERVALS_MS="20")
-    whole = 'sum(loop_messages_total{scenario="scenario2",interval_ms="20",outcome="answered"}) == 40'
+    folder = measured.run_to_its_end("scenario2", INTERVALS_MS="20")
+    whole = f'lab_messages_total{{run_id="{folder.name}",outcome="answered"}} == 40'
     until(lambda: measured.query(whole), "the quick run, whole, is in Prometheus")
-    # Where the next run began at once, the last second of the one before comes with the next scrape of stored runs.
-    stored = f'timestamp(up{{job="stored"}} == 1) > {time.time():.3f}'
-    until(lambda: measured.query(stored), "the stored runs are read once more")
 
 
 def test_answers_while_a_run_goes_on(measured: Lab) -> None:
     run = measured.run("scenario2", MESSAGES=1200, INTERVALS_MS="20")
     try:
-        until(lambda: measured.query('loop_messages_sent_total{scenario="scenario2"} > 200'), "the run goes on")
+        until(lambda: measured.query('lab_messages_sent_total{scenario="scenario2"} > 200'), "the run goes on")
         time.sleep(1.5)
-        empty = [panel["title"] for _name, panel, target in targets() if not answer(measured, target)]
+        live = [(panel, target) for name, panel, target in targets() if name == "live"]
+        empty = [panel["title"] for panel, target in live if not answer(measured, target)]
         # Judged when the run ends; see the controller's state.json.
-        assert set(empty) <= {"Treatments: wanted and found", "Alerts now"}
-        assert measured.query('loop_run_active{scenario="scenario2"} == 1')
+        assert set(empty) <= {"Treatments: wanted and found"}
+        assert measured.query('lab_run_active{scenario="scenario2"} == 1')
         assert run.poll() is None, "the run ended before it was looked at"
     finally:
         # Seen enough: what an interrupted run leaves is tested in test_faults.py.
         run.terminate()
         run.wait(60)
-    until(lambda: measured.query('loop_run_active{scenario="scenario2"} == 0'), "the run has ended")
+    until(lambda: not measured.query("lab_run_active == 1"), "the run has ended")
 
 
 def samples(folder: Path, interval: str) -> dict[str, np.ndarray]:
@@ -116,30 +116,28 @@ def test_drawn_cdf_is_numpys_ecdf_at_each_bound(
 def drawn_curves(lab: Lab, metric: str, interval: str) -> dict[str, dict[float, float]]:
     """Scenario -> bound in seconds -> height, as the comparison's uppermost panel draws them."""
     panel = next(panel for name, panel, _t in targets() if name == "compare-scenarios" and panel["id"] == 1)
-    found = lab.query(fill(panel["targets"][0]["expr"], {"$metric": metric, "$interval": interval}))
+    found = lab.query(fill(panel["targets"][0]["expr"], {"$metric": metric, "$cell": f"{interval} ms, QoS 0"}))
     curves: dict[str, dict[float, float]] = {}
     for one in found:
         name, _, cell = one["metric"]["series"].partition(" ")
         scenario = name.partition(":")[0]
-        assert cell == f"thesis {interval}ms QoS0", "a name without its interval would merge two curves"
+        assert cell == f"thesis {interval} ms, QoS 0", "a name without its interval would merge two curves"
         curves.setdefault(scenario, {})[float(one["metric"]["le"])] = float(one["value"][1])
     return curves
 
 
-def test_table_is_numpys_statistics(measured: Lab) -> None:
+def test_table_is_numpys_statistics_within_a_bucket(measured: Lab) -> None:
     panel = next(p for n, p, _t in targets() if n == "compare-scenarios" and "in numbers" in p["title"])
-    found = measured.query(fill(panel["targets"][0]["expr"]))
-    cells = {
-        (one["metric"]["series"].partition(":")[0], one["metric"]["stat"]): float(one["value"][1]) for one in found
-    }
+    found = measured.query(fill(panel["targets"][0]["expr"], {"$cell": "20 ms, QoS 0"}))
+    cells = {(one["metric"]["series"].split()[0], one["metric"]["stat"]): float(one["value"][1]) for one in found}
     for number in range(9):
         scenario = f"scenario{number}"
         values = samples(newest(measured, scenario), "20")["O"]
         values = values[np.isfinite(values)]
-        expected = {"n": len(values), "min": values.min(), "avg": values.mean(), "max": values.max()}
-        expected |= {f"p{q}": np.quantile(values, q / 100) for q in (50, 95, 99)}
-        for stat, value in expected.items():
-            assert cells[scenario, stat] == pytest.approx(value, rel=1e-9), (scenario, stat)
+        assert (cells[scenario, "n"], cells[scenario, "avg"]) == (len(values), pytest.approx(values.mean(), rel=1e-9))
+        # A quantile among 40 values lies between neighbours; Prometheus takes one of their buckets, 5 % wide.
+        ordered, at = np.sort(values), round(0.95 * len(values))
+        assert ordered[at - 2] * 0.95 <= cells[scenario, "p95"] <= ordered[min(at + 1, len(values) - 1)] * 1.05
 
 
 def test_published_points_stand_beside_the_curves(measured: Lab) -> None:
@@ -163,12 +161,15 @@ def test_every_variable_finds_its_values(measured: Lab) -> None:
     """label_values(metric, label), as the data source asks it."""
     for path in DASHBOARDS:
         for variable in json.loads(path.read_text())["templating"]["list"]:
-            if variable["type"] != "query":
+            if variable["type"] != "query" or (path.stem, variable["name"]) == ("asip", "figure"):
                 continue
-            asked = re.fullmatch(r"label_values\((\w+), (\w+)\)", variable["query"]["query"])
+            asked = re.fullmatch(r"label_values\((\w+(?:{.*})?), (\w+)\)", variable["query"]["query"])
             assert asked, variable["name"]
             metric, label = asked.groups()
-            found = {one["metric"].get(label) for one in measured.query(f"group by ({label}) ({metric})")}
+            found = {
+                one["metric"].get(label)
+                for one in measured.query(f"group by ({label}) (last_over_time({metric}[10m]))")
+            }
             assert found, f"{path.stem}: {variable['name']}"
             assert None not in found
             if variable["name"] == "pages_port":
@@ -176,9 +177,9 @@ def test_every_variable_finds_its_values(measured: Lab) -> None:
 
 
 def test_regions_of_the_runs(measured: Lab) -> None:
-    expression = json.loads((ROOT / "grafana/dashboards/live-loop.json").read_text())["annotations"]["list"][0][
-        "target"
-    ]["expr"]
+    expression = json.loads((ROOT / "grafana/dashboards/live.json").read_text())["annotations"]["list"][0]["target"][
+        "expr"
+    ]
     found = {one["metric"]["scenario"] for one in measured.query_range(expression, 600)}
     # These runs last about a second: now and then one ends between two scrapes.
     assert len(found & {f"scenario{number}" for number in range(9)}) >= 6, found
@@ -186,7 +187,7 @@ def test_regions_of_the_runs(measured: Lab) -> None:
 
 def test_loads_and_faults_are_marked(measured: Lab) -> None:
     """What each means is tested in rules_test.yml; here no load and no fault was made, and Prometheus accepts both."""
-    annotations = json.loads((ROOT / "grafana/dashboards/live-loop.json").read_text())["annotations"]["list"]
+    annotations = json.loads((ROOT / "grafana/dashboards/live.json").read_text())["annotations"]["list"]
     marks = {one["name"]: measured.query_range(one["target"]["expr"], 600) for one in annotations[1:]}
     assert set(marks) == {"Treatments", "Faults"}
     # Other tests of this machine may run loads of their own.

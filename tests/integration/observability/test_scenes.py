@@ -16,7 +16,8 @@ pytestmark = pytest.mark.flag("LAB_GRAFANA_SCENES")
 
 Opened = dict[str, dict[str, Any]]
 # Beside what each dashboard opens with.
-CHOSEN = {"scenario": ["scenario1", "scenario4"], "interval": ["20", "10"], "metric": "R"}
+CELLS = ["20 ms, QoS 0", "10 ms, QoS 0"]
+CHOSEN = {"scenario": ["scenario1", "scenario4"], "cell": CELLS, "metric": "R"}
 
 
 @pytest.fixture(scope="module")
@@ -44,12 +45,11 @@ def test_every_variable_gets_its_values(opened: Opened) -> None:
             assert variable["error"] is None, name
             assert variable["options"], name
     assert options(opened, "compare-scenarios", "scenario") == [f"scenario{number}" for number in range(9)]
-    assert options(opened, "compare-scenarios", "interval") == ["10", "20"]
-    assert options(opened, "qos-and-delay", "qos") == ["0", "1", "2"]
+    assert options(opened, "compare-scenarios", "cell") == sorted(CELLS)
 
 
 def test_a_choice_with_a_comma_is_one(opened: Opened) -> None:
-    found = opened["live-loop"]["variables"]["metric"]["options"]
+    found = opened["compare-scenarios"]["variables"]["metric"]["options"]
     assert found == [["O, without the robot", "O"], ["T, in all", "T"], ["R, at the robot", "R"]]
 
 
@@ -76,7 +76,7 @@ def test_what_is_chosen_is_what_is_drawn(measured: Lab, opened: Opened) -> None:
     found = measured.query(fill(opened["chosen"]["queries"][0]["expr"]))
     names = {one["metric"]["series"].replace("\N{NO-BREAK SPACE}", " ") for one in found}
     words = ("scenario1: robot", "scenario4: stress, broker first")
-    assert names == {f"{scenario} thesis {ms}ms QoS0" for scenario in words for ms in CHOSEN["interval"]}
+    assert names == {f"{scenario} thesis {cell}" for scenario in words for cell in CELLS}
 
 
 def test_runs_treatments_and_faults_keep_query_and_step(opened: Opened) -> None:

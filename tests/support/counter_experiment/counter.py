@@ -14,7 +14,6 @@ SLEEPS = Option("--sleeps", "SLEEPS_MS", "MS,…", "how long to sleep, one cell 
 
 
 class Sleep(Cell):
-    family = "counter"
     sleep_ms = Key(float, "how long to sleep", values="sleeps_ms", pace=True, heading="asked", default=5.0)
     sent = Count("sleeps that began", heading="sleeps", total=True)
     answered = Count("sleeps that ended", outcome="answered")

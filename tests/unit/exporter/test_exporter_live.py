@@ -9,8 +9,9 @@ from support.run_files import MS, Writer, parameters, publish_state
 from looplab.experiments.loop import LoopCell
 from looplab.experiments.loop.live import Live
 from looplab.experiments.registry import EXPERIMENTS
+from looplab.exporter import live
 from looplab.exporter.live import CHUNK_ROWS, SILENCE_NS, LiveFolder, LiveRun
-from looplab.metrics.cells import labels_of
+from looplab.metrics.page import Page
 from looplab.run.samples import FAILED, LATE
 
 
@@ -23,7 +24,7 @@ def live_run(path: Path, **changes: int) -> LiveRun:
     asked = parameters(**changes)
     cells = [LoopCell.keyed(ms, qos) for qos in asked["qos"] for ms in asked["intervals_ms"]]
     state = {"run_id": "r", "parameters": asked, "longest_gap_ms": 20}
-    return LiveRun(path, state, [Live(cell, labels_of(asked, cell)) for cell in cells])
+    return LiveRun(path, state, [Live(cell, {"run_id": "r"}) for cell in cells])
 
 
 @pytest.fixture
@@ -31,14 +32,15 @@ def run(tmp_path: Path) -> LiveRun:
     return live_run(tmp_path / "samples.bin")
 
 
-def samples(text: str, name: str, **labels: str) -> list[float]:
-    wanted = [f'{key}="{value}"' for key, value in labels.items()]
-    lines = [line for line in text.splitlines() if line.startswith(name + "{") and all(w in line for w in wanted)]
-    return [float(line.rpartition(" ")[2]) for line in lines]
+def samples(run: LiveRun, name: str, since_ns: int = 0, **labels: str) -> list[float]:
+    page = Page()
+    run.add_to(page, since_ns)
+    return values(page, name, **labels)
 
 
-def everything(run: LiveRun) -> str:
-    return "".join(run.texts().values())
+def values(page: Page, name: str, **labels: str) -> list[float]:
+    found = [one for family in page.families() for one in family.samples if one.name == name]
+    return [one.value for one in found if labels.items() <= one.labels.items()]
 
 
 def test_rows_are_counted_once_whatever_the_order_they_settle_in(writer: Writer, run: LiveRun) -> None:
@@ -46,8 +48,8 @@ def test_rows_are_counted_once_whatever_the_order_they_settle_in(writer: Writer,
         writer.send(row)
     writer.answer(3)
     run.advance()
-    assert samples(everything(run), "loop_messages_total", outcome="answered", interval_ms="20") == [1]
-    assert samples(everything(run), "loop_messages_sent_total", interval_ms="20") == [5]
+    assert samples(run, "lab_messages_total", outcome="answered", cell="20 ms, QoS 0") == [1]
+    assert samples(run, "lab_messages_sent_total", cell="20 ms, QoS 0") == [5]
     writer.answer(0, LATE, total_ms=1500)
     writer.answer(4, FAILED)
     for _ in range(3):
@@ -55,20 +57,19 @@ def test_rows_are_counted_once_whatever_the_order_they_settle_in(writer: Writer,
     writer.answer(1)
     writer.answer(2)
     run.advance()
-    text = everything(run)
-    assert samples(text, "loop_messages_total", outcome="answered", interval_ms="20") == [3]
-    assert samples(text, "loop_messages_total", outcome="late", interval_ms="20") == [1]
-    assert samples(text, "loop_messages_total", outcome="robot_error", interval_ms="20") == [1]
+    assert samples(run, "lab_messages_total", outcome="answered", cell="20 ms, QoS 0") == [3]
+    assert samples(run, "lab_messages_total", outcome="late", cell="20 ms, QoS 0") == [1]
+    assert samples(run, "lab_messages_total", outcome="robot_error", cell="20 ms, QoS 0") == [1]
     # A late answer has a latency, an error of the robot has none.
-    assert samples(text, "loop_latency_seconds_count", metric="O", interval_ms="20") == [4]
-    assert samples(text, "loop_latency_seconds_sum", metric="O", interval_ms="20") == [pytest.approx(1.499)]
+    assert samples(run, "lab_latency_seconds_count", metric="O", cell="20 ms, QoS 0") == [4]
+    assert samples(run, "lab_latency_seconds_sum", metric="O", cell="20 ms, QoS 0") == [pytest.approx(1.499)]
 
 
 def test_a_message_is_lost_after_two_deadlines_and_not_before(writer: Writer, run: LiveRun) -> None:
     writer.send(0, ago_ms=2500)
     writer.send(1, ago_ms=1500)
     run.advance()
-    assert samples(everything(run), "loop_messages_total", outcome="lost") == [1]
+    assert samples(run, "lab_messages_total", outcome="lost") == [1]
 
 
 def test_cells_are_told_apart_and_the_current_one_is_marked(writer: Writer, run: LiveRun) -> None:
@@ -76,11 +77,10 @@ def test_cells_are_told_apart_and_the_current_one_is_marked(writer: Writer, run:
         writer.send(row)
         writer.answer(row)
     run.advance()
-    text = everything(run)
-    assert samples(text, "loop_messages_sent_total", interval_ms="20") == [20]
-    assert samples(text, "loop_messages_sent_total", interval_ms="10") == [5]
-    assert samples(text, "loop_cell_current", interval_ms="20") == [0]
-    assert samples(text, "loop_cell_current", interval_ms="10") == [1]
+    assert samples(run, "lab_messages_sent_total", cell="20 ms, QoS 0") == [20]
+    assert samples(run, "lab_messages_sent_total", cell="10 ms, QoS 0") == [5]
+    assert samples(run, "lab_cell_current", cell="20 ms, QoS 0") == [0]
+    assert samples(run, "lab_cell_current", cell="10 ms, QoS 0") == [1]
 
 
 def test_exporter_started_in_the_middle_takes_in_all_chunks(tmp_path: Path) -> None:
@@ -91,7 +91,7 @@ def test_exporter_started_in_the_middle_takes_in_all_chunks(tmp_path: Path) -> N
         writer.answer(row)
     run = live_run(tmp_path / "samples.bin", MESSAGES=rows // 2, REPETITIONS=1)
     run.advance()
-    assert samples(everything(run), "loop_messages_total", outcome="answered") == [rows / 2, rows / 2]
+    assert samples(run, "lab_messages_total", outcome="answered") == [rows / 2, rows / 2]
 
 
 def test_a_store_truncated_under_its_reader_harms_nothing(tmp_path: Path, writer: Writer, run: LiveRun) -> None:
@@ -102,49 +102,92 @@ def test_a_store_truncated_under_its_reader_harms_nothing(tmp_path: Path, writer
         run.advance()
     (tmp_path / "samples.bin").unlink()
     run.advance()
-    assert samples(everything(run), "loop_messages_sent_total") == [1]
+    assert samples(run, "lab_messages_sent_total") == [1]
 
 
 def test_another_runs_store_is_left_alone(tmp_path: Path, run: LiveRun) -> None:
     writer = Writer(tmp_path, rows=12)
     writer.send(0)
     run.advance()
-    assert samples(everything(run), "loop_messages_sent_total") == []
+    assert samples(run, "lab_messages_sent_total") == []
 
 
-def test_from_waiting_to_running_to_stored(tmp_path: Path, writer: Writer) -> None:
+def seen(folder: LiveFolder, name: str = "lab_run_active", *, changing: bool = False, **labels: str) -> list[float]:
+    page = Page()
+    folder.add_to(page, changing=changing)
+    return values(page, name, **labels)
+
+
+def test_a_finished_run_is_shown_until_the_next_begins(tmp_path: Path, writer: Writer) -> None:
     folder = LiveFolder(tmp_path, EXPERIMENTS)
-    assert folder.run(frozenset()) is None
+    assert seen(folder) == []
     publish_state(tmp_path, "running")
     writer.send(0)
-    run = folder.run(frozenset())
-    assert run is not None
-    assert run.active
-    publish_state(tmp_path, "finished")
-    run = folder.run(frozenset())
-    assert run is not None, "shown until the stored run takes over"
-    assert not run.active
-    assert folder.run(frozenset({run.run_id})) is None
+    first = {
+        "experiment": "loop",
+        "scenario": "scenario1",
+        "run_id": "20260101T000000Z-scenario1",
+        "fidelity": "thesis",
+    }
+    assert seen(folder, **first) == [1]
+    publish_state(tmp_path, "finished", valid=False)
+    assert seen(folder, **first) == [0]
+    assert seen(folder, "lab_run_valid", **first) == [0]
+    publish_state(tmp_path, "running", run_id="20260102T000000Z-scenario2", parameters=parameters(SCENARIO="scenario2"))
+    assert seen(folder, **first) == []
+    assert seen(folder, scenario="scenario2") == [1]
+
+
+def test_a_restarted_exporter_shows_the_finished_run(tmp_path: Path, writer: Writer) -> None:
+    writer.send(0)
+    writer.answer(0)
+    publish_state(tmp_path, "finished", valid=True)
+    folder = LiveFolder(tmp_path, EXPERIMENTS)
+    assert seen(folder, "lab_run_valid") == [1]
+    assert seen(folder, "lab_latency_seconds_count", metric="O") == [1]
+
+
+def test_what_prometheus_has_is_not_scraped_for_hours(
+    tmp_path: Path, writer: Writer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = LiveFolder(tmp_path, EXPERIMENTS)
+    publish_state(tmp_path, "running")
+    writer.send(0)
+    assert seen(folder, "lab_messages_sent_total", changing=True) == [1]
+    publish_state(tmp_path, "finished", valid=True)
+    assert seen(folder, "lab_messages_sent_total", changing=True) == [1], "a last scrape has the end"
+    monkeypatch.setattr(live, "SCRAPED_NS", 0)
+    assert seen(folder, "lab_run_active", changing=True) == []
+    assert seen(folder, "lab_messages_sent_total") == [1], "a person still sees it"
+
+
+def test_a_cell_that_is_done_is_left_out_of_a_scrape(writer: Writer, run: LiveRun) -> None:
+    for row in range(21):
+        writer.send(row)
+        writer.answer(row)
+    run.advance()
+    first, second = run._cells
+    first.changed_ns = second.changed_ns - 1
+    assert samples(run, "lab_messages_sent_total", second.changed_ns) == [1]
+    assert samples(run, "lab_messages_sent_total") == [20, 1]
 
 
 def test_interrupted_run_is_dropped_and_the_next_one_taken_up(tmp_path: Path) -> None:
     folder = LiveFolder(tmp_path, EXPERIMENTS)
     Writer(tmp_path)
     publish_state(tmp_path, "running")
-    assert folder.run(frozenset()) is not None
+    assert seen(folder) == [1]
     publish_state(tmp_path, "interrupted")
-    assert folder.run(frozenset()) is None
+    assert seen(folder) == []
     publish_state(tmp_path, "running", run_id="20260102T000000Z-scenario1")
-    found = folder.run(frozenset())
-    assert found is not None
-    assert found.run_id == "20260102T000000Z-scenario1"
+    assert seen(folder, run_id="20260102T000000Z-scenario1") == [1]
 
 
 def test_state_that_is_no_state_is_ignored(tmp_path: Path) -> None:
     folder = LiveFolder(tmp_path, EXPERIMENTS)
     for text in ("", "{", "[]", '{"state": "running"}', '{"state": "running", "run_id": "x", "parameters": 5}'):
         (tmp_path / "state.json").write_text(text)
-        assert folder.run(frozenset()) is None
+        assert seen(folder) == []
 
 
 def test_a_run_whose_controller_was_killed_does_not_stay_active(writer: Writer, run: LiveRun) -> None:

@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from support.mqtt_packets import publish
 from support.nonsense_broker import WELCOME, NonsenseBroker
 from support.parts import HOST
-from support.run_files import Writer, publish_state, store
+from support.run_files import Writer, parameters, publish_state
 from support.waiting import until
 
 from looplab.errors import MachineError
@@ -21,10 +21,22 @@ from looplab.experiments.registry import EXPERIMENTS
 from looplab.exporter.broker import SILENCE_S, BrokerWatch
 from looplab.exporter.machine import HostWatch
 from looplab.exporter.server import Exporter, broker_topics, process_names, server
+from looplab.metrics.page import Page
 from looplab.spec.brokers import BROKERS, DEFAULT
 
 UPTIME = BROKERS[DEFAULT].metrics["lab_broker_uptime_seconds"]
-DOWN = "lab_broker_up 0\n"
+DOWN = {"lab_broker_up": 0.0}
+
+
+def values(part: BrokerWatch | HostWatch) -> dict[str, float]:
+    """Samples by family, of several with labels by family and the last label."""
+    page = Page()
+    part.add_to(page)
+    return {
+        ":".join([one.name, *list(one.labels.values())[-1:]]): float(one.value)
+        for family in page.families()
+        for one in family.samples
+    }
 
 
 class WatchedBroker:
@@ -41,14 +53,13 @@ class WatchedBroker:
     def says(self, topic: str, payload: bytes) -> bool:
         return self.connection.say(publish(payload, topic))
 
-    def texts_after(self, messages: Mapping[str, bytes], uptime_s: int = 12) -> dict[str, str]:
-        """Publish these and the uptime; return the watch's texts once it has heard them."""
+    def values_after(self, messages: Mapping[str, bytes], uptime_s: int = 12) -> dict[str, float]:
+        """Publish these and the uptime; return the watch's values once it has heard them."""
         for topic, payload in messages.items():
             assert self.says(topic, payload)
         assert self.says(UPTIME, b"%d seconds" % uptime_s)
-        heard = f"lab_broker_uptime_seconds {uptime_s}\n"
-        until(lambda: self.watch.texts()["lab_broker_uptime_seconds"] == heard, "the uptime is heard")
-        return self.watch.texts()
+        until(lambda: values(self.watch).get("lab_broker_uptime_seconds") == uptime_s, "the uptime is heard")
+        return values(self.watch)
 
     def close(self) -> None:
         self.watch.stop()
@@ -72,30 +83,30 @@ def forgetful() -> Iterator[WatchedBroker]:
 
 
 def test_broker_values_vanish_with_the_connection(broker: WatchedBroker) -> None:
-    texts = broker.texts_after({"$SYS/broker/clients/connected": b"3", TOPIC_ROBOT_STATUS: b"offline"})
-    assert texts["lab_broker_up"] == "lab_broker_up 1\n"
-    assert texts["lab_broker_uptime_seconds"] == "lab_broker_uptime_seconds 12\n"
-    assert texts["lab_broker_clients_connected"] == "lab_broker_clients_connected 3\n"
-    assert texts["lab_robot_online"] == "lab_robot_online 0\n"
-    assert "lab_bridge_online" not in texts, "nobody has told"
+    found = broker.values_after({"$SYS/broker/clients/connected": b"3", TOPIC_ROBOT_STATUS: b"offline"})
+    assert found["lab_broker_up"] == 1
+    assert found["lab_broker_uptime_seconds"] == 12
+    assert found["lab_broker_clients_connected"] == 3
+    assert found["lab_robot_online"] == 0
+    assert "lab_bridge_online" not in found, "nobody has told"
     broker.connection.close()
-    until(lambda: "".join(broker.watch.texts().values()) == DOWN, "the loss is seen", SILENCE_S / 2)
+    until(lambda: values(broker.watch) == DOWN, "the loss is seen", SILENCE_S / 2)
 
 
 def test_broker_that_hangs_is_down_though_connected(forgetful: WatchedBroker) -> None:
     def speaks() -> bool:
-        return forgetful.says(UPTIME, b"12 seconds") and "lab_broker_up 1\n" in forgetful.watch.texts().values()
+        return forgetful.says(UPTIME, b"12 seconds") and values(forgetful.watch)["lab_broker_up"] == 1
 
     until(speaks, "the broker is up")
-    until(lambda: "".join(forgetful.watch.texts().values()) == DOWN, "the silence is seen")
+    until(lambda: values(forgetful.watch) == DOWN, "the silence is seen")
     until(speaks, "the same connection speaks again")
 
 
 @pytest.mark.parametrize("payload", [b"", b"{", b"[]", b'{"counts": 5}', b'{"counts": {"a": "x"}}', b"\xff"])
 def test_bridge_info_that_is_none_is_left_out(broker: WatchedBroker, payload: bytes) -> None:
-    texts = broker.texts_after({TOPIC_BRIDGE_INFO: payload, "$SYS/broker/clients/connected": b"many"})
-    assert not texts.get("lab_bridge_events_total")
-    assert "lab_broker_clients_connected" not in texts
+    found = broker.values_after({TOPIC_BRIDGE_INFO: payload, "$SYS/broker/clients/connected": b"many"})
+    assert not [name for name in found if name.startswith("lab_bridge_events_total")]
+    assert "lab_broker_clients_connected" not in found
 
 
 def proc(root: Path, pid: int, comm: str, ticks: int, started: int = 5) -> None:
@@ -105,89 +116,51 @@ def proc(root: Path, pid: int, comm: str, ticks: int, started: int = 5) -> None:
     (folder / "stat").write_text(f"{pid} ({comm}) " + " ".join(fields) + "\n")
 
 
-def value(text: str, part: str) -> float:
-    line = next(line for line in text.splitlines() if f'part="{part}"' in line)
-    return float(line.rpartition(" ")[2])
-
-
 def test_a_parts_cpu_time_never_falls(tmp_path: Path) -> None:
     proc(tmp_path, 10, "stress", 100)
     proc(tmp_path, 11, "stress", 100)
     proc(tmp_path, 12, "bash (odd) name", 999)
     host = HostWatch(process_names(EXPERIMENTS), tmp_path)
-    first = host.texts()
-    assert value(first["lab_processes"], "stress") == 2
-    assert value(first["lab_processes"], "robot") == 0
-    before = value(first["lab_process_cpu_seconds_total"], "stress")
+    first = values(host)
+    assert first["lab_processes:stress"] == 2
+    assert first["lab_processes:robot"] == 0
+    spent = "lab_process_cpu_seconds_total:stress"
     (tmp_path / "11" / "stat").unlink()
     proc(tmp_path, 10, "stress", 150)
-    after = value(host.texts()["lab_process_cpu_seconds_total"], "stress")
-    assert after == pytest.approx(before + 0.5)
+    after = values(host)[spent]
+    assert after == pytest.approx(first[spent] + 0.5)
     # The same number given to a new process counts from nought.
     proc(tmp_path, 10, "stress", 20, started=900)
-    assert value(host.texts()["lab_process_cpu_seconds_total"], "stress") == pytest.approx(after + 0.2)
+    assert values(host)[spent] == pytest.approx(after + 0.2)
 
 
 def test_this_machine_is_read() -> None:
-    texts = HostWatch({}).texts()
-    for family in ("lab_host_cpu_seconds_total", "lab_host_cpus", "lab_host_load1", "lab_host_memory_total_bytes"):
-        assert texts[family].startswith(family)
+    found = values(HostWatch({}))
+    for name in ("lab_host_cpu_seconds_total:user", "lab_host_cpus", "lab_host_load1", "lab_host_memory_total_bytes"):
+        assert name in found
 
 
 @pytest.fixture
 def exporter(tmp_path: Path) -> Exporter:
-    (tmp_path / "live").mkdir()
-    (tmp_path / "results").mkdir()
-    return Exporter(tmp_path / "live", tmp_path / "results", EXPERIMENTS, None, HostWatch({}))
+    return Exporter(tmp_path, EXPERIMENTS, None, HostWatch({}))
 
 
-def keys(page: bytes) -> set[tuple[str, float]]:
-    families = {f.name: f for f in text_string_to_metric_families(page.decode())}
-    found = families.get("loop_run_active")
-    return {(s.labels["scenario"], s.value) for s in found.samples} if found else set()
-
-
-def test_a_run_is_on_one_page_at_a_time(tmp_path: Path, exporter: Exporter) -> None:
-    store(tmp_path / "results", "20260101T000000Z-scenario1")
-    store(tmp_path / "results", "20260101T000000Z-scenario2")
-    exporter.stored.refresh()
-    assert keys(exporter.stored_page()) == {("scenario1", 0), ("scenario2", 0)}
-    assert keys(exporter.live_page()) == set()
-    writer = Writer(tmp_path / "live")
-    publish_state(tmp_path / "live", "running", run_id="20260102T000000Z-scenario1")
+def test_pages_are_prometheus_text(tmp_path: Path, exporter: Exporter) -> None:
+    writer = Writer(tmp_path)
+    publish_state(tmp_path, "running", parameters={**parameters(), "scenario": 'odd"name\\'})
     writer.send(0)
-    assert keys(exporter.live_page()) == {("scenario1", 1)}
-    assert keys(exporter.stored_page()) == {("scenario2", 0)}
-    assert keys(exporter.whole_page()) == {("scenario1", 1), ("scenario2", 0)}
-    publish_state(tmp_path / "live", "finished", run_id="20260102T000000Z-scenario1")
-    store(tmp_path / "results", "20260102T000000Z-scenario1")
-    assert keys(exporter.live_page()) == {("scenario1", 0)}
-    exporter.stored.refresh()
-    # Now the live page shows the stored run, whole, with what only run.json knows.
-    assert b'loop_run_valid{scenario="scenario1"' in exporter.live_page()
-    assert exporter.whole_page().count(b'loop_run_valid{scenario="scenario1"') == 1
-    assert keys(exporter.stored_page()) == {("scenario1", 0), ("scenario2", 0)}
-    assert keys(exporter.live_page()) == set(), "the stored page has told it"
-    assert keys(exporter.whole_page()) == {("scenario1", 0), ("scenario2", 0)}
-    types = [line for line in exporter.whole_page().splitlines() if line.startswith(b"# TYPE")]
-    assert len(types) == len(set(types)), "each family once"
-
-
-def test_after_a_restart_a_finished_run_is_not_waited_for(tmp_path: Path, exporter: Exporter) -> None:
-    for run_id in ("20260101T000000Z-scenario1", "20260102T000000Z-scenario2"):
-        store(tmp_path / "results", run_id)
-    exporter.stored.refresh()
-    assert keys(exporter.live_page()) == {("scenario2", 0)}
-    assert keys(exporter.whole_page()) == {("scenario1", 0), ("scenario2", 0)}
-
-
-def test_http(exporter: Exporter) -> None:
-    serving = server(exporter, ("127.0.0.1", 0))
+    writer.answer(0)
+    serving = server(exporter, "127.0.0.1", 0)
     threading.Thread(target=serving.serve_forever, args=(0.02,), daemon=True).start()
     base = f"http://127.0.0.1:{serving.server_port}"
     try:
-        for path in ("/metrics", "/metrics/live", "/metrics/stored?x=1", "/healthz"):
-            assert urllib.request.urlopen(base + path, timeout=5).status == 200
+        for path in ("/metrics", "/metrics/live"):
+            with urllib.request.urlopen(base + path, timeout=5) as answer:
+                families = {one.name: one for one in text_string_to_metric_families(answer.read().decode())}
+            assert (families["lab_latency_seconds"].type, families["lab_messages"].type) == ("histogram", "counter")
+            counts = [one for one in families["lab_latency_seconds"].samples if one.name.endswith("_count")]
+            assert {one.labels["metric"]: one.value for one in counts} == {"T": 1, "R": 1, "O": 1, "send lateness": 1}
+            assert counts[0].labels["scenario"] == 'odd"name\\'
         with pytest.raises(urllib.error.HTTPError) as refused:
             urllib.request.urlopen(base + "/other", timeout=5)
         assert refused.value.code == 404
@@ -204,7 +177,7 @@ def test_a_client_that_gave_up_is_no_error(exporter: Exporter, capsys: pytest.Ca
             serving.handle_error(socket.socket(), ("127.0.0.1", 1))
         return capsys.readouterr().err
 
-    serving = server(exporter, ("127.0.0.1", 0))
+    serving = server(exporter, "127.0.0.1", 0)
     try:
         assert fail(BrokenPipeError()) == ""
         assert "ValueError: of our own" in fail(ValueError("of our own"))
@@ -217,5 +190,5 @@ def test_port_in_use_names_the_variable(exporter: Exporter) -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         with pytest.raises(MachineError) as caught:
-            server(exporter, taken.getsockname())
+            server(exporter, *taken.getsockname())
     assert "EXPORTER_PORT" in caught.value.remedy

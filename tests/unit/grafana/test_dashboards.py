@@ -13,11 +13,6 @@ from support.dashboards import PATHS, each_panel, generator, load
 from support.places import ROOT
 
 DATASOURCE_UID = "looplab-prometheus"
-SQL_UID = "looplab-twin-database"
-
-
-def asks_sql(panel: Any) -> bool:
-    return panel["type"] != "text" and panel["datasource"]["uid"] == SQL_UID
 
 
 # The keys that Grafana's provisioning reads (pkg/services/provisioning/{datasources,dashboards}/types.go, and the
@@ -62,7 +57,7 @@ def test_dashboard_stands_alone(path: Path) -> None:
     assert "__inputs" not in found
     assert "id" not in found, "Grafana gives ids out itself"
     assert not any(link["url"].startswith("http") and "127.0.0.1" not in link["url"] for link in found["links"])
-    assert set(re.findall(r'"uid": "([^"]*)"', text)) - {SQL_UID} == {found["uid"], DATASOURCE_UID}
+    assert set(re.findall(r'"uid": "([^"]*)"', text)) == {found["uid"], DATASOURCE_UID}
     ids = [panel["id"] for panel in found["panels"]]
     assert ids == list(range(1, len(ids) + 1))
     titles = [panel["title"] for panel in found["panels"]]
@@ -77,13 +72,11 @@ def test_panel(panel: dict[str, Any]) -> None:
     assert len(panel["description"]) > 30
     if panel["type"] == "text":
         return
-    assert asks_sql(panel) or panel["datasource"] == {"type": "prometheus", "uid": DATASOURCE_UID}
+    assert panel["datasource"] == {"type": "prometheus", "uid": DATASOURCE_UID}
     ref_ids = [target["refId"] for target in panel["targets"]]
     assert ref_ids == [chr(ord("A") + number) for number in range(len(ref_ids))]
     for target in panel["targets"]:
         assert target["datasource"] == panel["datasource"]
-        if asks_sql(panel):
-            continue
         assert target["instant"] is not target["range"]
         assert target["expr"].count("(") == target["expr"].count(")")
     if panel.get("transformations"):
@@ -111,14 +104,12 @@ def test_the_five_published_figures_are_drawn() -> None:
 
 def test_published_points_lie_near_a_bound() -> None:
     generator()
-    from generator.experiments.loop.thesis import nearest_bound_s, rules
+    from generator.thesis import nearest_bound_s, table, with_points
 
     assert nearest_bound_s(0.009, "O") == pytest.approx(0.009, rel=0.025)
     assert nearest_bound_s(70e-6, "R") == pytest.approx(70e-6, rel=0.025)
-    found = list(rules())
-    assert sum(record == "published_latency_cdf_ratio" for record, _v, _l in found) == 17
-    # Each answered cell of the tables: six figures of T and O, one of R.
-    assert sum(record == "published_latency_seconds" for record, _v, _l in found) == 26 * 7
+    assert with_points("curves", "6.4", "O").count('published", "", "")') == 4 + 4 * (1 + 4)
+    assert len(table().splitlines()) == 2 + 9
 
 
 @pytest.mark.parametrize("kind", PROVISIONING)
@@ -164,7 +155,7 @@ def test_the_link_to_the_handouts_follows_the_port_of_the_pages() -> None:
 
 
 def test_a_part_is_red_only_while_a_fault_is_marked() -> None:
-    panels = load(ROOT / "grafana/dashboards/broker-and-host.json")["panels"]
+    panels = load(ROOT / "grafana/dashboards/machine-and-parts.json")["panels"]
     (parts,) = [panel for panel in panels if panel["title"] == "Parts"]
     asked = re.findall(r'lab:fault\{fault="([^"]+)"\}', str([one["expr"] for one in parts["targets"]]))
     rules = yaml.safe_load((ROOT / "compose/prometheus/rules.yml").read_text())["groups"]

@@ -46,8 +46,8 @@ _DEUTAN = [[0.29275, 0.70725, 0.0], [0.29275, 0.70725, 0.0], [-0.02234, 0.02234,
 @pytest.mark.parametrize("matrix", [_PROTAN, _DEUTAN], ids=["protan", "deutan"])
 def test_compared_scenarios_differ_for_the_colour_blind(matrix: list[list[float]]) -> None:
     generator()
-    from generator.experiments.loop.compare import FIGURES
-    from generator.experiments.loop.styles import SCENARIO_COLOURS, SCENARIO_DASHES
+    from generator.compare import FIGURES
+    from generator.curves import SCENARIO_COLOURS, SCENARIO_DASHES
 
     for figure in FIGURES:
         names = [f"scenario{number}" for number in figure[2]]
@@ -80,16 +80,14 @@ def colour_in(panel: dict[str, Any], series: str) -> str:
     return found
 
 
-@pytest.mark.parametrize(
-    ("path", "name"), [("compare-scenarios", "scenario{}: words {} 20ms QoS0"), ("qos-and-delay", "QoS{} {}")]
-)
-def test_thesis_and_corrected_have_shades_of_their_own(path: str, name: str) -> None:
+def test_thesis_and_corrected_have_shades_of_their_own() -> None:
     generator()
     from generator.styles import luminance
 
-    panel = next(p for p in load(ROOT / f"grafana/dashboards/{path}.json")["panels"] if p["type"] == "xychart")
-    for number in range(3 if "delay" in path else 9):
-        thesis, corrected = (luminance(colour_in(panel, name.format(number, f))) for f in ("thesis", "corrected"))
+    panel = load(ROOT / "grafana/dashboards/compare-scenarios.json")["panels"][0]
+    for number in range(9):
+        names = (f"scenario{number}: words {fidelity} 20 ms, QoS 0" for fidelity in ("thesis", "corrected"))
+        thesis, corrected = (luminance(colour_in(panel, name)) for name in names)
         assert abs(thesis - corrected) > 0.05, number
 
 
@@ -105,13 +103,13 @@ def test_no_title_is_cut_on_a_projector(panel: dict[str, Any]) -> None:
     assert len(longest) * CHARACTER_PX + AROUND_PX <= panel["gridPos"]["w"] * COLUMN_PX - 8, longest
 
 
-def test_live_loop_tells_its_story_before_scrolling() -> None:
-    found = load(ROOT / "grafana/dashboards/live-loop.json")
+def test_live_tells_its_story_before_scrolling() -> None:
+    found = load(ROOT / "grafana/dashboards/live.json")
     seen = [p["title"] for p in found["panels"] if p["gridPos"]["y"] + p["gridPos"]["h"] <= ROWS_SEEN]
     begun = [p["title"] for p in found["panels"] if p["gridPos"]["y"] < ROWS_SEEN - 1]
     assert seen == begun, "no panel is cut"
     assert len(found["panels"]) <= 8
-    for word in ("Run", "Messages", "T, R and O", "Send lateness", "Deadline misses"):
+    for word in ("Run", "Messages", "Latencies", "Send lateness", "Deadline misses"):
         assert any(title.startswith(word) for title in seen), word
     assert found["time"]["from"] == "now-2m"
     assert found["refresh"] in ("2s", "5s")

@@ -33,7 +33,7 @@ def container(service: str, addresses: list[str], port: str = "", **host: Any) -
 
 
 PAGE = "".join(
-    f'loop_treatment_verified{{scenario="scenario5",what="{what}",wanted="{wanted}",found="{found}"}} {value}\n'
+    f'lab_treatment_verified{{scenario="scenario5",what="{what}",wanted="{wanted}",found="{found}"}} {value}\n'
     for what, wanted, found, value in (
         ("broker scheduling policy", "SCHED_FIFO 90", "SCHED_OTHER", 0),
         ("controller TCP_NODELAY", "off", "off", 1),

@@ -1,8 +1,7 @@
 """The experiment asip: how fast a microcontroller answers over serial, TCP and MQTT, from Python and from Java."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from textwrap import fill
-from types import MappingProxyType
 
 from looplab.spec.cell import Cell
 from looplab.spec.columns import Count, Figure, Key, Latency, Part, Text, Word
@@ -29,8 +28,6 @@ CLIENTS = (
 class AsipCell(Cell):
     """One client over one transport; `placement` is what runs elsewhere."""
 
-    family = "asip"
-
     language = Key(str, "language of the client", heading="client", default="python")
     transport = Key(str, "transport to the board", heading="way", default="serial")
     placement = Key(str, "what runs elsewhere (`one`: nothing)", default="one")
@@ -38,9 +35,7 @@ class AsipCell(Cell):
         lambda cell: cell.placement + cell.mark,
         "what runs elsewhere (`one`: nothing); * depends on a fitted constant",
         heading="place",
-        label=False,
     )
-    client = Text(lambda cell: "-".join(cell.key if cell.placement != "one" else cell.key[:2]))
     tests = Count("tests, or steps of a bisection, that were made", heading="tests", total=True)
     answered = Count("tests answered in time, or steps tracked", outcome="answered")
     late = Count("tests answered after the deadline", outcome="late")
@@ -108,10 +103,6 @@ class ThroughputCell(AsipCell):
     """The highest frequency of a square wave at pin 2 that a client copies to pin 13."""
 
     note = "tracked: highest frequency copied; missed: lowest that was not; limit: that fills the wire; in Hz"
-    more_metrics = MappingProxyType(
-        {"step_tracked_ratio": ("gauge", "Edges of pin 13 over edges of pin 2, by the frequency of the wave.")}
-    )
-
     tracked_hz = Figure(
         "the highest frequency whose edges were all copied",
         unit="Hz",
@@ -142,11 +133,6 @@ class ThroughputCell(AsipCell):
         """How much of a processor the client, which copies on one thread, may use."""
         return min(1.0, self.document["factors"]["cpus"] or 1.0)
 
-    def more_values(self) -> Iterator[tuple[str, Mapping[str, str], float]]:
-        steps = ((one["frequency_hz"], one["edges_out"], one["edges_in"]) for one in self.steps)
-        for frequency, ratio in step_ratios({hz: out / into for hz, out, into in steps if into}).items():
-            yield "step_tracked_ratio", {"frequency_hz": frequency}, ratio
-
     @classmethod
     def remarks(cls, run: Document) -> Iterator[str]:
         yield from super().remarks(run)
@@ -154,11 +140,6 @@ class ThroughputCell(AsipCell):
             if cell.valid and not cell.tracked_hz and cell.untracked_hz is not None:
                 lowest = f"{cell.untracked_hz:.1f} Hz"
                 yield f"{cell.language}, {cell.transport}: not even {lowest} was copied whole; set `LOW_HZ` below it."
-
-
-def step_ratios(by_hz: Mapping[float, float]) -> dict[str, float]:
-    """Return the ratio of edges by the text of its frequency; a frequency that was tried twice counts once."""
-    return {f"{hz:.4g}": ratio for hz, ratio in sorted(by_hz.items())}
 
 
 EXPERIMENT = Experiment(

@@ -1,34 +1,22 @@
-"""What Prometheus gets of asip-throughput beside its spec: the frequencies that the running cell has tried."""
+"""What Prometheus gets of asip-throughput beside its spec: the highest frequency that the running cell has tracked."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator
 from typing import Any
 
-from looplab.experiments.asip import step_ratios
 from looplab.metrics.cells import LiveCell
-from looplab.metrics.text_format import line
-from looplab.spec.cell import Cell
 
 
 class Live(LiveCell):
-    """One cell of the running run, with the steps of its bisection."""
+    """One cell of the running run, with the frequencies of its bisection whose edges were all copied."""
 
-    def __init__(self, cell: Cell, labels: Mapping[str, str]) -> None:
-        super().__init__(cell, labels)
-        self._steps: dict[float, float] = {}
+    _tracked_hz = 0.0
 
     def settle_row(self, fate: str, columns: Any, row: int) -> None:
         super().settle_row(fate, columns, row)
-        frequency_uhz, edges_in = columns["frequency_uhz"][row], columns["edges_in"][row]
-        if fate in ("answered", "late") and frequency_uhz > 0 < edges_in:
-            self._steps[frequency_uhz / 1e6] = columns["edges_out"][row] / edges_in
+        edges_in, edges_out = columns["edges_in"][row], columns["edges_out"][row]
+        if fate in ("answered", "late") and 0 < edges_in <= edges_out:
+            self._tracked_hz = max(self._tracked_hz, columns["frequency_uhz"][row] / 1e6)
 
-    def _render(self) -> dict[str, str]:
-        if not self._steps:
-            return super()._render()
-        ratios = step_ratios(self._steps).items()
-        tracked, ratio = "asip_tracked_hz", "asip_step_tracked_ratio"
-        return {
-            **super()._render(),
-            tracked: line(tracked, self.labels, max(self._steps)),
-            ratio: "".join(line(ratio, {**self.labels, "frequency_hz": hz}, value) for hz, value in ratios),
-        }
+    def more_figures(self) -> Iterator[tuple[str, float]]:
+        if self._tracked_hz:
+            yield "tracked_hz", self._tracked_hz

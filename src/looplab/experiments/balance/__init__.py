@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Mapping
-from types import MappingProxyType
 
 from looplab.experiments.loop import BRIDGE, CLIENTS, ROBOT, LoopCell
 from looplab.spec.columns import Figure, Latency
@@ -25,17 +24,6 @@ MIDDLE, STICK_COLUMNS, LENGTH, LYING_DEGREES = 40, 2, 12, 44.9
 class BalanceCell(LoopCell):
     """One interval at one quality of service: the loop's figures, and how well the robot stood."""
 
-    family = NAME
-    # The exporter would read samples.csv by the loop's columns.
-    curves = False
-    more_metrics = MappingProxyType(
-        {
-            **LoopCell.more_metrics,
-            "tilt_degrees": ("gauge", "The newest tilt of the robot that the controller has."),
-            "wheel_volts": ("gauge", "The newest command: the voltage of the wheels."),
-        }
-    )
-
     age = Latency(
         "how old the reading was that a command follows from: since its request reached the bridge",
         times=("measured_ns", "sent_ns"),
@@ -44,16 +32,8 @@ class BalanceCell(LoopCell):
         endless=False,
     )
     seconds = Figure("how long it was watched, mean of the repetitions", unit="s", prometheus=None)
-    upright_s = Figure(
-        "how long the robot stood, mean of the repetitions",
-        unit="s",
-        heading="upright",
-        digits=1,
-        prometheus="upright_seconds",
-    )
-    angle_rms_rad = Figure(
-        "RMS of the tilt while it stood", unit="rad", heading="tilt", digits=3, prometheus="tilt_rms_radians"
-    )
+    upright_s = Figure("how long the robot stood, mean of the repetitions", unit="s", heading="upright", digits=1)
+    angle_rms_rad = Figure("RMS of the tilt while it stood", unit="rad", heading="tilt", digits=3)
     cost = Figure(
         "mean of (tilt / 0.1 rad)² + (voltage / 4 V)²; a fallen robot costs on at 45 degrees", heading="cost", digits=3
     )

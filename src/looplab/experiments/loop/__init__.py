@@ -1,6 +1,6 @@
 """The control loop of the thesis: what stress, priority, flood and QoS do to T, R and O."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -141,21 +141,6 @@ class KnownParts:
 class LoopCell(Paced):
     """One interval at one quality of service."""
 
-    family = "loop"
-    curves = True
-    more_metrics = MappingProxyType(
-        {
-            "messages_beyond_interval_total": (
-                "counter",
-                "Messages without an answer one interval after they were due; those without an outcome do not count.",
-            ),
-            "overhead_part_seconds": (
-                "gauge",
-                "Mean of each part of O by the kernel's time stamps, over the answers of which all parts are known.",
-            ),
-        }
-    )
-
     of_run = MappingProxyType(
         {
             **dict.fromkeys(("malformed", "foreign", "expired"), defined("count")),
@@ -294,13 +279,6 @@ class LoopCell(Paced):
     def behind(self) -> int | None:
         """How many messages had no answer when the next one was due; None if that is not known."""
         return None if self.beyond_interval is None else round(self.beyond_interval * self.sent)
-
-    def more_values(self) -> Iterator[tuple[str, Mapping[str, str], float]]:
-        if self.behind is not None:
-            yield "messages_beyond_interval_total", {}, self.behind
-        for part, statistics in self.ledger.items():
-            if statistics["n"] and part not in WHOLE:
-                yield "overhead_part_seconds", {"part": part}, statistics["avg"] / 1e6
 
 
 EXPERIMENT = Experiment(

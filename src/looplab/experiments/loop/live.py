@@ -1,21 +1,17 @@
 """What Prometheus gets of the loop beside its spec: parts of O while a cell is measured, bridge and robot."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from looplab.experiments.loop import LoopCell, ledger
 from looplab.experiments.loop.protocol import ONLINE, TOPIC_BRIDGE_INFO, TOPIC_BRIDGE_STATUS, TOPIC_ROBOT_STATUS
 from looplab.metrics.cells import LiveCell
-from looplab.metrics.text_format import Texts, line
+from looplab.metrics.page import Page
 from looplab.spec.cell import Cell
 from looplab.spec.columns import ABSENT
 
-FAMILIES = {
-    "lab_bridge_online": ("gauge", "1 while the bridge says it is online."),
-    "lab_robot_online": ("gauge", "1 while the bridge says the robot is online."),
-    "lab_bridge_events_total": ("counter", "What the bridge counts, by event."),
-}
+BEYOND = "beyond interval"
 
 
 class Live(LiveCell):
@@ -39,34 +35,30 @@ class Live(LiveCell):
             self._known += 1
             self._sums_ns = [total + part for total, part in zip(self._sums_ns, parts, strict=True)]
 
-    def _render(self) -> dict[str, str]:
-        means = zip(ledger.NAMES, self._sums_ns, strict=True)
-        made_of = "loop_overhead_part_seconds"
-        parts = (line(made_of, {**self.labels, "part": part}, total / self._known / 1e9) for part, total in means)
-        beyond = "loop_messages_beyond_interval_total"
-        return {
-            **super()._render(),
-            beyond: line(beyond, self.labels, self._beyond),
-            made_of: "".join(parts) if self._known else "",
-        }
+    def more_figures(self) -> Iterator[tuple[str, float]]:
+        """Yield how many messages had no answer when the next was due, and the mean parts of O in us."""
+        yield BEYOND, self._beyond
+        if self._known:
+            for part, total in zip(ledger.NAMES, self._sums_ns, strict=True):
+                yield f"O: {part}", total / self._known / 1e3
 
 
-def _online(family: str) -> Callable[[bytes], Texts]:
-    return lambda payload: {family: line(family, {}, int(payload == ONLINE))}
+def _online(family: str) -> Callable[[Page, bytes], None]:
+    return lambda page, payload: page.add(family, {}, payload == ONLINE)
 
 
-def _events(payload: bytes) -> Texts:
-    family = "lab_bridge_events_total"
+def _add_events(page: Page, payload: bytes) -> None:
     try:
-        counts = json.loads(payload)["counts"]
-        return {family: "".join(line(family, {"event": str(name)}, int(count)) for name, count in counts.items())}
+        counts = {str(name): int(count) for name, count in json.loads(payload)["counts"].items()}
     except (ValueError, KeyError, TypeError, AttributeError):
-        return {}
+        return
+    for name, count in counts.items():
+        page.add("lab_bridge_events_total", {"event": name}, count)
 
 
-# What is retained at the broker, as sample lines.
-BROKER_TOPICS: Mapping[str, Callable[[bytes], Texts]] = {
+# What is retained at the broker.
+BROKER_TOPICS: Mapping[str, Callable[[Page, bytes], None]] = {
     TOPIC_BRIDGE_STATUS: _online("lab_bridge_online"),
     TOPIC_ROBOT_STATUS: _online("lab_robot_online"),
-    TOPIC_BRIDGE_INFO: _events,
+    TOPIC_BRIDGE_INFO: _add_events,
 }

@@ -1,8 +1,7 @@
 """The experiment middleware: does an IoT middleware scale with cores and with nodes, and what does a container cost?"""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import partial
-from types import MappingProxyType
 from typing import NamedTuple
 
 from looplab.spec.cell import Cell
@@ -90,17 +89,10 @@ class Placement(NamedTuple):
 class LoadCell(Cell):
     """A load on one placement; `cores` are the processors of one node, `balancer` says whether nginx is in front."""
 
-    family = "middleware"
     note = (
         "done/s: requests that succeeded in each second of the load; resp: from due to answered, in ms, - if too many "
         "requests had no good answer; cpu/req: processor ms of a request in the middleware; MiB: its memory at start"
     )
-    more_metrics = MappingProxyType(
-        {
-            "memory_bytes": ("gauge", "Memory of the middleware at the start and at the end of a repetition."),
-        }
-    )
-
     container = Key(bool, "in a container, or on bare metal", default=True)
     balancer = Key(bool, "behind the balancer", default=False)
     nodes = Key(int, "how many nodes", heading="nodes", default=1)
@@ -112,11 +104,7 @@ class LoadCell(Cell):
     succeeded = Count("requests that succeeded", outcome="succeeded", fates=("answered",))
     processed = Count("requests whose success came while the load lasted, as the paper counts", prometheus=None)
     processed_per_s = Figure(
-        "requests that succeeded in each second of the load",
-        made=_processed,
-        heading="done/s",
-        digits=1,
-        prometheus="processed_per_second",
+        "requests that succeeded in each second of the load", made=_processed, heading="done/s", digits=1
     )
     failed = Count("requests with another answer than success, or none", heading="failed", outcome="failed")
     unfinished = Count(
@@ -127,15 +115,12 @@ class LoadCell(Cell):
     )
     sent_response = Latency("from when a request was sent to its answer")
     server = Latency("inside the middleware")
-    failed_share = Figure(
-        "share of the requests that failed or were unfinished", made=_failed, prometheus="failed_ratio"
-    )
+    failed_share = Figure("share of the requests that failed or were unfinished", made=_failed)
     cpu_per_request = Figure(
         "processor time of the middleware for a request",
         made=partial(_scaled, "cpu_s_per_request", 1e6),
         unit="us",
         heading="cpu/req",
-        prometheus="cpu_seconds_per_request",
     )
     memory = Figure(
         "memory of the middleware when the load begins",
@@ -189,11 +174,6 @@ class LoadCell(Cell):
         for cell in map(cls, run["cells"]):
             if cell.out_of_memory:
                 yield f"{cell}: out of memory."
-
-    def more_values(self) -> Iterator[tuple[str, Mapping[str, str], float]]:
-        for when in ("start", "end"):
-            if (size := getattr(self, f"memory_bytes_at_{when}")) is not None:
-                yield "memory_bytes", {"when": when}, size
 
 
 EXPERIMENT = Experiment(

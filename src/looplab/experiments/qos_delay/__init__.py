@@ -15,7 +15,6 @@ WIRE = ("wire_sent_ns", "wire_received_ns")
 class DelayCell(Paced):
     """One pair of mean link delays at one quality of service over one network."""
 
-    family = "qos_delay"
     note = "L: publisher to subscriber, in ms; delay: publisher-broker and broker-subscriber"
 
     delay_pb_ms = Key(float, "delay from publisher to broker", unit="ms")
@@ -25,8 +24,6 @@ class DelayCell(Paced):
         "the cell: the delay from publisher to broker and from broker to subscriber in ms",
         heading="delay",
     )
-    links = Text(lambda cell: "symmetrical" if cell.symmetrical else "asymmetrical")
-    end_to_end_ms = Text(lambda cell: f"{cell.wanted_ms:g}")
     qos = Key(int, "quality of service", heading="QoS", default=0)
     network = Key(str, "how delays vary, or what is lost or sent twice", heading="network", default=USUAL)
     interval_ms = Figure("time between two messages", unit="ms", prometheus=None)
@@ -35,11 +32,7 @@ class DelayCell(Paced):
     late = Count("messages that came after the deadline", heading="late", outcome="late")
     lost = Count("messages that never came", heading="lost", outcome="lost")
     made_ms = Figure(
-        "the delay of both links as the emulator made it",
-        path="end_to_end_ms.total",
-        unit="ms",
-        heading="end-to-end",
-        prometheus="end_to_end_seconds",
+        "the delay of both links as the emulator made it", path="end_to_end_ms.total", unit="ms", heading="end-to-end"
     )
     L = Latency(
         "from publisher to subscriber",
@@ -55,7 +48,6 @@ class DelayCell(Paced):
         unit="×",
         over=("L", "made_ms"),
         heading="L/delay",
-        prometheus="latency_ratio",
     )
     packets_per_segment = Figure(
         "MQTT packets in a TCP segment of the publisher",

@@ -1,7 +1,6 @@
 """The experiment twin: where the limit of a digital twin is, at the broker or where each message is stored."""
 
-from collections.abc import Iterator, Mapping
-from types import MappingProxyType
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from looplab.spec import roles
@@ -64,31 +63,13 @@ LIMITS = {
 }
 
 
-def _named(cell: "TwinCell") -> str:
-    several = [f"{cell.brokers} {cell.placement}"] if cell.brokers != 1 else []
-    again = [f"#{cell.repetition + 1}"] if cell.repetition else []
-    return ", ".join([f"{cell.interval_ms:g} ms", *several, cell.write_mode, *again])
-
-
 class TwinCell(Paced):
     """One way of sending and storing; `placement` is where the brokers run. Repetitions are cells of their own."""
 
-    family = "twin"
     received = "committed_ns"
     note = (
         "queue: longest, in messages; drain: s from last sent to last stored; S: from sent to stored, in ms; "
         "out/s: messages stored a second"
-    )
-    more_metrics = MappingProxyType(
-        {
-            "queue_length": ("gauge", "Messages of a running cell that were sent and have no outcome yet."),
-            "broker_rate_per_second": ("gauge", "Messages stored a second through each broker."),
-            "device_messages_total": ("counter", "Messages of the device worker on a host: sent, stored."),
-            "limit_per_second": (
-                "gauge",
-                "Highest sustained rate that a search found; limited_by says what limits it.",
-            ),
-        }
     )
 
     interval_ms = Key(float, "time between two messages", unit="ms", pace=True, heading="ms", default=10.0)
@@ -98,12 +79,10 @@ class TwinCell(Paced):
         lambda cell: f"{cell.brokers} {cell.placement[:7]}",
         "how many brokers, and whether they share a machine (central) or have one each (distributed)",
         heading="brokers",
-        label=False,
     )
     write_mode = Key(str, "how the instance stores", heading="mode", default="prototype")
     qos = Key(int, "quality of service", heading="QoS", default=1)
     repetition = Key(int, "number of the repetition", default=0)
-    cell = Text(_named)
     sent = Count("messages that were sent", heading="sent", total=True)
     stored = Count("messages that were stored", outcome="stored", fates=("answered", "late"))
     lost = Count("messages that were never stored", heading="lost", outcome="lost")
@@ -115,10 +94,7 @@ class TwinCell(Paced):
     drained_s = Figure("from the last message sent to the last one stored", unit="s", heading="drain", digits=1)
     rate_in_per_s = Figure("messages sent a second", prometheus=None)
     rate_out_per_s = Figure(
-        "messages stored a second; in twin-limit, at the highest rate that was sustained",
-        heading="out/s",
-        digits=1,
-        prometheus="rate_out_per_second",
+        "messages stored a second; in twin-limit, at the highest rate that was sustained", heading="out/s", digits=1
     )
     rate_out_peak_per_s = Figure("the most messages stored within a second", prometheus=None)
     storage_delay = Latency(
@@ -158,16 +134,6 @@ class TwinCell(Paced):
         "how much later than due messages left, of all workers that reported it, merged by count", defined("latency")
     )
     limit_per_s = Figure("the highest rate that was sustained", prometheus=None)
-
-    def more_values(self) -> Iterator[tuple[str, Mapping[str, str], float]]:
-        for one in self.per_broker:
-            if one["rate_out_per_s"] is not None:
-                yield "broker_rate_per_second", {"broker": str(one["broker"])}, one["rate_out_per_s"]
-        for worker in self.device_workers or ():
-            for outcome in ("sent", "stored"):
-                yield "device_messages_total", {"host": worker["host"], "outcome": outcome}, worker[outcome]
-        if (limit := self.limit_per_s) is not None:
-            yield "limit_per_second", {"limited_by": self.limited_by}, limit
 
     @property
     def text(self) -> str:

@@ -1,12 +1,12 @@
 """What Prometheus gets of twin beside its spec: how long the queue of the running cell is."""
 
+from collections.abc import Iterator
+
 from looplab.metrics.cells import LiveCell
-from looplab.metrics.text_format import line
 
 
 class Live(LiveCell):
     """One cell of the running run, with its queue: messages that were sent and have no outcome yet."""
 
-    def _render(self) -> dict[str, str]:
-        name, queue = "twin_queue_length", self.sent - sum(self.outcomes.values())
-        return {**super()._render(), name: line(name, self.labels, queue)}
+    def more_figures(self) -> Iterator[tuple[str, float]]:
+        yield "queue", self.sent - sum(self.outcomes.values())

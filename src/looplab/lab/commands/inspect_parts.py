@@ -175,12 +175,12 @@ def _limits(given: Mapping[str, Any]) -> Iterator[str]:
 def _add_treatments(parts: Sequence[Part], settings: Mapping[str, str]) -> list[dict[str, Any]]:
     """Give each part the treatments of the run that goes on which begin with its name; return the others."""
     try:
-        page = parse(fetch(f"{exporter_url(settings)}/metrics/live"))
+        page = parse(fetch(f"{exporter_url(settings)}/metrics"))
     except OSError:
         return []
     rest = []
     running = {part.name for part in parts}
-    for labels, verified in page["loop_treatment_verified"]:
+    for labels, verified in page["lab_treatment_verified"]:
         # Until a run has looked, the exporter still shows the one before it.
         if labels["scenario"] not in running:
             continue

@@ -1,11 +1,13 @@
-"""`./lab watch`: the newest run at a glance in a terminal of 80 x 24 or more, also over ssh.
+"""`./lab watch`: the run that goes on or went on last at a glance in a terminal of 80 x 24 or more, also over ssh.
 
 It asks the exporter once a second, on the port that .env gives it; what is not there yet is waited for.
 """
 
 import contextlib
+import math
 import os
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 from rich.bar import Bar
@@ -17,118 +19,103 @@ from rich.text import Text
 from looplab.errors import EXIT_GOOD, EXIT_MACHINE
 from looplab.experiments.registry import EXPERIMENTS
 from looplab.lab.checkout import Lab
-from looplab.lab.metrics_page import Labels, Page, exporter_url, fetch, parse
+from looplab.lab.metrics_page import Page, exporter_url, fetch, parse
 from looplab.spec.cell import Cell
 
 EVERY_S = 1.0
 MOST_CELLS = 6
 HEADING_LINES = 5  # of both tables, the run, the parts
 FEWEST_PLOT_LINES, MOST_PLOT_LINES = 6, 16
-QUANTILES = ("0.5", "0.95", "0.99", "1")
+QUANTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "p99.9": 0.999}
+LATENESS = "send lateness"
 
 
 class View:
-    """The newest run of a page, the active one if there is one; `cell` is the table of its experiment."""
+    """The run of a page; `cell` is the table of its experiment."""
 
     def __init__(self, page: Page) -> None:
-        active = {_run(labels): value == 1 for labels, value in page["loop_run_active"]}
-        newest = max(page["loop_run_info"], key=lambda s: (active.get(_run(s[0]), False), s[0]["run_id"]), default=None)
-        self.run = _run(newest[0]) if newest else ("", "")
-        self.active = active.get(self.run, False)
-        self._own = {name: [s for s in samples if _run(s[0]) == self.run] for name, samples in page.items()}
-        tables = (cell for one in EXPERIMENTS.values() for cell in (one.cell, *one.tables.values()))
-        self.cell = next(filter(self._has, tables), Cell)
-
-    def _has(self, cell: type[Cell]) -> bool:
-        return bool(self._own.get(f"{cell.family}_messages_sent_total"))
-
-    def of(self, name: str) -> list[tuple[Labels, float]]:
-        """Return the run's samples of a metric of its experiment."""
-        return self._own.get(f"{self.cell.family}_{name}", [])
-
-    def of_any_run(self, name: str) -> list[tuple[Labels, float]]:
-        """Return the run's samples of a metric that every run has."""
-        return self._own.get(name, [])
-
-    def text(self, labels: Labels) -> str:
-        """Return the cell of a sample in words."""
-        return self.cell.keyed(*(key.kind(labels[key.name]) for key in self.cell.key_columns())).text
+        self.page = page
+        self.run, active = next(iter(page["lab_run_active"]), ({}, 0.0))
+        self.active = active == 1
+        known = EXPERIMENTS.get(self.run.get("experiment", ""))
+        self.cell: type[Cell] = known.table(self.run["scenario"]) if known else Cell
 
     @property
     def current(self) -> str:
         """The cell that is being measured, or was last, in words."""
-        begun = [s for s in self.of("cell_current") if s[1]] or self.of("messages_sent_total")
-        return self.text(begun[-1][0]) if begun else ""
-
-
-def _run(labels: Labels) -> tuple[str, str]:
-    return labels.get("scenario", ""), labels.get("fidelity", "")
+        return next((labels["cell"] for labels, current in self.page["lab_cell_current"] if current), "")
 
 
 def screen(page: Page, height: int) -> RenderableType:
     """Return what a terminal of that height shows of a page; the plot gets the lines that the tables leave."""
     view = View(page)
-    if not view.run[0]:
+    if not view.run:
         return Text("No run yet: start one in another terminal, e.g. ./lab run scenario1 --quick")
-    sent = sum(value for _labels, value in view.of("messages_sent_total"))
-    planned = sum(value for _labels, value in view.of_any_run("loop_run_messages_planned"))
+    sent = sum(value for _labels, value in page["lab_messages_sent_total"])
+    planned = sum(value for _labels, value in page["lab_run_messages_planned"])
     state = f"{'running' if view.active else 'ended'}, {sent:.0f} of {planned:.0f} messages"
-    head = Text(f"{view.run[0]}, fidelity {view.run[1]}: {state}", "bold")
-    cells, treatments = _cells(view), _treatments(view)
+    head = Text(f"{view.run['scenario']}, fidelity {view.run['fidelity']}: {state}", "bold")
+    cells, treatments = _cells(view), _treatments(page)
     processes = [f"{labels['part']} {count:.0f}" for labels, count in page["lab_processes"] if count]
     free = min(MOST_PLOT_LINES, height - cells.row_count - treatments.row_count - HEADING_LINES)
-    figures = {end: value for end in view.cell.more_metrics for labels, value in view.of(end)}
+    figures = {labels["figure"]: value for labels, value in page["lab_figure"] if labels["cell"] == view.current}
     plot = [view.cell.picture(figures, free) or _shares(view, free)] if free >= FEWEST_PLOT_LINES else []
     return Group(head, cells, *plot, treatments, Text(f"parts: {', '.join(processes)}"))
 
 
 def _cells(view: View) -> Table:
     """Return the last cells: counts, and the last metric's quantiles in ms."""
-    metric = next((labels["metric"] for labels, _ in reversed(view.of("latency_quantile_seconds"))), "")
+    within = _within(view.page)
+    metric = next((one for _cell, one in reversed(within) if one != LATENESS), "")
     outcomes = [name.replace("_", "\n") for name in view.cell.outcomes()]
-    headings = ["sent", *outcomes, *(f"{metric} {q}" for q in ("p50", "p95", "p99", "max"))]
-    table = Table("cell", *headings, box=None, pad_edge=False)
-    counts = {(view.text(labels), labels["outcome"]): value for labels, value in view.of("messages_total")}
-    quantiles = {
-        (view.text(labels), labels["q"]): value
-        for labels, value in view.of("latency_quantile_seconds")
-        if labels["metric"] == metric
-    }
-    for labels, sent in view.of("messages_sent_total")[-MOST_CELLS:]:
-        cell = view.text(labels)
+    table = Table("cell", "sent", *outcomes, *(f"{metric} {q}" for q in QUANTILES), box=None, pad_edge=False)
+    counts = {(labels["cell"], labels["outcome"]): value for labels, value in view.page["lab_messages_total"]}
+    for labels, sent in view.page["lab_messages_sent_total"][-MOST_CELLS:]:
+        cell = labels["cell"]
         fates = [f"{counts.get((cell, name), 0):.0f}" for name in view.cell.outcomes()]
-        times = [f"{quantiles[cell, q] * 1000:.2f}" if (cell, q) in quantiles else "-" for q in QUANTILES]
+        times = [_quantile(within.get((cell, metric), {}), share) for share in QUANTILES.values()]
         mark = ">" if cell == view.current else " "
         table.add_row(_one_line(f"{mark} {cell}"), f"{sent:.0f}", *fates, *times)
     return table
 
 
+def _within(page: Page) -> dict[tuple[str, str], dict[float, float]]:
+    """Return, for each cell and metric, how many messages took at most each time in seconds."""
+    counts: dict[tuple[str, str], dict[float, float]] = {}
+    for labels, value in page["lab_latency_seconds_bucket"]:
+        counts.setdefault((labels["cell"], labels["metric"]), {})[float(labels["le"])] = value
+    return counts
+
+
+def _quantile(within: Mapping[float, float], share: float) -> str:
+    """Return the bound in ms within which that share of the answers came, at most 5 % above the quantile."""
+    wanted = share * max(within.values(), default=0)
+    bound = next((le for le, count in sorted(within.items()) if wanted and count >= wanted), math.inf)
+    return f"{bound * 1000:.2f}" if bound < math.inf else "-"
+
+
 def _shares(view: View, lines: int) -> Table:
     """Return, in so many lines, the share of the current cell's messages that have each latency within some times."""
-    sent = next((n for labels, n in view.of("messages_sent_total") if view.text(labels) == view.current), 0.0)
-    counts = {
-        labels["metric"]: sent
-        for labels, n in view.of("latency_seconds_count")
-        if n and view.text(labels) == view.current
+    sent = {labels["cell"]: n for labels, n in view.page["lab_messages_sent_total"]}.get(view.current, 0.0)
+    within = {
+        metric: {le: count / sent for le, count in counts.items()}
+        for (cell, metric), counts in _within(view.page).items()
+        if cell == view.current and metric != LATENESS and max(counts.values()) and sent
     }
-    within: dict[str, dict[float, float]] = {metric: {} for metric in counts}
-    for labels, value in view.of("latency_seconds_bucket"):
-        if (metric := labels["metric"]) in counts and view.text(labels) == view.current:
-            within[metric][float(labels["le"])] = value / counts[metric]
     rising = sorted({le for shares in within.values() for le, share in shares.items() if 0 < share < 1})
     # As many as fit, evenly spaced, with the last.
     step = -(-len(rising) // (lines - 1)) or 1
-    table = Table("answered within", *counts, box=None, pad_edge=False, expand=True)
+    table = Table("answered within", *within, box=None, pad_edge=False, expand=True)
     for le in rising[::-step][::-1]:
-        # A page leaves out the times at which a metric's share does not change.
-        shares = [max((share for at, share in within[metric].items() if at <= le), default=0) for metric in counts]
+        # The buckets of one metric may end where those of another go on.
+        shares = [max((share for at, share in each.items() if at <= le), default=0) for each in within.values()]
         table.add_row(f"{le * 1000:.3g} ms", *(Bar(1, 0, share) for share in shares))
     return table
 
 
-def _treatments(view: View) -> Table:
+def _treatments(page: Page) -> Table:
     table = Table("treatment", "wanted", "found", "", box=None, pad_edge=False)
-    for labels, verified in view.of_any_run("loop_treatment_verified"):
+    for labels, verified in page["lab_treatment_verified"]:
         state = "ok" if verified else "WRONG" if labels["required"] == "true" else "no"
         table.add_row(*(_one_line(labels[name]) for name in ("what", "wanted", "found")), state)
     return table
@@ -159,10 +146,7 @@ def watch(root: Path) -> int:
 def _read(url: str, height: int) -> tuple[RenderableType, int]:
     """Return the screen of the exporter's page, or why there is none, and the exit code."""
     try:
-        page = fetch(f"{url}/metrics/live")
-        # Between runs the newest stored one is shown.
-        page = page if "loop_run_info{" in page else fetch(f"{url}/metrics")
-        return screen(parse(page), height), EXIT_GOOD
+        return screen(parse(fetch(f"{url}/metrics")), height), EXIT_GOOD
     except OSError as error:
         place, why = url.removeprefix("http://"), getattr(error, "reason", error)
         remedy = "Start a run (`./lab run NAME`), or correct LAB_EXPORTER_PORT in .env."

@@ -28,9 +28,7 @@ _REMEDIES = {
         "free port."
     ),
     ("cannot assign requested address",): ("LAB_BIND in .env must be an address of this machine; 127.0.0.1 always is."),
-    ("rlimit",): (
-        "This engine refuses real-time limits: set LAB_RTPRIO and LAB_PRIORITY_UID to 0 in .env."
-    ),
+    ("rlimit",): ("This engine refuses real-time limits: set LAB_RTPRIO and LAB_PRIORITY_UID to 0 in .env."),
     ("cpu_rt", "rt_runtime", "real-time"): (
         "Set the LAB_RT_RUNTIME_…_US variables in .env to 0, or delete .env.machine and run ./lab setup."
     ),

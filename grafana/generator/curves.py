@@ -1,10 +1,10 @@
-"""Each scenario, latency and quantile has one colour and dash, everywhere the same."""
+"""CDFs; each scenario, latency and quantile has one colour and dash, everywhere the same."""
 
 from typing import Any
 
 from generator.panels import NO_VALUE, Panel
-from generator.queries import or_named
-from generator.styles import CORRECTED, Override, by_regex, fixed, line, other_shade
+from generator.queries import cdf, joined, or_named
+from generator.styles import CORRECTED, Override, by_name, by_regex, fixed, line, other_shade
 from generator.tables import SHARE, cdf_axis, xy_panel
 
 # Nine hues after Paul Tol's muted scheme, each at least 3:1 on white and on Grafana's dark panels.
@@ -39,12 +39,8 @@ SCENARIO_DASHES = {
     **dict.fromkeys(("scenario7", "scenario8"), _FLOOD),
 }
 METRICS = {"O": "O, without the robot", "T": "T, in all", "R": "R, at the robot"}
-# Curve by curve: its name, colour and dash.
-_METRIC_CURVES = {
-    "T": ("T: response time", "#5858E1", None),
-    "R": ("R: at the robot", "#117733", [2, 6]),
-    "O": ("O: MQTT, network, containers", "#CC6677", [8, 6]),
-}
+# The curve of each metric: colour and dash.
+_METRIC_CURVES = {"T": ("#5858E1", None), "R": ("#117733", [2, 6]), "O": ("#CC6677", [8, 6])}
 # The parts of O, of src/looplab/experiments/loop/ledger.py; those of one end have one hue.
 OVERHEAD_PARTS = {
     "network": "network and broker",
@@ -60,7 +56,7 @@ OVERHEAD_COLOURS = {
     "controller's send path": "#0072B2",
     "controller's wake-up": "#4A94DF",
 }
-QUANTILE_COLOURS = {"p50": "#3D98D3", "p95": "#2A9D8F", "p99": "#CC6677", "p99.9": "#C72375"}
+QUANTILE_COLOURS = {"p50": "#3D98D3", "p99": "#CC6677"}
 
 
 def cdf_panel(
@@ -69,37 +65,37 @@ def cdf_panel(
     expression: str,
     *,
     x_label: str,
-    series: str = "series",
     x_min_s: float | None = 0.0001,
     x_max_s: float | None = 1,
-    overrides: list[Override] | None = None,
+    overrides: list[Override],
+    no_value: str = NO_VALUE,
 ) -> Panel:
-    """Return an XY chart of CDFs from one instant query with the labels `series`, `order` and `le`."""
+    """Return an XY chart of CDFs from one instant query with the labels `series` and `le`."""
     return xy_panel(
         title,
         description,
-        or_named(expression, "le", series, NO_VALUE),
-        row="le",
-        series=series,
-        order="order" if series == "series" else series,
+        or_named(expression, "le", "series", no_value),
         x=cdf_axis(x_label, x_min_s, x_max_s),
         # A maximum of y falls on an x that has none of its own: its axis would end at 10 s.
         y={name: end for name, end in SHARE.items() if name != "max" or x_max_s is not None},
         y_label="share of messages answered within x",
-        overrides=scenario_overrides() if overrides is None else overrides,
+        overrides=overrides,
     )
 
 
-def metric_words(query: str) -> str:
-    """Give each series of `query` the full name of its metric. No-break spaces: panels leave out shared words."""
-    for metric, (name, _colour, _dash) in _METRIC_CURVES.items():
-        query = f'label_replace({query}, "metric", "{name.replace(" ", chr(0xA0))}", "metric", "{metric}")'
-    return query
+def scenario_curves(selector: str, condition: str) -> str:
+    """Return a query for CDFs with a readable `series` each. No-break spaces: panels leave out words that all share."""
+    # A scenario of one's own has no words here.
+    named = joined(cdf(selector, condition), "name", ["scenario"], "$1")
+    for scenario, words in SCENARIO_WORDS.items():
+        name = f"{scenario}: {words}".replace(" ", "\N{NO-BREAK SPACE}")
+        named = f'label_replace({named}, "name", "{name}", "scenario", "{scenario}")'
+    return f"max by (series, le) ({joined(named, 'series', ['name', 'fidelity', 'cell'], '$1 $2 $3')})"
 
 
 def metric_overrides() -> list[Override]:
-    """Return colour and dash of T, R and O."""
-    return [by_regex(f"/^{metric}:/", line(colour, dash)) for metric, (_name, colour, dash) in _METRIC_CURVES.items()]
+    """Return colour and dash of T, R and O; other metrics take the palette's."""
+    return [by_name(metric, line(colour, dash)) for metric, (colour, dash) in _METRIC_CURVES.items()]
 
 
 def scenario_overrides() -> list[Override]:

@@ -1,16 +1,17 @@
 """Dashboard: finished and running scenarios side by side, with the published figures."""
 
+from generator.curves import METRICS, cdf_panel, scenario_curves, scenario_overrides
 from generator.dashboard import Dashboard, choice, dashboard, fixed_choice
-from generator.experiments.loop.queries import CELLS, CHOSEN, STATISTICS, curves, curves_with_published, statistics
-from generator.experiments.loop.styles import METRICS, cdf_panel
 from generator.panels import Panel, words
-from generator.queries import joined, last, padded
+from generator.queries import STATISTICS, joined, newest_runs, statistics
 from generator.tables import matrix
+from generator.thesis import table, with_points
 from looplab.experiments.loop.fitted import FITTED_CONSTANTS
 
-# Has the cells that can be chosen; loop_run_info has the runs of other experiments, too.
-_CELL = "loop_latency_seconds_count"
-
+CELLS = 'experiment="loop",fidelity=~"$fidelity",cell=~"$cell"'
+CHOSEN = f'scenario=~"$scenario",{CELLS},metric="$metric"'
+NEWEST = newest_runs('experiment="loop"')
+_RUNS, _SENT = (f'{name}{{experiment="loop"}}' for name in ("lab_run_info", "lab_messages_sent_total"))
 # One robot without load, with stress, and with either priority; the others are a click away.
 _FIRST_SHOWN = ["scenario1", "scenario2", "scenario4", "scenario5"]
 
@@ -53,34 +54,33 @@ def compare_scenarios() -> Dashboard:
     return dashboard(
         "looplab-compare",
         "Compare scenarios",
-        "The published comparisons and any other, drawn from the newest run of each scenario.",
+        "The published comparisons and any other, from the newest run of each scenario within seven days.",
         [
             (14, [(24, _any())]),
-            # As wide as the page: a cell's words and six latencies.
-            (8, [(24, _table())]),
-            (9, [(12, _published()), (12, _notes())]),
+            (9, [(12, _table()), (12, _notes())]),
             *rows,
         ],
         [
-            choice("scenario", "Scenario", _CELL, "Drawn in the uppermost panel and the tables.", _FIRST_SHOWN),
-            choice("fidelity", "Fidelity", _CELL, "thesis: as published; corrected: no known artefacts.", ["thesis"]),
-            choice("interval", "Interval (ms)", _CELL, "Time between two requests.", ["20"], of="interval_ms"),
-            choice("qos", "QoS", _CELL, "MQTT quality of service.", ["0"]),
-            fixed_choice("metric", "Latency", "For the uppermost panel and the tables.", METRICS, "O"),
+            choice("scenario", "Scenario", _RUNS, "Drawn in the uppermost panel and the table.", _FIRST_SHOWN),
+            choice("fidelity", "Fidelity", _RUNS, "thesis: as published; corrected: no known artefacts.", ["thesis"]),
+            choice("cell", "Cell", _SENT, "Time between two requests, and quality of service.", ["20 ms, QoS 0"]),
+            fixed_choice("metric", "Latency", "For the uppermost panel and the table.", METRICS, "O"),
         ],
         refresh="5s",
-        since="24h",
+        since="7d",
     )
 
 
 def _figure(figure: str, metric: str, scenarios: tuple[int, ...], title: str, description: str) -> Panel:
     names = "|".join(f"scenario{number}" for number in scenarios)
+    measured = scenario_curves(f'metric="{metric}",scenario=~"{names}",{CELLS}', NEWEST)
     return cdf_panel(
         f"Figure {figure} ({metric}): {title}",
         f"{description} Squares: published points; the source does not state their interval.",
-        curves_with_published(f'metric="{metric}",scenario=~"{names}",{CELLS}', figure, metric),
+        with_points(measured, figure, metric),
         x_label=f"{metric} latency (squares: published)",
         x_min_s=0.00001 if metric == "R" else 0.0001,
+        overrides=scenario_overrides(),
     )
 
 
@@ -88,48 +88,33 @@ def _any() -> Panel:
     return cdf_panel(
         "CDF of $metric: the scenarios chosen above",
         "At 10 ms the curve's height is the share of messages answered within 10 ms. Choose scenarios, fidelity, "
-        "interval, QoS and latency at the top. Dashed: CPU stress; long dashes: stress with priority; dotted: flood.",
-        curves(CHOSEN),
+        "cell and latency at the top. Dashed: CPU stress; long dashes: stress with priority; dotted: flood.",
+        scenario_curves(CHOSEN, NEWEST),
         x_label="latency",
         x_min_s=None,
+        overrides=scenario_overrides(),
     )
 
 
 def _table() -> Panel:
+    named = joined(f"({statistics(CHOSEN, NEWEST)})", "series", ["scenario", "fidelity", "cell"], "$1 $2 $3")
     return matrix(
         "$metric in numbers",
-        "From the raw samples, no value left out. n counts the answers, late ones included.",
-        statistics(CHOSEN),
+        "From the histograms of the lab, at most 5 % off; the report has the exact figures. n counts the answers, late "
+        "ones included.",
+        f"max by (series, stat) ({named})",
         columns=STATISTICS,
         row_title="cell",
-        order="order",
-        row_px=430,
-    )
-
-
-def _published() -> Panel:
-    selector = 'published_latency_seconds{scenario=~"$scenario",interval_ms=~"$interval",qos=~"$qos",metric="$metric"}'
-    named = joined(last(selector), "cell", ["scenario", "interval_ms", "qos"], "$1 ${2}ms QoS$3")
-    query = f'label_join({padded(named, "padded", "interval_ms")}, "order", " ", "scenario", "padded", "qos")'
-    return matrix(
-        "$metric as published",
-        "Tables 5.2 to 5.9 of the thesis, 1000 messages a cell; R was published as an average only. "
-        "At 10 ms most runs had fewer answers than requests and have no figures.",
-        f"max by (cell, order, statistic) ({query})",
-        row="cell",
-        order="order",
-        column="statistic",
-        columns=["min", "avg", "max"],
-        row_title="cell",
+        row_px=280,
     )
 
 
 def _notes() -> Panel:
     return words(
-        "How far these curves can be compared",
-        "Read this before you compare milliseconds: what differs between this machine and the thesis's, and which "
-        "constants were fitted.",
-        "Curves are from this machine, squares from the thesis's: compare shapes and orderings, not "
+        "As published at 20 ms, QoS 0, and how far it can be compared",
+        "Tables 5.2 to 5.9 of the thesis, in ms; R was published as an average only. Read this before you compare "
+        "milliseconds.",
+        f"{table()}\n\nCurves are from this machine, squares from the thesis's: compare shapes and orderings, not "
         "milliseconds. Published points are drawn at the nearest bound of the histogram (48 a decade, at most 2.5 % "
         "off). The robot here is emulated unless a real one is connected. "
         f"Fitted: {' '.join(map(str, FITTED_CONSTANTS))}",

@@ -1,0 +1,99 @@
+"""The metrics' names and help, and one page of them for Prometheus, by prometheus_client."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from prometheus_client.core import Metric
+
+from looplab.metrics.distributions import Distribution
+
+LATENCY, FIGURE = "lab_latency_seconds", "lab_figure"
+# Family -> (type, help), in the order in which they are served.
+FAMILIES: Mapping[str, tuple[str, str]] = {
+    LATENCY: ("histogram", "Latencies of the messages of a cell, in seconds, by metric; `send lateness` is one."),
+    "lab_messages_total": ("counter", "Messages of a cell by outcome."),
+    "lab_messages_sent_total": ("counter", "Messages of a cell that were sent."),
+    FIGURE: ("gauge", "What else a cell shows while it is measured, by figure, in the unit of run.json."),
+    "lab_cell_current": ("gauge", "1 for the cell that is being measured, or was last."),
+    "lab_run_active": ("gauge", "1 while the run is measuring, 0 once it has ended."),
+    "lab_run_info": ("gauge", "1; the labels are the run's effective parameters."),
+    "lab_run_started_timestamp_seconds": ("gauge", "When the run was started, in Unix time."),
+    "lab_run_messages_planned": ("gauge", "Messages that the whole run will send."),
+    "lab_run_valid": ("gauge", "1 if every required treatment was found as wanted; of a run that has ended."),
+    "lab_treatment_verified": ("gauge", "1 where what was found is what was wanted."),
+    "lab_pages_info": ("gauge", "1; port is where a browser on this machine reaches the lab's pages."),
+    "lab_bridge_online": ("gauge", "1 while the bridge says it is online."),
+    "lab_robot_online": ("gauge", "1 while the bridge says the robot is online."),
+    "lab_bridge_events_total": ("counter", "What the bridge counts, by event."),
+    "lab_broker_up": ("gauge", "1 while the broker answers; the other broker metrics are absent while it does not."),
+    "lab_broker_uptime_seconds": ("gauge", "How long the broker has been running."),
+    "lab_broker_clients_connected": ("gauge", "Clients connected to the broker, the exporter among them."),
+    "lab_broker_stored_messages": ("gauge", "Messages the broker holds: queued, in flight and retained."),
+    "lab_broker_messages_received_total": ("counter", "MQTT packets of all kinds the broker received."),
+    "lab_broker_messages_sent_total": ("counter", "MQTT packets of all kinds the broker sent."),
+    "lab_broker_publish_received_total": ("counter", "PUBLISH packets the broker received."),
+    "lab_broker_publish_sent_total": ("counter", "PUBLISH packets the broker sent."),
+    "lab_broker_publish_dropped_total": ("counter", "PUBLISH packets the broker dropped."),
+    "lab_broker_received_bytes_total": ("counter", "Bytes the broker received."),
+    "lab_broker_sent_bytes_total": ("counter", "Bytes the broker sent."),
+    "lab_processes": ("gauge", "Processes of each part of the lab."),
+    "lab_process_cpu_seconds_total": ("counter", "CPU time of each part of the lab, ended processes included."),
+    "lab_process_resident_memory_bytes": ("gauge", "Resident memory of each part of the lab."),
+    "lab_host_cpu_seconds_total": ("counter", "CPU time of the whole machine by mode."),
+    "lab_host_cpus": ("gauge", "Processors of the machine."),
+    "lab_host_load1": ("gauge", "Load average over one minute."),
+    "lab_host_runnable": ("gauge", "Tasks running or waiting for a processor at this moment."),
+    "lab_host_context_switches_total": ("counter", "Context switches of the whole machine."),
+    "lab_host_memory_available_bytes": ("gauge", "Memory available without swapping."),
+    "lab_host_memory_total_bytes": ("gauge", "Memory of the machine."),
+}
+
+Labels = Mapping[str, str]
+
+
+class Page:
+    """Collects the samples of one scrape by family."""
+
+    def __init__(self) -> None:
+        self._samples: dict[str, list[tuple[str, Labels, float]]] = {name: [] for name in FAMILIES}
+
+    def add(self, family: str, labels: Labels, value: float) -> None:
+        """Add one sample of a family that is no histogram."""
+        self._samples[family].append((family, labels, value))
+
+    def add_latency(self, labels: Labels, latency: Distribution) -> None:
+        """Add the buckets, sum and count of one latency."""
+        samples = self._samples[LATENCY]
+        for bound, count in zip(latency.bound_texts, latency.cumulative(), strict=True):
+            samples.append((f"{LATENCY}_bucket", {**labels, "le": bound}, count))
+        samples.append((f"{LATENCY}_sum", labels, latency.sum_ns / 1e9))
+        samples.append((f"{LATENCY}_count", labels, latency.count))
+
+    def families(self) -> Iterator[Metric]:
+        """Yield each family that has samples."""
+        for family, samples in self._samples.items():
+            if samples:
+                kind, about = FAMILIES[family]
+                metric = Metric(family.removesuffix("_total") if kind == "counter" else family, about, kind)
+                for name, labels, value in samples:
+                    metric.add_sample(name, dict(labels), value)
+                yield metric
+
+
+def plain_labels(parameters: Mapping[str, Any]) -> dict[str, str]:
+    """Return the parameters that a label can hold: no tables, and lists as words."""
+    return {name: plain(value) for name, value in parameters.items() if _is_plain(value)}
+
+
+def plain(value: object) -> str:
+    """Return a parameter as the value of a label."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, list):
+        return " ".join(f"{item:g}" if isinstance(item, float) else str(item) for item in value)
+    return "" if value is None else str(value)
+
+
+def _is_plain(value: object) -> bool:
+    items: Sequence[object] = value if isinstance(value, list) else [value]
+    return not any(isinstance(item, dict | list) for item in items)
