@@ -284,6 +284,14 @@ def test_an_observer_gets_its_arguments_with_and_without_chrt(service: str, path
     assert "chrt -o -T 100000000 0" in entrypoint[2]
 
 
+def test_prometheus_keeps_seven_days_in_a_volume_with_a_name() -> None:
+    """`down` leaves such a volume, and `rm --volumes` removes those without a name alone."""
+    prometheus = SERVICES["prometheus"]
+    assert "--storage.tsdb.retention.time=7d" in prometheus["command"]
+    assert "prometheus:/prometheus" in prometheus["volumes"]
+    assert not any("results" in volume for volume in SERVICES["exporter"]["volumes"])
+
+
 def written(tmp_path: Path, **variables: str) -> Iterator[tuple[str, str]]:
     """Yield what compose/mosquitto/start writes: each setting with its value, in order."""
     # In this order: the checkout may itself be below /tmp.
