@@ -177,6 +177,7 @@ class Record:
     def finish(self, document: dict[str, Any]) -> None:
         """Store run.json and give the folder its name."""
         self._folder.finish(document)
+        self._treatments = document["treatments"]
         self.state("finished", more={**self._planned(), "valid": document["valid"]})
 
     def keep(self, why: str) -> None:
