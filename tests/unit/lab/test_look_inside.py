@@ -82,7 +82,7 @@ def test_the_list_has_everything_in_80_columns(capsys: pytest.CaptureFixture[str
         ("scenario0", ["-", "24", "-"]),
         ("scenario4", ["stress", "37", "scenario2"]),
         ("scenario8", ["flood", "20", "scenario7"]),
-        ("twin-limit", ["-", "31", "twin"]),
+        ("twin-limit", ["-", "30", "twin"]),
     ],
 )
 def test_the_list_has_load_time_and_order(capsys: pytest.CaptureFixture[str], name: str, words: list[str]) -> None:
