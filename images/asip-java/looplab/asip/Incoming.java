@@ -13,8 +13,9 @@ abstract class Incoming implements Transport {
     static final int BLOCK_BYTES = 4_096;
 
     private volatile boolean ending;
-    // Whether the last byte ended a line.
-    private boolean whole = true;
+    // How many lines have arrived, and how many there will be.
+    private volatile long lines;
+    private volatile long last = Long.MAX_VALUE;
     private Sink sink;
 
     final void to(Sink wanted) {
@@ -24,11 +25,15 @@ abstract class Incoming implements Transport {
     /** Hands bytes on that a read has just returned. */
     final void arrived(byte[] bytes, int length) {
         long stampNs = System.nanoTime();
-        whole = bytes[length - 1] == '\n';
+        long ends = 0;
+        for (int at = 0; at < length; at++) {
+            ends += bytes[at] == '\n' ? 1 : 0;
+        }
+        lines += ends;
         sink.received(bytes, length, stampNs);
     }
 
-    /** Starts a thread that reads until the transport ends, to the end of the line that it is in. */
+    /** Starts a thread that reads until the transport ends, and then one more line. */
     final Thread readAlways(String name, Read read) {
         Thread reader = new Thread(() -> untilTheEnd(read), name);
         reader.setDaemon(true);
@@ -38,7 +43,7 @@ abstract class Incoming implements Transport {
 
     private void untilTheEnd(Read read) {
         try {
-            while (!ending || !whole) {
+            while (lines < last) {
                 read.once();
             }
         } catch (IOException error) {
@@ -54,6 +59,7 @@ abstract class Incoming implements Transport {
     }
 
     final void end() {
+        last = lines + 1;
         ending = true;
     }
 }
