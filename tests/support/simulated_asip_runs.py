@@ -8,7 +8,7 @@ import numpy as np
 
 from looplab.experiments.asip import NAME, THROUGHPUT, AsipCell, LatencyCell, ThroughputCell
 from looplab.experiments.asip.board import CYCLE_NS
-from looplab.experiments.asip.document import COLUMNS, Measured, copies, files, planned
+from looplab.experiments.asip.document import COLUMNS, Measured, copies, files, planned, search_result
 from looplab.experiments.asip.oscilloscope import BoardCounts
 from looplab.experiments.asip.waves import Row
 from looplab.run.accounting import summarise
@@ -110,13 +110,11 @@ def write_throughput_run(
                 # Those in the middle are missing.
                 if abs(k - wanted / 2) >= (wanted - out) / 2:
                     edges.append((number, 13, level, cycle + 48_000))
-        ends = [[one["frequency_hz"] for one in steps if one["tracked"] is wanted] for wanted in (True, False)]
-        found = {"tracked_hz": max(ends[0], default=None), "untracked_hz": min(ends[1], default=None)}
         measured.append(
             _measured(
                 ThroughputCell.keyed(*key),
                 edges,
-                {"wire_hz": WIRE_HZ, "steps": steps, "edge_cpu_us": edge_cpu_us, **found},
+                {"wire_hz": WIRE_HZ, "steps": steps, "edge_cpu_us": edge_cpu_us, **search_result(steps)},
             )
         )
     return _write(results / f"{start}-{THROUGHPUT}", fidelity, store, measured, most, changes)

@@ -17,7 +17,7 @@ from looplab.experiments.asip.board import (
     byte_to_board_us,
     write_pin,
 )
-from looplab.experiments.asip.document import Measured, copies
+from looplab.experiments.asip.document import Measured, copies, search_result
 from looplab.experiments.asip.oscilloscope import Oscilloscope, Scope
 from looplab.experiments.asip.parameters import AsipParameters
 from looplab.experiments.asip.waves import Row, bisection, copied
@@ -122,9 +122,7 @@ class Phases:
                 self._keep(row, step := self._step(number, frequency_hz, measured))
                 # It ends by StopIteration.
                 frequency_hz = search.send(step["tracked"])
-        tried = [(step["frequency_hz"], step["tracked"]) for step in measured.more["steps"]]
-        measured.more["tracked_hz"] = max((hz for hz, tracked in tried if tracked), default=None)
-        measured.more["untracked_hz"] = min((hz for hz, tracked in tried if not tracked), default=None)
+        measured.more |= search_result(measured.more["steps"])
 
     def _warm_up(self, measured: Measured) -> None:
         """Have a slow wave copied, and note how many waves a second fill the wire."""
