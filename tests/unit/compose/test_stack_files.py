@@ -33,7 +33,7 @@ OTHER_SETTINGS = {
     "twin": {"title", "swarm", "confinement", "confine", "brokers", "placements", "device_workers"},
     "middleware": {"title", "swarm"},
 }
-NOT_PASSED = {"twin": {"TITLE"}, "middleware": {"TITLE", "MIDDLEWARE", "LOAD_HOSTS"}}
+NOT_PASSED = {"twin": {"TITLE"}, "middleware": {"TITLE", "MIDDLEWARE"}}
 
 
 @pytest.fixture(params=RUNS)
