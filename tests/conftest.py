@@ -8,12 +8,9 @@ from support.flags import FLAGS
 
 TESTS = Path(__file__).parent
 # With several processes, one process runs all tests of a group: a lab is set up once, the kernel has one real-time
-# budget, and Grafana's packages are installed once. Other files run beside them, and so does a second lab, for tests in
-# which no load, no link and no priority is measured, of the same images: a changed checkout builds others under their
-# names. Nothing lasts longer than the first lab: what can go to the second one belongs there.
-SECOND_LAB = ("asip", "attacks", "look_inside", "middleware", "secrets", "study", "twin", "wrong_use")
+# budget, and Grafana's packages are installed once. Other files run beside them. No second lab does: a changed checkout
+# builds other images under the lab's names, and ./lab ends a run whose images were replaced.
 TOGETHER = {
-    **{f"e2e/test_e2e_{name}.py": "second lab" for name in SECOND_LAB},
     "e2e/": "lab",
     "system/": "lab",
     "integration/link/": "lab",
