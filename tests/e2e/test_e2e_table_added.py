@@ -1,6 +1,6 @@
 """Adding an experiment: three files and a line in each list, and it runs, is drawn live, reported and marked.
 
-Its images take the names of the lab's: by this file's turn, late in the alphabet, the second lab has ended.
+Its images take the names of the lab's.
 """
 
 import json
