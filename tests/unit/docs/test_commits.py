@@ -34,6 +34,7 @@ def limits(revision: str) -> dict[str, int]:
         ("lab: query stand-in images once\n\nBody.", True), ("loop, run: drop a field", True),
         ("budget: give the loop 40 lines of the report", True), ("Merge branch main\n", True),
         ("lab: what stands in place is asked once", False), ("tests: a link is judged at one level", False),
+        ("lab: never pull own images", False),
         ("Query images once", False), ("lab: query images once.", False), ("lab: " + "query " * 12 + "once", False),
     ],
 )  # fmt: skip

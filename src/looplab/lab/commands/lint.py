@@ -82,7 +82,7 @@ def check_rooms(root: Path, files: Sequence[Path]) -> list[str]:
         if lines > room["limit"]:
             outgrown.append(name)
     if outgrown:
-        print(f"Make {', '.join(outgrown)} smaller. A limit only falls, but for a commit `budget: …` that says why.")
+        print(f"Make {', '.join(outgrown)} smaller. Only a commit `budget: …` with its reason may raise a limit.")
     return outgrown
 
 
