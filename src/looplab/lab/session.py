@@ -277,7 +277,7 @@ def _clear(compose: Compose, profile: str, services: Collection[str]) -> None:
         raise UsageError(
             f"No service of the Compose files is called {profile}.", f"See {LOOP_FILE}; ./lab new adds one."
         )
-    kept = [name for name in services if name in KEPT_BEFORE and f"{name}=0" not in compose.left_out]
+    kept = [name for name in services if name in KEPT_BEFORE and name not in compose.left_out]
     present = compose.listed("--all")
     others = set(present) - set(services)
     if others and not others <= set(compose.config()["services"]):

@@ -48,18 +48,19 @@ class Compose:
         self._root = root
         self.environment = dict(environment)
         self._own_session = False
-        self.left_out: list[str] = []
+        self.left_out: set[str] = set()
 
     def leave_out(self, service: str) -> None:
         """Start no container of a service whose image is not here."""
-        self.left_out += ["--scale", f"{service}=0"]
+        self.left_out.add(service)
 
     def up(self, profile: str) -> None:
         """Start a profile in the background; LabError (exit code 3) names the container that failed and the reason.
 
         Running containers stay: replacing the owner of the PID namespace would end all that joined it.
         """
-        self._up(profile, "--no-recreate", *self.left_out)
+        none = [word for service in sorted(self.left_out) for word in ("--scale", f"{service}=0")]
+        self._up(profile, "--no-recreate", *none)
 
     def renew(self, profile: str, services: list[str]) -> None:
         """Start some services alone; replace those whose configuration has changed."""

@@ -19,7 +19,7 @@ def model_facts(root: Path, compose: Compose, profile: str, own: str) -> dict[st
     """Return what Compose starts for `profile`, read with the very variables of the start; `own` is the user's file."""
     model = compose.config(profile)
     services = {name: one for name, one in model["services"].items() if one.get("scale") != 0}
-    facts = image_facts({name: one for name, one in services.items() if f"{name}=0" not in compose.left_out})
+    facts = image_facts({name: one for name, one in services.items() if name not in compose.left_out})
     return {
         "images": {part_of(name, profile): one for name, one in facts.items()},
         "lab_own": {"file": own, "changes": "" if _is_empty(root / own) else _digest(root, compose, profile, model)},
