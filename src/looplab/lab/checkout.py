@@ -67,15 +67,12 @@ class Lab:
         """Return Compose with this lab's variables and `extra` over them."""
         # Always given: Compose reads an empty one in the shell as "looplab", whatever .env holds.
         ours = {"COMPOSE_PROJECT_NAME": project_name(self.root)}
-        given = {
-            **ours,
-            **self.user(),
-            **self._gateway(),
-            **self.options,
-            **file_choices(self.settings()),
-            **(extra or {}),
-        }
+        given = {**ours, **self.user(), **self._gateway(), **self._chosen(), **(extra or {})}
         return Compose(self.root, {**self._machine(), **os.environ, **given})
+
+    def _chosen(self) -> dict[str, str]:
+        """Return the options, and what chooses the Compose files of options and settings."""
+        return {**self.options, **file_choices(self.settings())}
 
     def own_image(self, name: str) -> str:
         """Return the reference of one of the lab's own images."""
@@ -160,7 +157,7 @@ class Lab:
             images.ensure_base()
             # As for the run itself: the options choose the broker's file, and with it what Compose builds.
             decided = {name: value for name, value in images.variables.items() if not os.environ.get(name)}
-            own.build({**decided, **self.options, **file_choices(self.settings())})
+            own.build({**decided, **self._chosen()})
 
     @property
     def _profiles(self) -> list[str]:
@@ -229,9 +226,8 @@ class Lab:
 
     def _gateway(self) -> dict[str, str]:
         """Return the address of the engine's own bridge, where BROKER_PATH=port publishes the broker; else {}."""
-        settings = self.settings()
-        port = (settings.get("BROKER_PATH") or settings.get("FIDELITY")) in ("port", "printed")
-        if settings.get("LAB_GATEWAY") or not port:
+        settings = {**self.settings(), **self._chosen()}
+        if settings.get("LAB_GATEWAY") or settings.get("BROKER_PATH") != "port":
             return {}
         form = "{{(index .IPAM.Config 0).Gateway}}"
         address = call(["docker", "network", "inspect", "bridge", "--format", form]).stdout.strip()
