@@ -20,17 +20,15 @@ from looplab.lab.failing_broker import FailingBroker
 from looplab.lab.progress import follow_run
 from looplab.lab.run_options import BUSY
 from looplab.lab.scenarios import LOOP_FILE, Scenario, every
-from looplab.lab.settings import NO_FILE, project_name
+from looplab.lab.settings import check_parts, project_name
 from looplab.run.folder import LOCK
 from looplab.run.quiet import MOST_STRANGERS
-from looplab.spec.brokers import DEFAULT
 from looplab.spec.experiment import Experiment
 from looplab.system.lock import Held, hold
 from looplab.system.machine_facts import hashed
 from looplab.system.processors import busy_share
 from looplab.system.terminal import say
 from looplab.system.words import plural
-from looplab.treatments.link import NO_LINK
 from looplab.treatments.loads import loads
 
 # Called with a run.json.
@@ -41,8 +39,6 @@ KEPT_BEFORE = ("prometheus", "grafana", "pages")
 KEPT_AFTER = (*KEPT_BEFORE, "exporter", "treatments")
 # What a following scenario of the same session uses, too.
 KEPT_BETWEEN = (*KEPT_AFTER, "prepare", "bridge", "robot", "link")
-# The variables by which compose.yaml chooses a file, compose/<kind>.<value>.yaml.
-OVERLAYS = {"BROKER": "broker", "ROBOT": "robot", "LINK": "link", "BROKER_TLS": "tls", "GRAFANA": "grafana"}
 DONE_BEFORE = ("prepare",)  # Its end is no failure.
 # What the containers of a failed run printed: they are removed.
 LOG = Path(".cache/containers.log")
@@ -66,7 +62,7 @@ class Session:
 
     def __init__(self, lab: Lab) -> None:
         """Make the machine ready. Raises LabError."""
-        _check_parts(lab.root, lab.settings())
+        check_parts(lab.root, lab.settings())
         catch_interrupts()
         # First: images that are built beside a run disturb it.
         hold_lab(lab)
@@ -136,29 +132,6 @@ class Session:
             seen.insert(0, f"reports http://{address}:{settings['LAB_PAGES_PORT']}")
         say(f"{NEXT}    ./lab down stops everything\n  {', '.join(seen)}")
         sys.stdout.flush()
-
-
-def _check_parts(root: Path, settings: Mapping[str, str]) -> None:
-    """LabError (exit code 2) for a part that no Compose file describes, or a link that is real already."""
-    for variable, kind in OVERLAYS.items():
-        files = {path.name.split(".")[1] for path in (root / "compose").glob(f"{kind}.*.yaml")}
-        known = sorted(files | ({NO_FILE[variable]} if variable in NO_FILE else set()))
-        if (name := settings.get(variable)) and name not in known:
-            raise UsageError(
-                f"{variable}={name}: there is no compose/{kind}.{name}.yaml.", f"Known: {', '.join(known)}."
-            )
-    broker = settings.get("BROKER") or DEFAULT
-    if broker != DEFAULT and "on" in (settings.get("BROKER_TLS"), "on" if settings.get("ROBOT") == "remote" else ""):
-        raise UsageError(
-            f"BROKER={broker} has no listener with TLS, which a robot on a Pi and BROKER_TLS=on need.",
-            f"Take --broker {DEFAULT}, or --robot virtual with BROKER_TLS=off.",
-        )
-    link = settings.get("LINK") or NO_LINK
-    if link != NO_LINK and settings.get("ROBOT") == "remote":
-        raise UsageError(
-            f"LINK={link} with ROBOT=remote: the Pi's link is real, and none is emulated on it.",
-            "Leave LINK empty, or take --robot virtual.",
-        )
 
 
 def _host_part(lab: Lab, scenario: Scenario) -> contextlib.AbstractContextManager[Mapping[str, str]]:

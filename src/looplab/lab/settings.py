@@ -9,7 +9,9 @@ from pathlib import Path
 from looplab.errors import LabError, UsageError
 from looplab.experiments.registry import EXPERIMENTS
 from looplab.lab.image_names import FOLDER, PULL, REGISTRY, REPEATED, TAG, is_decided
+from looplab.spec.brokers import DEFAULT
 from looplab.system.env_files import read_env
+from looplab.treatments.link import NO_LINK
 from looplab.treatments.loads import loads
 
 PROJECT = "looplab"
@@ -47,18 +49,43 @@ RULES = {
     "COMPOSE_PROJECT_NAME": (r"[a-z0-9][a-z0-9_-]*", "lower-case letters, digits, - and _"),
 }
 ADDRESSES = ("LAB_BIND", "LAB_LAN_BIND")
-# Values of the variables that choose a Compose file for which there is none, because nothing changes.
-NO_FILE = {"LINK": "none", "GRAFANA": "on", "TWIN_LINK": "off"}
+# The variables by which compose.yaml chooses a file, compose/<kind>.<value>.yaml.
+OVERLAYS = {"BROKER": "broker", "ROBOT": "robot", "LINK": "link", "BROKER_TLS": "tls", "GRAFANA": "grafana"}
+# A value that changes nothing: it has no file, and for Compose it is the empty one.
+NO_FILE = {"LINK": NO_LINK, "GRAFANA": "on", "TWIN_LINK": "off"}
 
 
 def file_choices(settings: Mapping[str, str]) -> dict[str, str]:
     """Return what compose.yaml needs to choose its files, where `settings` have another value or none.
 
-    Compose cannot compare: FIDELITY=printed alone chooses no file, and a value in NO_FILE would name one.
+    Compose cannot compare: FIDELITY=printed alone chooses no file, and each value chooses something.
     """
     printed = {"CLIENTS": "printed", "BROKER_PATH": "port"} if settings.get("FIDELITY") == "printed" else {}
     unset = {name: value for name, value in printed.items() if not settings.get(name)}
     return unset | {name: "" for name, value in NO_FILE.items() if settings.get(name) == value}
+
+
+def check_parts(root: Path, settings: Mapping[str, str]) -> None:
+    """Raise LabError (exit code 2) for a part that no Compose file describes, or parts that exclude each other."""
+    for variable, kind in OVERLAYS.items():
+        files = {path.name.split(".")[1] for path in (root / "compose").glob(f"{kind}.*.yaml")}
+        known = sorted(files | {NO_FILE.get(variable, "")} - {""})
+        if (name := settings.get(variable)) and name not in known:
+            raise UsageError(
+                f"{variable}={name}: there is no compose/{kind}.{name}.yaml.", f"Known: {', '.join(known)}."
+            )
+    broker = settings.get("BROKER") or DEFAULT
+    if broker != DEFAULT and "on" in (settings.get("BROKER_TLS"), "on" if settings.get("ROBOT") == "remote" else ""):
+        raise UsageError(
+            f"BROKER={broker} has no listener with TLS, which a robot on a Pi and BROKER_TLS=on need.",
+            f"Take --broker {DEFAULT}, or --robot virtual with BROKER_TLS=off.",
+        )
+    link = settings.get("LINK") or NO_LINK
+    if link != NO_LINK and settings.get("ROBOT") == "remote":
+        raise UsageError(
+            f"LINK={link} with ROBOT=remote: the Pi's link is real, and none is emulated on it.",
+            "Leave LINK empty, or take --robot virtual.",
+        )
 
 
 def check_settings(settings: Mapping[str, str]) -> None:
