@@ -11,7 +11,7 @@ from typing import Any
 from looplab.errors import MachineError, UsageError
 from looplab.lab.docker.compose import Compose
 from looplab.lab.docker.engine import Engine, show_version
-from looplab.lab.docker.images import Images, images_of
+from looplab.lab.docker.images import Images, images_of, wrapped
 from looplab.lab.docker.model import model_facts
 from looplab.lab.docker.own_images import REPORT_SOURCES, OwnImages, read_stamps
 from looplab.lab.image_names import BASE, BASE_IMAGE, FLOOD, REPEATED, REPORT, is_decided, name_of, own_reference
@@ -87,8 +87,7 @@ class Lab:
         others = {one["image"] for one in self._services.values() if one.get("scale") != 0} - built.keys()
         variables = {value: name for name, value in reversed(self.settings().items()) if name.endswith("_IMAGE")}
         upstream = {variables.get(one) or name_of(one).replace("-", "_"): one for one in sorted(others)}
-        arguments = {name: one for each in self._services.values() for name, one in _arguments(each).items() if one}
-        upstream |= {name: one for name, one in arguments.items() if name.endswith("_IMAGE") and name != BASE}
+        upstream |= {name: one for service in self._services.values() for name, one in wrapped(service).items()}
         report = self.own_image(REPORT)
         return {image: name for image, name in built.items() if image != report}, upstream
 
@@ -239,9 +238,3 @@ class Lab:
         if facts.st_uid == 0 or "LAB_UID" in {**os.environ, **read_machine_file(self.root)}:
             return {}
         return {"LAB_UID": str(facts.st_uid), "LAB_GID": str(facts.st_gid)}
-
-
-def _arguments(service: Mapping[str, Any]) -> dict[str, str]:
-    """Return the arguments of a service's build, as Compose resolves them."""
-    arguments: dict[str, str] = service.get("build", {}).get("args", {})
-    return arguments

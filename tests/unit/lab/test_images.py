@@ -162,7 +162,9 @@ def test_the_facts_of_images_tell_where_they_are_from(docker: fakes.Docker) -> N
     }
     built = ("looplab/robot:1", f"{REGISTRY}looplab/bridge:1", f"{OWN}:1")
     services = {name: {"image": name, **({"build": {}} if name in built else {})} for name in (*expected, "gone:1")}
-    found = image_facts(services)
+    # Of an image that holds another program, too, no revision names the whole.
+    services["looplab/flood:1"]["build"] = {"args": {"BASE_IMAGE": "a:1", "FLOOD_IMAGE": "b:1"}}
+    found = image_facts(services, services)
     assert {name: fact["origin"] for name, fact in found.items()} == expected
     ids = {name: f"sha256:{name}" for name in expected} | {"local/broker": "sha256:local/broker:latest"}
     assert {name: fact["id"] for name, fact in found.items()} == ids

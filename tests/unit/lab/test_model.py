@@ -13,13 +13,15 @@ SERVICES = {
     "scenario5": {"image": "looplab/controller:1", "build": {}},
     "broker-prioritised": {"image": "local/broker"},
     "pages": {"image": "looplab/report:1", "build": {}},
+    "stress": {"image": "looplab/stress:1"},
+    "stress-image": {"image": "looplab/stress:1", "build": {"args": {"BASE_IMAGE": "base:1"}}, "scale": 0},
     "robot": {"image": "looplab/robot:1", "scale": 0},
     "grafana": {"image": "gone:1"},
 }
 
 
 def test_images_are_those_of_the_parts_that_start(docker: fakes.Docker, tmp_path: Path) -> None:
-    docker.has("looplab/controller:1", "looplab/report:1", "local/broker:latest", "looplab/robot:1")
+    docker.has("looplab/controller:1", "looplab/report:1", "local/broker:latest", "looplab/robot:1", "looplab/stress:1")
     docker.compose_reads(SERVICES)
     (tmp_path / "own.yaml").write_text("# mine\n\nservices: {}\n")
     compose = Compose(tmp_path, {})
@@ -29,6 +31,7 @@ def test_images_are_those_of_the_parts_that_start(docker: fakes.Docker, tmp_path
     assert {name: (one["reference"], one["own"]) for name, one in found["images"].items()} == {
         "controller": ("looplab/controller:1", True),
         "broker": ("local/broker", False),
+        "stress": ("looplab/stress:1", True),
     }
 
 

@@ -102,21 +102,29 @@ def remove_replaced(project: str) -> None:
     call(["docker", "image", "prune", "--force", "--filter", ours], timeout_s=PULL_TIMEOUT_S)
 
 
-def image_facts(services: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Return {service: {reference, id, origin, own, digest}} of a Compose model's images that are here, for run.json.
+def wrapped(service: Mapping[str, Any]) -> dict[str, str]:
+    """Return, by variable, the upstream images whose programs the image of a Compose service is built to hold."""
+    arguments: Mapping[str, str] = service.get("build", {}).get("args", {})
+    return {name: one for name, one in arguments.items() if one and name.endswith("_IMAGE") and name != BASE}
 
-    `origin` is `built` of one whose label says so or whose name is the lab's own, `registry` of one that has a digest
-    of the registry of its name, else `local`. An `own` one was built from this checkout, whose revision names it.
+
+def image_facts(model: Mapping[str, Mapping[str, Any]], started: Collection[str]) -> dict[str, dict[str, Any]]:
+    """Return {service: {reference, id, origin, own, digest}} of those `started` whose image is here, for run.json.
+
+    `model` has all services as Compose reads them: an image may be built by one and started by another. `origin` is
+    `built` of one whose label says so or whose name is the lab's own, `registry` of one that has a digest of the
+    registry of its name, else `local`. An `own` one was built from this checkout alone, whose revision names it.
     """
-    here = images_of({one["image"] for one in services.values()})
+    references = {name: one["image"] for name, one in model.items() if name in started}
+    sources = {one["image"] for one in model.values() if "build" in one and not wrapped(one)}
+    here = images_of({*references.values()})
     facts: dict[str, dict[str, Any]] = {}
-    for name, one in services.items():
-        reference = one["image"]
+    for name, reference in references.items():
         if image := here.get(reference):
             digests = [it.partition("@")[2] for it in image.pulled if repository_of(it) == repository_of(reference)]
             built = image.origin == "built" or (is_own(reference) and not (is_published(reference) and digests))
             origin = "built" if built else "registry" if digests else "local"
-            own = "build" in one and origin == "built"
+            own = reference in sources and origin == "built"
             facts[name] = {"reference": reference, "id": image.id, "origin": origin, "own": own}
             facts[name] |= {"digest": digests[0]} if digests else {}
     return facts

@@ -18,8 +18,8 @@ _NEUTRAL = "compose/lab.yaml"
 def model_facts(root: Path, compose: Compose, profile: str, own: str) -> dict[str, Any]:
     """Return what Compose starts for `profile`, read with the very variables of the start; `own` is the user's file."""
     model = compose.config(profile)
-    services = {name: one for name, one in model["services"].items() if one.get("scale") != 0}
-    facts = image_facts({name: one for name, one in services.items() if name not in compose.left_out})
+    services = model["services"]
+    facts = image_facts(services, {name for name, one in services.items() if one.get("scale") != 0} - compose.left_out)
     return {
         "images": {part_of(name, profile): one for name, one in facts.items()},
         "lab_own": {"file": own, "changes": "" if _is_empty(root / own) else _digest(root, compose, profile, model)},

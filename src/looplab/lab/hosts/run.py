@@ -75,8 +75,8 @@ class PlacedSession:
         known, limits = self.make_ready()
         catch_interrupts()
         for scenario, plan in zip(scenarios, self.plans(limits), strict=True):
-            services = _services(self.root, scenario, self._common())
-            images = {part_of(name, scenario.name): one for name, one in image_facts(services).items()}
+            facts = image_facts(_services(self.root, scenario, self._common()), (*STARTED, scenario.name))
+            images = {part_of(name, scenario.name): one for name, one in facts.items()}
             say(f"{scenario.name}: {', '.join(f'{part} on {host.name}' for part, host in self.placed.items())}")
             document = _one(self.root, plan, self.placed["bridge"].name, {**known, "images": images})
             if document is None:
@@ -151,13 +151,13 @@ class PlacedSession:
 
 
 def _services(root: Path, scenario: Scenario, common: Mapping[str, str]) -> dict[str, Any]:
-    """Return each service that a scenario starts on one of its hosts. Raises LabError (exit code 2)."""
+    """Return the services of a scenario as each host reads them. Raises LabError (exit code 2)."""
     name = scenario.name
-    services = Compose(root, {**common, "COMPOSE_FILE": FILE, "COMPOSE_ENV_FILES": ".env"}).config(name)["services"]
+    compose = Compose(root, {**common, "COMPOSE_FILE": FILE, "COMPOSE_ENV_FILES": ".env"})
+    services: dict[str, Any] = compose.config(name)["services"]
     if "LAB_HOSTS" not in services.get(name, {}).get("environment", {}):
         raise UsageError(f"{name} is not in compose/host.yaml.", f"Add `{name}: *controller` to its list.")
-    parts = (*STARTED, name)
-    return {part: services[part] for part in parts if part in services}
+    return services
 
 
 def _one(root: Path, plan: Plan, bridge: str, facts: Mapping[str, Any]) -> dict[str, Any] | None:
