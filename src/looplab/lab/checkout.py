@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
@@ -105,10 +105,10 @@ class Lab:
         """Return the port that a variable holds; LabError (exit code 2) if it holds none."""
         return read_port(self.settings(), name)
 
-    def make_ready(self) -> Engine:
+    def make_ready(self, before_images: Callable[[Engine], object] = lambda _: None) -> Engine:
         """Install, pull or build what is missing: engine, Compose, upstream images, own images, `.env.machine`.
 
-        No registry is asked unless an image is missing.
+        No registry is asked unless an image is missing. `before_images` is called as soon as there is an engine.
         """
         check_settings({**self.settings(), "COMPOSE_PROJECT_NAME": project_name(self.root)})
         # A port that is no number is named before Compose reads it.
@@ -117,7 +117,9 @@ class Lab:
         if not read_stamps(self.root):
             say("First start: the images take up to two minutes. Later starts take 8 s.")
         images = self._images()
-        engine = ensure_compose(ensure_engine(), images.ensure_base)
+        engine = ensure_engine()
+        before_images(engine)
+        engine = ensure_compose(engine, images.ensure_base)
         ours, upstream = self.images()
         images.ensure_upstream(upstream)
         wrapped = images.variables.get(REPEATED, upstream.get(REPEATED, ""))

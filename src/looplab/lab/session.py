@@ -9,23 +9,21 @@ import sys
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from looplab.errors import EXIT_MACHINE, EXIT_USAGE, LabError, MachineError, UsageError
+from looplab.lab.alone import check_idle, hold_lab
 from looplab.lab.checkout import Lab
 from looplab.lab.docker.compose import Compose
-from looplab.lab.docker.engine import Engine, find_engine
 from looplab.lab.docker.model import check_images
 from looplab.lab.failing_broker import FailingBroker
 from looplab.lab.progress import follow_run
 from looplab.lab.run_options import BUSY
 from looplab.lab.scenarios import LOOP_FILE, Scenario, every
-from looplab.lab.settings import check_parts, project_name
+from looplab.lab.settings import check_parts
 from looplab.run.folder import LOCK
 from looplab.run.quiet import MOST_STRANGERS
 from looplab.spec.experiment import Experiment
-from looplab.system.lock import Held, hold
-from looplab.system.machine_facts import hashed
 from looplab.system.processors import busy_share
 from looplab.system.terminal import say
 from looplab.system.words import plural
@@ -48,13 +46,8 @@ INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 LOOK_S = 1.0
 # Exit code of a container whose process got SIGKILL.
 KILLED = 137
-GOES_ON = "Wait until it has ended, end it with Ctrl-C in its terminal, or with `./lab down`."
 NEXT = "Next: ./lab report --open    ./lab show"
 NOTICE_LOOKS, NOTICE_PAUSE_S = 10, 0.2
-# Of all users of this machine, whatever TMPDIR is.
-LOCKS = Path("/tmp")
-# The locks of this process, until it ends: the sessions of a study share one.
-_held: dict[Path, IO[str]] = {}
 
 
 class Session:
@@ -64,9 +57,8 @@ class Session:
         """Make the machine ready. Raises LabError."""
         check_parts(lab.root, lab.settings())
         catch_interrupts()
-        # First: images that are built beside a run disturb it.
-        hold_lab(lab)
-        engine = lab.make_ready()
+        # Before any image: what is built beside a run disturbs it.
+        engine = lab.make_ready(lambda engine: hold_lab(lab, engine))
         lab.check_ports(engine)
         self.lab = lab
         self.facts = lab.environment_facts(engine)
@@ -95,9 +87,7 @@ class Session:
     def _run(self, compose: Compose, scenarios: Sequence[Scenario], after: After) -> bool:
         root, scenario = self.lab.root, scenarios[0]
         started, known = "", every(root).keys()
-        if others := measuring(compose, known):
-            by = "Plain Compose started it, or a ./lab that was killed."
-            raise MachineError(f"This lab still measures {others}. {by}", GOES_ON)
+        check_idle(compose, known)
         try:
             _clear(compose, scenario.name, self.lab.services(scenario.name))
             for number, scenario in enumerate(scenarios):
@@ -207,29 +197,6 @@ def _kept(results: Path, run_id: str) -> str:
         (left / LOCK).unlink(missing_ok=True)
         left = left.rename(results / run_id)
     return left.name
-
-
-def hold_lab(lab: Lab) -> None:
-    """Hold this lab until the process ends. Raises MachineError that names the ./lab that holds it."""
-    path = lock_file(lab.root, find_engine())
-    user, names = os.environ.get("USER") or os.getuid(), " ".join(one.run_name for one in lab.scenarios)
-    try:
-        _held[path] = _held.get(path) or hold(path, f"{names} of user {user} in {lab.root}, process {os.getpid()}")
-    except Held as other:
-        raise MachineError(f"Another ./lab measures here: {other}.", GOES_ON) from None
-    except OSError as error:
-        raise MachineError(f"Cannot hold {path}: {error.strerror}.", "Remove that file, then try again.") from error
-
-
-def lock_file(root: Path, engine: Engine) -> Path:
-    """Return the file that a ./lab holds while it measures: one for each engine and Compose project."""
-    return LOCKS / f"looplab-{hashed(f'{engine.server_id} {project_name(root)}')}.lock"
-
-
-def measuring(compose: Compose, known: Collection[str]) -> str:
-    """Return which of the `known` controllers runs and since when, "" if none does."""
-    running = sorted(compose.listed().keys() & known)
-    return ", ".join(f"{name}, since {compose.started(name)}" for name in running)
 
 
 def _is_own(compose: Compose, controller: str, started: str, known: Set[str]) -> bool:

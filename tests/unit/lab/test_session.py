@@ -1,14 +1,18 @@
 """A session of runs: alone on its engine, and nothing of others is stopped or taken for its own."""
 
+import shutil
 from pathlib import Path
 
 import pytest
+from support import host_fakes as fakes
+from support.places import ROOT
 
 from looplab.errors import EXIT_MACHINE, LabError
-from looplab.lab import session
+from looplab.lab import alone, checkout
+from looplab.lab.alone import hold_lab, lock_file
 from looplab.lab.checkout import Lab
 from looplab.lab.docker.engine import Engine
-from looplab.lab.session import _kept, hold_lab, lock_file
+from looplab.lab.session import _kept
 from looplab.run.folder import LOCK
 from looplab.system.lock import hold
 
@@ -16,9 +20,8 @@ from looplab.system.lock import hold
 @pytest.fixture
 def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Engine:
     found = Engine(server_id="ABCD:EFGH")
-    monkeypatch.setattr(session, "LOCKS", tmp_path)
-    monkeypatch.setattr(session, "find_engine", lambda: found)
-    monkeypatch.setattr(session, "_held", {})
+    monkeypatch.setattr(alone, "LOCKS", tmp_path)
+    monkeypatch.setattr(alone, "_held", {})
     monkeypatch.delenv("COMPOSE_PROJECT_NAME", raising=False)
     return found
 
@@ -28,14 +31,26 @@ def test_the_second_session_learns_who_measures(tmp_path: Path, engine: Engine) 
         hold(lock_file(tmp_path, engine), "scenario5 of user ada in /home/ada/looplab, process 7"),
         pytest.raises(LabError, match="scenario5 of user ada in /home/ada/looplab, process 7, since 20") as caught,
     ):
-        hold_lab(Lab(tmp_path))
+        hold_lab(Lab(tmp_path), engine)
     assert caught.value.exit_code == EXIT_MACHINE
     assert "./lab down" in caught.value.remedy
 
 
+def test_a_held_lab_gets_no_image(
+    tmp_path: Path, engine: Engine, docker: fakes.Docker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An engine that was only now started has its own lock, too."""
+    monkeypatch.setattr(checkout, "ensure_engine", lambda: engine)
+    shutil.copy(ROOT / ".env", tmp_path)
+    lab = Lab(tmp_path)
+    with hold(lock_file(tmp_path, engine), "another"), pytest.raises(LabError, match="another, since"):
+        lab.make_ready(lambda found: hold_lab(lab, found))
+    assert docker.calls() == []
+
+
 def test_the_sessions_of_a_study_share_the_lock(tmp_path: Path, engine: Engine) -> None:
     for _ in range(2):
-        hold_lab(Lab(tmp_path))
+        hold_lab(Lab(tmp_path), engine)
     assert [path.name for path in tmp_path.iterdir()] == [lock_file(tmp_path, engine).name]
 
 

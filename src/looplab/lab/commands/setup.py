@@ -4,14 +4,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from looplab.errors import EXIT_GOOD, MachineError
+from looplab.lab.alone import run_that_goes_on
 from looplab.lab.checkout import Lab
 from looplab.lab.docker.engine import find_engine, require_compose
 from looplab.lab.docker.images import remove_replaced
 from looplab.lab.hosts.run import down_all
 from looplab.lab.scenarios import chosen, every
-from looplab.lab.session import lock_file, measuring
 from looplab.lab.settings import project_name
-from looplab.system.lock import holder
 from looplab.system.terminal import say
 
 
@@ -27,7 +26,7 @@ def down(root: Path) -> int:
     """Stop and remove every container and network of the lab; return the exit code."""
     engine, compose = find_engine(), Lab(root).compose()
     require_compose(engine)
-    if run := holder(lock_file(root, engine)) or measuring(compose, every(root).keys()):
+    if run := run_that_goes_on(root, engine, compose, every(root).keys()):
         say(f"This ends a run that goes on: {run}.")
     done = compose.down()
     if not done.good:
