@@ -235,14 +235,6 @@ def _t_squares(differences: Floats) -> Floats:
     return squares
 
 
-def called(before: Floats, after: Floats) -> NDArray[np.bool_]:
-    """Return which rows a verdict calls different: interval and permutation test agree. Logarithms, a unit a column."""
-    shift, error, freedom = _welch(before, after)
-    half = stdtrit(freedom, 0.5 + CONFIDENCE / 2) * error
-    different: NDArray[np.bool_] = (np.abs(shift) > half) & (permutation_p(before, after) < SIGNIFICANCE)
-    return different
-
-
 def holm(questions: Sequence[Sequence[float]]) -> list[list[float]]:
     """Return the p-values adjusted for having asked all these questions (Holm 1979), in the order given.
 
