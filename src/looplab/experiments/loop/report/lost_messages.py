@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from scipy.special import bdtr, bdtrc, betaincinv
+from scipy.stats import binomtest
 
 from looplab.experiments.loop import STUDIES
 from looplab.experiments.loop.fitted import ROBOT, fitted
@@ -32,6 +32,8 @@ SELDOM = 0.02
 Count = Callable[[MeasuredLoop], int]
 # One side of a claim: the cells of each run that it is about.
 Cells = Sequence[Sequence[MeasuredLoop]]
+# What was not measured can be neither shown nor refuted.
+NOT_MEASURED = Adjusted(1.0, 1.0)
 LOSING: Key = (10.0, 0)
 SOUND_MS = 20.0
 FLOODED: Key = (20.0, 0)
@@ -111,15 +113,14 @@ def losing_runs(cells: Cells, lost: Count) -> int:
 
 def loses(losing: int, runs: int) -> Adjusted:
     """Return the p-values of a system that does not lose messages, and of one that does; two-sided, as its interval."""
-    return Adjusted(*(min(1.0, 2 * float(p)) for p in (bdtrc(losing - 1, runs, SELDOM), bdtr(losing, runs, SELDOM))))
+    tests = (binomtest(losing, runs, SELDOM, other) for other in ("greater", "less"))
+    return Adjusted(*(min(1.0, 2 * float(test.pvalue)) for test in tests))
 
 
 def exact_share(count: int, of: int) -> Interval:
-    """Return a share of independent units with its exact 95 % interval (Clopper and Pearson); of none it is any."""
-    tail = (1 - CONFIDENCE) / 2
-    low = float(betaincinv(count, of - count + 1, tail)) if count else 0.0
-    high = float(betaincinv(count + 1, of - count, 1 - tail)) if count < of else 1.0
-    return Interval(count / of if of else math.nan, low, high)
+    """Return a share of independent units with its exact 95 % interval (Clopper and Pearson)."""
+    ends = binomtest(count, of).proportion_ci(CONFIDENCE, "exact")
+    return Interval(count / of, float(ends.low), float(ends.high))
 
 
 def _not(p: Adjusted) -> Adjusted:
@@ -151,9 +152,8 @@ def _at_10_ms(measured: Sequence[Measured]) -> Losing:
     above = [cells for cells in above if cells]
 
     def judge(lost: Count) -> Adjusted:
-        # Without a cell above, that part can be neither shown nor refuted.
-        sound = _not(loses(losing_runs(above, lambda cell: cell.lost), len(above)))
-        return _all(loses(losing_runs(here, lost), len(here)), sound)
+        lossy = loses(losing_runs(above, lambda cell: cell.lost), len(above)) if above else NOT_MEASURED
+        return _all(loses(losing_runs(here, lost), len(here)), _not(lossy))
 
     longer = f"at 20 ms and above {_in_words(above)}" if above else "at 20 ms and above nothing was measured"
     why = f"{_sides(measured, LOSING)} At 10 ms {_in_words(here)}; {longer}."
