@@ -206,7 +206,7 @@ def unfit(compared: Sequence[Measured], about: Sequence[str] | None = None) -> s
         first, second = compared
         troubles += [f"the runs differ in {what} too" for what in differences(first.run, second.run, about)]
     # Where runs were left out, the others are not judged once more by their own median.
-    out = [(m, rounds.left_out(m)) for m in compared]
+    out = [(m, rounds.left_out(m.runs)) for m in compared]
     troubles += [f"{run_id}: {why}" for m, by_id in out if len(by_id) == len(m.runs) for run_id, why in by_id.items()]
     troubles += _reached(compared)
     troubles += [

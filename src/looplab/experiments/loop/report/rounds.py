@@ -54,30 +54,27 @@ def within(study: Study | None, side: Measured) -> Measured:
     """Return a side with the runs that enter its verdict; all of the study's if none may, which `unfit` then says."""
     planned = _planned(study, side)
     out = left_out(planned)
-    return _only(planned, lambda run_id: run_id not in out) or planned
+    used = [one for one in planned if one.run.run_id not in out] or planned
+    # A whole group is pooled already.
+    whole = (group for group in (side, *side.earlier) if len(group.runs) == len(used) and group.runs[0] is used[0])
+    return next(whole, None) or grouped(used)
 
 
-def _planned(study: Study | None, side: Measured) -> Measured:
-    """Return a side with the study's runs alone, whatever was run since; all of its runs without a study."""
+def _planned(study: Study | None, side: Measured) -> Sequence[Measured]:
+    """Return a side's runs of the study alone, whatever was run since; all of its runs without a study."""
     places = study.places if study else {}
-    groups = (_only(group, places.__contains__) for group in (side, *side.earlier))
-    return next(filter(None, groups), side)
+    groups = ([one for one in group.runs if one.run.run_id in places] for group in (side, *side.earlier))
+    return next(filter(None, groups), side.runs)
 
 
-def _only(side: Measured, wanted: Callable[[str], bool]) -> Measured | None:
-    """Return a side with the wanted runs alone, None if there is none."""
-    runs = [one for one in side.runs if wanted(one.run.run_id)]
-    return side if len(runs) == len(side.runs) else grouped(runs) if runs else None
-
-
-def left_out(side: Measured) -> dict[str, str]:
-    """Return the runs of a side that no verdict rests on, and why: not quiet, or another dose of the load."""
-    why = {one.run.run_id: quiet.why_not(one.run.document) for one in side.runs if not quiet.counts(one.run.document)}
-    doses = {one.run.run_id: dose for one in side.runs if (dose := dose_of(one.run.document))}
+def left_out(runs: Sequence[Measured]) -> dict[str, str]:
+    """Return which runs of a side no verdict rests on, and why: not quiet, or another dose of the load."""
+    why = {one.run.run_id: quiet.why_not(one.run.document) for one in runs if not quiet.counts(one.run.document)}
+    doses = {one.run.run_id: dose for one in runs if (dose := dose_of(one.run.document))}
     usual = median(dose for run_id, dose in doses.items() if run_id not in why) if doses.keys() - why else 0.0
     for run_id, dose in doses.items():
         if usual and abs(dose / usual - 1) > SAME_DOSE:
-            unit = _DOSES[side.run.document["parameters"]["load"]][1]
+            unit = _DOSES[runs[0].run.document["parameters"]["load"]][1]
             why.setdefault(run_id, f"its load was {dose:.3g} {unit}, {dose / usual:.0%} of the usual")
     return why
 
@@ -89,9 +86,10 @@ def left_out_notes(study: Study | None, *sides: tuple[Measured, Measured]) -> It
         for run_id, why in left_out(planned).items():
             if run_id not in used.run_ids:
                 yield f"{run_id} is left out: {why}."
-        newer = [run_id for run_id in every.run_ids if run_id > max(planned.run_ids)]
+        newest = planned[-1].run
+        newer = [run_id for run_id in every.run_ids if run_id > newest.run_id]
         if newer:
-            unlike = differences(every.run, planned.run)
+            unlike = differences(every.run, newest)
             how = f"; of the newest, {unlike[0]}" if unlike else ""
             yield f"Not in this study: {plural(len(newer), 'newer run')} of {every.run.scenario}{how}."
 
