@@ -94,9 +94,11 @@ def identities(scans: Sequence[Scan], role: str) -> list[object]:
     return each
 
 
-def grown(before: Scan, after: Scan, role: str, key: str) -> int:
-    """Return by how much `key` (cpu_ns, runs) of the processes of `role` grew between two scans."""
-    first, last = (sum(int(process[key]) for process in processes(scan, role)) for scan in (before, after))
+def grown(before: Scan, after: Scan, role: str, *keys: str) -> int:
+    """Return by how much the sum of `keys` (cpu_ns, runs) of the processes of `role` grew between two scans."""
+    first, last = (
+        sum(int(process[key]) for process in processes(scan, role) for key in keys) for scan in (before, after)
+    )
     return max(0, last - first)
 
 

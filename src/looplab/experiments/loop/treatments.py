@@ -91,7 +91,7 @@ def judge_loads(wanted: str, settings: Mapping[str, str], scans: Sequence[Scan])
     for host, own in {host: of_host(scans, host) for host in scans[0].get("hosts", ())}.items() or [("", scans)]:
         here = wanted if wanted in own[0].get("placed", (wanted,)) else NO_LOAD
         judged = [load.judge(own, wanted=load.name == here) for load in loads().values()]
-        for load in (loads()[here],) if here in loads() else ():
+        if load := loads().get(here):
             judged += [*load.judge_options(own, settings), *load.judge_strength(own, settings)]
         treatments += [replace(one, what=f"{one.what} on {host}" if host else one.what) for one in judged]
     return treatments
@@ -130,8 +130,7 @@ def strength(load: str, before: Scan, after: Scan) -> dict[str, Any]:
     result: dict[str, Any] = {"seconds": round(seconds(before, after), 3)}
     if load != NO_LOAD:
         # A round of the flood is a process that has ended by then.
-        used_ns = [sum(one["cpu_ns"] + one["children_cpu_ns"] for one in processes(at, load)) for at in (before, after)]
-        result[f"{load}_cpu_s"] = round(max(0, used_ns[1] - used_ns[0]) / 1e9, 3)
+        result[f"{load}_cpu_s"] = round(grown(before, after, load, "cpu_ns", "children_cpu_ns") / 1e9, 3)
     if found := published(before, after):
         messages, own, span_s = found
         result["broker_publish_per_s"] = round(messages / span_s, 1)
@@ -185,8 +184,7 @@ def judge_number(parameters: Parameters, scans: Sequence[Scan | None]) -> Treatm
         unreadable = next((one for one in sockets if isinstance(one, str)), "")
         connections.add(unreadable or str(len(sockets)))
     wanted = str(CONNECTIONS[parameters.connections])
-    found = ", ".join(sorted(connections))
-    return Treatment("controller connections", wanted, found, connections == {wanted})
+    return Treatment("controller connections", wanted, ", ".join(sorted(connections)), connections == {wanted})
 
 
 def judge_path(parameters: Parameters, scans: Sequence[Scan | None], role: Role) -> Treatment:
