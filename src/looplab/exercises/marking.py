@@ -76,9 +76,12 @@ def mark(
 
     The runs that the form names count while they are sound, else the newest; or `named`, whatever its fidelity.
     """
-    newest = choose(exercise, runs)
-    exercise, chosen = choose_beside(exercise, runs, named) if named else (exercise, choose(exercise, runs, answers))
-    marked = Marked(newer=[] if named else [run.run_id for run in newest.values() if run not in chosen.values()])
+    marked = Marked()
+    if named:
+        exercise, chosen = choose_beside(exercise, runs, named)
+    else:
+        chosen = choose(exercise, runs, answers)
+        marked.newer = [run.run_id for run in choose(exercise, runs).values() if run not in chosen.values()]
     cells: dict[str, Cells] = {}
     main = chosen.get(exercise.runs[-1].handle)
     for wanted in exercise.runs:
