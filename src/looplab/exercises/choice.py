@@ -22,14 +22,14 @@ def choose(exercise: Exercise, runs: Folders, form: Mapping[str, Any] | None = N
     ids = {str(run_id) for run_id in (named if isinstance(named, list) else [named])}
 
     def rank(wanted: WantedRun, run: StoredRun, main: StoredRun | None) -> tuple[Any, ...]:
-        held = run.run_id in ids
-        whole = exercise.keys_of(wanted.handle) <= run.cells.keys() and not faults(exercise, wanted, run, main)[0]
-        return held and whole, _goods(exercise, wanted, run, main), held, run.run_id
+        listed = run.run_id in ids
+        sound = exercise.keys_of(wanted.handle) <= run.cells.keys() and not faults(exercise, wanted, run, main)[0]
+        return listed and sound, _goods(exercise, wanted, run, main), listed, run.run_id
 
     return _best(exercise.runs, runs, rank)
 
 
-def choose_beside(exercise: Exercise, runs: Folders, named: StoredRun) -> tuple[Exercise, dict[str, StoredRun]]:
+def choose_neighbours(exercise: Exercise, runs: Folders, named: StoredRun) -> tuple[Exercise, dict[str, StoredRun]]:
     """Return the exercise at the fidelity of `named`, and by handle that run and those made next to it.
 
     What the exercise lists before it is looked for before it, the others after it.

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from looplab.exercises.choice import choose, choose_beside, command, faults, priority_refused
+from looplab.exercises.choice import choose, choose_neighbours, command, faults, priority_refused
 from looplab.exercises.exercise import Exercise, Point, Question, Value, WantedRun, WantedTreatment
 from looplab.report.cell import Key, MeasuredCell
 from looplab.report.samples import read_cells
@@ -78,7 +78,7 @@ def mark(
     """
     marked = Marked()
     if named:
-        exercise, chosen = choose_beside(exercise, runs, named)
+        exercise, chosen = choose_neighbours(exercise, runs, named)
     else:
         chosen = choose(exercise, runs, answers)
         marked.newer = [run.run_id for run in choose(exercise, runs).values() if run not in chosen.values()]

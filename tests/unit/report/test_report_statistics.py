@@ -39,8 +39,8 @@ def runs(rng: np.random.Generator, studies: int, rounds: int, machine: str, shif
 
 def called(before: np.ndarray, after: np.ndarray) -> np.ndarray:
     """Which rows a verdict calls different: Welch's interval and the permutation test agree."""
-    beside: np.ndarray = ttest_ind(after, before, axis=1, equal_var=False).pvalue < SIGNIFICANCE
-    return beside & (permutation_p(before, after) < SIGNIFICANCE)
+    welch: np.ndarray = ttest_ind(after, before, axis=1, equal_var=False).pvalue < SIGNIFICANCE
+    return welch & (permutation_p(before, after) < SIGNIFICANCE)
 
 
 @pytest.mark.parametrize("machine", MACHINES)

@@ -56,8 +56,8 @@ def within(study: Study | None, side: Measured) -> Measured:
     out = left_out(planned)
     used = [one for one in planned if one.run.run_id not in out] or planned
     # A whole group is pooled already.
-    whole = (group for group in (side, *side.earlier) if len(group.runs) == len(used) and group.runs[0] is used[0])
-    return next(whole, None) or grouped(used)
+    pooled = (group for group in (side, *side.earlier) if len(group.runs) == len(used) and group.runs[0] is used[0])
+    return next(pooled, None) or grouped(used)
 
 
 def _planned(study: Study | None, side: Measured) -> Sequence[Measured]:
