@@ -99,7 +99,7 @@ class Counts:
     """Every count of PUBLISH packets that a broker reports by itself, collected in a thread while a flood is wanted."""
 
     def __init__(self) -> None:
-        self._source: tuple[str, str, int] | None = None
+        self._source: tuple[str, int] | None = None
         self._client: mqtt.Client | None = None
         self._heard: deque[tuple[int, int]] = deque(maxlen=MOST_COUNTS)
 
@@ -108,12 +108,11 @@ class Counts:
 
         Empty for a broker that has a page instead: somebody would have to ask for it all the time.
         """
-        source = ("" if broker.page else broker.metrics.get(PUBLISHED, ""), host, port)
-        if self._source != source:
+        if self._source != (host, port):
             self.stop()
-            self._source = source
-            if source[0]:
-                self._client = self._listening(*source)
+            self._source = (host, port)
+            if broker.metrics.get(PUBLISHED) and not broker.page:
+                self._client = self._listening(broker.metrics[PUBLISHED], host, port)
         return [self._heard.popleft() for _ in range(len(self._heard))]
 
     def stop(self) -> None:

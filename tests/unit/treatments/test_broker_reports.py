@@ -3,7 +3,6 @@
 import http.server
 import threading
 from collections.abc import Iterator
-from types import SimpleNamespace
 
 import pytest
 from support.parts import HOST
@@ -15,9 +14,9 @@ from looplab.exporter import broker as exporter_broker
 from looplab.exporter.broker import BrokerWatch
 from looplab.exporter.server import broker_topics
 from looplab.metrics.page import FAMILIES, Page
-from looplab.spec.brokers import BROKERS, PUBLISHED, Broker
+from looplab.spec.brokers import BROKERS, Broker
 from looplab.treatments import broker as reports
-from looplab.treatments.broker import Counts, prometheus_version, published, total, version
+from looplab.treatments.broker import prometheus_version, published, total, version
 
 # As RabbitMQ 4.0.5 writes it, cut.
 PAGE = """# TYPE rabbitmq_build_info untyped
@@ -102,19 +101,3 @@ def test_every_broker_has_its_file_and_known_families(name: str) -> None:
     assert (ROOT / f"compose/broker.{name}.yaml").is_file()
     assert BROKERS[name].metrics.keys() <= FAMILIES.keys()
     assert len(BROKERS[name].comm) <= 15, "the kernel cuts a longer name"
-
-
-def test_counts_are_those_of_the_broker_that_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The service outlives a run: the next one may have another broker at the same address."""
-    topics: list[str] = []
-    ended: list[str] = []
-
-    def listening(_counts: Counts, topic: str, _host: str, _port: int) -> SimpleNamespace:
-        topics.append(topic)
-        return SimpleNamespace(disconnect=lambda: ended.append(topic), loop_stop=lambda: None)
-
-    monkeypatch.setattr(Counts, "_listening", listening)
-    counts = Counts()
-    for name in ("mosquitto", "mosquitto", "mochi", "rabbitmq"):
-        assert counts.take(BROKERS[name], HOST, NOBODY) == []
-    assert topics == ended == [BROKERS[name].metrics[PUBLISHED] for name in ("mosquitto", "mochi")]
