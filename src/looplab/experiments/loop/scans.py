@@ -69,6 +69,8 @@ class Scans:
         return {**({"link": self._link_taken[-1]} if self._link_taken else {}), **placement.document(self._taken)}
 
     def load_runs(self) -> bool:
+        """Return whether the wanted load is seen; if nobody answers, the client's `fault` has the reason."""
+        self._client.fault = ""
         return running(self._client.scan(treatments.applied(self._parameters)), self._parameters.load)
 
     def link_fault(self) -> str:

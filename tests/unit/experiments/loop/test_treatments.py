@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from looplab.experiments.loop.parameters import Parameters, read_parameters
+from looplab.experiments.loop.scans import Scans
 from looplab.experiments.loop.treatments import (
     applied,
     cell_facts,
@@ -647,6 +648,17 @@ def test_no_answer_says_why() -> None:
     assert client.scan({}) is None
     (one,) = judge(parameters(), [scan(), None], BRIDGE, client.fault)
     assert (one.verified, "127.0.0.1:1/facts" in one.found, "refused" in one.found) == (False, True, True)
+
+
+def test_a_missing_load_has_no_fault_of_an_earlier_scan(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The treatments service may start after the controller; what keeps the load away is something else."""
+    client = TreatmentsClient([], "http://127.0.0.1:1/facts")
+    taken = Scans(parameters(LOAD="stress"), client, [])
+    assert not taken.load_runs()
+    assert client.fault
+    monkeypatch.setattr(client, "scan", lambda _priorities: scan())
+    assert not taken.load_runs()
+    assert client.fault == ""
 
 
 def test_what_nobody_saw_is_called_so() -> None:
