@@ -60,7 +60,9 @@ def measure(selection: Selection) -> list[Measured]:
     studied = _studied(selection.runs)
     for run in sorted(selection.runs, key=lambda run: run.path.name, reverse=True):
         groups = by_kind.setdefault((run.scenario, run.fidelity, run.factors, run.overrides), [])
-        if groups and (unlike := differences(groups[0][0].run, run)):
+        alike = next((group for group in groups if not differences(group[0].run, run)), None)
+        if groups and alike is not groups[0]:
+            unlike = differences(groups[0][0].run, run)
             stays = "; its study's verdict stands" if run.run_id in studied else ""
             selection.set_aside.append((run, f"a newer run is used, which differs: {unlike[0]}{stays}"))
             if not stays:
@@ -69,7 +71,6 @@ def measure(selection: Selection) -> list[Measured]:
         if isinstance(cells, Unusable):
             selection.unusable.append(cells)
             continue
-        alike = next((group for group in groups if not differences(group[0].run, run)), None)
         if alike is None:
             groups.append(alike := [])
         alike.append(Measured(run, cells))
