@@ -120,7 +120,7 @@ def _checks(exercise: Exercise, wanted: WantedRun, run: StoredRun, main: StoredR
 
 
 def command(wanted: WantedRun, fidelity: str) -> str:
-    """Return what makes such a run."""
+    """Return the command that makes such a run, e.g. `QOS=2 ./lab run scenario1 --fidelity thesis`."""
     set_by_hand = "".join(f"{name.upper()}={_setting(value)} " for name, value in wanted.parameters.items())
     return f"{set_by_hand}./lab run {wanted.scenario}" + (f" --fidelity {fidelity}" if fidelity else "")
 

@@ -67,8 +67,10 @@ def describe(handed_in: str = "") -> dict[str, Any]:
 
 
 def own_file(run: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the user's own Compose file of a run (run.json), with a digest of what it changes; () where it changes
-    nothing. Without ./lab its name alone is known."""
+    """Return the user's own Compose file of a run (run.json) as a factor: ("LAB_OWN=my/stress.yaml@30f4d59a",).
+
+    Behind the name is a digest of what it changes, which ./lab alone knows. () if it changes nothing.
+    """
     own = run.get("environment", {}).get("lab_own", {})
     file, changes = own.get("file", OWN_FILE), own.get("changes")
     if changes == "" or (changes is None and file == OWN_FILE):
