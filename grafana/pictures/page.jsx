@@ -1,6 +1,6 @@
 // Draws a dashboard in a browser over a real Prometheus by Grafana's own libraries: transformations, field
 // configuration, chart, stat, table and panel frame. window.LOOPLAB holds {dashboard, prometheus, from, to (seconds),
-// chosen, sql}; `sql` is what a database answered: {query: {columns: [{name, type}], rows}}. document.title becomes "drawn", or "failed: …".
+// chosen}. document.title becomes "drawn", or "failed: …".
 import {
   FieldConfigOptionsRegistry,
   ThemeContext,
@@ -28,7 +28,7 @@ const TIME_ZONE = 'utc';
 const DRAWN = ['stat', 'table', 'text', 'timeseries', 'xychart'];
 const STANDARD = ['unit', 'decimals', 'min', 'max', 'mappings', 'thresholds', 'color', 'displayName', 'noValue'];
 
-const { dashboard, prometheus, from, to, chosen, sql = {} } = window.LOOPLAB;
+const { dashboard, prometheus, from, to, chosen } = window.LOOPLAB;
 const theme = createTheme({ colors: { mode: 'light' } });
 const timeRange = { from: dateTime(from * 1000), to: dateTime(to * 1000), raw: { from: 'now-1m', to: 'now' } };
 
@@ -68,7 +68,7 @@ async function dataOf(panel) {
   if (panel.type === 'text') {
     return [];
   }
-  const asked = { prometheus, sql, from, to, stepSeconds: 1, fill };
+  const asked = { prometheus, from, to, stepSeconds: 1, fill };
   const answers = await Promise.all((panel.targets ?? []).map((target) => frames(target, asked)));
   const transformed = await lastValueFrom(
     transformDataFrame(panel.transformations ?? [], answers.flat(), { interpolate: fill })

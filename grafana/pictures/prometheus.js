@@ -48,22 +48,8 @@ function table(result, target) {
   return result.length ? [createDataFrame({ refId: target.refId, fields })] : [];
 }
 
-// As Grafana's PostgreSQL data source: a column a field, times in milliseconds; nothing if the database is not there.
-function rows(answer, target) {
-  const fields = (answer?.columns ?? []).map(({ name, type }, at) => ({
-    name,
-    type,
-    values: answer.rows.map((row) => row[at]),
-  }));
-  return fields.length ? [createDataFrame({ refId: target.refId, fields })] : [];
-}
-
-// Return the frames of one target; `sql` holds a database's answers by query, `fill` puts values in the place of
-// variables, times are in seconds.
-export async function frames(target, { prometheus, sql, from, to, stepSeconds, fill }) {
-  if (target.rawSql) {
-    return rows(sql[target.rawSql], target);
-  }
+// Return the frames of one target; `fill` puts values in the place of variables, times are in seconds.
+export async function frames(target, { prometheus, from, to, stepSeconds, fill }) {
   const query = fill(target.expr);
   if (target.range) {
     const asked = { query, start: from, end: to, step: stepSeconds };

@@ -43,7 +43,7 @@ def test_a_run_with_least_rights_stores_every_message(lab: Lab) -> None:
     # The published event loop sleeps 50 ms a message; no message of COPY waits for that.
     published, copy = run["cells"]
     assert published["rate_out_per_s"] < min(20, copy["rate_out_per_s"])
-    # The table outlives the run, for Grafana.
+    # The table outlives the run.
     address = docker(
         "inspect", "--format", "{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}", database
     ).strip()

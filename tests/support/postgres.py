@@ -58,7 +58,7 @@ class Postgres:
         self._run("initdb", f"--pgdata={self.data}", *words)
         self.start()
         self._psql("postgres", "--command=CREATE DATABASE twin")
-        passwords = [f"--set={name}=test" for name in ("writer", "reader", "viewer")]
+        passwords = [f"--set={name}=test" for name in ("writer", "reader")]
         self._psql("twin", *passwords, input=SCHEMA.read_text())
 
     @property

@@ -56,7 +56,7 @@ RUN_LIMIT_S = 200.0
 # As docs/many-hosts.md has it.
 SECRETS = """
 umask 077; mkdir -p secrets/stack
-for name in owner writer reader viewer token postgres spicedb tokens admin nodes devices; do
+for name in owner writer reader token postgres spicedb tokens admin nodes devices; do
     openssl rand -hex 16 >secrets/stack/$name
 done
 """

@@ -22,7 +22,6 @@ FILES = {
     "bridge": (10002, 0), "controller": (1000, 0), "identities.json": (0, 0), "passwords": (1883, 1883),
     "server.pem": (1883, 1883),
     "database/owner": (999, 0), "database/writer": (1000, 999), "database/reader": (1000, 999),
-    "database/viewer": (999, 0), "grafana/viewer": (472, 0),
     "plain/controller": (1000, 10023), "plain/observer": (10006, 10008), "plain/mosquitto_sub": (1883, 1883),
     "plain/passwords": (1883, 1883), "plain/bridge": (10002, 0),
     **{f"services/{name}": (1000, 10021) for name in ("postgres", "spicedb", "tokens", "admin")},
@@ -46,9 +45,8 @@ def test_all_is_made_once_and_kept(tmp_path: Path) -> None:
     identities.make(tmp_path, ME, SECRETS)
     assert contents(tmp_path) == before
     assert files_in(tmp_path).keys() == {**FILES, **TOKENS}.keys()
-    shared = [before[name] for name in FILES if name.startswith(("database/", "grafana/", "services/"))]
-    assert len({*shared}) == len(shared) - 1, "Grafana has the viewer's"
-    assert before["grafana/viewer"] == before["database/viewer"]
+    shared = [before[name] for name in FILES if name.startswith(("database/", "services/"))]
+    assert len({*shared}) == len(shared)
     assert min(map(len, shared)) >= 32
 
 

@@ -10,9 +10,6 @@ CREATE TABLE message (
     PRIMARY KEY (run, device, sequence)
 );
 
--- Grafana asks for the newest rows every few seconds.
-CREATE INDEX ON message USING brin (stored_at);
-
 -- The last temperature of each device of the newest run: what a twin is asked for. One index look-up a run and device.
 CREATE VIEW twin_state AS
 WITH RECURSIVE kept AS (
@@ -38,18 +35,10 @@ WHERE run = (SELECT run FROM newest ORDER BY stored_at DESC LIMIT 1);
 
 CREATE ROLE twin_writer LOGIN PASSWORD :'writer';
 CREATE ROLE twin_reader LOGIN PASSWORD :'reader';
--- Grafana's viewers may send any SQL: one session, a second a statement, nothing beside a measurement but that. Who lifts
--- the second is ended by guard.sql.
-CREATE ROLE twin_viewer LOGIN PASSWORD :'viewer' CONNECTION LIMIT 1;
-ALTER ROLE twin_viewer SET statement_timeout = '1s';
-ALTER ROLE twin_viewer SET max_parallel_workers_per_gather = 0;
-ALTER ROLE twin_viewer SET default_transaction_read_only = on;
--- A session may lift these three, not what follows: no temporary table, no large object or file fills the disk.
-ALTER ROLE twin_viewer SET temp_file_limit = '64MB';
+-- No temporary table and no large object fills the disk.
 REVOKE TEMPORARY ON DATABASE :"DBNAME" FROM public;
 REVOKE EXECUTE ON FUNCTION lo_creat(integer), lo_create(oid), lo_from_bytea(oid, bytea) FROM public;
-REVOKE EXECUTE ON FUNCTION set_config(text, text, boolean) FROM public;
 REVOKE ALL ON SCHEMA public FROM public;
-GRANT USAGE ON SCHEMA public TO twin_writer, twin_reader, twin_viewer;
+GRANT USAGE ON SCHEMA public TO twin_writer, twin_reader;
 GRANT INSERT, SELECT ON message TO twin_writer;
-GRANT SELECT ON message, twin_state TO twin_reader, twin_viewer;
+GRANT SELECT ON message, twin_state TO twin_reader;

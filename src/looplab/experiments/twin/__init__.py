@@ -17,14 +17,12 @@ BROKER = Role("broker", ("mosquitto",), files=("mosquitto/data/*/mosquitto.db",)
 INSTANCE = Role("instance", ("lab-twin",), about="the digital twin's instance: stores each message")
 WORKERS = Role("workers", ("lab-twin-store",), optional=True)
 DATABASE = Role("database", ("postgres",), about="PostgreSQL")
-_POSTGRES_UID, _GRAFANA_UID = 999, 472
-# Passwords of the database's users, of which Grafana has the viewer's; the token of device workers.
+_POSTGRES_UID = 999
+# Passwords of the database's users; the token of device workers.
 SECRETS = (
     Secret("database/owner", _POSTGRES_UID),
     Secret("database/writer", group=_POSTGRES_UID),
     Secret("database/reader", group=_POSTGRES_UID),
-    Secret("database/viewer", _POSTGRES_UID),
-    Secret("grafana/viewer", _GRAFANA_UID),
     Secret("device-workers", each_start=True),
 )
 

@@ -29,9 +29,6 @@ const HEAD = [
     ' titleFormat?: string; textFormat?: string; tagKeys?: string; useValueForTime?: boolean };',
   'type Query = Known<schema.DataQuery> & { expr: string; interval?: string; format?: "time_series" | "table";' +
     ' instant?: boolean; range?: boolean; editorMode?: "code" | "builder"; legendFormat?: string };',
-  // SQLQuery of Grafana's packages/grafana-sql/src/types.ts.
-  'type Sql = Known<schema.DataQuery> & { rawSql: string; rawQuery?: boolean; format?: "time_series" | "table";' +
-    ' editorMode?: "code" | "builder" };',
   ...Object.entries(KINDS).map(
     ([kind, { file }]) => `import type * as ${kind} from '@grafana/schema/dist/esm/raw/composable/${file}_types.gen';`
   ),
@@ -56,7 +53,7 @@ function* ofPanel({ options, fieldConfig, targets, ...rest }) {
   yield [title, 'BarePanel', rest];
   yield [`${title}: options`, `Known<Partial<${kind}.Options>>`, options];
   for (const target of targets ?? []) {
-    yield [`${title}: query`, 'rawSql' in target ? 'Sql' : 'Query', target];
+    yield [`${title}: query`, 'Query', target];
   }
   if (fieldConfig) {
     const { custom, ...defaults } = fieldConfig.defaults;
