@@ -30,9 +30,9 @@ def height_px(dashboard: dict[str, Any]) -> int:
 
 
 def draw(given: dict[str, Any], picture: Path, width: int, height: int, colours: int = 256) -> None:
-    """Draw what page.jsx takes as window.LOOPLAB into a PNG; `build` comes first."""
+    """Draw what page.jsx takes as window.LOOPLAB, but for the height, into a PNG; `build` comes first."""
     page = PAGE / "build" / f"{picture.stem}.html"
-    script = json.dumps(given).replace("<", "\\u003c")
+    script = json.dumps({**given, "height": height}).replace("<", "\\u003c")
     page.write_text(
         '<!doctype html><meta charset="utf-8"><link rel="stylesheet" href="page.css">'
         "<style>body { background: #f4f5f5; margin: 0 }</style>"

@@ -1,6 +1,6 @@
 // Draws a dashboard in a browser over a real Prometheus by Grafana's own libraries: transformations, field
 // configuration, chart, stat, table and panel frame. window.LOOPLAB holds {dashboard, prometheus, from, to (seconds),
-// chosen}. document.title becomes "drawn", or "failed: …".
+// chosen, height}; `height` is the picture's, for the window may be lower. document.title becomes "drawn", or "failed: …".
 import {
   FieldConfigOptionsRegistry,
   ThemeContext,
@@ -28,7 +28,7 @@ const TIME_ZONE = 'utc';
 const DRAWN = ['stat', 'table', 'text', 'timeseries', 'xychart'];
 const STANDARD = ['unit', 'decimals', 'min', 'max', 'mappings', 'thresholds', 'color', 'displayName', 'noValue'];
 
-const { dashboard, prometheus, from, to, chosen } = window.LOOPLAB;
+const { dashboard, prometheus, from, to, chosen, height } = window.LOOPLAB;
 const theme = createTheme({ colors: { mode: 'light' } });
 const timeRange = { from: dateTime(from * 1000), to: dateTime(to * 1000), raw: { from: 'now-1m', to: 'now' } };
 
@@ -151,8 +151,8 @@ function Dashboard({ panels, width }) {
 }
 
 async function main() {
-  // What begins below the window's edge would be drawn for nobody.
-  const seen = ({ gridPos }) => gridPos.y * (ROW_PX + GAP_PX) < window.innerHeight;
+  // What begins below the picture's edge would be drawn for nobody.
+  const seen = ({ gridPos }) => gridPos.y * (ROW_PX + GAP_PX) < height;
   const drawn = dashboard.panels.filter((panel) => DRAWN.includes(panel.type) && seen(panel));
   const panels = await Promise.all(drawn.map(async (panel) => ({ panel, data: await dataOf(panel) })));
   const place = document.body.appendChild(document.createElement('div'));

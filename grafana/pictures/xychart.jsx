@@ -78,7 +78,7 @@ export function XYChart({ data, width, height }) {
     <VizLegend
       displayMode={LegendDisplayMode.List}
       placement="bottom"
-      items={curves.map(({ label, colour, field }) => ({
+      items={curves.filter(({ field }) => !field.config.custom?.hideFrom?.legend).map(({ label, colour, field }) => ({
         label,
         color: colour,
         yAxis: 1,
