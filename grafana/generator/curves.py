@@ -4,7 +4,7 @@ from typing import Any
 
 from generator.panels import NO_VALUE, Panel
 from generator.queries import cdf, joined, or_named
-from generator.styles import CORRECTED, Override, by_name, by_regex, fixed, line, other_shade
+from generator.styles import CORRECTED, Override, by_regex, fixed, line, other_shade
 from generator.tables import SHARE, cdf_axis, xy_panel
 
 # Nine hues after Paul Tol's muted scheme, each at least 3:1 on white and on Grafana's dark panels.
@@ -57,6 +57,8 @@ OVERHEAD_COLOURS = {
     "controller's wake-up": "#4A94DF",
 }
 QUANTILE_COLOURS = {"p50": "#3D98D3", "p99": "#CC6677"}
+# Not by colour alone.
+THIN_MEDIAN = by_regex("/p50$/", {"custom.lineWidth": 1})
 
 
 def cdf_panel(
@@ -94,8 +96,8 @@ def scenario_curves(selector: str, condition: str) -> str:
 
 
 def metric_overrides() -> list[Override]:
-    """Return colour and dash of T, R and O; other metrics take the palette's."""
-    return [by_name(metric, line(colour, dash)) for metric, (colour, dash) in _METRIC_CURVES.items()]
+    """Return colour and dash of T, R and O, and of their quantiles; other metrics take the palette's."""
+    return [by_regex(f"/^{metric}( |$)/", line(colour, dash)) for metric, (colour, dash) in _METRIC_CURVES.items()]
 
 
 def scenario_overrides() -> list[Override]:

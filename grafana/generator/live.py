@@ -5,12 +5,13 @@ from generator.curves import (
     OVERHEAD_COLOURS,
     OVERHEAD_PARTS,
     QUANTILE_COLOURS,
+    THIN_MEDIAN,
     cdf_panel,
     metric_overrides,
 )
 from generator.dashboard import Dashboard, choice, dashboard
 from generator.queries import cdf, current_cell, last, newest_run, running_cell, whole
-from generator.styles import by_name, by_regex, colours, thresholds, widths, yes_or_no
+from generator.styles import by_name, colours, widths, yes_or_no
 from generator.tables import listing
 
 CHOSEN = 'experiment=~"$experiment"'
@@ -26,10 +27,10 @@ def live() -> Dashboard:
         "The run that is going on, or went on last, of any experiment.",
         [
             # Both rows are seen at once on a projector's 720 lines.
-            (4, [(12, _run()), (12, _counts())]),
+            (4, [(12, _run()), (12, panels.messages("Messages", NEWEST))]),
             (12, [(10, _cdf_of_metrics()), (8, _lateness()), (6, _misses())]),
             (10, [(12, _quantiles()), (12, _made_of())]),
-            (9, [(24, _treatments())]),
+            (14, [(24, _treatments())]),
         ],
         [choice("experiment", "Experiment", "lab_run_info", "Of which the newest run is shown.", ["All"])],
         refresh="2s",
@@ -64,29 +65,6 @@ def _load(part: str) -> str:
     return f'max(lab:part_cpu:cores{{part="{part}"}} > bool 0.05) or vector(0)'
 
 
-def _counts() -> panels.Panel:
-    sent, planned = (
-        f"sum({last(name)} and {NEWEST})" for name in ("lab_messages_sent_total", "lab_run_messages_planned")
-    )
-    bad = {"thresholds": thresholds("text", 1), "color": {"mode": "thresholds"}}
-    return panels.numbers(
-        "Messages",
-        "Sent, of all that this run will send, then by outcome. Every message is counted once; the rest is under way. "
-        "Late: answered after the deadline. Lost: no answer within twice the deadline.",
-        {
-            "progress": f"{sent}\n/ {planned}",
-            "sent": sent,
-            "{{outcome}}": f"sum by (outcome) ({last('lab_messages_total')} and {NEWEST})",
-        },
-        # Every single message: not 1.47 K.
-        unit="none",
-        overrides=[
-            by_name("progress", {"unit": "percentunit", "decimals": 0}),
-            by_regex("/^(late|lost|robot_error|failed|refused)$/", bad),
-        ],
-    )
-
-
 def _cdf_of_metrics() -> panels.Panel:
     shares = cdf('metric!="send lateness"', CURRENT)
     curves = whole(f"label_replace(max by (metric, le) ({shares}), 'series', '$1', 'metric', '(.*)')")
@@ -119,6 +97,7 @@ def _quantiles() -> panels.Panel:
         unit="s",
         label="latency (logarithmic)",
         logarithmic=True,
+        overrides=[*metric_overrides(), THIN_MEDIAN],
     )
 
 
@@ -147,7 +126,7 @@ def _lateness() -> panels.Panel:
         label="lateness (logarithmic)",
         logarithmic=True,
         warn_at=0.005,
-        overrides=colours(QUANTILE_COLOURS),
+        overrides=[*colours(QUANTILE_COLOURS), THIN_MEDIAN],
     )
 
 
@@ -165,12 +144,17 @@ def _misses() -> panels.Panel:
 
 
 def _treatments() -> panels.Panel:
-    verdict = {"mappings": [yes_or_no("NO", "yes")], "custom.cellOptions": {"type": "color-text"}}
+    verdict = {"mappings": [yes_or_no("NO", "yes", neither="no")], "custom.cellOptions": {"type": "color-text"}}
+    required, other = (
+        f"max by (what, wanted, found, required) ({last(f'lab_treatment_verified{selector}')} and {NEWEST})"
+        for selector in ('{required="true"}', '{required="false"}')
+    )
     return listing(
         "Treatments: wanted and found",
         "What this scenario wants of the machine, and what was found on the live processes. "
         "A required one that was not found makes the run invalid.",
-        f"max by (what, wanted, found, required) ({last('lab_treatment_verified')} and {NEWEST})",
+        # 2 where it does not matter.
+        f"{required}\nor ({other} == 1)\nor {other} + 2",
         columns={
             "what": "treatment",
             "wanted": "wanted",
@@ -178,5 +162,6 @@ def _treatments() -> panels.Panel:
             "required": "required",
             "Value": "as wanted",
         },
+        order="treatment",
         overrides=[by_name("as wanted", verdict), *widths({"treatment": 330, "required": 80, "as wanted": 90})],
     )

@@ -2,7 +2,7 @@
 
 from generator import panels
 from generator.dashboard import Dashboard, dashboard
-from generator.styles import BAD, FIRST, GOOD, by_name, colours, dashed, fixed, widths, yes_or_no
+from generator.styles import BAD, FIRST, GOOD, SECOND, by_name, colours, dashed, fixed, widths, yes_or_no
 from generator.tables import listing
 
 _MODES = {
@@ -126,22 +126,34 @@ def _memory() -> panels.Panel:
 
 
 def _messages() -> panels.Panel:
-    return panels.broker_rates(
-        "Messages through the broker", "PUBLISH packets a second, in and out. No line: no broker runs."
+    return panels.lines(
+        "Messages through the broker",
+        "PUBLISH packets a second, in and out. No line: no broker runs.",
+        {
+            "in": ("max(lab:broker_publish_received:per_second)", GOOD),
+            "out": ("max(lab:broker_publish_sent:per_second)", SECOND),
+        },
+        label="packets a second",
     )
 
 
 def _held() -> panels.Panel:
-    return panels.broker_store(
+    return panels.lines(
         "Held and dropped by the broker",
         "Held: queued, in flight and retained. Dropped ones are lost for their subscriber.",
+        {
+            "held": ("max(lab_broker_stored_messages)", FIRST),
+            "dropped": ("max(lab_broker_publish_dropped_total)", BAD),
+        },
+        label="messages",
     )
 
 
 def _clients() -> panels.Panel:
     return panels.lines(
         "Clients of the broker",
-        "The lab has three: controller, bridge, exporter. The flood adds up to a hundred.",
+        "Four of the loop as published: controller (publisher and subscriber), bridge, exporter. "
+        "The flood adds up to a hundred.",
         {"connected": ("max(lab_broker_clients_connected)", FIRST)},
         label="clients",
     )
@@ -172,7 +184,7 @@ def _alerts() -> panels.Panel:
         "Alerts now",
         "Empty is good. Prometheus (Alerts) shows the remedy of each alert.",
         'max by (alertname, scenario, cell) (ALERTS{alertstate="firing"})',
-        columns={"alertname": "alert", "scenario": "scenario", "cell": "cell", "Value": "firing"},
+        columns={"alertname": "alert", "scenario": "scenario", "cell": "cell"},
         no_value="no alert: all is well",
         # An alert about no scenario has an empty cell, not the words for no alert.
         overrides=[*widths({"alert": 185, "scenario": 95, "cell": 120}), by_name("scenario", {"noValue": "-"})],

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from generator.styles import BAD, FIRST, GOOD, LOGARITHMIC, PART_COLOURS, SECOND, Override, colours, fixed, thresholds
+from generator.queries import last
+from generator.styles import LOGARITHMIC, PART_COLOURS, Override, by_name, by_regex, colours, fixed, thresholds
 
 PLUGIN_VERSION = "12.4.0"
 DATASOURCE = {"type": "prometheus", "uid": "looplab-prometheus"}
@@ -12,6 +13,8 @@ LEGEND = {"showLegend": True, "displayMode": "list", "placement": "bottom", "cal
 
 # What an empty panel says.
 NO_VALUE = "nothing yet: ./lab run scenario2 --quick"
+# As the terminal has it, not as run.json.
+ROBOT_ERRORS = by_name("robot_error", {"displayName": "robot errors"})
 
 Panel = dict[str, Any]
 Target = dict[str, Any]
@@ -100,13 +103,7 @@ def graph(
 
 
 def lines(
-    title: str,
-    description: str,
-    curves: dict[str, tuple[str, str]],
-    *,
-    label: str,
-    unit: str = "short",
-    no_value: str = NO_VALUE,
+    title: str, description: str, curves: dict[str, tuple[str, str]], *, label: str, unit: str = "short"
 ) -> Panel:
     """Return a graph of few curves: name -> (expression, colour)."""
     return graph(
@@ -115,43 +112,16 @@ def lines(
         {name: expression for name, (expression, _colour) in curves.items()},
         label=label,
         unit=unit,
-        no_value=no_value,
         overrides=colours({name: colour for name, (_expression, colour) in curves.items()}),
     )
 
 
 def parts(
-    title: str,
-    description: str,
-    metric: str,
-    *,
-    label: str,
-    unit: str = "short",
-    stacked: bool = False,
-    no_value: str = NO_VALUE,
+    title: str, description: str, metric: str, *, label: str, unit: str = "short", stacked: bool = False
 ) -> Panel:
     """Return a graph with a curve for each part of the lab, always of the same colour."""
     curves = {"{{part}}": f"max by (part) ({metric})"}
-    look = colours(PART_COLOURS)
-    return graph(title, description, curves, label=label, unit=unit, stacked=stacked, overrides=look, no_value=no_value)
-
-
-def broker_rates(title: str, description: str) -> Panel:
-    """Return a graph of the PUBLISH packets through the broker, in and out."""
-    curves = {
-        "in": ("max(lab:broker_publish_received:per_second)", GOOD),
-        "out": ("max(lab:broker_publish_sent:per_second)", SECOND),
-    }
-    return lines(title, description, curves, label="packets a second")
-
-
-def broker_store(title: str, description: str) -> Panel:
-    """Return a graph of the messages that the broker holds and has dropped."""
-    curves = {
-        "held": ("max(lab_broker_stored_messages)", FIRST),
-        "dropped": ("max(lab_broker_publish_dropped_total)", BAD),
-    }
-    return lines(title, description, curves, label="messages")
+    return graph(title, description, curves, label=label, unit=unit, stacked=stacked, overrides=colours(PART_COLOURS))
 
 
 def numbers(
@@ -162,7 +132,6 @@ def numbers(
     unit: str = "short",
     mappings: list[dict[str, Any]] | None = None,
     overrides: list[Override] | None = None,
-    text: str = "value_and_name",
     no_value: str = NO_VALUE,
 ) -> Panel:
     """Return big single values: legend -> expression; `no_value` is what an empty panel says."""
@@ -180,7 +149,7 @@ def numbers(
         [target(expression, legend=legend, instant=True) for legend, expression in values.items()],
         fieldConfig=fields(defaults, overrides),
         options={
-            "textMode": text,
+            "textMode": "value_and_name",
             # Read from the last row of a class room.
             "text": {"titleSize": 16},
             "colorMode": "value",
@@ -189,6 +158,30 @@ def numbers(
             "orientation": "auto",
             "reduceOptions": {"calcs": ["lastNotNull"], "fields": "", "values": False},
         },
+    )
+
+
+def messages(title: str, run: str, no_value: str = NO_VALUE) -> Panel:
+    """Return how far a run is, and its messages by outcome; `run` is a condition."""
+    sent, planned = (f"sum({last(name)} and {run})" for name in ("lab_messages_sent_total", "lab_run_messages_planned"))
+    bad = {"thresholds": thresholds("text", 1), "color": {"mode": "thresholds"}}
+    return numbers(
+        title,
+        "Sent, of all that this run will send at most, then by outcome. Every message is counted once; the rest is "
+        "under way. Of the loop, late: answered after the deadline; lost: no answer within twice the deadline.",
+        {
+            "progress": f"{sent}\n/ {planned}",
+            "sent": sent,
+            "{{outcome}}": f"sum by (outcome) ({last('lab_messages_total')} and {run})",
+        },
+        # Every single message: not 1.47 K.
+        unit="none",
+        overrides=[
+            by_name("progress", {"unit": "percentunit", "decimals": 0}),
+            by_regex("/^(late|lost|robot_error|failed|refused)$/", bad),
+            ROBOT_ERRORS,
+        ],
+        no_value=no_value,
     )
 
 

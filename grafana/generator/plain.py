@@ -2,8 +2,8 @@
 
 from generator.curves import cdf_panel
 from generator.dashboard import Dashboard, choice, dashboard
-from generator.panels import Panel, graph, numbers
-from generator.queries import STATISTICS, cdf, joined, last, newest_run, newest_runs, statistics
+from generator.panels import ROBOT_ERRORS, Panel, graph, messages
+from generator.queries import STATISTICS, cdf, joined, newest_run, newest_runs, statistics
 from generator.tables import matrix
 from looplab.metrics.cells import shown
 from looplab.spec.experiment import Experiment
@@ -19,7 +19,7 @@ def plain(experiment: Experiment) -> Dashboard:
         experiment.name.capitalize(),
         f"{experiment.title}.",
         [
-            (4, [(24, board.counts())]),
+            (4, [(24, board.messages())]),
             (12, [(10, board.curves()), (14, board.table())]),
             (8, [(24 // (1 + len(figures)), one) for one in (*figures, board.rates())]),
         ],
@@ -39,34 +39,24 @@ class _Board:
 
     def __init__(self, experiment: Experiment) -> None:
         own = f'experiment="{experiment.name}"'
-        self._own, self._newest = own, newest_run(own)
+        self._own = own
         self._chosen = f'{own},scenario=~"$scenario",fidelity=~"$fidelity",cell=~"$cell"'
         self._condition = newest_runs(own)
         first = shown(experiment.cell)[0]
-        self._metric, self._about = str(first.metric), f"{first.about[0].upper()}{first.about[1:]}"
+        self._metric, self._about = str(first.metric), first.about
         self._empty = f"nothing measured yet: ./lab run {experiment.name} --quick"
 
-    def counts(self) -> Panel:
-        sent, planned, outcomes = (
-            f"{last(f'{name}{{{self._own}}}')} and {self._newest}"
-            for name in ("lab_messages_sent_total", "lab_run_messages_planned", "lab_messages_total")
-        )
-        return numbers(
-            "The newest run",
-            "Messages sent so far, how many the run will send at most, and what became of them.",
-            {"sent": f"sum({sent})", "planned": f"sum({planned})", "{{outcome}}": f"sum by (outcome) ({outcomes})"},
-            unit="none",
-            no_value=self._empty,
-        )
+    def messages(self) -> Panel:
+        return messages("The newest run", newest_run(self._own), self._empty)
 
     def curves(self) -> Panel:
         curves = self._named(cdf(f'{self._chosen},metric="{self._metric}"', self._condition))
         return cdf_panel(
             f"CDF of {self._metric}",
-            f"{self._about}: the share of a cell's messages within x. Choose few cells at the top. "
-            "It ends below 1 where messages are lost.",
+            "The share of a cell's messages within x. Choose few cells at the top. A curve ends below 1 where messages "
+            "are lost.",
             f"max by (series, le) ({curves})",
-            x_label=self._metric,
+            x_label=f"{self._metric}: {self._about}",
             x_min_s=None,
             x_max_s=None,
             overrides=[],
@@ -81,7 +71,7 @@ class _Board:
             f"max by (series, stat) ({self._named(f'({rows})')})",
             columns=STATISTICS,
             row_title="cell",
-            row_px=300,
+            row_px=260,
             no_value=self._empty,
         )
 
@@ -104,6 +94,7 @@ class _Board:
                 "{{outcome}}": f"sum by (outcome) (rate(lab_messages_total{{{self._own}}}[10s]))",
             },
             label="messages a second",
+            overrides=[ROBOT_ERRORS],
             no_value=self._empty,
         )
 

@@ -73,7 +73,7 @@ def matrix(
     *,
     columns: list[str],
     row_title: str,
-    row_px: int = 200,
+    row_px: int,
     no_value: str = NO_VALUE,
 ) -> Panel:
     """Return a table with a line for each label `series` and a column for each label `stat`, in the order given.
@@ -83,7 +83,7 @@ def matrix(
     first = "series\\stat"
     organized = _organized([first, *columns], hidden=(), renamed={first: row_title})
     steps = [*_to_matrix("series", "stat"), organized]
-    counts = [by_name(name, {"unit": "none", "decimals": 0, "custom.width": 70}) for name in ("sent", "n")]
+    counts = [by_name(name, {"unit": "none", "decimals": 0, "custom.width": 60}) for name in ("sent", "n")]
     look = [*widths({row_title: row_px}), *counts]
     return _table(title, description, expression, steps, {"unit": "s", "decimals": 2}, look, no_value)
 
@@ -98,11 +98,12 @@ def listing(
     order: str = "",
     no_value: str = NO_VALUE,
 ) -> Panel:
-    """Return a table of labels: `columns` maps a label (or Value) to its heading, in order; Time is hidden.
+    """Return a table of labels: `columns` maps a label (or Value) to its heading, in order; no other is shown.
 
     The lines are sorted by the heading `order`, if any: Prometheus gives them in no order.
     """
-    steps = [_organized(list(columns), hidden=("Time",), renamed=columns)]
+    hidden = tuple(name for name in ("Time", "Value") if name not in columns)
+    steps = [_organized(list(columns), hidden=hidden, renamed=columns)]
     steps += [_sorted_by(order)] if order else []
     return _table(title, description, expression, steps, {}, overrides, no_value)
 
@@ -136,7 +137,7 @@ def _table(
     steps: list[dict[str, Any]],
     defaults: dict[str, Any],
     overrides: list[Override],
-    no_value: str = NO_VALUE,
+    no_value: str,
 ) -> Panel:
     # Grafana's own least width, 150, would push the last columns of a table out of sight.
     look = {"align": "auto", "cellOptions": {"type": "auto"}, "filterable": False, "minWidth": 60}
