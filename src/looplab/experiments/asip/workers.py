@@ -68,6 +68,8 @@ class WorkerClient:
                 times.append([int(ns) for ns in line.split()])
         except OSError as error:
             raise self._fault(str(error)) from error
+        if not line.endswith("\n"):
+            raise self._fault("it ended")
         kind, _, rest = line.rstrip().partition(" ")
         if kind != "ok":
             raise self._fault(rest if kind == "error" else f"it answered {line!r}")

@@ -79,5 +79,10 @@ def test_an_answer_has_times_and_facts_or_says_what_is_wrong() -> None:
             assert client.runtime() == "OpenJDK 21, JIT"
             with pytest.raises(LabError, match="The java client: no port"):
                 client.ask("follow")
+            # Half a number.
+            worker.sendall(b"ok orders=18 sent=4")
+            worker.shutdown(socket.SHUT_WR)
+            with pytest.raises(LabError, match="The java client: it ended"):
+                client.ask("stop")
         with pytest.raises(LabError, match="The java client"):
             client.ask("stop")
