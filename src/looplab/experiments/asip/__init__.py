@@ -14,7 +14,7 @@ THROUGHPUT = "asip-throughput"
 BRIDGE = Role("bridge", ("lab-asip-bridge",))
 # Beside what depends on a fitted constant: the delay of an emulated link, the frames of a USB adapter.
 FITTED = "*"
-# Of a run of before.
+# Of an older run.
 LINKS = "the link to a broker elsewhere was fitted to the published 38.4 ms of Java. No claim rests on such a cell."
 FRAMES = "the USB frames of ch340, ftdi-1 and ftdi-16 are those fitted to the thesis's R of 4.28 ms."
 _WITH_FRAMES = ("ch340", "ftdi-1", "ftdi-16")
@@ -45,7 +45,7 @@ class AsipCell(Cell):
     )
     edge_cpu_us = Figure("processor time of the client for an edge that it copies", unit="us")
     link_ms = Figure(
-        "one way of an emulated link, whose delay was fitted or chosen, in a run of before",
+        "one way of an emulated link, whose delay was fitted or chosen: in older runs alone",
         unit="ms",
         prometheus=None,
     )
