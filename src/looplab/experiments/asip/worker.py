@@ -108,7 +108,9 @@ class Worker:
             _set_modes(client, words)
             client.begin()
             warm = [
-                (received - sent) / 1000 for _, sent, received in latency.tests(int(words["warmup"])) if received > 0
+                (received - sent) / 1000
+                for _, sent, received in latency.tests(int(words["warmup"]))
+                if received != ABSENT
             ]
             with _Uncollected():
                 made = latency.tests(int(words["tests"]))
