@@ -1,4 +1,4 @@
-"""The parts of a run as the controller orders them about: nodes, data services, balancer, devices."""
+"""The parts of a run: what the controller asks of nodes, balancer and devices, and whether data services answer."""
 
 import contextlib
 import json

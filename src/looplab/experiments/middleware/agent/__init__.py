@@ -3,5 +3,5 @@
 PORT = 9200
 # The agent of bare metal, in the network of the first node.
 HOST_PORT = 9201
-# Whose token the orders to nodes, balancer and data services carry (SECRETS of the experiment).
+# Whose token the orders to nodes and balancer carry (SECRETS of the experiment).
 TOKEN = "nodes"

@@ -8,7 +8,7 @@ from typing import Any
 from looplab.errors import LabError
 from looplab.experiments.middleware.systems import OWNER, POSTGRES, Answer, Ask, Client
 
-JSON, SENML = "application/json", "application/senml+json"
+SENML = "application/senml+json"
 EMAIL = "admin@looplab.invalid"
 BULK = 100
 AT_ONCE = 8
