@@ -79,9 +79,9 @@ class Worker:
     def begin(self, store: SampleStore, rows: range, lead_ns: int, **begin: Any) -> None:
         """Have `rows` sent; until the worker reports, they have the planned times."""
         self.rows, self.fault = rows, ""
-        self._begin_ns = perf_counter_ns()
+        first_ns = perf_counter_ns() + lead_ns
         for number, row in enumerate(rows):
-            at_ns = self._begin_ns + lead_ns + number * begin["interval_ns"]
+            at_ns = first_ns + number * begin["interval_ns"]
             store["due_ns"][row] = store["intended_ns"][row] = store["sent_ns"][row] = at_ns
             store["state"][row] = WAITING
         self._begin_ns = perf_counter_ns()
