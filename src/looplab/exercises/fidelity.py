@@ -1,4 +1,4 @@
-"""docs/fidelity.md: each factor of each experiment, where its source prints it, and how a run verifies it.
+"""docs/factors.tsv: each factor of each experiment, and where its source prints it.
 
 Values are those of the experiment's parameters. `factors.csv` beside them adds what the source says, a line a variable:
 `printed` is chapter, figure, listing or table, empty for not stated; `note` says what is assumed or differs here.
@@ -7,14 +7,15 @@ Values are those of the experiment's parameters. `factors.csv` beside them adds 
 
 import csv
 from collections.abc import Mapping
-from itertools import groupby, pairwise
+from itertools import pairwise
 from pathlib import Path
 
 from looplab.spec.experiment import Experiment
 from looplab.spec.parameters import Param
 from looplab.spec.reader import FIDELITIES
 
-FIDELITY_PAGE = Path("docs/fidelity.md")
+FACTORS = Path("docs/factors.tsv")
+HEAD = "experiment\tfactor\tvalue\tprinted in\tassumed, or different here"
 FILE = "factors.csv"
 # What the runs of every experiment can have.
 USUAL = ("thesis", "corrected")
@@ -28,18 +29,17 @@ def sources(experiment: Experiment) -> dict[str, dict[str, str]]:
     return {line["variable"]: line for line in csv.DictReader(lines)}
 
 
-def factor_table(experiment: Experiment) -> str:
-    """Return the table of an experiment's factors but ours; neighbours with the same place and note share a row."""
+def factor_rows(experiment: Experiment) -> list[str]:
+    """Return a line for each factor that is not ours alone, with a tab between columns."""
     lines = sources(experiment)
     factors = {name: one for name, one in experiment.parameters.factors().items() if name in lines}
     defaults = [one.default for one in factors.values() if isinstance(one.default, Mapping)]
     fidelities = [name for name in FIDELITIES if name in USUAL or any(name in default for default in defaults)]
-    rows = ["| factor and value | printed in | assumed, or different here |", "|---|---|---|"]
-    for (printed, note), group in groupby(factors, lambda name: (lines[name]["printed"], lines[name]["note"])):
-        values = (f"`{name}` {_value(factors[name], fidelities, lines[name]['value'])}" for name in group)
-        if not note.startswith("ours"):
-            rows.append(f"| {', '.join(values)} | {printed or NOT_STATED} | {note} |")
-    return "\n".join(rows)
+    return [
+        "\t".join((experiment.name, name, _value(one, fidelities, line["value"]), line["printed"] or NOT_STATED, note))
+        for name, one in factors.items()
+        if not (note := (line := lines[name])["note"]).startswith("ours")
+    ]
 
 
 def _value(one: Param, fidelities: list[str], value: str) -> str:

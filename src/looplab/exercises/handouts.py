@@ -1,5 +1,5 @@
 """What `scripts/make-handouts` writes: of each handout card, form, prediction and sample table, the keys of cells in
-docs/keys.tsv, the factors in docs/fidelity.md, the order of exercises in docs/README.md. A test compares.
+docs/keys.tsv, the factors in docs/factors.tsv, the order of exercises in docs/README.md. A test compares.
 """
 
 import json
@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from looplab.exercises.exercise import Exercise, exercises, experiment_of, read_exercise
-from looplab.exercises.fidelity import FIDELITY_PAGE, factor_table
+from looplab.exercises.fidelity import FACTORS, HEAD, factor_rows
 from looplab.exercises.forms import FORM_FILE
 from looplab.exercises.hand_in import answer_form
 from looplab.run.life import run_table
@@ -140,15 +140,16 @@ def _lines_read(experiment: Experiment, exercise: Exercise) -> list[str]:
 def pages(root: Path, experiments: Experiments) -> dict[Path, str]:
     """Return what the pages with the keys of cells, the factors and the order of exercises must hold, by path."""
     keys: dict[str, list[str]] = {"experiments\tkey\tmeaning": []}
-    texts = {root / path: (root / path).read_text(encoding="utf-8") for path in (FIDELITY_PAGE, ORDER_PAGE)}
-    factors, order = texts
     for name, experiment in experiments.items():
-        title = f"Factors of {name}"
-        texts[factors] = with_block(texts[factors], title, factor_table(experiment), after=rf"^#+ {title}\n")
         for key in cell_keys(experiment):
             keys.setdefault(key, []).append(name)
-    texts[order] = with_block(texts[order], "order", _order(root, experiments), after=r"^## Exercises\n")
-    return texts | {root / KEYS: "".join(f"{' '.join(names)}{key}\n" for key, names in keys.items())}
+    factors = [HEAD, *(row for experiment in experiments.values() for row in factor_rows(experiment))]
+    order = (root / ORDER_PAGE).read_text(encoding="utf-8")
+    return {
+        root / KEYS: "".join(f"{' '.join(names)}{key}\n" for key, names in keys.items()),
+        root / FACTORS: "".join(f"{row}\n" for row in factors),
+        root / ORDER_PAGE: with_block(order, "order", _order(root, experiments), after=r"^## Exercises\n"),
+    }
 
 
 def _order(root: Path, experiments: Experiments) -> str:

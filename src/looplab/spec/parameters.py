@@ -183,7 +183,7 @@ class Settings:
 
     @classmethod
     def factors(cls) -> dict[str, Param]:
-        """Return by variable what two runs that are compared have in common: the rows of docs/fidelity.md."""
+        """Return by variable what two runs that are compared have in common: the rows of docs/factors.tsv."""
         own: dict[str, Param] = {}
         for name, one in cls.params().items():
             variable = one.variable_of(name)

@@ -1,4 +1,4 @@
-"""docs/fidelity.md: every factor has its place in the source, and what shows it in a run."""
+"""docs/factors.tsv: every factor has its place in the source, and what shows it in a run."""
 
 import json
 import re
@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from support.places import ROOT
 
-from looplab.exercises.fidelity import FIDELITY_PAGE, NOT_STATED, sources
+from looplab.exercises.fidelity import FACTORS, NOT_STATED, sources
 from looplab.exercises.handouts import SAMPLES
 from looplab.experiments.registry import EXPERIMENTS
 
-PAGE = (ROOT / FIDELITY_PAGE).read_text(encoding="utf-8")
+LINES = [line.split("\t") for line in (ROOT / FACTORS).read_text(encoding="utf-8").splitlines()]
 CODE = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "src/looplab").rglob("*.py"))
 # What the code calls treatments: those of runs that are younger than the stored ones, too.
 TREATMENTS = re.findall(r'Treatment\(\s*f?"([^"]+)"', CODE)
@@ -20,9 +20,8 @@ YOUNGER = re.compile("|".join(re.sub(r"\\\{.*?\\\}", ".+", re.escape(what)) for 
 
 
 def row(experiment: str, variable: str) -> list[str]:
-    table = PAGE.partition(f"## Factors of {experiment}\n")[2].partition("\n## ")[0]
-    [cells] = [line for line in table.splitlines() if line.startswith(f"| `{variable}` ")]
-    return [cell.strip() for cell in cells.strip("|").split("|")]
+    [cells] = [cells for cells in LINES if cells[:2] == [experiment, variable]]
+    return cells[2:]
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
@@ -39,7 +38,7 @@ def test_what_is_not_stated_says_what_is_assumed(name: str) -> None:
     assert [variable for variable, line in lines.items() if not line["printed"] + line["note"]] == []
 
 
-def test_what_differs_by_fidelity_is_on_the_page_with_its_place() -> None:
+def test_what_differs_by_fidelity_is_listed_with_its_place() -> None:
     found = {}
     for name in EXPERIMENTS:
         for variable, one in EXPERIMENTS[name].parameters.factors().items():

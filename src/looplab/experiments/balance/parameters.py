@@ -48,7 +48,7 @@ class Parameters(LoopParameters):
 
     @classmethod
     def factors(cls) -> dict[str, Param]:
-        """Return those that the loop does not have, or has otherwise: docs/fidelity.md has the loop's."""
+        """Return those that the loop does not have, or has otherwise: docs/factors.tsv has the loop's."""
         others = LoopParameters.factors()
         return {
             name: one
