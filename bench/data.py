@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Print the figures of bench/README.md again, from the raw data in bench/data.
+"""Print the figures of the benchmarks by theme, from the raw data in bench/data.
 
 python3 bench/data.py [THEME [FOLDER]]
 """
@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean, median, stdev
 from tempfile import TemporaryDirectory
-from typing import Any
 
 from kept import middle, overheads_ms, quantile, read_csv, read_rows, runs, unpack, us
 
@@ -242,21 +241,6 @@ def ratio(turns: Mapping[str, list[Turn]], figure: Callable[[Sequence[Turn]], fl
     return f"{figure(watched) / figure(off):.2f} x ({low:.2f} to {high:.2f})"
 
 
-def cells(folder: Path) -> list[dict[str, Any]]:
-    """Return all cells of the runs in `folder`; figures.jsonl has those of runs whose samples were not kept."""
-    if (figures := folder / "figures.jsonl").exists():
-        return read_rows(figures)
-    of_run = (({name: run[name] for name in ("scenario", "quiet")}, run["cells"]) for run, _samples in runs(folder))
-    return [{**known, **cell} for known, own in of_run for cell in own]
-
-
-def twin(folder: Path) -> Lines:
-    """Yield what a run of twin stored a second, its longest queue and the time to drain it, by interval."""
-    for cell in sorted(cells(folder), key=lambda cell: cell["interval_ms"]):
-        figures = f"{cell['rate_out_per_s']:.1f}", f"{cell['queue_max']}", f"{cell['drained_s']:.1f} s"
-        yield f"{cell['interval_ms']} ms", " | ".join(figures)
-
-
 def delay(folder: Path) -> Lines:
     """Yield L over the delay that was made, by QoS, of a run of qos-delay."""
     [(run, _samples)] = runs(folder)
@@ -282,17 +266,6 @@ def asip(folder: Path) -> Lines:
         yield what, " | ".join(each)
 
 
-def balance(folder: Path) -> Lines:
-    """Yield the cost of standing and the age of the command in force, by scenario and QoS, from the quiet runs."""
-    seen: dict[tuple[str, int], list[tuple[float, float]]] = {}
-    for cell in cells(folder):
-        if cell["quiet"]:
-            seen.setdefault((cell["scenario"], cell["qos"]), []).append((cell["cost"], cell["age_ms"]))
-    for (scenario, qos), figures in sorted(seen.items()):
-        costs, ages = zip(*figures, strict=True)
-        yield f"{scenario}, QoS {qos}", f"{middle(costs, 4)} | {median(ages):.1f}"
-
-
 def standing(folder: Path) -> Lines:
     """Yield at which intervals the robot stood, and O of balance over that of scenario 1 in pairs of runs."""
     pairs: dict[str, list[float]] = {}
@@ -312,8 +285,8 @@ def standing(folder: Path) -> Lines:
 
 THEMES: dict[str, Callable[[Path], Lines]] = {
     one.__name__: one
-    for one in (latency, instrument, legs, steps, life, proxy, claims, priority, softirq, bystander, tls, scrape, twin,
-                delay, asip, standing, balance)
+    for one in (latency, instrument, legs, steps, life, proxy, claims, priority, softirq, bystander, tls, scrape,
+                delay, asip, standing)
 }  # fmt: skip
 
 
@@ -322,6 +295,7 @@ def main(words: Sequence[str]) -> int:
         if len(words) < 2:
             unpack(Path(name))
         for theme in words[:1] or [theme for theme in THEMES if Path(name, theme).is_dir()]:
+            print(f"{theme}: {THEMES[theme].__doc__}")
             for line in THEMES[theme](Path(words[1]) if len(words) > 1 else Path(name, theme)):
                 print(f"| {' | '.join(line)} |")
     return 0

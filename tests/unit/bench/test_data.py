@@ -23,7 +23,6 @@ sys.path.insert(0, str(BENCH))
 
 import kept  # noqa: E402
 from data import THEMES, main  # noqa: E402
-from data import cells as stored_cells  # noqa: E402
 from instrument import packets  # noqa: E402
 
 
@@ -130,17 +129,18 @@ def test_the_parts_of_a_stored_run_sum_to_its_o(path: Path) -> None:
             check_ledger(cell)
 
 
-def test_each_table_is_printed_again_by_one_command(capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_table_and_limit_is_printed_again_by_one_command(capsys: pytest.CaptureFixture[str]) -> None:
     """Or it is marked as simulated from fixed seeds."""
     assert main([]) == 0
-    lines = capsys.readouterr().out.splitlines()
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("|")]
     page = (BENCH / "README.md").read_text(encoding="utf-8")
-    assert [line for line in lines if line not in page] == []
-    sections = page.split("\n## ")[1:]
-    assert len(sections) > 10
-    for section in filter(lambda section: "\n|" in section, sections):
-        printed = any(line in section for line in lines)
-        assert printed != bool(re.search(r"^\*Simulated\b", section, re.MULTILINE)), section.partition("\n")[0]
+    assert [line for line in lines if "(limit" in line and line not in page] == []
+    for section in filter(lambda section: "\n|" in section, page.split("\n## ")[1:]):
+        printed = re.findall(r"^\|.*\|$(?!\n\|---)", section, re.MULTILINE)
+        printed = [line for line in printed if not line.startswith("|---")]
+        assert set(printed) <= {*lines} or re.search(r"^\*Simulated\b", section, re.MULTILINE), section.partition("\n")[
+            0
+        ]
 
 
 @pytest.mark.parametrize("script", sorted(BENCH.glob("*.py")), ids=lambda script: script.name)
@@ -198,16 +198,6 @@ def test_of_the_packets_on_the_bridge_those_of_the_sender_count(tmp_path: Path) 
     ]
     (tmp_path / "x.pcap").write_bytes((0xA1B23C4D).to_bytes(4, "little") + bytes(20) + b"".join(records))
     assert [*packets(tmp_path / "x.pcap")] == [("out", "abc", 7, 1_000), ("in", "abc", 7, 4_000)]
-
-
-def test_cells_come_from_runs_or_from_their_figures(tmp_path: Path) -> None:
-    run, known = tmp_path / "20260101T000000Z-twin", {"scenario": "twin", "quiet": True}
-    put(run / "samples.csv", "sequence", [])
-    (run / "run.json").write_text(json.dumps({**known, "cells": [{"interval_ms": 10}]}))
-    cells = [{**known, "interval_ms": 10}]
-    assert stored_cells(tmp_path) == cells
-    kept.write_rows(tmp_path / "figures.jsonl", cells)
-    assert stored_cells(tmp_path) == cells
 
 
 def test_a_neighbour_is_compared_with_the_load_alone(tmp_path: Path) -> None:
