@@ -1,8 +1,7 @@
-"""What `scripts/make-handouts` writes: of each handout card, form, prediction and sample table, the keys of cells in
+"""What `scripts/make-handouts` writes: of each handout card, form, prediction and lines to read, the keys of cells in
 docs/keys.tsv, the factors in docs/factors.tsv, the order of exercises in docs/README.md. A test compares.
 """
 
-import json
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,15 +11,12 @@ from looplab.exercises.exercise import Exercise, exercises, experiment_of, read_
 from looplab.exercises.fidelity import FACTORS, HEAD, factor_rows
 from looplab.exercises.forms import FORM_FILE
 from looplab.exercises.hand_in import answer_form
-from looplab.run.life import run_table
 from looplab.run.table import table_words
 from looplab.spec.columns import Key
 from looplab.spec.experiment import Experiment, Experiments
 
 KEYS = Path("docs/keys.tsv")
 ORDER_PAGE = Path("docs/README.md")
-# A stored run of each experiment, cut: its table is shown in the handouts. A scenario, or a handout, may have its own.
-SAMPLES = Path("docs/exercises/samples")
 BLOCK = "<!--{name}: scripts/make-handouts-->\n{text}\n<!--/{name}-->"
 # `./lab run` makes the form of a scenario; another exercise has several runs of scenarios that have forms of their own.
 FORM_BY_RUN = "Choose now. `./lab run` makes your form, `answers/{name}.yaml` ({total} points)."
@@ -39,9 +35,8 @@ def handouts(root: Path, experiments: Experiments) -> dict[Path, str]:
         after = [other.name for other in with_card if exercise.name in other.card.before]
         text = _with_card((folder / "README.md").read_text(encoding="utf-8"), exercise, after, links)
         text = with_block(text, "prediction", _prediction(exercise, folder.relative_to(root)), before=r"^## Run\n")
-        related = sorted((e for e in with_card if owners[e.name] is experiment), key=lambda e: bool(e.card.before))
-        sample = _sample(root, experiment, exercise, related, links)
-        texts[folder / "README.md"] = with_block(text, "sample", sample, before=r"^## Look inside\n")
+        text = with_block(text, "table", _table(experiment, exercise), before=r"^## Look inside\n")
+        texts[folder / "README.md"] = text
         texts[folder / FORM_FILE] = answer_form(exercise)
     return texts
 
@@ -88,41 +83,11 @@ def _prediction(exercise: Exercise, folder: Path) -> str:
     return "\n".join(lines)
 
 
-def _sample(
-    root: Path, experiment: Experiment, exercise: Exercise, related: Sequence[Exercise], links: Mapping[str, str]
-) -> str:
-    """Return which lines to read, and the table of a stored run or a link to the first of `related` that shows it.
-
-    The first, which nothing comes before, explains the lines of all its exercises; another one, those that it lacks.
-    """
-    path, first = _sample_path(root, experiment, exercise), related[0]
-    shown_in = next(one for one in related if _sample_path(root, experiment, one) == path)
-    asked = _lines_read(experiment, exercise)
-    read = f"Read {', '.join(f'`{line}`' for line in asked)}"
-    if shown_in is not exercise:
-        return f"{read} in [the table]({links[shown_in.name]}#the-table)."
-    # The notes below a table are those of a student's own run.
-    table = re.split(r"\n+(?:~ |VALID)", run_table(experiment, json.loads(path.read_text(encoding="utf-8"))))[0]
+def _table(experiment: Experiment, exercise: Exercise) -> str:
+    """Return what the lines mean that the exercise asks about, in the table of its main run."""
     meanings = words(experiment, exercise.runs[-1].scenario)[0]
-    if exercise is first:
-        head = "`./lab show` prints it, with notes; your figures differ."
-        asked = [line for line in meanings if any(line in _lines_read(experiment, one) for one in related)]
-    else:
-        own = [line for line in asked if line not in words(experiment, first.runs[-1].scenario)[0]]
-        head = f"{read}." if own == asked else f"{read} ([meanings]({links[first.name]}#the-table))."
-        here = [one for one in related if _sample_path(root, experiment, one) == path]
-        # The first page shows all of them.
-        for line in meanings.keys() - {line for one in here for line in _lines_read(experiment, one)}:
-            table = re.sub(rf"^ *{re.escape(line)}\*? +(?:[-\di]|controller).*\n?", "", table, flags=re.MULTILINE)
-        asked = own
-    # The head of some tables explains columns, as in `resp: from due to answered`.
-    explained = [f"- `{line}`: {meanings[line]}" for line in asked if f"{line.split()[0]}:" not in table]
-    return "\n".join(["### The table", "", head, "", "```text", table.rstrip(), "```", "", *explained]).rstrip()
-
-
-def _sample_path(root: Path, experiment: Experiment, exercise: Exercise) -> Path:
-    paths = [root / SAMPLES / f"{name}.json" for name in (exercise.name, exercise.runs[-1].scenario, experiment.name)]
-    return next((path for path in paths if path.is_file()), paths[0])
+    asked = [f"- `{line}`: {meanings[line]}" for line in _lines_read(experiment, exercise)]
+    return "\n".join(["### The table", "", "`./lab show` prints it. Read in it:", "", *asked])
 
 
 def words(experiment: Experiment, scenario: str) -> tuple[Mapping[str, str], Mapping[str, str]]:

@@ -119,7 +119,7 @@ def other_runs() -> Iterator[Path]:
     """Yield every other run.json in the tree, those of this machine's own results included."""
     for place in (STORED_RUNS, ROOT / "results"):
         yield from sorted(place.glob("*/run.json"))
-    yield ROOT / "docs/exercises/samples/loop.json"
+    yield ROOT / "tests/support/sample_runs/loop.json"
 
 
 @pytest.mark.parametrize("path", [*other_runs()], ids=lambda path: path.parent.name)

@@ -9,7 +9,6 @@ import pytest
 from support.places import ROOT
 
 from looplab.exercises.fidelity import FACTORS, NOT_STATED, sources
-from looplab.exercises.handouts import SAMPLES
 from looplab.experiments.registry import EXPERIMENTS
 
 LINES = [line.split("\t") for line in (ROOT / FACTORS).read_text(encoding="utf-8").splitlines()]
@@ -64,7 +63,11 @@ def named_in(document: object) -> Iterator[str]:
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_what_shows_a_factor_is_in_a_run(name: str) -> None:
-    stored = {key for path in (ROOT / SAMPLES).glob("*.json") for key in named_in(json.loads(path.read_text()))}
+    stored = {
+        key
+        for path in (ROOT / "tests/support/sample_runs").glob("*.json")
+        for key in named_in(json.loads(path.read_text()))
+    }
     stored |= EXPERIMENTS[name].parameters.params().keys()
     named = {one for line in sources(EXPERIMENTS[name]).values() for one in line["verified"].split(", ")}
     assert [one for one in named if one not in stored and not Path(one).suffix and not YOUNGER.fullmatch(one)] == []

@@ -13,7 +13,7 @@ from support.run_checks import NO_TREATMENTS, reasons
 from support.tables import rows
 
 import looplab.experiments
-from looplab.exercises.fidelity import factor_table
+from looplab.exercises.fidelity import factor_rows
 from looplab.exercises.handouts import cell_keys, words
 from looplab.lab import site
 from looplab.report.samples import measure
@@ -72,7 +72,7 @@ def test_a_figure_is_one_line(counter: Experiments, results: Path, tmp_path: Pat
     intervals = {name: cell.interval(name) for name in cell.figure_names()}
     assert (intervals["tail"].estimate > 0, intervals["answered_share"].estimate) == (True, 1)
     assert "\ttail\tp95 over the mean (×)" in cell_keys(experiment)
-    assert "MESSAGES" not in factor_table(experiment)
+    assert "MESSAGES" not in "".join(factor_rows(experiment))
     generator()
     from generator.plain import plain
 

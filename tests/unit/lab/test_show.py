@@ -16,7 +16,7 @@ def root(tmp_path: Path) -> Path:
     for name in ("20260101T000000Z-scenario1", "20260102T000000Z-scenario2"):
         folder = tmp_path / "results" / name
         folder.mkdir(parents=True)
-        run = json.loads((ROOT / "docs/exercises/samples/loop.json").read_text())
+        run = json.loads((ROOT / "tests/support/sample_runs/loop.json").read_text())
         (folder / "run.json").write_text(json.dumps({**run, "run_id": name, "scenario": name.partition("-")[2]}))
     return tmp_path
 

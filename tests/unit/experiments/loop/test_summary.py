@@ -14,7 +14,7 @@ from looplab.run.life import NARROW, run_summary, runs_summary
 @pytest.fixture
 def run() -> dict[str, Any]:
     """The stored run of the handouts: scenario 1, one cell."""
-    document: dict[str, Any] = json.loads((ROOT / "docs/exercises/samples/loop.json").read_text())
+    document: dict[str, Any] = json.loads((ROOT / "tests/support/sample_runs/loop.json").read_text())
     return document
 
 
