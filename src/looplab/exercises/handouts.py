@@ -118,13 +118,20 @@ def pages(root: Path, experiments: Experiments) -> dict[Path, str]:
 
 
 def _order(root: Path, experiments: Experiments) -> str:
-    """Return a graph of the exercises in Mermaid's text: name, a student's minutes, and what comes before it."""
-    cards = {name: card for name in exercises(root) if (card := read_exercise(root, name, experiments).card).goals}
-    lines = (
-        f"    {' & '.join(card.before)}{' --> ' if card.before else ''}{name}[{name} {card.minutes}]"
-        for name, card in cards.items()
-    )
-    return "\n".join(["```mermaid", "graph LR", *lines, "```"])
+    """Return a table of the exercises: name, title, a student's minutes, and those to do before."""
+    rows = ["| exercise | title | minutes | after |", "|---|---|---|---|"]
+    for name, folder in exercises(root).items():
+        exercise = read_exercise(root, name, experiments)
+        if exercise.card.goals:
+            page = os.path.relpath(folder, root / ORDER_PAGE.parent)
+            cells = (
+                f"[{name}]({page}/README.md)",
+                exercise.title,
+                exercise.card.minutes,
+                ", ".join(exercise.card.before),
+            )
+            rows.append(f"| {' | '.join(map(str, cells))} |")
+    return "\n".join(rows)
 
 
 def cell_keys(experiment: Experiment) -> list[str]:
