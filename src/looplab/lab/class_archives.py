@@ -9,8 +9,9 @@ from looplab.errors import MachineError
 from looplab.lab.programs import call
 
 FOLDER = "looplab"
-# What answers the questions, and how answers are marked.
-FOR_TEACHERS = ("docs/answers.md", "docs/marking.md", "docs/teaching.md")
+# What answers the questions of a handout beside it, and how answers are marked.
+ANSWERS = "answers.txt"
+FOR_TEACHERS = ("docs/marking.md", "docs/teaching.md")
 NOTE = "This page is in the teachers' archive.\n"
 # In a students' checkout ./lab check prints no figure; its presence is what counts.
 STUDENTS_MARK = ".students"
@@ -24,8 +25,10 @@ def write_archives(root: Path, bundle: Path) -> tuple[Path, Path]:
     """
     students, teachers = (bundle.with_name(f"{bundle.stem}-{who}.tar.gz") for who in ("students", "teachers"))
     notes = {**dict.fromkeys(FOR_TEACHERS, NOTE), STUDENTS_MARK: MARK}
-    _write(students, root, [name for name in checkout_files(root) if name not in FOR_TEACHERS], notes)
-    _write(teachers, root, FOR_TEACHERS, {})
+    files = checkout_files(root)
+    kept = [name for name in files if name in FOR_TEACHERS or Path(name).name == ANSWERS]
+    _write(students, root, [name for name in files if name not in kept], notes)
+    _write(teachers, root, kept, {})
     return students, teachers
 
 

@@ -217,6 +217,11 @@ COMMANDS = {
         ),
         packaged=True,
     ),
+    "answers": Command(
+        "print the questions of an exercise with their answers",
+        "answers:answers",
+        _arguments(_one("name", "a scenario, or an exercise of docs/exercises", metavar="NAME")),
+    ),
     "hand-in": Command(
         "pack the runs that count and the filled form into NAME.zip",
         "check:hand_in",
