@@ -17,10 +17,10 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "src")]
 
-from looplab.experiments.loop.report.rounds import veto  # noqa: E402
-from looplab.report.rules import directed, no_gain  # noqa: E402
+from looplab.report.rounds import veto  # noqa: E402
+from looplab.report.rules import Rule, decided, directed, no_gain  # noqa: E402
 from looplab.report.statistics import Block, Comparison, compare_blocks  # noqa: E402
-from looplab.report.verdicts import UNDECIDED, Claim, Rule, Verdict, judge  # noqa: E402
+from looplab.report.verdicts import UNDECIDED, Claim, judge  # noqa: E402
 
 PUBLISHED, BASELINE_US = 0.44, 8700.0
 ARMS = 2
@@ -48,8 +48,7 @@ def compared(blocks: list[Block]) -> Comparison:
 def word(found: Comparison, rule: Rule, beside: int = 0) -> str:
     """Return the outcome of a claim that is asked with so many others, of which nothing comes."""
     nothing = Comparison(**{**found.__dict__, "p_value": 1.0})
-    asked = [Verdict(UNDECIDED, "", tested=found, rule=rule)]
-    asked += [Verdict(UNDECIDED, "", tested=nothing, rule=rule) for _ in range(beside)]
+    asked = [decided(one, rule) for one in (found, *[nothing] * beside)]
     claims = [Claim(str(at), "", lambda _runs, verdict=one: verdict) for at, one in enumerate(asked)]  # type: ignore[misc]
     judge(claims, {})
     return asked[0].outcome

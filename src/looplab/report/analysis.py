@@ -1,5 +1,4 @@
-"""What the report on an experiment shows unless its `report` package says more: claims, cells, the figure of all
-claims."""
+"""What the report on an experiment shows: its claims, cells and figures, and what its `report` package adds."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -7,86 +6,103 @@ from functools import partial
 from typing import Any
 
 from looplab.report.cell import MeasuredCell
-from looplab.report.claims import claims, mean_of
-from looplab.report.csv_rows import cell_row, part_rows
+from looplab.report.csv_rows import cell_row, part_rows, spread
 from looplab.report.drawing import Drawing, Sections, Sketch, under
-from looplab.report.finding import Finding, finding_rows
 from looplab.report.overview import overview
 from looplab.report.page import show_figure, show_ms
+from looplab.report.rules import bounded
 from looplab.report.samples import Measured, by_fidelity
 from looplab.report.statistics import Interval
-from looplab.report.verdicts import Claim, Verdict, Verdicts, judge
+from looplab.report.verdicts import Claim, Line, Verdicts, asked, judge, mean_of
 from looplab.spec.columns import Part
 from looplab.spec.experiment import Experiment
+
+# Rows of CSV files by file name.
+Files = Mapping[str, Iterable[Mapping[str, object]]]
 
 
 @dataclass(frozen=True)
 class Analysis:
     """What the runs of one experiment show.
 
-    `csv_files` holds rows by file name; `context` is what report/page.html.j2 of the experiment shows beside that of
-    every report. `figures` puts the drawn figures under headings, each with a text.
+    `context` is what report/page.html.j2 of the experiment shows beside that of every report. `figures` puts the drawn
+    figures under headings, each with a text.
     """
 
     verdicts: Verdicts
     sketches: Sequence[Sketch]
-    csv_files: Mapping[str, Iterable[Mapping[str, object]]]
+    csv_files: Files
     context: Mapping[str, Any]
-    figures: Callable[[Sequence[Drawing]], Sections] = lambda drawn: under({}, drawn)
-
-
-Files = Mapping[str, Iterable[Mapping[str, object]]]
-# Share and published share of a verdict, for the figure of all claims.
-Compared = Callable[[Claim, Verdict], tuple[Interval | None, float | None]]
+    figures: Callable[[Sequence[Drawing]], Sections]
 
 
 def analysed(experiment: Experiment, measured: Sequence[Measured]) -> Analysis:
-    """Return what these runs show: by the experiment's own report.analysis, or by its claims and figures."""
-    own = experiment.optional_part("report.analysis")
-    if own:
-        made: Analysis = own.analyse(measured)
-        return made
-    return by_spec(experiment, measured)
+    """Return what these runs show, by the experiment's own report.analysis or by its claims and figures.
 
-
-def by_spec(experiment: Experiment, measured: Sequence[Measured], **more: Any) -> Analysis:
-    """Return what these runs show by claims.py and figures.py of the experiment's report; `more` is as in `analysis`.
-
-    Runs with a factor set are no part of the claims, but for one that asks for "SCENARIO FACTOR=value" by name.
-    `add_causes` of claims.py puts other causes beside verdicts.
+    Of the modules of its report, claims.py may have `add_causes`, which puts other causes beside verdicts; figures.py
+    may have `context` and `files`, which return more to show and more CSV files.
     """
+    if part := experiment.optional_part("report.analysis"):
+        made: Analysis = part.analyse(measured)
+        return made
     runs = by_fidelity([m for m in measured if not m.run.factors])
-    named = {name: dict(by_scenario) for name, by_scenario in runs.items()}
+    verdicts = judge(claims(experiment), _with_factors(runs, measured))
+    if add_causes := getattr(experiment.optional_part("report.claims"), "add_causes", None):
+        add_causes(runs, verdicts)
+    if figures := experiment.optional_part("report.figures"):
+        sketches = [sketch for by_scenario in runs.values() for sketch in figures.sketches(by_scenario)]
+        own = {name: getattr(figures, name)(measured) for name in ("files", "context") if hasattr(figures, name)}
+        return analysis(experiment.name, measured, verdicts, sketches, figures.TITLES, **own)
+    return analysis(experiment.name, measured, verdicts)
+
+
+def claims(experiment: Experiment) -> list[Claim]:
+    """Return the claims that an experiment's report judges."""
+    if own := experiment.optional_part("report.claims"):
+        listed: list[Claim] = own.claims()
+        return listed
+    return [asked(*claim, experiment.name, bounded(bound)) for claim, bound in experiment.bounds.items()]
+
+
+def _with_factors(runs: Mapping[str, Mapping[str, Measured]], measured: Sequence[Measured]) -> dict[str, Any]:
+    """Return the runs, and those with a factor set, which a claim must name: "SCENARIO FACTOR=value"."""
+    named: dict[str, dict[str, Measured]] = {name: dict(by_scenario) for name, by_scenario in runs.items()}
     for m in measured:
         if m.run.factors:
             named.setdefault(m.run.fidelity, {})[" ".join((m.run.scenario, *m.run.factors))] = m
-    verdicts = judge(claims(experiment), named)
-    if add_causes := getattr(experiment.optional_part("report.claims"), "add_causes", None):
-        add_causes(runs, verdicts)
-    figures = experiment.optional_part("report.figures")
-    if figures:
-        sketches = [sketch for by_scenario in runs.values() for sketch in figures.sketches(by_scenario)]
-        more = {"sketches": sketches, "titles": figures.TITLES, **more}
-    return analysis(experiment.name, measured, verdicts, **more)
+    return named
 
 
 def analysis(
     name: str,
     measured: Sequence[Measured],
     verdicts: Verdicts,
-    *,
     sketches: Iterable[Sketch] = (),
     titles: Mapping[str, Sequence[str]] | None = None,
     files: Files | None = None,
-    axis: str = "measured over published (mean of each finding's figures)",
-    compared: Compared | None = None,
+    context: Mapping[str, Any] | None = None,
 ) -> Analysis:
     """Return an analysis with CSV files of cells and findings; `titles` are headings with their figures' numbers."""
+    for _claim, answers in verdicts:
+        for verdict in answers.values():
+            verdict.share = verdict.share or _over_published(verdict.lines)
     csv_files = {**cell_files(name, measured), **(files or {}), f"{name}-findings.csv": finding_rows(verdicts)}
-    context = {"sections": {"claims": "Findings", "cells": "Cells"}.items(), "show": show, "parts": parts}
-    same = "no change" if compared else "as published"
-    drawable = [*overview(verdicts, axis, compared or over_published, same), *sketches]
-    return Analysis(verdicts, drawable, csv_files, context, partial(under, titles or {}))
+    sections = {"claims": "Findings", "cells": "Cells"}.items()
+    axis = "after over before; of a claim without two sides, measured over published"
+    return Analysis(
+        verdicts,
+        [*overview(verdicts, axis), *sketches],
+        csv_files,
+        {"sections": sections, "show": show, "parts": parts, **(context or {})},
+        partial(under, titles or {}),
+    )
+
+
+def _over_published(lines: Sequence[Line]) -> Interval | None:
+    """Return how far figures are from the published ones, as a share; None if none was published."""
+    printed = [(line.value, line.published.split()[-1]) for line in lines if line.published]
+    ratios = [value.over(float(text)) for value, text in printed if text.replace(".", "", 1).isdigit()]
+    return mean_of(ratios).change if ratios else None
 
 
 def cell_files(name: str, measured: Sequence[Measured]) -> Files:
@@ -100,12 +116,24 @@ def cell_files(name: str, measured: Sequence[Measured]) -> Files:
     }
 
 
-def over_published(_claim: Claim, verdict: Verdict) -> tuple[Interval | None, float | None]:
-    """Return how far a finding's figures are from the published ones, as a share; None if none was published."""
-    lines = verdict.lines if isinstance(verdict, Finding) else ()
-    printed = [(line.value, line.published.split()[-1]) for line in lines if line.published]
-    ratios = [value.over(float(text)) for value, text in printed if text.replace(".", "", 1).isdigit()]
-    return (mean_of(ratios).change, 0.0) if ratios else (None, None)
+def finding_rows(verdicts: Verdicts) -> Iterator[dict[str, object]]:
+    """Yield a row of a CSV file for each line of each verdict; one for a verdict without lines."""
+    for claim, answers in verdicts:
+        for fidelity, verdict in answers.items():
+            lines: Sequence[Line | None] = verdict.lines or [None]
+            for line in lines:
+                value = spread("value", line.value if line else None, ".4f")
+                yield {
+                    "finding": claim.name,
+                    "fidelity": fidelity,
+                    "verdict": verdict.outcome,
+                    "reason": verdict.because_and_reason,
+                    "cell": line.what if line else "",
+                    **dict(zip(("value", "low", "high"), value.values(), strict=True)),
+                    "unit": line.unit if line else "",
+                    "published": line.published if line else "",
+                    "beside": " ".join(verdict.notes),
+                }
 
 
 def show(value: float, unit: str) -> str:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from looplab.report.drawing import OVERVIEW, Drawing, images
-from looplab.report.verdicts import NO_RUN, SIGNS, TOO_FEW
+from looplab.report.verdicts import NO_VERDICT, SIGNS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from looplab.report.statistics import Interval
-    from looplab.report.verdicts import Claim, Verdict, Verdicts
+    from looplab.report.verdicts import Verdicts
 
 WIDTH_INCHES, EDGES_INCHES = 9.6, 1.0
 # A row whose claim takes one line, and all rows if one takes two.
@@ -44,25 +44,16 @@ class Mark:
     published: float | None
 
 
-def overview(
-    verdicts: Verdicts,
-    axis: str,
-    compared: Callable[[Claim, Verdict], tuple[Interval | None, float | None]],
-    same: str = "no change",
-) -> list[Overview]:
-    """Return the figure of the claims with a figure or a verdict; none without a figure. `same` labels no change.
-
-    `compared` gives the share and the published one of a verdict.
-    """
+def overview(verdicts: Verdicts, axis: str, same: str = "no change") -> list[Overview]:
+    """Return the figure of the claims with a figure or a verdict; none without a figure. `same` labels no change."""
     marks = [
-        Mark(claim.title, fidelity, verdict.outcome, *compared(claim, verdict))
+        Mark(claim.title, fidelity, verdict.word, verdict.share, verdict.published_share)
         for claim, answers in verdicts
         for fidelity, verdict in answers.items()
-        if verdict.outcome != NO_RUN
+        # A published mark alone compares nothing; a claim on counts has its verdict.
+        if verdict.run and (verdict.share or (verdict.published_share is None and verdict.outcome != NO_VERDICT))
     ]
-    # A published mark alone compares nothing; a claim on counts has its verdict.
-    shown = [mark for mark in marks if mark.share or (mark.published is None and mark.outcome not in TOO_FEW)]
-    return [Overview(shown, axis, same)] if any(mark.share for mark in shown) else []
+    return [Overview(marks, axis, same)] if any(mark.share for mark in marks) else []
 
 
 @dataclass(frozen=True)
@@ -130,7 +121,7 @@ def _row(axes: Axes, at: int, mark: Mark) -> None:
         value = 1 + share.estimate
         beyond = ">" if value > MOST else "<" if value < LEAST else shape
         axes.plot(_inside(value), at, beyond, ms=6.5, color=colour, zorder=4, clip_on=False)
-    text = f"{SIGNS.get(mark.outcome, '')} {mark.outcome}".strip()
+    text = f"{SIGNS[mark.outcome.partition(':')[0]]} {mark.outcome}"
     axes.annotate(
         text, (1.02, at), xycoords=("axes fraction", "data"), va="center", fontsize=8.5, annotation_clip=False
     )

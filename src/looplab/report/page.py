@@ -15,7 +15,7 @@ from markupsafe import Markup
 
 from looplab import __version__
 from looplab.report.statistics import Interval
-from looplab.report.verdicts import NOT_REPRODUCED, OPPOSITE, OTHER_SCALE, REPRODUCED, SIGNS, UNDECIDED, WEAKER
+from looplab.report.verdicts import NOT_REPRODUCED, OTHER_SCALE, REPRODUCED, SIGNS, UNDECIDED
 from looplab.run import stalls
 
 if TYPE_CHECKING:
@@ -23,10 +23,8 @@ if TYPE_CHECKING:
 
 STYLES = {
     REPRODUCED: "v-reproduced",
-    WEAKER: "v-weaker",
     OTHER_SCALE: "v-weaker",
     NOT_REPRODUCED: "v-not",
-    OPPOSITE: "v-not",
     UNDECIDED: "v-undecided",
 }
 

@@ -1,19 +1,49 @@
-"""From a comparison to an outcome: direction, size and scale of a change all count.
+"""How figures decide a claim: a comparison by its direction, size and scale, or intervals by the bounds they keep.
 
-A rule asks two questions of which at most one is true: is there no difference, and is there one that matters? The
-first is answered by the permutation test, the second by one-sided t tests; both p-values are adjusted for the page.
+A comparison asks two questions of which at most one is true: is there no difference, and is there one that matters?
+The first is answered by the permutation test, the second by one-sided t tests; both are adjusted for their family.
 """
 
 import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from typing import Any, TypeVar
 
-from looplab.report.statistics import SIGNIFICANCE, Comparison
-from looplab.report.verdicts import NOT_REPRODUCED, OPPOSITE, OTHER_SCALE, REPRODUCED, UNDECIDED, WEAKER, Adjusted, Rule
+import numpy as np
+
+from looplab.report.cell import MeasuredCell
+from looplab.report.samples import Measured
+from looplab.report.statistics import SIGNIFICANCE, Comparison, Interval
+from looplab.report.verdicts import (
+    NOT_REPRODUCED,
+    OTHER_SCALE,
+    REPRODUCED,
+    UNDECIDED,
+    Line,
+    Outcome,
+    Question,
+    Verdict,
+    not_run,
+)
+from looplab.spec.experiment import Bound
 
 # A change below this share does not matter; the thesis itself calls 3 % "little difference".
 MATTERS = 0.10
 # A baseline that differs from the published one by more than this factor is another scale.
 SCALE = 2.0
+# "About n" is within this factor of n: nearer to n than to twice or half of it, on the scale of ratios.
+NEAR = math.sqrt(2)
+T = TypeVar("T")
+U = TypeVar("U")
+Answer = Callable[[Measured], Verdict]
+Cells = Callable[[Measured], Sequence[MeasuredCell]]
+# How a comparison decides.
+Rule = Callable[[Comparison], Question]
+
+
+def decided(comparison: Comparison, rule: Rule) -> Verdict:
+    """Return a verdict that `rule` decides once the p-values of its family are known."""
+    return Verdict(question=rule(comparison), tested=comparison, share=comparison.share)
 
 
 def directed(
@@ -25,33 +55,54 @@ def directed(
     makes is not `claimed`: its reasons speak of no publication.
     """
     published = _size(published_share, direction) if published_share is not None else None
-    most = min(half(published), MATTERS) if published else MATTERS
-    decide = partial(_directed, what, direction, (published_share, baseline), claimed)
-    return Rule(decide, partial(_p_less, direction, most))
+    enough = half(published) if published else MATTERS
+
+    def decide(comparison: Comparison, difference: float, equivalence: float, _questions: int) -> Outcome:
+        word, other = ("higher", "lower") if direction > 0 else ("lower", "higher")
+        # In mid-sentence; a name keeps its capital.
+        inner = f"the{what.removeprefix('The')}" if what.startswith("The ") else what
+        share, certain = comparison.share, difference < SIGNIFICANCE
+        low, _, high = sorted(_size(one, direction) for one in (share.low, share.estimate, share.high))
+        least, shown = min(enough, MATTERS), abs(share.estimate)
+        if high < 0 and certain:
+            return NOT_REPRODUCED, f"{what} is {other} by {shown:.0%}: the other way round."
+        if high < least and equivalence < SIGNIFICANCE:
+            if low < 0 or not certain:
+                return NOT_REPRODUCED, f"If {inner} is {word} at all, then by less than {least:.0%}."
+            little = ": too little to be what was published" if claimed else ""
+            return NOT_REPRODUCED, f"{what} is {word} by {shown:.1%}{little}."
+        if low <= 0:
+            return UNDECIDED, "The interval holds both no difference and one that matters."
+        if not certain:
+            return UNDECIDED, f"The interval says that {inner} is {word}; the test of whole runs does not reach 5 %."
+        scale = _scale(comparison, published_share, baseline, low >= enough)
+        if low >= enough:
+            as_published = ", as published" if claimed and not scale else ""
+            return OTHER_SCALE if scale else REPRODUCED, f"{what} is {word}{as_published}.{scale}"
+        if published is not None and high < published:
+            return OTHER_SCALE, f"{what} is {word}, and by less than was published.{scale}"
+        return UNDECIDED, f"{what} is {word}; by how much is open."
+
+    def asks(comparison: Comparison) -> Question:
+        most = min(enough, MATTERS)
+        less = comparison.p_below(most) if direction > 0 else comparison.p_above(1 / (1 + most) - 1)
+        return Question((comparison.p_value, less), partial(decide, comparison), comparison.least_p)
+
+    return asks
 
 
-def no_gain(what: str) -> Rule:
-    """Return the rule of a claim that `what` is not lowered by as much as matters."""
-    return Rule(
-        partial(_unchanged, what, -1, "lowered", "gain"), lambda comparison: comparison.p_above(-MATTERS), alike=True
-    )
-
-
-def no_cost(what: str) -> Rule:
-    """Return the rule of a claim that `what` is not raised by as much as matters."""
-    return Rule(
-        partial(_unchanged, what, +1, "raised", "cost"), lambda comparison: comparison.p_below(MATTERS), alike=True
-    )
-
-
-def alike(what: str, share: float) -> Rule:
-    """Return the rule of a claim that `what` does not differ by more than a factor of 1 + `share`.
-
-    By two one-sided tests (Schuirmann 1987).
-    """
-    least = 1 / (1 + share) - 1
-    tests = lambda comparison: max(comparison.p_below(share), comparison.p_above(least))  # noqa: E731
-    return Rule(partial(_alike, what, share), tests, alike=True)
+def _scale(comparison: Comparison, share: float | None, baseline: float | None, enough: bool) -> str:
+    """Return, as a sentence to add, how far baseline or absolute change are from the published ones; "" if near."""
+    if share is None or not baseline:
+        return ""
+    times, change = comparison.before / baseline, comparison.change.estimate
+    if not 1 / SCALE <= times <= SCALE:
+        return f" The scale is another: the baseline is {times:.2g} times the published one."
+    if enough and abs(change) < abs(half(share) * baseline):
+        return (
+            f" The scale is another: the absolute change is {change / (share * baseline):.2g} times the published one."
+        )
+    return ""
 
 
 def half(share: float) -> float:
@@ -59,95 +110,135 @@ def half(share: float) -> float:
     return math.sqrt(1 + share) - 1
 
 
-def _p_less(direction: int, most: float, comparison: Comparison) -> float:
-    """Return the p-value of a change of `most` or more in its direction."""
-    return comparison.p_below(most) if direction > 0 else comparison.p_above(1 / (1 + most) - 1)
-
-
-def _directed(
-    what: str,
-    direction: int,
-    printed: tuple[float | None, float | None],
-    claimed: bool,
-    comparison: Comparison,
-    p: Adjusted,
-) -> tuple[str, str]:
-    word, other = ("higher", "lower") if direction > 0 else ("lower", "higher")
-    # In mid-sentence; a name keeps its capital.
-    inner = f"the{what.removeprefix('The')}" if what.startswith("The ") else what
-    published = _size(printed[0], direction) if printed[0] is not None else None
-    low, _, high = sorted(
-        _size(share, direction) for share in (comparison.share.low, comparison.share.estimate, comparison.share.high)
-    )
-    enough = half(published) if published else MATTERS
-    least = min(enough, MATTERS)
-    shown = abs(comparison.share.estimate)
-    certain = p.difference < SIGNIFICANCE
-    if high < 0 and certain:
-        return OPPOSITE, f"{what} is {other} by {shown:.0%}: the other way round."
-    if high < least and p.equivalence < SIGNIFICANCE:
-        if low < 0 or not certain:
-            return NOT_REPRODUCED, f"If {inner} is {word} at all, then by less than {least:.0%}."
-        little = ": too little to be what was published" if claimed else ""
-        return NOT_REPRODUCED, f"{what} is {word} by {shown:.1%}{little}."
-    if low <= 0:
-        return UNDECIDED, "The interval holds both no difference and one that matters."
-    if not certain:
-        return UNDECIDED, f"The interval says that {inner} is {word}; the test of whole runs does not reach 5 %."
-    outcome, reason = _by_size(f"{what} is {word}", (low, high), published, enough, claimed)
-    return _by_scale(outcome, reason, printed, comparison)
-
-
-def _by_size(
-    change: str, measured: tuple[float, float], published: float | None, enough: float, claimed: bool
-) -> tuple[str, str]:
-    """Return the outcome of a change whose direction is that of the claim: the whole interval must hold enough."""
-    low, high = measured
-    if low >= enough:
-        return REPRODUCED, f"{change}{', as published' if claimed else ''}."
-    if published is not None and high < published:
-        return WEAKER, f"{change}, and by less than was published."
-    return UNDECIDED, f"{change}; by how much is open."
-
-
-def _by_scale(
-    outcome: str, reason: str, printed: tuple[float | None, float | None], comparison: Comparison
-) -> tuple[str, str]:
-    """Return OTHER_SCALE where baseline or absolute change is far from the published one."""
-    share, baseline = printed
-    if outcome not in (REPRODUCED, WEAKER) or share is None or not baseline:
-        return outcome, reason
-    times = comparison.before / baseline
-    if not 1 / SCALE <= times <= SCALE:
-        why = f"the baseline is {times:.2g} times the published one"
-    elif outcome == REPRODUCED and abs(comparison.change.estimate) < abs(half(share) * baseline):
-        why = f"the absolute change is {comparison.change.estimate / (share * baseline):.2g} times the published one"
-    else:
-        return outcome, reason
-    return OTHER_SCALE, f"{reason.removesuffix('.').removesuffix(', as published')}. The scale is another: {why}."
-
-
-def _unchanged(
-    what: str, direction: int, word: str, change: str, comparison: Comparison, p: Adjusted
-) -> tuple[str, str]:
-    low, high = sorted((direction * comparison.share.low, direction * comparison.share.high))
-    if high < MATTERS and p.equivalence < SIGNIFICANCE:
-        return REPRODUCED, f"{what} is not {word} by {MATTERS:.0%} or more."
-    if low > MATTERS and p.difference < SIGNIFICANCE:
-        return NOT_REPRODUCED, f"{what} is {word} by more than {MATTERS:.0%}."
-    return UNDECIDED, f"The interval holds both no {change} and one of {MATTERS:.0%} or more."
-
-
-def _alike(what: str, most: float, comparison: Comparison, p: Adjusted) -> tuple[str, str]:
-    share, least = comparison.share, 1 / (1 + most) - 1
-    sentence = f"{what} differs by {share.estimate:+.1%}"
-    if least <= share.low and share.high <= most and p.equivalence < SIGNIFICANCE:
-        return REPRODUCED, f"{sentence}; the whole interval is within a factor {1 + most:g}."
-    if (share.low > most or share.high < least) and p.difference < SIGNIFICANCE:
-        return NOT_REPRODUCED, f"{sentence}, beyond a factor {1 + most:g}."
-    return UNDECIDED, f"{sentence}; the interval holds both less and more than a factor {1 + most:g}."
-
-
 def _size(share: float, direction: int) -> float:
     """Return a change as one upwards: half the latency is as far as twice the latency."""
     return share if direction > 0 else 1 / (1 + share) - 1
+
+
+def no_gain(what: str) -> Rule:
+    """Return the rule of a claim that `what` is not lowered by as much as matters."""
+    return unchanged(what, -MATTERS, math.inf, f"lowered by {MATTERS:.0%} or more")
+
+
+def no_cost(what: str) -> Rule:
+    """Return the rule of a claim that `what` is not raised by as much as matters."""
+    return unchanged(what, -1.0, MATTERS, f"raised by {MATTERS:.0%} or more")
+
+
+def alike(what: str, share: float) -> Rule:
+    """Return the rule of a claim that `what` does not differ by more than a factor of 1 + `share`."""
+    return unchanged(what, 1 / (1 + share) - 1, share, f"beyond a factor {1 + share:g}")
+
+
+def unchanged(what: str, low: float, high: float, beyond: str) -> Rule:
+    """Return the rule of a claim that `what` changes by a share from `low` to `high`; else it is `beyond`.
+
+    By two one-sided tests (Schuirmann 1987).
+    """
+
+    def decide(comparison: Comparison, difference: float, equivalence: float, _questions: int) -> Outcome:
+        inside = comparison.share.within(low, high)
+        sentence = f"{what} differs by {comparison.share.estimate:+.1%}"
+        if inside and equivalence < SIGNIFICANCE:
+            return REPRODUCED, f"{sentence}: surely not {beyond}."
+        if inside is False and difference < SIGNIFICANCE:
+            return NOT_REPRODUCED, f"{sentence}: surely {beyond}."
+        return UNDECIDED, f"{sentence}; whether it is {beyond} is open."
+
+    def asks(comparison: Comparison) -> Question:
+        matters = max(comparison.p_below(high), comparison.p_above(low) if low > -1 else 0.0)
+        return Question((comparison.p_value, matters), partial(decide, comparison))
+
+    return asks
+
+
+def outcome_of(inside: Iterable[bool | None]) -> str:
+    """Return the outcome of a claim about several figures: True where one's whole interval agrees, None where it
+    holds both."""
+    each = list(inside)
+    return REPRODUCED if all(one is True for one in each) else NOT_REPRODUCED if False in each else UNDECIDED
+
+
+def kept(lines: Sequence[Line], low: float, high: float, reason: str, **more: Any) -> Verdict:
+    """Return whether each of the lines' figures is from `low` to `high`."""
+    return Verdict(outcome_of(line.value.within(low, high) for line in lines), reason, lines=lines, **more)
+
+
+def every(
+    figure: str,
+    low: float,
+    high: float,
+    wanted: str,
+    cells: Cells,
+    missing: str,
+    *,
+    printed: Callable[[Any], str] = lambda _cell: "",
+    unit: str = "×",
+    judged: Callable[[Any], Interval] | None = None,
+) -> Answer:
+    """Return the rule that a figure of every cell is from `low` to `high`; `wanted` are these bounds in words.
+
+    `cells` picks those of a run, `missing` says in words what a run without any has not. A figure that may be 0 in a
+    run has no interval: `judged` returns one that decides in its place.
+    """
+
+    def answer(run: Measured) -> Verdict:
+        values = {cell: cell.interval(figure) for cell in cells(run)}
+        if not values:
+            return not_run(f"The run has {missing}.")
+        inside = {cell: (judged(cell) if judged else value).within(low, high) for cell, value in values.items()}
+        out = [str(cell) for cell, one in inside.items() if one is False]
+        outcome = outcome_of(inside.values())
+        reason = {
+            REPRODUCED: f"Every cell is {wanted}",
+            NOT_REPRODUCED: f"{len(out)} of {len(values)} cells are not {wanted}",
+            UNDECIDED: f"Wanted is {wanted}; an interval holds both, or is not known",
+        }[outcome]
+        named = f": {'; '.join(out[:3])}{' and others' if len(out) > 3 else ''}" if out else ""
+        scale, written = {"us": (0.001, " ms"), "%": (100, " %")}.get(unit, (1, ""))
+        estimates = [scale * value.estimate for value in values.values()]
+        ends = " to ".join(dict.fromkeys(f"{end:.3g}" for end in (min(estimates), max(estimates))))
+        lines = [Line(str(cell), value, printed(cell), unit) for cell, value in values.items()]
+        return Verdict(outcome, f"{reason} ({ends}{written}){named}.", lines=lines)
+
+    return answer
+
+
+def about(figure: str, wanted: float, cells: Cells, missing: str) -> Answer:
+    """Return the rule that a figure of every cell is about `wanted`."""
+    near = f"within a factor {NEAR:.2f} of {wanted:g}"
+    return every(figure, wanted / NEAR, wanted * NEAR, near, cells, missing, printed=lambda _cell: f"{wanted:g}")
+
+
+def at_least(figure: str, wanted: float, cells: Cells, missing: str, what: str) -> Answer:
+    """Return the rule that the largest figure of the cells is `wanted` or more; `what` is its unit in words."""
+
+    def answer(run: Measured) -> Verdict:
+        values = {str(cell): cell.interval(figure) for cell in cells(run)}
+        if not values:
+            return not_run(f"The run has {missing}.")
+        most = max(values, key=lambda name: values[name].estimate)
+        reason = f"{values[most].estimate:.2f} {what} at most, published are {wanted:g}."
+        return kept([Line(most, values[most], f"at least {wanted:g}")], wanted, math.inf, reason)
+
+    return answer
+
+
+def bounded(bound: Bound[str]) -> Answer:
+    """Return the rule that a figure of every valid cell lies within a bound."""
+    wanted = str(bound)
+
+    def valid(run: Measured) -> Sequence[MeasuredCell]:
+        return [cell for cell in run.cells.values() if cell.valid]
+
+    return every(bound.figure, *bound.ends, wanted, valid, "no valid cell", printed=lambda _cell: wanted)
+
+
+def means(cells: Sequence[T], figures: Callable[[T], Mapping[U, float]]) -> dict[U, float]:
+    """Return the geometric mean over `cells` of what counts once, e.g. a run, if all cells have its figure."""
+    by_cell = [figures(cell) for cell in cells]
+    return {
+        unit: float(np.exp(np.mean(np.log([one[unit] for one in by_cell]))))
+        for unit in (by_cell[0] if by_cell else ())
+        if all(unit in one for one in by_cell)
+    }

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from looplab.errors import EXIT_GOOD, EXIT_INVALID, MachineError
 from looplab.report.csv_rows import write_csv
@@ -122,7 +122,6 @@ def page_text(
 ) -> str:
     """Return the page of one experiment; runs in `apart` have a page of their own."""
     from looplab.report.page import page
-    from looplab.report.verdicts import basis
 
     runs = [one.run for m in measured for one in m.runs]
     asked, unasked = _by_runs(analysis.verdicts)
@@ -135,7 +134,6 @@ def page_text(
         "repeat": _commands(runs),
         "studies": experiment.studies,
         "verdicts": analysis.verdicts,
-        "basis": basis(analysis.verdicts),
         "asked": asked,
         "unasked": unasked,
         "newest": run_summary(experiment, newest.document) if newest else "",
@@ -176,11 +174,10 @@ def _write_files(out: Path, page: str, analysis: Analysis, drawn: Sequence[Drawi
 
 def _by_runs(verdicts: Verdicts) -> tuple[Verdicts, Verdicts]:
     """Return the claims with runs, and those without."""
-    from looplab.report.verdicts import NO_RUN
-
-    has_runs = [any(verdict.outcome != NO_RUN for verdict in answers.values()) for _, answers in verdicts]
-    both = list(zip(verdicts, has_runs, strict=True))
-    return [entry for entry, has in both if has], [entry for entry, has in both if not has]
+    both: tuple[list[Any], list[Any]] = ([], [])
+    for claim, answers in verdicts:
+        both[not any(verdict.run for verdict in answers.values())].append((claim, answers))
+    return both
 
 
 def _print_findings(name: str, measured: Sequence[Measured], verdicts: Verdicts) -> None:
@@ -188,7 +185,7 @@ def _print_findings(name: str, measured: Sequence[Measured], verdicts: Verdicts)
     print(f"{name}: {plural(len(runs), 'run')}, {sum(run.samples for run in runs):,} messages")
     asked, unasked = _by_runs(verdicts)
     for claim, by_fidelity in asked:
-        outcomes = [f"{fidelity}: {verdict.outcome}" for fidelity, verdict in by_fidelity.items()]
+        outcomes = [f"{fidelity}: {verdict.word}" for fidelity, verdict in by_fidelity.items()]
         print(fitted(f"  {claim.title}\n      {', '.join(outcomes)}", sys.stdout, " " * 6))
     if unasked:
         print(f"  {plural(len(unasked), 'claim')} without runs: the page names the scenarios to compare")

@@ -11,7 +11,6 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,12 +24,11 @@ FEWEST_REPETITIONS = 3
 SIGNIFICANCE = 0.05
 # Fewer runs a side show a difference and give no verdict.
 FEWEST_RUNS = 3
-# Every split of the runs is tried up to so many, then so many at random.
+# Every way to deal out the runs is tried up to so many, then so many at random.
 EXACT_SPLITS = 13_000
 RANDOM_SPLITS = 5000
-# So many multiplications at once fit a processor's cache, and numpy's library shares out no fewer among threads, which
-# would wait for each other in a loop.
-_AT_ONCE = 200_000
+# What is drawn at random is fixed, so that the same runs give the same report.
+SEED = 20201028
 
 
 @dataclass(frozen=True)
@@ -42,8 +40,8 @@ class Interval:
     """
 
     estimate: float
-    low: float
-    high: float
+    low: float = math.nan
+    high: float = math.nan
 
     @property
     def known(self) -> bool:
@@ -58,8 +56,14 @@ class Interval:
         """The share by which a ratio differs from 1."""
         return Interval(self.estimate - 1, self.low - 1, self.high - 1)
 
+    def within(self, low: float, high: float) -> bool | None:
+        """Return whether the whole interval is inside (True) or outside (False); None if it is neither, or unknown."""
+        if low <= self.low and self.high <= high:
+            return True
+        return False if self.high < low or self.low > high else None
 
-UNKNOWN = Interval(math.nan, math.nan, math.nan)
+
+UNKNOWN = Interval(math.nan)
 
 
 @dataclass(frozen=True)
@@ -106,40 +110,36 @@ def over_runs(figures: Sequence[float | None]) -> Interval | None:
     if not values.size or not np.isfinite(values).all():
         return None
     if values.min() <= 0:
-        return Interval(float(values.mean()), math.nan, math.nan)
+        return Interval(float(values.mean()))
     logs = np.log(values)
     middle = float(logs.mean())
     if values.size < FEWEST_REPETITIONS:
-        return Interval(math.exp(middle), math.nan, math.nan)
+        return Interval(math.exp(middle))
     half = t_quantile(values.size - 1) * float(logs.std(ddof=1)) / math.sqrt(values.size)
     # A float ends beyond exp(709).
     return Interval(math.exp(middle), math.exp(middle - half), math.exp(min(middle + half, 700.0)))
 
 
-def compare(before: Sequence[float] | Floats, after: Sequence[float] | Floats) -> Comparison | None:
-    """Return the comparison of two sides, each one figure a run (or a repetition).
+# The figures of both sides in one round.
+Block = tuple[Sequence[float], Sequence[float]]
+
+
+def compare(
+    before: Sequence[float] | Floats, after: Sequence[float] | Floats, *, runs: bool = True
+) -> Comparison | None:
+    """Return the comparison of two sides, each one figure a run (or a repetition), that share no rounds.
 
     None where a side has too few, or a figure is missing, infinite or not above 0. The interval is Welch's on the
-    scale of the logarithm, the p-value that of a studentised permutation test of whole units.
+    scale of the logarithm, the p-value that of a studentised permutation test of whole runs. Repetitions of one run
+    have none: no verdict rests on them.
     """
     sides = [np.asarray(side, dtype=np.float64) for side in (before, after)]
     if any(side.size < FEWEST_REPETITIONS or not _comparable(side) for side in sides):
         return None
-    logs = [np.log(side)[np.newaxis] for side in sides]
-    shift, error, freedom = (float(one[0]) for one in _welch(*logs))
-    units = (sides[0].size, sides[1].size)
-    return _comparison(
-        sides,
-        (shift, error, freedom),
-        change_error=float(_welch(sides[0][np.newaxis], sides[1][np.newaxis])[1][0]),
-        p_value=float(permutation_p(*logs)[0]),
-        least=least_p(*units) if math.comb(sum(units), units[0]) <= EXACT_SPLITS else 1 / (1 + RANDOM_SPLITS),
-        spread=math.sqrt(float(np.mean([log.var(ddof=1) for log in logs]))),
-    )
-
-
-# The figures of both sides in one round.
-Block = tuple[Sequence[float], Sequence[float]]
+    logs = np.log(sides[0]), np.log(sides[1])
+    spread = math.sqrt(float(np.mean([log.var(ddof=1) for log in logs])))
+    p_values = _split_p(*logs) if runs else (math.nan, math.nan)
+    return _comparison(sides, _welch(*logs), _welch(*sides)[1], p_values, spread)
 
 
 def compare_blocks(blocks: Sequence[Block]) -> Comparison | None:
@@ -153,7 +153,6 @@ def compare_blocks(blocks: Sequence[Block]) -> Comparison | None:
     logs = [(np.log(before), np.log(after)) for before, after in blocks]
     shifts = np.array([after.mean() - before.mean() for before, after in logs])
     changes = np.array([math.exp(after.mean()) - math.exp(before.mean()) for before, after in logs])
-    p_value, least = _blocked_p(logs)
     sides = [np.concatenate([np.asarray(block[at], dtype=np.float64) for block in blocks]) for at in (0, 1)]
     within = [side - side.mean() for block in logs for side in block if side.size > 1]
     # Of one run a side and round, its differences vary by the SD of two runs.
@@ -161,7 +160,7 @@ def compare_blocks(blocks: Sequence[Block]) -> Comparison | None:
     spread = math.sqrt(squares) if within else float(shifts.std(ddof=1)) / math.sqrt(2)
     error, change_error = (float(one.std(ddof=1)) / math.sqrt(len(blocks)) for one in (shifts, changes))
     t = (float(shifts.mean()), error, len(blocks) - 1.0)
-    return _comparison(sides, t, change_error, p_value, least, spread, len(blocks))
+    return _comparison(sides, t, change_error, _dealt_p(logs), spread, len(blocks))
 
 
 def _comparable(side: Floats) -> bool:
@@ -172,8 +171,7 @@ def _comparison(
     sides: Sequence[Floats],
     t: tuple[float, float, float],
     change_error: float,
-    p_value: float,
-    least: float,
+    p_values: tuple[float, float],
     spread: float,
     blocks: int = 0,
 ) -> Comparison:
@@ -191,8 +189,8 @@ def _comparison(
         after=before * (1 + middle),
         share=Interval(middle, low, high),
         change=Interval(change, change - half * change_error, change + half * change_error),
-        p_value=p_value,
-        least_p=least,
+        p_value=p_values[0],
+        least_p=p_values[1],
         effect_size=shift / spread if spread > 1e-12 else math.nan,
         units=(sides[0].size, sides[1].size),
         error=error,
@@ -201,11 +199,39 @@ def _comparison(
     )
 
 
-def _blocked_p(blocks: Sequence[tuple[Floats, Floats]]) -> tuple[float, float]:
-    """Return the two-sided p-value of runs dealt out anew within each block, and the smallest that there could be.
+def _split_p(before: Floats, after: Floats) -> tuple[float, float]:
+    """Return the two-sided p-value of all units split into two sides anew, and the smallest that there could be.
 
-    Exact where all ways to deal can be tried, else of RANDOM_SPLITS.
+    It is studentised, so that unequal spreads do not pass for a shift; exact up to EXACT_SPLITS.
     """
+    from scipy.stats import permutation_test
+
+    ways = math.comb(before.size + after.size, before.size)
+    exact = ways <= EXACT_SPLITS
+    # Centred, or rounding would tell a mirrored split from the one that was.
+    middle = np.concatenate([before, after]).mean()
+    tested = permutation_test(
+        (before - middle, after - middle),
+        _welch_squares,
+        n_resamples=ways if exact else RANDOM_SPLITS,
+        alternative="greater",
+        vectorized=True,
+        rng=SEED,
+    )
+    least = least_p(before.size, after.size) if exact else 1 / (1 + RANDOM_SPLITS)
+    return float(tested.pvalue), least
+
+
+def _welch_squares(before: Floats, after: Floats, axis: int = -1) -> Floats:
+    """Return the square of Welch's t; rounded, for sides that are the same but for their order."""
+    errors = sum(side.var(axis=axis, ddof=1) / side.shape[axis] for side in (before, after))
+    squares: Floats = (after.mean(axis=axis) - before.mean(axis=axis)) ** 2 / np.maximum(errors, 1e-24)
+    # In single precision, ties are ties.
+    return squares.astype(np.float32).astype(np.float64)
+
+
+def _dealt_p(blocks: Sequence[tuple[Floats, Floats]]) -> tuple[float, float]:
+    """Return the same of runs dealt out anew within each block, which scipy's test does for sides of one run alone."""
     ways = []
     for before, after in blocks:
         both, size = np.concatenate([before, after]), len(before)
@@ -233,6 +259,25 @@ def _t_squares(differences: Floats) -> Floats:
     mean, spread = differences.mean(axis=1), differences.var(axis=1, ddof=1)
     squares: Floats = mean**2 / np.maximum(spread, 1e-24)
     return squares
+
+
+def _welch(before: Floats, after: Floats) -> tuple[float, float, float]:
+    """Return the shift, its standard error and degrees of freedom."""
+    errors = [float(side.var(ddof=1)) / side.size for side in (before, after)]
+    parts = sum(error**2 / (side.size - 1) for error, side in zip(errors, (before, after), strict=True))
+    freedom = max(sum(errors) ** 2 / parts, 1.0) if parts else 1.0
+    return float(after.mean() - before.mean()), math.sqrt(sum(errors)), freedom
+
+
+def t_quantile(freedom: float) -> float:
+    """Return half the width of a 95 % interval in standard errors, by Student's t."""
+    return float(stdtrit(freedom, 0.5 + CONFIDENCE / 2))
+
+
+def least_p(before: int, after: int) -> float:
+    """Return the smallest two-sided p-value that an exact permutation test of so many runs a side can have."""
+    # Sides of one size can be exchanged: the mirrored split differs as much.
+    return (2 if before == after else 1) / math.comb(before + after, before)
 
 
 def holm(questions: Sequence[Sequence[float]]) -> list[list[float]]:
@@ -264,75 +309,3 @@ def answerable(least: Sequence[float]) -> list[int]:
         if len(reachable) <= count:
             return reachable
     return []
-
-
-def permutation_p(before: Floats, after: Floats) -> Floats:
-    """Return the two-sided p-value of each row; studentised, so that unequal spreads do not pass for a shift.
-
-    Exact where all splits into two sides can be tried, else of RANDOM_SPLITS.
-    """
-    both = np.concatenate([before, after], axis=1)
-    both = both - both.mean(axis=1, keepdims=True)
-    # What rounding leaves of values that are all alike.
-    both[np.abs(both) < 1e-12] = 0.0
-    squares = both**2
-    size, count = before.shape[1], both.shape[1]
-    taken = np.arange(count) < size
-    shift, error = _welch_squares(both @ taken[:, np.newaxis], squares @ taken[:, np.newaxis], squares, size)
-    seen = np.divide(shift, error, out=np.zeros_like(shift), where=error > 0) * (1 - 1e-9) ** 2
-    splits, exact = _splits(size, count)
-    beyond = np.zeros(len(both))
-    for some in np.array_split(splits, -(-splits.size * len(both) // _AT_ONCE)):
-        shift, error = _welch_squares(both @ some.T, squares @ some.T, squares, size)
-        beyond += (shift >= seen * error).sum(axis=1)
-    p: Floats = beyond / len(splits) if exact else (1 + beyond) / (1 + len(splits))
-    return p
-
-
-@cache
-def _splits(size: int, count: int) -> tuple[Floats, bool]:
-    """Return the ways to take `size` of `whole` units, one a row of 0 and 1, and whether these are all."""
-    if math.comb(count, size) <= EXACT_SPLITS:
-        taken = np.array(list(itertools.combinations(range(count), size)))
-    else:
-        taken = np.random.default_rng(count).permuted(
-            np.broadcast_to(np.arange(count), (RANDOM_SPLITS, count)), axis=1
-        )[:, :size]
-    rows = np.zeros((len(taken), count))
-    np.put_along_axis(rows, taken, 1.0, axis=1)
-    return rows, math.comb(count, size) <= EXACT_SPLITS
-
-
-def _welch_squares(sums: Floats, of_squares: Floats, squares: Floats, size: int) -> tuple[Floats, Floats]:
-    """Return numerator and denominator of the square of Welch's t, from the first side's sums; rows are centred.
-
-    Without a division: their quotient is compared for each of many splits.
-    """
-    other = squares.shape[1] - size
-    total = squares.sum(axis=1, keepdims=True)
-    # The second side's sum is the negative one of the first. Rounding may leave a side alike less than nothing.
-    alike = sums**2
-    error = np.maximum(of_squares - alike / size, 1e-12 * total) / ((size - 1) * size)
-    error += np.maximum(total - of_squares - alike / other, 1e-12 * total) / ((other - 1) * other)
-    return alike * (1 / size + 1 / other) ** 2, error
-
-
-def _welch(before: Floats, after: Floats) -> tuple[Floats, Floats, Floats]:
-    """Return the shift of each row, its standard error and degrees of freedom."""
-    errors = [side.var(axis=1, ddof=1) / side.shape[1] for side in (before, after)]
-    total = errors[0] + errors[1]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        parts = [error**2 / (side.shape[1] - 1) for error, side in zip(errors, (before, after), strict=True)]
-        freedom = np.nan_to_num(total**2 / (parts[0] + parts[1]), nan=1.0)
-    return after.mean(axis=1) - before.mean(axis=1), np.sqrt(total), np.maximum(freedom, 1.0)
-
-
-def t_quantile(freedom: float) -> float:
-    """Return half the width of a 95 % interval in standard errors, by Student's t."""
-    return float(stdtrit(freedom, 0.5 + CONFIDENCE / 2))
-
-
-def least_p(before: int, after: int) -> float:
-    """Return the smallest two-sided p-value that an exact permutation test of so many runs a side can have."""
-    # Sides of one size can be exchanged: the mirrored split differs as much.
-    return (2 if before == after else 1) / math.comb(before + after, before)

@@ -1,104 +1,110 @@
-"""Claims of a publication, and the verdicts that stored runs give on them."""
+"""Claims of a publication, and the verdicts that stored runs give on them: one engine for every experiment."""
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
-from typing import NamedTuple
 
 from looplab.report.samples import Measured, Runs
-from looplab.report.statistics import FEWEST_RUNS, SIGNIFICANCE, Comparison, answerable, holm
+from looplab.report.statistics import FEWEST_RUNS, SIGNIFICANCE, Comparison, Interval, answerable, holm
+from looplab.system.words import plural
 
 FIDELITIES = ("thesis", "corrected")
-REPRODUCED, WEAKER, NOT_REPRODUCED = "reproduced", "weaker than published", "not reproduced"
+REPRODUCED, OTHER_SCALE, NOT_REPRODUCED = "reproduced", "same direction, other scale", "not reproduced"
 # What a constant decides that was fitted to the published figure confirms nothing.
-OTHER_SCALE, BY_CONSTRUCTION = "same direction, other scale", "by construction"
-OPPOSITE, NO_CONTRAST, UNDECIDED = "opposite", "no contrast applied", "undecided"
-ONE_RUN, FEW_RUNS, NO_RUN = "one run: no verdict", "two runs: no verdict", "not run"
-# A study whose rounds are not all done, and runs of which nobody settled before how many there would be.
-INTERIM, NO_PLAN = "interim: no verdict", "no plan: no verdict"
-TOO_FEW = (ONE_RUN, FEW_RUNS, INTERIM, NO_PLAN)
+UNDECIDED, BY_CONSTRUCTION, NO_VERDICT = "undecided", "by construction", "no verdict"
 # A sign beside each word: in grey print, colours say nothing.
 SIGNS = {
     REPRODUCED: "✓",
-    WEAKER: "≈",
     OTHER_SCALE: "∝",
-    BY_CONSTRUCTION: "≡",
     NOT_REPRODUCED: "✗",
-    OPPOSITE: "↔",
-    NO_CONTRAST: "=",
     UNDECIDED: "?",
+    BY_CONSTRUCTION: "≡",
+    NO_VERDICT: "–",
 }
-# Fixed, so that the same runs give the same report.
-SEED = 20201028
-_WORDS = {1: "one run", 2: "two runs"}
+# Why there is no verdict. INTERIM: the rounds of a study are not all done; NO_PLAN: nobody settled how many there are.
+NOT_RUN, INTERIM, NO_PLAN, NO_CONTRAST = "not run", "interim", "no plan", "no contrast"
+ONE_RUN, TWO_RUNS = "one run", "two runs"
+
+# A word and its reason.
+Outcome = tuple[str, str]
 
 
-class Adjusted(NamedTuple):
-    """The p-values of a claim's two questions, adjusted for all of the page: no difference; one that matters."""
+@dataclass(frozen=True)
+class Question:
+    """What a verdict asks of the data, together with the others of its family.
 
-    difference: float
-    equivalence: float
+    `p_values` are those of no difference and of one that matters. `decide` takes both as adjusted, and how many
+    questions were asked together. `least_p` is the smallest p-value that there could be.
+    """
 
-
-class Question(NamedTuple):
-    """What a verdict asks of the data: its p-values, and the smallest that there could be."""
-
-    p_values: Adjusted
+    p_values: tuple[float, float]
+    decide: Callable[[float, float, int], Outcome]
     least_p: float = 0.0
 
 
 @dataclass(frozen=True)
-class Rule:
-    """How a comparison decides a claim.
+class Line:
+    """One figure behind a verdict, with its interval if there is one."""
 
-    `decide` returns outcome and reason; `equivalence` the p-value of a difference that matters. A claim that sides are
-    `alike` can be reproduced by the second alone.
-    """
-
-    decide: Callable[[Comparison, Adjusted], tuple[str, str]]
-    equivalence: Callable[[Comparison], float]
-    alike: bool = False
+    what: str
+    value: Interval
+    published: str = ""
+    unit: str = "×"
 
 
 @dataclass
 class Verdict:
     """The answer to one claim at one fidelity, why, and other causes that the runs show.
 
-    A verdict that rests on a test is `tested` by `rule`, once the p-values of all claims are known. `rests_on` are the
-    runs of a claim without a study: the page names how many they are.
+    A verdict with a `question` is settled once the p-values of its whole family are known. `because` says why there is
+    no verdict. `tested` is the comparison that decides, `share` its change and `published_share` the published one:
+    the figure of all claims shows them.
     """
 
-    outcome: str
-    reason: str
+    outcome: str = UNDECIDED
+    reason: str = ""
     notes: list[str] = field(default_factory=list)
+    lines: Sequence[Line] = ()
+    because: str = ""
+    question: Question | None = None
     tested: Comparison | None = None
-    rule: Rule | None = None
-    rests_on: Measured | None = field(default=None, compare=False, repr=False)
+    share: Interval | None = None
+    published_share: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.because:
+            self.outcome = NO_VERDICT
+
+    @property
+    def word(self) -> str:
+        """The outcome; of no verdict also why."""
+        return f"{self.outcome}: {self.because}" if self.because else self.outcome
+
+    @property
+    def because_and_reason(self) -> str:
+        """The reason; of no verdict after the words that say why."""
+        return f"{self.because}: {self.reason}" if self.because else self.reason
+
+    @property
+    def run(self) -> bool:
+        """Whether there are runs to answer the claim."""
+        return self.because != NOT_RUN
 
     @property
     def glance(self) -> str:
         """The figure for the overview, "" if there is none."""
         return ""
 
-    @property
-    def question(self) -> Question | None:
-        """What is asked together with the other claims of its family; None for a verdict without a test."""
-        if self.rule is None or self.tested is None:
-            return None
-        p_values = Adjusted(self.tested.p_value, self.rule.equivalence(self.tested))
-        return Question(p_values, 0.0 if self.rule.alike else self.tested.least_p)
+    def withdraw(self, reason: str, because: str = "") -> None:
+        """Leave the verdict undecided; with `because` give none."""
+        self.outcome, self.because, self.reason = NO_VERDICT if because else UNDECIDED, because, reason
+        self.question = None
 
-    def withdraw(self, outcome: str, reason: str) -> None:
-        """Give an outcome that no test decides."""
-        self.outcome, self.reason, self.tested, self.rule = outcome, reason, None, None
 
-    def settle(self, p_values: Adjusted, questions: int) -> None:
-        """Decide by the adjusted p-values; say what `questions` asked together cost."""
-        assert self.tested is not None
-        assert self.rule is not None
-        self.outcome, self.reason = self.rule.decide(self.tested, p_values)
-        if self.outcome == UNDECIDED:
-            self.reason += why_undecided(self.tested, questions)
+def not_run(reason: str, lines: Sequence[Line] = ()) -> Verdict:
+    """Return the answer to a claim for which the runs, or cells in them, are missing."""
+    return Verdict(reason=reason, lines=lines, because=NOT_RUN)
 
 
 @dataclass(frozen=True)
@@ -114,6 +120,38 @@ class Claim:
     family: str = ""
 
 
+def asked(name: str, title: str, scenario: str, answer: Callable[[Measured], Verdict]) -> Claim:
+    """Return a claim about the runs of one scenario: no verdict from fewer than three; an INVALID one is named."""
+
+    def judge(runs: Runs) -> Verdict:
+        run = runs.get(scenario)
+        if run is None:
+            return not_run(f"There is no usable run: ./lab run {scenario}")
+        verdict = of_several_runs(answer(run), run)
+        if not run.run.valid and verdict.run:
+            verdict.notes.append(
+                f"{run.run.run_id} is INVALID ({run.run.invalid_because}); only its valid cells were used."
+            )
+        return verdict
+
+    return Claim(name, title, judge)
+
+
+def of_several_runs(verdict: Verdict, *sides: Measured) -> Verdict:
+    """Take the word from a verdict on too few runs of a side: its figures are shown all the same."""
+    few = too_few(min(len(side.runs) for side in sides))
+    if few and verdict.run:
+        run = sides[0].run
+        more = f"./lab run {run.scenario} --rounds {FEWEST_RUNS} --fidelity {run.fidelity}"
+        verdict.withdraw(f"{verdict.reason} A verdict needs {FEWEST_RUNS} runs: {more}".strip(), few)
+    return verdict
+
+
+def too_few(runs: int) -> str:
+    """Return why there is no verdict on so few runs, "" if there may be one."""
+    return "" if runs >= FEWEST_RUNS else ONE_RUN if runs == 1 else TWO_RUNS
+
+
 def units(figures: Iterable[Sequence[float]]) -> list[float]:
     """Return what counts once, from the figures of each run's repetitions: the mean of each run; each figure of a few.
 
@@ -125,9 +163,13 @@ def units(figures: Iterable[Sequence[float]]) -> list[float]:
     return [fmean(by_run) for by_run in known]
 
 
-def too_few(runs: int) -> str:
-    """Return the outcome of a claim on so few runs, "" if they may give a verdict."""
-    return "" if runs >= FEWEST_RUNS else ONE_RUN if runs == 1 else FEW_RUNS
+def mean_of(values: Sequence[Interval]) -> Interval:
+    """Return the mean of figures; without an interval if one has none.
+
+    Averaging the bounds treats the cells' errors as if they went together: too wide rather than too narrow.
+    """
+    bounds = [fmean(getattr(value, side) for value in values) for side in ("estimate", "low", "high")]
+    return Interval(*bounds) if not math.isnan(sum(bounds)) else Interval(bounds[0])
 
 
 # Each claim with its verdict by fidelity.
@@ -147,56 +189,27 @@ def judge(claims: Iterable[Claim], runs: Mapping[str, Runs]) -> Verdicts:
 
 
 def _settle(family: Iterable[Verdict]) -> None:
-    """Decide the verdicts of one family that rest on a test."""
-    asked = [(verdict, question) for verdict in family if (question := verdict.question)]
+    """Decide the verdicts of one family that ask a question."""
+    asked = [(verdict, verdict.question) for verdict in family if verdict.question]
     counted = answerable([question.least_p for _, question in asked])
-    p_values = [asked[at][1].p_values for at in counted]
-    adjusted = {at: Adjusted(*both) for at, both in zip(counted, holm(p_values), strict=True)}
-    for at, (verdict, _) in enumerate(asked):
-        verdict.settle(adjusted.get(at, Adjusted(1.0, 1.0)), max(1, len(counted)))
+    adjusted = dict(zip(counted, holm([asked[at][1].p_values for at in counted]), strict=True))
+    for at, (verdict, question) in enumerate(asked):
+        together = max(1, len(counted))
+        difference, equivalence = adjusted.get(at, (1.0, 1.0))
+        verdict.outcome, verdict.reason = question.decide(difference, equivalence, together)
+        if verdict.outcome == UNDECIDED and verdict.tested:
+            verdict.reason += _why_undecided(verdict.tested, together)
 
 
-def why_undecided(comparison: Comparison, questions: int) -> str:
+def _why_undecided(comparison: Comparison, questions: int) -> str:
     """Return, as a sentence to add, why a comparison decides nothing; `questions` were asked together."""
     before, after = comparison.units
     alone = comparison.least_p >= SIGNIFICANCE
     least = comparison.least_p if alone else min(1.0, comparison.least_p * questions)
     if least >= SIGNIFICANCE:
-        asked = "" if alone else f", adjusted for {questions} questions,"
+        together = "" if alone else f", adjusted for {questions} questions,"
         return (
-            f" With {before} and {after} runs, an exact permutation p{asked} cannot go below {least:.2g}: more runs a "
-            "side are needed, whatever they show."
+            f" With {before} and {after} runs, an exact permutation p{together} cannot go below {least:.2g}: more runs "
+            "a side are needed, whatever they show."
         )
-    return f" p is {comparison.p_value:.3g}, with {questions} questions asked together." if questions > 1 else ""
-
-
-@dataclass(frozen=True)
-class Basis:
-    """Which figures rest on `few` runs, the `commands` that make them enough, those `over_runs`; "" for none."""
-
-    few: str
-    commands: Sequence[str]
-    over_runs: str
-
-
-def basis(verdicts: Verdicts) -> Basis:
-    """Return what the verdicts with a `rests_on` rest on; claims without a run do not count."""
-    decisive: list[Measured] = []
-    for _claim, answers in verdicts:
-        for verdict in answers.values():
-            measured = verdict.rests_on
-            if measured is not None and verdict.outcome != NO_RUN and all(measured is not other for other in decisive):
-                decisive.append(measured)
-    few = [m for m in decisive if len(m.runs) < FEWEST_RUNS]
-    enough = [m for m in decisive if len(m.runs) >= FEWEST_RUNS]
-    parts = [f"on {_WORDS[count]}: {_named(few, count)}" for count in _WORDS if _named(few, count)]
-    over = ", ".join(f"{len(m.runs)} of {m}" for m in enough)
-    return Basis(
-        f"Figures rest {'; '.join(parts)}. They give no verdict." if parts else "",
-        [f"./lab run {m.run.scenario} --rounds {FEWEST_RUNS} --fidelity {m.run.fidelity}" for m in few],
-        f"Verdicts and figures are those over runs: {over}." if over else "",
-    )
-
-
-def _named(few: Sequence[Measured], runs: int) -> str:
-    return ", ".join(str(m) for m in few if len(m.runs) == runs)
+    return f" p is {comparison.p_value:.3g}, with {plural(questions, 'question')} asked together." * (questions > 1)

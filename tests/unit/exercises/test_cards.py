@@ -12,7 +12,7 @@ from looplab.exercises.exercise import exercises
 from looplab.exercises.handouts import handouts, pages
 from looplab.exercises.printed import LINES_TO_WRITE, printed
 from looplab.experiments.registry import EXPERIMENTS
-from looplab.report.claims import claims
+from looplab.report.analysis import claims
 
 # Starting and stopping the containers of a run.
 AROUND_A_RUN_S = 20

@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from looplab.report.rules import directed
+from looplab.report.rules import decided, directed
 from looplab.report.samples import Runs
 from looplab.report.statistics import compare
-from looplab.report.verdicts import REPRODUCED, UNDECIDED, Claim, Verdict, judge
+from looplab.report.verdicts import REPRODUCED, UNDECIDED, Claim, Verdict, judge, units
 
 RUNS = 8
 # Apart by as much as an SD and a half: p is 2 % by itself.
@@ -22,7 +22,7 @@ def claim(name: str, shift: float, runs: int = RUNS) -> Claim:
     assert found is not None
 
     def answer(_runs: Runs) -> Verdict:
-        return Verdict(UNDECIDED, "", tested=found, rule=directed(name, +1, 0.04))
+        return decided(found, directed(name, +1, 0.04))
 
     return Claim(name, name, answer)
 
@@ -46,6 +46,13 @@ def test_a_family_of_remarks_takes_no_power_from_the_findings() -> None:
     found = outcomes(claim("asked", SHIFT), *remarks, replace(claim("remarked", SHIFT), family="remarks"))
     assert found["asked"].outcome == REPRODUCED
     assert found["remarked"].outcome == UNDECIDED
+
+
+def test_of_three_runs_each_counts_once() -> None:
+    assert units([[1.0, 3.0], [5.0]]) == [1.0, 3.0, 5.0]
+    assert units([[1.0, 3.0], [5.0], [6.0, 7.0, 8.0]]) == [2.0, 5.0, 7.0]
+    assert units([[1.0, 3.0], [], [5.0]]) == [1.0, 3.0, 5.0]
+    assert units([]) == []
 
 
 def test_a_question_without_an_answer_costs_nothing() -> None:

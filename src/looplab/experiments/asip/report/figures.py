@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import starmap
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,7 +16,6 @@ from looplab.experiments.asip.report.claims import LATENCY, TRACKED
 from looplab.experiments.asip.report.published import LATENCY_MS, THROUGHPUT_HZ, TRANSPORTS
 from looplab.experiments.asip.report.scope import scopes
 from looplab.report.drawing import GREY, Lines, Plot, Point, Sketch, shares
-from looplab.report.finding import exact
 from looplab.report.samples import Measured, Runs
 from looplab.report.statistics import Floats, Interval
 
@@ -51,7 +50,7 @@ def rows(run: Measured, language: str) -> Rows:
     table: dict[str, dict[str, Interval]] = {}
     for one in published.figures().itertuples():
         if (one.measure, one.language) == (THROUGHPUT_HZ if tracked else LATENCY_MS, language):
-            table.setdefault(one.configuration, {})[one.transport] = exact(one.value)
+            table.setdefault(one.configuration, {})[one.transport] = Interval(one.value)
     for cell in sorted(usable(run), key=lambda cell: list(PLACES).index(cell.placement)):
         value = cell.interval(TRACKED) if tracked else cell.interval(LATENCY).over(1000)
         if cell.language == language and not math.isnan(value.estimate):
@@ -62,6 +61,25 @@ def rows(run: Measured, language: str) -> Rows:
 def sketches(runs: Runs) -> list[Sketch]:
     """Return the figures of the runs of one fidelity; those for which they have no cells are left out."""
     return [sketch for run in runs.values() for sketch in _sketches(run)]
+
+
+def context(measured: Sequence[Measured]) -> dict[str, Any]:
+    """Return what the page shows beside findings and cells: published and measured in one table a run."""
+    return {
+        "sections": (("claims", "Claims"), ("published", "Published and measured"), ("cells", "Cells")),
+        "beside": [_published_and_measured(m) for m in measured if not m.run.factors],
+        "columns": [(language, NAMES[t]) for language in published.LANGUAGES for t in TRANSPORTS],
+    }
+
+
+def _published_and_measured(run: Measured) -> tuple[str, str, list[tuple[str, list[Interval | None]]]]:
+    """Return a table of published rows, then measured ones: heading, unit, rows of a value for each column."""
+    each = [rows(run, language) for language in published.LANGUAGES]
+    names = sorted({name: 0 for one in each for name in one}, key=lambda name: name.startswith(HERE))
+    table = [(name, [one.get(name, {}).get(t) for one in each for t in TRANSPORTS]) for name in names]
+    hz = run.run.scenario == THROUGHPUT
+    heading, unit = ("Throughput: highest frequency tracked", "Hz") if hz else ("Latency: mean", "ms")
+    return f"{heading} in {unit}, {run.run.fidelity}", unit, table
 
 
 def _sketches(run: Measured) -> list[Sketch]:

@@ -4,7 +4,6 @@ import base64
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -19,8 +18,7 @@ from looplab.experiments.balance.report.figures import sketches
 from looplab.experiments.balance.report.offline import Row, films, loop_runs, rows
 from looplab.report.analysis import Analysis, analysis
 from looplab.report.samples import Measured, by_fidelity
-from looplab.report.statistics import Interval
-from looplab.report.verdicts import Claim, Verdict, judge
+from looplab.report.verdicts import judge
 
 INTERVALS_MS = (10, 20, 50, 100)
 SCRIPT = Path(__file__).with_name("stick.js")
@@ -33,21 +31,9 @@ def analyse(measured: Sequence[Measured]) -> Analysis:
     verdicts = judge(claims(), by_fidelity([m for m in every if not m.run.factors]))
     table = rows(every)
     drawn = [plot for runs in by_fidelity(measured).values() for plot in sketches(runs)]
-    titles = {"Where it falls": sorted({plot.figure for plot in drawn})}
-    made = analysis(
-        EXPERIMENT.name,
-        measured,
-        verdicts,
-        sketches=drawn,
-        titles=titles,
-        files={"balance-offline.csv": _csv(table)},
-        axis="change of the cost, or of the time upright",
-        compared=compared,
-    )
     sections = {"claims": "Findings", "theory": "Theory", "offline": "Stored runs", "stick": "See it", "cells": "Cells"}
     script = SCRIPT.read_text(encoding="utf-8")
     context = {
-        **made.context,
         "sections": sections.items(),
         "theory": _theory(),
         "offline": table,
@@ -56,12 +42,8 @@ def analyse(measured: Sequence[Measured]) -> Analysis:
         "script": Markup(script),
         "script_hash": base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii"),
     }
-    return replace(made, context=context)
-
-
-def compared(_claim: Claim, verdict: Verdict) -> tuple[Interval | None, None]:
-    """Return the change of what is compared; no source printed one."""
-    return verdict.tested.share if verdict.tested else None, None
+    titles = {"Where it falls": sorted({plot.figure for plot in drawn})}
+    return analysis(EXPERIMENT.name, measured, verdicts, drawn, titles, {"balance-offline.csv": _csv(table)}, context)
 
 
 @cache

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from looplab.experiments.loop.fitted import FITTED_CONSTANTS, fitted
 from looplab.experiments.loop.report import brokers, makeup, notes, published, steps, tables
 from looplab.experiments.loop.report.claims import add_causes, claims
-from looplab.experiments.loop.report.comparison import Comparing
+from looplab.experiments.loop.report.comparison import LoopVerdict
 from looplab.experiments.loop.report.figures import sketches
 from looplab.report.analysis import Analysis, cell_files
 from looplab.report.csv_rows import number, spread
@@ -14,8 +14,8 @@ from looplab.report.drawing import Drawing, Sections
 from looplab.report.drawing import Sketch as AnySketch
 from looplab.report.overview import overview
 from looplab.report.samples import Measured, Runs, by_fidelity
-from looplab.report.statistics import Comparison, Interval
-from looplab.report.verdicts import NO_RUN, Claim, Verdict, Verdicts, judge
+from looplab.report.statistics import Comparison
+from looplab.report.verdicts import Verdicts, judge
 from looplab.spec.brokers import DEFAULT
 
 
@@ -24,12 +24,11 @@ def analyse(measured: Sequence[Measured]) -> Analysis:
     every, measured = measured, brokers.of_broker(measured, DEFAULT)
     runs = by_fidelity(measured)
     verdicts = judge(claims(), runs)
-    add_causes(verdicts, runs)
+    add_causes(runs, verdicts)
     usual = by_fidelity([m for m in measured if not m.run.overrides])
     shown = tables.tables({**usual, **_apart(measured)})
     curves = [sketch for fidelity, of_fidelity in usual.items() for sketch in sketches(of_fidelity, fidelity)]
     stepped = steps.steps(measured)
-    outcomes = (verdict.outcome for _, answers in verdicts for verdict in answers.values())
 
     context = {
         "sections": {
@@ -42,7 +41,7 @@ def analyse(measured: Sequence[Measured]) -> Analysis:
         "broker_lines": brokers.lines(every),
         "broker_null": brokers.null,
         "broker_verdicts": brokers.verdicts(every),
-        "counts": Counter(outcome for outcome in outcomes if outcome != NO_RUN),
+        "counts": Counter(verdict.word for _, answers in verdicts for verdict in answers.values() if verdict.run),
         "run_count": sum(len(m.runs) for m in measured),
         "titles": published.titles(),
         "tables": shown,
@@ -59,7 +58,7 @@ def analyse(measured: Sequence[Measured]) -> Analysis:
     }
     axis = "change of O, or of the figure that the claim names (client priority: the response's p95)"
     drawable: list[AnySketch] = [
-        *overview(verdicts, axis, _compared),
+        *overview(verdicts, axis),
         *curves,
         *makeup.makeups(usual),
         *steps.waterfalls(stepped),
@@ -85,16 +84,10 @@ def _sections(drawn: Sequence[Drawing]) -> Sections:
     return [*sections, *(section for section in others if section[2])]
 
 
-def _compared(_claim: Claim, verdict: Verdict) -> tuple[Interval | None, float | None]:
-    assert isinstance(verdict, Comparing)
-    effect = verdict.effects.get(verdict.judged)
-    return effect.share if effect else None, verdict.published.share
-
-
 def _verdict_rows(verdicts: Verdicts) -> Iterator[dict[str, object]]:
     for claim, answers in verdicts:
         for fidelity, verdict in answers.items():
-            assert isinstance(verdict, Comparing)
+            assert isinstance(verdict, LoopVerdict)
             effects: Mapping[str, Comparison | None] = verdict.effects or {"": None}
             for name, e in effects.items():
                 us = e if " " in name else None
@@ -102,7 +95,7 @@ def _verdict_rows(verdicts: Verdicts) -> Iterator[dict[str, object]]:
                     "claim": claim.name,
                     "fidelity": fidelity,
                     "verdict": verdict.outcome,
-                    "reason": verdict.reason,
+                    "reason": verdict.because_and_reason,
                     "cells": verdict.cells,
                     "statistic": name,
                     "before_us": number(us.before if us else None),

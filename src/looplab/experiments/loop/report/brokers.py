@@ -5,14 +5,11 @@ from dataclasses import dataclass
 
 from looplab.experiments.loop.report import MeasuredLoop, cells_of
 from looplab.experiments.loop.report.claims import claims
-from looplab.experiments.loop.report.comparison import nulls_of
-from looplab.experiments.loop.report.rounds import null_text
+from looplab.experiments.loop.report.comparison import null_of
 from looplab.report.cell import Key
 from looplab.report.samples import Measured, by_fidelity
-from looplab.report.verdicts import FIDELITIES, NO_RUN, TOO_FEW, UNDECIDED, Verdict, judge
+from looplab.report.verdicts import FIDELITIES, NO_VERDICT, UNDECIDED, Verdict, judge
 from looplab.spec.brokers import BROKERS, DEFAULT
-
-_NO_VERDICT = (NO_RUN, UNDECIDED, *TOO_FEW)
 
 
 @dataclass(frozen=True)
@@ -71,14 +68,14 @@ def verdicts(measured: Sequence[Measured]) -> list[tuple[str, str, Mapping[str, 
         claim, answers = same[0]
         for fidelity in filter(answers.__contains__, FIDELITIES):
             by_broker = {broker: of[fidelity] for broker, (_, of) in zip(judged, same, strict=True)}
-            if any(verdict.outcome != NO_RUN for verdict in by_broker.values()):
+            if any(verdict.run for verdict in by_broker.values()):
                 shown.append((claim.title, fidelity, by_broker, whose(by_broker)))
     return shown
 
 
 def whose(by_broker: Mapping[str, Verdict]) -> str:
     """Return whether brokers share a finding, by their verdicts: "alike", "differs", "" if fewer than two have one."""
-    decided = [verdict.outcome for verdict in by_broker.values() if verdict.outcome not in _NO_VERDICT]
+    decided = [verdict.outcome for verdict in by_broker.values() if verdict.outcome not in (NO_VERDICT, UNDECIDED)]
     return "" if len(decided) < 2 else "alike" if len(set(decided)) == 1 else "differs"
 
 
@@ -88,5 +85,5 @@ def null(side: Sequence[Line]) -> str:
     for line in side:
         if line.cell is not None:
             keys.setdefault(line.broker, (line.measured, []))[1].append(line.key)
-    texts = {broker: null_text(nulls_of(one, "O mean")) for broker, one in keys.items()}
+    texts = {broker: null_of(one, "O mean") for broker, one in keys.items()}
     return "; ".join(f"{broker}, O mean: {text}" for broker, text in texts.items() if text)

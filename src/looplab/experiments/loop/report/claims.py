@@ -1,133 +1,183 @@
-"""What the thesis claims, as questions that stored runs answer; beside a verdict, other causes that its runs show."""
+"""What the thesis claims, as rows that stored runs answer; beside a verdict, other causes that its runs show."""
 
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
 
 from looplab.experiments.loop import STUDIES
-from looplab.experiments.loop.report import cells_of, lost_messages, published, rounds
-from looplab.experiments.loop.report.comparison import (
-    PACE,
-    Comparing,
-    Printed,
-    cells_text,
-    compare_sides,
-    guarded,
-    planned,
-    withheld,
-)
-from looplab.experiments.loop.report.rounds import left_out_notes, study_of
+from looplab.experiments.loop.report import cells_of, lost_messages, published
+from looplab.experiments.loop.report.comparison import PACE, LoopVerdict, Printed, cells_text, compare_sides, guarded
+from looplab.report import rounds
 from looplab.report.cell import Key
-from looplab.report.claims import NEAR
 from looplab.report.page import show_percent
-from looplab.report.rules import MATTERS, alike, directed, no_gain
+from looplab.report.rules import MATTERS, NEAR, Rule, alike, directed, no_gain
 from looplab.report.samples import Measured, Runs
-from looplab.report.statistics import UNKNOWN, compare_blocks, over_runs
-from looplab.report.verdicts import NO_CONTRAST, NO_RUN, UNDECIDED, Claim, Rule, Verdicts
+from looplab.report.statistics import UNKNOWN, Comparison, over_runs
+from looplab.report.verdicts import NO_CONTRAST, NOT_RUN, Claim, Question, Verdicts
 from looplab.treatments import NO_LOAD
 
 # The rule of a claim, made from the published share and the published figure before the change.
 MakeRule = Callable[[float | None, float | None], Rule]
-_higher, _lower = partial(directed, "O", +1), partial(directed, "O", -1)
+# Picks the cells before and after of one scenario that a claim compares, [] without both.
+Within = Callable[[Collection[Key]], tuple[list[Key], list[Key]]]
+REMARKS = "remarks"
 # Whose scheduling a claim on priority is about.
 _PRIORITISED = {"priority_broker": "broker", "priority_controller": "controller"}
 
 
+@dataclass(frozen=True)
+class Row:
+    """A claim that compares the two scenarios of its study, or cells `within` its only one, by the figure `judged`.
+
+    `about` begins the names of the parameters that may differ between two scenarios; `sides` names cells of one.
+    """
+
+    name: str
+    title: str
+    rule: MakeRule
+    about: str = ""
+    judged: str = "O mean"
+    sides: tuple[str, str] | None = None
+    within: Within | None = None
+    note: str = ""
+    family: str = ""
+
+
+def _by_qos(before: int, after: int, keys: Collection[Key]) -> tuple[list[Key], list[Key]]:
+    intervals = [ms for ms, qos in sorted(keys) if qos == after and (ms, before) in keys]
+    return [(ms, before) for ms in intervals], [(ms, after) for ms in intervals]
+
+
+def _by_interval(before_ms: float, after_ms: float, keys: Collection[Key]) -> tuple[list[Key], list[Key]]:
+    before, after = (before_ms, 0), (after_ms, 0)
+    return ([before], [after]) if {before, after} <= set(keys) else ([], [])
+
+
+_HIGHER, _LOWER = partial(directed, "O", +1), partial(directed, "O", -1)
+FINDINGS = (
+    Row("no-arduino-slower", "Without the Arduino, O is higher than with it", _HIGHER, "command"),
+    Row("no-arduino-slower-stress", "Under stress, too, O is higher without the Arduino", _HIGHER, "command"),
+    Row("stress", "CPU stress raises O", _HIGHER, "load stress"),
+    Row("stress-no-arduino", "CPU stress raises O, without Arduino", _HIGHER, "load stress"),
+    Row("broker-priority", "Broker priority lowers O under stress", _LOWER, "priority_broker"),
+    Row(
+        "broker-priority-no-arduino",
+        "Broker priority lowers O under stress, without Arduino",
+        _LOWER,
+        "priority_broker",
+    ),
+    Row(
+        "client-priority",
+        "Prioritising the client as well adds nothing",
+        lambda *_: no_gain("The response's p95"),
+        "priority_controller",
+        judged="response p95",
+    ),
+)
+LAST_FINDING = Row(
+    "qos-2", "QoS 2 takes longer than QoS 1", _HIGHER, sides=("QoS 1", "QoS 2"), within=partial(_by_qos, 1, 2)
+)
+# What the thesis says in passing.
+SAID_IN_PASSING = (
+    Row(
+        "shorter-interval",
+        "T(min) falls with the interval: 10 ms against 100 ms",
+        partial(directed, "T(min)", -1),
+        judged="T min",
+        sides=("100 ms", "10 ms"),
+        within=partial(_by_interval, 100.0, 10.0),
+        family=REMARKS,
+    ),
+    Row(
+        "stress-spares-robot",
+        "Stress leaves R alone",
+        lambda *_: alike("R", MATTERS),
+        "load stress",
+        judged="R mean",
+        family=REMARKS,
+    ),
+    Row(
+        "priority-alike",
+        "With priority, the mean of O is alike at 100 and at 20 ms",
+        lambda *_: alike("The mean of O", MATTERS),
+        sides=("100 ms", "20 ms"),
+        within=partial(_by_interval, 100.0, 20.0),
+        family=REMARKS,
+    ),
+    Row(
+        "maxima-stay",
+        "With broker priority, O(max) stays above that without stress",
+        partial(directed, "O(max)", +1),
+        "load stress priority_broker",
+        judged="O max",
+        family=REMARKS,
+    ),
+    Row(
+        "qos-priority",
+        "QoS 1 gives the loop's messages priority over the flood's, so that O is lower",
+        _LOWER,
+        sides=("QoS 0", "QoS 1"),
+        within=partial(_by_qos, 0, 1),
+        note="MQTT has no priority of messages: by protocol a broker hands them on in the order of their coming.",
+        family=REMARKS,
+    ),
+    Row(
+        "client-waits",
+        "At QoS 2 the client waits for the acknowledgement before it sends the next message",
+        partial(directed, "The time between two messages", +1),
+        judged=PACE,
+        sides=("QoS 0", "QoS 2"),
+        within=partial(_by_qos, 0, 2),
+        note="The printed publisher (A.2) sends after each sleep, whatever was acknowledged.",
+        family=REMARKS,
+    ),
+)
+
+
 def claims() -> list[Claim]:
     """Return the thesis's claims in the order of its chapters."""
-    command, load, broker, client = "command", "load stress", "priority_broker", "priority_controller"
-    no_earlier = no_gain("The response's p95")
-    return [
-        _claim("no-arduino-slower", "Without the Arduino, O is higher than with it", _higher, command),
-        _claim("no-arduino-slower-stress", "Under stress, too, O is higher without the Arduino", _higher, command),
-        _claim("stress", "CPU stress raises O", _higher, load),
-        _claim("stress-no-arduino", "CPU stress raises O, without Arduino", _higher, load),
-        _claim("broker-priority", "Broker priority lowers O under stress", _lower, broker),
-        _claim("broker-priority-no-arduino", "Broker priority lowers O under stress, without Arduino", _lower, broker),
-        _claim(
-            "client-priority",
-            "Prioritising the client as well adds nothing",
-            lambda _share, _baseline: no_earlier,
-            client,
-            judged="response p95",
-        ),
-        *lost_messages.claims(),
-        _claim("qos-2", "QoS 2 takes longer than QoS 1", _higher, within=_by_qos(1, 2)),
-        *_remarks(),
-    ]
+    robot = Claim("robot-third", "The robot takes 31 to 33 % of T", _robot_share, REMARKS)
+    findings = [*map(claim, FINDINGS), *lost_messages.claims(), claim(LAST_FINDING)]
+    return [*findings, *map(claim, SAID_IN_PASSING[:2]), robot, *map(claim, SAID_IN_PASSING[2:])]
 
 
-def _remarks() -> list[Claim]:
-    """Return what the thesis says in passing: a family of its own."""
-    made = [
-        _claim(
-            "shorter-interval",
-            "T(min) falls with the interval: 10 ms against 100 ms",
-            partial(directed, "T(min)", -1),
-            judged="T min",
-            within=_by_interval(100.0, 10.0),
-        ),
-        _claim(
-            "stress-spares-robot",
-            "Stress leaves R alone",
-            lambda *_: alike("R", MATTERS),
-            "load stress",
-            judged="R mean",
-        ),
-        Claim("robot-third", "The robot takes 31 to 33 % of T", _robot_share),
-        _claim(
-            "priority-alike",
-            "With priority, the mean of O is alike at 100 and at 20 ms",
-            lambda *_: alike("The mean of O", MATTERS),
-            within=_by_interval(100.0, 20.0),
-        ),
-        _claim(
-            "maxima-stay",
-            "With broker priority, O(max) stays above that without stress",
-            partial(directed, "O(max)", +1),
-            "load stress priority_broker",
-            judged="O max",
-        ),
-        _claim(
-            "qos-priority",
-            "QoS 1 gives the loop's messages priority over the flood's, so that O is lower",
-            _lower,
-            within=_by_qos(0, 1),
-            note="MQTT has no priority of messages: by protocol a broker hands them on in the order of their coming.",
-        ),
-        _claim(
-            "client-waits",
-            "At QoS 2 the client waits for the acknowledgement before it sends the next message",
-            partial(directed, "The time between two messages", +1),
-            judged=PACE,
-            within=_by_qos(0, 2),
-            note="The printed publisher (A.2) sends after each sleep, whatever was acknowledged.",
-        ),
-    ]
-    return [replace(claim, family="remarks") for claim in made]
+def claim(row: Row) -> Claim:
+    """Return the claim of a row."""
+    return Claim(row.name, row.title, partial(_judge, row), row.family)
 
 
-class Within(NamedTuple):
-    """The cells before and after of one scenario that a claim compares, [] without both; `sides` names them."""
-
-    sides: tuple[str, str]
-    cells: Callable[[Collection[Key]], tuple[list[Key], list[Key]]]
-
-
-def _by_qos(before: int, after: int) -> Within:
-    def cells(keys: Collection[Key]) -> tuple[list[Key], list[Key]]:
-        intervals = [ms for ms, qos in sorted(keys) if qos == after and (ms, before) in keys]
-        return [(ms, before) for ms in intervals], [(ms, after) for ms in intervals]
-
-    return Within((f"QoS {before}", f"QoS {after}"), cells)
-
-
-def _by_interval(before_ms: float, after_ms: float) -> Within:
-    before, after = (before_ms, 0), (after_ms, 0)
-    sides = f"{before_ms:g} ms", f"{after_ms:g} ms"
-    return Within(sides, lambda keys: ([before], [after]) if {before, after} <= set(keys) else ([], []))
+def _judge(row: Row, runs: Runs) -> LoopVerdict:
+    scenarios, names = STUDIES[row.name], row.about.split()
+    if missing := [scenario for scenario in scenarios if scenario not in runs]:
+        return _not_run(missing)
+    study = rounds.study_of([runs[scenario] for scenario in scenarios])
+    used = [rounds.within(study, runs[scenario]) for scenario in scenarios]
+    a, b = used[0], used[-1]
+    before, after = row.within(cells_of(a)) if row.within else (_common(a, b),) * 2
+    if not before:
+        run_ids = [run_id for m in used for run_id in m.run_ids]
+        if not row.within:
+            return LoopVerdict(reason="The runs have no cell (interval and QoS) in common.", run_ids=run_ids)
+        why = f"The run of {a.run.scenario} has no cells of both {' and '.join(row.sides or ())}."
+        return LoopVerdict(reason=why, because=NOT_RUN, run_ids=run_ids)
+    # As published: no figure of the response is.
+    figure = "O mean" if row.judged.startswith("response") else row.judged
+    printed = Printed(_published_us(a, before, figure), _published_us(b, after, figure), figure)
+    verdict = LoopVerdict(
+        notes=[*(cause for m in used if names for cause in _causes(m, names)), *([row.note] if row.note else [])],
+        sides=row.sides or (scenarios[0], scenarios[-1]),
+        cells=cells_text([*before, *after]),
+        published=printed,
+        published_share=printed.share,
+        judged=row.judged,
+        plan=rounds.planned(study),
+    )
+    compare_sides(verdict, ((a, before), (b, after)), row.rule(printed.share, printed.before), study)
+    if names and not _applied(names[0], a, b):
+        _to_control(verdict)
+    verdict.notes += rounds.left_out_notes(study, *((runs[m.run.scenario], m) for m in used))
+    return guarded(verdict, used, names or None)
 
 
 def _common(a: Measured, b: Measured) -> list[Key]:
@@ -136,66 +186,18 @@ def _common(a: Measured, b: Measured) -> list[Key]:
     return [key for key in both if all(_published_us(m, [key]) is not None for m in (a, b))] or both
 
 
-def _claim(
-    name: str,
-    title: str,
-    rule: MakeRule,
-    about: str = "",
-    *,
-    judged: str = "O mean",
-    within: Within | None = None,
-    note: str = "",
-) -> Claim:
-    """Return a claim that compares the two scenarios of its study, or cells `within` its only one, run by run.
-
-    `about` begins the names of the parameters that may differ between two scenarios.
-    """
-    scenarios, names = STUDIES[name], about.split()
-
-    def judge(runs: Runs) -> Comparing:
-        if missing := [scenario for scenario in scenarios if scenario not in runs]:
-            return _no_run(missing)
-        study = study_of([runs[scenario] for scenario in scenarios])
-        used = [rounds.within(study, runs[scenario]) for scenario in scenarios]
-        a, b = used[0], used[-1]
-        before, after = within.cells(cells_of(a)) if within else (_common(a, b),) * 2
-        if not before:
-            own = f"The run of {scenarios[0]} has no cells of both {' and '.join(within.sides)}." if within else ""
-            why = own or "The runs have no cell (interval and QoS) in common."
-            run_ids = [run_id for m in used for run_id in m.run_ids]
-            return Comparing(NO_RUN if within else UNDECIDED, why, run_ids=run_ids)
-        # As published: no figure of the response is.
-        figure = "O mean" if judged.startswith("response") else judged
-        printed = Printed(_published_us(a, before, figure), _published_us(b, after, figure), figure)
-        verdict = Comparing(
-            UNDECIDED,
-            "",
-            notes=[*(cause for m in used if names for cause in _causes(m, names)), *([note] if note else [])],
-            sides=within.sides if within else (scenarios[0], scenarios[-1]),
-            cells=cells_text([*before, *after]),
-            published=printed,
-            judged=judged,
-        )
-        compare_sides(verdict, (a, before), (b, after), rule(printed.share, printed.before), study)
-        if names and not _applied(names[0], a, b):
-            _to_control(verdict)
-        verdict.notes += left_out_notes(study, *((runs[m.run.scenario], m) for m in used))
-        return guarded(verdict, used, names or None)
-
-    return Claim(name, title, judge)
-
-
-def _robot_share(runs: Runs) -> Comparing:
+def _robot_share(runs: Runs) -> LoopVerdict:
     """Judge R over T in scenario 1, the mean over its cells."""
     [scenario] = STUDIES["robot-third"]
     if scenario not in runs:
-        return _no_run([scenario])
-    study = study_of([runs[scenario]])
+        return _not_run([scenario])
+    study = rounds.study_of([runs[scenario]])
     a = rounds.within(study, runs[scenario])
     keys = [key for key in cells_of(a) if _published_us(a, [key]) is not None]
     robot, total = (_published_us(a, keys, f"{metric} mean") for metric in "RT")
     if robot is None or total is None:
-        return Comparing(NO_RUN, f"The run of {scenario} has no cell with published figures.", run_ids=a.run_ids)
+        why = f"The run of {scenario} has no cell with published figures."
+        return LoopVerdict(reason=why, because=NOT_RUN, run_ids=a.run_ids)
     printed = robot / total
 
     def share(one: Measured) -> float:
@@ -205,13 +207,17 @@ def _robot_share(runs: Runs) -> Comparing:
     value = over_runs([share(one) for one in a.runs]) or UNKNOWN
     ends = f" ({value.low:.0%} to {value.high:.0%})" if value.known else ""
     text = f"R is {value.estimate:.0%} of T{ends}; published are {printed:.0%}."
-    verdict = Comparing(UNDECIDED, text, cells=cells_text(keys), plan=planned(study), judged="R over T")
+
+    def rule(comparison: Comparison) -> Question:
+        asked = alike("R over T", NEAR - 1)(comparison)
+        return Question(asked.p_values, lambda *p: (asked.decide(*p)[0], text))
+
+    verdict = LoopVerdict(reason=text, cells=cells_text(keys), plan=rounds.planned(study), judged="R over T")
     verdict.notes = [f"Chapter 7 of the thesis says 35 %; its table 5.3 gives {printed:.0%}."]
-    verdict.notes += left_out_notes(study, (runs[scenario], a))
-    if not withheld(verdict, [a], study):
-        rule = alike("R over T", NEAR - 1)
-        verdict.tested = compare_blocks(rounds.blocks([(a, lambda _one: printed), (a, share)], study))
-        verdict.rule = replace(rule, decide=lambda compared, p: (rule.decide(compared, p)[0], text))
+    verdict.notes += rounds.left_out_notes(study, (runs[scenario], a))
+    rounds.ask(verdict, [(a, lambda _one: printed), (a, share)], rule, study)
+    # A share of T, and no change of it: the figure of all claims has no place for it.
+    verdict.share = None
     return guarded(verdict, [a])
 
 
@@ -220,8 +226,8 @@ def _published_us(m: Measured, keys: Sequence[Key], figure: str = "O mean") -> f
     return published.mean_us(m.run.scenario, [ms for ms, _ in keys], keys[0][1], figure) if keys else None
 
 
-def _no_run(missing: Sequence[str]) -> Comparing:
-    return Comparing(NO_RUN, f"There is no usable run: ./lab run {' '.join(missing)}")
+def _not_run(missing: Sequence[str]) -> LoopVerdict:
+    return LoopVerdict(reason=f"There is no usable run: ./lab run {' '.join(missing)}", because=NOT_RUN)
 
 
 def _applied(about: str, before: Measured, after: Measured) -> bool:
@@ -234,14 +240,14 @@ def _applied(about: str, before: Measured, after: Measured) -> bool:
     return str(first.get("found")) != str(second.get("found"))
 
 
-def _to_control(verdict: Comparing) -> None:
+def _to_control(verdict: LoopVerdict) -> None:
     """Make the verdict a negative control: what differs between sides that were treated alike is chance."""
     effect = verdict.effects.get(verdict.judged)
     shown = f" They differ by {show_percent(effect.share.estimate)} in {verdict.judged}." if effect else ""
     verdict.withdraw(
-        NO_CONTRAST,
         "No priority was applied: both sides were scheduled alike. Whatever differs is no effect of "
         f"priority but chance, a negative control.{shown} ./lab run … --fidelity corrected applies it.",
+        NO_CONTRAST,
     )
 
 
@@ -270,7 +276,7 @@ def _causes(measured: Measured, about: Sequence[str]) -> Iterator[str]:
         )
 
 
-def add_causes(verdicts: Verdicts, runs: Mapping[str, Runs]) -> None:
+def add_causes(runs: Mapping[str, Runs], verdicts: Verdicts) -> None:
     """Put beside the verdicts of corrected runs what the same scenarios show in thesis fidelity."""
     notes = {"qos-2": _nodelay, "loss-10-ms": _framing}
     for claim, answers in verdicts:
@@ -304,9 +310,7 @@ def _framing(thesis: Runs, corrected: Runs) -> list[str]:
         with_robot = (cells_of(m) for m in runs.values() if m.run.parameters.get("command") == "T")
         cells = [own[10.0, 0] for own in with_robot if (10.0, 0) in own]
         if not cells:
-            return [
-                "To see what framing has to do with it, run the same scenario with --fidelity thesis and corrected."
-            ]
+            return ["For the part of framing, run the same scenario with --fidelity thesis and corrected."]
         lost.append(sum(cell.lost for cell in cells))
     if not any(lost):
         return [

@@ -1,25 +1,24 @@
 """Two sides compared, of two scenarios or of QoS 1 and 2 of one: figures, the machine's own difference, the verdict."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from looplab.experiments.loop.fitted import FITTED_CONSTANTS, fitted
-from looplab.experiments.loop.report import MeasuredLoop, cells_of, rounds
+from looplab.experiments.loop.report import MeasuredLoop, cells_of
+from looplab.report import rounds
 from looplab.report.cell import Key
 from looplab.report.page import show_ms, show_percent, show_signed_ms
+from looplab.report.rules import Rule
 from looplab.report.samples import Measured
 from looplab.report.statistics import FEWEST_REPETITIONS, FEWEST_RUNS, Comparison, compare, compare_blocks
-from looplab.report.stored import differences
 from looplab.report.study_file import Study
-from looplab.report.verdicts import UNDECIDED, Rule, too_few
+from looplab.report.verdicts import Verdict
 
 # Figures of O, as the thesis has them, and of the response, where a lost message counts.
 FIGURES = ("O mean", "O p50", "O p95", "response p50", "response p95")
-# The figure that a claim on counts of messages is about.
-LOST = "lost messages"
 # From one message's leaving to the next one's: the interval and the mean lateness.
 PACE = "pace mean"
 
@@ -45,7 +44,7 @@ class Printed:
 
 
 @dataclass
-class Comparing(rounds.OfSides):
+class LoopVerdict(Verdict):
     """A verdict on two sides, as changes by figure ("O mean", "response p95"), or on counts (no `effects`).
 
     `units` are runs, or the repetitions of one; `judged` decides: such a statistic, or a figure ("beyond_interval").
@@ -59,6 +58,7 @@ class Comparing(rounds.OfSides):
     units: str = "run"
     judged: str = "O mean"
     plan: str = ""
+    null: str = ""
 
     @property
     def glance(self) -> str:
@@ -78,53 +78,35 @@ def _scaled(share: float | None, change_us: float | None, before_us: float | Non
     return f"{show_percent(share)}, {show_signed_ms(change_us)} ms on {show_ms(before_us)}"
 
 
-def compare_sides(verdict: Comparing, before: Side, after: Side, rule: Rule, study: Study | None) -> None:
-    """Compare runs where each side has enough, else the repetitions of the newest run; set what the verdict is.
+def compare_sides(verdict: LoopVerdict, sides: tuple[Side, Side], rule: Rule, study: Study | None) -> None:
+    """Compare runs where each side has enough, else the repetitions of the newest run; ask `rule`.
 
     Runs of a study are compared round by round, two cells of the same runs run by run.
     """
-    sides, judged = (before, after), verdict.judged
-    runs = [len(measured.runs) for measured, _ in sides]
-    verdict.units = "run" if min(runs) >= FEWEST_RUNS else "repetition"
-    figures = dict.fromkeys((judged, *FIGURES))
-    values = {figure: [_values(side, figure, verdict.units) for side in sides] for figure in figures}
-    by_round = {figure: rounds.blocks(_by_run(sides, figure), study) for figure in figures}
-    blocked = verdict.units == "run" and len(by_round[judged]) >= FEWEST_RUNS
-    compared = {one: compare_blocks(by_round[one]) if blocked else compare(*both) for one, both in values.items()}
-    verdict.effects = {figure: comparison for figure, comparison in compared.items() if comparison is not None}
-    verdict.plan = planned(study)
-    if few := too_few(min(runs)):
-        verdict.outcome, verdict.reason = few, _one_run(verdict, runs)
-        return
-    verdict.nulls = rounds.nulls(_by_run(sides, judged), study)
-    if not_yet := rounds.not_yet(study):
-        verdict.outcome, verdict.reason = not_yet
-    elif not blocked:
-        verdict.reason = f"{len(by_round[judged])} rounds have both sides; {FEWEST_RUNS} are the fewest."
-    elif judged in verdict.effects:
-        verdict.tested, verdict.rule = verdict.effects[judged], rule
-    else:
+    judged, runs = verdict.judged, [len(measured.runs) for measured, _ in sides]
+    enough = min(runs) >= FEWEST_RUNS
+    verdict.units = "run" if enough else "repetition"
+    by_round = {figure: rounds.blocks(by_run(sides, figure), study) for figure in dict.fromkeys((judged, *FIGURES))}
+    blocked = enough and len(by_round[judged]) >= FEWEST_RUNS
+    values = {figure: [_values(side, figure, verdict.units) for side in sides] for figure in by_round}
+    compared = (
+        (one, compare_blocks(by_round[one]) if blocked else compare(*both, runs=enough)) for one, both in values.items()
+    )
+    verdict.effects = {figure: comparison for figure, comparison in compared if comparison is not None}
+    if judged in verdict.effects:
+        verdict.share = verdict.effects[judged].share
+    if enough:
+        verdict.null = rounds.null_text(rounds.nulls(by_run(sides, judged), study))
+    if not enough:
+        verdict.reason = _one_run(verdict, runs)
+    elif judged not in verdict.effects:
         verdict.reason = _no_figure(judged, values[judged])
+    rounds.ask(verdict, by_run(sides, judged), rule, study)
 
 
-def withheld(verdict: Comparing, measured: Sequence[Measured], study: Study | None) -> bool:
-    """Give no verdict on runs that are too few, unplanned, or of an unfinished study; return whether they are."""
-    few = too_few(max(len(m.runs) for m in measured))
-    why = (few, f"For a verdict, {FEWEST_RUNS} runs are the fewest.") if few else rounds.not_yet(study)
-    if why:
-        verdict.withdraw(why[0], f"{verdict.reason} {why[1]}")
-    return why is not None
+def by_run(sides: Sequence[Side], figure: str) -> list[tuple[Measured, rounds.Value]]:
+    """Return each side with what takes a figure from one of its runs."""
 
-
-def planned(study: Study | None) -> str:
-    """Return which study a verdict rests on, and how much of it is done."""
-    if study is None:
-        return "No study: the number of runs was not planned."
-    done = f"{len(study.runs)} of {len(study.runs) + len(study.left)} runs are done"
-    return f"Study {study.study}: {study.rounds} rounds were planned before its first run, {done}."
-
-
-def _by_run(sides: Sequence[Side], figure: str) -> list[tuple[Measured, rounds.Value]]:
     def value(keys: Sequence[Key]) -> rounds.Value:
         return lambda one: _values((one, keys), figure, "run")[0]
 
@@ -167,64 +149,35 @@ def _no_figure(judged: str, values: Sequence[Sequence[float]]) -> str:
     return f"In one run at least, nothing was answered in a cell: it has no {judged}."
 
 
-def _one_run(verdict: Comparing, runs: Sequence[int]) -> str:
-    """Return what one run a side shows, and what a verdict needs."""
+def _one_run(verdict: LoopVerdict, runs: Sequence[int]) -> str:
+    """Return what one run a side shows."""
     effect = verdict.effects.get(verdict.judged)
-    shown = (
+    if effect is None:
+        return f"The newest runs have fewer than {FEWEST_REPETITIONS} answered repetitions a side: nothing to compare."
+    return (
         f"{runs[0]} and {runs[1]} run(s) differ by {show_percent(effect.share.estimate)} in {verdict.judged}, of the "
-        f"newest two {show_percent(effect.share.low)} … {show_percent(effect.share.high)} by their repetitions."
-        if effect
-        else f"The newest runs have fewer than {FEWEST_REPETITIONS} answered repetitions a side: nothing to compare."
+        f"newest two {show_percent(effect.share.low)} … {show_percent(effect.share.high)} by their repetitions. How "
+        "much two runs differ without a cause is unknown."
     )
-    return f"{shown} How much two runs differ without a cause is unknown: a verdict needs {FEWEST_RUNS} runs a side."
 
 
-def nulls_of(side: Side, figure: str) -> Mapping[str, Comparison]:
-    """Return the difference of a side's A/A arms in the newest study that has runs of those shown."""
-    return rounds.nulls(_by_run([side], figure), rounds.study_of([replace(side[0], earlier=())]))
+def null_of(side: Side, figure: str) -> str:
+    """Return in words what a side's A/A arms differ by in the newest study that has runs of those shown."""
+    return rounds.null_text(rounds.nulls(by_run([side], figure), rounds.study_of([replace(side[0], earlier=())])))
 
 
-def guarded(verdict: Comparing, compared: Sequence[Measured], about: Sequence[str] | None = None) -> Comparing:
-    """Give no verdict from runs that are INVALID or differ in more than the claim is `about` (None: not compared).
+def guarded(verdict: LoopVerdict, used: Sequence[Measured], about: Sequence[str] | None = None) -> LoopVerdict:
+    """Leave undecided what runs cannot judge that are INVALID or differ in more than the claim is `about`.
 
-    Nor from runs with an overridden factor. Beside the verdict go the fitted constants on which its figure depends.
+    Beside the verdict go the fitted constants on which its figure depends.
     """
-    verdict.run_ids = [run_id for m in compared for run_id in m.run_ids]
-    if why := unfit(compared, about):
-        verdict.withdraw(UNDECIDED, why)
+    verdict.run_ids = [run_id for m in used for run_id in m.run_ids]
+    if why := rounds.unfit(used, about):
+        verdict.withdraw(why)
     figure = verdict.judged.split()[0]
-    constants = {one for m in compared for one in fitted(m.run.parameters) if figure in one.figures}
-    names = [f"Fitted: {one}" for one in FITTED_CONSTANTS if one in constants]
-    verdict.notes = [*verdict.notes, *names]
+    constants = {one for m in used for one in fitted(m.run.parameters) if figure in one.figures}
+    verdict.notes += [f"Fitted: {one}" for one in FITTED_CONSTANTS if one in constants]
     return verdict
-
-
-def unfit(compared: Sequence[Measured], about: Sequence[str] | None = None) -> str:
-    """Return why these runs give no verdict, as for `guarded`; "" if they may."""
-    troubles = [f"{m.run.run_id} is INVALID ({m.run.invalid_because})" for m in compared if not m.run.valid]
-    if about is not None:
-        first, second = compared
-        troubles += [f"the runs differ in {what} too" for what in differences(first.run, second.run, about)]
-    # Where runs were left out, the others are not judged once more by their own median.
-    out = [(m, rounds.left_out(m.runs)) for m in compared]
-    troubles += [f"{run_id}: {why}" for m, by_id in out if len(by_id) == len(m.runs) for run_id, why in by_id.items()]
-    troubles += _reached(compared)
-    troubles += [
-        f"{m.run.scenario} was run with {', '.join(m.run.overrides)}, which is not fidelity {m.run.fidelity}"
-        for m in compared
-        if m.run.overrides
-    ]
-    return f"Cannot be judged: {'; '.join(dict.fromkeys(troubles))}." if troubles else ""
-
-
-def _reached(compared: Sequence[Measured]) -> list[str]:
-    """Return which runs had a load that delayed the parts which stand for another machine more than O allows."""
-    judged = [(one.run, one.run.treatment("robot untouched by the load")) for m in compared for one in m.runs]
-    reached = [(run, t.get("found")) for run, t in judged if t is not None and not t.get("verified", True)]
-    if not reached:
-        return []
-    run, how = reached[0]
-    return [f"the load reached bridge and robot in {len(reached)} of {len(judged)} runs (in {run.run_id}: {how})"]
 
 
 def cells_text(keys: Sequence[Key]) -> str:

@@ -17,12 +17,10 @@ from looplab.experiments.middleware.report.placements import (
     places,
     published,
 )
-from looplab.report.claims import Answer, claims_of, every, means
-from looplab.report.finding import Finding, Line
-from looplab.report.rules import directed, no_cost, no_gain
+from looplab.report.rules import Answer, Rule, decided, directed, every, means, no_cost, no_gain
 from looplab.report.samples import Measured
 from looplab.report.statistics import FEWEST_REPETITIONS, UNKNOWN, Interval, compare, over_runs
-from looplab.report.verdicts import NO_RUN, UNDECIDED, Claim, Rule
+from looplab.report.verdicts import Claim, Line, Verdict, asked, not_run
 
 # The paper calls a system stable up to this share of errors.
 MOST_ERRORS = 0.02
@@ -41,32 +39,56 @@ Rounds = Mapping[Unit, Pair]
 
 def claims() -> list[Claim]:
     """Return the findings in the order of the paper."""
-    cores: dict[tuple[str, str], Answer] = {
-        ("cores-move-optimum", "More cores move the optimal load to more devices"): _cores,
-        ("container-processed", "A container processes as many requests as bare metal"): _container,
-        ("container-time", "A request takes as long in a container as on bare metal"): _container_time,
-        ("errors-below", "Up to the optimal load fewer than 2 % of the requests fail"): _errors,
-    }
-    cores["hyper-threading", "SMT siblings as processors of their own process more"] = _compared(
-        "hyper-threading", _siblings
+    fewer = "fewer than 2 % of the requests fail"
+    rows: tuple[tuple[str, str, str, Answer], ...] = (
+        ("cores-move-optimum", "More cores move the optimal load to more devices", NAME, _cores),
+        ("container-processed", "A container processes as many requests as bare metal", NAME, _container),
+        ("container-time", "A request takes as long in a container as on bare metal", NAME, _container_time),
+        ("errors-below", f"Up to the optimal load {fewer}", NAME, _errors),
+        (
+            "hyper-threading",
+            "SMT siblings as processors of their own process more",
+            NAME,
+            _processed("hyper-threading", _siblings),
+        ),
+        ("balancer-free", "The balancer costs nothing", NODES, _processed("balancer-free", _balancer, no_gain)),
+        (
+            "more-nodes",
+            "More nodes with fewer cores each process more",
+            NODES,
+            _processed("more-nodes", _more_nodes),
+        ),
+        (
+            "five-beat-seven",
+            "Five nodes of four cores process more than seven of three",
+            NODES,
+            _processed("five-beat-seven", _beyond_best),
+        ),
+        ("errors-below-nodes", f"Up to the optimal load {fewer}, whatever the nodes", NODES, _errors),
+        (
+            "errors-beyond",
+            "Beyond the optimal load of one node, more nodes fail less often",
+            NODES,
+            partial(_errors_beyond, _more_nodes),
+        ),
+        (
+            "balancer-errors",
+            "Beyond the optimal load, a node fails less often behind the balancer",
+            NODES,
+            partial(_errors_beyond, _balancer),
+        ),
+        ("mean-above-median", "The mean time of a request is above the median", NODES, _mean_above_median),
+        ("memory-grows", "Memory grows while the load lasts", NODES, _memory_grows),
     )
-    nodes: dict[tuple[str, str], Answer] = {
-        ("balancer-free", "The balancer costs nothing"): _compared("balancer-free", _balancer, no_gain),
-        ("more-nodes", "More nodes with fewer cores each process more"): _compared("more-nodes", _more_nodes),
-        ("five-beat-seven", "Five nodes of four cores process more than seven of three"): _compared(
-            "five-beat-seven", _beyond_best
-        ),
-        ("errors-below-nodes", "Up to the optimal load fewer than 2 % fail, whatever the nodes"): _errors,
-        ("errors-beyond", "Beyond the optimal load of one node, more nodes fail less often"): partial(
-            _errors_beyond, _more_nodes
-        ),
-        ("balancer-errors", "Beyond the optimal load, a node fails less often behind the balancer"): partial(
-            _errors_beyond, _balancer
-        ),
-        ("mean-above-median", "The mean time of a request is above the median"): _mean_above_median,
-        ("memory-grows", "Memory grows while the load lasts"): _memory_grows,
-    }
-    return [*claims_of(NAME, cores), *claims_of(NODES, nodes)]
+    return [
+        asked(name, title, scenario, partial(_beside_published, name, answer)) for name, title, scenario, answer in rows
+    ]
+
+
+def _beside_published(claim: str, answer: Answer, run: Measured) -> Verdict:
+    verdict = answer(run)
+    verdict.published_share = published_change(claim)
+    return verdict
 
 
 def published_change(claim: str) -> float | None:
@@ -116,63 +138,62 @@ def _of_rounds(side: int, figure: str, rounds: Rounds) -> dict[Unit, float]:
     return {unit: value for unit, value in values.items() if value is not None}
 
 
-def _tested(before: Sequence[float], after: Sequence[float], rule: Rule) -> Finding:
-    """Return a finding that `rule` decides once the p-values of all claims are known."""
-    comparison = compare(before, after)
-    if comparison is None:
-        have = f"{len(before)} and {len(after)}"
-        return Finding(UNDECIDED, f"{FEWEST_REPETITIONS} sound repetitions a side are needed; there are {have}.")
-    return Finding(UNDECIDED, "", tested=comparison, rule=rule)
+def _decided(before: Sequence[float], after: Sequence[float], rule: Rule) -> Verdict:
+    """Return a verdict that `rule` decides once the p-values of all claims are known."""
+    if comparison := compare(before, after):
+        return decided(comparison, rule)
+    have = f"{len(before)} and {len(after)}"
+    return Verdict(reason=f"{FEWEST_REPETITIONS} sound repetitions a side are needed; there are {have}.")
 
 
-def _throughput(groups: Sequence[Rounds], rule: Rule, run: Measured) -> Finding:
-    """Return the finding on what both sides process; undecided if the run's only load asks too little of both."""
+def _throughput(groups: Sequence[Rounds], rule: Rule, run: Measured) -> Verdict:
+    """Return the verdict on what both sides process; undecided if the run's only load asks too little of both."""
     loads = {cell.devices for cells in places(run).values() for cell in cells}
     pairs = [pair for rounds in groups for pair in rounds.values()]
     if len(loads) == 1 and all(cell.processed >= ALL * cell.requests for pair in pairs for cell in pair):
-        return Finding(UNDECIDED, "Both sides process all of the only load: a higher one is needed.")
-    return _tested(*_figures(groups, PROCESSED), rule)
+        return Verdict(reason="Both sides process all of the only load: a higher one is needed.")
+    return _decided(*_figures(groups, PROCESSED), rule)
 
 
-def _cores(run: Measured) -> Finding:
+def _cores(run: Measured) -> Verdict:
     best = [one for one in optima(run) if one.place.container] or optima(run)
     if len(best) < 2:
-        return Finding(NO_RUN, "The run has loads on one number of cores only.")
+        return not_run("The run has loads on one number of cores only.")
     if any(len(places(run)[one.place]) < 2 for one in best):
-        return Finding(NO_RUN, "The run has one load only: an optimal one needs several.")
+        return not_run("The run has one load only: an optimal one needs several.")
     rule = directed("The optimal load", +1, published_change("cores-move-optimum"))
-    finding = _tested(best[0].by_round, best[-1].by_round, rule)
-    finding.lines = [
+    verdict = _decided(best[0].by_round, best[-1].by_round, rule)
+    verdict.lines = [
         Line(str(one.place), one.devices, f"{load:g}" if load else "", "devices")
         for one in best
         for load in [published("optimal load").get(one.place._replace(container=True))]
     ]
-    finding.notes += [f"{one.place}: {one.remark}." for one in best if one.remark]
-    return finding
+    verdict.notes += [f"{one.place}: {one.remark}." for one in best if one.remark]
+    return verdict
 
 
-def _container(run: Measured) -> Finding:
+def _container(run: Measured) -> Verdict:
     pairs, best = container_pairs(run), _at_optimum(run)
     if not pairs:
-        return Finding(NO_RUN, "The run has no load in a container and on bare metal.")
-    finding = _throughput(best, no_gain("The throughput in a container"), run)
-    finding.lines = _lines(pairs, {"processed": PROCESSED})
+        return not_run("The run has no load in a container and on bare metal.")
+    verdict = _throughput(best, no_gain("The throughput in a container"), run)
+    verdict.lines = _lines(pairs, {"processed": PROCESSED})
     if comparison := compare(*_figures(best, "cpu_per_request")):
         share = comparison.share
-        finding.notes.append(
+        verdict.notes.append(
             f"At the optimal load the processor time of a request changes by {share.estimate:+.1%} in a container "
             f"({share.low:+.1%} to {share.high:+.1%})."
         )
-    return finding
+    return verdict
 
 
-def _container_time(run: Measured) -> Finding:
+def _container_time(run: Measured) -> Verdict:
     pairs = container_pairs(run)
     if not pairs:
-        return Finding(NO_RUN, "The run has no load in a container and on bare metal.")
-    finding = _tested(*_figures(_at_optimum(run), CLIENT), no_cost("The median time of a request"))
-    finding.lines = _lines(pairs, {"client": CLIENT, "server": SERVER})
-    return finding
+        return not_run("The run has no load in a container and on bare metal.")
+    verdict = _decided(*_figures(_at_optimum(run), CLIENT), no_cost("The median time of a request"))
+    verdict.lines = _lines(pairs, {"client": CLIENT, "server": SERVER})
+    return verdict
 
 
 def _at_optimum(run: Measured) -> list[Rounds]:
@@ -207,34 +228,33 @@ _errors = every(
 )
 
 
-def _compared(claim: str, sides: Sides, rule: Callable[[str], Rule] | None = None) -> Answer:
+def _processed(claim: str, sides: Sides, rule: Callable[[str], Rule] | None = None) -> Answer:
     """Return what compares the requests that two placements process, at the optimal load of the better one.
 
     Without a `rule` the second must process more, by the published change of the claim.
     """
 
-    def answer(run: Measured) -> Finding:
+    def answer(run: Measured) -> Verdict:
         chosen, by_place = sides(run), places(run)
         if isinstance(chosen, str):
-            return Finding(NO_RUN, chosen)
+            return not_run(chosen)
         best = max((optimum(by_place[place]) for place in chosen), key=lambda one: one.processed)
         before, after = (by_place[place] for place in chosen)
         rounds = _crossed(before, after, [*before, *after])
         if not rounds:
-            return Finding(NO_RUN, "There is no load with a sound cell on both.")
-        printed = published_change(claim)
-        asked = rule or partial(directed, direction=+1, published_share=printed)
-        finding = _throughput([rounds], asked(f"The throughput of {chosen[1]}"), run)
+            return not_run("There is no load with a sound cell on both.")
+        printed, what = published_change(claim), f"The throughput of {chosen[1]}"
+        verdict = _throughput([rounds], rule(what) if rule else directed(what, +1, printed), run)
         cells = dict.fromkeys(cell for pair in rounds.values() for cell in pair)
-        finding.lines = [Line(str(cell), cell.interval(PROCESSED), "", "requests") for cell in cells]
-        if finding.tested:
-            finding.lines = [*finding.lines, Line("change", finding.tested.share, f"{printed:+.1%}", "change")]
+        verdict.lines = [Line(str(cell), cell.interval(PROCESSED), unit="requests") for cell in cells]
+        if verdict.share:
+            verdict.lines = [*verdict.lines, Line("change", verdict.share, f"{printed:+.1%}", "change")]
         if best.remark:
-            finding.notes.append(f"{best.place}: {best.remark}.")
+            verdict.notes.append(f"{best.place}: {best.remark}.")
         if chosen != PUBLISHED.get(claim, chosen):
             here, there = (" and ".join(map(str, pair)) for pair in (chosen, PUBLISHED[claim]))
-            finding.notes.append(f"{here} stand for {there} of the paper.")
-        return finding
+            verdict.notes.append(f"{here} stand for {there} of the paper.")
+        return verdict
 
     return answer
 
@@ -254,22 +274,22 @@ def _siblings(run: Measured) -> tuple[Placement, Placement] | str:
     )
 
 
-def _errors_beyond(sides: Sides, run: Measured) -> Finding:
+def _errors_beyond(sides: Sides, run: Measured) -> Verdict:
     """Compare the errors of two placements at the loads beyond the optimal one of the first."""
     chosen, by_place = sides(run), places(run)
     if isinstance(chosen, str):
-        return Finding(NO_RUN, chosen)
+        return not_run(chosen)
     best = optimum(by_place[chosen[0]]).load
     each = [{cell.devices: cell for cell in by_place[place] if cell.devices > best} for place in chosen]
     loads = sorted(each[0].keys() & each[1].keys())
     if not loads:
-        return Finding(NO_RUN, f"The run has no load beyond the optimal one of {chosen[0]}, on both.")
+        return not_run(f"The run has no load beyond the optimal one of {chosen[0]}, on both.")
     before, after = (list(means([one[load] for load in loads], _errors_of).values()) for one in each)
-    finding = _tested(before, after, directed(f"The share of errors of {chosen[1]}", -1, None))
-    finding.lines = [
+    verdict = _decided(before, after, directed(f"The share of errors of {chosen[1]}", -1, None))
+    verdict.lines = [
         Line(str(one[load]), one[load].interval("failed_share"), "", "%") for load in loads for one in each
     ]
-    return finding
+    return verdict
 
 
 def _errors_of(cell: MeasuredLoad) -> dict[Unit, float]:
@@ -277,30 +297,30 @@ def _errors_of(cell: MeasuredLoad) -> dict[Unit, float]:
     return cell.by_unit(lambda one: (one.failed + one.unfinished + 0.5) / (one.requests + 1))
 
 
-def _mean_above_median(run: Measured) -> Finding:
+def _mean_above_median(run: Measured) -> Verdict:
     cells = [cell for cells in places(run).values() for cell in cells]
     return _all_cells(
         cells, ("sent_response.p50", "sent_response.avg"), "The mean time, beside the median,", "mean/median"
     )
 
 
-def _memory_grows(run: Measured) -> Finding:
+def _memory_grows(run: Measured) -> Verdict:
     cells = [cell for cells in places(run).values() for cell in cells]
     names = ("memory_bytes_at_start", "memory_bytes_at_end")
     return _all_cells(cells, names, "The memory at the end of the load, beside that at its start,", "end/start")
 
 
-def _all_cells(cells: Sequence[MeasuredLoad], names: tuple[str, str], what: str, ratio: str) -> Finding:
+def _all_cells(cells: Sequence[MeasuredLoad], names: tuple[str, str], what: str, ratio: str) -> Verdict:
     """Return whether the second figure is higher than the first, over all cells."""
     if not cells:
-        return Finding(NO_RUN, "The run has no sound load.")
+        return not_run("The run has no sound load.")
     groups = [dict.fromkeys(cell.by_unit(names[0]), (cell, cell)) for cell in cells]
     before, after = (_figures(groups, name)[0] for name in names)
-    finding = _tested(before, after, directed(what, +1, None))
+    verdict = _decided(before, after, directed(what, +1, None))
     each = [(cell, [cell.by_unit(name) for name in names]) for cell in cells]
     shares = [(cell, [two[unit] / one[unit] for unit in one if one[unit] and unit in two]) for cell, (one, two) in each]
-    finding.lines = [Line(f"{ratio}, {cell}", over_runs(values) or UNKNOWN, "above 1") for cell, values in shares]
-    return finding
+    verdict.lines = [Line(f"{ratio}, {cell}", over_runs(values) or UNKNOWN, "above 1") for cell, values in shares]
+    return verdict
 
 
 def _balancer(run: Measured) -> tuple[Placement, Placement] | str:

@@ -11,7 +11,16 @@ from typing import Any
 from looplab.experiments.middleware import NAME, NODES, Placement
 from looplab.experiments.middleware.report import CLIENT, PROCESSED, SERVER, MeasuredLoad
 from looplab.experiments.middleware.report.claims import MOST_ERRORS, change, difference
-from looplab.experiments.middleware.report.placements import container_pairs, optima, places
+from looplab.experiments.middleware.report.placements import (
+    RESAMPLES,
+    container_pairs,
+    load_cells,
+    optima,
+    places,
+    published,
+)
+from looplab.report.analysis import Files
+from looplab.report.csv_rows import cell_row
 from looplab.report.drawing import Lines, Plot, Point, point
 from looplab.report.samples import Measured
 from looplab.system.histogram import merged
@@ -36,6 +45,55 @@ def sketches(runs: Mapping[str, Measured]) -> list[Plot]:
     """Return the figures of the runs of one fidelity, by scenario; those without cells are left out."""
     made = [one(runs[name]) for name, one in ((NAME, _cores), (NODES, _nodes)) if name in runs]
     return [plot for plots in made for plot in plots]
+
+
+def context(measured: Sequence[Measured]) -> dict[str, Any]:
+    """Return what the page shows beside findings and cells: optimal loads, the paper's Tables 1 and 2."""
+    return {
+        "sections": (("claims", "Findings"), ("optima", "Optimal loads"), ("cells", "Cells")),
+        "optima": [(m, optima(m)) for m in measured],
+        "table_1": [list(_table_1(m)) for m in measured if any(cell.balancer for cell in load_cells(m)) and places(m)],
+        "published_table": list(_published_table()),
+        "resamples": RESAMPLES,
+    }
+
+
+def files(measured: Sequence[Measured]) -> Files:
+    """Return the CSV file of all repetitions."""
+    return {"middleware-repetitions.csv": _repetition_rows(measured)}
+
+
+def _table_1(run: Measured) -> Iterator[dict[str, Any]]:
+    """Yield the rows of the paper's Tables 1 and 2: what each placement processes at the optimal load of the best."""
+    load = max(optima(run), key=lambda best: best.processed).load
+    cells = {place: cell for place, loads in places(run).items() for cell in loads if cell.devices == load}
+    processed = {place: cell.interval(PROCESSED) for place, cell in cells.items()}
+    most = max((value.estimate for value in processed.values()), default=math.nan)
+    for place in sorted({cell.place for cell in load_cells(run)}):
+        yield {
+            "place": place,
+            "load": load,
+            "cell": cells.get(place),
+            "processed": processed.get(place),
+            "out_of_memory": any(cell.starved for cell in load_cells(run) if cell.place == place),
+            "against_best": processed[place].estimate / most - 1 if place in processed else None,
+        }
+
+
+def _published_table() -> Iterator[dict[str, Any]]:
+    """Yield the rows of Tables 1 and 2 as printed."""
+    printed, shares = published("processed"), published("memory share")
+    for place, count in printed.items():
+        against_best = count / max(printed.values()) - 1
+        yield {"place": place, "processed": count, "against_best": against_best, "memory": shares[place]}
+
+
+def _repetition_rows(measured: Sequence[Measured]) -> Iterator[dict[str, object]]:
+    for run in measured:
+        for cell in load_cells(run):
+            for one in cell.every:
+                name, number_of = one.unit
+                yield {**cell_row(run, one), "run": name, "repetition": number_of, "seconds": one.document["seconds"]}
 
 
 def _cores(run: Measured) -> Iterator[Plot]:

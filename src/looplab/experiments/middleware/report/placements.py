@@ -11,8 +11,7 @@ from looplab.experiments.middleware import Placement
 from looplab.experiments.middleware.report import PROCESSED, MeasuredLoad, Unit
 from looplab.report.printed import printed
 from looplab.report.samples import Measured
-from looplab.report.statistics import FEWEST_REPETITIONS, Interval
-from looplab.report.verdicts import SEED
+from looplab.report.statistics import FEWEST_REPETITIONS, SEED, Interval
 
 RESAMPLES = 4000
 # Bare metal and container, on the same cores under the same load.

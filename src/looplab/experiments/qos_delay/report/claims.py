@@ -1,9 +1,9 @@
-"""What the paper found, as questions that a stored run answers: reproduced, not reproduced, or undecided."""
+"""What the paper found, as rows that stored runs answer."""
 
 import math
 from collections.abc import Callable, Mapping
 from functools import cache, partial
-from statistics import geometric_mean
+from statistics import fmean, geometric_mean
 from typing import Any
 
 import numpy as np
@@ -11,12 +11,22 @@ from scipy import stats
 
 from looplab.experiments.qos_delay import NAME, USUAL
 from looplab.experiments.qos_delay.report import MeasuredDelay
-from looplab.report.claims import NEAR, about, at_least, claims_of, every, outcome_of
-from looplab.report.finding import Finding, Line, exact, within
 from looplab.report.printed import printed
+from looplab.report.rules import NEAR, Answer, about, at_least, every, kept, outcome_of
 from looplab.report.samples import Measured, Runs
-from looplab.report.statistics import SIGNIFICANCE, UNKNOWN, Floats, over_runs
-from looplab.report.verdicts import FIDELITIES, NO_RUN, NOT_REPRODUCED, REPRODUCED, SEED, UNDECIDED, Claim, Verdicts
+from looplab.report.statistics import SEED, SIGNIFICANCE, UNKNOWN, Floats, Interval, over_runs
+from looplab.report.verdicts import (
+    FIDELITIES,
+    NOT_REPRODUCED,
+    REPRODUCED,
+    UNDECIDED,
+    Claim,
+    Line,
+    Verdict,
+    Verdicts,
+    asked,
+    not_run,
+)
 
 QOS = (0, 1, 2)
 # "Hardly depends", "does not matter": less than this share.
@@ -27,6 +37,8 @@ PUBLISHED_DISTRIBUTIONS = ("uniform", USUAL, "pareto")
 # Fewer delays than this show no growth: the permutation test could not reach 5 %.
 FEWEST_DELAYS = 4
 PERMUTATIONS = 5000
+# Cells that should be alike, by what they have in common.
+Groups = Mapping[tuple[Any, int], list[MeasuredDelay]]
 
 
 @cache
@@ -39,53 +51,45 @@ def claims() -> list[Claim]:
     """Return the findings in the order of the paper."""
     wanted, least, most = published(), "qos-2-least", "qos-2-most"
     short, long = "one-way-when-short", "round-trip-beyond"
-    delays = "end-to-end delays"
-    return claims_of(
-        NAME,
-        {
-            (short, "QoS 0 and 1 take one end-to-end delay where the round trip fits in the period"): about(
-                "ratio",
-                wanted[short],
-                partial(_low_qos, True),
-                "no symmetrical cell whose round trip is below the period",
-            ),
-            (long, "QoS 0 and 1 take about a whole round trip beyond"): about(
-                "ratio",
-                wanted[long],
-                partial(_low_qos, False),
-                "no symmetrical cell whose round trip is above the period",
-            ),
-            (least, "QoS 2 takes at least four end-to-end delays at each delay"): every(
-                "ratio",
-                wanted[least],
-                math.inf,
-                f"{wanted[least]:g} end-to-end delays or more",
-                lambda run: symmetrical(run, 2),
-                "no symmetrical cell at QoS 2",
-                printed=lambda _cell: f"at least {wanted[least]:g}",
-            ),
-            (most, "QoS 2 takes up to more than seven end-to-end delays"): at_least(
-                "ratio",
-                wanted[most],
-                lambda run: [c for c in usable(run) if c.qos == 2],
-                "no valid cell at QoS 2",
-                delays,
-            ),
-            ("aggregation-grows", "The longer the delay, the more MQTT packets one TCP segment carries"): _grows,
-            ("segment-size", "The largest segments hold about 600 bytes"): _segment_size,
-            ("aggregation-qos", "How many packets a segment carries hardly depends on QoS"): _by_qos,
-            ("place", "At the same end-to-end delay it does not matter where on the path the broker is"): partial(
-                _like, places, "end-to-end delay was measured with the broker at more than one place"
-            ),
-            ("distributions", "Other distributions of the delay give very similar results"): partial(
-                _like, distributions, "cell was measured with more than one distribution"
-            ),
-        },
+    missing = "no symmetrical cell whose round trip is {} the period"
+    at_each_delay = every(
+        "ratio",
+        wanted[least],
+        math.inf,
+        f"{wanted[least]:g} end-to-end delays or more",
+        lambda run: symmetrical(run, 2),
+        "no symmetrical cell at QoS 2",
+        printed=lambda _cell: f"at least {wanted[least]:g}",
     )
-
-
-def delay_cells(run: Measured) -> list[MeasuredDelay]:
-    return [cell for cell in run.cells.values() if isinstance(cell, MeasuredDelay)]
+    up_to = at_least("ratio", wanted[most], _qos_2, "no valid cell at QoS 2", "end-to-end delays")
+    rows: tuple[tuple[str, str, Answer], ...] = (
+        (
+            short,
+            "QoS 0 and 1 take one end-to-end delay where the round trip fits in the period",
+            about("ratio", wanted[short], partial(_low_qos, True), missing.format("below")),
+        ),
+        (
+            long,
+            "QoS 0 and 1 take about a whole round trip beyond",
+            about("ratio", wanted[long], partial(_low_qos, False), missing.format("above")),
+        ),
+        (least, "QoS 2 takes at least four end-to-end delays at each delay", at_each_delay),
+        (most, "QoS 2 takes up to more than seven end-to-end delays", up_to),
+        ("aggregation-grows", "The longer the delay, the more MQTT packets one TCP segment carries", _grows),
+        ("segment-size", "The largest segments hold about 600 bytes", _segment_size),
+        ("aggregation-qos", "How many packets a segment carries hardly depends on QoS", _by_qos),
+        (
+            "place",
+            "At the same end-to-end delay it does not matter where on the path the broker is",
+            partial(_like, places, "end-to-end delay was measured with the broker at more than one place"),
+        ),
+        (
+            "distributions",
+            "Other distributions of the delay give very similar results",
+            partial(_like, distributions, "cell was measured with more than one distribution"),
+        ),
+    )
+    return [asked(name, title, NAME, answer) for name, title, answer in rows]
 
 
 def usable(run: Measured) -> list[MeasuredDelay]:
@@ -98,7 +102,7 @@ def symmetrical(run: Measured, qos: int) -> list[MeasuredDelay]:
     return sorted((c for c in usable(run) if c.symmetrical and c.qos == qos), key=lambda c: c.wanted_ms)
 
 
-def places(run: Measured) -> dict[tuple[float, int], list[MeasuredDelay]]:
+def places(run: Measured) -> Groups:
     """Return, by end-to-end delay and QoS, the usable cells with the broker at more than one place."""
     groups: dict[tuple[float, int], list[MeasuredDelay]] = {}
     for cell in usable(run):
@@ -106,7 +110,7 @@ def places(run: Measured) -> dict[tuple[float, int], list[MeasuredDelay]]:
     return {key: sorted(cells, key=lambda c: c.delay_pb_ms) for key, cells in sorted(groups.items()) if len(cells) > 1}
 
 
-def distributions(run: Measured) -> dict[tuple[str, int], list[MeasuredDelay]]:
+def distributions(run: Measured) -> Groups:
     """Return, by the links' delays and QoS, the cells whose delays vary in more than one way."""
     groups: dict[tuple[str, int], list[MeasuredDelay]] = {}
     for cell in _known(run):
@@ -116,29 +120,11 @@ def distributions(run: Measured) -> dict[tuple[str, int], list[MeasuredDelay]]:
 
 
 def _known(run: Measured) -> list[MeasuredDelay]:
-    return [cell for cell in delay_cells(run) if cell.valid and cell.made_ms]
+    return [c for c in run.cells.values() if isinstance(c, MeasuredDelay) and c.valid and c.made_ms]
 
 
-def add_causes(runs: Mapping[str, Runs], verdicts: Verdicts) -> None:
-    """Where the corrected run shows another cause, put it beside the finding."""
-    if not {*FIDELITIES} <= runs.keys():
-        return
-    thesis, corrected = (usable(runs[fidelity][NAME]) for fidelity in FIDELITIES)
-    findings = {claim.name: by_fidelity for claim, by_fidelity in verdicts}
-    for name in ("round-trip-beyond", "aggregation-grows"):
-        by_fidelity = findings[name]
-        if by_fidelity["thesis"].outcome == REPRODUCED and by_fidelity["corrected"].outcome == NOT_REPRODUCED:
-            by_fidelity["thesis"].notes.append(
-                "With TCP_NODELAY on (corrected) it is gone: not the delay itself, but Nagle's algorithm, which "
-                "holds a small packet back until the one before it was acknowledged, makes it."
-            )
-    by_key = {cell.key: cell for cell in corrected}
-    both = [(c, by_key[c.key]) for c in thesis if c.symmetrical and c.qos == 2 and c.key in by_key]
-    if both:
-        before, after = (float(np.mean([pair[k].interval("ratio").estimate for pair in both])) for k in (0, 1))
-        findings["qos-2-least"]["thesis"].notes.append(
-            f"With TCP_NODELAY on, QoS 2 takes {after:.2f} end-to-end delays on average instead of {before:.2f}."
-        )
+def _qos_2(run: Measured) -> list[MeasuredDelay]:
+    return [cell for cell in usable(run) if cell.qos == 2]
 
 
 def _low_qos(fits: bool, run: Measured) -> list[MeasuredDelay]:
@@ -151,23 +137,46 @@ def _low_qos(fits: bool, run: Measured) -> list[MeasuredDelay]:
     ]
 
 
-def _grows(run: Measured) -> Finding:
-    lines, steps, verdicts = [], [], []
+def add_causes(runs: Mapping[str, Runs], verdicts: Verdicts) -> None:
+    """Where the corrected run shows another cause, put it beside the finding."""
+    if not {*FIDELITIES} <= runs.keys():
+        return
+    thesis, corrected = (usable(runs[fidelity][NAME]) for fidelity in FIDELITIES)
+    findings = {claim.name: by_fidelity for claim, by_fidelity in verdicts}
+    for name in ("round-trip-beyond", "aggregation-grows"):
+        by_fidelity = findings[name]
+        if [by_fidelity[one].outcome for one in FIDELITIES] == [REPRODUCED, NOT_REPRODUCED]:
+            by_fidelity["thesis"].notes.append(
+                "With TCP_NODELAY on (corrected) it is gone: not the delay itself, but Nagle's algorithm, which "
+                "holds a small packet back until the one before it was acknowledged, makes it."
+            )
+    by_key = {cell.key: cell for cell in corrected}
+    both = [(c, by_key[c.key]) for c in thesis if c.symmetrical and c.qos == 2 and c.key in by_key]
+    if both:
+        before, after = (fmean(pair[k].interval("ratio").estimate for pair in both) for k in (0, 1))
+        findings["qos-2-least"]["thesis"].notes.append(
+            f"With TCP_NODELAY on, QoS 2 takes {after:.2f} end-to-end delays on average instead of {before:.2f}."
+        )
+
+
+def _grows(run: Measured) -> Verdict:
+    lines, steps, grown = [], [], []
     for qos in QOS:
-        cells = [c for c in symmetrical(run, qos) if c.packets_per_segment is not None]
-        ends = [cells[0], cells[-1]] if len(cells) > 1 else cells
-        lines += [Line(str(c), exact(c.packets_per_segment or math.nan), "", "packets") for c in ends]
-        if len(cells) < FEWEST_DELAYS:
+        carried = {str(c): c.packets_per_segment for c in symmetrical(run, qos) if c.packets_per_segment is not None}
+        each = [Line(cell, Interval(value), unit="packets") for cell, value in carried.items()]
+        lines += [each[0], each[-1]] if len(each) > 1 else each
+        if len(each) < FEWEST_DELAYS:
             continue
-        values = np.array([c.packets_per_segment for c in cells], dtype=np.float64)
+        values = np.array([*carried.values()])
         rho, p = _rank_correlation(values)
-        growth = values[-1] / values[0] - 1
-        steps.append(f"QoS {qos}: {values[0]:.2f} to {values[-1]:.2f} (rank correlation {rho:.2f}, p {_p(p)})")
-        verdicts.append(rho > 0 and p < SIGNIFICANCE and growth > MATTERS)
-    if not verdicts:
-        return Finding(UNDECIDED if lines else NO_RUN, f"Needs segments at {FEWEST_DELAYS} delays.", lines=lines)
-    outcome = REPRODUCED if all(verdicts) else NOT_REPRODUCED if not any(verdicts) else UNDECIDED
-    return Finding(outcome, "; ".join(steps) + ".", lines=lines)
+        shown = "< 0.001" if p < 0.001 else f"{p:.3f}"
+        steps.append(f"QoS {qos}: {values[0]:.2f} to {values[-1]:.2f} (rank correlation {rho:.2f}, p {shown})")
+        grown.append(rho > 0 and p < SIGNIFICANCE and values[-1] / values[0] - 1 > MATTERS)
+    if not grown:
+        reason = f"Needs segments at {FEWEST_DELAYS} delays."
+        return Verdict(reason=reason, lines=lines) if lines else not_run(reason)
+    outcome = REPRODUCED if all(grown) else NOT_REPRODUCED if not any(grown) else UNDECIDED
+    return Verdict(outcome, "; ".join(steps) + ".", lines=lines)
 
 
 def _rank_correlation(values: Floats) -> tuple[float, float]:
@@ -187,31 +196,28 @@ def _rank_correlation(values: Floats) -> tuple[float, float]:
     return float(np.corrcoef(order, ranks)[0, 1]), float(drawn.pvalue)
 
 
-def _segment_size(run: Measured) -> Finding:
+def _segment_size(run: Measured) -> Verdict:
     sizes = [(size, str(cell)) for cell in usable(run) if (size := cell.largest_segment_bytes)]
     if not sizes:
-        return Finding(NO_RUN, "No segments were counted in this run.")
+        return not_run("No segments were counted in this run.")
     largest, cell = max(sizes)
     each = [max((c.largest_segment_bytes or 0 for c in usable(one)), default=0) for one in run.runs]
     wanted = published()["segment-size"]
-    near = within(over_runs(each) or UNKNOWN, wanted / NEAR, wanted * NEAR)
-    return Finding(
-        outcome_of([near]),
-        f"The largest segment held {largest:.0f} bytes.",
-        lines=[Line(cell, exact(largest), f"about {wanted:g}", "bytes")],
-    )
+    near = (over_runs(each) or UNKNOWN).within(wanted / NEAR, wanted * NEAR)
+    line = Line(cell, Interval(largest), f"about {wanted:g}", "bytes")
+    return Verdict(outcome_of([near]), f"The largest segment held {largest:.0f} bytes.", lines=[line])
 
 
-def _by_qos(run: Measured) -> Finding:
+def _by_qos(run: Measured) -> Verdict:
     shares = _most_over_least(run)
-    lines = [Line(f"{delay:g} ms: most over least", exact(share), "about 1") for delay, share in shares.items()]
     if not shares:
-        return Finding(NO_RUN, "No delay was measured at all three qualities of service.")
+        return not_run("No delay was measured at all three qualities of service.")
+    lines = [Line(f"{delay:g} ms: most over least", Interval(share), "about 1") for delay, share in shares.items()]
     middle = geometric_mean(shares.values())
     reason = f"Between the qualities of service it differs by a factor {middle:.2f} (geometric mean over the delays)."
     by_run = [_most_over_least(one).values() for one in run.runs]
     factor = over_runs([geometric_mean(of_run) if of_run else None for of_run in by_run]) or UNKNOWN
-    return Finding(outcome_of([within(factor, 1, 1 + MATTERS)]), reason, lines=lines)
+    return Verdict(outcome_of([factor.within(1, 1 + MATTERS)]), reason, lines=lines)
 
 
 def _most_over_least(run: Measured) -> dict[float, float]:
@@ -223,25 +229,17 @@ def _most_over_least(run: Measured) -> dict[float, float]:
     return {delay: max(means) / min(means) for delay, means in sorted(carried.items()) if len(means) == len(QOS)}
 
 
-def _like(
-    grouped: Callable[[Measured], Mapping[tuple[Any, int], list[MeasuredDelay]]], missing: str, run: Measured
-) -> Finding:
+def _like(groups_of: Callable[[Measured], Groups], missing: str, run: Measured) -> Verdict:
     """Compare the cells of each group with their mean."""
-    groups = grouped(run)
-    if not groups:
-        return Finding(NO_RUN, f"No {missing}.")
-    lines, verdicts, worst = [], [], ("", 0.0)
-    for cells in groups.values():
-        middle = float(np.mean([c.interval("ratio").estimate for c in cells]))
-        for c in cells:
-            share = c.interval("ratio").over(middle)
-            lines.append(Line(f"{c}, over the mean of its group", share, "about 1"))
-            verdicts.append(within(share, 1 - ALIKE, 1 + ALIKE))
-            if abs(share.estimate - 1) > abs(worst[1]):
-                worst = (str(c), share.estimate - 1)
-    reason = f"The cells differ from their group's mean by {abs(worst[1]):.0%} at most ({worst[0]})."
-    return Finding(outcome_of(verdicts), f"{reason} Less than {ALIKE:.0%} counts as no matter.", lines=lines)
-
-
-def _p(value: float) -> str:
-    return "< 0.001" if value < 0.001 else f"{value:.3f}"
+    lines = []
+    for cells in groups_of(run).values():
+        middle = fmean(cell.interval("ratio").estimate for cell in cells)
+        lines += [
+            Line(f"{cell}, over the mean of its group", cell.interval("ratio").over(middle), "about 1")
+            for cell in cells
+        ]
+    if not lines:
+        return not_run(f"No {missing}.")
+    worst = max(lines, key=lambda line: abs(line.value.estimate - 1))
+    reason = f"The cells differ from their group's mean by {abs(worst.value.estimate - 1):.0%} at most ({worst.what})."
+    return kept(lines, 1 - ALIKE, 1 + ALIKE, f"{reason} Less than {ALIKE:.0%} counts as no matter.")

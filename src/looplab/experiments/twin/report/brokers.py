@@ -15,11 +15,10 @@ from scipy.special import chdtri, fdtr, fdtri
 
 from looplab.experiments.twin.parameters import CENTRAL, DISTRIBUTED
 from looplab.experiments.twin.report import MeasuredTwin, cells_of, published
-from looplab.report.claims import outcome_of
-from looplab.report.finding import Finding, Line, within
+from looplab.report.rules import kept, outcome_of
 from looplab.report.samples import Measured
 from looplab.report.statistics import CONFIDENCE, FEWEST_RUNS, Interval, compare, over_runs
-from looplab.report.verdicts import NO_RUN, NOT_REPRODUCED, REPRODUCED, UNDECIDED, units
+from looplab.report.verdicts import NOT_REPRODUCED, REPRODUCED, Line, Verdict, not_run, units
 
 # A change within SAME is none; totals within SIMILAR are similar: the printed ones differ by 2.5 and 5.5 %.
 SAME, SIMILAR = 0.05, 0.1
@@ -74,7 +73,7 @@ def _by_broker(cells: Sequence[MeasuredTwin]) -> list[list[float]]:
     return [list(times) for times in zip(*repetitions, strict=False)]
 
 
-def more_brokers(run: Measured) -> Finding:
+def more_brokers(run: Measured) -> Verdict:
     """Judge whether with each step to more brokers the total rises and the rate of each broker falls."""
     found = groups(run)
     figures = (("each", "broker-rate", fmean), ("total", "total-rate", math.fsum))
@@ -90,13 +89,13 @@ def more_brokers(run: Measured) -> Finding:
         for pair in pairwise(one for one in found.values() if one.brokers == 1 or one.placement == placement)
     ]
     if not steps:
-        return Finding(NO_RUN, "Needs at least two numbers of brokers.", lines=lines)
+        return not_run("Needs at least two numbers of brokers.", lines=lines)
     each, total = ([_changed(a.rates(of), b.rates(of)) for a, b in steps] for _what, _name, of in figures)
     reason = f"The total {_words(total, 1)}, the rate of each broker {_words(each, -1)}."
     if None in total or None in each:
-        return Finding(UNDECIDED, reason, lines=lines)
+        return Verdict(reason=reason, lines=lines)
     holds = set(total) == {1} and set(each) == {-1}
-    return Finding(REPRODUCED if holds else NOT_REPRODUCED, reason, lines=lines)
+    return Verdict(REPRODUCED if holds else NOT_REPRODUCED, reason, lines=lines)
 
 
 def _changed(before: Sequence[float], after: Sequence[float]) -> int | None:
@@ -124,12 +123,12 @@ def _pairs(run: Measured) -> Iterator[tuple[int, Group, Group]]:
             yield brokers, found[brokers, CENTRAL], found[brokers, DISTRIBUTED]
 
 
-def alike(run: Measured) -> Finding:
+def alike(run: Measured) -> Verdict:
     """Judge whether both placements pass on similar totals."""
     changes = {n: compare(central.rates(math.fsum), other.rates(math.fsum)) for n, central, other in _pairs(run)}
     shares = {n: change.share for n, change in changes.items() if change}
     if not shares:
-        return Finding(NO_RUN, "Needs both placements, each at least twice.")
+        return not_run("Needs both placements, each at least twice.")
     given = published()
     lines = [
         Line(
@@ -142,10 +141,10 @@ def alike(run: Measured) -> Finding:
     ]
     reason = f"Distributed totals differ by {', '.join(f'{share.estimate:+.1%}' for share in shares.values())}; "
     reason += f"similar is within {SIMILAR:.0%}."
-    return Finding(outcome_of([within(one, -SIMILAR, SIMILAR) for one in shares.values()]), reason, lines=lines)
+    return kept(lines, -SIMILAR, SIMILAR, reason)
 
 
-def varies(run: Measured) -> Finding:
+def varies(run: Measured) -> Verdict:
     """Judge whether times vary more if each broker has its own machine."""
     ratios = {n: ratio for n, central, other in _pairs(run) if (ratio := _ratio(central, other))}
     lines = [
@@ -158,10 +157,10 @@ def varies(run: Measured) -> Finding:
         if group.brokers > 1 and (variance := pooled(group.times_s))
     ]
     if not ratios:
-        return Finding(NO_RUN, "Needs both placements, each at least twice.", lines=lines)
-    outcome = outcome_of([within(ratio, 1.0, math.inf) for ratio in ratios.values()])
+        return not_run("Needs both placements, each at least twice.", lines=lines)
+    outcome = outcome_of([ratio.within(1.0, math.inf) for ratio in ratios.values()])
     how = "by F" if len(run.runs) < FEWEST_RUNS else "run by run"
-    return Finding(outcome, f"Variances compared {how}.", notes=[_as_printed(n) for n in (2, 4)], lines=lines)
+    return Verdict(outcome, f"Variances compared {how}.", notes=[_as_printed(n) for n in (2, 4)], lines=lines)
 
 
 def _ratio(central: Group, distributed: Group) -> Interval | None:

@@ -1,4 +1,4 @@
-"""What the paper found, as questions that stored runs answer: reproduced, not reproduced, or undecided."""
+"""What the paper found, as rows that stored runs answer."""
 
 import math
 from collections import Counter
@@ -9,11 +9,21 @@ from looplab.experiments.twin import LIMITS, PROTOTYPE, WRITE_MODES
 from looplab.experiments.twin.parameters import USUAL_MODE
 from looplab.experiments.twin.report import MeasuredTwin, cells_of, published
 from looplab.experiments.twin.report.brokers import alike, more_brokers, varies
-from looplab.report.claims import outcome_of
-from looplab.report.finding import Finding, Line, asked, exact, of_several_runs, within
+from looplab.report.rules import kept, outcome_of
 from looplab.report.samples import Measured, Runs
 from looplab.report.statistics import FEWEST_RUNS, Interval, compare, over_runs
-from looplab.report.verdicts import NO_RUN, NOT_REPRODUCED, REPRODUCED, UNDECIDED, Claim, units
+from looplab.report.verdicts import (
+    NOT_REPRODUCED,
+    REPRODUCED,
+    UNDECIDED,
+    Claim,
+    Line,
+    Verdict,
+    asked,
+    not_run,
+    of_several_runs,
+    units,
+)
 
 # "About 15 a second": within this factor.
 NEAR = 1.25
@@ -27,17 +37,22 @@ OPEN = ("unknown", "tried")
 
 def claims() -> list[Claim]:
     """Return the findings in the order of the paper."""
+    rows = (
+        ("fifteen", "A broker passes on at most 15 messages a second", "twin", _fifteen),
+        ("drains-in-67", "1000 messages take about 67 s at every interval below 67 ms", "twin", _sixty_seven),
+        ("no-queue-above-67", "A queue forms at intervals below 67 ms and at none above", "twin", _no_queue),
+        ("broker-is-the-limit", "It is the broker that limits the rate", "twin", _broker_limits),
+        ("more-brokers", "More brokers raise the total and lower each one's rate", "twin-brokers", more_brokers),
+        ("totals-alike", "Both placements pass on similar totals", "twin-brokers", alike),
+        ("qos-low-impact", "QoS has a low impact on the rate", "twin", _qos),
+        ("distributed-varies", "Times vary more if each broker has its own machine", "twin-brokers", varies),
+        ("limit", "At the highest sustained rate the broker is the limit", "twin-limit", _limit),
+    )
+    made = [asked(*row) for row in rows]
     return [
-        asked("fifteen", "A broker passes on at most 15 messages a second", "twin", _fifteen),
-        asked("drains-in-67", "1000 messages take about 67 s at every interval below 67 ms", "twin", _sixty_seven),
-        asked("no-queue-above-67", "A queue forms at intervals below 67 ms and at none above", "twin", _no_queue),
-        asked("broker-is-the-limit", "It is the broker that limits the rate", "twin", _broker_limits),
-        asked("more-brokers", "More brokers raise the total and lower each one's rate", "twin-brokers", more_brokers),
-        asked("totals-alike", "Both placements pass on similar totals", "twin-brokers", alike),
-        asked("qos-low-impact", "QoS has a low impact on the rate", "twin", _qos),
+        *made[:7],
         Claim("persistence-low-impact", "Persistence has a low impact on the rate", _persistence),
-        asked("distributed-varies", "Times vary more if each broker has its own machine", "twin-brokers", varies),
-        asked("limit", "At the highest sustained rate the broker is the limit", "twin-limit", _limit),
+        *made[7:],
     ]
 
 
@@ -74,7 +89,7 @@ def rate_of(runs: Sequence[Sequence[MeasuredTwin]]) -> tuple[Interval, bool] | N
         rate = over_runs(full)
         return (rate, True) if rate else None
     seen = [cell.rate_out for cells in runs for cell in cells if cell.rate_out]
-    return (exact(max(seen)), False) if seen else None
+    return (Interval(max(seen)), False) if seen else None
 
 
 def _rates(run: Measured) -> Iterator[tuple[str, Interval, bool]]:
@@ -98,19 +113,18 @@ def _rate_lines(run: Measured) -> list[Line]:
     ]
 
 
-def _fifteen(run: Measured) -> Finding:
+def _fifteen(run: Measured) -> Verdict:
     rates = list(_rates(run))
     if not rates:
-        return Finding(NO_RUN, "The run has no valid cell of one broker.")
+        return not_run("The run has no valid cell of one broker.")
     mode, rate, full = rates[0]
-    limit = published()["rate-limit", 1, ""]
-    lines = _rate_lines(run)
+    limit, lines = published()["rate-limit", 1, ""], _rate_lines(run)
     reason = f"{rate.estimate:.1f} messages a second leave ({mode}); published are {limit:g} at most."
     if not full:
         above = rate.estimate > limit * NEAR
-        return Finding(NOT_REPRODUCED if above else UNDECIDED, f"{reason} No cell has a queue.", lines=lines)
-    outcome = outcome_of([within(rate, limit / NEAR, limit * NEAR)])
-    return Finding(outcome, reason, notes=_spent(by_mode(run)[mode]), lines=lines)
+        return Verdict(NOT_REPRODUCED if above else UNDECIDED, f"{reason} No cell has a queue.", lines=lines)
+    outcome = outcome_of([rate.within(limit / NEAR, limit * NEAR)])
+    return Verdict(outcome, reason, _spent(by_mode(run)[mode]), lines)
 
 
 def _spent(cells: Sequence[MeasuredTwin]) -> list[str]:
@@ -131,7 +145,7 @@ def _spent(cells: Sequence[MeasuredTwin]) -> list[str]:
     return [f"{sentence}; the broker used {max(busy):.1%} of a processor at most." if busy else f"{sentence}."]
 
 
-def _sixty_seven(run: Measured) -> Finding:
+def _sixty_seven(run: Measured) -> Verdict:
     given = published()
     at, wanted = given["queue-below", 1, ""], given["time-for-1000", 1, ""]
     by_run = usual(run)
@@ -142,10 +156,10 @@ def _sixty_seven(run: Measured) -> Finding:
     }
     lines = [Line(f"{ms:g} ms", value, f"{wanted:g}", "s") for ms, value in times.items() if value]
     if not lines:
-        return Finding(NO_RUN, f"Needs intervals below {at:g} ms.")
+        return not_run(f"Needs intervals below {at:g} ms.")
     ends = " to ".join(dict.fromkeys(f"{end([one.value.estimate for one in lines]):.1f}" for end in (min, max)))
     reason = f"From the first of 1000 messages sent to the last one stored: {ends} s; published are about {wanted:g} s."
-    return Finding(outcome_of([within(one.value, wanted / NEAR, wanted * NEAR) for one in lines]), reason, lines=lines)
+    return kept(lines, wanted / NEAR, wanted * NEAR, reason)
 
 
 def _time_for_1000(cell: MeasuredTwin) -> float:
@@ -153,13 +167,13 @@ def _time_for_1000(cell: MeasuredTwin) -> float:
     return max(cell.broker_figures("operation_s"), default=math.nan) * 1000 / cell.sent
 
 
-def _no_queue(run: Measured) -> Finding:
+def _no_queue(run: Measured) -> Verdict:
     at = published()["queue-below", 1, ""]
     cells = [cell for cells in usual(run) for cell in cells if cell.interval_ms != at]
     lines = [
         Line(
             f"{cell}: longest queue",
-            exact(cell.queue_max or 0),
+            Interval(cell.queue_max or 0),
             "a queue" if cell.interval_ms < at else "none",
             "messages",
         )
@@ -168,26 +182,24 @@ def _no_queue(run: Measured) -> Finding:
     above = [cell.queues for cell in cells if cell.interval_ms > at]
     below = [cell.queues for cell in cells if cell.interval_ms < at]
     if not above or not below:
-        return Finding(NO_RUN, f"Needs intervals above and below {at:g} ms.", lines=lines)
+        return not_run(f"Needs intervals above and below {at:g} ms.", lines=lines)
     reason = f"A queue at {sum(below)} of {len(below)} shorter intervals, at {sum(above)} of {len(above)} longer ones."
-    return Finding(outcome_of([*below, *(not queue for queue in above)]), reason, lines=lines)
+    return Verdict(outcome_of([*below, *(not queue for queue in above)]), reason, lines=lines)
 
 
-def _broker_limits(run: Measured) -> Finding:
+def _broker_limits(run: Measured) -> Verdict:
     others = {mode: (rate, full) for mode, rate, full in _rates(run)}
     first = others.pop(PROTOTYPE, None)
     if first is None or not first[1] or not others:
-        return Finding(
-            NO_RUN, "Needs the prototype with a queue and another instance: --write-mode prototype,sleep,session,row"
-        )
+        return not_run("Needs the prototype with a queue and another mode: --write-mode prototype,sleep,session,row")
     mode, (rate, _full) = max(others.items(), key=lambda one: one[1][0].estimate)
     times = rate.estimate / first[0].estimate
     reason = f"The same broker passed on {rate.estimate:.4g} a second to another instance ({_in_words(mode)})"
     reason = f"{reason}: {times:.1f} times as many."
-    return Finding(outcome_of([times <= NEAR]), reason, lines=_rate_lines(run))
+    return Verdict(outcome_of([times <= NEAR]), reason, lines=_rate_lines(run))
 
 
-def _qos(run: Measured) -> Finding:
+def _qos(run: Measured) -> Verdict:
     first, *others = (
         full_rates([[cell for cell in cells if cell.qos == qos] for cells in usual(run)]) for qos in (0, 1, 2)
     )
@@ -195,53 +207,51 @@ def _qos(run: Measured) -> Finding:
         f"QoS {qos} against QoS 0": _change(first, rates) for qos, rates in enumerate(others, 1) if first and rates
     }
     if not changes:
-        return Finding(NO_RUN, "Needs QoS 0 and another one, with a queue: --qos 0,1,2 --intervals 10")
+        return not_run("Needs QoS 0 and another one, with a queue: --qos 0,1,2 --intervals 10")
     return _low_impact(changes)
 
 
-def _persistence(runs: Runs) -> Finding:
+def _persistence(runs: Runs) -> Verdict:
     off, kept = runs.get("twin"), runs.get(KEPT)
     if off is None or kept is None:
-        return Finding(NO_RUN, "Needs ./lab run twin and PERSISTENCE=on ./lab run twin")
+        return not_run("Needs ./lab run twin and PERSISTENCE=on ./lab run twin")
     rates = [full_rates(usual(run)) for run in (off, kept)]
     if not all(rates):
-        return Finding(NO_RUN, "Needs a queue on both sides: an interval of 10 ms.")
+        return not_run("Needs a queue on both sides: an interval of 10 ms.")
     return of_several_runs(_low_impact({"queue on disk against in memory": _change(*rates)}), off, kept)
 
 
 def _change(before: Sequence[float], after: Sequence[float]) -> Interval:
     """Return the change as a share, without an interval where it has too few units."""
     comparison = compare(before, after)
-    return comparison.share if comparison else exact(fmean(after) / fmean(before) - 1)
+    return comparison.share if comparison else Interval(fmean(after) / fmean(before) - 1)
 
 
-def _low_impact(changes: dict[str, Interval]) -> Finding:
-    lines = [Line(what, share, "", "change") for what, share in changes.items()]
+def _low_impact(changes: dict[str, Interval]) -> Verdict:
+    lines = [Line(what, share, unit="change") for what, share in changes.items()]
     reason = f"The rate changes by {', '.join(f'{share.estimate:+.1%}' for share in changes.values())}; "
-    reason += f"the paper gives no figure, low is within {LOW_IMPACT:.0%}."
-    inside = [within(share, -LOW_IMPACT, LOW_IMPACT) for share in changes.values()]
-    return Finding(outcome_of(inside), reason, lines=lines)
+    return kept(lines, -LOW_IMPACT, LOW_IMPACT, f"{reason}the paper gives no figure, low is within {LOW_IMPACT:.0%}.")
 
 
-def _limit(run: Measured) -> Finding:
+def _limit(run: Measured) -> Verdict:
     by_run = [[cell for cell in cells_of(one) if cell.figure("limit_per_s")] for one in run.runs]
     cells = [cell for of_run in by_run for cell in of_run]
     if not cells:
-        return Finding(NO_RUN, "The search found no rate that is sustained.")
+        return not_run("The search found no rate that is sustained.")
     lines = []
     for name in dict.fromkeys(cell.searched for cell in cells):
         same = [[cell for cell in of_run if cell.searched == name] for of_run in by_run]
         limits = units([cell.figure("limit_per_s") or math.nan for cell in of_run] for of_run in same)
-        value = (over_runs(limits) if len(limits) >= FEWEST_RUNS else None) or exact(fmean(limits))
+        value = (over_runs(limits) if len(limits) >= FEWEST_RUNS else None) or Interval(fmean(limits))
         lines.append(Line(f"{name}: {_limited([cell for of_run in same for cell in of_run])}", value, "", "/s"))
     by = [cell.limited_by for cell in cells]
     known = [one for one in by if one not in OPEN]
     reason = f"The broker's processor is the limit in {by.count('broker')} of {len(by)} searches"
     reason += f", {len(by) - len(known)} left open." if len(known) < len(by) else "."
     if not known:
-        return Finding(UNDECIDED, reason, lines=lines)
+        return Verdict(UNDECIDED, reason, lines=lines)
     outcome = REPRODUCED if set(known) == {"broker"} else NOT_REPRODUCED if "broker" not in known else UNDECIDED
-    return Finding(outcome, reason, lines=lines)
+    return Verdict(outcome, reason, lines=lines)
 
 
 def _limited(searches: Sequence[MeasuredTwin]) -> str:

@@ -17,7 +17,7 @@ from looplab.experiments.balance import EXPERIMENT
 from looplab.experiments.balance.report import analysis, claims, offline
 from looplab.report.overview import overview
 from looplab.report.samples import by_fidelity
-from looplab.report.verdicts import NO_PLAN, NO_RUN, NOT_REPRODUCED, ONE_RUN, REPRODUCED, UNDECIDED, Verdict
+from looplab.report.verdicts import NO_PLAN, NOT_REPRODUCED, NOT_RUN, ONE_RUN, REPRODUCED, UNDECIDED, Verdict
 
 CELL = (20.0, 0)
 ROBOT_US = 4000.0
@@ -50,10 +50,10 @@ def test_a_row_says_whether_the_robot_stands(tmp_path: Path) -> None:
 
 def test_one_run_a_side_shows_figures_and_no_verdict(tmp_path: Path) -> None:
     run(tmp_path, "scenario1", 1000)
-    assert judged(tmp_path, "balance-stress").outcome == NO_RUN
+    assert judged(tmp_path, "balance-stress").because == NOT_RUN
     run(tmp_path, "scenario2", 40_000)
     verdict = judged(tmp_path, "balance-stress")
-    assert (verdict.outcome, verdict.notes[-1]) == (ONE_RUN, "By runs of the loop, replayed.")
+    assert (verdict.because, verdict.notes[-1]) == (ONE_RUN, "By runs of the loop, replayed.")
     one, other = offline.loop_runs(tmp_path)
     cheap, dear = (offline.figure_of_run(m.run, "cost", *CELL) for m in (one, other))
     assert 0 < cheap < dear
@@ -71,7 +71,7 @@ def test_a_treatment_is_judged_by_run(tmp_path: Path, after_us: float, outcome: 
             for qos, us in ((0, 1000.0), (2, after_us))
         }
         write_run(tmp_path, "scenario8", cells=cells, start=f"20260101T{at:06d}Z")
-    assert judged(tmp_path, "balance-qos-2").outcome == NO_PLAN
+    assert judged(tmp_path, "balance-qos-2").because == NO_PLAN
     write_study(tmp_path)
     asked = [claim for claim in claims.claims() if claim.name == "balance-qos-2"]
     one = analysis.judge(asked, by_fidelity(offline.loop_runs(tmp_path)))[0][1]["thesis"]
@@ -89,7 +89,7 @@ def test_live_runs_of_a_study_give_a_verdict(tmp_path: Path, times: float, arm: 
             start = f"20260101T00{at:04d}Z"
             with edited(write_balance_run(tmp_path, scenario, start=start, intervals_ms=(20,))) as stored:
                 stored["cells"][0] |= {"cost": 0.1 * factor, "upright_s": 60 / factor}
-    assert shown(tmp_path, "balance").verdict("balance-stress").outcome == NO_PLAN
+    assert shown(tmp_path, "balance").verdict("balance-stress").because == NO_PLAN
     write_study(tmp_path, twice=True)
     found = shown(tmp_path, "balance")
     for verdict in (found.verdict("balance-stress"), found.verdict("balance-stress-stands")):
@@ -126,11 +126,11 @@ def test_the_page_shows_live_and_replayed_runs(tmp_path: Path) -> None:
     stored = write_balance_run(tmp_path)
     found = shown(tmp_path, "balance", stored.name)
     theory = found.verdict("theory")
-    assert theory.outcome == ONE_RUN, theory.reason
+    assert theory.because == ONE_RUN, theory.reason
     assert [line.what.partition(" ")[0] for line in theory.lines] == ["radius", "radius"]
     # No source printed a figure of it, and no two scenarios were compared: there is no change to draw.
     assert not any(line.published for line in theory.lines)
-    assert not overview([(claim, found.verdicts[claim.name]) for claim in claims.claims()], "", analysis.compared)
+    assert not overview([(claim, found.verdicts[claim.name]) for claim in claims.claims()], "")
     rows = {(row.scenario, row.figures.interval_ms): row for row in found.context["offline"]}
     assert {key: row.stands for key, row in rows.items()} == {
         ("balance", 100.0): False,

@@ -23,7 +23,7 @@ from looplab.experiments.middleware.report.figures import sketches
 from looplab.experiments.middleware.report.placements import best_loads, container_pairs, optima, places
 from looplab.experiments.middleware.trial import Measurement
 from looplab.report.statistics import over_runs
-from looplab.report.verdicts import NO_RUN, NOT_REPRODUCED, ONE_RUN, OPPOSITE, REPRODUCED, UNDECIDED, Verdict
+from looplab.report.verdicts import NOT_REPRODUCED, NOT_RUN, ONE_RUN, REPRODUCED, UNDECIDED, Verdict
 from looplab.system.histogram import Histogram, merged
 
 LOADS = (30, 60, 120)
@@ -43,7 +43,7 @@ def verdicts(results: Path) -> dict[str, Verdict]:
 
 
 def outcomes(results: Path) -> dict[str, str]:
-    return {name: found.outcome for name, found in verdicts(results).items()}
+    return {name: found.because or found.outcome for name, found in verdicts(results).items()}
 
 
 def test_runs_like_the_published_ones_reproduce_every_finding(tmp_path: Path) -> None:
@@ -53,8 +53,8 @@ def test_runs_like_the_published_ones_reproduce_every_finding(tmp_path: Path) ->
     # Three small nodes fail at their optimal load, the last one; the balancer changes nothing; no core has siblings.
     assert found.pop("errors-below-nodes") == NOT_REPRODUCED
     # Copies of one run repeat its chance.
-    assert found.pop("balancer-errors") in (NOT_REPRODUCED, OPPOSITE)
-    assert found.pop("hyper-threading") == NO_RUN
+    assert found.pop("balancer-errors") in (NOT_REPRODUCED, NOT_REPRODUCED)
+    assert found.pop("hyper-threading") == NOT_RUN
     assert found == dict.fromkeys(found, REPRODUCED)
 
 
@@ -106,7 +106,7 @@ def test_errors_beyond_the_optimum_are_compared(tmp_path: Path, worse: str) -> N
 
     write_middleware_run(tmp_path, "middleware-nodes", cells=nodes_cells((60, 120, 150, 180)), capacity=weaker)
     found = outcomes(tmp_path)
-    expected = {"errors-beyond": OPPOSITE} if worse == "nodes" else {"balancer-errors": REPRODUCED}
+    expected = {"errors-beyond": NOT_REPRODUCED} if worse == "nodes" else {"balancer-errors": REPRODUCED}
     assert expected.items() <= found.items()
 
 
@@ -196,7 +196,7 @@ def test_cores_that_do_not_help_and_a_balancer_that_costs(tmp_path: Path) -> Non
     assert found["cores-move-optimum"] == NOT_REPRODUCED
     assert found["balancer-free"] == NOT_REPRODUCED
     # Nothing ran on bare metal.
-    assert found["container-processed"] == found["container-time"] == NO_RUN
+    assert found["container-processed"] == found["container-time"] == NOT_RUN
 
 
 @pytest.mark.parametrize(("load", "decided"), [(30, UNDECIDED), (150, REPRODUCED)])
@@ -204,7 +204,7 @@ def test_one_load_decides_about_what_it_overloads_alone(tmp_path: Path, load: in
     write_middleware_run(tmp_path, cells=some((load,)))
     write_middleware_run(tmp_path, "middleware-nodes", cells=nodes_cells((load,)), start="20260302T000000Z")
     found = outcomes(tmp_path)
-    assert found["cores-move-optimum"] == NO_RUN
+    assert found["cores-move-optimum"] == NOT_RUN
     assert found["container-processed"] == found["balancer-free"] == found["more-nodes"] == decided
     assert found["errors-below"] == (REPRODUCED if load == 30 else NOT_REPRODUCED)
 
@@ -238,7 +238,7 @@ def test_out_of_memory_is_a_result_and_a_dead_service_is_named(tmp_path: Path) -
 
     write_middleware_run(tmp_path, "middleware-nodes", cells=nodes_cells((60, 150)), trials=exhausted)
     run = analysed(tmp_path)
-    assert run.verdict("five-beat-seven").outcome == NO_RUN
+    assert run.verdict("five-beat-seven").because == NOT_RUN
     assert "Out of memory: 3 nodes x 1 core, balancer" in run.verdict("five-beat-seven").reason
     assert outcomes(tmp_path)["more-nodes"] == REPRODUCED
     assert run.measured[0].run.valid
@@ -261,15 +261,15 @@ def test_a_middleware_without_the_memory_to_start_is_shown(tmp_path: Path, every
     assert not run.selection.unusable
     assert run.measured[0].run.valid
     assert "spicedb is not ready" in run.text
-    assert outcomes(tmp_path)["more-nodes"] == (NO_RUN if every else REPRODUCED)
+    assert outcomes(tmp_path)["more-nodes"] == (NOT_RUN if every else REPRODUCED)
 
 
 def test_two_repetitions_decide_nothing(tmp_path: Path) -> None:
     write_middleware_run(tmp_path, cells=some((30, 60)), repetitions=2)
     run = analysed(tmp_path)
-    assert run.verdict("container-processed").outcome == ONE_RUN
+    assert run.verdict("container-processed").because == ONE_RUN
     assert "3 sound repetitions a side" in run.verdict("container-processed").reason
-    assert run.verdict("errors-below").outcome == ONE_RUN
+    assert run.verdict("errors-below").because == ONE_RUN
     assert not any(best.devices.known for best in optima(run.measured[0]))
 
 

@@ -8,7 +8,7 @@ from support.reports import Shown, shown
 from support.run_files import repeat
 from support.simulated_delay_runs import SYMMETRICAL, as_published, one_way, write_delay_run
 
-from looplab.report.verdicts import FEW_RUNS, NO_RUN, NOT_REPRODUCED, ONE_RUN, REPRODUCED, Verdict
+from looplab.report.verdicts import NOT_REPRODUCED, NOT_RUN, ONE_RUN, REPRODUCED, TWO_RUNS, Verdict
 
 
 def analysed(results: Path) -> Shown:
@@ -56,7 +56,7 @@ def test_a_place_that_matters_is_seen(tmp_path: Path) -> None:
 def test_a_distribution_that_matters_is_seen(tmp_path: Path) -> None:
     # What is lost or sent twice is no distribution: the source says nothing of it.
     write_delay_run(tmp_path, networks={"normal": 1.0, "loss-1": 9.0})
-    assert verdicts(tmp_path)["distributions"].outcome == NO_RUN
+    assert verdicts(tmp_path)["distributions"].because == NOT_RUN
     write_delay_run(tmp_path, networks={"normal": 1.0, "pareto": 2.0}, start="20260203T000000Z")
     assert verdicts(tmp_path)["distributions"].outcome == NOT_REPRODUCED
 
@@ -80,8 +80,10 @@ def test_too_few_cells_and_too_short_ones_decide_nothing(tmp_path: Path) -> None
     # Fewer connections than an interval needs: each cell stands on its estimate alone.
     write_delay_run(tmp_path, pairs=SYMMETRICAL[:2], messages=150, repetitions=2)
     found = analysed(tmp_path)
-    assert found.verdict("place").outcome == NO_RUN
-    assert found.verdict("aggregation-grows").reason == "Needs segments at 4 delays. A verdict needs 3 runs."
+    assert found.verdict("place").because == NOT_RUN
+    assert found.verdict("aggregation-grows").reason == (
+        "Needs segments at 4 delays. A verdict needs 3 runs: ./lab run qos-delay --rounds 3 --fidelity thesis"
+    )
     cell: Any = analysed(tmp_path).measured[0].cells[2.0, 2.0, 0, "normal"]
     assert not cell.interval("ratio").known
 
@@ -95,7 +97,7 @@ def test_an_invalid_cell_is_left_out_and_an_invalid_run_says_so(tmp_path: Path) 
         changes={"valid": False, "invalid_because": ["60 + 60 ms: the emulator was gone"]},
     )
     finding = analysed(tmp_path).verdict("qos-2-most")
-    assert finding.outcome == ONE_RUN
+    assert finding.because == ONE_RUN
     assert "9.0" not in finding.reason
     assert "INVALID" in finding.notes[0]
 
@@ -112,14 +114,14 @@ def test_nagle_stands_beside_the_findings_that_it_makes(tmp_path: Path) -> None:
 
 def test_two_runs_decide_no_more_than_the_connections_of_both(tmp_path: Path) -> None:
     """At the edge of "about 1": the interval of one run holds both sides of it, and so does that of two."""
-    for day, outcome in ((1, ONE_RUN), (2, FEW_RUNS)):
+    for day, outcome in ((1, ONE_RUN), (2, TWO_RUNS)):
         write_delay_run(
             tmp_path, pairs=SYMMETRICAL[:1], ratio=lambda *_key: 2**0.5, messages=60, start=f"2026020{day}T000000Z"
         )
         cell: Any = next(iter(analysed(tmp_path).measured[0].cells.values()))
         assert len(cell.runs) in (0, 2)
         assert cell.interval("ratio").low < cell.interval("ratio").estimate < cell.interval("ratio").high
-        assert analysed(tmp_path).verdict("one-way-when-short").outcome == outcome
+        assert analysed(tmp_path).verdict("one-way-when-short").because == outcome
 
 
 def test_of_three_runs_the_segments_are_those_of_all(tmp_path: Path) -> None:

@@ -5,16 +5,17 @@ after each round would find a difference of nothing in every ninth study.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import replace
 from statistics import median
 from typing import Any
 
 from looplab.report.page import show_percent
+from looplab.report.rules import Rule
 from looplab.report.samples import Measured, grouped
-from looplab.report.statistics import Block, Comparison, compare_blocks
+from looplab.report.statistics import FEWEST_RUNS, Block, Comparison, compare_blocks
 from looplab.report.stored import differences
 from looplab.report.study_file import Study, read_studies
-from looplab.report.verdicts import INTERIM, NO_PLAN, UNDECIDED, Adjusted, Verdict
+from looplab.report.verdicts import INTERIM, NO_PLAN, UNDECIDED, Outcome, Question, Verdict, too_few
 from looplab.run import quiet
 from looplab.system.words import plural
 
@@ -24,6 +25,15 @@ VETO = 0.01
 SAME_DOSE = 0.20
 # A flood's is its messages: of the processor it takes a few ticks of the kernel's clock.
 _DOSES = {"stress": ("stress_cpu_s", "CPU s/s"), "flood": ("flood_messages_per_s", "messages/s")}
+# Why a verdict is withheld.
+_WITHHELD = {
+    INTERIM: "Not all of the study's runs are done: what they show may still change.",
+    NO_PLAN: (
+        "How many runs there would be was not settled before the first one: who looks after each run finds a "
+        "difference of nothing in one of nine studies. `./lab study` plans its rounds, and `./lab run … --rounds N` "
+        "does."
+    ),
+}
 
 
 def study_of(sides: Sequence[Measured]) -> Study | None:
@@ -37,17 +47,35 @@ def study_of(sides: Sequence[Measured]) -> Study | None:
     return max(studies, key=lambda study: (not study.left, study.study), default=None)
 
 
-NOT_PLANNED = (
-    "How many runs there would be was not settled before the first one: who looks after each run finds a difference of "
-    "nothing in one of nine studies. `./lab study` plans its rounds, and `./lab run … --rounds N` does."
-)
+def withheld(verdict: Verdict, runs: int, study: Study | None) -> bool:
+    """Give no verdict on so few runs, on unplanned ones, or on an unfinished study; return whether that is so."""
+    because = too_few(runs) or (NO_PLAN if study is None else INTERIM if study.left else "")
+    if because:
+        why = _WITHHELD.get(because, f"A verdict needs {FEWEST_RUNS} runs a side.")
+        verdict.withdraw(f"{verdict.reason} {why}".strip(), because)
+    return bool(because)
 
 
-def not_yet(study: Study | None) -> tuple[str, str] | None:
-    """Return the outcome and reason of a verdict that nobody planned, or whose study is not done; None if it may be."""
+def ask(verdict: Verdict, sides: Sequence[tuple[Measured, "Value"]], rule: Rule, study: Study | None) -> None:
+    """Let `rule` decide by the figures of both sides, round by round; A/A arms may veto it."""
+    if withheld(verdict, min(len(measured.runs) for measured, _ in sides), study):
+        return
+    pairs = blocks(sides, study)
+    if len(pairs) < FEWEST_RUNS:
+        verdict.reason = f"{len(pairs)} rounds have both sides; {FEWEST_RUNS} are the fewest."
+    elif (compared := compare_blocks(pairs)) is None:
+        verdict.reason = verdict.reason or "A run has no such figure."
+    else:
+        verdict.tested, verdict.share = compared, compared.share
+        verdict.question = _vetoed(rule(compared), compared, nulls(sides, study))
+
+
+def planned(study: Study | None) -> str:
+    """Return which study a verdict rests on, and how much of it is done."""
     if study is None:
-        return NO_PLAN, NOT_PLANNED
-    return (INTERIM, "Not all of its runs are done: what they show may still change.") if study.left else None
+        return "No study: the number of runs was not planned."
+    done = f"{len(study.runs)} of {len(study.runs) + len(study.left)} runs are done"
+    return f"Study {study.study}: {study.rounds} rounds were planned before its first run, {done}."
 
 
 def within(study: Study | None, side: Measured) -> Measured:
@@ -94,6 +122,30 @@ def left_out_notes(study: Study | None, *sides: tuple[Measured, Measured]) -> It
             yield f"Not in this study: {plural(len(newer), 'newer run')} of {every.run.scenario}{how}."
 
 
+def unfit(compared: Sequence[Measured], about: Sequence[str] | None = None) -> str:
+    """Return why these runs give no verdict, "" if they may: INVALID, a factor overridden, reached by the load, or
+    different in more than the claim is `about` (None: not compared)."""
+    troubles = [f"{m.run.run_id} is INVALID ({m.run.invalid_because})" for m in compared if not m.run.valid]
+    if about is not None:
+        first, second = compared
+        troubles += [f"the runs differ in {what} too" for what in differences(first.run, second.run, about)]
+    # Where runs were left out, the others are not judged once more by their own median.
+    out = [(m, left_out(m.runs)) for m in compared]
+    troubles += [f"{run_id}: {why}" for m, by_id in out if len(by_id) == len(m.runs) for run_id, why in by_id.items()]
+    judged = [(one.run, one.run.treatment("robot untouched by the load")) for m in compared for one in m.runs]
+    reached = [(run, t.get("found")) for run, t in judged if t is not None and not t.get("verified", True)]
+    troubles += [
+        f"the load reached bridge and robot in {len(reached)} of {len(judged)} runs (in {run.run_id}: {how})"
+        for run, how in reached[:1]
+    ]
+    troubles += [
+        f"{m.run.scenario} was run with {', '.join(m.run.overrides)}, which is not fidelity {m.run.fidelity}"
+        for m in compared
+        if m.run.overrides
+    ]
+    return f"Cannot be judged: {'; '.join(dict.fromkeys(troubles))}." if troubles else ""
+
+
 def dose_of(document: Mapping[str, Any]) -> float:
     """Return the dose of a run's load, a second; 0 without a load, and where none was counted."""
     name, _ = _DOSES.get(document["parameters"].get("load", ""), ("", ""))
@@ -104,26 +156,8 @@ def dose_of(document: Mapping[str, Any]) -> float:
     return sum(each) / seconds if seconds else 0.0
 
 
-@dataclass
-class OfSides(Verdict):
-    """A verdict on two sides; `nulls` is the difference of a study's A/A arms, by scenario."""
-
-    nulls: Mapping[str, Comparison] = field(default_factory=dict)
-
-    def settle(self, p_values: Adjusted, questions: int) -> None:
-        super().settle(p_values, questions)
-        assert self.tested is not None
-        if self.outcome != UNDECIDED and (why := veto(self.tested, self.nulls)):
-            self.outcome, self.reason = UNDECIDED, f"{self.reason} {why} So nothing is decided."
-
-    @property
-    def null(self) -> str:
-        """What two arms of each scenario differ by: this machine's own difference, nothing behind it; "" without."""
-        return null_text(self.nulls)
-
-
 def null_text(nulls: Mapping[str, Comparison]) -> str:
-    """Return differences of A/A arms in words."""
+    """Return in words what two arms of each scenario differ by, nothing behind it; "" without A/A arms."""
     return "; ".join(
         f"A/A: two arms of {scenario} differ by {show_percent(null.share.estimate)} "
         f"({show_percent(null.share.low)} … {show_percent(null.share.high)})"
@@ -164,6 +198,18 @@ def nulls(sides: Sequence[tuple[Measured, Value]], study: Study | None) -> Mappi
         if len(arms) == 2 and (null := compare_blocks([(before, after) for before, after in pairs])):
             by_scenario[measured.run.scenario] = null
     return by_scenario
+
+
+def _vetoed(question: Question, effect: Comparison, null: Mapping[str, Comparison]) -> Question:
+    """Return a question that A/A arms may leave undecided."""
+
+    def decide(difference: float, equivalence: float, questions: int) -> Outcome:
+        outcome, reason = question.decide(difference, equivalence, questions)
+        if outcome != UNDECIDED and (why := veto(effect, null)):
+            return UNDECIDED, f"{reason} {why} So nothing is decided."
+        return outcome, reason
+
+    return replace(question, decide=decide)
 
 
 def veto(effect: Comparison, null: Mapping[str, Comparison]) -> str:
