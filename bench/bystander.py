@@ -28,8 +28,8 @@ sys.path.insert(0, str(ROOT / "src"))
 
 from looplab.experiments.loop import BRIDGE, ROBOT  # noqa: E402
 from looplab.lab.checkout import Lab  # noqa: E402
+from looplab.run import quiet  # noqa: E402
 from looplab.system.json_client import TOKENS  # noqa: E402
-from looplab.treatments import noise  # noqa: E402
 from looplab.treatments.scans import Scan, TreatmentsClient, policies, running  # noqa: E402
 
 SCENARIOS = {"none": "scenario1", "stress": "scenario2", "flood": "scenario7"}
@@ -183,7 +183,7 @@ def machine(before: Scan | None, client: TreatmentsClient) -> str:
     """Return how long the machine itself stalled since a scan, by the probes of the treatments service."""
     if before is None:
         return "the machine's own part is unknown: its probes are paused"
-    worst = noise.worst(noise.over([before, client.scan({})]))
+    worst = quiet.worst(quiet.noise_of_run([before, client.scan({})]))
     return f"the machine itself {worst.get('max_us', 0) / 1000:.1f} ms on processor {worst.get('processor', '?')}"
 
 

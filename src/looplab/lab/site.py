@@ -15,7 +15,7 @@ from looplab.experiments.registry import EXPERIMENTS
 from looplab.lab.pages import stored
 from looplab.report.page import page
 from looplab.report.stored import StoredRun, read_run
-from looplab.run.life import run_summary, run_table
+from looplab.run.life import run_table, summary
 
 DEFAULT_PORTS = {"GRAFANA": 3000, "PROMETHEUS": 9090}
 MOST_RUNS = 12
@@ -28,7 +28,7 @@ def write_site(root: Path, out: Path, *, waiting: bool = False) -> None:
     context: dict[str, Any] = {
         "waiting": waiting,
         "runs": runs,
-        "summary": run_summary(EXPERIMENTS[runs[0].experiment], runs[0].document) if runs else "",
+        "summary": summary(EXPERIMENTS[runs[0].experiment], [runs[0].document]) if runs else "",
         "table": run_table(EXPERIMENTS[runs[0].experiment], runs[0].document) if runs else "",
         "reports": _reports(root, out / "reports") if runs else [],
         "handouts": [] if waiting else _handouts(root, out / "handouts"),

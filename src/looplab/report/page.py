@@ -16,7 +16,7 @@ from markupsafe import Markup
 from looplab import __version__
 from looplab.report.statistics import Interval
 from looplab.report.verdicts import NOT_REPRODUCED, OTHER_SCALE, REPRODUCED, SIGNS, UNDECIDED
-from looplab.run import stalls
+from looplab.run import quiet
 
 if TYPE_CHECKING:
     from looplab.report.drawing import Drawing
@@ -56,7 +56,7 @@ def _environment(folder: Path) -> Environment:
         lstrip_blocks=True,
     )
     environment.filters.update(ms=show_ms, percent=show_percent, signed_ms=show_signed_ms, bounds=show_bounds)
-    environment.filters.update(stalls=stalls.facts)
+    environment.filters.update(stalls=quiet.facts)
     return environment
 
 

@@ -19,7 +19,7 @@ from looplab.report.csv_rows import write_csv
 from looplab.report.drawing import OVERVIEW
 from looplab.report.painters import painters
 from looplab.report.stored import APART, Selection, StoredRun, Unusable, read_run, run_folders
-from looplab.run.life import run_summary
+from looplab.run.life import summary
 from looplab.spec.experiment import Experiment, Experiments
 from looplab.system.terminal import fitted
 from looplab.system.words import plural
@@ -136,7 +136,7 @@ def page_text(
         "verdicts": analysis.verdicts,
         "asked": asked,
         "unasked": unasked,
-        "newest": run_summary(experiment, newest.document) if newest else "",
+        "newest": summary(experiment, [newest.document]) if newest else "",
         "newest_figure": newest and _figure_of(newest, drawn),
         "overview": next((d for d in drawn if d.figure == OVERVIEW), None),
         "unusable": [*selection.unusable, *apart],

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, TypeVar
 
 from looplab.errors import EXIT_USAGE, LabError
+from looplab.run import quiet
 from looplab.run.accounting import Columns
 from looplab.run.document import cell_document, samples_file
 from looplab.run.life import Run, wait_for
@@ -14,7 +15,6 @@ from looplab.spec.cell import Cell
 from looplab.spec.experiment import Experiment
 from looplab.spec.parameters import RunParameters
 from looplab.spec.roles import Role
-from looplab.treatments import noise
 from looplab.treatments.judgement import Treatment, judge_policy, judge_process, unverified
 from looplab.treatments.loads import loads
 from looplab.treatments.scans import Scan, TreatmentsClient
@@ -133,7 +133,7 @@ class CellRun(Run, Generic[P, C]):
         places = {cell.key: at for at, cell in enumerate(self.parameters.published_cells)}
         order = sorted(range(len(self.measured)), key=lambda index: places[self.measured[index].cell.key])
         cells = [self.document(self.measured[index], self.parameters.rows(index)) for index in order]
-        return {"cells": cells, "noise_floor": noise.over(self.scans)}
+        return {"cells": cells, "noise_floor": quiet.noise_of_run(self.scans)}
 
     def faults(self) -> Sequence[str]:
         """Return why cells are INVALID, and why not every cell was measured."""

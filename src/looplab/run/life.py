@@ -58,22 +58,15 @@ def main(experiment: Experiment) -> int:
     controller, environment = experiment.part("controller").Controller, os.environ
     return run_process(
         lambda place: live(controller(experiment.read_parameters(environment), place)),
-        partial(run_summary, experiment, width=NARROW),
+        lambda run: summary(experiment, [run], NARROW),
     )
 
 
-def run_summary(experiment: Experiment, run: dict[str, Any], width: int = WIDTH) -> str:
-    """Return what a run (a run.json document) ends with: the experiment's summary in `width` columns, or its table."""
-    own = experiment.optional_part("summary")
-    return f"{own.summary(run, width) if own else run_table(experiment, run)}\n  Kept in results/{run['run_id']}"
-
-
-def runs_summary(experiment: Experiment, runs: Sequence[dict[str, Any]]) -> str:
-    """Return what several runs end with: one table of all, where the experiment has such, else one below the other."""
-    several = getattr(experiment.optional_part("summary"), "several", None)
-    if several and len(runs) > 1:
-        return str(several(runs))
-    return "\n\n".join(run_summary(experiment, run) for run in runs)
+def summary(experiment: Experiment, runs: Sequence[dict[str, Any]], width: int = WIDTH) -> str:
+    """Return what runs (run.json documents) end with: the experiment's summary of all, or the table of each."""
+    if own := getattr(experiment.optional_part("table"), "summary", None):
+        return str(own(runs, width))
+    return "\n\n".join(f"{run_table(experiment, run)}\n  Kept in results/{run['run_id']}" for run in runs)
 
 
 def run_table(experiment: Experiment, run: dict[str, Any]) -> str:

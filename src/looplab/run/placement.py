@@ -8,9 +8,9 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from looplab.run import quiet
 from looplab.spec.brokers import DEFAULT
 from looplab.spec.roles import BROKER
-from looplab.treatments import noise
 from looplab.treatments.scans import Scan, TreatmentsClient
 
 # As the treatments service beside the broker reaches it.
@@ -65,7 +65,7 @@ def document(scans: Sequence[Scan | None]) -> dict[str, Any]:
     """Return what run.json holds of each host: its roles and its noise floor; {} of one host."""
     good = [scan for scan in scans if scan is not None and "hosts" in scan]
     hosts = {
-        host: {"roles": own["placed"], "noise_floor": noise.over(of_host(good, host))}
+        host: {"roles": own["placed"], "noise_floor": quiet.noise_of_run(of_host(good, host))}
         for host, own in (good[0]["hosts"] if good else {}).items()
     }
     return {"hosts": hosts} if hosts else {}

@@ -1,13 +1,43 @@
-"""Whether strangers left the machine to a run: the processor time of all that is no part of the lab."""
+"""Was the machine quiet? The processor time of strangers, the machine's own stalls, and the delays that they explain.
 
-from collections.abc import Iterable, Mapping
+Probes of the treatments service see stalls (looplab.treatments.probes): the noise floor. A cell of run.json keeps what
+its two scans show, and `late_because` and `slow_because`: the machine, or the scheduler, which let others run.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from looplab.treatments.scans import Scan
+from looplab.system.histogram import Histogram
+from looplab.treatments.probes import EDGES_NS, bin_of
+from looplab.treatments.scans import Scan, cpu_wait_us
 
 # Of all processors' time; more than this and a run is VALID, not quiet.
 MOST_STRANGERS = 0.10
 KEY = "strangers_cpu_s"
+# A cell whose p99 of lateness is above this must name the cause.
+LATE_US = 20_000
+# A cause explains lateness if it is at least this share of it: one stall of the machine of the p99, all stalls and the
+# run-queue waits of a cell of all the time that the sender, or the answers, were held back.
+SHARE = 0.5
+MACHINE, SCHEDULER, UNKNOWN = "machine", "scheduler", "unknown"
+_SENTENCES = {
+    MACHINE: "the machine itself stalled: a probe with real-time priority was late by up to {machine_ms:.0f} ms on "
+    "processor {processor}.",
+    SCHEDULER: "the kernel's scheduler let it wait: {wait_ms:.0f} ms on the run queue in this cell, while the machine "
+    "itself stalled for {machine_ms:.1f} ms at most. `./lab doctor` tries whether this kernel is known for it.",
+    UNKNOWN: "neither the machine ({machine_ms:.1f} ms at most) nor the run queue ({wait_ms:.0f} ms in all) explains "
+    "it.",
+}
+
+
+def between(before: Scan, after: Scan, roles: Iterable[str]) -> dict[str, Any]:
+    """Return what a cell holds by the scans before and after it: run-queue waits, noise floor, time of strangers."""
+    return {
+        "cpu_wait_us": cpu_wait_us(before, after, roles),
+        "noise_floor": noise_floor(before, after),
+        KEY: strangers_cpu_s(before, after),
+    }
 
 
 def strangers_cpu_s(before: Scan, after: Scan) -> float | None:
@@ -18,14 +48,57 @@ def strangers_cpu_s(before: Scan, after: Scan) -> float | None:
     if None in (before.get("own_cpu_s"), after.get("own_cpu_s")):
         return None
     span_s = (int(after["clock_ns"]) - int(before["clock_ns"])) / 1e9
-    unused = ("idle_s", "steal_s", "interrupts_s")
-    unused_s = _sum(after, unused) - _sum(before, unused)
+    unused_s = _unused_s(after) - _unused_s(before)
     own_s = float(after["own_cpu_s"]) - float(before["own_cpu_s"])
     return round(max(0.0, span_s * len(after["processors"]) - unused_s - own_s), 2)
 
 
-def _sum(scan: Scan, names: Iterable[str]) -> float:
-    return sum(float(times.get(name, 0.0)) for times in scan["processors"].values() for name in names)
+def _unused_s(scan: Scan) -> float:
+    unused = ("idle_s", "steal_s", "interrupts_s")
+    return sum(float(times.get(name, 0.0)) for times in scan["processors"].values() for name in unused)
+
+
+def noise_floor(before: Scan, after: Scan) -> list[dict[str, Any]]:
+    """Return the machine's stalls between two scans, one entry a processor; [] where a scan has none.
+
+    `count` are stalls (STALL_NS of the probes), `sum_us` is their sum, `max_us` and `p99_us` the lateness of all
+    wake-ups: the upper end of a bin of 9 %. `max_us` is exact where it was one of the last stalls.
+    """
+    first = {entry["processor"]: entry for entry in before.get("noise", ())}
+    return [
+        _stalls(first[entry["processor"]], entry, before["clock_ns"])
+        for entry in after.get("noise", ())
+        if entry["processor"] in first and entry["wakeups"] > first[entry["processor"]]["wakeups"]
+    ]
+
+
+def noise_of_run(scans: Sequence[Scan | None]) -> list[dict[str, Any]]:
+    """Return the noise floor of a whole run, from the first of its scans that was answered to the last."""
+    good = [scan for scan in scans if scan is not None]
+    return noise_floor(good[0], good[-1]) if len(good) > 1 else []
+
+
+def _stalls(first: Mapping[str, Any], last: Mapping[str, Any], since_ns: int) -> dict[str, Any]:
+    # Only differences above 0 stay.
+    counts = Counter(last["bins"]) - Counter(first["bins"])
+    late = Histogram({int(edge_ns): count for edge_ns, count in counts.items()}, max_ns=max(map(int, counts)))
+    latest = max((late_ns for due_ns, late_ns in last["latest"] if due_ns >= since_ns), default=0)
+    # The bins keep what was longest however many stalls came after it.
+    longest_ns = latest if EDGES_NS[bin_of(latest)] == late.max_ns else late.max_ns
+    return {
+        "processor": last["processor"],
+        "policy": last["policy"],
+        "wakeups": last["wakeups"] - first["wakeups"],
+        "count": last["stalls"] - first["stalls"],
+        "sum_us": round((last["stalled_ns"] - first["stalled_ns"]) / 1000, 3),
+        "max_us": round(longest_ns / 1000, 3),
+        "p99_us": round(late.quantiles_ns([0.99])[0] / 1000, 3),
+    }
+
+
+def worst(floors: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """Return the entry of a noise floor with the longest stall, {} of none."""
+    return max(floors, key=lambda entry: float(entry["max_us"]), default={})
 
 
 def why_not(run: Mapping[str, Any]) -> str:
@@ -37,15 +110,84 @@ def why_not(run: Mapping[str, Any]) -> str:
         for cell in run.get("cells", ())
         if cell.get(KEY) is not None and cell.get("load", {}).get("seconds")
     ]
-    most = max(shares, default=0.0)
-    if most > MOST_STRANGERS:
-        return f"programs beside the lab used {most:.0%} of the processors in a cell ({MOST_STRANGERS:.0%} at most)"
-    before = float(environment.get("busy_before") or 0.0)
-    if before > MOST_STRANGERS:
-        return f"programs beside the lab used {before:.0%} of the processors before it ({MOST_STRANGERS:.0%} at most)"
-    return ""
+    of_time = {"in a cell": max(shares, default=0.0), "before it": float(environment.get("busy_before") or 0.0)}
+    busy = (
+        f"programs beside the lab used {share:.0%} of the processors {when} ({MOST_STRANGERS:.0%} at most)"
+        for when, share in of_time.items()
+        if share > MOST_STRANGERS
+    )
+    return next(busy, "")
 
 
 def counts(run: Mapping[str, Any]) -> bool:
     """Return whether a run may enter verdicts: it was quiet, or somebody asked for a busy machine (`--busy`)."""
     return bool(run.get("quiet", True) or run.get("environment", {}).get("busy_wanted"))
+
+
+def causes(cell: Mapping[str, Any], held_us: float, answers_held_us: float) -> dict[str, str]:
+    """Return `late_because` where the sender of a cell was late, `slow_because` where answers came far beyond their
+    median and a cause explains it; a link may make them slow as well, so no cause is no fault.
+
+    `held_us` is how long the sender was held back in the cell, `answers_held_us` how long its answers were
+    (`looplab.run.accounting`).
+    """
+    found, lateness, times = {}, cell["send_lateness_us"], cell["T_us"]
+    waits = cell.get("cpu_wait_us", {})
+    if lateness["n"] and lateness["p99"] > LATE_US:
+        # Waits are a sum over the cell: many short ones must not pass for the cause of a long delay.
+        found["late_because"] = _cause(cell, lateness["p99"], held_us, float(waits.get("controller", 0)))
+    slow_us = (times["p99"] or 0) - (times["p50"] or 0)
+    if slow_us > LATE_US:
+        found["slow_because"] = _cause(cell, slow_us, answers_held_us, max(waits.values(), default=0.0))
+    return {name: cause for name, cause in found.items() if (name, cause) != ("slow_because", UNKNOWN)}
+
+
+def _cause(cell: Mapping[str, Any], p99_us: float, held_us: float, wait_us: float) -> str:
+    least_us = SHARE * max(held_us, p99_us)
+    machine = worst(cell.get("noise_floor", ()))
+    longest_us = float(machine.get("max_us", 0))
+    stalls_us = float(machine.get("sum_us", longest_us))
+    # What delays a probe without real-time priority may be a task, not the machine.
+    alone = str(machine.get("policy", "")).startswith("SCHED_FIFO")
+    if alone and longest_us >= SHARE * p99_us and stalls_us >= least_us:
+        return MACHINE
+    return SCHEDULER if wait_us >= least_us else UNKNOWN
+
+
+def facts(cell: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield (what, figures) of a cell of run.json: run-queue waits, the noise floor."""
+    if waits := cell.get("cpu_wait_us"):
+        shown = ", ".join(f"{role} {us / 1000:.1f}" for role, us in waits.items())
+        yield "run queue", f"{shown} ms"
+    if floor := cell.get("noise_floor"):
+        entry = worst(floor)
+        yield (
+            "noise floor",
+            f"p99 {entry['p99_us'] / 1000:.3f}, max {entry['max_us'] / 1000:.3f} ms on processor {entry['processor']}",
+        )
+
+
+def why_late(cell: Mapping[str, Any]) -> str:
+    """Return why the sender of a cell was late, as a sentence; "" if it was not."""
+    if not (cause := cell.get("late_because")):
+        return ""
+    machine = worst(cell.get("noise_floor", ()))
+    why = _SENTENCES[cause].format(
+        machine_ms=machine.get("max_us", 0) / 1000,
+        processor=machine.get("processor", "?"),
+        wait_ms=cell.get("cpu_wait_us", {}).get("controller", 0) / 1000,
+    )
+    return f"The sender was late: {why}"
+
+
+def why_slow(cell: Mapping[str, Any]) -> str:
+    """Return why the answers of a cell were slow though most were not, as a sentence; "" if nothing explains it."""
+    cause, waits = cell.get("slow_because"), cell.get("cpu_wait_us", {})
+    if cause == MACHINE:
+        how = f"the machine itself stalled for {worst(cell['noise_floor'])['max_us'] / 1000:.0f} ms"
+    elif cause == SCHEDULER:
+        role, wait_us = max(waits.items(), key=lambda one: float(one[1]))
+        how = f"the {role} waited {wait_us / 1000:.0f} ms on the run queue in this cell"
+    else:
+        return ""
+    return f"One answer in a hundred was slow: {how}."

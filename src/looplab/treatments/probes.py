@@ -7,18 +7,25 @@ kernel that did not let go of it. A process each: threads of one Python wait for
 import mmap
 import os
 import time
+from bisect import bisect_left
 from typing import Any
 
 from looplab.system import own_process, processes
-from looplab.treatments.noise import BINS, bin_of
 
 # The priority is above every one that the lab gives.
 PERIOD_NS, PRIORITY = 10_000_000, 98
 STALL_NS, _STALLS = 1_000_000, 512  # A wake-up this late is a stall; so many are kept.
+# The upper ends of the bins of lateness: eight an octave, from 1 us to two minutes.
+EDGES_NS = tuple(round(1000 * 2 ** (number / 8)) for number in range(8 * 27))
 # In 64-bit numbers: stalls, their sum, bins of wake-ups, then (due, lateness) of the last stalls.
 _COUNT, _SUM, _FIRST_BIN = 0, 1, 2
-_FIRST_STALL = _FIRST_BIN + BINS
+_FIRST_STALL = _FIRST_BIN + len(EDGES_NS)
 _NUMBERS = _FIRST_STALL + 2 * _STALLS
+
+
+def bin_of(late_ns: int) -> int:
+    """Return the number of the bin of a lateness."""
+    return min(bisect_left(EDGES_NS, late_ns), len(EDGES_NS) - 1)
 
 
 class Probes:
@@ -31,7 +38,7 @@ class Probes:
             self._start(processor)
 
     def read(self) -> list[dict[str, Any]]:
-        """Return what each probe has seen since its start, as `floor` reads it."""
+        """Return what each probe has seen since its start, as looplab.run.quiet reads it."""
         return [_seen(processor, self._policies[processor], row) for processor, row in self._rows.items()]
 
     def _start(self, processor: int) -> None:
@@ -82,6 +89,6 @@ def _seen(processor: int, policy: str, row: memoryview) -> dict[str, Any]:
         "wakeups": sum(bins),
         "stalls": row[_COUNT],
         "stalled_ns": row[_SUM],
-        "bins": {str(number): count for number, count in enumerate(bins) if count},
+        "bins": {str(edge_ns): count for edge_ns, count in zip(EDGES_NS, bins, strict=True) if count},
         "latest": [[due, late] for due, late in zip(stalls[::2], stalls[1::2], strict=True) if late],
     }

@@ -1,14 +1,19 @@
-"""Whether strangers left the machine to a run."""
+"""Whether the machine was quiet: strangers, the noise floor, and what a late sender or late answers are put down to."""
 
+import os
+import signal
+import time
 from typing import Any
 
 import pytest
+from support.noise_probes import children, comm, probes
 
 from looplab.run import quiet
 from looplab.run.table import verdict
+from looplab.treatments.probes import EDGES_NS, PERIOD_NS, bin_of
 
 
-def scan(at_s: float, own_s: float | None, idle_s: float, interrupts_s: float = 0.0) -> dict[str, Any]:
+def busy_scan(at_s: float, own_s: float | None, idle_s: float, interrupts_s: float = 0.0) -> dict[str, Any]:
     times = {"idle_s": idle_s, "steal_s": 0.0, "interrupts_s": interrupts_s}
     found = {"clock_ns": int(at_s * 1e9), "processors": {"0": times, "1": times}}
     return found if own_s is None else {**found, "own_cpu_s": own_s}
@@ -22,10 +27,10 @@ def run(strangers_s: float | None, before: float = 0.0, **environment: Any) -> d
 
 def test_strangers_have_what_neither_the_lab_nor_nobody_used() -> None:
     """Two processors for 10 s: 4 s idle and 1 s of interrupts each, 6 s of the lab's."""
-    assert quiet.strangers_cpu_s(scan(0, 50, 0), scan(10, 56, 4, 1)) == pytest.approx(4)
+    assert quiet.strangers_cpu_s(busy_scan(0, 50, 0), busy_scan(10, 56, 4, 1)) == pytest.approx(4)
     # A process that ended takes its time with it.
-    assert quiet.strangers_cpu_s(scan(0, 50, 0), scan(10, 61, 5)) == 0
-    assert quiet.strangers_cpu_s(scan(0, None, 0), scan(10, None, 5)) is None
+    assert quiet.strangers_cpu_s(busy_scan(0, 50, 0), busy_scan(10, 61, 5)) == 0
+    assert quiet.strangers_cpu_s(busy_scan(0, None, 0), busy_scan(10, None, 5)) is None
 
 
 @pytest.mark.parametrize(
@@ -39,10 +44,107 @@ def test_a_run_beside_strangers_is_valid_and_not_quiet(strangers_s: float | None
     assert text.startswith("VALID: every" if not words else "VALID, not quiet: every")
     assert words in " ".join(text.split())
     assert ("no verdict rests on it" in text) == bool(words)
+    wanted = run(strangers_s, before, busy_wanted=True)
+    assert quiet.counts(wanted)
+    assert ("--busy" in " ".join(verdict(wanted))) == bool(words)
 
 
-def test_who_asks_for_a_busy_machine_has_its_verdicts() -> None:
-    found = run(9.0, busy_wanted=True)
-    assert not found["quiet"]
-    assert quiet.counts(found)
-    assert "--busy" in " ".join(verdict(found))
+def scan(clock_ns: int, bins: dict[int, int], *stalls: tuple[int, int]) -> dict[str, Any]:
+    """Return a scan with one probe's wake-ups by their lateness in ns."""
+    entry = {
+        "processor": 0,
+        "policy": "SCHED_FIFO 98",
+        "wakeups": sum(bins.values()),
+        "stalls": len(stalls),
+        "stalled_ns": sum(late for _, late in stalls),
+        "bins": {str(EDGES_NS[bin_of(late_ns)]): count for late_ns, count in bins.items()},
+        "latest": [list(stall) for stall in stalls],
+    }
+    return {"clock_ns": clock_ns, "noise": [entry]}
+
+
+def test_the_noise_floor_is_of_what_lies_between_two_scans() -> None:
+    before = scan(1000, {5_000: 100, 7_000_000: 1}, (900, 7_000_000))
+    after = scan(2000, {5_000: 298, 7_000_000: 1, 3_000_000: 2}, (900, 7_000_000), (1500, 3_000_000))
+    (entry,) = quiet.noise_floor(before, after)
+    assert (entry["wakeups"], entry["count"], entry["max_us"], entry["sum_us"]) == (200, 1, 3000, 3000)
+    assert 5 <= entry["p99_us"] <= 5.5
+    assert quiet.noise_floor({"clock_ns": 0}, after) == []
+
+
+def test_the_longest_stall_stays_however_many_follow() -> None:
+    """One of 400 ms, then 600 of 1.5 ms: a probe remembers each of the last 512 alone."""
+    after = scan(9, {5_000: 10, 1_500_000: 600, 400_000_000: 1}, *[(8, 1_500_000)] * 512)
+    (entry,) = quiet.noise_floor(scan(0, {5_000: 10}), after)
+    assert 400_000 <= entry["max_us"] <= 1.1 * 400_000
+
+
+def test_a_probe_is_pinned_counts_and_notices_a_stop() -> None:
+    with probes() as found:
+        (pid, *_others) = [child for child in children() if comm(child) == "lab-noise"]
+        assert len(os.sched_getaffinity(pid)) == 1
+        before = {"clock_ns": time.monotonic_ns(), "noise": found.read()}
+        os.kill(pid, signal.SIGSTOP)
+        time.sleep(30 * PERIOD_NS / 1e9)
+        os.kill(pid, signal.SIGCONT)
+        late: list[dict[str, Any]] = []
+        # The probe writes how late it was before it counts the stall.
+        while not (late and late[0]["count"]):
+            late = [e for e in quiet.noise_floor(before, {"noise": found.read()}) if e["max_us"] >= 100_000]
+            time.sleep(0.01)
+    assert late[0]["policy"].startswith("SCHED_")
+
+
+def floor(max_us: float, sum_us: float = 0.0, policy: str = "SCHED_FIFO 98") -> list[dict[str, Any]]:
+    return [{"processor": 1, "policy": policy, "max_us": max_us, "sum_us": sum_us or max_us, "p99_us": 50.0}]
+
+
+def cell(late_us: float, slow_us: float, wait_us: float, noise: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return a cell by p99 of its lateness and of T, and by the run-queue waits of controller and broker."""
+    lateness, times = {"n": 100, "p99": late_us}, {"n": 100, "p50": 1000.0, "p99": slow_us}
+    waits = {"controller": wait_us, "broker": 1.25 * wait_us}
+    return {"send_lateness_us": lateness, "T_us": times, "cpu_wait_us": waits, "noise_floor": noise}
+
+
+@pytest.mark.parametrize(
+    ("p99_us", "held_us", "wait_us", "noise", "cause"),
+    [
+        (19_000, 80_000, 900_000, floor(900), None),
+        (60_000, 60_000, 10_000, floor(45_000), "machine"),
+        (60_000, 100_000, 80_000, floor(900), "scheduler"),
+        (60_000, 60_000, 5_000, floor(900), "unknown"),
+        # Waits of every message in a long cell, and ten stalls of another cause.
+        (60_000, 600_000, 200_000, floor(900), "unknown"),
+        (60_000, 600_000, 5_000, floor(45_000, 400_000), "machine"),
+        # An ordinary probe is late because tasks are in its way.
+        (60_000, 600_000, 5_000, floor(45_000, 400_000, policy="SCHED_OTHER"), "unknown"),
+        # One stall of 45 ms does not explain that the sender was held back for 600 ms.
+        (60_000, 600_000, 5_000, floor(45_000), "unknown"),
+    ],
+)
+def test_a_late_sender_has_a_cause(
+    p99_us: float, held_us: float, wait_us: float, noise: list[dict[str, Any]], cause: str | None
+) -> None:
+    late = cell(p99_us, 1000, wait_us, noise)
+    found = quiet.causes(late, held_us, 0)
+    assert found == ({} if cause is None else {"late_because": cause})
+    assert quiet.why_late({**late, **found}).startswith("" if cause is None else "The sender was late: ")
+
+
+@pytest.mark.parametrize(
+    ("p99_us", "held_us", "wait_us", "noise", "words"),
+    [
+        # As it was seen: the sender in time, controller and broker 0.9 s on the run queue, noise floor 0.5 ms.
+        (527_000, 1_000_000, 720_000, floor(500), "the broker waited 900 ms on the run queue"),
+        (527_000, 600_000, 1_000, floor(500_000), "the machine itself stalled for 500 ms"),
+        (527_000, 5_000_000, 720_000, floor(500), ""),
+        (15_000, 1_000_000, 720_000, floor(500), ""),
+    ],
+)
+def test_a_stall_that_hits_answers_is_named(
+    p99_us: float, held_us: float, wait_us: float, noise: list[dict[str, Any]], words: str
+) -> None:
+    slow = cell(100, p99_us, wait_us, noise)
+    why = quiet.why_slow({**slow, **quiet.causes(slow, 0, held_us)})
+    assert bool(why) == bool(words)
+    assert words in why

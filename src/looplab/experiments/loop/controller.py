@@ -36,7 +36,7 @@ from looplab.experiments.loop.scans import Scans, robot_lags
 from looplab.mqtt.client import ClientOptions
 from looplab.mqtt.paired import PairedTarget
 from looplab.mqtt.pairing import read_pairing
-from looplab.run import placement, stalls
+from looplab.run import placement, quiet
 from looplab.run.accounting import answers_held_us, held_us, summarise, tally
 from looplab.run.cells import CellRun, Measured, entry
 from looplab.run.document import latencies_ns
@@ -177,8 +177,8 @@ class Controller(CellRun[Parameters, LoopCell]):
         document = entry(Measured(cell, more), store, rows)
         sent, answered = tally(store, rows)
         usual_ns = 1000 * (document["T_us"]["p50"] or 0)
-        slow = stalls.answers(document, document, answers_held_us(store, answered, usual_ns))
-        return {**document, **stalls.explained(document, document, held_us(store, sent)), **slow}
+        held = (held_us(store, sent), answers_held_us(store, answered, usual_ns))
+        return {**document, **quiet.causes(document, *held)}
 
     def contents(self) -> dict[str, Any]:
         counts, store = self.measurement.counts, self.record.store

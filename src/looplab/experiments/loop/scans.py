@@ -8,7 +8,7 @@ from typing import Any
 
 from looplab.experiments.loop import EXPERIMENT, treatments
 from looplab.experiments.loop.parameters import Parameters
-from looplab.run import placement, quiet, stalls
+from looplab.run import placement, quiet
 from looplab.treatments import link
 from looplab.treatments.judgement import Treatment
 from looplab.treatments.link import NO_LINK
@@ -61,8 +61,7 @@ class Scans:
         if before is None or after is None:
             return {"load": {}, "cpu_wait_us": {}, "cpu_runs": {}, "steal_s": None, quiet.KEY: None, "robot_lag": {}}
         facts = treatments.cell_facts(self._parameters.load, before, after)
-        strangers = {quiet.KEY: quiet.strangers_cpu_s(before, after)}
-        return {**facts, **stalls.between(before, after, _PARTS), **strangers, "robot_lag": self._lags[first + 1]}
+        return {**facts, **quiet.between(before, after, _PARTS), "robot_lag": self._lags[first + 1]}
 
     def document(self) -> dict[str, Any]:
         """Return what run.json holds of an emulated link, and of each of several hosts."""

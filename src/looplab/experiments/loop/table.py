@@ -1,17 +1,19 @@
-"""A run as a table of 80 columns."""
+"""What a terminal shows of a run: all of it (`table`), or a line for each cell of one or several runs (`summary`)."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from math import floor, log10
 from textwrap import fill
 from typing import Any
 
-from looplab.experiments.loop import LoopCell
+from looplab.experiments.loop import LoopCell, thesis_tables
 from looplab.experiments.loop.fitted import depends, fitted
-from looplab.run import stalls
+from looplab.run import quiet
 from looplab.run.accounting import mark
-from looplab.run.table import WIDTH, milliseconds, run_text, unsure
+from looplab.run.table import WIDTH, aligned, milliseconds, run_text, unsure, verdict
 from looplab.spec.brokers import DEFAULT
 from looplab.spec.parameters import SLEEP
 from looplab.system.machine_facts import own_file
+from looplab.system.words import plural
 
 MOST_ABSENCES = 10
 _CPU = "_cpu_s"
@@ -21,19 +23,26 @@ _STATISTICS = ("min", "avg", "p50", "p95", "p99", "max")
 _LATENCY_HEAD = f"{'':>14}" + "".join(f" {name:>9}" for name in _STATISTICS)
 # Beside a figure that depends on a fitted constant.
 FITTED = "*"
+FITTED_NOTE = f"{FITTED} depends on constants that were fitted to the thesis: ./lab show names them."
 SLEEPING = (
     "With pacing sleep a message is due an interval after the last one left: a stall of the sender delays one message, "
     "and response cannot see those that fell due meanwhile by start + k * interval."
 )
+FIDELITIES = {"printed": "with the printed clients", "thesis": "as published", "corrected": "corrected"}
+# What a summary shows of a cell, and its words for the statistics.
+_SHOWN = (("T", "p50"), ("O", "p50"), ("O", "p95"), ("O", "max"), ("O", "avg"))
+_WORDS = {"p50": "half", "p95": "95", "max": "slowest", "avg": "mean"}
+_SUMMARY_NOTE = "half, 95: within these times half, 95 of 100 messages were answered; thesis: its mean of O"
 
 
-def table(run: dict[str, Any]) -> str:
+def table(run: dict[str, Any], own: type[LoopCell] = LoopCell) -> str:
     """Return the table of one run (a run.json document), latencies in milliseconds, no line feed at its end."""
+    cells = [own(document) for document in run["cells"]]
     lines = ["latencies in ms", ""]
-    for document in run["cells"]:
-        lines += [*cell_lines(LoopCell(document), run.get("parameters", {})), *stalls.lines(document), ""]
+    for cell in cells:
+        lines += [*cell_lines(cell, run.get("parameters", {})), *_stalls(cell.document), ""]
     lines += unsure([line.split() for line in lines])
-    lines += [fill(text, WIDTH, subsequent_indent="  ") for text in _remarks(run)]
+    lines += [fill(text, WIDTH, subsequent_indent="  ") for text in (*_remarks(run, cells), *own.remarks(run))]
     return run_text(run, lines)
 
 
@@ -52,22 +61,26 @@ def cell_lines(cell: LoopCell, parameters: Mapping[str, Any]) -> Iterator[str]:
     same = cell.ledger.get("O", {"n": 0})
     for one in cell.latencies():
         if one.heading and one.path[0] in cell.document:
-            figures, mark = one.of(cell), FITTED if depends(parameters, one.name) else ""
+            figures, star = one.of(cell), _star(parameters, one.name)
             if one.name == "transport_O" and same["n"]:
                 # Of the same messages as O above it: the two are compared.
                 figures = cell.ledger["transport_O"]
                 if same["n"] < cell.O["n"]:
-                    yield _latencies(f"O of {same['n']}{mark}", same)
-            yield _latencies(one.heading + mark, figures)
+                    yield _latencies(f"O of {same['n']}{star}", same)
+            yield _latencies(one.heading + star, figures)
     yield from _ledger(cell)
     if cell.free_R:
         yield _latencies("R free", cell.free_R)
-    for share in cell.figures():
+    for figure in cell.figures():
         # The line `lost by` holds a share that is derived.
-        if share.heading and (share.unit or not share.derived) and (value := share.of(cell)) is not None:
-            text = f"{value:.{share.digits}f} {share.unit}" if share.unit else f"{value:.1%} of {cell.sent} messages"
-            yield f"{share.heading:>15} {text}"
+        if figure.heading and not figure.derived and (value := figure.of(cell)) is not None:
+            share, number = f"{value:.1%} of {cell.sent} messages", f"{value:.{figure.digits}f} {figure.unit}".rstrip()
+            yield f"{figure.heading:>15} {share if figure.share else number}"
     yield from _load(cell.load)
+
+
+def _star(parameters: Mapping[str, Any], name: str) -> str:
+    return FITTED if depends(parameters, name) else ""
 
 
 def _latencies(label: str, figures: Mapping[str, Any]) -> str:
@@ -108,9 +121,17 @@ def _load(load: Mapping[str, Any]) -> Iterator[str]:
         yield f"{'load':>14} {', '.join(figures)}"
 
 
-def _remarks(run: dict[str, Any]) -> Iterator[str]:
+def _stalls(cell: Mapping[str, Any]) -> Iterator[str]:
+    """Yield run-queue waits, the noise floor, and why the sender or the answers were late."""
+    for what, figures in quiet.facts(cell):
+        yield from fill(f"{what:>14} {figures}", WIDTH, subsequent_indent=" " * 15).splitlines()
+    for why in (quiet.why_late(cell), quiet.why_slow(cell)):
+        yield from fill(why, WIDTH, initial_indent="  ", subsequent_indent="  ").splitlines()
+
+
+def _remarks(run: dict[str, Any], cells: Sequence[LoopCell]) -> Iterator[str]:
     """Yield what the figures alone do not show, a sentence each."""
-    parameters, cells = run.get("parameters", {}), [LoopCell(document) for document in run["cells"]]
+    parameters = run.get("parameters", {})
     yield from notices(run)
     if constants := fitted(parameters):
         yield f"{FITTED} fitted: {' '.join(map(str, constants))}"
@@ -127,7 +148,7 @@ def _remarks(run: dict[str, Any]) -> Iterator[str]:
 
 
 def _fallen_behind(cells: Sequence[LoopCell]) -> str:
-    """Return how far the sender fell behind that schedule, "" in a run of before this was stored."""
+    """Return how far the sender fell behind that schedule; "" in an older run, which did not store it."""
     most_us = max((us for cell in cells if (us := cell.schedule_lateness.get("max")) is not None), default=None)
     return "" if most_us is None else f" The sender fell up to {most_us / 1000:.1f} ms behind it."
 
@@ -163,3 +184,69 @@ def _absences(absences: Sequence[dict[str, Any]]) -> Iterator[str]:
         yield f"The bridge was away{span}: {absence['cause']}."
     if len(absences) > MOST_ABSENCES:
         yield f"It was away {len(absences) - MOST_ABSENCES} more times (run.json has them)."
+
+
+def summary(runs: Sequence[dict[str, Any]], width: int = WIDTH) -> str:
+    """Return what runs of one fidelity end with: a line for each cell, then each run's doubts and its verdict.
+
+    Text wraps at `width`; latencies are in ms, and no line feed ends it.
+    """
+    lines = [f"{FIDELITIES[runs[0]['fidelity']]}, latencies in ms", "", *_cells(runs), _SUMMARY_NOTE]
+    if any(fitted(run.get("parameters", {})) for run in runs):
+        lines.append(FITTED_NOTE)
+    for run in runs:
+        first, *more = verdict(run, brief=True, width=width - 2)
+        lines += ["", f"{run['scenario']}: {first}", *more, *_doubts(run), f"Kept in results/{run['run_id']}"]
+    indented = (f"  {line}".rstrip() for line in lines)
+    return "\n".join(fill(line, width, subsequent_indent=" " * 4) if len(line) > width else line for line in indented)
+
+
+def _cells(runs: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the table of a summary; a line begins with its run's scenario where there are several runs."""
+    several = len(runs) > 1
+    heads = [f"{name}{_star(runs[0].get('parameters', {}), name)} {_WORDS[statistic]}" for name, statistic in _SHOWN]
+    lines = [["scenario"] * several + ["interval", "QoS", "sent", "lost", *heads, "thesis"]]
+    for run in runs:
+        for cell in map(LoopCell, run["cells"]):
+            counts = (f"{cell.interval_ms:g} ms", str(cell.qos), str(cell.sent), str(cell.lost))
+            latencies = (_text(getattr(cell, name), statistic) for name, statistic in _SHOWN)
+            lines.append([run["scenario"]] * several + [*counts, *latencies, significant(_published_us(run, cell))])
+    return [*aligned(lines, left=int(several), gap=" "), *unsure(lines)]
+
+
+def _published_us(run: Mapping[str, Any], cell: LoopCell) -> float | None:
+    """Return the mean of O that the thesis prints of a cell, None if it prints none."""
+    key = (run["scenario"], cell.qos, cell.interval_ms)
+    rows = (row for row in thesis_tables.rows() if (row.scenario, row.qos, row.interval_ms) == key)
+    return next((row.latency_us.get("O_avg") for row in rows), None)
+
+
+def _text(figures: Mapping[str, Any], statistic: str) -> str:
+    """Return a latency; one that is null although there are messages is that of a lost one."""
+    value = figures.get(statistic)
+    return "lost" if value is None and figures.get("n") else significant(value) + mark(statistic, figures.get("n"))
+
+
+def _doubts(run: dict[str, Any]) -> Iterator[str]:
+    """Yield, a line each, what makes the figures doubtful though the run may be VALID."""
+    cells = [LoopCell(document) for document in run["cells"]]
+    latest_us = max((cell.send_lateness["p99"] or 0 for cell in cells), default=0)
+    if latest_us > quiet.LATE_US:
+        facts = run.get("environment", {})
+        load = facts.get("load_before", [0])[0]
+        before = f" (load {load:.1f} on {plural(facts['cores'], 'core')} before the run)" if load else ""
+        yield f"! This machine was busy{before}: 1 of 100 requests left {significant(latest_us)} ms late or later."
+    yield from (f"! {cell}: {cell.lost} lost: {cell.causes}." for cell in cells if cell.causes)
+    yield from (f"! {cell}: {cell.late} answers came late." for cell in cells if cell.late)
+    # Once for all cells: `./lab show` has each.
+    slow = dict.fromkeys(why for cell in cells if (why := quiet.why_slow(cell.document)))
+    yield from (f"! {doubt}" for doubt in (*slow, *notices(run)))
+
+
+def significant(value_us: float | None) -> str:
+    """Return a duration in ms with three significant digits, a dash where there is none."""
+    if value_us is None:
+        return "-"
+    value_ms = value_us / 1000
+    decimals = 2 - floor(log10(abs(value_ms))) if value_ms else 2
+    return f"{value_ms:.{min(max(decimals, 0), 3)}f}"

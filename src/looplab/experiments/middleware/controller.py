@@ -14,11 +14,11 @@ from looplab.experiments.middleware.parameters import MiddlewareParameters
 from looplab.experiments.middleware.parts import HOST_TOKEN, Parts
 from looplab.experiments.middleware.systems import load
 from looplab.experiments.middleware.trial import Measurement, largest, measure_limit
+from looplab.run import quiet
 from looplab.run.cells import CellRun
 from looplab.run.record import File, Place
 from looplab.run.samples import ANSWERED
 from looplab.spec.roles import CONTROLLER, Role
-from looplab.treatments import noise
 from looplab.treatments.judgement import Treatment, unread
 from looplab.treatments.scans import Scan
 
@@ -94,7 +94,7 @@ class Controller(CellRun[MiddlewareParameters, LoadCell]):
         return document.live(self.parameters.requests, self._trials)
 
     def contents(self) -> dict[str, Any]:
-        return document.contents(self._trials, noise.over(self.scans))
+        return document.contents(self._trials, quiet.noise_of_run(self.scans))
 
     def faults(self) -> Sequence[str]:
         """Return why repetitions are INVALID, and why not every one was measured."""

@@ -14,7 +14,7 @@ from looplab.lab.run_options import PARTS, variables
 from looplab.lab.scenarios import check_one_kind, chosen
 from looplab.lab.session import Session
 from looplab.run.folder import SCHEMA
-from looplab.run.life import runs_summary
+from looplab.run.life import summary
 from looplab.spec.parameters import RunParameters
 from looplab.system.terminal import say
 from looplab.system.words import plural, show_duration
@@ -65,7 +65,7 @@ def _run(
     whole = session.run(scenarios, after)
     if whole or not as_json:
         document = json.dumps({"schema": SCHEMA, "runs": runs}, indent=1)
-        print(document if as_json else f"{runs_summary(scenarios[0].experiment, runs)}\n", flush=True)
+        print(document if as_json else f"{summary(scenarios[0].experiment, runs)}\n", flush=True)
     if not whole:
         return EXIT_INVALID
     session.where()

@@ -1,13 +1,16 @@
-"""The table of a run: every figure of every cell, within 80 columns."""
+"""What a terminal shows of a run: every figure of every cell, and the line of each cell that a run ends with."""
 
+import json
 from typing import Any
 
 import pytest
+from support.places import ROOT
 
 from looplab.experiments.loop import LoopCell
 from looplab.experiments.loop.ledger import NAMES
-from looplab.experiments.loop.table import cell_lines, table
+from looplab.experiments.loop.table import cell_lines, significant, summary, table
 from looplab.run.accounting import summarise
+from looplab.run.life import NARROW
 from looplab.spec.columns import Figure
 
 
@@ -38,13 +41,14 @@ def words(text: str, start: str) -> list[str]:
 
 
 class Added(LoopCell):
-    ratio = Figure("T over R", unit="×", over=("T", "R"), heading="T over R")
+    ratio = Figure("T over R", unit="×", path="ratio", heading="T over R")
 
 
 def test_counts_and_latencies_are_shown_in_milliseconds() -> None:
-    assert "       T over R 1.23 ×" in list(cell_lines(Added(cell()), {}))
-    text = table(run(cell()))
+    assert "       T over R 1.23 ×" in list(cell_lines(Added(cell(ratio=1.234)), {}))
+    text = table(run(cell(duplicates=3, disconnects=1)))
     assert words(text, "20 ms") == ["20", "ms", "0", "1000", "990", "5", "4", "1"]
+    assert "3 dup., 1 disconn." in text
     assert words(text, "T ") == ["T", "5.000", "5.250", "5.250~", "5.475~", "5.495~", "5.500"]
     assert words(text, "R ")[1] == "4.280"
     assert words(text, "O transport") == ["O", "transport", *["-"] * 6]
@@ -77,28 +81,11 @@ def test_parts_transport_and_o_are_of_the_same_messages() -> None:
     assert words(text, "O  ")[2] == "17.500"
     assert words(text, "O of 10")[4] == "1.000"
     assert words(text, "O transport")[3] == "0.800"
+    assert "O is made of 0.200 send path + 0.200 wake-up + 0.200 network and broker" in text
     assert "= 1.000, mean O of 10 of 12 answers (83%)" in text
     assert "100.000 is the mean O of the others" in text
     assert "2 answers have parts longer than O" in text
-
-
-def test_what_o_is_made_of_is_shown_within_the_width() -> None:
-    parts = {name: figures(1_000_000, 999_000_000) for name in NAMES}
-    gaps = ["1 of 3 answered messages left without a stamp."]
-    text = table({**run(cell(O_us=figures(1, 2), ledger_us=parts)), "ledger_gaps": gaps})
-    assert "O is made of 500.000 send path + 500.000 wake-up + 500.000 network and broker" in text
-    assert "+ 500.000 send path + 500.000 wake-up of the bridge" in text
-    assert "= 2500.000, mean O of 2 of 2 answers (100%)" in text
-    assert "What O is made of: 1 of 3 answered messages left without a stamp." in text
-    assert max(map(len, text.splitlines())) <= 80
     assert "made of" not in table(run(cell(ledger_us={name: figures() for name in NAMES})))
-
-
-def test_rare_counts_are_named_only_where_there_are_any() -> None:
-    assert "dup." not in table(run(cell()))
-    text = table(run(cell(duplicates=3, disconnects=1)))
-    assert "3 dup., 1 disconn." in text
-    assert "out of order" not in text
 
 
 def test_what_is_not_required_and_not_so_is_said() -> None:
@@ -107,41 +94,41 @@ def test_what_is_not_required_and_not_so_is_said() -> None:
         "note": "not applied: the engine refuses it or LAB_RTPRIO lowers it",
     }  # fmt: skip
     good = {**limit, "what": "robot untouched by the load", "verified": True}
-    text = table({**run(cell()), "treatments": [good, limit]})
-    *_, verdict, heading, first, rest = text.splitlines()
+    *_, verdict, heading, first, rest = table({**run(cell()), "treatments": [good, limit]}).splitlines()
     assert verdict == "VALID: every treatment that is required was found as wanted."
     assert heading.startswith("Not required")
     assert first.startswith("  - controller rtprio limit: wanted 99, found 0 (not applied")
     assert rest.startswith("    ")
-    assert "untouched" not in text
     assert table({**run(cell()), "treatments": [good]}) == table(run(cell()))
 
 
 def test_nothing_is_wider_than_80_columns() -> None:
+    parts = {name: figures(1_000_000, 999_000_000) for name in NAMES}
     worst = cell(
         interval_ms=60000, sent=1_000_000, answered=100_000, lost=99_999, late=9_999, robot_errors=9_999,
         duplicates=100_000, out_of_order=100_000, disconnects=100, T_us=figures(99_999_000_000),
+        O_us=figures(1, 2), ledger_us=parts,
     )  # fmt: skip
     text = table(run(worst, because=("bridge TCP_NODELAY: wanted on, found " + "off, " * 40,)))
     assert max(len(line) for line in text.splitlines()) <= 80
-    assert "100000 out of order" in text
 
 
 def test_losses_are_shown_by_cause_and_response_as_endless() -> None:
     causes = {"merged": 3, "disconnected": 0, "expired": 2, "unknown": 0}
     response = summarise([5_000_000, 5_500_000, float("inf")])
-    text = table(run(cell(lost_by=causes, response_us=response, beyond_interval=0.25)))
+    lost = run(cell(lost_by=causes, response_us=response, beyond_interval=0.25))
+    text = table(lost)
     assert "lost by: 3 merged, 2 expired" in text
     assert words(text, "response ") == ["response", "5.000", "inf", "5.500~", "inf~", "inf~", "inf"]
     assert "beyond interval 25.0% of 1000 messages" in text
     assert "lost by" not in table(run(cell(lost_by=dict.fromkeys(causes, 0))))
+    assert "! 20 ms, QoS 0: 5 lost: 3 merged, 2 expired." in summary([lost])
 
 
 @pytest.mark.parametrize(
     ("parameters", "starred", "named"),
     [
         ({"robot": "virtual", "command": "T"}, ["T*", "R*"], ["USB frames"]),
-        ({"robot": "virtual", "command": "E"}, [], []),
         ({"robot": "usb", "command": "T"}, [], []),
         ({"robot": "virtual", "command": "E", "link": "wifi"}, ["T*", "O*", "O transport*"], ["LINK=wifi"]),
     ],
@@ -151,4 +138,52 @@ def test_figures_of_fitted_constants_say_so(parameters: dict[str, str], starred:
     assert [line.strip().partition("*")[0] + "*" for line in text.splitlines() if "*  " in line] == starred
     assert ("* fitted:" in text) == bool(named)
     assert all(name in text for name in named)
-    assert max(map(len, text.splitlines())) <= 80
+
+
+@pytest.fixture
+def stored() -> dict[str, Any]:
+    """The stored run of the handouts: scenario 1, one cell."""
+    document: dict[str, Any] = json.loads((ROOT / "docs/exercises/samples/loop.json").read_text())
+    return document
+
+
+def test_a_run_ends_with_a_line_for_each_cell(stored: dict[str, Any]) -> None:
+    other = {**stored, "scenario": "scenario2", "run_id": "other", "valid": False, "invalid_because": ["no stress"]}
+    lines = summary([stored, other]).splitlines()
+    assert max(map(len, lines)) <= 80
+    first, second = (line.split() for line in lines[3:5])
+    assert (first[0], first[-1], second[0], second[-1]) == ("scenario1", "8.74", "scenario2", "13.7")
+    assert first[6:8] == [significant(stored["cells"][0][name]["p50"]) for name in ("T_us", "O_us")]
+    assert "  scenario2: INVALID:" in lines
+    # T depends on fitted constants, and O does not.
+    assert "T* half O half" in lines[2]
+    assert [line for line in lines if "Kept in" in line][1] == "  Kept in results/other"
+    # Compose puts the name of the service before each line.
+    alone = summary([{**stored, "cells": stored["cells"] * 4}], NARROW).splitlines()
+    assert max(map(len, alone)) + len("scenario1-1  | ") <= 80
+
+
+def test_a_summary_names_what_makes_figures_doubtful(stored: dict[str, Any]) -> None:
+    assert "!" not in summary([stored])
+    (one,) = stored["cells"]
+    one["O_us"] |= {"p95": None, "max": None}
+    one["send_lateness_us"]["p99"] = 67_000
+    stored["environment"] = {"load_before": [9.5], "cores": 2}
+    text = " ".join(summary([stored]).split())
+    assert "0.438 lost lost" in text
+    assert "busy (load 9.5 on 2 cores before the run): 1 of 100 requests left 67.0 ms late or later." in text
+
+
+def test_an_invalid_run_says_why_and_what_to_do(stored: dict[str, Any]) -> None:
+    what, found, remedy = "controller may use real-time priority", "rtprio limit 0; SYS_NICE not given", "set it"
+    one = {"what": what, "wanted": "permitted", "found": found, "verified": False, "required": True, "note": remedy}
+    why = [f"{what}: wanted permitted, found {found}", "cell 1: another reason"]
+    text = summary([{**stored, "valid": False, "treatments": [one], "invalid_because": why}])
+    assert f"INVALID: - {why[0]} (set it) - {why[1]}" in " ".join(text.split())
+
+
+@pytest.mark.parametrize(
+    ("value_us", "text"), [(158_400, "158"), (46_610, "46.6"), (5000, "5.00"), (71.23, "0.071"), (0, "0.00")]
+)
+def test_figures_have_three_digits(value_us: float, text: str) -> None:
+    assert significant(value_us) == text

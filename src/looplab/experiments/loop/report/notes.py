@@ -7,7 +7,7 @@ from looplab.experiments.loop.report import cells_of
 from looplab.report.samples import Measured
 from looplab.report.statistics import FEWEST_REPETITIONS
 from looplab.report.stored import StoredRun
-from looplab.run import stalls
+from looplab.run import quiet
 from looplab.treatments.link import NO_LINK
 
 # The schedule is disturbed where the sender is later than this share of the interval.
@@ -165,9 +165,9 @@ def _of_cells(m: Measured) -> Iterator[tuple[str, str, str]]:
         elif cell.repetitions < m.run.repetitions:
             silent = m.run.repetitions - cell.repetitions
             yield where, "silent", f"{silent} of {m.run.repetitions} repetitions had no answer at all."
-        if why := stalls.why_late(cell.document):
+        if why := quiet.why_late(cell.document):
             yield where, f"late by {cell.late_because}", why
-        if why := stalls.why_slow(cell.document):
+        if why := quiet.why_slow(cell.document):
             yield where, f"slow by {cell.slow_because}", why
 
 
