@@ -21,7 +21,7 @@ class Cell:
     # What samples.csv calls `received_ns`, when a message had its outcome.
     received: ClassVar[str] = "received_ns"
     runs: "Sequence[Cell]" = ()
-    send_lateness = Latency("how much later than due messages left", times=("due_ns", "sent_ns"), prometheus=None)
+    send_lateness = Latency("how much later than due messages left", times=("due_ns", "sent_ns"))
 
     def __init_subclass__(cls) -> None:
         classes = list(reversed(cls.__mro__))
@@ -144,5 +144,4 @@ class Paced(Cell):
     schedule_lateness = Latency(
         "how much later than start + k * interval messages left; with pacing `sleep`, each delay adds to it",
         times=("intended_ns", "sent_ns"),
-        prometheus=None,
     )

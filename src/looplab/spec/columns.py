@@ -6,8 +6,8 @@ A class derived from `Cell` (looplab.spec.cell) is the table; each of its attrib
         sleep_ms = Key(float, "how long to sleep", heading="sleep", default=5)
         sent = Count("sleeps begun", total=True)
         answered = Count("sleeps that ended", outcome="answered")
-        S = Latency("the sleep", column="total_us", table=("avg",))
-        over_asked = Figure("mean sleep over the one asked for", unit="x", over=("S", "sleep_ms"), heading="ratio")
+        S = Latency("the sleep", column="total_us", table=("avg",), live=True)
+        over_asked = Figure("mean sleep over the one asked for", over=("S", "sleep_ms"), heading="ratio", live=True)
 
 run.json, its schema, samples.csv, Prometheus, the terminal, report and exercises are derived from these attributes.
 """
@@ -30,10 +30,10 @@ ASKED = ("min", "max", "avg", "p50", "p95", "p99")
 
 
 class Column(Generic[T]):
-    """One column: what it means (`about`), where a cell of run.json holds it, its heading in the terminal.
+    """One column: what it means (`about`), where a cell of run.json holds it, and the faces that show it.
 
-    `path` is a dotted path, by default the column's own name. Without a `heading` the terminal leaves it out.
-    `prometheus` is its name there; "" is its own name, None leaves it out.
+    `path` is a dotted path, by default the column's own name. A terminal shows a column with a `heading`. Prometheus
+    gets one that is `live` while a run goes on, by its own name or the one given.
     """
 
     name: str
@@ -44,9 +44,9 @@ class Column(Generic[T]):
     suffix: str = ""
 
     def __init__(
-        self, about: str, *, path: str = "", heading: str = "", unit: str = "", prometheus: str | None = ""
+        self, about: str, *, path: str = "", heading: str = "", unit: str = "", live: bool | str = False
     ) -> None:
-        self.about, self.heading, self.unit, self._path, self._metric = about, heading, unit, path, prometheus
+        self.about, self.heading, self.unit, self._path, self._live = about, heading, unit, path, live
 
     def __set_name__(self, _owner: type, name: str) -> None:
         self.name = name
@@ -55,7 +55,7 @@ class Column(Generic[T]):
     @property
     def metric(self) -> str | None:
         """Its name in Prometheus, of a latency its label `metric`; None if it has none."""
-        return self.name if self._metric == "" else self._metric
+        return self.name if self._live is True else self._live or None
 
     @overload
     def __get__(self, cell: None, owner: type) -> Self: ...
@@ -205,7 +205,7 @@ class Part(Column[Any]):
         pooled: Callable[[Sequence[Any]], Any] | None = None,
         **more: Any,
     ) -> None:
-        super().__init__(about, prometheus=None, **more)
+        super().__init__(about, **more)
         self.shape, self.parts, self.pooled = shape, parts, pooled
         # The columns of its CSV file: the fields of its objects, if it is a list of these.
         self.listed = listed or tuple(shape.get("items", {}).get("properties", ()))

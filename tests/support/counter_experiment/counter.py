@@ -18,8 +18,8 @@ class Sleep(Cell):
     sent = Count("sleeps that began", heading="sleeps", total=True)
     answered = Count("sleeps that ended", outcome="answered")
     lost = Count("sleeps that were interrupted", outcome="lost")
-    S = Latency("how long a sleep took", column="total_us", times=("sent_ns", "received_ns"), table=("avg",))
-    ratio = Figure("mean sleep over the one asked for", unit="×", over=("S", "sleep_ms"), heading="ratio")
+    S = Latency("how long a sleep took", column="total_us", times=("sent_ns", "received_ns"), table=("avg",), live=True)
+    ratio = Figure("mean sleep over the one asked for", unit="×", over=("S", "sleep_ms"), heading="ratio", live=True)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -32,7 +32,7 @@ SLEEPS = {"SLEEPS_MS": "1,2", "MESSAGES": "20"}
 @pytest.fixture
 def counter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Experiments]:
     """The counter with one figure more, as if it were among the lab's experiments."""
-    before, last, after = (COUNTER / "counter.py").read_text().partition('heading="ratio")\n')
+    before, last, after = (COUNTER / "counter.py").read_text().partition('heading="ratio", live=True)\n')
     (tmp_path / "counter.py").write_text(before + last + LINE + after)
     monkeypatch.setattr(looplab.experiments, "__path__", [*looplab.experiments.__path__, str(tmp_path)])
     yield Experiments({"counter": "looplab.experiments.counter"}, default="counter")

@@ -43,11 +43,10 @@ class AsipCell(Cell):
     reports = Part(
         "analog reports that came unasked while it was measured: lines, bytes, lines a second", each("amount")
     )
-    edge_cpu_us = Figure("processor time of the client for an edge that it copies", unit="us")
+    edge_cpu_us = Figure("processor time of the client for an edge that it copies", unit="us", live=True)
     link_ms = Figure(
         "one way of an emulated link, whose delay was fitted or chosen: in older runs alone",
         unit="ms",
-        prometheus=None,
     )
     runtime = Word("version of Python or Java, with or without its compiler")
 
@@ -81,22 +80,22 @@ class LatencyCell(AsipCell):
         column="latency_us",
         times=("sent_ns", "received_ns"),
         table=("avg", "p95"),
+        live=True,
     )
     edge_latency = Latency(
         "from an edge of pin 2 to that of pin 13, by the oscilloscope",
         heading="edge",
         table=("avg",),
-        prometheus="edge",
+        live="edge",
     )
-    wire_us = Figure("the time that the bytes of one test take on the wire", unit="us", heading="wire")
+    wire_us = Figure("the time that the bytes of one test take on the wire", unit="us", heading="wire", live=True)
     wire_bytes = Part("how many bytes of one test go to_board and to_client", each("amount"))
     test_bytes = Figure(
         "the bytes of one test in both directions",
         made=lambda cell: float(sum(cell.wire_bytes.values())) or None,
-        prometheus=None,
     )
     warmup = Part("tests before the first one that counts: mean of the first and of the last ten", each("number"))
-    over_wire = Figure("latency over the time on the wire", unit="×", over=("latency", "wire_us"), prometheus=None)
+    over_wire = Figure("latency over the time on the wire", unit="×", over=("latency", "wire_us"))
 
 
 class ThroughputCell(AsipCell):
@@ -109,23 +108,21 @@ class ThroughputCell(AsipCell):
         made=lambda cell: float(cell.document["tracked_hz"] or 0),
         heading="tracked",
         digits=1,
+        live=True,
     )
-    untracked_hz = Figure(
-        "the lowest frequency that was not copied", unit="Hz", heading="missed", digits=1, prometheus=None
-    )
-    wire_hz = Figure("the frequency that fills the wire", unit="Hz", heading="limit", digits=1)
+    untracked_hz = Figure("the lowest frequency that was not copied", unit="Hz", heading="missed", digits=1)
+    wire_hz = Figure("the frequency that fills the wire", unit="Hz", heading="limit", digits=1, live=True)
     steps = Part(
         "steps of the search, in the order measured: frequency, seconds, edges in and out, whether it was tracked",
         rows(frequency_hz="amount", edges_in="count", edges_out="count", tracked="switch"),
     )
-    tracked_share = Figure(
-        "tracked over the wire's limit", over=("tracked_hz", "wire_hz"), heading="share", prometheus=None
-    )
+    tracked_share = Figure("tracked over the wire's limit", over=("tracked_hz", "wire_hz"), heading="share")
 
     processor_share = Figure(
         "share of a processor, of the client's quota if less, that copying the tracked frequency takes",
         made=lambda cell: cell.tracked_hz * 2 * cell.edge_cpu_us / 1e6 / cell.processors if cell.edge_cpu_us else None,
         heading="cpu",
+        live=True,
     )
 
     @property

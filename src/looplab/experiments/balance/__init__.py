@@ -31,19 +31,26 @@ class BalanceCell(LoopCell):
         times=("measured_ns", "sent_ns"),
         heading="age",
         endless=False,
+        live=True,
     )
-    seconds = Figure("how long it was watched, mean of the repetitions", unit="s", prometheus=None)
-    upright_s = Figure("how long the robot stood, mean of the repetitions", unit="s", heading="upright", digits=1)
-    angle_rms_rad = Figure("RMS of the tilt while it stood", unit="rad", heading="tilt", digits=3)
+    seconds = Figure("how long it was watched, mean of the repetitions", unit="s")
+    upright_s = Figure(
+        "how long the robot stood, mean of the repetitions", unit="s", heading="upright", digits=1, live=True
+    )
+    angle_rms_rad = Figure("RMS of the tilt while it stood", unit="rad", heading="tilt", digits=3, live=True)
     cost = Figure(
-        "mean of (tilt / 0.1 rad)² + (voltage / 4 V)²; a fallen robot costs on at 45 degrees", heading="cost", digits=3
+        "mean of (tilt / 0.1 rad)² + (voltage / 4 V)²; a fallen robot costs on at 45 degrees",
+        heading="cost",
+        digits=3,
+        live=True,
     )
-    age_ms = Figure("age of the newest reading that the controller holds, mean over time", unit="ms", prometheus=None)
+    age_ms = Figure("age of the newest reading that the controller holds, mean over time", unit="ms")
     misses = Figure(
         "most messages of any 10 in a row without an answer when the next one was due",
         pooled=max,
         heading="misses",
         digits=0,
+        live=True,
     )
 
     @classmethod

@@ -169,16 +169,20 @@ class LoopCell(Paced):
     )
     lost = Count("messages never answered", heading="lost by", outcome="lost")
     robot_errors = Count("answers that name an error of the robot", outcome="robot_error", fates=("failed",))
-    duplicates = Count("answers that came twice", prometheus=None)
-    out_of_order = Count("answers that overtook another", prometheus=None)
-    disconnects = Count("lost connections", prometheus=None)
-    waited = Count("requests that queued at the robot", prometheus=None)
-    merged = Count("lost: the bridge took the answer for another's", path="lost_by.merged", prometheus=None)
-    disconnected = Count("lost: a connection was down", path="lost_by.disconnected", prometheus=None)
-    too_late = Count("lost: answered after the time limit", path="lost_by.expired", prometheus=None)
-    unexplained = Count("lost for a reason unknown", path="lost_by.unknown", prometheus=None)
+    duplicates = Count("answers that came twice")
+    out_of_order = Count("answers that overtook another")
+    disconnects = Count("lost connections")
+    waited = Count("requests that queued at the robot")
+    merged = Count("lost: the bridge took the answer for another's", path="lost_by.merged")
+    disconnected = Count("lost: a connection was down", path="lost_by.disconnected")
+    too_late = Count("lost: answered after the time limit", path="lost_by.expired")
+    unexplained = Count("lost for a reason unknown", path="lost_by.unknown")
     T = Latency(
-        "response time at the controller, T2 - T1", heading="T", column="total_us", times=("sent_ns", "received_ns")
+        "response time at the controller, T2 - T1",
+        heading="T",
+        column="total_us",
+        times=("sent_ns", "received_ns"),
+        live=True,
     )
     R = Latency(
         "the robot's part, R2 - R1 at the bridge",
@@ -187,36 +191,33 @@ class LoopCell(Paced):
         made=_robot,
         decades=_ROBOT_DECADES,
         endless=False,
+        live=True,
     )
     O = Latency(  # noqa: E741
-        "T - R: MQTT, network and containers", heading="O", column="overhead_us", made=overhead_ns
+        "T - R: MQTT, network and containers", heading="O", column="overhead_us", made=overhead_ns, live=True
     )
     transport_O = Latency(
         "O where bytes enter and leave the socket; `ledger_us` has O and transport O of the same messages",
         heading="O transport",
         made=transport_ns,
-        prometheus=None,
     )
-    service_R = Latency("R of requests that did not queue", made=_service, prometheus=None, endless=False)
+    service_R = Latency("R of requests that did not queue", made=_service, endless=False)
     response = Latency(
         "from when a message was due, not sent; `inf` where lost messages reach that quantile",
         heading="response",
-        prometheus=None,
     )
     send_lateness = Latency(
         "how much later than due messages left: not part of T",
         times=("due_ns", "sent_ns"),
         heading="send lateness",
-        prometheus=None,
     )
     client_T = Latency(
         "T as printed clients stamp and compute it, whole seconds dropped; none of the lab's client",
         made=_client_total,
-        prometheus=None,
         endless=False,
     )
-    client_O = Latency("client_T - R", made=_client_overhead, prometheus=None, endless=False)
-    written = Count("repetitions of which the printed subscriber wrote figures: all were answered", prometheus=None)
+    client_O = Latency("client_T - R", made=_client_overhead, endless=False)
+    written = Count("repetitions of which the printed subscriber wrote figures: all were answered")
     cpu_wait = Part(
         "how long each part waited for a processor",
         each("number"),
@@ -235,21 +236,18 @@ class LoopCell(Paced):
         unit="us",
         listed=("part", "n", "avg", "p50", "p95", "p99", "max"),
     )
-    negative_remainders = Count("answers whose known parts are longer than O: no part of the ledger", prometheus=None)
-    delivered_share = Figure(
-        "share that MQTT delivered, merged answers included", made=_delivered, heading="lost by", prometheus=None
-    )
+    negative_remainders = Count("answers whose known parts are longer than O: no part of the ledger")
+    delivered_share = Figure("share that MQTT delivered, merged answers included", made=_delivered, heading="lost by")
     load = Part("what the load did: processor seconds, messages", each("number"), heading="load")
     noise_floor = Part("stalls of the machine, as of the run", defined("noise_floor"))
     late_because = Word("why messages left late: `machine`, `scheduler` or `unknown`; absent if they did not")
     slow_because = Word("why answers came far beyond their median: `machine` or `scheduler`; absent if neither did it")
-    steal_s = Figure("processor time that the hypervisor gave to others", unit="s", prometheus=None)
-    strangers_cpu_s = Figure("processor time of programs beside the lab", unit="s", prometheus=None)
+    steal_s = Figure("processor time that the hypervisor gave to others", unit="s")
+    strangers_cpu_s = Figure("processor time of programs beside the lab", unit="s")
     beyond_interval = Figure(
         "share of messages without an answer when the next one was due",
         share=lambda cell, response_ns: response_ns > 1e6 * cell.interval_ms,
         heading="beyond interval",
-        prometheus=None,
     )
 
     @property

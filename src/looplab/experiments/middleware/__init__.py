@@ -102,25 +102,26 @@ class LoadCell(Cell):
     placement = Text(lambda cell: str(cell.place))
     requests = Count("requests that were due", total=True)
     succeeded = Count("requests that succeeded", outcome="succeeded", fates=("answered",))
-    processed = Count("requests whose success came while the load lasted, as the paper counts", prometheus=None)
+    processed = Count("requests whose success came while the load lasted, as the paper counts")
     processed_per_s = Figure(
-        "requests that succeeded in each second of the load", made=_processed, heading="done/s", digits=1
+        "requests that succeeded in each second of the load", made=_processed, heading="done/s", digits=1, live=True
     )
     failed = Count("requests with another answer than success, or none", heading="failed", outcome="failed")
     unfinished = Count(
         "requests without an answer when the repetition ended", heading="unfin.", outcome="unfinished", fates=("lost",)
     )
     response = Latency(
-        "from when a request was due to its answer", heading="resp", table=("p50", "p99"), decades=(-4, 1)
+        "from when a request was due to its answer", heading="resp", table=("p50", "p99"), decades=(-4, 1), live=True
     )
-    sent_response = Latency("from when a request was sent to its answer")
-    server = Latency("inside the middleware")
-    failed_share = Figure("share of the requests that failed or were unfinished", made=_failed)
+    sent_response = Latency("from when a request was sent to its answer", live=True)
+    server = Latency("inside the middleware", live=True)
+    failed_share = Figure("share of the requests that failed or were unfinished", made=_failed, live=True)
     cpu_per_request = Figure(
         "processor time of the middleware for a request",
         made=partial(_scaled, "cpu_s_per_request", 1e6),
         unit="us",
         heading="cpu/req",
+        live=True,
     )
     memory = Figure(
         "memory of the middleware when the load begins",
@@ -128,26 +129,22 @@ class LoadCell(Cell):
         made=partial(_scaled, "memory_bytes_at_start", 2**-20),
         heading="MiB",
         digits=0,
-        prometheus=None,
     )
 
     cpu_s_per_request = Figure(
         "processor time of the middleware's services during the load, for a request processed then",
         unit="s",
-        prometheus=None,
     )
     memory_bytes_at_start = Figure(
         "memory of the middleware's services when the load begins, mean of the repetitions",
         unit="bytes",
-        prometheus=None,
     )
     memory_bytes_at_end = Figure(
         "memory of the middleware's services after the last answer, mean of the repetitions",
         unit="bytes",
-        prometheus=None,
     )
-    lost = Figure("messages that were posted and are not in the database", pooled=sum, prometheus=None)
-    duplicates = Figure("messages that the database holds more than once", pooled=sum, prometheus=None)
+    lost = Figure("messages that were posted and are not in the database", pooled=sum)
+    duplicates = Figure("messages that the database holds more than once", pooled=sum)
     out_of_memory = Part(
         "whether the kernel killed a service at its memory limit, or the middleware did not get ready and read as much "
         "as that limit again",

@@ -26,13 +26,17 @@ class DelayCell(Paced):
     )
     qos = Key(int, "quality of service", heading="QoS", default=0)
     network = Key(str, "how delays vary, or what is lost or sent twice", heading="network", default=USUAL)
-    interval_ms = Figure("time between two messages", unit="ms", prometheus=None)
+    interval_ms = Figure("time between two messages", unit="ms")
     sent = Count("messages that were sent", heading="sent", total=True)
     answered = Count("messages that reached the subscriber", outcome="answered")
     late = Count("messages that came after the deadline", heading="late", outcome="late")
     lost = Count("messages that never came", heading="lost", outcome="lost")
     made_ms = Figure(
-        "the delay of both links as the emulator made it", path="end_to_end_ms.total", unit="ms", heading="end-to-end"
+        "the delay of both links as the emulator made it",
+        path="end_to_end_ms.total",
+        unit="ms",
+        heading="end-to-end",
+        live=True,
     )
     L = Latency(
         "from publisher to subscriber",
@@ -40,26 +44,28 @@ class DelayCell(Paced):
         times=("sent_ns", "received_ns"),
         table=("avg", "p99"),
         decades=(-3, 1),
+        live=True,
     )
-    transport_L = Latency("from bytes leaving one socket to bytes entering the other", times=WIRE, prometheus=None)
+    transport_L = Latency("from bytes leaving one socket to bytes entering the other", times=WIRE)
     ratio = Figure(
         "L as a multiple of the end-to-end delay",
         path="L_over_delay",
         unit="×",
         over=("L", "made_ms"),
         heading="L/delay",
+        live=True,
     )
     packets_per_segment = Figure(
         "MQTT packets in a TCP segment of the publisher",
         path="segments.publisher.mqtt_packets_per_segment.mean",
         heading="pkt/seg",
+        live=True,
     )
     largest_segment_bytes = Figure(
         "the largest TCP segment of the publisher",
         unit="bytes",
         path="segments.publisher.size_bytes.max",
         pooled=max,
-        prometheus=None,
     )
 
     @property

@@ -85,16 +85,25 @@ class TwinCell(Paced):
     stored = Count("messages that were stored", outcome="stored", fates=("answered", "late"))
     lost = Count("messages that were never stored", heading="lost", outcome="lost")
     refused = Count("messages that the instance refused", heading="ref", outcome="refused", fates=("failed",))
-    duplicates = Count("messages that were stored more than once", prometheus=None)
+    duplicates = Count("messages that were stored more than once")
     queue_max = Figure(
-        "the most messages that were sent and not yet stored at one time", heading="queue", digits=0, pooled=max
+        "the most messages that were sent and not yet stored at one time",
+        heading="queue",
+        digits=0,
+        pooled=max,
+        live=True,
     )
-    drained_s = Figure("from the last message sent to the last one stored", unit="s", heading="drain", digits=1)
-    rate_in_per_s = Figure("messages sent a second", prometheus=None)
+    drained_s = Figure(
+        "from the last message sent to the last one stored", unit="s", heading="drain", digits=1, live=True
+    )
+    rate_in_per_s = Figure("messages sent a second")
     rate_out_per_s = Figure(
-        "messages stored a second; in twin-limit, at the highest rate that was sustained", heading="out/s", digits=1
+        "messages stored a second; in twin-limit, at the highest rate that was sustained",
+        heading="out/s",
+        digits=1,
+        live=True,
     )
-    rate_out_peak_per_s = Figure("the most messages stored within a second", prometheus=None)
+    rate_out_peak_per_s = Figure("the most messages stored within a second")
     storage_delay = Latency(
         "from sent to stored",
         column="storage_delay_us",
@@ -103,10 +112,10 @@ class TwinCell(Paced):
         table=("p99",),
         digits=1,
         decades=(-4, 2),
-        prometheus="S",
+        live="S",
     )
-    arrival_delay = Latency("from sent to its arrival", times=("sent_ns", "arrived_ns"), prometheus=None)
-    commit_delay = Latency("from its arrival to stored", times=("arrived_ns", "received_ns"), prometheus=None)
+    arrival_delay = Latency("from sent to its arrival", times=("sent_ns", "arrived_ns"))
+    commit_delay = Latency("from its arrival to stored", times=("arrived_ns", "received_ns"))
     per_broker = Part(
         "for each broker `sent`, `stored`, `rate_out_per_s`, and `operation_s` from its first message to its last",
         rows(broker="count", sent="count", stored="count", rate_out_per_s="number", operation_s="number"),
@@ -131,7 +140,7 @@ class TwinCell(Paced):
     device_lateness_us = Part(
         "how much later than due messages left, of all workers that reported it, merged by count", defined("latency")
     )
-    limit_per_s = Figure("the highest rate that was sustained", prometheus=None)
+    limit_per_s = Figure("the highest rate that was sustained")
 
     @property
     def text(self) -> str:
