@@ -3,7 +3,7 @@
 Each function judges one treatment of one role from all scans of a run; an experiment puts its own list together.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from looplab.spec.roles import CONTROLLER
@@ -32,6 +32,13 @@ class Treatment:
         object.__setattr__(self, "found", self.found or NONE_SEEN)
 
 
+def compared(what: str, wanted: str, found: str | Iterable[str], *, required: bool = True, note: str = "") -> Treatment:
+    """Judge whether nothing but `wanted` was found; `note` is for a person where something else was."""
+    words = [found] if isinstance(found, str) else sorted(set(found))
+    same = words == [wanted]
+    return Treatment(what, wanted, ", ".join(words), same, required, "" if same else note)
+
+
 def unverified(scans: Sequence[Scan | None], fault: str = "") -> list[Treatment]:
     """Return one failed treatment if any scan is missing, by its `fault`; [] if every scan was answered."""
     if scans and None not in scans:
@@ -53,12 +60,14 @@ def reasons(treatments: Sequence[Treatment]) -> list[str]:
 
 def judge_policy(scans: Sequence[Scan], role: str, fifo: int) -> Treatment:
     """Judge whether every thread of `role` ran under SCHED_FIFO `fifo`, or SCHED_OTHER where that is 0."""
-    wanted = f"SCHED_FIFO {fifo}" if fifo else "SCHED_OTHER"
-    found = policies(scans, role)
-    note = refusals(scans, role)
-    if note:
-        note += " (see `./lab doctor`: real-time budget and SYS_NICE)"
-    return Treatment(f"{role} scheduling policy", wanted, ", ".join(found), found == [wanted], note=note)
+    refused = refusals(scans, role)
+    note = f"{refused} (see `./lab doctor`: real-time budget and SYS_NICE)" if refused else ""
+    return compared(f"{role} scheduling policy", policy(fifo), policies(scans, role), note=note)
+
+
+def policy(fifo: int) -> str:
+    """Return the scheduling policy of a priority, SCHED_OTHER for 0."""
+    return f"SCHED_FIFO {fifo}" if fifo else "SCHED_OTHER"
 
 
 def judge_process(scans: Sequence[Scan], role: str) -> Treatment:
@@ -82,8 +91,7 @@ def judge_nodelay(scans: Sequence[Scan], role: str, wanted: bool, *ports: int) -
     """Judge whether TCP_NODELAY was as `wanted` on every MQTT socket of `role`; `ports` are the broker's."""
     sockets = mqtt_sockets(scans, role, (*ports, TLS_PORT))
     states = {entry if isinstance(entry, str) else on_off(entry["tcp_nodelay"]) for entry in sockets}
-    found = ", ".join(sorted(states)) or "no MQTT connection seen"
-    return Treatment(f"{role} TCP_NODELAY", on_off(wanted), found, found == on_off(wanted))
+    return compared(f"{role} TCP_NODELAY", on_off(wanted), states or "no MQTT connection seen")
 
 
 def on_off(value: object) -> str:

@@ -21,6 +21,7 @@ from looplab.experiments.loop.document import (
 from looplab.experiments.loop.losses import NEVER_NS, Evidence, Losses
 from looplab.experiments.loop.parameters import PRINTED, Parameters
 from looplab.experiments.loop.printed.clients import PrintedClients
+from looplab.experiments.loop.printed.measurement import PrintedMeasurement, written
 from looplab.experiments.loop.protocol import (
     ONE,
     TOPIC_ANSWER,
@@ -155,7 +156,7 @@ class Controller(CellRun[Parameters, LoopCell]):
             *treatments.judge_connections(self.parameters, self._tls, bridge),
             *treatments.judge_legs(self.parameters, self._granted, bridge, self._answer_qos()),
             *(self.printed or self).judge_clients(),
-            *treatments.judge_broker(self.parameters, self.record.versions.get("broker", "")),
+            treatments.judge_broker(self.parameters, self.record.versions.get("broker", "")),
             *readiness.other_bridges(self.news.reports, answered_twice=any(self.measurement.counts.duplicates)),
             self.seen.judge_link(),
         ]
@@ -172,7 +173,7 @@ class Controller(CellRun[Parameters, LoopCell]):
             **self.measurement.counts.of_cell(index),
             **self.seen.cell(index),
             "lost_by": self._losses.count(rows),
-            "written": self.printed.written(store, rows) if self.printed else 0,
+            "written": written(store, rows, self.parameters.messages) if self.printed else 0,
         }
         document = entry(Measured(cell, more), store, rows)
         sent, answered = tally(store, rows)
@@ -215,7 +216,7 @@ class Controller(CellRun[Parameters, LoopCell]):
         form = f"{p.command}-{token}-%d".encode()
         requests = Messages(TOPIC_REQUEST, form, per_cell, p.deadline_ms, sleeps=p.pacing == SLEEP)
         if self.printed:
-            return self.printed.measurement(store, requests, token, self.news.take)
+            return PrintedMeasurement(self.printed, store, requests, token, self.news.take)
         return Measurement(self._client, self._client.subscriber, store, requests, token, self.news.take)
 
     def _answer_qos(self) -> set[tuple[int, int]]:

@@ -9,15 +9,14 @@ from looplab.experiments.loop.parameters import Parameters
 from looplab.experiments.loop.protocol import (
     COMMAND_EMULATED,
     ONLINE,
-    SELECT,
     TOPIC_BRIDGE_INFO,
     TOPIC_BRIDGE_STATUS,
     TOPIC_ROBOT_STATUS,
-    legs_of,
 )
-from looplab.treatments.judgement import Treatment, on_off
+from looplab.experiments.loop.treatments import bridge_settings
+from looplab.treatments.judgement import Treatment
 
-REMOTE, USB = "remote", "usb"
+REMOTE = "remote"
 LONGEST_WORD = 200
 _PI_LOGS = "On the Pi: `docker compose -f rpi/compose.yaml logs bridge`"
 
@@ -32,6 +31,35 @@ class Missing(NamedTuple):
     problem: str
     remedy: str
     settled: bool = False
+
+
+NO_BRIDGE = Missing("bridge", "The bridge did not come online", "See `docker compose logs bridge`.")
+NEVER_AT_PI = Missing(
+    "bridge on the Pi",
+    "No bridge has connected from the Pi",
+    f"{_PI_LOGS} shows what it sees of this machine. Is the Pi on, paired with this machine (./lab pair), and "
+    "does a firewall here let it in?",
+)
+LOST_AT_PI = Missing(
+    "bridge on the Pi",
+    "The bridge on the Pi was here and went away",
+    f"{_PI_LOGS}: was it stopped, the Pi switched off, or its network cut?",
+)
+# By where the robot is; why it is not there follows the problem.
+NO_ROBOT = {
+    "virtual": Missing("robot", "The robot did not come online", "See `docker compose logs bridge robot`."),
+    "usb": Missing(
+        "robot on USB",
+        "The robot on USB did not come online",
+        "Plug it in and switch it on; `ls /dev/serial/by-id/` shows whether it is seen. docs/serial.md has the "
+        "rest; --robot virtual needs none.",
+    ),
+    REMOTE: Missing(
+        "robot at the Pi",
+        "The bridge on the Pi is connected, but its robot is offline",
+        "Plug the robot into the Pi and switch it on; `ls -l /dev/looplab-robot` there shows whether it is seen.",
+    ),
+}
 
 
 def bridge_info(retained: Mapping[str, bytes]) -> dict[str, Any]:
@@ -72,79 +100,35 @@ def missing(parameters: Parameters, retained: Mapping[str, bytes]) -> Missing | 
 
     `retained` are the last payloads by topic, of a broker that was started for this run and so remembers nobody.
     """
-    remote = parameters.robot == REMOTE
-    status = retained.get(TOPIC_BRIDGE_STATUS)
-    info = bridge_info(retained)
+    remote, status, info = parameters.robot == REMOTE, retained.get(TOPIC_BRIDGE_STATUS), bridge_info(retained)
     if status != ONLINE:
-        return _no_bridge(remote, lost=status is not None)
-    if remote and (wrong := _set_up_otherwise(parameters, info)) is not None:
+        return NO_BRIDGE if not remote else NEVER_AT_PI if status is None else LOST_AT_PI
+    if remote and info and (wrong := _set_up_otherwise(parameters, info)) is not None:
         return wrong
     if parameters.command != COMMAND_EMULATED and retained.get(TOPIC_ROBOT_STATUS) != ONLINE:
-        return _no_robot(parameters.robot, str(info.get("robot_fault", "")))
+        robot, fault = NO_ROBOT[parameters.robot], info.get("robot_fault")
+        return robot._replace(problem=f"{robot.problem} ({fault})") if fault else robot
     return None
-
-
-def _no_bridge(remote: bool, *, lost: bool) -> Missing:
-    if not remote:
-        return Missing("bridge", "The bridge did not come online", "See `docker compose logs bridge`.")
-    if lost:
-        return Missing(
-            "bridge on the Pi",
-            "The bridge on the Pi was here and went away",
-            f"{_PI_LOGS}: was it stopped, the Pi switched off, or its network cut?",
-        )
-    return Missing(
-        "bridge on the Pi",
-        "No bridge has connected from the Pi",
-        f"{_PI_LOGS} shows what it sees of this machine. Is the Pi on, paired with this machine (./lab pair), and "
-        "does a firewall here let it in?",
-    )
-
-
-def _no_robot(robot: str, fault: str) -> Missing:
-    why = f" ({fault})" if fault else ""
-    if robot == REMOTE:
-        return Missing(
-            "robot at the Pi",
-            f"The bridge on the Pi is connected, but its robot is offline{why}",
-            "Plug the robot into the Pi and switch it on; `ls -l /dev/looplab-robot` there shows whether it is seen.",
-        )
-    if robot == USB:
-        return Missing(
-            "robot on USB",
-            f"The robot on USB did not come online{why}",
-            "Plug it in and switch it on; `ls /dev/serial/by-id/` shows whether it is seen. docs/serial.md has the "
-            "rest; --robot virtual needs none.",
-        )
-    return Missing("robot", f"The robot did not come online{why}", "See `docker compose logs bridge robot`.")
 
 
 def _set_up_otherwise(parameters: Parameters, info: Mapping[str, Any]) -> Missing | None:
     """A bridge of another version or fidelity measures something else: send nothing before the user sets it right."""
-    version = str(info.get("version", "unknown"))
-    if info and version != __version__:
+    if info.get("version") != __version__:
         return Missing(
             "bridge of this version",
-            f"The bridge on the Pi is of version {version}, this lab of {__version__}",
+            f"The bridge on the Pi is of version {info.get('version')}, this lab of {__version__}",
             "Run rpi/install.sh of this version on the Pi again, with a bundle made by this lab.",
             settled=True,
         )
-    p, names = parameters, ("TCP_NODELAY", "ROBOT_FRAMING", "QOS_LEGS", "RECEIVER")
-    wanted = dict(zip(names, (p.tcp_nodelay, p.robot_framing, p.qos_legs, p.bridge_receiver), strict=True))
-    legs, receiver = legs_of(info.get("subscription_qos")), info.get("receiver", SELECT)
-    reported = (info.get("tcp_nodelay"), info.get("framing"), legs, receiver)
-    there = dict(zip(names, reported, strict=True))
-    differing = [name for name in wanted if wanted[name] != there[name]]
-    if not info or not differing:
+    settings = bridge_settings(parameters, info)
+    differing = {name: pair for name, pair in settings.items() if pair[0] != pair[1]}
+    if not differing:
         return None
+    wanted, there = (", ".join(f"{name}={pair[at]}" for name, pair in differing.items()) for at in (0, 1))
     return Missing(
         "bridge with the same FIDELITY",
-        f"The bridge on the Pi runs with {_words(there, differing)}, this run with {_words(wanted, differing)}",
+        f"The bridge on the Pi runs with {there}, this run with {wanted}",
         f"On the Pi: FIDELITY={parameters.fidelity} in rpi/.env, then `docker compose -f rpi/compose.yaml up -d`; "
         "or choose --fidelity here as it is there.",
         settled=True,
     )
-
-
-def _words(settings: Mapping[str, Any], names: list[str]) -> str:
-    return ", ".join(f"{name}={on_off(settings[name])}" for name in names)

@@ -1,6 +1,6 @@
 """The treatments of the loop: which roles are judged in a run, and by what."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,6 +14,7 @@ from looplab.experiments.loop.protocol import (
     TOPIC_ANSWER,
     TOPIC_REQUEST,
     TWO,
+    legs_of,
     subscription_qos,
 )
 from looplab.run.placement import of_host
@@ -24,10 +25,12 @@ from looplab.treatments import NO_LOAD
 from looplab.treatments.judgement import (
     TLS_PORT,
     Treatment,
+    compared,
     judge_nodelay,
     judge_policy,
     judge_process,
     on_off,
+    policy,
     unverified,
 )
 from looplab.treatments.link import NO_LINK
@@ -37,8 +40,6 @@ from looplab.treatments.scans import Scan, grown, mqtt_sockets, policies, proces
 
 # The broker's own, whatever port the host publishes for it.
 BROKER_PORT = 1883
-# Address and port.
-_End = tuple[str, int]
 VIRTUAL_ROBOT = "socket://robot:"
 # Bridge and robot take the place of another machine. Their own delay must be small beside what the report compares, in
 # absolute time, as changes of O are: a tenth of the 1 ms that O takes on a quiet machine.
@@ -79,8 +80,8 @@ def judge(
         *(judge_policy(good, role, own.get(role, 0)) for role in allowed),
         *(one for role, fifo in allowed.items() if fifo for one in judge_permission(good, role, fifo)),
         *(judge_nodelay(good, role, parameters.tcp_nodelay, parameters.broker_port, BROKER_PORT) for role in allowed),
-        *_bridge(parameters, bridge),
-        *_isolation(parameters, good, bridge),
+        *_judge_bridge(parameters, bridge),
+        *_judge_isolation(parameters, good, bridge),
         *judge_loads(parameters.load, parameters.load_settings, good),
     ]
 
@@ -138,12 +139,12 @@ def strength(load: str, before: Scan, after: Scan) -> dict[str, Any]:
     return result
 
 
-def judge_broker(parameters: Parameters, version: str) -> list[Treatment]:
+def judge_broker(parameters: Parameters, version: str) -> Treatment:
     """Judge whether the broker that answers is the one that was wanted, by the `version` it reports."""
     named = f"{parameters.broker} {version}" if version else f"a broker that reports no version of {parameters.broker}"
     left_out = ", ".join(map(str, parameters.qos_left_out))
     note = f"it knows no QoS {left_out}: those cells are left out" if left_out else ""
-    return [Treatment("broker", parameters.broker, named, bool(version), note=note)]
+    return Treatment("broker", parameters.broker, named, bool(version), note=note)
 
 
 def judge_legs(
@@ -151,7 +152,7 @@ def judge_legs(
     controller: Mapping[str, int],
     bridge: Mapping[str, Any],
     answers: Collection[tuple[int, int]],
-) -> list[Treatment]:
+) -> Iterator[Treatment]:
     """Judge which legs of the loop had the QoS.
 
     `controller` (by topic) and the bridge's report are what the broker granted to subscriptions, `answers` the QoS of
@@ -164,16 +165,14 @@ def judge_legs(
     ]
     if parameters.connections == TWO:
         granted.append(("publisher", TOPIC_REQUEST, 0, controller.get(TOPIC_REQUEST)))
-    wrong = sorted(pair for pair in answers if pair[1] != subscription_qos(legs, pair[0]))
-    wanted = "QoS 0" if legs == LEGS["thesis"] else "the request's QoS"
-    found = ", ".join(f"QoS {came} to a request at QoS {asked}" for asked, came in wrong) or wanted
-    return [
-        *(
-            Treatment(f"{role}'s subscription to {topic}", f"QoS {qos}", f"QoS {found}", found == qos)
-            for role, topic, qos, found in granted
-        ),
-        *([Treatment("answers", wanted, found, not wrong)] if answers else []),
-    ]
+    for role, topic, qos, found in granted:
+        yield compared(f"{role}'s subscription to {topic}", f"QoS {qos}", f"QoS {found}")
+    if answers:
+        wanted = "QoS 0" if legs == LEGS["thesis"] else "the request's QoS"
+        wrong = sorted(pair for pair in answers if pair[1] != subscription_qos(legs, pair[0]))
+        yield compared(
+            "answers", wanted, [f"QoS {came} to a request at QoS {asked}" for asked, came in wrong] or wanted
+        )
 
 
 def judge_number(parameters: Parameters, scans: Sequence[Scan | None]) -> Treatment:
@@ -183,8 +182,7 @@ def judge_number(parameters: Parameters, scans: Sequence[Scan | None]) -> Treatm
         sockets = mqtt_sockets([scan], CONTROLLER.name, (parameters.broker_port, TLS_PORT))
         unreadable = next((one for one in sockets if isinstance(one, str)), "")
         connections.add(unreadable or str(len(sockets)))
-    wanted = str(CONNECTIONS[parameters.connections])
-    return Treatment("controller connections", wanted, ", ".join(sorted(connections)), connections == {wanted})
+    return compared("controller connections", str(CONNECTIONS[parameters.connections]), connections)
 
 
 def judge_path(parameters: Parameters, scans: Sequence[Scan | None], role: Role) -> Treatment:
@@ -210,30 +208,29 @@ def judge_path(parameters: Parameters, scans: Sequence[Scan | None], role: Role)
     return Treatment(f"{role.name} path to the broker", parameters.broker_path, words, verified, note=note)
 
 
-def _ends(parameters: Parameters, scan: Scan, role: str) -> list[tuple[_End, _End]]:
+def _ends(parameters: Parameters, scan: Scan, role: str) -> list[list[tuple[str, int]]]:
     """Return own and other end of each connection of `role` to the broker; a socket for IPv6 may hold IPv4."""
     sockets = mqtt_sockets([scan], role, (parameters.broker_port, BROKER_PORT, TLS_PORT))
-    return [(_end(one, "local"), _end(one, "peer")) for one in sockets if isinstance(one, dict)]
-
-
-def _end(sock: Mapping[str, Any], name: str) -> _End:
-    return str(sock[name]).removeprefix("::ffff:"), int(sock[f"{name}_port"])
+    return [
+        [(str(one[end]).removeprefix("::ffff:"), int(one[f"{end}_port"])) for end in ("local", "peer")]
+        for one in sockets
+        if isinstance(one, dict)
+    ]
 
 
 def judge_connections(parameters: Parameters, controller: str, bridge: Mapping[str, Any]) -> list[Treatment]:
     """Judge TLS; `controller` is the version on its connection ("" without), `bridge` what the bridge reports."""
-    version = str(bridge.get("tls", "")) if bridge else "unknown"
-    return [
-        _tls("controller", parameters.broker_tls, controller),
-        _tls("bridge", parameters.bridge_tls, version),
+    negotiated = [
+        ("controller", parameters.broker_tls, controller),
+        ("bridge", parameters.bridge_tls, str(bridge.get("tls", "")) if bridge else "unknown"),
     ]
-
-
-def _tls(role: str, wanted: bool, version: str) -> Treatment:
-    """Judge the TLS `version` negotiated by `role`: "" without TLS, "unknown" if nobody reported one."""
-    verified = version in ("TLSv1.2", "TLSv1.3") if wanted else version == ""
-    note = "" if verified else "the bridge goes by its pairing file (./lab pair), the controller by BROKER_TLS"
-    return Treatment(f"{role} TLS", "TLS 1.2 or later" if wanted else "off", version or "off", verified, note=note)
+    note = "the bridge goes by its pairing file (./lab pair), the controller by BROKER_TLS"
+    rows = []
+    for role, wanted, version in negotiated:
+        verified = version in (("TLSv1.2", "TLSv1.3") if wanted else ("",))
+        words = "TLS 1.2 or later" if wanted else "off"
+        rows.append(Treatment(f"{role} TLS", words, version or "off", verified, note="" if verified else note))
+    return rows
 
 
 def judge_robot(parameters: Parameters, cells: Sequence[Mapping[str, Any]], *, virtual: bool) -> list[Treatment]:
@@ -244,7 +241,8 @@ def judge_robot(parameters: Parameters, cells: Sequence[Mapping[str, Any]], *, v
     first cell. Never required: no kernel need allow what keeps the load away. Verdicts about O need it.
     """
     roles = (BRIDGE, ROBOT) if _has_robot(parameters) else (BRIDGE,)
-    delays = [(own_delay_us(cell, roles), cell) for cell in cells if _is_known(cell)]
+    known = (cell for cell in cells if cell["cpu_wait_us"] and cell["O_us"]["n"])
+    delays = [(own_delay_us(cell, roles), cell) for cell in known]
     if not virtual or not delays:
         return []
     delay_us, cell = max(delays, key=lambda one: one[0])
@@ -261,10 +259,6 @@ def own_delay_us(cell: Mapping[str, Any], roles: Sequence[Role]) -> float:
     return float(sum(WAKE_UPS * waits.get(role.name, 0.0) / runs[role.name] for role in roles if runs[role.name]))
 
 
-def _is_known(cell: Mapping[str, Any]) -> bool:
-    return bool(cell["cpu_wait_us"]) and bool(cell["O_us"]["n"])
-
-
 def _has_robot(parameters: Parameters) -> bool:
     return parameters.command != COMMAND_EMULATED
 
@@ -274,40 +268,38 @@ def is_virtual(bridge: Mapping[str, Any]) -> bool:
     return str(bridge.get("serial", "")).startswith(VIRTUAL_ROBOT)
 
 
-def _bridge(parameters: Parameters, bridge: Mapping[str, Any]) -> list[Treatment]:
+def bridge_settings(parameters: Parameters, bridge: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
+    """Return by variable how a run wants the bridge to be set up, and how the bridge reports that it is."""
+    nodelay, legs = bridge.get("tcp_nodelay"), legs_of(bridge.get("subscription_qos"))
+    return {
+        "RECEIVER": (parameters.bridge_receiver, str(bridge.get("receiver", SELECT))),
+        "TCP_NODELAY": (on_off(parameters.tcp_nodelay), "unknown" if nodelay is None else on_off(nodelay)),
+        "ROBOT_FRAMING": (parameters.robot_framing, str(bridge.get("framing"))),
+        "QOS_LEGS": (parameters.qos_legs, str(legs)),
+    }
+
+
+def _judge_bridge(parameters: Parameters, bridge: Mapping[str, Any]) -> list[Treatment]:
     if not bridge:
         return [Treatment("bridge settings", "known", "the bridge did not say", False)]
-    wanted, nodelay = parameters.tcp_nodelay, bridge.get("tcp_nodelay")
-    known = "unknown" if nodelay is None else on_off(nodelay)
-    framing = bridge.get("framing")
-    same = framing == parameters.robot_framing
-    note = "" if same else "start the bridge with the same FIDELITY"
-    receiver = str(bridge.get("receiver", SELECT))
-    return [
-        Treatment("bridge receiver", parameters.bridge_receiver, receiver, receiver == parameters.bridge_receiver),
-        Treatment("bridge TCP_NODELAY", on_off(wanted), known, nodelay == wanted),
-        Treatment("robot framing", parameters.robot_framing, str(framing), same, note=note),
-    ]
+    settings, note = bridge_settings(parameters, bridge), "start the bridge with the same FIDELITY"
+    # The subscription shows the legs (judge_legs).
+    named = {"bridge receiver": "RECEIVER", "bridge TCP_NODELAY": "TCP_NODELAY", "robot framing": "ROBOT_FRAMING"}
+    return [compared(what, *settings[variable], note=note) for what, variable in named.items()]
 
 
-def _isolation(parameters: Parameters, scans: Sequence[Scan], bridge: Mapping[str, Any]) -> list[Treatment]:
-    """A real robot has a machine of its own, and so may its bridge."""
-    reported = {BRIDGE.name: str(bridge.get("scheduling", "unknown"))}
-    roles = (BRIDGE, ROBOT, *([LINK] if parameters.link != NO_LINK else []))
-    elsewhere = {role: "" if is_virtual(bridge) else reported.get(role.name, "unknown") for role in roles}
-    return [_apart(scans, role, where) for role, where in elsewhere.items()]
+def _judge_isolation(parameters: Parameters, scans: Sequence[Scan], bridge: Mapping[str, Any]) -> Iterator[Treatment]:
+    """Judge whether bridge, robot and link ran apart from the host's load: not required, as no kernel need allow it.
 
-
-def _apart(scans: Sequence[Scan], role: Role, elsewhere: str) -> Treatment:
-    """Judge whether `role` ran apart from the host's load: not required, because no kernel need allow it.
-
-    `elsewhere` is its policy on the machine where it runs instead, "" where it must run on this one.
+    A real robot has a machine of its own, and so may its bridge, which reports its policy there.
     """
-    what, found = f"{role.name} apart from the load", policies(scans, role.name)
-    if found == ["not running"] and elsewhere:
-        return Treatment(what, "own machine", f"not here ({elsewhere})", True, False)
-    wanted = f"SCHED_FIFO {role.fifo}"
-    return Treatment(what, wanted, ", ".join(found), found == [wanted], False, refusals(scans, role.name))
+    for role in (BRIDGE, ROBOT, *([LINK] if parameters.link != NO_LINK else [])):
+        what, found = f"{role.name} apart from the load", policies(scans, role.name)
+        if found == ["not running"] and not is_virtual(bridge):
+            there = str(bridge.get("scheduling", "unknown")) if role is BRIDGE else "unknown"
+            yield Treatment(what, "own machine", f"not here ({there})", True, False)
+        else:
+            yield compared(what, policy(role.fifo), found, required=False, note=refusals(scans, role.name))
 
 
 def judge_permission(scans: Sequence[Scan], role: str, priority: int) -> list[Treatment]:

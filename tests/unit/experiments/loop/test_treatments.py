@@ -357,10 +357,8 @@ def test_legs_are_judged_by_what_the_broker_granted(
     settings: dict[str, str], controller: int | None, bridge: int | None, answers: set[tuple[int, int]],
     faults: list[str],
 ) -> None:  # fmt: skip
-    found = judge_legs(
-        parameters(QOS="0 1 2", **settings), {} if controller is None else {"answer/": controller},
-        {"subscription_qos": bridge}, answers,
-    )  # fmt: skip
+    granted = {} if controller is None else {"answer/": controller}
+    found = list(judge_legs(parameters(QOS="0 1 2", **settings), granted, {"subscription_qos": bridge}, answers))
     assert [t.what.partition("'")[0] for t in found if not t.verified] == faults
     assert len(found) == (3 if answers else 2)
 
@@ -667,11 +665,11 @@ def test_what_nobody_saw_is_called_so() -> None:
 
 
 def test_the_broker_that_answers_must_be_the_one_that_was_wanted() -> None:
-    (found,) = judge_broker(parameters(BROKER="rabbitmq", QOS="1 2"), "4.0.5")
+    found = judge_broker(parameters(BROKER="rabbitmq", QOS="1 2"), "4.0.5")
     assert found.verified
     assert found.found == "rabbitmq 4.0.5"
     assert "no QoS 2" in found.note
-    (other,) = judge_broker(parameters(BROKER="rabbitmq"), "")
+    other = judge_broker(parameters(BROKER="rabbitmq"), "")
     assert not other.verified
     assert other.required
 

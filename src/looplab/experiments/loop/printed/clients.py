@@ -1,60 +1,185 @@
-"""What a run has with CLIENTS=printed: the programs, their measurement, scans at them while they live, and verdicts."""
+"""The printed clients of a run: publisher and subscriber, each a process of its own with a connection of its own."""
 
-from collections.abc import Callable, Iterable, Iterator
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from time import perf_counter_ns
 from typing import Any
 
+from looplab.errors import LabError, MachineError
 from looplab.experiments.loop import CLIENTS
 from looplab.experiments.loop.parameters import REPETITION, Parameters
-from looplab.experiments.loop.printed import SUBSCRIBER
-from looplab.experiments.loop.printed.measurement import PrintedMeasurement
-from looplab.experiments.loop.printed.programs import Programs
-from looplab.experiments.loop.printed.wire import Wire
-from looplab.experiments.loop.protocol import SPIN
+from looplab.experiments.loop.printed import PUBLISHER, SUBSCRIBER
+from looplab.experiments.loop.printed.wire import Publish, Wire
+from looplab.experiments.loop.protocol import SPIN, subscription_qos
 from looplab.experiments.loop.treatments import judge_path, judge_permission
-from looplab.run.accounting import Columns
-from looplab.run.open_loop import Messages
-from looplab.run.samples import ABSENT, SampleStore
 from looplab.spec.brokers import BROKERS
-from looplab.treatments.judgement import Treatment, judge_nodelay, unverified
+from looplab.treatments.broker import access
+from looplab.treatments.judgement import Treatment, compared, judge_nodelay, on_off, policy, unverified
 from looplab.treatments.scans import Scan, TreatmentsClient, mqtt_sockets, processes
 
+# In the image `printed`.
+FOLDER = "/opt/printed"
+STEP_NS = 20_000_000
+START_TIMEOUT_NS = 15_000_000_000
+# The controller alone captures packets; what the published flags permit is theirs, too.
+_NO_CAPTURE = ("setpriv", "--inh-caps=-net_raw", "--ambient-caps=-net_raw")
 # A thread that spins is on a processor or waits for one for at least this share of its life; one that sleeps is not.
 LEAST_SPIN = 0.6
 
 
-class PrintedClients:
-    """The clients of one run; each scan at them is taken while both programs run."""
+class PrintedClient:
+    """One of the two; `lines` holds what it printed and nobody has taken yet, `started_ns` when it began."""
 
-    def __init__(self, parameters: Parameters, wait: Callable[[int], None]) -> None:
-        self._parameters = parameters
+    def __init__(self, name: str, interpreter: str, environment: Mapping[str, str]) -> None:
+        self.name, self.started_ns = name, perf_counter_ns()
+        folder = os.environ.get("PRINTED_CLIENTS") or FOLDER
+        command = [*_NO_CAPTURE, interpreter, "-W", "ignore", f"{folder}/{name}.py"]
+        pipe = subprocess.PIPE
+        self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, env={**os.environ, **environment})
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._input, self._output = self._process.stdin, self._process.stdout
+        os.set_blocking(self._output.fileno(), False)
+        self._rest = b""
+        self.lines: list[dict[str, Any]] = []
+        # What it reported of itself at each connection.
+        self.hellos: list[dict[str, Any]] = []
+
+    def read(self) -> None:
+        """Take what it has printed. Raises LabError (exit code 1) once it has ended."""
+        *lines, self._rest = (self._rest + (self._output.read() or b"")).split(b"\n")
+        for line in map(json.loads, lines):
+            (self.hellos if "granted" in line else self.lines).append(line)
+        if not lines and (code := self._process.poll()) is not None:
+            raise LabError(f"The printed {self.name} ended with exit code {code}.", "Read its message above.")
+
+    def write(self, line: str) -> None:
+        self._input.write(line.encode() + b"\n")
+        self._input.flush()
+
+    def ask(self) -> None:
+        """Have the subscriber report."""
+        self._process.send_signal(signal.SIGUSR1)
+
+    def end(self) -> None:
+        self._process.kill()
+        self._process.wait()
+        self._input.close()
+        self._output.close()
+
+
+class PrintedClients:
+    """Both clients, and their packets; what sends the messages of an open loop (looplab.run.open_loop.Sender).
+
+    `wait_for_news(until_ns)` serves the controller's own connection. Scans are taken while both run.
+    """
+
+    sock = None
+
+    def __init__(self, parameters: Parameters, wait_for_news: Callable[[int], None]) -> None:
+        self._parameters, self._wait_for_news = parameters, wait_for_news
         self._wire = Wire(parameters.broker_port)
-        self._programs = Programs(parameters, self._wire, wait)
         self._treatments = TreatmentsClient([CLIENTS, BROKERS[parameters.broker].role])
         self._fifo = parameters.priority_controller if parameters.apply_priority else 0
-        if self._fifo:
-            self._programs.on_start = lambda: self._treatments.scan({CLIENTS.name: self._fifo})
+        self.on_publish: Callable[[Publish], None] = lambda _publish: None
+        self._live: dict[str, PrintedClient] = {}
+        # What each process reported that has ended, and how often those lost their connection.
+        self._ended: list[dict[str, Any]] = []
+        self._reconnected = 0
         self._scans: list[Scan | None] = []
         # By scan: the share of its life that the subscriber was on a processor or waited for one.
         self._runnable: list[float] = []
 
-    def measurement(
-        self, store: SampleStore, requests: Messages, token: str, on_other: Callable[[bytes, bytes], None]
-    ) -> PrintedMeasurement:
-        return PrintedMeasurement(self._programs, store, requests, token, on_other, self._scan)
+    @property
+    def interpreter(self) -> str:
+        """The wanted one, or this one where it is not installed."""
+        return (self._parameters.python == "2.7" and shutil.which("python2.7")) or sys.executable
 
-    def close(self) -> None:
-        self._programs.close()
-        self._wire.close()
+    @property
+    def disconnects(self) -> int:
+        return self._reconnected + sum(max(0, len(one.hellos) - 1) for one in self._live.values())
+
+    @property
+    def reports(self) -> list[dict[str, Any]]:
+        """What each process reported of itself, in the order of their starts."""
+        return [*self._ended, *(one.hellos[-1] for one in self._live.values() if one.hellos)]
 
     @property
     def granted(self) -> dict[str, int]:
         """The QoS that the broker granted, by topic; the highest of all processes."""
         granted: dict[str, int] = {}
-        for report in self._programs.reports:
+        for report in self.reports:
             for topic, qos in report["granted"].items():
                 granted[topic] = max(qos, granted.get(topic, 0))
         return granted
+
+    def publish(self, topic: str, payload: bytes, qos: int) -> bool:
+        """Return False: nothing is sent for the loop, the publisher publishes by itself (`send`)."""
+        return False
+
+    def wait(self, until_ns: int) -> None:
+        """Take packets and lines until `until_ns`; seldom, so that the clients are not disturbed."""
+        while True:
+            now = perf_counter_ns()
+            self._wait_for_news(min(until_ns, now + STEP_NS))
+            for one in self._wire.read():
+                self.on_publish(one)
+            for client in self._live.values():
+                client.read()
+            if perf_counter_ns() >= until_ns:
+                return
+
+    def begin(self) -> None:
+        """Start both where they do not run; the subscriber first, as a person must. Raises LabError."""
+        if self._live:
+            return
+        self._start(SUBSCRIBER)
+        self._start(PUBLISHER)
+        if self._fifo:
+            self._treatments.scan({CLIENTS.name: self._fifo})
+
+    def _start(self, name: str) -> None:
+        client = self._live[name] = PrintedClient(name, self.interpreter, self._environment(name))
+        self._until(lambda: client.hellos, f"The printed {name} has no subscription")
+
+    def send(self, first: int, count: int, interval_ns: int, qos: int, form: str) -> list[tuple[int, int]]:
+        """Have the publisher send; return (sequence, ns since 1970) of each message once all have left."""
+        publisher = self._live[PUBLISHER]
+        publisher.write(f"{first} {count} {interval_ns / 1e9} {qos} {form}")
+        return self._stamps(publisher, 10 * count * interval_ns)
+
+    def answers(self) -> list[tuple[str, int]]:
+        """Return (payload, ns since 1970) of each answer since the last call, as the subscriber stamped it."""
+        self._live[SUBSCRIBER].ask()
+        return self._stamps(self._live[SUBSCRIBER])
+
+    def scan(self) -> None:
+        """Have both read while they run, at the end of a repetition."""
+        scan = self._treatments.scan({CLIENTS.name: self._fifo})
+        self._scans.append(scan)
+        subscriber = self._live[SUBSCRIBER]
+        life_ns = perf_counter_ns() - subscriber.started_ns
+        for one in _each([scan] if scan else []):
+            if one["pid"] == subscriber.hellos[-1]["pid"]:
+                self._runnable.append(round((one["cpu_ns"] + (one["cpu_wait_ns"] or 0)) / life_ns, 3))
+
+    def conclude(self) -> None:
+        """End both if each repetition has its own."""
+        if self._parameters.life == REPETITION:
+            self._end()
+
+    def close(self) -> None:
+        self._end()
+        self._wire.close()
+
+    def document(self) -> dict[str, Any]:
+        """Return what run.json holds of the clients."""
+        return {"printed_clients": {"programs": self.reports, "runnable": self._runnable}}
 
     def judge_clients(self) -> Iterator[Treatment]:
         """Yield what the live processes show of the clients, from the scans at the end of each repetition."""
@@ -64,29 +189,19 @@ class PrintedClients:
             yield from missing
             return
         p, scans = self._parameters, [scan for scan in self._scans if scan is not None]
-        wanted = f"SCHED_FIFO {self._fifo}" if self._fifo else "SCHED_OTHER"
-        yield _alike(
-            "clients scheduling policy",
-            wanted,
-            (thread["scheduling"] for one in _each(scans) for thread in one["threads"]),
-        )
+        policies = [thread["scheduling"] for one in _each(scans) for thread in one["threads"]]
+        yield compared("clients scheduling policy", policy(self._fifo), policies or "not running")
         if p.priority_controller:
             yield from judge_permission(scans, CLIENTS.name, p.priority_controller)
         yield judge_nodelay(scans, CLIENTS.name, p.tcp_nodelay, p.broker_port)
-        yield _alike("clients' threads", "2 each", (f"{len(one['threads'])} each" for one in _each(scans)))
+        yield compared("clients' threads", "2 each", [f"{len(one['threads'])} each" for one in _each(scans)])
         sockets = (mqtt_sockets([scan], CLIENTS.name, (p.broker_port,)) for scan in scans)
-        yield _alike("clients' connections", "2", (str(len(each)) for each in sockets))
+        yield compared("clients' connections", "2", (str(len(each)) for each in sockets))
         yield judge_path(p, scans, CLIENTS)
-        spins = f"{p.receiver}: on a processor or waiting for one " + (
-            f"at least {LEAST_SPIN:.0%}" if p.receiver == SPIN else f"below {LEAST_SPIN:.0%}"
-        )
-        good = [(share >= LEAST_SPIN) == (p.receiver == SPIN) for share in self._runnable]
-        shares = f"{min(self._runnable):.0%} to {max(self._runnable):.0%} of its life"
-        yield Treatment("receiver", spins, shares, all(good))
-        reports = self._programs.reports
-        pids = {report["pid"] for report in reports}
+        yield self._judge_receiver()
+        reports = self.reports
         lives = len(scans) if p.life == REPETITION else 1
-        yield Treatment("client processes", str(2 * lives), str(len(pids)), len(pids) == 2 * lives)
+        yield compared("client processes", str(2 * lives), str(len({report["pid"] for report in reports})))
         versions = sorted({f"Python {report['python']}, paho {report['paho']}" for report in reports})
         same = all(version.startswith(f"Python {p.python}.") for version in versions)
         note = "" if same else "this image has no Python 2.7: O has the interpreter's switch interval of 5 ms in it"
@@ -95,32 +210,49 @@ class PrintedClients:
         words = ", ".join(f"{count} {name}" for name, count in lacking.items())
         yield Treatment("packets of the clients", "every one captured and stamped", words, not any(lacking.values()))
 
-    def written(self, columns: Columns, rows: range) -> int:
-        """Return of how many repetitions each message was answered, as the printed subscriber needs it."""
-        received_ns, size = columns["client_received_ns"], self._parameters.messages
-        return sum(ABSENT not in received_ns[row : row + size] for row in range(rows.start, rows.stop, size))
+    def _judge_receiver(self) -> Treatment:
+        spins = self._parameters.receiver == SPIN
+        bound = f"{'at least' if spins else 'below'} {LEAST_SPIN:.0%}"
+        wanted = f"{self._parameters.receiver}: on a processor or waiting for one {bound}"
+        good = all((share >= LEAST_SPIN) == spins for share in self._runnable)
+        shares = f"{min(self._runnable):.0%} to {max(self._runnable):.0%} of its life"
+        return Treatment("receiver", wanted, shares, good)
 
-    def document(self) -> dict[str, Any]:
-        """Return what run.json holds of the programs."""
-        return {"printed_clients": {"programs": self._programs.reports, "runnable": self._runnable}}
+    def _environment(self, name: str) -> dict[str, str]:
+        p = self._parameters
+        qos = subscription_qos(p.qos_legs, max(p.qos)) if name == SUBSCRIBER else 0
+        pairing = access()
+        return {
+            "BROKER_HOST": p.broker_host,
+            "BROKER_PORT": str(p.broker_port),
+            "BROKER_USER": pairing.user if pairing else "",
+            "BROKER_PASSWORD": pairing.password if pairing else "",
+            "TCP_NODELAY": on_off(p.tcp_nodelay),
+            "QOS": str(min(qos, max(BROKERS[p.broker].qos))),
+            "RECEIVER": p.receiver,
+            "PYTHONPATH": os.environ.get("PRINTED_PAHO", "") if self.interpreter.endswith("2.7") else "",
+        }
 
-    def _scan(self) -> None:
-        scan = self._treatments.scan({CLIENTS.name: self._fifo})
-        self._scans.append(scan)
-        subscriber = self._programs.live[SUBSCRIBER]
-        life_ns = perf_counter_ns() - subscriber.started_ns
-        for one in _each([scan] if scan else []):
-            if one["pid"] == subscriber.hellos[-1]["pid"]:
-                self._runnable.append(round((one["cpu_ns"] + (one["cpu_wait_ns"] or 0)) / life_ns, 3))
+    def _stamps(self, client: PrintedClient, more_ns: int = 0) -> list[Any]:
+        self._until(lambda: client.lines, f"The printed {client.name} reports nothing", more_ns)
+        stamps: list[Any] = client.lines.pop(0)["stamps"]
+        return stamps
+
+    def _until(self, done: Callable[[], object], problem: str, more_ns: int = 0) -> None:
+        end_ns = perf_counter_ns() + START_TIMEOUT_NS + more_ns
+        while not done():
+            if perf_counter_ns() > end_ns:
+                raise MachineError(f"{problem} within {(START_TIMEOUT_NS + more_ns) / 1e9:.0f} s.", "Repeat the run.")
+            self.wait(perf_counter_ns() + STEP_NS)
+
+    def _end(self) -> None:
+        self._reconnected, self._ended = self.disconnects, self.reports
+        for client in self._live.values():
+            client.end()
+        self._live = {}
 
 
 def _each(scans: Iterable[Scan]) -> Iterator[dict[str, Any]]:
     """Yield each live process of the clients in each scan."""
     for scan in scans:
         yield from processes(scan, CLIENTS.name)
-
-
-def _alike(what: str, wanted: str, every: Iterable[str]) -> Treatment:
-    """Judge whether every one was found as wanted."""
-    distinct = sorted(set(every))
-    return Treatment(what, wanted, ", ".join(distinct) or "not running", distinct == [wanted])

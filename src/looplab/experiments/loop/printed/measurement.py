@@ -3,11 +3,12 @@
 from collections.abc import Callable
 from time import perf_counter_ns, time_ns
 
-from looplab.experiments.loop.printed.programs import STEP_NS, Programs
+from looplab.experiments.loop.printed.clients import STEP_NS, PrintedClients
 from looplab.experiments.loop.printed.wire import Publish
 from looplab.experiments.loop.protocol import TOPIC_ANSWER, TOPIC_REQUEST, parse_answer, parse_request
 from looplab.experiments.loop.request_loop import Measurement
 from looplab.mqtt.stamped_socket import StampedSocket
+from looplab.run.accounting import Columns
 from looplab.run.open_loop import Messages
 from looplab.run.samples import ABSENT, ANSWERED, LATE, NOT_SENT, WAITING, SampleStore
 
@@ -15,40 +16,36 @@ _REQUESTS, _ANSWERS = TOPIC_REQUEST.encode(), TOPIC_ANSWER.encode()
 
 
 class PrintedMeasurement(Measurement):
-    """T1 is the publisher's own stamp, because it never spins; T2 is the packet of the answer, stamped by the kernel.
-
-    `scan` is called at the end of each repetition, while both programs still run.
-    """
+    """T1 is the publisher's own stamp, because it never spins; T2 is when the kernel saw the packet of the answer."""
 
     def __init__(
         self,
-        programs: Programs,
+        clients: PrintedClients,
         store: SampleStore,
         requests: Messages,
         token: str,
         on_other: Callable[[bytes, bytes], None],
-        scan: Callable[[], None],
     ) -> None:
-        super().__init__(programs, programs, store, requests, token, on_other)
-        self._programs, self._scan = programs, scan
+        super().__init__(clients, clients, store, requests, token, on_other)
+        self._clients = clients
         self._form = requests.form.decode()
         self._rows = (store["wire_sent_ns"], store["left_ns"], store["due_ns"])
         self._own_sent, self._own_received = store["client_sent_ns"], store["client_received_ns"]
 
     def repetition(self, first: int, count: int, interval_ns: int, qos: int) -> None:
         self._first, self._unsettled = first, 0
-        programs, self._programs.on_publish = self._programs, self._passed
-        programs.begin()
-        self.counts.begin(programs.disconnects)
+        clients, self._clients.on_publish = self._clients, self._passed
+        clients.begin()
+        self.counts.begin(clients.disconnects)
         distance_ns = time_ns() - perf_counter_ns()
         begun_ns = perf_counter_ns()
-        sent = programs.send(first, count, interval_ns, qos, self._form)
+        sent = clients.send(first, count, interval_ns, qos, self._form)
         # The last message may not have left yet.
-        programs.wait(perf_counter_ns() + 2 * STEP_NS)
+        clients.wait(perf_counter_ns() + 2 * STEP_NS)
         self._settle(perf_counter_ns() + self._deadline_ns)
-        self._scan()
-        answers = programs.answers()
-        programs.conclude()
+        clients.scan()
+        answers = clients.answers()
+        clients.conclude()
         due_ns = begun_ns + interval_ns
         for sequence, stamp_ns in sent:
             sent_ns = stamp_ns - distance_ns
@@ -59,7 +56,7 @@ class PrintedMeasurement(Measurement):
             if answer is not None and answer.run == self._token and answer.sequence < self._store.count:
                 self._own_received[answer.sequence] = stamp_ns - distance_ns
         self._unsettled = 0
-        self.counts.add_disconnects(first // self._per_cell, programs.disconnects)
+        self.counts.add_disconnects(first // self._per_cell, clients.disconnects)
 
     def _passed(self, one: Publish) -> None:
         if one.topic == _ANSWERS and not one.leaves:
@@ -92,3 +89,9 @@ class PrintedMeasurement(Measurement):
             state[sequence] = WAITING
         elif state[sequence] == ANSWERED and self._received[sequence] - self._sent[sequence] > self._deadline_ns:
             state[sequence] = LATE
+
+
+def written(columns: Columns, rows: range, messages: int) -> int:
+    """Return of how many repetitions each of its `messages` was answered, as the printed subscriber needs it."""
+    received_ns = columns["client_received_ns"]
+    return sum(ABSENT not in received_ns[row : row + messages] for row in range(rows.start, rows.stop, messages))
