@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from looplab.experiments.middleware import LoadCell
-from looplab.experiments.middleware.document import ReadBack, Second, Trial, contents, faults, files, judge, live
+from looplab.experiments.middleware.document import ReadBack, Second, Trial, contents, files, judge, live
 from looplab.system.histogram import BITS, Histogram
 from support.run_files import begin, finish
 
@@ -129,7 +129,7 @@ def write_middleware_run(
     cells = cells or (cores_cells() if scenario == "middleware" else nodes_cells())
     made = trials([trial(cell, at, rng, capacity, slower(cell), skew) for at in range(repetitions) for cell in cells])
     written = {file.name: [file.header, *file.lines({}, range(len(made)))] for file in files(made)}  # type: ignore[arg-type]
-    wrong = faults(len(made), made)
+    wrong = [why for one in made for why in one.reasons()]
     return finish(
         results / f"{start}-{scenario}", "middleware", [],
         {"repetitions": repetitions, "messages": SECONDS, "system": "magistrala", **parameters}, written,

@@ -1,15 +1,16 @@
 """A run that measures its cells one after the other: what the controllers of most experiments share."""
 
-from abc import abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, ClassVar, Generic, TypeVar
 
 from looplab.errors import EXIT_USAGE, LabError
 from looplab.run import quiet
 from looplab.run.accounting import Columns
 from looplab.run.document import cell_document, samples_file
-from looplab.run.life import Run, wait_for
 from looplab.run.record import File, Place, Record
 from looplab.spec.cell import Cell
 from looplab.spec.experiment import Experiment
@@ -21,6 +22,8 @@ from looplab.treatments.scans import Scan, TreatmentsClient
 
 P = TypeVar("P", bound=RunParameters)
 C = TypeVar("C", bound=Cell)
+# Between two looks of `wait_for`.
+_PAUSE = partial(time.sleep, 0.2)
 
 
 class CutShort(Exception):
@@ -35,6 +38,10 @@ class Measured(Generic[C]):
     more: dict[str, Any] = field(default_factory=dict)
     faults: list[str] = field(default_factory=list)
 
+    def reasons(self) -> list[str]:
+        """Return why the run is INVALID by this cell."""
+        return [f"{self.cell}: {why}" for why in self.faults]
+
 
 def entry(measured: Measured[Any], columns: Columns, rows: range) -> dict[str, Any]:
     """Return one entry of `cells` in run.json."""
@@ -42,29 +49,36 @@ def entry(measured: Measured[Any], columns: Columns, rows: range) -> dict[str, A
     return cell_document(measured.cell, columns, rows, {**measured.more, **state})
 
 
-class CellRun(Run, Generic[P, C]):
-    """An experiment gives `experiment` and `measure_cell`, and overrides the steps that differ.
+class CellRun(ABC, Generic[P, C]):
+    """The controller of an experiment: it gives `experiment` and `measure_cell`, and overrides the steps that differ.
 
-    `columns` are those of its live rows beside looplab.run.samples.COLUMNS.
+    These are `files`, `prepare`, `conclude`, `judge`, `document`, `contents` and `close`. `columns` are those of its
+    live rows beside looplab.run.samples.COLUMNS; `roles` are its containers as the treatments service knows them.
+    `broker` is host and port of its broker, or of one of several, None without one. Without live rows `live_state` is
+    what the live state holds of the cells measured so far.
     """
 
     experiment: ClassVar[Experiment]
     columns: ClassVar[tuple[str, ...]] = ()
+    broker: tuple[str, int] | None = None
 
-    def __init__(self, parameters: P, place: Place) -> None:
-        name = self.experiment.name
-        self.parameters = parameters
-        self.record = Record(parameters, place, self.columns, self.files(), {"experiment": name})
-        self.client = TreatmentsClient([*self.roles(), *(load.role for load in loads().values())])
+    def __init__(self, parameters: P, place: Place, roles: Sequence[Role] = ()) -> None:
+        self.parameters, self.roles = parameters, roles or self.experiment.roles
+        self.record = Record(parameters, place, self.columns, self.files(), {"experiment": self.experiment.name})
+        self.client = TreatmentsClient([*self.roles, *(load.role for load in loads().values())])
         self.scans: list[Scan | None] = []
         self.measured: list[Measured[C]] = []
+        self.live_state: Mapping[str, Any] = {}
         self._cut_short = ""
-        self._found_last: list[Treatment] = []
         self._reported = (-1, -1)
 
     @abstractmethod
     def measure_cell(self, index: int, cell: C) -> Measured[C]:
         """Send the messages of a cell. Raises CutShort, LabError, Interrupted."""
+
+    def files(self) -> list[File]:
+        """Return its CSV files; samples.csv comes first."""
+        return [samples_file(self.experiment.table(self.parameters.scenario), self.parameters)]
 
     def prepare(self) -> None:
         """Wait for the parts, warm up. Raises LabError, Interrupted."""
@@ -75,31 +89,38 @@ class CellRun(Run, Generic[P, C]):
         self.record.append(self.parameters.rows(index))
         self.scan()
 
-    def roles(self) -> Sequence[Role]:
-        """Return its containers as the treatments service knows them."""
-        return self.experiment.roles
-
-    def judge(self, scans: Sequence[Scan]) -> list[Treatment]:
+    def judge(self) -> list[Treatment]:
         """Return every treatment, by the readings of the live processes before the first cell and after each."""
         roles = [role.name for role in self.experiment.roles if not role.optional]
-        processes = [judge_process(scans, role) for role in roles]
-        return [*processes, *(judge_policy(scans, role, 0) for role in roles)]
-
-    def files(self) -> list[File]:
-        """Return its CSV files; samples.csv comes first."""
-        return [samples_file(self.experiment.table(self.parameters.scenario), self.parameters)]
+        return self.by_scans(
+            lambda scans: [
+                *(judge_process(scans, role) for role in roles),
+                *(judge_policy(scans, role, 0) for role in roles),
+            ]
+        )
 
     def document(self, measured: Measured[C], rows: range) -> dict[str, Any]:
         """Return one entry of `cells` in run.json."""
         return entry(measured, self.record.store, rows)
 
+    def contents(self) -> Mapping[str, Any]:
+        """Return what run.json holds beside the frame of every run: the cells above all."""
+        places = {cell.key: at for at, cell in enumerate(self.parameters.published_cells)}
+        order = sorted(range(len(self.measured)), key=lambda index: places[self.measured[index].cell.key])
+        cells = [self.document(self.measured[index], self.parameters.rows(index)) for index in order]
+        return {"cells": cells, "noise_floor": quiet.noise_of_run(self.scans)}
+
+    def close(self) -> None:
+        """Leave the parts as they were found."""
+
     def measure(self) -> None:
+        """Wait for the parts, warm up, send every cell. Raises LabError, Interrupted."""
         p, record = self.parameters, self.record
         self.prepare()
         record.say("plan", cells=len(p.cells), messages=p.samples, seconds=round(p.total_s))
         record.begin()
-        for index, cell in enumerate(self.cells()):
-            record.state("running", self.treatments(), self.live_state())
+        for index, cell in enumerate(p.schedule):
+            record.state("running", self.treatments(), self.live_state)
             try:
                 self.measured.append(self.measure_cell(index, cell))
             except CutShort as why:
@@ -107,45 +128,26 @@ class CellRun(Run, Generic[P, C]):
                 break
             self.progress(index, cell, len(p.rows(index)))
             self.conclude(index)
-        self._found_last = self.finish()
-        record.state("running", self.treatments(), self.live_state())
-
-    def finish(self) -> list[Treatment]:
-        """Return what can be judged only when every cell is measured."""
-        return []
-
-    def live_state(self) -> Mapping[str, Any]:
-        """Return what the live state holds of a run without live rows: the cells measured so far. {}: it has rows."""
-        return {}
-
-    def cells(self) -> Iterable[C]:
-        """Return the cells in the order in which they are measured."""
-        cells: Iterable[Any] = self.parameters.cells
-        return cells
+        record.state("running", self.treatments(), self.live_state)
 
     def treatments(self) -> list[Treatment]:
-        if not self.scans:
-            return []
-        good = [scan for scan in self.scans if scan is not None]
-        return [*(unverified(self.scans, self.client.fault) or self.judge(good)), *self._found_last]
+        """Return every treatment as found so far."""
+        return self.judge() if self.scans or self.measured else []
 
-    def contents(self) -> Mapping[str, Any]:
-        places = {cell.key: at for at, cell in enumerate(self.parameters.published_cells)}
-        order = sorted(range(len(self.measured)), key=lambda index: places[self.measured[index].cell.key])
-        cells = [self.document(self.measured[index], self.parameters.rows(index)) for index in order]
-        return {"cells": cells, "noise_floor": quiet.noise_of_run(self.scans)}
+    def by_scans(self, judge: Callable[[Sequence[Scan]], list[Treatment]]) -> list[Treatment]:
+        """Return what `judge` finds by the scans, or that one of them was not answered."""
+        return unverified(self.scans, self.client.fault) or judge([scan for scan in self.scans if scan is not None])
 
-    def faults(self) -> Sequence[str]:
-        """Return why cells are INVALID, and why not every cell was measured."""
-        reasons = [f"{one.cell}: {why}" for one in self.measured for why in one.faults]
+    def faults(self) -> list[str]:
+        """Return what makes the run INVALID beside its treatments: cells, their number, a load that nobody wanted."""
+        reasons = [why for one in self.measured for why in one.reasons()]
         if self._cut_short:
-            reasons.append(f"ended after {len(self.measured)} of {len(self.parameters.cells)} cells: {self._cut_short}")
-        return [*reasons, *self.foreign_loads()]
-
-    def foreign_loads(self) -> list[str]:
-        """Return why a run without any load is INVALID if one ran: that of another scenario, started beside it."""
+            planned = len(self.parameters.schedule)
+            reasons.append(f"ended after {len(self.measured)} of {planned} cells: {self._cut_short}")
+        if hasattr(self.parameters, "load"):
+            return reasons
         seen = {name for scan in self.scans if scan for name, found in scan["roles"].items() if found["processes"]}
-        return [] if hasattr(self.parameters, "load") else [f"{name} load: running" for name in loads().keys() & seen]
+        return [*reasons, *(f"{name} load: running" for name in loads().keys() & seen)]
 
     def wait_for_part(self, what: str, check: Callable[[], object]) -> None:
         """Wait until `check` raises no LabError. Raises its last one after PARTS_TIMEOUT_S, wrong use at once."""
@@ -165,7 +167,9 @@ class CellRun(Run, Generic[P, C]):
         wait_for(ready, self.parameters.parts_timeout_s, lambda: errors[-1])
 
     def scan(self) -> Scan | None:
-        """Have the treatments read while nothing is sent."""
+        """Have the treatments read while nothing is sent; on a Swarm nobody can read them."""
+        if self.parameters.swarm:
+            return None
         self.scans.append(self.client.scan({}))
         return self.scans[-1]
 
@@ -176,3 +180,14 @@ class CellRun(Run, Generic[P, C]):
         self._reported, first = (index, done), self.parameters.rows(index).start
         answered = sum(at >= 0 for at in self.record.store["received_ns"][first : first + done].tolist())
         self.record.progress(str(cell), answered, first + done, self.parameters.left_s(first + done))
+
+
+def wait_for(
+    ready: Callable[[], object], timeout_s: float, fault: Callable[[], LabError], pause: Callable[[], object] = _PAUSE
+) -> None:
+    """Wait until `ready()`, with `pause()` between two looks. Raises `fault()` once `timeout_s` have passed."""
+    end_s = time.monotonic() + timeout_s
+    while not ready():
+        if time.monotonic() > end_s:
+            raise fault()
+        pause()

@@ -1,59 +1,24 @@
 """The life of a run, the same for every experiment: measure, judge, store; or keep what an interrupted run has."""
 
 import os
-import time
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import Any
 
 from looplab.errors import LabError
+from looplab.run.cells import CellRun
 from looplab.run.process import Interrupted, heard, run_process
-from looplab.run.record import Record
 from looplab.run.table import WIDTH, cells_table
 from looplab.spec.brokers import BROKERS, DEFAULT
 from looplab.spec.experiment import Experiment
-from looplab.treatments.judgement import Treatment
 
 NARROW = 65  # 80 columns without a scenario's name, which plain Compose puts before each line.
 PROMETHEUS_URL = "http://prometheus:9090/api/v1/status/buildinfo"
-# Between two looks of `wait_for`.
-_PAUSE = partial(time.sleep, 0.2)
-
-
-class Run(ABC):
-    """What an experiment does in its run: `Controller` in its controller.py; `record` is where it keeps it.
-
-    `broker` is host and port of its broker, or of one of several, None without one.
-    """
-
-    record: Record
-    broker: tuple[str, int] | None = None
-
-    @abstractmethod
-    def measure(self) -> None:
-        """Wait for the parts, warm up, send every cell. Raises LabError, Interrupted."""
-
-    @abstractmethod
-    def treatments(self) -> Sequence[Treatment]:
-        """Return every treatment as found so far."""
-
-    @abstractmethod
-    def contents(self) -> Mapping[str, Any]:
-        """Return what run.json holds beside the frame of every run: the cells above all."""
-
-    def faults(self) -> Sequence[str]:
-        """Return what makes the run INVALID beside its treatments."""
-        return ()
-
-    def close(self) -> None:  # noqa: B027  (most runs have nothing to put back)
-        """Leave the parts as they were found."""
 
 
 def main(experiment: Experiment) -> int:
     """Run `experiment` from the environment; return 0 for a valid run, 1 invalid or interrupted, else LabError's code.
 
-    Its controller.py has a `Controller(parameters, place)`, which is a Run.
+    Its controller.py has a `Controller(parameters, place)`, which is a CellRun.
     """
     controller, environment = experiment.part("controller").Controller, os.environ
     return run_process(
@@ -75,7 +40,7 @@ def run_table(experiment: Experiment, run: dict[str, Any]) -> str:
     return str(own.table(run)) if own else cells_table(run, experiment.table(run["scenario"]))
 
 
-def live(run: Run) -> dict[str, Any]:
+def live(run: CellRun[Any, Any]) -> dict[str, Any]:
     """Measure, store, and return the run.json document. Raises LabError, Interrupted."""
     record = run.record
     try:
@@ -96,7 +61,7 @@ def live(run: Run) -> dict[str, Any]:
     return document
 
 
-def _versions(run: Run) -> dict[str, str]:
+def _versions(run: CellRun[Any, Any]) -> dict[str, str]:
     """Return what broker and Prometheus report, and what the run has read already; nothing of who does not answer."""
     # ./lab imports this module on a host without paho.
     from looplab.treatments.broker import prometheus_version, version
@@ -105,14 +70,3 @@ def _versions(run: Run) -> dict[str, str]:
     if run.broker:
         versions["broker"] = version(BROKERS[DEFAULT], *run.broker)
     return {name: one for name, one in {**versions, **run.record.versions}.items() if one}
-
-
-def wait_for(
-    ready: Callable[[], object], timeout_s: float, fault: Callable[[], LabError], pause: Callable[[], object] = _PAUSE
-) -> None:
-    """Wait until `ready()`, with `pause()` between two looks. Raises `fault()` once `timeout_s` have passed."""
-    end_s = time.monotonic() + timeout_s
-    while not ready():
-        if time.monotonic() > end_s:
-            raise fault()
-        pause()

@@ -11,7 +11,7 @@ read from these fields.
 
 import random
 import secrets
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
 from itertools import product
@@ -184,26 +184,21 @@ class Settings:
     @classmethod
     def factors(cls) -> dict[str, Param]:
         """Return by variable what two runs that are compared have in common: the rows of docs/factors.tsv."""
-        own: dict[str, Param] = {}
-        for name, one in cls.params().items():
-            variable = one.variable_of(name)
-            # Several fields of one variable: that with a default.
-            if one.matters and one.read and (variable not in own or own[variable].default is None):
-                own[variable] = one
-        return {name: one for name, one in own.items() if name != "SCENARIO"}
+        named = [(one.variable_of(name), one) for name, one in cls.params().items() if one.matters and one.read]
+        # Several fields of one variable: that with a default is the last.
+        own = dict(sorted(named, key=lambda pair: pair[1].default is not None))
+        return {name: own[name] for name, _ in named if name != "SCENARIO"}
 
     @classmethod
     def preset(cls, kind: str, scenario: str = "") -> dict[str, str]:
         """Return the variables that `--quick` or `--full` (`kind` without dashes) sets for a scenario."""
-        return dict(_preset(cls.params(), kind, scenario))
-
-
-def _preset(params: Mapping[str, Param], kind: str, scenario: str) -> Iterator[tuple[str, str]]:
-    for name, one in params.items():
-        value = getattr(one, kind)
-        text = value if isinstance(value, str) else value.get(scenario, value.get("", ""))
-        if text:
-            yield one.also.variable if one.also else one.variable_of(name), text
+        variables: dict[str, str] = {}
+        for name, one in cls.params().items():
+            value = getattr(one, kind)
+            text = value if isinstance(value, str) else value.get(scenario, value.get("", ""))
+            if text:
+                variables[one.also.variable if one.also else one.variable_of(name)] = text
+        return variables
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -221,6 +216,8 @@ class RunParameters(Settings):
     scenario: str = param(matters=False)
     title: str = matching("", r".{0,120}", "at most 120 letters", matters=False)
     fidelity: str = choice("thesis", FIDELITIES, option=FIDELITY, matters=False)
+    # Whether its parts run on a Swarm, where no part sees the processes of another.
+    swarm = False
     messages: int
     repetitions: int = 1
     deadline_ms: int = 1000
@@ -253,6 +250,11 @@ class RunParameters(Settings):
     def cells(self) -> Sequence[Cell]:
         """Its cells, in the order in which they are measured; nothing but their key is known."""
         return self.published_cells
+
+    @property
+    def schedule(self) -> Sequence[Any]:
+        """Its cells as they are measured one after the other; one that is measured again comes again."""
+        return self.cells
 
     @property
     def published_cells(self) -> Sequence[Cell]:

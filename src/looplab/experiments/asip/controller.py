@@ -62,7 +62,7 @@ class Controller(CellRun[AsipParameters, AsipCell]):
                     measured.faults.append(missing.message)
         return measured
 
-    def treatments(self) -> list[Treatment]:
+    def judge(self) -> list[Treatment]:
         return judge(self.parameters, self.scans, self._own, self.client.fault)
 
     def files(self) -> list[File]:

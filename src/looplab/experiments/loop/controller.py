@@ -39,20 +39,18 @@ from looplab.mqtt.paired import PairedTarget
 from looplab.mqtt.pairing import read_pairing
 from looplab.run import placement, quiet
 from looplab.run.accounting import answers_held_us, held_us, summarise, tally
-from looplab.run.cells import CellRun, Measured, entry
+from looplab.run.cells import CellRun, Measured, entry, wait_for
 from looplab.run.document import latencies_ns
-from looplab.run.life import wait_for
 from looplab.run.open_loop import Messages
 from looplab.run.record import File, Place
 from looplab.run.samples import ANSWERED, WAITING, SampleStore, limit_ns
 from looplab.spec.brokers import BROKERS
 from looplab.spec.parameters import SLEEP
-from looplab.spec.roles import CONTROLLER, Role
+from looplab.spec.roles import CONTROLLER
 from looplab.treatments import NO_LOAD
 from looplab.treatments.broker import PLAIN_CONTROLLER, version
 from looplab.treatments.judgement import Treatment
 from looplab.treatments.link import NO_LINK
-from looplab.treatments.scans import Scan
 
 WARMUP_INTERVAL_NS = 20_000_000
 STEP_NS = 100_000_000
@@ -71,7 +69,7 @@ class Controller(CellRun[Parameters, LoopCell]):
     columns: ClassVar[tuple[str, ...]] = COLUMNS
 
     def __init__(self, parameters: Parameters, place: Place) -> None:
-        super().__init__(parameters, place)
+        super().__init__(parameters, place, treatments.roles(parameters.broker))
         p, token = self.parameters, self.record.token
         self.news = BridgeNews(token, p.samples)
         self.client = placement.client_of(self.client)
@@ -90,16 +88,13 @@ class Controller(CellRun[Parameters, LoopCell]):
     def files(self) -> list[File]:
         return [*super().files(), File("transport.csv", TRANSPORT_HEADER, transport_lines)]
 
-    def roles(self) -> Sequence[Role]:
-        return treatments.roles(self.parameters.broker)
-
     def prepare(self) -> None:
         self._wait_for_parts()
         self.news.begin()
         # The first scan applies the treatments, under which the warm-up runs; the first cell begins at the second.
-        self.scan()
+        self._scan()
         self._warm_up()
-        self.scan()
+        self._scan()
         self._current = self.measurement
 
     def measure_cell(self, index: int, cell: LoopCell) -> Measured[LoopCell]:
@@ -116,15 +111,17 @@ class Controller(CellRun[Parameters, LoopCell]):
         # Of the latencies O alone: cheap enough between cells.
         return Measured(cell, {"O_us": summarise(latencies_ns(overhead_ns, store, tally(store, rows)[1]))})
 
-    def conclude(self, _index: int) -> None:
-        self.scan()
+    def conclude(self, index: int) -> None:
+        self._scan()
+        if index + 1 == len(self.parameters.cells):
+            self._wait_for_counts()
+            self._hear_out()
 
-    def scan(self) -> Scan | None:
+    def _scan(self) -> None:
         self.seen.take(self.news.info(), self._own)
         self._client.wait(perf_counter_ns() + 10_000_000)
-        return self.scans[-1]
 
-    def finish(self) -> list[Treatment]:
+    def _wait_for_counts(self) -> None:
         """Wait for the counts that the bridge publishes once it has been idle for a moment.
 
         Where answers came twice, there may be another bridge, which publishes its own.
@@ -133,8 +130,6 @@ class Controller(CellRun[Parameters, LoopCell]):
         end_ns = perf_counter_ns() + BRIDGE_REPORT_NS * (2 if twice else 1)
         while (twice or self.news.retained.get(TOPIC_BRIDGE_INFO) == known) and perf_counter_ns() < end_ns:
             self._client.wait(perf_counter_ns() + 20_000_000)
-        self._hear_out()
-        return []
 
     def _hear_out(self) -> None:
         """Listen for the answers of messages that were lost for no known cause: one that comes now has expired."""
@@ -145,7 +140,7 @@ class Controller(CellRun[Parameters, LoopCell]):
             self._step()
             missing = [row for row in missing if row not in self.measurement.counts.expired]
 
-    def treatments(self) -> list[Treatment]:
+    def judge(self) -> list[Treatment]:
         bridge = self.news.info()
         cells = [
             {**one.cell.key_document, **one.more, **self.seen.cell(index)} for index, one in enumerate(self.measured)

@@ -1,8 +1,6 @@
 """One run of middleware: provisions the devices once, then measures repetition after repetition of every cell."""
 
 import os
-import random
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from time import perf_counter_ns
 from typing import Any
@@ -18,9 +16,8 @@ from looplab.run import quiet
 from looplab.run.cells import CellRun
 from looplab.run.record import File, Place
 from looplab.run.samples import ANSWERED
-from looplab.spec.roles import CONTROLLER, Role
+from looplab.spec.roles import CONTROLLER
 from looplab.treatments.judgement import Treatment, unread
-from looplab.treatments.scans import Scan
 
 
 class Controller(CellRun[MiddlewareParameters, LoadCell]):
@@ -32,13 +29,12 @@ class Controller(CellRun[MiddlewareParameters, LoadCell]):
         self._no_host = not all(cell.container for cell in parameters.cells) and not os.environ.get(HOST_TOKEN)
         self._trials: list[Trial] = []
         # Without ./lab there is no bare metal; what is left is measured.
-        super().__init__(replace(parameters, containers=(True,)) if self._no_host else parameters, place)
+        # Itself and the data services, whose processes must last.
+        roles = [CONTROLLER, *(role for role in EXPERIMENT.roles if role.name in load(parameters.system).data)]
+        super().__init__(replace(parameters, containers=(True,)) if self._no_host else parameters, place, roles)
+        self.live_state = document.live(self.parameters.requests, [])
         self._starved: LabError | None = None
         self._parts = Parts(self.parameters)
-
-    def roles(self) -> Sequence[Role]:
-        """Return itself and the data services, whose processes must last."""
-        return [CONTROLLER, *(role for role in EXPERIMENT.roles if role.name in load(self.parameters.system).data)]
 
     def files(self) -> list[File]:
         return document.files(self._trials)
@@ -50,11 +46,6 @@ class Controller(CellRun[MiddlewareParameters, LoadCell]):
         self._find_limit()
         self._provision()
         self.scan()
-
-    def cells(self) -> list[LoadCell]:
-        """Return the cells in the order of measuring: each repetition has all of them, at random."""
-        chance, p = random.Random(self.parameters.order_seed), self.parameters
-        return [cell for _ in range(p.repetitions) for cell in chance.sample(p.cells, len(p.cells))]
 
     def measure_cell(self, index: int, cell: LoadCell) -> Trial:
         self.progress(index, cell, 0)
@@ -76,30 +67,18 @@ class Controller(CellRun[MiddlewareParameters, LoadCell]):
         self.record.append(range(index, index + 1))
         before, after = self.scans[-1:], self.scan()
         if before and before[0] and after:
-            again = document.restarted(before[0], after, [role.name for role in self.roles()[1:]])
+            again = document.restarted(before[0], after, [role.name for role in self.roles[1:]])
             trial = self._trials[-1]
             trial.dead, trial.faults = [*trial.dead, *again], [*trial.faults, *again]
+        self.live_state = document.live(self.parameters.requests, self._trials)
 
-    def scan(self) -> Scan | None:
-        return None if self.parameters.swarm else super().scan()
-
-    def judge(self, scans: Sequence[Scan]) -> list[Treatment]:
+    def judge(self) -> list[Treatment]:
         bare = Treatment("bare metal", "measured", "left out", False, False, "only ./lab starts it on the host")
-        return [*document.judge(self._trials), *([bare] if self._no_host else [])]
-
-    def treatments(self) -> list[Treatment]:
-        return [unread(), *self.judge([])] if self.parameters.swarm else super().treatments()
-
-    def live_state(self) -> Mapping[str, Any]:
-        return document.live(self.parameters.requests, self._trials)
+        own = [*document.judge(self._trials), *([bare] if self._no_host else [])]
+        return [unread(), *own] if self.parameters.swarm else self.by_scans(lambda _scans: own)
 
     def contents(self) -> dict[str, Any]:
         return document.contents(self._trials, quiet.noise_of_run(self.scans))
-
-    def faults(self) -> Sequence[str]:
-        """Return why repetitions are INVALID, and why not every one was measured."""
-        p = self.parameters
-        return [*document.faults(len(p.cells) * p.repetitions, self._trials), *self.foreign_loads()]
 
     def close(self) -> None:
         self._parts.stop()

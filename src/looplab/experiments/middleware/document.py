@@ -107,6 +107,9 @@ class Trial(Measured[LoadCell]):
             return list(self.faults)
         return [f"the devices used {self.processor_share:.0%} of a processor: they may be the limit", *self.faults]
 
+    def reasons(self) -> list[str]:
+        return [f"{self.cell}, repetition {self.repetition}: {why}" for why in self.invalid_because]
+
     def under_test_bytes(self, by_service: Mapping[str, int]) -> int:
         """Return the memory of the middleware's services together."""
         return sum(size for name, size in by_service.items() if name in self.under_test)
@@ -216,14 +219,6 @@ def restarted(before: Scan, after: Scan, data: Sequence[str]) -> list[str]:
         return min(((one["started_ticks"], one["pid"]) for one in processes(scan, name)), default=None)
 
     return [f"{name}: started again" for name in data if first(before, name) != first(after, name)]
-
-
-def faults(planned: int, trials: Sequence[Trial]) -> list[str]:
-    """Return why a run is INVALID: each repetition that counts for nothing, and whether some are missing."""
-    wrong = [f"{trial.cell}, repetition {trial.repetition}: {why}" for trial in trials for why in trial.invalid_because]
-    if len(trials) < planned:
-        wrong.append(f"ended after {len(trials)} of {planned} repetitions")
-    return wrong
 
 
 def judge(trials: Sequence[Trial]) -> list[Treatment]:

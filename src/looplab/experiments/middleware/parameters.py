@@ -1,6 +1,7 @@
 """The parameters of one run, read from the environment that params.env and .env give its container."""
 
 import os
+import random
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -157,6 +158,12 @@ class MiddlewareParameters(RunParameters):
                 f"Lower the cores in LAYOUTS ({FOLDER}-nodes/params.env or --layouts).",
             )
         return self
+
+    @property
+    def schedule(self) -> list[LoadCell]:
+        """Return the cells in the order of measuring: each repetition has all of them, at random."""
+        chance = random.Random(self.order_seed)
+        return [cell for _ in range(self.repetitions) for cell in chance.sample(self.cells, len(self.cells))]
 
     @property
     def cells(self) -> list[LoadCell]:

@@ -20,7 +20,7 @@ from looplab.experiments.middleware.load import Load
 from looplab.experiments.middleware.parameters import MiddlewareParameters
 from looplab.experiments.middleware.placement import of_node
 from looplab.experiments.middleware.systems import address_of, load, part, read_secrets
-from looplab.run.life import wait_for
+from looplab.run.cells import wait_for
 from looplab.system.direct_http import open_direct
 from looplab.system.json_client import Service, read_token
 

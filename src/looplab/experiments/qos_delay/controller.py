@@ -20,7 +20,6 @@ from looplab.run.record import File, Place
 from looplab.run.samples import SampleStore
 from looplab.spec.columns import ABSENT, between
 from looplab.treatments.judgement import Treatment
-from looplab.treatments.scans import Scan
 
 # After this and four end-to-end delays, what the handshakes of QoS 2 still had to send has been sent.
 QUIET_NS = 50_000_000
@@ -56,10 +55,10 @@ class Controller(CellRun[QosDelayParameters, DelayCell]):
         """Store the samples; the treatments were read while the cell's connections were there."""
         self.record.append(self.parameters.rows(index))
 
-    def judge(self, scans: Sequence[Scan]) -> list[Treatment]:
+    def judge(self) -> list[Treatment]:
         links = [(str(one.cell), one.made) for one in self.measured if isinstance(one, MeasuredDelay)]
         captured = {str(one.cell): one.captured for one in self.measured if isinstance(one, MeasuredDelay)}
-        return treatments.judge(self.parameters, scans, links, captured)
+        return self.by_scans(lambda scans: treatments.judge(self.parameters, scans, links, captured))
 
     def close(self) -> None:
         EMULATORS.clear(EMULATORS.urls)

@@ -1,7 +1,7 @@
 """One run of twin: waits for database and instance, then sends, drains and judges cell by cell."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from secrets import token_hex
 from typing import Any
 
@@ -22,7 +22,6 @@ from looplab.run.cells import CellRun, Measured, entry
 from looplab.run.record import File, Place
 from looplab.treatments.emulators import Emulators, judge_cells
 from looplab.treatments.judgement import Treatment
-from looplab.treatments.scans import Scan
 
 # Its namespace is that of the broker's machine.
 EMULATORS = Emulators({"broker": "http://broker-1:9107"})
@@ -49,6 +48,8 @@ class Controller(CellRun[TwinParameters, TwinCell]):
         self._links = links(parameters)
         # Of each cell: its name, what made its link, what is wrong with it.
         self._made: list[tuple[str, str, list[str]]] = []
+        # What each broker shows of its window, at the end.
+        self._windows: list[Treatment] = []
 
     def files(self) -> list[File]:
         return [samples(self.parameters)]
@@ -60,27 +61,21 @@ class Controller(CellRun[TwinParameters, TwinCell]):
 
     def conclude(self, index: int) -> None:
         """Store the samples; the treatments were read while the cell's connections were there."""
-        self.record.append(self.parameters.rows(index))
+        p = self.parameters
+        self.record.append(p.rows(index))
+        if index + 1 == len(p.schedule):
+            self.record.versions["database"] = self._database.facts().version
+            # Asked for last: the messages are part of no cell.
+            self._windows = windows(used_hosts(p), p.max_inflight)
 
-    def judge(self, scans: Sequence[Scan]) -> list[Treatment]:
+    def judge(self) -> list[Treatment]:
         p, database = self.parameters, self._database.facts()
         if p.swarm:
             treatments = judge_apart([one.more for one in self.measured], database, self._started)
         else:
-            treatments = judge(p, scans, database, self._started)
+            treatments = self.by_scans(lambda scans: judge(p, scans, database, self._started))
         reports = [one.more["device_workers"] for one in self.measured] if p.device_workers else []
-        return [*treatments, *judge_device_workers(p, reports), *judge_cells(self._made)]
-
-    def treatments(self) -> list[Treatment]:
-        return [*self.judge([]), *self._found_last] if self.parameters.swarm and self.measured else super().treatments()
-
-    def scan(self) -> Scan | None:
-        return None if self.parameters.swarm else super().scan()
-
-    def finish(self) -> list[Treatment]:
-        """Ask each broker for its window, last: its messages are part of no cell."""
-        self.record.versions["database"] = self._database.facts().version
-        return windows(used_hosts(self.parameters), self.parameters.max_inflight)
+        return [*treatments, *judge_device_workers(p, reports), *judge_cells(self._made), *self._windows]
 
     def document(self, measured: Measured[TwinCell], rows: range) -> dict[str, Any]:
         store = self.record.store

@@ -16,7 +16,7 @@ from looplab.experiments.twin.device import Devices
 from looplab.experiments.twin.device_workers import LOST_NS, DeviceWorkers, FarDevices
 from looplab.experiments.twin.instance.orders import Counts, Order, end_order
 from looplab.experiments.twin.parameters import ALL, TwinParameters
-from looplab.run.life import wait_for
+from looplab.run.cells import wait_for
 from looplab.run.record import Record
 from looplab.run.samples import ABSENT, ANSWERED, NOT_SENT, WAITING, SampleStore
 from looplab.spec.parameters import SLEEP

@@ -143,7 +143,7 @@ def test_figures_of_fitted_constants_say_so(parameters: dict[str, str], starred:
 @pytest.fixture
 def stored() -> dict[str, Any]:
     """The stored run of the handouts: scenario 1, one cell."""
-    document: dict[str, Any] = json.loads((ROOT / "docs/exercises/samples/loop.json").read_text())
+    document: dict[str, Any] = json.loads((ROOT / "tests/support/sample_runs/loop.json").read_text())
     return document
 
 

@@ -8,7 +8,7 @@ import pytest
 from support.simulated_middleware_runs import by_cores, trial
 
 from looplab.experiments.middleware import LoadCell
-from looplab.experiments.middleware.document import Second, Trial, contents, faults, files, judge, live, restarted
+from looplab.experiments.middleware.document import Second, Trial, contents, files, judge, live, restarted
 from looplab.experiments.middleware.parts import Snapshot
 from looplab.experiments.middleware.trial import dead
 
@@ -68,17 +68,12 @@ def test_unfinished_requests_are_errors() -> None:
 )
 def test_a_repetition_that_counts_for_nothing_says_why(changes: dict[str, Any], why: str) -> None:
     wrong = made(**changes)
-    [fault] = faults(1, [wrong])
+    [fault] = wrong.reasons()
     assert fault.startswith("30 devices, 1 core, container, repetition 0: ")
     assert why in fault
     [cell] = contents([wrong, made(repetition=1)], [])["cells"]
     assert not cell["valid"]
     assert contents([made()], [])["cells"][0]["valid"]
-
-
-def test_a_run_that_lacks_repetitions_says_so() -> None:
-    assert faults(3, [made()]) == ["ended after 1 of 3 repetitions"]
-    assert faults(1, [made()]) == []
 
 
 def test_services_on_other_processors_are_named() -> None:
