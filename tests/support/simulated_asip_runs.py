@@ -8,8 +8,9 @@ import numpy as np
 
 from looplab.experiments.asip import NAME, THROUGHPUT, AsipCell, LatencyCell, ThroughputCell
 from looplab.experiments.asip.board import CYCLE_NS
-from looplab.experiments.asip.document import COLUMNS, Measured, copies, files, planned, search_result
+from looplab.experiments.asip.document import COLUMNS, Measured, copies, files, planned
 from looplab.experiments.asip.oscilloscope import BoardCounts
+from looplab.experiments.asip.search import search_result
 from looplab.experiments.asip.waves import Row
 from looplab.run.accounting import summarise
 from looplab.run.cells import entry

@@ -6,7 +6,6 @@ import java.util.concurrent.locks.LockSupport;
 
 /** Sets a pin and waits for the change of the pin that is wired to it, test by test. */
 final class Latency implements Task {
-    private static final int AVERAGED = 10;
     private static final long ABSENT = -1;
     private static final long SETTLE_MS = 50;
     // Tests without an answer for this long, or for five deadlines: the way to the board is gone.
@@ -35,15 +34,11 @@ final class Latency implements Task {
         board.write(fall);
         Thread.sleep(SETTLE_MS);
         board.begin();
-        Series warmup = new Series(request.number("warmup"));
-        measure(board, warmup, rise, fall);
         Series tests = new Series(request.number("tests"));
         measure(board, tests, rise, fall);
         String counts = board.silence();
         tests.print(out);
-        return String.format(
-                " warmup_first_us=%.1f warmup_last_us=%.1f%s",
-                warmup.meanUs(0, AVERAGED), warmup.meanUs(warmup.size - AVERAGED, warmup.size), counts);
+        return counts;
     }
 
     private void changed(boolean isHigh, long stampNs) {
@@ -121,19 +116,6 @@ final class Latency implements Task {
             for (int test = 0; test < size; test++) {
                 to.println(dueNs[test] + " " + sentNs[test] + " " + receivedNs[test]);
             }
-        }
-
-        /** The mean latency of the answered tests from one to another, 0 without any. */
-        double meanUs(int from, int to) {
-            double sum = 0;
-            int count = 0;
-            for (int test = Math.max(0, from); test < Math.min(size, to); test++) {
-                if (receivedNs[test] != ABSENT) {
-                    sum += receivedNs[test] - sentNs[test];
-                    count++;
-                }
-            }
-            return count == 0 ? 0 : sum / count / 1e3;
         }
     }
 }

@@ -71,7 +71,7 @@ def write_pin(pin: int, value: int) -> bytes:
     return b"I,d,%d,%d\n" % (pin, value)
 
 
-class Lines:
+class LineBuffer:
     """Keeps the start of a line of the board until its end has come; one object a connection."""
 
     def __init__(self) -> None:

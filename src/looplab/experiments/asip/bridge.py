@@ -18,7 +18,7 @@ from time import perf_counter_ns
 import serial
 
 from looplab.errors import LabError, MachineError
-from looplab.experiments.asip.board import Lines
+from looplab.experiments.asip.board import LineBuffer
 from looplab.experiments.asip.parameters import Shared
 from looplab.experiments.asip.transports import (
     BLOCK_BYTES,
@@ -52,13 +52,13 @@ WRITE_NS = 1_000_000
 MOST_WAITING_BYTES = 65536
 
 
-class Session(ABC):
+class BoardSession(ABC):
     """One client, and the board's port as long as the client has it."""
 
     port: serial.Serial
 
     def __init__(self) -> None:
-        self.lines = Lines()
+        self.lines = LineBuffer()
         self.to_board = b""
 
     @abstractmethod
@@ -74,7 +74,7 @@ class Session(ABC):
         """Let the client know that the session is over."""
 
 
-class TcpSession(Session):
+class TcpSession(BoardSession):
     """A TCP connection."""
 
     def __init__(self, sock: socket.socket, nodelay: bool) -> None:
@@ -100,7 +100,7 @@ class TcpSession(Session):
         self.socket.close()
 
 
-class OverMqtt(Session):
+class OverMqtt(BoardSession):
     """Messages of whole lines."""
 
     def __init__(self, client: MqttClient, topic: str, qos: int) -> None:
@@ -133,12 +133,12 @@ class BridgeSettings(Shared):
     topic: str = matching(TOPIC, r"asip/[a-z0-9-]{1,40}", "asip/ and the board's name", variable="ASIP_TOPIC")
 
 
-class Bridge:
+class BoardBridge:
     """Passes bytes between the board's port and the client of the session that there is."""
 
     def __init__(self, settings: BridgeSettings) -> None:
         self._settings = settings
-        self._session: Session | None = None
+        self._session: BoardSession | None = None
         self._stopping = False
         # (topic, payload) that MQTT has brought; its callback must not publish.
         self._arrived: list[tuple[bytes, bytes]] = []
@@ -224,7 +224,7 @@ class Bridge:
             _say(f"refused a TCP client: {where[0]} is not the paired machine")
             sock.close()
 
-    def _begin(self, session: Session) -> None:
+    def _begin(self, session: BoardSession) -> None:
         """Open the port for a session, or tell its client why not."""
         try:
             if self._session is not None:
@@ -318,7 +318,7 @@ def read_settings(environment: dict[str, str]) -> BridgeSettings:
 def main() -> int:
     own_process.set_name(PROCESS_NAME)
     try:
-        bridge = Bridge(read_settings(dict(os.environ)))
+        bridge = BoardBridge(read_settings(dict(os.environ)))
     except LabError as error:
         print(error, file=sys.stderr)
         return error.exit_code

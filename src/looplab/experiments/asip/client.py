@@ -12,7 +12,7 @@ from looplab.experiments.asip.board import (
     READY,
     RESET,
     SILENCE,
-    Lines,
+    LineBuffer,
     set_mode,
     write_pin,
 )
@@ -40,7 +40,7 @@ class AsipClient:
         self.received_ns = 0
         # That of the watched pin; None before the board's first report of it.
         self.level: int | None = None
-        self._lines = Lines()
+        self._lines = LineBuffer()
         self._watched, self._bit = b"no port", 0
         self._on_change: Callable[[int], None] = lambda _level: None
         self._seen: set[bytes] = set()

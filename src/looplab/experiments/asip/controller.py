@@ -9,7 +9,8 @@ from looplab.experiments.asip import EXPERIMENT, AsipCell, placement
 from looplab.experiments.asip.document import COLUMNS, Measured, files, planned
 from looplab.experiments.asip.oscilloscope import Oscilloscope
 from looplab.experiments.asip.parameters import AsipParameters
-from looplab.experiments.asip.phases import Phases
+from looplab.experiments.asip.phases import LatencyPhases
+from looplab.experiments.asip.search import FrequencySearch
 from looplab.experiments.asip.treatments import judge
 from looplab.experiments.asip.workers import ANSWER_TIMEOUT_S, WorkerClient
 from looplab.run.cells import CellRun
@@ -31,9 +32,10 @@ class Controller(CellRun[AsipParameters, AsipCell]):
         super().__init__(parameters, place)
         self._scope = Oscilloscope(os.environ.get("ASIP_BOARD") or BOARD)
         addresses = placement.addresses(parameters)
-        self._bridge = placement.Bridge(parameters, addresses["tcp"])
+        self._bridge = placement.BridgeClient(parameters, addresses["tcp"])
         self._simulated = parameters.robot == "virtual"
-        self._phases = Phases(parameters, self.record.store, self._scope, addresses, self._simulated)
+        phases = FrequencySearch if parameters.throughput else LatencyPhases
+        self._phases = phases(parameters, self.record.store, self._scope, addresses, self._simulated)
 
     def prepare(self) -> None:
         """Wait for board, clients and bridge."""

@@ -1,6 +1,6 @@
 """What run.json holds of a cell beside its samples, and the CSV files of a run."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,7 +32,7 @@ def planned(p: AsipParameters, cell: AsipCell) -> Measured:
     more: dict[str, Any] = {"board": p.board, "qos": p.qos, "factors": {**factors, "cpus": p.client_cpus}}
     more |= {"reports": None, "runtime": "", "board_lag_us": None}
     if p.throughput:
-        return Measured(cell, {**more, **search_result([]), "steps": []})
+        return Measured(cell, {**more, "tracked_hz": None, "untracked_hz": None, "steps": []})
     return Measured(cell, {**more, "interval_ms": p.interval_ms, "wire_bytes": None, "warmup": None, **copies([])})
 
 
@@ -41,15 +41,6 @@ def copies(delays_ns: Sequence[int | None]) -> dict[str, Any]:
     copied = [delay for delay in delays_ns if delay is not None]
     counts = {"edge_tests": len(delays_ns), "edge_answered": len(copied), "edge_lost": len(delays_ns) - len(copied)}
     return {**counts, "edge_latency_us": summarise(copied)}
-
-
-def search_result(steps: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return what the steps of a search found: the highest frequency tracked, and the lowest that was not."""
-    tried = [(step["frequency_hz"], step["tracked"]) for step in steps]
-    return {
-        "tracked_hz": max((hz for hz, tracked in tried if tracked), default=None),
-        "untracked_hz": min((hz for hz, tracked in tried if not tracked), default=None),
-    }
 
 
 def files(parameters: AsipParameters, measured: Sequence[Measured]) -> list[File]:

@@ -1,11 +1,10 @@
 """What the client of a cell is asked to do: tests over a wire, copies of a wave; and what the oscilloscope saw."""
 
-import time
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from typing import Any
+from contextlib import contextmanager
+from statistics import fmean
 
-from looplab.errors import MachineError
 from looplab.experiments.asip import AsipCell
 from looplab.experiments.asip.board import (
     BOARDS,
@@ -17,22 +16,21 @@ from looplab.experiments.asip.board import (
     byte_to_board_us,
     write_pin,
 )
-from looplab.experiments.asip.document import Measured, copies, search_result
+from looplab.experiments.asip.document import Measured, copies
 from looplab.experiments.asip.oscilloscope import Oscilloscope, Scope
 from looplab.experiments.asip.parameters import AsipParameters
-from looplab.experiments.asip.waves import Row, bisection, copied
+from looplab.experiments.asip.waves import Row, copied
 from looplab.experiments.asip.workers import WorkerClient
-from looplab.run.accounting import summarise
 from looplab.run.samples import ABSENT, ANSWERED, LATE, WAITING, SampleStore
 from looplab.treatments.judgement import on_off
 
-# Every client copies it: the bytes of an edge are counted there.
-WARMUP_HZ = 10.0
-# The number of a wave outside a bisection.
+# So many tests at the beginning and at the end of a warm-up show whether it was long enough.
+WARM = 10
+# The number of a wave outside a search.
 NO_STEP = -1
 
 
-class Phases:
+class Phases(ABC):
     """Measures cells into rows of `store`; a board that is not `simulated` has no oscilloscope."""
 
     def __init__(
@@ -42,14 +40,9 @@ class Phases:
         self._simulated = simulated
         self._board = BOARDS[p.board]
 
+    @abstractmethod
     def measure(self, rows: range, measured: Measured, worker: WorkerClient) -> None:
         """Take a cell's samples. Raises LabError if client, board or oscilloscope fails."""
-        if self._p.throughput:
-            self._bisect(rows, measured, worker)
-            return
-        self._loop_back(rows, measured, worker)
-        if self._simulated:
-            self._copy(rows, measured, worker)
 
     def _words(self, cell: AsipCell, pin: int) -> dict[str, object]:
         """Return what a request to the client names: the way to the board, the pins."""
@@ -68,41 +61,6 @@ class Phases:
             "in_bit": bit,
         }
 
-    def _loop_back(self, rows: range, measured: Measured, worker: WorkerClient) -> None:
-        """Phase 1: pin 13 is wired to an input; the client's clock."""
-        p, store = self._p, self._store
-        words = {
-            **self._words(measured.cell, WIRED_PIN),
-            "tests": p.messages,
-            "warmup": p.warmup_tests,
-            "interval_us": round(p.interval_ms * 1000),
-            "deadline_us": p.deadline_ms * 1000,
-        }
-        before = self._counted()
-        total_s = (p.messages + p.warmup_tests) * p.interval_ms / 1000 + p.deadline_ms / 1000
-        times, ended = worker.ask("latency", words, total_s)
-        first, last = (float(ended[f"warmup_{name}_us"]) for name in ("first", "last"))
-        measured.more["warmup"] = {"tests": p.warmup_tests, "first_us": first, "last_us": last}
-        self._account(measured, before, ended)
-        self._count_bytes(measured, ended, sum(received != ABSENT for *_, received in times))
-        for row, (due_ns, sent_ns, received_ns) in zip(rows, times, strict=True):
-            store["due_ns"][row], store["sent_ns"][row] = due_ns, sent_ns
-            store["state"][row] = WAITING
-            if received_ns != ABSENT:
-                store["received_ns"][row] = received_ns
-                in_time = received_ns - sent_ns <= p.deadline_ms * 1_000_000
-                store["state"][row] = ANSWERED if in_time else LATE
-
-    def _copy(self, rows: range, measured: Measured, worker: WorkerClient) -> None:
-        """Phase 2: the client copies a slow wave; the oscilloscope's clock."""
-        with self._following(measured, worker):
-            measured.edges += self._wave(NO_STEP, self._p.edge_hz, 2 * self._p.messages)[1]
-        rising = [edge for edge in measured.edges if edge[2] == 1]
-        delays_ns = _delays_ns(copied(rising, WAVE_PIN))[: len(rows)]
-        measured.more |= copies(delays_ns)
-        for row, delay_ns in zip(rows, delays_ns, strict=False):
-            self._store["edge_ns"][row] = ABSENT if delay_ns is None else delay_ns
-
     def _wave(self, step: int, frequency_hz: float, count: int) -> tuple[float, list[Row]]:
         """Have a wave of `count` edges copied; return its exact frequency and the edges that were seen."""
         first = self._scope.state().count
@@ -110,69 +68,6 @@ class Phases:
         self._scope.settle(count / 2 / exact_hz, self._p.deadline_ms / 1000)
         number = self._board.number
         return exact_hz, [(step, number(pin), level, cycle) for pin, level, cycle in self._scope.edges(first)]
-
-    def _bisect(self, rows: range, measured: Measured, worker: WorkerClient) -> None:
-        """Search the highest frequency that the client copies without a missed edge."""
-        p = self._p
-        with self._following(measured, worker), suppress(StopIteration):
-            self._warm_up(measured)
-            search = bisection(p.low_hz, p.high_hz, p.resolution)
-            frequency_hz = next(search)
-            for number, row in enumerate(rows):
-                self._keep(row, step := self._step(number, frequency_hz, measured))
-                # It ends by StopIteration.
-                frequency_hz = search.send(step["tracked"])
-        measured.more |= search_result(measured.more["steps"])
-
-    def _warm_up(self, measured: Measured) -> None:
-        """Have a slow wave copied, and note how many waves a second fill the wire."""
-        count = 2 * max(1, round(WARMUP_HZ * self._p.seconds))
-        before = self._scope.state()
-        _, edges = self._wave(NO_STEP, WARMUP_HZ, count)
-        if sum(pin != WAVE_PIN for _, pin, _, _ in edges) != count:
-            return
-        now = self._scope.state()
-        up, down = sum(self._notices(WAVE_PIN)), 2 * len(write_pin(OUTPUT_PIN, 1))
-        # What the reports of analog pins take of the line.
-        reports_us = (now.bytes_to_client - before.bytes_to_client - up * count / 2) * BYTE_TO_CLIENT_US
-        free = 1 - reports_us / ((now.cycle - before.cycle) * CYCLE_NS / 1000)
-        # Each edge's notice must have left before the next begins, and each order must have arrived.
-        period_us = max(up * BYTE_TO_CLIENT_US / free, down * byte_to_board_us(self._p.adapter))
-        measured.more["wire_hz"] = round(1e6 / period_us, 3)
-
-    def _step(self, number: int, frequency_hz: float, measured: Measured) -> dict[str, Any]:
-        """Have one frequency copied; return its entry of `steps` in run.json."""
-        edges_in = 2 * max(1, round(frequency_hz * self._p.seconds))
-        exact_hz, edges = self._wave(number, frequency_hz, edges_in)
-        pairs = copied(edges, WAVE_PIN)
-        if len(pairs) != edges_in:
-            raise MachineError(f"The oscilloscope saw {len(pairs)} of {edges_in} edges of the generator.")
-        measured.edges += edges
-        delays_ns = [delay_ns for delay_ns in _delays_ns(pairs) if delay_ns is not None]
-        edges_out = len(edges) - edges_in
-        tracked = edges_out == edges_in == len(delays_ns)
-        step = {
-            "frequency_hz": round(exact_hz, 6),
-            "seconds": round(edges_in / 2 / exact_hz, 6),
-            "edges_in": edges_in,
-            "edges_out": edges_out,
-            "tracked": tracked,
-            "edge_latency_us": summarise(delays_ns if tracked else []),
-        }
-        measured.more["steps"].append(step)
-        return step
-
-    def _keep(self, row: int, step: Mapping[str, Any]) -> None:
-        store = self._store
-        now_ns = time.monotonic_ns()
-        store["frequency_uhz"][row] = round(step["frequency_hz"] * 1e6)
-        store["edges_in"][row], store["edges_out"][row] = step["edges_in"], step["edges_out"]
-        if step["tracked"]:
-            store["received_ns"][row] = now_ns
-        store["state"][row] = ANSWERED if step["tracked"] else WAITING
-        store["due_ns"][row] = now_ns
-        # Last: the exporter counts the row from now on.
-        store["sent_ns"][row] = now_ns
 
     @contextmanager
     def _following(self, measured: Measured, worker: WorkerClient) -> Iterator[None]:
@@ -207,6 +102,50 @@ class Phases:
             if board != client:
                 measured.faults.append(f"the client sent and received {client} bytes, the board's wire had {board}")
 
+
+class LatencyPhases(Phases):
+    """Tests over a loop of wire, by the client's clock; then a slow wave, by the oscilloscope's."""
+
+    def measure(self, rows: range, measured: Measured, worker: WorkerClient) -> None:
+        self._loop_back(rows, measured, worker)
+        if self._simulated:
+            self._copy(rows, measured, worker)
+
+    def _loop_back(self, rows: range, measured: Measured, worker: WorkerClient) -> None:
+        """Phase 1: pin 13 is wired to an input; the client's clock."""
+        p, store = self._p, self._store
+        words = {
+            **self._words(measured.cell, WIRED_PIN),
+            "tests": p.warmup_tests + p.messages,
+            "interval_us": round(p.interval_ms * 1000),
+            "deadline_us": p.deadline_ms * 1000,
+        }
+        before = self._counted()
+        total_s = (p.messages + p.warmup_tests) * p.interval_ms / 1000 + p.deadline_ms / 1000
+        times, ended = worker.ask("latency", words, total_s)
+        warm, times = times[: p.warmup_tests], times[p.warmup_tests :]
+        first_us, last_us = _mean_us(warm[:WARM]), _mean_us(warm[-WARM:])
+        measured.more["warmup"] = {"tests": p.warmup_tests, "first_us": first_us, "last_us": last_us}
+        self._account(measured, before, ended)
+        self._count_bytes(measured, ended, sum(received != ABSENT for *_, received in times))
+        for row, (due_ns, sent_ns, received_ns) in zip(rows, times, strict=True):
+            store["due_ns"][row], store["sent_ns"][row] = due_ns, sent_ns
+            store["state"][row] = WAITING
+            if received_ns != ABSENT:
+                store["received_ns"][row] = received_ns
+                in_time = received_ns - sent_ns <= p.deadline_ms * 1_000_000
+                store["state"][row] = ANSWERED if in_time else LATE
+
+    def _copy(self, rows: range, measured: Measured, worker: WorkerClient) -> None:
+        """Phase 2: the client copies a slow wave; the oscilloscope's clock."""
+        with self._following(measured, worker):
+            measured.edges += self._wave(NO_STEP, self._p.edge_hz, 2 * self._p.messages)[1]
+        rising = [edge for edge in measured.edges if edge[2] == 1]
+        delays_ns = copy_delays_ns(copied(rising, WAVE_PIN))[: len(rows)]
+        measured.more |= copies(delays_ns)
+        for row, delay_ns in zip(rows, delays_ns, strict=False):
+            self._store["edge_ns"][row] = ABSENT if delay_ns is None else delay_ns
+
     def _count_bytes(self, measured: Measured, ended: Mapping[str, str], answered: int) -> None:
         """Note the bytes of a test; those that the client counted over all of them must agree."""
         order = len(write_pin(OUTPUT_PIN, 1))
@@ -223,6 +162,12 @@ class Phases:
             measured.faults.append(f"{counted} bytes of tests were sent and received, expected {wanted}")
 
 
-def _delays_ns(pairs: Sequence[tuple[int, int | None]]) -> list[int | None]:
+def _mean_us(times: Sequence[Sequence[int]]) -> float:
+    """Return the mean latency of those tests that were answered, 0 without any."""
+    latencies_us = [(received - sent) / 1000 for _due, sent, received in times if received != ABSENT]
+    return round(fmean(latencies_us), 1) if latencies_us else 0.0
+
+
+def copy_delays_ns(pairs: Sequence[tuple[int, int | None]]) -> list[int | None]:
     """Return how long each edge of the wave took to be copied, None for one that was not."""
     return [None if copy is None else round((copy - wave) * CYCLE_NS) for wave, copy in pairs]

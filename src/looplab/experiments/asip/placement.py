@@ -24,7 +24,7 @@ def addresses(p: AsipParameters, environment: Mapping[str, str] = os.environ) ->
     return {name: environment.get(f"ASIP_{name.upper()}") or address for name, address in at.items()}
 
 
-class Bridge:
+class BridgeClient:
     """The bridge that a run's clients reach over TCP and MQTT, here or on a Pi."""
 
     def __init__(self, p: AsipParameters, address: str) -> None:

@@ -1,29 +1,10 @@
-"""A square wave at the board: which of its edges a client copied, and the search for the fastest that it copies."""
+"""A square wave at the board: which of its edges a client copied."""
 
 from bisect import bisect_right
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 
 # (step, pin, level, cycle).
 Row = tuple[int, int, int, int]
-
-
-def bisection(low_hz: float, high_hz: float, resolution: float) -> Generator[float, bool, None]:
-    """Yield the frequencies to try; `send` whether the last one was copied.
-
-    The lowest comes first: if it is not copied, there is nothing to search. The highest is taken for too high until the
-    search has come close to it.
-    """
-    if not (yield low_hz):
-        return
-    reached = True
-    while high_hz - low_hz > resolution * high_hz:
-        middle_hz = (low_hz + high_hz) / 2
-        if (yield middle_hz):
-            low_hz = middle_hz
-        else:
-            high_hz, reached = middle_hz, False
-    if reached:
-        yield high_hz
 
 
 def copied(edges: Sequence[Row], wave_pin: int) -> list[tuple[int, int | None]]:

@@ -30,7 +30,7 @@ Words = dict[str, str]
 Facts = Mapping[str, object]
 
 
-class Latency:
+class LatencyTests:
     """Sets an output and waits for the input it is wired to; all times are monotonic ns."""
 
     def __init__(self, client: AsipClient, words: Words) -> None:
@@ -74,7 +74,7 @@ class Latency:
             pass
 
 
-class Worker:
+class AsipWorker:
     """Serves one controller at a time."""
 
     def __init__(self, sock: socket.socket) -> None:
@@ -86,6 +86,8 @@ class Worker:
         orders = {"hello": self._hello, "latency": self._latency, "follow": self._follow}
         for line in self._lines:
             verb, *pairs = line.split()[:40] or [""]
+            # No collection interrupts a measurement.
+            gc.collect()
             try:
                 self._say_ok(orders[verb](dict(pair.split("=", 1) for pair in pairs)))
             except LabError as error:
@@ -104,23 +106,17 @@ class Worker:
 
     def _latency(self, words: Words) -> Facts:
         with closing(_open(words)) as client:
-            latency = Latency(client, words)
+            latency = LatencyTests(client, words)
             _set_modes(client, words)
             client.begin()
-            warm = [
-                (received - sent) / 1000
-                for _, sent, received in latency.tests(int(words["warmup"]))
-                if received != ABSENT
-            ]
-            with _Uncollected():
-                made = latency.tests(int(words["tests"]))
+            made = latency.tests(int(words["tests"]))
             facts = client.silence()
         for times in made:
             self._say("{} {} {}".format(*times))
-        return {"warmup_first_us": _mean(warm[:10]), "warmup_last_us": _mean(warm[-10:]), **facts}
+        return facts
 
     def _follow(self, words: Words) -> Facts:
-        with closing(_open(words)) as client, _Uncollected():
+        with closing(_open(words)) as client:
             client.watch(int(words["in_port"]), int(words["in_bit"]), partial(client.write, int(words["out"])))
             # What is wired to the output: a notice of it for each copy would be no part of the wave.
             client.set_mode(int(words["aside"]), UNALLOCATED)
@@ -133,21 +129,6 @@ class Worker:
                     client.serve(until_ns)
             self._lines.readline()
             return client.silence()
-
-
-class _Uncollected:
-    """Has no garbage collected meanwhile."""
-
-    def __enter__(self) -> None:
-        gc.collect()
-        gc.disable()
-
-    def __exit__(self, *_error: object) -> None:
-        gc.enable()
-
-
-def _mean(values: list[float]) -> str:
-    return f"{sum(values) / len(values) if values else 0.0:.1f}"
 
 
 def _set_modes(client: AsipClient, words: Words) -> None:
@@ -174,13 +155,14 @@ def main() -> int:
     """Serve controllers one after the other, on WORKER_PORT."""
     own_process.set_name(PROCESS_NAME)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    gc.disable()
     with socket.create_server(("", int(os.environ.get("WORKER_PORT") or PORT))) as listener:
         print(f"client: waits for a controller on port {listener.getsockname()[1]}", flush=True)
         while True:
             sock, _ = listener.accept()
             with sock:
                 try:
-                    Worker(sock).serve()
+                    AsipWorker(sock).serve()
                 except OSError as error:
                     print(f"client: the controller left: {error}", flush=True)
 

@@ -22,7 +22,7 @@ ANSWER_TIMEOUT_S = 30.0
 NO_VALUES: Mapping[str, object] = MappingProxyType({})
 
 
-class Answer(NamedTuple):
+class WorkerAnswer(NamedTuple):
     """(due, sent, received) of each test, and what the client says beside."""
 
     times: list[list[int]]
@@ -57,7 +57,7 @@ class WorkerClient:
         """Return what runs the client, with its version."""
         return self.ask("hello").facts["runtime"].replace("_", " ")
 
-    def ask(self, verb: str, values: Mapping[str, object] = NO_VALUES, total_s: float = 0.0) -> Answer:
+    def ask(self, verb: str, values: Mapping[str, object] = NO_VALUES, total_s: float = 0.0) -> WorkerAnswer:
         """Return the answer to an order whose tests take about `total_s`."""
         order = " ".join([verb, *(f"{name}={value}" for name, value in values.items())])
         times: list[list[int]] = []
@@ -73,7 +73,7 @@ class WorkerClient:
         kind, _, rest = line.rstrip().partition(" ")
         if kind != "ok":
             raise self._fault(rest if kind == "error" else f"it answered {line!r}")
-        return Answer(times, dict(pair.split("=", 1) for pair in rest.split()))
+        return WorkerAnswer(times, dict(pair.split("=", 1) for pair in rest.split()))
 
     def _fault(self, why: str) -> LabError:
         return MachineError(f"The {self._language} client: {why}", f"See `docker compose logs asip-{self._language}`.")

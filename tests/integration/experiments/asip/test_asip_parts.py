@@ -323,7 +323,7 @@ def test_the_worker_answers_nonsense_with_errors_and_goes_on(parts: Start) -> No
 def test_a_pin_that_answers_nothing_is_a_lost_test_not_a_hang(parts: Start) -> None:
     here = parts()
     words = {
-        **WORDS, "transport": "serial", "address": here.addresses["serial"], "tests": 3, "warmup": 1,
+        **WORDS, "transport": "serial", "address": here.addresses["serial"], "tests": 3,
         # Pin 9 is wired to nothing.
         "interval_us": 20_000, "deadline_us": 30_000, "out": 9,
     }  # fmt: skip

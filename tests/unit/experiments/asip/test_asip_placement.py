@@ -52,15 +52,15 @@ def answering_bridge() -> Iterator[Serve]:
 def test_a_bridge_on_a_pi_is_there_once_it_has_the_broker(bridge: Serve) -> None:
     address = bridge("off")
     with pytest.raises(MachineError, match="has not connected to the broker"):
-        placement.Bridge(AsipParameters.read(ON_PI), address).check()
-    placement.Bridge(AsipParameters.read(ON_PI), bridge("on")).check()
+        placement.BridgeClient(AsipParameters.read(ON_PI), address).check()
+    placement.BridgeClient(AsipParameters.read(ON_PI), bridge("on")).check()
     over_tcp = {**ON_PI, "TRANSPORTS": "tcp"}
-    placement.Bridge(AsipParameters.read(over_tcp), bridge("off")).check()
+    placement.BridgeClient(AsipParameters.read(over_tcp), bridge("off")).check()
 
 
 def test_a_bridge_that_is_silent_is_named() -> None:
     with pytest.raises(MachineError, match=r"127.0.0.1:9 does not answer") as missing:
-        placement.Bridge(AsipParameters.read(ON_PI), "127.0.0.1:9").check()
+        placement.BridgeClient(AsipParameters.read(ON_PI), "127.0.0.1:9").check()
     assert "asip-bridge" in missing.value.remedy
 
 
@@ -68,9 +68,9 @@ def test_a_bridge_that_is_silent_is_named() -> None:
 def test_a_bridge_on_a_pi_that_is_set_up_otherwise_is_refused(bridge: Serve, there: dict[str, str]) -> None:
     p = AsipParameters.read(ON_PI)
     with pytest.raises(UsageError, match=r"runs with \w+=\w+, this run with") as error:
-        placement.Bridge(p, bridge("on", **there)).check()
+        placement.BridgeClient(p, bridge("on", **there)).check()
     (name,) = there
     assert ("TCP_NODELAY" if name == "FIDELITY" else f"{name}={there[name]}") in error.value.message
     # Here Compose gives both the same, and the treatments are judged by what they did.
     here = AsipParameters.read({"TRANSPORTS": "tcp,mqtt"})
-    placement.Bridge(here, bridge("on", **there)).check()
+    placement.BridgeClient(here, bridge("on", **there)).check()

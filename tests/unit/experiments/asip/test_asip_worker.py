@@ -31,7 +31,7 @@ def client_and_board() -> Iterator[tuple[AsipClient, int]]:
 
 
 def test_a_long_silence_ends_the_tests(wire: tuple[AsipClient, int]) -> None:
-    latency = worker.Latency(wire[0], WORDS)
+    latency = worker.LatencyTests(wire[0], WORDS)
     assert [received for _, _, received in latency.tests(3)] == [worker.ABSENT] * 3
     with pytest.raises(LabError, match=f"no test was answered for {SILENCE_S:g} s"):
         latency.tests(1000, round(SILENCE_S * 1e9))

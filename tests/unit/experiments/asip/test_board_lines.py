@@ -5,7 +5,7 @@ import random
 import pytest
 
 from looplab.errors import LabError
-from looplab.experiments.asip.board import BOARDS, INPUT, Lines, set_mode, write_pin
+from looplab.experiments.asip.board import BOARDS, INPUT, LineBuffer, set_mode, write_pin
 
 LINES = b"!asip ready\n@#,?,1,0,ATmega2560,70,AsipIO\n@I,d,7,20\n~I,d,6{WRONG_MODE}\n@I,d,x,y\n@I,a,1,{0:5}\n@I,p,0\n"
 
@@ -13,7 +13,7 @@ LINES = b"!asip ready\n@#,?,1,0,ATmega2560,70,AsipIO\n@I,d,7,20\n~I,d,6{WRONG_MO
 def test_lines_are_the_same_however_their_bytes_arrive() -> None:
     chance = random.Random(16)
     for _ in range(20):
-        reader, read, at = Lines(), b"", 0
+        reader, read, at = LineBuffer(), b"", 0
         while at < len(LINES):
             size = chance.randrange(1, 12)
             whole = reader.whole(LINES[at : at + size])
@@ -35,4 +35,4 @@ def test_a_report_names_port_and_bits_of_its_pin(kind: str, report: bytes) -> No
 
 def test_bytes_that_are_no_lines_are_an_error() -> None:
     with pytest.raises(LabError, match="no lines"):
-        Lines().whole(b"x" * 3000)
+        LineBuffer().whole(b"x" * 3000)

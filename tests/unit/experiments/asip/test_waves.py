@@ -3,7 +3,8 @@
 import pytest
 
 from looplab.experiments.asip.oscilloscope import Oscilloscope, Scope
-from looplab.experiments.asip.waves import bisection, copied
+from looplab.experiments.asip.search import bisect, search_result
+from looplab.experiments.asip.waves import copied
 
 WAVE, COPY = 2, 13
 
@@ -55,25 +56,26 @@ def test_settling_waits_for_the_generator_and_for_late_copies() -> None:
     assert scope.states == [(8, 0)]
 
 
-def searched(limit_hz: float) -> list[float]:
+def searched(limit_hz: float, steps: int = 100) -> list[float]:
     """The frequencies that are tried where all up to `limit_hz` are copied."""
-    search = bisection(2, 400, 0.01)
-    tried = [next(search)]
-    while True:
-        try:
-            tried.append(search.send(tried[-1] <= limit_hz))
-        except StopIteration:
-            return tried
+    tried: list[float] = []
+
+    def tracked(frequency_hz: float) -> bool:
+        tried.append(frequency_hz)
+        return frequency_hz <= limit_hz
+
+    bisect(tracked, 2, 400, 0.01, steps)
+    return tried
 
 
 @pytest.mark.parametrize("limit_hz", [2, 3.7, 50, 309.6, 395])
 def test_the_search_ends_within_its_resolution_of_the_limit(limit_hz: float) -> None:
     tried = searched(limit_hz)
-    tracked = max(hz for hz in tried if hz <= limit_hz)
-    missed = min(hz for hz in tried if hz > limit_hz)
-    assert missed - tracked <= 0.01 * missed
+    found = search_result([{"frequency_hz": hz, "tracked": hz <= limit_hz} for hz in tried])
+    assert found["untracked_hz"] - found["tracked_hz"] <= 0.01 * found["untracked_hz"]
     # Never twice the same, and no more steps than halving takes.
     assert len(set(tried)) == len(tried) <= 17
+    assert searched(limit_hz, 5) == tried[:5]
 
 
 def test_the_search_goes_no_further_than_its_ends() -> None:
