@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from looplab.experiments.twin.instance.orders import COUNTS_FILE, Counts, Order, end_order, read_order
+from looplab.experiments.twin.instance.orders import COUNTS_FILE, Order, WorkerCounts, end_order, read_order
 from looplab.run.samples import SharedSamples
 from support.parts import Child
 from support.waiting import until
@@ -35,7 +35,7 @@ class SecondInstance:
             (place / "samples.bin").symlink_to(live / "samples.bin")
         (self.first / COUNTS_FILE).symlink_to(live / COUNTS_FILE)
         self._live, self._folder, self._start = live, folder, start
-        self._counts = Counts(folder)
+        self._counts = WorkerCounts(folder)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._follow)
         self._thread.start()

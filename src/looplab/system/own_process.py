@@ -1,9 +1,10 @@
-"""What a process of the lab does to itself: its name, its end, its scheduling."""
+"""What a process of the lab does to itself: its name, its end, its scheduling; and how it ends its children."""
 
 import ctypes
 import gc
 import os
 import signal
+import subprocess
 import threading
 from typing import Any
 
@@ -36,6 +37,16 @@ def run_until_stopped(program: Any) -> int:
     program.run()
     program.close()
     return 0
+
+
+def end_child(process: "subprocess.Popen[Any]", timeout_s: float) -> None:
+    """Ask a child to end, and wait until it has; kill it after `timeout_s`."""
+    process.terminate()
+    try:
+        process.wait(timeout_s)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 def own_scheduling() -> str:

@@ -12,8 +12,8 @@ from looplab.experiments.twin.device_workers import DeviceWorkers
 from looplab.experiments.twin.document import queues_and_rates, samples
 from looplab.experiments.twin.instance.store import conninfo
 from looplab.experiments.twin.parameters import TwinParameters
-from looplab.experiments.twin.search import Step, judge_step, limit, search
-from looplab.experiments.twin.sending import Parts, Sending, Sent, clear
+from looplab.experiments.twin.search import SearchStep, judge_step, limit, search
+from looplab.experiments.twin.sending import Sending, SendingParts, Sent, clear
 from looplab.experiments.twin.treatments import judge, judge_apart, judge_device_workers, used_hosts
 from looplab.experiments.twin.usage import usage
 from looplab.experiments.twin.window import windows
@@ -43,7 +43,7 @@ class Controller(CellRun[TwinParameters, TwinCell]):
         self._database = Database(conninfo(os.environ, "twin_reader"))
         count = parameters.device_workers
         self._workers = DeviceWorkers(count) if count else None
-        self._parts = Parts(parameters, self.record, self._database, place.live, self.scan, self._workers)
+        self._parts = SendingParts(parameters, self.record, self._database, place.live, self.scan, self._workers)
         self._started: set[str] = set()
         self._links = links(parameters)
         # Of each cell: its name, what made its link, what is wrong with it.
@@ -112,7 +112,7 @@ class Controller(CellRun[TwinParameters, TwinCell]):
         p, store, rows = self.parameters, self.record.store, self.parameters.rows(index)
         made: list[Sent] = []
 
-        def attempt(rate_per_s: float) -> tuple[Step, dict[str, Any]]:
+        def attempt(rate_per_s: float) -> tuple[SearchStep, dict[str, Any]]:
             clear(store, rows)
             self.record.say("step", cell=str(cell), rate_per_s=rate_per_s)
             count = min(len(rows), max(2, round(rate_per_s * p.step_s)))

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 import psycopg
 
 from looplab.errors import MachineError
+from looplab.experiments.twin.instance.store import DatabaseSession
 
-CONNECT_TIMEOUT_S = 2
 _STORED = "SELECT sequence FROM message WHERE run = %s AND sequence BETWEEN %s AND %s"
 # Of the whole server; times in ms, of PostgreSQL 14 to 17.
 _COST = "SELECT wal_sync, wal_sync_time FROM pg_stat_wal"
@@ -17,14 +17,14 @@ _FACTS = (
 )
 
 
-class Cost(NamedTuple):
+class CommitCost(NamedTuple):
     """What writing the log to disk took since the server's start."""
 
     syncs: int
     sync_ms: float
 
 
-class Facts(NamedTuple):
+class DatabaseFacts(NamedTuple):
     """The server's version and settings that decide what a commit promises; `started` distinguishes its restarts."""
 
     version: str
@@ -33,12 +33,8 @@ class Facts(NamedTuple):
     started: str
 
 
-class Database:
-    """One session of the controller's own, as a user that only reads; made again where it was lost."""
-
-    def __init__(self, conninfo: str) -> None:
-        self._conninfo = conninfo
-        self._connection: psycopg.Connection[Any] | None = None
+class Database(DatabaseSession):
+    """A session of the controller's own, as a user that only reads."""
 
     def check(self) -> None:
         """Raise LabError (exit code 3) unless the database answers and has the table."""
@@ -48,17 +44,13 @@ class Database:
         """Return the sequences of a run's `rows` that are in the table. Raises LabError if the database is away."""
         return {int(row[0]) for row in self._rows(_STORED, (token, rows.start, rows.stop - 1))}
 
-    def cost(self) -> Cost:
+    def cost(self) -> CommitCost:
         """Return what commits have cost so far. Raises LabError if the database is away."""
-        return Cost(*self._rows(_COST)[0])
+        return CommitCost(*self._rows(_COST)[0])
 
-    def facts(self) -> Facts:
+    def facts(self) -> DatabaseFacts:
         """Return version and settings. Raises LabError if the database is away."""
-        return Facts(*map(str, self._rows(_FACTS)[0]))
-
-    def close(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
+        return DatabaseFacts(*map(str, self._rows(_FACTS)[0]))
 
     def _rows(self, question: str, values: tuple[object, ...] = (), patience_s: float = 30.0) -> list[tuple[Any, ...]]:
         """Return the answer; a database that restarts is waited for."""
@@ -74,10 +66,7 @@ class Database:
 
     def _ask(self, question: str, values: tuple[object, ...] = ()) -> list[tuple[Any, ...]]:
         try:
-            if self._connection is None or self._connection.closed:
-                self._connection = psycopg.connect(self._conninfo, autocommit=True, connect_timeout=CONNECT_TIMEOUT_S)
-            answer: list[tuple[Any, ...]] = self._connection.execute(question, values).fetchall()
-            return answer
+            return self.connection().execute(question, values).fetchall()
         except psycopg.Error:
             self.close()
             raise

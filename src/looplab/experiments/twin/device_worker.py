@@ -54,7 +54,7 @@ class ReportingDevices(Devices):
                 return
 
 
-class Worker:
+class DeviceWorker:
     """Serves one connection to the controller until it ends or `stop` is set."""
 
     def __init__(self, connection: socket.socket, first: bytes, stop: threading.Event) -> None:
@@ -143,7 +143,7 @@ def main() -> int:
             first = f"{own_token()} {host}\n".encode()
             with socket.create_connection((controller, port()), timeout=2) as connection:
                 connection.settimeout(None)
-                Worker(connection, first, stop).run()
+                DeviceWorker(connection, first, stop).run()
         except Stopped:
             break
         except OSError:

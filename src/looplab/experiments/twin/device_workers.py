@@ -44,7 +44,7 @@ def own_token() -> str:
     raise MachineError("There is no token for device workers.", "`docker compose up` has `prepare` write one.")
 
 
-class Worker:
+class WorkerConnection:
     """A connection: `host` is its machine once it has shown the token, `reported` what came since the last order.
 
     It sends the messages of `rows`, `sent` of them so far; its times are exact to `error_ns`.
@@ -133,7 +133,7 @@ class DeviceWorkers:
         """Listen. Raises MachineError where the port is taken, or without a token."""
         own_token()
         self.count = count
-        self._all: list[Worker] = []
+        self._all: list[WorkerConnection] = []
         try:
             self._server = socket.create_server(("", port()))
         except OSError as error:
@@ -141,7 +141,7 @@ class DeviceWorkers:
             raise MachineError(why, "End what listens there.") from error
         threading.Thread(target=self._accept, daemon=True).start()
 
-    def present(self) -> list[Worker]:
+    def present(self) -> list[WorkerConnection]:
         """Return those that are connected and have named their host, at most `count`, in the order of their hosts."""
         there = [worker for worker in self._all if worker.host and not worker.lost]
         return sorted(there[: self.count], key=lambda worker: worker.host)
@@ -154,7 +154,7 @@ class DeviceWorkers:
     def _accept(self) -> None:
         with contextlib.suppress(OSError):
             while True:
-                self._all.append(Worker(self._server.accept()[0]))
+                self._all.append(WorkerConnection(self._server.accept()[0]))
 
 
 class FarDevices(Clients):
@@ -166,7 +166,7 @@ class FarDevices(Clients):
     def __init__(self, workers: DeviceWorkers, order: Mapping[str, Any]) -> None:
         super().__init__([])
         self._workers, self._order = workers, order
-        self._chosen: list[Worker] = []
+        self._chosen: list[WorkerConnection] = []
 
     def begin(self, token: str, cell: int) -> None:
         """Send to the topics of this cell from now on."""

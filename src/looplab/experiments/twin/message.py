@@ -13,7 +13,7 @@ LEAST_BYTES = 8 + 4 + 9 + 19 + 7 + 4
 MOST_BYTES = 4096
 
 
-class Message(NamedTuple):
+class TwinMessage(NamedTuple):
     """What a payload says of itself."""
 
     device: int
@@ -27,12 +27,12 @@ def payload(token: bytes, device: int, sequence: int, sent_ns: int, length: int)
     return (_FORM % (token, device, sequence, sent_ns, celsius)).ljust(length)
 
 
-def parse(token: bytes, data: bytes) -> Message | None:
+def parse(token: bytes, data: bytes) -> TwinMessage | None:
     """Return what a payload of the run `token` says, None for any other bytes."""
     match = _READ.fullmatch(data)
     if match is None or match[1] != token:
         return None
-    return Message(int(match[2]), int(match[3]), int(match[4]))
+    return TwinMessage(int(match[2]), int(match[3]), int(match[4]))
 
 
 def topic(token: str, cell: int, device: str) -> str:

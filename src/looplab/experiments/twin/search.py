@@ -29,7 +29,7 @@ TRIED, UNKNOWN = "tried", "unknown"
 
 
 @dataclass(frozen=True)
-class Step:
+class SearchStep:
     """One rate of a search as it went; `sustained` if no queue grew, delays stayed short and all was stored."""
 
     rate_per_s: float
@@ -41,7 +41,7 @@ class Step:
     sustained: bool
 
 
-def judge_step(p: TwinParameters, columns: Columns, rows: range, rate_per_s: float) -> Step:
+def judge_step(p: TwinParameters, columns: Columns, rows: range, rate_per_s: float) -> SearchStep:
     state = columns["state"]
     sent = [row for row in rows if state[row] != NOT_SENT]
     stored = [row for row in sent if state[row] == ANSWERED]
@@ -57,10 +57,10 @@ def judge_step(p: TwinParameters, columns: Columns, rows: range, rate_per_s: flo
     while_sending = sum(time_ns <= sent_ns[-1] for time_ns in committed_ns) if sent_ns else 0
     lasted_s = (sent_ns[-1] - sent_ns[0]) / 1e9 if len(sent_ns) > 1 else 0.0
     stored_per_s = while_sending / lasted_s if lasted_s else 0.0
-    return Step(round(rate_per_s, 3), len(sent), round(stored_per_s, 3), growth, delay_us, late_us, sustained)
+    return SearchStep(round(rate_per_s, 3), len(sent), round(stored_per_s, 3), growth, delay_us, late_us, sustained)
 
 
-Attempt = Callable[[float], tuple[Step, dict[str, Any]]]
+Attempt = Callable[[float], tuple[SearchStep, dict[str, Any]]]
 
 
 def search(p: TwinParameters, attempt: Attempt) -> dict[str, Any]:
@@ -80,13 +80,13 @@ def search(p: TwinParameters, attempt: Attempt) -> dict[str, Any]:
     return {"limit_per_s": round(limit_per_s, 3), "steps": [asdict(step) for step, _cause in made], **why}
 
 
-def _staircase(p: TwinParameters, attempt: Attempt, made: list[tuple[Step, dict[str, Any]]]) -> float:
+def _staircase(p: TwinParameters, attempt: Attempt, made: list[tuple[SearchStep, dict[str, Any]]]) -> float:
     """Go up from a rate that is sustained and down from another; return the sustained one of the last turn.
 
     A step that fails by chance near the limit only turns the staircase: the mean of many searches stays where it is.
     """
     rate, stride, good = _within(p, FIRST_SHARE * made[0][0].stored_per_s), STRIDE, 0.0
-    before: Step | None = None
+    before: SearchStep | None = None
     while stride >= CLOSE and len(made) < p.search_steps:
         made.append(attempt(rate))
         step = made[-1][0]
@@ -100,7 +100,7 @@ def _staircase(p: TwinParameters, attempt: Attempt, made: list[tuple[Step, dict[
     return good or rate
 
 
-def _confirmed(attempt: Attempt, good: float, made: list[tuple[Step, dict[str, Any]]]) -> float:
+def _confirmed(attempt: Attempt, good: float, made: list[tuple[SearchStep, dict[str, Any]]]) -> float:
     """Return the rate of a last step that is sustained: `good`, or somewhat less; 0.0 if none is in REPEATS steps."""
     if made[-1][0].sustained and made[-1][0].rate_per_s == round(good, 3):
         return good
@@ -116,7 +116,7 @@ def _within(p: TwinParameters, rate: float) -> float:
     return min(max(rate, 1.0), float(p.max_rate_per_s))
 
 
-def limit(p: TwinParameters, cell: TwinCell, sent: Sent, step: Step) -> dict[str, Any]:
+def limit(p: TwinParameters, cell: TwinCell, sent: Sent, step: SearchStep) -> dict[str, Any]:
     """Return `limited_by` and `evidence`: each part's share of its capacity in a step.
 
     That is one processor for each broker, worker of the instance and session of the database, all processors for the

@@ -11,10 +11,10 @@ from typing import Any
 
 from looplab.errors import LabError, MachineError
 from looplab.experiments.twin import TwinCell
-from looplab.experiments.twin.database import Cost, Database
+from looplab.experiments.twin.database import CommitCost, Database
 from looplab.experiments.twin.device import Devices
 from looplab.experiments.twin.device_workers import LOST_NS, DeviceWorkers, FarDevices
-from looplab.experiments.twin.instance.orders import Counts, Order, end_order
+from looplab.experiments.twin.instance.orders import Order, WorkerCounts, end_order
 from looplab.experiments.twin.parameters import ALL, TwinParameters
 from looplab.run.cells import wait_for
 from looplab.run.record import Record
@@ -33,7 +33,7 @@ class Sent:
 
     rows: range
     scans: tuple[Scan | None, Scan | None] = (None, None)
-    costs: tuple[Cost, Cost] | None = None
+    costs: tuple[CommitCost, CommitCost] | None = None
     workers: list[dict[str, int]] = field(default_factory=list)
     disconnects: int = 0
     faults: list[str] = field(default_factory=list)
@@ -48,7 +48,7 @@ class Sent:
 
 
 @dataclass(frozen=True)
-class Parts:
+class SendingParts:
     """What all sendings of a run share.
 
     The folder `live` is shared with the instance, `scan` reads the live processes. With `workers` the devices are
@@ -66,11 +66,11 @@ class Parts:
 class Sending:
     """Sends `count` messages of a cell from row `first` on, `interval_ns` apart."""
 
-    def __init__(self, parts: Parts, index: int, cell: TwinCell, token: str) -> None:
+    def __init__(self, parts: SendingParts, index: int, cell: TwinCell, token: str) -> None:
         p = parts.parameters
         self._parts, self._index, self._cell, self._token = parts, index, cell, token
         self._hosts = p.hosts(cell)
-        self._counts = Counts(parts.live)
+        self._counts = WorkerCounts(parts.live)
         self._order = Order(
             token=token, cell=index, brokers=[list(place) for place in self._hosts], qos=cell.qos,
             write_mode=cell.write_mode, tcp_nodelay=p.tcp_nodelay, workers=p.workers,

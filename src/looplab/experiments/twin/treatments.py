@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from looplab.experiments.twin import NAME
-from looplab.experiments.twin.database import Facts
+from looplab.experiments.twin.database import DatabaseFacts
 from looplab.experiments.twin.host import MIB, Sizes, broker_machines
 from looplab.experiments.twin.parameters import ALL, CPUSET, QUOTA, TwinParameters
 from looplab.treatments.judgement import Treatment, judge_nodelay, judge_policy, judge_process, on_off, unread
@@ -16,7 +16,7 @@ _ROLES = ("broker", "instance", "controller")
 
 
 def judge(
-    parameters: TwinParameters, good: Sequence[Scan], database: Facts, started: Collection[str]
+    parameters: TwinParameters, good: Sequence[Scan], database: DatabaseFacts, started: Collection[str]
 ) -> list[Treatment]:
     """Judge every treatment of a run from the scans taken before and after each sending."""
     ports = {port for _host, port in used_hosts(parameters)}
@@ -32,7 +32,9 @@ def judge(
     ]
 
 
-def judge_apart(cells: Sequence[Mapping[str, Any]], database: Facts, started: Collection[str]) -> list[Treatment]:
+def judge_apart(
+    cells: Sequence[Mapping[str, Any]], database: DatabaseFacts, started: Collection[str]
+) -> list[Treatment]:
     """Judge what the parts show of themselves where no process sees those of another: `cells` as run.json has them."""
     restarts = sum(cell["worker_restarts"] for cell in cells)
     same = "the same in every cell"
@@ -62,7 +64,7 @@ def judge_device_workers(p: TwinParameters, cells: Sequence[Sequence[Mapping[str
     ]
 
 
-def _database(database: Facts, started: Collection[str]) -> list[Treatment]:
+def _database(database: DatabaseFacts, started: Collection[str]) -> list[Treatment]:
     same = "the same in every cell"
     restarted = Treatment("database process", same, same if len(started) == 1 else "restarted", len(started) == 1)
     return [_committed(database), restarted]
@@ -146,7 +148,7 @@ def used_hosts(parameters: TwinParameters) -> list[tuple[str, int]]:
     return list(dict.fromkeys(place for cell in parameters.cells for place in parameters.hosts(cell)))
 
 
-def _committed(database: Facts) -> Treatment:
+def _committed(database: DatabaseFacts) -> Treatment:
     """Judge whether a confirmed commit is on disk."""
     settings = f"fsync {database.fsync}, synchronous_commit {database.synchronous_commit}"
     wanted = "fsync on, synchronous_commit on"

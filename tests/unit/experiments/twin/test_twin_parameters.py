@@ -5,7 +5,7 @@ from support.places import ROOT
 
 from looplab.errors import LabError
 from looplab.experiments.twin.controller import links
-from looplab.experiments.twin.message import MOST_BYTES, Message, parse, payload
+from looplab.experiments.twin.message import MOST_BYTES, TwinMessage, parse, payload
 from looplab.experiments.twin.parameters import PARAMETERS, TwinParameters
 from looplab.lab.run_options import variables
 
@@ -35,19 +35,13 @@ def test_a_quick_run_ends_within_three_minutes(scenario: str, own: dict[str, str
     p = TwinParameters.read({"SCENARIO": scenario, **own, **quick})
     assert len(p.cells) == cells
     assert p.total_s < 170
-    assert (
-        variables(ROOT, ["twin", "twin-brokers"], {}, quick=True)["INTERVALS_MS"]
-        == PARAMETERS.preset("quick")["INTERVALS_MS"]
-    )
+    # Where several scenarios are run, the intervals are those of the experiment.
+    several = variables(ROOT, ["twin", "twin-brokers"], {}, quick=True)
+    assert several["INTERVALS_MS"] == PARAMETERS.preset("quick")["INTERVALS_MS"]
 
 
-@pytest.mark.parametrize(
-    ("mode", "cell"),
-    [("published", "prototype"), ("prototype", "prototype"), ("sleep", "sleep"), ("session", "session"),
-     ("row", "row"), ("copy", "copy")],
-)  # fmt: skip
-def test_each_way_of_storing_has_a_name(mode: str, cell: str) -> None:
-    assert TwinParameters.read({"WRITE_MODE": mode}).cells[0].write_mode == cell
+def test_the_published_way_of_storing_is_the_prototypes() -> None:
+    assert TwinParameters.read({"WRITE_MODE": "published,prototype,copy"}).write_modes == ("prototype", "copy")
 
 
 def test_a_link_is_both_ways_and_for_one_broker() -> None:
@@ -76,13 +70,11 @@ def test_each_iteration_has_all_cells_at_random() -> None:
         p = TwinParameters.read({"REPETITIONS": "2", "ORDER_SEED": str(seed)})
         return [(cell.repetition, cell.interval_ms) for cell in p.cells]
 
-    assert order(1) == order(1)
-    assert len({tuple(order(seed)) for seed in range(1, 9)}) == 8
+    assert order(1) == order(1) != order(2)
     assert [again for again, _ in order(3)] == [0] * 7 + [1] * 7
     assert sorted(ms for _, ms in order(3)[:7]) == [10, 20, 40, 50, 67, 80, 100]
     drawn = {TwinParameters.read({}).order_seed for _ in range(3)}
-    assert len(drawn) == 3
-    assert 0 not in drawn
+    assert len(drawn - {0}) == 3
 
 
 def test_messages_are_spread_over_devices_then_brokers() -> None:
@@ -101,7 +93,7 @@ def test_a_payload_says_which_message_it_is() -> None:
     token = b"0123abcd"
     data = payload(token, 12, 345, 6789, 64)
     assert len(data) == 64
-    assert parse(token, data) == Message(12, 345, 6789)
+    assert parse(token, data) == TwinMessage(12, 345, 6789)
     assert len(payload(token, 9999, 999_999_999, 1 << 62, 20)) <= 64
     for wrong in (data[:-1] + b"x", data[1:], b"", b"\0" * 64, data.replace(b"12,", b"12345,"), bytes(MOST_BYTES)):
         assert parse(token, wrong) is None

@@ -8,22 +8,22 @@ from typing import Any
 
 import pytest
 
-from looplab.experiments.twin.database import Cost
+from looplab.experiments.twin.database import CommitCost
 from looplab.experiments.twin.parameters import TwinParameters
-from looplab.experiments.twin.search import Step, judge_step, limit, search
+from looplab.experiments.twin.search import SearchStep, judge_step, limit, search
 from looplab.experiments.twin.sending import Sent
 from looplab.experiments.twin.usage import usage
 from looplab.run.samples import ANSWERED, WAITING, SampleStore
 
 MS = 1_000_000
-FAILED = Step(100, 10, 90, 1, 1e6, 10, sustained=False)
+FAILED = SearchStep(100, 10, 90, 1, 1e6, 10, sustained=False)
 
 
 def parameters(**more: str) -> TwinParameters:
     return TwinParameters.read({"SCENARIO": "twin-limit", "STEP_S": "4", "MAX_RATE_PER_S": "1000", **more})
 
 
-def queueing(p: TwinParameters, rate_per_s: float, capacity_per_s: float) -> Step:
+def queueing(p: TwinParameters, rate_per_s: float, capacity_per_s: float) -> SearchStep:
     """Return the step of a store that takes `capacity_per_s`, each message after the one before."""
     count = round(rate_per_s * p.step_s)
     store = SampleStore(len(p.rows(0)), None, ("copies",))
@@ -60,7 +60,7 @@ def test_a_stall_that_no_part_explains_ends_no_search() -> None:
     """The staircase turns, goes up again, and names the part that a known overload used up."""
     p, rates = parameters(DRAIN_TIMEOUT_S="2", SEARCH_STEPS="14"), []
 
-    def attempt(rate: float) -> tuple[Step, dict[str, Any]]:
+    def attempt(rate: float) -> tuple[SearchStep, dict[str, Any]]:
         rates.append(rate)
         stalled = len(rates) == 2
         step = queueing(p, rate, 10 if stalled else 120)
@@ -82,7 +82,7 @@ def test_chance_near_the_limit_moves_no_limit(cause: str) -> None:
         """Return the log of a limit found over the true one."""
         true = 120 * math.exp(dice.uniform(-0.3, 0.3))
 
-        def attempt(rate: float) -> tuple[Step, dict[str, Any]]:
+        def attempt(rate: float) -> tuple[SearchStep, dict[str, Any]]:
             sustained = math.log(rate / true) < spread * math.log(1 / dice.random() - 1)
             step = replace(FAILED, rate_per_s=rate, stored_per_s=min(rate, 120), sustained=sustained)
             return step, {"limited_by": cause}
@@ -117,25 +117,24 @@ def test_a_lost_message_or_a_late_device_is_not_sustained() -> None:
     assert not judge_step(p, store, range(100), 100).sustained
 
 
+NOTHING = dict.fromkeys(("broker", "workers", "database", "controller"), 0.0)
+
+
 def scan(at_s: float, idle: float = 0.5, **cpu_s: float) -> dict[str, Any]:
     """Return a scan that found each part after so much processor time."""
-    container = {"hostname": "broker-1", "cpu_limit": None, "throttled": 0, "throttled_ns": 0}
-    roles = {
-        role: {
-            "processes": [
-                {
-                    "pid": 1,
-                    "started_ticks": 1,
-                    "cpu_ns": int(s * 1e9),
-                    "container": {**container, "cpu_ns": int(s * 1e9)},
-                }
-            ]
-        }
-        for role, s in cpu_s.items()
-    }
+    roles = {}
+    for role, used_s in {**NOTHING, **cpu_s}.items():
+        container = {"hostname": "broker-1", "throttled": 0, "throttled_ns": 0, "cpu_ns": int(used_s * 1e9)}
+        process = {"pid": 1, "started_ticks": 1, "cpu_ns": int(used_s * 1e9), "container": container}
+        roles[role] = {"processes": [process]}
     # Two processors, one of them idle.
-    processors = {"0": {"idle_s": at_s * idle}, "1": {"idle_s": at_s * idle}}
+    processors = {number: {"idle_s": at_s * idle} for number in ("0", "1")}
     return {"clock_ns": int(at_s * 1e9), "roles": roles, "processors": processors}
+
+
+def limited(p: TwinParameters, scans: tuple[Any, Any], worker: dict[str, int], cost: Any = None) -> dict[str, Any]:
+    """Return what limits a sending of 10 s, of which a step failed."""
+    return limit(p, p.cells[0], Sent(range(10), scans, cost, [worker], lasted_s=10), FAILED)
 
 
 def spent(**more: float) -> dict[str, int]:
@@ -163,33 +162,20 @@ def spent(**more: float) -> dict[str, int]:
 def test_the_part_that_is_used_up_is_the_limit(
     cpu_s: dict[str, float], worker: dict[str, float], sync_ms: float, named: str
 ) -> None:
-    p = parameters()
-    none = dict.fromkeys(("broker", "workers", "database", "controller"), 0.0)
-    scans = (scan(0, **none), scan(10, **{**none, **cpu_s}))
-    sent = Sent(range(10), scans, (Cost(0, 0.0), Cost(5, sync_ms)), [spent(**worker)], lasted_s=10)
-    found = limit(p, p.cells[0], sent, FAILED)
+    p, scans = parameters(), (scan(0), scan(10, **cpu_s))
+    found = limited(p, scans, spent(**worker), (CommitCost(0, 0.0), CommitCost(5, sync_ms)))
     assert found["limited_by"] == named, found["evidence"]
     assert all(0 <= share <= 1 for share in found["evidence"].values())
-    assert usage(p, p.cells[0], sent)["cpu_share"]["broker"] == [cpu_s["broker"] / 10]
+    assert usage(p, p.cells[0], Sent(range(10), scans))["cpu_share"]["broker"] == [cpu_s["broker"] / 10]
 
 
-def test_a_machine_without_room_is_named_first() -> None:
-    p, step = parameters(), Step(100, 10, 90, 1, 1e6, 10, sustained=False)
-    none = dict.fromkeys(("broker", "workers", "database", "controller"), 0.0)
-    for broker_s, named in ((7.0, "machine"), (9.5, "broker")):
-        scans = (scan(0, 0, **none), scan(10, 0, **{**none, "broker": broker_s}))
-        sent = Sent(range(10), scans, None, [spent()], lasted_s=10)
-        found = limit(p, p.cells[0], sent, step)
-        assert (found["limited_by"], found["evidence"]["machine"]) == (named, 1.0)
+@pytest.mark.parametrize(("broker_s", "named"), [(7.0, "machine"), (9.5, "broker")])
+def test_a_machine_without_room_is_named_first(broker_s: float, named: str) -> None:
+    found = limited(parameters(), (scan(0, 0), scan(10, 0, broker=broker_s)), spent())
+    assert (found["limited_by"], found["evidence"]["machine"]) == (named, 1.0)
 
 
-def test_a_full_window_is_the_limit_only_if_nothing_behind_it_is() -> None:
-    p = parameters(MAX_INFLIGHT="20")
-    none = dict.fromkeys(("broker", "workers", "database", "controller"), 0.0)
-    step = Step(100, 10, 90, 1, 1e6, 10, sustained=False)
-    sent = Sent(
-        range(10), (scan(0, **none), scan(10, **none)), None, [{**spent(), "unacknowledged_max": 20}], lasted_s=10
-    )
-    assert limit(p, p.cells[0], sent, step)["limited_by"] == "inflight"
-    sent.workers = [{**spent(sleep=9), "unacknowledged_max": 20}]
-    assert limit(p, p.cells[0], sent, step)["limited_by"] == "sleep"
+@pytest.mark.parametrize(("sleep_s", "named"), [(0, "inflight"), (9, "sleep")])
+def test_a_full_window_is_the_limit_only_if_nothing_behind_it_is(sleep_s: float, named: str) -> None:
+    worker = {**spent(sleep=sleep_s), "unacknowledged_max": 20}
+    assert limited(parameters(MAX_INFLIGHT="20"), (scan(0), scan(10)), worker)["limited_by"] == named

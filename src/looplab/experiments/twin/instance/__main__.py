@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from looplab.experiments.twin.instance.orders import MOST_WORKERS, Counts, Order, read_order
+from looplab.experiments.twin.instance.orders import MOST_WORKERS, Order, WorkerCounts, read_order
 from looplab.experiments.twin.instance.store import conninfo
 from looplab.system import own_process
 
@@ -22,7 +22,7 @@ class Instance:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._counts = Counts(folder)
+        self._counts = WorkerCounts(folder)
         self._order: Order | None = None
         self._workers: list[subprocess.Popen[bytes]] = []
         self.stop()
@@ -44,11 +44,7 @@ class Instance:
         for worker in self._workers:
             worker.terminate()
         for worker in self._workers:
-            try:
-                worker.wait(END_S)
-            except subprocess.TimeoutExpired:
-                worker.kill()
-                worker.wait()
+            own_process.end_child(worker, END_S)
         self._workers = []
         for number in range(MOST_WORKERS):
             self._counts.row(number)[0] = 0

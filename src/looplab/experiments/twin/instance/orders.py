@@ -13,7 +13,7 @@ COUNTS_FILE = "instance.bin"
 MOST_WORKERS = 16
 
 
-class Count(IntEnum):
+class WorkerCount(IntEnum):
     """What each worker counts; times in ns. `READY` is 1 while it is subscribed and can reach the database."""
 
     READY, RECEIVED, STORED, DUPLICATES, REFUSED, MALFORMED, FOREIGN, DISCONNECTS = range(8)
@@ -64,11 +64,11 @@ def end_order(folder: Path) -> None:
     (folder / ORDER_FILE).unlink(missing_ok=True)
 
 
-class Counts:
+class WorkerCounts:
     """A row of counts for each worker, in a file that outlives it."""
 
     def __init__(self, folder: Path) -> None:
-        size = 8 * MOST_WORKERS * len(Count)
+        size = 8 * MOST_WORKERS * len(WorkerCount)
         fd = os.open(folder / COUNTS_FILE, os.O_RDWR | os.O_CREAT, 0o600)
         try:
             os.posix_fallocate(fd, 0, size)
@@ -77,8 +77,8 @@ class Counts:
             os.close(fd)
 
     def row(self, worker: int) -> memoryview:
-        """Return one worker's counts, in the order of Count."""
-        return self._numbers[worker * len(Count) : (worker + 1) * len(Count)]
+        """Return one worker's counts, in the order of WorkerCount."""
+        return self._numbers[worker * len(WorkerCount) : (worker + 1) * len(WorkerCount)]
 
     @property
     def ready(self) -> int:
@@ -90,4 +90,4 @@ class Counts:
 
     def as_json(self, workers: int) -> list[dict[str, int]]:
         """Return the counts of the first `workers`."""
-        return [{count.name.lower(): self.row(worker)[count] for count in Count} for worker in range(workers)]
+        return [{count.name.lower(): self.row(worker)[count] for count in WorkerCount} for worker in range(workers)]

@@ -27,7 +27,7 @@ def conninfo(environment: Mapping[str, str], user: str) -> str:
     return f"host={host} dbname=twin user={user} password={password} application_name={user}"
 
 
-class Row(NamedTuple):
+class MessageRow(NamedTuple):
     """One line of the table `message`; times in ns of this machine's monotonic clock."""
 
     run: str
@@ -38,25 +38,53 @@ class Row(NamedTuple):
     payload: bytes
 
 
-class Store:
-    """Writes rows in one of the write modes. `conninfo` is libpq's.
+class DatabaseSession:
+    """A session that is opened when it is needed, and again where it was lost; `conninfo` is libpq's.
 
-    `session_ns` and `store_ns` add up the time for sessions and for writing and committing.
+    `session_ns` adds up the time for opening and closing it.
     """
 
-    def __init__(self, conninfo: str, mode: WriteMode) -> None:
+    def __init__(self, conninfo: str) -> None:
         self.session_ns = 0
-        self.store_ns = 0
-        self._conninfo, self._keeps = conninfo, mode.keeps_session
-        self._write = _copy if mode.batch_rows > 1 else _rows
+        self._conninfo = conninfo
         self._connection: psycopg.Connection[Any] | None = None
 
-    def write(self, rows: Sequence[Row]) -> list[bool]:
+    def connection(self) -> psycopg.Connection[Any]:
+        """Return the open session. Raises psycopg.Error."""
+        if self._connection is None or self._connection.closed:
+            begun_ns = perf_counter_ns()
+            self._connection = psycopg.connect(
+                self._conninfo,
+                autocommit=True,
+                connect_timeout=CONNECT_TIMEOUT_S,
+                options=f"-c statement_timeout={STATEMENT_TIMEOUT_MS}",
+            )
+            self.session_ns += perf_counter_ns() - begun_ns
+        return self._connection
+
+    def close(self) -> None:
+        begun_ns = perf_counter_ns()
+        if self._connection is not None:
+            self._connection.close()
+        self._connection = None
+        self.session_ns += perf_counter_ns() - begun_ns
+
+
+class Store(DatabaseSession):
+    """Writes rows in one of the write modes; `store_ns` adds up the time for writing and committing."""
+
+    def __init__(self, conninfo: str, mode: WriteMode) -> None:
+        super().__init__(conninfo)
+        self.store_ns = 0
+        self._keeps = mode.keeps_session
+        self._write = _copy if mode.batch_rows > 1 else _rows
+
+    def write(self, rows: Sequence[MessageRow]) -> list[bool]:
         """Commit `rows`; return for each whether it is new, False where the table had it.
 
         Raises psycopg.Error if the database does not confirm: then any of the rows may be in the table or not.
         """
-        connection = self._session()
+        connection = self.connection()
         begun_ns = perf_counter_ns()
         try:
             new = self._write(connection, rows)
@@ -70,34 +98,15 @@ class Store:
 
     def check(self) -> None:
         """Raise psycopg.Error unless the database answers."""
-        self._session().execute("SELECT 1")
-
-    def close(self) -> None:
-        begun_ns = perf_counter_ns()
-        if self._connection is not None:
-            self._connection.close()
-        self._connection = None
-        self.session_ns += perf_counter_ns() - begun_ns
-
-    def _session(self) -> psycopg.Connection[Any]:
-        if self._connection is None or self._connection.closed:
-            begun_ns = perf_counter_ns()
-            self._connection = psycopg.connect(
-                self._conninfo,
-                autocommit=True,
-                connect_timeout=CONNECT_TIMEOUT_S,
-                options=f"-c statement_timeout={STATEMENT_TIMEOUT_MS}",
-            )
-            self.session_ns += perf_counter_ns() - begun_ns
-        return self._connection
+        self.connection().execute("SELECT 1")
 
 
-def _rows(connection: psycopg.Connection[Any], rows: Sequence[Row]) -> list[bool]:
+def _rows(connection: psycopg.Connection[Any], rows: Sequence[MessageRow]) -> list[bool]:
     """Insert one row after another; each is committed by itself outside a transaction."""
     return [connection.execute(_INSERT, row).rowcount == 1 for row in rows]
 
 
-def _copy(connection: psycopg.Connection[Any], rows: Sequence[Row]) -> list[bool]:
+def _copy(connection: psycopg.Connection[Any], rows: Sequence[MessageRow]) -> list[bool]:
     """Copy all rows; where the table has one of them, insert those that are new."""
     try:
         with connection.cursor() as cursor, cursor.copy(_COPY) as copy:
@@ -108,7 +117,7 @@ def _copy(connection: psycopg.Connection[Any], rows: Sequence[Row]) -> list[bool
     return [True] * len(rows)
 
 
-def _lines(rows: Sequence[Row]) -> Iterator[bytes]:
+def _lines(rows: Sequence[MessageRow]) -> Iterator[bytes]:
     """Yield the lines of COPY's text format."""
     for row in rows:
         text = f"{row.run}\t{row.device}\t{row.sequence}\t{row.sent_ns}\t{row.arrived_ns}\t\\\\x{row.payload.hex()}\n"

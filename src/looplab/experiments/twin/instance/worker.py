@@ -13,8 +13,8 @@ from typing import NamedTuple
 import psycopg
 
 from looplab.experiments.twin import WRITE_MODES
-from looplab.experiments.twin.instance.orders import Count, Counts, Order, read_order
-from looplab.experiments.twin.instance.store import Row, Store
+from looplab.experiments.twin.instance.orders import Order, WorkerCount, WorkerCounts, read_order
+from looplab.experiments.twin.instance.store import MessageRow, Store
 from looplab.experiments.twin.message import MOST_BYTES, parse, topic
 from looplab.mqtt.client import ClientOptions, MqttClient
 from looplab.mqtt.dial import Target
@@ -35,11 +35,11 @@ SHARED = "$share/twin/"
 class Queued(NamedTuple):
     """A message that is not stored yet, and what confirms it."""
 
-    row: Row
+    row: MessageRow
     message_id: bytes
 
 
-class Worker:
+class StoreWorker:
     """Takes what broker `number` of `order` sends; on_message only queues, and nothing is confirmed before its commit.
 
     A message that the database does not take is kept and tried again until the worker ends.
@@ -69,7 +69,7 @@ class Worker:
     def run(self, stop: Event) -> None:
         """Store until `stop` is set."""
         counts, mode = self._counts, self._mode
-        counts[Count.STARTS] += 1
+        counts[WorkerCount.STARTS] += 1
         while not stop.is_set():
             if not self._queue:
                 self._client.wait(perf_counter_ns() + LOOK_NS, ())
@@ -81,7 +81,7 @@ class Worker:
             if mode.sleep_ms:
                 # As in the prototype: the event loop sleeps after each message.
                 time.sleep(mode.sleep_ms / 1000)
-                counts[Count.SLEEP_NS] += round(mode.sleep_ms * 1e6)
+                counts[WorkerCount.SLEEP_NS] += round(mode.sleep_ms * 1e6)
             self._client.wait(0)
         self._refuse_queued()
         self._store.close()
@@ -91,21 +91,21 @@ class Worker:
         """Queue a message of this cell; its first instruction is the time."""
         now = perf_counter_ns()
         counts, order = self._counts, self._order
-        counts[Count.RECEIVED] += 1
+        counts[WorkerCount.RECEIVED] += 1
         message = parse(self._token, payload)
         if message is None:
-            counts[Count.MALFORMED] += 1
+            counts[WorkerCount.MALFORMED] += 1
         elif not order.first <= message.sequence <= order.last:
-            counts[Count.FOREIGN] += 1
+            counts[WorkerCount.FOREIGN] += 1
         elif len(payload) > MOST_BYTES:
-            counts[Count.REFUSED] += 1
+            counts[WorkerCount.REFUSED] += 1
             if self._state[message.sequence] == WAITING:
                 self._arrived[message.sequence] = now
                 self._state[message.sequence] = FAILED
         else:
-            row = Row(order.token, message.device, message.sequence, message.sent_ns, now, payload)
+            row = MessageRow(order.token, message.device, message.sequence, message.sent_ns, now, payload)
             self._queue.append(Queued(row, self._client.message_id))
-            counts[Count.UNACKNOWLEDGED_MAX] = max(counts[Count.UNACKNOWLEDGED_MAX], len(self._queue))
+            counts[WorkerCount.UNACKNOWLEDGED_MAX] = max(counts[WorkerCount.UNACKNOWLEDGED_MAX], len(self._queue))
             return
         self._done.append(self._client.message_id)
 
@@ -124,7 +124,7 @@ class Worker:
                 fresh = self._store.write(rows)
                 break
             except psycopg.Error as error:
-                self._counts[Count.DATABASE_ERRORS] += 1
+                self._counts[WorkerCount.DATABASE_ERRORS] += 1
                 print(f"The database did not take {len(rows)} messages: {str(error).strip()}", flush=True)
                 again = True
                 if stop.wait(RETRY_S):
@@ -133,9 +133,9 @@ class Worker:
                 self._client.wait(0)
         self._stamp(rows, fresh, again)
         self._done += [message.message_id for message in batch]
-        self._counts[Count.BATCHES] += 1
+        self._counts[WorkerCount.BATCHES] += 1
 
-    def _stamp(self, rows: list[Row], fresh: list[bool], again: bool) -> None:
+    def _stamp(self, rows: list[MessageRow], fresh: list[bool], again: bool) -> None:
         """Note when each row was committed, in the samples that the controller and the exporter read.
 
         A row that the table had: a further copy, unless this worker wrote it `again` after an unconfirmed commit.
@@ -145,15 +145,15 @@ class Worker:
         for row, new in zip(rows, fresh, strict=True):
             sequence = row.sequence
             if not new and not again:
-                counts[Count.DUPLICATES] += 1
+                counts[WorkerCount.DUPLICATES] += 1
                 self._copies[sequence] = max(0, self._copies[sequence]) + 1
             # An instance that was killed after its commit left no stamp: the copy shows that the row is stored.
             if state[sequence] != ANSWERED:
                 arrived[sequence], received[sequence] = row.arrived_ns, now
                 state[sequence] = ANSWERED
-                counts[Count.STORED] += 1
-            counts[Count.HELD_NS] += now - row.arrived_ns
-        counts[Count.SESSION_NS], counts[Count.STORE_NS] = self._store.session_ns, self._store.store_ns
+                counts[WorkerCount.STORED] += 1
+            counts[WorkerCount.HELD_NS] += now - row.arrived_ns
+        counts[WorkerCount.SESSION_NS], counts[WorkerCount.STORE_NS] = self._store.session_ns, self._store.store_ns
 
     def _confirm(self) -> None:
         """Confirm to the broker what is stored, or needs no storing."""
@@ -163,8 +163,8 @@ class Worker:
     def _keep_up(self) -> None:
         """Confirm what needs no storing, and note whether the worker is ready."""
         self._confirm()
-        self._counts[Count.DISCONNECTS] = self._client.disconnects
-        if not self._counts[Count.READY] and self._client.subscribed:
+        self._counts[WorkerCount.DISCONNECTS] = self._client.disconnects
+        if not self._counts[WorkerCount.READY] and self._client.subscribed:
             try:
                 self._store.check()
             except psycopg.Error as error:
@@ -173,7 +173,7 @@ class Worker:
                 return
             if not self._mode.keeps_session:
                 self._store.close()
-            self._counts[Count.READY] = 1
+            self._counts[WorkerCount.READY] = 1
 
     def _refuse_queued(self) -> None:
         """What the worker has and the database did not take is refused, and not confirmed."""
@@ -193,7 +193,7 @@ def main(folder: Path, number: int) -> int:
     if order.cpus and (cpus := order.cpus[number % len(order.brokers)]):
         os.sched_setaffinity(0, cpus)
     samples = SharedSamples(folder / "samples.bin")
-    worker = Worker(order, number, os.environ["DATABASE"], samples, Counts(folder).row(number))
+    worker = StoreWorker(order, number, os.environ["DATABASE"], samples, WorkerCounts(folder).row(number))
     gc.collect()
     gc.freeze()
     worker.run(stop)
