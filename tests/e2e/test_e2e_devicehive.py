@@ -12,7 +12,7 @@ from support.e2e_lab import PROJECT, Lab
 from support.places import ROOT
 
 from looplab.experiments.middleware.host import programs
-from looplab.experiments.middleware.systems import Place
+from looplab.experiments.middleware.systems import NodePlace
 from looplab.experiments.middleware.systems.devicehive import SYSTEM
 from looplab.experiments.middleware.systems.devicehive.programs import node
 
@@ -87,5 +87,5 @@ def test_the_image_has_its_user_and_a_folder_to_write(image: str) -> None:
 
 def test_bare_metal_gets_its_programs_out_of_the_image(image: str, tmp_path: Path) -> None:
     folder = programs(tmp_path, image, "devicehive")
-    place = Place(str(folder), dict.fromkeys(SYSTEM.data, "127.0.0.1"), {"postgres": "", "tokens": ""})
+    place = NodePlace(str(folder), dict.fromkeys(SYSTEM.data, "127.0.0.1"), {"postgres": "", "tokens": ""})
     assert all(Path(one.command[-1]).is_file() for one in node(place))

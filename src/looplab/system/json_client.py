@@ -44,7 +44,7 @@ class Service(NamedTuple):
         request = urllib.request.Request(url, data, headers, method=method)
         try:
             with open_direct(request, timeout=timeout_s) as reply:
-                result: dict[str, Any] = json.load(reply)
+                result: dict[str, Any] = json.loads(reply.read() or b"{}")
                 return result
         except urllib.error.HTTPError as error:
             raise self._refusal(error) from None

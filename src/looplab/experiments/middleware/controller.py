@@ -5,11 +5,12 @@ from dataclasses import replace
 from time import perf_counter_ns
 from typing import Any
 
-from looplab.errors import LabError, MachineError
+from looplab.errors import MachineError
 from looplab.experiments.middleware import EXPERIMENT, LoadCell, document
+from looplab.experiments.middleware.agent import HOST_TOKEN
 from looplab.experiments.middleware.document import Trial
 from looplab.experiments.middleware.parameters import MiddlewareParameters
-from looplab.experiments.middleware.parts import HOST_TOKEN, Parts
+from looplab.experiments.middleware.parts import MiddlewareParts, OutOfMemory
 from looplab.experiments.middleware.systems import load
 from looplab.experiments.middleware.trial import Measurement, largest, measure_limit
 from looplab.run import quiet
@@ -33,8 +34,8 @@ class Controller(CellRun[MiddlewareParameters, LoadCell]):
         roles = [CONTROLLER, *(role for role in EXPERIMENT.roles if role.name in load(parameters.system).data)]
         super().__init__(replace(parameters, containers=(True,)) if self._no_host else parameters, place, roles)
         self.live_state = document.live(self.parameters.requests, [])
-        self._starved: LabError | None = None
-        self._parts = Parts(self.parameters)
+        self._starved: OutOfMemory | None = None
+        self._parts = MiddlewareParts(self.parameters)
 
     def files(self) -> list[File]:
         return document.files(self._trials)
@@ -58,7 +59,7 @@ class Controller(CellRun[MiddlewareParameters, LoadCell]):
 
         name, repetition = f"{self.record.token}-{index}", index // len(p.cells)
         measurement = Measurement(p, self._parts, cell, repetition, name, second)
-        trial = measurement.not_started(self._starved, True) if self._starved else measurement.run()
+        trial = measurement.not_started(self._starved, starved=True) if self._starved else measurement.run()
         self._trials.append(trial)
         return trial
 
@@ -90,12 +91,9 @@ class Controller(CellRun[MiddlewareParameters, LoadCell]):
             return
         cell = largest(p.cells)
         self.record.say("waiting", what=f"limit of this machine: {cell.placement}")
-        before = self._parts.shortage(cell)
         try:
             limit_per_s = measure_limit(self._parts, cell, p, self.record.token)
-        except LabError as error:
-            if not self._parts.starved(cell, before):
-                raise
+        except OutOfMemory as error:
             what = f"Out of memory while the limit of this machine was measured: {error.message}"
             raise MachineError(what, "Raise MEMORY_LIMIT_MB, or give DEVICES as numbers.") from None
         self.parameters = p.at_limit(limit_per_s)
@@ -110,12 +108,9 @@ class Controller(CellRun[MiddlewareParameters, LoadCell]):
         boxed = all(cell.container for cell in p.cells)
         first = LoadCell.keyed(boxed, False, 1, 1, 1)
         self.record.say("waiting", what=f"{p.system} to know {max(p.devices)} devices")
-        before = self._parts.shortage(first)
         try:
-            self._parts.start(first, p)
+            self._parts.start(first)
             self._parts.provision(first, max(p.devices), self.record.token)
-        except LabError as error:
-            # Too little memory is a result: no repetition has an answer.
-            if not self._parts.starved(first, before):
-                raise
+        except OutOfMemory as error:
+            # No repetition has an answer, which is a result.
             self._starved = error

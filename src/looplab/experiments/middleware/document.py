@@ -103,21 +103,16 @@ class Trial(Measured[LoadCell]):
     @property
     def invalid_because(self) -> list[str]:
         """Why this repetition counts for nothing, [] if it does."""
-        if not self.saturated:
+        if self.processor_share is None or self.processor_share <= SATURATED:
             return list(self.faults)
         return [f"the devices used {self.processor_share:.0%} of a processor: they may be the limit", *self.faults]
 
     def reasons(self) -> list[str]:
         return [f"{self.cell}, repetition {self.repetition}: {why}" for why in self.invalid_because]
 
-    def under_test_bytes(self, by_service: Mapping[str, int]) -> int:
-        """Return the memory of the middleware's services together."""
-        return sum(size for name, size in by_service.items() if name in self.under_test)
-
-    @property
-    def saturated(self) -> bool:
-        """Whether the devices may be what limits the load."""
-        return self.processor_share is not None and self.processor_share > SATURATED
+    def under_test_sum(self, by_service: Mapping[str, float]) -> float:
+        """Return the sum of what the middleware's services used."""
+        return sum(used for name, used in by_service.items() if name in self.under_test)
 
     @property
     def cold(self) -> bool:
@@ -182,8 +177,8 @@ def _measured(trials: Sequence[Trial]) -> dict[str, Any]:
         **{name: sum(r[name] for r in read_back) if len(read_back) == len(trials) else None for name in stored},
         **{f"{name}_us": times[name].summary_us(endless.get(name, 0)) for name in TIMES},
         "cpu_s_per_request": _per_request(trials),
-        "memory_bytes_at_start": _mean([t.under_test_bytes(t.memory_start_bytes) for t in trials]),
-        "memory_bytes_at_end": _mean([t.under_test_bytes(t.memory_end_bytes) for t in trials]),
+        "memory_bytes_at_start": _mean([t.under_test_sum(t.memory_start_bytes) for t in trials]),
+        "memory_bytes_at_end": _mean([t.under_test_sum(t.memory_end_bytes) for t in trials]),
         "out_of_memory": any(trial.out_of_memory for trial in trials),
     }
 
@@ -225,93 +220,98 @@ def judge(trials: Sequence[Trial]) -> list[Treatment]:
     """Judge what every repetition must have had: its processors, devices that are no limit, a count of the database."""
     if not trials:
         return []
-    misplaced = sorted({name for trial in trials for name in trial.misplaced})
-    shared = any(trial.shared for trial in trials)
     # A middleware without the memory to start was never loaded.
     loaded = [trial for trial in trials if trial.started]
-    read = [trial.read_back for trial in loaded if trial.read_back]
-    repetitions = len(loaded)
-    loads = [trial.processor_share for trial in loaded if trial.processor_share is not None]
-    busiest = f"{max(loads):.0%} at most" if loads else "unknown" if loaded else "no repetition was loaded"
-    free = max(loads, default=1 if loaded else 0) <= SATURATED
-    apart, own = "apart from the middleware", "those of the cell"
-    all_read = len(read) == repetitions
-    few = "this machine has too few processors" if shared else ""
-    others = f"others: {', '.join(misplaced)}" if misplaced else own
-    data = "shared with the middleware" if shared else apart
     return [
-        Treatment("processors of the middleware", own, others, not misplaced),
-        Treatment("processors of devices and data", apart, data, not shared, required=False, note=few),
-        Treatment("devices' processor", f"at most {SATURATED:.0%} busy", busiest, free),
-        *_warm(loaded),
+        *_processors(trials),
+        _devices_processor(loaded),
+        *(_published_warm_up(loaded) or _warm_up_load(loaded)),
         *_start(loaded),
-        Treatment("database read back", "every repetition", f"{len(read)} of {repetitions} repetitions", all_read),
+        _database(loaded),
     ]
 
 
-def _start(trials: Sequence[Trial]) -> list[Treatment]:
+def _processors(trials: Sequence[Trial]) -> list[Treatment]:
+    misplaced = ", ".join(sorted({name for trial in trials for name in trial.misplaced}))
+    shared, own, apart = any(trial.shared for trial in trials), "those of the cell", "apart from the middleware"
+    few = "this machine has too few processors" if shared else ""
+    found = "shared with the middleware" if shared else apart
+    return [
+        Treatment("processors of the middleware", own, f"others: {misplaced}" if misplaced else own, not misplaced),
+        Treatment("processors of devices and data", apart, found, not shared, required=False, note=few),
+    ]
+
+
+def _devices_processor(loaded: Sequence[Trial]) -> Treatment:
+    """Judge whether the devices may have been the limit; what nobody counted is not verified."""
+    wanted, shares = f"at most {SATURATED:.0%} busy", [trial.processor_share for trial in loaded]
+    known = [share for share in shares if share is not None]
+    if known:
+        return Treatment("devices' processor", wanted, f"{max(known):.0%} at most", max(known) <= SATURATED)
+    return Treatment("devices' processor", wanted, "unknown" if loaded else "no repetition was loaded", not loaded)
+
+
+def _database(loaded: Sequence[Trial]) -> Treatment:
+    read = sum(trial.read_back is not None for trial in loaded)
+    found = f"{read} of {len(loaded)} repetitions"
+    return Treatment("database read back", "every repetition", found, read == len(loaded))
+
+
+def _start(loaded: Sequence[Trial]) -> list[Treatment]:
     """Judge whether devices began as wanted: within half a period, or not."""
-    shares = [trial.start_share for trial in trials if trial.cell.devices >= FEWEST_DEVICES]
+    shares = [trial.start_share for trial in loaded if trial.cell.devices >= FEWEST_DEVICES]
     if not shares:
         return []
-    together = trials[0].together
+    together = loaded[0].together
     share = f"first requests within {min(shares):.0%} to {max(shares):.0%} of a period"
     good = max(shares) <= 0.5 if together else min(shares) > 0.5
     return [Treatment("start of the devices", "together" if together else "spread", share, good, required=False)]
 
 
-def _warm(trials: Sequence[Trial]) -> list[Treatment]:
-    """Judge what was done before the load: the published requests alone, or a warm-up that ended."""
-    asked = sorted({trial.asked // trial.cell.nodes for trial in trials if trial.asked})
-    if asked:
-        counts = " and ".join(map(str, asked))
-        return [Treatment("warm-up", "3 requests to each node", f"{counts} requests to each node", asked == [3])]
-    cold, late = (sum(map(bool, each)) for each in ([t.cold for t in trials], [t.backlog for t in trials]))
-    judged = ("warm-up", "ended before the load", cold, "ended"), ("queue when the load began", "empty", late, "empty")
+def _published_warm_up(loaded: Sequence[Trial]) -> list[Treatment]:
+    """Judge the requests that warmed up each node; [] where a load did."""
+    asked = sorted({trial.asked // trial.cell.nodes for trial in loaded if trial.asked})
+    found = f"{' and '.join(map(str, asked))} requests to each node"
+    return [Treatment("warm-up", "3 requests to each node", found, asked == [3])] if asked else []
+
+
+def _warm_up_load(loaded: Sequence[Trial]) -> list[Treatment]:
+    """Judge whether a warm-up had its effect, and had ended, before the load."""
+
+    def judged(what: str, wanted: str, not_so: str, count: int, note: str) -> Treatment:
+        found = f"{not_so} in {count} of {len(loaded)} repetitions" if count else wanted
+        return Treatment(what, wanted, found, not count, required=False, note=note if count else "")
+
+    cold, late = sum(trial.cold for trial in loaded), sum(trial.backlog > 0 for trial in loaded)
     return [
-        Treatment(
-            what,
-            wanted,
-            f"not {word} in {count} of {len(trials)} repetitions" if count else wanted,
-            not count,
-            required=False,
-            note="raise WARM_UP_S" if count and word == "ended" else "",
-        )
-        for what, wanted, count, word in judged
+        judged("warm-up", "ended before the load", "not ended", cold, "raise WARM_UP_S"),
+        judged("queue when the load began", "empty", "not empty", late, ""),
     ]
 
 
 def files(trials: Sequence[Trial]) -> list[File]:
     """Return the CSV files of a run; the rows that a record asks for are numbers of repetitions in `trials`."""
-    columns = {
-        "samples.csv": ([one.name for one in fields(Second)], _seconds),
-        "histograms.csv": (["time", "upper_ns", "count"], _buckets),
-    }
 
-    def made_of(rows: Callable[[Trial], Iterable[Sequence[object]]]) -> Callable[[object, range], Iterator[str]]:
-        return lambda _store, wanted: (
-            ",".join(
-                "" if value is None else str(value) for value in (*map(int, trial.cell.key), trial.repetition, *row)
-            )
-            for trial in trials[wanted.start : wanted.stop]
-            for row in rows(trial)
-        )
+    def file(name: str, header: Sequence[str], rows_of: Callable[[Trial], Iterable[Sequence[object]]]) -> File:
+        def lines(_store: object, wanted: range) -> Iterator[str]:
+            for trial in trials[wanted.start : wanted.stop]:
+                for row in rows_of(trial):
+                    values = (*map(int, trial.cell.key), trial.repetition, *row)
+                    yield ",".join("" if value is None else str(value) for value in values)
+
+        return File(name, ",".join([*KEYS, "repetition", *header]), lines)
 
     return [
-        File(name, ",".join([*KEYS, "repetition", *header]), made_of(rows)) for name, (header, rows) in columns.items()
+        file("samples.csv", [one.name for one in fields(Second)], lambda trial: map(astuple, trial.loaded)),
+        file("histograms.csv", ["time", "upper_ns", "count"], _buckets),
     ]
-
-
-def _seconds(trial: Trial) -> Iterator[Sequence[object]]:
-    """Yield a row a second of a repetition's load."""
-    return map(astuple, trial.loaded)
 
 
 def _buckets(trial: Trial) -> Iterator[Sequence[object]]:
     """Yield a row for each bucket of a repetition's histograms that is not empty."""
-    for name in (name for name in STORED_TIMES if name in trial.histograms):
-        for upper, count in sorted(trial.histograms[name].counts.items()):
-            yield name, upper, count
+    for name in STORED_TIMES:
+        if name in trial.histograms:
+            yield from ((name, upper, count) for upper, count in sorted(trial.histograms[name].counts.items()))
 
 
 def _warm_up(seconds: Sequence[Second]) -> dict[str, Any] | None:
@@ -335,11 +335,11 @@ def _cpu_us(seconds: Sequence[Second]) -> float | None:
 
 def _per_request(trials: Sequence[Trial]) -> float | None:
     """Return the middleware's processor seconds during the load for each request that it processed then."""
-    used_s = sum(used for trial in trials for name, used in trial.cpu_s.items() if name in trial.under_test)
+    used_s = sum(trial.under_test_sum(trial.cpu_s) for trial in trials)
     done = sum(trial.processed for trial in trials if trial.cpu_s)
     return round(used_s / done, 7) if done else None
 
 
-def _mean(values: Sequence[int]) -> int | None:
+def _mean(values: Sequence[float]) -> int | None:
     known = [value for value in values if value]
     return round(sum(known) / len(known)) if known else None

@@ -14,9 +14,9 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from looplab.experiments.middleware.agent import HOST_PORT
-from looplab.experiments.middleware.parts import HOST_TOKEN
+from looplab.experiments.middleware.agent import HOST_PORT, HOST_TOKEN
 from looplab.experiments.middleware.systems import folder_of
+from looplab.system import own_process
 
 CACHE = Path(".cache")
 # The label by which ./lab finds the node's container; compose/experiments/middleware/compose.yaml gives it the token.
@@ -74,16 +74,20 @@ def programs(root: Path, image: str, system: str = "magistrala") -> Path:
 
 def _follow(root: Path, folder: Path, token: str, over: threading.Event) -> None:
     """Keep an agent in the network of the node's container until `over`; each run of a study has another container."""
-    agent: subprocess.Popen[bytes] | None = None
-    joined = ""
+    agents: dict[str, subprocess.Popen[bytes]] = {}
+
+    def end_agents() -> None:
+        while agents:
+            own_process.end_child(agents.popitem()[1], STOP_TIMEOUT_S)
+
     while not over.wait(LOOK_S):
         with contextlib.suppress(subprocess.CalledProcessError):
             container = _call("docker", "ps", "--quiet", "--filter", f"label={LABEL}={token}")
-            if container != joined:
-                _stop(agent)
-                agent = _agent(root, folder, token, container) if container else None
-                joined = container
-    _stop(agent)
+            if container not in agents:
+                end_agents()
+            if container and not agents:
+                agents[container] = _agent(root, folder, token, container)
+    end_agents()
 
 
 def _agent(root: Path, folder: Path, token: str, container: str) -> subprocess.Popen[bytes]:
@@ -126,17 +130,6 @@ def _python(root: Path) -> str:
 
 def _environment(root: Path) -> dict[str, str]:
     return {"PATH": os.environ.get("PATH", ""), "PYTHONPATH": str(root / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
-
-
-def _stop(agent: subprocess.Popen[bytes] | None) -> None:
-    if agent is None:
-        return
-    agent.terminate()
-    try:
-        agent.wait(STOP_TIMEOUT_S)
-    except subprocess.TimeoutExpired:
-        agent.kill()
-        agent.wait()
 
 
 def _obstacle(root: Path, system: str) -> str:

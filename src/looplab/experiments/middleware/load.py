@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
-from looplab.experiments.middleware.devices import Plan
+from looplab.experiments.middleware.devices import DevicePlan
 from looplab.experiments.middleware.document import Second
 from looplab.system.histogram import Histogram
 
@@ -21,7 +21,7 @@ class Requests:
     `in_time` are the successes before the plan's end, `acknowledged` (device, number) of all successes.
     """
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: DevicePlan) -> None:
         self._plan = plan
         self._due_ns = {device: plan.due_ns(device) for device in plan.numbers}
         seconds = -(-plan.end_ns // SECOND_NS)
@@ -69,11 +69,6 @@ class Requests:
         return (max(self._first_ns) - min(self._first_ns)) / self._plan.period_ns if self._first_ns else 0.0
 
     @property
-    def count(self) -> int:
-        """The requests that ended so far."""
-        return self.succeeded + sum(self._counts["failed"])
-
-    @property
     def succeeded(self) -> int:
         """The successes so far."""
         return sum(self._counts["succeeded"])
@@ -100,19 +95,19 @@ class Requests:
         return Second(second, **counts, unfinished=unfinished, response_p50_us=p50, response_p99_us=p99, cpu_us=cpu_us)
 
 
-class Process(Protocol):
+class DeviceProcess(Protocol):
     """One process of devices."""
 
     def ask(self, what: str, body: Mapping[str, Any] | None = None, timeout_s: float = 10.0) -> Any:
         """Return its answer. Raises LabError."""
 
 
-class Load:
+class DeviceLoad:
     """All processes of devices; each has a slice of a plan's devices, at least one."""
 
-    def __init__(self, processes: Sequence[Process]) -> None:
+    def __init__(self, processes: Sequence[DeviceProcess]) -> None:
         self._processes = processes
-        self._running: Sequence[Process] = []
+        self._running: Sequence[DeviceProcess] = []
         # Of each that runs, how many of its requests were reported.
         self._reported: list[int] = []
 
@@ -122,7 +117,7 @@ class Load:
             for at in range(0, len(entries), AT_ONCE):
                 one.ask("entries", {"first": at, "entries": entries[at : at + AT_ONCE]})
 
-    def begin(self, system: str, plan: Plan) -> Requests:
+    def begin(self, system: str, plan: DevicePlan) -> Requests:
         """Start the devices; return what `progress` and `end` fill in."""
         parts = plan.slices(len(self._processes))
         self.requests = Requests(plan)

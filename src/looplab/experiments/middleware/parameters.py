@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from looplab.errors import UsageError
 from looplab.experiments.middleware import EXPERIMENT, NAME, NODES, LoadCell
-from looplab.experiments.middleware.devices import Plan
+from looplab.experiments.middleware.devices import DevicePlan
 from looplab.experiments.middleware.placement import (
     ONE_NODE_OPTIMUM,
     PUBLISHED_OPTIMUM,
@@ -200,14 +200,13 @@ class MiddlewareParameters(RunParameters):
         """How many nodes the largest cell has."""
         return max(cell.nodes for cell in self.cells)
 
-    def plan(self, name: str, devices: int, way: Mapping[str, Any], seconds: int, seed: int = 0) -> Plan:
+    def plan(self, name: str, devices: int, way: Mapping[str, Any], seconds: int, seed: int = 0) -> DevicePlan:
         """Return what the devices do in so many `seconds`; `way` gives them routes and certificate."""
-        return Plan(
+        return DevicePlan(
             name=name,
             first=0,
             devices=devices,
-            routes=way["routes"],
-            certificate=way["certificate"],
+            **way,
             period_ns=self.period_ms * 1_000_000,
             end_ns=seconds * 1_000_000_000,
             deadline_ns=self.deadline_ms * 1_000_000,

@@ -4,15 +4,15 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from looplab.errors import LabError, MachineError
 from looplab.experiments.middleware import LoadCell
-from looplab.experiments.middleware.devices import Plan
+from looplab.experiments.middleware.devices import DevicePlan
 from looplab.experiments.middleware.document import ReadBack, Trial
-from looplab.experiments.middleware.load import SECOND_NS, Load, Requests
+from looplab.experiments.middleware.load import SECOND_NS, DeviceLoad, Requests
 from looplab.experiments.middleware.parameters import LOAD, TOGETHER, MiddlewareParameters
-from looplab.experiments.middleware.parts import Parts, Snapshot
+from looplab.experiments.middleware.parts import MiddlewareParts, OutOfMemory, Snapshot
 from looplab.experiments.middleware.placement import of_node, shared
 from looplab.experiments.middleware.systems import part
 from looplab.system.histogram import Histogram
@@ -31,46 +31,50 @@ LIMIT_DEVICES, LIMIT_PERIOD_NS = 50, 2_000_000
 LIMIT_WARM_UP_S, LIMIT_S = 4, 8
 LIMIT_DEADLINE_NS = 5 * SECOND_NS
 
-# Ready (before any warm-up), at the beginning and the end of the load, after the last answer.
-Snapshots = tuple[Snapshot, Snapshot, Snapshot, Snapshot]
+
+class Snapshots(NamedTuple):
+    """What the services used when they were ready, when the load began and ended, and after the last answer."""
+
+    ready: Snapshot
+    begun: Snapshot
+    ended: Snapshot
+    last: Snapshot
 
 
 class Measurement:
-    """One repetition; `second` is called after each second of its load with what is known by then."""
+    """One repetition of a cell; `second` is called after each second of its load with what is known by then."""
 
     def __init__(
         self,
         p: MiddlewareParameters,
-        parts: Parts,
+        parts: MiddlewareParts,
         cell: LoadCell,
         repetition: int,
         name: str,
         second: Callable[[Trial], None],
     ) -> None:
         self._p, self._parts, self._cell, self._repetition = p, parts, cell, repetition
-        self._name = name
-        self._second = second
+        self._name, self._second = name, second
         # By second of the plan that goes on.
         self._cpu_s: dict[int, float] = {}
 
     def run(self) -> Trial:
-        """Return what was measured. Raises LabError if the devices cannot be started."""
+        """Return what was measured."""
         p, parts, cell = self._p, self._parts, self._cell
-        before = parts.shortage(cell)
         try:
-            way = parts.start(cell, p)
+            way = parts.start(cell)
             ready = parts.snapshot(cell)
             warm = self._warmed(way) if p.warm_up == LOAD else {"asked": parts.warm_up(cell, f"{WARM}{self._name}")}
         except LabError as error:
-            return self.not_started(error, parts.starved(cell, before))
+            return self.not_started(error, starved=isinstance(error, OutOfMemory))
         begun = parts.snapshot(cell)
         requests = parts.load.begin(p.system, self._plan(way))
         self._watch(p.seconds, lambda at: self._second(self._so_far(requests, at)))
-        after = parts.snapshot(cell)
+        ended = parts.snapshot(cell)
         self._drain()
         faults, used = parts.load.end()
-        last = parts.snapshot(cell)
-        return self._trial(requests, faults, {**used, **warm}, (ready, begun, after, last))
+        snapshots = Snapshots(ready, begun, ended, parts.snapshot(cell))
+        return self._trial(requests, faults, {**used, **warm}, snapshots)
 
     def _warmed(self, way: Mapping[str, Any]) -> dict[str, Any]:
         """Load the middleware as the cell does, until every request has ended; return what a Trial has of it."""
@@ -95,7 +99,7 @@ class Measurement:
             faults=[] if starved else [error.message],
         )
 
-    def _plan(self, way: Mapping[str, Any]) -> Plan:
+    def _plan(self, way: Mapping[str, Any]) -> DevicePlan:
         return self._p.plan(self._name, self._cell.devices, way, self._p.seconds, seed=self._repetition)
 
     def _watch(self, end: int, passed: Callable[[int], None]) -> None:
@@ -132,7 +136,7 @@ class Measurement:
 
     def _trial(self, requests: Requests, faults: Sequence[str], used: Mapping[str, Any], snapshots: Snapshots) -> Trial:
         p, cell = self._p, self._cell
-        ready, before, after, last = snapshots
+        ready, begun, ended, last = snapshots
         wanted = {one for number in range(cell.nodes) for one in of_node(number, cell.cores, p.processors)}
         gone, starved = dead(snapshots), last.killed_for_memory > ready.killed_for_memory
         return Trial(
@@ -140,18 +144,17 @@ class Measurement:
             repetition=self._repetition,
             loaded=requests.seconds(self._cpu_s),
             processed=requests.in_time,
-            # What the agents reported before belongs to the warm-up.
-            histograms={**requests.times, "server": server_times(after, last)},
+            histograms={**requests.times, "server": server_times(last.durations_us - begun.durations_us)},
             together=p.start == TOGETHER,
             start_share=requests.start_share,
             failed_by=requests.failed_by,
             read_back=self._read_back(requests.acknowledged),
             under_test=self._parts.system.services,
-            cpu_s={name: max(0.0, used_s - before.cpu_s.get(name, 0.0)) for name, used_s in after.cpu_s.items()},
+            cpu_s={name: max(0.0, used_s - begun.cpu_s[name]) for name, used_s in ended.cpu_s.items()},
             memory_start_bytes=ready.memory_bytes,
             memory_end_bytes=last.memory_bytes,
             wanted_processors=sorted(wanted),
-            affinity=before.processors,
+            affinity={name: sorted(each) for name, each in begun.processors.items()},
             shared=shared(cell.nodes, cell.cores, p.processors),
             dead=gone,
             out_of_memory=starved,
@@ -190,12 +193,11 @@ class Measurement:
             yield int(device), int(number)
 
 
-def server_times(*snapshots: Snapshot) -> Histogram:
-    """Return the times that the middleware itself took for the requests that ended before each snapshot."""
+def server_times(durations_us: Mapping[int, int]) -> Histogram:
+    """Return the times that the middleware itself took for requests, which `durations_us` counts."""
     times = Histogram()
-    for snapshot in snapshots:
-        for value_us, count in snapshot.durations_us.items():
-            times.add(value_us * 1000, count)
+    for value_us, count in durations_us.items():
+        times.add(value_us * 1000, count)
     return times
 
 
@@ -204,7 +206,7 @@ def dead(snapshots: Snapshots) -> list[str]:
     gone = [
         f"{name} of {where}: gone"
         for snapshot in snapshots
-        for where, name in snapshots[0].services - snapshot.services
+        for where, name in snapshots.ready.services - snapshot.services
         if f"{where}: does not answer" not in snapshot.dead
     ]
     return sorted({*gone, *(one for snapshot in snapshots for one in snapshot.dead)})
@@ -215,9 +217,9 @@ def largest(cells: list[LoadCell]) -> LoadCell:
     return max(cells, key=lambda cell: (cell.container, not cell.balancer, -cell.nodes, cell.cores))
 
 
-def measure_limit(parts: Parts, cell: LoadCell, p: MiddlewareParameters, token: str) -> float:
+def measure_limit(parts: MiddlewareParts, cell: LoadCell, p: MiddlewareParameters, token: str) -> float:
     """Return the requests a second that succeed when more devices ask than the middleware answers. Raises LabError."""
-    way, name = parts.start(cell, p), f"{token}-limit"
+    way, name = parts.start(cell), f"{token}-limit"
     parts.provision(cell, LIMIT_DEVICES, name)
     plan = replace(
         p.plan(name, LIMIT_DEVICES, way, LIMIT_WARM_UP_S + LIMIT_S),
@@ -226,8 +228,8 @@ def measure_limit(parts: Parts, cell: LoadCell, p: MiddlewareParameters, token: 
         drop_probability=0.0,
     )
     parts.load.begin(parts.system.name, plan)
-    before_s, before = _wait(parts.load, LIMIT_WARM_UP_S)
-    after_s, after = _wait(parts.load, LIMIT_WARM_UP_S + LIMIT_S)
+    before_s, before = _succeeded_by(parts.load, LIMIT_WARM_UP_S)
+    after_s, after = _succeeded_by(parts.load, LIMIT_WARM_UP_S + LIMIT_S)
     parts.load.end()
     if after <= before:
         raise MachineError(
@@ -237,8 +239,8 @@ def measure_limit(parts: Parts, cell: LoadCell, p: MiddlewareParameters, token: 
     return (after - before) / (after_s - before_s)
 
 
-def _wait(load: Load, until_s: float) -> tuple[float, int]:
-    """Return the time in seconds and the successes by then, once `until_s` have passed."""
+def _succeeded_by(load: DeviceLoad, until_s: float) -> tuple[float, int]:
+    """Wait until `until_s` have passed; return the exact time in seconds, and the successes by then."""
     while (seconds := load.progress()[0]) < until_s:
         time.sleep(SCAN_S)
     return seconds, load.requests.succeeded

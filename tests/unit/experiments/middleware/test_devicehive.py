@@ -15,7 +15,7 @@ from support.devicehive_double import DeviceHive, Redis, devicehive
 from support.places import ROOT
 
 from looplab.errors import LabError
-from looplab.experiments.middleware.systems import SYSTEMS, Answer, Place, load, part
+from looplab.experiments.middleware.systems import SYSTEMS, MiddlewareAnswer, NodePlace, load, part
 
 SYSTEM = load("devicehive")
 CLIENT, PROGRAMS = part("devicehive", "client"), part("devicehive", "programs")
@@ -73,10 +73,10 @@ def test_a_device_posts_and_what_it_posted_is_read_back(api: Api) -> None:
     client, posted = Plain(port), []
     for number, entry in enumerate(entries):
         device = CLIENT.Adapter(entry)
-        assert device.authorise(client) == Answer(200, True)
+        assert device.authorise(client) == MiddlewareAnswer(200, True)
         for sequence in range(2):
             posted.append(f"t0-1-{number}-{sequence}")
-            assert device.post(client, posted[-1], "x" * 36) == Answer(201, True)
+            assert device.post(client, posted[-1], "x" * 36) == MiddlewareAnswer(201, True)
     assert CLIENT.Adapter(entries[0]).post(client, "t0-2-0-0", "another repetition").good
     # The scan of this Redis names a key twice: that is no duplicate.
     found = list(CLIENT.stored({"redis": "127.0.0.1"}, {}, "t0-1-", redis_port))
@@ -92,16 +92,16 @@ def test_an_expired_token_is_refused(api: Api) -> None:
     [entry] = CLIENT.provision(asking(port), "", 1, "t1")
     device, client = CLIENT.Adapter(entry), Plain(port)
     state.expire()
-    assert device.authorise(client) == Answer(401, False)
-    assert device.post(client, "t1-0-0-0", "x") == Answer(401, False)
+    assert device.authorise(client) == MiddlewareAnswer(401, False)
+    assert device.post(client, "t1-0-0-0", "x") == MiddlewareAnswer(401, False)
 
 
 def test_what_fails_says_so(api: Api) -> None:
     state, _redis, port, _redis_port = api
     client = Plain(port)
     device = CLIENT.Adapter({"device": "nobody", "access": state.token()})
-    assert device.authorise(client) == Answer(404, False)
-    assert device.post(client, "n", "x") == Answer(404, False)
+    assert device.authorise(client) == MiddlewareAnswer(404, False)
+    assert device.post(client, "n", "x") == MiddlewareAnswer(404, False)
     with pytest.raises(OSError, match="refused"):
         list(CLIENT.stored({"redis": "127.0.0.1"}, {}, "t-", 1))
 
@@ -117,7 +117,7 @@ def test_a_node_gets_the_three_published_requests(api: Api) -> None:
         return found
 
     [entry] = CLIENT.provision(ask, "", 1, "t2")
-    assert CLIENT.warm_up(counting, Plain(port), entry, "warm-t2-0") == Answer(201, True)
+    assert CLIENT.warm_up(counting, Plain(port), entry, "warm-t2-0") == MiddlewareAnswer(201, True)
     assert asked == ["PUT /api/rest/device/warm-t2-0", "DELETE /api/rest/device/warm-t2-0"]
     assert [key for key in redis.values if key.startswith("notifications_warm-t2-0_")]
     assert not redis.values["device warm-t2-0"]
@@ -125,7 +125,7 @@ def test_a_node_gets_the_three_published_requests(api: Api) -> None:
 
 def test_its_programs_know_where_their_data_are() -> None:
     hosts = {name: f"10.0.0.{at}" for at, name in enumerate(SYSTEM.data)}
-    place = Place("/opt/devicehive", hosts, {"postgres": "p", "tokens": "t", "spicedb": "s", "admin": "a"})
+    place = NodePlace("/opt/devicehive", hosts, {"postgres": "p", "tokens": "t", "spicedb": "s", "admin": "a"})
     programs = PROGRAMS.node(place)
     assert tuple(one.name for one in programs) == SYSTEM.services
     for one in programs:
@@ -135,7 +135,7 @@ def test_its_programs_know_where_their_data_are() -> None:
 
 def test_its_programs_have_what_the_real_ones_need() -> None:
     hosts = dict.fromkeys(SYSTEM.data, "10.0.0.9")
-    place = Place("/elsewhere", hosts, {"postgres": "p", "tokens": "t"})
+    place = NodePlace("/elsewhere", hosts, {"postgres": "p", "tokens": "t"})
     backend, auth, frontend = (one.command for one in PROGRAMS.node(place))
     assert "-Dspring.main.allow-bean-definition-overriding=true" in auth
     assert "-Djwt.access-token-max-age=2592000000" in auth

@@ -1,7 +1,9 @@
-"""The agent of a part: starts its programs on chosen processors, watches them, and reports what they used."""
+"""The agent of a part: starts its programs on chosen processors, and reports what they use."""
 
 PORT = 9200
-# The agent of bare metal, in the network of the first node.
+# Bare metal listens in the network of the first node.
 HOST_PORT = 9201
-# Whose token the orders to nodes and balancer carry (SECRETS of the experiment).
+# The secret that every order to a node or to the balancer carries.
 TOKEN = "nodes"
+# The variable with the token of orders to bare metal, which ./lab starts.
+HOST_TOKEN = "HOST_TOKEN"

@@ -7,26 +7,22 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from looplab.errors import EXIT_GOOD, LabError, MachineError
 from looplab.experiments.middleware.agent import PORT, TOKEN, balancer
-from looplab.experiments.middleware.agent.programs import Programs
-from looplab.experiments.middleware.placement import others
-from looplab.experiments.middleware.systems import Place, folder_of, load, part
-from looplab.system import own_process
+from looplab.experiments.middleware.agent.programs import RunningPrograms
+from looplab.experiments.middleware.service import run_service
+from looplab.experiments.middleware.systems import NodePlace, folder_of, load, part
 from looplab.system.json_client import read_token
-from looplab.system.json_service import Request, serve
-
-BALANCER = "balancer"
-REMEDY = "Another agent may hold it: `./lab down` ends it."
+from looplab.system.json_service import Request
 
 
 class Agent:
-    """Carries out orders one by one, on a thread that lasts: a program ends with the thread that started it."""
+    """Carries out orders one by one; a node's programs are in `folder`, if that is not where the image has them."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
-        self.programs = Programs()
-        self.worker = ThreadPoolExecutor(1)
+        self.programs = RunningPrograms()
+        # A program ends with the thread that started it: this one lasts.
+        self._starter = ThreadPoolExecutor(1)
 
     def routes(self) -> dict[str, Callable[[Request], dict[str, Any]]]:
         return {"POST /start": self._start, "POST /stop": self._stop, "POST /facts": self._facts}
@@ -34,23 +30,20 @@ class Agent:
     def _start(self, request: Request) -> dict[str, Any]:
         body = request.body
         system = load(body["system"])
-        if body["part"] == BALANCER:
-            programs = [balancer.program(system, body["upstreams"])]
+        if upstreams := body.get("upstreams"):
+            programs = [balancer.program(system, upstreams)]
         else:
-            folder = self._folder or folder_of(system.name)
-            place = Place(folder, body["hosts"], body["secrets"])
+            place = NodePlace(self._folder or folder_of(system.name), body["hosts"], body["secrets"])
             programs = part(system.name, "programs").node(place)
-        self.worker.submit(self.programs.start, programs, body["processors"], system.start_timeout_s).result()
-        return {"certificate": balancer.CERTIFICATE.read_text() if body["part"] == BALANCER else ""}
-
-    def _stop(self, _request: Request) -> dict[str, Any]:
-        self.worker.submit(self.programs.stop).result()
+        self._starter.submit(self.programs.start, programs, body["processors"], system.start_timeout_s).result()
         return {}
 
-    def _facts(self, request: Request) -> dict[str, Any]:
-        light = bool(request.body.get("light"))
-        durations = {} if light else self.programs.durations()
-        return {**self.programs.facts(light=light), "durations_us": durations}
+    def _stop(self, _request: Request) -> dict[str, Any]:
+        self._starter.submit(self.programs.stop).result()
+        return {}
+
+    def _facts(self, _request: Request) -> dict[str, Any]:
+        return self.programs.facts()
 
 
 def order_token() -> str:
@@ -60,31 +53,12 @@ def order_token() -> str:
 
 def main() -> int:
     """Carry out orders until a signal; return the exit code."""
-    options = _options()
-    own_process.set_name("lab-agent")
-    agent = Agent(options.programs)
-    # The agent itself must not take time from the middleware.
-    os.sched_setaffinity(0, others(os.cpu_count() or 1))
-    stop = own_process.stop_event()
-    try:
-        if not order_token():
-            raise MachineError("The agent has no token.", "`docker compose up` has `prepare` write one.")
-        serve("0.0.0.0", options.port, agent.routes(), REMEDY, order_token)
-        print("ready for orders", flush=True)
-        stop.wait()
-        return EXIT_GOOD
-    except LabError as error:
-        print(error, file=sys.stderr, flush=True)
-        return error.exit_code
-    finally:
-        agent.programs.stop()
-
-
-def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="agent")
     parser.add_argument("--port", type=int, default=PORT)
     parser.add_argument("--programs", default="")
-    return parser.parse_args()
+    options = parser.parse_args()
+    agent = Agent(options.programs)
+    return run_service("lab-agent", options.port, agent.routes(), order_token, agent.programs.stop)
 
 
 if __name__ == "__main__":

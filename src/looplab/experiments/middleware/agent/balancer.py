@@ -4,19 +4,19 @@ import ipaddress
 from collections.abc import Sequence
 from pathlib import Path
 
-from looplab.experiments.middleware.systems import Program, System, in_turn
+from looplab.experiments.middleware.systems import ServiceProgram, System, in_turn
 
 PORT = 8443
 CONNECTIONS = 9000
-CONFIGURATION, KEY, CERTIFICATE = Path("/tmp/nginx.conf"), Path("/tmp/balancer.key"), Path("/tmp/balancer.pem")
+CONFIGURATION, KEY, CERTIFICATE = "/tmp/nginx.conf", "/tmp/balancer.key", "/tmp/balancer.pem"
 # nginx's own worker count would be that of the machine: one for each processor it may use.
-_WHOLE = """\
+_WHOLE = f"""\
 daemon off;
 pid /tmp/nginx.pid;
 worker_processes 1;
-worker_rlimit_nofile {files};
+worker_rlimit_nofile {2 * CONNECTIONS + 100};
 error_log stderr error;
-events {{ worker_connections {connections}; }}
+events {{ worker_connections {CONNECTIONS}; }}
 http {{
     access_log off;
     client_body_temp_path /tmp/body;
@@ -26,17 +26,22 @@ http {{
     scgi_temp_path /tmp/scgi;
     keepalive_timeout 65;
     keepalive_requests 100000;
-{upstreams}
+    %s
     server {{
-        listen {port} ssl backlog={connections};
-        ssl_certificate {certificate};
-        ssl_certificate_key {key};
+        listen {PORT} ssl backlog={CONNECTIONS};
+        ssl_certificate {CERTIFICATE};
+        ssl_certificate_key {KEY};
         proxy_http_version 1.1;
         proxy_set_header Connection "";
-{locations}
+        %s
     }}
 }}
 """
+_MAKE_CERTIFICATE = (
+    *("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"),
+    *("-keyout", KEY, "-out", CERTIFICATE, "-days", "90"),
+    *("-subj", "/CN=balancer", "-addext", "subjectAltName=DNS:balancer"),
+)
 
 
 def configuration(system: System, upstreams: Sequence[str]) -> str:
@@ -47,27 +52,14 @@ def configuration(system: System, upstreams: Sequence[str]) -> str:
     upstreams = [str(ipaddress.IPv4Address(address)) for address in upstreams]
     blocks, locations = [], []
     for path, port in system.ports.items():
-        name = f"port_{port}"
-        servers = "".join(f"        server {address}:{port} max_conns={CONNECTIONS};\n" for address in upstreams)
-        blocks.append(f"    upstream {name} {{\n{servers}        keepalive 64;\n    }}")
-        locations.append(f"        location {path or '/'} {{ proxy_pass http://{name}; }}")
-    return _WHOLE.format(
-        upstreams="\n".join(blocks),
-        locations="\n".join(locations),
-        port=PORT,
-        connections=CONNECTIONS,
-        files=2 * CONNECTIONS + 100,
-        certificate=CERTIFICATE,
-        key=KEY,
-    )
+        servers = " ".join(f"server {address}:{port} max_conns={CONNECTIONS};" for address in upstreams)
+        blocks.append(f"upstream port_{port} {{ {servers} keepalive 64; }}")
+        locations.append(f"location {path or '/'} {{ proxy_pass http://port_{port}; }}")
+    return _WHOLE % ("\n    ".join(blocks), "\n        ".join(locations))
 
 
-def program(system: System, upstreams: Sequence[str]) -> Program:
-    """Write configuration, key and certificate, and return nginx; the devices trust this certificate alone."""
-    CONFIGURATION.write_text(configuration(system, upstreams))
-    make = (
-        *("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"),
-        *("-keyout", str(KEY), "-out", str(CERTIFICATE), "-days", "90"),
-        *("-subj", "/CN=balancer", "-addext", "subjectAltName=DNS:balancer"),
-    )
-    return Program("nginx", in_turn(make, ("nginx", "-c", str(CONFIGURATION), "-e", "stderr")), health=PORT)
+def program(system: System, upstreams: Sequence[str]) -> ServiceProgram:
+    """Write the configuration, and return nginx, which starts with a fresh certificate."""
+    Path(CONFIGURATION).write_text(configuration(system, upstreams))
+    start = ("nginx", "-c", CONFIGURATION, "-e", "stderr")
+    return ServiceProgram("nginx", in_turn(_MAKE_CERTIFICATE, start), health=PORT)

@@ -24,7 +24,7 @@ def count() -> int:
 
 
 @dataclass(frozen=True)
-class Plan:
+class DevicePlan:
     """One repetition: devices number `first` up to `first + devices`, each posting every `period_ns`.
 
     `routes` gives the address (http://host:port) for the longest beginning of a path that it names. No device posts
@@ -57,7 +57,7 @@ class Plan:
         first_ns = 0 if self.together else Random(f"{self.seed} {device}").randrange(self.period_ns)
         return range(first_ns, self.end_ns, self.period_ns)
 
-    def slices(self, processes: int) -> "list[Plan]":
+    def slices(self, processes: int) -> "list[DevicePlan]":
         """Return the plan of each process: its devices in turn, as equal in number as possible, never none."""
         each, more = divmod(self.devices, processes)
         counts = [each + (number < more) for number in range(processes)]

@@ -6,7 +6,6 @@ from gevent import monkey
 # First: it replaces the standard library's sockets.
 monkey.patch_all()
 
-import os
 import resource
 import subprocess
 import sys
@@ -17,16 +16,15 @@ from typing import Any
 import gevent
 from gevent.pool import Group
 
-from looplab.errors import EXIT_GOOD, EXIT_MACHINE, LabError, MachineError
-from looplab.experiments.middleware.devices import PORT, PROCESS, Plan, count, order_token
+from looplab.errors import MachineError
+from looplab.experiments.middleware.devices import PORT, PROCESS, DevicePlan, count, order_token
 from looplab.experiments.middleware.devices.device import Device, Fleet
-from looplab.experiments.middleware.placement import others
+from looplab.experiments.middleware.service import run_service
 from looplab.experiments.middleware.systems import part
-from looplab.system import own_process
-from looplab.system.json_service import Request, serve
+from looplab.system.json_service import Request
 
 
-class Service:
+class DeviceService:
     """One process of devices."""
 
     def __init__(self) -> None:
@@ -52,7 +50,7 @@ class Service:
     def _begin(self, request: Request) -> dict[str, Any]:
         self._devices.kill()
         body = request.body
-        plan = Plan(**body["plan"])
+        plan = DevicePlan(**body["plan"])
         self._load_cpu_s = []
         self._fleet = fleet = Fleet(plan, self._entries, part(body["system"], "client").Adapter)
         for number in plan.numbers:
@@ -99,24 +97,13 @@ class Service:
 def main() -> int:
     """Serve until a signal, as process number `argv[1]` of several; the first one starts the others."""
     number = int(sys.argv[1]) if sys.argv[1:] else 0
-    own_process.set_name(PROCESS)
-    os.sched_setaffinity(0, others(os.cpu_count() or 1))
-    stop = own_process.stop_event()
-    if not order_token():
-        print("The devices have no token: `docker compose up` has `prepare` write one.", file=sys.stderr, flush=True)
-        return EXIT_MACHINE
     further = [] if number else [_another(one) for one in range(1, count())]
-    try:
-        remedy = "Another container of devices may hold it."
-        serve("0.0.0.0", PORT + number, Service().routes(), remedy, order_token)
-    except LabError as error:
-        print(error, file=sys.stderr, flush=True)
-        return error.exit_code
-    print("ready for plans", flush=True)
-    stop.wait()
-    for one in further:
-        one.terminate()
-    return EXIT_GOOD
+
+    def stop() -> None:
+        for one in further:
+            one.terminate()
+
+    return run_service(PROCESS, PORT + number, DeviceService().routes(), order_token, stop)
 
 
 def _another(number: int) -> "subprocess.Popen[bytes]":

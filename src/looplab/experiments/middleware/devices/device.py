@@ -10,19 +10,17 @@ from urllib.parse import urlsplit
 import gevent
 from geventhttpclient import HTTPClient
 
-from looplab.experiments.middleware.devices import Plan
-from looplab.experiments.middleware.systems import Answer, address_of
+from looplab.experiments.middleware.devices import DevicePlan
+from looplab.experiments.middleware.systems import MiddlewareAnswer, address_of
 
 ALPHABET = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 
 
-class Connections:
+class DeviceConnections:
     """One device's connections: to each service, or to the balancer alone. A broken one is not tried again."""
 
-    def __init__(self, plan: Plan) -> None:
-        self._routes = plan.routes
-        self._timeout_s = plan.deadline_ns / 1e9
-        self._certificate = plan.certificate
+    def __init__(self, routes: Mapping[str, str], certificate: str, timeout_s: float) -> None:
+        self._routes, self._certificate, self._timeout_s = routes, certificate, timeout_s
         self._clients: dict[str, HTTPClient] = {}
 
     def request(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> tuple[int, bytes]:
@@ -70,7 +68,7 @@ class Fleet:
     `count` are the requests that ended, `drops` the connections that devices dropped at random.
     """
 
-    def __init__(self, plan: Plan, entries: Mapping[int, Mapping[str, Any]], adapter: type) -> None:
+    def __init__(self, plan: DevicePlan, entries: Mapping[int, Mapping[str, Any]], adapter: type) -> None:
         self.plan, self.entries, self.adapter = plan, entries, adapter
         # (device, number, sent_ns, received_ns, why it failed or "") of those that ended since last asked.
         self.ended: list[tuple[int, int, int, int, str]] = []
@@ -90,7 +88,8 @@ class Device:
         self.fleet, self.number = fleet, number
         self.random = Random(f"{fleet.plan.seed} device {number}")
         self.adapter = fleet.adapter(fleet.entries[number])
-        self.client = Connections(fleet.plan)
+        plan = fleet.plan
+        self.client = DeviceConnections(plan.routes, plan.certificate, plan.deadline_ns / 1e9)
         self.authorised = False
 
     def run(self) -> None:
@@ -129,7 +128,7 @@ class Device:
     def _ask(self, question: Any) -> str:
         """Return why a question failed, "" if the middleware answered well."""
         try:
-            answer: Answer = question()
+            answer: MiddlewareAnswer = question()
         except Exception as error:
             # Whatever a client library raises is one request without an answer.
             self._close()

@@ -49,7 +49,7 @@ class System:
 
 
 @dataclass(frozen=True)
-class Program:
+class ServiceProgram:
     """One program of a part: `health` is the URL or the TCP port that answers once it is ready.
 
     A line that it prints with `marked` in it has the duration of one request.
@@ -64,7 +64,7 @@ class Program:
 
 
 @dataclass(frozen=True)
-class Place:
+class NodePlace:
     """Where a part runs: `programs` is the folder of the system's own programs, `hosts` are the data services."""
 
     programs: str
@@ -78,7 +78,7 @@ def in_turn(*commands: tuple[str, ...]) -> tuple[str, ...]:
     return "sh", "-ec", "; ".join([*first, f"exec {last}"])
 
 
-class Answer(NamedTuple):
+class MiddlewareAnswer(NamedTuple):
     """What the middleware answered: its status, and whether that is a success."""
 
     status: int

@@ -7,7 +7,7 @@ from io import BufferedIOBase
 from typing import Any
 
 from looplab.errors import MachineError
-from looplab.experiments.middleware.systems import REDIS, Answer, Ask, Client
+from looplab.experiments.middleware.systems import REDIS, Ask, Client, MiddlewareAnswer
 
 JSON = "application/json"
 # The name of every notification; their parameters distinguish them.
@@ -26,15 +26,15 @@ class Adapter:
         self.access = str(entry["access"])
         self._own = f"/api/rest/device/{entry['device']}"
 
-    def authorise(self, client: Client) -> Answer:
+    def authorise(self, client: Client) -> MiddlewareAnswer:
         """Ask for the device itself: the token must be valid and allow it."""
         status, _ = client.request("GET", self._own, self._headers(), b"")
-        return Answer(status, status == 200)
+        return MiddlewareAnswer(status, status == 200)
 
-    def post(self, client: Client, name: str, payload: str) -> Answer:
+    def post(self, client: Client, name: str, payload: str) -> MiddlewareAnswer:
         body = json.dumps({"notification": NOTIFICATION, "parameters": {"n": name, "v": payload}}).encode()
         status, _ = client.request("POST", f"{self._own}/notification", self._headers(), body)
-        return Answer(status, status == 201)
+        return MiddlewareAnswer(status, status == 201)
 
     def _headers(self) -> dict[str, str]:
         return {"Authorization": f"Bearer {self.access}", "Content-Type": JSON}
@@ -57,7 +57,7 @@ def provision(ask: Ask, _password: str, devices: int, token: str) -> list[dict[s
     return entries
 
 
-def warm_up(ask: Ask, client: Client, entry: Mapping[str, Any], name: str) -> Answer:
+def warm_up(ask: Ask, client: Client, entry: Mapping[str, Any], name: str) -> MiddlewareAnswer:
     """Register a device, post a notification of it, remove it. Raises LabError."""
     device, path = Adapter({**entry, "device": name}), f"/api/rest/device/{name}"
     ask("PUT", path, device.access, {"name": name, "networkId": entry["network"]})

@@ -1,6 +1,6 @@
 """The programs of a node of DeviceHive, as the start scripts of its images run them."""
 
-from looplab.experiments.middleware.systems import OWNER, POSTGRES, REDIS, TOKEN_LIFE_S, Place, Program
+from looplab.experiments.middleware.systems import OWNER, POSTGRES, REDIS, TOKEN_LIFE_S, NodePlace, ServiceProgram
 from looplab.experiments.middleware.systems.devicehive import AUTH, FRONTEND, KAFKA, SYSTEM, ZOOKEEPER
 
 DATABASE = "devicehive"
@@ -9,7 +9,7 @@ KEPT_S = 86_400
 BACKEND = 8081
 
 
-def node(place: Place) -> list[Program]:
+def node(place: NodePlace) -> list[ServiceProgram]:
     """Return the programs of one node in the order in which they start."""
     kafka, zookeeper = f"{place.hosts['kafka']}:{KAFKA}", f"{place.hosts['zookeeper']}:{ZOOKEEPER}"
     every = {
@@ -28,12 +28,12 @@ def node(place: Place) -> list[Program]:
         "JWT_SECRET": place.secrets["tokens"],
     }
 
-    def service(name: str, profile: str, port: int, path: str, memory: tuple[str, ...], **own: str) -> Program:
+    def service(name: str, profile: str, port: int, path: str, memory: tuple[str, ...], **own: str) -> ServiceProgram:
         settings = {**every, "server.port": str(port), **({"server.servlet.context-path": path} if path else {}), **own}
         options = [f"-D{key}={value}" for key, value in settings.items()]
         jar = f"{place.programs}/devicehive-{name}-{SYSTEM.version}-boot.jar"
         command = ("java", "-server", *memory, "-XX:+UseG1GC", "-XX:+ExitOnOutOfMemoryError", *options, "-jar", jar)
-        return Program(name, command, {**environment, "SPRING_PROFILES_ACTIVE": profile}, port, folder="/tmp")
+        return ServiceProgram(name, command, {**environment, "SPRING_PROFILES_ACTIVE": profile}, port, folder="/tmp")
 
     large, small = ("-Xms1g", "-Xmx2g"), ("-Xms128m", "-Xmx256m")
     kept = {"devicehive.cache.notifications.ttl.seconds": str(KEPT_S)}

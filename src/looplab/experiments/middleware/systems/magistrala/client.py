@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from looplab.errors import LabError
-from looplab.experiments.middleware.systems import OWNER, POSTGRES, Answer, Ask, Client
+from looplab.experiments.middleware.systems import OWNER, POSTGRES, Ask, Client, MiddlewareAnswer
 
 SENML = "application/senml+json"
 EMAIL = "admin@looplab.invalid"
@@ -26,16 +26,16 @@ class Adapter:
         self._messages = f"/channels/{entry['channel']}/messages"
         self._headers = {"Authorization": f"Thing {entry['key']}", "Content-Type": SENML}
 
-    def authorise(self, client: Client) -> Answer:
+    def authorise(self, client: Client) -> MiddlewareAnswer:
         """Ask for the device's own thing: its owner's token, and SpiceDB, must allow it."""
         status, _ = client.request("GET", self._own, {"Authorization": f"Bearer {self.access}"}, b"")
-        return Answer(status, status == 200)
+        return MiddlewareAnswer(status, status == 200)
 
-    def post(self, client: Client, name: str, payload: str) -> Answer:
+    def post(self, client: Client, name: str, payload: str) -> MiddlewareAnswer:
         """Post one notification as SenML; raw bytes would be refused with 415."""
         body = b'[{"n":"%s","vs":"%s"}]' % (name.encode(), payload.encode())
         status, _ = client.request("POST", self._messages, self._headers, body)
-        return Answer(status, status == 202)
+        return MiddlewareAnswer(status, status == 202)
 
 
 def provision(ask: Ask, password: str, devices: int, token: str) -> list[dict[str, Any]]:
@@ -58,7 +58,7 @@ def provision(ask: Ask, password: str, devices: int, token: str) -> list[dict[st
     return [{"thing": thing["id"], "key": thing["credentials"]["secret"], **shared} for thing in things]
 
 
-def warm_up(ask: Ask, client: Client, entry: Mapping[str, Any], name: str) -> Answer:
+def warm_up(ask: Ask, client: Client, entry: Mapping[str, Any], name: str) -> MiddlewareAnswer:
     """Register a thing, post a notification of the device with this `entry`, remove the thing. Raises LabError."""
     device, things = Adapter(entry), f"/{entry['domain']}/things"
     thing = ask("POST", things, device.access, {"name": name})["id"]

@@ -1,6 +1,14 @@
 """The programs of a node of Magistrala. All telemetry is off."""
 
-from looplab.experiments.middleware.systems import OWNER, POSTGRES, REDIS, TOKEN_LIFE_S, Place, Program, in_turn
+from looplab.experiments.middleware.systems import (
+    OWNER,
+    POSTGRES,
+    REDIS,
+    TOKEN_LIFE_S,
+    NodePlace,
+    ServiceProgram,
+    in_turn,
+)
 from looplab.experiments.middleware.systems.magistrala import AUTH, HTTP, NATS, THINGS, USERS
 
 SPICEDB = 50051
@@ -11,7 +19,7 @@ HTTP_INNER = 81
 HERE, EVERY = "127.0.0.1", "0.0.0.0"
 
 
-def node(place: Place) -> list[Program]:
+def node(place: NodePlace) -> list[ServiceProgram]:
     """Return the programs of one node in the order in which they start."""
     secrets = place.secrets
     every = {
@@ -30,12 +38,12 @@ def node(place: Place) -> list[Program]:
         "OTEL_SDK_DISABLED": "true",
     }
 
-    def service(name: str, port: int, *, health: int = 0, marked: str = "", **own: str) -> Program:
+    def service(name: str, port: int, *, health: int = 0, marked: str = "", **own: str) -> ServiceProgram:
         prefix = "MG_HTTP_ADAPTER" if name == "http" else f"MG_{name.upper()}"
         level = "info" if marked else "error"
         settings = {f"{prefix}_LOG_LEVEL": level, f"{prefix}_HTTP_PORT": str(port), **every, **own}
         settings.update(_database(place, f"{prefix}_DB_", name))
-        return Program(
+        return ServiceProgram(
             name,
             (f"{place.programs}/{name}",),
             settings,
@@ -76,12 +84,12 @@ def node(place: Place) -> list[Program]:
     ]
 
 
-def _database(place: Place, prefix: str, name: str) -> dict[str, str]:
+def _database(place: NodePlace, prefix: str, name: str) -> dict[str, str]:
     settings = {"HOST": place.hosts["postgres"], "USER": OWNER, "PASS": place.secrets["postgres"], "NAME": name}
     return {f"{prefix}{key}": value for key, value in settings.items()}
 
 
-def _spicedb(place: Place) -> Program:
+def _spicedb(place: NodePlace) -> ServiceProgram:
     owner, where = f"{OWNER}:{place.secrets['postgres']}", f"{place.hosts['postgres']}:{POSTGRES}"
     options = {
         "SPICEDB_GRPC_PRESHARED_KEY": place.secrets["spicedb"],
@@ -95,4 +103,4 @@ def _spicedb(place: Place) -> Program:
     }
     command = (f"{place.programs}/spicedb", "serve", "--telemetry-endpoint=")
     migrate = (f"{place.programs}/spicedb", "datastore", "migrate", "head", "--skip-release-check")
-    return Program("spicedb", in_turn(migrate, command), options, SPICEDB)
+    return ServiceProgram("spicedb", in_turn(migrate, command), options, SPICEDB)
