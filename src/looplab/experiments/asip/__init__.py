@@ -12,13 +12,13 @@ from looplab.spec.roles import BROKER, CONTROLLER, Role
 NAME = "asip"
 THROUGHPUT = "asip-throughput"
 BRIDGE = Role("bridge", ("lab-asip-bridge",))
-# Beside what depends on a fitted constant: the delay of an emulated link, the frames of a USB adapter.
+# This mark stands beside a cell that depends on a fitted constant: a link's delay, or a USB adapter's frames.
 FITTED = "*"
-# Of an older run.
+# Only older runs have such a link.
 LINKS = "the link to a broker elsewhere was fitted to the published 38.4 ms of Java. No claim rests on such a cell."
 FRAMES = "the USB frames of ch340, ftdi-1 and ftdi-16 are those fitted to the thesis's R of 4.28 ms."
 _WITH_FRAMES = ("ch340", "ftdi-1", "ftdi-16")
-# Named as the languages are; a run may do without either.
+# The roles have the names of the languages. A run may use one alone.
 CLIENTS = (
     Role("python", ("lab-asip-client",), optional=True, about="client in Python"),
     Role("java", ("lab-asip-java",), optional=True, about="client in Java"),
@@ -146,7 +146,7 @@ EXPERIMENT = Experiment(
     cell=LatencyCell,
     tables={THROUGHPUT: ThroughputCell},
     roles=(CONTROLLER, BROKER, BRIDGE, *CLIENTS),
-    # The claims that compare cells of one run: their unit is the run.
+    # These claims compare cells of one run, so their unit is the run.
     studies={
         "language-hardly": (NAME,),
         "channel-hardly": (NAME,),

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from looplab.errors import MachineError
 
-# Modes of a pin (firmware/asip/request.h).
+# The modes of a pin are those of firmware/asip/request.h.
 UNALLOCATED, INPUT, OUTPUT = 0, 1, 3
 OUTPUT_PIN, WIRED_PIN, WAVE_PIN = 13, 4, 2
 CLOCK_HZ = 16_000_000
@@ -50,14 +50,14 @@ BOARDS = {
 }
 
 
-# A line of the board is far shorter, except its lists.
+# Only the board's lists have lines of nearly this length.
 LONGEST_LINE = 2000
-# Heads of the lines that a client tells apart: the board has started, its answer to ASK, values of analog pins.
+# Lines begin so when the board has started, answers ASK, or reports the values of analog pins.
 READY, IDENTITY, ANALOG = b"!", b"@#,?,", b"@I,a,"
 ASK = b"#,?\n"
-# Every pin unallocated: none reports unasked.
+# RESET frees every pin, so that none reports unasked.
 RESET = b"#,R\n"
-# No analog reports from now on.
+# SILENCE ends the reports of analog pins.
 SILENCE = b"I,A,0\n"
 
 

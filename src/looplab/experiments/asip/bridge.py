@@ -46,7 +46,7 @@ PROCESS_NAME = "lab-asip-bridge"
 PORT = 5000
 TOPIC = "asip/board"
 IDLE_NS = 200_000_000
-# How often bytes are tried that the board's port did not take.
+# Bytes that the board's port did not take are tried again after this time.
 WRITE_NS = 1_000_000
 # Limit of unsent bytes towards client or board; beyond it the session ends.
 MOST_WAITING_BYTES = 65536
@@ -87,7 +87,7 @@ class TcpSession(BoardSession):
         self._waiting = b""
 
     def opened(self) -> None:
-        """The connection says so."""
+        """Do nothing: the open connection shows it."""
 
     def send(self, lines: bytes) -> None:
         self._waiting += lines
@@ -127,33 +127,33 @@ class BridgeSettings(Shared):
 
     device: str
     broker: tuple[str, int]
-    # A file of ./lab pair, for a bridge on a Pi: TLS and a password.
+    # A bridge on a Pi has a file of ./lab pair, with TLS and a password.
     pairing: Path | None
     port: int = integer(PORT, 0, 65535, variable="BRIDGE_PORT")
     topic: str = matching(TOPIC, r"asip/[a-z0-9-]{1,40}", "asip/ and the board's name", variable="ASIP_TOPIC")
 
 
 class BoardBridge:
-    """Passes bytes between the board's port and the client of the session that there is."""
+    """Passes bytes between the board's port and the client of the current session."""
 
     def __init__(self, settings: BridgeSettings) -> None:
         self._settings = settings
         self._session: BoardSession | None = None
         self._stopping = False
-        # (topic, payload) that MQTT has brought; its callback must not publish.
+        # The callback must not publish, so it only keeps (topic, payload) of what has arrived.
         self._arrived: list[tuple[bytes, bytes]] = []
         self._listener = socket.create_server(("", settings.port))
         self._listener.setblocking(False)
         self.address = self._listener.getsockname()
-        # Questions of the controller come to the same number, by UDP.
+        # The controller asks its questions over UDP, on the port of the same number.
         self._asked = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self._asked.setblocking(False)
         self._asked.bind(self.address)
-        # With a pairing TCP and questions are for the machine at the other end of the MQTT connection alone.
+        # A paired bridge serves TCP clients and questions only from the machine of its broker.
         self._paired_host = ""
         self._mqtt = MqttClient(
             PairedTarget(*settings.broker, settings.tcp_nodelay, settings.pairing),
-            # Of its own: beside one on a Pi there is one here, and two clients of one id end each other.
+            # The bridge here and one on a Pi need different ids: a broker disconnects the older of two alike.
             f"asip-bridge-{secrets.token_hex(4)}",
             ClientOptions([(f"{settings.topic}/{SESSION}", 1), (f"{settings.topic}/{IN}", settings.qos)]),
             lambda topic, payload, _qos: self._arrived.append((topic, payload)),
@@ -165,7 +165,7 @@ class BoardBridge:
             handlers, listener = self._handlers(), self._listener.fileno()
             waiting = self._session is not None and self._session.to_board
             ready = self._mqtt.wait(perf_counter_ns() + (WRITE_NS if waiting else IDLE_NS), [*handlers, listener])
-            # First what may end a session, then what begins one: a client may come back at once.
+            # Sessions end before new ones begin, because a client may come back at once.
             for descriptor in handlers.keys() & ready:
                 handlers[descriptor]()
             self._serve_mqtt()
@@ -197,7 +197,7 @@ class BoardBridge:
 
     def _answer(self) -> None:
         """Answer whether the broker is there, and with the settings."""
-        # A question that fails is asked again.
+        # The controller repeats a question that fails.
         with contextlib.suppress(OSError):
             _, where = self._asked.recvfrom(BLOCK_BYTES)
             if self._may(where):
@@ -205,7 +205,7 @@ class BoardBridge:
                 self._asked.sendto(" ".join(f"{name}={value}" for name, value in facts.items()).encode(), where)
 
     def _may(self, where: tuple[str, int]) -> bool:
-        """Return whether that address may command the board; the paired machine's stays while its broker is away."""
+        """Return whether that address may command the board. That of the paired machine may, even if its broker is away."""
         if self._settings.pairing is None:
             return True
         if self._mqtt.subscribed and self._mqtt.sock is not None:

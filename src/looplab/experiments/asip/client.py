@@ -18,10 +18,10 @@ from looplab.experiments.asip.board import (
 )
 from looplab.experiments.asip.transports import Transport
 
-# A boot loader takes up to 2 s.
+# The boot loader of a board takes up to 2 s.
 START_TIMEOUT_S = 3.0
 ANSWER_TIMEOUT_S = 5.0
-# Bytes sent, those of whole lines received, lines of analog pins among them, and their bytes.
+# The bytes sent, the bytes of whole lines received, the lines of analog pins among them, and the bytes of those.
 COUNTED = ("sent", "received", "reports", "report_bytes")
 
 
@@ -36,9 +36,9 @@ class AsipClient:
 
     def __init__(self, transport: Transport) -> None:
         self.transport = transport
-        # When the read returned that completed the last line; monotonic ns.
+        # The monotonic time in ns when the read returned that completed the last line.
         self.received_ns = 0
-        # That of the watched pin; None before the board's first report of it.
+        # The level of the watched pin, None before the first report of it.
         self.level: int | None = None
         self._lines = LineBuffer()
         self._watched, self._bit = b"no port", 0
@@ -86,7 +86,7 @@ class AsipClient:
         except ValueError:
             return  # damaged on its way
         before, self.level = self.level, level
-        # The first report of a pin is a state, no change.
+        # The first report of a pin shows its state, and is no change.
         if before is not None and level != before:
             self._on_change(level)
 
@@ -99,12 +99,12 @@ class AsipClient:
         self.synchronise()
 
     def reset(self) -> None:
-        """Have no pin report unasked, and wait until that is so. Raises MachineError if the board does not answer."""
+        """Free every pin, and wait until the board has done so. Raises MachineError if it does not answer."""
         self._send(RESET)
         self.synchronise()
 
     def begin(self) -> None:
-        """Count the measurement from now on."""
+        """Begin to count a measurement."""
         self._begun = Counter(self._counts), perf_counter_ns(), process_time_ns()
 
     def silence(self) -> dict[str, int]:

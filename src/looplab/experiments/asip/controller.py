@@ -56,7 +56,7 @@ class Controller(CellRun[AsipParameters, AsipCell]):
             self._measure(index, measured)
         except LabError as error:
             measured.faults.append(error.message)
-            # A cell may have failed for want of the bridge.
+            # The cell may have failed because the bridge is away.
             if cell.transport != "serial":
                 try:
                     self._bridge.check()
@@ -77,7 +77,7 @@ class Controller(CellRun[AsipParameters, AsipCell]):
             if language == "java" and ("JIT" in runtime) != p.jit:
                 measured.faults.append(f"JIT={on_off(p.jit)} did not take: {runtime}")
             if self._simulated:
-                # It counts its lags since it was last asked.
+                # The board counts lags from the last question on.
                 self._scope.counts()
             self._phases.measure(p.rows(index), measured, worker)
             if self._simulated:

@@ -14,7 +14,7 @@ from looplab.run.document import More, microseconds, samples_file
 from looplab.run.record import File
 
 EDGES_HEADER = ",".join([*(key.name for key in AsipCell.key_columns()), "step", "pin", "level", "cycle"])
-# Columns of the sample store beside the common ones: of a test, and of a step.
+# The sample store has these columns beside the common ones: one of a test, three of a step.
 COLUMNS = ("edge_ns", "frequency_uhz", "edges_in", "edges_out")
 
 

@@ -13,13 +13,13 @@ from looplab.experiments.asip.board import CLOCK_HZ
 TIMEOUT_S = 0.5
 TRIES = 10
 POLL_S = 0.05
-# No edge for this long: what the client had to copy it has copied.
+# The client has copied everything if no edge comes for this time.
 QUIET_S = 0.3
-# Any other question asks for what a part has counted.
+# A part answers any unknown question with its counts.
 COUNTS = b"?"
 
 
-# Of an edge: the pin (the processor's name), its level, the cycle of the board.
+# An edge is a pin by the processor's name, its level, and the cycle of the board.
 Edge = tuple[str, int, int]
 
 

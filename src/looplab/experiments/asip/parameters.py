@@ -25,7 +25,7 @@ from looplab.treatments.judgement import on_off
 LANGUAGES = ("python", "java")
 TRANSPORTS = ("serial", "tcp", "mqtt")
 ADAPTERS = ("none", USB_CHIP, "ch340", "ftdi-1", "ftdi-16")
-# Opening a port, the board's reset, modes of the pins; and the wave of the oscilloscope's phase.
+# Opening the port, resetting the board, setting modes and the oscilloscope's wave take this long.
 CELL_OVERHEAD_S = 4.0
 
 
@@ -76,7 +76,7 @@ class AsipParameters(Shared, OrderedParameters):
     @property
     def published_cells(self) -> list[AsipCell]:
         kind = ThroughputCell if self.throughput else LatencyCell
-        # A board on a Pi has its bridge there.
+        # The bridge of a board on a Pi runs there, too.
         place = "bridge" if self.robot == "remote" else "one"
         return [kind.keyed(language, transport, place) for language in self.languages for transport in self.transports]
 

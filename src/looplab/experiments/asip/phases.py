@@ -1,4 +1,4 @@
-"""What the client of a cell is asked to do: tests over a wire, copies of a wave; and what the oscilloscope saw."""
+"""The two kinds of measurement with a client: tests over a loop of wire, and copies of a wave."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,9 +24,9 @@ from looplab.experiments.asip.workers import WorkerClient
 from looplab.run.samples import ABSENT, ANSWERED, LATE, WAITING, SampleStore
 from looplab.treatments.judgement import on_off
 
-# So many tests at the beginning and at the end of a warm-up show whether it was long enough.
+# The means of this many first and last tests show whether a warm-up was long enough.
 WARM = 10
-# The number of a wave outside a search.
+# A wave outside a search has this number.
 NO_STEP = -1
 
 
@@ -91,7 +91,7 @@ class Phases(ABC):
         return [len(self._board.report(pin, level)) for level in (0, 1)]
 
     def _account(self, measured: Measured, before: Scope | None, ended: Mapping[str, str]) -> None:
-        """Note the reports that came unasked; what client and simulated board counted of a session must be the same."""
+        """Note the unasked reports, and compare the bytes that client and simulated board counted."""
         if measured.more["reports"] is None:
             lines, size, us = (int(ended[name]) for name in ("reports", "report_bytes", "elapsed_us"))
             measured.more["reports"] = {"lines": lines, "bytes": size, "per_s": round(lines / us * 1e6, 3)}
@@ -112,7 +112,7 @@ class LatencyPhases(Phases):
             self._copy(rows, measured, worker)
 
     def _loop_back(self, rows: range, measured: Measured, worker: WorkerClient) -> None:
-        """Phase 1: pin 13 is wired to an input; the client's clock."""
+        """Measure tests by the client's clock: pin 13 is wired to an input."""
         p, store = self._p, self._store
         words = {
             **self._words(measured.cell, WIRED_PIN),
@@ -137,7 +137,7 @@ class LatencyPhases(Phases):
                 store["state"][row] = ANSWERED if in_time else LATE
 
     def _copy(self, rows: range, measured: Measured, worker: WorkerClient) -> None:
-        """Phase 2: the client copies a slow wave; the oscilloscope's clock."""
+        """Measure copies of a slow wave by the oscilloscope's clock."""
         with self._following(measured, worker):
             measured.edges += self._wave(NO_STEP, self._p.edge_hz, 2 * self._p.messages)[1]
         rising = [edge for edge in measured.edges if edge[2] == 1]
@@ -147,7 +147,7 @@ class LatencyPhases(Phases):
             self._store["edge_ns"][row] = ABSENT if delay_ns is None else delay_ns
 
     def _count_bytes(self, measured: Measured, ended: Mapping[str, str], answered: int) -> None:
-        """Note the bytes of a test; those that the client counted over all of them must agree."""
+        """Note the bytes of a test, and compare them with those that the client counted over all tests."""
         order = len(write_pin(OUTPUT_PIN, 1))
         back, notice = self._notices(WIRED_PIN)
         measured.more["wire_bytes"] = {"to_board": order, "to_client": notice}
@@ -156,7 +156,7 @@ class LatencyPhases(Phases):
         tests = self._p.messages + self._p.warmup_tests
         counted = int(ended["orders"]), int(ended["notices"])
         wanted = tests * 2 * order, tests * (notice + back)
-        # A test without an answer may lack its notice; inputs of a real board float.
+        # A test without an answer may lack its notice, and the inputs of a real board float.
         wrong = counted != wanted if answered == self._p.messages else counted[0] != wanted[0]
         if self._simulated and wrong:
             measured.faults.append(f"{counted} bytes of tests were sent and received, expected {wanted}")

@@ -7,9 +7,9 @@ from looplab.errors import MachineError, UsageError
 from looplab.experiments.asip.oscilloscope import Asked
 from looplab.experiments.asip.parameters import AsipParameters
 
-# Where clients reach the board.
+# Clients in Compose reach the board at these addresses.
 ADDRESSES = {"serial": "/pts", "tcp": "asip-bridge:5000", "mqtt": "broker:1883/asip/board"}
-# That of rpi/compose.yaml.
+# rpi/compose.yaml has the same topic.
 TOPIC_ON_PI = "asip/pi"
 _LOGS = "See `docker compose logs asip-bridge`."
 _UP = "`docker compose -f rpi/compose.yaml up --detach asip-bridge`"
@@ -19,7 +19,7 @@ def addresses(p: AsipParameters, environment: Mapping[str, str] = os.environ) ->
     """Return where clients reach the board by each transport; ASIP_TCP and its like name another place."""
     at = dict(ADDRESSES)
     if p.robot == "remote":
-        # LAB_PI may have the port of the Pi's metrics.
+        # LAB_PI may end with the port of the Pi's metrics.
         at |= {"tcp": f"{environment.get('LAB_PI', '').partition(':')[0]}:5000", "mqtt": f"broker:1883/{TOPIC_ON_PI}"}
     return {name: environment.get(f"ASIP_{name.upper()}") or address for name, address in at.items()}
 

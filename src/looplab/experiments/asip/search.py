@@ -20,7 +20,7 @@ from looplab.experiments.asip.workers import WorkerClient
 from looplab.run.accounting import summarise
 from looplab.run.samples import ANSWERED, WAITING
 
-# Every client copies it: the bytes of an edge are counted there.
+# Every client can copy this frequency, at which the bytes of an edge are counted.
 WARMUP_HZ = 10.0
 
 
@@ -55,7 +55,7 @@ def search_result(steps: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 class FrequencySearch(Phases):
-    """Has one wave after another copied, a row of the samples each."""
+    """Has one wave after another copied: each step of the search is a row of the samples."""
 
     def measure(self, rows: range, measured: Measured, worker: WorkerClient) -> None:
         p, steps = self._p, measured.more["steps"]
@@ -72,7 +72,7 @@ class FrequencySearch(Phases):
         measured.more |= search_result(steps)
 
     def _warm_up(self, measured: Measured) -> None:
-        """Have a slow wave copied, and note how many waves a second fill the wire."""
+        """Have a slow wave copied, and compute how many waves a second fill the wire."""
         count = 2 * max(1, round(WARMUP_HZ * self._p.seconds))
         before = self._scope.state()
         _, edges = self._wave(NO_STEP, WARMUP_HZ, count)
@@ -80,7 +80,7 @@ class FrequencySearch(Phases):
             return
         now = self._scope.state()
         up, down = sum(self._notices(WAVE_PIN)), 2 * len(write_pin(OUTPUT_PIN, 1))
-        # What the reports of analog pins take of the line.
+        # The reports of analog pins take this time of the line.
         reports_us = (now.bytes_to_client - before.bytes_to_client - up * count / 2) * BYTE_TO_CLIENT_US
         free = 1 - reports_us / ((now.cycle - before.cycle) * CYCLE_NS / 1000)
         # Each edge's notice must have left before the next begins, and each order must have arrived.
@@ -116,5 +116,5 @@ class FrequencySearch(Phases):
             store["received_ns"][row] = now_ns
         store["state"][row] = ANSWERED if step["tracked"] else WAITING
         store["due_ns"][row] = now_ns
-        # Last: the exporter counts the row from now on.
+        # This comes last, because the exporter counts a row once it was sent.
         store["sent_ns"][row] = now_ns

@@ -19,7 +19,7 @@ from looplab.mqtt.paired import PairedTarget
 BAUD_RATE = 57600
 BLOCK_BYTES = 4096
 CONNECT_TIMEOUT_S = 5.0
-# Topics below the board's own.
+# These are the topics below that of the board.
 IN, OUT, SESSION, STATE = "in", "out", "session", "session/state"
 OPEN, CLOSE, OPENED = b"open", b"close", b"opened"
 CLOSED, IN_USE = "closed", "the board is in use"
@@ -89,7 +89,7 @@ def _gone(what: str, error: object = "it was closed") -> LabError:
 
 
 class _Descriptor(Transport):
-    """What select() can wait for."""
+    """A transport whose file descriptor select() can wait for."""
 
     what = ""
     fd = -1
@@ -162,7 +162,7 @@ class MqttSession(Transport):
         self._opened = False
         subscriptions = [(f"{self._topic}/{OUT}", way.qos), (f"{self._topic}/{STATE}", 1)]
         options = ClientOptions(subscriptions, will=(f"{self._topic}/{SESSION}", CLOSE))
-        # A broker with a robot elsewhere asks for a password.
+        # A broker that serves a robot elsewhere asks for a password.
         pairing = os.environ.get("BROKER_PAIRING")
         target = PairedTarget(host, int(port), way.nodelay, Path(pairing) if pairing else None)
         self._client = MqttClient(target, name, options, self._received)
@@ -189,7 +189,7 @@ class MqttSession(Transport):
     def close(self) -> None:
         client = self._client
         client.publish(f"{self._topic}/{SESSION}", CLOSE, 1)
-        # The board is free once the bridge has said so.
+        # The bridge reports when the board is free.
         wait_for((client,), lambda: bool(self._state) or not client.connected, CLOSE_TIMEOUT_S)
         client.close()
 
@@ -213,6 +213,6 @@ class MqttSession(Transport):
         kind = topic.decode("utf-8", "replace").removeprefix(self._topic + "/")
         if kind == OUT:
             self._arrived.append(payload)
-        # Every client hears how the bridge refuses another one, and how the session before its own ends.
+        # Every client gets the refusal of another client, and the end of the session before its own.
         elif payload != (IN_USE if self._opened else CLOSED).encode():
             self._state.append(payload)

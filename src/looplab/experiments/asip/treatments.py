@@ -10,9 +10,9 @@ from looplab.treatments.judgement import Treatment, judge_nodelay, judge_policy,
 from looplab.treatments.scans import Scan, processes
 
 MQTT_PORT = 1883
-# Beyond, the simulator was so late that the client waited for it and not for the wire.
+# A simulator that is later than this makes the client wait for it, not for the wire.
 MOST_LAG_US = 1000.0
-# The longest that an adapter holds a byte back, in ms: its latency timer, the wait for a frame, and a frame.
+# An adapter holds a byte for its latency timer, the wait for a frame, and a frame: bounds of the longest, in ms.
 HELD_MS: Mapping[str, tuple[float, float]] = {
     "none": (0, 0.1),
     USB_CHIP: (3.5, 4.2),
@@ -20,7 +20,7 @@ HELD_MS: Mapping[str, tuple[float, float]] = {
     "ftdi-1": (2.05, 3.1),
     "ftdi-16": (10.0, 18.1),
 }
-# How many analog reports a second come unasked: one each 50 ms.
+# The board reports its analog pins each 50 ms: bounds of the rate.
 REPORTS_PER_S: Mapping[bool, tuple[float, float]] = {True: (16, 22), False: (0, 0)}
 _ROLES = ("broker", "controller")
 _REAL = "a real board"
@@ -40,7 +40,7 @@ def judge(
             here = ("broker",) if parameters.robot == "remote" else ("broker", "bridge")
             treatments += [judge_nodelay(good, role, parameters.tcp_nodelay, MQTT_PORT) for role in here]
         if parameters.robot == "remote":
-            # A run does not begin before it says so; its sockets cannot be looked at from here.
+            # A run begins only once the bridge reports this. Its sockets cannot be read from here.
             wanted = on_off(parameters.tcp_nodelay)
             treatments.append(Treatment("bridge TCP_NODELAY", wanted, f"{wanted}, as it reports", True, required=False))
         treatments += [_quota(parameters.client_cpus, good, language) for language in parameters.languages]
@@ -100,7 +100,7 @@ def _clock(measured: Sequence[Measured]) -> Treatment:
     if not lags:
         return Treatment("board clock", wanted, _REAL, True)
     note = "" if max(lags) <= MOST_LAG_US else "the machine was busy: see noise_floor"
-    # A stall of the machine lengthens single tests, which the quantiles show: it makes no run invalid.
+    # A stall of the machine lengthens single tests, which the quantiles show. It makes no run invalid.
     return Treatment("board clock", wanted, f"{max(lags) / 1000:.2f} ms behind", not note, required=False, note=note)
 
 

@@ -3,7 +3,7 @@
 from bisect import bisect_right
 from collections.abc import Sequence
 
-# (step, pin, level, cycle).
+# A row of edges.csv is (step, pin, level, cycle).
 Row = tuple[int, int, int, int]
 
 

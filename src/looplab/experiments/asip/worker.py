@@ -20,9 +20,9 @@ from looplab.system import own_process
 
 PROCESS_NAME = "lab-asip-client"
 PORT = 5100
-# How often a client that follows a wave hears its controller.
+# A client that follows a wave checks this often for an order of its controller.
 HEAR_NS = 100_000_000
-# Tests without an answer for this long, or for five deadlines: the way to the board is gone.
+# The way to the board is gone if no test is answered for this time, or for five deadlines.
 SILENCE_NS = 10_000_000_000
 ABSENT = -1
 
@@ -86,7 +86,7 @@ class AsipWorker:
         orders = {"hello": self._hello, "latency": self._latency, "follow": self._follow}
         for line in self._lines:
             verb, *pairs = line.split()[:40] or [""]
-            # No collection interrupts a measurement.
+            # Python collects garbage here, and never during a measurement.
             gc.collect()
             try:
                 self._say_ok(orders[verb](dict(pair.split("=", 1) for pair in pairs)))
@@ -118,7 +118,7 @@ class AsipWorker:
     def _follow(self, words: Words) -> Facts:
         with closing(_open(words)) as client:
             client.watch(int(words["in_port"]), int(words["in_bit"]), partial(client.write, int(words["out"])))
-            # What is wired to the output: a notice of it for each copy would be no part of the wave.
+            # This pin is wired to the output: its notices would be counted as part of the wave.
             client.set_mode(int(words["aside"]), UNALLOCATED)
             _set_modes(client, words)
             client.begin()

@@ -17,7 +17,7 @@ from typing import NamedTuple, Self
 from looplab.errors import LabError, MachineError
 
 CONNECT_TIMEOUT_S = 2.0
-# Opening the port, and the board's reset.
+# Opening the port resets the board, which takes some seconds.
 ANSWER_TIMEOUT_S = 30.0
 NO_VALUES: Mapping[str, object] = MappingProxyType({})
 
@@ -49,7 +49,7 @@ class WorkerClient:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         with contextlib.suppress(OSError):
-            # The socket stays open as long as a file of it does, and the worker serves one controller at a time.
+            # An open file keeps the socket open, and the worker serves one controller at a time.
             self._lines.close()
             self._socket.close()
 

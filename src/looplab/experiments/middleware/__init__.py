@@ -12,7 +12,7 @@ from looplab.spec.roles import CONTROLLER, Role, Secret
 
 NAME = "middleware"
 NODES = "middleware-nodes"
-# Which services a node has depends on the system under test, so none of these must be there.
+# The system under test decides which of these services run, so all of them are optional.
 _SERVICES = {
     "users": "users",
     "auth": "auth",
@@ -27,7 +27,7 @@ _SERVICES = {
     "devices": "lab-devices",
 }
 _NODE_GID, _DEVICES_GID = 10021, 10022
-# Passwords of a node's services; tokens of the orders to nodes and devices.
+# The passwords of a node's services, and the tokens that orders to nodes and devices carry.
 SECRETS = (
     *(Secret(f"services/{name}", group=_NODE_GID) for name in ("postgres", "spicedb", "tokens", "admin")),
     Secret("nodes", group=_NODE_GID, each_start=True),
@@ -36,7 +36,7 @@ SECRETS = (
 
 
 _FATES = ("succeeded", "failed", "unfinished")
-# What an older repetition may lack.
+# These keys are missing in runs of older versions.
 _OF_REPETITION = {
     **dict.fromkeys(("response_us", "sent_response_us", "server_us", "send_lateness_us"), "latency"),
     "processed": "count",
@@ -50,7 +50,7 @@ def _where(cell: "LoadCell") -> str:
 
 
 def _processed(cell: "LoadCell") -> float | None:
-    # A repetition has its own seconds.
+    # A repetition has `seconds`, a cell has the sum over its repetitions.
     seconds = cell.document.get("seconds") or sum(one["seconds"] for one in cell.each_repetition)
     return cell.processed / seconds if seconds else None
 

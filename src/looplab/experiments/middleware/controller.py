@@ -22,16 +22,16 @@ from looplab.treatments.judgement import Treatment, unread
 
 
 class Controller(CellRun[MiddlewareParameters, LoadCell]):
-    """The steps of one run. What is measured one after the other is a repetition of a cell, a Trial."""
+    """The steps of one run. It measures repetitions of cells one after the other, each a Trial."""
 
     experiment = EXPERIMENT
 
     def __init__(self, parameters: MiddlewareParameters, place: Place) -> None:
         self._no_host = not all(cell.container for cell in parameters.cells) and not os.environ.get(HOST_TOKEN)
         self._trials: list[Trial] = []
-        # Without ./lab there is no bare metal; what is left is measured.
-        # Itself and the data services, whose processes must last.
+        # The controller and the data services: their processes must last.
         roles = [CONTROLLER, *(role for role in EXPERIMENT.roles if role.name in load(parameters.system).data)]
+        # Only ./lab starts bare metal. Without it, the run measures the containers alone.
         super().__init__(replace(parameters, containers=(True,)) if self._no_host else parameters, place, roles)
         self.live_state = document.live(self.parameters.requests, [])
         self._starved: OutOfMemory | None = None
@@ -64,7 +64,7 @@ class Controller(CellRun[MiddlewareParameters, LoadCell]):
         return trial
 
     def conclude(self, index: int) -> None:
-        """Have a repetition on disk, the treatments read, and the data services that were restarted named."""
+        """Store a repetition, read the treatments, and name the data services that have been restarted."""
         self.record.append(range(index, index + 1))
         before, after = self.scans[-1:], self.scan()
         if before and before[0] and after:
@@ -85,7 +85,7 @@ class Controller(CellRun[MiddlewareParameters, LoadCell]):
         self._parts.stop()
 
     def _find_limit(self) -> None:
-        """Measure what this machine answers at most, if the loads are shares of it."""
+        """Measure the limit of this machine, if the loads are shares of it."""
         p = self.parameters
         if not p.shares:
             return
@@ -102,9 +102,9 @@ class Controller(CellRun[MiddlewareParameters, LoadCell]):
         self.record.say("text", text=f"  limit: {limit_per_s:.0f} requests a second; loads: {loads} devices")
 
     def _provision(self) -> None:
-        """Make the devices of the largest cell known, once: they stay in the database."""
+        """Register the devices of the largest cell once: they stay in the database."""
         p = self.parameters
-        # Bare metal has no memory limit.
+        # A container may have a memory limit, and bare metal has none.
         boxed = all(cell.container for cell in p.cells)
         first = LoadCell.keyed(boxed, False, 1, 1, 1)
         self.record.say("waiting", what=f"{p.system} to know {max(p.devices)} devices")
@@ -112,5 +112,5 @@ class Controller(CellRun[MiddlewareParameters, LoadCell]):
             self._parts.start(first)
             self._parts.provision(first, max(p.devices), self.record.token)
         except OutOfMemory as error:
-            # No repetition has an answer, which is a result.
+            # Lack of memory is a result: every repetition is recorded without an answer.
             self._starved = error

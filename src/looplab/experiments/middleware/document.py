@@ -18,11 +18,11 @@ FATES = tuple(LoadCell.outcomes())
 # The times of one request: since it was due, since it was sent, inside the middleware; how late the device sent it.
 TIMES = ("response", "sent_response", "server", "send_lateness")
 STORED_TIMES = TIMES[:3]
-# From this share of a processor on, the devices themselves may be the limit.
+# Above this share of a processor, the devices themselves may limit the load.
 SATURATED = 0.9
-# So many devices at random hardly ever begin within half a period.
+# Devices that begin at random do so within half a period by chance, unless there are at least this many.
 FEWEST_DEVICES = 10
-# A request at the end of the warm-up may cost so many times as much as in the load: beyond, it had not ended.
+# The warm-up was too short if a request at its end costs more than this many times what it costs in the load.
 COLD = 1.5
 
 
@@ -43,7 +43,7 @@ class Second:
 
 @dataclass(frozen=True)
 class ReadBack:
-    """What the database held after a repetition, of what was posted: found once, not at all, more than once."""
+    """How many posted messages the database held after a repetition: once, not at all, or more than once."""
 
     posted: int
     stored: int
@@ -102,7 +102,7 @@ class Trial(Measured[LoadCell]):
 
     @property
     def invalid_because(self) -> list[str]:
-        """Why this repetition counts for nothing, [] if it does."""
+        """The reasons that make this repetition unusable."""
         if self.processor_share is None or self.processor_share <= SATURATED:
             return list(self.faults)
         return [f"the devices used {self.processor_share:.0%} of a processor: they may be the limit", *self.faults]
@@ -162,18 +162,18 @@ def _repetition(trial: Trial) -> dict[str, Any]:
 
 
 def _measured(trials: Sequence[Trial]) -> dict[str, Any]:
-    """Return what run.json holds of repetitions alike, of one or of all of a cell."""
+    """Return what run.json holds both of one repetition and of all repetitions of a cell."""
     read_back = [asdict(trial.read_back) for trial in trials if trial.read_back]
     stored = [one.name for one in fields(ReadBack)]
     counts = {name: sum(trial.counts[name] for trial in trials) for name in trials[0].counts}
-    # A request without a good answer has an infinite response.
+    # A request without a good answer counts as an infinite response time.
     endless = {"response": counts["failed"] + counts["unfinished"]}
     times = merged_times(trials)
     return {
         **counts,
         "processed": sum(trial.processed for trial in trials),
         "failed_by": dict(sum((Counter(trial.failed_by) for trial in trials), Counter())),
-        # Null where a repetition was not read back.
+        # The sums are null if one repetition was not read back.
         **{name: sum(r[name] for r in read_back) if len(read_back) == len(trials) else None for name in stored},
         **{f"{name}_us": times[name].summary_us(endless.get(name, 0)) for name in TIMES},
         "cpu_s_per_request": _per_request(trials),
@@ -220,7 +220,7 @@ def judge(trials: Sequence[Trial]) -> list[Treatment]:
     """Judge what every repetition must have had: its processors, devices that are no limit, a count of the database."""
     if not trials:
         return []
-    # A middleware without the memory to start was never loaded.
+    # A middleware that lacked the memory to start was never loaded.
     loaded = [trial for trial in trials if trial.started]
     return [
         *_processors(trials),
@@ -269,7 +269,7 @@ def _start(loaded: Sequence[Trial]) -> list[Treatment]:
 
 
 def _published_warm_up(loaded: Sequence[Trial]) -> list[Treatment]:
-    """Judge the requests that warmed up each node; [] where a load did."""
+    """Judge the requests that warmed up each node; return [] if a load did."""
     asked = sorted({trial.asked // trial.cell.nodes for trial in loaded if trial.asked})
     found = f"{' and '.join(map(str, asked))} requests to each node"
     return [Treatment("warm-up", "3 requests to each node", found, asked == [3])] if asked else []

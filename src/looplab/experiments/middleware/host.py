@@ -19,7 +19,7 @@ from looplab.experiments.middleware.systems import folder_of
 from looplab.system import own_process
 
 CACHE = Path(".cache")
-# The label by which ./lab finds the node's container; compose/experiments/middleware/compose.yaml gives it the token.
+# compose/experiments/middleware/compose.yaml gives the node's container this label with the token of the run.
 LABEL = "looplab.bare"
 NAMESPACES = Path("/proc/self/ns/net")
 LOOK_S = 0.3
@@ -93,14 +93,14 @@ def _follow(root: Path, folder: Path, token: str, over: threading.Event) -> None
 def _agent(root: Path, folder: Path, token: str, container: str) -> subprocess.Popen[bytes]:
     """Start an agent in the network namespace of `container`."""
     pid = _call("docker", "inspect", "-f", "{{.State.Pid}}", container)
-    # Root joins the network, and the programs are an ordinary user's.
+    # Only root can join a network. The programs then run as an ordinary user.
     command = ("nsenter", f"--net=/proc/{pid}/ns/net", *as_user(root), str(_python(root)), "-m", AGENT)
     return subprocess.Popen(
         [*command, "--port", str(HOST_PORT), "--programs", str(folder)],
         env={**_environment(root), "AGENT_TOKEN": token},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
-        # A Ctrl-C is for ./lab, which then ends this.
+        # Ctrl-C must reach ./lab alone, which then ends the agent.
         start_new_session=True,
     )
 

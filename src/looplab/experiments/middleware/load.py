@@ -11,7 +11,7 @@ from looplab.system.histogram import Histogram
 
 SECOND_NS = 1_000_000_000
 END_TIMEOUT_S = 60.0
-# A process takes requests of 64 KiB at most.
+# A service accepts at most 64 KiB a request (json_service.py), which this many entries do not exceed.
 AT_ONCE = 20
 
 
@@ -43,7 +43,7 @@ class Requests:
         self._counts["sent"][due_ns // SECOND_NS] += 1
         if not number:
             self._first_ns.append(sent_ns)
-        # A device that is late because of its last answer says nothing about the process.
+        # A device that waited for its last answer is late for that reason, not because its process is slow.
         if due_ns >= self._free_ns[device]:
             self.times["send_lateness"].add(sent_ns - due_ns)
 
@@ -87,7 +87,7 @@ class Requests:
         unfinished = counts["due"] - counts["succeeded"] - counts["failed"]
         begun_s, ended_s = cpu_s.get(second), cpu_s.get(second + 1)
         cpu_us = None if begun_s is None or ended_s is None else round((ended_s - begun_s) * 1e6)
-        # NaN without a response.
+        # The quantiles are NaN if no request was answered.
         p50, p99 = (
             None if math.isnan(one) else round(one / 1000, 3)
             for one in self._responses[second].quantiles_ns((0.5, 0.99))
@@ -108,7 +108,7 @@ class DeviceLoad:
     def __init__(self, processes: Sequence[DeviceProcess]) -> None:
         self._processes = processes
         self._running: Sequence[DeviceProcess] = []
-        # Of each that runs, how many of its requests were reported.
+        # How many requests each running process has reported.
         self._reported: list[int] = []
 
     def hand_out(self, entries: Sequence[Mapping[str, Any]]) -> None:

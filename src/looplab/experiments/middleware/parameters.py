@@ -34,16 +34,16 @@ WHERE = Option("--where", "WHERE", "…", "container,bare: in containers, on bar
 LAYOUTS = Option("--layouts", "LAYOUTS", "NxC,…", "nodes x cores, e.g. 1x2-direct,1x2,2x1 (middleware-nodes)")
 SECONDS = Option("--seconds", "LOAD_S", "S", "how long each repetition loads the middleware")
 MIDDLEWARE = Option("--middleware", "MIDDLEWARE", "", "the system under test", SYSTEMS)
-# Nodes x cores of each, "-direct" without a balancer.
+# A layout is nodes x cores of each, with "-direct" behind it if there is no balancer.
 LAYOUT = re.compile("([1-9][0-9]?)x([1-9][0-9]?)(-direct)?")
 SHARE = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,2})?)%")
 MOST_DEVICES = 100_000
-# As published: three requests to each node before the load, and all devices begin at the same time.
+# The paper sends three requests to each node before the load, and all devices begin at the same time.
 THREE, LOAD = WARM_UPS = ("three", "load")
 TOGETHER, SPREAD = STARTS = ("together", "spread")
-# What a repetition takes besides warm-up, start and load: stopping the middleware, reading the database.
+# Stopping the middleware and reading the database take this long in each repetition.
 OVERHEAD_S = 7.0
-# Loads may be shares of the limit that the run measures first, which takes so long.
+# Measuring the limit takes this long. A run does so if its loads are shares of the limit.
 LIMIT_S = 30.0
 
 
@@ -123,9 +123,9 @@ class MiddlewareParameters(RunParameters):
     shares: tuple[float, ...] = param(_loads(float), variable="DEVICES")
     limit_per_s: float | None = None
     load_processes: int = param(lambda get, name: get.integer(name, len(others(processors())), 1, 64))
-    # Containers of devices, on a Swarm each on a node of its own first.
+    # A Swarm spreads these containers of devices over its nodes.
     load_nodes: int = integer(1, 1, 100)
-    # on: every part has a PID namespace of its own, and no reading of the live processes.
+    # On a Swarm each part has its own PID namespace, so nobody can read the processes of the others.
     swarm: bool = switch(False, factor=True)
     cores: tuple[int, ...] = param(_cores, option=CORES)
     containers: tuple[bool, ...] = param(
@@ -172,7 +172,7 @@ class MiddlewareParameters(RunParameters):
             shapes = [(True, *read_layout(text)) for text in self.layouts]
         else:
             shapes = [(container, False, 1, cores) for container in self.containers for cores in self.cores]
-        # As many cells, though their loads are not known yet.
+        # The number of cells is known before the loads are.
         loads = self.devices or (0,) * len(self.shares)
         return [LoadCell.keyed(*shape, devices) for shape in shapes for devices in loads]
 

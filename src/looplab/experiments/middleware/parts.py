@@ -45,7 +45,7 @@ class AgentClient:
         return service.ask(f"http://{self.name}:{self.port}/{what}", "POST", body or {}, timeout_s, self.token)
 
     def check(self) -> None:
-        """Raise LabError unless it is there."""
+        """Raise LabError unless it answers."""
         self.ask("facts")
 
     def stop(self) -> None:
@@ -99,7 +99,7 @@ class MiddlewareParts:
         self.secrets = read_secrets()
         self._nodes = [AgentClient(f"node-{number + 1}") for number in range(p.most_nodes)]
         self._balancer = AgentClient(NGINX)
-        # Bare metal shares the network of the first node.
+        # Bare metal is reached at the address of the first node, whose network it joins.
         self._host = AgentClient(self._nodes[0].name, agent.HOST_PORT, os.environ.get(agent.HOST_TOKEN, ""))
         self._agents = [
             *self._nodes,
@@ -147,7 +147,7 @@ class MiddlewareParts:
             return {"routes": self._routes(addresses[0]), "certificate": ""}
         order = {"system": self.system.name, "upstreams": addresses, "processors": []}
         self._balancer.ask("start", order, timeout_s)
-        # The devices trust the certificate that it has made for this start, and no other.
+        # The balancer makes a certificate at each start. The devices trust no other one.
         certificate = ssl.get_server_certificate((NGINX, balancer.PORT))
         return {"routes": {"": f"https://{NGINX}:{balancer.PORT}"}, "certificate": certificate}
 
@@ -164,7 +164,7 @@ class MiddlewareParts:
 
     def warm_up(self, cell: LoadCell, name: str) -> int:
         """Ask each node of the cell what the paper asks before a load; return how many requests. Raises LabError."""
-        # Only the image that measures has gevent.
+        # The tests import this module without gevent.
         from looplab.experiments.middleware.devices.device import DeviceConnections
 
         nodes, warm_up = self._agents_of(cell), part(self.system.name, "client").warm_up

@@ -3,13 +3,13 @@
 import contextlib
 from pathlib import Path
 
-# As published: shares of 40 processors, and of the 20 that several nodes divide.
+# The paper's machine had 40 processors. Its nodes divided 20 of them.
 PUBLISHED, PUBLISHED_CORES, PUBLISHED_NODES = 40, (2, 4, 20, 40), (1, 2, 5, 7, 10)
-# From 870 devices in steps of 290, as shares of the optimal load of the whole machine: 2320.
+# The paper's loads, and the one at which the whole machine processed most requests.
 PUBLISHED_LOADS, PUBLISHED_OPTIMUM = range(870, 2611, 290), 2320
-# What one node of 20 cores processes of what 2030 devices send, by the paper's Table 1; its five nodes process all.
+# The load that one node of 20 cores processes: its share of what 2030 devices send, by the paper's Table 1.
 ONE_NODE_OPTIMUM = 2030 * 916_281 / 1_221_302
-# A quarter of the machine, for devices, data services and balancer.
+# Devices, data services and balancer use one quarter of the processors.
 OTHERS_SHARE = 4
 
 
@@ -39,7 +39,7 @@ def default_layouts(processors: int) -> list[str]:
     total = max(2, processors // 2)
     layouts = [f"1x{total}-direct"]
     layouts += [f"{nodes}x{round(total / nodes)}" for nodes in PUBLISHED_NODES if nodes <= total]
-    # One with more cores in all than there are, as the published 7 x 3 of 20.
+    # The paper also had 7 nodes of 3 cores, more than its 20 processors.
     return layouts if total >= PUBLISHED_NODES[-1] else [*layouts, f"{total + 1}x1"]
 
 

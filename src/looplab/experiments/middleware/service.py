@@ -13,7 +13,7 @@ from looplab.system.json_service import Routes, serve
 def run_service(name: str, port: int, routes: Routes, token: Callable[[], str], stop: Callable[[], None]) -> int:
     """Answer `routes` as process `name` until a signal, then call `stop`; return the exit code."""
     own_process.set_name(name)
-    # It must not take time from the middleware.
+    # A service must not take processor time from the middleware.
     os.sched_setaffinity(0, others(os.cpu_count() or 1))
     stopped = own_process.stop_event()
     try:

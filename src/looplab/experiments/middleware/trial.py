@@ -18,15 +18,15 @@ from looplab.experiments.middleware.systems import part
 from looplab.system.histogram import Histogram
 
 SCAN_S = 0.2
-# The writer lags: the database is read until all is there, or nothing has come for so long.
+# The writer lags behind. The database is read until it has all messages, or has got none for SETTLE_S.
 SETTLE_S = 3.0
 READ_S = 0.5
 
-# Of the names of what devices post in a warm-up.
+# The names of messages of a warm-up begin so.
 WARM = "warm-"
 
-# The limit's devices post as soon as their last post has ended: together they ask for more than the middleware answers.
-# More of them would only wait longer, beyond their deadline.
+# These devices post again as soon as they have an answer. Together they ask for more than the middleware answers.
+# More devices would only wait longer, beyond their deadline.
 LIMIT_DEVICES, LIMIT_PERIOD_NS = 50, 2_000_000
 LIMIT_WARM_UP_S, LIMIT_S = 4, 8
 LIMIT_DEADLINE_NS = 5 * SECOND_NS
@@ -55,7 +55,7 @@ class Measurement:
     ) -> None:
         self._p, self._parts, self._cell, self._repetition = p, parts, cell, repetition
         self._name, self._second = name, second
-        # By second of the plan that goes on.
+        # The middleware's CPU time at the beginning of each second of the current plan.
         self._cpu_s: dict[int, float] = {}
 
     def run(self) -> Trial:
@@ -158,7 +158,7 @@ class Measurement:
             shared=shared(cell.nodes, cell.cores, p.processors),
             dead=gone,
             out_of_memory=starved,
-            # To run out of memory is a result.
+            # A lack of memory is a result and makes no repetition invalid.
             faults=[*faults, *([] if starved else gone)],
             **used,
         )

@@ -18,7 +18,7 @@ INSTANCE = Role("instance", ("lab-twin",), about="the digital twin's instance: s
 WORKERS = Role("workers", ("lab-twin-store",), optional=True)
 DATABASE = Role("database", ("postgres",), about="PostgreSQL")
 _POSTGRES_UID = 999
-# Passwords of the database's users; the token of device workers.
+# The passwords of the users of the database, and the token of device workers.
 SECRETS = (
     Secret("database/owner", _POSTGRES_UID),
     Secret("database/writer", group=_POSTGRES_UID),
@@ -45,7 +45,7 @@ WRITE_MODES = {
     ROW: WriteMode("neither cause, a commit a message"),
     "copy": WriteMode("neither cause, COPY of many messages", batch_rows=5000),
 }
-# What each limit is called in the terminal and in the report.
+# The names of the limits in the terminal and in the report.
 LIMITS = {
     "broker": "the broker's processor",
     "instance": "the instance's processor",

@@ -23,9 +23,9 @@ from looplab.run.record import File, Place
 from looplab.treatments.emulators import Emulators, judge_cells
 from looplab.treatments.judgement import Treatment
 
-# Its namespace is that of the broker's machine.
+# The emulator is in the network namespace of the broker.
 EMULATORS = Emulators({"broker": "http://broker-1:9107"})
-# Where the devices are, as the broker's machine knows it.
+# The broker's machine knows the devices by this name.
 PEER = "controller"
 
 
@@ -46,7 +46,7 @@ class Controller(CellRun[TwinParameters, TwinCell]):
         self._parts = SendingParts(parameters, self.record, self._database, place.live, self.scan, self._workers)
         self._started: set[str] = set()
         self._links = links(parameters)
-        # Of each cell: its name, what made its link, what is wrong with it.
+        # The name of each cell with a link, the back end that emulated it, and its faults.
         self._made: list[tuple[str, str, list[str]]] = []
         # What each broker shows of its window, at the end.
         self._windows: list[Treatment] = []

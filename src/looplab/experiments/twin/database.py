@@ -9,7 +9,7 @@ from looplab.errors import MachineError
 from looplab.experiments.twin.instance.store import DatabaseSession
 
 _STORED = "SELECT sequence FROM message WHERE run = %s AND sequence BETWEEN %s AND %s"
-# Of the whole server; times in ms, of PostgreSQL 14 to 17.
+# PostgreSQL 14 to 17 counts these for the whole server, times in ms.
 _COST = "SELECT wal_sync, wal_sync_time FROM pg_stat_wal"
 _FACTS = (
     "SELECT current_setting('server_version'), current_setting('fsync'), current_setting('synchronous_commit'), "

@@ -37,7 +37,7 @@ class Devices(Clients):
         self._token, self._length = token.encode(), length
         self._topics: list[str] = []
         options = ClientOptions(max_inflight=0)
-        # In the order in which messages take turns.
+        # The clients are in the order in which messages use them.
         clients = [
             MqttClient(Target(host, port, tcp_nodelay), f"device-{token}-{name}{broker}-{device}", options, _ignore)
             for broker, (host, port) in enumerate(brokers)

@@ -22,9 +22,9 @@ from looplab.system import own_process
 
 PROCESS_NAME = "lab-devices"
 RETRY_S = 0.2
-# How often it reports what it has sent, and looks whether it shall end.
+# It reports this often how much it has sent, and checks whether it shall end.
 REPORT_NS = 500_000_000
-# What a stopped worker waits for the brokers' confirmations.
+# A worker that is stopped waits this long for confirmations of the brokers.
 CONFIRM_NS = 1_000_000_000
 
 

@@ -22,13 +22,13 @@ from looplab.run.samples import ABSENT, NOT_SENT, WAITING, SampleStore
 from looplab.system.json_client import read_token
 
 PORT = 9108
-# A worker that is silent for so long is lost. An engine whose node was away looks for the others each 60 s
+# A worker is lost after this silence. An engine that was cut off looks for the others only each 60 s
 # (rejoinClusterInterval in moby's networkdb).
 LOST_NS = 90_000_000_000
 STEP_NS = 20_000_000
-# The line with which a worker begins, and how soon.
+# The longest first line of a worker, and the time in which it must come.
 FIRST_BYTES, FIRST_S = 1000, 5.0
-# What a worker reports of each message, in ns from its start.
+# A worker reports these times of each message, in ns from its start.
 TIMES = ("due_ns", "intended_ns", "sent_ns", "wire_sent_ns", "left_ns")
 
 

@@ -26,7 +26,7 @@ from looplab.spec.reader import Reader
 VCPUS = {1: 1, 2: 2, 3: 4}
 GIGABYTES = {1: 2, 2: 4, 3: 8}
 MIB = 1 << 20
-# So many machines of type 1 may run at a time.
+# At most this many machines of type 1 run at a time.
 DISTRIBUTED_MACHINES = 4
 
 
@@ -88,17 +88,17 @@ def variables(settings: Mapping[str, str], processors: Sequence[int]) -> dict[st
     for kind in VCPUS:
         sizes = machine(kind, scale)
         given[f"TWIN_MEMORY_{kind}"] = str(sizes.memory_bytes)
-        # 0: no quota.
+        # Compose reads 0 as no quota.
         given[f"TWIN_CPUS_{kind}"] = "0" if sets else f"{sizes.cpus:g}"
         if kind > 1:  # Each of the machines of type 1 has a set of its own.
             given[f"TWIN_CPUSET_{kind}"] = _set(processors, 0, sizes.whole_cpus) if sets else ""
-    # Two halves of a processor share one.
+    # Two machines of half a processor share one.
     own = machine(1, scale)
     for place in range(DISTRIBUTED_MACHINES):
         one = _set(processors, int(place * own.cpus), own.whole_cpus)
         given[f"TWIN_CPUSET_BROKER_{place + 1}"] = one if sets else ""
     confine = get.choice("CONFINE", get.default(USUAL_CONFINE), CONFINES)
-    # The first experiment has all services on one machine.
+    # In the paper's first experiment all services are on one machine.
     within = sets and confine == ALL and settings.get("SCENARIO") == NAME
     given["TWIN_CPUSET_DATABASE"] = given["TWIN_CPUSET_3"] if within else ""
     return given

@@ -4,12 +4,12 @@ import math
 import re
 from typing import NamedTuple
 
-# Token of a run, device, sequence, time in ns, °C; then spaces up to the length that the run asks for.
+# A payload holds the token of the run, device, sequence, time in ns and °C, padded with spaces.
 _FORM = b"%b,%d,%d,%d,%.2f"
 _READ = re.compile(rb"([0-9a-f]{8}),([0-9]{1,4}),([0-9]{1,9}),([0-9]{1,19}),(-?[0-9]{1,3}\.[0-9]{2}) *")
-# The longest payload of that form, without spaces.
+# The longest payload of this form before it is padded.
 LEAST_BYTES = 8 + 4 + 9 + 19 + 7 + 4
-# What an instance takes; a longer payload is refused.
+# The instance refuses a longer payload.
 MOST_BYTES = 4096
 
 

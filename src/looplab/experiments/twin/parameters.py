@@ -33,25 +33,25 @@ from looplab.spec.reader import HOST, Reader
 
 FOLDER = f"compose/experiments/{NAME}"
 LIMIT, BROKERS = "twin-limit", "twin-brokers"
-# `published` is another name of prototype, which the source does not print.
+# The paper does not print its write mode: `published` is that of the group's code, the prototype.
 OTHER_NAMES = {"published": PROTOTYPE}
 USUAL_MODE = {"thesis": PROTOTYPE, "corrected": ROW}
 SINGLE, CENTRAL, DISTRIBUTED = PLACEMENTS = ("single", "central", "distributed")
 QUOTA, CPUSET = CONFINEMENTS = ("quota", "cpuset")
-# What a machine holds: its broker alone, or all that the source has on it.
+# A machine holds its broker alone, or all parts that the paper has on it.
 BROKER, ALL = CONFINES = ("broker", "all")
 USUAL_CONFINE = {"thesis": ALL, "corrected": BROKER, LIMIT: BROKER}
 WRITE_MODE = Option("--write-mode", "WRITE_MODE", "MODE,…", f"how the twin stores: {', '.join(WRITE_MODES)}")
 SCALE = Option("--machine-scale", "MACHINE_SCALE", "X", "size of the published machines here: 0.5 is half of each")
 CONFINEMENT = Option("--confinement", "CONFINEMENT", "", "a machine is a quota or a set of processors", CONFINEMENTS)
 CONFINE = Option("--confine", "CONFINE", "", "what a machine holds: the broker, or broker and instance", CONFINES)
-# About how long a session takes to open: for the estimate of a run's length alone.
+# The estimate of a run's length assumes that a session takes this long to open.
 SESSION_MS = 10.0
-# What a cell takes beside its messages: the workers' start, scans, questions to the database.
+# The start of workers, the scans and the queries of a cell take this long.
 CELL_OVERHEAD_S = 2.0
-# MACHINE_SCALE of plain Compose: as the defaults of compose/experiments/twin.
+# Plain Compose has this MACHINE_SCALE, by the defaults of compose/experiments/twin.
 PLAIN_SCALE = 0.5
-# 67 ms and 10 ms are printed, the others are ours.
+# The paper prints 67 ms and 10 ms; the other intervals are ours.
 PUBLISHED_MS = "100 80 67 50 40 20 10"
 DRAIN_S = (1, 3600)
 _PLACE = rf"{HOST}:[0-9]{{1,5}}"
@@ -72,7 +72,7 @@ class TwinParameters(OrderedParameters):
 
     lower: ClassVar[str] = "MESSAGES, REPETITIONS, MAX_RATE_PER_S or the number of INTERVALS_MS, BROKERS and WRITE_MODE"
     scenario: str = choice(NAME, (NAME, BROKERS, LIMIT), matters=False)
-    # Five ways of placing brokers: more than the published interval takes longer than three minutes.
+    # twin-brokers places brokers in five ways: with several intervals it would take more than three minutes.
     intervals_ms: tuple[float, ...] = numbers(
         PUBLISHED_MS, 0.05, 60_000, option=INTERVALS, quick={"": "100,50,10", BROKERS: "10"}
     )
@@ -88,9 +88,9 @@ class TwinParameters(OrderedParameters):
     iterations: int = integer(1, 1, 1000, option=REPETITIONS, quick="1")
     devices: int = integer(1, 1, 100, factor=True)
     workers: int = integer(1, 1, 4, factor=True)
-    # Machines that send in place of the controller; 0: the controller sends (docs/many-hosts.md).
+    # This many machines send in place of the controller; 0: the controller sends (docs/many-hosts.md).
     device_workers: int = integer(0, 0, 100, factor=True)
-    # on: every part has a PID namespace of its own, and no reading of the live processes.
+    # On a Swarm each part has its own PID namespace, so nobody can read the processes of the others.
     swarm: bool = switch(False, factor=True)
     payload_bytes: int = integer(64, LEAST_BYTES, 100_000, factor=True)
     pacing: str = choice(SCHEDULE, PACINGS, option=PACING, factor=True)
@@ -112,7 +112,7 @@ class TwinParameters(OrderedParameters):
     max_rate_per_s: int = integer(10_000, 10, 100_000, quick="4000")
     delay_limit_ms: int = integer(100, 1, 60_000)
     tcp_nodelay: bool = switch({"thesis": False, "corrected": True}, factor=True)
-    # Of each broker, for a run without Compose.
+    # The addresses of the brokers in a run without Compose.
     broker_hosts: str = matching("", rf"({_PLACE}(,{_PLACE})*)?", "host:port,…", matters=False)
 
     def checked(self, environment: Mapping[str, str]) -> Self:

@@ -12,19 +12,19 @@ from looplab.experiments.twin.usage import busy, largest, usage
 from looplab.run.accounting import Columns, quantile
 from looplab.run.samples import ANSWERED, NOT_SENT
 
-# A queue grows if it does by more than this share of the rate, over the second half of a step.
+# A queue grows if it gains more than this share of the rate in the second half of a step.
 GROWTH_SHARE = 0.02
-# The first rate of the staircase, as a share of what the overloaded parts stored.
+# The staircase begins at this share of the rate that the overloaded parts stored.
 FIRST_SHARE = 0.8
-# A rate over the one below it at first; each turn of the staircase takes the root, until the next is below CLOSE.
+# The first stride multiplies the rate by STRIDE. Each turn takes its square root, until it is below CLOSE.
 STRIDE, CLOSE = 1.5, 1.06
-# So many steps at one rate, and so many rates, each lower by LOWER, may confirm the limit.
+# The limit is confirmed by one of REPEATS steps, at it or at a lower rate: REPEATS rates, each divided by LOWER.
 REPEATS, LOWER = 3, 1.1
-# A part limits if it is used up to this share of its capacity.
+# A part may be the limit if it uses at least this share of its capacity.
 USED_UP = 0.6
-# One part that is nearly used up counts before a machine that has no processor time left for anybody.
+# A part above NEARLY_ALL is named before a machine whose processors are busy for NO_ROOM of the time.
 NEARLY_ALL, NO_ROOM = 0.85, 0.95
-# `limited_by` where even the highest rate tried was sustained, or where no part was used up.
+# `limited_by` is TRIED if the highest rate was sustained, and UNKNOWN if no part was used up.
 TRIED, UNKNOWN = "tried", "unknown"
 
 
@@ -75,7 +75,7 @@ def search(p: TwinParameters, attempt: Attempt) -> dict[str, Any]:
     else:
         limit_per_s = _confirmed(attempt, _staircase(p, attempt, made), made)
         overloads = [(step.rate_per_s, cause) for step, cause in made if not step.sustained]
-        # A part that was used up says more than a stall.
+        # An overload with a known cause explains more than a stall.
         _rate, why = min(overloads, key=lambda one: (one[1].get("limited_by", UNKNOWN) == UNKNOWN, one[0]))
     return {"limit_per_s": round(limit_per_s, 3), "steps": [asdict(step) for step, _cause in made], **why}
 
@@ -127,7 +127,7 @@ def limit(p: TwinParameters, cell: TwinCell, sent: Sent, step: SearchStep) -> di
     evidence["machine"] = busy(*sent.scans)
     evidence["device"] = evidence.pop("controller", 0.0)
     if step.lateness_p99_us is not None and step.lateness_p99_us > p.delay_limit_ms * 1000:
-        # The device fell behind its schedule: at this rate it is the limit, whatever follows it.
+        # The device fell behind its schedule, so it is the limit at this rate.
         evidence["device"] = 1.0
     if p.max_inflight:
         evidence["inflight"] = (used["unacknowledged_max"] or 0) / p.max_inflight
@@ -174,7 +174,7 @@ def _growth(sent_ns: list[int], committed_ns: list[int]) -> float | None:
     last = [length for time, length in at.items() if middle + (end - middle) // 2 <= time <= end]
     if not first or not last or end == middle:
         return None
-    # From the middle of one quarter to the middle of the last.
+    # The two means are half of the sending apart: from the middle of one quarter to that of the last.
     return round((sum(last) / len(last) - sum(first) / len(first)) / ((end - middle) * 1e-9), 3)
 
 

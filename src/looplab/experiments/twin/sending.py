@@ -23,7 +23,7 @@ from looplab.spec.parameters import SLEEP
 from looplab.treatments.scans import Scan, processes
 
 SCAN_NS = 50_000_000
-# A queue that has not changed for so long is given up, before the drain timeout; on a Swarm after LOST_NS.
+# A queue that does not change for this time is given up before the drain timeout; on a Swarm after LOST_NS.
 STILL_NS = 30_000_000_000
 
 
@@ -38,9 +38,9 @@ class Sent:
     disconnects: int = 0
     faults: list[str] = field(default_factory=list)
     unstamped: int = 0
-    # From the first message to the last scan.
+    # The time from the first message to the last scan.
     lasted_s: float = 0.0
-    # Of the devices on other machines, as run.json has it.
+    # What run.json holds of devices on other machines.
     devices: dict[str, Any] = field(default_factory=dict)
 
     def counted(self, name: str) -> int:
@@ -103,7 +103,7 @@ class Sending:
 
     def _begin(self, rows: range) -> None:
         p = self._parts.parameters
-        # That of a controller that was killed.
+        # A controller that was killed may have left an order open.
         self._close_order()
         self._counts.clear()
         order = replace(self._order, first=rows.start, last=rows.stop - 1, cpus=self._machines())
@@ -173,7 +173,7 @@ class Sending:
             if state[row] == NOT_SENT:
                 continue
             if row in stored and state[row] != ANSWERED:
-                # Its instance died between commit and stamp: stored by now at the latest.
+                # The instance died between commit and stamp. The message was stored before now.
                 state[row], sent.unstamped = ANSWERED, sent.unstamped + 1
                 received[row] = now if received[row] == ABSENT else received[row]
             elif row not in stored and state[row] == ANSWERED:

@@ -82,7 +82,7 @@ def _machines(parameters: TwinParameters, scans: Sequence[Scan]) -> list[Treatme
         memory = {_memory(process["container"]["memory_limit"]) for process in seen}
         judged.append(_machine(f"{host} processors", _wanted_processors(confinement, sizes), found))
         judged.append(_machine(f"{host} memory", _memory(sizes and sizes.memory_bytes), memory))
-        # The brokers write it within a second; before the first scan that may not have passed.
+        # A broker writes its file within a second, which may be after the first scan.
         judged.append(_persistence(parameters, host, each[-1]))
     return judged
 
@@ -111,7 +111,7 @@ def _set(process: Mapping[str, Any]) -> str:
 def _machine(what: str, wanted: str, sizes: set[str]) -> Treatment:
     seen = ", ".join(sorted(sizes)) or "not running"
     note = "" if seen == wanted else "only `./lab run` scales machines: with plain Compose leave MACHINE_SCALE empty"
-    # Without a limit any set of processors will do.
+    # A broker without limits may have any set of processors.
     unlimited = wanted == NO_LIMIT and bool(sizes) and all(word.startswith("set of") for word in sizes)
     return Treatment(what, wanted, seen, seen == wanted or unlimited, note=note)
 

@@ -8,11 +8,11 @@ from looplab.mqtt.client import ClientOptions, MqttClient, wait, wait_for
 from looplab.mqtt.dial import Target
 from looplab.treatments.judgement import Treatment
 
-# So many messages more than the window; without a limit so many in all.
+# The test sends EXTRA messages more than the window, or PLENTY if there is no limit.
 EXTRA, PLENTY = 10, 1000
-# Identifiers of packets are 16 bits long.
+# MQTT has 16 bits for the identifier of a packet.
 MOST = 65_535
-# The last message has come if no other has for so long.
+# No further message comes after a silence of this length.
 QUIET_NS = 300_000_000
 
 

@@ -52,13 +52,6 @@ def test_requests_that_succeeded_too_late_are_not_processed() -> None:
     assert cell["cpu_s_per_request"] == pytest.approx(0.0015 * 120 / 100)
 
 
-def test_unfinished_requests_are_errors() -> None:
-    crowded = LoadCell.keyed(True, False, 1, 1, 90)
-    [cell] = contents([made(crowded)], [])["cells"]
-    assert min(cell["failed"], cell["unfinished"]) > 0
-    assert cell["failed_share"] == pytest.approx((cell["failed"] + cell["unfinished"]) / cell["requests"], abs=1e-6)
-
-
 @pytest.mark.parametrize(
     ("changes", "why"),
     [

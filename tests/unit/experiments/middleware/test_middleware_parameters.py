@@ -37,17 +37,14 @@ def test_a_layout_has_a_balancer_unless_it_is_direct() -> None:
     [
         ("DEVICES", "0"), ("DEVICES", "0%"), ("DEVICES", "100,50%"),
         ("CORES", "100000"), ("LAYOUTS", "2x1-direct"), ("LAYOUTS", "2"),
+        # A node larger than the machine.
+        ("LAYOUTS", f"1x{min(99, (os.cpu_count() or 1) + 1)}"),
     ],
 )  # fmt: skip
 def test_a_wrong_value_is_named(name: str, value: str) -> None:
+    scenario = "middleware-nodes" if name == "LAYOUTS" else "middleware"
     with pytest.raises(UsageError, match=name):
-        PARAMETERS.read({name: value})
-
-
-def test_a_node_larger_than_the_machine_is_refused() -> None:
-    cores = min(99, (os.cpu_count() or 1) + 1)
-    with pytest.raises(LabError, match="does not fit"):
-        PARAMETERS.read({"SCENARIO": "middleware-nodes", "LAYOUTS": f"1x{cores}"})
+        PARAMETERS.read({"SCENARIO": scenario, name: value})
 
 
 def test_shares_become_devices_once_the_limit_is_known() -> None:
@@ -58,9 +55,6 @@ def test_shares_become_devices_once_the_limit_is_known() -> None:
     assert found.samples == p.samples
     # The command that repeats the run names its devices.
     assert PARAMETERS.read({"DEVICES": "150,400"}).shares == ()
-
-
-def test_a_limit_that_makes_two_loads_one_is_refused() -> None:
     with pytest.raises(UsageError, match="not different loads"):
         PARAMETERS.read({"DEVICES": "50%,51%"}).at_limit(10)
 

@@ -21,7 +21,7 @@ class Agent:
     def __init__(self, folder: str) -> None:
         self._folder = folder
         self.programs = RunningPrograms()
-        # A program ends with the thread that started it: this one lasts.
+        # PR_SET_PDEATHSIG kills a program when the thread that started it ends, so this thread lasts.
         self._starter = ThreadPoolExecutor(1)
 
     def routes(self) -> dict[str, Callable[[Request], dict[str, Any]]]:

@@ -9,7 +9,7 @@ from looplab.experiments.middleware.systems import ServiceProgram, System, in_tu
 PORT = 8443
 CONNECTIONS = 9000
 CONFIGURATION, KEY, CERTIFICATE = "/tmp/nginx.conf", "/tmp/balancer.key", "/tmp/balancer.pem"
-# nginx's own worker count would be that of the machine: one for each processor it may use.
+# One worker: `auto` would start one for each processor of the machine, not for each that nginx may use.
 _WHOLE = f"""\
 daemon off;
 pid /tmp/nginx.pid;

@@ -18,9 +18,9 @@ from looplab.system.direct_http import open_direct
 
 STOP_TIMEOUT_S = 5.0
 LOOK_S = 0.05
-# A program ends with the agent. Where memory ends, the kernel ends a program, not the agent that reports it.
+# The kernel kills a program when the agent ends. If memory runs out, it kills a program before the agent.
 ENDS_FIRST = ("setpriv", "--pdeathsig=KILL", "sh", "-c", 'echo 500 2>&- >/proc/self/oom_score_adj; exec "$@"', "sh")
-# As Go prints a duration: 1.234567ms, 850.3µs, 1m2.5s.
+# Go prints a duration as 1.234567ms, 850.3µs or 1m2.5s.
 _DURATION = re.compile(r'"duration":"([^"]+)"')
 _PIECE = re.compile(r"([0-9.]+)(h|ms|m|s|µs|ns)")
 _US = {"h": 3.6e9, "m": 6e7, "s": 1e6, "ms": 1e3, "µs": 1.0, "ns": 1e-3}
@@ -54,7 +54,7 @@ class RunningProgram:
         """
         while not answers(self.program.health):
             if self.process.poll() is not None or time.monotonic() > end_s:
-                # Its last line may be on the way.
+                # The reader may not have its last line yet.
                 self._reader.join(LOOK_S)
                 raise MachineError(f"{self.program.name} is not ready: {self._last_line}")
             time.sleep(LOOK_S)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 PROC, CGROUP = Path("/proc"), Path("/sys/fs/cgroup")
 TICKS_PER_S, PAGE_BYTES = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE")
-# Of version 2 of control groups, and of version 1.
+# The names in version 2 of control groups come first, then those of version 1.
 COUNTER_FILES = ("memory.events", "memory.stat", "memory/memory.oom_control", "memory/memory.stat")
 
 

@@ -8,7 +8,7 @@ from random import Random
 from looplab.experiments.middleware.placement import others
 from looplab.system.json_client import read_token
 
-# The first process; the next ones listen on the ports above.
+# The first process listens here, the others on the next ports.
 PORT = 9210
 PROCESS = "lab-devices"
 

@@ -3,7 +3,7 @@
 # ruff: noqa: E402
 from gevent import monkey
 
-# First: it replaces the standard library's sockets.
+# This comes first: it replaces the sockets of the standard library.
 monkey.patch_all()
 
 import resource

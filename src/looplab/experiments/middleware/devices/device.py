@@ -46,7 +46,7 @@ class DeviceConnections:
             ssl=parts.scheme == "https",
             ssl_context_factory=lambda *_args, **_named: context(self._certificate),
         )
-        # It would send a request again on a fresh connection, and hide a failure.
+        # Otherwise the client would send a failed request again on a fresh connection, and hide the failure.
         client._connection_pool.size = -1
         self._clients[address] = client
         return client
@@ -70,9 +70,9 @@ class Fleet:
 
     def __init__(self, plan: DevicePlan, entries: Mapping[int, Mapping[str, Any]], adapter: type) -> None:
         self.plan, self.entries, self.adapter = plan, entries, adapter
-        # (device, number, sent_ns, received_ns, why it failed or "") of those that ended since last asked.
+        # (device, number, sent_ns, received_ns, cause of failure or "") of requests that ended since the last report.
         self.ended: list[tuple[int, int, int, int, str]] = []
-        # What each device waits for: (number, sent_ns).
+        # The request that each device waits for: (number, sent_ns).
         self.waiting: dict[int, tuple[int, int]] = {}
         self.count = self.drops = 0
         self.start_ns = perf_counter_ns()
@@ -130,7 +130,7 @@ class Device:
         try:
             answer: MiddlewareAnswer = question()
         except Exception as error:
-            # Whatever a client library raises is one request without an answer.
+            # Any exception of the client library means one request without an answer.
             self._close()
             return cause_of(error)
         return "" if answer.good else f"http_{answer.status}"

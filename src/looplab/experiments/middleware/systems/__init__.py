@@ -19,15 +19,15 @@ from typing import Any, NamedTuple, Protocol
 
 from looplab.errors import MachineError
 
-# No device asks for another token: one lasts longer than any run.
+# A token outlives any run, because no device asks for another one.
 TOKEN_LIFE_S = 30 * 86_400
-# Passwords that `prepare` makes.
+# `prepare` writes the passwords here.
 SECRETS = Path("/run/looplab/services")
 SYSTEMS = ("magistrala", "devicehive")
 POSTGRES, REDIS = 5432, 6379
-# Owner of the databases, whichever system uses them (images/magistrala, make-database).
+# The user who owns the databases of every system (images/magistrala/make-database).
 OWNER = "magistrala"
-# Asks the middleware: method, path, bearer token, body as JSON; returns the answer's JSON. Raises LabError.
+# A function of method, path, bearer token and body that returns the JSON of the answer. Raises LabError.
 Ask = Callable[[str, str, str, object], Any]
 
 

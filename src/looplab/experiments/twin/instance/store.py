@@ -14,7 +14,7 @@ COLUMNS = "run, device, sequence, sent_ns, arrived_ns, payload"
 _INSERT = f"INSERT INTO message ({COLUMNS}) VALUES (%s, %s, %s, %s, %s, %s) ON CONFLICT DO NOTHING"
 _COPY = f"COPY message ({COLUMNS}) FROM STDIN"
 CONNECT_TIMEOUT_S = 2
-# Of a database that is gone without a word.
+# A statement fails after this time if the database has vanished.
 STATEMENT_TIMEOUT_MS = 10_000
 
 

@@ -22,13 +22,13 @@ from looplab.run.samples import ANSWERED, FAILED, WAITING, SharedSamples
 from looplab.system import own_process
 
 PROCESS_NAME = "lab-twin-store"
-# How long the worker waits for a message before it looks whether it shall end.
+# The worker checks this often whether it shall end.
 LOOK_NS = 50_000_000
-# How long the first message of a batch waits for others.
+# The first message of a batch waits this long for others.
 BATCH_NS = 10_000_000
-# Until a database that did not take a batch is asked again.
+# A failed batch is tried again after this time.
 RETRY_S = 0.2
-# Of a subscription that several workers share.
+# A subscription with this prefix is shared by several workers.
 SHARED = "$share/twin/"
 
 
@@ -55,7 +55,7 @@ class StoreWorker:
         self._mode = WRITE_MODES[order.write_mode]
         self._store = Store(conninfo, self._mode)
         self._queue: deque[Queued] = deque()
-        # Not a memory of the instance's own: what was confirmed, or needs no storing.
+        # The identifiers of messages that are stored, or need no storing, and are not confirmed yet.
         self._done: list[bytes] = []
         self._client = MqttClient(
             Target(str(host), int(str(port)), order.tcp_nodelay),
@@ -79,7 +79,7 @@ class StoreWorker:
             self._write([self._queue.popleft() for _ in range(min(mode.batch_rows, len(self._queue)))], stop)
             self._confirm()
             if mode.sleep_ms:
-                # As in the prototype: the event loop sleeps after each message.
+                # The event loop of the prototype sleeps after each message.
                 time.sleep(mode.sleep_ms / 1000)
                 counts[WorkerCount.SLEEP_NS] += round(mode.sleep_ms * 1e6)
             self._client.wait(0)
@@ -147,7 +147,7 @@ class StoreWorker:
             if not new and not again:
                 counts[WorkerCount.DUPLICATES] += 1
                 self._copies[sequence] = max(0, self._copies[sequence]) + 1
-            # An instance that was killed after its commit left no stamp: the copy shows that the row is stored.
+            # An instance that was killed after its commit left no stamp. The copy proves that the row is stored.
             if state[sequence] != ANSWERED:
                 arrived[sequence], received[sequence] = row.arrived_ns, now
                 state[sequence] = ANSWERED

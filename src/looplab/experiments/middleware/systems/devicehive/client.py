@@ -1,4 +1,4 @@
-"""What is asked of DeviceHive: to know devices, to take their notifications; and what it keeps of them in Redis."""
+"""Requests to DeviceHive: provision devices, post their notifications, and read back what it keeps in Redis."""
 
 import json
 import socket
@@ -10,11 +10,11 @@ from looplab.errors import MachineError
 from looplab.experiments.middleware.systems import REDIS, Ask, Client, MiddlewareAnswer
 
 JSON = "application/json"
-# The name of every notification; their parameters distinguish them.
+# All notifications have this name. Their parameters distinguish them.
 NOTIFICATION = "lab"
-# What a fresh database of DeviceHive has; nothing but the balancer is published.
+# A fresh database of DeviceHive has this account. Only the balancer can be reached from outside.
 ACCOUNT = {"login": "dhadmin", "password": "dhadmin_#911"}
-# Before the device and the number of a notification.
+# The key of a notification in Redis begins with this word, then come its device and its number.
 KEYS = "notifications"
 TIMEOUT_S = 10.0
 
@@ -85,11 +85,11 @@ def stored(
         cursor, seen = "", set[bytes]()
         while cursor != "0":
             position, names = _redis(stream, "SCAN", cursor or "0", "MATCH", keys, "COUNT", str(at_once))
-            # A scan may name a key twice.
+            # SCAN may return a key twice.
             fresh = [name for name in dict.fromkeys(names) if name not in seen]
             cursor = position.decode()
             seen.update(fresh)
-            # One that expires in between has no value.
+            # A key that has expired since the scan has no value.
             for value in _redis(stream, "MGET", *map(bytes.decode, fresh)) if fresh else ():
                 name = _name(value or b"{}")
                 if name.startswith(prefix):

@@ -4,7 +4,7 @@ from looplab.experiments.middleware.systems import OWNER, POSTGRES, REDIS, TOKEN
 from looplab.experiments.middleware.systems.devicehive import AUTH, FRONTEND, KAFKA, SYSTEM, ZOOKEEPER
 
 DATABASE = "devicehive"
-# Long enough to be read back: its own 120 s end within a load.
+# DeviceHive's default of 120 s is shorter than a load: notifications would expire before they are read back.
 KEPT_S = 86_400
 BACKEND = 8081
 
@@ -38,7 +38,7 @@ def node(place: NodePlace) -> list[ServiceProgram]:
     large, small = ("-Xms1g", "-Xmx2g"), ("-Xms128m", "-Xmx256m")
     kept = {"devicehive.cache.notifications.ttl.seconds": str(KEPT_S)}
     tokens = {
-        # Two of its own configurations name a bean alike: else auth ends at its start.
+        # Two of its configurations define a bean of the same name. Without this option auth ends at its start.
         "spring.main.allow-bean-definition-overriding": "true",
         "jwt.access-token-max-age": str(TOKEN_LIFE_S * 1000),
     }

@@ -1,4 +1,4 @@
-"""What is asked of Magistrala: to know devices, to take their notifications; and what its writer has stored."""
+"""Requests to Magistrala: provision devices, post their notifications, and read back what its writer has stored."""
 
 import time
 from collections.abc import Iterator, Mapping
@@ -12,7 +12,7 @@ SENML = "application/senml+json"
 EMAIL = "admin@looplab.invalid"
 BULK = 100
 AT_ONCE = 8
-# SpiceDB answers from a state that is up to 5 s old: what has just been made may be refused.
+# SpiceDB answers from a state that is up to 5 s old, and may refuse an object that was just made.
 PATIENCE_S = 15.0
 PAUSE_S = 0.5
 
@@ -85,7 +85,7 @@ def _patient(ask: Ask) -> Ask:
 
 def stored(hosts: Mapping[str, str], secrets: Mapping[str, str], prefix: str) -> Iterator[str]:
     """Yield the name of each row whose name begins with `prefix`. Raises OSError if the database cannot be read."""
-    # Only the container that measures has it.
+    # Only the image of the controller has psycopg.
     import psycopg
 
     where = f"host={hosts['postgres']} port={POSTGRES} user={OWNER} dbname=messages connect_timeout=5"

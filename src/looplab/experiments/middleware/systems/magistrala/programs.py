@@ -13,9 +13,9 @@ from looplab.experiments.middleware.systems.magistrala import AUTH, HTTP, NATS, 
 
 SPICEDB = 50051
 AUTH_GRPC, THINGS_GRPC = 8181, 7000
-# The health check of the http adapter: its own handler is behind the proxy that devices reach.
+# The http adapter answers health checks here. Devices reach a proxy in front of it.
 HTTP_INNER = 81
-# A node's services call each other at the one, devices call them at any address.
+# The services of a node call each other at HERE. Those that devices call listen on EVERY address.
 HERE, EVERY = "127.0.0.1", "0.0.0.0"
 
 
@@ -33,7 +33,7 @@ def node(place: NodePlace) -> list[ServiceProgram]:
         "MG_THINGS_AUTH_GRPC_URL": f"{HERE}:{THINGS_GRPC}",
         "MG_THINGS_AUTH_GRPC_TIMEOUT": "10s",
         "MG_AUTH_GRPC_TIMEOUT": "10s",
-        # Traces go nowhere: nothing listens there.
+        # No collector of traces runs.
         "MG_JAEGER_TRACE_RATIO": "0",
         "OTEL_SDK_DISABLED": "true",
     }
