@@ -61,8 +61,7 @@ class BoardSession(ABC):
         self.lines = LineBuffer()
         self.to_board = b""
 
-    @abstractmethod
-    def opened(self) -> None:
+    def opened(self) -> None:  # noqa: B027  (a TCP connection shows it by itself)
         """Let the client know that the board is its own."""
 
     @abstractmethod
@@ -85,9 +84,6 @@ class TcpSession(BoardSession):
         # A client whose network was cut says no goodbye, and would keep the board.
         give_up_silent_peer(sock)
         self._waiting = b""
-
-    def opened(self) -> None:
-        """Do nothing: the open connection shows it."""
 
     def send(self, lines: bytes) -> None:
         self._waiting += lines
@@ -205,7 +201,7 @@ class BoardBridge:
                 self._asked.sendto(" ".join(f"{name}={value}" for name, value in facts.items()).encode(), where)
 
     def _may(self, where: tuple[str, int]) -> bool:
-        """Return whether that address may command the board. That of the paired machine may, even if its broker is away."""
+        """Return whether that address may command the board, also while the broker of a paired machine is away."""
         if self._settings.pairing is None:
             return True
         if self._mqtt.subscribed and self._mqtt.sock is not None:

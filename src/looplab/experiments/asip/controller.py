@@ -9,8 +9,7 @@ from looplab.experiments.asip import EXPERIMENT, AsipCell, placement
 from looplab.experiments.asip.document import COLUMNS, Measured, files, planned
 from looplab.experiments.asip.oscilloscope import Oscilloscope
 from looplab.experiments.asip.parameters import AsipParameters
-from looplab.experiments.asip.phases import LatencyPhases
-from looplab.experiments.asip.search import FrequencySearch
+from looplab.experiments.asip.phases import Phases
 from looplab.experiments.asip.treatments import judge
 from looplab.experiments.asip.workers import ANSWER_TIMEOUT_S, WorkerClient
 from looplab.run.cells import CellRun
@@ -34,8 +33,7 @@ class Controller(CellRun[AsipParameters, AsipCell]):
         addresses = placement.addresses(parameters)
         self._bridge = placement.BridgeClient(parameters, addresses["tcp"])
         self._simulated = parameters.robot == "virtual"
-        phases = FrequencySearch if parameters.throughput else LatencyPhases
-        self._phases = phases(parameters, self.record.store, self._scope, addresses, self._simulated)
+        self._phases = Phases(parameters, self.record.store, self._scope, addresses, self._simulated)
 
     def prepare(self) -> None:
         """Wait for board, clients and bridge."""

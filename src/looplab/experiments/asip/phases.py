@@ -1,9 +1,10 @@
-"""The two kinds of measurement with a client: tests over a loop of wire, and copies of a wave."""
+"""The measurements with a client: tests over a loop of wire, copies of a wave, the search for the fastest wave."""
 
-from abc import ABC, abstractmethod
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from statistics import fmean
+from typing import Any
 
 from looplab.experiments.asip import AsipCell
 from looplab.experiments.asip.board import (
@@ -19,18 +20,21 @@ from looplab.experiments.asip.board import (
 from looplab.experiments.asip.document import Measured, copies
 from looplab.experiments.asip.oscilloscope import Oscilloscope, Scope
 from looplab.experiments.asip.parameters import AsipParameters
-from looplab.experiments.asip.waves import Row, copied
+from looplab.experiments.asip.search import bisect, search_result, search_step
+from looplab.experiments.asip.waves import Row, copied, copy_delays_ns
 from looplab.experiments.asip.workers import WorkerClient
 from looplab.run.samples import ABSENT, ANSWERED, LATE, WAITING, SampleStore
 from looplab.treatments.judgement import on_off
 
 # The means of this many first and last tests show whether a warm-up was long enough.
 WARM = 10
+# Every client can copy this frequency, at which the bytes of an edge are counted.
+WARMUP_HZ = 10.0
 # A wave outside a search has this number.
 NO_STEP = -1
 
 
-class Phases(ABC):
+class Phases:
     """Measures cells into rows of `store`; a board that is not `simulated` has no oscilloscope."""
 
     def __init__(
@@ -40,9 +44,14 @@ class Phases(ABC):
         self._simulated = simulated
         self._board = BOARDS[p.board]
 
-    @abstractmethod
     def measure(self, rows: range, measured: Measured, worker: WorkerClient) -> None:
         """Take a cell's samples. Raises LabError if client, board or oscilloscope fails."""
+        if self._p.throughput:
+            self._search(rows, measured, worker)
+            return
+        self._loop_back(rows, measured, worker)
+        if self._simulated:
+            self._copy(rows, measured, worker)
 
     def _words(self, cell: AsipCell, pin: int) -> dict[str, object]:
         """Return what a request to the client names: the way to the board, the pins."""
@@ -102,15 +111,6 @@ class Phases(ABC):
             if board != client:
                 measured.faults.append(f"the client sent and received {client} bytes, the board's wire had {board}")
 
-
-class LatencyPhases(Phases):
-    """Tests over a loop of wire, by the client's clock; then a slow wave, by the oscilloscope's."""
-
-    def measure(self, rows: range, measured: Measured, worker: WorkerClient) -> None:
-        self._loop_back(rows, measured, worker)
-        if self._simulated:
-            self._copy(rows, measured, worker)
-
     def _loop_back(self, rows: range, measured: Measured, worker: WorkerClient) -> None:
         """Measure tests by the client's clock: pin 13 is wired to an input."""
         p, store = self._p, self._store
@@ -161,13 +161,54 @@ class LatencyPhases(Phases):
         if self._simulated and wrong:
             measured.faults.append(f"{counted} bytes of tests were sent and received, expected {wanted}")
 
+    def _search(self, rows: range, measured: Measured, worker: WorkerClient) -> None:
+        """Search the highest frequency that is copied without a missed edge; each step is a row of the samples."""
+        p, steps = self._p, measured.more["steps"]
+
+        def tracked(frequency_hz: float) -> bool:
+            edges_in = 2 * max(1, round(frequency_hz * p.seconds))
+            exact_hz, edges = self._wave(len(steps), frequency_hz, edges_in)
+            step = search_step(exact_hz, edges, edges_in)
+            measured.edges += edges
+            self._keep(rows[len(steps)], step)
+            steps.append(step)
+            return bool(step["tracked"])
+
+        with self._following(measured, worker):
+            self._warm_up(measured)
+            bisect(tracked, p.low_hz, p.high_hz, p.resolution, len(rows))
+        measured.more |= search_result(steps)
+
+    def _warm_up(self, measured: Measured) -> None:
+        """Have a slow wave copied, and compute how many waves a second fill the wire."""
+        count = 2 * max(1, round(WARMUP_HZ * self._p.seconds))
+        before = self._scope.state()
+        _, edges = self._wave(NO_STEP, WARMUP_HZ, count)
+        if sum(pin != WAVE_PIN for _, pin, _, _ in edges) != count:
+            return
+        now = self._scope.state()
+        up, down = sum(self._notices(WAVE_PIN)), 2 * len(write_pin(OUTPUT_PIN, 1))
+        # The reports of analog pins take this time of the line.
+        reports_us = (now.bytes_to_client - before.bytes_to_client - up * count / 2) * BYTE_TO_CLIENT_US
+        free = 1 - reports_us / ((now.cycle - before.cycle) * CYCLE_NS / 1000)
+        # Each edge's notice must have left before the next begins, and each order must have arrived.
+        period_us = max(up * BYTE_TO_CLIENT_US / free, down * byte_to_board_us(self._p.adapter))
+        measured.more["wire_hz"] = round(1e6 / period_us, 3)
+
+    def _keep(self, row: int, step: Mapping[str, Any]) -> None:
+        store = self._store
+        now_ns = time.monotonic_ns()
+        store["frequency_uhz"][row] = round(step["frequency_hz"] * 1e6)
+        store["edges_in"][row], store["edges_out"][row] = step["edges_in"], step["edges_out"]
+        if step["tracked"]:
+            store["received_ns"][row] = now_ns
+        store["state"][row] = ANSWERED if step["tracked"] else WAITING
+        store["due_ns"][row] = now_ns
+        # This comes last, because the exporter counts a row once it was sent.
+        store["sent_ns"][row] = now_ns
+
 
 def _mean_us(times: Sequence[Sequence[int]]) -> float:
     """Return the mean latency of those tests that were answered, 0 without any."""
     latencies_us = [(received - sent) / 1000 for _due, sent, received in times if received != ABSENT]
     return round(fmean(latencies_us), 1) if latencies_us else 0.0
-
-
-def copy_delays_ns(pairs: Sequence[tuple[int, int | None]]) -> list[int | None]:
-    """Return how long each edge of the wave took to be copied, None for one that was not."""
-    return [None if copy is None else round((copy - wave) * CYCLE_NS) for wave, copy in pairs]

@@ -3,6 +3,8 @@
 from bisect import bisect_right
 from collections.abc import Sequence
 
+from looplab.experiments.asip.board import CYCLE_NS
+
 # A row of edges.csv is (step, pin, level, cycle).
 Row = tuple[int, int, int, int]
 
@@ -27,3 +29,8 @@ def copied(edges: Sequence[Row], wave_pin: int) -> list[tuple[int, int | None]]:
 def _next(cycles: Sequence[int], after: int) -> int | None:
     at = bisect_right(cycles, after)
     return cycles[at] if at < len(cycles) else None
+
+
+def copy_delays_ns(pairs: Sequence[tuple[int, int | None]]) -> list[int | None]:
+    """Return how long each edge of the wave took to be copied, None for one that was not."""
+    return [None if copy is None else round((copy - wave) * CYCLE_NS) for wave, copy in pairs]

@@ -20,7 +20,6 @@ from support.run_checks import NO_TREATMENTS, reasons
 from support.waiting import LIMIT_S, until
 
 from looplab.errors import LabError
-from looplab.experiments.asip.board import INPUT, OUTPUT
 from looplab.experiments.asip.client import AsipClient
 from looplab.experiments.asip.transports import Way, connect
 from looplab.experiments.asip.treatments import MOST_LAG_US
@@ -318,32 +317,6 @@ def test_the_worker_answers_nonsense_with_errors_and_goes_on(parts: Start) -> No
                 worker.ask("latency", words)
         assert worker.runtime().startswith("CPython")
     assert "Traceback" not in here.worker.said()
-
-
-def test_a_pin_that_answers_nothing_is_a_lost_test_not_a_hang(parts: Start) -> None:
-    here = parts()
-    words = {
-        **WORDS, "transport": "serial", "address": here.addresses["serial"], "tests": 3,
-        # Pin 9 is wired to nothing.
-        "interval_us": 20_000, "deadline_us": 30_000, "out": 9,
-    }  # fmt: skip
-    with WorkerClient("python", f"{HOST}:{here.worker_port}") as worker:
-        times, _ = worker.ask("latency", words, 1)
-    assert [received for *_, received in times] == [-1, -1, -1]
-
-
-def test_an_input_reports_changes_to_the_client_that_asked(parts: Start) -> None:
-    client = open_client(parts(), "tcp")
-    seen: list[int] = []
-    client.watch(7, 5, seen.append)
-    client.set_mode(13, OUTPUT)
-    client.set_mode(4, INPUT)
-    client.write(13, 1)
-    client.write(13, 0)
-    client.synchronise()
-    # What the first report shows is no change.
-    assert (seen, client.level) == ([1, 0], 0)
-    client.close()
 
 
 def test_a_real_board_is_measured_by_the_clients_clock_alone(parts: Start) -> None:

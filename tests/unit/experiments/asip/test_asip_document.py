@@ -73,12 +73,6 @@ def test_a_search_keeps_every_step() -> None:
     assert (cell["tests"], cell["lost"], cell["tracked_hz"], cell["steps"]) == (3, 1, None, [])
 
 
-def test_a_cell_with_a_fault_makes_the_run_invalid() -> None:
-    p = parameters()
-    measured = Measured(p.cells[0], faults=["the board was reset"])
-    assert not entry(measured, store_with({}, p), p.rows(0))["valid"]
-
-
 def test_a_board_behind_real_time_is_seen() -> None:
     p = parameters(TRANSPORTS="serial")
     behind = Measured(p.cells[0], board=BoardCounts({"max": 2_500.0, "mean": 10.0}, 0.0, "atmega2560"))

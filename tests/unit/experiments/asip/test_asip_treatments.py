@@ -43,12 +43,6 @@ def test_one_cell_with_another_adapter_is_enough_to_fail() -> None:
     assert not judged("USB adapter", {"ADAPTER": "ch340"}, [cell(held_us=1_900), cell(held_us=0)]).verified
 
 
-@pytest.mark.parametrize(("fidelity", "adapter"), [("thesis", "atmega16u2"), ("corrected", "none")])
-def test_an_unos_own_chip_is_the_adapter_of_the_thesis(fidelity: str, adapter: str) -> None:
-    p = AsipParameters.read({"FIDELITY": fidelity})
-    assert (p.board, p.adapter, p.reports) == ("uno", adapter, fidelity == "thesis")
-
-
 @pytest.mark.parametrize(
     ("reports", "per_s", "verified"),
     [("on", 20.0, True), ("on", 0.0, False), ("on", 12.0, False), ("off", 0.0, True), ("off", 0.5, False)],
@@ -67,24 +61,23 @@ def test_a_board_is_known_by_its_processor(board: str, verified: bool) -> None:
     assert (found.verified, found.found) == (verified, "atmega2560")
 
 
+def scan(limit: float | None = None) -> dict[str, Any]:
+    process = {"pid": 7, "started_ticks": 1, "container": {"cpu_limit": limit}, "threads": [], "sockets": []}
+    found = {"before": [process], "processes": [process], "refused": []}
+    return {"roles": {"controller": found, "python": found}}
+
+
 @pytest.mark.parametrize(
     ("wanted", "limit", "verified"), [("0", None, True), ("0.25", 0.25, True), ("0.25", None, False)]
 )
 def test_a_clients_quota_is_that_of_its_container(wanted: str, limit: float | None, verified: bool) -> None:
-    process = {
-        "pid": 7, "started_ticks": 1, "container": {"cpu_limit": limit}, "threads": [{"scheduling": "SCHED_OTHER"}],
-        "sockets": [],
-    }  # fmt: skip
-    roles = {name: {"before": [process], "processes": [process], "refused": []} for name in ("controller", "python")}
-    found = judged("python client processors", {"CLIENT_CPUS": wanted}, [cell()], [{"roles": roles}])
+    found = judged("python client processors", {"CLIENT_CPUS": wanted}, [cell()], [scan(limit)])
     assert (found.verified, found.required) == (verified, True)
 
 
 def test_a_bridge_on_a_pi_is_taken_at_its_word() -> None:
-    process = {"pid": 7, "started_ticks": 1, "container": {"cpu_limit": None}, "threads": [], "sockets": []}
-    roles = {name: {"before": [process], "processes": [process], "refused": []} for name in ("controller", "python")}
     remote = {"ROBOT": "remote", "LAB_PI": "192.0.2.7", "TRANSPORTS": "tcp", "FIDELITY": "corrected"}
-    found = judged("bridge TCP_NODELAY", remote, [cell()], [{"roles": roles}])
+    found = judged("bridge TCP_NODELAY", remote, [cell()], [scan()])
     assert (found.wanted, found.found, found.required) == ("on", "on, as it reports", False)
 
 

@@ -58,38 +58,35 @@ def board() -> Iterator[Board]:
     found.socket.close()
 
 
-def test_all_edges_come_though_no_answer_holds_them_all(board: Board) -> None:
-    found = Oscilloscope(board.address, TIMEOUT_S).edges(1)
-    assert found == board.edges[1:]
+@pytest.fixture
+def scope(board: Board) -> Oscilloscope:
+    return Oscilloscope(board.address, TIMEOUT_S)
 
 
-def test_the_state_holds_counts_alone(board: Board) -> None:
-    state = Oscilloscope(board.address, TIMEOUT_S).state()
+def test_all_edges_come_though_no_answer_holds_them_all(board: Board, scope: Oscilloscope) -> None:
+    assert scope.edges(1) == board.edges[1:]
+    state = scope.state()
     assert (state.count, state.left, state.bytes_to_board, state.bytes_to_client) == (5, 0, 18, 20)
 
 
-def test_a_wave_is_begun_once_though_its_question_was_lost(board: Board) -> None:
-    frequency_hz = Oscilloscope(board.address, TIMEOUT_S).wave(300, 600)
+def test_a_wave_is_begun_once_though_its_question_was_lost(board: Board, scope: Oscilloscope) -> None:
     # A whole number of cycles each half period.
-    assert frequency_hz == pytest.approx(300, rel=1e-4)
-    assert frequency_hz == 16e6 / 2 / 26667
+    assert scope.wave(300, 600) == 16e6 / 2 / 26667 == pytest.approx(300, rel=1e-4)
     assert list(board.waves.values()) == [(26667, 600)]
     assert len(board.questions) == 2
 
 
-def test_a_wave_that_the_generator_refuses_is_an_error(board: Board) -> None:
+def test_a_wave_that_the_generator_refuses_is_an_error(scope: Oscilloscope) -> None:
     with pytest.raises(LabError, match="refused"):
-        Oscilloscope(board.address, TIMEOUT_S).wave(1_000_000, 10)
+        scope.wave(1_000_000, 10)
 
 
-def test_the_counts_are_in_us(board: Board) -> None:
-    counts = Oscilloscope(board.address, TIMEOUT_S).counts()
-    assert counts == BoardCounts({"max": 120.0, "mean": 3.5}, 1990.0, "atmega328p")
+def test_the_counts_are_in_us(scope: Oscilloscope) -> None:
+    assert scope.counts() == BoardCounts({"max": 120.0, "mean": 3.5}, 1990.0, "atmega328p")
 
 
-def test_a_board_that_is_gone_is_an_error(board: Board) -> None:
+def test_a_board_that_is_gone_is_an_error(board: Board, scope: Oscilloscope) -> None:
     board.socket.close()
-    scope = Oscilloscope(board.address, TIMEOUT_S)
     for ask in (scope.check, scope.state):
         with pytest.raises(MachineError):
             ask()
