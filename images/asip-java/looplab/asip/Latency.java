@@ -34,10 +34,13 @@ final class Latency implements Task {
         board.write(fall);
         Thread.sleep(SETTLE_MS);
         board.begin();
-        Series tests = new Series(request.number("tests"));
-        measure(board, tests, rise, fall);
+        // Made before, so that nothing is allocated while tests run.
+        long[][] times = new long[request.number("tests")][3];
+        measure(board, times, rise, fall);
         String counts = board.silence();
-        tests.print(out);
+        for (long[] test : times) {
+            out.println(test[0] + " " + test[1] + " " + test[2]);
+        }
         return counts;
     }
 
@@ -48,19 +51,22 @@ final class Latency implements Task {
         LockSupport.unpark(driver);
     }
 
-    private void measure(Board board, Series series, byte[] rise, byte[] fall) throws IOException, Refused {
+    /** Makes a test for each of {@code times}, which get when it was due, sent and received. */
+    private void measure(Board board, long[][] times, byte[] rise, byte[] fall) throws IOException, Refused {
         long intervalNs = request.number("interval_us") * 1_000L;
         long deadlineNs = request.number("deadline_us") * 1_000L;
         long silenceNs = Math.max(SILENCE_NS, 5 * deadlineNs);
         long startNs = System.nanoTime();
         long heardNs = startNs;
-        for (int test = 0; test < series.size; test++) {
+        for (int test = 0; test < times.length; test++) {
             long dueNs = startNs + test * intervalNs;
             parkUntil(dueNs, board);
             long sentNs = System.nanoTime();
             board.write(rise);
             boolean answered = await(true, sentNs + deadlineNs, board);
-            series.put(test, dueNs, sentNs, answered ? arrivedNs : ABSENT);
+            times[test][0] = dueNs;
+            times[test][1] = sentNs;
+            times[test][2] = answered ? arrivedNs : ABSENT;
             heardNs = answered ? arrivedNs : heardNs;
             if (sentNs - heardNs > silenceNs) {
                 throw new Refused("no test was answered for " + silenceNs / 1_000_000_000 + " s");
@@ -89,33 +95,6 @@ final class Latency implements Task {
         while ((leftNs = untilNs - System.nanoTime()) > 0) {
             LockSupport.parkNanos(this, leftNs);
             board.check();
-        }
-    }
-
-    /** The times of all tests: made before, so that nothing is allocated while tests run. */
-    private static final class Series {
-        final int size;
-        private final long[] dueNs;
-        private final long[] sentNs;
-        private final long[] receivedNs;
-
-        Series(int size) {
-            this.size = size;
-            dueNs = new long[size];
-            sentNs = new long[size];
-            receivedNs = new long[size];
-        }
-
-        void put(int test, long due, long sent, long received) {
-            dueNs[test] = due;
-            sentNs[test] = sent;
-            receivedNs[test] = received;
-        }
-
-        void print(PrintStream to) {
-            for (int test = 0; test < size; test++) {
-                to.println(dueNs[test] + " " + sentNs[test] + " " + receivedNs[test]);
-            }
         }
     }
 }

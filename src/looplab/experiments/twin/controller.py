@@ -40,7 +40,7 @@ class Controller(CellRun[TwinParameters, TwinCell]):
             raise UsageError("LIVE_DIR is not set.", "Set it to a folder that the twin instance shares.")
         super().__init__(parameters, place)
         self.broker = used_hosts(parameters)[0]
-        self._database = Database(conninfo(os.environ, "twin_reader"))
+        self._database = Database(conninfo(os.environ, "reader"))
         count = parameters.device_workers
         self._workers = DeviceWorkers(count) if count else None
         self._parts = SendingParts(parameters, self.record, self._database, place.live, self.scan, self._workers)

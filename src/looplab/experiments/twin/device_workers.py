@@ -38,8 +38,8 @@ def port() -> int:
 
 
 def own_token() -> str:
-    """Return the token of this start of the lab. Raises MachineError if DEVICE_TOKEN_FILE holds none."""
-    if token := read_token(os.environ.get("DEVICE_TOKEN_FILE", "")):
+    """Return the token of this start of the lab. Raises MachineError if there is none."""
+    if token := read_token("device-workers"):
         return token
     raise MachineError("There is no token for device workers.", "`docker compose up` has `prepare` write one.")
 

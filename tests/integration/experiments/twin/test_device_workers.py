@@ -24,8 +24,8 @@ def workers(
     lab: TwinLab, start_command: Callable[..., Child], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> dict[str, Child]:
     """Three workers that wait for a controller, and its token."""
-    (tmp_path / "token").write_text("of-this-start")
-    monkeypatch.setenv("DEVICE_TOKEN_FILE", str(tmp_path / "token"))
+    (tmp_path / "device-workers").write_text("of-this-start")
+    monkeypatch.setenv("TOKENS", str(tmp_path))
     monkeypatch.setenv("DEVICE_PORT", str(free_port()))
     return {host: start_command(WORKER, CONTROLLER="127.0.0.1", LAB_NODE=host) for host in HOSTS}
 
@@ -101,7 +101,7 @@ def test_a_stranger_is_no_device_worker(lab: TwinLab, workers: dict[str, Child])
 
 
 def test_without_a_token_none_starts(lab: TwinLab, start_command: Callable[..., Child], tmp_path: Path) -> None:
-    none = {"DEVICE_TOKEN_FILE": str(tmp_path / "none"), "DEVICE_PORT": str(free_port())}
+    none = {"TOKENS": str(tmp_path / "none"), "DEVICE_PORT": str(free_port())}
     for child in (start_command(WORKER, **none), lab.controller(DEVICE_WORKERS="1", **none)):
         assert child.wait() == 3
         assert "There is no token for device workers." in child.said()

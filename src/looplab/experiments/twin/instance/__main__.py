@@ -55,10 +55,10 @@ class Instance:
 
 
 def main() -> int:
-    """Serve until SIGTERM. Reads LIVE_DIR, DATABASE or DATABASE_…."""
+    """Serve until SIGTERM. Reads LIVE_DIR and DATABASE."""
     own_process.set_name(PROCESS_NAME)
     stop = own_process.stop_event()
-    os.environ["DATABASE"] = conninfo(os.environ, os.environ.get("DATABASE_USER", ""))
+    os.environ["DATABASE"] = conninfo(os.environ, "writer")
     instance = Instance(Path(os.environ.get("LIVE_DIR") or "/live"))
     while not stop.wait(LOOK_S):
         instance.follow()

@@ -1,7 +1,6 @@
 """How messages reach PostgreSQL: a row or a COPY at a time; each commit is confirmed before it returns."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from time import perf_counter_ns
 from typing import Any, NamedTuple
 
@@ -9,6 +8,7 @@ import psycopg
 from psycopg.errors import UniqueViolation
 
 from looplab.experiments.twin import WriteMode
+from looplab.system.json_client import read_token
 
 COLUMNS = "run, device, sequence, sent_ns, arrived_ns, payload"
 _INSERT = f"INSERT INTO message ({COLUMNS}) VALUES (%s, %s, %s, %s, %s, %s) ON CONFLICT DO NOTHING"
@@ -18,13 +18,12 @@ CONNECT_TIMEOUT_S = 2
 STATEMENT_TIMEOUT_MS = 10_000
 
 
-def conninfo(environment: Mapping[str, str], user: str) -> str:
-    """Return libpq's connection string of DATABASE; else of `user`, with the password in DATABASE_PASSWORD_FILE."""
+def conninfo(environment: Mapping[str, str], role: str) -> str:
+    """Return libpq's connection string: DATABASE, else that of the user with this role in the lab's own database."""
     if given := environment.get("DATABASE"):
         return given
-    password = Path(environment["DATABASE_PASSWORD_FILE"]).read_text(encoding="ascii").strip()
-    host = environment.get("DATABASE_HOST") or "twin-database"
-    return f"host={host} dbname=twin user={user} password={password} application_name={user}"
+    user, password = f"twin_{role}", read_token(f"database/{role}")
+    return f"host=twin-database dbname=twin user={user} password={password} application_name={user}"
 
 
 class MessageRow(NamedTuple):
