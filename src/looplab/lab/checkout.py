@@ -116,7 +116,7 @@ class Lab:
         (self.root / "results").mkdir(exist_ok=True)
         if not read_stamps(self.root):
             say("First start: the images take up to two minutes. Later starts take 8 s.")
-        images = self._images()
+        images, before = self._images(), self._machine()
         engine = ensure_engine()
         before_images(engine)
         engine = ensure_compose(engine, images.ensure_base)
@@ -130,6 +130,9 @@ class Lab:
         owner = {"LAB_UID": "0", "LAB_GID": "0"} if engine.rootless else {}
         decided = self.kept(images.variables, upstream)
         write_machine_file(self.root, {**machine_variables(limits), **owner, **decided, **administrator})
+        if self._machine() != before:
+            # Compose reads other variables from now on.
+            del self._services
         return engine
 
     def decided(self, asked: Collection[str] = ()) -> dict[str, str]:
@@ -170,9 +173,9 @@ class Lab:
         services: dict[str, Any] = self.compose().config(*self._profiles)["services"]
         return services
 
-    def services(self, profile: str) -> list[str]:
+    def services(self, profile: str) -> dict[str, Any]:
         """Return the services that a profile starts; it is that of one of the scenarios."""
-        return [name for name, one in self._services.items() if profile in one.get("profiles", [profile])]
+        return {name: one for name, one in self._services.items() if profile in one.get("profiles", [profile])}
 
     def has_report(self) -> bool:
         """Return whether the image of the report is here."""
@@ -197,9 +200,9 @@ class Lab:
         """Return who holds each port that a run publishes, "" if nobody; nothing if the ports are another machine's."""
         return port_owners(self.ports(), project_name(self.root)) if engine.local else {}
 
-    def model_facts(self, compose: Compose, profile: str) -> dict[str, Any]:
-        """Return what run.json records of what `compose` is about to start."""
-        return model_facts(self.root, compose, profile, self.settings().get(OWN) or OWN_FILE)
+    def model_facts(self, profile: str) -> dict[str, Any]:
+        """Return what run.json records of what is about to start."""
+        return model_facts(self.services(profile), profile, Path(self.settings().get(OWN) or OWN_FILE), self.root)
 
     def environment_facts(self, engine: Engine) -> dict[str, Any]:
         """Return what run.json records of the host and no container can see."""

@@ -14,7 +14,7 @@ from typing import Any
 from looplab.errors import EXIT_MACHINE, EXIT_USAGE, LabError, MachineError, UsageError
 from looplab.lab.alone import check_idle, hold_lab
 from looplab.lab.checkout import Lab
-from looplab.lab.docker.compose import Compose
+from looplab.lab.docker.compose import Compose, read_events
 from looplab.lab.docker.model import check_images
 from looplab.lab.failing_broker import FailingBroker
 from looplab.lab.progress import follow_run
@@ -43,7 +43,7 @@ LOG = Path(".cache/containers.log")
 # Ctrl-C; `kill`, timeout(1); a terminal that was closed.
 INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 # How long the processors are watched before a session.
-LOOK_S = 1.0
+LOOK_S = 0.4
 # Exit code of a container whose process got SIGKILL.
 KILLED = 137
 NEXT = "Next: ./lab report --open    ./lab show"
@@ -61,6 +61,7 @@ class Session:
         engine = lab.make_ready(lambda engine: hold_lab(lab, engine))
         lab.check_ports(engine)
         self.lab = lab
+        self._has_report = lab.has_report()
         self.facts = lab.environment_facts(engine)
         # Another machine's engine is not disturbed by what this one does.
         share = busy_share(LOOK_S) if engine.local else 0.0
@@ -80,7 +81,7 @@ class Session:
         were run. An interruption keeps what was measured; an error stops the containers and is raised."""
         with _host_part(self.lab, scenarios[0]) as variables:
             compose = self.lab.compose({"LOOPLAB_EVENTS": "json", **variables})
-            if not self.lab.has_report():
+            if not self._has_report:
                 compose.leave_out("pages")
             return self._run(compose, scenarios, after)
 
@@ -93,13 +94,15 @@ class Session:
             for number, scenario in enumerate(scenarios):
                 compose.environment |= scenario.load_settings(self.lab.settings())
                 say(f"[{number + 1}/{len(scenarios)}] {scenario.run_name}: {scenario.title}")
-                facts = {**self.facts, **self.lab.model_facts(compose, scenario.name)}
+                facts = {**self.facts, **self.lab.model_facts(scenario.name)}
                 compose.environment["LOOPLAB_ENVIRONMENT"] = json.dumps(facts)
                 stay = KEPT_AFTER if number + 1 == len(scenarios) else KEPT_BETWEEN
-                compose.up(scenario.name)
-                started = compose.container(scenario.name)
-                check_images(compose, scenario.name, facts["images"])
-                document, started = _one(root, compose, scenario, (*stay, *scenario.experiment.kept)), ""
+                compose.up(scenario.name, replace=number == 0)
+                containers = compose.listed("--all")
+                started = containers[scenario.name]
+                check_images(containers, scenario.name, facts["images"])
+                document = _one(root, compose, scenario, started, (*stay, *scenario.experiment.kept))
+                started = ""
                 after(document)
         except KeyboardInterrupt:
             _interrupted(compose, scenario, root, lambda: _is_own(compose, scenario.name, started, known))
@@ -118,7 +121,7 @@ class Session:
         seen = [f"Prometheus http://{address}:{settings['LAB_PROMETHEUS_PORT']}"]
         if settings.get("GRAFANA") != "off":
             seen.insert(0, f"Grafana http://{address}:{settings['LAB_GRAFANA_PORT']}")
-        if self.lab.has_report():
+        if self._has_report:
             seen.insert(0, f"reports http://{address}:{settings['LAB_PAGES_PORT']}")
         say(f"{NEXT}    ./lab down stops everything\n  {', '.join(seen)}")
         sys.stdout.flush()
@@ -135,11 +138,11 @@ def _host_part(lab: Lab, scenario: Scenario) -> contextlib.AbstractContextManage
     return context
 
 
-def _one(root: Path, compose: Compose, scenario: Scenario, stay: Sequence[str]) -> dict[str, Any]:
-    """One run; all services but those that `stay` are removed after it."""
+def _one(root: Path, compose: Compose, scenario: Scenario, controller: str, stay: Sequence[str]) -> dict[str, Any]:
+    """Follow one run by the container of its controller; all services but those that `stay` are removed after it."""
     broker = FailingBroker(compose, scenario.name)
     with broker.waiting():
-        last = follow_run(map(broker.passed, compose.events(scenario.name)))
+        last = follow_run(map(broker.passed, read_events(["docker", "logs", "--follow", controller])))
     broker.check(scenario.name)
     if error := last.get("error"):
         kept = _stored(last["interrupted"]["path"]) if "interrupted" in last else ""
@@ -148,7 +151,7 @@ def _one(root: Path, compose: Compose, scenario: Scenario, stay: Sequence[str]) 
         raise LabError(f"{scenario.name} was stopped from elsewhere.", _stored(last["interrupted"]["path"]))
     if "finished" not in last:
         raise _ended_early(root, compose, scenario, last.get("begun", {}).get("run_id", ""))
-    compose.remove([name for name in compose.listed("--all") if name not in stay])
+    compose.remove([one for name, one in compose.listed("--all").items() if name not in stay])
     return stored_run(root, last)
 
 
@@ -217,16 +220,8 @@ def _clear(compose: Compose, profile: str, services: Collection[str]) -> None:
         raise UsageError(
             f"No service of the Compose files is called {profile}.", f"See {LOOP_FILE}; ./lab new adds one."
         )
-    kept = [name for name in services if name in KEPT_BEFORE and name not in compose.left_out]
-    present = compose.listed("--all")
-    others = set(present) - set(services)
-    if others and not others <= set(compose.config()["services"]):
-        # Of Compose files that have changed since: only by their project are they found.
-        compose.down()
-        return
-    compose.remove([name for name in present if name not in kept])
-    if stay := [name for name in kept if name in present]:
-        compose.renew(profile, stay)
+    kept = {*KEPT_BEFORE} & {*services} - compose.left_out
+    compose.remove([one for name, one in compose.listed("--all").items() if name not in kept])
 
 
 def catch_interrupts() -> None:

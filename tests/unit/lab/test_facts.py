@@ -15,8 +15,8 @@ from looplab.lab.machine.facts import host_facts, port_owners, serial_devices
 
 
 def test_a_free_port_and_a_taken_one(programs: fakes.Programs) -> None:
-    published = {"*'publish=1 '*": ("looplab-broker-1\tlooplab\n", "", 0), "*'publish=2 '*": ("other\t\n", "", 0)}
-    programs.add("docker", {**published, "ps*": ("", "", 0)})
+    published = "looplab-broker-1\tlooplab\t127.0.0.1:1->1883/tcp\nother\t\t0.0.0.0:2->80/tcp, :::2->80/tcp\n"
+    programs.add("docker", {"ps*": (published, "", 0)})
     programs.borrow("ss")
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

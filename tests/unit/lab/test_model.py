@@ -6,7 +6,6 @@ import pytest
 from support import host_fakes as fakes
 
 from looplab.errors import MachineError
-from looplab.lab.docker.compose import Compose
 from looplab.lab.docker.model import check_images, model_facts, part_of
 
 SERVICES = {
@@ -21,13 +20,8 @@ SERVICES = {
 
 
 def test_images_are_those_of_the_parts_that_start(docker: fakes.Docker, tmp_path: Path) -> None:
-    docker.has("looplab/controller:1", "looplab/report:1", "local/broker:latest", "looplab/robot:1", "looplab/stress:1")
-    docker.compose_reads(SERVICES)
-    (tmp_path / "own.yaml").write_text("# mine\n\nservices: {}\n")
-    compose = Compose(tmp_path, {})
-    compose.leave_out("pages")
-    found = model_facts(tmp_path, compose, "scenario5", "own.yaml")
-    assert found["lab_own"] == {"file": "own.yaml", "changes": ""}
+    docker.has("looplab/controller:1", "local/broker:latest", "looplab/robot:1", "looplab/stress:1")
+    found = model_facts(SERVICES, "scenario5", Path("own.yaml"), tmp_path)
     assert {name: (one["reference"], one["own"]) for name, one in found["images"].items()} == {
         "controller": ("looplab/controller:1", True),
         "broker": ("local/broker", False),
@@ -35,14 +29,26 @@ def test_images_are_those_of_the_parts_that_start(docker: fakes.Docker, tmp_path
     }
 
 
-def test_a_part_of_another_image_is_found(programs: fakes.Programs, tmp_path: Path) -> None:
-    containers = "broker-prioritised id1\nscenario5 id2\nstranger id3\n"
-    images = "broker-prioritised sha256:1\nscenario5 sha256:2\nstranger sha256:3\n"
-    programs.add("docker", {"ps*": (containers, "", 0), "inspect*": (images, "", 0)})
+def test_a_file_of_ones_own_has_a_digest_of_what_it_changes(docker: fakes.Docker, tmp_path: Path) -> None:
+    def changes(text: str) -> str:
+        (tmp_path / "own.yaml").write_text(text)
+        own = model_facts({}, "scenario5", Path("own.yaml"), tmp_path)["lab_own"]
+        assert own["file"] == "own.yaml"
+        return str(own["changes"])
+
+    stressed = 'services: {stress: {command: "--cpu 2"}}\n'
+    assert [changes(text) for text in ("", "# mine\n\nservices: {}\n")] == ["", ""]
+    assert len(changes(stressed)) == 8
+    assert changes(f"# mine\n{stressed}") == changes(stressed) != changes(stressed.replace("2", "4"))
+
+
+def test_a_part_of_another_image_is_found(programs: fakes.Programs) -> None:
+    programs.add("docker", {"inspect*": ("id1 sha256:1\nid2 sha256:2\nid3 sha256:3\n", "", 0)})
+    containers = {"broker-prioritised": "id1", "scenario5": "id2", "stranger": "id3"}
     known = {name: {"reference": f"{name}:1", "id": f"sha256:{at}"} for at, name in ((1, "broker"), (2, "controller"))}
-    check_images(Compose(tmp_path, {}), "scenario5", known)
+    check_images(containers, "scenario5", known)
     assert (part_of("scenario5", "scenario5"), part_of("broker-prioritised", "scenario5")) == ("controller", "broker")
     known["broker"]["id"] = "sha256:4"
     with pytest.raises(MachineError, match="broker-prioritised was started from another image than broker:1") as caught:
-        check_images(Compose(tmp_path, {}), "scenario5", known)
+        check_images(containers, "scenario5", known)
     assert "another checkout" in caught.value.remedy

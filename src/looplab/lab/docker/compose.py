@@ -4,13 +4,13 @@ import json
 import re
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from looplab.errors import EXIT_MACHINE, EXIT_USAGE, LabError, MachineError, UsageError
-from looplab.lab.docker.engine import OVERLOADED, ask
-from looplab.lab.programs import TIMED_OUT, Outcome, call
+from looplab.lab.docker.engine import ask
+from looplab.lab.programs import Outcome, call
 from looplab.lab.settings import project_name
 
 # An emulated processor, shared with others, needed more than 300 s for scenario5 and 110 s to take it down.
@@ -54,22 +54,15 @@ class Compose:
         """Start no container of a service whose image is not here."""
         self.left_out.add(service)
 
-    def up(self, profile: str) -> None:
+    def up(self, profile: str, *, replace: bool) -> None:
         """Start a profile in the background; LabError (exit code 3) names the container that failed and the reason.
 
-        Running containers stay: replacing the owner of the PID namespace would end all that joined it.
+        With `replace`, a running container whose configuration has changed is replaced. The owner of a PID namespace
+        must not be: all that joined it would end.
         """
         none = [word for service in sorted(self.left_out) for word in ("--scale", f"{service}=0")]
-        self._up(profile, "--no-recreate", *none)
-
-    def renew(self, profile: str, services: list[str]) -> None:
-        """Start some services alone; replace those whose configuration has changed."""
-        self._up(profile, "--no-deps", *services)
-
-    def _up(self, profile: str, *words: str) -> None:
-        done = self._call(
-            *("--profile", profile, "up", "--detach", "--no-build", "--pull", "never", *words), timeout_s=UP_TIMEOUT_S
-        )
+        words = ("up", "--detach", "--no-build", "--pull", "never", *none, *(() if replace else ("--no-recreate",)))
+        done = self._call("--profile", profile, *words, timeout_s=UP_TIMEOUT_S)
         if not done.good:
             raise self._refusal(profile, done)
 
@@ -81,23 +74,25 @@ class Compose:
         code = EXIT_USAGE if int(ended[2]) == EXIT_USAGE else EXIT_MACHINE
         return LabError(f"{profile} was not started, {ended[1]} ended with exit code {ended[2]}: {last}", "", code)
 
-    def remove(self, services: list[str]) -> None:
-        """Stop and remove some services, whether they run or not, and what their images alone call a volume."""
-        words = ("--profile", "*", "rm", "--stop", "--force", "--volumes", *services)
-        if services and (done := self._call(*words, timeout_s=DOWN_TIMEOUT_S)).code == TIMED_OUT:
-            raise MachineError(f"{', '.join(services)} may still run: {done.reason}.", OVERLOADED)
+    def remove(self, containers: Collection[str]) -> None:
+        """Stop and remove containers, whether they run or not, and what their images alone call a volume.
+
+        The engine needs no Compose file for that, which takes half a second to read.
+        """
+        for words in (("stop",), ("rm", "--force", "--volumes")) if containers else ():
+            ask(*words, *containers, timeout_s=DOWN_TIMEOUT_S, own_session=self._own_session)
 
     def shield(self) -> None:
         """Protect all later calls from a Ctrl-C at the terminal."""
         self._own_session = True
 
     def stop(self, service: str) -> None:
-        self._call("--profile", "*", "stop", service, timeout_s=DOWN_TIMEOUT_S)
+        ask("stop", self.container(service), timeout_s=DOWN_TIMEOUT_S, own_session=self._own_session)
 
     def down(self) -> Outcome:
         """Stop and remove everything of every profile; results and Prometheus's data stay."""
         # `down` would leave the database's files for ever: 40 MB a run.
-        self.remove([*self.listed("--all")])
+        self.remove(self.listed("--all").values())
         return self._call("--profile", "*", "down", "--remove-orphans", timeout_s=DOWN_TIMEOUT_S)
 
     def once(self, service: str, *words: str) -> str:
@@ -136,14 +131,13 @@ class Compose:
     def listed(self, *words: str) -> dict[str, str]:
         """Return {service: container}, of running ones unless `words` ask for more.
 
-        The engine's own list: Compose would read every file first, which takes half a second.
+        The engine's own list: Compose would read every file first.
         """
         project = self.environment.get("COMPOSE_PROJECT_NAME") or project_name(self._root)
         listing = ask(
             *("ps", "--no-trunc", *words, "--filter", f"label=com.docker.compose.project={project}"),
             *("--filter", "label=com.docker.compose.oneoff=False"),
             *("--format", '{{.Label "com.docker.compose.service"}} {{.ID}}'),
-            environment=self.environment,
         )
         return dict(line.split(" ", 1) for line in listing.stdout.splitlines() if " " in line)
 
@@ -151,16 +145,6 @@ class Compose:
         """Return when a service's container was started, e.g. 2026-11-27 00:18:35 UTC."""
         form = ["docker", "inspect", "--format", "{{.State.StartedAt}}", self.container(service)]
         return f"{call(form).stdout[:19].replace('T', ' ')} UTC"
-
-    def images(self) -> dict[str, str]:
-        """Return {service: id of the image that its container has}."""
-        form = '{{index .Config.Labels "com.docker.compose.service"}} {{.Image}}'
-        lines = ask("inspect", "--format", form, *self.listed("--all").values()).stdout.splitlines()
-        return dict(line.split(" ", 1) for line in lines)
-
-    def events(self, service: str) -> Iterator[dict[str, Any]]:
-        """Return the events that a service prints, as read_events yields them."""
-        return read_events(["docker", "logs", "--follow", self.container(service)])
 
     def exit_code(self, service: str) -> int:
         """Wait for a service's container and return its exit code."""

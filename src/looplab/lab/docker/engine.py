@@ -4,7 +4,7 @@ import contextlib
 import json
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -129,9 +129,11 @@ def find_engine() -> Engine:
     return read_engine(call([*DOCKER, *INFO], timeout_s=ANSWER_TIMEOUT_S), os.environ.get("DOCKER_HOST", ""))
 
 
-def ask(*words: str, docker: Sequence[str] = DOCKER, environment: Mapping[str, str] | None = None) -> Outcome:
+def ask(
+    *words: str, docker: Sequence[str] = DOCKER, timeout_s: float | None = None, own_session: bool = False
+) -> Outcome:
     """Return the engine's answer. Raises MachineError if it is silent: that does not mean that there is nothing."""
-    done = call([*docker, *words], timeout_s=ANSWER_TIMEOUT_S, environment=environment)
+    done = call([*docker, *words], timeout_s=timeout_s or ANSWER_TIMEOUT_S, own_session=own_session)
     if done.code == TIMED_OUT:
         raise MachineError(f"The Docker engine does not answer: {done.reason}.", OVERLOADED)
     return done

@@ -179,9 +179,11 @@ class Images:
 
         Raises LabError (exit code 3) for one that the lab needs.
         """
-        for reference in references.values():
+        here = _places_here(references)
+        missing = [reference for reference in references.values() if reference not in here]
+        for reference in missing:
             name, repository = without_digest(reference), repository_of(reference)
-            if is_here(reference) or (not is_own(reference) and self.pull(reference)) or is_here(name):
+            if (not is_own(reference) and self.pull(reference)) or name in here:
                 continue
             if stand_in := reference if reference in STAND_INS.values() else STAND_INS.get(repository):
                 self._build(stand_in)
@@ -192,7 +194,7 @@ class Images:
             # The lab's own images come later, all at once (own_images.py).
             elif not is_own(reference):
                 raise MachineError(f"The image {reference} is not available: {self.why_not(reference)}.", BUNDLE_REMEDY)
-        self.variables |= in_place(references)
+        self.variables |= in_place(references, _places_here(references) if missing else here)
 
     def _build(self, stand_in: str) -> None:
         if not is_here(stand_in):
@@ -201,18 +203,27 @@ class Images:
             self.notes = list(dict.fromkeys([*self.notes, STANDS_IN]))
 
 
-def in_place(references: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables of upstream images that are not here, for what is here in their place.
-
-    The image of the flood has a program of its own, for which FLOOD_IMAGE is empty.
+def _places(reference: str) -> list[str]:
+    """Return what may serve as an upstream image, the best first.
 
     An image that was built or loaded has no digest of the registry: its name goes without the pinned one.
     """
-    places = {name: (one, without_digest(one), STAND_INS.get(repository_of(one))) for name, one in references.items()}
-    here = images_of({place for each in places.values() for place in each if place})
+    return [reference, without_digest(reference), STAND_INS.get(repository_of(reference), reference)]
+
+
+def _places_here(references: Mapping[str, str]) -> dict[str, Image]:
+    return images_of({place for reference in references.values() for place in _places(reference)})
+
+
+def in_place(references: Mapping[str, str], here: Mapping[str, Image] | None = None) -> dict[str, str]:
+    """Return the variables of upstream images that are not `here`, for what is here in their place.
+
+    The image of the flood has a program of its own, for which FLOOD_IMAGE is empty.
+    """
+    here = _places_here(references) if here is None else here
     decided = {}
-    for variable, (reference, *others) in places.items():
-        found = [place for place in (reference, *others) if place in here]
+    for variable, reference in references.items():
+        found = [place for place in _places(reference) if place in here]
         if found and found[0] != reference:
             decided[variable] = found[0]
         elif not found and repository_of(reference) == GRAFANA_REPOSITORY:

@@ -6,7 +6,7 @@ import platform
 import re
 import shutil
 import socket
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -71,16 +71,19 @@ def serial_devices(by_id: Path = SERIAL_BY_ID, dev: Path = Path("/dev")) -> tupl
 
 def port_owners(ports: Mapping[str, int], project: str) -> dict[str, str]:
     """Return who holds each port on 127.0.0.1, by its variable; "" for a free one. `project` is this lab's."""
+    columns = '{{.Names}}\t{{.Label "com.docker.compose.project"}}\t{{.Ports}}'
+    published = call(["docker", "ps", "--format", columns]).stdout.splitlines()
     # The engine's own proxy process would explain nothing.
-    return {name: _publisher(port, project) or _holder(port) for name, port in ports.items()}
+    return {name: _publisher(port, published, project) or _holder(port) for name, port in ports.items()}
 
 
-def _publisher(port: int, project: str) -> str:
+def _publisher(port: int, published: Sequence[str], project: str) -> str:
     """Return the container that publishes a port, "" if there is none."""
-    columns = '{{.Names}}\t{{.Label "com.docker.compose.project"}}'
-    listed = call(["docker", "ps", "--filter", f"publish={port}", "--format", columns]).stdout
-    name, _, label = listed.partition("\n")[0].partition("\t")
-    return f"container {name}{OF_THIS_LAB if label == project else ''}" if name else ""
+    for line in published:
+        name, label, ports = line.split("\t")
+        if f":{port}->" in ports:
+            return f"container {name}{OF_THIS_LAB if label == project else ''}"
+    return ""
 
 
 def _release() -> str:
