@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from looplab.errors import MachineError, UsageError
+from looplab.lab.docker.builds import build_all
 from looplab.lab.docker.compose import Compose
 from looplab.lab.docker.engine import Engine, show_version
 from looplab.lab.docker.images import Images, images_of, wrapped
@@ -157,11 +158,16 @@ class Lab:
         own.fetch(images)
         for note in images.notes:
             say(note)
-        if own.must_build(images.base):
+        builds = images.builds
+        if must_build := own.must_build(images.base):
             images.ensure_base()
             # As for the run itself: the options choose the broker's file, and with it what Compose builds.
             decided = {name: value for name, value in images.variables.items() if not os.environ.get(name)}
-            own.build({**decided, **self._chosen()})
+            builds = [*builds, own.build({**decided, **self._chosen()})]
+        if builds:
+            build_all(self.root, builds)
+        if must_build:
+            own.built()
 
     @property
     def _profiles(self) -> list[str]:

@@ -10,7 +10,7 @@ from support.terminal import Terminal
 from support.waiting import until
 
 from looplab.errors import MachineError
-from looplab.lab.docker.builds import build_image, build_with_compose
+from looplab.lab.docker.builds import build_all, build_of, build_of_own
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,7 @@ def test_a_failing_build_shows_its_last_lines(
 ) -> None:
     docker.fails("build", f"Step 2/3 : RUN x\n{said}\n")
     with pytest.raises(MachineError) as caught:
-        build_image(tmp_path, "an/image:1")
+        build_all(tmp_path, [build_of(tmp_path, "an/image:1")])
     assert remedy in caught.value.remedy
     assert said in capsys.readouterr().err
 
@@ -36,7 +36,7 @@ def test_a_failing_build_by_compose_names_its_command(
 ) -> None:
     docker.fails("compose", "Step 2/3 : RUN go test\n--- FAIL\n")
     with pytest.raises(MachineError) as caught:
-        build_with_compose(tmp_path, {"looplab/bridge:1": "bridge"}, ["scenario1"])
+        build_all(tmp_path, [build_of_own({"looplab/bridge:1": "bridge"}, ["scenario1"], {})])
     assert "--- FAIL" in capsys.readouterr().err
     assert caught.value.remedy.endswith("docker compose --profile scenario1 build bridge")
 
@@ -53,7 +53,7 @@ def test_the_last_image_is_named_and_no_time_left_is_promised(
     monkeypatch.setattr(sys, "stderr", stream)
     images = {"looplab/bridge:1": "bridge", "looplab/magistrala:1": "middleware-image"}
     with ThreadPoolExecutor(1) as pool:
-        built = pool.submit(build_with_compose, tmp_path, images, [])
+        built = pool.submit(build_all, tmp_path, [build_of_own(images, [], {})])
         try:
             until(lambda: "1 of 2 images, last: magistrala, " in stream.getvalue(), "the last image", 20)
         finally:

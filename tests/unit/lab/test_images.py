@@ -6,6 +6,7 @@ import pytest
 from support import host_fakes as fakes
 
 from looplab.errors import MachineError
+from looplab.lab.docker.builds import build_all
 from looplab.lab.docker.images import Images, image_facts, in_place
 
 BASE = "debian:trixie-slim"
@@ -20,6 +21,7 @@ OWN = f"{REGISTRY}looplab/robot"
 def ensured(root: Path, references: dict[str, str], settled: dict[str, str] | None = None) -> Images:
     images = Images(root, settled=settled)
     images.ensure_upstream(references)
+    build_all(root, images.builds)
     return images
 
 

@@ -12,6 +12,7 @@ from looplab import __version__
 from looplab.errors import MachineError
 from looplab.lab import checkout
 from looplab.lab.checkout import Lab
+from looplab.lab.docker.builds import build_all
 from looplab.lab.docker.engine import Engine
 from looplab.lab.docker.images import Images
 from looplab.lab.docker.own_images import IN_IMAGES, STAMP, OwnImages
@@ -85,6 +86,11 @@ def own(root: Path, **settings: str) -> OwnImages:
     return OwnImages(root, references(**settings), ["scenario7"])
 
 
+def build(images: OwnImages) -> None:
+    build_all(images._root, [images.build({})])
+    images.built()
+
+
 def test_without_a_registry_none_is_asked(docker: fakes.Docker, tmp_path: Path) -> None:
     docker.has(BASE)
     ours, images = own(tmp_path), Images(tmp_path)
@@ -92,7 +98,7 @@ def test_without_a_registry_none_is_asked(docker: fakes.Docker, tmp_path: Path) 
     assert docker.calls("pull") == []
     assert ours.must_build()
     docker.compose_builds(*references())
-    ours.build({})
+    build(ours)
     assert docker.calls("compose") == ["compose --profile scenario7 build bridge robot flood"]
     assert (ours.must_build(), images.notes) == (False, [])
 
@@ -122,7 +128,7 @@ def test_what_is_published_and_not_available_is_built(docker: fakes.Docker, tmp_
     ours.fetch(images)
     assert "no such host" in "".join(images.notes)
     assert ours.must_build()
-    ours.build({})
+    build(ours)
     assert docker.calls("compose") == ["compose --profile scenario7 build bridge robot flood"]
 
 
@@ -219,8 +225,8 @@ def test_what_was_built_for_another_run_stays_built(docker: fakes.Docker, tmp_pa
     (tmp_path / "images/source").write_text("1")
     few, every = (OwnImages(tmp_path, references(*names), ["x"]) for names in (("robot",), ("robot", "capture")))
     docker.has(BASE, *references("robot", "capture"))
-    every.build({})
-    few.build({})
+    build(every)
+    build(few)
     assert docker.calls("compose")[-1] == "compose --profile x build robot"
     assert not every.must_build()
     (tmp_path / "images/source").write_text("2")
@@ -238,7 +244,7 @@ def test_what_another_checkout_built_under_the_name_is_replaced(docker: fakes.Do
     docker.has(bridge, content="-theirs")
     assert ours.must_build()
     docker.compose_builds(bridge)
-    ours.build({})
+    build(ours)
     assert not ours.must_build()
     # The project's own without a name, and of those what no container uses.
     prune = "image prune --force --filter label=com.docker.compose.project=looplab"

@@ -1,9 +1,11 @@
-"""Build images with progress; a build that fails shows its last lines and a remedy."""
+"""Build images side by side with progress; a build that fails shows its last lines and a remedy."""
 
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import NamedTuple
 
 from looplab.errors import MachineError
 from looplab.lab.image_names import BASE, BASE_IMAGE, name_of
@@ -18,24 +20,38 @@ _IMAGE = re.compile(r"(?:Successfully tagged|naming to) (?:docker\.io/(?:library
 _NO_NETWORK = ("Temporary failure resolving", "Could not resolve", "Unable to fetch", "Failed to fetch")
 
 
-def build_image(folder: Path, reference: str, base: str = BASE_IMAGE) -> None:
-    """Build the Dockerfile in `folder`, which is the context, too, as `reference` upon the image `base`."""
-    command = ["docker", "build", "--tag", reference, "--build-arg", f"{BASE}={base}", str(folder)]
-    with Step(f"Building {reference}") as step:
-        _check(reference, follow(command, lambda line: step.note(line[:40]), timeout_s=TIMEOUT_S))
+class Build(NamedTuple):
+    """One command that builds `images`; it gets `environment` over the shell's own."""
+
+    what: str
+    images: Collection[str]
+    command: Sequence[str]
+    environment: Mapping[str, str] = {}
 
 
-def build_with_compose(
-    root: Path, images: Mapping[str, str], profiles: Sequence[str], environment: Mapping[str, str] | None = None
-) -> None:
-    """Build own images, each by the one service of `profiles` that stands beside it: a further build of the same image
-    would leave one without a name.
+def build_of(folder: Path, reference: str, base: str = BASE_IMAGE) -> Build:
+    """Return the build of the Dockerfile in `folder`, its own context, as `reference` upon the image `base`."""
+    command = ("docker", "build", "--tag", reference, "--build-arg", f"{BASE}={base}", str(folder))
+    return Build(reference, [reference], command)
 
-    Print no time left: one image takes many times as long as another, and a cached one takes none.
+
+def build_of_own(images: Mapping[str, str], profiles: Sequence[str], environment: Mapping[str, str]) -> Build:
+    """Return the build of own images by Compose, each by the one service of `profiles` that is named beside it.
+
+    A further build of the same image would leave one without a name.
     """
     named = [word for profile in profiles for word in ("--profile", profile)]
+    return Build("the lab's images", images, ("docker", "compose", *named, "build", *images.values()), environment)
+
+
+def build_all(root: Path, builds: Sequence[Build]) -> None:
+    """Run builds side by side in `root`: each waits for the network, for the disk and for a processor in turn.
+
+    Print no time left: one image takes many times as long as another, and a cached one takes none. Raises MachineError.
+    """
+    images = [image for build in builds for image in build.images]
     built: set[str] = set()
-    with Step("Building the lab's images") as step:
+    with Step("Building images") as step, ThreadPoolExecutor(max(1, len(builds))) as pool:
 
         def watch(line: str) -> None:
             # They share layers: only complete images show the progress.
@@ -45,9 +61,11 @@ def build_with_compose(
             last = f", last: {name_of(left[0])}" if len(left) == 1 else ""
             step.note(f"{len(images) - len(left)} of {len(images)} images{last}")
 
-        command = ["docker", "compose", *named, "build", *images.values()]
-        done = follow(command, watch, timeout_s=TIMEOUT_S, directory=str(root), environment=environment)
-    _check("the lab's images", done)
+        def run(build: Build) -> Outcome:
+            return follow(build.command, watch, timeout_s=TIMEOUT_S, directory=str(root), environment=build.environment)
+
+        for build, done in zip(builds, pool.map(run, builds), strict=True):
+            _check(build.what, done)
 
 
 def _check(what: str, done: Outcome) -> None:

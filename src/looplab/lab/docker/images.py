@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from looplab.errors import MachineError
-from looplab.lab.docker.builds import BUNDLE_REMEDY, build_image
+from looplab.lab.docker.builds import BUNDLE_REMEDY, Build, build_of
 from looplab.lab.docker.engine import DOCKER, ask
 from looplab.lab.image_names import (
     BASE,
@@ -142,6 +142,8 @@ class Images:
         self.base = base
         self.notes: list[str] = []
         self.silent: dict[str, str] = {}
+        # What is still to be built of upstream's images.
+        self.builds: list[Build] = []
         self._root = root
 
     def pull(self, reference: str) -> bool:
@@ -186,7 +188,9 @@ class Images:
             if (not is_own(reference) and self.pull(reference)) or name in here:
                 continue
             if stand_in := reference if reference in STAND_INS.values() else STAND_INS.get(repository):
-                self._build(stand_in)
+                if stand_in not in here:
+                    folder = self._root / "images" / name_of(stand_in)
+                    self.builds.append(build_of(folder, stand_in, self.ensure_base()))
             elif repository == FLOOD_REPOSITORY:
                 self.notes.append(f"{name} is not available: the lab's own program floods, with the same flags.")
             elif repository == GRAFANA_REPOSITORY:
@@ -194,12 +198,9 @@ class Images:
             # The lab's own images come later, all at once (own_images.py).
             elif not is_own(reference):
                 raise MachineError(f"The image {reference} is not available: {self.why_not(reference)}.", BUNDLE_REMEDY)
-        self.variables |= in_place(references, _places_here(references) if missing else here)
-
-    def _build(self, stand_in: str) -> None:
-        if not is_here(stand_in):
-            self.ensure_base()
-            build_image(self._root / "images" / name_of(stand_in), stand_in, self.base)
+        coming = {image for build in self.builds for image in build.images}
+        self.variables |= in_place(references, {*(_places_here(references) if missing else here), *coming})
+        if self.builds:
             self.notes = list(dict.fromkeys([*self.notes, STANDS_IN]))
 
 
@@ -215,7 +216,7 @@ def _places_here(references: Mapping[str, str]) -> dict[str, Image]:
     return images_of({place for reference in references.values() for place in _places(reference)})
 
 
-def in_place(references: Mapping[str, str], here: Mapping[str, Image] | None = None) -> dict[str, str]:
+def in_place(references: Mapping[str, str], here: Collection[str] | None = None) -> dict[str, str]:
     """Return the variables of upstream images that are not `here`, for what is here in their place.
 
     The image of the flood has a program of its own, for which FLOOD_IMAGE is empty.

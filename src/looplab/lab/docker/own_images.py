@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from looplab.lab.docker.builds import build_with_compose
+from looplab.lab.docker.builds import Build, build_of_own
 from looplab.lab.docker.images import Images, images_of, remove_replaced
 from looplab.lab.image_names import BASE_IMAGE, STAND_INS, is_published, repository_of
 from looplab.lab.settings import project_name
@@ -68,10 +68,16 @@ class OwnImages:
         old = not here.items() <= read_stamps(self._root).items()
         return missing or (old and bool(images_of([base, STAND_INS[repository_of(BASE_IMAGE)]])))
 
-    def build(self, variables: Mapping[str, str]) -> None:
-        """Build them all; the builder keeps what has not changed. Compose gets `variables` over the shell's own."""
+    def build(self, variables: Mapping[str, str]) -> Build:
+        """Return the build of them all; the builder keeps what has not changed.
+
+        Compose gets `variables` over the shell's own. `built` follows.
+        """
         share_authorities(self._root)
-        build_with_compose(self._root, self._images, self._profiles, variables)
+        return build_of_own(self._images, self._profiles, variables)
+
+    def built(self) -> None:
+        """Record what was built, and remove what it replaced."""
         self.write_stamp()
         remove_replaced(project_name(self._root))
 
