@@ -22,8 +22,7 @@ from typing import Any
 import pytest
 
 from looplab.lab.docker.engine import find_engine
-from looplab.lab.machine.limits import OWN_GROUP, rt_budget_us
-from looplab.lab.settings import RT_RUNTIME_US
+from looplab.lab.machine.limits import OWN_GROUP, RT_SHARES_US, rt_budget_us
 from looplab.system.env_files import read_env
 from support.containers import docker
 from support.parts import CLEARED
@@ -37,7 +36,7 @@ PROJECT_PREFIX = "looplab-e2e-"
 PROJECT = f"{PROJECT_PREFIX}{os.getpid()}"
 PROJECT_LABEL = "com.docker.compose.project"
 PORTS = ("LAB_BROKER_PORT", "LAB_PROMETHEUS_PORT", "LAB_GRAFANA_PORT", "LAB_EXPORTER_PORT", "LAB_PAGES_PORT")
-RT_BUDGETS = tuple(RT_RUNTIME_US)
+RATIONED = "LAB_RATIONED"
 
 # An image that Compose built has the label of its project, and so has any container of that image; Compose's own
 # containers have this one, too.
@@ -230,14 +229,12 @@ class Lab:
 def affordable_budgets(lab: Lab) -> dict[str, str]:
     """What ./lab setup found for this machine, a small share where another lab runs, nothing where none is wanted."""
     wanted = lab.machine_file()
-    whole = {name: wanted[name] for name in RT_BUDGETS if wanted.get(name, "0") != "0"}
-    if not whole:
+    if not wanted.get(RATIONED):
         return {}
     left_us = budget_left_us()
-    for choice in (whole, {"LAB_RT_RUNTIME_BROKER_US": "20000", "LAB_RT_RUNTIME_CONTROLLER_US": "30000"}):
-        if sum(map(int, choice.values())) <= left_us:
-            # A budget is the engine's own group's.
-            return {**choice, "LAB_FAR_GROUP": wanted.get("LAB_FAR_GROUP", "")}
+    if left_us >= RT_SHARES_US:
+        # A budget is the engine's own group's.
+        return {RATIONED: "on", "LAB_FAR_GROUP": wanted.get("LAB_FAR_GROUP", "")}
     pytest.skip(f"another lab holds the real-time budget: {left_us} us are left")
 
 
@@ -270,7 +267,7 @@ def environment_of(root: Path) -> dict[str, str]:
         "PYTHONPATH": str(root / "src"),
         "COMPOSE_PROJECT_NAME": PROJECT,
         **{name: str(free_port()) for name in PORTS},
-        **dict.fromkeys(RT_BUDGETS, "0"),
+        RATIONED: "",
         # Without a budget of their own, bridge and robot are kept from the load by their group.
         "LAB_FAR_GROUP": _machine(root).get("LAB_WATCH_GROUP", OWN_GROUP),
     }

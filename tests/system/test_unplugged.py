@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.e2e_lab import RT_BUDGETS, Lab, copy_of_checkout
+from support.e2e_lab import RATIONED, Lab, copy_of_checkout
 from support.places import ROOT
 from support.run_checks import check_run
 from support.unplugged import Room, unplugged_room
@@ -22,7 +22,7 @@ pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="a second engine needs root"),
     pytest.mark.timeout(3600),
 ]
-BUDGETS = dict.fromkeys(RT_BUDGETS, "0")
+BUDGETS = {RATIONED: ""}
 
 
 @pytest.fixture(scope="module")

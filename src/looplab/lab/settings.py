@@ -18,19 +18,6 @@ PROJECT = "looplab"
 MACHINE_FILE = ".env.machine"
 _HEADER = "# Written by ./lab setup: what this machine allows. Delete it to have it found out again.\n"
 
-# CPU time at real-time priority, of each second, on kernels that ration it by control group.
-RT_RUNTIME_US = {
-    "LAB_RT_RUNTIME_BROKER_US": 130_000,
-    "LAB_RT_RUNTIME_CONTROLLER_US": 130_000,
-    "LAB_RT_RUNTIME_BRIDGE_US": 130_000,
-    "LAB_RT_RUNTIME_ROBOT_US": 370_000,
-    # 65 us a packet: 1500 packets a second.
-    "LAB_RT_RUNTIME_LINK_US": 100_000,
-    # Its probes of the noise floor: 100 wake-ups a second on each processor, up to 80 us each under stress. If it were
-    # used up, that would look like a stall of the machine.
-    "LAB_RT_RUNTIME_TREATMENTS_US": 30_000,
-}
-
 _NUMBER = (r"[0-9]{1,9}", "a whole number")
 _SWITCH = (r"on|off", "on or off")
 
@@ -38,7 +25,7 @@ RULES = {
     **dict.fromkeys(("LAB_UID", "LAB_GID", "ROBOT_GROUP"), _NUMBER),
     "LAB_RTPRIO": (r"[0-9]{1,2}", "a whole number from 0 to 99"),
     "LAB_PRIORITY_UID": (r"0", "0 or nothing"),
-    **dict.fromkeys(RT_RUNTIME_US, _NUMBER),
+    "LAB_RATIONED": (r"on", "on or nothing"),
     **{name: (rule.pattern, rule.expected) for load in loads().values() for name, rule in load.settings.items()},
     "GRAFANA": _SWITCH,
     **{name: _SWITCH for experiment in EXPERIMENTS.values() for name in experiment.switches},

@@ -76,7 +76,7 @@ def running(name: str, start: Starter, nodelay: str = "", *more: str) -> Running
 def broker(request: pytest.FixtureRequest) -> Iterator[Running]:
     """One of each as it is set by default, for all tests: RabbitMQ takes seconds to start."""
     # What this machine's set-up found: 0 where the kernel does not ration real-time priority.
-    budget_us = Lab(ROOT).settings().get("LAB_RT_RUNTIME_BROKER_US", "0")
+    budget_us = "130000" if Lab(ROOT).settings().get("LAB_RATIONED") else "0"
     with contextlib.ExitStack() as at_end:
         yield running(request.param, starter(at_end), "", f"--cpu-rt-runtime={budget_us}")
 

@@ -54,7 +54,7 @@ def test_each_part_starts_on_its_host_the_controller_last() -> None:
     }  # fmt: skip
     assert made.settings["B"] == {
         "BROKER_TLS": "off", "QOS": "0 1", "LAB_LISTENER": "1883", "LAB_ACCESS": "plain/", "LAB_BIND": "10.0.0.2",
-        "LAB_TREATMENTS_BIND": "0.0.0.0", "LAB_TREATMENTS_AT": "10.0.0.2", "LAB_RTPRIO": "0",
+        "LAB_TREATMENTS_AT": "10.0.0.2:9110", "LAB_RTPRIO": "0",
     }  # fmt: skip
 
 

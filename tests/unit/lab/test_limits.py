@@ -8,13 +8,13 @@ from support import host_fakes as fakes
 from looplab.lab.docker.engine import Engine, find_engine
 from looplab.lab.machine.limits import (
     RT_BUDGET_US,
+    RT_SHARES_US,
     Limits,
     give_rt_budget,
     machine_variables,
     probe_limits,
     rt_budget_file,
     rt_budget_us,
-    rt_runtimes_us,
 )
 
 IMAGE = "looplab/treatments:1"
@@ -75,7 +75,7 @@ def test_a_machine_that_grants_all(programs: fakes.Programs, cache: Path) -> Non
     assert limits == Limits(watch_group="/")
     found = machine_variables(limits)
     assert not {"LAB_RTPRIO", "LAB_PRIORITY_UID"} & set(found)  # the value of .env stands
-    assert found["LAB_RT_RUNTIME_ROBOT_US"] == "0"  # cpu_rt_runtime is refused on such a kernel
+    assert "LAB_RATIONED" not in found  # cpu_rt_runtime is refused on such a kernel
     assert found["LAB_WATCH_GROUP"] == "/"
     assert not {"LAB_WATCH_WEIGHT", "LAB_FAR_GROUP"} & set(found)  # those of the Compose files
     assert not any("--cpu-rt-runtime" in call for call in programs.calls("docker"))
@@ -101,15 +101,8 @@ def test_real_time_groups_with_a_budget(programs: fakes.Programs, tmp_path: Path
     assert limits.grants("fifo")
     assert limits.rt_budget_us == RT_BUDGET_US
     assert limits.refused["sockets"] == "PermissionError: [Errno 1] Operation not permitted"
-    budgets = {
-        f"LAB_RT_RUNTIME_{name.upper()}_US": str(value)
-        for name, value in (
-            ("broker", 130_000), ("controller", 130_000), ("bridge", 130_000), ("robot", 370_000), ("link", 100_000),
-            ("treatments", 30_000),
-        )
-    }  # fmt: skip
     # The budget is that of the engine's group: what needs some stays there.
-    assert machine_variables(limits) == {**budgets, "LAB_FAR_GROUP": "", "LAB_WATCH_GROUP": "/"}
+    assert machine_variables(limits) == {"LAB_RATIONED": "on", "LAB_FAR_GROUP": "", "LAB_WATCH_GROUP": "/"}
 
 
 def test_an_engine_that_allows_no_other_group(programs: fakes.Programs, cache: Path) -> None:
@@ -137,20 +130,16 @@ def test_systemd_names_its_top_otherwise(programs: fakes.Programs, cache: Path) 
     assert machine_variables(probe(cache))["LAB_WATCH_GROUP"] == "-.slice"
 
 
-def test_real_time_groups_without_a_budget(programs: fakes.Programs, tmp_path: Path, cache: Path) -> None:
-    cgroup_v1(tmp_path, 0)
+@pytest.mark.parametrize("budget_us", [0, RT_SHARES_US - 1])
+def test_real_time_groups_without_a_budget(
+    programs: fakes.Programs, tmp_path: Path, cache: Path, budget_us: int
+) -> None:
+    cgroup_v1(tmp_path, budget_us)
     programs.add("docker", answers(rationed=True, fifo=REFUSED, sockets=REFUSED))
     limits = probe(cache)
     assert not limits.grants("fifo")
     assert "budget" in limits.refused["fifo"]
-    assert set(rt_runtimes_us(limits).values()) == {0}
-
-
-@pytest.mark.parametrize("budget_us", [100_000, 500_000, 899_999, 900_000, 950_000])
-def test_shares_never_exceed_the_budget(budget_us: int) -> None:
-    shares = rt_runtimes_us(Limits(rt_group_sched=True, rt_budget_us=budget_us))
-    assert 0.9 * budget_us * 850 / 950 <= sum(shares.values()) <= budget_us
-    assert shares["LAB_RT_RUNTIME_ROBOT_US"] > shares["LAB_RT_RUNTIME_BROKER_US"] > 0
+    assert "LAB_RATIONED" not in machine_variables(limits)
 
 
 def test_the_budget_is_given_even_before_the_first_container(tmp_path: Path) -> None:

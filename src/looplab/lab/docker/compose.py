@@ -30,7 +30,7 @@ _REMEDIES = {
     ("cannot assign requested address",): ("LAB_BIND in .env must be an address of this machine; 127.0.0.1 always is."),
     ("rlimit",): ("This engine refuses real-time limits: set LAB_RTPRIO and LAB_PRIORITY_UID to 0 in .env."),
     ("cpu_rt", "rt_runtime", "real-time"): (
-        "Set the LAB_RT_RUNTIME_…_US variables in .env to 0, or delete .env.machine and run ./lab setup."
+        "Leave LAB_RATIONED empty in .env, or delete .env.machine and run ./lab setup."
     ),
     ("Range of CPUs",): "This machine has fewer processors than a part asks for: lower the …_CPUS_… variables in .env.",
     (

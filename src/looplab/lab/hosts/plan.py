@@ -11,7 +11,7 @@ PROJECT = "looplab-hosts"
 FILE = "compose/hosts.yaml"
 # A host's settings, which Compose reads over .env.
 SETTINGS = ".cache/hosts/{}.env"
-PORT, USUAL_PORT = "LAB_TREATMENTS_PORT", "9110"
+TREATMENTS_PORT = "9110"
 TLS_PORT, PLAIN_PORT = "8883", "1883"
 BROKER, BRIDGE, CONTROLLER = "broker", "bridge", "controller"
 # The services of each part, in the order of their start; the loads beside it; its roles in a scan.
@@ -77,7 +77,7 @@ def make_plan(
 
     `services` are those that it starts, `common` the settings of every host, `limits` what each grants.
     """
-    controller, port = placed[CONTROLLER], common.get(PORT, USUAL_PORT)
+    controller = placed[CONTROLLER]
     # The broker's first: its passwords are everybody's.
     shares = {placed[part].name: _share(placed[part], placed, services) for part in SERVICES}
     settings = {
@@ -85,7 +85,7 @@ def make_plan(
         for name, share in shares.items()
     }
     hosts = [shares[name] for name in dict.fromkeys(placed[part].name for part in (CONTROLLER, BROKER, BRIDGE))]
-    settings[controller.name]["LAB_HOSTS"] = " ".join(share.described(controller, port) for share in hosts)
+    settings[controller.name]["LAB_HOSTS"] = " ".join(share.described(controller) for share in hosts)
     start = []
     for share in shares.values():
         start += [*_prepared(share.host, scenario, placed), _up(share.host, scenario, "treatments")]
@@ -109,9 +109,9 @@ class _Share(NamedTuple):
     roles: list[str]
     services: list[str]
 
-    def described(self, controller: Host, port: str) -> str:
+    def described(self, controller: Host) -> str:
         """Return its word of LAB_HOSTS: name, roles, where its treatments service answers."""
-        address = "" if self.host.name == controller.name else f"{self.host.address}:{port}"
+        address = "" if self.host.name == controller.name else f"{self.host.address}:{TREATMENTS_PORT}"
         return f"{self.host.name}={','.join(self.roles)}={address}"
 
 
@@ -137,7 +137,7 @@ def _network(host: Host, placed: Mapping[str, Host], common: Mapping[str, str]) 
     elif any(other.name != host.name for other in placed.values()):
         own["LAB_BIND"] = host.address
     if host.name != placed[CONTROLLER].name:
-        return {**own, "LAB_TREATMENTS_BIND": "0.0.0.0", "LAB_TREATMENTS_AT": host.address}
+        return {**own, "LAB_TREATMENTS_AT": f"{host.address}:{TREATMENTS_PORT}"}
     return {**own, "BROKER_PATH": "direct" if host.name == broker.name else "port"}
 
 

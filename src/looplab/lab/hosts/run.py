@@ -17,7 +17,6 @@ from looplab.lab.hosts.checks import Facts, check_alone, check_images, known_lim
 from looplab.lab.hosts.contexts import HOME, Host, find_host, known_hosts
 from looplab.lab.hosts.plan import (
     FILE,
-    PORT,
     PROJECT,
     SERVICES,
     SETTINGS,
@@ -51,7 +50,7 @@ PI = "the Pi"
 # A part starts slowly on a busy host.
 STEP_TIMEOUT_S = 1200.0
 STOP_TRIES = 3
-KEPT = (PORT, "MOSQUITTO_IMAGE", "STRESS_IMAGE", REGISTRY, TAG, PULL)
+KEPT = ("MOSQUITTO_IMAGE", "STRESS_IMAGE", REGISTRY, TAG, PULL)
 
 
 class PlacedSession:

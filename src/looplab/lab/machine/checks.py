@@ -6,7 +6,7 @@ from pathlib import Path
 
 from looplab.lab.docker.engine import COMPOSE_REMEDY, Engine, parse_version, show_version
 from looplab.lab.machine.facts import OF_THIS_LAB, HostFacts
-from looplab.lab.machine.limits import FIFO, GROUP, MOST_RTPRIO, OWN_GROUP, RTPRIO, SOCKETS, Limits
+from looplab.lab.machine.limits import FIFO, GROUP, MOST_RTPRIO, OWN_GROUP, RT_SHARES_US, RTPRIO, SOCKETS, Limits
 
 OK, WARN, FAIL = "ok", "warn", "fail"
 
@@ -161,7 +161,7 @@ def _check_fifo(limits: Limits, engine: Engine) -> Check:
     if not why:
         why = "A real-time thread runs before every ordinary one, also under stress."
         return Check("SCHED_FIFO", "works", why=why)
-    if limits.rt_group_sched and limits.rt_budget_us == 0:
+    if limits.rt_group_sched and limits.rt_budget_us is not None and limits.rt_budget_us < RT_SHARES_US:
         remedy = "Run sudo ./lab setup."
     elif engine.rootless:
         remedy = "Use an engine that runs as root: a rootless one cannot grant real-time priority."

@@ -16,7 +16,7 @@ from looplab.lab.docker.engine import (
     show_version,
 )
 from looplab.lab.image_names import BASE
-from looplab.lab.machine.limits import give_rt_budget, rt_budget_us
+from looplab.lab.machine.limits import give_rt_budget
 from looplab.lab.programs import SCRIPTS, call, run_script
 from looplab.system.terminal import say
 
@@ -30,9 +30,9 @@ def ensure_engine() -> Engine:
         run_script("install-engine", title="Installing and starting the Docker engine", expected_s=50)
         engine = find_engine()
     require_engine(engine)
-    if rt_budget_us(engine) == 0 and not give_rt_budget(engine):
+    if not give_rt_budget(engine):
         say(
-            "The engine's control group has no real-time budget, so real-time priority cannot work. "
+            "The engine's control group has too small a real-time budget, so real-time priority cannot work. "
             "Run sudo ./lab setup."
         )
     return engine

@@ -10,14 +10,15 @@ from pathlib import Path
 from looplab.lab.docker.engine import Engine
 from looplab.lab.docker.images import is_here
 from looplab.lab.programs import Outcome, call
-from looplab.lab.settings import RT_RUNTIME_US
 from looplab.system.machine_facts import boot_id
 
 CACHE = Path(".cache/limits.json")
 # The published limits, 90 and 99; if the engine refuses the higher one, both are recorded as not applied.
 MOST_RTPRIO = 99
-# What the engine's own group should hold: the sum of RT_RUNTIME_US and room for probes, below the kernel's 950000.
-RT_BUDGET_US = 900_000
+# Of each second, on kernels that ration real-time CPU by control group: the sum of the parts' `cpu_rt_runtime` in the
+# Compose files (of which the link's carries 1500 packets, and the treatments' 200 wake-ups of noise probes), and what
+# the engine's own group should hold: room for probes, too, below the kernel's 950000.
+RT_SHARES_US, RT_BUDGET_US = 890_000, 900_000
 # Small enough to fit beside a run.
 PROBE_RUNTIME_US = 10_000
 # A control group beside the engine's, for what is not measured: a neighbour in the measured parts' own group lets the
@@ -97,7 +98,7 @@ def rt_budget_us(engine: Engine) -> int | None:
 def give_rt_budget(engine: Engine) -> bool:
     """Give the engine's containers a real-time budget, which needs root; return whether they have one."""
     file = rt_budget_file(engine)
-    if file is None or (rt_budget_us(engine) or 0) > 0:
+    if file is None or (rt_budget_us(engine) or 0) >= RT_SHARES_US:
         return True
     try:
         # The group may not exist before the first container.
@@ -139,8 +140,8 @@ def _try_all(engine: Engine, image: str) -> Limits:
     budget_us = rt_budget_us(engine)
     grouped = bool(rationed.stdout.strip()) or budget_us is not None
     fifo = _refusal(engine, image, _FIFO, "--cap-add=SYS_NICE")
-    if fifo and budget_us == 0:
-        fifo = "the engine's control group has no real-time budget (cpu.rt_runtime_us is 0)"
+    if fifo and budget_us is not None and budget_us < RT_SHARES_US:
+        fifo = f"the engine's control group has too small a real-time budget (cpu.rt_runtime_us is {budget_us})"
     elif fifo and grouped:
         fifo = _refusal(engine, image, _FIFO, "--cap-add=SYS_NICE", f"--cpu-rt-runtime={PROBE_RUNTIME_US}")
     refused = {
@@ -185,11 +186,11 @@ def machine_variables(limits: Limits) -> dict[str, str]:
     if refused and limits.grants(FIFO):
         # Root alone holds what `cap_add` names: where the limit is refused, SYS_NICE in force gives the permission.
         refused.append("LAB_PRIORITY_UID")
-    budgets = rt_runtimes_us(limits)
+    rationed = limits.rt_group_sched and limits.grants(FIFO)
     return {
-        **_groups(limits, rationed=any(budgets.values())),
+        **_groups(limits, rationed=rationed),
         **dict.fromkeys(refused, "0"),
-        **{name: str(runtime_us) for name, runtime_us in budgets.items()},
+        **({"LAB_RATIONED": "on"} if rationed else {}),
     }
 
 
@@ -203,13 +204,3 @@ def _groups(limits: Limits, *, rationed: bool) -> dict[str, str]:
     if limits.watch_group:
         return {**far, "LAB_WATCH_GROUP": limits.watch_group}
     return {**far, **(AMONG_THE_MEASURED if refused else {})}
-
-
-def rt_runtimes_us(limits: Limits) -> dict[str, int]:
-    """Return each container's real-time budget; 0, which sets none, unless the kernel rations real-time CPU."""
-    budget_us = RT_BUDGET_US if limits.rt_budget_us is None else limits.rt_budget_us
-    if not (limits.rt_group_sched and limits.grants(FIFO) and budget_us > 0):
-        return dict.fromkeys(RT_RUNTIME_US, 0)
-    # A smaller budget is shared out in the same proportions, rounded down so that the sum fits.
-    share_us = min(budget_us, RT_BUDGET_US)
-    return {name: wanted_us * share_us // RT_BUDGET_US for name, wanted_us in RT_RUNTIME_US.items()}
