@@ -48,18 +48,17 @@ FIGURES = {
 
 def compare_scenarios() -> Dashboard:
     """Return the dashboard for after the runs."""
-    # Two a row: with three their titles do not fit a projector's 1280 pixels.
-    drawn = [(12, _figure(*figure, *text)) for figure, text in FIGURES.items()]
-    rows = [(11, drawn[start : start + 2]) for start in range(0, len(drawn), 2)]
+    drawn = [_figure(*figure, *text) for figure, text in FIGURES.items()]
     return dashboard(
         "looplab-compare",
         "Compare scenarios",
         "The published comparisons and any other, from the newest run of each scenario within seven days.",
         [
-            (14, [(24, _any())]),
+            (14, [_any()]),
             # A latency needs 80 pixels, the published table 480.
-            (16, [(14, _table()), (10, _notes())]),
-            *rows,
+            (16, [_table(), _notes()], 14, 10),
+            # Two a row: with three their titles do not fit a projector's 1280 pixels.
+            *((11, drawn[start : start + 2]) for start in range(0, len(drawn), 2)),
         ],
         [
             choice("scenario", "Scenario", _RUNS, "Drawn in the uppermost panel and the table.", _FIRST_SHOWN),

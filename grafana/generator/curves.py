@@ -1,60 +1,48 @@
 """CDFs; each scenario, latency and quantile has one colour and dash, everywhere the same."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
-from generator.panels import NO_VALUE, Panel
+from generator.panels import LEGEND, NO_VALUE, Panel, fields, panel, target
 from generator.queries import cdf, joined, or_named
-from generator.styles import CORRECTED, Override, by_regex, fixed, line, other_shade
-from generator.tables import SHARE, cdf_axis, xy_panel
+from generator.styles import CORRECTED, LOGARITHMIC, Override, by_name, by_regex, fixed, line
+from generator.tables import sorted_by, to_matrix
 
-# Nine hues after Paul Tol's muted scheme, each at least 3:1 on white and on Grafana's dark panels.
-SCENARIO_COLOURS = {
-    "scenario0": "#5858E1",
-    "scenario1": "#117733",
-    "scenario2": "#CC6677",
-    "scenario3": "#3D98D3",
-    "scenario4": "#AA4499",
-    "scenario5": "#C27C1A",
-    "scenario6": "#2A9D8F",
-    "scenario7": "#C72375",
-    "scenario8": "#777711",
-}
-# What a scenario is, for legends and tables; its number alone says nothing to a class.
-SCENARIO_WORDS = {
-    "scenario0": "no robot",
-    "scenario1": "robot",
-    "scenario2": "stress",
-    "scenario3": "stress, no robot",
-    "scenario4": "stress, broker first",
-    "scenario5": "stress, broker and client first",
-    "scenario6": "stress, broker first, no robot",
-    "scenario7": "flood",
-    "scenario8": "flood, client first",
-}
 # Not by colour alone: stress is dashed, stress with priority long-dashed, flood dotted.
 _STRESS, _PRIORITY, _FLOOD = [8, 6], [18, 6], [2, 6]
-SCENARIO_DASHES = {
-    **dict.fromkeys(("scenario2", "scenario3"), _STRESS),
-    **dict.fromkeys(("scenario4", "scenario5", "scenario6"), _PRIORITY),
-    **dict.fromkeys(("scenario7", "scenario8"), _FLOOD),
+
+
+class Look(NamedTuple):
+    """How legends and tables call a scenario, its colour, that of its corrected runs, and its dash (None: solid)."""
+
+    words: str
+    colour: str
+    corrected: str
+    dash: list[int] | None = None
+
+
+# Nine hues after Paul Tol's muted scheme, each at least 3:1 on white and on Grafana's dark panels; the corrected one is
+# the same hue in another shade.
+SCENARIOS = {
+    "scenario0": Look("no robot", "#5858E1", "#8787E9"),
+    "scenario1": Look("robot", "#117733", "#18A748"),
+    "scenario2": Look("stress", "#CC6677", "#B93E52", _STRESS),
+    "scenario3": Look("stress, no robot", "#3D98D3", "#2470A1", _STRESS),
+    "scenario4": Look("stress, broker first", "#AA4499", "#C875BA", _PRIORITY),
+    "scenario5": Look("stress, broker and client first", "#C27C1A", "#955F14", _PRIORITY),
+    "scenario6": Look("stress, broker first, no robot", "#2A9D8F", "#20776D", _PRIORITY),
+    "scenario7": Look("flood", "#C72375", "#E465A4", _FLOOD),
+    "scenario8": Look("flood, client first", "#777711", "#969615", _FLOOD),
 }
 METRICS = {"O": "O, without the robot", "T": "T, in all", "R": "R, at the robot"}
 # The curve of each metric: colour and dash.
 _METRIC_CURVES = {"T": ("#5858E1", None), "R": ("#117733", [2, 6]), "O": ("#CC6677", [8, 6])}
-# The parts of O, of src/looplab/experiments/loop/ledger.py; those of one end have one hue.
+# The parts of O, of src/looplab/experiments/loop/ledger.py, with name and colour; those of one end have one hue.
 OVERHEAD_PARTS = {
-    "network": "network and broker",
-    "bridge_wake_up": "bridge's wake-up",
-    "bridge_send_path": "bridge's send path",
-    "send_path": "controller's send path",
-    "wake_up": "controller's wake-up",
-}
-OVERHEAD_COLOURS = {
-    "network and broker": "#8A8A8A",
-    "bridge's wake-up": "#C27C1A",
-    "bridge's send path": "#D55E00",
-    "controller's send path": "#0072B2",
-    "controller's wake-up": "#4A94DF",
+    "network": ("network and broker", "#8A8A8A"),
+    "bridge_wake_up": ("bridge's wake-up", "#C27C1A"),
+    "bridge_send_path": ("bridge's send path", "#D55E00"),
+    "send_path": ("controller's send path", "#0072B2"),
+    "wake_up": ("controller's wake-up", "#4A94DF"),
 }
 QUANTILE_COLOURS = {"p50": "#3D98D3", "p99": "#CC6677"}
 # Not by colour alone.
@@ -72,16 +60,53 @@ def cdf_panel(
     overrides: list[Override],
     no_value: str = NO_VALUE,
 ) -> Panel:
-    """Return an XY chart of CDFs from one instant query with the labels `series` and `le`."""
-    return xy_panel(
+    """Return an XY chart of CDFs from one instant query with the labels `series` and `le`.
+
+    The axis of seconds begins at the first bound there is, or ends at the last, where its end is None.
+    """
+    # What Grafana calls the column, and the tooltip's line for it.
+    field, name = "le\\series", x_label.partition(" (")[0].partition(",")[0]
+    ends = {name: end for name, end in (("min", x_min_s), ("max", x_max_s)) if end is not None}
+    x_axis = {"custom.axisLabel": x_label, "custom.scaleDistribution": LOGARITHMIC, "displayName": name}
+    # No `decimals`: it falls on x as well, and 0 rounds the bounds of its scale to whole seconds. A maximum of y falls
+    # on an x that has none of its own: its axis would end at 10 s. It is above 1, or points at 100 % are cut in half.
+    y_axis = {"unit": "percentunit", "min": 0, **({} if x_max_s is None else {"max": 1.04})}
+    custom = {
+        "show": "points+lines",
+        "pointSize": {"fixed": 3},
+        "pointShape": "circle",
+        "pointStrokeWidth": 1,
+        "fillOpacity": 60,
+        "lineWidth": 3,
+        "lineStyle": {"fill": "solid"},
+        "axisPlacement": "auto",
+        "axisLabel": "share of messages answered within x",
+        "axisColorMode": "text",
+        "axisBorderShow": False,
+        "scaleDistribution": {"type": "linear"},
+        "hideFrom": {"legend": False, "tooltip": False, "viz": False},
+    }
+    to_number = {"targetField": field, "destinationType": "number"}
+    return panel(
+        "xychart",
         title,
         description,
-        or_named(expression, "le", "series", no_value),
-        x=cdf_axis(x_label, x_min_s, x_max_s),
-        # A maximum of y falls on an x that has none of its own: its axis would end at 10 s.
-        y={name: end for name, end in SHARE.items() if name != "max" or x_max_s is not None},
-        y_label="share of messages answered within x",
-        overrides=overrides,
+        [target(or_named(expression, "le", "series", no_value), instant=True, table=True)],
+        transformations=[
+            *to_matrix("le", "series"),
+            {"id": "convertFieldType", "options": {"fields": {}, "conversions": [to_number]}},
+            sorted_by(field),
+        ],
+        fieldConfig=fields(
+            {**y_axis, "color": {"mode": "palette-classic"}, "custom": custom},
+            [by_name(field, {"unit": "s", **ends, **x_axis}), *overrides],
+        ),
+        options={
+            "mapping": "auto",
+            "series": [],
+            "legend": LEGEND,
+            "tooltip": {"mode": "single", "sort": "none", "hideZeros": False},
+        },
     )
 
 
@@ -89,8 +114,8 @@ def scenario_curves(selector: str, condition: str) -> str:
     """Return a query for CDFs with a readable `series` each. No-break spaces: panels leave out words that all share."""
     # A scenario of one's own has no words here.
     named = joined(cdf(selector, condition), "name", ["scenario"], "$1")
-    for scenario, words in SCENARIO_WORDS.items():
-        name = f"{scenario}: {words}".replace(" ", "\N{NO-BREAK SPACE}")
+    for scenario, look in SCENARIOS.items():
+        name = f"{scenario}: {look.words}".replace(" ", "\N{NO-BREAK SPACE}")
         named = f'label_replace({named}, "name", "{name}", "scenario", "{scenario}")'
     return f"max by (series, le) ({joined(named, 'series', ['name', 'fidelity', 'cell'], '$1 $2 $3')})"
 
@@ -102,13 +127,10 @@ def metric_overrides() -> list[Override]:
 
 def scenario_overrides() -> list[Override]:
     """Return colour and dash of each scenario's curve, and its published points as squares of that colour."""
-    curves = [
-        by_regex(f"/^{name}(:|\\s|$)/", line(colour, SCENARIO_DASHES.get(name)))
-        for name, colour in SCENARIO_COLOURS.items()
-    ]
+    curves = [by_regex(f"/^{name}(:|\\s|$)/", line(look.colour, look.dash)) for name, look in SCENARIOS.items()]
     corrected = [
-        by_regex(f"/^{name}(:|\\s).*corrected/", {"color": fixed(other_shade(colour)), **CORRECTED})
-        for name, colour in SCENARIO_COLOURS.items()
+        by_regex(f"/^{name}(:|\\s).*corrected/", {"color": fixed(look.corrected), **CORRECTED})
+        for name, look in SCENARIOS.items()
     ]
     published: dict[str, Any] = {
         "custom.show": "points",

@@ -17,20 +17,18 @@ def dashboard(
     uid: str,
     title: str,
     description: str,
-    rows: list[tuple[int, list[tuple[int, Panel]]]],
+    rows: list[tuple[Any, ...]],
     variables: list[dict[str, Any]],
     *,
     refresh: str,
     since: str,
 ) -> Dashboard:
-    """Return a dashboard. `rows` are (height, [(width, panel), …]); the ids of the panels follow their order."""
+    """Return a dashboard. `rows` are (height, panels, width of each; all alike if none); ids follow their order."""
     panels: list[Panel] = []
     y = 0
-    for height, row in rows:
+    for height, row, *own_widths in rows:
         x = 0
-        for width, content in row:
-            if x + width > GRID_WIDTH:
-                raise ValueError(f"{title}: a row is wider than {GRID_WIDTH}")
+        for width, content in zip(own_widths or [GRID_WIDTH // len(row)] * len(row), row, strict=True):
             panels.append({"id": len(panels) + 1, **content, "gridPos": {"h": height, "w": width, "x": x, "y": y}})
             x += width
         y += height

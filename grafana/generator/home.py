@@ -15,7 +15,7 @@ def home(others: list[Dashboard]) -> Dashboard:
         "looplab-home",
         "Looplab",
         "Where everything is: dashboards, handouts, runs, report.",
-        [(18, [(9, _ways(others)), (15, _runs())])],
+        [(18, [_ways(others), _runs()], 9, 15)],
         [],
         refresh="5s",
         since="2m",

@@ -2,7 +2,6 @@
 
 from generator import panels
 from generator.curves import (
-    OVERHEAD_COLOURS,
     OVERHEAD_PARTS,
     QUANTILE_COLOURS,
     THIN_MEDIAN,
@@ -27,10 +26,10 @@ def live() -> Dashboard:
         "The run that is going on, or went on last, of any experiment.",
         [
             # Both rows are seen at once on a projector's 720 lines.
-            (4, [(12, _run()), (12, panels.messages("Messages", NEWEST))]),
-            (12, [(10, _cdf_of_metrics()), (8, _lateness()), (6, _misses())]),
-            (10, [(12, _quantiles()), (12, _made_of())]),
-            (14, [(24, _treatments())]),
+            (4, [_run(), panels.messages("Messages", NEWEST)]),
+            (12, [_cdf_of_metrics(), _lateness(), _misses()], 10, 8, 6),
+            (10, [_quantiles(), _made_of()]),
+            (14, [_treatments()]),
         ],
         [choice("experiment", "Experiment", "lab_run_info", "Of which the newest run is shown.", ["All"])],
         refresh="2s",
@@ -106,11 +105,11 @@ def _made_of() -> panels.Panel:
         "What is O made of?",
         "The mean O of the cell so far, part by part, by the kernel's time stamps. Wake-up: a message is there and its "
         "program waits for a processor. Send path: from the program to the network. Which part grows under load?",
-        {name: f'max(lab_figure{{figure="O: {part}"}}\nand {RUNNING})' for part, name in OVERHEAD_PARTS.items()},
+        {name: f'max(lab_figure{{figure="O: {part}"}}\nand {RUNNING})' for part, (name, _) in OVERHEAD_PARTS.items()},
         unit="µs",
         label="mean of the cell so far",
         stacked=True,
-        overrides=colours(OVERHEAD_COLOURS),
+        overrides=colours(dict(OVERHEAD_PARTS.values())),
         no_value=LOOP_ONLY,
     )
 

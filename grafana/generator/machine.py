@@ -1,7 +1,7 @@
 """Dashboard: what a scenario does to the lab's parts and to the machine."""
 
-from generator import panels
 from generator.dashboard import Dashboard, dashboard
+from generator.panels import graph, lines, numbers, parts
 from generator.styles import BAD, FIRST, GOOD, SECOND, by_name, colours, dashed, fixed, widths, yes_or_no
 from generator.tables import listing
 
@@ -14,41 +14,7 @@ _MODES = {
     "nice": "#3D98D3",
     "steal": "#777711",
 }
-
-
-def machine_and_parts() -> Dashboard:
-    """Return the dashboard that explains those of the experiments."""
-    return dashboard(
-        "looplab-host",
-        "Machine and parts",
-        "What the stress, the flood and the lab itself do to the parts and to this machine.",
-        [
-            (5, [(24, _parts())]),
-            (10, [(12, _host_cpu()), (12, _part_cpu())]),
-            (10, [(8, _runnable()), (8, _switches()), (8, _memory())]),
-            (10, [(8, _messages()), (8, _held()), (8, _clients())]),
-            (9, [(8, _bridge()), (8, _part_memory()), (8, _alerts())]),
-        ],
-        [],
-        refresh="2s",
-        since="10m",
-    )
-
-
-def _parts() -> panels.Panel:
-    up = {
-        "broker": _needed("lab_broker_up", "broker down"),
-        "bridge": _needed("lab_bridge_online", "bridge offline"),
-        "robot": _needed("lab_robot_online", "robot offline"),
-        "exporter": 'max(up{job="live"})',
-    }
-    return panels.numbers(
-        "Parts",
-        "Look for red: a part that is down while a run needs it. The broker reports bridge and robot: without a broker "
-        "their state is unknown. Between runs no part is needed.",
-        {**up, "{{part}} (processes)": "max by (part) (lab_processes) > 0"},
-        overrides=[by_name(name, {"mappings": [yes_or_no("down", "up", neither="not needed")]}) for name in up],
-    )
+_LIMIT_LINE = {"color": fixed(BAD), "custom.stacking": {"mode": "none"}, "custom.fillOpacity": 0, **dashed([10, 10])}
 
 
 def _needed(metric: str, fault: str) -> str:
@@ -56,41 +22,39 @@ def _needed(metric: str, fault: str) -> str:
     return f'max({metric} == 1) or max(0 * lab:fault{{fault="{fault}"}}) or max({metric}) + 2'
 
 
-def _host_cpu() -> panels.Panel:
-    return panels.graph(
+_UP = {
+    "broker": _needed("lab_broker_up", "broker down"),
+    "bridge": _needed("lab_bridge_online", "bridge offline"),
+    "robot": _needed("lab_robot_online", "robot offline"),
+    "exporter": 'max(up{job="live"})',
+}
+_PARTS = numbers(
+    "Parts",
+    "Look for red: a part that is down while a run needs it. The broker reports bridge and robot: without a broker "
+    "their state is unknown. Between runs no part is needed.",
+    {**_UP, "{{part}} (processes)": "max by (part) (lab_processes) > 0"},
+    overrides=[by_name(name, {"mappings": [yes_or_no("down", "up", neither="not needed")]}) for name in _UP],
+)
+_PROCESSORS = [
+    graph(
         "The machine's processors",
         "Processor time by kind, stacked; the dashed line is all processors. At that line every task must wait, also "
         "the control loop. softirq is the network's share.",
         {"{{mode}}": 'max by (mode) (lab:host_cpu:cores{mode!="idle"})', "all processors": "max(lab_host_cpus)"},
         label="processors",
         stacked=True,
-        overrides=[
-            *colours(_MODES),
-            by_name(
-                "all processors",
-                {
-                    "color": fixed(BAD),
-                    "custom.stacking": {"mode": "none"},
-                    "custom.fillOpacity": 0,
-                    **dashed([10, 10]),
-                },
-            ),
-        ],
-    )
-
-
-def _part_cpu() -> panels.Panel:
-    return panels.parts(
+        overrides=[*colours(_MODES), by_name("all processors", _LIMIT_LINE)],
+    ),
+    parts(
         "Processors used by each part",
         "1 is one whole processor. Stress and flood are the disturbance, the exporter is the cost of observing.",
         "lab:part_cpu:cores",
         label="processors",
         stacked=True,
-    )
-
-
-def _runnable() -> panels.Panel:
-    return panels.lines(
+    ),
+]
+_KERNEL = [
+    lines(
         "Tasks that want a processor",
         "Tasks that run or wait at the moment of the scrape, and the average over one minute. "
         "More tasks than processors means waiting.",
@@ -100,20 +64,14 @@ def _runnable() -> panels.Panel:
             "processors": ("max(lab_host_cpus)", BAD),
         },
         label="tasks",
-    )
-
-
-def _switches() -> panels.Panel:
-    return panels.lines(
+    ),
+    lines(
         "Context switches",
         "How often a processor changed from one task to another; each costs some microseconds and a cold cache.",
         {"a second": ("rate(lab_host_context_switches_total[5s])", FIRST)},
         label="switches a second",
-    )
-
-
-def _memory() -> panels.Panel:
-    return panels.lines(
+    ),
+    lines(
         "The machine's memory",
         "Available: memory without swapping. The stress allocates and frees five times 128 MiB.",
         {
@@ -122,11 +80,10 @@ def _memory() -> panels.Panel:
         },
         unit="bytes",
         label="memory",
-    )
-
-
-def _messages() -> panels.Panel:
-    return panels.lines(
+    ),
+]
+_BROKER = [
+    lines(
         "Messages through the broker",
         "PUBLISH packets a second, in and out. No line: no broker runs.",
         {
@@ -134,11 +91,8 @@ def _messages() -> panels.Panel:
             "out": ("max(lab:broker_publish_sent:per_second)", SECOND),
         },
         label="packets a second",
-    )
-
-
-def _held() -> panels.Panel:
-    return panels.lines(
+    ),
+    lines(
         "Held and dropped by the broker",
         "Held: queued, in flight and retained. Dropped ones are lost for their subscriber.",
         {
@@ -146,41 +100,31 @@ def _held() -> panels.Panel:
             "dropped": ("max(lab_broker_publish_dropped_total)", BAD),
         },
         label="messages",
-    )
-
-
-def _clients() -> panels.Panel:
-    return panels.lines(
+    ),
+    lines(
         "Clients of the broker",
         "Four of the loop as published: controller (publisher and subscriber), bridge, exporter. "
         "The flood adds up to a hundred.",
         {"connected": ("max(lab_broker_clients_connected)", FIRST)},
         label="clients",
-    )
-
-
-def _bridge() -> panels.Panel:
-    return panels.graph(
+    ),
+]
+_REST = [
+    graph(
         "What the bridge counts",
         "Merged: answers of the robot that came in one burst and count as one (the published loss at 10 ms). "
         "Timeouts: the robot did not answer.",
         {"{{event}}": "max by (event) (lab_bridge_events_total)"},
         label="messages since the bridge's start",
-    )
-
-
-def _part_memory() -> panels.Panel:
-    return panels.parts(
+    ),
+    parts(
         "Memory of each part",
         "Resident memory, as the kernel counts it.",
         "lab_process_resident_memory_bytes",
         unit="bytes",
         label="memory",
-    )
-
-
-def _alerts() -> panels.Panel:
-    return listing(
+    ),
+    listing(
         "Alerts now",
         "Empty is good. Prometheus (Alerts) shows the remedy of each alert.",
         'max by (alertname, scenario, cell) (ALERTS{alertstate="firing"})',
@@ -188,4 +132,24 @@ def _alerts() -> panels.Panel:
         no_value="no alert: all is well",
         # An alert about no scenario has an empty cell, not the words for no alert.
         overrides=[*widths({"alert": 185, "scenario": 95, "cell": 120}), by_name("scenario", {"noValue": "-"})],
+    ),
+]
+
+
+def machine_and_parts() -> Dashboard:
+    """Return the dashboard that explains those of the experiments."""
+    return dashboard(
+        "looplab-host",
+        "Machine and parts",
+        "What the stress, the flood and the lab itself do to the parts and to this machine.",
+        [
+            (5, [_PARTS]),
+            (10, _PROCESSORS),
+            (10, _KERNEL),
+            (10, _BROKER),
+            (9, _REST),
+        ],
+        [],
+        refresh="2s",
+        since="10m",
     )

@@ -19,9 +19,9 @@ def plain(experiment: Experiment) -> Dashboard:
         experiment.name.capitalize(),
         f"{experiment.title}.",
         [
-            (4, [(24, board.messages())]),
-            (12, [(10, board.curves()), (14, board.table())]),
-            (8, [(24 // (1 + len(figures)), one) for one in (*figures, board.rates())]),
+            (4, [board.messages()]),
+            (12, [board.curves(), board.table()], 10, 14),
+            (8, [*figures, board.rates()]),
         ],
         [
             choice("scenario", "Scenario", f"lab_run_info{own}", "The newest run of each is shown.", ["All"]),

@@ -1,6 +1,5 @@
 """Colours, lines and texts of single fields: what Grafana calls overrides and mappings."""
 
-import colorsys
 from typing import Any
 
 Properties = dict[str, Any]
@@ -19,10 +18,8 @@ PART_COLOURS = {
     "treatments": "#2A9D8F",
     "exporter": "#AA4499",
 }
-# Corrected runs beside those of the thesis: the same hue in another shade, thin, with squares.
+# Corrected runs beside those of the thesis: thin, with squares.
 CORRECTED: Properties = {"custom.lineWidth": 1, "custom.pointShape": "square", "custom.pointSize": {"fixed": 6}}
-# Relative luminance (WCAG) of the two shades; between 0.133 and 0.3 a colour has 3:1 on white and on dark panels.
-_DARKER, _LIGHTER = 0.145, 0.285
 LOGARITHMIC = {"type": "log", "log": 10}
 
 
@@ -46,22 +43,6 @@ def _override(matcher: str, options: str, properties: Properties) -> Override:
 def fixed(colour: str) -> dict[str, str]:
     """Return a colour that no palette changes."""
     return {"mode": "fixed", "fixedColor": colour}
-
-
-def luminance(colour: str) -> float:
-    """Return the relative luminance of #RRGGBB, 0 to 1, as WCAG 2 defines it."""
-    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
-    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
-    return sum(weight * part for weight, part in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
-
-
-def other_shade(colour: str) -> str:
-    """Return the same hue lighter if `colour` is dark, darker if it is light."""
-    hue, _lightness, saturation = colorsys.rgb_to_hls(*(int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)))
-    wanted = _LIGHTER if luminance(colour) < (_DARKER + _LIGHTER) / 2 else _DARKER
-    shades = (colorsys.hls_to_rgb(hue, step / 256, saturation) for step in range(257))
-    texts = ["#" + "".join(f"{round(255 * part):02X}" for part in shade) for shade in shades]
-    return min(texts, key=lambda text: abs(luminance(text) - wanted))
 
 
 def colours(table: dict[str, str]) -> list[Override]:
