@@ -4,12 +4,12 @@ import shutil
 
 import pytest
 
-from looplab.lab.machine.test_packages import LIST, PROGRAM_PATH
+from looplab.lab.commands.test import PACKAGES, PROGRAM_PATH
 
 
 def program(name: str) -> str:
     """Return the path of a program; the test fails if it is missing."""
     found = shutil.which(name, path=PROGRAM_PATH)
     if found is None:
-        pytest.fail(f"`{name}` is missing: `./lab test` installs its package, see {LIST}")
+        pytest.fail(f"`{name}` is missing: `./lab test` installs its package, see {PACKAGES}")
     return found

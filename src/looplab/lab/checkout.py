@@ -21,7 +21,6 @@ from looplab.lab.machine.installing import ensure_compose, ensure_engine
 from looplab.lab.machine.limits import CACHE, machine_variables, probe_limits
 from looplab.lab.programs import call
 from looplab.lab.scenarios import Scenario, chosen
-from looplab.lab.secret_files import ensure_grafana_password
 from looplab.lab.settings import check_settings, file_choices, project_name, read_machine_file, write_machine_file
 from looplab.system.env_files import read_env, read_port
 from looplab.system.machine_facts import OWN, OWN_FILE, machine_id
@@ -126,11 +125,10 @@ class Lab:
         wrapped = images.variables.get(REPEATED, upstream.get(REPEATED, ""))
         self._have(images, OwnImages(self.root, ours, self._profiles, wraps={self.own_image(FLOOD): wrapped}))
         limits = probe_limits(engine, self.own_image(PROBE), self.root / CACHE)
-        administrator = {} if images.variables.get("GRAFANA") == "off" else ensure_grafana_password(self.root)
         # A rootless engine's root is the user who started it; every other user of a container is a stranger here.
         owner = {"LAB_UID": "0", "LAB_GID": "0"} if engine.rootless else {}
         decided = self.kept(images.variables, upstream)
-        write_machine_file(self.root, {**machine_variables(limits), **owner, **decided, **administrator})
+        write_machine_file(self.root, {**machine_variables(limits), **owner, **decided})
         if self._machine() != before:
             # Compose reads other variables from now on.
             del self._services

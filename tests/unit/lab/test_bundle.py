@@ -12,7 +12,7 @@ import pytest
 from support import host_fakes as fakes
 
 from looplab.errors import LabError, MachineError, UsageError
-from looplab.lab.bundle_file import load_bundle, read_bundle, write_bundle
+from looplab.lab.bundle_file import load_bundle, write_bundle
 from looplab.lab.commands.bundle import load, tag_pinned
 from looplab.lab.docker.own_images import read_stamps
 from looplab.lab.settings import read_machine_file, write_machine_file
@@ -171,18 +171,6 @@ def test_no_control_character_is_taken(docker: fakes.Docker, tmp_path: Path, fac
         load_bundle(tmp_path / "x", KNOWN)
 
 
-def test_what_is_no_bundle_at_all(tmp_path: Path) -> None:
-    (tmp_path / "letter.txt").write_text("Dear bundle")
-    with pytest.raises(LabError, match="no bundle of this lab"):
-        read_bundle(tmp_path / "letter.txt")
-    with pytest.raises(LabError, match="There is no file"):
-        read_bundle(tmp_path / "nothing")
-    with tarfile.open(tmp_path / "other.tar", "w:gz") as archive:
-        archive.add(tmp_path / "letter.txt", "bundle.json")
-    with pytest.raises(LabError, match="no bundle of this lab"):
-        read_bundle(tmp_path / "other.tar")
-
-
 def test_a_failing_engine_leaves_no_half_bundle(docker: fakes.Docker, file: Path, tmp_path: Path) -> None:
     before = file.read_bytes()
     docker.fails("save", "cannot save")
@@ -194,12 +182,6 @@ def test_a_failing_engine_leaves_no_half_bundle(docker: fakes.Docker, file: Path
     with pytest.raises(LabError, match="no space left") as error:
         load_bundle(file, KNOWN)
     assert "docker system df" in error.value.remedy
-
-
-def test_an_image_that_is_not_here_is_named(docker: fakes.Docker, tmp_path: Path) -> None:
-    with pytest.raises(LabError, match="missing:1"):
-        write_bundle(tmp_path / "x", [*IMAGES, "missing:1"], {})
-    assert not (tmp_path / "x").exists()
 
 
 def test_what_is_pinned_is_saved_and_named_without_its_digest(docker: fakes.Docker) -> None:

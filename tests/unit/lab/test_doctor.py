@@ -93,10 +93,6 @@ def test_a_rootless_engine_keeps_its_ports_on_loopback() -> None:
     assert "Loopback" not in {check.name for check in engine(server_version="27.5.1", rootless=True)}
 
 
-def test_serial_devices_are_shown(tmp_path: Path) -> None:
-    assert str(tmp_path) in checks.check_serial(replace(HOST, serial=(str(tmp_path),))).found
-
-
 def test_the_table_keeps_to_80_columns_and_ends_with_a_verdict() -> None:
     bad = [*host(), *engine(trouble="no answer", detail="x" * 200), *limits(unknown="none")]
     text = table(bad)

@@ -11,7 +11,6 @@ from support.places import ROOT
 from support.terminal import Terminal
 from support.waiting import until
 
-from looplab.lab.class_archives import checkout_files
 from looplab.lab.commands.lint import Linter, is_shell, lint, shorten
 from looplab.lab.programs import NOT_FOUND, TIMED_OUT, call, follow
 from looplab.system.terminal import Step
@@ -76,27 +75,6 @@ def test_a_step_in_a_terminal_shows_the_time_left() -> None:
     shown = [line.removeprefix("\x1b[K") for line in stream.getvalue().split("\r")]
     assert max(map(len, shown)) <= 80
     assert shown[-1] == "Building: done (0 s)\n"
-
-
-def test_what_is_a_shell_script(tmp_path: Path) -> None:
-    for name, text, shell in (
-        ("lab", "#!/bin/sh\n", True),
-        ("run", "#!/usr/bin/env bash\n", True),
-        ("a.sh", "", True),
-        ("tool", "#!/usr/bin/env python3\n", False),
-        ("Dockerfile", "FROM x\n", False),
-        ("a.py", "#!/bin/sh\n", False),
-    ):
-        (tmp_path / name).write_text(text)
-        assert is_shell(tmp_path / name) is shell, name
-
-
-def test_git_decides_which_files_are_the_projects(tmp_path: Path) -> None:
-    subprocess.run(["git", "init", "--quiet", tmp_path], check=True)
-    (tmp_path / ".gitignore").write_text("ignored\n")
-    for name in ("kept.sh", "ignored"):
-        (tmp_path / name).touch()
-    assert checkout_files(tmp_path, "--others", "--exclude-standard") == [".gitignore", "kept.sh"]
 
 
 @pytest.mark.parametrize(("lines", "result"), [(3, "all passed"), (4, "FAILED: size of house")])

@@ -14,7 +14,7 @@ from support.waiting import until
 from support.wire import call
 
 from looplab.lab import pages
-from looplab.lab.pages import Renderer, publish, run_goes_on, stored
+from looplab.lab.pages import Renderer, run_goes_on, stored
 from looplab.lab.site import elsewhere, newest, write_site
 from looplab.run.folder import UNFINISHED, RunFolder
 
@@ -134,14 +134,6 @@ def test_serving_takes_no_library() -> None:
     """Beside a run each would take memory: pandas 45 MB."""
     load = f"import sys; sys.path.append({str(ROOT / 'src')!r}); import looplab.lab.pages"
     call(sys.executable, "-I", "-S", "-c", load)
-
-
-def test_the_site_is_replaced_as_a_whole(tmp_path: Path) -> None:
-    for name in ("one", "two"):
-        (tmp_path / name).mkdir()
-        publish(tmp_path, tmp_path / name)
-        assert (tmp_path / "current").resolve() == tmp_path / name
-    assert not (tmp_path / "one").exists()
 
 
 def test_the_front_page_has_runs_reports_and_handouts(root: Path) -> None:

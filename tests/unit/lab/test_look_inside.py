@@ -121,7 +121,3 @@ def test_each_part_of_the_loop_has_words_for_a_student() -> None:
     about = {role.name: role.about for role in EXPERIMENTS["loop"].roles}
     assert {name: inspect_parts._what(name, f"looplab/{name}:0.1.0", ["controller"]) for name in about} == about
     assert all(about.values())
-
-
-def test_a_cost_fits_into_the_terminal() -> None:
-    assert len(inspect_parts.COST) <= 80

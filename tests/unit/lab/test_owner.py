@@ -9,51 +9,38 @@ from looplab.lab.cli import main
 from looplab.lab.owner import give_back
 
 USER = 12345
-needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root writes files that are not its own")
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root writes files that are not its own")
 
 
-def checkout(folder: Path) -> Path:
-    root = folder / "lab"
-    (root / "results" / "run").mkdir(parents=True)
-    (root / "results" / "run" / "run.json").write_text("{}")
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A user's checkout into which root wrote."""
+    root = tmp_path / "lab"
+    (root / "results/run").mkdir(parents=True)
+    (root / "results/run/run.json").write_text("{}")
     os.chown(root, USER, USER)
     return root
 
 
-@needs_root
-def test_what_root_wrote_is_given_to_the_owner(tmp_path: Path) -> None:
-    root = checkout(tmp_path)
-    give_back(root)
+def test_what_root_wrote_is_given_to_the_owner(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LAB_ROOT", str(root))
+    assert main(["show", "no-such-run"]) != 0
     assert {path.stat().st_uid for path in [root, *root.rglob("*")]} == {USER}
 
 
-@needs_root
-def test_nothing_outside_the_checkout_is_given_away(tmp_path: Path) -> None:
-    root, outside = checkout(tmp_path), tmp_path / "outside"
+def test_nothing_outside_and_nothing_of_others_is_given_away(root: Path) -> None:
+    outside = root.parent / "outside"
     outside.mkdir()
     (outside / "secret").write_text("root's")
     (root / "link").symlink_to(outside)
     (root / "name").hardlink_to(outside / "secret")
-    give_back(root)
-    assert {path.stat().st_uid for path in (outside, outside / "secret")} == {0}
-    assert (root / "link").lstat().st_uid == USER
-
-
-@needs_root
-def test_files_of_others_and_roots_own_checkout_stay(tmp_path: Path) -> None:
-    root = checkout(tmp_path)
     os.chown(root / "results", 54321, 54321)
     give_back(root)
-    assert (root / "results").stat().st_uid == 54321
+    assert {path.stat().st_uid for path in (outside, outside / "secret")} == {0}
+    assert ((root / "link").lstat().st_uid, (root / "results").stat().st_uid) == (USER, 54321)
+
+
+def test_roots_own_checkout_stays(root: Path) -> None:
     os.chown(root, 0, 0)
-    (root / "new").write_text("")
     give_back(root)
-    assert (root / "new").stat().st_uid == 0
-
-
-@needs_root
-def test_a_command_that_fails_gives_back_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    root = checkout(tmp_path)
-    monkeypatch.setenv("LAB_ROOT", str(root))
-    assert main(["show", "no-such-run"]) != 0
-    assert (root / "results" / "run" / "run.json").stat().st_uid == USER
+    assert (root / "results").stat().st_uid == 0

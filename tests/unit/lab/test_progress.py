@@ -49,16 +49,6 @@ def test_a_line_shows_the_time_left_within_a_terminal() -> None:
     assert max(len(line) for line in stream.getvalue().split("\r\x1b[K")) <= 79
 
 
-def test_closing_leaves_a_clean_line_once() -> None:
-    stream = Terminal()
-    progress = RunProgress(stream)
-    progress.show(repetition(10))
-    progress.close()
-    progress.close()
-    assert stream.getvalue().count("\r\x1b[K") == 2
-    assert stream.getvalue().endswith("\r\x1b[K")
-
-
 def test_a_log_gets_a_line_now_and_then_and_the_last_one() -> None:
     stream = io.StringIO()
     progress = RunProgress(stream)

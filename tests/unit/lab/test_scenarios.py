@@ -64,11 +64,6 @@ def test_the_nearest_scenarios_are_named(name: str, near: str) -> None:
     assert f"Did you mean {near}" in caught.value.remedy
 
 
-@pytest.mark.parametrize("name", ["Scenario5", "5"])
-def test_what_a_person_may_type_is_understood(name: str) -> None:
-    assert [scenario.name for scenario in chosen(ROOT, [name])] == ["scenario5"]
-
-
 def test_the_shell_overrides_what_params_env_leaves_open() -> None:
     scenario = scenarios(ROOT)["scenario8"]
     found = scenario.parameters({"MESSAGES": "7", "QOS": "", "LOAD": "none", "FIDELITY": "corrected"})
@@ -118,11 +113,6 @@ def test_the_options_of_a_load_reach_it_from_params_env(tree: Path) -> None:
     found = scenarios(tree)
     asked = [("mine", {}), ("mine", {"STRESS_CPU": "8"}), ("scenario5", {})]
     assert [found[name].load_settings(given)["STRESS_CPU"] for name, given in asked] == ["6", "8", ""]
-
-
-def test_a_model_that_is_not_there_is_named(kept: Path) -> None:
-    with pytest.raises(UsageError, match="no scenario 'scenario99'"):
-        new(kept, "scenario91", "scenario99")
 
 
 BAD_NAMES = ("", "x", "9lives", "My", "a_b", "a/b", "../x", "a" * 32, "with space", "ä1", "-a")

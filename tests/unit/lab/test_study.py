@@ -11,7 +11,6 @@ import pytest
 from looplab.errors import UsageError
 from looplab.lab.commands import study
 from looplab.report.study_file import Study, read_studies
-from looplab.system.words import show_duration
 
 LOADS = {"scenario1": "none", "scenario2": "stress", "scenario4": "stress"}
 WHERE = {"revision": "abc", "machine": "m", "boot": "b"}
@@ -99,10 +98,6 @@ def test_a_claim_stands_for_the_scenarios_that_it_compares() -> None:
     with pytest.raises(UsageError) as error:
         study._scenarios_of(root, ["stres"])
     assert error.value.remedy.startswith("Did you mean stress")
-
-
-def test_how_long_a_study_takes_is_said_before() -> None:
-    assert f"about {show_duration(65)} left" in study._summary(begin(), 65, "")
 
 
 def test_a_study_of_brokers_runs_each_scenario_with_each_broker() -> None:

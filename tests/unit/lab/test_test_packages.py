@@ -1,4 +1,4 @@
-"""What ./lab test installs: one list, complete, and a message where it may not install."""
+"""What ./lab test installs, and a message where it may not install; each package by its hash."""
 
 import re
 import tomllib
@@ -9,68 +9,23 @@ from support import host_fakes as fakes
 from support.places import ROOT
 
 from looplab.errors import MachineError
-from looplab.lab.commands.test import REQUIREMENTS
-from looplab.lab.machine.test_packages import LIST, Package, install, missing_packages, require_installable
-
-ABSENT = Package("no-such-package", "no-such-program", "nothing")
+from looplab.lab.commands.test import PACKAGES, REQUIREMENTS, install_packages, missing_packages
 
 
-def test_only_what_is_missing_is_named(tmp_path: Path) -> None:
-    (tmp_path / "tests").mkdir()
-    (tmp_path / LIST).write_text(
-        'coreutils = ["ls", "a"]\nx = ["no-such-program", "b"]\n'
-        'base = ["/etc/os-rel*", "c"]\ny-dev = ["/usr/include/no-such.h", "d"]\n'
-    )
-    assert [package.name for package in missing_packages(tmp_path)] == ["x", "y-dev"]
-
-
-def test_every_line_of_the_list_has_its_purpose() -> None:
-    lines = tomllib.loads((ROOT / LIST).read_text())
-    assert lines
-    assert all(proof and purpose for proof, purpose in lines.values())
-
-
-@pytest.mark.parametrize(
-    ("apt", "user_id", "remedy"),
-    [
-        (True, 1000, "sudo apt-get install --no-install-recommends docker.io no-such-package"),
-        (False, 0, "Install what this system calls docker.io no-such-package"),
-    ],
-)
-def test_one_command_is_named_where_the_lab_may_not_install(
-    programs: fakes.Programs, monkeypatch: pytest.MonkeyPatch, apt: bool, user_id: int, remedy: str
-) -> None:
-    if apt:
-        programs.script("apt-get")
-    monkeypatch.setattr("os.geteuid", lambda: user_id)
-    require_installable([])
-    with pytest.raises(MachineError) as caught:
-        require_installable([ABSENT], ["docker.io"])
-    assert "no-such-package (nothing)" in caught.value.message
-    assert remedy in caught.value.remedy
-
-
-def test_what_is_still_missing_after_the_installation_is_named(
+def test_what_is_missing_is_named_where_the_lab_may_not_install(
     programs: fakes.Programs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("LAB_HOST", str(tmp_path))
-    (tmp_path / "usr/sbin").mkdir(parents=True)
-    programs.borrow("chmod", "dirname", "grep", "rm", "sh")
-    programs.add("id", {"-u": ("0\n", "", 0)})
-    programs.script("apt-cache", 'echo "  Candidate: 1"')
+    (tmp_path / "tests").mkdir()
+    there = 'coreutils = ["/bin/ls", "a"]\nbase = ["/etc/os-rel*", "c"]\n'
+    (tmp_path / PACKAGES).write_text(f'{there}x = ["no-such-program", "b"]\ny-dev = ["/usr/include/no-such.h", "d"]\n')
+    missing = missing_packages(tmp_path)
+    assert missing == {"x": "b", "y-dev": "d"}
     programs.script("apt-get")
-    install([])
-    assert programs.calls("apt-get") == []
-    install([Package("coreutils", "ls", "there already")])
-    assert programs.calls("apt-get")[-1].endswith(" install coreutils")
-    with pytest.raises(MachineError, match="still missing: no-such-package"):
-        install([ABSENT])
-
-
-def test_ci_installs_nothing_that_lab_test_does_not() -> None:
-    words = (ROOT / ".ci/run").read_text()
-    assert "./lab test" in words
-    assert re.search(r"\b(apt|apt-get|pip3?|npm)\b", words) is None
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    install_packages({}, [])
+    with pytest.raises(MachineError, match=r"x \(b\); y-dev \(d\)") as caught:
+        install_packages(missing, ["docker.io"])
+    assert "sudo apt-get install --no-install-recommends docker.io x y-dev" in caught.value.remedy
 
 
 def test_every_python_package_of_the_tests_is_known_by_its_hash() -> None:

@@ -16,7 +16,7 @@ from looplab.errors import EXIT_MACHINE
 from looplab.experiments.registry import EXPERIMENTS
 from looplab.exporter.machine import HostWatch
 from looplab.exporter.server import Exporter, LabCollector
-from looplab.lab.commands.watch import View, exporter_url, parse, screen, watch
+from looplab.lab.commands.watch import exporter_url, parse, screen, watch
 from looplab.run.samples import ANSWERED
 
 TREATMENTS = [
@@ -49,12 +49,6 @@ def lines_of(page: str, width: int = 80, height: int = 24) -> list[str]:
     return [line.rstrip() for line in out.getvalue().splitlines()]
 
 
-def test_the_run_and_its_current_cell(live_page: str) -> None:
-    view = View(parse(live_page))
-    assert (view.run["scenario"], view.active, view.current) == ("scenario1", True, "10 ms, QoS 0")
-    assert [value for _labels, value in view.page["lab_messages_sent_total"]] == [20, 10]
-
-
 @pytest.mark.parametrize(("width", "height"), [(80, 24), (200, 50), (100, 30), (300, 100)])
 def test_it_fits_with_all_treatments(live_page: str, width: int, height: int) -> None:
     lines = lines_of(live_page, width, height)
@@ -73,14 +67,6 @@ def test_what_is_shown_in_80_by_24(live_page: str) -> None:
     # Bars of T, R and O: half of T's answers came within 7 ms.
     assert re.search(r"^answered within +T +R +O$", text, re.MULTILINE)
     assert re.search(r"^6\.81 ms +█{7}▌ +█{20} +█{16}$", text, re.MULTILINE)
-
-
-def test_a_metric_whose_share_does_not_change_keeps_its_bar(live_page: str) -> None:
-    """The exporter leaves out its buckets there."""
-    own = [line for line in live_page.splitlines() if 'metric="T"' not in line or 'le="0.00681292"' not in line]
-    assert len(own) < len(live_page.splitlines())
-    text = "\n".join(lines_of("\n".join(own)))
-    assert re.search(r"^6\.81 ms +█+▌? +█{20} +█{16}$", text, re.MULTILINE)
 
 
 def test_a_lost_message_is_within_no_time(tmp_path: Path) -> None:

@@ -2,10 +2,12 @@
 
 import hashlib
 import os
+import shutil
 import subprocess
 import sys
+import tomllib
 import venv
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from looplab.errors import EXIT_GOOD, EXIT_INVALID, MachineError
@@ -14,8 +16,7 @@ from looplab.lab.commands.lint import lint
 from looplab.lab.docker.engine import NO_CLIENT, find_engine
 from looplab.lab.docker.images import left_by_tests
 from looplab.lab.machine.installing import engine_packages
-from looplab.lab.machine.test_packages import install, missing_packages, require_installable
-from looplab.lab.programs import call
+from looplab.lab.programs import call, is_there, run_script
 from looplab.lab.scenarios import chosen, every
 from looplab.system.terminal import Step
 
@@ -23,6 +24,9 @@ from looplab.system.terminal import Step
 # run side by side; `-- -n0` runs them one by one. The slowest are named at the end.
 AT_ONCE = ("-n3", "--dist=loadscope", "--no-loadscope-reorder", "--durations=25", "--durations-min=5")
 UNIT = "tests/unit"
+PACKAGES = "tests/apt-packages.toml"
+# Debian keeps some programs outside a user's PATH.
+PROGRAM_PATH = os.pathsep.join((os.environ.get("PATH", os.defpath), "/usr/local/sbin", "/usr/sbin", "/sbin"))
 # Those that the lab builds, beside the default one.
 OWN_BROKERS = ("rabbitmq", "mochi")
 # Written by scripts/pin-python from pyproject.toml.
@@ -32,10 +36,7 @@ INSTALL_TIMEOUT_S = 900.0
 
 def make_ready(root: Path) -> None:
     """Install packages, the engine, and the tests' Python environment; have every image of the lab."""
-    missing = missing_packages(root)
-    engine = engine_packages() if find_engine().trouble == NO_CLIENT else []
-    require_installable(missing, engine)
-    install(missing)
+    install_packages(missing_packages(root), engine_packages() if find_engine().trouble == NO_CLIENT else [])
     make_environment(root)
     lab = Lab(root, scenarios=every(root).values())
     lab.make_ready()
@@ -43,6 +44,36 @@ def make_ready(root: Path) -> None:
     # A run would build its broker; several tests run each.
     for broker in OWN_BROKERS:
         Lab(root, {"BROKER": broker}, chosen(root, ["scenario0"])).make_ready()
+
+
+def missing_packages(root: Path) -> dict[str, str]:
+    """Return the packages of Debian and Ubuntu that are missing of PACKAGES, each with its purpose."""
+
+    def proven(proof: str) -> bool:
+        found = any(Path("/").glob(proof[1:])) if proof.startswith("/") else shutil.which(proof, path=PROGRAM_PATH)
+        return bool(found)
+
+    listed = tomllib.loads((root / PACKAGES).read_text(encoding="utf-8"))
+    return {name: purpose for name, (proof, purpose) in listed.items() if not proven(proof)}
+
+
+def install_packages(missing: Mapping[str, str], engine: Collection[str]) -> None:
+    """Install packages, with no service started. Raises MachineError with the command to type if the lab may not.
+
+    `engine` names the packages of the Docker engine if that is missing, too: its own set-up installs them.
+    """
+    if (missing or engine) and not (is_there("apt-get") and os.geteuid() == 0):
+        reasons = "; ".join(f"{name} ({purpose})" for name, purpose in missing.items()) or "the Docker engine"
+        remedy = (
+            f"Run `sudo apt-get install --no-install-recommends {' '.join([*engine, *missing])}` (or what this system "
+        )
+        remedy += "calls these), then `./lab test` again; `./lab test --unit` needs none of it."
+        raise MachineError(f"The tests need packages that are missing: {reasons}.", remedy)
+    if missing:
+        # Releases of Debian and Ubuntu divide programs into packages differently.
+        known = [word for name in missing for word in ("--if-known", name)]
+        title = f"Installing what the tests need ({' '.join(missing)})"
+        run_script("install-packages", "--no-services", *known, title=title, expected_s=60)
 
 
 def python_of(root: Path) -> Path:
@@ -98,9 +129,7 @@ def test(root: Path, unit: bool, rest: Sequence[str], lint_alone: bool) -> int:
     clean = lint(root, programs)
     chosen = [] if named else [UNIT if unit else "tests", *AT_ONCE]
     command = [str(python_of(root)), "-m", "pytest", *chosen, *rest]
-    # Debian keeps some programs outside a user's PATH.
-    path = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"
-    environment = {**os.environ, "PYTHONPATH": str(root / "src"), "PATH": path}
+    environment = {**os.environ, "PYTHONPATH": str(root / "src"), "PATH": PROGRAM_PATH}
     # Every process of a test would compile its modules, and each worker all tests.
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     before = left_by_tests()
