@@ -70,7 +70,7 @@ except OSError:
 # Prints whether the controller of a run takes a stranger for one of its device workers.
 JOIN = """
 import socket
-with socket.create_connection(("controller", 9108), timeout=20) as sock:
+with socket.create_connection(("controller", 9108), timeout=10) as sock:
     sock.sendall(b"guess stranger\\n")
     print("closed" if sock.recv(100) == b"" else "taken")
 """
@@ -190,7 +190,7 @@ def test_a_robot_elsewhere_opens_the_broker_to_nobody(lab: Lab) -> None:
 def test_no_stranger_sends_for_a_run(lab: Lab) -> None:
     """Device workers dial the controller from any container of its network, and from other nodes of a Swarm."""
     lab.run("setup", "twin", code=0)
-    wanted = {"DEVICE_WORKERS": "1", "PARTS_TIMEOUT_S": "20", "MESSAGES": "20"}
+    wanted = {"DEVICE_WORKERS": "1", "PARTS_TIMEOUT_S": "10", "MESSAGES": "20"}
     lab.compose("--profile", "twin", "up", "--detach", "--scale", "twin-devices=0", code=0, **wanted)
 
     def answer() -> str:
@@ -201,7 +201,7 @@ def test_no_stranger_sends_for_a_run(lab: Lab) -> None:
     assert until(answer, "the controller listens") == "closed"
     lab.wait_for_end("twin")
     _, run = lab.newest()
-    assert any("1 device workers wanted, there after 20 s: none" in why for why in run["invalid_because"])
+    assert any("1 device workers wanted, there after 10 s: none" in why for why in run["invalid_because"])
 
 
 def test_no_other_user_writes_into_results(lab: Lab) -> None:

@@ -17,7 +17,11 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="killing a container's
 @pytest.mark.parametrize("broker", ["rabbitmq", "mochi"])
 def test_a_scenario_with_another_broker_is_found_as_wanted(lab: Lab, broker: str) -> None:
     """Priority and TCP_NODELAY on: tests/integration/images/test_image_brokers.py."""
-    run = lab.stored(lab.run("run", "scenario8", "--quick", "--broker", broker, "--json", "--allow-invalid").stdout)
+    run = lab.stored(
+        lab.run(
+            "run", "scenario8", "--quick", "--messages", "50", "--broker", broker, "--json", "--allow-invalid"
+        ).stdout
+    )
     found = treatments(run)
     version = run["environment"]["versions"]["broker"]
     assert version
@@ -32,7 +36,7 @@ def test_a_scenario_with_another_broker_is_found_as_wanted(lab: Lab, broker: str
 
 @needs_root
 def test_a_broker_that_dies_makes_the_run_invalid(lab: Lab) -> None:
-    words = ("--intervals", "20", "--messages", "200", "--repetitions", "3", "--broker", "rabbitmq", "--json")
+    words = ("--intervals", "20", "--messages", "100", "--repetitions", "3", "--broker", "rabbitmq", "--json")
     running = lab.start("run", "scenario1", *words)
     running.wait_for("33%")
     lines = docker("top", lab.container("broker"), "-o", "pid,comm").splitlines()

@@ -16,17 +16,12 @@ from looplab.experiments.registry import EXPERIMENTS
 # Enough for every check to be judged, little enough for all handouts in a few minutes.
 SMALL = {"INTERVALS_MS": "20", "MESSAGES": "20", "REPETITIONS": "3"}
 # The scenarios' handouts differ in names alone (tested below), the other exercises in what they set for their runs
-# (tests/unit/exercises checks that): one of each is typed, that of TLS because no other test
-# here sends over TLS. LAB_ALL_HANDOUTS=1 has them all typed, which takes 5 minutes more (starting and stopping, not
-# sending), and 6 for the sweep of qos-delay.
+# (tests/unit/exercises checks that): one is typed. LAB_ALL_HANDOUTS=1 has them all typed, which takes 6 minutes more
+# (starting and stopping, not sending), and 6 for the sweep of qos-delay.
 LIKE_ONE_ANOTHER = [handout for handout in HANDOUTS if re.fullmatch(r"scenario\d", name_of(handout))]
 EXAMPLE = next(handout for handout in LIKE_ONE_ANOTHER if name_of(handout) == "scenario5")
-ALWAYS_TYPED = ("scenario5", "what-does-tls-cost")
 LONG = pytest.mark.flag("LAB_ALL_HANDOUTS")
-TYPED = [
-    pytest.param(handout, id=name_of(handout), marks=[] if name_of(handout) in ALWAYS_TYPED else LONG)
-    for handout in HANDOUTS
-]
+TYPED = [pytest.param(handout, id=name_of(handout), marks=[] if handout == EXAMPLE else LONG) for handout in HANDOUTS]
 
 
 # A look inside needs a run that goes on: test_e2e_look_inside.py has them.
@@ -43,12 +38,12 @@ def form(handout: Path) -> list[str]:
     return [re.sub(r"( scenario\d)+", " SCENARIO", command) for command in typed(handout)]
 
 
-@pytest.mark.parametrize("handout", LIKE_ONE_ANOTHER, ids=name_of)
-def test_a_scenarios_handout_has_the_commands_of_the_typed_one(handout: Path) -> None:
-    assert form(handout) == form(EXAMPLE)
-    check = [command for command in commands(handout) if "check" in command]
-    assert set(check) == {f"./lab check {name_of(handout)}"}
-    assert any(re.search(rf"run .*{name_of(handout)}\b", command) for command in commands(handout))
+def test_a_scenarios_handout_has_the_commands_of_the_typed_one() -> None:
+    for handout in LIKE_ONE_ANOTHER:
+        name = name_of(handout)
+        assert form(handout) == form(EXAMPLE), name
+        assert {command for command in commands(handout) if "check" in command} == {f"./lab check {name}"}
+        assert any(re.search(rf"run .*{name}\b", command) for command in commands(handout)), name
 
 
 @pytest.mark.parametrize("handout", TYPED)

@@ -12,7 +12,9 @@ LEAST_O_US = 2 * (4.2 - 4 * 0.25) * 1000
 
 
 def test_the_wifi_link_is_there_and_recorded(lab: Lab) -> None:
-    done = lab.run("run", "scenario0", "--quick", "--link", "wifi", "--fidelity", "corrected", "--json")
+    done = lab.run(
+        "run", "scenario0", "--quick", "--messages", "50", "--link", "wifi", "--fidelity", "corrected", "--json"
+    )
     run = lab.stored(done.stdout)
     link = treatments(run)["link"]
     assert run["valid"], run["invalid_because"]
@@ -28,7 +30,7 @@ def test_the_wifi_link_is_there_and_recorded(lab: Lab) -> None:
 @needs_root
 def test_a_killed_emulator_makes_the_run_invalid(lab: Lab) -> None:
     running = lab.start(
-        "run", "scenario0", "--intervals", "20", "--messages", "100", "--repetitions", "3", "--link", "wifi", "--json",
+        "run", "scenario0", "--intervals", "20", "--messages", "50", "--repetitions", "3", "--link", "wifi", "--json",
         "--allow-invalid",
     )  # fmt: skip
     running.wait_for("20 ms, QoS 0")
@@ -38,4 +40,4 @@ def test_a_killed_emulator_makes_the_run_invalid(lab: Lab) -> None:
     # Who allows it gets 0, and the run is invalid all the same.
     assert (code, run["valid"]) == (0, False)
     assert run["invalid_because"] == ["link: wanted wifi, found not emulated to the end"]
-    assert run["cells"][0]["answered"] + run["cells"][0]["late"] == 300
+    assert run["cells"][0]["answered"] + run["cells"][0]["late"] == 150

@@ -5,7 +5,7 @@ from support.run_checks import treatments
 
 
 def test_printed_clients_are_found_as_printed(lab: Lab) -> None:
-    done = lab.run("run", "scenario1", "--quick", "--qos", "0,2", "--fidelity", "printed", "--json")
+    done = lab.run("run", "scenario1", "--quick", "--messages", "50", "--qos", "0,2", "--fidelity", "printed", "--json")
     run = lab.stored(done.stdout)
     assert run["valid"], run["invalid_because"]
     found = {what: treatment["found"] for what, treatment in treatments(run).items()}

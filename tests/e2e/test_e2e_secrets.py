@@ -2,16 +2,22 @@
 
 import json
 
-import pytest
 from support.containers import docker, own_image
 from support.e2e_lab import PROJECT, Lab, free_port
+from support.run_checks import treatments
 
-PARTS = ("broker", "scenario1", "bridge")
+TLS = {"BROKER_TLS": "on"}
 CONTROLLERS = [
     *(f"database/{name}" for name in ("reader", "writer")),
     "plain/controller",
     *(f"services/{name}" for name in ("admin", "postgres", "spicedb", "tokens")),
 ]
+# What each part may read, of all files in its folder; every experiment's controller is the same user.
+READS = {
+    "broker": ("/mosquitto/secrets", ["passwords", "server.pem", "plain/mosquitto_sub", "plain/passwords"]),
+    "scenario1": ("/run/looplab", ["controller", "device-workers", "devices", "nodes", "treatments", *CONTROLLERS]),
+    "bridge": ("/run/looplab", ["bridge", "plain/bridge"]),
+}
 
 
 def kept_secrets(lab: Lab) -> list[str]:
@@ -32,44 +38,35 @@ def published(lab: Lab, **variables: str) -> dict[str, tuple[str, str]]:
     return {str(port["target"]): (port["host_ip"], str(port["published"])) for port in ports}
 
 
-def test_the_engine_shows_no_secret(lab: Lab) -> None:
+def test_a_run_over_tls_shows_no_secret(lab: Lab) -> None:
+    """Looked at while it sends: the engine's own words on its containers and images, and each part's files."""
     paired = lab.run("pair", "pi.env", "--address", "192.0.2.5", ROBOT="remote", code=0)
-    variables = {"BROKER_TLS": "on"}
-    lab.compose("--profile", "scenario1", "up", "--detach", *PARTS, **variables, code=0)
+    running = lab.start(
+        "run", "scenario1", "--intervals", "20", "--messages", "100", "--repetitions", "4", "--json", **TLS
+    )
+    running.wait_for("20 ms, QoS 0")
+    for part, (folder, own) in READS.items():
+        look = f"cd {folder} && for file in * */*; do if cat $file >/dev/null 2>&1; then echo $file; fi; done"
+        assert docker("exec", lab.container(part), "sh", "-c", look).split() == own, part
     containers = lab.containers(running=False)
-    assert set(PARTS) <= set(containers)
-    shown = docker("inspect", *containers.values()) + lab.compose("--profile", "*", "config", **variables).stdout
+    shown = docker("inspect", *containers.values()) + lab.compose("--profile", "*", "config", **TLS).stdout
     for image in set(docker("inspect", "--format", "{{.Image}}", *containers.values()).split()):
         shown += docker("history", "--no-trunc", image) + docker("inspect", image)
     shown += paired.stdout + paired.stderr
     for word in kept_secrets(lab):
         assert word not in shown
-
-
-def test_each_part_reads_its_own_files_alone(lab: Lab) -> None:
-    lab.compose("--profile", "scenario1", "up", "--detach", *PARTS, BROKER_TLS="on", code=0)
-    for part, folder, own in (
-        ("broker", "/mosquitto/secrets", ["passwords", "server.pem", "plain/mosquitto_sub", "plain/passwords"]),
-        # Every experiment's controller is the same user.
-        ("scenario1", "/run/looplab", ["controller", "device-workers", "devices", "nodes", "treatments", *CONTROLLERS]),
-        ("bridge", "/run/looplab", ["bridge", "plain/bridge"]),
-    ):
-        look = f"cd {folder} && for file in * */*; do if cat $file >/dev/null 2>&1; then echo $file; fi; done"
-        found = docker("exec", lab.container(part), "sh", "-c", look)
-        assert found.split() == own, part
-
-
-@pytest.mark.parametrize(
-    "variables", [{}, {"ROBOT": "usb"}, {"BROKER_TLS": "on"}, {"ROBOT": "remote", "BROKER_TLS": "off"}]
-)
-def test_nothing_is_on_the_lan_unless_the_robot_is_remote(lab: Lab, variables: dict[str, str]) -> None:
-    found = published(lab, LAB_LAN_BIND="0.0.0.0", **variables)
-    assert set(found) == {"1883"}
-    assert found["1883"][0] == "127.0.0.1"
+    code, output, said = running.finish()
+    assert code == 0, said
+    found = treatments(lab.stored(output))
+    for role in ("controller", "bridge"):
+        assert found[f"{role} TLS"]["found"].startswith("TLSv1.")
 
 
 def test_with_a_remote_robot_tls_alone_is_on_the_lan(lab: Lab) -> None:
+    remote = {"ROBOT": "remote"}
+    for variables in ({}, {"ROBOT": "usb"}, TLS, {**remote, "BROKER_TLS": "off"}):
+        found = published(lab, LAB_LAN_BIND="0.0.0.0", **variables)
+        assert (found.keys(), found["1883"][0]) == ({"1883"}, "127.0.0.1")
     port = str(free_port())
-    found = published(lab, ROBOT="remote", LAB_LAN_BIND="192.0.2.1", LAB_TLS_PORT=port)
-    assert found["8883"] == ("192.0.2.1", port)
-    assert found["1883"][0] == "127.0.0.1"
+    found = published(lab, **remote, LAB_LAN_BIND="192.0.2.1", LAB_TLS_PORT=port)
+    assert (found["8883"], found["1883"][0]) == (("192.0.2.1", port), "127.0.0.1")

@@ -1,22 +1,23 @@
-"""Adding an experiment: three files and a line in each list, and it runs, is drawn live, reported and marked.
-
-Its images take the names of the lab's.
-"""
+"""Adding an experiment: three files and a line in each list, and it runs, is drawn live, reported and marked."""
 
 import json
 import re
 import shutil
 import subprocess
 import sys
-import time
 import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support.containers import docker
 from support.e2e_lab import Lab
 from support.places import ROOT
+from support.waiting import until
 
 COUNTER = ROOT / "tests/support/counter_experiment"
+# Of this checkout's images: those of the lab's own names belong to other labs of the same sources.
+TAG = "counter"
 
 
 def insert(path: Path, line: str, after: str) -> None:
@@ -39,9 +40,13 @@ def add_counter(root: Path) -> None:
 
 
 @pytest.fixture
-def counting(own_lab: Lab) -> Lab:
+def counting(own_lab: Lab) -> Iterator[Lab]:
     add_counter(own_lab.root)
-    return own_lab
+    own_lab.environment["LAB_TAG"] = TAG
+    yield own_lab
+    own_lab.down()
+    images = docker("image", "ls", "--format", "{{.Repository}}:{{.Tag}}", "--filter", f"reference=looplab/*:{TAG}")
+    docker("rmi", "--force", *images.split())
 
 
 def test_a_new_experiment_runs_is_drawn_reported_and_marked(counting: Lab) -> None:
@@ -72,15 +77,13 @@ def test_a_new_experiment_runs_is_drawn_reported_and_marked(counting: Lab) -> No
     assert (checked.returncode, "score: 3 of 3" in checked.stdout) == (0, True), checked.stdout + checked.stderr
 
 
-def live_page(lab: Lab, timeout_s: float = 60.0) -> str:
-    """The exporter's page once it shows the running run."""
+def live_page(lab: Lab) -> str:
+    """Return the exporter's page once it shows the running run."""
     url = f"http://127.0.0.1:{lab.environment['LAB_EXPORTER_PORT']}/metrics"
-    end_s = time.monotonic() + timeout_s
-    page = ""
-    while 'experiment="counter"' not in page and time.monotonic() < end_s:
-        time.sleep(0.5)
-        try:
-            page = urllib.request.urlopen(url, timeout=5).read().decode()
-        except OSError:
-            continue
-    return page
+
+    def page() -> str:
+        text = str(urllib.request.urlopen(url, timeout=5).read().decode())
+        return text if 'experiment="counter"' in text else ""
+
+    found: str = until(page, "the running run", 60)
+    return found

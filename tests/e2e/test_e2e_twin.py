@@ -80,24 +80,24 @@ def test_a_link_delays_what_the_device_sends(lab: Lab) -> None:
 
 
 def test_a_killed_central_machine_takes_both_brokers(lab: Lab) -> None:
-    """400 messages in 4 s through two brokers of 15 a second: the machine is killed while both hold a queue."""
+    """200 messages in 2 s through two brokers of 15 a second: the machine is killed while both hold a queue."""
     lab.forget_runs()
-    words = ("run", "twin-brokers", "--messages", "400", "--repetitions", "1", "--json", "--allow-invalid")
+    words = ("run", "twin-brokers", "--messages", "200", "--repetitions", "1", "--json", "--allow-invalid")
     # Nothing comes after the kill: the run need not wait long for it.
-    running = lab.start(*words, BROKERS="2", PLACEMENTS="central", DRAIN_TIMEOUT_S="10")
+    running = lab.start(*words, BROKERS="2", PLACEMENTS="central", DRAIN_TIMEOUT_S="5")
     running.wait_for("brokers central")
-    time.sleep(4)
+    time.sleep(2)
     docker("kill", lab.containers()["twin-brokers-central-2"])
     _code, output, _progress = running.finish(240)
     (run,) = json.loads(output)["runs"]
     (cell,) = run["cells"]
     assert not run["valid"]
-    assert cell["sent"] == 400 == cell["stored"] + cell["lost"]
+    assert cell["sent"] == 200 == cell["stored"] + cell["lost"]
     assert all(0 < one["stored"] < one["sent"] - 20 for one in cell["per_broker"]), cell["per_broker"]
 
 
-def test_plain_compose_runs_it_without_a_set_up(lab: Lab) -> None:
-    """`prepare` makes the passwords; the reader's opens the database over the lab's network."""
+def test_plain_compose_runs_it_and_down_forgets_its_rows(lab: Lab) -> None:
+    """Without a set-up: `prepare` makes the passwords."""
     lab.forget_runs()
     variables = {
         "INTERVALS_MS": "10", "MESSAGES": "50", "WRITE_MODE": "row",
@@ -109,11 +109,7 @@ def test_plain_compose_runs_it_without_a_set_up(lab: Lab) -> None:
     _, run = lab.newest()
     assert run["valid"], run["invalid_because"]
     assert run["cells"][0]["stored"] == 50
-    asked = "PGPASSWORD=$(cat /run/looplab/database/reader) psql -h twin-database -U twin_reader -At twin"
-    count = f"{asked} -c 'SELECT count(*) FROM message'"
-    database = lab.containers()["twin-database"]
-    assert docker("exec", database, "sh", "-c", count).strip() == "50"
-    mounts = docker("inspect", "--format", "{{range .Mounts}}{{.Name}} {{end}}", database)
+    mounts = docker("inspect", "--format", "{{range .Mounts}}{{.Name}} {{end}}", lab.containers()["twin-database"])
     (files,) = [name for name in mounts.split() if len(name) == 64]
     lab.run("down", code=0)
     assert files not in docker("volume", "ls", "--quiet")
