@@ -39,7 +39,6 @@ FLAGS = {
         Flag("LAB_ALL_HANDOUTS", "11 min", "every handout typed, not only two"),
         Flag("LAB_FLASH", "1 min", "avrdude from Debian's archive"),
         Flag("LAB_FROM_REGISTRY", "5 min", "docker-registry from Debian's archive; a scenario from its images"),
-        Flag("LAB_GRAFANA_SCENES", "5 min", "640 MB of npm packages; every dashboard opened by Grafana's scenes"),
         Flag("LAB_MANY_HOSTS", "8 min", "root, two more engines; the loop with its parts on several hosts"),
         Flag(
             "LAB_MIDDLEWARE_FAULTS",

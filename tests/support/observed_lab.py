@@ -71,22 +71,9 @@ class Lab:
     def _log(self, name: str) -> Path:
         return self.folder / f"{name}.log"
 
-    def make_whole(self) -> None:
-        """Start the parts that are not running and end the runs that are; returns when all work together."""
-        for name, child in list(self._children.items()):
-            if child.process.poll() is not None or name not in PARTS:
-                self.stop(name, signal.SIGKILL)
-        self.start(*(name for name in PARTS if name not in self._children))
-        # What was scraped before a restart does not count.
-        fresh = "time() - timestamp(lab_bridge_online == 1) < 2 and lab_broker_up == 1"
-        until(lambda: self.query(fresh), "broker and bridge are seen at work", 30)
-
     def close(self) -> None:
         for name in list(self._children):
             self.stop(name, signal.SIGKILL)
-
-    def pid(self, name: str) -> int:
-        return self._children[name].pid
 
     def run(self, scenario: str, **settings: object) -> subprocess.Popen[bytes]:
         """Start a controller with the emulated robot; few messages unless told otherwise."""
@@ -103,14 +90,20 @@ class Lab:
         assert (folder / "run.json").exists(), self.log("controller")
         return folder
 
-    def page(self, path: str = "/metrics") -> str:
-        url = f"http://{HOST}:{self.ports['exporter']}{path}"
-        with urllib.request.urlopen(url, timeout=5) as answer:
-            return str(answer.read().decode())
-
     def query(self, expression: str) -> list[dict[str, Any]]:
         """An instant query's series."""
         return self._ask("query", {"query": expression})
+
+    def panel(self, dashboard: str, title: str) -> dict[str, list[float]]:
+        """Return a panel's values by the label `series` or its queries' legends; NaN only fills an empty panel."""
+        found: dict[str, list[float]] = {}
+        for name, panel, target in targets():
+            if (name, panel["title"]) == (dashboard, title):
+                for one in self.query(fill(target["expr"])):
+                    if one["value"][1] != "NaN":
+                        key = one["metric"].get("series", target["legendFormat"])
+                        found.setdefault(key, []).append(float(one["value"][1]))
+        return found
 
     def query_range(self, expression: str, seconds: int, step: int = 1) -> list[dict[str, Any]]:
         now = time.time()
@@ -159,7 +152,8 @@ def observed(folder: Path) -> Iterator[Lab]:
     """A lab in `folder` with broker, bridge, exporter and Prometheus at work; stopped at the end."""
     lab = Lab(folder)
     try:
-        lab.make_whole()
+        lab.start(*PARTS)
+        until(lambda: lab.query("lab_bridge_online == 1 and lab_broker_up == 1"), "broker and bridge are at work")
         yield lab
     except AssertionError as error:
         for name in PARTS:

@@ -7,43 +7,23 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.observed_lab import PARTS, Lab, fill, observed, targets
+from support.observed_lab import PARTS, Lab, observed
+from support.run_files import Writer, parameters, publish_state
 from support.waiting import until
 
-
-@pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    """One for these tests alone, because parts of it get killed."""
-    with observed(tmp_path_factory.mktemp("faults")) as made:
-        yield made
+LOST_OF_40 = 16
 
 
 @pytest.fixture
-def own_lab(tmp_path: Path) -> Iterator[Lab]:
-    """One whose Prometheus has never been killed: what it knew before then stays for minutes."""
+def lab(tmp_path: Path) -> Iterator[Lab]:
+    """One whose parts get killed; Prometheus keeps what it knew before that for minutes."""
     with observed(tmp_path) as made:
         yield made
 
 
-@pytest.fixture
-def lab(request: pytest.FixtureRequest) -> Lab:
-    """All parts at work, whatever the test before has killed; each test has scenarios of its own."""
-    if getattr(request.node, "execution_count", 1) > 1:
-        # The first attempt may have left runs of its scenarios behind.
-        return request.getfixturevalue("own_lab")
-    shared: Lab = request.getfixturevalue("shared")
-    shared.make_whole()
-    return shared
-
-
-def number(lab: Lab, expression: str) -> int:
-    """The one value of an expression, 0 where it has none."""
-    found = lab.query(expression)
-    return int(float(found[0]["value"][1])) if found else 0
-
-
 def sent(lab: Lab, scenario: str) -> int:
-    return number(lab, f'sum(lab_messages_sent_total{{scenario="{scenario}"}})')
+    found = lab.query(f'sum(lab_messages_sent_total{{scenario="{scenario}"}})')
+    return int(float(found[0]["value"][1])) if found else 0
 
 
 def test_exporter_and_prometheus_killed_during_a_run(lab: Lab) -> None:
@@ -73,35 +53,9 @@ def test_exporter_and_prometheus_killed_during_a_run(lab: Lab) -> None:
     until(lambda: lab.query(whole), "the finished run, whole")
 
 
-def test_three_runs_one_after_another_then_everything_restarted(lab: Lab) -> None:
-    wanted = {"scenario1", "scenario2", "scenario4"}
-    for scenario in sorted(wanted):
-        folder = lab.run_to_its_end(scenario)
-        until(lambda: lab.query(f'lab_run_valid{{run_id="{folder.name}"}}'), "the run has ended")  # noqa: B023
-    for name in reversed(PARTS):
-        lab.stop(name, signal.SIGKILL)
-    lab.start(*PARTS)
-    panel = next(p for name, p, _t in targets() if "Figure 6.4" in p["title"])
-    expression = fill(panel["targets"][0]["expr"])
-
-    def drawn() -> bool:
-        names = {one["metric"]["series"].partition(":")[0] for one in lab.query(expression)}
-        return wanted <= names
-
-    until(drawn, "all three are drawn again")
-
-
-def test_broker_metrics_are_absent_while_it_is_down(own_lab: Lab) -> None:
-    until(lambda: own_lab.query("lab_broker_uptime_seconds"), "the broker speaks")
-    own_lab.stop("broker", signal.SIGKILL)
-    until(lambda: own_lab.query("lab_broker_up == 0"), "the broker is told down")
-    assert not own_lab.query("lab_broker_clients_connected")
-    assert not own_lab.query("lab_bridge_online")
-    own_lab.start("broker")
-    until(lambda: own_lab.query("lab_broker_up == 1 and lab_bridge_online == 1"), "broker and bridge are back")
-
-
-def test_the_next_run_takes_the_view_of_an_interrupted_one(lab: Lab) -> None:
+def test_runs_are_there_after_everything_was_restarted(lab: Lab) -> None:
+    """The second run was interrupted, the third has taken its place."""
+    lab.run_to_its_end("scenario1")
     run = lab.run("scenario3", MESSAGES=1000, INTERVALS_MS="20")
     until(lambda: sent(lab, "scenario3") > 20, "the run is seen")
     run.send_signal(signal.SIGTERM)
@@ -109,3 +63,35 @@ def test_the_next_run_takes_the_view_of_an_interrupted_one(lab: Lab) -> None:
     until(lambda: not lab.query("lab_run_active == 1"), "no run is active")
     lab.run_to_its_end("scenario3")
     until(lambda: sent(lab, "scenario3") == 80, "the next run is seen")
+    for name in reversed(PARTS):
+        lab.stop(name, signal.SIGKILL)
+    lab.start(*PARTS)
+    for scenario in ("scenario1", "scenario3"):
+        last = f'last_over_time(lab_messages_sent_total{{scenario="{scenario}"}}[10m])'
+        until(lambda last=last: lab.query(last), f"{scenario} again")  # type: ignore[misc]
+
+
+def test_broker_metrics_are_absent_while_it_is_down(lab: Lab) -> None:
+    until(lambda: lab.query("lab_broker_uptime_seconds"), "the broker speaks")
+    lab.stop("broker", signal.SIGKILL)
+    until(lambda: lab.query("lab_broker_up == 0"), "the broker is told down")
+    assert not lab.query("lab_broker_clients_connected")
+    assert not lab.query("lab_bridge_online")
+    lab.start("broker")
+    until(lambda: lab.query("lab_broker_up == 1 and lab_bridge_online == 1"), "broker and bridge are back")
+
+
+def test_a_curve_ends_where_the_losses_begin(lab: Lab) -> None:
+    writer = Writer(lab.live, 40)
+    for row in range(40):
+        writer.send(row, ago_ms=10_000)
+        if row >= LOST_OF_40:
+            writer.answer(row)
+    asked = parameters(SCENARIO="scenario3", INTERVALS_MS="20", MESSAGES=40, REPETITIONS=1)
+    publish_state(lab.live, "running", "20990101T000000Z-scenario3", parameters=asked)
+
+    def heights() -> list[float]:
+        curves = lab.panel("compare-scenarios", "CDF of $metric: the scenarios chosen above").values()
+        return [max(values) for values in curves]
+
+    until(lambda: heights() == [1 - LOST_OF_40 / 40], "the losses")
