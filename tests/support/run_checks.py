@@ -3,6 +3,7 @@
 import csv
 import json
 import re
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from looplab.experiments.loop.ledger import NAMES
 from looplab.experiments.loop.parameters import PARAMETERS
 from looplab.report.schema import run_schema
 from looplab.spec.reader import FIDELITIES
+from support.tables import rows
 
 SAMPLES_HEADER = (
     "interval_ms,qos,repetition,sequence,due_ns,sent_ns,received_ns,total_us,robot_us,overhead_us,outcome,intended_ns"
@@ -47,6 +49,38 @@ class Run:
         return [sequence for sequence, row in self.samples.items() if row["outcome"] == outcome]
 
 
+class Ledger(Run):
+    """A stored run with transport.csv, microseconds as text with three decimals."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.transport = {int(row["sequence"]): row for row in rows(folder / "transport.csv")}
+
+    def part(self, sequence: int, name: str) -> float:
+        return float(self.transport[sequence][f"{name}_us"])
+
+    def known(self) -> list[int]:
+        """Return the messages of which all parts are known; fail unless their sum is O to the nanosecond."""
+        found = []
+        for sequence, row in self.transport.items():
+            parts = [row[f"{name}_us"] for name in NAMES]
+            if "" not in parts:
+                assert sum(map(Decimal, parts)) == Decimal(self.samples[sequence]["overhead_us"])
+                found.append(sequence)
+        # Where the kernel stamps and holds nothing back, a message of QoS 0 that met no other has every part.
+        assert not found or not self.document["parameters"]["tcp_nodelay"] or self.alone() <= {*found}
+        return found
+
+    def alone(self) -> set[int]:
+        """Return the messages of QoS 0 that were sent after the one before had come, and came before the next left."""
+        each = [row for row in self.samples.values() if row["outcome"] == "answered" and row["qos"] == "0"]
+        return {
+            int(row["sequence"])
+            for before, row, after in zip(each, each[1:], each[2:], strict=False)
+            if int(before["received_ns"]) < int(row["sent_ns"]) < int(row["received_ns"]) < int(after["sent_ns"])
+        }
+
+
 def check_run(folder: Path, run: dict[str, Any]) -> None:
     """Schema, sums, and samples.csv telling the same story as run.json."""
     written_today().validate(run)
@@ -66,10 +100,10 @@ def check_run(folder: Path, run: dict[str, Any]) -> None:
     for cell in run["cells"]:
         check_ledger(cell)
         check_sums(cell, parameters["messages"] * parameters["repetitions"])
-        rows = [row for row in samples if (float(row["interval_ms"]), int(row["qos"])) == _key(cell)]
-        assert len(rows) == cell["sent"]
+        own = [row for row in samples if (float(row["interval_ms"]), int(row["qos"])) == _key(cell)]
+        assert len(own) == cell["sent"]
         for outcome, count in COUNT_OF_OUTCOME.items():
-            assert sum(row["outcome"] == outcome for row in rows) == cell[count], outcome
+            assert sum(row["outcome"] == outcome for row in own) == cell[count], outcome
     assert [int(row["sequence"]) for row in samples] == list(range(len(samples)))
     for row in samples:
         check_times(row)

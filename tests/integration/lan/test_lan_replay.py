@@ -3,18 +3,17 @@
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from support.lan_broker import LanBroker, Visit, Visitor
 from support.loop_lab import LoopLab
 from support.parts import LIMIT_S, Child, Listener, RobotDouble, until
-from support.run_checks import Run
+from support.run_checks import Ledger
 
 from looplab.experiments.loop.protocol import ONLINE, TOPIC_ANSWER
 
 MESSAGES = 40
-RunOnce = Callable[[], dict[str, Any]]
+RunOnce = Callable[[], Ledger]
 
 
 class Replayer:
@@ -52,24 +51,29 @@ def run(
     start_command: Callable[..., Child],
     tmp_path: Path,
 ) -> Iterator[RunOnce]:
-    """One run of E over TLS at both ends; returns its run.json."""
+    """Return a function that runs E over TLS at both ends."""
     loop = LoopLab(lan, robot, insider, start_command, tmp_path)
     start_bridge(BROKER_PAIRING=str(lan.pairing_file()))
     until(lambda: insider.bridge_status == ONLINE, "the bridge")
 
-    def run_once() -> dict[str, Any]:
+    def run_once() -> Ledger:
         tls = {"BROKER_TLS": "on", "BROKER_PAIRING": str(lan.pairing_file("controller"))}
         once = {"MESSAGES": str(MESSAGES), "REPETITIONS": "1", "WARMUP_MESSAGES": "0"}
         loop.controller(**tls, **once, INTERVALS_MS="20").wait()
-        return Run(loop.run).document
+        return Ledger(loop.run)
 
     yield run_once
     loop.close()
 
 
+def test_the_parts_of_o_add_up_over_tls(run: RunOnce) -> None:
+    """The kernel stamps encrypted bytes, the first of them those of the handshake."""
+    assert run().known()
+
+
 def test_a_replayed_answer_of_a_bridge_counts_as_a_duplicate(lan: LanBroker, visit: Visit, run: RunOnce) -> None:
     replayer = Replayer(lan, visit("bridge"))
-    document = run()
+    document = run().document
     replayer.close()
     cell = document["cells"][0]
     assert (cell["sent"], cell["answered"]) == (MESSAGES, MESSAGES)
@@ -84,7 +88,7 @@ def test_a_replayed_answer_of_a_bridge_counts_as_a_duplicate(lan: LanBroker, vis
 @pytest.mark.parametrize("who", ["observer", "controller"])
 def test_a_replayed_answer_of_anybody_else_reaches_nobody(lan: LanBroker, visit: Visit, run: RunOnce, who: str) -> None:
     replayer = Replayer(lan, visit(who))
-    cell = run()["cells"][0]
+    cell = run().cell
     replayer.close()
     assert replayer.said > 0
     assert (cell["answered"], cell["duplicates"]) == (MESSAGES, 0)

@@ -6,13 +6,13 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from support.loop_lab import LoopLab
-from support.parts import ANSWER_TIMEOUT_NS, Child, Listener, RobotDouble, answer_line, free_port, until
+from support.parts import ANSWER_TIMEOUT_NS, Listener, RobotDouble, answer_line, free_port, until
 from support.places import ROOT
 
 from looplab.experiments.loop.bridge.robot_port import RobotPort
@@ -21,7 +21,6 @@ from looplab.experiments.loop.protocol import (
     ONLINE,
     TOPIC_ANSWER,
     TOPIC_BRIDGE_STATUS,
-    TOPIC_REQUEST,
     TOPIC_ROBOT_STATUS,
 )
 from looplab.system.processes import facts
@@ -267,16 +266,6 @@ def test_no_robot_is_no_reason_to_stop(lab: LoopLab, form: str) -> None:
     assert lab.answer_to(1, "E").status == b"ok"
 
 
-def test_what_is_no_request_is_counted_and_ignored(online: LoopLab) -> None:
-    bad = [b"", b"hello", b"T-run", b"X-run-1", b"T-run-x", bytes(range(256)), b"\0" * 10, b"T-run-1\n", b"9" * 200_000]
-    for payload in bad:
-        online.listener.say(TOPIC_REQUEST, payload)
-    assert online.answer_to(0).status == b"ok"
-    online.wait_for_counts(malformed=len(bad), requests=1, answers=1)
-    assert online.robot.asked == 1
-    assert list(online.answers()) == [0]
-
-
 def test_status_is_retained_and_the_last_will_reports_a_crash(lab: LoopLab) -> None:
     bridge = lab.online_bridge()
     late = Listener(lab.broker.port)
@@ -372,13 +361,6 @@ def test_the_bridge_spins_on_a_machine_of_its_own(lab: LoopLab, own_machine: str
     runnable_ns = sum(after[name] - before[name] for name in ("cpu_ns", "cpu_wait_ns"))
     assert (runnable_ns > 0.5e9 * (time.monotonic() - begun)) is (receiver == "spin")
     assert lab.answer_to(0).status == b"ok"
-
-
-def test_a_wrong_setting_is_one_sentence(start_child: Callable[..., Child]) -> None:
-    child = start_child(BRIDGE, ROBOT_FRAMING="lines")
-    assert child.wait() == 2
-    assert "ROBOT_FRAMING" in child.said()
-    assert "Traceback" not in child.said()
 
 
 STRANGERS = {

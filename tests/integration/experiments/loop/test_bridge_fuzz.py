@@ -111,27 +111,6 @@ def test_damaged_answers_are_never_taken_for_anothers(lab: LoopLab) -> None:
         robot.unplug()
 
 
-@pytest.mark.parametrize("framing", ["line", "burst"])
-def test_anything_at_all_from_a_robot(lab: LoopLab, framing: str) -> None:
-    chance = random.Random(FUZZ_BYTES)
-    told = 0
-
-    def answer(_number: int, request: int) -> bytes:
-        nonlocal told
-        noise = chance.randbytes(chance.randint(0, 400))
-        told += len(noise)
-        return noise.replace(b"\n", b"") + b"\r\n" + answer_line(request, 2550) if chance.random() < 0.7 else noise
-
-    lab.robot.answer = answer
-    bridge = lab.online_bridge(ROBOT_FRAMING=framing)
-    asked = 0
-    while told < FUZZ_BYTES:
-        lab.listener.say(TOPIC_REQUEST, f"T-run-{asked}")
-        asked += 1
-    lab.robot.answer = lambda _number, request: answer_line(request, 2550)
-    well_again(lab, bridge)
-
-
 def test_anything_at_all_on_the_request_topic(lab: LoopLab) -> None:
     """Good requests among others that differ from them by a byte or in everything: each good one is answered."""
     chance = random.Random(FUZZ_BYTES)

@@ -1,35 +1,18 @@
 """What O is made of, against known truth: each delay is found in the part where it was put in."""
 
-import os
 import signal
 import time
 from collections.abc import Callable
-from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import pytest
-import trustme
 from support.loop_lab import LoopLab
 from support.mqtt_proxy import TO_BROKER, TO_CLIENT, ImpairmentProxy, Rule
-from support.parts import (
-    HOST,
-    Broker,
-    Child,
-    Listener,
-    RobotDouble,
-    answer_line,
-    bridge_command,
-    free_port,
-    python,
-    until,
-)
-from support.run_checks import Run
-from support.tables import rows
+from support.parts import HOST, answer_line, bridge_command, python, until
+from support.run_checks import Ledger
 
 from looplab.experiments.loop.ledger import NAMES
 from looplab.experiments.loop.protocol import TOPIC_ANSWER, TOPIC_REQUEST
-from looplab.mqtt.pairing import SERVER_NAME, Pairing, write_pairing
 
 # Shorter than the pause after which the bridge publishes its counts: they would come in with the answer.
 STALL_S = 0.2
@@ -40,38 +23,6 @@ OLD_KERNEL = "from looplab.mqtt import kernel_stamps as k; k.SO_TIMESTAMPING = 9
 # Another machine's monotonic clock, eleven days ahead.
 FAR_CLOCK = "import time as t; now = t.perf_counter_ns; t.perf_counter_ns = lambda: now() + 10**15; "
 ONE_BY_ONE = {"INTERVALS_MS": "1000", "MESSAGES": "4", "REPETITIONS": "1", "WARMUP_MESSAGES": "0"}
-
-
-class Ledger(Run):
-    """A stored run with transport.csv, microseconds as text with three decimals."""
-
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder)
-        self.transport = {int(row["sequence"]): row for row in rows(folder / "transport.csv")}
-
-    def part(self, sequence: int, name: str) -> float:
-        return float(self.transport[sequence][f"{name}_us"])
-
-    def known(self) -> list[int]:
-        """Return the messages of which all parts are known; fail unless their sum is O to the nanosecond."""
-        found = []
-        for sequence, row in self.transport.items():
-            parts = [row[f"{name}_us"] for name in NAMES]
-            if "" not in parts:
-                assert sum(map(Decimal, parts)) == Decimal(self.samples[sequence]["overhead_us"])
-                found.append(sequence)
-        # Where the kernel stamps and holds nothing back, a message of QoS 0 that met no other has every part.
-        assert not found or not self.document["parameters"]["tcp_nodelay"] or self.alone() <= {*found}
-        return found
-
-    def alone(self) -> set[int]:
-        """Return the messages of QoS 0 that were sent after the one before had come, and came before the next left."""
-        rows = [row for row in self.samples.values() if row["outcome"] == "answered" and row["qos"] == "0"]
-        return {
-            int(row["sequence"])
-            for before, row, after in zip(rows, rows[1:], rows[2:], strict=False)
-            if int(before["received_ns"]) < int(row["sent_ns"]) < int(row["received_ns"]) < int(after["sent_ns"])
-        }
 
 
 def patched(command: list[str], before: str) -> list[str]:
@@ -115,31 +66,6 @@ def test_what_nagle_holds_back_is_the_send_path(lab: LoopLab) -> None:
     run = Ledger(lab.run)
     held = [s for s, row in run.transport.items() if float(row["send_path_us"] or 0) > 5000]
     assert len(held) > 20
-
-
-def test_the_parts_add_up_over_tls(
-    start_broker: Callable[..., Broker], robot: RobotDouble, start_command: Callable[..., Child], tmp_path: Path
-) -> None:
-    """The kernel stamps encrypted bytes, the first of them those of the handshake."""
-    authority, port, pem = trustme.CA(), free_port(), tmp_path / "server.pem"
-    authority.issue_cert(SERVER_NAME).private_key_and_cert_chain_pem.write_to_path(pem)
-    files = f"certfile {pem}\nkeyfile {pem}\n"
-    user = "user root\n" if os.geteuid() == 0 else ""
-    broker = start_broker(more=f"allow_anonymous true\n{user}listener {port} {HOST}\n{files}")
-    pairing = tmp_path / "pairing.env"
-    pairing.write_text(write_pairing(Pairing(HOST, port, "anybody", "any", authority.cert_pem.bytes().decode())))
-    tls = {"BROKER_TLS": "on", "BROKER_PAIRING": str(pairing), "BROKER_PORT": str(port)}
-    listener = Listener(broker.port)
-    lab = LoopLab(broker, robot, listener, start_command, tmp_path)
-    lab.online_bridge(**tls)
-    lab.controller(QOS="0,1,2", MESSAGES="30", **tls).wait()
-    lab.close()
-    listener.close()
-    run = Ledger(lab.run)
-    assert run.known()
-    found = {t["what"]: t["found"] for t in run.document["treatments"] if "TLS" in t["what"]}
-    assert len(found) == 2
-    assert all(version.startswith("TLSv1") for version in found.values())
 
 
 @pytest.mark.parametrize("direction", [TO_BROKER, TO_CLIENT])

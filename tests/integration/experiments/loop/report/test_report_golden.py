@@ -2,13 +2,12 @@
 
 import multiprocessing
 import os
-import re
 import shutil
 from pathlib import Path
 
 import pytest
 from support.places import STORED_RUNS
-from support.reports import Page, write
+from support.reports import write
 from support.tables import rows
 
 from looplab.experiments.loop import thesis_tables
@@ -33,47 +32,12 @@ def report(stored_runs: Path) -> Path:
     return out
 
 
-def test_what_many_runs_have_in_common_is_said_once(report: Path) -> None:
-    words = " ".join(Page(report / "index.html").words)
-    assert words.count("The schedule itself was disturbed") == 1
-    assert "so wider intervals: 8 in all of them." in words
-    assert words.count("The machine was busy before the run") == 1
-
-
 def test_an_interval_that_is_open_is_shown_as_such(report: Path) -> None:
     """Of 200 messages p99 has no upper end: the page says ∞, the CSV inf."""
     p99 = [row for row in rows(report / "tables.csv") if row["p99_us"]]
     assert p99
     assert all(row["p99_high_us"] == "inf" for row in p99)
     assert "… ∞" in (report / "index.html").read_text()
-
-
-def test_the_first_printed_page_names_machine_and_claims(report: Path) -> None:
-    text = (report / "index.html").read_text()
-    body = text.partition("<body>")[2]
-    first = body[: body.index("</section>", body.index('class="repeat"'))]
-    places = [
-        first.index(words)
-        for words in (
-            "<strong>Machine:</strong> Intel",
-            "Your newest run",
-            'alt="All claims.',
-            "All claims at a glance",
-            "I. Campo Prieto, “Remote robot control from Docker”, 2020",
-        )
-    ]
-    assert places == sorted(places)
-    assert re.search(r"@media print.*\.repeat { break-after: page", text, re.DOTALL)
-    assert "<code>./lab study stress</code>" in body
-
-
-def test_the_newest_run_has_its_curve_beside_it(tmp_path: Path) -> None:
-    run = next(path for path in sorted(STORED_RUNS.iterdir()) if path.name.endswith("-scenario2"))
-    shutil.copytree(run, tmp_path / "results" / run.name)
-    assert write(tmp_path / "results", tmp_path / "out") == 0
-    newest = (tmp_path / "out/index.html").read_text().partition('class="newest"')[2].partition("</section>")[0]
-    assert f"Kept in results/{run.name}" in newest
-    assert 'alt="Cumulative distribution of O. scenario2: half of' in newest
 
 
 def test_the_tables_hold_published_and_measured_figures(report: Path, stored_runs: Path) -> None:
