@@ -1,12 +1,7 @@
-"""The processes of qos-delay in a virtual machine whose kernel has netem: two network namespaces instead of containers.
-
-`python3 tests/support/delay_vm.py QOS=2 NETWORKS=constant` (with PYTHONPATH=src:tests) prints the run's
-document; words are parameters of the experiment (params.env).
-"""
+"""The processes of qos-delay in a virtual machine whose kernel has netem: two network namespaces, no containers."""
 
 import json
 import shlex
-import sys
 
 from support import virtual_machine
 from support.compose_files import mosquitto_conf
@@ -61,12 +56,9 @@ def images() -> list[str]:
     return virtual_machine.images_of_experiment("controller", "capture", "link")
 
 
-def run(*settings: str) -> virtual_machine.Results:
-    """(what, document): the experiment's exit code, the queues it left at either end, its run.json.
-
-    `settings` (NAME=VALUE) stand above SETTINGS.
-    """
-    words = [*(f"{name}={value}" for name, value in SETTINGS.items()), *settings]
+def run() -> virtual_machine.Results:
+    """(what, document): the experiment's exit code, the queues it left at either end, its run.json."""
+    words = [f"{name}={value}" for name, value in SETTINGS.items()]
     capture = json.loads(docker("image", "inspect", "--format", "{{json .Config.Entrypoint}}", own_image("capture")))
     values = {"NETWORKS": " ".join(NETWORKS), "SETTINGS": shlex.join(words), "CAPTURE": shlex.join(capture)}
     return virtual_machine.run_experiment(images(), INIT, values, _hosts(), mosquitto_conf(**CONFIGURATION))
@@ -79,13 +71,3 @@ def _hosts() -> str:
         for end, name in enumerate(names, 1)
     ]
     return "".join(["127.0.0.1 localhost\n", "10.9.1.1 treatments-control\n", *ends])
-
-
-def main() -> int:
-    for what, document in run(*sys.argv[1:]):
-        print(what, json.dumps(document), flush=True)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

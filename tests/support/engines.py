@@ -152,13 +152,6 @@ class Engine(OwnEngine):
             (cpuset / "cpuset.cpus").write_text(str([*self.lan.addresses].index(self.name) % (os.cpu_count() or 1)))
         super().start()
 
-    def confine(self, cores: float) -> None:
-        """Give all that its parts use together so many processors, whichever these are."""
-        cpu = GROUPS / "cpu" / self._space
-        cpu.mkdir(exist_ok=True)
-        (cpu / "cpu.cfs_quota_us").write_text(str(round(cores * 100_000)))
-        (GROUPS / "cpuset" / self._space / "cpuset.cpus").write_text(f"0-{(os.cpu_count() or 1) - 1}")
-
     def cut(self) -> AbstractContextManager[None]:
         """Its cable is out of the switch."""
         return self.lan.unplugged(self.name)

@@ -1,8 +1,5 @@
 """MQTT 3.1.1: control packets, made. They are cut out of a stream by looplab.mqtt.packets, which is tested by paho."""
 
-import random
-from collections.abc import Iterator
-
 CONNECT, CONNACK, PUBLISH, PUBACK, PUBREC, PUBREL, PUBCOMP, SUBACK, UNSUBACK, PINGREQ, PINGRESP, DISCONNECT = (
     0x10, 0x20, 0x30, 0x40, 0x50, 0x60, 0x70, 0x90, 0xB0, 0xC0, 0xD0, 0xE0,
 )  # fmt: skip
@@ -25,11 +22,3 @@ def text(value: str | bytes) -> bytes:
 def publish(payload: str | bytes, topic: str | bytes = "request/", qos: int = 0, identifier: int = 7) -> bytes:
     data = payload.encode() if isinstance(payload, str) else payload
     return packet(PUBLISH | qos << 1, text(topic) + (identifier.to_bytes(2, "big") if qos else b"") + data)
-
-
-def random_splits(stream: bytes, dice: random.Random) -> Iterator[bytes]:
-    """Cut the stream into pieces of very different sizes, single bytes among them."""
-    while stream:
-        size = dice.choice((1, 1, 2, 3, 7, 100, 1500, 70_000))
-        yield stream[:size]
-        stream = stream[size:]

@@ -86,16 +86,6 @@ class Pi(Machine):
         wait = "until [ -e /run/held ]; do sleep 0.1; done; rm /run/held"
         self.run(f"sudo sh -c {shlex.quote(f'({script}) >/dev/null 2>&1 & {wait}')}")
 
-    @contextmanager
-    def network_cut(self) -> Iterator[None]:
-        """The network cable is out: the machine's card has no carrier, and nothing passes the switch."""
-        with self._wire.cut():
-            self.qmp.ask("set_link", name="card", up=False)
-            try:
-                yield
-            finally:
-                self.qmp.ask("set_link", name="card", up=True)
-
     def start_up(self) -> list[tuple[int, str]]:
         """How far the last start had come at which monotonic ns of this machine, in order."""
         clocks = self._clocks()

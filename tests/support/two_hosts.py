@@ -11,9 +11,7 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import time
-import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,28 +23,6 @@ from support.places import ROOT
 from support.wire import Wire
 
 DIALOUT_GID = 20
-# The engine's runtime: runc, and in each container the second host's own boot id. An engine refuses such a mount, for
-# it is inside /proc. Between creating and starting a container it can be made from outside: images need no shell.
-RUNTIME = """#!{python} -I
-import ctypes, os, subprocess, sys
-
-def call(number, *words):
-    answer = libc.syscall(number, *words)
-    if answer < 0:
-        sys.exit("second host: " + os.strerror(ctypes.get_errno()))
-    return answer
-
-OPEN_TREE, MOVE_MOUNT, HERE, CLONE, EMPTY_PATH, MOUNTS = 428, 429, -100, 1, 4, 0x20000
-words, libc = sys.argv[1:], ctypes.CDLL(None, use_errno=True)
-code = subprocess.run(["runc", *words]).returncode
-if code == 0 and "create" in words:
-    pid = open(words[words.index("--pid-file") + 1]).read().strip()
-    tree = call(OPEN_TREE, HERE, b"{boot_id}", CLONE)
-    if libc.setns(os.open("/proc/" + pid + "/ns/mnt", os.O_RDONLY), MOUNTS):
-        sys.exit("second host: " + os.strerror(ctypes.get_errno()))
-    call(MOVE_MOUNT, tree, b"", HERE, b"/proc/sys/kernel/random/boot_id", EMPTY_PATH)
-sys.exit(code)
-"""
 
 
 class Pi:
@@ -54,9 +30,7 @@ class Pi:
 
     def __init__(self, wire: Wire, folder: Path) -> None:
         self._folder = folder
-        self._runtime, self._boot_id = folder / "runtime", folder / "boot_id"
-        runtime = (f"--add-runtime=second-host={self._runtime}", "--default-runtime=second-host")
-        self.engine = OwnEngine(folder, wire.command("dockerd", *runtime), wire.pi)
+        self.engine = OwnEngine(folder, wire.command("dockerd"), wire.pi)
         self._board: Board | None = None
         self.rpi = folder / "rpi"
         # What udev's rule would name /dev/looplab-robot.
@@ -66,9 +40,6 @@ class Pi:
         shutil.copytree(ROOT / "rpi", self.rpi, ignore=shutil.ignore_patterns(".env", "secrets"))
         # Its metrics and asip's bridge are for the other host; by default nobody reaches them.
         (self.rpi / ".env").write_text("PI_BIND=0.0.0.0\n")
-        self._runtime.write_text(RUNTIME.format(python=sys.executable, boot_id=self._boot_id))
-        self._runtime.chmod(0o755)
-        self._boot_id.write_text(f"{uuid.uuid4()}\n")
         self.engine.__enter__()
         return self
 
@@ -76,15 +47,6 @@ class Pi:
         self.engine.__exit__()
         if self._board is not None:
             self._board.close()
-
-    def reboot(self, off_s: float) -> int:
-        """Pull the plug, put it in after `off_s`, whose monotonic ns are returned: containers find another boot id."""
-        self.engine.kill()
-        self._boot_id.write_text(f"{uuid.uuid4()}\n")
-        time.sleep(off_s)
-        started_ns = time.perf_counter_ns()
-        self.engine.start()
-        return started_ns
 
     def kill_bridge(self) -> int:
         """SIGKILL for the bridge's process alone, which its restart policy brings back; monotonic ns of it."""

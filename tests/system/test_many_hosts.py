@@ -95,15 +95,6 @@ def test_scenario5_with_stress_on_both_hosts(placed: Lab, engines: Hosts, tls: s
     assert run["bridge"]["tls"].startswith("TLSv1.") == (tls == "on")
 
 
-def test_scenario5_over_tls_on_three_hosts(placed: Lab, engines: Hosts) -> None:
-    run = run_on(placed, engines, "scenario5", "--controller-on", "host-a", "--broker-on", "host-b", BROKER_TLS="on")
-    assert run["hosts"].keys() == {"host-a", "host-b", "default"}
-    judged = treatments(run)
-    assert judged["controller TLS"]["found"].startswith("TLSv1.")
-    assert judged["bridge TLS"]["found"].startswith("TLSv1.")
-    assert judged["stress load on default"]["wanted"] == "not running"
-
-
 def test_the_flood_of_scenario7_is_at_the_broker(placed: Lab, engines: Hosts) -> None:
     run = run_on(placed, engines, "scenario7", *APART)
     judged = treatments(run)
@@ -148,16 +139,6 @@ def test_down_removes_what_a_killed_lab_left(placed: Lab, engines: Hosts, tmp_pa
     other = placed.another(tmp_path / "lab").run("run", "scenario1", *APART, code=3)
     assert "Another lab runs on" in other.stderr
     placed.run("down", code=0)
-    assert {name: engine.left() for name, engine in engines.items()} == {"host-a": [], "host-b": []}
-
-
-def test_an_interrupted_run_is_kept_and_leaves_nothing(placed: Lab, engines: Hosts) -> None:
-    running = placed.start("run", "scenario1", *APART, *LONG, **SETTINGS)
-    running.wait_for("20 ms, QoS 0", timeout_s=120)
-    time.sleep(2)
-    running.process.terminate()
-    assert running.finish()[0] == 1
-    assert len(placed.interrupted()) == 1
     assert {name: engine.left() for name, engine in engines.items()} == {"host-a": [], "host-b": []}
 
 

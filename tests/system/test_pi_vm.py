@@ -15,8 +15,6 @@ from support.e2e_lab import Lab
 from support.far_runs import (
     RECOVERY_BOUND_S,
     bundle_of_bridge,
-    check_all_nine_scenarios,
-    check_network_cut,
     counts,
     ended,
     pair,
@@ -165,12 +163,6 @@ def test_an_arduino_mega_on_ttyacm(session_lab: Lab, installed: Pi) -> None:
         installed.run("sudo sh -c 'echo >/sys/kernel/config/usb_gadget/mega/UDC; pkill -x cat'", check=False)
 
 
-def test_all_nine_scenarios(paired: Lab) -> None:
-    # At 20 ms an emulated machine answers, too, but not all in time.
-    slow = {} if IN_HARDWARE else {"answered": 0.9}
-    check_all_nine_scenarios(paired, *([] if IN_HARDWARE else ["--intervals", "200"]), tls=True, **slow)
-
-
 @pytest.mark.parametrize("number", ["the same number", "another number"])
 def test_the_usb_cable_is_pulled(paired: Lab, installed: Pi, number: str) -> None:
     running = start(paired, BOUND_S + 10, INTERVAL_MS)
@@ -208,10 +200,6 @@ def test_the_robot_is_reset(paired: Lab, installed: Pi) -> None:
     assert run["bridge"]["robot_faults"]["reset"] == resets
     assert "the robot was reset" in installed.log()
     assert took_s < BOUND_S
-
-
-def test_the_network_is_cut(paired: Lab, installed: Pi) -> None:
-    check_network_cut(paired, 10, installed.network_cut, installed.log, BOUND_S, INTERVAL_MS)
 
 
 @pytest.mark.parametrize("how", ["reboot typed", "plug pulled"])

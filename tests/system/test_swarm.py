@@ -5,7 +5,6 @@ LAB_SWARM=1 .venv/bin/python -m pytest tests/system/test_swarm.py -s   (as root,
 
 import csv
 import os
-import runpy
 import shutil
 import subprocess
 import tempfile
@@ -17,8 +16,7 @@ from typing import Any
 import pytest
 import yaml
 from support.e2e_lab import Lab
-from support.engines import GROUPS, Engine
-from support.places import ROOT
+from support.engines import Engine
 from support.swarm_nodes import nodes
 from support.twin_lab import account, document
 from support.waiting import until
@@ -37,18 +35,6 @@ LABELS = {
     "beta": {"devices": "yes", "broker": "2", "node": "yes"},
     "gamma": {"devices": "yes"},
 }
-# Of one, two and three nodes, each half a processor: what runs where.
-PLACES: dict[int, dict[str, dict[str, str]]] = {
-    1: {"alpha": {"instance": "yes", "database": "yes", "devices": "yes", "broker": "1"}},
-    2: {"alpha": {"instance": "yes", "database": "yes"}, "beta": {"devices": "yes", "broker": "1"}},
-    3: {
-        "alpha": {"instance": "yes", "database": "yes"},
-        "beta": {"devices": "yes", "broker": "1"},
-        "gamma": {"devices": "yes", "broker": "2"},
-    },
-}
-CORES = 0.5
-MODEL = runpy.run_path(str(ROOT / "bench/many_hosts.py"))
 RUNS = {"twin": "twin-brokers", "middleware": "middleware-nodes"}
 TWIN = {"DEVICE_WORKERS": "3", "BROKERS": "2", "WRITE_MODE": "copy", "REPETITIONS": "1", "MESSAGES": "900"}
 MIDDLEWARE = {"DEVICES": "40", "LAYOUTS": "1x1,2x1", "REPETITIONS": "1", "LOAD_S": "8", "WARM_UP_S": "4"}
@@ -83,7 +69,6 @@ class Deployed:
         swarm: dict[str, Engine],
         experiment: str,
         settings: dict[str, str],
-        places: dict[str, dict[str, str]] = LABELS,
     ) -> None:
         self._lab, self._swarm, self.manager = lab, swarm, swarm["alpha"]
         self._service = f"{STACK}_{RUNS[experiment]}"
@@ -93,7 +78,7 @@ class Deployed:
         file = str(lab.root / f"compose/experiments/{experiment}/stack.yaml")
         self._bring_images(call("docker", "stack", "config", "--compose-file", file, env=shell))
         for name in LABELS:
-            labels = {label: places.get(name, {}).get(label, "no") for label in LABELS["alpha"]}
+            labels = {label: LABELS[name].get(label, "no") for label in LABELS["alpha"]}
             words = [word for label, value in labels.items() for word in ("--label-add", f"looplab.{label}={value}")]
             self.manager.docker("node", "update", "--availability", "active", *words, name)
         call("docker", "stack", "deploy", "--resolve-image", "never", "--compose-file", file, STACK, env=shell)
@@ -195,44 +180,6 @@ def test_the_middleware_on_two_nodes(session_lab: Lab, swarm: dict[str, Engine])
     for cell in run["cells"]:
         assert cell["requests"] == cell["succeeded"] + cell["failed"] + cell["unfinished"]
         assert (cell["lost"], cell["duplicates"]) == (0, 0)
-
-
-@pytest.fixture(scope="module")
-def demands(session_lab: Lab) -> Any:
-    """What a message needs, as one machine measures it."""
-    words = ("--write-mode", "row", "--brokers", "1", "--intervals", "1.25", "--messages", "3000", "--repetitions", "1")
-    more = ("--fidelity", "corrected", "--busy", "--json")
-    session_lab.run("run", "twin-brokers", *words, *more, timeout_s=300, CONFINEMENT="quota", code=0)
-    (cell,) = session_lab.newest()[1]["cells"]
-    session_lab.run("down", code=0)
-    return MODEL["demands"](cell)
-
-
-@pytest.mark.skipif(not (GROUPS / "cpu").exists(), reason="each node is a quota of control groups v1")
-@pytest.mark.parametrize("hosts", PLACES)
-def test_the_limit_beside_the_model(session_lab: Lab, swarm: dict[str, Engine], demands: Any, hosts: int) -> None:
-    expected, _first = MODEL["limit"](MODEL["resources"](demands, hosts, CORES))
-    others = str(max(1, hosts - 1))
-    settings = {
-        "DEVICE_WORKERS": others, "BROKERS": others, "WRITE_MODE": "row", "REPETITIONS": "1", "FIDELITY": "corrected",
-        "MESSAGES": str(round(4 * expected)), "TWIN_CPUS_1": "0", "TWIN_MEMORY_1": "0",
-        "INTERVALS_MS": " ".join(f"{1000 / expected / share:.3f}" for share in (0.5, 0.8, 1.0, 1.25, 1.6)),
-    }  # fmt: skip
-    for node in swarm.values():
-        node.confine(CORES)
-    deployed = Deployed(session_lab, swarm, "twin", settings, PLACES[hosts])
-    try:
-        cells = deployed.document()["cells"]
-    finally:
-        deployed.remove()
-        for node in swarm.values():
-            node.confine(os.cpu_count() or 1)
-    best = max(cells, key=lambda cell: cell["rate_out_per_s"])
-    # The disk is that of all three, and of whatever else runs.
-    there = MODEL["resources"](demands._replace(disk=best["fsync"]["seconds"] / best["stored"]), hosts, CORES)
-    measured, (expected, first) = best["rate_out_per_s"], MODEL["limit"](there)
-    print(f"{hosts} hosts: {measured:.0f} a second, model {expected:.0f} ({first})")
-    assert 0.5 < measured / expected < 2
 
 
 def test_a_killed_node_is_named(deployed: Deployed, swarm: dict[str, Engine]) -> None:
