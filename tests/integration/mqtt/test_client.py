@@ -3,8 +3,6 @@
 import contextlib
 import os
 import socket
-import socketserver
-import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from time import perf_counter_ns
@@ -12,17 +10,11 @@ from typing import Any
 
 import pytest
 from support import nonsense_broker as nonsense
-from support.loop_lab import OK, answer_requests
 from support.mqtt_packets import CONNACK, PUBLISH, SUBACK, packet
 from support.parts import HOST, LIMIT_S, Broker, Listener, free_port, until
 
-from looplab.experiments.loop.document import COLUMNS
-from looplab.experiments.loop.protocol import TOPIC_ANSWER, TOPIC_REQUEST
-from looplab.experiments.loop.request_loop import Measurement
 from looplab.mqtt.client import ClientOptions, MqttClient
 from looplab.mqtt.dial import RETRY_S, Target
-from looplab.run.open_loop import Messages
-from looplab.run.samples import ANSWERED, LATE, NOT_SENT, WAITING, SampleStore
 from looplab.system import processes
 
 MS = 1_000_000
@@ -168,15 +160,6 @@ def test_a_broker_that_refuses_is_told_and_not_hammered(
     assert client.disconnects == 0
 
 
-def test_something_that_listens_but_is_no_broker(make_client: MakeClient) -> None:
-    with socketserver.TCPServer((HOST, 0), socketserver.BaseRequestHandler) as server:
-        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
-        client = make_client(server.server_address[1])
-        assert not client.connect(1.0)
-        assert client.disconnects == 0
-        server.shutdown()
-
-
 @pytest.mark.parametrize(
     ("words", "told"),
     [
@@ -246,19 +229,6 @@ def test_a_broker_that_dies_and_returns(broker: Broker, client: Driven, qos: int
     assert client.disconnects == 1
 
 
-def test_each_death_counts_once_and_leaves_one_connection(broker: Broker, client: Driven) -> None:
-    for death in range(1, 4):
-        broker.kill()
-        client.drive(lambda: not client.connected, "the end is noticed")
-        broker.start()
-        client.drive(lambda: client.connected, "reconnected")
-        assert client.disconnects == death
-    client.flow(300)
-    found = processes.tcp_sockets(os.getpid())
-    assert isinstance(found, list)
-    assert len([entry for entry in found if entry["peer_port"] == broker.port]) == 1
-
-
 def test_a_polite_end_sends_no_last_will_and_a_rude_one_does(
     broker: Broker, listener: Listener, make_client: MakeClient
 ) -> None:
@@ -270,46 +240,3 @@ def test_a_polite_end_sends_no_last_will_and_a_rude_one_does(
     rude.sock.shutdown(socket.SHUT_RDWR)
     until(lambda: listener.payloads("will/rude"), "the rude one's will")
     assert listener.payloads("will/polite") == []
-
-
-@pytest.mark.parametrize("qos", [0, 1])
-def test_the_schedule_goes_on_while_the_broker_is_away(broker: Broker, make_client: MakeClient, qos: int) -> None:
-    before, during, after = range(10), range(10, 130), range(130, 140)
-    interval_ns = 10 * MS
-    store = SampleStore(140, more=COLUMNS)
-    state = store["state"]
-    client = make_client(
-        broker.port, subscriptions=[(TOPIC_ANSWER, qos)], on_message=lambda *message: measurement.received(*message)
-    )
-    requests = Messages(TOPIC_REQUEST, b"E-run-%d", store.count, 1000)
-    measurement = Measurement(client, client, store, requests, "run", lambda *_: None)
-    assert client.connect(LIMIT_S)
-    echo = Listener(broker.port, TOPIC_REQUEST)
-    answer_requests(echo, lambda _run, _k: [OK])
-
-    def crash() -> None:
-        until(lambda: state[during[10]] != NOT_SENT, "the middle of the schedule")
-        echo.subscribed.clear()
-        broker.kill()
-        broker.start()
-
-    with ThreadPoolExecutor() as pool, contextlib.closing(echo):
-        measurement.repetition(before.start, len(before), interval_ns, qos)
-        crashed = pool.submit(crash)
-        measurement.repetition(during.start, len(during), interval_ns, qos)
-        crashed.result()
-        client.drive(lambda: client.subscribed and echo.subscribed.is_set(), "both are back")
-        measurement.repetition(after.start, len(after), interval_ns, qos)
-        measurement.drain(after)
-    due, sent, states = store["due_ns"].tolist(), store["sent_ns"].tolist(), state.tolist()
-    assert [due[k] - due[during[0]] for k in during] == [k * interval_ns for k in range(len(during))]
-    assert all(s >= d for s, d in zip(sent, due, strict=True))
-    assert {WAITING, ANSWERED, LATE} >= set(states)
-    assert not any(states[k] == WAITING for k in (*before, *after))
-    assert measurement.counts.disconnects == [1]
-    # Away, nothing entered a socket: those rows know no wire time, and none is older than its own sending.
-    wire = store["wire_sent_ns"].tolist()
-    assert -1 in wire
-    assert all(w == -1 or w >= s for w, s in zip(wire, sent, strict=True))
-    if qos == 0:
-        assert WAITING in states
