@@ -1,5 +1,6 @@
 """Which tests run side by side, which need a flag, and which run a second time after a failure."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -24,52 +25,28 @@ TOGETHER = {
 # Every test there needs the engine.
 ON_THE_ENGINE = tuple(str(TESTS / folder) + "/" for folder in ("e2e", "system", "integration/link"))
 UNIT = str(TESTS / "unit") + "/"
-WAITING = pytest.StashKey[dict[str, int]]()
 
 
-def pytest_itemcollected(item: pytest.Item) -> None:
-    if str(item.path).startswith(ON_THE_ENGINE):
-        item.add_marker(pytest.mark.engine)
-
-
-@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if refused := [why for flag in FLAGS.values() if (why := flag.refusal())]:
-        raise pytest.UsageError("; ".join(refused))
-    waiting: dict[str, int] = {}
-    kept: list[pytest.Item] = []
-    left_out: list[pytest.Item] = []
     for item in items:
-        missing = [name for marker in item.iter_markers("flag") if not FLAGS[name := marker.args[0]].is_set()]
-        for name in missing:
-            waiting[name] = waiting.get(name, 0) + 1
-        (left_out if missing else kept).append(item)
+        if str(item.path).startswith(ON_THE_ENGINE):
+            item.add_marker(pytest.mark.engine)
         # A pause of a shared machine fails a test of real parts once, a defect twice; one that hung would hang again.
         if not str(item.path).startswith(UNIT) and config.pluginmanager.hasplugin("rerunfailures"):
             item.add_marker(pytest.mark.flaky(reruns=1, rerun_except="from pytest-timeout"))
-    config.stash[WAITING] = waiting
-    if left_out:
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = kept
+    left_out = [item for item in items if not all(map(is_set, item.iter_markers("flag")))]
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = [item for item in items if item not in left_out]
 
 
-def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Hand the counts from a process of pytest-xdist to the one that prints the summary."""
-    if hasattr(session.config, "workeroutput"):
-        session.config.workeroutput["waiting"] = session.config.stash.get(WAITING, {})
+def is_set(marker: pytest.Mark) -> bool:
+    """Return whether the flag that a mark names is set."""
+    (name,) = marker.args
+    assert name in FLAGS, name
+    return os.environ.get(name, "0") not in ("", "0")
 
 
-@pytest.hookimpl(optionalhook=True)
-def pytest_testnodedown(node: Any) -> None:
-    node.config.stash[WAITING] = getattr(node, "workeroutput", {}).get("waiting", {})
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    waiting = config.stash.get(WAITING, {})
-    if waiting:
-        terminalreporter.section("tests that need a flag")
-    for name, count in sorted(waiting.items()):
-        terminalreporter.write_line(FLAGS[name].line(count))
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     # A test that passed at its second attempt leaves no other trace of what failed first.
     for report in terminalreporter.stats.get("rerun", ()):
         crash = getattr(report.longrepr, "reprcrash", None)

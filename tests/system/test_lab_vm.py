@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 from support.e2e_lab import Lab
-from support.flags import FLAGS
 from support.lab_vm import BUNDLE, lab_machine
 from support.run_checks import treatments
 from support.whole_vm import Machine, missing_packages
@@ -56,7 +55,7 @@ def vm(session_lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[L
     assert not missing_packages(), f"apt-get install {' '.join(missing_packages())}"
     folder = tmp_path_factory.mktemp("lab-vm")
     session_lab.run("bundle", str(folder / BUNDLE), *WANTED, timeout_s=900, code=0)
-    with lab_machine(FLAGS["LAB_VM"].value, folder, folder / BUNDLE, os.getpid() % 200 + 20) as machine:
+    with lab_machine(os.environ["LAB_VM"], folder, folder / BUNDLE, os.getpid() % 200 + 20) as machine:
         yield LabMachine(machine)
 
 
@@ -134,7 +133,9 @@ def test_nothing_is_left(vm: LabMachine) -> None:
 
 # Of a user's own rootless engine, which lives as long as the user's session.
 ROOTLESS = "DOCKER_HOST=unix:///run/user/$(id -u)/docker.sock"
-needs_engines = pytest.mark.skipif(FLAGS["LAB_VM"].value != "debian13", reason="these engines are on debian13's disk")
+needs_engines = pytest.mark.skipif(
+    os.environ.get("LAB_VM") != "debian13", reason="these engines are on debian13's disk"
+)
 
 
 @needs_engines

@@ -219,15 +219,8 @@ def test_the_machine_starts_again(paired: Lab, installed: Pi, how: str) -> None:
     (absence,) = run["absences"]
     assert absence["cause"] == REBOOTED
     assert REBOOTED in " ".join(table(run).split())
-    print(installed.run("systemd-analyze"))
-    # The bridge's log goes on where it ended.
-    events = [event for event in installed.start_up() if event[0] > started_ns]
-    events.append((absence["to_ns"], "the controller hears it online"))
-    events.append((started_ns + int(took_s * 1e9), "answers in time again"))
-    for at_ns, what in sorted(events):
-        print(f"  {(at_ns - started_ns) / 1e9:6.2f} s  {what}")
-    (engine_ns,) = (at_ns for at_ns, what in events if what == "the engine answers")
-    assert took_s - (engine_ns - started_ns) / 1e9 < BOUND_S
+    print(f"answers in time after {took_s:.2f} s", installed.run("systemd-analyze"))
+    assert took_s < BOOT_S
     assert total(run, "answered") > 0
 
 
