@@ -1,7 +1,6 @@
 """The command line of the Docker engine."""
 
 import subprocess
-from datetime import UTC, datetime
 from pathlib import Path
 
 from looplab.lab.checkout import Lab
@@ -42,9 +41,3 @@ def copy_out(image: str, folder: Path, *paths: str) -> None:
 def own_image(name: str, **options: str) -> str:
     """What .env and the shell call one of the lab's own images: the one that ./lab test's set-up made."""
     return Lab(ROOT, options).own_image(name)
-
-
-def stamp_ns(stamp: str) -> int:
-    """An engine's stamp of UTC, whose fraction has up to nine digits, in ns since 1970."""
-    whole, _, fraction = stamp.removesuffix("Z").partition(".")
-    return int(datetime.fromisoformat(whole).replace(tzinfo=UTC).timestamp()) * 10**9 + int(fraction.ljust(9, "0"))

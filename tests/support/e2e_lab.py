@@ -19,10 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from looplab.lab.docker.engine import find_engine
-from looplab.lab.machine.limits import OWN_GROUP, RT_SHARES_US, rt_budget_us
+from looplab.lab.machine.limits import OWN_GROUP
 from looplab.system.env_files import read_env
 from support.containers import docker
 from support.parts import CLEARED
@@ -66,17 +63,6 @@ def remove_what_dead_sessions_left() -> None:
         process = name.removeprefix(PROJECT_PREFIX)
         if name.startswith(PROJECT_PREFIX) and process.isdigit() and not Path(f"/proc/{process}").exists():
             remove_project(name)
-
-
-def budget_left_us() -> int:
-    """Real-time CPU time of each second that no running container holds; without rationing there is no end to it."""
-    budget_us = rt_budget_us(find_engine())
-    if budget_us is None:
-        return sys.maxsize
-    scan = ["docker", "inspect", "--format", "{{.HostConfig.CpuRealtimeRuntime}}", *docker("ps", "--quiet").split()]
-    # Containers of other tests may end meanwhile; docker complains of those and tells of the others.
-    held = subprocess.run(scan, capture_output=True, text=True, timeout=60, check=False).stdout.split()
-    return budget_us - sum(map(int, held))
 
 
 @dataclass
@@ -207,10 +193,6 @@ class Lab:
         lines = (self.root / ".env.machine").read_text().splitlines()
         return dict(line.split("=", 1) for line in lines if "=" in line and not line.startswith("#"))
 
-    def doctor_says(self, name: str, state: str) -> bool:
-        checks = json.loads(self.run("doctor", "--json").stdout)["checks"]
-        return any((check["name"], check["state"]) == (name, state) for check in checks)
-
     def another(self, root: Path) -> Lab:
         """A copy of the copy for a test that changes its files; same project, same ports: one at a time."""
         shutil.copytree(self.root, root, ignore=shutil.ignore_patterns("results", "__pycache__"))
@@ -224,18 +206,6 @@ class Lab:
 
     def _lab(self, words: tuple[str, ...]) -> list[str]:
         return [sys.executable, "-m", "looplab.lab.cli", *words]
-
-
-def affordable_budgets(lab: Lab) -> dict[str, str]:
-    """What ./lab setup found for this machine, a small share where another lab runs, nothing where none is wanted."""
-    wanted = lab.machine_file()
-    if not wanted.get(RATIONED):
-        return {}
-    left_us = budget_left_us()
-    if left_us >= RT_SHARES_US:
-        # A budget is the engine's own group's.
-        return {RATIONED: "on", "LAB_FAR_GROUP": wanted.get("LAB_FAR_GROUP", "")}
-    pytest.skip(f"another lab holds the real-time budget: {left_us} us are left")
 
 
 def copy_of_checkout(target: Path, *, as_set_up: bool = True) -> Path:

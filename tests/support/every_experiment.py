@@ -1,4 +1,4 @@
-"""Runs of every experiment: small ones; one that is being measured, and those that are stored afterwards."""
+"""Runs of every experiment: small ones; one that is being measured, and those that are stored."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -8,28 +8,46 @@ from pathlib import Path
 import numpy as np
 
 from looplab.experiments.middleware import LoadCell
-from support.simulated_asip_runs import begin_run, write_latency_run, write_throughput_run
-from support.simulated_balance_runs import begin_balance, write_balance_run
-from support.simulated_delay_runs import RUN_ID, SYMMETRICAL, begin_sweep, one_way, write_delay_run
-from support.simulated_middleware_runs import begin_middleware, cores_cells, write_middleware_run
+from looplab.experiments.middleware.document import live as live_state
+from looplab.experiments.registry import EXPERIMENTS
+from looplab.run.samples import ABSENT, SampleStore
+from support.run_files import MS, answer_at_once, fill, publish_state
+from support.simulated_asip_runs import write_latency_run, write_throughput_run
+from support.simulated_balance_runs import rows_of, write_balance_run
+from support.simulated_delay_runs import SYMMETRICAL, one_way, write_delay_run
+from support.simulated_middleware_runs import by_cores, cores_cells, trial, write_middleware_run
 from support.simulated_runs import simulated_cell, write_run
-from support.simulated_twin_runs import RUNNING_ID, begin_twin, experiment_1, experiment_2, single, write_twin_run
+from support.simulated_twin_runs import experiment_1, experiment_2, single, write_twin_run
 
-ASIP_ID, MIDDLEWARE_ID = "20260702T000000Z-asip", "20260703T000000Z-middleware"
 LOADS = (30, 60, 120)
+# Each message of a running run takes so long, a part of it at the robot where it has one.
+TOTAL_NS, ROBOT_NS = 5 * MS, 4 * MS
 
-# Each writes into the folder of live files.
-BEGINNINGS: dict[str, Callable[[Path], None]] = {
-    "qos-delay": begin_sweep,
-    "twin": begin_twin,
-    "middleware": lambda live: begin_middleware(live, MIDDLEWARE_ID, cores_cells(LOADS)[-1]),
-    "asip": lambda live: begin_run(live, ASIP_ID),
-    "balance": begin_balance,
-}
+
+def begin(live: Path, name: str) -> None:
+    """Write a run that is being measured: its first cell of 20 messages is done, its second half way."""
+    experiment, scenario = EXPERIMENTS[name], "scenario1" if name == "loop" else name
+    p = experiment.read_parameters({"SCENARIO": scenario, "MESSAGES": "20", "REPETITIONS": "1"})
+    more: dict[str, object] = {}
+    if name == "middleware":
+        # It has no rows, but the state of a cell after its first repetition.
+        more = live_state(10_000, [trial(cores_cells(LOADS)[-1], 0, np.random.default_rng(3), by_cores, 1.0)])
+    else:
+        columns = experiment.part("controller").Controller.columns
+        store = SampleStore(p.samples, live / "samples.bin", columns)
+        fill(store, range(p.samples), **{name: ROBOT_NS if name == "robot_ns" else ABSENT for name in columns})
+        if name == "balance":
+            fill(store, range(p.samples), **rows_of(p.cells[0].interval_ms, p.samples))
+        answer_at_once(store, [TOTAL_NS] * 30)
+        more["planned_cells"] = [cell.key_document for cell in p.cells]
+    asked = {**p.as_json(), "fidelity": "thesis"}
+    publish_state(
+        live, "running", f"20260701T000000Z-{scenario}", experiment=name, treatments=[], parameters=asked, **more
+    )
 
 
 def _delays(results: Path) -> None:
-    write_delay_run(results, start=RUN_ID.partition("-")[0])
+    write_delay_run(results, start="20260401T000000Z")
     write_delay_run(results, fidelity="corrected", start="20260202T000000Z", ratio=one_way)
 
 
@@ -41,17 +59,16 @@ def _twins(results: Path) -> None:
     write_twin_run(results, far, scenario="twin-brokers")
     limit = single(0.1, "copy", more={"limit_per_s": 9000.0, "limited_by": "instance"})
     write_twin_run(results, [limit], scenario="twin-limit")
-    write_twin_run(results, experiment_1(), start=RUNNING_ID.partition("-")[0])
+    write_twin_run(results, experiment_1())
 
 
 def _middleware(results: Path) -> None:
     write_middleware_run(results, "middleware-nodes", repetitions=2)
-    start = MIDDLEWARE_ID.partition("-")[0]
-    write_middleware_run(results, cells=cores_cells(LOADS), repetitions=2, start=start)
+    write_middleware_run(results, cells=cores_cells(LOADS), repetitions=2, start="20260703T000000Z")
 
 
 def _asip(results: Path) -> None:
-    write_latency_run(results, start=ASIP_ID.partition("-")[0])
+    write_latency_run(results)
     write_throughput_run(results)
 
 
@@ -60,7 +77,7 @@ def _balance(results: Path) -> None:
     write_balance_run(results)
 
 
-# Each writes the run that began above, and others, into results.
+# Each writes runs into results.
 ENDINGS: dict[str, Callable[[Path], None]] = {
     "qos-delay": _delays, "twin": _twins, "middleware": _middleware, "asip": _asip, "balance": _balance,
 }  # fmt: skip

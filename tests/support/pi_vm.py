@@ -9,15 +9,12 @@ from __future__ import annotations
 
 import re
 import shlex
-import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
 
 from support.board import Board
-from support.containers import stamp_ns
 from support.vm_disk import Disk
 from support.whole_vm import BOOT_LIMIT_S, Machine
 from support.wire import TapWire
@@ -26,21 +23,6 @@ from support.wire import TapWire
 MODEM_LINES = re.compile(r"usb_serial_handle_control .* control 0x4001, value 0x([0-9a-f]+)")
 DTR_MEANT, DTR_UP = 0x100, 0x1
 DEVICE_RESET = "usb_serial_reset"
-# Lines of the journal that tell how far a start has come.
-MARKS = {
-    "now attached to ttyUSB": "the kernel has the robot's adapter",
-    "Activation: successful, device activated": "the network is up",
-    "Started docker.service": "the engine answers",
-    "Starting docker.service": "the engine is started",
-    "Starting containerd.service": "containerd is started",
-}
-
-
-class Clocks(NamedTuple):
-    """Where on this machine's monotonic clock (ns) the machine's two clocks, wall and kernel, had their zero."""
-
-    wall_ns: int
-    kernel_ns: int
 
 
 class Pi(Machine):
@@ -85,44 +67,6 @@ class Pi(Machine):
         script = f"exec 3<{device}; touch /run/held; exec sleep {seconds}"
         wait = "until [ -e /run/held ]; do sleep 0.1; done; rm /run/held"
         self.run(f"sudo sh -c {shlex.quote(f'({script}) >/dev/null 2>&1 & {wait}')}")
-
-    def start_up(self) -> list[tuple[int, str]]:
-        """How far the last start had come at which monotonic ns of this machine, in order."""
-        clocks = self._clocks()
-        found = [(clocks.kernel_ns, "the kernel runs")]
-        systemd = self.run("systemctl show --property=UserspaceTimestampMonotonic --value")
-        found.append((clocks.kernel_ns + int(systemd) * 1000, "systemd runs"))
-        for line in self.run("sudo journalctl --boot --output=short-monotonic --no-pager").splitlines():
-            stamp = re.match(r"\[ *([0-9.]+)\]", line)
-            for mark, meaning in MARKS.items():
-                if stamp and mark in line and meaning not in [what for _, what in found]:
-                    found.append((clocks.kernel_ns + int(float(stamp[1]) * 1e9), meaning))
-        bridge = self.compose("ps --quiet bridge").strip()
-        started = self.run(f"sudo docker inspect --format '{{{{.State.StartedAt}}}}' {bridge}").strip()
-        found.append((clocks.wall_ns + stamp_ns(started), "the bridge's container is started"))
-        for line in self.run(f"sudo docker logs --timestamps {bridge} 2>&1").splitlines():
-            stamp_text, _, words = line.partition(" ")
-            found.append((clocks.wall_ns + stamp_ns(stamp_text), words))
-        return sorted(found)
-
-    def _clocks(self) -> Clocks:
-        """By the fastest of some questions over a connection that stands."""
-        script = "while read -r _; do echo $(date +%s%N) $(cut -d ' ' -f 1 /proc/uptime); done"
-        words = [*self._ssh_words(), script]
-        with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as there:
-            assert there.stdin is not None
-            assert there.stdout is not None
-            answers = []
-            for _ in range(10):
-                asked_ns = time.perf_counter_ns()
-                there.stdin.write("\n")
-                there.stdin.flush()
-                wall, uptime = there.stdout.readline().split()
-                took_ns = time.perf_counter_ns() - asked_ns
-                now_ns = asked_ns + took_ns // 2
-                answers.append((took_ns, Clocks(now_ns - int(wall), now_ns - int(float(uptime) * 1e9))))
-            there.stdin.close()
-        return min(answers)[1]
 
     def _hear(self, line: str) -> None:
         """Pass the adapter's DTR line to the board."""

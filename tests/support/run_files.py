@@ -63,16 +63,6 @@ def publish_state(folder: Path, state: str, run_id: str = "20260101T000000Z-scen
     fresh.replace(folder / "state.json")
 
 
-def begin(
-    live: Path, experiment: str, run_id: str, parameters: dict[str, Any], cells: Sequence[Cell] = (), /, **more: Any
-) -> None:
-    """The state of a run that is being measured; `cells` are those of its live rows."""
-    asked = {"fidelity": "thesis", "repetitions": 1, **parameters}
-    if cells:
-        more["planned_cells"] = [cell.key_document for cell in cells]
-    publish_state(live, "running", run_id, experiment=experiment, treatments=[], parameters=asked, **more)
-
-
 def answer_at_once(store: SampleStore, latencies_ns: Iterable[int]) -> None:
     """Send the first messages of a running run now, each answered after its latency."""
     now = perf_counter_ns()

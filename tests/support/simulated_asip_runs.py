@@ -15,7 +15,7 @@ from looplab.experiments.asip.waves import Row
 from looplab.run.accounting import summarise
 from looplab.run.cells import entry
 from looplab.run.samples import ANSWERED, WAITING, SampleStore
-from support.run_files import Simulated, answer_at_once, asked, begin, fill, finish, sample, treatment
+from support.run_files import Simulated, asked, fill, finish, sample, treatment
 
 # As the board's own counter sees them: 9 bytes in and 10 out, 170 us each; a wave's two reports are 19 bytes.
 WIRE_US, WIRE_HZ = 3230.0, 309.6
@@ -166,15 +166,3 @@ def _write(
         {file.name: [file.header, *file.lines(store, rows)] for file in files(p, measured)},
         fidelity=fidelity, treatments=[treatment("board clock", "16 MHz")],
     )  # fmt: skip
-
-
-def begin_run(live: Path, run_id: str) -> None:
-    """A latency run that is being measured: its first client is done, its second half way, each test 4 ms."""
-    tests = 20
-    store = SampleStore(len(CELLS) * tests, live / "samples.bin", COLUMNS)
-    answer_at_once(store, [4_000_000] * (tests + tests // 2))
-    parameters = {
-        "scenario": NAME, "languages": ["python", "java"], "qos": 0,
-        "transports": ["serial", "tcp", "mqtt"], "messages": tests, "deadline_ms": 1000,
-    }  # fmt: skip
-    begin(live, NAME, run_id, parameters, [LatencyCell.keyed(*key) for key in CELLS])

@@ -1,7 +1,6 @@
 """Runs of balance made of the plant itself: it stands at 20 ms and falls at 100 ms."""
 
 from pathlib import Path
-from time import perf_counter_ns
 from typing import Any
 
 import numpy as np
@@ -13,8 +12,8 @@ from looplab.experiments.balance.plant import LEVEL_ZERO, Plant, State
 from looplab.experiments.loop import printed
 from looplab.run.cells import Measured, entry
 from looplab.run.document import sample_lines, samples_header
-from looplab.run.samples import ABSENT, SampleStore
-from support.run_files import MS, Simulated, asked, begin, fill, finish, sample
+from looplab.run.samples import ABSENT
+from support.run_files import MS, Simulated, asked, fill, finish, sample
 
 RUN_ID = "20260704T000000Z-balance"
 ROBOT_NS, TOTAL_NS = 5 * MS, 6 * MS
@@ -70,17 +69,3 @@ def write_balance_run(
                   "messages": messages, "command": "B", "controller": "lqr", "gains": [], "load": "none"}  # fmt: skip
     run = results / f"{start}-{scenario}"
     return finish(run, NAME, cells, parameters, {"samples.csv": lines}, fidelity=fidelity, treatments=[])
-
-
-def begin_balance(live: Path) -> None:
-    """A run of which some messages of the first cell were answered."""
-    cells = [BalanceCell.keyed(20, 0)]
-    columns = rows_of(20, 40)
-    store = SampleStore(100, live / "samples.bin", tuple(columns))
-    source = sample([Simulated(cells[0], np.full(40, TOTAL_NS), 20, 0, columns)])
-    shift_ns = perf_counter_ns() - int(source["received_ns"][39])
-    for name in ("due_ns", "intended_ns", "sent_ns", "received_ns"):
-        fill(store, range(40), **{name: np.asarray(source[name]) + shift_ns})
-    fill(store, range(40), state=np.asarray(source["state"]), **columns)
-    begin(live, NAME, RUN_ID, {"scenario": NAME, "intervals_ms": [20], "qos": [0], "messages": 100,
-                               "deadline_ms": 1000}, cells)  # fmt: skip

@@ -9,16 +9,11 @@ from typing import Any
 import numpy as np
 
 from looplab.experiments.qos_delay import USUAL, DelayCell
-from looplab.run.samples import SampleStore
-from support.run_files import Simulated, answer_at_once, begin, finish, measured, treatment
+from support.run_files import Simulated, finish, measured, treatment
 
 SYMMETRICAL = tuple((d, d) for d in (2, 5, 10, 20, 40, 60))
 PLACES = ((0, 20), (2, 18), (10, 10), (18, 2), (20, 0))
 INTERVAL_MS = 10.0
-# Of the sweep that is being measured.
-RUN_ID = "20260401T000000Z-qos-delay"
-PAIRS_MS = ((10, 10), (20, 20))
-MESSAGES = 40
 
 # (delay_pb_ms, delay_bs_ms, qos) -> a mean
 Figure = Callable[[float, float, int], float]
@@ -79,15 +74,3 @@ def write_delay_run(
         {"messages": messages // repetitions, "repetitions": repetitions}, {"samples.csv": lines},
         **{"fidelity": fidelity, "treatments": [treatment("link backend", "nfqueue")], **(changes or {})},
     )  # fmt: skip
-
-
-def begin_sweep(live: Path) -> None:
-    """A sweep of which the second cell is half measured: each message took the delay of both links."""
-    store = SampleStore(len(PAIRS_MS) * MESSAGES, live / "samples.bin")
-    first, second = (round(sum(pair) * 1e6) for pair in PAIRS_MS)
-    answer_at_once(store, [first] * MESSAGES + [second] * (MESSAGES // 2))
-    parameters = {
-        "scenario": "qos-delay", "pairs_ms": PAIRS_MS, "qos": [0], "messages": MESSAGES,
-        "deadline_ms": 5000, "networks": [USUAL],
-    }  # fmt: skip
-    begin(live, "qos-delay", RUN_ID, parameters, [DelayCell.keyed(*pair, 0, USUAL) for pair in PAIRS_MS])

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from looplab.experiments.middleware import LoadCell
-from looplab.experiments.middleware.document import ReadBack, Second, Trial, contents, files, judge, live
+from looplab.experiments.middleware.document import ReadBack, Second, Trial, contents, files, judge
 from looplab.system.histogram import BITS, Histogram
-from support.run_files import begin, finish
+from support.run_files import finish
 
 LOADS = (30, 60, 90, 120, 150)
 SECONDS = 2
@@ -101,13 +101,6 @@ def _split(requests: int, succeeded: int, failed: int) -> Iterator[tuple[int, in
     for at in range(SECONDS):
         done = [count * (at + 1) // SECONDS - count * at // SECONDS for count in (requests, succeeded, failed)]
         yield done[0], done[0], done[1], done[2], done[0] - done[1] - done[2]
-
-
-def begin_middleware(live_folder: Path, run_id: str, cell: LoadCell) -> None:
-    """What the controller of a running run has written after its first repetition of one cell."""
-    parameters = {"scenario": "middleware", "messages": SECONDS}
-    told = live(10_000, [trial(cell, 0, np.random.default_rng(3), by_cores, 1.0)])
-    begin(live_folder, "middleware", run_id, parameters, **told)
 
 
 def write_middleware_run(

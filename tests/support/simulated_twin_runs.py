@@ -11,7 +11,7 @@ from looplab.experiments.twin import TwinCell
 from looplab.experiments.twin.document import queues_and_rates, samples
 from looplab.run.cells import Measured, entry
 from looplab.run.samples import ANSWERED, FAILED, WAITING, SampleStore
-from support.run_files import answer_at_once, asked, begin, finish, treatment
+from support.run_files import asked, finish, treatment
 
 # The paper's figure as a service time: 14.85 messages a second.
 PUBLISHED_S = 1 / 14.85
@@ -149,22 +149,3 @@ def write_brokers(
     """Write a run of the second experiment whose service times have these relative SDs, by placement."""
     spread = {"single": central, "central": central, "distributed": distributed}
     write_twin_run(results, experiment_2(spread, rates, iterations), scenario="twin-brokers", **more)
-
-
-RUNNING_ID = "20260701T000000Z-twin"
-
-
-def begin_twin(live: Path) -> None:
-    """Write a run that is being measured: of its second cell half is sent, and all but three of these are stored."""
-    cells, messages = [single(100).cell, single(10).cell], 40
-    store = SampleStore(len(cells) * messages, live / "samples.bin", ("copies",))
-    stored = messages + messages // 2 - 3
-    answer_at_once(store, [60_000_000] * stored)
-    for row in range(stored, stored + 3):
-        store["due_ns"][row] = store["sent_ns"][row] = store["sent_ns"][0]
-        store["state"][row] = WAITING
-    parameters = {
-        "scenario": "twin", "intervals_ms": [100, 10], "messages": messages, "deadline_ms": 300_000,
-        "cells": [cell.key_document for cell in cells],
-    }  # fmt: skip
-    begin(live, "twin", RUNNING_ID, parameters, cells)

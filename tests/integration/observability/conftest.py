@@ -3,9 +3,11 @@
 from collections.abc import Iterator
 
 import pytest
-from support.every_experiment import BEGINNINGS
+from support.every_experiment import begin
 from support.observed_lab import Lab, observed
 from support.waiting import until
+
+from looplab.experiments.registry import EXPERIMENTS
 
 
 @pytest.fixture(scope="session")
@@ -18,8 +20,8 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
 @pytest.fixture(scope="session")
 def measured(lab: Lab) -> Lab:
     """The lab after a run of every experiment was seen while it was measured, and a run of each scenario."""
-    for name, begin in BEGINNINGS.items():
-        begin(lab.live)
+    for name in EXPERIMENTS:
+        begin(lab.live, name)
         seen = f'count_over_time(lab_latency_seconds_count{{experiment="{name}",metric!="send lateness"}}[10m]) > 3'
         until(lambda seen=seen: lab.query(seen), f"{name} is in Prometheus")  # type: ignore[misc]
     for number in range(9):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from rich.console import Console
-from support.every_experiment import BEGINNINGS
+from support.every_experiment import begin
 from support.ports import free_port
 from support.run_files import Writer, parameters, publish_state, treatment
 
@@ -85,9 +85,9 @@ def test_a_lost_message_is_within_no_time(tmp_path: Path) -> None:
     assert {len(of_r) for _, of_r in bars} == {10}
 
 
-@pytest.mark.parametrize("name", BEGINNINGS)
+@pytest.mark.parametrize("name", EXPERIMENTS)
 def test_every_experiment_is_shown(name: str, tmp_path: Path) -> None:
-    BEGINNINGS[name](tmp_path)
+    begin(tmp_path, name)
     running = lines_of(metrics(tmp_path))
     assert ", fidelity thesis: running, " in running[0]
     assert any(line.startswith("> ") for line in running)
