@@ -1,11 +1,8 @@
 """Wrong use and a machine that lacks something: one clear message with its remedy, the right code, nothing left."""
 
 import socket
-import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
 from support.e2e_lab import Lab, free_port
 
 
@@ -46,26 +43,3 @@ def test_a_port_in_use_is_named_with_its_variable(own_lab: Lab) -> None:
     with socket.create_server(("127.0.0.1", free_port())) as holder:
         port = str(holder.getsockname()[1])
         check_refused(own_lab, 3, f"Port {port} is in use", "LAB_PROMETHEUS_PORT", LAB_PROMETHEUS_PORT=port)
-
-
-@pytest.fixture
-def tiny_results(own_lab: Lab) -> Iterator[Lab]:
-    """results/ on a disk of its own with half a megabyte."""
-    results = own_lab.root / "results"
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=512k,mode=1777", "tmpfs", str(results)], capture_output=True, check=False
-    )
-    if mounted.returncode != 0:
-        pytest.skip(f"a small disk cannot be made here: {mounted.stderr.decode().strip()}")
-    yield own_lab
-    own_lab.down()
-    subprocess.run(["umount", "--lazy", str(results)], check=True)
-
-
-def test_a_full_disk_is_told_before_anything_is_measured(tiny_results: Lab) -> None:
-    done = tiny_results.run("run", "scenario0", "--quick")
-    assert done.returncode == 3, done.stderr
-    assert "Traceback" not in done.stderr
-    assert "no space left" in done.stderr
-    assert "Free some disk space" in done.stderr
-    assert tiny_results.containers(running=False) == {}
