@@ -3,13 +3,16 @@
 LAB_SWARM=1 .venv/bin/python -m pytest tests/system/test_swarm.py -s   (as root, some 20 minutes)
 """
 
+from __future__ import annotations
+
 import csv
 import os
 import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +20,33 @@ import pytest
 import yaml
 from support.e2e_lab import Lab
 from support.engines import Engine
-from support.swarm_nodes import nodes
 from support.twin_lab import account, document
 from support.waiting import until
-from support.wire import call
+from support.wire import Lan, call
 
 from looplab.system.env_files import read_env
+
+
+@contextmanager
+def nodes(names: Sequence[str], folder: Path) -> Iterator[list[Engine]]:
+    """Yield engines that are joined to a Swarm, which the first one manages."""
+    with ExitStack() as stack:
+        lan = stack.enter_context(Lan(os.getpid() % 200 + 20, tuple(names)))
+        made = [stack.enter_context(Engine(lan, name, folder / name)) for name in names]
+        stack.callback(_leave, made)
+        first, *others = made
+        first.docker("swarm", "init", "--advertise-addr", first.address)
+        token = first.docker("swarm", "join-token", "--quiet", "worker")
+        for node in others:
+            node.docker("swarm", "join", "--token", token, "--advertise-addr", node.address, f"{first.address}:2377")
+        yield made
+
+
+def _leave(made: Sequence[Engine]) -> None:
+    leave = ["docker", "swarm", "leave", "--force"]
+    for node in reversed(made):
+        subprocess.run(leave, env=node.environment, capture_output=True, timeout=90, check=False)
+
 
 pytestmark = [
     pytest.mark.flag("LAB_SWARM"),
