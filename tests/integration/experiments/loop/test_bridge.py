@@ -211,44 +211,6 @@ def test_what_nobody_asked_for_is_counted(online: LoopLab) -> None:
     assert online.answer_to(0).value == b"25.50"
 
 
-def test_a_robot_that_resets_itself_loses_what_it_was_asked(online: LoopLab) -> None:
-    online.robot.answer = lambda k, request: answer_line(request, 2550) if k else RobotDouble.GREETING
-    answer = online.answer_to(0)
-    assert answer.status == b"offline"
-    # By the ready line at once, not by the time that ran out.
-    assert online.listener.bridge_info["counts"]["timeouts"] == 0 or answer.robot_ns < ANSWER_TIMEOUT_NS
-    assert online.answer_to(1).value == b"25.50"
-
-
-@pytest.mark.parametrize("device", [False, True])
-def test_a_robot_unplugged_and_back(lab: LoopLab, tmp_path: Path, device: bool) -> None:
-    """At a port of TCP, or a device by name."""
-    double = RobotDouble(tmp_path / "ttyROBOT") if device else lab.robot
-    try:
-        lab.online_bridge(SERIAL_URL=double.url)
-        assert lab.listener.bridge_info["robot"] == "looplab double 0.3"
-        assert lab.answer_to(0).value == b"25.50"
-        double.unplug()
-        wait_for_robot(lab, OFFLINE)
-        assert lab.answer_to(1).status == b"offline"
-        assert lab.answer_to(2, "E").status == b"ok"
-        until(lambda: double.url in lab.listener.bridge_info["robot_fault"], "the fault is named")
-        double.plug()
-        wait_for_robot(lab, ONLINE)
-        assert lab.answer_to(3).value == b"25.50"
-        assert lab.listener.bridge_status == ONLINE
-        until(lambda: lab.listener.bridge_info["reopened"] == 1, "one reopening")
-    finally:
-        double.unplug()
-
-
-def test_the_robots_return_is_reported_under_load(online: LoopLab) -> None:
-    online.robot.unplug()
-    wait_for_robot(online, OFFLINE)
-    online.robot.plug()
-    online.ask_until(lambda: online.listener.robot_status == ONLINE, "robot online again")
-
-
 def test_a_robot_that_opening_does_not_reset_is_asked_who_it_is(lab: LoopLab) -> None:
     lab.robot.greets = False
     lab.online_bridge()

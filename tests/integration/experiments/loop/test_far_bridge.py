@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 import time
-import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -14,7 +13,6 @@ from support.parts import Broker, Child, Listener, RobotDouble, free_port, pytho
 from support.wire import Wire
 
 from looplab.experiments.loop.bridge import healthcheck as bridge_status
-from looplab.experiments.loop.bridge import metrics as bridge_exporter
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root")
 
@@ -127,24 +125,3 @@ def test_a_long_cut_ends_in_a_new_connection_of_the_same_bridge(
     assert len(answered(listener)) == len(set(answered(listener)))
     assert json.loads(told.read_text())["disconnects"] == 1
     listener.close()
-
-
-def test_the_bridges_metrics_need_no_broker(
-    wire: Wire, far_bridge: Child, start_command: Callable[..., Child], tmp_path: Path
-) -> None:
-    exporter = wire.command(*python("looplab.experiments.loop.bridge.metrics"))
-    start_command(exporter, STATE_DIR=str(tmp_path / "state"))
-
-    def page() -> str:
-        try:
-            with urllib.request.urlopen(f"http://{wire.there}:{bridge_exporter.PORT}/metrics", timeout=5) as reply:
-                return str(reply.read(), "utf-8")
-        except OSError:
-            return ""
-
-    until(lambda: "lab_pi_robot_online 1.0" in page(), "the metrics")
-    assert "lab_pi_bridge_up 1.0" in page()
-    assert 'lab_pi_bridge_events_total{event="requests"} 0.0' in page()
-    far_bridge.kill()
-    until(lambda: "lab_pi_bridge_up 0.0" in page(), "the metrics of a dead bridge")
-    assert "lab_pi_bridge_events_total" not in page()
