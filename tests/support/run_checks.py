@@ -68,8 +68,8 @@ class Ledger(Run):
                 assert sum(map(Decimal, parts)) == Decimal(self.samples[sequence]["overhead_us"])
                 found.append(sequence)
         asked = self.document["parameters"]
-        # Where the kernel stamps and holds nothing back, a message of QoS 0 that met no other has every part. Over TLS it
-        # may meet bytes that are no message.
+        # Where the kernel stamps and holds nothing back, a message of QoS 0 that met no other has every part.
+        # Over TLS it may meet bytes that are no message.
         assert not found or not asked["tcp_nodelay"] or asked["broker_tls"] or self.alone() <= {*found}
         return found
 
