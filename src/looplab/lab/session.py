@@ -50,7 +50,7 @@ NEXT = "Next: ./lab report --open    ./lab show"
 NOTICE_LOOKS, NOTICE_PAUSE_S = 10, 0.2
 
 
-class Session:
+class RunSession:
     """What several runs share: the machine made ready, Compose, the facts that every run.json gets."""
 
     def __init__(self, lab: Lab) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from looplab.errors import LabError, UsageError
 from looplab.experiments.registry import EXPERIMENTS
-from looplab.lab.image_names import FOLDER, PULL, REGISTRY, REPEATED, TAG, is_decided
+from looplab.lab.image_names import PULL, REGISTRY, REPEATED, TAG
 from looplab.spec.brokers import DEFAULT
 from looplab.system.env_files import read_env
 from looplab.treatments.link import NO_LINK
@@ -120,12 +120,8 @@ def write_machine_file(root: Path, variables: Mapping[str, str]) -> None:
 
 
 def read_machine_file(root: Path) -> dict[str, str]:
-    """Return what the last set-up found, {} before the first one.
-
-    Stand-ins were once called looplab/…, which a registry can answer for: such a decision counts as none.
-    """
+    """Return what the last set-up found, {} before the first one."""
     try:
-        known = read_env(root / MACHINE_FILE)
+        return read_env(root / MACHINE_FILE)
     except FileNotFoundError:
         return {}
-    return {name: value for name, value in known.items() if not (is_decided(name) and value.startswith(f"{FOLDER}/"))}

@@ -10,12 +10,11 @@ import pytest
 from support import host_fakes as fakes
 
 from looplab.errors import LabError, MachineError, UsageError
-from looplab.lab.commands.run import run
 from looplab.lab.docker.engine import Engine
 from looplab.lab.docker.images import Image
-from looplab.lab.hosts.checks import Facts, check_alone, check_images, known_limits, read_facts
+from looplab.lab.hosts.checks import EngineFacts, check_alone, check_images, known_limits, read_facts
 from looplab.lab.hosts.contexts import HOME, Host, add_host, find_host, known_hosts
-from looplab.lab.hosts.plan import Plan, make_plan
+from looplab.lab.hosts.plan import PlacementPlan, make_plan
 from looplab.lab.hosts.run import down_all
 from looplab.lab.programs import Outcome
 
@@ -26,12 +25,12 @@ SERVICES = ("prepare", "treatments", "broker-prioritised", "bridge", "robot", "s
 NOW = datetime(2026, 11, 26, 3, 0, tzinfo=UTC)
 
 
-def plan(controller: Host, broker: Host, bridge: Host, tls: str = "off", **limits: dict[str, str]) -> Plan:
+def plan(controller: Host, broker: Host, bridge: Host, tls: str = "off", **limits: dict[str, str]) -> PlacementPlan:
     placed = {"broker": broker, "bridge": bridge, "controller": controller}
     return make_plan(placed, "scenario5", SERVICES, {"BROKER_TLS": tls, "QOS": "0 1"}, limits)
 
 
-def started(made: Plan) -> list[str]:
+def started(made: PlacementPlan) -> list[str]:
     """Each service with the host that starts it, in order."""
     found = []
     for step in made.start:
@@ -120,7 +119,7 @@ def test_a_host_that_cannot_serve_is_refused_with_a_remedy(remedy: str) -> None:
 
 def test_images_that_are_missing_or_foreign_are_named() -> None:
     here = {"lab/a:1": X, "lab/b:1": X._replace(content="y")}
-    same, arm = Facts(Engine(), "x86_64", 0.0), Facts(Engine(), "aarch64", 0.0)
+    same, arm = EngineFacts(Engine(), "x86_64", 0.0), EngineFacts(Engine(), "aarch64", 0.0)
     check_images(B, same, here, dict(here))
     for there in ({"lab/a:1": here["lab/a:1"]}, {**here, "lab/b:1": X._replace(content="old")}):
         with pytest.raises(MachineError, match="lab/b:1") as lacks:
@@ -163,11 +162,6 @@ def test_a_wrong_host_makes_no_context(endpoint: str, programs: fakes.Programs) 
     with pytest.raises(LabError, match=r"expected ssh|no IPv4 address"):
         add_host("lab-b", endpoint)
     assert programs.calls("docker") == []
-
-
-def test_print_without_a_host_starts_nothing(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="run on several hosts"):
-        run(tmp_path, ["scenario1"], as_json=False, allow_invalid=False, quick=True, only_print="yes")
 
 
 def test_a_host_that_is_off_is_named_after_one_try(

@@ -1,7 +1,6 @@
 """The lab's own images: names as Compose reads them; pulled if a registry is named and answers, else built."""
 
 import re
-import shutil
 from pathlib import Path
 
 import pytest
@@ -9,14 +8,11 @@ from support import host_fakes as fakes
 from support.places import ROOT
 
 from looplab import __version__
-from looplab.errors import MachineError
-from looplab.lab import checkout
 from looplab.lab.checkout import Lab
 from looplab.lab.docker.builds import build_all
-from looplab.lab.docker.engine import Engine
 from looplab.lab.docker.images import Images
 from looplab.lab.docker.own_images import IN_IMAGES, STAMP, OwnImages
-from looplab.lab.image_names import STAND_INS, is_own, is_published, own_reference, registry_of, repository_of
+from looplab.lab.image_names import is_own, is_published, own_reference, registry_of, repository_of
 
 BASE = "debian:trixie-slim"
 DIGEST = "sha256:" + "1" * 64
@@ -178,32 +174,6 @@ def test_a_flood_of_another_program_is_built_again(docker: fakes.Docker, tmp_pat
     assert wrapping("a/b:1").must_build()
 
 
-def test_a_decision_for_a_name_of_a_registry_counts_as_none(lab: Lab) -> None:
-    old = "BASE_IMAGE=looplab/debian:0.1.0\nFLOOD_IMAGE=looplab/flood:0.1.0"
-    new = "MOSQUITTO_IMAGE=localhost/looplab/mosquitto:1"
-    (lab.root / ".env.machine").write_text(f"{old}\n{new}\nLAB_UID=7\n")
-    assert lab.decided() == {"MOSQUITTO_IMAGE": "localhost/looplab/mosquitto:1"}
-    assert (lab.settings()["FLOOD_IMAGE"], lab.settings()["LAB_UID"]) == (f"a/b:1@{DIGEST}", "7")
-    assert {registry_of(reference) for reference in STAND_INS.values()} == {"localhost"}
-
-
-@pytest.mark.parametrize("stamps", ["{}", '{"looplab/robot:0.1.0": "sources image"}'])
-def test_a_first_start_says_how_long_it_takes(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path, stamps: str
-) -> None:
-    shutil.copy(ROOT / ".env", tmp_path)
-    (tmp_path / STAMP).parent.mkdir()
-    (tmp_path / STAMP).write_text(stamps)
-
-    def no_engine() -> Engine:
-        raise MachineError("No engine.", "Install one.")
-
-    monkeypatch.setattr(checkout, "ensure_engine", no_engine)
-    with pytest.raises(MachineError):
-        Lab(tmp_path).make_ready()
-    assert ("First start: the images take up to two minutes" in capsys.readouterr().err) == (stamps == "{}")
-
-
 def test_what_the_shell_sets_once_decides_nothing(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     """As FLOOD_IMAGE=looplab/flood:0.1.0 ./lab run did: each later run had that flood."""
     now = {"FLOOD_IMAGE": "looplab/flood:0.1.0", "MOSQUITTO_IMAGE": "looplab/mosquitto:0.1.0"}
@@ -213,11 +183,6 @@ def test_what_the_shell_sets_once_decides_nothing(lab: Lab, monkeypatch: pytest.
     (lab.root / ".env.machine").write_text("FLOOD_IMAGE=a/b:1\nGRAFANA=off\n")
     assert lab.kept(now, now) == {"FLOOD_IMAGE": "a/b:1", "MOSQUITTO_IMAGE": "looplab/mosquitto:0.1.0"}
     assert lab.settings()["FLOOD_IMAGE"] == "looplab/flood:0.1.0"
-
-
-def test_a_set_up_of_others_forgets_no_stand_in(lab: Lab) -> None:
-    (lab.root / ".env.machine").write_text("LAB_RTPRIO=9\nFLOOD_IMAGE=a/b:1\nMOSQUITTO_IMAGE=c/d:1\n")
-    assert lab.decided(["MOSQUITTO_IMAGE"]) == {"FLOOD_IMAGE": "a/b:1"}
 
 
 def test_what_was_built_for_another_run_stays_built(docker: fakes.Docker, tmp_path: Path) -> None:

@@ -34,6 +34,7 @@ def test_help_has_every_option_and_claim_of_every_experiment(capsys: pytest.Capt
         ("run qos-delay --robot usb", "--robot: no option of qos-delay"),
         ("study balance --as scenario3", "COMMAND=E: scenario3 has no robot"),
         ("run scenario0 scenario1 --rounds 0", "--rounds"),
+        ("run scenario0 --print", "run on several hosts"),
         ("new Scenario~9", "lower-case"),
     ],
 )

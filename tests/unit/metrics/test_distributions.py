@@ -17,7 +17,7 @@ def test_bounds_are_48_a_decade_from_100_us_to_1_s() -> None:
     assert set(LATENCY_BOUNDS_S) <= set(bounds_s(*LoopCell.R.decades))
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(2))
 def test_counts_equal_numpys_ecdf_at_each_bound(seed: int) -> None:
     random = np.random.default_rng(seed)
     values = (random.lognormal(np.log(5e6), 1.5, 3000)).astype(np.int64)

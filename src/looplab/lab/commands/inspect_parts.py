@@ -41,7 +41,7 @@ KINDS = {
 
 
 @dataclass
-class Part:
+class LabPart:
     """One container, or one that would be started; `scheduling` as ps shows it, e.g. "FF 90"."""
 
     name: str
@@ -89,7 +89,7 @@ def _what(service: str, image: str, controllers: Iterable[str]) -> str:
     return next((what for kind, what in _kinds().items() if kind in words), "")
 
 
-def _live(running: Mapping[str, str], controllers: Iterable[str]) -> list[Part]:
+def _live(running: Mapping[str, str], controllers: Iterable[str]) -> list[LabPart]:
     """Return the parts by what the engine holds of their containers."""
     containers = json.loads(call(["docker", "inspect", *running.values()]).stdout or "[]") if running else []
     states = {one["Id"]: one for one in containers}
@@ -97,7 +97,7 @@ def _live(running: Mapping[str, str], controllers: Iterable[str]) -> list[Part]:
     with ThreadPoolExecutor() as pool:
         scheduling = dict(zip(running, pool.map(_scheduling, running.values()), strict=True))
     return [
-        Part(
+        LabPart(
             name,
             _what(name, state["Config"]["Image"], controllers),
             state["Config"]["Image"],
@@ -142,11 +142,11 @@ def _given(host: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _planned(lab: Lab, profile: str, controllers: Iterable[str]) -> list[Part]:
+def _planned(lab: Lab, profile: str, controllers: Iterable[str]) -> list[LabPart]:
     """Return the parts as the Compose files describe them."""
     services = lab.compose().config(profile)["services"].items()
     return [
-        Part(
+        LabPart(
             name,
             _what(name, given["image"], controllers),
             given["image"],
@@ -172,7 +172,7 @@ def _limits(given: Mapping[str, Any]) -> Iterator[str]:
     yield from given.get("cap_add") or []
 
 
-def _add_treatments(parts: Sequence[Part], settings: Mapping[str, str]) -> list[dict[str, Any]]:
+def _add_treatments(parts: Sequence[LabPart], settings: Mapping[str, str]) -> list[dict[str, Any]]:
     """Give each part the treatments of the run that goes on which begin with its name; return the others."""
     try:
         page = parse(fetch(f"{exporter_url(settings)}/metrics"))
@@ -194,7 +194,7 @@ def _add_treatments(parts: Sequence[Part], settings: Mapping[str, str]) -> list[
     return rest
 
 
-def _lines(title: str, parts: Sequence[Part], rest: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+def _lines(title: str, parts: Sequence[LabPart], rest: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """Yield each part and what is known of it, in 80 columns."""
     rows = [HEAD, *((part.name, part.scheduling, ", ".join((*part.addresses, *part.ports))) for part in parts)]
     heads = aligned(rows, left=len(HEAD), gap=" ")

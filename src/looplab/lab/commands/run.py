@@ -12,7 +12,7 @@ from looplab.lab.commands import study
 from looplab.lab.hosts.run import PlacedSession
 from looplab.lab.run_options import PARTS, variables
 from looplab.lab.scenarios import check_one_kind, chosen
-from looplab.lab.session import Session
+from looplab.lab.session import RunSession
 from looplab.run.folder import SCHEMA
 from looplab.run.life import summary
 from looplab.spec.parameters import RunParameters
@@ -44,11 +44,11 @@ def run(
     placed = PlacedSession(lab, on, rounds) if apart else None
     if placed and only_print:
         return placed.show()
-    return _run(placed or Session(lab), parameters, as_json, allow_invalid)
+    return _run(placed or RunSession(lab), parameters, as_json, allow_invalid)
 
 
 def _run(
-    session: Session | PlacedSession, parameters: Sequence[RunParameters], as_json: bool, allow_invalid: bool
+    session: RunSession | PlacedSession, parameters: Sequence[RunParameters], as_json: bool, allow_invalid: bool
 ) -> int:
     scenarios, root = session.lab.scenarios, session.lab.root
     runs: list[dict[str, Any]] = []

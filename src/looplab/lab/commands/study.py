@@ -22,7 +22,7 @@ from looplab.lab.docker.images import is_here
 from looplab.lab.image_names import is_own
 from looplab.lab.run_options import variables
 from looplab.lab.scenarios import Scenario, check_one_kind, chosen
-from looplab.lab.session import After, Session
+from looplab.lab.session import After, RunSession
 from looplab.lab.study_power import power
 from looplab.report.study_file import Study, read_studies
 from looplab.run.folder import SCHEMA
@@ -124,7 +124,7 @@ def conduct(
         for variant, lab in labs.items()
     }
     loads = {name: str(getattr(values, "load", "")) for (name, _), values in parameters.items()}
-    sessions = {variant: Session(lab) for variant, lab in labs.items()}
+    sessions = {variant: RunSession(lab) for variant, lab in labs.items()}
     revision = str(next(iter(sessions.values())).facts["revision"])
     where = {"revision": revision, "machine": machine_id(), "boot": hashed(boot_id())}
     plan = _unfinished(root / "results", names, options, chosen_ones, where)
@@ -140,7 +140,7 @@ def conduct(
     return _run(sessions, plan, [known[plan.arms[arm]] for _, arm in left], options)
 
 
-def _run(sessions: Mapping[str, Session], plan: Study, scenarios: Sequence[Scenario], options: Options) -> int:
+def _run(sessions: Mapping[str, RunSession], plan: Study, scenarios: Sequence[Scenario], options: Options) -> int:
     """Run what is left of a study by the session of each variant, its file up to date after each run.
 
     Return the exit code.
@@ -173,7 +173,7 @@ def _run(sessions: Mapping[str, Session], plan: Study, scenarios: Sequence[Scena
     return EXIT_GOOD if not invalid or options.allow_invalid else EXIT_INVALID
 
 
-def _all_run(sessions: Mapping[str, Session], runs: Iterable[tuple[str, Scenario]], after: After) -> bool:
+def _all_run(sessions: Mapping[str, RunSession], runs: Iterable[tuple[str, Scenario]], after: After) -> bool:
     """Run each scenario with its variant, one session for neighbours with the same; return whether all were run."""
     groups = groupby(runs, key=itemgetter(0))
     return all(sessions[variant].run([scenario for _, scenario in group], after) for variant, group in groups)

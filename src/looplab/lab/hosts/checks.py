@@ -24,7 +24,7 @@ ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm"}
 
 
 @dataclass(frozen=True)
-class Facts:
+class EngineFacts:
     """What a host's engine reports; `clock_s` is how far its clock is ahead of this machine's."""
 
     engine: Engine
@@ -38,14 +38,14 @@ class Facts:
         return {**facts, "architecture": self.architecture, "clock_ahead_s": round(self.clock_s, 3)}
 
 
-def reach(host: Host) -> Facts:
+def reach(host: Host) -> EngineFacts:
     """Return what the engine of a host reports. Raises LabError (exit code 3) if it cannot serve."""
     before_s = time.time()
     outcome = host.docker(*INFO)
     return read_facts(host, outcome, (before_s + time.time()) / 2)
 
 
-def read_facts(host: Host, outcome: Outcome, now_s: float) -> Facts:
+def read_facts(host: Host, outcome: Outcome, now_s: float) -> EngineFacts:
     """Return the facts in an answer of `docker info` that came at `now_s`. Raises LabError (exit code 3)."""
     engine = read_engine(outcome, docker=host.command)
     if engine.trouble == NO_ANSWER:
@@ -60,7 +60,7 @@ def read_facts(host: Host, outcome: Outcome, now_s: float) -> Facts:
     there = info.get("SystemTime", "")
     clock_s = read_time_s(there) - now_s if there else 0.0
     check_clock(str(host), clock_s)
-    return Facts(engine, info.get("Architecture", ""), clock_s)
+    return EngineFacts(engine, info.get("Architecture", ""), clock_s)
 
 
 def read_time_s(text: str) -> float:
@@ -88,7 +88,7 @@ def check_alone(host: Host, project: str, caller: str) -> None:
             raise MachineError(what, f"Two labs disturb each other. Wait for it, or stop it: {stop}")
 
 
-def check_images(host: Host, facts: Facts, here: Mapping[str, Image], there: Mapping[str, Image]) -> None:
+def check_images(host: Host, facts: EngineFacts, here: Mapping[str, Image], there: Mapping[str, Image]) -> None:
     """Raise LabError (exit code 3) unless the images `here` are at a host, too, each for its architecture."""
     kind = ARCHITECTURES.get(facts.architecture, facts.architecture)
     fits = [{name for name, one in images.items() if one.architecture == kind} for images in (here, there)]

@@ -23,7 +23,7 @@ STARTED = ("prepare", "treatments", *SERVICES[BROKER], *SERVICES[BRIDGE], *LOADS
 PREPARE = f"{PROJECT}-prepare-1"
 
 
-class Step(NamedTuple):
+class EngineCommand(NamedTuple):
     """One command at an engine; with `into`, another that reads what the first prints."""
 
     words: tuple[str, ...]
@@ -39,7 +39,7 @@ class Step(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Plan:
+class PlacementPlan:
     """`services` and `settings` of each host; `start` ends with the controller, whose output `follow` prints.
 
     `interrupt` ends it early; `fetch` brings its runs home.
@@ -47,11 +47,11 @@ class Plan:
 
     services: dict[str, list[str]]
     settings: dict[str, dict[str, str]]
-    start: list[Step]
-    follow: Step
-    interrupt: Step
-    fetch: Step
-    stop: list[Step]
+    start: list[EngineCommand]
+    follow: EngineCommand
+    interrupt: EngineCommand
+    fetch: EngineCommand
+    stop: list[EngineCommand]
 
     def __str__(self) -> str:
         """Return the plan as lines for a shell in the lab's folder."""
@@ -72,7 +72,7 @@ def make_plan(
     services: Collection[str],
     common: Mapping[str, str],
     limits: Mapping[str, Mapping[str, str]],
-) -> Plan:
+) -> PlacementPlan:
     """Return how `scenario` runs with each part where it is `placed`.
 
     `services` are those that it starts, `common` the settings of every host, `limits` what each grants.
@@ -91,13 +91,13 @@ def make_plan(
         start += [*_prepared(share.host, scenario, placed), _up(share.host, scenario, "treatments")]
         start += [_up(share.host, scenario, *share.services)] if share.services else []
     engine, container = ("docker", "--context", controller.name), f"{PROJECT}-{scenario}-1"
-    return Plan(
+    return PlacementPlan(
         services={name: ["prepare", "treatments", *share.services] for name, share in shares.items()},
         settings=settings,
         start=[*start, _up(controller, scenario, scenario)],
-        follow=Step((*engine, "logs", "--follow", container)),
-        interrupt=Step((*engine, "stop", container)),
-        fetch=Step((*engine, "cp", f"{container}:/results/.", "results")),
+        follow=EngineCommand((*engine, "logs", "--follow", container)),
+        interrupt=EngineCommand((*engine, "stop", container)),
+        fetch=EngineCommand((*engine, "cp", f"{container}:/results/.", "results")),
         stop=[down(share.host) for share in shares.values()],
     )
 
@@ -122,10 +122,10 @@ def _share(host: Host, placed: Mapping[str, Host], services: Collection[str]) ->
     return _Share(host, [*(role for part in parts for role in ROLES[part]), *loads], [*started, *loads])
 
 
-def down(host: Host) -> Step:
+def down(host: Host) -> EngineCommand:
     """Return what removes all that a run left on a host, its volumes included."""
     words = ("compose", "--project-name", PROJECT, "down", "--volumes", "--remove-orphans")
-    return Step(("docker", "--context", host.name, *words))
+    return EngineCommand(("docker", "--context", host.name, *words))
 
 
 def _network(host: Host, placed: Mapping[str, Host], common: Mapping[str, str]) -> dict[str, str]:
@@ -141,20 +141,20 @@ def _network(host: Host, placed: Mapping[str, Host], common: Mapping[str, str]) 
     return {**own, "BROKER_PATH": "direct" if host.name == broker.name else "port"}
 
 
-def _up(host: Host, scenario: str, *services: str) -> Step:
+def _up(host: Host, scenario: str, *services: str) -> EngineCommand:
     files = ("--env-file", ".env", "--env-file", SETTINGS.format(host.name), "--file", FILE)
     up = ("--project-name", PROJECT, "--profile", scenario, "up", "--no-build", "--pull", "never")
-    return Step(("docker", "--context", host.name, "compose", *files, *up, "--detach", "--no-deps", *services))
+    return EngineCommand(("docker", "--context", host.name, "compose", *files, *up, "--detach", "--no-deps", *services))
 
 
-def _prepared(host: Host, scenario: str, placed: Mapping[str, Host]) -> list[Step]:
+def _prepared(host: Host, scenario: str, placed: Mapping[str, Host]) -> list[EngineCommand]:
     """Return what fills a host's volumes: passwords, which the broker's host makes, and files that its parts read."""
     copy, broker = ("docker", "--context", host.name, "cp"), placed[BROKER]
     # Attached to it, Compose never ends over ssh.
-    steps = [_up(host, scenario, "prepare"), Step(("docker", "--context", host.name, "wait", PREPARE))]
+    steps = [_up(host, scenario, "prepare"), EngineCommand(("docker", "--context", host.name, "wait", PREPARE))]
     if host.name == broker.name:
-        steps.append(Step((*copy, "compose/mosquitto/.", f"{PREPARE}:/files")))
+        steps.append(EngineCommand((*copy, "compose/mosquitto/.", f"{PREPARE}:/files")))
     else:
         read = ("docker", "--context", broker.name, "cp", f"{PREPARE}:/identities/.", "-")
-        steps.append(Step(read, (*copy, "-", f"{PREPARE}:/identities")))
+        steps.append(EngineCommand(read, (*copy, "-", f"{PREPARE}:/identities")))
     return steps

@@ -13,7 +13,7 @@ from looplab.lab.checkout import PROBE, Lab
 from looplab.lab.docker.compose import Compose, read_events
 from looplab.lab.docker.images import image_facts, images_of
 from looplab.lab.docker.model import part_of
-from looplab.lab.hosts.checks import Facts, check_alone, check_images, known_limits, reach
+from looplab.lab.hosts.checks import EngineFacts, check_alone, check_images, known_limits, reach
 from looplab.lab.hosts.contexts import HOME, Host, find_host, known_hosts
 from looplab.lab.hosts.plan import (
     FILE,
@@ -21,8 +21,8 @@ from looplab.lab.hosts.plan import (
     SERVICES,
     SETTINGS,
     STARTED,
-    Plan,
-    Step,
+    EngineCommand,
+    PlacementPlan,
     down,
     lines_of,
     make_plan,
@@ -87,7 +87,7 @@ class PlacedSession:
         """Print what to do next."""
         say(NEXT)
 
-    def plans(self, limits: Mapping[str, Mapping[str, str]]) -> list[Plan]:
+    def plans(self, limits: Mapping[str, Mapping[str, str]]) -> list[PlacementPlan]:
         """Return the plan of each scenario; `limits` are variables of each host."""
         common, settings = self._common(), self.lab.settings()
         its = [(_services(self.root, one, common), {**common, **one.load_settings(settings)}) for one in self.scenarios]
@@ -120,7 +120,7 @@ class PlacedSession:
         }
         return known, limits
 
-    def _check_images(self, facts: Mapping[str, Facts]) -> None:
+    def _check_images(self, facts: Mapping[str, EngineFacts]) -> None:
         """Raise LabError (exit code 3) if a host lacks the image of a service that it starts."""
         common = self._common()
         image_of = {
@@ -159,7 +159,7 @@ def _services(root: Path, scenario: Scenario, common: Mapping[str, str]) -> dict
     return services
 
 
-def _one(root: Path, plan: Plan, bridge: str, facts: Mapping[str, Any]) -> dict[str, Any] | None:
+def _one(root: Path, plan: PlacementPlan, bridge: str, facts: Mapping[str, Any]) -> dict[str, Any] | None:
     """Execute a plan, with the bridge on the host `bridge`; return the run.json that came home, None after Ctrl-C.
 
     Raises LabError.
@@ -196,7 +196,7 @@ def _one(root: Path, plan: Plan, bridge: str, facts: Mapping[str, Any]) -> dict[
     return stored_run(root, last)
 
 
-def _execute(root: Path, step: Step, settings: Mapping[str, str] | None = None) -> None:
+def _execute(root: Path, step: EngineCommand, settings: Mapping[str, str] | None = None) -> None:
     """Run one step of a plan in `root`; its settings count more than the shell's. Raises LabError (exit code 3)."""
     reason = ""
     if step.into:
@@ -214,7 +214,7 @@ def _execute(root: Path, step: Step, settings: Mapping[str, str] | None = None) 
         raise MachineError(f"{step.host}: {reason}", f"This command failed: {step}")
 
 
-def _store_logs(root: Path, plan: Plan) -> None:
+def _store_logs(root: Path, plan: PlacementPlan) -> None:
     """Keep what the containers printed: they are removed."""
     words = ("compose", "--project-name", PROJECT, "logs", "--no-color", "--timestamps")
     logs = [f"{host}:\n{call(('docker', '--context', host, *words)).stdout}" for host in plan.settings]
@@ -233,7 +233,7 @@ def down_all() -> None:
             _stays(host.name)
 
 
-def _stop(steps: Sequence[Step]) -> None:
+def _stop(steps: Sequence[EngineCommand]) -> None:
     """Remove what a run left on its hosts; name those where something stays."""
     for step in steps:
         # A part that ends with the PID namespace just then fails the first try.
