@@ -1,1 +1,1 @@
-"""exporter."""
+"""The exporter: what runs, for Prometheus."""

@@ -1,4 +1,4 @@
-"""One run at a time on an engine: the lock of ./lab, and what plain Compose started without it."""
+"""Allow one run at a time on an engine: by a lock of ./lab, and by a look for runs of plain Compose."""
 
 import os
 from collections.abc import Collection
@@ -14,9 +14,9 @@ from looplab.system.lock import Held, hold, holder
 from looplab.system.machine_facts import hashed
 
 GOES_ON = "Wait until it has ended, end it with Ctrl-C in its terminal, or with `./lab down`."
-# Of all users of this machine, whatever TMPDIR is.
+# All users of this machine share this folder, whatever TMPDIR is.
 LOCKS = Path("/tmp")
-# The locks of this process, until it ends: the sessions of a study share one.
+# This process holds these locks until it ends: the sessions of a study share one.
 _held: dict[Path, IO[str]] = {}
 
 

@@ -30,12 +30,12 @@ PIECE_BYTES = 1 << 20
 # Beyond this level gzip takes three times as long for a few per cent.
 LEVEL = 5
 LOAD_TIMEOUT_S = 3600.0
-# Where an archive names its images: an engine reads one of them, by its age.
+# An archive names its images in these files; each engine reads one of them.
 LISTS = ("manifest.json", "index.json", "repositories")
 MOST_LIST_BYTES = 1 << 20
 # An image's name on Docker Hub, as containerd writes it.
 _HUB = re.compile(r"docker\.io/(library/)?")
-# A layer that several images share, as engines before 25 save it: the only link.
+# Engines before 25 save a layer of several images as a link; no other link is allowed.
 _LAYER, _SHARED = re.compile(r"[0-9a-f]{64}/layer\.tar"), re.compile(r"\.\./[0-9a-f]{64}/layer\.tar")
 
 
@@ -171,7 +171,7 @@ def _manifest(archive: tarfile.TarFile) -> dict[str, Any]:
     manifest = json.load(content) if content is not None else None
     if not isinstance(manifest, dict) or not manifest.keys() >= MANIFEST_KEYS:
         raise ValueError(f"its {MANIFEST} is missing or incomplete")
-    # Its words go to a terminal and into a file of variables.
+    # These words are printed on a terminal and written into a file of variables.
     if any(not text.isprintable() for text in _texts(manifest)):
         raise ValueError(f"its {MANIFEST} has control characters")
     return manifest

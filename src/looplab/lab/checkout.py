@@ -65,7 +65,7 @@ class Lab:
 
     def compose(self, extra: Mapping[str, str] | None = None) -> Compose:
         """Return Compose with this lab's variables and `extra` over them."""
-        # Always given: Compose reads an empty one in the shell as "looplab", whatever .env holds.
+        # Compose would read an empty one of the shell as "looplab", whatever .env holds.
         ours = {"COMPOSE_PROJECT_NAME": project_name(self.root)}
         given = {**ours, **self.user(), **self._gateway(), **self._chosen(), **(extra or {})}
         return Compose(self.root, {**self._machine(), **os.environ, **given})
@@ -111,7 +111,7 @@ class Lab:
         No registry is asked unless an image is missing. `before_images` is called as soon as there is an engine.
         """
         check_settings({**self.settings(), "COMPOSE_PROJECT_NAME": project_name(self.root)})
-        # A port that is no number is named before Compose reads it.
+        # Check the ports first: Compose would not name a port that is no number.
         self.ports()
         (self.root / "results").mkdir(exist_ok=True)
         if not read_stamps(self.root):
@@ -125,7 +125,7 @@ class Lab:
         wrapped = images.variables.get(REPEATED, upstream.get(REPEATED, ""))
         self._have(images, OwnImages(self.root, ours, self._profiles, wraps={self.own_image(FLOOD): wrapped}))
         limits = probe_limits(engine, self.own_image(PROBE), self.root / CACHE)
-        # A rootless engine's root is the user who started it; every other user of a container is a stranger here.
+        # In a rootless engine root is the user who started it; other users do not exist on the host.
         owner = {"LAB_UID": "0", "LAB_GID": "0"} if engine.rootless else {}
         decided = self.kept(images.variables, upstream)
         write_machine_file(self.root, {**machine_variables(limits), **owner, **decided})
@@ -140,7 +140,7 @@ class Lab:
         return {name: value for name, value in known.items() if is_decided(name) and name not in asked}
 
     def kept(self, now: Mapping[str, str], asked: Collection[str]) -> dict[str, str]:
-        """Return what is decided from `now` on, and what was before of variables that were not `asked`.
+        """Return the decisions of `now`, and earlier ones on variables that were not `asked`.
 
         What the shell sets is for this once: it decides nothing for later.
         """
@@ -159,7 +159,7 @@ class Lab:
         builds = images.builds
         if must_build := own.must_build(images.base):
             images.ensure_base()
-            # As for the run itself: the options choose the broker's file, and with it what Compose builds.
+            # The options choose the broker's file, and with it what Compose builds.
             decided = {name: value for name, value in images.variables.items() if not os.environ.get(name)}
             builds = [*builds, own.build({**decided, **self._chosen()})]
         if builds:
@@ -173,7 +173,7 @@ class Lab:
 
     @cached_property
     def _services(self) -> dict[str, Any]:
-        """What the scenarios start, as Compose reads it: that takes half a second."""
+        """Return what the scenarios start, as Compose reads it, which takes half a second."""
         services: dict[str, Any] = self.compose().config(*self._profiles)["services"]
         return services
 

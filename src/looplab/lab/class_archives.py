@@ -9,11 +9,11 @@ from looplab.errors import MachineError
 from looplab.lab.programs import call
 
 FOLDER = "looplab"
-# What answers the questions of a handout beside it, and how answers are marked.
+# These hold the answers, beside each handout, and how they are marked.
 ANSWERS = "answers.txt"
 FOR_TEACHERS = ("docs/marking.md", "docs/teaching.md")
 NOTE = "This page is in the teachers' archive.\n"
-# In a students' checkout ./lab check prints no figure; its presence is what counts.
+# Where this file exists, ./lab check prints no figure.
 STUDENTS_MARK = ".students"
 MARK = "./lab check says right or not right here, never the figure.\n"
 
@@ -59,7 +59,7 @@ def _write(file: Path, root: Path, names: Iterable[str], texts: Mapping[str, str
 
 
 def _without_owner(member: tarfile.TarInfo) -> tarfile.TarInfo:
-    """Return the member as its reader's own: the name of this machine's user is nobody's business."""
+    """Return the member without the name of this machine's user."""
     member.uid = member.gid = 0
     member.uname = member.gname = ""
     return member

@@ -17,7 +17,7 @@ from looplab.lab import run_options
 from looplab.lab.owner import give_back
 from looplab.system.terminal import fitted
 
-# Set in the image of the report.
+# The image of the report sets this variable.
 INSIDE = "LOOPLAB_INSIDE"
 IDENTITIES = ("bridge", "observer", "flood", "controller")
 
@@ -53,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("\nlab: interrupted", file=sys.stderr)
         return EXIT_INVALID
     except BrokenPipeError:
-        # The reader of the pipe (| head) has enough.
+        # The reader of the pipe, e.g. `head`, has ended.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_GOOD
     except OSError as error:

@@ -1,4 +1,4 @@
-"""End a run whose broker cannot start: without it the controller would wait its whole patience for a connection."""
+"""End a run whose broker cannot start: the controller would wait for a connection until its time limit."""
 
 import threading
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ class FailingBroker:
         self._compose = compose
         self._controller = controller
         self._over = threading.Event()
-        # Which one, and its last lines.
+        # The service, and its last lines.
         self._ended = ("", "")
         self._thread = threading.Thread(target=self._look, daemon=True)
 

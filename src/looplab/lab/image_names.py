@@ -4,15 +4,15 @@ from collections.abc import Mapping
 
 from looplab import __version__
 
-# What looks at stored runs: no run waits for it to be built.
+# No run waits for the image of the report to be built.
 REPORT = "report"
-# The image of the flood repeats the program of the upstream image that this variable names.
+# The image of the flood runs the program of the upstream image that this variable names.
 FLOOD, REPEATED = "flood", "FLOOD_IMAGE"
 FOLDER = "looplab"
 REGISTRY, TAG, PULL = "LAB_REGISTRY", "LAB_TAG", "LAB_PULL"
 BASE, BASE_IMAGE = "BASE_IMAGE", "debian:trixie-slim"
-# Upstream's repositories, and what the image is called that is built from Debian's packages where no registry answers:
-# never upstream's name, which other projects on this machine would get as well, nor one that a registry can answer for.
+# Where no registry answers, these images are built from Debian's packages in place of upstream's. They never get
+# upstream's name, which other projects here would take, nor a name that a registry can answer for.
 LOCAL = "localhost"
 STAND_INS = {
     repository: f"{LOCAL}/{FOLDER}/{name}:{__version__}"

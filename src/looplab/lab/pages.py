@@ -20,7 +20,7 @@ from looplab.system.lock import holder
 
 PORT = 8080
 COMMAND = ("-m", "looplab.lab.site")
-# In memory; `current` is a link to the folder that is served.
+# This folder is in memory; the link `current` names the site that is served.
 SITE = Path("/pages")
 CURRENT = "current"
 EVERY_S, WATCHED_EVERY_S = 2.0, 0.2
@@ -66,7 +66,7 @@ class Renderer:
         """Render the site, then serve it; return False if a run began meanwhile."""
         fresh = self._site / f"{time.monotonic_ns()}"
         command = [sys.executable, *COMMAND, str(fresh)]
-        # Those who draw belong to its session, and end with it.
+        # Its worker processes belong to its session, so that one signal ends them all.
         with subprocess.Popen(command, start_new_session=True) as process:
             while process.poll() is None:
                 if run_goes_on(self._results):
@@ -76,7 +76,7 @@ class Renderer:
                     self._busy_at = time.monotonic()
                     return False
                 time.sleep(WATCHED_EVERY_S)
-        # A run that cannot be shown must not be tried again and again; what was there stays.
+        # Rendering is not tried again for a run that cannot be shown; the former site stays.
         if process.returncode == 0:
             publish(self._site, fresh)
         return True

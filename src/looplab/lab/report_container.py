@@ -14,10 +14,10 @@ from looplab.lab.checkout import Lab
 from looplab.lab.settings import read_machine_file
 
 HARDENED = ("--read-only", "--tmpfs=/tmp", "--cap-drop=ALL", "--security-opt=no-new-privileges", "--pids-limit=256")
-# What the shell may say over .env, or of the terminal.
+# The container gets these variables of the shell.
 PASSED_ON = ("LAB_BIND", "LAB_EXPORTER_PORT", "NO_COLOR", "TERM")
 DEFAULT_OUT = "report"
-# Docker's own exit codes start here.
+# From this exit code on, Docker reports errors of its own.
 NOT_STARTED = 125
 
 
@@ -59,7 +59,7 @@ def _make(out: Path) -> None:
 def _shared(root: Path, options: Mapping[str, Any], out: Path) -> Iterator[str]:
     """Yield the options of `docker run` that give the container its user, files, network and terminal."""
     owner = root.stat()
-    # Root without capabilities is a stranger in another user's checkout.
+    # Root without capabilities cannot write into another user's checkout.
     user, group = (os.getuid(), os.getgid()) if os.getuid() else (owner.st_uid, owner.st_gid)
     known = read_machine_file(root)
     yield f"--user={known.get('LAB_UID', user)}:{known.get('LAB_GID', group)}"
@@ -86,7 +86,7 @@ def _named(root: Path, options: Mapping[str, Any]) -> list[Path]:
 
 
 def _wait(command: Sequence[str]) -> int:
-    """Run a command that has the terminal, and return its exit code; a Ctrl-C is its own affair."""
+    """Run a command that has the terminal and handles Ctrl-C itself; return its exit code."""
     process = subprocess.Popen(command)
     before = signal.signal(signal.SIGINT, lambda _number, _frame: None)
     try:

@@ -11,11 +11,11 @@ from looplab.lab.scenarios import check_one_kind, chosen
 from looplab.spec.parameters import Option, quick_settings
 
 MOST_ROUNDS = 1000
-# What may have a host of its own.
+# Each of these parts may run on another host.
 PARTS = ("controller", "broker", "bridge")
-# Where the chosen options say so: the published length of an experiment whose usual one is less.
+# This option asks for the published length of an experiment that is usually shorter.
 FULL = "FULL"
-# Runs on a machine that strangers use count in verdicts, too.
+# With this option, runs beside other programs enter verdicts, too.
 BUSY = "LAB_BUSY"
 
 
@@ -25,7 +25,7 @@ def variables(root: Path, names: Sequence[str], given: Mapping[str, str | None],
     Raises LabError (exit code 2) for an option that means nothing to what is run.
     """
     own = (experiment := check_one_kind(chosen(root, names))).parameters
-    # What differs for one scenario of an experiment, where it runs alone.
+    # A scenario that runs alone may have a preset of its own.
     scenario = names[0] if len(set(names)) == 1 else ""
     chosen_ones = {name: value for name, value in given.items() if value is not None}
     full = FULL in chosen_ones and chosen_ones.pop(FULL)
@@ -64,7 +64,7 @@ def add_arguments(run: argparse.ArgumentParser) -> None:
             f"--{part}-on", default="", metavar="NAME", help=f"the {part}'s host (default: this machine)"
         )
     hosts.add_argument("--print", dest="only_print", action="store_true", help="print the commands alone")
-    # With all options the usage alone fills a terminal.
+    # argparse's own usage, with all options, would fill a terminal.
     run.usage = "%(prog)s [OPTION ...] SCENARIO [SCENARIO ...]"
     _add_options(run)
 
@@ -95,7 +95,7 @@ def _add_options(run: argparse.ArgumentParser) -> None:
     for option, names in _options().items():
         group = groups[names[0]] if len(names) == 1 else run
         form: dict[str, Any] = {"choices": option.choices} if option.choices else {"metavar": option.metavar}
-        # argparse fills in its own values at a per cent sign.
+        # argparse would replace what follows a per cent sign.
         group.add_argument(option.flag, dest=option.variable, help=option.help.replace("%", "%%"), **form)
     run.add_argument("--quick", action="store_true", help="a few cells and messages: seconds of sending")
     run.add_argument("--full", dest=FULL, action="store_const", const="on", help="the published length: hours")

@@ -1,4 +1,4 @@
-"""What can be run: the folders that the experiments of the registry name as their scenarios."""
+"""Find what can be run: the folders that the experiments of the registry name as their scenarios."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -15,9 +15,9 @@ from looplab.treatments.loads import loads
 FOLDER = Path(EXPERIMENTS[EXPERIMENTS.default].scenarios).parent
 LOOP_FILE = Path("compose/loop.yaml")
 TEMPLATE = "_template"
-# Beside the folders of scenarios: what params.env of each of them starts from.
+# This file beside the scenarios' folders holds what each params.env starts from.
 DEFAULTS = "default.env"
-# In a scenario's params.env: it is one of the thesis's scenarios, which `all` means.
+# params.env sets this variable for the thesis's scenarios, which `all` means.
 PUBLISHED = "PUBLISHED"
 
 

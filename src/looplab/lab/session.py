@@ -1,4 +1,4 @@
-"""A session of runs: one scenario after another on this machine, however it is asked to end."""
+"""Run one scenario after another on this machine, and end cleanly whenever somebody asks."""
 
 import contextlib
 import json
@@ -29,41 +29,41 @@ from looplab.system.terminal import say
 from looplab.system.words import plural
 from looplab.treatments.loads import loads
 
-# Called with a run.json.
+# This function gets each run.json.
 After = Callable[[dict[str, Any]], None]
-# What may go on across runs: it neither measures nor joins the PID namespace of the treatments service.
+# These services go on across runs: they do not join the PID namespace of the treatments service.
 KEPT_BEFORE = ("prometheus", "grafana", "pages")
-# What stays after a run; the treatments service, because the exporter lives in its namespace.
+# These stay after a run; the exporter lives in the PID namespace of the treatments service.
 KEPT_AFTER = (*KEPT_BEFORE, "exporter", "treatments")
-# What a following scenario of the same session uses, too.
+# The next scenario of the same session uses these, too.
 KEPT_BETWEEN = (*KEPT_AFTER, "prepare", "bridge", "robot", "link")
 DONE_BEFORE = ("prepare",)  # Its end is no failure.
-# What the containers of a failed run printed: they are removed.
+# The output of a failed run's containers is kept here: the containers are removed.
 LOG = Path(".cache/containers.log")
-# Ctrl-C; `kill`, timeout(1); a terminal that was closed.
+# The signals of Ctrl-C, of `kill` and timeout(1), and of a terminal that was closed.
 INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-# How long the processors are watched before a session.
+# The processors are watched for so long before a session.
 LOOK_S = 0.4
-# Exit code of a container whose process got SIGKILL.
+# A container whose process got SIGKILL has this exit code.
 KILLED = 137
 NEXT = "Next: ./lab report --open    ./lab show"
 NOTICE_LOOKS, NOTICE_PAUSE_S = 10, 0.2
 
 
 class RunSession:
-    """What several runs share: the machine made ready, Compose, the facts that every run.json gets."""
+    """Several runs share a machine that is ready, Compose, and the facts that every run.json gets."""
 
     def __init__(self, lab: Lab) -> None:
         """Make the machine ready. Raises LabError."""
         check_parts(lab.root, lab.settings())
         catch_interrupts()
-        # Before any image: what is built beside a run disturbs it.
+        # Hold the lab before any image is built: a build would disturb another run.
         engine = lab.make_ready(lambda engine: hold_lab(lab, engine))
         lab.check_ports(engine)
         self.lab = lab
         self._has_report = lab.has_report()
         self.facts = lab.environment_facts(engine)
-        # Another machine's engine is not disturbed by what this one does.
+        # What this machine does does not disturb an engine elsewhere.
         share = busy_share(LOOK_S) if engine.local else 0.0
         wanted = lab.settings().get(BUSY) == "on"
         if share > MOST_STRANGERS and not wanted:
@@ -162,7 +162,7 @@ def stored_run(root: Path, last: Mapping[str, Mapping[str, Any]]) -> dict[str, A
 
 
 def _ended_early(root: Path, compose: Compose, scenario: Scenario, run_id: str) -> LabError:
-    """The controller ended and could not say why."""
+    """Return the error of a controller that ended without a reason of its own."""
     code = compose.exit_code(scenario.name)
     stored = _stored(_kept(root / "results", run_id))
     if code == KILLED and _treatments_ended(compose):
@@ -183,7 +183,7 @@ def _stored(folder: str) -> str:
 
 
 def _treatments_ended(compose: Compose) -> bool:
-    """The engine notices containers that end together one after another: it is given a moment."""
+    """Return whether the treatments container ended; ask several times, for engines notice ends one after another."""
     for _ in range(NOTICE_LOOKS):
         if "treatments" not in compose.listed():
             return True
@@ -192,7 +192,7 @@ def _treatments_ended(compose: Compose) -> bool:
 
 
 def _kept(results: Path, run_id: str) -> str:
-    """Give what a killed controller left its lasting name; a folder without run.json is an interrupted run."""
+    """Give the folder of a killed controller its lasting name; without run.json it is an interrupted run."""
     left = results / f".{run_id}.partial"
     if not run_id or not left.exists():
         return ""
@@ -225,21 +225,21 @@ def _clear(compose: Compose, profile: str, services: Collection[str]) -> None:
 
 
 def catch_interrupts() -> None:
-    """However it is asked to end, a run keeps what was measured and stops its containers."""
+    """Turn each request to end into KeyboardInterrupt: a run keeps what it measured, and stops its containers."""
     for number in INTERRUPTS:
-        # nohup: who started it wants it to go on.
+        # nohup ignores a signal so that the run goes on.
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, signal.default_int_handler)
 
 
 def ignore_interrupts() -> None:
-    """Somebody in a hurry types it twice: what has begun is brought to its end."""
+    """Ignore further requests to end, for example a second Ctrl-C: what has begun is finished."""
     for number in INTERRUPTS:
         signal.signal(number, signal.SIG_IGN)
 
 
 def _store_logs(compose: Compose, root: Path, controller: str) -> None:
-    # A run that ends with an error ends its load, too.
+    # A run that ends with an error kills its load, which is no fault.
     ended = compose.listed("--all", "--filter", f"exited={KILLED}").keys() & loads().keys()
     for service, words in compose.fallen().items():
         if service not in {*DONE_BEFORE, controller, *ended}:
@@ -256,7 +256,7 @@ def _interrupted(compose: Compose, scenario: Scenario, root: Path, is_own: Calla
     compose.shield()
     if not is_own():
         return
-    # A terminal that was closed takes no more words.
+    # Writing to a closed terminal fails.
     with contextlib.suppress(OSError):
         say("\ninterrupted: keeping what was measured, stopping the containers")
     before = {path.name for path in (root / "results").iterdir()}

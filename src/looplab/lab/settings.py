@@ -38,7 +38,7 @@ RULES = {
 ADDRESSES = ("LAB_BIND", "LAB_LAN_BIND")
 # The variables by which compose.yaml chooses a file, compose/<kind>.<value>.yaml.
 OVERLAYS = {"BROKER": "broker", "ROBOT": "robot", "LINK": "link", "BROKER_TLS": "tls", "GRAFANA": "grafana"}
-# A value that changes nothing: it has no file, and for Compose it is the empty one.
+# These values change nothing: Compose gets an empty variable and reads no file.
 NO_FILE = {"LINK": NO_LINK, "GRAFANA": "on", "TWIN_LINK": "off"}
 
 

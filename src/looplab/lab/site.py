@@ -76,7 +76,7 @@ def _handouts(root: Path, out: Path) -> list[tuple[str, str]]:
     pages = []
     for name in exercises(root):
         exercise = read_exercise(root, name, EXPERIMENTS)
-        # Other exercises have no text to print.
+        # An exercise without goals has no handout.
         if exercise.card.goals:
             (out / f"{name}.html").write_text(printed(root, name, EXPERIMENTS), encoding="utf-8")
             pages.append((name, exercise.title))

@@ -38,7 +38,7 @@ def power(plan: Study, results: Path, judged: Sequence[str], questions: int = 1)
     sd, count = run_sd(results, set(plan.arms.values()), judged, plan.options.get("FIDELITY", ""))
     error = sd * math.sqrt((1 / first + 1 / second) / rounds)
     reach = t_quantile(1 - SIGNIFICANCE / questions / 2, rounds - 1) + t_quantile(POWER, rounds - 1)
-    # The permutation test of few rounds needs more than Student's t; tried in simulated studies.
+    # A permutation test of few rounds needs more than Student's t: the factor comes from simulated studies.
     change = math.expm1(reach * (1 + 0.5 / (rounds - 1)) * error)
     known = f"as {count} earlier runs here do" if count else "as on a quiet machine: none were made here yet"
     found = f"It finds a change of {change:.0%} or more in 9 of 10 studies if runs of a round differ by {sd:.0%} (SD)"
@@ -53,7 +53,7 @@ def run_sd(results: Path, scenarios: Collection[str], judged: Sequence[str], fid
     """
     levels: dict[tuple[str, ...], list[float]] = {}
     for path in sorted(results.glob("[!.]*/run.json")):
-        # One without such a figure, or damaged: the report names it.
+        # The report names a run that is damaged or has no such figure.
         with suppress(OSError, ValueError, KeyError, TypeError):
             run = json.loads(path.read_text(encoding="utf-8"))
             alike = run["scenario"] in scenarios and fidelity in ("", run["fidelity"])

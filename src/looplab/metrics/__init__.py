@@ -1,1 +1,1 @@
-"""metrics."""
+"""Metrics of a running run, as Prometheus reads them."""

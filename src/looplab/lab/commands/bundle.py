@@ -28,7 +28,7 @@ def bundle(root: Path, file: Path, scenarios: Sequence[str], *, students: bool =
         raise UsageError(f"{file} cannot be written.", "Name a file in a folder that exists.")
     wanted = named or every(root).values()
     Lab(root, scenarios=wanted).make_ready()
-    # What stands in has been decided.
+    # Read the settings again: the set-up has decided on stand-ins.
     lab = Lab(root, scenarios=wanted)
     ours, upstream = lab.images()
     references = tag_pinned([*ours, *upstream.values(), lab.ready_report()])

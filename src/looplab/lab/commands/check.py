@@ -20,7 +20,7 @@ from looplab.report.csv_rows import write_csv
 from looplab.report.stored import StoredRun, Unusable, read_run, run_folder, run_folders
 from looplab.system.terminal import fitted
 
-# Where the table of a class goes.
+# The table of a class is written here.
 SHEET = Path("report/class.csv")
 
 

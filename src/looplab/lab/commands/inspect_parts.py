@@ -23,7 +23,7 @@ from looplab.treatments.loads import loads
 
 COST = "inspect: about a second of processor time, once; the run notes it."
 HEAD = ("part", "scheduling", "addresses, ports on the host")
-# What is no role of an experiment.
+# These services have no role in an experiment.
 KINDS = {
     "echo": "answers the probes of an emulated link",
     LINK.name: LINK.about,
@@ -35,7 +35,7 @@ KINDS = {
     "pages": "serves the lab's pages",
     "prepare": "prepares volumes, then ends",
     "node": "a node of what is measured",
-    # Services of several brokers have other names; the image tells.
+    # With several brokers the services have other names: the image shows what they are.
     "mosquitto": BROKER.about,
 }
 
@@ -77,9 +77,9 @@ def inspect(root: Path, scenario: str | None, *, as_json: bool) -> int:
 
 
 def _kinds() -> dict[str, str]:
-    """Return what each part is, by a word of its service's name or of its image; the first that fits."""
+    """Return the description of each part by a word of its service's or its image's name."""
     roles = [role for experiment in EXPERIMENTS.values() for role in experiment.roles]
-    # Roles of several experiments share a name; one of them may have no words of its own.
+    # Roles of several experiments share a name, and some have no description.
     about = {role.name: role.about for role in roles if role.about}
     return {**KINDS, **{load: f"load: {load}" for load in loads()}, **about}
 
@@ -181,7 +181,7 @@ def _add_treatments(parts: Sequence[LabPart], settings: Mapping[str, str]) -> li
     rest = []
     running = {part.name for part in parts}
     for labels, verified in page["lab_treatment_verified"]:
-        # Until a run has looked, the exporter still shows the one before it.
+        # Until a run has scanned its parts, the exporter still shows the run before it.
         if labels["scenario"] not in running:
             continue
         treatment: dict[str, Any] = {name: labels[name] for name in ("what", "wanted", "found")}

@@ -46,7 +46,7 @@ LINTERS = (
     Linter("clang-format", ("clang-format", "--dry-run", "--Werror"), has_suffix(".c", ".h", ".cpp", ".ino")),
     Linter("hadolint", ("hadolint", "--no-color"), lambda path: path.name.endswith("Dockerfile")),
     Linter("codespell", ("codespell",), lambda path: path.suffix not in NO_PROSE),
-    # The project's own files and headings alone: it must work without a network, and others' pages come and go.
+    # It checks the project's own files and headings alone, so that it works without a network.
     Linter("lychee", ("lychee", "--offline", "--include-fragments", "--no-progress", "--quiet"), has_suffix(".md")),
 )
 
@@ -88,7 +88,7 @@ def check_rooms(root: Path, files: Sequence[Path]) -> list[str]:
 
 def lint(root: Path, programs: Path, linters: Sequence[Linter] = LINTERS) -> bool:
     """Print sizes of rooms; run all linters, print a line for each and its complaints; return whether all passed."""
-    # Those that git would add, too.
+    # New files that git would add count, too.
     files = [root / name for name in checkout_files(root, "--others", "--exclude-standard")]
     failed = [f"size of {room}" for room in check_rooms(root, files)]
     check = partial(complaint, root=root, programs=programs, files=files)

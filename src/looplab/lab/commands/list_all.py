@@ -11,7 +11,7 @@ from looplab.lab.scenarios import Scenario, experiments, scenarios
 
 EXERCISES = Path("docs/exercises")
 HEAD = ("title", "load", "min", "after")
-# Of the columns after name and title, which share the rest of 80.
+# These are the widths of the columns after name and title, which share the rest of 80.
 WIDTHS = (6, 3, 17)
 NOTES = "min: a student's minutes. after: what comes before it. Run: `./lab run NAME`."
 _ROW = re.compile(r"^\| (time|before this) \| (.*?) \|$", re.MULTILINE)

@@ -1,4 +1,4 @@
-"""./lab new: a scenario of one's own, from the template or as another one is: listed and runnable at once."""
+"""./lab new: make a scenario of your own, listed and runnable at once."""
 
 import re
 from collections.abc import Iterable
@@ -7,9 +7,9 @@ from pathlib import Path
 from looplab.errors import EXIT_GOOD, UsageError
 from looplab.lab.scenarios import FOLDER, LOOP_FILE, TEMPLATE, scenarios
 
-# The scenario whose parts a new one starts unless another is named: no load, no priority.
+# A new scenario starts the parts of this one unless another is named: no load, no priority.
 PLAIN = "scenario1"
-# What each controller has with the printed clients, or with the host's port between it and the broker.
+# These overlays list every controller; a new one gets the anchor that is named beside the file.
 ALIKE = {"compose/printed.yaml": "printed", "compose/port.yaml": "port"}
 _NAME = re.compile(r"[a-z][a-z0-9-]{1,30}")
 _LINE = "  {name}: {{<<: {parts}, profiles: [{name}], env_file: [*default, scenarios/{name}/params.env]}}\n"
@@ -32,7 +32,7 @@ def new(root: Path, name: str, source: str = PLAIN) -> Path:
     files = {path: path.read_text(encoding="utf-8") for path in paths}
     if folder.exists() or any(re.search(rf"^  {name}:", text, re.MULTILINE) for text in files.values()):
         raise UsageError(f"There is a scenario or a part {name} already.", "Choose another name, or edit that one.")
-    # Worked out before anything is written: a failure leaves the lab as it was.
+    # Compute all changes before writing any: a failure leaves the lab as it was.
     changed = {path: _started(text, source, name, known) for path, text in files.items()}
     changed[loop] = _listed(changed.get(loop, ""), source, name)
     for file, anchor in ALIKE.items():
@@ -53,7 +53,7 @@ def new(root: Path, name: str, source: str = PLAIN) -> Path:
 
 
 def _started(text: str, source: str, name: str, known: Iterable[str]) -> str:
-    """Return a Compose file in which whatever the profile `source` starts, its controller apart, `name` starts, too."""
+    """Return a Compose file in which `name` starts all that the profile `source` starts, except its controller."""
     lists = re.compile(rf"^(?!  {source}:)(.*profiles: (?:&\S+ )?\[)([^\]]*)", re.MULTILINE)
 
     def longer(match: re.Match[str]) -> str:

@@ -1,4 +1,4 @@
-"""./lab run: from whatever this machine is to a table, scenario by scenario."""
+"""./lab run: make the machine ready, run each scenario, print its table."""
 
 import json
 from collections.abc import Sequence
@@ -38,7 +38,7 @@ def run(
         return study.conduct(root, names, names, options, given)
     check_one_kind(wanted)
     lab = Lab(root, variables(root, names, given, quick), wanted)
-    # Every parameter is read before anything is started: a slip of the pen costs no run.
+    # Read every parameter before anything is started: a typing error costs no run.
     settings = {**lab.settings(), **({"ROBOT": "remote"} if apart else {})}
     parameters = [scenario.parameters(settings) for scenario in wanted]
     placed = PlacedSession(lab, on, rounds) if apart else None

@@ -1,4 +1,4 @@
-"""./lab show: all that a stored run says of itself."""
+"""./lab show: print a stored run."""
 
 import json
 from pathlib import Path

@@ -32,9 +32,9 @@ from looplab.system.terminal import say
 from looplab.system.words import plural, show_duration
 
 ARM_NAMES = string.ascii_letters
-# The settings of each arm's variant, by its name.
+# Each variant of an arm has a name and settings.
 Variants = Mapping[str, Mapping[str, str]]
-# Starting and stopping a scenario's containers, warm-up, looks.
+# Starting and stopping containers, the warm-up and the scans take so long.
 RUN_OVERHEAD_S = 7.0
 
 
@@ -224,7 +224,7 @@ def _begin(
     """
     seed = options.seed if options.seed is not None else secrets.randbelow(1 << 31)
     rng = random.Random(seed)
-    # Of several scenarios with one load, the first in the list.
+    # Where several scenarios have one load, the first in the list is run twice.
     twins = {load: name for name, load in reversed(list(loads.items()))}
     every = variants or ("",)
     slots = [(name, variant) for name in scenarios for variant in every] + [(name, every[0]) for name in twins.values()]

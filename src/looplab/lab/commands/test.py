@@ -27,9 +27,9 @@ UNIT = "tests/unit"
 PACKAGES = "tests/apt-packages.toml"
 # Debian keeps some programs outside a user's PATH.
 PROGRAM_PATH = os.pathsep.join((os.environ.get("PATH", os.defpath), "/usr/local/sbin", "/usr/sbin", "/sbin"))
-# Those that the lab builds, beside the default one.
+# The lab builds these brokers beside the default one.
 OWN_BROKERS = ("rabbitmq", "mochi")
-# Written by scripts/pin-python from pyproject.toml.
+# scripts/pin-python writes this file from pyproject.toml.
 REQUIREMENTS = "tests/requirements.txt"
 INSTALL_TIMEOUT_S = 900.0
 
@@ -41,7 +41,7 @@ def make_ready(root: Path) -> None:
     lab = Lab(root, scenarios=every(root).values())
     lab.make_ready()
     lab.ready_report()
-    # A run would build its broker; several tests run each.
+    # A run builds its own broker alone, but the tests run each of them.
     for broker in OWN_BROKERS:
         Lab(root, {"BROKER": broker}, chosen(root, ["scenario0"])).make_ready()
 
@@ -125,17 +125,17 @@ def test(root: Path, unit: bool, rest: Sequence[str], lint_alone: bool) -> int:
     named = [path for path in paths if (root / path).exists()]
     unit_alone = unit or bool(named and all(path.startswith(UNIT) for path in named))
     (make_environment if unit_alone else make_ready)(root)
-    # Some of the tests measure: the linters end first.
+    # Some tests measure, so the linters end first.
     clean = lint(root, programs)
     chosen = [] if named else [UNIT if unit else "tests", *AT_ONCE]
     command = [str(python_of(root)), "-m", "pytest", *chosen, *rest]
     environment = {**os.environ, "PYTHONPATH": str(root / "src"), "PATH": PROGRAM_PATH}
-    # Every process of a test would compile its modules, and each worker all tests.
+    # Without compiled files every process of a test would compile its modules again.
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     before = left_by_tests()
     code = subprocess.run(command, cwd=root, env=environment, check=False).returncode
     if left := left_by_tests() - before:
-        # Tests build changed checkouts under the names of the lab's images, too.
+        # Tests also build changed checkouts under the names of the lab's images.
         call(["docker", "rmi", *sorted(left)], timeout_s=INSTALL_TIMEOUT_S)
     # pytest's own codes (5: nothing collected) mean a failed check, too.
     return EXIT_GOOD if clean and code == 0 else EXIT_INVALID

@@ -103,11 +103,11 @@ def _shares(view: View, lines: int) -> Table:
         if cell == view.current and metric != LATENESS and max(counts.values()) and sent
     }
     rising = sorted({le for shares in within.values() for le, share in shares.items() if 0 < share < 1})
-    # As many as fit, evenly spaced, with the last.
+    # Show as many as fit, evenly spaced, with the last one.
     step = -(-len(rising) // (lines - 1)) or 1
     table = Table("answered within", *within, box=None, pad_edge=False, expand=True)
     for le in rising[::-step][::-1]:
-        # The buckets of one metric may end where those of another go on.
+        # Metrics may have different buckets.
         shares = [max((share for at, share in each.items() if at <= le), default=0) for each in within.values()]
         table.add_row(f"{le * 1000:.3g} ms", *(Bar(1, 0, share) for share in shares))
     return table
@@ -128,7 +128,7 @@ def _one_line(text: str) -> Text:
 def watch(root: Path) -> int:
     """Show the newest run until Ctrl-C; print one screen if the output is no terminal."""
     url = exporter_url(Lab(root).settings())
-    # Exported by some shells, and wrong as soon as the window changes: the terminal itself is asked.
+    # Some shells export these, and they are wrong once the window changes: ask the terminal itself.
     for name in ("COLUMNS", "LINES"):
         os.environ.pop(name, None)
     console = Console()

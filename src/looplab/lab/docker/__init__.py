@@ -1,1 +1,1 @@
-"""docker."""
+"""Ask Docker and Compose: images, builds, containers."""

@@ -15,7 +15,7 @@ from looplab.system.terminal import Step
 TIMEOUT_S = 3600.0
 BUNDLE_REMEDY = "On a machine with a network run ./lab bundle FILE, bring FILE here, then ./lab load FILE."
 LAST_LINES = 15
-# BuildKit writes the default registry out.
+# BuildKit prints the default registry in front of a name.
 _IMAGE = re.compile(r"(?:Successfully tagged|naming to) (?:docker\.io/(?:library/)?)?(\S+)")
 _NO_NETWORK = ("Temporary failure resolving", "Could not resolve", "Unable to fetch", "Failed to fetch")
 
@@ -54,7 +54,7 @@ def build_all(root: Path, builds: Sequence[Build]) -> None:
     with Step("Building images") as step, ThreadPoolExecutor(max(1, len(builds))) as pool:
 
         def watch(line: str) -> None:
-            # They share layers: only complete images show the progress.
+            # Images share layers: only complete ones show the progress.
             if named := _IMAGE.search(line):
                 built.add(named[1])
             left = [reference for reference in images if reference not in built]

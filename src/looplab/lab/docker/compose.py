@@ -13,7 +13,7 @@ from looplab.lab.docker.engine import ask
 from looplab.lab.programs import Outcome, call
 from looplab.lab.settings import project_name
 
-# An emulated processor, shared with others, needed more than 300 s for scenario5 and 110 s to take it down.
+# A shared, emulated processor needed more than 300 s to start scenario5, and 110 s to stop it.
 UP_TIMEOUT_S = 1200.0
 DOWN_TIMEOUT_S = 600.0
 LAST_WORDS_LINES = "3"
@@ -91,7 +91,7 @@ class Compose:
 
     def down(self) -> Outcome:
         """Stop and remove everything of every profile; results and Prometheus's data stay."""
-        # `down` would leave the database's files for ever: 40 MB a run.
+        # `docker compose down` leaves volumes without a name: 40 MB of the database for each run.
         self.remove(self.listed("--all").values())
         return self._call("--profile", "*", "down", "--remove-orphans", timeout_s=DOWN_TIMEOUT_S)
 

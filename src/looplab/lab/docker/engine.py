@@ -12,7 +12,7 @@ from looplab.errors import MachineError
 from looplab.lab.programs import TIMED_OUT, Outcome, call
 
 Version = tuple[int, int, int]
-# `include` of files with variables and `env_file` with `required` both work from here on.
+# From this version on `include` with variables and `env_file` with `required` work.
 OLDEST_COMPOSE: Version = (2, 24, 4)
 
 # Why an engine does not serve; "" if it does.
@@ -46,7 +46,7 @@ _TROUBLES = {
     ),
     "": ("", ""),
 }
-# What still runs is what may overload it.
+# Containers that still run may overload the engine.
 OVERLOADED = "If this machine is overloaded, `./lab down` stops what the lab runs."
 COMPOSE_REMEDY = "Run ./lab setup: it installs one (without root, for this user alone)."
 
@@ -168,7 +168,7 @@ def read_engine(outcome: Outcome, endpoint: str = "", docker: tuple[str, ...] = 
 
 def _trouble(outcome: Outcome, info: dict[str, Any]) -> tuple[str, str]:
     complaints = " ".join(info.get("ServerErrors") or []) or outcome.stderr.strip()
-    # Its docker command, and its own log driver where Docker's command asks Podman's socket.
+    # Podman shows by its docker command, or by its log driver if Docker's command asks its socket.
     signs = ("emulate docker cli using podman", "podmanversion", '"k8s-file"')
     if any(sign in f"{complaints} {outcome.stdout}".lower() for sign in signs):
         return PODMAN, ""

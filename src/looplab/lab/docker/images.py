@@ -27,11 +27,11 @@ from looplab.system.terminal import Step, say
 GRAFANA_REPOSITORY = "grafana/grafana"
 STANDS_IN = "No registry gave them: images of upstream were built from Debian's packages (docs/no-registry.md)."
 FLOOD_REPOSITORY = "inovex/mqtt-stresser"
-# Where tests name the images that they build.
+# Tests build images in this repository.
 TESTS = "looplab-test"
 
 PULL_TIMEOUT_S = 1800.0
-# How the engine says that a registry is silent; whatever else it says, the registry is there and refuses.
+# These words of the engine mean that a registry is silent; with others the registry refuses.
 _SILENT = ("no such host", "connection refused", "timeout", "unreachable", "tls", "x509", "certificate")
 
 
@@ -40,7 +40,7 @@ def is_here(reference: str, docker: Sequence[str] = DOCKER) -> bool:
 
 
 class Image(NamedTuple):
-    """An image that is at an engine; `content` is a digest of its layers and its program, and alike on every engine.
+    """An image of an engine; `content` is a digest of its layers and its program, the same on every engine.
 
     An id is not: engines from 29 on call an image by its manifest, those before by its configuration. `pulled` is what
     registries call it, by digest; `origin` is its label of that name, "built" of one that stands in for upstream's.
@@ -54,15 +54,15 @@ class Image(NamedTuple):
 
 
 def images_of(references: Collection[str], docker: Sequence[str] = DOCKER) -> dict[str, Image]:
-    """Return those of `references` that the engine has which the command `docker` asks."""
+    """Return the images of `references` that the engine of the command `docker` has."""
     program = " ".join(f"{{{{json .Config.{part}}}}}" for part in ("Entrypoint", "Cmd", "User", "Env"))
-    # Not {{.Id}}: the client would read the JSON of the engine, from which 29 leaves out what is empty.
+    # {{.Id}} would fail: engines from 29 on leave empty fields out, and clients then miss them.
     facts = "{{.ID}}\t{{.Architecture}}\t{{.RootFS.Layers}} " + program
     form = '{{json .RepoTags}}\t{{json .RepoDigests}}\t{{index .Config.Labels "looplab.origin"}}\t' + facts
     lines = ask("image", "inspect", "--format", form, *references, docker=docker).stdout.splitlines()
     asked = {_plain(reference): reference for reference in references}
     found: dict[str, Image] = {}
-    # An empty line is an image that is not there.
+    # The engine prints an empty line for an image that is not there.
     for line in filter(None, lines):
         tags, digests, origin, number, architecture, text = line.split("\t", 5)
         pulled = json.loads(digests)
@@ -97,7 +97,7 @@ def left_by_tests() -> set[str]:
 
 
 def remove_replaced(project: str) -> None:
-    """Remove what Compose built for a project and a later build took the name of; the engine keeps what is in use."""
+    """Remove a project's images whose names later builds took; the engine keeps those in use."""
     ours = f"label=com.docker.compose.project={project}"
     call(["docker", "image", "prune", "--force", "--filter", ours], timeout_s=PULL_TIMEOUT_S)
 
@@ -142,7 +142,7 @@ class Images:
         self.base = base
         self.notes: list[str] = []
         self.silent: dict[str, str] = {}
-        # What is still to be built of upstream's images.
+        # Stand-ins that are still to be built.
         self.builds: list[Build] = []
         self._root = root
 

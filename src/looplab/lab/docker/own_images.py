@@ -12,7 +12,7 @@ from looplab.lab.docker.images import Images, images_of, remove_replaced
 from looplab.lab.image_names import BASE_IMAGE, STAND_INS, is_published, repository_of
 from looplab.lab.settings import project_name
 
-# The rooms that containers run; .dockerignore keeps out the others.
+# Containers run these rooms; .dockerignore keeps out the others.
 IN_IMAGES = ("capture", "experiments", "exporter", "link", "metrics", "mqtt", "run", "spec", "system", "treatments")
 SOURCES = {
     "src/looplab": "*.py",
@@ -21,7 +21,7 @@ SOURCES = {
     **dict.fromkeys(("images", "firmware"), "**/*"),
 }
 REPORT_SOURCES = {"src": "**/*", "images/report": "*"}
-# Debian's and others' bundle of the authorities that the host trusts.
+# Debian and other systems keep the trusted authorities in these files.
 HOST_AUTHORITIES = "host-ca.pem"
 AUTHORITIES = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt")
 STAMP = Path(".cache/images.sha256")
@@ -51,7 +51,7 @@ class OwnImages:
     def fetch(self, images: Images) -> None:
         """Pull the published images that are missing; if one is not available, all will be built."""
         published = {*filter(is_published, self._images)}
-        # Without a registry the engine need not be asked.
+        # Without a registry the engine is not asked.
         missing = published and sorted(published - images_of(published).keys())
         for reference in missing:
             if not images.pull(reference):
@@ -62,7 +62,7 @@ class OwnImages:
             self.write_stamp()
 
     def must_build(self, base: str = BASE_IMAGE) -> bool:
-        """Return whether a build is due; only of missing ones where neither `base` nor its stand-in is here."""
+        """Return whether images must be built; without `base` and its stand-in, only missing ones count."""
         here = self._stamps()
         missing = len(here) < len(self._images)
         old = not here.items() <= read_stamps(self._root).items()
@@ -95,7 +95,7 @@ class OwnImages:
         add_stamps(self._root, self._stamps())
 
     def _stamps(self) -> dict[str, str]:
-        """Return sources and id of each image that is here; another checkout may build other sources as this name."""
+        """Return sources and id of each image that is here: another checkout may build other sources under its name."""
         sources, here = self.fingerprint(), images_of({*self._images, *filter(None, self._wraps.values())})
         wrapped = {name: f"+{here[one].content}" for name, one in self._wraps.items() if one in here}
         return {name: f"{sources}{wrapped.get(name, '')} {here[name].id}" for name in self._images.keys() & here}

@@ -1,4 +1,4 @@
-"""What must hold of a host before anything starts there, and what its engine grants."""
+"""Check a host before anything starts there, and read what its engine grants."""
 
 import json
 import re
@@ -19,7 +19,7 @@ from looplab.lab.programs import Outcome
 OLDEST_ENGINE = (20, 10, 0)
 # A run is named by the time of its controller's host, and a certificate is checked by the clock.
 MOST_CLOCK_S = 60.0
-# As the engine calls a machine, and as images do.
+# Engines and images name architectures differently.
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm"}
 
 
@@ -103,7 +103,7 @@ def check_images(host: Host, facts: EngineFacts, here: Mapping[str, Image], ther
 
 
 def known_limits(cache: Path) -> dict[str, str]:
-    """Return the same as an earlier run found it, {} before the first one."""
+    """Return the variables by the limits that an earlier run found on a host, {} before the first run."""
     try:
         return machine_variables(Limits(**json.loads(cache.read_text())[1]))
     except FileNotFoundError:

@@ -9,11 +9,11 @@ from looplab.errors import UsageError
 from looplab.lab.machine.facts import own_address
 from looplab.lab.programs import Outcome, call
 
-# How the description of a host's context begins.
+# The description of a host's context begins so.
 MARK = "Looplab host at "
 # This machine, as Docker calls it.
 HOME = "default"
-# ssh dials first.
+# ssh connects first, which takes its time.
 TIMEOUT_S = 40.0
 ADD = "Add it: ./lab hosts add {} ssh://user@machine"
 

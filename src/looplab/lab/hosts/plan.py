@@ -14,11 +14,11 @@ SETTINGS = ".cache/hosts/{}.env"
 TREATMENTS_PORT = "9110"
 TLS_PORT, PLAIN_PORT = "8883", "1883"
 BROKER, BRIDGE, CONTROLLER = "broker", "bridge", "controller"
-# The services of each part, in the order of their start; the loads beside it; its roles in a scan.
+# Each part has services in the order of their start, loads beside it, and roles in a scan.
 SERVICES = {BROKER: ("broker", "broker-prioritised"), BRIDGE: ("bridge", "robot"), CONTROLLER: ()}
 LOADS = {BROKER: ("stress", "flood"), BRIDGE: (), CONTROLLER: ("stress",)}
 ROLES = {BROKER: ("broker",), BRIDGE: ("bridge", "robot"), CONTROLLER: ("controller", "clients")}
-# What starts somewhere, beside the controller.
+# These services start on some host, beside the controller.
 STARTED = ("prepare", "treatments", *SERVICES[BROKER], *SERVICES[BRIDGE], *LOADS[BROKER])
 PREPARE = f"{PROJECT}-prepare-1"
 
@@ -78,7 +78,7 @@ def make_plan(
     `services` are those that it starts, `common` the settings of every host, `limits` what each grants.
     """
     controller = placed[CONTROLLER]
-    # The broker's first: its passwords are everybody's.
+    # The broker's host is first: all parts need its passwords.
     shares = {placed[part].name: _share(placed[part], placed, services) for part in SERVICES}
     settings = {
         name: {**common, **limits.get(name, {}), **_network(share.host, placed, common)}
@@ -150,7 +150,7 @@ def _up(host: Host, scenario: str, *services: str) -> EngineCommand:
 def _prepared(host: Host, scenario: str, placed: Mapping[str, Host]) -> list[EngineCommand]:
     """Return what fills a host's volumes: passwords, which the broker's host makes, and files that its parts read."""
     copy, broker = ("docker", "--context", host.name, "cp"), placed[BROKER]
-    # Attached to it, Compose never ends over ssh.
+    # An attached Compose never ends over ssh.
     steps = [_up(host, scenario, "prepare"), EngineCommand(("docker", "--context", host.name, "wait", PREPARE))]
     if host.name == broker.name:
         steps.append(EngineCommand((*copy, "compose/mosquitto/.", f"{PREPARE}:/files")))

@@ -37,7 +37,7 @@ from looplab.spec.brokers import DEFAULT
 from looplab.system.machine_facts import hashed
 from looplab.system.terminal import say
 
-# What the loop between hosts cannot have, and why.
+# The loop between hosts allows these values alone, for the reason beside them.
 ONLY = {
     "BROKER": ({"", DEFAULT}, "the other brokers ask for no password"),
     "LINK": ({"", "none"}, "the link between hosts is real"),
@@ -45,7 +45,7 @@ ONLY = {
     "FIDELITY": ({"", "thesis", "corrected"}, "the printed clients know one machine"),
     "CLIENTS": ({"", "lab"}, "the printed clients know one machine"),
 }
-# The controller's word for another host with a bridge.
+# The controller calls any other host with a bridge so.
 PI = "the Pi"
 # A part starts slowly on a busy host.
 STEP_TIMEOUT_S = 1200.0
@@ -110,7 +110,7 @@ class PlacedSession:
         self._check_images(facts)
         probe, files = self.lab.own_image(PROBE), {name: self._limits_file(name) for name in self.hosts}
         limits = {name: machine_variables(probe_limits(one.engine, probe, files[name])) for name, one in facts.items()}
-        # Runs on other hosts are no repetitions of these.
+        # Runs on other hosts are no repetitions of these runs.
         placed = " ".join(f"{part} {facts[host.name].engine.server_id}" for part, host in self.placed.items())
         known = {
             **self.lab.environment_facts(facts[self.placed["controller"].name].engine),
@@ -207,7 +207,7 @@ def _execute(root: Path, step: EngineCommand, settings: Mapping[str, str] | None
     else:
         done = call(step.words, timeout_s=STEP_TIMEOUT_S, environment=settings, directory=str(root))
         reason = "" if done.good else done.reason
-        # What is waited for prints its exit code.
+        # `docker wait` prints the exit code of the container.
         if "wait" in step.words and done.stdout.strip() != "0":
             reason = f"it ended with exit code {done.stdout.strip() or 'unknown'}, see {LOG}"
     if reason:
@@ -226,7 +226,7 @@ def down_all() -> None:
     """Remove what runs left on every host."""
     known = known_hosts()
     for host in (Host(HOME, ""), *known.values()) if known else ():
-        # Of one that is off, a single short try is enough.
+        # For a host that is off, one short try is enough.
         if host.docker("version").good:
             _stop([down(host)])
         else:
@@ -236,7 +236,7 @@ def down_all() -> None:
 def _stop(steps: Sequence[EngineCommand]) -> None:
     """Remove what a run left on its hosts; name those where something stays."""
     for step in steps:
-        # A part that ends with the PID namespace just then fails the first try.
+        # The first try fails if a part ends with its PID namespace meanwhile.
         tries = (call(step.words, timeout_s=STEP_TIMEOUT_S, own_session=True) for _ in range(STOP_TRIES))
         if not any(done.good for done in tries):
             _stays(step.host)

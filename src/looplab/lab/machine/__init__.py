@@ -1,1 +1,1 @@
-"""machine."""
+"""Facts of this machine, and what its engine grants."""

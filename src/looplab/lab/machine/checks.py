@@ -22,7 +22,7 @@ LOOPBACK_RULES = (
     "iptables -t raw -I PREROUTING -i eth0 -d 127.0.0.0/8 -j DROP",
     "iptables -I DOCKER-USER -i eth0 -m conntrack ! --ctstate RELATED,ESTABLISHED,DNAT -j DROP",
 )
-# Reading one of these takes a microsecond or more, and they may step.
+# Reading these clocks takes a microsecond or more, and they may step.
 SLOW_CLOCKS = {"hpet", "acpi_pm", "jiffies", "refined-jiffies"}
 
 
@@ -86,7 +86,7 @@ def check_engine(engine: Engine) -> Iterator[Check]:
     yield _check(
         "Docker engine", versions if engine.serves else engine.message, engine.serves, engine.remedy, state=FAIL
     )
-    # A rootless one has no rules of its own: a program opens its ports.
+    # A rootless engine has no packet rules: a program opens its ports.
     if engine.serves and not engine.in_a_machine_of_its_own and not engine.rootless:
         safe = (parse_version(engine.server_version) or LOOPBACK_SAFE) >= LOOPBACK_SAFE
         yield _check(

@@ -17,9 +17,9 @@ from looplab.system import machine_facts
 
 SERIAL_BY_ID = Path("/dev/serial/by-id")
 SERIAL_PATTERNS = ("ttyUSB*", "ttyACM*")
-# An address for documents (RFC 5737): nothing is sent there; the system only shows which address it would send from.
+# RFC 5737 reserves this address for documents: nothing is sent, the system only chooses the address to send from.
 ELSEWHERE = ("192.0.2.1", 9)
-# How the owner of a port ends that is a container of this very lab.
+# The name of a port's owner ends so if it is a container of this lab.
 OF_THIS_LAB = " of this lab"
 
 
@@ -73,7 +73,7 @@ def port_owners(ports: Mapping[str, int], project: str) -> dict[str, str]:
     """Return who holds each port on 127.0.0.1, by its variable; "" for a free one. `project` is this lab's."""
     columns = '{{.Names}}\t{{.Label "com.docker.compose.project"}}\t{{.Ports}}'
     published = call(["docker", "ps", "--format", columns]).stdout.splitlines()
-    # The engine's own proxy process would explain nothing.
+    # Ask the engine first: the name of its proxy process would explain nothing.
     return {name: _publisher(port, published, project) or _holder(port) for name, port in ports.items()}
 
 
@@ -95,7 +95,7 @@ def _release() -> str:
 
 def _holder(port: int) -> str:
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-        # As the engine's own proxy binds: a connection in TIME_WAIT does not count as in use.
+        # The engine's proxy binds so, too: a connection in TIME_WAIT does not hold the port.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind(("127.0.0.1", port))
@@ -106,7 +106,7 @@ def _holder(port: int) -> str:
                 raise
         else:
             return ""
-    # The program's name is known of processes of this user, to root of all.
+    # The kernel shows names of this user's programs alone, to root all.
     listed = call(["ss", "--no-header", "--listening", "--tcp", "--processes", "--numeric", f"sport = :{port}"]).stdout
     match = re.search(r'\(\("([^"]+)",pid=(\d+)', listed)
     return f"{match[1]} (process {match[2]})" if match else "another program"

@@ -1,4 +1,4 @@
-"""Have a Docker engine and a Compose that serve: the scripts install them, where this user may install."""
+"""Find or install a Docker engine and a Compose that the lab can use."""
 
 import os
 import platform

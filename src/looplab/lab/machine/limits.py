@@ -1,4 +1,4 @@
-"""What real-time priority the engine grants its containers, found by trying; and the Compose variables that follow."""
+"""Find out by trying what real-time priority the engine grants, and which Compose variables follow."""
 
 import json
 import os
@@ -13,24 +13,24 @@ from looplab.lab.programs import Outcome, call
 from looplab.system.machine_facts import boot_id
 
 CACHE = Path(".cache/limits.json")
-# The published limits, 90 and 99; if the engine refuses the higher one, both are recorded as not applied.
+# The thesis prints 90 and 99. If the engine refuses the higher limit, runs record both as not applied.
 MOST_RTPRIO = 99
 # Of each second, on kernels that ration real-time CPU by control group: the sum of the parts' `cpu_rt_runtime` in the
 # Compose files (of which the link's carries 1500 packets, and the treatments' 200 wake-ups of noise probes), and what
 # the engine's own group should hold: room for probes, too, below the kernel's 950000.
 RT_SHARES_US, RT_BUDGET_US = 890_000, 900_000
-# Small enough to fit beside a run.
+# This budget is small enough to fit beside a run.
 PROBE_RUNTIME_US = 10_000
-# A control group beside the engine's, for what is not measured: a neighbour in the measured parts' own group lets the
-# fair scheduler of some kernels stall them for half a second (docs/method.md). The name suits systemd and cgroupfs.
+# What is not measured gets a control group of its own: a neighbour in the measured parts' group lets the fair scheduler
+# of some kernels stall them for half a second (docs/method.md). Both systemd and cgroupfs accept the name.
 OWN_GROUP = "looplab.slice"
-# The top of the engine's groups, by cgroup driver. What looks on is there, for only beside the measured parts' whole
-# group does its low weight count: with the usual one a scrape delays a message by milliseconds (docs/method.md).
+# Observers run in the top group, named by cgroup driver: only beside the measured parts' whole group their low weight
+# counts. With the usual weight a scrape delays a message by milliseconds (docs/method.md).
 TOP_GROUPS = {"cgroupfs": "/", "systemd": "-.slice"}
-# Where no other group is allowed, what looks on keeps the usual weight: a low one among the measured parts stalls them.
+# Without another group, observers keep the usual weight: a low weight beside the measured parts stalls them.
 AMONG_THE_MEASURED = {"LAB_WATCH_GROUP": "", "LAB_WATCH_WEIGHT": "0"}
 
-# What an engine may refuse: the published limit, SCHED_FIFO, options of others' sockets, a control group of our own.
+# An engine may refuse the published limit, SCHED_FIFO, reading others' socket options, or another control group.
 RTPRIO, FIFO, SOCKETS, GROUP = "rtprio", "fifo", "sockets", "group"
 
 _FIFO = "import os; os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(90))"
@@ -57,12 +57,12 @@ _RATIONED = 'import glob; print(*glob.glob("/sys/fs/cgroup/cpu*/cpu.rt_runtime_u
 
 @dataclass(frozen=True)
 class Limits:
-    """`refused` says why, by name; `unknown` why nothing could be tried: then nothing is assumed to work."""
+    """`refused` holds reasons by name; `unknown` says why nothing could be tried: then nothing counts as granted."""
 
     unknown: str = ""
     rt_group_sched: bool = False
     rt_budget_us: int | None = None
-    # One of TOP_GROUPS; "" if it is refused.
+    # This is one of TOP_GROUPS, or "" if the engine refuses it.
     watch_group: str = ""
     refused: Mapping[str, str] = field(default_factory=dict)
 
@@ -184,7 +184,7 @@ def machine_variables(limits: Limits) -> dict[str, str]:
     """
     refused = [] if limits.grants(RTPRIO) else ["LAB_RTPRIO"]
     if refused and limits.grants(FIFO):
-        # Root alone holds what `cap_add` names: where the limit is refused, SYS_NICE in force gives the permission.
+        # Only root gets what `cap_add` names. Where the limit is refused, root with SYS_NICE has the permission.
         refused.append("LAB_PRIORITY_UID")
     rationed = limits.rt_group_sched and limits.grants(FIFO)
     return {
