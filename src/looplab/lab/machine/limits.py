@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -139,24 +140,23 @@ def _try_all(engine: Engine, image: str) -> Limits:
         return Limits(f"a container of {image} did not run: {rationed.reason}")
     budget_us = rt_budget_us(engine)
     grouped = bool(rationed.stdout.strip()) or budget_us is not None
-    fifo = _refusal(engine, image, _FIFO, "--cap-add=SYS_NICE")
+    top = TOP_GROUPS.get(engine.cgroup_driver, "")
+    tries = {
+        RTPRIO: ("", f"--ulimit=rtprio={MOST_RTPRIO}"),
+        FIFO: (_FIFO, "--cap-add=SYS_NICE"),
+        SOCKETS: (_SOCKETS, "--cap-add=SYS_PTRACE"),
+        GROUP: ("", f"--cgroup-parent={OWN_GROUP}"),
+        top: ("", f"--cgroup-parent={top}"),
+    }
+    with ThreadPoolExecutor() as pool:
+        refusals = dict(zip(tries, pool.map(lambda each: _refusal(engine, image, *each), tries.values()), strict=True))
+    fifo, watch_group = refusals[FIFO], "" if refusals.pop(top) else top
     if fifo and budget_us is not None and budget_us < RT_SHARES_US:
         fifo = f"the engine's control group has too small a real-time budget (cpu.rt_runtime_us is {budget_us})"
     elif fifo and grouped:
         fifo = _refusal(engine, image, _FIFO, "--cap-add=SYS_NICE", f"--cpu-rt-runtime={PROBE_RUNTIME_US}")
-    refused = {
-        RTPRIO: _refusal(engine, image, "", f"--ulimit=rtprio={MOST_RTPRIO}"),
-        FIFO: fifo,
-        SOCKETS: _refusal(engine, image, _SOCKETS, "--cap-add=SYS_PTRACE"),
-        GROUP: _refusal(engine, image, "", f"--cgroup-parent={OWN_GROUP}"),
-    }
-    top = TOP_GROUPS.get(engine.cgroup_driver, "")
-    return Limits(
-        rt_group_sched=grouped,
-        rt_budget_us=budget_us,
-        watch_group="" if not top or _refusal(engine, image, "", f"--cgroup-parent={top}") else top,
-        refused={name: why for name, why in refused.items() if why},
-    )
+    refused = {name: why for name, why in {**refusals, FIFO: fifo}.items() if why}
+    return Limits(rt_group_sched=grouped, rt_budget_us=budget_us, watch_group=watch_group, refused=refused)
 
 
 def _refusal(engine: Engine, image: str, code: str, *options: str) -> str:
