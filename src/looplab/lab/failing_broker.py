@@ -1,7 +1,7 @@
 """End a run whose broker cannot start: the controller would wait for a connection until its time limit."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -9,52 +9,40 @@ from looplab.errors import MachineError
 from looplab.lab.docker.compose import Compose
 
 LOOK_EVERY_S = 2.0
+Event = dict[str, Any]
 
 
-class FailingBroker:
-    """Looks for a broker that has ended, until `waiting` is over; stops `controller` if it finds one twice in a row.
+@contextmanager
+def ending_with_its_broker(compose: Compose, controller: str) -> Iterator[Callable[[Event], Event]]:
+    """Stop `controller` if its broker has ended twice in a row: an engine restarts one that died by chance.
 
-    Twice, because an engine restarts a broker that died by chance within one look.
+    Yield a function that passes on the controller's events. From its first message on, or once it waits for another
+    part than the broker, nobody looks: nothing but the run uses the machine. Raises MachineError (exit code 3).
     """
+    over, ended = threading.Event(), {}
 
-    def __init__(self, compose: Compose, controller: str) -> None:
-        self._compose = compose
-        self._controller = controller
-        self._over = threading.Event()
-        # The service, and its last lines.
-        self._ended = ("", "")
-        self._thread = threading.Thread(target=self._look, daemon=True)
+    def look() -> None:
+        before: dict[str, str] = {}
+        while not over.wait(LOOK_EVERY_S):
+            now = {name: words for name, words in compose.fallen().items() if "broker" in name}
+            if (twice := now.keys() & before.keys()) and not over.is_set():
+                ended.update({name: now[name] for name in twice})
+                compose.stop(controller)
+                return
+            before = now
 
-    @contextmanager
-    def waiting(self) -> Iterator[None]:
-        """Look while this context lasts, or until an event has `passed` that the controller reports of a broker."""
-        self._thread.start()
-        try:
-            yield
-        finally:
-            self._over.set()
-
-    def passed(self, event: dict[str, Any]) -> dict[str, Any]:
-        """Return an event of the controller; from the first message on, nothing but the run uses the machine."""
+    def passed(event: Event) -> Event:
         if event.get("event") == "progress" or "broker" not in event.get("what", "broker"):
-            self._over.set()
+            over.set()
         return event
 
-    def check(self, profile: str) -> None:
-        """Raise MachineError (exit code 3) if the broker was found ended."""
-        name, words = self._ended
-        if name:
-            raise MachineError(
-                f"{profile} was stopped: its {name} ends whenever it is started. Its last lines: {words or 'none'}",
-                "Correct its configuration (compose/broker.<name>.yaml, LAB_OWN), or take another broker: --broker.",
-            )
-
-    def _look(self) -> None:
-        before: dict[str, str] = {}
-        while not self._over.wait(LOOK_EVERY_S):
-            ended = {name: words for name, words in self._compose.fallen().items() if "broker" in name}
-            if (twice := ended.keys() & before.keys()) and not self._over.is_set():
-                self._ended = (min(twice), ended[min(twice)])
-                self._compose.stop(self._controller)
-                return
-            before = ended
+    threading.Thread(target=look, daemon=True).start()
+    try:
+        yield passed
+    finally:
+        over.set()
+    for name, words in ended.items():
+        raise MachineError(
+            f"{controller} was stopped: its {name} ends whenever it is started. Its last lines: {words or 'none'}",
+            "Correct its configuration (compose/broker.<name>.yaml, LAB_OWN), or take another broker: --broker.",
+        )

@@ -16,7 +16,7 @@ from looplab.lab.alone import check_idle, hold_lab
 from looplab.lab.checkout import Lab
 from looplab.lab.docker.compose import Compose, read_events
 from looplab.lab.docker.model import check_images
-from looplab.lab.failing_broker import FailingBroker
+from looplab.lab.failing_broker import ending_with_its_broker
 from looplab.lab.progress import follow_run
 from looplab.lab.run_options import BUSY
 from looplab.lab.scenarios import LOOP_FILE, Scenario, every
@@ -140,10 +140,8 @@ def _host_part(lab: Lab, scenario: Scenario) -> contextlib.AbstractContextManage
 
 def _one(root: Path, compose: Compose, scenario: Scenario, controller: str, stay: Sequence[str]) -> dict[str, Any]:
     """Follow one run by the container of its controller; all services but those that `stay` are removed after it."""
-    broker = FailingBroker(compose, scenario.name)
-    with broker.waiting():
-        last = follow_run(map(broker.passed, read_events(["docker", "logs", "--follow", controller])))
-    broker.check(scenario.name)
+    with ending_with_its_broker(compose, scenario.name) as passed:
+        last = follow_run(map(passed, read_events(["docker", "logs", "--follow", controller])))
     if error := last.get("error"):
         kept = _stored(last["interrupted"]["path"]) if "interrupted" in last else ""
         raise LabError(error["message"], kept + error["remedy"], error["exit_code"])

@@ -1,13 +1,13 @@
 """A broker that cannot start ends the run at once; one that starts late or dies by chance does not."""
 
 import threading
-from collections.abc import Iterator
 
 import pytest
+from support.waiting import until
 
 from looplab.errors import EXIT_MACHINE, MachineError
 from looplab.lab import failing_broker
-from looplab.lab.failing_broker import FailingBroker
+from looplab.lab.failing_broker import ending_with_its_broker
 
 
 class ComposeDouble:
@@ -29,37 +29,32 @@ class ComposeDouble:
 
 
 @pytest.fixture(autouse=True)
-def short(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(failing_broker, "LOOK_EVERY_S", 0.01)
-    return
 
 
 def test_a_broker_that_stays_down_ends_the_run() -> None:
     compose = ComposeDouble({}, {"broker": "Error: Unable to open config file"})
-    broker = FailingBroker(compose, "scenario1")  # type: ignore[arg-type]
-    with broker.waiting():
-        broker._thread.join(10)
-    assert compose.stopped == ["scenario1"]
-    with pytest.raises(MachineError, match=r"whenever it is started\. Its last lines: Error: Unable") as caught:
-        broker.check("scenario1")
+    with (
+        pytest.raises(MachineError, match=r"whenever it is started\. Its last lines: Error: Unable") as caught,
+        ending_with_its_broker(compose, "scenario1"),  # type: ignore[arg-type]
+    ):
+        until(lambda: compose.stopped == ["scenario1"], "the controller is stopped", 10)
     assert caught.value.exit_code == EXIT_MACHINE
 
 
 @pytest.mark.parametrize("other", [{}, {"flood": "done", "prepare": "done"}])
 def test_one_that_comes_back_and_other_parts_end_nothing(other: dict[str, str]) -> None:
     compose = ComposeDouble({"broker": "killed"}, other, {"broker": "killed"}, other)
-    broker = FailingBroker(compose, "scenario1")  # type: ignore[arg-type]
-    with broker.waiting():
+    with ending_with_its_broker(compose, "scenario1"):  # type: ignore[arg-type]
         assert compose.seen.wait(10)
-    broker._thread.join(10)
     assert compose.stopped == []
-    broker.check("scenario1")
 
 
-def test_nobody_looks_once_the_broker_has_answered() -> None:
+def test_nobody_looks_once_the_broker_has_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(failing_broker, "LOOK_EVERY_S", 0.1)
     compose = ComposeDouble({"broker": "killed"})
-    broker = FailingBroker(compose, "scenario1")  # type: ignore[arg-type]
-    broker.passed({"event": "progress"})
-    with broker.waiting():
-        broker._thread.join(10)
-    assert (compose.seen.is_set(), compose.stopped) == (False, [])
+    with ending_with_its_broker(compose, "scenario1") as passed:  # type: ignore[arg-type]
+        passed({"event": "progress"})
+        assert not compose.seen.wait(0.5)
+    assert compose.stopped == []
