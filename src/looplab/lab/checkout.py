@@ -12,7 +12,7 @@ from looplab.errors import MachineError, UsageError
 from looplab.lab.docker.builds import build_all
 from looplab.lab.docker.compose import Compose
 from looplab.lab.docker.engine import Engine, show_version
-from looplab.lab.docker.images import Images, images_of, wrapped
+from looplab.lab.docker.images import Images, wrapped
 from looplab.lab.docker.model import model_facts
 from looplab.lab.docker.own_images import REPORT_SOURCES, OwnImages, read_stamps
 from looplab.lab.image_names import BASE, BASE_IMAGE, FLOOD, REPEATED, REPORT, is_decided, name_of, own_reference
@@ -180,10 +180,6 @@ class Lab:
     def services(self, profile: str) -> dict[str, Any]:
         """Return the services that a profile starts; it is that of one of the scenarios."""
         return {name: one for name, one in self._services.items() if profile in one.get("profiles", [profile])}
-
-    def has_report(self) -> bool:
-        """Return whether the image of the report is here."""
-        return bool(images_of([self.own_image(REPORT)]))
 
     def ready_report(self) -> str:
         """Install the engine, pull or build the image of the report, if missing or old; return its reference."""

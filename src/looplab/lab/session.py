@@ -61,7 +61,7 @@ class RunSession:
         engine = lab.make_ready(lambda engine: hold_lab(lab, engine))
         lab.check_ports(engine)
         self.lab = lab
-        self._has_report = lab.has_report()
+        self._has_report = False
         self.facts = lab.environment_facts(engine)
         # What this machine does does not disturb an engine elsewhere.
         share = busy_share(LOOK_S) if engine.local else 0.0
@@ -81,8 +81,6 @@ class RunSession:
         were run. An interruption keeps what was measured; an error stops the containers and is raised."""
         with _host_part(self.lab, scenarios[0]) as variables:
             compose = self.lab.compose({"LOOPLAB_EVENTS": "json", **variables})
-            if not self._has_report:
-                compose.leave_out("pages")
             return self._run(compose, scenarios, after)
 
     def _run(self, compose: Compose, scenarios: Sequence[Scenario], after: After) -> bool:
@@ -95,6 +93,10 @@ class RunSession:
                 compose.environment |= scenario.load_settings(self.lab.settings())
                 say(f"[{number + 1}/{len(scenarios)}] {scenario.run_name}: {scenario.title}")
                 facts = {**self.facts, **self.lab.model_facts(scenario.name)}
+                # No run waits for the image of the report, from which the pages are served.
+                self._has_report = "pages" in facts["images"]
+                if not self._has_report:
+                    compose.leave_out("pages")
                 compose.environment["LOOPLAB_ENVIRONMENT"] = json.dumps(facts)
                 stay = KEPT_AFTER if number + 1 == len(scenarios) else KEPT_BETWEEN
                 compose.up(scenario.name, replace=number == 0)
