@@ -1,13 +1,9 @@
 """Builds: their progress, and what a failing one shows."""
 
-import sys
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from support import host_fakes as fakes
-from support.terminal import Terminal
-from support.waiting import until
 
 from looplab.errors import MachineError
 from looplab.lab.docker.builds import build_all, build_of, build_of_own
@@ -39,24 +35,3 @@ def test_a_failing_build_by_compose_names_its_command(
         build_all(tmp_path, [build_of_own({"looplab/bridge:1": "bridge"}, ["scenario1"], {})])
     assert "--- FAIL" in capsys.readouterr().err
     assert caught.value.remedy.endswith("docker compose --profile scenario1 build bridge")
-
-
-@pytest.mark.parametrize(
-    "done", ["Successfully tagged looplab/bridge:1", "#9 naming to docker.io/looplab/bridge:1 done"]
-)
-def test_the_last_image_is_named_and_no_time_left_is_promised(
-    programs: fakes.Programs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, done: str
-) -> None:
-    release, stream = tmp_path / "release", Terminal()
-    wait = f"until [ -e {release} ]; do /bin/sleep 0.02; done"
-    programs.script("docker", f'case "$*" in *" build"*) echo "{done}"; {wait} ;; esac')
-    monkeypatch.setattr(sys, "stderr", stream)
-    images = {"looplab/bridge:1": "bridge", "looplab/magistrala:1": "middleware-image"}
-    with ThreadPoolExecutor(1) as pool:
-        built = pool.submit(build_all, tmp_path, [build_of_own(images, [], {})])
-        try:
-            until(lambda: "1 of 2 images, last: magistrala, " in stream.getvalue(), "the last image", 20)
-        finally:
-            release.touch()
-        built.result()
-    assert "about" not in stream.getvalue()

@@ -1,6 +1,5 @@
 """The doctor's judgement and its two ways of showing it."""
 
-import re
 import shutil
 from collections.abc import Iterable
 from dataclasses import replace
@@ -102,9 +101,3 @@ def test_the_table_keeps_to_80_columns_and_ends_with_a_verdict() -> None:
     assert table(everything()).splitlines()[-1] == "A run is possible."
     for check in bad:
         assert check.name in text
-
-
-def test_colour_changes_no_word() -> None:
-    coloured = table(everything(), colour=True)
-    assert coloured != table(everything())
-    assert re.sub(r"\x1b\[(3[123]|0)m", "", coloured) == table(everything())

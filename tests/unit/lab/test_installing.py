@@ -231,14 +231,6 @@ def test_a_compose_that_does_not_serve_is_not_kept(
     assert any(call.startswith("rm --force") for call in host.programs.calls("docker"))
 
 
-def test_an_older_plugin_that_hides_the_new_one_is_named(host: Host, plugins: Path) -> None:
-    compose_in_container(host, "2.26.1")
-    (host.place / "with").write_text(
-        fakes.good_info(ClientInfo=fakes.client(plugins=[{"Name": "compose", "Version": "2.6.0"}]))[0]
-    )
-    assert "older plugin (2.6.0) hides" in refusal(lambda: ensure_compose(Engine(), lambda: "base:1")).remedy
-
-
 @pytest.mark.parametrize(
     ("candidates", "package"),
     [

@@ -67,11 +67,3 @@ def test_plain_text_of_the_controller_is_passed_on_whole() -> None:
     progress.show(repetition(10))
     progress.show({"event": "text", "text": "Traceback: " + "x" * 200})
     assert stream.getvalue().endswith("\r\x1b[KTraceback: " + "x" * 200 + "\n")
-
-
-def test_events_it_does_not_know_are_no_concern_of_it() -> None:
-    stream = io.StringIO()
-    progress = RunProgress(stream)
-    for event in ({"event": "finished", "run_id": "r"}, {"event": "text", "text": ""}, {}):
-        progress.show(event)
-    assert stream.getvalue() == ""

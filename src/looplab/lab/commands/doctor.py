@@ -1,7 +1,6 @@
 """./lab doctor: what this machine can and cannot do, with a remedy for each fault."""
 
 import json
-import sys
 import textwrap
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -12,15 +11,13 @@ from looplab.lab.checkout import PROBE, Lab
 from looplab.lab.docker.engine import find_engine, show_version
 from looplab.lab.docker.images import images_of
 from looplab.lab.machine import checks
-from looplab.lab.machine.checks import FAIL, OK, WARN, Check, run_is_possible
+from looplab.lab.machine.checks import FAIL, Check, run_is_possible
 from looplab.lab.machine.facts import host_facts
 from looplab.lab.machine.limits import CACHE, machine_variables, probe_limits
 
 WIDTH = 80
 NAME_WIDTH = 19
 STATE_WIDTH = 6
-_COLOURS = {OK: "\x1b[32m", WARN: "\x1b[33m", FAIL: "\x1b[31m"}
-_PLAIN = "\x1b[0m"
 
 
 def doctor(root: Path, *, as_json: bool = False) -> int:
@@ -48,7 +45,7 @@ def doctor(root: Path, *, as_json: bool = False) -> int:
         }
         print(json.dumps(document, indent=2))
     else:
-        print(table(findings, colour=sys.stdout.isatty()), end="")
+        print(table(findings), end="")
     return EXIT_GOOD if run_is_possible(findings) else EXIT_MACHINE
 
 
@@ -60,19 +57,17 @@ def check_upstream(lab: Lab) -> Check:
     return checks.check_images(sorted({*upstream} - images_of(upstream).keys()))
 
 
-def table(checks: Sequence[Check], *, colour: bool = False) -> str:
+def table(checks: Sequence[Check]) -> str:
     """Return lines of at most 80 columns; each fault is followed by what it means and what to do."""
-    lines = [row for check in checks for row in _rows(check, colour)]
+    lines = [row for check in checks for row in _rows(check)]
     worst = [check for check in checks if check.state == FAIL]
     verdict = "A run is possible." if not worst else f"No run is possible yet: {worst[0].name}. See its remedy."
     return "\n".join([*lines, "", verdict]) + "\n"
 
 
-def _rows(check: Check, colour: bool) -> list[str]:
+def _rows(check: Check) -> list[str]:
     indent = " " * (NAME_WIDTH + STATE_WIDTH)
     state = f"{check.state:<{STATE_WIDTH}}"
-    if colour:
-        state = f"{_COLOURS[check.state]}{state}{_PLAIN}"
     room = WIDTH - len(indent)
     wrapped = textwrap.wrap(check.found, room, break_on_hyphens=False) or [""]
     rows = [f"{check.name:<{NAME_WIDTH}}{state}{wrapped[0]}", *(indent + line for line in wrapped[1:])]

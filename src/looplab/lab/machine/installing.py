@@ -13,7 +13,6 @@ from looplab.lab.docker.engine import (
     Engine,
     find_engine,
     require_engine,
-    show_version,
 )
 from looplab.lab.image_names import BASE
 from looplab.lab.machine.limits import give_rt_budget
@@ -52,8 +51,5 @@ def ensure_compose(engine: Engine, have_base: Callable[[], str]) -> Engine:
     engine = find_engine()
     if engine.compose_serves:
         return engine
-    remedy = COMPOSE_REMEDY
-    if engine.compose is not None:
-        older = f"An older plugin ({show_version(engine.compose)}) hides the new one"
-        remedy = f"{older}: docker info shows its path under Plugins; remove it."
-    raise MachineError(engine.compose_message, remedy)
+    remedy = "Does an older plugin hide the new one? `docker info` shows its path under Plugins: remove it."
+    raise MachineError(engine.compose_message, remedy if engine.compose else COMPOSE_REMEDY)
