@@ -87,8 +87,9 @@ def follow(
     timeout_s: float,
     environment: Mapping[str, str] | None = None,
     directory: str | None = None,
+    on_start: Callable[[subprocess.Popen[str]], object] = lambda _process: None,
 ) -> Outcome:
-    """Run long work and hand over each line as it comes, both streams as one."""
+    """Run long work and hand over each line as it comes, both streams as one; `on_start` gets the process."""
     words = tuple(command)
     try:
         process = subprocess.Popen(
@@ -103,6 +104,7 @@ def follow(
         )
     except OSError as error:
         return _not_started(words, error)
+    on_start(process)
     lines: list[str] = []
     out_of_time = threading.Event()
 

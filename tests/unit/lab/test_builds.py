@@ -1,5 +1,6 @@
 """Builds: their progress, and what a failing one shows."""
 
+import time
 from pathlib import Path
 
 import pytest
@@ -35,3 +36,11 @@ def test_a_failing_build_by_compose_names_its_command(
         build_all(tmp_path, [build_of_own({"looplab/bridge:1": "bridge"}, ["scenario1"], {})])
     assert "--- FAIL" in capsys.readouterr().err
     assert caught.value.remedy.endswith("docker compose --profile scenario1 build bridge")
+
+
+def test_a_build_that_fails_ends_the_others(programs: fakes.Programs, tmp_path: Path) -> None:
+    programs.script("docker", 'case "$*" in *bad*) exit 1 ;; esac', "exec /bin/sleep 60")
+    begun_s = time.monotonic()
+    with pytest.raises(MachineError, match="Building bad:1 failed"):
+        build_all(tmp_path, [build_of(tmp_path, name) for name in ("bad:1", "slow:1")])
+    assert time.monotonic() - begun_s < 30

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from subprocess import Popen
 from typing import NamedTuple
 
 from looplab.errors import MachineError
@@ -51,6 +52,7 @@ def build_all(root: Path, builds: Sequence[Build]) -> None:
     """
     images = [image for build in builds for image in build.images]
     built: set[str] = set()
+    processes: list[Popen[str]] = []
     with Step("Building images") as step, ThreadPoolExecutor(max(1, len(builds))) as pool:
 
         def watch(line: str) -> None:
@@ -62,10 +64,18 @@ def build_all(root: Path, builds: Sequence[Build]) -> None:
             step.note(f"{len(images) - len(left)} of {len(images)} images{last}")
 
         def run(build: Build) -> Outcome:
-            return follow(build.command, watch, timeout_s=TIMEOUT_S, directory=str(root), environment=build.environment)
+            place, shell = str(root), build.environment
+            return follow(
+                build.command, watch, timeout_s=TIMEOUT_S, directory=place, environment=shell, on_start=processes.append
+            )
 
-        for build, done in zip(builds, pool.map(run, builds), strict=True):
-            _check(build.what, done)
+        try:
+            for build, done in zip(builds, pool.map(run, builds), strict=True):
+                _check(build.what, done)
+        finally:
+            # After an interruption or a failure the other builds need not be finished.
+            for process in processes:
+                process.kill()
 
 
 def _check(what: str, done: Outcome) -> None:
