@@ -24,7 +24,7 @@ from looplab.lab.settings import check_parts
 from looplab.run.folder import LOCK
 from looplab.run.quiet import MOST_STRANGERS
 from looplab.spec.experiment import Experiment
-from looplab.system.processors import busy_share
+from looplab.system.processors import BusyWatch
 from looplab.system.terminal import say
 from looplab.system.words import plural
 from looplab.treatments.loads import loads
@@ -42,8 +42,9 @@ DONE_BEFORE = ("prepare",)  # Its end is no failure.
 LOG = Path(".cache/containers.log")
 # The signals of Ctrl-C, of `kill` and timeout(1), and of a terminal that was closed.
 INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-# The processors are watched for so long before a session.
-LOOK_S = 0.4
+# A warm set-up takes a second, of which the engine uses little. What the engine builds is no stranger's: after a longer
+# set-up the processors are watched anew, for so long.
+WARM_S, LOOK_S = 3.0, 1.0
 # A container whose process got SIGKILL has this exit code.
 KILLED = 137
 NEXT = "Next: ./lab report --open    ./lab show"
@@ -57,6 +58,7 @@ class RunSession:
         """Make the machine ready. Raises LabError."""
         check_parts(lab.root, lab.settings())
         catch_interrupts()
+        watch = BusyWatch()
         # Hold the lab before any image is built: a build would disturb another run.
         engine = lab.make_ready(lambda engine: hold_lab(lab, engine))
         lab.check_ports(engine)
@@ -64,7 +66,7 @@ class RunSession:
         self._has_report = False
         self.facts = lab.environment_facts(engine)
         # What this machine does does not disturb an engine elsewhere.
-        share = busy_share(LOOK_S) if engine.local else 0.0
+        share = _busy_share(watch) if engine.local else 0.0
         wanted = lab.settings().get(BUSY) == "on"
         if share > MOST_STRANGERS and not wanted:
             load = f"load {os.getloadavg()[0]:.1f} on {plural(os.cpu_count() or 1, 'core')}"
@@ -127,6 +129,14 @@ class RunSession:
             seen.insert(0, f"reports http://{address}:{settings['LAB_PAGES_PORT']}")
         say(f"{NEXT}    ./lab down stops everything\n  {', '.join(seen)}")
         sys.stdout.flush()
+
+
+def _busy_share(since: BusyWatch) -> float:
+    """Return which share of the processors others used in a warm set-up, or use now."""
+    if since.elapsed_s > WARM_S:
+        since = BusyWatch()
+        time.sleep(LOOK_S)
+    return since.share()
 
 
 def _host_part(lab: Lab, scenario: Scenario) -> contextlib.AbstractContextManager[Mapping[str, str]]:

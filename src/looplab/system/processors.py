@@ -33,16 +33,35 @@ def steal_s(stat: Path = STAT_FILE) -> float | None:
         return None
 
 
-def busy_share(pause_s: float) -> float:
-    """Return which share of the processors' time is used during a pause of so many seconds; 0 if unknown."""
+class BusyWatch:
+    """Watches from now on which share of the processors' time others use than this process and its children."""
+
+    def __init__(self) -> None:
+        self._begun_s, self._free_s, self._own_s = time.monotonic(), _free_s(), _own_s()
+
+    @property
+    def elapsed_s(self) -> float:
+        """The time since the watch began."""
+        return time.monotonic() - self._begun_s
+
+    def share(self) -> float:
+        """Return the share; 0 if the system does not count."""
+        free_s, span_s = _free_s(), self.elapsed_s * (os.cpu_count() or 1)
+        if free_s is None or self._free_s is None:
+            return 0.0
+        return max(0.0, 1 - (free_s - self._free_s + _own_s() - self._own_s) / span_s)
+
+
+def _free_s() -> float | None:
     try:
-        before = processor_times()
-        time.sleep(pause_s)
-        after = processor_times()
+        return sum(times["idle_s"] + times["steal_s"] for times in processor_times().values())
     except (OSError, ValueError, IndexError):
-        return 0.0
-    free_s = sum(after[cpu][key] - before[cpu][key] for cpu in after if cpu in before for key in ("idle_s", "steal_s"))
-    return max(0.0, 1 - free_s / (pause_s * len(after)))
+        return None
+
+
+def _own_s() -> float:
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system
 
 
 def _hz() -> int:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from looplab.system import processors
 from looplab.system.processors import processor_times, steal_s
 
 # user nice system idle iowait irq softirq steal guest guest_nice, in ticks.
@@ -24,3 +25,13 @@ def test_idle_is_also_what_waited_for_a_disk(tmp_path: Path) -> None:
 
 def test_this_machine_has_processors() -> None:
     assert len(processor_times()) == os.cpu_count()
+
+
+def test_what_this_process_and_its_children_use_is_no_strangers(monkeypatch: pytest.MonkeyPatch) -> None:
+    seconds, free, own = iter((0.0, 10.0)), iter((100.0, 112.0)), iter((1.0, 4.0))
+    monkeypatch.setattr(processors.time, "monotonic", lambda: next(seconds))
+    monkeypatch.setattr(processors.os, "cpu_count", lambda: 2)
+    monkeypatch.setattr(processors, "_free_s", lambda: next(free))
+    monkeypatch.setattr(processors, "_own_s", lambda: next(own))
+    # Of 20 s on two processors 12 s were free, and 3 s were the lab's own.
+    assert processors.BusyWatch().share() == pytest.approx(0.25)
