@@ -8,7 +8,7 @@ import numpy as np
 
 from looplab.experiments.asip import NAME, THROUGHPUT, AsipCell, LatencyCell, ThroughputCell
 from looplab.experiments.asip.board import CYCLE_NS
-from looplab.experiments.asip.document import COLUMNS, Measured, copies, files, planned
+from looplab.experiments.asip.document import COLUMNS, AsipMeasurement, copies, files, planned
 from looplab.experiments.asip.oscilloscope import BoardCounts
 from looplab.experiments.asip.search import search_result
 from looplab.experiments.asip.waves import Row
@@ -136,10 +136,10 @@ def _edges(wave: int, copy: int) -> list[Row]:
     ]
 
 
-def _measured(cell: AsipCell, edges: list[Row], more: dict[str, Any]) -> Measured:
+def _measured(cell: AsipCell, edges: list[Row], more: dict[str, Any]) -> AsipMeasurement:
     runtime = "Python 3.13.5" if cell.language == "python" else "OpenJDK 21.0.9, JIT"
     board = BoardCounts({"max": 120.0, "mean": 3.0}, 0.0, "ATmega2560")
-    return Measured(
+    return AsipMeasurement(
         cell,
         {"link_ms": {"broker": 6.0}.get(cell.placement), "runtime": runtime, "board_lag_us": board.lag_us, **more},
         board=board,
@@ -151,7 +151,7 @@ def _write(
     folder: Path,
     fidelity: str,
     store: SampleStore,
-    measured: list[Measured],
+    measured: list[AsipMeasurement],
     tests: int,
     changes: dict[str, Any] | None,
 ) -> Path:

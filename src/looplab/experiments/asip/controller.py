@@ -6,7 +6,7 @@ from functools import partial
 
 from looplab.errors import LabError
 from looplab.experiments.asip import EXPERIMENT, AsipCell, placement
-from looplab.experiments.asip.document import COLUMNS, Measured, files, planned
+from looplab.experiments.asip.document import COLUMNS, AsipMeasurement, files, planned
 from looplab.experiments.asip.oscilloscope import Oscilloscope
 from looplab.experiments.asip.parameters import AsipParameters
 from looplab.experiments.asip.phases import Phases
@@ -25,7 +25,7 @@ class Controller(CellRun[AsipParameters, AsipCell]):
     experiment, columns = EXPERIMENT, COLUMNS
 
     def __init__(self, parameters: AsipParameters, place: Place) -> None:
-        self._own: list[Measured] = []
+        self._own: list[AsipMeasurement] = []
         if "mqtt" in parameters.transports:
             self.broker = ("broker", 1883)
         super().__init__(parameters, place)
@@ -46,7 +46,7 @@ class Controller(CellRun[AsipParameters, AsipCell]):
             self.wait_for_part(self._bridge.name, self._bridge.check)
         self.scan()
 
-    def measure_cell(self, index: int, cell: AsipCell) -> Measured:
+    def measure_cell(self, index: int, cell: AsipCell) -> AsipMeasurement:
         self.progress(index, cell, 0)
         measured = planned(self.parameters, cell)
         self._own.append(measured)
@@ -68,7 +68,7 @@ class Controller(CellRun[AsipParameters, AsipCell]):
     def files(self) -> list[File]:
         return files(self.parameters, self._own)
 
-    def _measure(self, index: int, measured: Measured) -> None:
+    def _measure(self, index: int, measured: AsipMeasurement) -> None:
         p, language = self.parameters, measured.cell.language
         with WorkerClient(language, _worker(language), max(ANSWER_TIMEOUT_S, p.parts_timeout_s)) as worker:
             runtime = measured.more["runtime"] = worker.runtime()

@@ -19,21 +19,23 @@ COLUMNS = ("edge_ns", "frequency_uhz", "edges_in", "edges_out")
 
 
 @dataclass
-class Measured(cells.Measured[AsipCell]):
+class AsipMeasurement(cells.Measured[AsipCell]):
     """A cell with the edges of the oscilloscope, in the order of cycles, and what the simulated board has counted."""
 
     board: BoardCounts | None = None
     edges: list[Row] = field(default_factory=list)
 
 
-def planned(p: AsipParameters, cell: AsipCell) -> Measured:
+def planned(p: AsipParameters, cell: AsipCell) -> AsipMeasurement:
     """Return a cell of which nothing is known but its settings."""
     factors = {"tcp_nodelay": p.tcp_nodelay, "adapter": p.adapter, "reports": p.reports, "jit": p.jit}
     more: dict[str, Any] = {"board": p.board, "qos": p.qos, "factors": {**factors, "cpus": p.client_cpus}}
     more |= {"reports": None, "runtime": "", "board_lag_us": None}
     if p.throughput:
-        return Measured(cell, {**more, "tracked_hz": None, "untracked_hz": None, "steps": []})
-    return Measured(cell, {**more, "interval_ms": p.interval_ms, "wire_bytes": None, "warmup": None, **copies([])})
+        return AsipMeasurement(cell, {**more, "tracked_hz": None, "untracked_hz": None, "steps": []})
+    return AsipMeasurement(
+        cell, {**more, "interval_ms": p.interval_ms, "wire_bytes": None, "warmup": None, **copies([])}
+    )
 
 
 def copies(delays_ns: Sequence[int | None]) -> dict[str, Any]:
@@ -43,7 +45,7 @@ def copies(delays_ns: Sequence[int | None]) -> dict[str, Any]:
     return {**counts, "edge_latency_us": summarise(copied)}
 
 
-def files(parameters: AsipParameters, measured: Sequence[Measured]) -> list[File]:
+def files(parameters: AsipParameters, measured: Sequence[AsipMeasurement]) -> list[File]:
     """Return the CSV files of a run; `measured` grows while the run is measured."""
     edges = File("edges.csv", EDGES_HEADER, lambda _columns, _rows: edge_lines(measured))
     if parameters.throughput:
@@ -58,7 +60,7 @@ def files(parameters: AsipParameters, measured: Sequence[Measured]) -> list[File
     return [samples_file(LatencyCell, parameters, edge_us), edges]
 
 
-def edge_lines(measured: Sequence[Measured]) -> Iterator[str]:
+def edge_lines(measured: Sequence[AsipMeasurement]) -> Iterator[str]:
     """Yield the lines of edges.csv: what the oscilloscope saw, cell by cell."""
     for one in measured:
         for step, pin, level, cycle in one.edges:

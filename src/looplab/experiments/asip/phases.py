@@ -17,7 +17,7 @@ from looplab.experiments.asip.board import (
     byte_to_board_us,
     write_pin,
 )
-from looplab.experiments.asip.document import Measured, copies
+from looplab.experiments.asip.document import AsipMeasurement, copies
 from looplab.experiments.asip.oscilloscope import Oscilloscope, Scope
 from looplab.experiments.asip.parameters import AsipParameters
 from looplab.experiments.asip.search import bisect, search_result, search_step
@@ -44,7 +44,7 @@ class Phases:
         self._simulated = simulated
         self._board = BOARDS[p.board]
 
-    def measure(self, rows: range, measured: Measured, worker: WorkerClient) -> None:
+    def measure(self, rows: range, measured: AsipMeasurement, worker: WorkerClient) -> None:
         """Take a cell's samples. Raises LabError if client, board or oscilloscope fails."""
         if self._p.throughput:
             self._search(rows, measured, worker)
@@ -79,7 +79,7 @@ class Phases:
         return exact_hz, [(step, number(pin), level, cycle) for pin, level, cycle in self._scope.edges(first)]
 
     @contextmanager
-    def _following(self, measured: Measured, worker: WorkerClient) -> Iterator[None]:
+    def _following(self, measured: AsipMeasurement, worker: WorkerClient) -> Iterator[None]:
         """Have the client copy pin 2 to pin 13 meanwhile; note its processor time for an edge."""
         before = self._counted()
         worker.ask("follow", self._words(measured.cell, WAVE_PIN))
@@ -99,7 +99,7 @@ class Phases:
         """Return the bytes of the board's notices that a pin is low, and high."""
         return [len(self._board.report(pin, level)) for level in (0, 1)]
 
-    def _account(self, measured: Measured, before: Scope | None, ended: Mapping[str, str]) -> None:
+    def _account(self, measured: AsipMeasurement, before: Scope | None, ended: Mapping[str, str]) -> None:
         """Note the unasked reports, and compare the bytes that client and simulated board counted."""
         if measured.more["reports"] is None:
             lines, size, us = (int(ended[name]) for name in ("reports", "report_bytes", "elapsed_us"))
@@ -111,7 +111,7 @@ class Phases:
             if board != client:
                 measured.faults.append(f"the client sent and received {client} bytes, the board's wire had {board}")
 
-    def _loop_back(self, rows: range, measured: Measured, worker: WorkerClient) -> None:
+    def _loop_back(self, rows: range, measured: AsipMeasurement, worker: WorkerClient) -> None:
         """Measure tests by the client's clock: pin 13 is wired to an input."""
         p, store = self._p, self._store
         words = {
@@ -136,7 +136,7 @@ class Phases:
                 in_time = received_ns - sent_ns <= p.deadline_ms * 1_000_000
                 store["state"][row] = ANSWERED if in_time else LATE
 
-    def _copy(self, rows: range, measured: Measured, worker: WorkerClient) -> None:
+    def _copy(self, rows: range, measured: AsipMeasurement, worker: WorkerClient) -> None:
         """Measure copies of a slow wave by the oscilloscope's clock."""
         with self._following(measured, worker):
             measured.edges += self._wave(NO_STEP, self._p.edge_hz, 2 * self._p.messages)[1]
@@ -146,7 +146,7 @@ class Phases:
         for row, delay_ns in zip(rows, delays_ns, strict=False):
             self._store["edge_ns"][row] = ABSENT if delay_ns is None else delay_ns
 
-    def _count_bytes(self, measured: Measured, ended: Mapping[str, str], answered: int) -> None:
+    def _count_bytes(self, measured: AsipMeasurement, ended: Mapping[str, str], answered: int) -> None:
         """Note the bytes of a test, and compare them with those that the client counted over all tests."""
         order = len(write_pin(OUTPUT_PIN, 1))
         back, notice = self._notices(WIRED_PIN)
@@ -161,7 +161,7 @@ class Phases:
         if self._simulated and wrong:
             measured.faults.append(f"{counted} bytes of tests were sent and received, expected {wanted}")
 
-    def _search(self, rows: range, measured: Measured, worker: WorkerClient) -> None:
+    def _search(self, rows: range, measured: AsipMeasurement, worker: WorkerClient) -> None:
         """Search the highest frequency that is copied without a missed edge; each step is a row of the samples."""
         p, steps = self._p, measured.more["steps"]
 
@@ -179,7 +179,7 @@ class Phases:
             bisect(tracked, p.low_hz, p.high_hz, p.resolution, len(rows))
         measured.more |= search_result(steps)
 
-    def _warm_up(self, measured: Measured) -> None:
+    def _warm_up(self, measured: AsipMeasurement) -> None:
         """Have a slow wave copied, and compute how many waves a second fill the wire."""
         count = 2 * max(1, round(WARMUP_HZ * self._p.seconds))
         before = self._scope.state()

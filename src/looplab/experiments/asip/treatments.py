@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from looplab.experiments.asip.board import BOARDS, USB_CHIP
-from looplab.experiments.asip.document import Measured
+from looplab.experiments.asip.document import AsipMeasurement
 from looplab.experiments.asip.oscilloscope import BoardCounts
 from looplab.experiments.asip.parameters import AsipParameters
 from looplab.treatments.judgement import Treatment, judge_nodelay, judge_policy, judge_process, on_off, unverified
@@ -27,7 +27,7 @@ _REAL = "a real board"
 
 
 def judge(
-    parameters: AsipParameters, scans: Sequence[Scan | None], measured: Sequence[Measured], fault: str = ""
+    parameters: AsipParameters, scans: Sequence[Scan | None], measured: Sequence[AsipMeasurement], fault: str = ""
 ) -> list[Treatment]:
     """Return every treatment, as wanted and as found over the whole run; `fault`: why a scan has no answer."""
     treatments = unverified(scans, fault)
@@ -82,7 +82,7 @@ def _adapter(parameters: AsipParameters, boards: Sequence[BoardCounts], missing:
     return Treatment("USB adapter", wanted, f"held at most {min(held_ms):.2f} to {max(held_ms):.2f} ms", verified)
 
 
-def _reports(parameters: AsipParameters, measured: Sequence[Measured]) -> Treatment:
+def _reports(parameters: AsipParameters, measured: Sequence[AsipMeasurement]) -> Treatment:
     """Judge the reports of analog pins that came unasked, as the clients counted them; of a real board, too."""
     low, high = REPORTS_PER_S[parameters.reports]
     wanted = f"{on_off(parameters.reports)}: {f'{low:g} to {high:g}' if high else 'none'} a second"
@@ -93,7 +93,7 @@ def _reports(parameters: AsipParameters, measured: Sequence[Measured]) -> Treatm
     return Treatment("unasked reports", wanted, f"{min(rates):.1f} to {max(rates):.1f} a second", verified)
 
 
-def _clock(measured: Sequence[Measured]) -> Treatment:
+def _clock(measured: Sequence[AsipMeasurement]) -> Treatment:
     """Judge whether the simulated board kept to real time; a real one does."""
     lags = [one.board.lag_us["max"] for one in measured if one.board]
     wanted = f"at most {MOST_LAG_US / 1000:g} ms behind"

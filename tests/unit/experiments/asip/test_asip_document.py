@@ -6,7 +6,7 @@ from pathlib import Path
 from support.simulated_asip_runs import write_throughput_run
 
 from looplab.experiments.asip import EXPERIMENT
-from looplab.experiments.asip.document import COLUMNS, Measured, copies, files, planned
+from looplab.experiments.asip.document import COLUMNS, AsipMeasurement, copies, files, planned
 from looplab.experiments.asip.oscilloscope import BoardCounts
 from looplab.experiments.asip.parameters import AsipParameters
 from looplab.experiments.asip.treatments import judge
@@ -37,7 +37,7 @@ def test_each_test_has_one_line_and_one_outcome() -> None:
         6: {**sent, "received_ns": 1_500_002_000, "state": LATE},
     }
     store = store_with(rows, p)
-    samples, edges = files(p, [Measured(p.cells[1], edges=[(-1, 2, 1, 100), (-1, 13, 1, 56_100)])])
+    samples, edges = files(p, [AsipMeasurement(p.cells[1], edges=[(-1, 2, 1, 100), (-1, 13, 1, 56_100)])])
     lines = list(samples.lines(store, p.rows(1)))
     assert lines == [
         "python,mqtt,one,0,4,1000,2000,3402000,3400.000,3500.000,answered",
@@ -75,11 +75,11 @@ def test_a_search_keeps_every_step() -> None:
 
 def test_a_board_behind_real_time_is_seen() -> None:
     p = parameters(TRANSPORTS="serial")
-    behind = Measured(p.cells[0], board=BoardCounts({"max": 2_500.0, "mean": 10.0}, 0.0, "atmega2560"))
+    behind = AsipMeasurement(p.cells[0], board=BoardCounts({"max": 2_500.0, "mean": 10.0}, 0.0, "atmega2560"))
     clock = judge(p, [], [behind])[-1]
     assert (clock.what, clock.verified, clock.required) == ("board clock", False, False)
     assert "2.50 ms" in clock.found
-    assert judge(p, [], [Measured(p.cells[0])])[-1].found == "a real board"
+    assert judge(p, [], [AsipMeasurement(p.cells[0])])[-1].found == "a real board"
 
 
 def test_a_search_that_found_nothing_says_how_to_find_more(tmp_path: Path) -> None:

@@ -5,22 +5,24 @@ from typing import Any
 
 import pytest
 
-from looplab.experiments.asip.document import Measured
+from looplab.experiments.asip.document import AsipMeasurement
 from looplab.experiments.asip.oscilloscope import BoardCounts
 from looplab.experiments.asip.parameters import AsipParameters
 from looplab.experiments.asip.treatments import judge
 from looplab.treatments.judgement import Treatment
 
 
-def judged(what: str, variables: dict[str, str], measured: Sequence[Measured], scans: Sequence[Any] = ()) -> Treatment:
+def judged(
+    what: str, variables: dict[str, str], measured: Sequence[AsipMeasurement], scans: Sequence[Any] = ()
+) -> Treatment:
     p = AsipParameters.read({"LANGUAGES": "python", "TRANSPORTS": "serial", **variables})
     return next(found for found in judge(p, scans, measured) if found.what == what)
 
 
-def cell(*, held_us: float = 0.0, processor: str = "atmega2560", faults: Sequence[str] = ()) -> Measured:
+def cell(*, held_us: float = 0.0, processor: str = "atmega2560", faults: Sequence[str] = ()) -> AsipMeasurement:
     counts = BoardCounts({"max": 90.0, "mean": 10.0}, held_us, processor)
     first = AsipParameters.read({"LANGUAGES": "python"}).published_cells[0]
-    return Measured(first, board=counts, faults=list(faults))
+    return AsipMeasurement(first, board=counts, faults=list(faults))
 
 
 @pytest.mark.parametrize(
@@ -83,7 +85,7 @@ def test_a_bridge_on_a_pi_is_taken_at_its_word() -> None:
 
 @pytest.mark.parametrize("what", ["board", "USB adapter"])
 def test_an_unknown_treatment_makes_nothing_invalid(what: str) -> None:
-    real = Measured(cell().cell)
+    real = AsipMeasurement(cell().cell)
     assert judged(what, {}, [real]).found == "a real board"
     for measured in ([real], [cell(faults=["the bridge is gone"])], []):
         found = judged(what, {}, measured)

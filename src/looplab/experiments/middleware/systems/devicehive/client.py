@@ -19,7 +19,7 @@ KEYS = "notifications"
 TIMEOUT_S = 10.0
 
 
-class Adapter:
+class DeviceHiveAdapter:
     """One device with the `entry` that its provisioning returned."""
 
     def __init__(self, entry: Mapping[str, Any]) -> None:
@@ -38,6 +38,9 @@ class Adapter:
 
     def _headers(self) -> dict[str, str]:
         return {"Authorization": f"Bearer {self.access}", "Content-Type": JSON}
+
+
+Adapter = DeviceHiveAdapter
 
 
 def provision(ask: Ask, _password: str, devices: int, token: str) -> list[dict[str, Any]]:
@@ -59,7 +62,7 @@ def provision(ask: Ask, _password: str, devices: int, token: str) -> list[dict[s
 
 def warm_up(ask: Ask, client: Client, entry: Mapping[str, Any], name: str) -> MiddlewareAnswer:
     """Register a device, post a notification of it, remove it. Raises LabError."""
-    device, path = Adapter({**entry, "device": name}), f"/api/rest/device/{name}"
+    device, path = DeviceHiveAdapter({**entry, "device": name}), f"/api/rest/device/{name}"
     ask("PUT", path, device.access, {"name": name, "networkId": entry["network"]})
     answer = device.post(client, name, name)
     ask("DELETE", path, device.access, None)

@@ -17,7 +17,7 @@ PATIENCE_S = 15.0
 PAUSE_S = 0.5
 
 
-class Adapter:
+class MagistralaAdapter:
     """One device with the `entry` that its provisioning returned."""
 
     def __init__(self, entry: Mapping[str, Any]) -> None:
@@ -36,6 +36,9 @@ class Adapter:
         body = b'[{"n":"%s","vs":"%s"}]' % (name.encode(), payload.encode())
         status, _ = client.request("POST", self._messages, self._headers, body)
         return MiddlewareAnswer(status, status == 202)
+
+
+Adapter = MagistralaAdapter
 
 
 def provision(ask: Ask, password: str, devices: int, token: str) -> list[dict[str, Any]]:
@@ -60,7 +63,7 @@ def provision(ask: Ask, password: str, devices: int, token: str) -> list[dict[st
 
 def warm_up(ask: Ask, client: Client, entry: Mapping[str, Any], name: str) -> MiddlewareAnswer:
     """Register a thing, post a notification of the device with this `entry`, remove the thing. Raises LabError."""
-    device, things = Adapter(entry), f"/{entry['domain']}/things"
+    device, things = MagistralaAdapter(entry), f"/{entry['domain']}/things"
     thing = ask("POST", things, device.access, {"name": name})["id"]
     answer = device.post(client, name, name)
     ask("DELETE", f"{things}/{thing}", device.access, None)
