@@ -44,7 +44,9 @@ class Service(NamedTuple):
         request = urllib.request.Request(url, data, headers, method=method)
         try:
             with open_direct(request, timeout=timeout_s) as reply:
-                result: dict[str, Any] = json.loads(reply.read() or b"{}")
+                text = reply.read()
+                # Only an answer with status 200 must have a body.
+                result: dict[str, Any] = json.loads(text) if text or reply.status == 200 else {}
                 return result
         except urllib.error.HTTPError as error:
             raise self._refusal(error) from None

@@ -7,6 +7,7 @@ from typing import Any
 from looplab.experiments.asip import AsipCell, LatencyCell, ThroughputCell
 from looplab.experiments.asip.oscilloscope import BoardCounts
 from looplab.experiments.asip.parameters import AsipParameters
+from looplab.experiments.asip.search import search_result
 from looplab.experiments.asip.waves import Row
 from looplab.run import cells
 from looplab.run.accounting import summarise
@@ -32,7 +33,7 @@ def planned(p: AsipParameters, cell: AsipCell) -> AsipMeasurement:
     more: dict[str, Any] = {"board": p.board, "qos": p.qos, "factors": {**factors, "cpus": p.client_cpus}}
     more |= {"reports": None, "runtime": "", "board_lag_us": None}
     if p.throughput:
-        return AsipMeasurement(cell, {**more, "tracked_hz": None, "untracked_hz": None, "steps": []})
+        return AsipMeasurement(cell, {**more, **search_result([]), "steps": []})
     return AsipMeasurement(
         cell, {**more, "interval_ms": p.interval_ms, "wire_bytes": None, "warmup": None, **copies([])}
     )

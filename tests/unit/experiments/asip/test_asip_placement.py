@@ -58,12 +58,6 @@ def test_a_bridge_on_a_pi_is_there_once_it_has_the_broker(bridge: Serve) -> None
     placement.BridgeClient(AsipParameters.read(over_tcp), bridge("off")).check()
 
 
-def test_a_bridge_that_is_silent_is_named() -> None:
-    with pytest.raises(MachineError, match=r"127.0.0.1:9 does not answer") as missing:
-        placement.BridgeClient(AsipParameters.read(ON_PI), "127.0.0.1:9").check()
-    assert "asip-bridge" in missing.value.remedy
-
-
 @pytest.mark.parametrize("there", [{"FIDELITY": "corrected"}, {"ASIP_QOS": "1"}])
 def test_a_bridge_on_a_pi_that_is_set_up_otherwise_is_refused(bridge: Serve, there: dict[str, str]) -> None:
     p = AsipParameters.read(ON_PI)

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from looplab.errors import LabError
-from looplab.experiments.asip.board import BOARDS, INPUT, LineBuffer, set_mode, write_pin
+from looplab.experiments.asip.board import BOARDS, LineBuffer
 
 LINES = b"!asip ready\n@#,?,1,0,ATmega2560,70,AsipIO\n@I,d,7,20\n~I,d,6{WRONG_MODE}\n@I,d,x,y\n@I,a,1,{0:5}\n@I,p,0\n"
 
@@ -21,11 +21,6 @@ def test_lines_are_the_same_however_their_bytes_arrive() -> None:
             read += whole
             at += size
         assert read == LINES
-
-
-def test_requests_are_as_long_as_published() -> None:
-    assert write_pin(13, 1) == b"I,d,13,1\n"
-    assert set_mode(4, INPUT) == b"I,P,4,1\n"
 
 
 @pytest.mark.parametrize(("kind", "report"), [("mega", b"@I,d,7,20\n"), ("uno", b"@I,d,4,10\n")])

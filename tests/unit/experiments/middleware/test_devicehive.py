@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 import yaml
-from support.compose_files import LOADER
 from support.devicehive_double import DeviceHive, Redis, devicehive
 from support.places import ROOT
 
@@ -47,13 +46,6 @@ def asking(port: int) -> Callable[[str, str, str, object], Any]:
     return lambda method, path, bearer, document: service.ask(
         f"http://127.0.0.1:{port}{path}", method, document, 5.0, bearer
     )
-
-
-def test_every_system_has_the_same_modules() -> None:
-    for name in SYSTEMS:
-        assert load(name).name == name
-        for module, members in (("client", "Adapter provision stored"), ("programs", "node")):
-            assert set(members.split()) <= set(vars(part(name, module))), f"{name}.{module}"
 
 
 def test_a_device_posts_and_what_it_posted_is_read_back(api: Api) -> None:
@@ -123,16 +115,6 @@ def test_each_data_service_has_a_command(system: str) -> None:
     commands = (ROOT / "images/magistrala/start-part").read_text()
     for name in load(system).data:
         assert re.search(rf"^    ({system}|\*)-{name}\)", commands, re.MULTILINE), name
-
-
-def test_each_of_its_data_services_has_a_container() -> None:
-    own = yaml.load((ROOT / "src/looplab/experiments/middleware/systems/devicehive/compose.yaml").read_text(), LOADER)
-    shared = yaml.safe_load((ROOT / "compose/experiments/middleware/compose.yaml").read_text())
-    services = {**shared["services"], **own["services"]}
-    assert {f"middleware-{name}" for name in SYSTEM.data} <= services.keys()
-    for service in own["services"].values():
-        # Paths of a second Compose file are those of the first one's folder.
-        assert (ROOT / service["extends"]["file"]).is_file()
 
 
 def test_a_build_never_takes_the_name_of_another_image() -> None:

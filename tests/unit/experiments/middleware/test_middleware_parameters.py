@@ -16,19 +16,12 @@ from looplab.lab.run_options import variables
 
 def test_every_condition_is_a_cell() -> None:
     p = PARAMETERS.read({"DEVICES": "100,200", "CORES": "1", "WHERE": "container,bare", "LOAD_S": "10"})
-    assert p.cells == [
-        LoadCell.keyed(container, False, 1, 1, devices) for container in (True, False) for devices in (100, 200)
-    ]
+    cells = [(container, False, 1, 1, devices) for container in (True, False) for devices in (100, 200)]
+    assert p.cells == [LoadCell.keyed(*cell) for cell in cells]
     assert p.requests == 2 * 7 * 10 * (100 + 200)
-
-
-def test_a_layout_has_a_balancer_unless_it_is_direct() -> None:
+    # A layout has a balancer unless it is direct.
     p = PARAMETERS.read({"SCENARIO": "middleware-nodes", "LAYOUTS": "1x1-direct,1x1,2x1", "DEVICES": "5"})
-    assert p.cells == [
-        LoadCell.keyed(True, False, 1, 1, 5),
-        LoadCell.keyed(True, True, 1, 1, 5),
-        LoadCell.keyed(True, True, 2, 1, 5),
-    ]
+    assert p.cells == [LoadCell.keyed(True, *layout, 1, 5) for layout in ((False, 1), (True, 1), (True, 2))]
     assert p.most_nodes == 2
 
 

@@ -8,9 +8,8 @@ import pytest
 from support.simulated_twin_runs import PUBLISHED_S, Truth, single, write_twin_run
 from support.tables import rows
 
-from looplab.experiments.twin import EXPERIMENT, TwinCell
+from looplab.experiments.twin import TwinCell
 from looplab.experiments.twin.document import peak_per_s, queue, rate_per_s
-from looplab.run.life import run_table
 
 
 def cells(results: Path, *truths: Truth, **more: Any) -> list[dict[str, Any]]:
@@ -27,15 +26,6 @@ def test_the_queue_of_a_known_service_time_is_found(tmp_path: Path) -> None:
     assert cell["rate_out_per_s"] == pytest.approx(14.85)
     assert cell["rate_out_peak_per_s"] == 15
     assert cell["storage_delay_us"]["max"] == pytest.approx(1e6 * (cell["drained_s"]), rel=0.001)
-
-
-def test_no_queue_where_the_instance_keeps_up(tmp_path: Path) -> None:
-    (cell,) = cells(tmp_path, single(100))
-    assert cell["queue_max"] == 1
-    assert cell["drained_s"] == pytest.approx(PUBLISHED_S, abs=0.001)
-    assert cell["rate_out_per_s"] == pytest.approx(10)
-    assert cell["commit_delay_us"]["p50"] == pytest.approx(1e6 * PUBLISHED_S, rel=0.001)
-    assert cell["arrival_delay_us"]["p50"] == pytest.approx(200)
 
 
 def test_sent_is_stored_and_lost_and_refused(tmp_path: Path) -> None:
@@ -77,10 +67,3 @@ def test_a_message_stored_as_the_next_is_sent_makes_no_queue() -> None:
 def test_rates_of_few_messages() -> None:
     assert [rate_per_s(times_ns) for times_ns in ([], [5], [0, 500_000_000])] == [None, None, 2]
     assert [peak_per_s(times_ns) for times_ns in ([], [0, 1, 999_999_999, 1_000_000_000])] == [0, 3]
-
-
-def test_the_table_names_what_limits_a_search(tmp_path: Path) -> None:
-    searched = {"limit_per_s": 12_345.6, "limited_by": "fsync"}
-    folder = write_twin_run(tmp_path, [single(10, more=searched)], scenario="twin-limit")
-    lines = run_table(EXPERIMENT, json.loads((folder / "run.json").read_text())).splitlines()
-    assert "  prototype, QoS 1, 1 broker: 12346 a second, the commit to disk" in lines

@@ -84,11 +84,6 @@ def test_messages_are_spread_over_devices_then_brokers() -> None:
     assert [p.broker_of(row) for row in rows] == [1, 1, 1, 2, 2, 2] * 2
 
 
-def test_a_search_keeps_the_rows_of_its_fastest_step() -> None:
-    p = TwinParameters.read({"SCENARIO": "twin-limit", "STEP_S": "2", "MAX_RATE_PER_S": "500"})
-    assert (p.search, p.messages, p.intervals_ms) == (True, 1000, (2.0,))
-
-
 def test_a_payload_says_which_message_it_is() -> None:
     token = b"0123abcd"
     data = payload(token, 12, 345, 6789, 64)
