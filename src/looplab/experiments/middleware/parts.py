@@ -62,6 +62,14 @@ def address_of_part(name: str) -> str:
         raise MachineError(f"{name} has no address: {error}.", "Is it running?") from error
 
 
+def balancer_certificate() -> str:
+    """Return the certificate that the balancer made at its start; the devices trust no other. Raises MachineError."""
+    try:
+        return ssl.get_server_certificate((NGINX, balancer.PORT), timeout=ASK_TIMEOUT_S)
+    except OSError as error:
+        raise MachineError(f"The balancer shows no certificate: {error}.", "See its log.") from error
+
+
 class OutOfMemory(LabError):
     """The middleware did not get ready because its nodes lacked memory: a result, not a fault."""
 
@@ -147,9 +155,7 @@ class MiddlewareParts:
             return {"routes": self._routes(addresses[0]), "certificate": ""}
         order = {"system": self.system.name, "upstreams": addresses, "processors": []}
         self._balancer.ask("start", order, timeout_s)
-        # The balancer makes a certificate at each start. The devices trust no other one.
-        certificate = ssl.get_server_certificate((NGINX, balancer.PORT))
-        return {"routes": {"": f"https://{NGINX}:{balancer.PORT}"}, "certificate": certificate}
+        return {"routes": {"": f"https://{NGINX}:{balancer.PORT}"}, "certificate": balancer_certificate()}
 
     def stop(self) -> None:
         with ThreadPoolExecutor(len(self._agents)) as pool:

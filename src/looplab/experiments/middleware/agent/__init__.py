@@ -1,4 +1,7 @@
-"""The agent of a part: starts its programs on chosen processors, and reports what they use."""
+"""The agent of a part: starts its programs on chosen processors, and reports what they use.
+
+Compose cannot: each cell of a run has other nodes and processors, and no container may reach the engine.
+"""
 
 PORT = 9200
 # Bare metal listens in the network of the first node.
