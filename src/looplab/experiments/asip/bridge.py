@@ -12,6 +12,7 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from time import perf_counter_ns
 
@@ -165,7 +166,8 @@ class BoardBridge:
             for descriptor in handlers.keys() & ready:
                 handlers[descriptor]()
             self._serve_mqtt()
-            self._write()
+            if self._session is not None and self._session.to_board:
+                self._write(self._session)
             if listener in ready:
                 self._accept()
             if isinstance(self._session, OverMqtt) and not self._mqtt.connected:
@@ -185,10 +187,11 @@ class BoardBridge:
     def _handlers(self) -> dict[int, Callable[[], None]]:
         """Return what to do for each descriptor that has something to read."""
         handlers: dict[int, Callable[[], None]] = {self._asked.fileno(): self._answer}
-        if self._session is not None:
-            handlers[self._session.port.fileno()] = self._from_board
-        if isinstance(self._session, TcpSession):
-            handlers[self._session.socket.fileno()] = self._from_tcp
+        session = self._session
+        if session is not None:
+            handlers[session.port.fileno()] = partial(self._from_board, session)
+        if isinstance(session, TcpSession):
+            handlers[session.socket.fileno()] = partial(self._from_tcp, session)
         return handlers
 
     def _answer(self) -> None:
@@ -240,45 +243,37 @@ class BoardBridge:
             session.end(why)
             session.port.close()
 
-    def _from_board(self) -> None:
-        if self._session is None:
-            return
+    def _from_board(self, session: BoardSession) -> None:
         try:
-            data = os.read(self._session.port.fileno(), BLOCK_BYTES)
+            data = os.read(session.port.fileno(), BLOCK_BYTES)
         except OSError:
             data = b""
         if not data:
             self._end("the board's port is gone")
             return
         try:
-            self._session.send(self._session.lines.whole(data))
+            session.send(session.lines.whole(data))
         except (LabError, OSError) as error:
             self._end(f"the client cannot be served: {error}")
 
-    def _from_tcp(self) -> None:
-        if not isinstance(self._session, TcpSession):
-            return
+    def _from_tcp(self, session: TcpSession) -> None:
         try:
-            data = self._session.socket.recv(BLOCK_BYTES)
+            data = session.socket.recv(BLOCK_BYTES)
         except OSError as error:
             self._end(f"the client is gone: {error}")
             return
         if data:
-            self._queue(data)
+            self._queue(session, data)
         else:
             self._end("the client closed it")
 
-    def _queue(self, data: bytes) -> None:
-        if self._session is not None:
-            self._session.to_board += data
-            self._write()
-        if self._session is not None and len(self._session.to_board) > MOST_WAITING_BYTES:
-            self._end(f"{len(self._session.to_board)} bytes wait for a board that does not read")
+    def _queue(self, session: BoardSession, data: bytes) -> None:
+        session.to_board += data
+        self._write(session)
+        if len(session.to_board) > MOST_WAITING_BYTES:
+            self._end(f"{len(session.to_board)} bytes wait for a board that does not read")
 
-    def _write(self) -> None:
-        session = self._session
-        if session is None or not session.to_board:
-            return
+    def _write(self, session: BoardSession) -> None:
         try:
             session.to_board = session.to_board[os.write(session.port.fileno(), session.to_board) :]
         except BlockingIOError:
@@ -289,13 +284,13 @@ class BoardBridge:
     def _serve_mqtt(self) -> None:
         arrived, self._arrived = self._arrived, []
         for topic, payload in arrived:
-            over_mqtt = isinstance(self._session, OverMqtt)
+            session = self._session if isinstance(self._session, OverMqtt) else None
             if topic.endswith(f"/{IN}".encode()):
-                if over_mqtt:
-                    self._queue(payload)
+                if session is not None:
+                    self._queue(session, payload)
             elif payload == OPEN:
                 self._begin(OverMqtt(self._mqtt, self._settings.topic, self._settings.qos))
-            elif payload == CLOSE and over_mqtt:
+            elif payload == CLOSE and session is not None:
                 self._end(CLOSED)
 
 

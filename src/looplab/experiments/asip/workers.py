@@ -12,7 +12,7 @@ import contextlib
 import socket
 from collections.abc import Mapping
 from types import MappingProxyType, TracebackType
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 from looplab.errors import LabError, MachineError
 
@@ -29,7 +29,7 @@ class WorkerAnswer(NamedTuple):
     facts: dict[str, str]
 
 
-class WorkerClient:
+class WorkerClient(contextlib.AbstractContextManager["WorkerClient"]):
     """A connection to the worker at `address`, host:port. Raises LabError (exit code 3) whatever fails there.
 
     An answer may take `patience_s` beside the tests themselves.
@@ -43,9 +43,6 @@ class WorkerClient:
         except OSError as error:
             raise self._fault(str(error)) from error
         self._lines = self._socket.makefile("r", encoding="utf-8", newline="\n")
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         with contextlib.suppress(OSError):
