@@ -68,13 +68,6 @@ def test_a_brokers_window_is_asked_of_the_running_broker(start_broker: Callable[
     assert found == [("7 messages", False), ("no limit", True)]
 
 
-def test_a_slow_instance_makes_a_queue(lab: TwinLab) -> None:
-    run = lab.whole(WRITE_MODE="sleep", MESSAGES="60", INTERVALS_MS="5")
-    (cell,) = run["cells"]
-    assert 40 < cell["queue_max"] <= 60
-    assert cell["drained_s"] > 1.5
-
-
 def test_the_search_finds_a_limit_that_was_put_in(lab: TwinLab) -> None:
     """A sleep of 50 ms after each message: fewer than 20 a second are stored."""
     run = lab.whole(
