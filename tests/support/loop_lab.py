@@ -12,7 +12,7 @@ from looplab.experiments.loop.protocol import (
     TOPIC_BRIDGE_INFO,
     TOPIC_BRIDGE_STATUS,
     TOPIC_REQUEST,
-    Answer,
+    LoopAnswer,
 )
 from support.lan_broker import LanBroker
 from support.parts import HOST, Broker, Child, Listener, RobotDouble, TreatmentsDouble, bridge_command, python
@@ -76,7 +76,7 @@ class LoopLab:
         (folder,) = self.results.iterdir()
         return folder
 
-    def answers(self, run: str = "run") -> dict[int, Answer]:
+    def answers(self, run: str = "run") -> dict[int, LoopAnswer]:
         """Return the answers by sequence; fail where one is malformed or comes twice."""
         own = [answer for answer in self.listener.answers if answer.run == run.encode()]
         found = {answer.sequence: answer for answer in own}
@@ -86,17 +86,17 @@ class LoopLab:
     def ask(self, sequence: int, command: str = "T", run: str = "run", qos: int = 1) -> None:
         self.listener.say(TOPIC_REQUEST, f"{command}-{run}-{sequence}", qos)
 
-    def answer_to(self, sequence: int, command: str = "T", run: str = "run") -> Answer:
+    def answer_to(self, sequence: int, command: str = "T", run: str = "run") -> LoopAnswer:
         """Ask and return the answer."""
         self.ask(sequence, command, run)
-        answer: Answer = until(lambda: self.answers(run).get(sequence), f"answer {sequence}")
+        answer: LoopAnswer = until(lambda: self.answers(run).get(sequence), f"answer {sequence}")
         return answer
 
     def ask_at_once(self, count: int) -> None:
         for sequence in range(count):
             self.listener.client.publish(TOPIC_REQUEST, f"T-run-{sequence}", 1)
 
-    def answers_to(self, count: int) -> dict[int, Answer]:
+    def answers_to(self, count: int) -> dict[int, LoopAnswer]:
         """Ask so often without waiting; return all answers."""
         self.ask_at_once(count)
         until(lambda: len(self.answers()) == count, "all answers")

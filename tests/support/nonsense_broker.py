@@ -4,7 +4,7 @@ import random
 import socket
 from collections.abc import Iterator
 
-from looplab.experiments.loop.protocol import TOPIC_ANSWER, TOPIC_REQUEST, Answer, parse_answer
+from looplab.experiments.loop.protocol import TOPIC_ANSWER, TOPIC_REQUEST, LoopAnswer, parse_answer
 from looplab.mqtt.packets import PacketBuffer, parse_publish
 from support.mqtt_packets import (
     CONNACK,
@@ -89,7 +89,7 @@ class Visit:
             return False
         return True
 
-    def answers(self) -> Iterator[Answer]:
+    def answers(self) -> Iterator[LoopAnswer]:
         """What the bridge says on the topic of answers, up to the end of the connection."""
         for raw in self._packets:
             if raw[0] & 0xF0 == PUBLISH:

@@ -25,7 +25,7 @@ from looplab.experiments.loop.protocol import (
     TOPIC_BRIDGE_INFO,
     TOPIC_BRIDGE_STATUS,
     TOPIC_ROBOT_STATUS,
-    Answer,
+    LoopAnswer,
     parse_answer,
 )
 from looplab.system.json_service import Request, serve
@@ -165,7 +165,7 @@ class Listener:
         return (self.payloads(topic) or [b""])[-1]
 
     @property
-    def answers(self) -> list[Answer]:
+    def answers(self) -> list[LoopAnswer]:
         """All answers so far; fails where one is malformed."""
         found = [parse_answer(payload) for payload in self.payloads(TOPIC_ANSWER)]
         assert None not in found

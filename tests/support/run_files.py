@@ -15,7 +15,7 @@ import numpy as np
 from looplab.experiments.loop import LoopCell, printed
 from looplab.experiments.loop.document import COLUMNS
 from looplab.experiments.loop.parameters import read_parameters
-from looplab.run.cells import Measured, entry
+from looplab.run.cells import CellResult, entry
 from looplab.run.document import sample_lines, samples_header
 from looplab.run.samples import ABSENT, ANSWERED, WAITING, SampleStore
 from looplab.spec.cell import Cell
@@ -124,7 +124,7 @@ def measured(simulated: Sequence[Simulated], repetitions: int = 1) -> tuple[list
     """Return `cells` of run.json and the lines of samples.csv, as the spec of the cells says."""
     store, size = sample(simulated), len(simulated[0].total_ns)
     p = asked([one.cell for one in simulated], size // repetitions, repetitions)
-    cells = [entry(Measured(one.cell, dict(one.more)), store, p.rows(at)) for at, one in enumerate(simulated)]
+    cells = [entry(CellResult(one.cell, dict(one.more)), store, p.rows(at)) for at, one in enumerate(simulated)]
     lines = sample_lines(p, store, range(size * len(simulated)))
     return cells, [samples_header(type(simulated[0].cell)), *lines]
 

@@ -10,7 +10,7 @@ from looplab.experiments.balance.controller import SAMPLES, control_figures
 from looplab.experiments.balance.laws import Law
 from looplab.experiments.balance.plant import LEVEL_ZERO, Plant, State
 from looplab.experiments.loop import printed
-from looplab.run.cells import Measured, entry
+from looplab.run.cells import CellResult, entry
 from looplab.run.document import sample_lines, samples_header
 from looplab.run.samples import ABSENT
 from support.run_files import MS, Simulated, asked, fill, finish, sample
@@ -62,7 +62,7 @@ def write_balance_run(
     cells = []
     for at, cell in enumerate(each):
         more = {"duplicates": 0, "out_of_order": 0, "disconnects": 0}
-        document = entry(Measured(cell, more), store, p.rows(at))
+        document = entry(CellResult(cell, more), store, p.rows(at))
         cells.append({**document, **control_figures(store, [p.rows(at)], round(cell.interval_ms * MS))})
     lines = [samples_header(BalanceCell, SAMPLES), *sample_lines(p, store, range(store.count), SAMPLES)]
     parameters = {"scenario": scenario, "fidelity": fidelity, "intervals_ms": list(intervals_ms), "qos": [0],

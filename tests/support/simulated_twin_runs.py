@@ -9,7 +9,7 @@ import numpy as np
 
 from looplab.experiments.twin import TwinCell
 from looplab.experiments.twin.document import queues_and_rates, samples
-from looplab.run.cells import Measured, entry
+from looplab.run.cells import CellResult, entry
 from looplab.run.samples import ANSWERED, FAILED, WAITING, SampleStore
 from support.run_files import asked, finish, treatment
 
@@ -118,7 +118,7 @@ def write_twin_run(
     for at, truth in enumerate(truths):
         rows = p.rows(at)
         more = {**queues_and_rates(p, store, rows, truth.cell), **truth.more}
-        cells.append(entry(Measured(truth.cell, more, truth.faults), store, rows))
+        cells.append(entry(CellResult(truth.cell, more, truth.faults), store, rows))
     file = samples(p)
     lines = [file.header, *file.lines(store, range(len(truths) * messages))]
     return finish(

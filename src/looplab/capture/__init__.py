@@ -4,7 +4,7 @@ import math
 from typing import NamedTuple
 
 
-class Connections(NamedTuple):
+class CapturedConnections(NamedTuple):
     """The local ports of a publisher and a subscriber, and the time in which their segments count (s since 1970)."""
 
     publisher: int

@@ -13,7 +13,7 @@ import sys
 import threading
 from typing import Any
 
-from looplab.capture import Connections
+from looplab.capture import CapturedConnections
 from looplab.capture.tcpdump import Capture
 from looplab.errors import EXIT_GOOD, LabError
 from looplab.system import own_process
@@ -24,7 +24,7 @@ PORT = 9109
 LOOK_S = 0.25
 
 
-class Service:
+class CaptureService:
     """Holds at most one capture."""
 
     def __init__(self) -> None:
@@ -46,7 +46,7 @@ class Service:
                 raise LabError("No capture was begun: its service was restarted meanwhile.", "Repeat the run.")
             return capture.figures(
                 [
-                    Connections(int(publisher), int(subscriber), float(since_s), float(until_s))
+                    CapturedConnections(int(publisher), int(subscriber), float(since_s), float(until_s))
                     for publisher, subscriber, since_s, until_s in request["connections"]
                 ]
             )
@@ -61,7 +61,7 @@ class Service:
 
 def main() -> int:
     """Serve until SIGTERM, or until the container ends whose packets these are: its next start has another network."""
-    service = Service()
+    service = CaptureService()
     stop = own_process.stop_event()
     routes = {
         "POST /start": lambda request: service.start(request.body),

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from looplab.capture import Connections
+from looplab.capture import CapturedConnections
 from looplab.errors import EXIT_MACHINE, LabError
 from looplab.system.json_client import Service
 
@@ -27,6 +27,6 @@ def start(broker_port: int, url: str = URL) -> None:
     _CAPTURE.ask(f"{url}/start", "POST", {"broker_port": broker_port})
 
 
-def stop(connections: Sequence[Connections], url: str = URL) -> dict[str, Any]:
+def stop(connections: Sequence[CapturedConnections], url: str = URL) -> dict[str, Any]:
     """End the capture; return {"captured", "dropped", "segments", "packets"}, see segments.count. Raises LabError."""
     return _CAPTURE.ask(f"{url}/stop", "POST", {"connections": connections}, DISSECT_TIMEOUT_S)

@@ -10,7 +10,7 @@ from typing import Any
 
 import dpkt
 
-from looplab.capture import Connections
+from looplab.capture import CapturedConnections
 
 # Link layers of a capture file: an interface of its own, and `any` in both forms of Linux.
 _LINK_LAYERS = {1: dpkt.ethernet.Ethernet, 113: dpkt.sll.SLL, 276: dpkt.sll2.SLL2}
@@ -51,7 +51,7 @@ def read(capture: Path) -> Iterator[Segment]:
         raise ValueError(f"{capture} is not a pcap file of Ethernet or Linux frames: {error!r}") from None
 
 
-def count(segments: Iterable[Segment], connections: Sequence[Connections]) -> dict[str, Any]:
+def count(segments: Iterable[Segment], connections: Sequence[CapturedConnections]) -> dict[str, Any]:
     """Return the figures of the segments that belong to these connections, each in its own time.
 
     {"segments": {"publisher": …, "subscriber": …}, "packets": {"PUBLISH": n, …}, "published": n, "unconfirmed_max": n}:

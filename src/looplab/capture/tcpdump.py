@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from looplab.capture import Connections
+from looplab.capture import CapturedConnections
 from looplab.capture.segments import count, read
 from looplab.errors import LabError, MachineError
 
@@ -49,7 +49,7 @@ class Capture:
                 "Give the capture's container cap_add: [NET_RAW, SETUID, SETGID] and start it as root.",
             )
 
-    def figures(self, connections: Sequence[Connections]) -> dict[str, Any]:
+    def figures(self, connections: Sequence[CapturedConnections]) -> dict[str, Any]:
         """End the capture and return segments.count with the numbers of `captured` and `dropped` frames.
 
         Raises LabError (exit code 1) if the capture is not whole.

@@ -159,7 +159,7 @@ def _creation(turns: list[Turn]) -> list[str]:
     return lines
 
 
-class Place(NamedTuple):
+class QueuePlace(NamedTuple):
     """Where one link's packets wait: at position `at` of the prio queue of `queue`, for packets on `device`."""
 
     link: LinkSettings
@@ -184,7 +184,7 @@ class Netem:
     def __init__(self) -> None:
         self._links: list[LinkSettings] = []
         self._addresses: dict[str, list[str]] = {}
-        self._places: list[Place] = []
+        self._places: list[QueuePlace] = []
         self._check_s = 0.0
         self._helper = Helper(_remove_at_end)
         # After the fork: the helper must not hold the rules' socket open.
@@ -229,12 +229,12 @@ class Netem:
     def _build(self, links: Sequence[LinkSettings], addresses: Mapping[str, Sequence[str]]) -> None:
         self._clear()
         self._links, self._addresses = list(links), {peer: list(known) for peer, known in addresses.items()}
-        places: list[Place] = []
+        places: list[QueuePlace] = []
         queues: dict[str, list[LinkSettings]] = {}
         for link in links:
             device = device_to(addresses[link.peer][0])
-            here = queues.setdefault(Place(link, device, 0).queue, [])
-            places.append(Place(link, device, len(here)))
+            here = queues.setdefault(QueuePlace(link, device, 0).queue, [])
+            places.append(QueuePlace(link, device, len(here)))
             here.append(link)
         devices = sorted({place.device for place in places})
         # The helper knows of them before they are there.

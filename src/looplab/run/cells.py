@@ -31,7 +31,7 @@ class CutShort(Exception):
 
 
 @dataclass
-class Measured(Generic[C]):
+class CellResult(Generic[C]):
     """One cell as far as it was measured: what run.json holds of it beside its samples, and why it is INVALID."""
 
     cell: C
@@ -43,7 +43,7 @@ class Measured(Generic[C]):
         return [f"{self.cell}: {why}" for why in self.faults]
 
 
-def entry(measured: Measured[Any], columns: Columns, rows: range) -> dict[str, Any]:
+def entry(measured: CellResult[Any], columns: Columns, rows: range) -> dict[str, Any]:
     """Return one entry of `cells` in run.json."""
     state = {"valid": not measured.faults, "invalid_because": measured.faults}
     return cell_document(measured.cell, columns, rows, {**measured.more, **state})
@@ -67,13 +67,13 @@ class CellRun(ABC, Generic[P, C]):
         self.record = Record(parameters, place, self.columns, self.files(), {"experiment": self.experiment.name})
         self.client = TreatmentsClient([*self.roles, *(load.role for load in loads().values())])
         self.scans: list[Scan | None] = []
-        self.measured: list[Measured[C]] = []
+        self.measured: list[CellResult[C]] = []
         self.live_state: Mapping[str, Any] = {}
         self._cut_short = ""
         self._reported = (-1, -1)
 
     @abstractmethod
-    def measure_cell(self, index: int, cell: C) -> Measured[C]:
+    def measure_cell(self, index: int, cell: C) -> CellResult[C]:
         """Send the messages of a cell. Raises CutShort, LabError, Interrupted."""
 
     def files(self) -> list[File]:
@@ -99,7 +99,7 @@ class CellRun(ABC, Generic[P, C]):
             ]
         )
 
-    def document(self, measured: Measured[C], rows: range) -> dict[str, Any]:
+    def document(self, measured: CellResult[C], rows: range) -> dict[str, Any]:
         """Return one entry of `cells` in run.json."""
         return entry(measured, self.record.store, rows)
 

@@ -42,7 +42,7 @@ class Messages:
     sleeps: bool = False
 
 
-class Counts:
+class MessageCounts:
     """What belongs to no single row: `duplicates`, `out_of_order` and `disconnects` of each of `cells`.
 
     `malformed`, `foreign` and `expired` (lost messages whose answers came after the time limit) are the run's.
@@ -76,7 +76,7 @@ class OpenLoop:
     """Sends each message when it is due and writes its row of `store`; `counts` what belongs to no single row."""
 
     def __init__(self, sender: Sender, store: SampleStore, messages: Messages) -> None:
-        self.counts = Counts(-(-store.count // messages.per_cell))
+        self.counts = MessageCounts(-(-store.count // messages.per_cell))
         self._sender, self._store, self._messages = sender, store, messages
         self._deadline_ns, self._limit_ns = messages.deadline_ms * 1_000_000, limit_ns(messages.deadline_ms)
         self._first = 0

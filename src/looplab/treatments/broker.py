@@ -95,7 +95,7 @@ def published(broker: Broker, host: str, port: int) -> tuple[int | None, int]:
     return int(heard[-1][0]), heard[-1][1] if len(heard) > 1 else perf_counter_ns()
 
 
-class Counts:
+class PublishCounts:
     """Every count of PUBLISH packets that a broker reports by itself, collected in a thread while a flood is wanted."""
 
     def __init__(self) -> None:

@@ -28,7 +28,7 @@ from looplab.system.containers import files_of
 from looplab.system.json_client import read_token
 from looplab.system.json_service import Routes, serve
 from looplab.system.processors import processor_times
-from looplab.treatments.broker import Counts, published
+from looplab.treatments.broker import PublishCounts, published
 from looplab.treatments.loads import loads
 from looplab.treatments.probes import Probes
 from looplab.treatments.scans import TOKEN
@@ -60,7 +60,7 @@ def check(request: dict[str, Any], permitted: Permitted) -> None:
 
 
 def answer(
-    request: dict[str, Any], permitted: Permitted, probes: Probes | None = None, counts: Counts | None = None
+    request: dict[str, Any], permitted: Permitted, probes: Probes | None = None, counts: PublishCounts | None = None
 ) -> dict[str, Any]:
     """Apply what `request` asks for and return what is found before and afterwards, what `probes` and `counts` saw.
 
@@ -122,7 +122,7 @@ def main(experiments: Experiments) -> int:
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
     # Process 1 of the namespace: orphans of all its containers come here, and only this process can reap them.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-    probes, counts = Probes(), Counts()
+    probes, counts = Probes(), PublishCounts()
     known = permitted(experiments)
     routes: Routes = {
         "POST /facts": lambda request: answer(request.body, known, probes, counts),

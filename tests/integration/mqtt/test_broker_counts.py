@@ -8,12 +8,12 @@ from support.parts import HOST, Broker
 from support.waiting import until
 
 from looplab.spec.brokers import BROKERS, DEFAULT
-from looplab.treatments.broker import Counts
+from looplab.treatments.broker import PublishCounts
 
 
 def test_every_report_is_taken_once_and_in_order(start_broker: Callable[..., Broker], at_end: ExitStack) -> None:
     broker = start_broker(more="allow_anonymous true\nsys_interval 1\n")
-    counts = Counts()
+    counts = PublishCounts()
     at_end.callback(counts.stop)
     taken: list[tuple[int, int]] = []
 

@@ -3,7 +3,7 @@
 import time
 from dataclasses import dataclass
 
-from looplab.run.cells import CellRun, Measured
+from looplab.run.cells import CellResult, CellRun
 from looplab.run.samples import ANSWERED, WAITING
 from looplab.spec.cell import Cell
 from looplab.spec.columns import Count, Figure, Key, Latency
@@ -36,11 +36,11 @@ EXPERIMENT = Experiment("counter", __name__, "compose/experiments/counter", cell
 class Controller(CellRun[PARAMETERS, Sleep]):
     experiment = EXPERIMENT
 
-    def measure_cell(self, index: int, cell: Sleep) -> Measured[Sleep]:
+    def measure_cell(self, index: int, cell: Sleep) -> CellResult[Sleep]:
         store = self.record.store
         for row in self.parameters.rows(index):
             store["state"][row] = WAITING
             store["due_ns"][row] = store["sent_ns"][row] = time.perf_counter_ns()
             time.sleep(cell.sleep_ms / 1000)
             store["received_ns"][row], store["state"][row] = time.perf_counter_ns(), ANSWERED
-        return Measured(cell)
+        return CellResult(cell)

@@ -7,7 +7,7 @@ import pytest
 from support.run_files import MS, Writer, parameters, publish_state
 
 from looplab.experiments.loop import LoopCell
-from looplab.experiments.loop.live import Live
+from looplab.experiments.loop.live import LiveLoopCell
 from looplab.experiments.registry import EXPERIMENTS
 from looplab.exporter import live
 from looplab.exporter.live import CHUNK_ROWS, SILENCE_NS, LiveFolder, LiveRun
@@ -24,7 +24,7 @@ def live_run(path: Path, **changes: int) -> LiveRun:
     asked = parameters(**changes)
     cells = [LoopCell.keyed(ms, qos) for qos in asked["qos"] for ms in asked["intervals_ms"]]
     state = {"run_id": "r", "parameters": asked, "longest_gap_ms": 20}
-    return LiveRun(path, state, [Live(cell, {"run_id": "r"}) for cell in cells])
+    return LiveRun(path, state, [LiveLoopCell(cell, {"run_id": "r"}) for cell in cells])
 
 
 @pytest.fixture

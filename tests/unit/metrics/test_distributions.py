@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from looplab.experiments.loop import LoopCell
-from looplab.experiments.loop.live import Live
+from looplab.experiments.loop.live import LiveLoopCell
 from looplab.metrics.distributions import LATENCY_BOUNDS_S, Distribution, bounds_s
 
 
@@ -32,11 +32,11 @@ def test_counts_equal_numpys_ecdf_at_each_bound(seed: int) -> None:
     assert distribution.cumulative() == [*expected, len(values)]
 
 
-def live_cell() -> Live:
-    return Live(LoopCell.keyed(20, 0), {"run_id": "r"})
+def live_cell() -> LiveLoopCell:
+    return LiveLoopCell(LoopCell.keyed(20, 0), {"run_id": "r"})
 
 
-def settle(cell: Live, row: dict[str, int], fate: str = "answered") -> None:
+def settle(cell: LiveLoopCell, row: dict[str, int], fate: str = "answered") -> None:
     """Count one message; what `row` does not hold is unknown."""
     names = (
         "due_ns", "sent_ns", "received_ns", "left_ns", "arrived_ns", "robot_ns", "wire_sent_ns", "wire_received_ns",

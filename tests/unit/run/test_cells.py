@@ -8,7 +8,7 @@ from support.counter_experiment import counter
 from support.ports import free_port
 
 from looplab.errors import MachineError
-from looplab.run.cells import CutShort, Measured
+from looplab.run.cells import CellResult, CutShort
 from looplab.run.life import live
 from looplab.run.record import Place
 
@@ -19,7 +19,7 @@ class Controller(counter.Controller):
     gone: tuple[float, ...] = ()
     wrong: tuple[float, ...] = ()
 
-    def measure_cell(self, index: int, cell: counter.Sleep) -> Measured[counter.Sleep]:
+    def measure_cell(self, index: int, cell: counter.Sleep) -> CellResult[counter.Sleep]:
         if cell.sleep_ms in self.gone:
             raise CutShort("the clock is gone")
         measured = super().measure_cell(index, cell)

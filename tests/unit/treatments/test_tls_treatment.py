@@ -3,13 +3,13 @@
 import pytest
 
 from looplab.errors import UsageError
-from looplab.experiments.loop.controller import Controller
-from looplab.experiments.loop.parameters import Parameters, read_parameters
+from looplab.experiments.loop.controller import LoopController
+from looplab.experiments.loop.parameters import LoopParameters, read_parameters
 from looplab.experiments.loop.treatments import judge_connections
 from looplab.run.record import Place
 
 
-def parameters(**settings: str) -> Parameters:
+def parameters(**settings: str) -> LoopParameters:
     return read_parameters({"SCENARIO": "scenario1", **settings})
 
 
@@ -58,4 +58,6 @@ def test_a_controller_without_its_pairing_names_the_file(
 ) -> None:
     monkeypatch.delenv("BROKER_PAIRING", raising=False)
     with pytest.raises(UsageError, match="The pairing file /run/looplab/controller cannot be read"):
-        Controller(parameters(BROKER_TLS="on"), Place(tmp_path_factory.mktemp("results"), None, lambda *_, **__: None))
+        LoopController(
+            parameters(BROKER_TLS="on"), Place(tmp_path_factory.mktemp("results"), None, lambda *_, **__: None)
+        )

@@ -20,7 +20,7 @@ COLUMNS = ("edge_ns", "frequency_uhz", "edges_in", "edges_out")
 
 
 @dataclass
-class AsipMeasurement(cells.Measured[AsipCell]):
+class AsipMeasurement(cells.CellResult[AsipCell]):
     """A cell with the edges of the oscilloscope, in the order of cycles, and what the simulated board has counted."""
 
     board: BoardCounts | None = None

@@ -4,15 +4,15 @@ from typing import Any
 
 from looplab.experiments.balance.laws import Law
 from looplab.experiments.balance.plant import LEVEL_ZERO, State, reading
-from looplab.experiments.loop.protocol import Answer
-from looplab.experiments.loop.request_loop import Measurement
+from looplab.experiments.loop.protocol import LoopAnswer
+from looplab.experiments.loop.request_loop import RequestLoop
 
 # Of a row: the tilt that its answer brought, the command that it carried, the message whose answer that follows from,
 # and when that one's request reached the bridge. In whole milliradians -1 would be a tilt: thousandths of these.
 COLUMNS = ("tilt_urad", "level", "used", "measured_ns")
 
 
-class ControlLoop(Measurement):
+class ControlLoop(RequestLoop):
     """Sends `U-<token>-<k>` until a repetition's first answer, then `B<level>-<token>-<k>` by `law`.
 
     The request's way to the bridge is taken for half of O.
@@ -37,7 +37,7 @@ class ControlLoop(Measurement):
         self._measured[sequence] = self._newest_ns
         return self._drive % (level, sequence)
 
-    def taken(self, answer: Answer, now: int) -> None:
+    def taken(self, answer: LoopAnswer, now: int) -> None:
         try:
             state = reading(answer.value.decode())
         except ValueError:

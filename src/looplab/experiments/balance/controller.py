@@ -7,12 +7,12 @@ from looplab.experiments.balance import EXPERIMENT
 from looplab.experiments.balance.control_loop import COLUMNS, ControlLoop
 from looplab.experiments.balance.figures import Control, age, control, misses
 from looplab.experiments.balance.laws import Law
-from looplab.experiments.balance.parameters import Parameters
+from looplab.experiments.balance.parameters import BalanceParameters
 from looplab.experiments.loop import LoopCell
-from looplab.experiments.loop.controller import Controller as LoopController
+from looplab.experiments.loop.controller import LoopController
 from looplab.experiments.loop.protocol import TOPIC_REQUEST
 from looplab.run.accounting import Columns
-from looplab.run.cells import Measured
+from looplab.run.cells import CellResult
 from looplab.run.document import samples_file
 from looplab.run.open_loop import Messages
 from looplab.run.record import File
@@ -20,22 +20,22 @@ from looplab.run.samples import ABSENT, ANSWERED, LATE, SampleStore
 from looplab.spec.parameters import SLEEP
 
 
-class Controller(LoopController):
+class BalanceController(LoopController):
     """The steps of one run."""
 
     experiment = EXPERIMENT
     columns = (*LoopController.columns, *COLUMNS)
-    parameters: Parameters
+    parameters: BalanceParameters
     measurement: ControlLoop
 
     def files(self) -> list[File]:
         return [samples_file(self.experiment.cell, self.parameters, SAMPLES), *super().files()[1:]]
 
-    def measure_cell(self, index: int, cell: LoopCell) -> Measured[LoopCell]:
+    def measure_cell(self, index: int, cell: LoopCell) -> CellResult[LoopCell]:
         self.measurement.law = self._law(cell.interval_ms)
         return super().measure_cell(index, cell)
 
-    def document(self, measured: Measured[LoopCell], rows: range) -> dict[str, Any]:
+    def document(self, measured: CellResult[LoopCell], rows: range) -> dict[str, Any]:
         p, store = self.parameters, self.record.store
         each = [range(first, first + p.messages) for first in range(rows.start, rows.stop, p.messages)]
         interval_ns = round(measured.cell.interval_ms * 1e6)
@@ -89,3 +89,7 @@ def _column(name: str) -> Any:
 
 # What samples.csv holds of a row beside its latencies.
 SAMPLES = {"tilt_mrad": _tilt, "level": _column("level"), "used": _column("used")}
+
+
+# The name that looplab.run.life knows it by.
+Controller = BalanceController

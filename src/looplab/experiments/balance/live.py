@@ -10,7 +10,7 @@ from looplab.spec.columns import ABSENT
 DEGREES = 57.29578e-6  # of a microradian
 
 
-class Live(LiveCell):
+class LiveBalanceCell(LiveCell):
     """One cell of the running run."""
 
     _newest: tuple[float, float] | None = None
@@ -23,3 +23,7 @@ class Live(LiveCell):
     def more_figures(self) -> Iterator[tuple[str, float]]:
         if self._newest:
             yield from zip(("tilt_degrees", "wheel_volts"), self._newest, strict=True)
+
+
+# The name that the exporter knows it by.
+Live = LiveBalanceCell

@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from looplab.errors import UsageError
 from looplab.experiments.balance import NAME, BalanceCell
 from looplab.experiments.balance.laws import GAINS, LQR, Law
-from looplab.experiments.loop.parameters import LAB
-from looplab.experiments.loop.parameters import Parameters as LoopParameters
+from looplab.experiments.loop.parameters import LAB, LoopParameters
 from looplab.experiments.loop.protocol import COMMAND_EMULATED
 from looplab.spec.parameters import (
     INTERVALS,
@@ -31,7 +30,7 @@ GAINS_OPTION = Option("--gains", "GAINS", "V,…", "gains of that law, e.g. --ga
 
 
 @dataclass(frozen=True, kw_only=True)
-class Parameters(LoopParameters):
+class BalanceParameters(LoopParameters):
     """What one run does. A repetition begins with an upright robot; `gains` () are the designed ones."""
 
     messages: int = integer(3000, 5, 1_000_000, option=MESSAGES, quick="300")
@@ -56,7 +55,7 @@ class Parameters(LoopParameters):
             if name not in others or one.default != others[name].default
         }
 
-    def checked(self, environment: Mapping[str, str]) -> "Parameters":
+    def checked(self, environment: Mapping[str, str]) -> "BalanceParameters":
         """Return them if the gains fit the law. Raises LabError (exit code 2)."""
         Law(self.controller, 1.0, self.gains)
         parameters = super().checked(environment)
@@ -64,10 +63,10 @@ class Parameters(LoopParameters):
         return replace(parameters, scenario=name)  # type: ignore[return-value]
 
 
-PARAMETERS = Parameters
+PARAMETERS = BalanceParameters
 
 
-def read_parameters(environment: Mapping[str, str]) -> Parameters:
+def read_parameters(environment: Mapping[str, str]) -> BalanceParameters:
     """Read and check every parameter; raises LabError (exit code 2) naming the variable at fault.
 
     SCENARIO is `balance`, or the scenario of the loop whose parts and treatments it has.
@@ -78,7 +77,7 @@ def read_parameters(environment: Mapping[str, str]) -> Parameters:
             f"COMMAND=E: {name} has no robot, its bridge emulates the answers.",
             "Take one with a robot: scenario1, 2, 4, 5, 7 or 8.",
         )
-    return Parameters.read({**environment, "SCENARIO": name}, f"compose/experiments/{NAME}")
+    return BalanceParameters.read({**environment, "SCENARIO": name}, f"compose/experiments/{NAME}")
 
 
 def _gains(get: Reader, name: str) -> tuple[float, ...]:

@@ -28,7 +28,7 @@ FRAME_S = 0.02
 EXTRA_STEP_S, EXTRA_MOST_S = 0.001, 0.256
 
 
-class Message(NamedTuple):
+class ReplayedMessage(NamedTuple):
     """One message: when it left, when the robot had it and when its answer came, in s; None if it never did."""
 
     sent_s: float
@@ -36,7 +36,7 @@ class Message(NamedTuple):
     received_s: float | None
 
 
-Trace = Sequence[Message]
+Trace = Sequence[ReplayedMessage]
 
 
 class Track(NamedTuple):
@@ -54,10 +54,10 @@ class Track(NamedTuple):
 _RECEIVED, _SENT, _WHEELS, _READ = range(4)
 
 
-def read(folder: Path) -> Iterator[tuple[dict[str, Any], tuple[Message, ...]]]:
+def read(folder: Path) -> Iterator[tuple[dict[str, Any], tuple[ReplayedMessage, ...]]]:
     """Yield each cell of a stored run (its entry in run.json) and its messages; repetitions follow without a pause."""
     document = json.loads((folder / "run.json").read_text(encoding="utf-8"))
-    traces: dict[tuple[float, int], dict[str, list[Message]]] = {}
+    traces: dict[tuple[float, int], dict[str, list[ReplayedMessage]]] = {}
     ways_us = _ways_us(folder / "transport.csv")
     with (folder / "samples.csv").open(encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):
@@ -82,12 +82,12 @@ def _ways_us(path: Path) -> dict[str, float]:
 _WAY = ("send_path_us", "bridge_wake_up_us", "network_us")
 
 
-def _message(row: dict[str, str], ways_us: dict[str, float]) -> Message:
+def _message(row: dict[str, str], ways_us: dict[str, float]) -> ReplayedMessage:
     sent_s = float(row["sent_ns"]) / 1e9
     if not row["received_ns"] or row["outcome"] not in ("answered", "late"):
-        return Message(sent_s, None, None)
+        return ReplayedMessage(sent_s, None, None)
     way_us = ways_us.get(row["sequence"], float(row["overhead_us"]) / 2)
-    return Message(sent_s, sent_s + way_us / 1e6 + BYTE_S, float(row["received_ns"]) / 1e9)
+    return ReplayedMessage(sent_s, sent_s + way_us / 1e6 + BYTE_S, float(row["received_ns"]) / 1e9)
 
 
 def joined(traces: Sequence[Trace], interval_s: float, length_s: float = 0.0) -> Trace:
@@ -95,13 +95,13 @@ def joined(traces: Sequence[Trace], interval_s: float, length_s: float = 0.0) ->
 
     With `length_s`, again and again until then, where it ends.
     """
-    messages: list[Message] = []
+    messages: list[ReplayedMessage] = []
     start_s = 0.0
     while any(traces) and (not messages or start_s < length_s):
         for trace in filter(None, traces):
             shift_s = start_s - trace[0].sent_s
             messages += [
-                Message(one.sent_s + shift_s, _later(one.at_robot_s, shift_s), _later(one.received_s, shift_s))
+                ReplayedMessage(one.sent_s + shift_s, _later(one.at_robot_s, shift_s), _later(one.received_s, shift_s))
                 for one in trace
             ]
             start_s = messages[-1].sent_s + interval_s
@@ -194,7 +194,7 @@ class Replayed(NamedTuple):
 def replayed(
     interval_ms: float,
     qos: int,
-    trace: tuple[Message, ...],
+    trace: tuple[ReplayedMessage, ...],
     controller: str = LQR,
     gains: tuple[float, ...] = (),
     *,

@@ -9,7 +9,7 @@ from looplab.mqtt.stamped_socket import StampedSocket
 from looplab.run.clients import Clients
 
 
-class Connections(Clients):
+class ControllerConnections(Clients):
     """`subscriber` hears the answers; with two connections the publisher hears its own requests, as printed.
 
     The publisher's sends are stamped on its socket, arriving answers on the subscriber's.

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from looplab.errors import LabError, MachineError
 from looplab.experiments.loop import EXPERIMENT, LoopCell, ledger, overhead_ns, readiness, treatments
 from looplab.experiments.loop.bridge_news import BridgeNews
-from looplab.experiments.loop.connections import Connections
+from looplab.experiments.loop.connections import ControllerConnections
 from looplab.experiments.loop.document import (
     COLUMNS,
     TRANSPORT_HEADER,
@@ -19,7 +19,7 @@ from looplab.experiments.loop.document import (
     transport_lines,
 )
 from looplab.experiments.loop.losses import NEVER_NS, Evidence, Losses
-from looplab.experiments.loop.parameters import PRINTED, Parameters
+from looplab.experiments.loop.parameters import PRINTED, LoopParameters
 from looplab.experiments.loop.printed.clients import PrintedClients
 from looplab.experiments.loop.printed.measurement import PrintedMeasurement, written
 from looplab.experiments.loop.protocol import (
@@ -32,14 +32,14 @@ from looplab.experiments.loop.protocol import (
     TOPIC_ROBOT_STATUS,
     subscription_qos,
 )
-from looplab.experiments.loop.request_loop import Measurement
+from looplab.experiments.loop.request_loop import RequestLoop
 from looplab.experiments.loop.scans import Scans, robot_lags
 from looplab.mqtt.client import ClientOptions
 from looplab.mqtt.paired import PairedTarget
 from looplab.mqtt.pairing import read_pairing
 from looplab.run import placement, quiet
 from looplab.run.accounting import answers_held_us, held_us, summarise, tally
-from looplab.run.cells import CellRun, Measured, entry, wait_for
+from looplab.run.cells import CellResult, CellRun, entry, wait_for
 from looplab.run.document import latencies_ns
 from looplab.run.open_loop import Messages
 from looplab.run.record import File, Place
@@ -62,13 +62,13 @@ HEAR_OUT = 2
 PAIRING = "/run/looplab/controller"
 
 
-class Controller(CellRun[Parameters, LoopCell]):
+class LoopController(CellRun[LoopParameters, LoopCell]):
     """The steps of one run."""
 
     experiment = EXPERIMENT
     columns: ClassVar[tuple[str, ...]] = COLUMNS
 
-    def __init__(self, parameters: Parameters, place: Place) -> None:
+    def __init__(self, parameters: LoopParameters, place: Place) -> None:
         super().__init__(parameters, place, treatments.roles(parameters.broker))
         p, token = self.parameters, self.record.token
         self.news = BridgeNews(token, p.samples)
@@ -81,7 +81,7 @@ class Controller(CellRun[Parameters, LoopCell]):
         self._warmup = {"sent": 0, "answered": 0}
         # Messages that this run itself has published by the last scan, answers included.
         self._own = 0
-        self._current: Measurement | None = None
+        self._current: RequestLoop | None = None
         self.measurement = self._measurement(self.record.store, token, p.messages * p.repetitions)
         self._losses = Losses(self.record.store, range(0), Evidence())
 
@@ -97,7 +97,7 @@ class Controller(CellRun[Parameters, LoopCell]):
         self._scan()
         self._current = self.measurement
 
-    def measure_cell(self, index: int, cell: LoopCell) -> Measured[LoopCell]:
+    def measure_cell(self, index: int, cell: LoopCell) -> CellResult[LoopCell]:
         p, rows = self.parameters, self.parameters.rows(index)
         for repetition in range(p.repetitions):
             first = rows.start + repetition * p.messages
@@ -109,7 +109,7 @@ class Controller(CellRun[Parameters, LoopCell]):
         store = self.record.store
         self._own += passed(store, rows)
         # Of the latencies O alone: cheap enough between cells.
-        return Measured(cell, {"O_us": summarise(latencies_ns(overhead_ns, store, tally(store, rows)[1]))})
+        return CellResult(cell, {"O_us": summarise(latencies_ns(overhead_ns, store, tally(store, rows)[1]))})
 
     def conclude(self, index: int) -> None:
         self._scan()
@@ -161,7 +161,7 @@ class Controller(CellRun[Parameters, LoopCell]):
         p = self.parameters
         return [treatments.judge_number(p, self.scans), treatments.judge_path(p, self.scans, CONTROLLER)]
 
-    def document(self, measured: Measured[LoopCell], rows: range) -> dict[str, Any]:
+    def document(self, measured: CellResult[LoopCell], rows: range) -> dict[str, Any]:
         index, store, cell = rows.start // len(rows), self.record.store, measured.cell
         more = {
             **of_rows(store, rows),
@@ -170,7 +170,7 @@ class Controller(CellRun[Parameters, LoopCell]):
             "lost_by": self._losses.count(rows),
             "written": written(store, rows, self.parameters.messages) if self.printed else 0,
         }
-        document = entry(Measured(cell, more), store, rows)
+        document = entry(CellResult(cell, more), store, rows)
         sent, answered = tally(store, rows)
         usual_ns = 1000 * (document["T_us"]["p50"] or 0)
         held = (held_us(store, sent), answers_held_us(store, answered, usual_ns))
@@ -206,13 +206,13 @@ class Controller(CellRun[Parameters, LoopCell]):
     def _granted(self) -> dict[str, int]:
         return self.printed.granted if self.printed else self._client.granted
 
-    def _measurement(self, store: SampleStore, token: str, per_cell: int) -> Measurement:
+    def _measurement(self, store: SampleStore, token: str, per_cell: int) -> RequestLoop:
         p = self.parameters
         form = f"{p.command}-{token}-%d".encode()
         requests = Messages(TOPIC_REQUEST, form, per_cell, p.deadline_ms, sleeps=p.pacing == SLEEP)
         if self.printed:
             return PrintedMeasurement(self.printed, store, requests, token, self.news.take)
-        return Measurement(self._client, self._client.subscriber, store, requests, token, self.news.take)
+        return RequestLoop(self._client, self._client.subscriber, store, requests, token, self.news.take)
 
     def _answer_qos(self) -> set[tuple[int, int]]:
         """Return the QoS of requests, each with that of an answer."""
@@ -305,7 +305,9 @@ class Controller(CellRun[Parameters, LoopCell]):
         self._client.wait(perf_counter_ns() + STEP_NS)
 
 
-def _connections(parameters: Parameters, token: str, received: Any, connected: Callable[[], None]) -> Connections:
+def _connections(
+    parameters: LoopParameters, token: str, received: Any, connected: Callable[[], None]
+) -> ControllerConnections:
     """Return the controller's connections; by a pairing file with a robot elsewhere or TLS. Raises LabError."""
     host, port, pairing = parameters.broker_host, parameters.broker_port, None
     if parameters.broker_tls:
@@ -323,4 +325,8 @@ def _connections(parameters: Parameters, token: str, received: Any, connected: C
         answers, number = [], ONE
     options = ClientOptions([*answers, *((topic, 1) for topic in news)])
     target = PairedTarget(host, port, parameters.tcp_nodelay, pairing)
-    return Connections(number, target, token, options, received, connected)
+    return ControllerConnections(number, target, token, options, received, connected)
+
+
+# The name that looplab.run.life knows it by.
+Controller = LoopController

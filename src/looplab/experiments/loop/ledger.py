@@ -31,7 +31,7 @@ _GAPS = {
 }
 
 
-class Parts(NamedTuple):
+class OverheadParts(NamedTuple):
     """The parts of one message's O, ABSENT where unknown; named as NAMES are."""
 
     send_path: int
@@ -41,7 +41,7 @@ class Parts(NamedTuple):
     network: int
 
 
-def of_row(columns: Columns, row: int) -> Parts:
+def of_row(columns: Columns, row: int) -> OverheadParts:
     """Return the parts of an answered message's O, whose R is known; the network is what the others leave of it.
 
     It is unknown if one of them is, or if they are longer than O.
@@ -52,7 +52,7 @@ def of_row(columns: Columns, row: int) -> Parts:
     )
     known = (send_path, wake_up, columns["bridge_wake_up_ns"][row], columns["bridge_send_path_ns"][row])
     rest = overhead_ns(columns, row) - sum(known)
-    return Parts(*known, ABSENT if ABSENT in known or rest < 0 else rest)
+    return OverheadParts(*known, ABSENT if ABSENT in known or rest < 0 else rest)
 
 
 def summary(columns: Columns, rows: Iterable[int]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from looplab.spec.columns import ABSENT
 BEYOND = "beyond interval"
 
 
-class Live(LiveCell):
+class LiveLoopCell(LiveCell):
     """One cell of the running run, with its deadline misses and the mean parts of O."""
 
     def __init__(self, cell: Cell, labels: Mapping[str, str]) -> None:
@@ -62,3 +62,7 @@ BROKER_TOPICS: Mapping[str, Callable[[Page, bytes], None]] = {
     TOPIC_ROBOT_STATUS: _online("lab_robot_online"),
     TOPIC_BRIDGE_INFO: _add_events,
 }
+
+
+# The name that the exporter knows it by.
+Live = LiveLoopCell

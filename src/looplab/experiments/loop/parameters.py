@@ -52,7 +52,7 @@ LINK = Option("--link", "LINK", "NAME", "the bridge's link: none, wifi, custom (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Parameters(OrderedParameters):
+class LoopParameters(OrderedParameters):
     """What one run does; `qos` and `intervals_ms` one cell each."""
 
     scenario: str = matching(None, r"[a-z0-9][a-z0-9_-]{0,40}", "lower-case letters, digits, - and _", matters=False)
@@ -105,7 +105,7 @@ class Parameters(OrderedParameters):
         settings = (setting for load in loads().values() for setting in load.settings.items())
         return own | {name: Param(None, rule.published) for name, rule in settings}
 
-    def checked(self, environment: Mapping[str, str]) -> "Parameters":
+    def checked(self, environment: Mapping[str, str]) -> "LoopParameters":
         """Return them without the qualities of service that the broker does not know.
 
         Raises LabError (exit code 2) if none is left, or for clients that cannot be as they are set.
@@ -146,13 +146,13 @@ class Parameters(OrderedParameters):
         return self.receiver if self.robot == "remote" else SELECT
 
 
-PARAMETERS = Parameters
+PARAMETERS = LoopParameters
 
 
-def read_parameters(environment: Mapping[str, str]) -> Parameters:
+def read_parameters(environment: Mapping[str, str]) -> LoopParameters:
     """Read and check every parameter; raises LabError (exit code 2) naming the variable at fault."""
     name = environment.get("SCENARIO", "").strip() or "<scenario>"
-    return Parameters.read(environment, f"compose/scenarios/{name}")
+    return LoopParameters.read(environment, f"compose/scenarios/{name}")
 
 
 def _load_settings(get: Reader) -> dict[str, str]:

@@ -66,7 +66,7 @@ _ANSWER = re.compile(
 _MERGED = re.compile(rb"([A-Za-z0-9_.-]{1,64})((?: [0-9]{1,9})+)")
 
 
-class Request(NamedTuple):
+class LoopRequest(NamedTuple):
     """One request as received: `command` as the serial line has it, `run` a token, `sequence` counts from 0."""
 
     command: bytes
@@ -74,7 +74,7 @@ class Request(NamedTuple):
     sequence: int
 
 
-class Answer(NamedTuple):
+class LoopAnswer(NamedTuple):
     """One answer as received.
 
     The fields from `wire_robot_ns` on describe an earlier answer, `wire_sequence`. They are -1 if the bridge sent none.
@@ -92,7 +92,7 @@ class Answer(NamedTuple):
     send_path_ns: int
 
 
-def parse_request(payload: bytes) -> Request | None:
+def parse_request(payload: bytes) -> LoopRequest | None:
     """Return the request in `payload`, None if it is malformed (to be counted and ignored)."""
     match = _REQUEST.fullmatch(payload) if len(payload) <= MAX_PAYLOAD_BYTES else None
     if match is None:
@@ -103,16 +103,18 @@ def parse_request(payload: bytes) -> Request | None:
         if level > MOST_LEVEL:
             return None
         command = bytes([LEVEL_BYTE + level])
-    return Request(command, run, int(sequence))
+    return LoopRequest(command, run, int(sequence))
 
 
-def parse_answer(payload: bytes) -> Answer | None:
+def parse_answer(payload: bytes) -> LoopAnswer | None:
     """Return the answer in `payload`, None if it is malformed (to be counted and ignored)."""
     match = _ANSWER.fullmatch(payload) if len(payload) <= MAX_PAYLOAD_BYTES else None
     if match is None:
         return None
     run, sequence, status, robot_ns, value, *earlier = match.groups()
-    return Answer(run, int(sequence), status, int(robot_ns), value, *(int(field) if field else -1 for field in earlier))
+    return LoopAnswer(
+        run, int(sequence), status, int(robot_ns), value, *(int(field) if field else -1 for field in earlier)
+    )
 
 
 def merged_payload(run: bytes, sequences: Iterable[int]) -> bytes:

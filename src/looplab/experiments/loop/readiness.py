@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from looplab import __version__
-from looplab.experiments.loop.parameters import Parameters
+from looplab.experiments.loop.parameters import LoopParameters
 from looplab.experiments.loop.protocol import (
     COMMAND_EMULATED,
     ONLINE,
@@ -95,7 +95,7 @@ def other_bridges(reports: Iterable[bytes], *, answered_twice: bool) -> list[Tre
     return [Treatment("bridges that answer", "one", bridges, verified=False)]
 
 
-def missing(parameters: Parameters, retained: Mapping[str, bytes]) -> Missing | None:
+def missing(parameters: LoopParameters, retained: Mapping[str, bytes]) -> Missing | None:
     """Return the first thing that a run must still wait for, None when everything is there.
 
     `retained` are the last payloads by topic, of a broker that was started for this run and so remembers nobody.
@@ -111,7 +111,7 @@ def missing(parameters: Parameters, retained: Mapping[str, bytes]) -> Missing | 
     return None
 
 
-def _set_up_otherwise(parameters: Parameters, info: Mapping[str, Any]) -> Missing | None:
+def _set_up_otherwise(parameters: LoopParameters, info: Mapping[str, Any]) -> Missing | None:
     """A bridge of another version or fidelity measures something else: send nothing before the user sets it right."""
     if info.get("version") != __version__:
         return Missing(

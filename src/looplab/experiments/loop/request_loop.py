@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from time import perf_counter_ns
 
-from looplab.experiments.loop.protocol import STATUS_OK, TOPIC_ANSWER, Answer, parse_answer
+from looplab.experiments.loop.protocol import STATUS_OK, TOPIC_ANSWER, LoopAnswer, parse_answer
 from looplab.mqtt.stamped_socket import StampedSocket
 from looplab.run.open_loop import Messages, OpenLoop, Sender
 from looplab.run.samples import SampleStore
@@ -12,7 +12,7 @@ _ANSWER_TOPIC = TOPIC_ANSWER.encode()
 _STATUS_OK = STATUS_OK.encode()
 
 
-class Measurement(OpenLoop):
+class RequestLoop(OpenLoop):
     """Sends the requests `<command>-<token>-<k>` and stamps their answers.
 
     `sender` publishes, `receiver` hears the answers; both may be one. `on_other(topic, payload)` gets what arrives on
@@ -65,5 +65,5 @@ class Measurement(OpenLoop):
                 self._wake_up[answer.wire_sequence] = answer.wake_up_ns
                 self._send_path[answer.wire_sequence] = answer.send_path_ns
 
-    def taken(self, answer: Answer, now: int) -> None:
+    def taken(self, answer: LoopAnswer, now: int) -> None:
         """Use an answer that was recorded at `now`."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from looplab.experiments.loop import EXPERIMENT, treatments
-from looplab.experiments.loop.parameters import Parameters
+from looplab.experiments.loop.parameters import LoopParameters
 from looplab.run import placement, quiet
 from looplab.treatments import link
 from looplab.treatments.judgement import Treatment
@@ -25,7 +25,7 @@ _LAGS = re.compile(r"(lag_max_us|lag_mean_us|lags_over_1ms|deadlines)=([0-9.]+)"
 class Scans:
     """Taken before and after the warm-up, and after each cell."""
 
-    def __init__(self, parameters: Parameters, client: TreatmentsClient, taken: list[Scan | None]) -> None:
+    def __init__(self, parameters: LoopParameters, client: TreatmentsClient, taken: list[Scan | None]) -> None:
         self._parameters, self._client, self._taken = parameters, client, taken
         self._link_url = os.environ.get("LINK_URL") or LINK_URL
         self._link_taken: list[dict[str, Any]] = []

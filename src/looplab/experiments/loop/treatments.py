@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from looplab.experiments.loop import BRIDGE, EXPERIMENT, ROBOT
-from looplab.experiments.loop.parameters import DIRECT, PORT, Parameters
+from looplab.experiments.loop.parameters import DIRECT, PORT, LoopParameters
 from looplab.experiments.loop.protocol import (
     COMMAND_EMULATED,
     CONNECTIONS,
@@ -54,18 +54,18 @@ def roles(broker: str) -> list[Role]:
     return [BROKERS[broker].role if role is BROKER else role for role in EXPERIMENT.roles]
 
 
-def priorities(parameters: Parameters) -> dict[str, int]:
+def priorities(parameters: LoopParameters) -> dict[str, int]:
     """Return the published real-time priorities by role."""
     return {BROKER.name: parameters.priority_broker, CONTROLLER.name: parameters.priority_controller}
 
 
-def applied(parameters: Parameters) -> dict[str, int]:
+def applied(parameters: LoopParameters) -> dict[str, int]:
     """Return the real-time priorities that this run applies."""
     return priorities(parameters) if parameters.apply_priority else {}
 
 
 def judge(
-    parameters: Parameters, scans: Sequence[Scan | None], bridge: Mapping[str, Any], fault: str = ""
+    parameters: LoopParameters, scans: Sequence[Scan | None], bridge: Mapping[str, Any], fault: str = ""
 ) -> list[Treatment]:
     """Judge every treatment that scans and bridge show, from before the first cell to after the last.
 
@@ -139,7 +139,7 @@ def strength(load: str, before: Scan, after: Scan) -> dict[str, Any]:
     return result
 
 
-def judge_broker(parameters: Parameters, version: str) -> Treatment:
+def judge_broker(parameters: LoopParameters, version: str) -> Treatment:
     """Judge whether the broker that answers is the one that was wanted, by the `version` it reports."""
     named = f"{parameters.broker} {version}" if version else f"a broker that reports no version of {parameters.broker}"
     left_out = ", ".join(map(str, parameters.qos_left_out))
@@ -148,7 +148,7 @@ def judge_broker(parameters: Parameters, version: str) -> Treatment:
 
 
 def judge_legs(
-    parameters: Parameters,
+    parameters: LoopParameters,
     controller: Mapping[str, int],
     bridge: Mapping[str, Any],
     answers: Collection[tuple[int, int]],
@@ -175,7 +175,7 @@ def judge_legs(
         )
 
 
-def judge_number(parameters: Parameters, scans: Sequence[Scan | None]) -> Treatment:
+def judge_number(parameters: LoopParameters, scans: Sequence[Scan | None]) -> Treatment:
     """Judge how many connections to the broker the controller had in each scan."""
     connections = set()
     for scan in filter(None, scans):
@@ -185,7 +185,7 @@ def judge_number(parameters: Parameters, scans: Sequence[Scan | None]) -> Treatm
     return compared("controller connections", str(CONNECTIONS[parameters.connections]), connections)
 
 
-def judge_path(parameters: Parameters, scans: Sequence[Scan | None], role: Role) -> Treatment:
+def judge_path(parameters: LoopParameters, scans: Sequence[Scan | None], role: Role) -> Treatment:
     """Judge by both ends of the connections of `role` how they reach the broker.
 
     `direct`: it is connected to an address that the broker has. Through the host's port it is not: there the engine's
@@ -208,7 +208,7 @@ def judge_path(parameters: Parameters, scans: Sequence[Scan | None], role: Role)
     return Treatment(f"{role.name} path to the broker", parameters.broker_path, words, verified, note=note)
 
 
-def _ends(parameters: Parameters, scan: Scan, role: str) -> list[list[tuple[str, int]]]:
+def _ends(parameters: LoopParameters, scan: Scan, role: str) -> list[list[tuple[str, int]]]:
     """Return own and other end of each connection of `role` to the broker; a socket for IPv6 may hold IPv4."""
     sockets = mqtt_sockets([scan], role, (parameters.broker_port, BROKER_PORT, TLS_PORT))
     return [
@@ -218,7 +218,7 @@ def _ends(parameters: Parameters, scan: Scan, role: str) -> list[list[tuple[str,
     ]
 
 
-def judge_connections(parameters: Parameters, controller: str, bridge: Mapping[str, Any]) -> list[Treatment]:
+def judge_connections(parameters: LoopParameters, controller: str, bridge: Mapping[str, Any]) -> list[Treatment]:
     """Judge TLS; `controller` is the version on its connection ("" without), `bridge` what the bridge reports."""
     negotiated = [
         ("controller", parameters.broker_tls, controller),
@@ -233,7 +233,7 @@ def judge_connections(parameters: Parameters, controller: str, bridge: Mapping[s
     return rows
 
 
-def judge_robot(parameters: Parameters, cells: Sequence[Mapping[str, Any]], *, virtual: bool) -> list[Treatment]:
+def judge_robot(parameters: LoopParameters, cells: Sequence[Mapping[str, Any]], *, virtual: bool) -> list[Treatment]:
     """Judge by the own delay of bridge and virtual robot whether the host's load reached them.
 
     Their own delay is what they wait on a run queue for one request, on average; that of the bridge before R1 is part
@@ -259,7 +259,7 @@ def own_delay_us(cell: Mapping[str, Any], roles: Sequence[Role]) -> float:
     return float(sum(WAKE_UPS * waits.get(role.name, 0.0) / runs[role.name] for role in roles if runs[role.name]))
 
 
-def _has_robot(parameters: Parameters) -> bool:
+def _has_robot(parameters: LoopParameters) -> bool:
     return parameters.command != COMMAND_EMULATED
 
 
@@ -268,7 +268,7 @@ def is_virtual(bridge: Mapping[str, Any]) -> bool:
     return str(bridge.get("serial", "")).startswith(VIRTUAL_ROBOT)
 
 
-def bridge_settings(parameters: Parameters, bridge: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
+def bridge_settings(parameters: LoopParameters, bridge: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
     """Return by variable how a run wants the bridge to be set up, and how the bridge reports that it is."""
     nodelay, legs = bridge.get("tcp_nodelay"), legs_of(bridge.get("subscription_qos"))
     return {
@@ -279,7 +279,7 @@ def bridge_settings(parameters: Parameters, bridge: Mapping[str, Any]) -> dict[s
     }
 
 
-def _judge_bridge(parameters: Parameters, bridge: Mapping[str, Any]) -> list[Treatment]:
+def _judge_bridge(parameters: LoopParameters, bridge: Mapping[str, Any]) -> list[Treatment]:
     if not bridge:
         return [Treatment("bridge settings", "known", "the bridge did not say", False)]
     settings, note = bridge_settings(parameters, bridge), "start the bridge with the same FIDELITY"
@@ -288,7 +288,9 @@ def _judge_bridge(parameters: Parameters, bridge: Mapping[str, Any]) -> list[Tre
     return [compared(what, *settings[variable], note=note) for what, variable in named.items()]
 
 
-def _judge_isolation(parameters: Parameters, scans: Sequence[Scan], bridge: Mapping[str, Any]) -> Iterator[Treatment]:
+def _judge_isolation(
+    parameters: LoopParameters, scans: Sequence[Scan], bridge: Mapping[str, Any]
+) -> Iterator[Treatment]:
     """Judge whether bridge, robot and link ran apart from the host's load: not required, as no kernel need allow it.
 
     A real robot has a machine of its own, and so may its bridge, which reports its policy there.

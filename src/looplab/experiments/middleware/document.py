@@ -6,7 +6,7 @@ from dataclasses import asdict, astuple, dataclass, field, fields
 from typing import Any
 
 from looplab.experiments.middleware import LoadCell
-from looplab.run.cells import Measured
+from looplab.run.cells import CellResult
 from looplab.run.document import with_figures
 from looplab.run.record import File
 from looplab.system.histogram import Histogram, merged
@@ -52,7 +52,7 @@ class ReadBack:
 
 
 @dataclass(kw_only=True)
-class Trial(Measured[LoadCell]):
+class Trial(CellResult[LoadCell]):
     """One repetition of a cell: the middleware started once, warmed up, and loaded; a row for each of its seconds.
 
     `processed` are the requests that succeeded before the load ended, as the paper counts them.

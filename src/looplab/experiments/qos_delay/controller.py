@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from time import perf_counter_ns
 from typing import Any
 
-from looplab.capture import Connections
+from looplab.capture import CapturedConnections
 from looplab.capture import client as capture
 from looplab.errors import EXIT_MACHINE, LabError, MachineError
 from looplab.experiments.qos_delay import EXPERIMENT, WIRE, DelayCell, network, treatments
@@ -15,7 +15,7 @@ from looplab.experiments.qos_delay.delivery import Delivery, Ends
 from looplab.experiments.qos_delay.network import EMULATORS, Made
 from looplab.experiments.qos_delay.parameters import QosDelayParameters
 from looplab.run.accounting import Columns
-from looplab.run.cells import CellRun, CutShort, Measured
+from looplab.run.cells import CellResult, CellRun, CutShort
 from looplab.run.record import File, Place
 from looplab.run.samples import SampleStore
 from looplab.spec.columns import ABSENT, between
@@ -27,14 +27,14 @@ TRANSPORT_HEADER = "sequence,transport_total_us"
 
 
 @dataclass
-class MeasuredDelay(Measured[DelayCell]):
+class DelayResult(CellResult[DelayCell]):
     """A cell with its links, and what the capture found of it."""
 
     made: Made = field(default_factory=Made)
     captured: dict[str, Any] | None = None
 
 
-class Controller(CellRun[QosDelayParameters, DelayCell]):
+class DelayController(CellRun[QosDelayParameters, DelayCell]):
     """The steps of one run."""
 
     experiment = EXPERIMENT
@@ -56,16 +56,16 @@ class Controller(CellRun[QosDelayParameters, DelayCell]):
         self.record.append(self.parameters.rows(index))
 
     def judge(self) -> list[Treatment]:
-        links = [(str(one.cell), one.made) for one in self.measured if isinstance(one, MeasuredDelay)]
-        captured = {str(one.cell): one.captured for one in self.measured if isinstance(one, MeasuredDelay)}
+        links = [(str(one.cell), one.made) for one in self.measured if isinstance(one, DelayResult)]
+        captured = {str(one.cell): one.captured for one in self.measured if isinstance(one, DelayResult)}
         return self.by_scans(lambda scans: treatments.judge(self.parameters, scans, links, captured))
 
     def close(self) -> None:
         EMULATORS.clear(EMULATORS.urls)
 
-    def measure_cell(self, index: int, cell: DelayCell) -> MeasuredDelay:
+    def measure_cell(self, index: int, cell: DelayCell) -> DelayResult:
         """One cell, its links, connections and capture its own."""
-        measured = MeasuredDelay(cell, made=self._set_up_links(cell))
+        measured = DelayResult(cell, made=self._set_up_links(cell))
         self._capturing(measured, lambda: capture.start(self.parameters.broker_port, self._capture))
         connections = [self._repetition(index, number, measured) for number in range(self.parameters.repetitions)]
         network.judge(self.parameters, cell, measured.made, EMULATORS)
@@ -77,7 +77,7 @@ class Controller(CellRun[QosDelayParameters, DelayCell]):
         measured.more.update(more_figures(self.parameters, measured))
         return measured
 
-    def _repetition(self, index: int, number: int, measured: MeasuredDelay) -> Connections:
+    def _repetition(self, index: int, number: int, measured: DelayResult) -> CapturedConnections:
         """Send one repetition of a cell over connections of its own; return them. Raises LabError."""
         ends = Ends(self.parameters, self.record.token)
         try:
@@ -89,7 +89,7 @@ class Controller(CellRun[QosDelayParameters, DelayCell]):
         finally:
             ends.close()
 
-    def _deliver(self, index: int, number: int, ends: Ends, measured: MeasuredDelay) -> Connections:
+    def _deliver(self, index: int, number: int, ends: Ends, measured: DelayResult) -> CapturedConnections:
         p = self.parameters
         first = p.rows(index).start + number * p.messages
         delivery = Delivery(ends, self.record.store, p, self.record.token, p.messages * p.repetitions)
@@ -102,7 +102,7 @@ class Controller(CellRun[QosDelayParameters, DelayCell]):
         self._scan(ends)
         for name, count in delivery.counts.of_cell(index).items():
             measured.more[name] = measured.more.get(name, 0) + count
-        return Connections(publisher_port, subscriber_port, since_s, until_s)
+        return CapturedConnections(publisher_port, subscriber_port, since_s, until_s)
 
     def _set_up_links(self, cell: DelayCell) -> Made:
         """An emulator that was restarted is waited for; one that stays away ends the sweep."""
@@ -151,13 +151,13 @@ class Controller(CellRun[QosDelayParameters, DelayCell]):
         """Let every acknowledgement arrive that is still on its way."""
         ends.wait(perf_counter_ns() + QUIET_NS + round(4e6 * cell.wanted_ms))
 
-    def _capturing(self, measured: MeasuredDelay, step: Callable[[], None]) -> None:
+    def _capturing(self, measured: DelayResult, step: Callable[[], None]) -> None:
         try:
             step()
         except LabError as error:
             measured.faults.append(error.message)
 
-    def _end_capture(self, measured: MeasuredDelay, connections: Sequence[Connections]) -> None:
+    def _end_capture(self, measured: DelayResult, connections: Sequence[CapturedConnections]) -> None:
         measured.captured = capture.stop(connections, self._capture)
         measured.faults += treatments.capture_faults(self.parameters, measured.captured)
 
@@ -175,7 +175,7 @@ def transport_lines(columns: Columns, rows: Sequence[int]) -> Iterator[str]:
             yield f"{row},{latency_ns / 1e3:.3f}"
 
 
-def more_figures(p: QosDelayParameters, measured: MeasuredDelay) -> dict[str, Any]:
+def more_figures(p: QosDelayParameters, measured: DelayResult) -> dict[str, Any]:
     """Return what run.json holds of a cell beside its samples and counts: its links, and what the capture counted."""
     cell, made, captured = measured.cell, measured.made, measured.captured or {}
     sent = p.messages * p.repetitions
@@ -188,3 +188,7 @@ def more_figures(p: QosDelayParameters, measured: MeasuredDelay) -> dict[str, An
         "links": {"backend": made.backend, "ways": made.ways},
         "packets_per_message": {name: round(n / sent, 4) for name, n in captured.get("packets", {}).items()},
     }
+
+
+# The name that looplab.run.life knows it by.
+Controller = DelayController

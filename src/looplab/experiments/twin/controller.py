@@ -18,7 +18,7 @@ from looplab.experiments.twin.treatments import judge, judge_apart, judge_device
 from looplab.experiments.twin.usage import usage
 from looplab.experiments.twin.window import windows
 from looplab.link.settings import LinkSettings, both_ways
-from looplab.run.cells import CellRun, Measured, entry
+from looplab.run.cells import CellResult, CellRun, entry
 from looplab.run.record import File, Place
 from looplab.treatments.emulators import Emulators, judge_cells
 from looplab.treatments.judgement import Treatment
@@ -77,10 +77,10 @@ class Controller(CellRun[TwinParameters, TwinCell]):
         reports = [one.more["device_workers"] for one in self.measured] if p.device_workers else []
         return [*treatments, *judge_device_workers(p, reports), *judge_cells(self._made), *self._windows]
 
-    def document(self, measured: Measured[TwinCell], rows: range) -> dict[str, Any]:
+    def document(self, measured: CellResult[TwinCell], rows: range) -> dict[str, Any]:
         store = self.record.store
         more = {**queues_and_rates(self.parameters, store, rows, measured.cell), **measured.more}
-        return entry(Measured(measured.cell, more, measured.faults), store, rows)
+        return entry(CellResult(measured.cell, more, measured.faults), store, rows)
 
     def close(self) -> None:
         EMULATORS.clear(self._links)
@@ -88,14 +88,14 @@ class Controller(CellRun[TwinParameters, TwinCell]):
             self._workers.close()
         self._database.close()
 
-    def measure_cell(self, index: int, cell: TwinCell) -> Measured[TwinCell]:
+    def measure_cell(self, index: int, cell: TwinCell) -> CellResult[TwinCell]:
         self._started.add(self._database.facts().started)
         self.progress(index, cell, 0)
         measured = self._search(index, cell) if self.parameters.search else self._send(index, cell)
         self._started.add(self._database.facts().started)
         return measured
 
-    def _send(self, index: int, cell: TwinCell) -> Measured[TwinCell]:
+    def _send(self, index: int, cell: TwinCell) -> CellResult[TwinCell]:
         p = self.parameters
         backend = EMULATORS.apply(self._links) if self._links else ""
         sending = Sending(self._parts, index, cell, self.record.token)
@@ -105,9 +105,9 @@ class Controller(CellRun[TwinParameters, TwinCell]):
             reports, faults = EMULATORS.judge(self._links)
             self._made.append((str(cell), backend, faults))
             more["links"] = {"backend": backend, "ways": list(reports.values())}
-        return Measured(cell, more, sent.faults)
+        return CellResult(cell, more, sent.faults)
 
-    def _search(self, index: int, cell: TwinCell) -> Measured[TwinCell]:
+    def _search(self, index: int, cell: TwinCell) -> CellResult[TwinCell]:
         """Search the highest sustained rate; the cell's rows are those of the last step."""
         p, store, rows = self.parameters, self.record.store, self.parameters.rows(index)
         made: list[Sent] = []
@@ -126,7 +126,7 @@ class Controller(CellRun[TwinParameters, TwinCell]):
         faults = [fault for one in made for fault in one.faults]
         if not result["steps"][-1]["sustained"]:
             faults.append("no rate was sustained")
-        return Measured(cell, {**counts(made[-1]), **usage(p, cell, made[-1]), **result}, faults)
+        return CellResult(cell, {**counts(made[-1]), **usage(p, cell, made[-1]), **result}, faults)
 
     def _settled(self, index: int, cell: TwinCell) -> None:
         """Report how many messages of a cell are stored or refused."""

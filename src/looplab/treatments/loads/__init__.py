@@ -7,13 +7,13 @@ from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
 
-from looplab.treatments.loads.load import Load
+from looplab.treatments.loads.load import HostLoad
 
 __all__ = ["Load", "loads"]
 
 
 @cache
-def loads() -> dict[str, Load]:
+def loads() -> dict[str, HostLoad]:
     """Return every load by its name: the modules of this package that hold a `LOAD`."""
     modules = [import_module(f"{__name__}.{module.name}") for module in iter_modules(__path__)]
     known = [module.LOAD for module in modules if hasattr(module, "LOAD")]

@@ -6,7 +6,7 @@ from itertools import pairwise
 from math import ceil
 
 from looplab.treatments.judgement import Treatment
-from looplab.treatments.loads.load import WARM_UP_SCANS, Found, Load, Setting, count, published
+from looplab.treatments.loads.load import WARM_UP_SCANS, Found, HostLoad, Setting, count, published
 from looplab.treatments.scans import Scan
 
 # A round: FLOOD_RAMPUP_SIZE clients start every FLOOD_RAMPUP_DELAY, each publishes its FLOOD_MESSAGES at once.
@@ -24,7 +24,7 @@ _UNITS_S = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0
 _LEAST_SPAN_S = 0.1
 
 
-class Flood(Load):
+class Flood(HostLoad):
     """Pauses between its rounds, so that some scans may miss it; the broker's count of messages shows its strength."""
 
     def judge_strength(self, scans: Sequence[Scan], settings: Mapping[str, str]) -> list[Treatment]:

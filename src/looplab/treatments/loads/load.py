@@ -39,7 +39,7 @@ class Found(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Load:
+class HostLoad:
     """`name` is its role and its service in compose/loop.yaml; `comms` as in Role.
 
     One that is `steady` must be seen in every scan, another in one. `counted` has its messages counted by the broker.

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 from looplab.treatments.judgement import Treatment
-from looplab.treatments.loads.load import WARM_UP_SCANS, Found, Load, Setting, count, seconds
+from looplab.treatments.loads.load import WARM_UP_SCANS, Found, HostLoad, Setting, count, seconds
 from looplab.treatments.scans import Scan, grown, processes, survivors
 
 # Workers that never sleep are CPU and memory workers; an I/O worker waits for its disk and counts as none.
@@ -20,7 +20,7 @@ SHARE_WITHOUT_IDLE = 0.8
 SHARE_RUNNABLE, WAIT_UNDER_WAY_S = 0.8, 0.3
 
 
-class Stress(Load):
+class Stress(HostLoad):
     """CPU stress, which must run from the first reading to the last: a restart leaves a gap."""
 
     def judge_running(self, what: str, scans: Sequence[Scan]) -> Treatment:

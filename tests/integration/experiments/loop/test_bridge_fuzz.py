@@ -13,7 +13,7 @@ from support import nonsense_broker as nonsense
 from support.loop_lab import LoopLab
 from support.parts import Child, Listener, RobotDouble, answer_line, until
 
-from looplab.experiments.loop.protocol import TOPIC_ANSWER, TOPIC_REQUEST, Answer
+from looplab.experiments.loop.protocol import TOPIC_ANSWER, TOPIC_REQUEST, LoopAnswer
 
 FUZZ_BYTES = int(os.environ.get("LOOPLAB_FUZZ_BYTES") or 8_000)
 # Fewer than there are numbers, so that every request is written to the robot at once.
@@ -147,7 +147,7 @@ class Questions:
     def __init__(self, robot: RobotDouble) -> None:
         self._robot = robot
         self.asked = 0
-        self.answers: list[Answer] = []
+        self.answers: list[LoopAnswer] = []
 
     def next(self) -> bytes:
         self.asked += 1

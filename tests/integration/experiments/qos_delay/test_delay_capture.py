@@ -13,7 +13,7 @@ from scapy.utils import wrpcap
 from support import mqtt_packets
 from support.mqtt_packets import PUBACK, PUBCOMP, PUBREC, PUBREL
 
-from looplab.capture import Connections
+from looplab.capture import CapturedConnections
 from looplab.capture.segments import count, read
 
 CONTROLLER, BROKER = "10.0.0.2", "10.0.0.3"
@@ -57,7 +57,7 @@ def write(path: Path, segments: list[Segment]) -> Path:
 
 
 def figures(path: Path, segments: list[Segment], since_s: float = 0.0) -> dict[str, object]:
-    return count(read(write(path, segments)), [Connections(PUBLISHER, SUBSCRIBER, since_s)])
+    return count(read(write(path, segments)), [CapturedConnections(PUBLISHER, SUBSCRIBER, since_s)])
 
 
 def stream(packets: list[list[bytes]], source: int, destination: int) -> list[Segment]:
@@ -153,7 +153,7 @@ def test_only_the_cell_and_its_connections_count(tmp_path: Path) -> None:
 
 
 def test_nothing_captured_gives_no_means() -> None:
-    publisher = count([], [Connections(PUBLISHER, SUBSCRIBER)])["segments"]["publisher"]
+    publisher = count([], [CapturedConnections(PUBLISHER, SUBSCRIBER)])["segments"]["publisher"]
     assert publisher["segments"] == 0
     assert publisher["mqtt_packets_per_segment"] == {"mean": None, "max": 0}
 

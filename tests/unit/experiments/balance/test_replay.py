@@ -9,16 +9,20 @@ from looplab.experiments.balance import figures, replay
 from looplab.experiments.balance.controller import control_figures
 from looplab.experiments.balance.laws import LQR, Law
 from looplab.experiments.balance.plant import FALLEN_RAD, LEVEL_ZERO, level_of
-from looplab.experiments.balance.replay import Message, in_time, joined, replayed
+from looplab.experiments.balance.replay import ReplayedMessage, in_time, joined, replayed
 from looplab.run.samples import ABSENT, ANSWERED
 
 CELL = 20.0, 0
 
 
-def trace(total_s: float = 0.004, count: int = 200, lost: range = range(0)) -> tuple[Message, ...]:
-    def message(at: int) -> Message:
+def trace(total_s: float = 0.004, count: int = 200, lost: range = range(0)) -> tuple[ReplayedMessage, ...]:
+    def message(at: int) -> ReplayedMessage:
         sent_s = at * 0.02
-        return Message(sent_s, None, None) if at in lost else Message(sent_s, sent_s + total_s / 2, sent_s + total_s)
+        return (
+            ReplayedMessage(sent_s, None, None)
+            if at in lost
+            else ReplayedMessage(sent_s, sent_s + total_s / 2, sent_s + total_s)
+        )
 
     return tuple(message(at) for at in range(count))
 
@@ -50,7 +54,7 @@ def test_a_pause_fells_the_robot_and_a_short_one_does_not() -> None:
 
 
 def test_repetitions_are_joined_an_interval_apart() -> None:
-    one = [Message(5.0, 5.002, 5.004), Message(5.02, None, None)]
+    one = [ReplayedMessage(5.0, 5.002, 5.004), ReplayedMessage(5.02, None, None)]
     whole = joined([one, one], 0.02, 0.11)
     assert len(joined([one, one], 0.02)) == 4
     assert [message.sent_s for message in whole] == pytest.approx([0, 0.02, 0.04, 0.06, 0.08, 0.1])

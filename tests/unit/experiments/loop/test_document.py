@@ -4,15 +4,15 @@ from typing import Any
 
 from looplab.experiments.loop import LoopCell
 from looplab.experiments.loop.document import COLUMNS, of_rows, transport_lines
-from looplab.experiments.loop.parameters import Parameters, read_parameters
-from looplab.run.cells import Measured, entry
+from looplab.experiments.loop.parameters import LoopParameters, read_parameters
+from looplab.run.cells import CellResult, entry
 from looplab.run.document import samples_file
 from looplab.run.samples import ANSWERED, FAILED, LATE, WAITING, SampleStore
 
 MS = 1_000_000
 
 
-def parameters(**settings: str) -> Parameters:
+def parameters(**settings: str) -> LoopParameters:
     return read_parameters({"SCENARIO": "s", "MESSAGES": "4", "REPETITIONS": "2", "INTERVALS_MS": "20", **settings})
 
 
@@ -27,7 +27,7 @@ def put(store: SampleStore, row: int, state: int, total_ns: int = 0, robot_ns: i
 
 def document(store: SampleStore, rows: range) -> dict[str, Any]:
     cell = LoopCell.keyed(20, 0)
-    return entry(Measured(cell, of_rows(store, rows)), store, rows)
+    return entry(CellResult(cell, of_rows(store, rows)), store, rows)
 
 
 def test_transport_file_and_summary_hold_the_same_rows() -> None:

@@ -4,21 +4,21 @@ import random
 
 import pytest
 
-from looplab.experiments.loop.protocol import MAX_PAYLOAD_BYTES, Answer, Request, parse_answer, parse_request
+from looplab.experiments.loop.protocol import MAX_PAYLOAD_BYTES, LoopAnswer, LoopRequest, parse_answer, parse_request
 
 
 @pytest.mark.parametrize("command", [b"T", b"E"])
 def test_request_is_taken_apart(command: bytes) -> None:
-    assert parse_request(command + b"-a1b2c3d4-17") == Request(command, b"a1b2c3d4", 17)
+    assert parse_request(command + b"-a1b2c3d4-17") == LoopRequest(command, b"a1b2c3d4", 17)
 
 
 @pytest.mark.parametrize(("asked", "byte"), [(b"U", b"U"), (b"B0", b"\x80"), (b"B64", b"\xc0"), (b"B127", b"\xff")])
 def test_a_level_is_a_byte_of_the_serial_line(asked: bytes, byte: bytes) -> None:
-    assert parse_request(asked + b"-run-3") == Request(byte, b"run", 3)
+    assert parse_request(asked + b"-run-3") == LoopRequest(byte, b"run", 3)
 
 
 def test_request_token_may_hold_the_separator() -> None:
-    assert parse_request(b"T-my-run-3-9") == Request(b"T", b"my-run-3", 9)
+    assert parse_request(b"T-my-run-3-9") == LoopRequest(b"T", b"my-run-3", 9)
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_malformed_request_is_none(payload: bytes) -> None:
 
 def test_answer_without_wire_time() -> None:
     found = parse_answer(b"a1b2,17,ok,4280000,25.50")
-    assert found == Answer(b"a1b2", 17, b"ok", 4_280_000, b"25.50", -1, -1, -1, -1, -1)
+    assert found == LoopAnswer(b"a1b2", 17, b"ok", 4_280_000, b"25.50", -1, -1, -1, -1, -1)
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_answer_without_wire_time() -> None:
 def test_answer_with_times_of_an_earlier_one(more: bytes, wake_up_ns: int, send_path_ns: int) -> None:
     found = parse_answer(b"a1b2,17,timeout,250000000,,16,4300000,1200000" + more)
     wire = (16, 4_300_000, 1_200_000)
-    assert found == Answer(b"a1b2", 17, b"timeout", 250_000_000, b"", *wire, wake_up_ns, send_path_ns)
+    assert found == LoopAnswer(b"a1b2", 17, b"timeout", 250_000_000, b"", *wire, wake_up_ns, send_path_ns)
 
 
 @pytest.mark.parametrize(

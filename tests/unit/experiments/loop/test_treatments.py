@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from looplab.experiments.loop.parameters import Parameters, read_parameters
+from looplab.experiments.loop.parameters import LoopParameters, read_parameters
 from looplab.experiments.loop.scans import Scans
 from looplab.experiments.loop.treatments import (
     applied,
@@ -34,7 +34,7 @@ BRIDGE = {
 Scan = dict[str, Any]
 
 
-def parameters(**settings: str) -> Parameters:
+def parameters(**settings: str) -> LoopParameters:
     return read_parameters({"SCENARIO": "scenario5", "FIDELITY": "corrected", **settings})
 
 
@@ -87,7 +87,7 @@ def command(load: str, settings: Mapping[str, str]) -> list[str]:
     return [load, *chain.from_iterable(options)]
 
 
-def judged(p: Parameters, scans: list[Scan | None], bridge: dict[str, Any] | None = None) -> dict[str, Treatment]:
+def judged(p: LoopParameters, scans: list[Scan | None], bridge: dict[str, Any] | None = None) -> dict[str, Treatment]:
     """Every treatment; a load whose processes have no command was started as the parameters have it."""
     scans = deepcopy(scans)
     for load in loads():

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from looplab.experiments.qos_delay import network
-from looplab.experiments.qos_delay.controller import MeasuredDelay, more_figures
+from looplab.experiments.qos_delay.controller import DelayResult, more_figures
 from looplab.experiments.qos_delay.network import Made
 from looplab.experiments.qos_delay.parameters import QosDelayParameters
 from looplab.experiments.qos_delay.treatments import capture_faults, judge
@@ -46,9 +46,9 @@ def samples() -> SampleStore:
     return store
 
 
-def measured(p: QosDelayParameters) -> MeasuredDelay:
+def measured(p: QosDelayParameters) -> DelayResult:
     made = Made("nfqueue", delays_ms={"pb": 20.5, "bs": 19.5})
-    cell = MeasuredDelay(p.cells[0], dict(COUNTS), made=made, captured=CAPTURED)
+    cell = DelayResult(p.cells[0], dict(COUNTS), made=made, captured=CAPTURED)
     cell.more.update(more_figures(p, cell))
     return cell
 

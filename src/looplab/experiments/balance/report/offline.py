@@ -11,7 +11,16 @@ from typing import Any
 
 from looplab.experiments.balance import NAME
 from looplab.experiments.balance.laws import LQR, Law
-from looplab.experiments.balance.replay import FRAME_S, SEARCH_S, Message, Replayed, joined, read, replay, replayed
+from looplab.experiments.balance.replay import (
+    FRAME_S,
+    SEARCH_S,
+    Replayed,
+    ReplayedMessage,
+    joined,
+    read,
+    replay,
+    replayed,
+)
 from looplab.experiments.balance.report import theory
 from looplab.report.samples import Measured, measure
 from looplab.report.stored import Selection, StoredRun, read_run
@@ -83,7 +92,7 @@ def _rows(task: _Task) -> list[Row]:
 
 @cache
 def _frames(
-    interval_s: float, trace: tuple[Message, ...], controller: str, gains: tuple[float, ...]
+    interval_s: float, trace: tuple[ReplayedMessage, ...], controller: str, gains: tuple[float, ...]
 ) -> Sequence[tuple[int, int, int]]:
     messages = joined([trace], interval_s, SEARCH_S)
     return replay(messages, Law(controller, interval_s, gains), frame_s=FRAME_S).frames

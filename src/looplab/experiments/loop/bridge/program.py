@@ -14,7 +14,7 @@ from looplab.experiments.loop.bridge.answer_times import AnswerTimes, Times
 from looplab.experiments.loop.bridge.reporter import Reporter
 from looplab.experiments.loop.bridge.robot_answers import Reply
 from looplab.experiments.loop.bridge.robot_port import RobotPort
-from looplab.experiments.loop.bridge.state import Counts
+from looplab.experiments.loop.bridge.state import BridgeCounts
 from looplab.experiments.loop.protocol import (
     FRAMINGS,
     LEGS,
@@ -30,7 +30,7 @@ from looplab.experiments.loop.protocol import (
     TOPIC_BRIDGE_MERGED,
     TOPIC_BRIDGE_STATUS,
     TOPIC_REQUEST,
-    Request,
+    LoopRequest,
     merged_payload,
     parse_request,
     subscription_qos,
@@ -59,7 +59,7 @@ _REQUEST_TOPIC = TOPIC_REQUEST.encode()
 class Waiting(NamedTuple):
     """A request on its way to the robot; times are monotonic ns of the bridge."""
 
-    request: Request
+    request: LoopRequest
     qos: int
     entered_ns: int
     wire_entered_ns: int
@@ -73,7 +73,7 @@ class Merged:
         self._publish = publish
         self._run, self._sequences = b"", list[int]()
 
-    def add(self, request: Request) -> None:
+    def add(self, request: LoopRequest) -> None:
         if request.run != self._run or len(self._sequences) >= MOST_MERGED:
             self.report()
         self._run = request.run
@@ -86,7 +86,7 @@ class Merged:
             self._sequences = []
 
 
-class Bridge:
+class RobotBridge:
     """Pairs requests and answers: the robot answers in order, so the oldest waiting request comes first."""
 
     def __init__(
@@ -105,7 +105,7 @@ class Bridge:
         from looplab.mqtt.client import ClientOptions, MqttClient
         from looplab.mqtt.paired import PairedTarget
 
-        self.counts = Counts(COUNTED, state_dir)
+        self.counts = BridgeCounts(COUNTED, state_dir)
         self._spins = spins
         self._robot = robot
         self._reporter = Reporter(robot, self.counts, SPIN if spins else SELECT)
@@ -277,7 +277,7 @@ def main() -> int:
         print(error, file=sys.stderr)
         return error.exit_code
     state_dir = Path(settings["STATE_DIR"]) if settings.get("STATE_DIR") else None
-    bridge = Bridge(
+    bridge = RobotBridge(
         host, port, tcp_nodelay=nodelay, qos_legs=legs, spins=spins, robot=robot, state_dir=state_dir, pairing=pairing
     )
     print(

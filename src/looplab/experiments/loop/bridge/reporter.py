@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from looplab import __version__
 from looplab.experiments.loop.bridge.robot_port import RobotPort
-from looplab.experiments.loop.bridge.state import Counts
+from looplab.experiments.loop.bridge.state import BridgeCounts
 from looplab.experiments.loop.protocol import (
     OFFLINE,
     ONLINE,
@@ -30,7 +30,7 @@ class Reporter:
 
     mqtt: MqttClient
 
-    def __init__(self, robot: RobotPort, counts: Counts, receiver: str) -> None:
+    def __init__(self, robot: RobotPort, counts: BridgeCounts, receiver: str) -> None:
         # A restarted bridge is another instance, a restarted machine another boot.
         self.identity = {"instance": secrets.token_hex(4), "boot": boot_id()[:8]}
         self._robot, self._counts, self._receiver = robot, counts, receiver

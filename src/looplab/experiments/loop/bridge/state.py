@@ -19,7 +19,7 @@ STATE_FILE, COUNTS_FILE = "bridge.json", "counts.bin"
 SILENCE_NS = 2_000_000_000
 
 
-class Counts(dict[str, int]):
+class BridgeCounts(dict[str, int]):
     """The bridge's counters, written through to `counts.bin` of `folder` (None: kept here alone)."""
 
     def __init__(self, names: Iterable[str], folder: Path | None = None) -> None:

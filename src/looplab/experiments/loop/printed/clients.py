@@ -12,7 +12,7 @@ from typing import Any
 
 from looplab.errors import LabError, MachineError
 from looplab.experiments.loop import CLIENTS
-from looplab.experiments.loop.parameters import REPETITION, Parameters
+from looplab.experiments.loop.parameters import REPETITION, LoopParameters
 from looplab.experiments.loop.printed import PUBLISHER, SUBSCRIBER
 from looplab.experiments.loop.printed.wire import Publish, Wire
 from looplab.experiments.loop.protocol import SPIN, subscription_qos
@@ -81,7 +81,7 @@ class PrintedClients:
 
     sock = None
 
-    def __init__(self, parameters: Parameters, wait_for_news: Callable[[int], None]) -> None:
+    def __init__(self, parameters: LoopParameters, wait_for_news: Callable[[int], None]) -> None:
         self._parameters, self._wait_for_news = parameters, wait_for_news
         self._wire = Wire(parameters.broker_port)
         self._treatments = TreatmentsClient([CLIENTS, BROKERS[parameters.broker].role])

@@ -6,7 +6,7 @@ from time import perf_counter_ns, time_ns
 from looplab.experiments.loop.printed.clients import STEP_NS, PrintedClients
 from looplab.experiments.loop.printed.wire import Publish
 from looplab.experiments.loop.protocol import TOPIC_ANSWER, TOPIC_REQUEST, parse_answer, parse_request
-from looplab.experiments.loop.request_loop import Measurement
+from looplab.experiments.loop.request_loop import RequestLoop
 from looplab.mqtt.stamped_socket import StampedSocket
 from looplab.run.accounting import Columns
 from looplab.run.open_loop import Messages
@@ -15,7 +15,7 @@ from looplab.run.samples import ABSENT, ANSWERED, LATE, NOT_SENT, WAITING, Sampl
 _REQUESTS, _ANSWERS = TOPIC_REQUEST.encode(), TOPIC_ANSWER.encode()
 
 
-class PrintedMeasurement(Measurement):
+class PrintedMeasurement(RequestLoop):
     """T1 is the publisher's own stamp, because it never spins; T2 is when the kernel saw the packet of the answer."""
 
     def __init__(

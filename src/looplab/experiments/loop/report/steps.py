@@ -12,7 +12,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from looplab.experiments.loop import STEPS, VARIANTS
-from looplab.experiments.loop.parameters import Parameters, read_parameters
+from looplab.experiments.loop.parameters import LoopParameters, read_parameters
 from looplab.experiments.loop.report import MeasuredLoop, cells_of
 from looplab.report.drawing import STYLES, Plot
 from looplab.report.samples import Measured
@@ -81,10 +81,10 @@ def _level(cells: Sequence[MeasuredLoop]) -> Level:
     return Level(fmean(client), fmean(one["avg"] for one in packets))
 
 
-def _settings(parameters: Parameters | Mapping[str, object]) -> tuple[str, ...]:
+def _settings(parameters: LoopParameters | Mapping[str, object]) -> tuple[str, ...]:
     """Return the properties that the steps change; a run of before there was one is as the thesis."""
     given = parameters if isinstance(parameters, Mapping) else parameters.as_json()
-    factors = {n: one for n, one in Parameters.params().items() if isinstance(one.default, Mapping)}
+    factors = {n: one for n, one in LoopParameters.params().items() if isinstance(one.default, Mapping)}
     return tuple(as_text(given.get(name, of_fidelity(one.default, "thesis"))) for name, one in factors.items())
 
 

@@ -6,16 +6,16 @@ import pytest
 
 from looplab.experiments.balance import plant
 from looplab.experiments.balance.laws import FALLS_FROM_MS, GAINS, LQR, Law
-from looplab.experiments.balance.replay import Message, largest_extra_s, replay
+from looplab.experiments.balance.replay import ReplayedMessage, largest_extra_s, replay
 from looplab.experiments.balance.report import theory
 from looplab.experiments.balance.report.theory import falling_delay, falling_interval, feedback_of, spectral_radius
 
 FEEDBACK = feedback_of(LQR)
 
 
-def steady(interval_s: float, total_s: float = 0.004, seconds: float = 60.0) -> list[Message]:
+def steady(interval_s: float, total_s: float = 0.004, seconds: float = 60.0) -> list[ReplayedMessage]:
     moments = [at * interval_s for at in range(round(seconds / interval_s))]
-    return [Message(sent_s, sent_s + total_s / 2, sent_s + total_s) for sent_s in moments]
+    return [ReplayedMessage(sent_s, sent_s + total_s / 2, sent_s + total_s) for sent_s in moments]
 
 
 @pytest.mark.parametrize("name", GAINS)
