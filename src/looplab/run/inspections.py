@@ -5,7 +5,6 @@ A look costs the machine time, so the run must name it. Standard library only.
 
 import contextlib
 import csv
-import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,37 +13,20 @@ from looplab.run.folder import UNFINISHED
 
 FILE = "inspections.csv"
 FIELDS = ("at", "command", "event")
-# A run that begins while a command looks on is noted within this time.
-STEP_S = 1.0
 
 
 @contextlib.contextmanager
 def noted(results: Path, command: str) -> Iterator[None]:
-    """Note in each run that goes on meanwhile when `command` began and when it ended.
+    """Note in each run that goes on when `command` began and when it ended.
 
-    A PermissionError of the first run's folder is raised before anything is looked at.
+    A PermissionError of a run's folder is raised before anything is looked at.
     """
-    runs: set[Path] = set()
-    over = threading.Event()
-
-    def note_new_runs() -> None:
-        for run in set(results.glob(UNFINISHED)) - runs:
-            runs.add(run)
-            _add(run, command, "begins")
-
-    def keep_noting() -> None:
-        while not over.wait(STEP_S):
-            with contextlib.suppress(OSError):
-                note_new_runs()
-
-    note_new_runs()
-    watcher = threading.Thread(target=keep_noting, daemon=True)
-    watcher.start()
+    runs = [*results.glob(UNFINISHED)]
+    for run in runs:
+        _add(run, command, "begins")
     try:
         yield
     finally:
-        over.set()
-        watcher.join()
         for run in runs:
             with contextlib.suppress(OSError):
                 _add(run, command, "ends")

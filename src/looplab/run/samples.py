@@ -26,7 +26,29 @@ NOT_SENT, WAITING, ANSWERED, LATE, FAILED = range(5)
 LATE_NS = 1_000_000_000
 
 
-class SampleStore:
+class SharedSamples:
+    """The rows of a SampleStore's file, for another process that writes into them.
+
+    Raises OSError or ValueError where there is no such file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        with path.open("r+b") as file:
+            self._map = mmap.mmap(file.fileno(), 0)
+        self._share(*store_columns(self._map[:HEADER_BYTES]))
+
+    def _share(self, count: int, names: tuple[str, ...]) -> None:
+        self.count, memory = count, memoryview(self._map)
+        starts = [HEADER_BYTES + 8 * count * at for at in range(len(names))]
+        self._columns = {
+            name: memory[start : start + 8 * count].cast("q") for name, start in zip(names, starts, strict=True)
+        }
+
+    def __getitem__(self, name: str) -> memoryview:
+        return self._columns[name]
+
+
+class SampleStore(SharedSamples):
     """`count` rows of COLUMNS and of `more` of the experiment's own; `store["due_ns"][k]` is message k's.
 
     In a file where `path` is given. Raises OSError where it has no room.
@@ -44,50 +66,18 @@ class SampleStore:
                 self._map = mmap.mmap(fd, size)
             finally:
                 os.close(fd)
-        self.count = count
-        header = store_header(count, columns)
+        header = MAGIC + struct.pack("<Q", count) + " ".join(columns).encode() + b"\n"
         self._map[: len(header)] = header
-        memory = memoryview(self._map)
-        self._columns = {}
-        for at, name in enumerate(columns):
-            start = HEADER_BYTES + 8 * count * at
-            self._columns[name] = column = memory[start : start + 8 * count].cast("q")
+        self._share(count, columns)
+        for name, column in self._columns.items():
             fill = NOT_SENT if name == "state" else ABSENT
             column[:] = memoryview(struct.pack("<q", fill) * count).cast("q")
-
-    def __getitem__(self, name: str) -> memoryview:
-        return self._columns[name]
-
-
-class SharedSamples:
-    """The rows of a SampleStore's file, for another process that writes into them;.
-
-    Raises OSError or ValueError where there is no such file.
-    """
-
-    def __init__(self, path: Path) -> None:
-        with path.open("r+b") as file:
-            self._map = mmap.mmap(file.fileno(), 0)
-        self.count, names = store_columns(self._map[:HEADER_BYTES])
-        memory = memoryview(self._map)
-        starts = [HEADER_BYTES + 8 * self.count * at for at in range(len(names))]
-        self._columns = {
-            name: memory[start : start + 8 * self.count].cast("q") for name, start in zip(names, starts, strict=True)
-        }
-
-    def __getitem__(self, name: str) -> memoryview:
-        return self._columns[name]
 
 
 def limit_ns(deadline_ms: int) -> int:
     """Return how long after its message an answer counts at all, late or in time: the same for each of a run."""
     deadline_ns = deadline_ms * 1_000_000
     return deadline_ns + max(deadline_ns, LATE_NS)
-
-
-def store_header(count: int, columns: tuple[str, ...]) -> bytes:
-    """Return how the file of a store begins; `store_columns` reads it."""
-    return MAGIC + struct.pack("<Q", count) + " ".join(columns).encode() + b"\n"
 
 
 def store_columns(header: bytes) -> tuple[int, tuple[str, ...]]:
