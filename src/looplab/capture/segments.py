@@ -62,7 +62,7 @@ def count(segments: Iterable[Segment], connections: Sequence[CapturedConnections
     publishers = {one.publisher: one for one in connections}
     subscribers = {one.subscriber: one for one in connections}
     known = {**publishers, **subscribers}
-    # By its connection: how many of a publisher's messages are unconfirmed.
+    # How many of a publisher's messages are unconfirmed, by its connection.
     unconfirmed: Counter[int] = Counter()
     unconfirmed_max = 0
     own = [segment for segment in segments if known.keys() & {segment.source, segment.destination}]

@@ -31,7 +31,7 @@ class Helper:
 
 
 def _live(work: Callable[[Connection], None], pipe: Connection, other_end: Connection) -> None:
-    # Else the pipe would not end with the service.
+    # If the helper kept it open, the pipe would not end with the service.
     other_end.close()
     own_process.set_name(PROCESS_NAME)
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -29,7 +29,7 @@ CHECK_S = 2.0
 # Band 1 is for packets outside every link.
 _PLAIN_BAND = 1
 _MAP = ["0"] * 16
-# Of nftables.
+# The name of the lab's table of nftables.
 TABLE = "lab_link"
 _FAMILIES = ("ip", "netdev")
 
@@ -121,7 +121,7 @@ class Steering:
     """At most one set of turns, which lasts as long as this object; no forked process may share it."""
 
     def __init__(self) -> None:
-        # Here, because only this back end needs it.
+        # Imported here: only this back end needs it.
         from nftables import Nftables
 
         self._nft = Nftables()
@@ -187,7 +187,7 @@ class Netem:
         self._places: list[QueuePlace] = []
         self._check_s = 0.0
         self._helper = Helper(_remove_at_end)
-        # After the fork: the helper must not hold the rules' socket open.
+        # Open it after the fork: the helper must not hold the rules' socket open.
         self._steering = Steering()
 
     def fault(self) -> str:

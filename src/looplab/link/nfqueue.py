@@ -53,7 +53,7 @@ class Nfqueue:
     name = "nfqueue"
 
     def __init__(self) -> None:
-        # Here, because only this back end needs netfilterqueue.
+        # Imported here: only this back end needs netfilterqueue.
         from looplab.link.nfqueue_process import hold_packets
 
         self._rules = Rules()

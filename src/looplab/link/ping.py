@@ -16,7 +16,7 @@ from looplab.link.figures import Delays
 
 INTERVAL_NS = 10_000_000
 MOST_PINGS = 1000
-# For an answer, beyond what the links take.
+# An answer may take so long beyond the delay of the links.
 WAIT_S = 1.0
 _ECHO_REQUEST, _ECHO_REPLY = 8, 0
 # Type, code, checksum (the kernel's work), identifier (the kernel's), sequence; then when it was sent.

@@ -74,7 +74,7 @@ class Emulator:
 
     def state(self, pings: int = 0) -> dict[str, Any]:
         """Return what GET /links answers. Raises LabError if the emulation has ended."""
-        # Before the counts are read, so that they hold the pings; the lock must not wait for them.
+        # Ping before the counts are read, so that they include the pings, and without the lock.
         trips = {
             peer: ping(known[0], pings, WAIT_S + self._longest_s(peer))
             for peer, known in self._addresses.items()

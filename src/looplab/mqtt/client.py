@@ -273,7 +273,7 @@ class MqttClient:
         if self._announcing:
             while self._early:
                 self._paho.publish(*self._early.pop(0))
-            # Then, because what is announced includes what the broker granted.
+            # Announce now: the announcement includes what the broker granted.
             if self.subscribed:
                 self._announcing = False
                 self._on_connect()
@@ -291,7 +291,7 @@ class MqttClient:
         paho would stumble over the same packet at each further read, until its keepalive has run out.
         """
         self.last_error = f"{self.target} sent bytes that are not MQTT ({error})"
-        # First, so that no goodbye gets out: the last will holds.
+        # Close the socket first, so that no DISCONNECT leaves and the broker publishes the last will.
         with contextlib.suppress(OSError):
             sock.shutdown(socket.SHUT_RDWR)
         self._paho.disconnect()
@@ -322,7 +322,7 @@ class MqttClient:
             return
         self.connected = self._announcing = True
         self._dialler.accepted()
-        # Now, because paho next sends what waits at QoS 1 and 2: the answers must find this client subscribed.
+        # Subscribe now: paho next sends what waits at QoS 1 and 2, and its answers must find this client subscribed.
         self._asked = {self._paho.subscribe(topic, qos)[1]: topic for topic, qos in self._options.subscriptions}
 
     def _confirmed(

@@ -18,7 +18,7 @@ IP_RECVERR, IPV6_RECVERR = 11, 25
 TX_SCHED, RX_SOFTWARE, SOFTWARE, OPT_ID, OPT_TSONLY = 1 << 8, 1 << 3, 1 << 4, 1 << 7, 1 << 11
 ARRIVAL_BYTES, DEPARTURE_BYTES = 64, 256
 ABSENT = -1
-# A count of segments that is one less than none.
+# The count of segments is unknown; with -2 the next read never counts as one segment more.
 _UNKNOWN = -2
 
 # Of three struct timespec the first is the software's.

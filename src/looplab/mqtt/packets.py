@@ -68,7 +68,7 @@ def publish_packet(topic: bytes, payload: bytes, retain: bool) -> bytes:
     """Return a PUBLISH at QoS 0."""
     length = 2 + len(topic) + len(payload)
     if length < 0x80:
-        # In one step: this is on the way from a message's time stamp to the socket.
+        # One expression, for speed: it runs between a message's time stamp and the socket.
         return b"%c%c\0%c%b%b" % (0x31 if retain else 0x30, length, len(topic), topic, payload)
     packet = bytearray((0x31 if retain else 0x30,))
     while length >= 0x80:

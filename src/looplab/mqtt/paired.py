@@ -64,7 +64,7 @@ class StampedTlsSocket(StampedSocket):
     def _send_now(self, data: bytes) -> None:
         self.sendall(data)
         self._sent_bytes += len(data)
-        # A socket with a time-out would wait that long for a stamp; with one untaken it would not wait for data.
+        # A socket with a time-out would wait that long for a stamp; an untaken stamp would end a wait for data.
         timeout_s = self.gettimeout()
         self.setblocking(False)
         self.take_departures()
@@ -93,7 +93,7 @@ class StampedTlsSocket(StampedSocket):
             if not clear:
                 raise BlockingIOError from None
         except ssl.SSLError:
-            # A connection that ends without TLS's own goodbye; what came before it counts.
+            # The connection ended without close_notify of TLS; the data before it counts.
             if not clear and encrypted:
                 raise
         finally:

@@ -88,7 +88,7 @@ class StampedSocket(socket.socket):
             while self._take_departure() != self._sent_bytes & 0xFFFFFFFF:
                 pass
         except OSError:
-            # No more, or the connection failed: the next read reports it.
+            # There is no more, or the connection failed: the next read reports it.
             return
 
     def _take_departure(self) -> int:

@@ -35,7 +35,7 @@ def quantile(ascending: Ascending, share: float) -> float:
     position = share * (len(ascending) - 1)
     low = int(position)
     below, above = ascending[low], ascending[min(low + 1, len(ascending) - 1)]
-    # Not a difference of infinities, nor none of one.
+    # Infinity minus infinity would be NaN.
     return float(below if position == low or below == above else below + (position - low) * (above - below))
 
 

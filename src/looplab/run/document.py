@@ -10,9 +10,9 @@ from looplab.run.samples import ABSENT, NOT_SENT
 from looplab.spec.cell import Cell, Paced
 from looplab.spec.parameters import RunParameters
 
-# Latencies of every message that was sent, whatever came back.
+# These latencies exist for every message that was sent, whatever came back.
 LATENESS = (Cell.send_lateness.name, Paced.schedule_lateness.name)
-# The last column of a paced cell's samples; those of before lack it.
+# The last column of a paced cell's samples; older runs lack it.
 INTENDED = "intended_ns"
 TIMES = ("due_ns", "sent_ns", "received_ns")
 # Where a latency is looked up: the samples and a row.

@@ -19,7 +19,7 @@ SCHEMA = 1
 BYTES_PER_SAMPLE = 300
 # The folders of runs that go on, in results/.
 UNFINISHED = ".*.partial"
-# Held by the controller, in such a folder: one that nobody holds was left by a controller that was killed.
+# The controller holds it in such a folder: if nobody does, the controller of that run was killed.
 LOCK = ".lock"
 
 

@@ -46,7 +46,7 @@ def make(folder: Path, readers: Readers, own: Collection[Secret] = ()) -> None:
     kept = _kept(folder, {_password(one) for one in own if not one.each_start})
     pairings = pairings_of(folder)
     lines = "".join(password_line(pairing.user, pairing.password) for pairing in pairings.values())
-    # A broker that holds SYS_NICE is root without its rights: it reads by its group.
+    # A broker with SYS_NICE is root without root's rights: it reads the file by its group.
     write(folder / "passwords", lines, readers.broker, readers.broker)
     write(folder / "server.pem", kept["server"], readers.broker, readers.broker)
     write(folder / "controller", write_pairing(pairings["controller"]), readers.controller)
@@ -87,7 +87,7 @@ def pairings_of(folder: Path, *, tls: bool = True) -> dict[str, Pairing]:
 def _kept(folder: Path, passwords: Collection[str] = ()) -> dict[str, Any]:
     path = folder / KEPT
     kept: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else _made()
-    # An experiment that came since has none in the volume, and a lab of before had no password without TLS.
+    # The volume may be older than an experiment, and older labs had no password without TLS.
     shared = {name: secrets.token_urlsafe(24) for name in passwords} | kept.get("shared", {})
     plain = {who: secrets.token_urlsafe(24) for who in USERS} | kept.get("plain", {})
     if (shared, plain) != (kept.get("shared"), kept.get("plain")):

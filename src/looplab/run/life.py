@@ -11,7 +11,7 @@ from looplab.run.table import WIDTH, cells_table
 from looplab.spec.brokers import BROKERS, DEFAULT
 from looplab.spec.experiment import Experiment
 
-NARROW = 65  # 80 columns without a scenario's name, which plain Compose puts before each line.
+NARROW = 65  # Plain Compose puts the name of a scenario before each line: of 80 columns so many are left.
 PROMETHEUS_URL = "http://prometheus:9090/api/v1/status/buildinfo"
 
 

@@ -17,10 +17,10 @@ from looplab.run import identities
 from looplab.spec.experiment import Experiments
 
 PI_METRICS_PORT = 9102
-# 80 columns without the longest name of a service, which Compose puts before each line.
+# Compose puts the name of a service before each line: of 80 columns so many are left.
 WIDTH = 58
 IDENTITIES = Path("/identities")
-# What the user of LAB_UID writes into.
+# The user of LAB_UID writes into these.
 FOLDERS = ("/results", "/report", "/answers")
 
 
@@ -28,7 +28,7 @@ def open_folder(folder: Path, uid: int, gid: int) -> str:
     """Let `uid`:`gid` write into `folder`; returns "" or why that cannot be done."""
     facts = folder.stat()
     mode = facts.st_mode
-    opened = mode & 0o1002 == 0o1002  # Labs of before opened it to every user of the machine.
+    opened = mode & 0o1002 == 0o1002  # Older labs opened it to every user of the machine.
     owner, group = facts.st_uid == uid and mode & 0o300 == 0o300, facts.st_gid == gid and mode & 0o030 == 0o030
     if not opened and (owner or group or mode & 0o003 == 0o003):
         return ""

@@ -76,7 +76,7 @@ def _say_plain(event: str, **facts: Any) -> None:
 
 
 def _interrupt(_signal: int, _frame: object) -> None:
-    # Once is enough: a second Ctrl-C must not cut short the keeping of what was measured.
+    # Handle one signal only: a second Ctrl-C must not interrupt the storing of what was measured.
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.setitimer(signal.ITIMER_REAL, REPEAT_INTERRUPT_S, REPEAT_INTERRUPT_S)

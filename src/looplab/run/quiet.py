@@ -12,7 +12,7 @@ from looplab.system.histogram import Histogram
 from looplab.treatments.probes import EDGES_NS, bin_of
 from looplab.treatments.scans import Scan, cpu_wait_us
 
-# Of all processors' time; more than this and a run is VALID, not quiet.
+# If strangers use more than this share of all processors' time, a run is VALID, not quiet.
 MOST_STRANGERS = 0.10
 KEY = "strangers_cpu_s"
 # A cell whose p99 of lateness is above this must name the cause.

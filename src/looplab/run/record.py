@@ -62,11 +62,11 @@ class Record:
         marks: Mapping[str, str],
     ) -> None:
         self.say = place.say
-        # Held as long as the run: a second controller would empty this one's live rows.
+        # Hold it as long as the run: a second controller would empty this one's live rows.
         self._lock = _alone(place.live, parameters.scenario) if place.live else None
         self.store = _store(parameters.samples, place.live, columns)
         self.token = secrets.token_hex(4)
-        # What the running programs of others report of themselves, by their part.
+        # Versions that foreign programs (broker, database) report, by their part.
         self.versions: dict[str, str] = {}
         self._parameters = parameters
         self._live = place.live

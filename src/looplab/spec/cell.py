@@ -16,7 +16,7 @@ class Cell:
 
     columns: ClassVar[Mapping[str, Column[Any]]] = MappingProxyType({})
     note: ClassVar[str] = ""
-    # What run.json holds of the whole run beside its frame: the shape of it by key.
+    # JSON schemas of what run.json holds of the whole run beside its frame, by key.
     of_run: ClassVar[Mapping[str, Document]] = MappingProxyType({})
     # What samples.csv calls `received_ns`, when a message had its outcome.
     received: ClassVar[str] = "received_ns"
@@ -25,7 +25,7 @@ class Cell:
 
     def __init_subclass__(cls) -> None:
         classes = list(reversed(cls.__mro__))
-        # Those that tables share come last.
+        # Columns that all tables share come last.
         classes.sort(key=lambda base: base.__module__ == __name__)
         named = (one for base in classes for one in vars(base).items())
         own = {name: one for name, one in named if isinstance(one, Column)}

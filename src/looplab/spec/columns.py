@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from looplab.spec.cell import Cell
 
 T = TypeVar("T")
-# What a column of the samples holds where nothing is known.
+# A column of the samples holds this where nothing is known.
 ABSENT = -1
-# Those that an exercise may ask for, by every report computed from the samples.
+# An exercise may ask for these statistics; every report computes them from the samples.
 ASKED = ("min", "max", "avg", "p50", "p95", "p99")
 
 
@@ -37,7 +37,7 @@ class Column(Generic[T]):
     """
 
     name: str
-    # What may be asked of it by name, e.g. the p95 of a latency.
+    # Statistics that may be asked for by name, e.g. the p95 of a latency.
     parts: tuple[str, ...] = ()
     # Whether run.json holds its value at its path, and what its name there ends with.
     stored: bool = True

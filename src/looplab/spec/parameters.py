@@ -211,7 +211,7 @@ class RunParameters(Settings):
     cell: ClassVar[type[Cell]] = Cell
     # The variables to lower if the messages are more than a run can hold.
     lower: ClassVar[str] = "MESSAGES, or the number of cells"
-    # Why it has not the clients that the thesis prints, "" if it has.
+    # Error message where there are no printed clients, "" where there are.
     no_printed: ClassVar[str] = "FIDELITY=printed has the thesis's own clients, so only the control loop has it."
     scenario: str = param(matters=False)
     title: str = matching("", r".{0,120}", "at most 120 letters", matters=False)

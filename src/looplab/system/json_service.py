@@ -51,7 +51,7 @@ def serve(
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     routes: ClassVar[Routes] = {}
-    # In a list: a function of a class would become a method.
+    # The function stands in a list: as a class attribute it would become a method.
     token: ClassVar[list[Callable[[], str] | None]] = [None]
 
     def _answer(self) -> None:

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO
 
-# Whoever asks for the holder has the file for an instant, too.
+# A process that reads the holder's name locks the file for an instant, too.
 _TRIES, _PAUSE_S = 10, 0.1
 # Any user may write the file: what is shown of it is short and printable.
 _LONGEST = 300
@@ -25,7 +25,7 @@ def hold(path: Path, who: str) -> IO[str]:
 
     Safe in a folder where all users may write. Raises Held, OSError.
     """
-    # Made first, then opened: in a folder of all users the kernel refuses O_CREAT of a file that another user owns.
+    # Create it, then open it: in a sticky folder the kernel refuses O_CREAT for a file of another user.
     with contextlib.suppress(FileExistsError):
         fresh = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
         os.fchmod(fresh, 0o666)

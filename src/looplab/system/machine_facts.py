@@ -13,7 +13,7 @@ CPU_FILE = Path("/proc/cpuinfo")
 BOARD_FILE = Path("/proc/device-tree/model")
 CLOCK_SOURCE_FILE = Path("/sys/devices/system/clocksource/clocksource0/current_clocksource")
 GOVERNORS = Path("/sys/devices/system/cpu/cpufreq")
-# The first that is there: systemd's, D-Bus's, the firmware's (root alone reads it).
+# The first file that exists is used: systemd's, D-Bus's, the firmware's (only root reads that).
 ID_FILES = (Path("/etc/machine-id"), Path("/var/lib/dbus/machine-id"), Path("/sys/class/dmi/id/product_uuid"))
 NO_ID = "unknown"
 UNKNOWN = "unknown (started without ./lab)"

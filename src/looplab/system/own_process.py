@@ -32,7 +32,7 @@ def run_until_stopped(program: Any) -> int:
     """Have `program` run until SIGTERM or SIGINT, which call its `stop`, then close it; return the exit code."""
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, program.stop)
-    # What is there stays: no collection needs to visit it again while messages pass.
+    # gc.freeze(): exempt all existing objects, so that no collection scans them during the run.
     gc.freeze()
     program.run()
     program.close()

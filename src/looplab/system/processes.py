@@ -19,7 +19,7 @@ from looplab.system.containers import container_facts
 from looplab.system.own_process import describe
 
 CAP_SYS_NICE = 23
-# What a capability is to a process: it holds it; it is in the bounding set alone, which permits nothing; not even that.
+# A process holds a capability; has it in the bounding set alone, which permits nothing; or has not even that.
 EFFECTIVE, WITHOUT_EFFECT, NOT_GIVEN = "effective", "without effect", "not given"
 # /proc/PID/uid_map (user_namespaces(7)) where users are the machine's own.
 OWN_USERS = ["0", "0", "4294967295"]

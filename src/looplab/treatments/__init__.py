@@ -1,4 +1,4 @@
 """What is done to the system that a run measures: wanted, applied, found."""
 
-# The load of a run that has none.
+# A run without any load has this one.
 NO_LOAD = "none"

@@ -22,7 +22,7 @@ PAGE_TIMEOUT_S = 2.0
 PAGE_PATIENCE_S, PAGE_PAUSE_S = 15.0, 0.2
 # A little more than sys_interval in compose/mosquitto/: a growing counter is published again within it.
 WAIT_NS = 1_300_000_000
-# Some hours of reports.
+# So many reports come in some hours.
 MOST_COUNTS = 20_000
 # Identities for the listener without TLS, as `prepare` writes them: a part can read one of the two, or none.
 PLAIN_CONTROLLER, PLAIN_OBSERVER = Path("/run/looplab/plain/controller"), Path("/run/looplab/plain/observer")
@@ -128,7 +128,7 @@ class PublishCounts:
         from paho.mqtt.enums import CallbackAPIVersion
 
         def collect(_client: object, _data: object, message: "mqtt.MQTTMessage") -> None:
-            # What is retained may be old.
+            # A retained message may be old.
             if not message.retain and message.payload.isdigit():
                 self._heard.append((int(message.payload), perf_counter_ns()))
 

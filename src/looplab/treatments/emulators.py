@@ -9,16 +9,16 @@ from looplab.link import client
 from looplab.link.settings import LinkSettings
 from looplab.treatments.judgement import Treatment
 
-# A run that is stopped has few seconds left.
+# Compose kills a run some seconds after it was asked to stop.
 CLEAR_TIMEOUT_S = 2.0
 # What the mean may lie below the wanted one; above it, a loaded machine adds to it, in each direction.
 SHARE_BELOW, MS_BELOW = 0.02, 0.7
 SHARE_ABOVE, MS_ABOVE = 0.25, 3.0
-# Of a mean over few packets. In order, a packet may also wait for one that drew this much more.
+# A mean over few packets may deviate so much. In order, a packet may also wait for one that drew this much more.
 DEVIATIONS = 4.0
 # An echo of looplab.link.ping with its IP and Ethernet headers, and the time between two.
 ECHO_BITS, ECHO_INTERVAL_MS = 8 * 50, 10.0
-# Echoes of a scan, and after a cell.
+# A scan sends so many echoes, and the end of a cell sends more.
 PINGS, ECHOES = 20, 40
 # The links that each emulator shall make, by its name.
 Links = Mapping[str, Sequence[LinkSettings]]

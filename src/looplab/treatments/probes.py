@@ -12,12 +12,12 @@ from typing import Any
 
 from looplab.system import own_process, processes
 
-# The priority is above every one that the lab gives.
+# This priority is above every other one in the lab.
 PERIOD_NS, PRIORITY = 10_000_000, 98
-STALL_NS, _STALLS = 1_000_000, 512  # A wake-up this late is a stall; so many are kept.
+STALL_NS, _STALLS = 1_000_000, 512  # A wake-up this late is a stall; a probe remembers so many.
 # The upper ends of the bins of lateness: eight an octave, from 1 us to two minutes.
 EDGES_NS = tuple(round(1000 * 2 ** (number / 8)) for number in range(8 * 27))
-# In 64-bit numbers: stalls, their sum, bins of wake-ups, then (due, lateness) of the last stalls.
+# Layout in 64-bit numbers: stalls, their sum, bins of wake-ups, then (due, lateness) of the last stalls.
 _COUNT, _SUM, _FIRST_BIN = 0, 1, 2
 _FIRST_STALL = _FIRST_BIN + len(EDGES_NS)
 _NUMBERS = _FIRST_STALL + 2 * _STALLS

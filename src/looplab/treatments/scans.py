@@ -26,7 +26,7 @@ class TreatmentsClient:
 
     def __init__(self, roles: Iterable[Role], url: str = "") -> None:
         self.roles = tuple(roles)
-        # Why the newest scan without an answer has none.
+        # Why the last scan that failed got no answer.
         self.fault = ""
         self._url = url or os.environ.get("TREATMENTS_URL") or URL
 

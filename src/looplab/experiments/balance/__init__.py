@@ -11,7 +11,7 @@ from looplab.spec.experiment import Experiment
 from looplab.spec.roles import BROKER, CONTROLLER, LINK
 
 NAME = "balance"
-# The scenarios that each claim on a treatment compares, as the loop's of that name; one is compared by its QoS.
+# Each claim on a treatment compares these scenarios; the claim on QoS compares the cells of one.
 COMPARED = {
     "balance-stress": ("scenario1", "scenario2"),
     "balance-broker-priority": ("scenario2", "scenario4"),
@@ -19,7 +19,7 @@ COMPARED = {
     "balance-flood": ("scenario1", "scenario7"),
     "balance-qos-2": ("scenario8",),
 }
-# Of the stick in a terminal: the column of its wheels, columns a line at 45 degrees, its length and tilt as it lies.
+# How a terminal draws the stick: column of the wheels, columns a line at 45 degrees, its length and tilt when it lies.
 MIDDLE, STICK_COLUMNS, LENGTH, LYING_DEGREES = 40, 2, 12, 44.9
 
 

@@ -87,7 +87,7 @@ def _column(name: str) -> Any:
     return lambda columns, row: "" if columns[name][row] == ABSENT else str(columns[name][row])
 
 
-# What samples.csv holds of a row beside its latencies.
+# samples.csv has these fields beside the latencies of a row.
 SAMPLES = {"tilt_mrad": _tilt, "level": _column("level"), "used": _column("used")}
 
 

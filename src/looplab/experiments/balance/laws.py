@@ -21,7 +21,7 @@ GAINS = {LQR: (-3.481, -10.010, -11.909, -1.020), PID: (11.909, 1.191, 1.020)}
 FALLS_FROM_MS = {LQR: 61.4, PID: 60.0}
 # rad per m/s, as LQR weighs speed against tilt.
 BRAKE_RAD_S_M = 0.84
-# Far beyond it the sum of a gain times a state overflows nothing, and no robot has such a gain.
+# No robot has a larger gain, and with this one no product of gain and state overflows.
 MOST_GAIN = 1e6
 
 

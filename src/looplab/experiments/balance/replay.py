@@ -20,9 +20,9 @@ from looplab.experiments.balance.laws import LQR, Law
 from looplab.experiments.balance.plant import STEP_S, Plant, answer, reading, volts_of
 
 BYTE_S = 0.00017  # one byte at 57600 baud, as the board makes it
-# A run's messages are repeated until a replay lasts so long; a minute is what a robot that stands must stand.
+# A replay repeats a run's messages until it lasts so long; a robot that stands must stand for a minute.
 WHOLE_S, SEARCH_S = 60.0, 20.0
-# Of an animation.
+# An animation has a frame each so many seconds.
 FRAME_S = 0.02
 # The largest extra delay is searched in this step, up to this bound.
 EXTRA_STEP_S, EXTRA_MOST_S = 0.001, 0.256
@@ -50,7 +50,7 @@ class Track(NamedTuple):
     frames: Sequence[tuple[int, int, int]] = ()
 
 
-# In the order of what happens at one moment: an answer before the next request, the wheels before the reading.
+# At one moment an answer comes before the next request, and the wheels turn before the reading.
 _RECEIVED, _SENT, _WHEELS, _READ = range(4)
 
 
@@ -133,7 +133,7 @@ def replay(trace: Trace, law: Law, extra_s: float = 0.0, frame_s: float = 0.0) -
         plant.advance(due - steps)
         steps = due
         if plant.fallen and extra_s:
-            # Of a search, that is all that counts.
+            # A search needs no other figure.
             break
         if kind == _RECEIVED:
             newest = max(newest, at)

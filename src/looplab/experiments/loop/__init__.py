@@ -12,15 +12,15 @@ from looplab.spec.document import defined, each, rows
 from looplab.spec.experiment import Experiment
 from looplab.spec.roles import BROKER, CONTROLLER, LINK, Role
 
-# Bridge and robot take the place of other machines, as the link does.
+# Bridge and robot stand for other machines, as the link does: they always have real-time priority.
 BRIDGE = Role("bridge", ("lab-bridge",), fifo=95, about="passes requests from MQTT to the serial line")
 ROBOT = Role("robot", ("robot",), fifo=96, about="firmware in a simulated ATmega2560")
-# Publisher and subscriber with CLIENTS=printed: children of the controller.
+# With CLIENTS=printed the controller starts publisher and subscriber as its children.
 CLIENTS = Role(
     "clients", ("lab-publisher", "lab-subscriber"), most_fifo=99, optional=True, about="the thesis's clients"
 )
 PARTS = ("controller", "broker", "bridge", "robot")
-# The scenarios that each claim of the thesis compares: what `./lab study NAME` runs.
+# Each claim of the thesis compares these scenarios: `./lab study NAME` runs them.
 STUDIES = {
     "no-arduino-slower": ("scenario1", "scenario0"),
     "no-arduino-slower-stress": ("scenario2", "scenario3"),
@@ -70,11 +70,11 @@ def _variants() -> dict[str, dict[str, str]]:
 
 
 VARIANTS = {brokers.STUDY: {name: {"BROKER": name} for name in brokers.BROKERS}, "clients": _variants()}
-# What `ledger_us` holds beside the parts of O: O and transport O of the very same messages, O of the others.
+# `ledger_us` holds these beside the parts of O: O and transport O of the same messages, and O of the others.
 WHOLE = ("O", "transport_O", "others_O")
 # R is some 70 us without a robot.
 _ROBOT_DECADES = (-5, 0)
-# What `timedelta.microseconds` of the printed subscriber is less than: it drops whole seconds.
+# The printed subscriber uses `timedelta.microseconds`, which drops whole seconds.
 MICROSECONDS = 1_000_000
 
 

@@ -23,7 +23,7 @@ from looplab.experiments.loop.readiness import bridge_info
 LONGEST_BYTES = 10_000
 # Changes of status that a run keeps; a flood of them must not fill memory and run.json.
 MOST_CHANGES = 1000
-# Of what bridges report of themselves, the newest: enough to see whether there are two.
+# A run keeps so many of the newest reports of bridges: enough to see whether there are two bridges.
 MOST_REPORTS = 20
 # Why the bridge was away.
 NETWORK = "the same bridge came back: the network between it and the broker was cut"

@@ -56,7 +56,7 @@ WARMUP_INTERVAL_NS = 20_000_000
 STEP_NS = 100_000_000
 # Twice the bridge's own pause before it publishes its counts.
 BRIDGE_REPORT_NS = 600_000_000
-# So many time limits after its last message, a run still listens for answers of lost ones.
+# A run listens for answers of lost messages for so many time limits after its last message.
 HEAR_OUT = 2
 # Compose mounts it there; `prepare` makes it.
 PAIRING = "/run/looplab/controller"
@@ -104,11 +104,11 @@ class LoopController(CellRun[LoopParameters, LoopCell]):
             self.measurement.repetition(first, p.messages, round(cell.interval_ms * 1e6), cell.qos)
             self.record.append(range(first, first + p.messages))
             self.progress(index, cell, (repetition + 1) * p.messages)
-        # First, because nobody listens while the treatments are read.
+        # Drain before the scan: nobody listens while the treatments are read.
         self.measurement.drain(rows)
         store = self.record.store
         self._own += passed(store, rows)
-        # Of the latencies O alone: cheap enough between cells.
+        # Only O is summarised here: all latencies would take too long between cells.
         return CellResult(cell, {"O_us": summarise(latencies_ns(overhead_ns, store, tally(store, rows)[1]))})
 
     def conclude(self, index: int) -> None:
@@ -316,7 +316,8 @@ def _connections(
         host, port = access.host, access.port
     elif parameters.robot == "remote":
         pairing = PLAIN_CONTROLLER
-    # Each by its name: RabbitMQ gives a wildcard no retained message. The bridge is seen last: by then it is known.
+    # Subscribe to each by name: RabbitMQ sends no retained message to a wildcard. The bridge's status comes last:
+    # by then its identity is known.
     news = (TOPIC_BRIDGE_INFO, TOPIC_BRIDGE_MERGED, TOPIC_ROBOT_STATUS, TOPIC_BRIDGE_STATUS)
     answers = [(TOPIC_ANSWER, subscription_qos(parameters.qos_legs, max(parameters.qos)))]
     number = parameters.connections

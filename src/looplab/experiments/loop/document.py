@@ -8,7 +8,7 @@ from looplab.run.accounting import Columns, response, tally, total_ns
 from looplab.run.document import microseconds
 from looplab.run.samples import ABSENT, LATE, NOT_SENT
 
-# The rows' own columns: R as the bridge measured it, the same at its socket, the wait for earlier requests; O's parts;
+# Columns of the loop's own: R by the bridge, R at its socket, the wait for earlier requests, the parts of O, and
 # the stamps of printed clients.
 COLUMNS = ("robot_ns", "wire_robot_ns", "wait_ns", *ledger.COLUMNS, *printed.COLUMNS)
 _TRANSPORT = ("transport_total", "transport_robot", "transport_overhead", "robot_wait", *ledger.NAMES)

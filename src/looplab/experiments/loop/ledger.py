@@ -64,7 +64,7 @@ def summary(columns: Columns, rows: Iterable[int]) -> dict[str, Any]:
     known = [row for row, own in parts.items() if ABSENT not in (*own, transport_ns(columns, row))]
     others = parts.keys() - {*known}
     figures = {name: summarise([parts[row][at] for row in known]) for at, name in enumerate(NAMES)}
-    # Of the stamps alone, not of the parts: that they add up to it can be wrong.
+    # O is computed from the stamps, not from the parts: so a test can find that the parts do not add up.
     whole = ((overhead_ns, known), (transport_ns, known), (overhead_ns, others))
     sums = (summarise([made(columns, row) for row in those]) for made, those in whole)
     return {**figures, **dict(zip(WHOLE, sums, strict=True))}

@@ -38,12 +38,12 @@ from looplab.treatments.link import NO_LINK
 from looplab.treatments.loads import loads
 
 ROBOTS = ("virtual", "usb", "remote")
-# Whose clients: the lab's, or publisher and subscriber as the thesis prints them. Of these, whether the receiver spins
-# beside paho's network thread, whether each repetition has a new process, and the interpreter.
+# The clients are the lab's, or publisher and subscriber as the thesis prints them. Printed ones may spin
+# beside paho's network thread, have a new process for each repetition, and have another interpreter.
 LAB, PRINTED = "lab", "printed"
 REPETITION, RUN = "repetition", "run"
 PYTHONS = ("2.7", "3")
-# How containers reach the broker: by the host's address and published port, or on their own network.
+# Containers reach the broker by the host's address and published port, or on their own network.
 PORT, DIRECT = "port", "direct"
 ROBOT = Option("--robot", "ROBOT", "", "where the robot is", ROBOTS)
 BROKER = Option("--broker", "BROKER", "", "the broker under test", tuple(BROKERS))
@@ -66,7 +66,7 @@ class LoopParameters(OrderedParameters):
     intervals_ms: tuple[float, ...] = numbers("100 50 20 10", 0.5, 60_000, option=INTERVALS, quick="20")
     qos: tuple[int, ...] = qos_list("0")
     broker: str = choice(DEFAULT, tuple(BROKERS), option=BROKER, factor=True)
-    # Asked for, and the broker does not know them.
+    # The user asked for these, and the broker does not know them.
     qos_left_out: tuple[int, ...] = param(lambda _get, _name: (), matters=False)
     command: str = choice("T", ("T", "E"))
     robot: str = choice("virtual", ROBOTS, option=ROBOT)
@@ -87,7 +87,7 @@ class LoopParameters(OrderedParameters):
     warmup_messages: int = integer(20, 0, 10_000)
     broker_host: str = matching("broker", r"[A-Za-z0-9_.:-]{1,253}", "a host name or an address", matters=False)
     broker_port: int = integer(1883, 1, 65535, matters=False)
-    # The thesis's loop is plain. A Pi's bridge is not, unless somebody says so for both.
+    # The thesis's loop has no TLS. The bridge of a Pi has it unless BROKER_TLS=off.
     broker_tls: bool = switch(False)
     bridge_tls: bool = param(
         lambda get, _name: get.switch("BROKER_TLS", get.choice("ROBOT", "virtual", ROBOTS) == "remote")

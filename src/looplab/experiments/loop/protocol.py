@@ -24,16 +24,16 @@ TOPIC_BRIDGE_MERGED = "lab/bridge/merged"
 ONLINE = b"online"
 OFFLINE = b"offline"
 
-# Answered in the bridge: every other command asks the robot.
+# The bridge itself answers this one; every other command asks the robot.
 COMMAND_EMULATED = "E"
 # On the serial line a level of the wheels' voltage is this byte and those behind it.
 LEVEL_BYTE, MOST_LEVEL = 128, 127
 
-# How bytes from the robot become answers, by fidelity.
+# By fidelity, bytes from the robot become answers in one of these ways.
 FRAMINGS = {"thesis": "burst", "corrected": "line"}
 # Which legs of the loop have the cell's QoS, by fidelity: the publication of the request alone, or all four.
 LEGS = {"thesis": "request", "corrected": "all"}
-# How a receiver waits: its thread turns without a pause, or sleeps until something comes.
+# A receiver's thread turns without a pause, or sleeps until something comes.
 SPIN, SELECT = "spin", "select"
 RECEIVERS = {"thesis": SELECT, "printed": SPIN}
 # How many connections the controller has.

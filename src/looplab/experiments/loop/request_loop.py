@@ -55,7 +55,7 @@ class RequestLoop(OpenLoop):
             self.counts.foreign += 1
         elif self.awaits(answer.sequence, now):
             self.answer_qos.add((answer.sequence // self._per_cell, qos))
-            # Before the state, which is what readers of the store go by.
+            # Write this before the state: readers of the store go by the state.
             self._robot[answer.sequence] = answer.robot_ns
             self.answered(answer.sequence, now, sock, answer.status == _STATUS_OK)
             self.taken(answer, now)

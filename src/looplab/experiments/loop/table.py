@@ -63,7 +63,7 @@ def cell_lines(cell: LoopCell, parameters: Mapping[str, Any]) -> Iterator[str]:
         if one.heading and one.path[0] in cell.document:
             figures, star = one.of(cell), _star(parameters, one.name)
             if one.name == "transport_O" and same["n"]:
-                # Of the same messages as O above it: the two are compared.
+                # Show it for the same messages as O above it: the two are compared.
                 figures = cell.ledger["transport_O"]
                 if same["n"] < cell.O["n"]:
                     yield _latencies(f"O of {same['n']}{star}", same)
@@ -238,7 +238,7 @@ def _doubts(run: dict[str, Any]) -> Iterator[str]:
         yield f"! This machine was busy{before}: 1 of 100 requests left {significant(latest_us)} ms late or later."
     yield from (f"! {cell}: {cell.lost} lost: {cell.causes}." for cell in cells if cell.causes)
     yield from (f"! {cell}: {cell.late} answers came late." for cell in cells if cell.late)
-    # Once for all cells: `./lab show` has each.
+    # Name each doubt once for all cells: `./lab show` has them by cell.
     slow = dict.fromkeys(why for cell in cells if (why := quiet.why_slow(cell.document)))
     yield from (f"! {doubt}" for doubt in (*slow, *notices(run)))
 

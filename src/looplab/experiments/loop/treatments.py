@@ -38,7 +38,7 @@ from looplab.treatments.loads import loads
 from looplab.treatments.loads.load import published, seconds
 from looplab.treatments.scans import Scan, grown, mqtt_sockets, policies, processes, refusals
 
-# The broker's own, whatever port the host publishes for it.
+# The broker itself listens here, whatever port the host publishes.
 BROKER_PORT = 1883
 VIRTUAL_ROBOT = "socket://robot:"
 # Bridge and robot take the place of another machine. Their own delay must be small beside what the report compares, in
@@ -130,7 +130,7 @@ def strength(load: str, before: Scan, after: Scan) -> dict[str, Any]:
     """Return how hard a load was between two scans: CPU seconds consumed, messages a second at the broker."""
     result: dict[str, Any] = {"seconds": round(seconds(before, after), 3)}
     if load != NO_LOAD:
-        # A round of the flood is a process that has ended by then.
+        # Each round of the flood is a process that has ended by then: its time is among the children's.
         result[f"{load}_cpu_s"] = round(grown(before, after, load, "cpu_ns", "children_cpu_ns") / 1e9, 3)
     if found := published(before, after):
         messages, own, span_s = found

@@ -8,7 +8,7 @@ from looplab.spec.roles import BROKER, CONTROLLER, LINK
 NAME = "qos-delay"
 # The network of the published figures: normally distributed delays, nothing lost.
 USUAL = "normal"
-# When bytes leave the publisher's socket and enter the subscriber's.
+# Bytes leave the publisher's socket at the first time, and enter the subscriber's at the second.
 WIRE = ("wire_sent_ns", "wire_received_ns")
 
 

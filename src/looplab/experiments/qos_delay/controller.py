@@ -138,7 +138,7 @@ class DelayController(CellRun[QosDelayParameters, DelayCell]):
         store = SampleStore(p.warmup_messages)
         delivery = Delivery(ends, store, p, f"w{self.record.token}", p.warmup_messages)
         delivery.repetition(0, p.warmup_messages, round(p.interval_ms * 1e6), cell.qos)
-        # What a lossy link still holds would be sent among the cell's own messages.
+        # Drain: messages that a lossy link still holds would be sent among the cell's own.
         delivery.drain(range(p.warmup_messages))
         if not any(time_ns >= 0 for time_ns in store["received_ns"]):
             raise MachineError(

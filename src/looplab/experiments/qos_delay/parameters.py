@@ -43,7 +43,7 @@ MAX_LOSS_PERCENT = 50.0
 # A run's token and its dash come before the number of the message.
 TOKEN_BYTES = 9
 DIGITS = 9
-# What a cell takes besides its messages: echoes, capture and dissecting; and each of its connections, with its warm-up.
+# A cell takes this long besides its messages (echoes, capture, dissecting); each connection takes more for its warm-up.
 CELL_OVERHEAD_S = 3.0
 CONNECTION_OVERHEAD_S = 1.0
 
@@ -114,7 +114,7 @@ class QosDelayParameters(OrderedParameters):
     )
     jitter_share: float = number(0.1, 0, 1)
     reorder: bool = switch(True)
-    # Not printed. 20 is what the programs of its time begin with; at 60 + 60 ms QoS 2 then falls behind for good.
+    # The source prints no value. Clients of its time had 20; with it QoS 2 falls behind for good at 60 + 60 ms.
     max_inflight: int = param(lambda get, name: int(get.choice(name, "0", ("0", "20"))), 0, factor=True)
     rto_min_ms: int = integer(10_000, 200, 120_000)
     tcp_nodelay: bool = switch({"thesis": False, "corrected": True})

@@ -17,5 +17,5 @@ def loads() -> dict[str, HostLoad]:
     """Return every load by its name: the modules of this package that hold a `LOAD`."""
     modules = [import_module(f"{__name__}.{module.name}") for module in iter_modules(__path__)]
     known = [module.LOAD for module in modules if hasattr(module, "LOAD")]
-    # The one that a table names first needs no other order than its own.
+    # Tables name the loads in this order.
     return {load.name: load for load in sorted(known, key=lambda load: load.order)}

@@ -89,7 +89,7 @@ def together(spans_s: Sequence[float], least_s: float) -> list[tuple[int, int]]:
             ranges.append((first, last))
             first = last
     if first < len(spans_s):
-        # What is left is too short by itself.
+        # The rest is too short to be a window of its own.
         begin = ranges.pop()[0] if ranges else 0
         ranges.append((begin, len(spans_s)))
     return ranges
@@ -115,7 +115,7 @@ def _span_s(before: Scan, after: Scan) -> float:
 
 
 def _duration(published_value: str, option: str) -> Setting:
-    # As Go reads them.
+    # Go reads durations like this.
     return Setting(published_value, r"([0-9]+(\.[0-9]+)?(ns|us|ms|s|m|h))+", "a time with its unit, e.g. 100s", option)
 
 

@@ -104,7 +104,7 @@ LOAD = Stress(
         "STRESS_CPU": count(3, "--cpu"),
         "STRESS_IO": count(3, "--io"),
         "STRESS_VM": count(5, "--vm"),
-        # As stress reads them.
+        # stress reads sizes like this.
         "STRESS_VM_BYTES": Setting("128M", r"[0-9]{1,15}[bBkKmMgG]?", "a number of bytes, e.g. 128M", "--vm-bytes"),
         "STRESS_TIMEOUT": Setting("4000s", r"[0-9]{1,9}[smhdySMHDY]?", "a time, e.g. 4000s", "--timeout"),
     },

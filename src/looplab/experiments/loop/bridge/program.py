@@ -101,7 +101,7 @@ class RobotBridge:
         state_dir: Path | None = None,
         pairing: Path | None = None,
     ) -> None:
-        # Here, because loading MQTT and TLS takes longest: by now the robot's port is being opened (see `main`).
+        # Imported here: loading MQTT and TLS takes longest, and by now the robot's port is being opened (see `main`).
         from looplab.mqtt.client import ClientOptions, MqttClient
         from looplab.mqtt.paired import PairedTarget
 
@@ -117,7 +117,7 @@ class RobotBridge:
         self._stopping = False
         self._mqtt = self._reporter.mqtt = MqttClient(
             PairedTarget(host, port, tcp_nodelay, pairing),
-            # Not the host's name: containers of a cloned card share it, and two clients of one id end each other.
+            # Not the host's name: cloned cards share it, and a broker disconnects the older of two equal ids.
             f"bridge-{self._reporter.identity['instance']}",
             ClientOptions(
                 [(TOPIC_REQUEST, subscription_qos(qos_legs, 2))],
@@ -141,7 +141,7 @@ class RobotBridge:
                 if robot.take_restart():
                     self._give_up(STATUS_OFFLINE)
             if self._reporter.stale:
-                # Now, because there is no idle moment while requests come.
+                # Report now: there is no idle moment while requests come.
                 self._reporter.report()
             now = perf_counter_ns()
             self.counts.beat(now)
@@ -186,7 +186,7 @@ class RobotBridge:
             if item.request.command == b"E":
                 self._answer(item, STATUS_OK, b"%.2f" % random.uniform(15.0, 35.0))
             elif len(self._waiting) < MAX_OUTSTANDING and self._robot.write(item.request.command):
-                # It waits for those before it: R grows if requests come in bunches, whatever the robot does.
+                # It waits for the requests before it: R grows if requests come in bunches, whatever the robot does.
                 self.counts["queued"] += bool(self._waiting)
                 self._waiting.append(item)
             else:
@@ -218,7 +218,7 @@ class RobotBridge:
         answered_ns = perf_counter_ns()
         self._mqtt.publish(TOPIC_ANSWER, head + b"%d" % (answered_ns - item.entered_ns) + tail, item.qos)
         self.counts["answers"] += 1
-        # E and requests that could not be asked are answered without the robot.
+        # The bridge answers E, and requests that could not be asked, without the robot.
         by_robot = request.command != b"E" and status != STATUS_OFFLINE
         wait_ns = max(0, self._free_ns - item.entered_ns) if by_robot else 0
         if by_robot:
@@ -270,7 +270,7 @@ def main() -> int:
     try:
         nodelay, framing, legs, spins = _settings(settings)
         robot = RobotPort(settings.get("SERIAL_URL", "").strip() or "socket://robot:4000", framing)
-        # In a thread: opening resets the board, and its boot loader takes up to 2 s; the rest is prepared meanwhile.
+        # A thread opens the port, which resets the board: its boot loader takes up to 2 s, and the rest goes on.
         robot.maintain()
         host, port, pairing = read_broker(settings)
     except LabError as error:

@@ -47,7 +47,7 @@ class Reporter:
     def announce(self) -> None:
         """Publish everything to a broker that has just accepted the bridge."""
         self._published = (b"", b"")
-        # The robot's status first: a client that sees the bridge online must not read an earlier bridge's.
+        # Publish the robot's status first: a client that sees the bridge online must not read an earlier bridge's.
         self.report()
         self.mqtt.publish(TOPIC_BRIDGE_STATUS, ONLINE, 1, retain=True)
 

@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 # Letters that differ in two bits at least: one flipped on the wire makes no other request's number.
 NUMBERS = bytes(letter for letter in range(ord("a"), ord("z") + 1) if letter.bit_count() % 2 == 0)
-# What a letter is above the control character that is its number, too.
+# Offset from a request's control character (1 to 26) to its letter.
 CONTROL = 96
 TEMPERATURE = b"T"
-# No digit, space or minus is a multiple of it, so that one of them lost or doubled always shows.
+# No digit, space or minus is a multiple of it, so the check finds a byte that was lost or doubled.
 CHECK_MODULUS = 23
 
 # Tilt, its rate, way and speed of a robot on two wheels.

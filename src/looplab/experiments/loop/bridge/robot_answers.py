@@ -11,7 +11,7 @@ from typing import NamedTuple
 from looplab.experiments.loop.bridge.request_window import STATE, Window, parse_numbered
 
 LONGEST_LINE_BYTES = 256
-# What can happen to a robot in use; each is counted.
+# The bridge counts each of these faults of a robot in use.
 UNPLUGGED, RESET, SILENT, NOISE, SENSOR = "unplugged", "reset", "silent", "noise", "sensor"
 
 _VALUE = re.compile(rb"-?[0-9]{1,4}(\.[0-9]{1,3})?|" + STATE)

@@ -29,7 +29,7 @@ REOPEN_S = (0.0, 0.1, 0.2, 0.5)
 # A Mega's boot loader takes up to 2 s after the reset that opening the port causes.
 READY_TIMEOUT_NS = 3_000_000_000
 IDENTITY_TIMEOUT_NS = 500_000_000
-# After a missed answer: silence this long means that nothing of it is still on its way.
+# After a missed answer, silence this long means that nothing of it is still on its way.
 QUIET_NS = 20_000_000
 READ_BYTES = 4096
 
@@ -58,7 +58,7 @@ class RobotPort:
         self._opening: Attempt[serial.SerialBase] | None = None
         self._port: serial.SerialBase | None = None
         self._failures = 0
-        # When GREETING or IDENTIFYING ends, and since when a SETTLING port is silent.
+        # GREETING or IDENTIFYING ends at the deadline; a SETTLING port is silent since then.
         self._deadline_ns = self._silent_ns = 0
 
     @property
@@ -179,7 +179,7 @@ class RobotPort:
         self.answers.forget()
         self.answers.restarted = True
         if port is not None:
-            # In a helper thread: pyserial sleeps after closing a network port, up to 7 s for rfc2217://.
+            # A helper thread closes it: pyserial sleeps after closing a network port, up to 7 s for rfc2217://.
             threading.Thread(target=port.close, daemon=True).start()
 
     def _put(self, data: bytes) -> bool:

@@ -22,11 +22,11 @@ from looplab.treatments.broker import access
 from looplab.treatments.judgement import Treatment, compared, judge_nodelay, on_off, policy, unverified
 from looplab.treatments.scans import Scan, TreatmentsClient, mqtt_sockets, processes
 
-# In the image `printed`.
+# The image `printed` has the clients here.
 FOLDER = "/opt/printed"
 STEP_NS = 20_000_000
 START_TIMEOUT_NS = 15_000_000_000
-# The controller alone captures packets; what the published flags permit is theirs, too.
+# Only the controller may capture packets; the clients keep what the published flags permit.
 _NO_CAPTURE = ("setpriv", "--inh-caps=-net_raw", "--ambient-caps=-net_raw")
 # A thread that spins is on a processor or waits for one for at least this share of its life; one that sleeps is not.
 LEAST_SPIN = 0.6
@@ -47,7 +47,7 @@ class PrintedClient:
         os.set_blocking(self._output.fileno(), False)
         self._rest = b""
         self.lines: list[dict[str, Any]] = []
-        # What it reported of itself at each connection.
+        # It reports on itself at each connection.
         self.hellos: list[dict[str, Any]] = []
 
     def read(self) -> None:
@@ -88,7 +88,7 @@ class PrintedClients:
         self._fifo = parameters.priority_controller if parameters.apply_priority else 0
         self.on_publish: Callable[[Publish], None] = lambda _publish: None
         self._live: dict[str, PrintedClient] = {}
-        # What each process reported that has ended, and how often those lost their connection.
+        # Reports of the processes that have ended, and how often those lost their connection.
         self._ended: list[dict[str, Any]] = []
         self._reconnected = 0
         self._scans: list[Scan | None] = []

@@ -81,7 +81,7 @@ class PrintedMeasurement(RequestLoop):
         """Put the publisher's stamp in the place of the packet's; a message that left by no packet was sent, too."""
         state, _wire_sent_ns, left_ns = self._state, *self._rows[:2]
         self._rows[2][sequence] = due_ns
-        # The clocks are told apart to some 100 ns; no packet leaves before it was made.
+        # The distance of the two clocks is known to some 100 ns; no packet leaves before it was made.
         self._sent[sequence] = self._own_sent[sequence] = sent_ns
         if left_ns[sequence] != ABSENT:
             self._sent[sequence] = min(sent_ns, left_ns[sequence])

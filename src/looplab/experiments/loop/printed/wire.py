@@ -37,7 +37,7 @@ class _Stream:
     def packets(self, sequence: int, data: bytes) -> list[bytes]:
         known = (self._next - sequence) & 0xFFFFFFFF
         if known >= 1 << 31:
-            # A gap: what came before it has no end.
+            # There is a gap: drop the unfinished packet before it.
             self._buffer, known = PacketBuffer(), 0
         fresh = data[known:]
         if not fresh:
@@ -55,7 +55,7 @@ class Wire:
         self._clock = RealtimeClock()
         self.dropped = self.unstamped = 0
         try:
-            # Of all protocols: only such a socket sees what leaves.
+            # Only a socket for all protocols sees the packets that leave.
             self._sock = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(ETH_P_ALL))
         except PermissionError:
             raise MachineError(
@@ -85,7 +85,7 @@ class Wire:
     def _of_packet(self, packet: bytes, leaves: bool, stamp_ns: int) -> Iterator[Publish]:
         begin = 4 * (packet[0] & 15)
         source, destination, sequence = _PORTS.unpack_from(packet, begin)
-        # Without the padding of a short frame.
+        # Leave out the padding of a short frame.
         data = packet[begin + 4 * (packet[begin + 12] >> 4) : int.from_bytes(packet[2:4], "big")]
         key = (packet[12:20], source << 16 | destination)
         if packet[begin + 13] & _SYN:
@@ -97,7 +97,7 @@ class Wire:
         for one in stream.packets(sequence, data):
             if one[0] >> 4 == _PUBLISH:
                 if stamp_ns == ABSENT:
-                    # The clock was set: as late as this is read.
+                    # The clock was set meanwhile: take the time of reading.
                     self.unstamped += 1
                     stamp_ns = perf_counter_ns()
                 topic, _number, payload = parse_publish(one)
