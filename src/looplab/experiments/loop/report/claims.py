@@ -5,9 +5,9 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from looplab.experiments.loop import STUDIES
 from looplab.experiments.loop.report import cells_of, lost_messages, published
 from looplab.experiments.loop.report.comparison import PACE, LoopVerdict, Printed, cells_text, compare_sides, guarded
+from looplab.experiments.loop.studies import STUDIES
 from looplab.report import rounds
 from looplab.report.cell import Key
 from looplab.report.page import show_percent

@@ -7,10 +7,10 @@ from functools import partial
 
 from scipy.stats import binomtest
 
-from looplab.experiments.loop import STUDIES
 from looplab.experiments.loop.fitted import ROBOT, fitted
 from looplab.experiments.loop.report import MeasuredLoop, cells_of
 from looplab.experiments.loop.report.comparison import LoopVerdict, cells_text, guarded
+from looplab.experiments.loop.studies import STUDIES
 from looplab.report import rounds
 from looplab.report.cell import Key
 from looplab.report.samples import Measured, Runs

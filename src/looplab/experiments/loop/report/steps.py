@@ -11,9 +11,9 @@ from functools import partial
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from looplab.experiments.loop import STEPS, VARIANTS
 from looplab.experiments.loop.parameters import LoopParameters, read_parameters
 from looplab.experiments.loop.report import MeasuredLoop, cells_of
+from looplab.experiments.loop.studies import STEPS, VARIANTS
 from looplab.report.drawing import STYLES, Plot
 from looplab.report.samples import Measured
 from looplab.spec.parameters import as_text

@@ -9,8 +9,8 @@ from support.reports import Page, shown, write
 from support.run_files import edited
 from support.simulated_runs import simulated_cell, write_run
 
-from looplab.experiments.loop import STEPS, VARIANTS
 from looplab.experiments.loop.parameters import read_parameters
+from looplab.experiments.loop.studies import STEPS, VARIANTS
 from looplab.run.accounting import summarise
 
 # Mean O in us as the client has it, by step; at its packets printed clients have 1000 us throughout.
