@@ -75,9 +75,3 @@ def test_a_packet_is_whole_wherever_a_read_ends(length: int) -> None:
         assert buffer.packets(packet[:end]) == []
         assert buffer.packets(packet[end:]) == [packet]
     assert PacketBuffer().packets(packet) == [packet]
-
-
-def test_a_length_without_an_end_goes_to_paho_whole() -> None:
-    buffer = PacketBuffer()
-    assert buffer.packets(b"\x30\xff\xff\xff") == []
-    assert buffer.packets(b"\xff\xff") == [b"\x30\xff\xff\xff\xff\xff"]

@@ -10,7 +10,7 @@ from time import perf_counter_ns
 import pytest
 import trustme
 
-from looplab.mqtt.connection_errors import describe_dialling, describe_end
+from looplab.mqtt.connection_errors import describe_dialling
 from looplab.mqtt.packets import publish_packet
 from looplab.mqtt.paired import StampedTlsSocket
 from looplab.mqtt.pairing import SERVER_NAME, Pairing
@@ -140,7 +140,3 @@ def test_a_plain_socket_hands_out_whole_packets() -> None:
         assert sock.recv(1) + sock.recv(1000) == whole
         with pytest.raises(BlockingIOError):
             sock.recv(1)
-
-
-def test_a_tls_port_is_known_by_its_first_bytes() -> None:
-    assert describe_end(b"\x15\x03", None).startswith("this is a TLS port")

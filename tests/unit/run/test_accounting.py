@@ -20,11 +20,6 @@ def test_quantile_is_numpys(size: int, share: float) -> None:
     assert quantile(values, share) == pytest.approx(np.quantile(values, share), rel=1e-12)
 
 
-def test_quantile_of_nothing_is_an_error() -> None:
-    with pytest.raises(ValueError, match="no values"):
-        quantile([], 0.5)
-
-
 def test_summary_is_in_microseconds_and_keeps_the_outlier() -> None:
     values = [1000 * n for n in range(1, 1000)] + [3_600_000_000_000]
     found = summarise(values)

@@ -51,12 +51,6 @@ def test_a_second_controller_ends_before_it_touches_anything(controller: Control
     assert [cell["sent"] for cell in live(controller)["cells"]] == [2, 2]
 
 
-def test_it_names_its_folder_first(controller: Controller, tmp_path: Path) -> None:
-    event, facts = controller.said[0]  # type: ignore[attr-defined]
-    assert event == "begun"
-    assert (tmp_path / f"results/.{facts['run_id']}.partial").is_dir()
-
-
 def test_cells_are_stored_and_progress_is_reported(controller: Controller) -> None:
     document = live(controller)
     assert [(cell["sleep_ms"], cell["sent"]) for cell in document["cells"]] == [(1, 2), (2, 2)]

@@ -49,17 +49,6 @@ def test_prometheus_is_told_where_the_pi_is(tmp_path: Path, robot: str, pi: str,
     assert [path.name for path in tmp_path.iterdir()] == ["pi.json"]
 
 
-def test_a_file_in_a_volume_is_replaced_by_a_rename(tmp_path: Path) -> None:
-    file = tmp_path / "pi.json"
-    prepare.write_into_volume(file, b"former")
-    with file.open("rb") as in_use:
-        prepare.write_into_volume(file, b"new")
-        assert in_use.read() == b"former"
-    assert file.read_bytes() == b"new"
-    assert mode(file) == 0o644
-    assert list(tmp_path.iterdir()) == [file]
-
-
 @pytest.mark.parametrize("pi", ["http://pi", "pi:port", "a b", "pi:9102:1"])
 def test_a_pi_that_is_no_address_is_refused(tmp_path: Path, pi: str) -> None:
     with pytest.raises(ValueError, match="LAB_PI"):

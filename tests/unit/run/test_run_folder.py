@@ -3,7 +3,6 @@
 import errno
 import json
 import os
-import re
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -45,10 +44,6 @@ def test_a_finished_run_is_renamed_when_whole(tmp_path: Path) -> None:
     assert sorted(path.name for path in final.iterdir()) == ["run.json", "samples.csv", "transport.csv"]
 
 
-def test_the_clock_gives_the_name(tmp_path: Path) -> None:
-    assert re.fullmatch(r"\d{8}T\d{6}Z-s", folder_of(tmp_path, "s", 1).run_id)
-
-
 def test_an_interrupted_run_has_no_run_json(tmp_path: Path) -> None:
     folder = folder_of(tmp_path, "scenario5", 10, AT)
     folder.append("samples.csv", ["one"])
@@ -56,13 +51,6 @@ def test_an_interrupted_run_has_no_run_json(tmp_path: Path) -> None:
     assert not (final / "run.json").exists()
     assert json.loads((final / "interrupted.json").read_text())["interrupted_because"] == "interrupted"
     assert (final / "samples.csv").read_text().splitlines()[1:] == ["one"]
-
-
-def test_rewriting_replaces_what_was_appended(tmp_path: Path) -> None:
-    folder = folder_of(tmp_path, "s", 10, AT)
-    folder.append("samples.csv", ["lost"])
-    folder.rewrite("samples.csv", SAMPLES_HEADER, ["late"])
-    assert (folder.path / "samples.csv").read_text() == f"{SAMPLES_HEADER}\nlate\n"
 
 
 def test_two_runs_within_a_second_both_have_a_folder(tmp_path: Path) -> None:
@@ -75,19 +63,9 @@ def test_two_runs_within_a_second_both_have_a_folder(tmp_path: Path) -> None:
     assert all((final / "run.json").exists() for final in finals)
 
 
-def test_runs_of_two_scenarios_share_a_second(tmp_path: Path) -> None:
-    names = [folder_of(tmp_path, name, 1, AT).run_id for name in ("scenario1", "scenario2")]
-    assert names == ["20240229T235958Z-scenario1", "20240229T235958Z-scenario2"]
-
-
 def test_nothing_measured_leaves_nothing_behind(tmp_path: Path) -> None:
     folder_of(tmp_path, "s", 1, AT).discard()
     assert list(tmp_path.iterdir()) == []
-
-
-def test_results_is_made_where_it_is_missing(tmp_path: Path) -> None:
-    folder_of(tmp_path / "a" / "results", "s", 1, AT).finish({})
-    assert (tmp_path / "a" / "results" / "20240229T235958Z-s" / "run.json").exists()
 
 
 def test_results_that_is_a_file_is_said(tmp_path: Path) -> None:

@@ -4,22 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from looplab.run.samples import ABSENT, ANSWERED, COLUMNS, HEADER_BYTES, MAGIC, NOT_SENT, SampleStore, store_columns
-
-
-def test_a_fresh_store_knows_nothing() -> None:
-    store = SampleStore(3)
-    assert store["state"].tolist() == [NOT_SENT] * 3
-    assert all(store[name].tolist() == [ABSENT] * 3 for name in COLUMNS if name != "state")
-
-
-def test_columns_do_not_overlap() -> None:
-    store = SampleStore(5)
-    for number, name in enumerate(COLUMNS):
-        for row in range(5):
-            store[name][row] = 100 * number + row
-    for number, name in enumerate(COLUMNS):
-        assert store[name].tolist() == [100 * number + row for row in range(5)]
+from looplab.run.samples import ABSENT, ANSWERED, COLUMNS, HEADER_BYTES, MAGIC, SampleStore, store_columns
 
 
 def read(path: Path, name: str) -> list[int]:

@@ -32,13 +32,6 @@ def test_the_facts_of_this_machine() -> None:
     assert json.loads(json.dumps(found)) == found
 
 
-def test_what_the_host_knows_is_taken_over() -> None:
-    images = {"broker": {"reference": "eclipse-mosquitto:2", "id": "sha256:1", "origin": "built"}}
-    found = describe(json.dumps({"engine": "20.10.24", "images": images}))
-    assert (found["engine"], found["images"]) == ("20.10.24", images)
-    assert found["compose"] == UNKNOWN
-
-
 def test_a_compose_file_of_ones_own_is_known_without_lab(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("LAB_OWN", raising=False)
     assert own_file({"environment": describe()}) == ()

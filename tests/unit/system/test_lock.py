@@ -40,11 +40,6 @@ def test_it_is_held_until_its_process_is_killed(tmp_path: Path) -> None:
     assert holder(path) == ""
 
 
-def test_nobody_holds_what_is_not_there(tmp_path: Path) -> None:
-    assert holder(tmp_path / "none") == ""
-    assert not (tmp_path / "none").exists()
-
-
 def test_other_users_may_hold_it_next(tmp_path: Path) -> None:
     before = os.umask(0o077)
     try:

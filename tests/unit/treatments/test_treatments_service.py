@@ -14,7 +14,6 @@ from looplab.experiments.registry import EXPERIMENTS
 from looplab.spec.brokers import BROKERS
 from looplab.spec.roles import CONTROLLER
 from looplab.system import processes
-from looplab.system.json_client import read_token
 from looplab.treatments.loads import loads
 from looplab.treatments.scans import TOKEN
 from looplab.treatments.service import answer, end_loads, permitted
@@ -77,10 +76,3 @@ def test_a_containers_first_process_has_its_parent_outside(tmp_path: Path, monke
     for pid in (8, 9, 10):
         processes.end_container(pid, tmp_path)
     assert sorted(killed) == [7, 8, 9, 10]
-
-
-def test_the_token_is_read_anew_each_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TOKENS", str(tmp_path))
-    for word in ("", "one", "two"):
-        (tmp_path / TOKEN).write_text(word)
-        assert read_token(TOKEN) == word

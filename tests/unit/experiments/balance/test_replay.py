@@ -84,11 +84,6 @@ def test_a_stored_run_is_read_with_losses_and_late_answers(tmp_path: Path) -> No
     assert read[2].at_robot_s == pytest.approx(0.04 + 0.043 + replay.BYTE_S)
 
 
-def test_a_run_without_answers_holds_the_robot() -> None:
-    found = replayed(*CELL, trace(lost=range(200)))
-    assert (found.upright_s, found.cost, found.age_ms, found.lost) == (0, 0, 0, 200)
-
-
 def test_figures_of_control() -> None:
     level = level_of(4.0)
     stands = figures.control([0.0, 1.0, 2.0, 3.0], [0.1, -0.1, 0.1, -0.1], [level] * 4)

@@ -111,15 +111,6 @@ def test_cells_are_in_published_order_unless_it_is_random() -> None:
     assert corrected.order_seed > 0
 
 
-def test_a_seed_gives_one_order_and_another_seed_another() -> None:
-    def cells(seed: int) -> tuple[tuple[float, int], ...]:
-        settings = {**SCENARIO, "ORDER": "random", "ORDER_SEED": str(seed), "QOS": "0,1,2"}
-        return tuple(cell.key for cell in read_parameters(settings).cells)
-
-    assert cells(1) == cells(1)
-    assert len({cells(seed) for seed in range(1, 9)}) > 6
-
-
 def test_cells_that_the_broker_does_not_know_are_left_out() -> None:
     parameters = read_parameters({**SCENARIO, "BROKER": "rabbitmq", "QOS": "0 1 2"})
     assert (parameters.qos, parameters.qos_left_out) == ((0, 1), (2,))

@@ -33,11 +33,6 @@ def test_what_is_set_alone_is_run(given: dict[str, str], pairs: list[tuple[float
     assert list(QosDelayParameters.read(given).pairs_ms) == pairs
 
 
-def test_jitter_is_a_share_of_the_mean_if_delays_vary() -> None:
-    p = QosDelayParameters.read({"JITTER_SHARE": "0.25"})
-    assert (p.jitter_ms(20, "pareto"), p.jitter_ms(20, "constant")) == (5, 0)
-
-
 def test_each_network_has_cells_of_its_own() -> None:
     p = QosDelayParameters.read({"NETWORKS": "normal,loss-1", "DELAYS_MS": "20", "QOS": "1"})
     assert [str(cell) for cell in p.published_cells] == ["20 + 20 ms, QoS 1", "20 + 20 ms, QoS 1, loss-1"]

@@ -21,15 +21,6 @@ def told(sent: AnswerTimes, *, stamped: bool = True) -> tuple[int, int, int]:
     return found.wire_sequence, found.wake_up_ns, found.send_path_ns
 
 
-def test_an_answer_is_reported_once_it_has_left() -> None:
-    sent, first = AnswerTimes(), times(0)
-    sent.add(RUN, first)
-    assert told(sent) == (-1, -1, -1)
-    first.left(1030)
-    assert told(sent) == (0, 70, 30)
-    assert told(sent) == (-1, -1, -1)
-
-
 def test_the_kernel_is_asked_if_it_has_not_said_yet() -> None:
     sent, first = AnswerTimes(), times(0)
     sent.add(RUN, first)

@@ -45,15 +45,6 @@ def test_no_flipped_bit_makes_another_requests_number() -> None:
         assert not any(number ^ 1 << bit in NUMBERS for bit in range(8))
 
 
-def test_never_more_than_one_request_of_a_number_is_under_way() -> None:
-    window = Window()
-    sent = b"".join(window.ask() for _ in range(3 * len(NUMBERS)))
-    assert sorted(sent) == sorted(NUMBERS)
-    # Each answer lets one of those that wait go, in order.
-    for number in 2 * sent:
-        assert window.answered(number) == (0, bytes([number]))
-
-
 def test_what_is_forgotten_is_nobodys_answer() -> None:
     window = Window()
     sent = b"".join(window.ask() for _ in range(3))
