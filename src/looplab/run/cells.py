@@ -22,7 +22,7 @@ from looplab.treatments.scans import Scan, TreatmentsClient
 
 P = TypeVar("P", bound=RunParameters)
 C = TypeVar("C", bound=Cell)
-# Between two looks of `wait_for`.
+# Between two checks of what a run waits for.
 _PAUSE = partial(time.sleep, 0.2)
 
 
@@ -149,22 +149,19 @@ class CellRun(ABC, Generic[P, C]):
         seen = {name for scan in self.scans if scan for name, found in scan["roles"].items() if found["processes"]}
         return [*reasons, *(f"{name} load: running" for name in loads().keys() & seen)]
 
-    def wait_for_part(self, what: str, check: Callable[[], object]) -> None:
+    def wait_for_part(self, what: str, check: Callable[[], object], pause: Callable[[], object] = _PAUSE) -> None:
         """Wait until `check` raises no LabError. Raises its last one after PARTS_TIMEOUT_S, wrong use at once."""
         self.record.say("waiting", what=what)
-        errors: list[LabError] = []
-
-        def ready() -> bool:
+        end_s = time.monotonic() + self.parameters.parts_timeout_s
+        while True:
             try:
                 check()
             except LabError as error:
-                if error.exit_code == EXIT_USAGE:
+                if error.exit_code == EXIT_USAGE or time.monotonic() > end_s:
                     raise
-                errors.append(error)
-                return False
-            return True
-
-        wait_for(ready, self.parameters.parts_timeout_s, lambda: errors[-1])
+            else:
+                return
+            pause()
 
     def scan(self) -> Scan | None:
         """Have the treatments read while nothing is sent; on a Swarm nobody can read them."""
@@ -185,7 +182,7 @@ class CellRun(ABC, Generic[P, C]):
 def wait_for(
     ready: Callable[[], object], timeout_s: float, fault: Callable[[], LabError], pause: Callable[[], object] = _PAUSE
 ) -> None:
-    """Wait until `ready()`, with `pause()` between two looks. Raises `fault()` once `timeout_s` have passed."""
+    """Wait until `ready()`, with `pause()` between two checks. Raises `fault()` once `timeout_s` have passed."""
     end_s = time.monotonic() + timeout_s
     while not ready():
         if time.monotonic() > end_s:

@@ -6,7 +6,7 @@ from pathlib import Path
 from time import perf_counter_ns
 from typing import Any, ClassVar
 
-from looplab.errors import LabError, MachineError
+from looplab.errors import MachineError
 from looplab.experiments.loop import EXPERIMENT, LoopCell, ledger, overhead_ns, readiness, treatments
 from looplab.experiments.loop.bridge_news import BridgeNews
 from looplab.experiments.loop.connections import ControllerConnections
@@ -39,7 +39,7 @@ from looplab.mqtt.paired import PairedTarget
 from looplab.mqtt.pairing import read_pairing
 from looplab.run import placement, quiet
 from looplab.run.accounting import answers_held_us, held_us, summarise, tally
-from looplab.run.cells import CellResult, CellRun, entry, wait_for
+from looplab.run.cells import CellResult, CellRun, entry
 from looplab.run.document import latencies_ns
 from looplab.run.open_loop import Messages
 from looplab.run.record import File, Place
@@ -235,15 +235,12 @@ class LoopController(CellRun[LoopParameters, LoopCell]):
             self.news.take(topic, payload)
 
     def _wait_for_parts(self) -> None:
-        p, say = self.parameters, self.record.say
         self._connect()
         self._wait_for_bridge()
-        if p.link != NO_LINK:
-            say("waiting", what="link")
-            wait_for(lambda: not self.seen.link_fault(), p.parts_timeout_s, self._no_link, self._step)
-        if p.load != NO_LOAD:
-            say("waiting", what=p.load)
-            wait_for(self.seen.load_runs, p.parts_timeout_s, self._no_load, self._step)
+        if self.parameters.link != NO_LINK:
+            self.wait_for_part("link", self.seen.check_link, self._step)
+        if self.parameters.load != NO_LOAD:
+            self.wait_for_part(self.parameters.load, self.seen.check_load, self._step)
 
     def _connect(self) -> None:
         client, p, timeout_s = self._client, self.parameters, self.parameters.parts_timeout_s
@@ -272,20 +269,6 @@ class LoopController(CellRun[LoopParameters, LoopCell]):
             if perf_counter_ns() > end_ns:
                 raise MachineError(f"{missing.problem} within {timeout_s} s.", missing.remedy)
             self._step()
-
-    def _no_link(self) -> LabError:
-        p = self.parameters
-        return MachineError(
-            f"The link {p.link} was not there within {p.parts_timeout_s} s: {self.seen.link_fault()}",
-            "See `docker compose logs link`, and compose/links.md.",
-        )
-
-    def _no_load(self) -> LabError:
-        p = self.parameters
-        return MachineError(
-            f"The {p.load} load was not seen running within {p.parts_timeout_s} s. {self.client.fault}".rstrip(),
-            f"See `docker compose logs` of the {p.load} service.",
-        )
 
     def _warm_up(self) -> None:
         """Send a few requests at each QoS along the whole way, with a token of their own: counted, part of no cell."""

@@ -6,6 +6,7 @@ import socket
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from looplab.errors import MachineError
 from looplab.experiments.loop import EXPERIMENT, treatments
 from looplab.experiments.loop.parameters import LoopParameters
 from looplab.run import placement, quiet
@@ -67,15 +68,20 @@ class Scans:
         """Return what run.json holds of an emulated link, and of each of several hosts."""
         return {**({"link": self._link_taken[-1]} if self._link_taken else {}), **placement.document(self._taken)}
 
-    def load_runs(self) -> bool:
-        """Return whether the wanted load is seen; if nobody answers, the client's `fault` has the reason."""
-        self._client.fault = ""
-        return running(self._client.scan(treatments.applied(self._parameters)), self._parameters.load)
+    def check_load(self) -> None:
+        """Raise LabError (exit code 3) if the wanted load does not run, or nobody answers who could see it."""
+        self._client.fault, load = "", self._parameters.load
+        if not running(self._client.scan(treatments.applied(self._parameters)), load):
+            why = f"The {load} load was not seen running. {self._client.fault}".rstrip()
+            raise MachineError(why, f"See `docker compose logs` of the {load} service.")
 
-    def link_fault(self) -> str:
-        """Return why the wanted link is not there yet, "" once it is: its emulator may still look for its peer."""
+    def check_link(self) -> None:
+        """Raise LabError (exit code 3) if the wanted link is not there yet: its emulator may still look for a peer."""
         state = link.scan(self._link_url, pings=0)
-        return "" if state.get("links") else str(state.get("fault", "its emulator knows no link"))
+        if not state.get("links"):
+            why = state.get("fault", "its emulator knows no link")
+            remedy = "See `docker compose logs link`, and compose/links.md."
+            raise MachineError(f"The link {self._parameters.link} is not there: {why}", remedy)
 
 
 def robot_lags(cells: Iterable[Mapping[str, Any]]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from looplab.errors import MachineError
 from looplab.experiments.loop.parameters import LoopParameters, read_parameters
 from looplab.experiments.loop.scans import Scans
 from looplab.experiments.loop.treatments import (
@@ -652,11 +653,11 @@ def test_a_missing_load_has_no_fault_of_an_earlier_scan(monkeypatch: pytest.Monk
     """The treatments service may start after the controller; what keeps the load away is something else."""
     client = TreatmentsClient([], "http://127.0.0.1:1/facts")
     taken = Scans(parameters(LOAD="stress"), client, [])
-    assert not taken.load_runs()
-    assert client.fault
+    with pytest.raises(MachineError, match=r"not seen running\. The treatments service at"):
+        taken.check_load()
     monkeypatch.setattr(client, "scan", lambda _priorities: scan())
-    assert not taken.load_runs()
-    assert client.fault == ""
+    with pytest.raises(MachineError, match=r"^The stress load was not seen running\.\n"):
+        taken.check_load()
 
 
 def test_what_nobody_saw_is_called_so() -> None:
