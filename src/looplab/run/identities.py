@@ -44,36 +44,35 @@ class Readers(NamedTuple):
 def make(folder: Path, readers: Readers, own: Collection[Secret] = ()) -> None:
     """Write what each of `readers` needs, from what was made at the first start; `own` are the experiments' secrets."""
     kept = _kept(folder, {_password(one) for one in own if not one.each_start})
-    pairings = pairings_of(folder)
-    lines = "".join(password_line(pairing.user, pairing.password) for pairing in pairings.values())
-    # A broker with SYS_NICE is root without root's rights: it reads the file by its group.
-    write(folder / "passwords", lines, readers.broker, readers.broker)
-    write(folder / "server.pem", kept["server"], readers.broker, readers.broker)
-    write(folder / "controller", write_pairing(pairings["controller"]), readers.controller)
-    write(folder / "bridge", write_pairing(pairings["bridge"]), readers.bridge)
-    _make_plain(folder / "plain", pairings_of(folder, tls=False), readers)
+    tls, plain = pairings_of(folder), pairings_of(folder, tls=False)
+    # Options of mosquitto_sub, for the broker's health check.
+    observer = f"-u observer\n-P {plain['observer'].password}\n"
+    # A broker with SYS_NICE is root without root's rights: it reads its files by its group.
+    files = [
+        ("passwords", _password_file(tls), readers.broker, readers.broker),
+        ("server.pem", kept["server"], readers.broker, readers.broker),
+        ("controller", write_pairing(tls["controller"]), readers.controller, -1),
+        ("bridge", write_pairing(tls["bridge"]), readers.bridge, -1),
+        ("plain/passwords", _password_file(plain), readers.broker, readers.broker),
+        ("plain/mosquitto_sub", observer, readers.broker, readers.broker),
+        ("plain/controller", write_pairing(plain["controller"]), readers.controller, ASIP_CLIENTS_GID),
+        ("plain/bridge", write_pairing(plain["bridge"]), readers.bridge, -1),
+        ("plain/observer", write_pairing(plain["observer"]), EXPORTER_UID, TREATMENTS_GID),
+    ]
     for one in (TREATMENTS, *own):
         word = secrets.token_urlsafe(32) if one.each_start else kept["shared"][_password(one)]
-        (folder / one.name).parent.mkdir(mode=0o755, exist_ok=True)
-        write(folder / one.name, word, readers.controller if one.reader is None else one.reader, one.group)
+        files.append((one.name, word, readers.controller if one.reader is None else one.reader, one.group))
+    for name, text, reader, group in files:
+        (folder / name).parent.mkdir(mode=0o755, exist_ok=True)
+        write(folder / name, text, reader, group)
 
 
 def _password(one: Secret) -> str:
     return Path(one.name).name
 
 
-def _make_plain(folder: Path, pairings: Mapping[str, Pairing], readers: Readers) -> None:
-    """Write who may use the listener without TLS, and what each part needs for it."""
-    folder.mkdir(mode=0o755, exist_ok=True)
-    lines = "".join(password_line(pairing.user, pairing.password) for pairing in pairings.values())
-    write(folder / "passwords", lines, readers.broker, readers.broker)
-    write(folder / "controller", write_pairing(pairings["controller"]), readers.controller, ASIP_CLIENTS_GID)
-    write(folder / "bridge", write_pairing(pairings["bridge"]), readers.bridge)
-    write(folder / "observer", write_pairing(pairings["observer"]), EXPORTER_UID, TREATMENTS_GID)
-    # For the broker's health check: options of mosquitto_sub.
-    write(
-        folder / "mosquitto_sub", f"-u observer\n-P {pairings['observer'].password}\n", readers.broker, readers.broker
-    )
+def _password_file(pairings: Mapping[str, Pairing]) -> str:
+    return "".join(password_line(pairing.user, pairing.password) for pairing in pairings.values())
 
 
 def pairings_of(folder: Path, *, tls: bool = True) -> dict[str, Pairing]:

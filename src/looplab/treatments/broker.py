@@ -5,6 +5,7 @@ import json
 import os
 import time
 from collections import deque
+from collections.abc import Callable
 from pathlib import Path
 from time import perf_counter_ns
 from typing import TYPE_CHECKING
@@ -112,7 +113,9 @@ class PublishCounts:
             self.stop()
             self._source = (host, port)
             if broker.metrics.get(PUBLISHED) and not broker.page:
-                self._client = self._listening(broker.metrics[PUBLISHED], host, port)
+                self._client = _subscriber(broker.metrics[PUBLISHED], self._collect)
+                self._client.connect_async(host, port)
+                self._client.loop_start()
         return [self._heard.popleft() for _ in range(len(self._heard))]
 
     def stop(self) -> None:
@@ -123,25 +126,10 @@ class PublishCounts:
         self._client = self._source = None
         self._heard.clear()
 
-    def _listening(self, topic: str, host: str, port: int) -> "mqtt.Client":
-        import paho.mqtt.client as mqtt
-        from paho.mqtt.enums import CallbackAPIVersion
-
-        def collect(_client: object, _data: object, message: "mqtt.MQTTMessage") -> None:
-            # A retained message may be old.
-            if not message.retain and message.payload.isdigit():
-                self._heard.append((int(message.payload), perf_counter_ns()))
-
-        def subscribe(*_accepted: object) -> None:
-            client.subscribe(topic)
-
-        client = mqtt.Client(CallbackAPIVersion.VERSION2)
-        client.on_connect = subscribe
-        client.on_message = collect
-        log_in(client)
-        client.connect_async(host, port)
-        client.loop_start()
-        return client
+    def _collect(self, message: "mqtt.MQTTMessage") -> None:
+        # A retained message may be old.
+        if not message.retain and message.payload.isdigit():
+            self._heard.append((int(message.payload), perf_counter_ns()))
 
 
 def prometheus_version(url: str) -> str:
@@ -153,25 +141,31 @@ def prometheus_version(url: str) -> str:
 
 def _listen(host: str, port: int, topic: str, enough: int) -> list[tuple[bytes, int]]:
     """Return up to `enough` payloads on `topic` and when they came (ns), those that come within WAIT_NS."""
-    # Every run's process imports this module, also where there is no broker, and no paho.
-    import paho.mqtt.client as mqtt
-    from paho.mqtt.enums import CallbackAPIVersion
-
     heard: list[tuple[bytes, int]] = []
-    client = mqtt.Client(CallbackAPIVersion.VERSION2)
-
-    def subscribe(*_accepted: object) -> None:
-        client.subscribe(topic)
-
-    client.on_message = lambda _client, _data, message: heard.append((message.payload, perf_counter_ns()))
-    client.on_connect = subscribe
-    log_in(client)
+    client = _subscriber(topic, lambda message: heard.append((message.payload, perf_counter_ns())))
     try:
         client.connect(host, port)
     except (OSError, ValueError):
         return []
     end_ns = perf_counter_ns() + WAIT_NS
-    while len(heard) < enough and perf_counter_ns() < end_ns and client.loop(timeout=0.1) == mqtt.MQTT_ERR_SUCCESS:
+    # 0 is MQTT_ERR_SUCCESS.
+    while len(heard) < enough and perf_counter_ns() < end_ns and client.loop(timeout=0.1) == 0:
         pass
     client.disconnect()
     return heard
+
+
+def _subscriber(topic: str, take: Callable[["mqtt.MQTTMessage"], None]) -> "mqtt.Client":
+    """Return a client that is not connected yet, and gives `take` what comes on `topic`."""
+    # Every run's process imports this module, also where there is no broker, and no paho.
+    from paho.mqtt import client as mqtt
+    from paho.mqtt.enums import CallbackAPIVersion
+
+    def subscribe(*_accepted: object) -> None:
+        client.subscribe(topic)
+
+    client = mqtt.Client(CallbackAPIVersion.VERSION2)
+    client.on_connect = subscribe
+    client.on_message = lambda _client, _data, message: take(message)
+    log_in(client)
+    return client
