@@ -8,7 +8,7 @@ import string
 
 import pytest
 
-from looplab.experiments.loop.bridge.request_window import NUMBERS, parse_numbered
+from looplab.experiments.loop.bridge.robot_answers import NUMBERS, parse_numbered
 
 UNKNOWN = -(2**31)
 SAMPLES = 3

@@ -23,7 +23,7 @@ from support.ports import free_port
 from support.robot_harness import IDENTITY, Client, Robot, RobotFiles, TraceEvent
 from support.waiting import until
 
-from looplab.experiments.loop.bridge.request_window import NUMBERS, parse_numbered
+from looplab.experiments.loop.bridge.robot_answers import NUMBERS, parse_numbered
 from looplab.experiments.loop.scans import robot_lag
 
 pytestmark = pytest.mark.engine

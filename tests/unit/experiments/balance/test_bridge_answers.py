@@ -1,7 +1,6 @@
 """What the bridge makes of the lines of a robot on two wheels, framed as published and by lines."""
 
-from looplab.experiments.loop.bridge.request_window import check_letter
-from looplab.experiments.loop.bridge.robot_answers import Answers, Faults
+from looplab.experiments.loop.bridge.robot_answers import Answers, Faults, check_letter
 
 STATE, LEVEL = b"-12 340 5 -87", b"\xc5"
 

@@ -4,7 +4,6 @@ import os
 import random
 import sys
 from collections import deque
-from collections.abc import Callable
 from pathlib import Path
 from time import perf_counter_ns
 from typing import NamedTuple
@@ -27,11 +26,9 @@ from looplab.experiments.loop.protocol import (
     STATUS_OK,
     STATUS_TIMEOUT,
     TOPIC_ANSWER,
-    TOPIC_BRIDGE_MERGED,
     TOPIC_BRIDGE_STATUS,
     TOPIC_REQUEST,
     LoopRequest,
-    merged_payload,
     parse_request,
     subscription_qos,
 )
@@ -50,8 +47,6 @@ COUNTED = ("requests", "answers", "malformed", "queued", "timeouts", "merged", "
 KEEPALIVE_S = 5
 # Requests waiting for the robot at once: a flood on request/ must not fill the memory.
 MAX_OUTSTANDING = 1000
-# Merged requests are published when the bridge is idle, or once there are so many.
-MOST_MERGED = 500
 
 _REQUEST_TOPIC = TOPIC_REQUEST.encode()
 
@@ -64,26 +59,6 @@ class Waiting(NamedTuple):
     entered_ns: int
     wire_entered_ns: int
     wake_up_ns: int
-
-
-class Merged:
-    """Requests whose answers met in one burst; `publish(topic, payload, qos)` is the client's, called when idle."""
-
-    def __init__(self, publish: Callable[[str, bytes, int], object]) -> None:
-        self._publish = publish
-        self._run, self._sequences = b"", list[int]()
-
-    def add(self, request: LoopRequest) -> None:
-        if request.run != self._run or len(self._sequences) >= MOST_MERGED:
-            self.report()
-        self._run = request.run
-        self._sequences.append(request.sequence)
-
-    def report(self) -> None:
-        """Publish what was not published yet."""
-        if self._sequences:
-            self._publish(TOPIC_BRIDGE_MERGED, merged_payload(self._run, self._sequences), 1)
-            self._sequences = []
 
 
 class RobotBridge:
@@ -127,7 +102,6 @@ class RobotBridge:
             self._request,
             self._reporter.announce,
         )
-        self._merged = Merged(self._mqtt.publish)
 
     def run(self) -> None:
         """Serve until asked to stop."""
@@ -160,7 +134,6 @@ class RobotBridge:
 
     def close(self) -> None:
         """Say goodbye: retained status offline, then disconnect."""
-        self._merged.report()
         self._reporter.say_goodbye()
         self._mqtt.close()
         self._robot.close()
@@ -202,7 +175,7 @@ class RobotBridge:
                 continue
             self._answer(self._waiting.popleft(), STATUS_OK if reply.value else STATUS_GARBLED, reply.value)
             for _ in range(min(reply.stands_for - 1, len(self._waiting))):
-                self._merged.add(self._waiting.popleft().request)
+                self._reporter.note_merged(self._waiting.popleft().request)
                 self.counts["merged"] += 1
 
     def _give_up(self, status: str) -> None:
@@ -244,7 +217,6 @@ class RobotBridge:
         self._quiet_ns = now + (IDLE_NS if self._robot.online else IDLE_OFFLINE_NS)
         if self._robot.take_restart():
             self._give_up(STATUS_OFFLINE)
-        self._merged.report()
         self._reporter.report()
 
 

@@ -14,15 +14,21 @@ from looplab.experiments.loop.protocol import (
     OFFLINE,
     ONLINE,
     TOPIC_BRIDGE_INFO,
+    TOPIC_BRIDGE_MERGED,
     TOPIC_BRIDGE_STATUS,
     TOPIC_REQUEST,
     TOPIC_ROBOT_STATUS,
+    LoopRequest,
+    merged_payload,
 )
 from looplab.system import own_process
 from looplab.system.machine_facts import boot_id
 
 if TYPE_CHECKING:
     from looplab.mqtt.client import MqttClient
+
+# Merged requests are published when the bridge is idle, or once there are so many.
+MOST_MERGED = 500
 
 
 class Reporter:
@@ -38,6 +44,8 @@ class Reporter:
         self._reported_online = False
         self._logged: tuple[str, tuple[int, ...]] = ("", tuple(robot.faults.values()))
         self._logged_errors: set[str] = set()
+        # Requests of one run whose answers met in a burst; not published yet.
+        self._merged_run, self._merged = b"", list[int]()
 
     @property
     def stale(self) -> bool:
@@ -51,8 +59,21 @@ class Reporter:
         self.report()
         self.mqtt.publish(TOPIC_BRIDGE_STATUS, ONLINE, 1, retain=True)
 
+    def note_merged(self, request: LoopRequest) -> None:
+        """Have a request published whose answer met another's: with the next report, or once there are MOST_MERGED."""
+        if request.run != self._merged_run or len(self._merged) >= MOST_MERGED:
+            self._publish_merged()
+        self._merged_run = request.run
+        self._merged.append(request.sequence)
+
+    def _publish_merged(self) -> None:
+        if self._merged:
+            self.mqtt.publish(TOPIC_BRIDGE_MERGED, merged_payload(self._merged_run, self._merged), 1)
+            self._merged = []
+
     def report(self) -> None:
         """Log, write and publish what has changed."""
+        self._publish_merged()
         mqtt, online = self.mqtt, self._robot.online
         self._reported_online = online
         self._log_robot()
@@ -74,6 +95,7 @@ class Reporter:
 
     def say_goodbye(self) -> None:
         """Publish that robot and bridge are offline."""
+        self._publish_merged()
         if self.mqtt.connected:
             self.mqtt.publish(TOPIC_ROBOT_STATUS, OFFLINE, 1, retain=True)
             self.mqtt.publish(TOPIC_BRIDGE_STATUS, OFFLINE, 1, retain=True)

@@ -5,7 +5,7 @@ from collections import deque
 
 import pytest
 
-from looplab.experiments.loop.bridge.request_window import (
+from looplab.experiments.loop.bridge.robot_answers import (
     NUMBERS,
     NumberedAnswer,
     Window,
