@@ -191,7 +191,8 @@ def summary(runs: Sequence[dict[str, Any]], width: int = WIDTH) -> str:
 
     Text wraps at `width`; latencies are in ms, and no line feed ends it.
     """
-    lines = [f"{FIDELITIES[runs[0]['fidelity']]}, latencies in ms", "", *_cells(runs), _SUMMARY_NOTE]
+    titles = [title for run in runs if len(runs) == 1 and (title := run.get("parameters", {}).get("title"))]
+    lines = [*titles, f"{FIDELITIES[runs[0]['fidelity']]}, latencies in ms", "", *_cells(runs), _SUMMARY_NOTE]
     if any(fitted(run.get("parameters", {})) for run in runs):
         lines.append(FITTED_NOTE)
     for run in runs:
