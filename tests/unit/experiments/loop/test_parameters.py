@@ -9,21 +9,14 @@ from looplab.spec.parameters import MAX_SAMPLES
 SCENARIO = {"SCENARIO": "scenario5"}
 
 
-def test_thesis_is_the_default() -> None:
-    found = read_parameters(SCENARIO)
-    assert found.fidelity == "thesis"
-    assert (found.tcp_nodelay, found.robot_framing, found.apply_priority) == (False, "burst", False)
-    assert (found.pacing, found.qos_legs, found.connections) == ("sleep", "request", "two")
-    assert found.intervals_ms == (100, 50, 20, 10)
-    assert (found.qos, found.messages, found.repetitions, found.command) == ((0,), 100, 10, "T")
-    assert found.samples == 4 * 100 * 10
-
-
-def test_corrected_sets_the_factors() -> None:
-    found = read_parameters({**SCENARIO, "FIDELITY": "corrected"})
-    assert (found.tcp_nodelay, found.robot_framing, found.apply_priority) == (True, "line", True)
-    assert (found.pacing, found.qos_legs, found.connections) == ("schedule", "all", "one")
-    assert found.order == "random"
+def test_fidelity_sets_the_factors_and_thesis_is_the_default() -> None:
+    thesis, corrected = (read_parameters({**SCENARIO, **more}) for more in ({}, {"FIDELITY": "corrected"}))
+    names = ("tcp_nodelay", "robot_framing", "apply_priority", "pacing", "qos_legs", "connections", "order")
+    assert [getattr(thesis, name) for name in names] == [False, "burst", False, "sleep", "request", "two", "published"]
+    assert [getattr(corrected, name) for name in names] == [True, "line", True, "schedule", "all", "one", "random"]
+    assert thesis.intervals_ms == (100, 50, 20, 10)
+    assert (thesis.qos, thesis.messages, thesis.repetitions, thesis.command) == ((0,), 100, 10, "T")
+    assert thesis.samples == 4 * 100 * 10
 
 
 @pytest.mark.parametrize("fidelity", ["printed", "thesis", "corrected"])
