@@ -1,8 +1,8 @@
 """Who may use the broker, and what parts share: one certificate, passwords, tokens. `prepare` makes them.
 
-The broker's certificate never changes, and clients ask for its name SERVER_NAME whatever address they dial: a lab that
-moves, and a Pi without a clock, stay paired. With a robot elsewhere the listener without TLS asks for a password, too:
-another one, as it passes in the clear.
+The broker's certificate never changes, and clients ask for its name SERVER_NAME whatever address they dial. So a lab
+that moves stays paired, and a Pi without a clock, too. With a robot elsewhere the listener without TLS asks for a
+password, too: another one, as it passes in the clear.
 """
 
 import base64

@@ -125,9 +125,9 @@ def counts(run: Mapping[str, Any]) -> bool:
 
 
 def causes(cell: Mapping[str, Any], held_us: float, answers_held_us: float) -> dict[str, str]:
-    """Return `late_because` where the sender of a cell was late, `slow_because` where answers came far beyond their
-    median and a cause explains it; a link may make them slow as well, so no cause is no fault.
+    """Return why a cell was slow: `late_because` of its sender, `slow_because` of its answers; {} if neither was.
 
+    Answers are slow if some came far beyond their median. A link may make them slow as well, so no cause is no fault.
     `held_us` is how long the sender was held back in the cell, `answers_held_us` how long its answers were
     (`looplab.run.accounting`).
     """

@@ -1,7 +1,7 @@
 """Where one run's raw samples live: preallocated integer columns, optionally a file others may map.
 
-The controller writes each number once into memory it touched before the run; the exporter reads the same file (on a
-tmpfs), so a live view costs the measuring process nothing. The file's header names its columns.
+The controller writes each number once, into memory that it touched before the run. The exporter reads the same file
+on a tmpfs, so a live view costs the measuring process nothing. The file's header names its columns.
 """
 
 import mmap

@@ -141,10 +141,10 @@ class Count(Column[int]):
 class Latency(Column[Document]):
     """A duration of each message in microseconds: run.json has its statistics, under the name with `_us`.
 
-    It passes between two `times` of the samples, or `made` gives it in ns of their columns and a row, ABSENT if it is
-    unknown; neither: the experiment writes it. `column` is that of samples.csv, "" if it holds none. `table` names
-    the statistics that the terminal shows, in ms with `digits` behind the point; `decades` are those of Prometheus's
-    buckets, in seconds. One that is `endless` is infinite, for an exercise, if no message was answered.
+    It passes between two `times` of the samples, or `made` computes it in ns from their columns and a row (ABSENT if it
+    is unknown); without both the experiment writes it. `column` is that of samples.csv, "" if it holds none. `table`
+    names the statistics that the terminal shows, in ms with `digits` behind the point; `decades` are those of
+    Prometheus's buckets, in seconds. One that is `endless` is infinite, for an exercise, if no message was answered.
     """
 
     parts, suffix = ASKED, "_us"

@@ -1,6 +1,6 @@
 """A probe pinned to each processor wakes every ten milliseconds and notes how late it was: the machine's own stalls.
 
-With SCHED_FIFO no ordinary task can delay it, so what it sees is the machine: a hypervisor that took the processor, a
+With SCHED_FIFO no ordinary task can delay it. So it sees the machine itself: a hypervisor that took the processor, a
 kernel that did not let go of it. A process each: threads of one Python wait for each other. Its cost: bench/README.md.
 """
 

@@ -85,7 +85,7 @@ def policies(scans: Sequence[Scan], role: str) -> list[str]:
 
 
 def identities(scans: Sequence[Scan], role: str) -> list[object]:
-    """Return what distinguishes `role` from its successor, by reading: (pid, start time), or what it reports."""
+    """Return the identity of `role` at each reading: (pid, start time), or what the part reports."""
     each: list[object] = []
     for scan in scans:
         for there in (scan["roles"][role]["before"], processes(scan, role)):
@@ -119,7 +119,7 @@ def cpu_wait_us(before: Scan, after: Scan, roles: Iterable[str]) -> dict[str, fl
 def survivors(before: Scan, after: Scan, role: str) -> list[tuple[dict[str, Any], dict[str, Any]]]:
     """Return each process of `role` that was there in both scans, as both found it.
 
-    A process's number may be given again, with another start.
+    The kernel reuses pids; the start time tells the processes apart.
     """
     first = {(process["pid"], process["started_ticks"]): process for process in processes(before, role)}
     now = {(process["pid"], process["started_ticks"]): process for process in processes(after, role)}

@@ -7,8 +7,8 @@ from looplab.experiments.balance.plant import LEVEL_ZERO, State, reading
 from looplab.experiments.loop.protocol import LoopAnswer
 from looplab.experiments.loop.request_loop import RequestLoop
 
-# Of a row: the tilt that its answer brought, the command that it carried, the message whose answer that follows from,
-# and when that one's request reached the bridge. In whole milliradians -1 would be a tilt: thousandths of these.
+# Columns of a row: tilt in the answer (in urad, so that -1 can mean "absent"); command that was sent; number of the
+# message whose answer the command was computed from; when that message's request reached the bridge.
 COLUMNS = ("tilt_urad", "level", "used", "measured_ns")
 
 

@@ -47,8 +47,11 @@ def passed(columns: Columns, rows: Iterable[int]) -> int:
 
 
 def transport_lines(columns: Columns, rows: Sequence[int]) -> Iterator[str]:
-    """Yield the lines of transport.csv: sequence, the three latencies where bytes enter and leave sockets, how long the
-    request queued at the robot, and the ledger's parts, whose sum is O of samples.csv. Empty where unknown."""
+    """Yield the lines of transport.csv; a field is empty where unknown.
+
+    It has the sequence, three latencies where bytes enter and leave sockets, how long the request queued at the robot,
+    and the ledger's parts, whose sum is O of samples.csv.
+    """
     for row in rows:
         overhead, robot = transport_ns(columns, row), columns["wire_robot_ns"][row]
         if overhead != ABSENT:

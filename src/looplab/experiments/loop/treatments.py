@@ -155,8 +155,8 @@ def judge_legs(
 ) -> Iterator[Treatment]:
     """Judge which legs of the loop had the QoS.
 
-    `controller` (by topic) and the bridge's report are what the broker granted to subscriptions, `answers` the QoS of
-    requests with that at which their answers came.
+    `controller` (by topic) and the bridge's report show what the broker granted to subscriptions. `answers` are the QoS
+    of requests, each with the QoS of an answer.
     """
     known, legs = max(BROKERS[parameters.broker].qos), parameters.qos_legs
     granted = [
@@ -236,9 +236,9 @@ def judge_connections(parameters: LoopParameters, controller: str, bridge: Mappi
 def judge_robot(parameters: LoopParameters, cells: Sequence[Mapping[str, Any]], *, virtual: bool) -> list[Treatment]:
     """Judge by the own delay of bridge and virtual robot whether the host's load reached them.
 
-    Their own delay is what they wait on a run queue for one request, on average; that of the bridge before R1 is part
-    of O, the rest of R. It is judged in the cell where it is longest. [] where a real robot answers, or before the
-    first cell. Never required: no kernel need allow what keeps the load away. Verdicts about O need it.
+    Their own delay is their mean wait on a run queue for one request. The bridge's before R1 is part of O, the rest is
+    part of R. The cell with the longest one is judged. The result is [] where a real robot answers, or before the first
+    cell. It is never required, as no kernel need allow what keeps the load away, but verdicts about O need it.
     """
     roles = (BRIDGE, ROBOT) if _has_robot(parameters) else (BRIDGE,)
     known = (cell for cell in cells if cell["cpu_wait_us"] and cell["O_us"]["n"])

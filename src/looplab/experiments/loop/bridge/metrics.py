@@ -1,7 +1,8 @@
 """The Pi's metrics: serves what the bridge wrote to memory, and its machine's load, to Prometheus on port 9102.
 
-A process of its own beside the bridge, so that a scrape never meets the hot path; it needs no broker, so it reports on
-the bridge while the network is cut. Names begin with `lab_pi_`: the lab's own exporter reports on the other machine.
+It is a process of its own beside the bridge, so that a scrape never meets the hot path. It needs no broker, so it
+reports on the bridge while the network is cut. Names begin with `lab_pi_`: the lab's own exporter reports on the
+other machine.
 """
 
 import contextlib

@@ -104,8 +104,8 @@ class Window:
 class Reply(NamedTuple):
     """One answer: `value` is b"" if it cannot be read or the sensor cannot.
 
-    It answers `stands_for` requests (more than one if a burst merged lines, none if no request waits for it) after
-    `skipped` ones whose answers were lost, in the order they were written; `garbled`: something unreadable came.
+    It answers `stands_for` requests: more than one if a burst merged lines, none if no request waits for it. The
+    answers to `skipped` requests before these were lost. `garbled`: something unreadable came.
     """
 
     value: bytes

@@ -92,6 +92,6 @@ class PrintedMeasurement(RequestLoop):
 
 
 def written(columns: Columns, rows: range, messages: int) -> int:
-    """Return of how many repetitions each of its `messages` was answered, as the printed subscriber needs it."""
+    """Return in how many repetitions all `messages` were answered: of others the printed subscriber writes nothing."""
     received_ns = columns["client_received_ns"]
     return sum(ABSENT not in received_ns[row : row + messages] for row in range(rows.start, rows.stop, messages))
