@@ -31,16 +31,6 @@ def test_temperature_follows_the_formula_at_every_adc_level(firmware_functions: 
         assert abs(centi - 100 * formula_celsius(adc)) <= 1, f"at ADC level {adc}"
 
 
-def test_temperature_uses_the_fractions_that_averaging_gives(firmware_functions: ctypes.CDLL) -> None:
-    for adc_sum in range(400 * SAMPLES, 420 * SAMPLES):
-        centi = firmware_functions.thermistor_centi_celsius(adc_sum, SAMPLES)
-        assert abs(centi - 100 * formula_celsius(adc_sum / SAMPLES)) <= 1
-
-
-def test_nominal_temperature_is_where_both_resistors_are_equal(firmware_functions: ctypes.CDLL) -> None:
-    assert firmware_functions.thermistor_centi_celsius(1023, 2) == 2500
-
-
 @pytest.mark.parametrize("adc_sum", [0, SAMPLES - 1, 1022 * SAMPLES + 1, 1023 * SAMPLES])
 def test_open_or_shorted_thermistor_has_no_temperature(firmware_functions: ctypes.CDLL, adc_sum: int) -> None:
     assert firmware_functions.thermistor_centi_celsius(adc_sum, SAMPLES) == UNKNOWN
@@ -76,17 +66,6 @@ def test_a_numbered_line_says_the_same_in_no_more_bytes(firmware_functions: ctyp
         firmware_functions.format_numbered_temperature(line, letter, centi_celsius)
         assert parse_numbered(line.value.removesuffix(b"\n")) == (letter, plain.strip())
         assert len(line.value) <= len(plain)
-
-
-def test_a_numbered_line_of_a_broken_sensor(firmware_functions: ctypes.CDLL) -> None:
-    line = ctypes.create_string_buffer(24)
-    firmware_functions.format_numbered_temperature(line, ord("l"), UNKNOWN)
-    assert parse_numbered(line.value.strip()) == (ord("l"), b"")
-
-
-@pytest.mark.parametrize(("level", "line"), [(0, b"0\r\n"), (9, b"9\r\n"), (1023, b"1023\r\n"), (65535, b"65535\r\n")])
-def test_level_line(firmware_functions: ctypes.CDLL, level: int, line: bytes) -> None:
-    assert formatted(firmware_functions.format_level, level) == line
 
 
 @pytest.mark.parametrize("values", [(0, 0, 0, 0), (-785, 12345, -6, 30), (-32768, 32767, -32768, -32768)])
