@@ -3,7 +3,6 @@
 import contextlib
 
 import pytest
-from support.containers import own_image
 from support.image_harness import Container, Starter, build, configuration, starter
 from support.waiting import until
 
@@ -11,21 +10,6 @@ from support.waiting import until
 @pytest.fixture(scope="session")
 def mosquitto_image() -> str:
     return build("looplab-test/mosquitto", "images/mosquitto")
-
-
-@pytest.fixture(scope="session")
-def prometheus_image() -> str:
-    return build("looplab-test/prometheus", "images/prometheus")
-
-
-@pytest.fixture(scope="session")
-def stress_image() -> str:
-    return own_image("stress")
-
-
-@pytest.fixture(scope="session")
-def flood_image() -> str:
-    return build("looplab-test/flood", "images/flood", "Dockerfile", "--target", "flood")
 
 
 @pytest.fixture(scope="session")

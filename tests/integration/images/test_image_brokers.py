@@ -99,25 +99,12 @@ def test_reports_its_version_and_counts_what_is_published(broker: Running, clien
     until(lambda: published(broker.known, broker.host, PORT)[0] == before + 100, "the count of 100 more")
 
 
-def test_connections_of_the_published_set_up_have_no_nodelay(broker: Running, clients: list[mqtt.Client]) -> None:
-    broker.client(clients)
-    assert nodelays(broker) == {False}
-
-
 @pytest.mark.parametrize("name", OPTIONS)
 def test_nodelay_is_as_set_and_a_stop_is_at_once(name: str, start: Starter, clients: list[mqtt.Client]) -> None:
     own = running(name, start, "on")
     own.client(clients)
     assert nodelays(own) == {True}
     assert own.container.stop() < 15
-
-
-def test_grants_the_quality_of_service_that_the_table_names(broker: Running, clients: list[mqtt.Client]) -> None:
-    client, granted = broker.client(clients), []
-    client.on_subscribe = lambda _c, _d, _id, codes, _p: granted.extend(code.value for code in codes)
-    client.subscribe([("answer/", qos) for qos in (0, 1, 2)])
-    until(lambda: len(granted) == 3, "the answer to the subscription")
-    assert set(granted) == set(broker.known.qos)
 
 
 def test_a_status_is_retained_and_a_last_will_published(broker: Running, clients: list[mqtt.Client]) -> None:
@@ -150,10 +137,3 @@ def test_as_root_it_holds_one_capability_and_no_other_right(name: str, start: St
     group = {"rabbitmq": "10023", "mochi": "10024"}[name]
     own = running(name, start, "", f"--user=0:{group}", "--cap-add=SYS_NICE")
     assert own.process()["sys_nice"] == processes.EFFECTIVE
-
-
-@pytest.mark.parametrize("name", OPTIONS)
-def test_a_wrong_setting_is_wrong_use(name: str, start: Starter) -> None:
-    wrong = start(own_image(name, BROKER=name), options=("--env", "TCP_NODELAY=maybe", *OPTIONS[name]))
-    assert wrong.wait_for_end(20) == 2
-    assert "maybe" in wrong.logs()

@@ -1,4 +1,4 @@
-"""Both builders put the same program into an image: Compose uses the classic one where BuildKit's client is missing."""
+"""BuildKit puts the same program into an image as the classic builder, which Debian's engine has alone."""
 
 import json
 import os
@@ -29,14 +29,13 @@ def in_the_checkout() -> list[str]:
     return sorted([*wanted, "experiments/loop/report/published/thesis_tables.csv"])
 
 
-@pytest.mark.parametrize("buildkit", ["0", "1"], ids=["classic", "BuildKit"])
-def test_an_image_holds_all_that_its_program_imports(tmp_path: Path, buildkit: str) -> None:
-    tag = f"looplab-test/bridge:builder-{buildkit}"
+def test_an_image_holds_all_that_its_program_imports(tmp_path: Path) -> None:
+    tag = "looplab-test/bridge:buildkit"
     arguments = {"BASE_IMAGE": base_image()}
     build = {"context": str(ROOT), "dockerfile": "images/base/Dockerfile", "target": "bridge", "args": arguments}
     (tmp_path / "compose.yaml").write_text(json.dumps({"services": {"bridge": {"image": tag, "build": build}}}))
     command = ["docker", "compose", "--project-name", "looplab-test", "build", "bridge"]
-    environment = {**os.environ, "DOCKER_BUILDKIT": buildkit}
+    environment = {**os.environ, "DOCKER_BUILDKIT": "1"}
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=540)
     assert done.returncode == 0, done.stdout + done.stderr
     assert docker("run", "--rm", "--entrypoint", "python3", tag, "-c", LIST).split() == in_the_checkout()

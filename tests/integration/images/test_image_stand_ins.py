@@ -4,11 +4,16 @@ import json
 from typing import Any
 
 import pytest
-from support.containers import docker
-from support.image_harness import Starter, configuration
+from support.containers import docker, own_image
+from support.image_harness import Starter, build, configuration
 from support.waiting import until
 
 pytestmark = pytest.mark.engine
+
+
+@pytest.fixture(scope="module")
+def prometheus_image() -> str:
+    return build("looplab-test/prometheus", "images/prometheus")
 
 
 def settings(image: str) -> dict[str, Any]:
@@ -16,15 +21,9 @@ def settings(image: str) -> dict[str, Any]:
     return found
 
 
-def test_labels_say_what_they_are(mosquitto_image: str, prometheus_image: str) -> None:
-    for image, name in ((mosquitto_image, "eclipse-mosquitto"), (prometheus_image, "prom/prometheus")):
-        labels = settings(image)["Labels"]
-        assert labels["looplab.origin"] == "built"
-        assert labels["looplab.stands-for"] == name
-
-
 def test_mosquitto_conventions(mosquitto_image: str, start: Starter) -> None:
     config = settings(mosquitto_image)
+    assert config["Labels"] == {"looplab.origin": "built", "looplab.stands-for": "eclipse-mosquitto"}
     assert config["User"] == "1883:1883"
     assert config["Cmd"] == ["/usr/sbin/mosquitto", "-c", "/mosquitto/config/mosquitto.conf"]
     assert config["Volumes"] == {"/mosquitto/data": {}, "/mosquitto/log": {}}
@@ -35,8 +34,8 @@ def test_mosquitto_conventions(mosquitto_image: str, start: Starter) -> None:
         container.execute("which", tool)
 
 
-def test_mosquitto_in_a_shared_pid_namespace(mosquitto_image: str, stress_image: str, start: Starter) -> None:
-    other = start(stress_image, "--cpu", "1", "--timeout", "60s")
+def test_mosquitto_in_a_shared_pid_namespace(mosquitto_image: str, start: Starter) -> None:
+    other = start(own_image("stress"), "--cpu", "1", "--timeout", "60s")
     options = (
         *("--user", "1883:1883", "--pid", f"container:{other.id}"),
         *("--tmpfs", "/mosquitto/data", "--tmpfs", "/mosquitto/log", *configuration("corrected")),
@@ -49,14 +48,9 @@ def test_mosquitto_in_a_shared_pid_namespace(mosquitto_image: str, stress_image:
     assert broker.stop() < 5
 
 
-def test_mosquitto_without_a_configuration_answers_itself_alone(mosquitto_image: str, start: Starter) -> None:
-    container = start(mosquitto_image)
-    until(lambda: "local only mode" in container.logs(), "the broker")
-    assert container.execute("mosquitto_sub", "-t", "$SYS/broker/version", "-C", "1", "-W", "5").startswith("mosquitto")
-
-
 def test_prometheus_conventions(prometheus_image: str, start: Starter) -> None:
     config = settings(prometheus_image)
+    assert config["Labels"]["looplab.stands-for"] == "prom/prometheus"
     assert config["Entrypoint"] == ["/bin/prometheus"]
     assert config["Cmd"] == ["--config.file=/etc/prometheus/prometheus.yml", "--storage.tsdb.path=/prometheus"]
     assert config["Volumes"] == {"/prometheus": {}}
