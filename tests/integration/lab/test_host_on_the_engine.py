@@ -10,7 +10,7 @@ from support.containers import base_image, own_image
 from support.places import ROOT
 
 from looplab.lab.checkout import Lab
-from looplab.lab.docker.engine import find_engine, require_compose
+from looplab.lab.docker.engine import find_engine
 from looplab.lab.image_names import name_of
 from looplab.lab.machine.limits import FIFO, MOST_RTPRIO, RTPRIO, probe_limits
 from looplab.lab.scenarios import chosen
@@ -20,14 +20,6 @@ pytestmark = pytest.mark.engine
 
 def docker(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(["docker", *words], capture_output=True, text=True, check=False, timeout=120)
-
-
-def test_the_engine_and_its_compose_are_found() -> None:
-    engine = find_engine()
-    require_compose(engine)
-    assert engine.server_version == docker("version", "--format", "{{.Server.Version}}").stdout.strip()
-    compose = docker("compose", "version", "--short").stdout
-    assert ".".join(map(str, engine.compose or ())) in compose
 
 
 def test_a_container_starts_with_the_limits_found(tmp_path: Path) -> None:
