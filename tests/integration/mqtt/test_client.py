@@ -100,26 +100,6 @@ def test_tcp_nodelay_is_what_was_asked_for(broker: Broker, make_client: MakeClie
         client.sock.shutdown(socket.SHUT_RDWR)
 
 
-def test_stamps_are_in_order(broker: Broker, make_client: MakeClient) -> None:
-    stamps: list[tuple[int, int]] = []
-
-    def received(_topic: bytes, _payload: bytes, _qos: int) -> None:
-        assert client.sock is not None
-        stamps.append((client.sock.received_ns, perf_counter_ns()))
-
-    client = make_client(broker.port, on_message=received)
-    assert client.connect(LIMIT_S)
-    for number in range(50):
-        before_ns = perf_counter_ns()
-        client.publish("echo/a", b"x")
-        assert client.sock is not None
-        sent_ns, after_ns = client.sock.sent_ns, perf_counter_ns()
-        client.drive(lambda wanted=number + 1: len(stamps) == wanted, "the echo")  # type: ignore[misc]
-        received_ns, told_ns = stamps[-1]
-        assert before_ns <= sent_ns <= after_ns
-        assert sent_ns < received_ns <= told_ns
-
-
 def test_wait_returns_early_for_another_descriptor_only(client: Driven) -> None:
     client.flow(100)
     ours, theirs = socket.socketpair()

@@ -17,11 +17,9 @@ from statistics import mean
 
 import pytest
 import serial
-from support.containers import docker, logs
 from support.places import ROOT
 from support.ports import free_port
 from support.robot_harness import IDENTITY, Client, Robot, RobotFiles, TraceEvent
-from support.waiting import until
 
 from looplab.experiments.loop.bridge.robot_answers import NUMBERS, parse_numbered
 from looplab.experiments.loop.scans import robot_lag
@@ -465,24 +463,3 @@ def test_pseudo_terminal_does_not_replace_a_file(robot_files: RobotFiles, tmp_pa
     path.write_text("kept")
     assert str(path) in refused(robot_files, "--pty", str(path))
     assert path.read_text() == "kept"
-
-
-# --- the container ---
-
-
-def test_container_needs_no_rights(robot_image: str) -> None:
-    container = docker(
-        "run", "--detach", "--rm", "--read-only", "--cap-drop", "ALL", "--security-opt", "no-new-privileges",
-        "--publish", "127.0.0.1::4000", robot_image, "--boot-ms", "0", "--temperature", "-5",
-    )  # fmt: skip
-    try:
-        until(lambda: logs(container) == "robot ready on tcp 0.0.0.0:4000\n", "the robot in its container")
-        assert docker("inspect", "--format", "{{.Config.User}}", container) == "10003:10003"
-        client = Client(int(docker("port", container, "4000/tcp").rpartition(":")[2]))
-        assert client.line() == f"{IDENTITY} ready"
-        assert float(client.ask(b"T")) == pytest.approx(-5, abs=0.2)
-        client.close()
-    finally:
-        stopping = time.monotonic()
-        docker("stop", "--time", "20", container)
-    assert time.monotonic() - stopping < 15, "it waited to be killed"

@@ -19,7 +19,6 @@ from looplab.experiments.loop.bridge.robot_port import RobotPort
 from looplab.experiments.loop.protocol import (
     OFFLINE,
     ONLINE,
-    TOPIC_ANSWER,
     TOPIC_BRIDGE_STATUS,
     TOPIC_ROBOT_STATUS,
 )
@@ -51,19 +50,6 @@ def test_the_robots_answer_is_passed_on(online: LoopLab) -> None:
     # In its own run only.
     assert online.answer_to(0, "E", run="second").wire_sequence == -1
     assert online.answer_to(1, "E", run="second").wire_sequence == 0
-
-
-@pytest.mark.parametrize("qos", [0, 1, 2])
-def test_an_answer_has_the_quality_of_its_request(online: LoopLab, qos: int) -> None:
-    online.ask(0, "E", qos=qos)
-    until(online.answers, "the answer")
-    assert [message.qos for message in online.listener.messages if message.topic == TOPIC_ANSWER] == [qos]
-
-
-def test_pipelined_requests_are_paired_in_order(online: LoopLab) -> None:
-    online.robot.answer = lambda number, request: answer_line(request, 100 * number)
-    found = online.answers_to(50)
-    assert [found[k].value for k in range(50)] == [b"%d.00" % k for k in range(50)]
 
 
 def test_a_request_reports_how_long_it_was_queued(online: LoopLab) -> None:
@@ -291,24 +277,6 @@ sys.exit(bridge.main())
     lab.listener.wait_online()
     lab.robot.unplug()
     assert child.wait() == 0
-
-
-def test_a_broker_that_dies_is_found_again(online: LoopLab) -> None:
-    online.broker.kill()
-    online.broker.start()
-    online.listener.close()
-    online.listener = Listener(online.broker.port)
-    online.listener.wait_online()
-    assert online.answer_to(0).status == b"ok"
-    online.listener.close()
-
-
-@pytest.mark.parametrize("nodelay", ["on", "off"])
-def test_the_bridge_reports_how_it_is_really_set_up(lab: LoopLab, nodelay: str) -> None:
-    lab.online_bridge(TCP_NODELAY=nodelay, ROBOT_FRAMING="burst")
-    found = until(lambda: lab.listener.bridge_info, "its settings")
-    assert (found["tcp_nodelay"], found["framing"], found["serial"]) == (nodelay == "on", "burst", lab.robot.url)
-    assert found["scheduling"].startswith("SCHED_")
 
 
 @pytest.mark.parametrize(("own_machine", "receiver"), [("yes", "spin"), ("", "select")])

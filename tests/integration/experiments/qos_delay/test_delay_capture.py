@@ -134,15 +134,6 @@ def test_unconfirmed_messages_are_counted(tmp_path: Path) -> None:
     assert figures(tmp_path / "open.pcap", [first, *back, second])["unconfirmed_max"] == 5
 
 
-def test_a_packet_that_spans_two_segments_is_one(tmp_path: Path) -> None:
-    whole = b"".join(publish(n, 0) for n in range(1, 51))
-    cut = len(publish(1, 0)) * 30 + 11
-    segments = [Segment(100, PUBLISHER, PORT, 0, whole[:cut]), Segment(100.01, PUBLISHER, PORT, cut, whole[cut:])]
-    found = figures(tmp_path / "spanning.pcap", segments)
-    assert found["published"] == 50
-    assert found["segments"]["publisher"]["histogram"] == {"20": 1, "30": 1}  # type: ignore[index]
-
-
 def test_only_the_cell_and_its_connections_count(tmp_path: Path) -> None:
     warm_up = Segment(99, PUBLISHER, PORT, 0, publish(1, 0))
     own = Segment(101, PUBLISHER, PORT, 100, publish(2, 0))
