@@ -18,12 +18,12 @@ from typing import Any
 
 import pytest
 
-from looplab.errors import MachineError
 from looplab.lab.docker.engine import find_engine
 from looplab.lab.docker.images import is_here
 from support.containers import own_image
 from support.places import ROOT
-from support.whole_vm import EMULATED
+from support.whole_vm import EMULATED, missing_packages
+from support.wire import call
 
 KERNEL = "linux-image-cloud-amd64"
 PACKAGES = {"qemu-system-x86_64": "qemu-system-x86", "busybox": "busybox-static", "cpio": "cpio"}
@@ -82,17 +82,6 @@ busybox poweroff -f
 Results = list[tuple[str, dict[str, Any]]]
 
 
-def need_programs() -> None:
-    """Raises MachineError naming the packages that are missing."""
-    missing = [package for program, package in PACKAGES.items() if shutil.which(program) is None]
-    if missing:
-        raise MachineError(f"Missing: {', '.join(missing)}.", f"apt-get install {' '.join(missing)}")
-
-
-def _run(*words: str, cwd: Path | None = None) -> str:
-    return subprocess.run(words, cwd=cwd, check=True, capture_output=True, text=True).stdout
-
-
 @dataclass(frozen=True)
 class Hardware:
     """A Debian kernel and those of its modules that the machine has; QEMU's words for clock, devices, processors."""
@@ -104,22 +93,22 @@ class Hardware:
 
 def unpack_kernel(folder: Path, name: str) -> tuple[Path, Path]:
     """(kernel, its modules) out of Debian's package."""
-    depends = _run("apt-cache", "depends", name).splitlines()
+    depends = call("apt-cache", "depends", name).splitlines()
     package = next(line.split()[-1] for line in depends if "Depends: linux-image-" in line)
-    _run("apt-get", "download", package, cwd=folder)
-    _run("dpkg-deb", "-x", str(next(folder.glob("linux-image-*.deb"))), str(folder / "kernel"))
+    call("apt-get", "download", package, cwd=folder, timeout_s=300)
+    call("dpkg-deb", "-x", str(next(folder.glob("linux-image-*.deb"))), str(folder / "kernel"))
     # lib/modules, from Debian 13 on usr/lib/modules.
     return next((folder / "kernel/boot").glob("vmlinuz-*")), next((folder / "kernel").glob("**/lib/modules/*"))
 
 
 def export(image: str, place: Path) -> None:
     """The files of an image, over what is there."""
-    container = _run("docker", "create", image).strip()
+    container = call("docker", "create", image)
     try:
         with subprocess.Popen(["docker", "export", container], stdout=subprocess.PIPE) as files:
             subprocess.run(["tar", "-x", "-C", str(place)], stdin=files.stdout, check=True)
     finally:
-        _run("docker", "rm", container)
+        call("docker", "rm", container)
     for unused in UNUSED:
         shutil.rmtree(place / unused, ignore_errors=True)
 
@@ -168,7 +157,7 @@ def _add_modules(root: Path, modules: Path, wanted: Iterable[str]) -> None:
         shutil.copy(modules / name, target)
     busybox = shutil.which("busybox")
     assert busybox is not None
-    _run(busybox, "depmod", "-b", str(root), modules.name)
+    call(busybox, "depmod", "-b", str(root), modules.name)
     shutil.copy(busybox, root / "usr/bin/busybox")
     (root / "usr/sbin/modprobe").unlink(missing_ok=True)
     (root / "usr/sbin/modprobe").symlink_to("/usr/bin/busybox")
@@ -202,7 +191,8 @@ def run(
     hardware: Hardware = Hardware(),
 ) -> Results:
     """Everything, with @NAME@ in the init replaced by its value; see make_root for images and files."""
-    need_programs()
+    missing = missing_packages(PACKAGES)
+    assert not missing, f"apt-get install {' '.join(missing)}"
     for name, value in values.items():
         init = init.replace(f"@{name}@", str(value))
     with tempfile.TemporaryDirectory(prefix="looplab-vm-") as name:

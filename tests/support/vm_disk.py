@@ -11,9 +11,10 @@ import hashlib
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import NamedTuple
+
+from support.wire import call
 
 # The script that every release of Ubuntu is bootstrapped with.
 UBUNTU = "gutsy"
@@ -159,11 +160,4 @@ def _inside(tree: Path, script: str) -> None:
 
 
 def _run(*words: str) -> str:
-    done = subprocess.run(words, capture_output=True, text=True, timeout=BUILD_LIMIT_S, check=False)
-    tail = (done.stdout + done.stderr)[-2000:]
-    assert done.returncode == 0, f"{' '.join(words)} gave {done.returncode}: {tail}"
-    return done.stdout
-
-
-if __name__ == "__main__":
-    print(make_disk(sys.argv[1]))
+    return call(*words, timeout_s=BUILD_LIMIT_S)

@@ -13,7 +13,7 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, Self
 
@@ -92,8 +92,9 @@ method=disabled
 """
 
 
-def missing_packages() -> list[str]:
-    return [package for program, package in PROGRAMS.items() if shutil.which(program) is None]
+def missing_packages(programs: Mapping[str, str] = PROGRAMS) -> list[str]:
+    """Return the packages of those programs that this machine lacks."""
+    return [package for program, package in programs.items() if shutil.which(program) is None]
 
 
 def _base64(text: str) -> str:
