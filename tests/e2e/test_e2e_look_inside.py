@@ -10,7 +10,7 @@ from support.waiting import until
 from looplab.capture.segments import read
 from looplab.experiments.loop.protocol import TOPIC_REQUEST
 
-LONG = ("--intervals", "20", "--messages", "300", "--repetitions", "3")
+LONG = ("--intervals", "20", "--messages", "200", "--repetitions", "3")
 
 
 def test_every_look_at_a_run_shows_it_and_is_noted(lab: Lab, tmp_path: Path) -> None:
