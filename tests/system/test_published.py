@@ -3,7 +3,6 @@
 Minutes of packing and unpacking layers, so only with LAB_FROM_REGISTRY set.
 """
 
-import os
 import re
 import shutil
 import subprocess
@@ -13,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from support.containers import docker, own_image
-from support.e2e_lab import PROJECT, PROJECT_LABEL, Lab, finished
+from support.e2e_lab import Lab
 from support.parts import HOST
 from support.ports import free_port
 from support.run_checks import check_run
@@ -131,37 +130,3 @@ def test_a_scenario_runs_from_a_registry(own_lab: Lab, registry: LocalRegistry) 
         assert image["id"] == docker("image", "inspect", "--format", "{{.Id}}", own_image(name))
         digest = docker("image", "inspect", "--format", '{{join .RepoDigests " "}}', image["reference"])
         assert f"{registry.address}/looplab/{name}@{image['digest']}" in digest.split()
-
-
-def test_what_cannot_be_had_is_built_under_the_same_names(own_lab: Lab) -> None:
-    nobody = f"127.0.0.1:{free_port()}"
-    use(own_lab, nobody)
-    built = [f"{nobody}/looplab/{name}:{RELEASE}" for name in STARTED]
-    try:
-        ready = own_lab.run("setup", timeout_s=900, code=0)
-        assert "not the published ones" in ready.stdout + ready.stderr
-        assert docker("image", "inspect", "--format", "{{.Id}}", *built).count("sha256:") == len(built)
-    finally:
-        for reference in built:
-            call(["docker", "rmi", reference])
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="rpi/install.sh needs root")
-def test_a_pi_gets_the_image_that_the_lab_names(own_lab: Lab, registry: LocalRegistry, tmp_path: Path) -> None:
-    """This machine's engine is the Pi's."""
-    use(own_lab, registry.address)
-    rpi, pairing = own_lab.root / "rpi", tmp_path / "pi.env"
-    own_lab.run("pair", str(pairing), "--address", "127.0.0.1", code=0)
-    (rpi / ".env").write_text(f"LAB_TAG=0.0.1\nPI_BIND=127.0.0.1\nPI_METRICS_PORT={free_port()}\n")
-    environment = {name: value for name, value in os.environ.items() if name not in ("LAB_TAG", "LAB_REGISTRY")}
-    environment |= {"COMPOSE_PROJECT_NAME": f"{PROJECT}-pi", "LOOPLAB_RULES_DIR": str(tmp_path)}
-    install = ["sh", str(rpi / "install.sh")]
-    try:
-        done = finished([*install, "--pairing", str(pairing), "--wait", "1"], own_lab.root, environment, 120)
-        # Neither robot nor broker is there: exit code 1, the bridge runs.
-        assert done.returncode == 1, done.stdout + done.stderr
-        containers = docker("ps", "--quiet", "--filter", f"label={PROJECT_LABEL}={PROJECT}-pi").split()
-        wanted = f"{registry.address}/looplab/bridge:{RELEASE}"
-        assert docker("inspect", "--format", "{{.Config.Image}}", *containers).split() == [wanted, wanted]
-    finally:
-        finished([*install, "--uninstall"], own_lab.root, environment, 120)
