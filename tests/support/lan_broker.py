@@ -18,9 +18,8 @@ from looplab.lab.secret_files import write_secret
 from looplab.mqtt.pairing import Pairing, write_pairing
 from looplab.run import identities
 from support.compose_files import mosquitto_conf
-from support.parts import HOST, LIMIT_S, Child, free_port, until
+from support.parts import HOST, LIMIT_S, Broker, free_port, until
 from support.places import ROOT
-from support.tools import program
 
 
 def make_identities(folder: Path) -> None:
@@ -29,19 +28,19 @@ def make_identities(folder: Path) -> None:
     identities.make(folder, identities.Readers(*[os.geteuid()] * 3))
 
 
-class LanBroker:
+class LanBroker(Broker):
     """mosquitto with the plain and the TLS listener, in `folder`, with a copy of the identities in `made`.
 
-    It runs as who runs the tests.
+    It runs as who runs the tests, once it is started.
     """
 
     def __init__(self, folder: Path, made: Path) -> None:
         self.root = folder
-        self.port, self.tls_port = free_port(), free_port()
+        self.tls_port = free_port()
         self.identities = folder / "identities"
         shutil.copytree(made, self.identities)
-        self.configuration = self._configure()
-        self._child: Child | None = None
+        super().__init__(folder, starts=False)
+        self._configuration = self._configure()
 
     def renew(self) -> None:
         """Make certificate and passwords again."""
@@ -57,27 +56,9 @@ class LanBroker:
         write_secret(path, write_pairing(replace(self.pairing(who), **changes)))
         return path
 
-    def start(self) -> None:
-        """Returns once it listens."""
-        command = [program("mosquitto"), "-c", str(self.configuration)]
-        child = self._child = Child(command, self.root / "mosquitto.log")
-        until(lambda: self.said().count(" running") and child.process.poll() is None, f"mosquitto: {child.said()}")
-
-    def stop(self) -> None:
-        if self._child is not None and self._child.process.poll() is None:
-            self._child.stop()
-        log = self.root / "mosquitto.log"
-        if log.exists():
-            log.rename(self.root / f"mosquitto-{self.pid}.log")
-
     def restart(self) -> None:
         self.stop()
         self.start()
-
-    @property
-    def pid(self) -> int:
-        assert self._child is not None
-        return self._child.pid
 
     def said(self) -> str:
         assert self._child is not None

@@ -99,7 +99,14 @@ class Broker:
     """Debian's mosquitto on a port that stays the same over restarts; `within` starts it elsewhere, where `host` is."""
 
     def __init__(
-        self, folder: Path, *, nodelay: bool = True, more: str = "", host: str = HOST, within: Sequence[str] = ()
+        self,
+        folder: Path,
+        *,
+        nodelay: bool = True,
+        more: str = "",
+        host: str = HOST,
+        within: Sequence[str] = (),
+        starts: bool = True,
     ) -> None:
         self.port, self.host, self._within = free_port(), host, within
         self._folder = folder
@@ -108,7 +115,8 @@ class Broker:
         text = f"listener {self.port} {host}\nset_tcp_nodelay {str(nodelay).lower()}\nmax_inflight_messages 40\n"
         self._configuration.write_text(text + (more or "allow_anonymous true\n"))
         self._child: Child | None = None
-        self.start()
+        if starts:
+            self.start()
 
     @property
     def pid(self) -> int:

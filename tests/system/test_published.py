@@ -1,4 +1,4 @@
-"""A scenario from images out of a registry: named by LAB_REGISTRY and LAB_TAG, pulled by ./lab run and by the Pi.
+"""A scenario from images out of a registry: named by LAB_REGISTRY and LAB_TAG, pulled by ./lab run.
 
 Minutes of packing and unpacking layers, so only with LAB_FROM_REGISTRY set.
 """
