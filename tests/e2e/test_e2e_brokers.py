@@ -39,7 +39,7 @@ def test_a_scenario_with_another_broker_is_found_as_wanted(lab: Lab) -> None:
 def test_a_broker_that_dies_makes_the_run_invalid(lab: Lab) -> None:
     words = ("--intervals", "20", "--messages", "100", "--repetitions", "1", "--order", "published")
     running = lab.start("run", "scenario8", *words, "--broker", "rabbitmq", "--json")
-    running.wait_for("33%")
+    running.wait_for("20 ms, QoS 0")
     lines = docker("top", lab.container("broker"), "-o", "pid,comm").splitlines()
     (pid,) = [int(line.split()[0]) for line in lines if line.split()[1] == BROKERS["rabbitmq"].comm]
     os.kill(pid, signal.SIGKILL)
