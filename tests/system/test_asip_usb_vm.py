@@ -14,7 +14,7 @@ from support.containers import copy_out, own_image
 
 KERNEL = "linux-image-amd64"
 DEVICE = "/dev/ttyUSB0"
-# QEMU's adapter has 0 until somebody sets it.
+# QEMU passes no DTR line to the board: opening the port resets nothing. Its adapter has 0 until somebody sets it.
 LATENCY_MS = 1
 # The machine's processor is emulated, and other work may share the host's.
 SETTINGS = {

@@ -37,6 +37,7 @@ from support.wire import TapWire
 from looplab.experiments.loop.bridge_news import REBOOTED
 from looplab.experiments.loop.table import table
 
+# QEMU cannot pass the adapter's DTR line to a pseudo-terminal: it is read from QEMU's trace, and resets the board.
 # ftdi_sio's request of the modem lines: bit 8 says that DTR is meant, bit 0 which way it goes.
 MODEM_LINES = re.compile(r"usb_serial_handle_control .* control 0x4001, value 0x([0-9a-f]+)")
 DTR_MEANT, DTR_UP = 0x100, 0x1

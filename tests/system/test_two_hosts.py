@@ -1,5 +1,6 @@
-"""The bridge on a second host, as on a Raspberry Pi: all nine scenarios, the network cut, the Pi's plug pulled.
+"""The bridge on a second host, as on a Raspberry Pi: all nine scenarios, the network cut, the bridge killed.
 
+The second host is a network namespace behind a switch, with an engine of its own and the firmware in its simulator.
 Minutes of measuring, so only with LAB_TWO_HOSTS set. What recovery took is printed and stands in bench/README.md.
 """
 
