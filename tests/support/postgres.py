@@ -116,11 +116,11 @@ class Postgres:
 
     def ask(self, question: str) -> list[tuple[object, ...]]:
         with psycopg.connect(self.conninfo("owner"), autocommit=True) as session:
-            return session.execute(question).fetchall()  # type: ignore[arg-type]
+            return session.execute(question).fetchall()
 
     def do(self, statement: str) -> None:
         with psycopg.connect(self.conninfo("owner"), autocommit=True) as session:
-            session.execute(statement)  # type: ignore[arg-type]
+            session.execute(statement)
 
     def close(self) -> None:
         if self._server is not None and self._server.poll() is None:

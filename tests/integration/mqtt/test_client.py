@@ -68,7 +68,7 @@ def test_every_message_comes_once_and_in_order(client: Driven, qos: int) -> None
     for number, payload in enumerate(payloads):
         assert client.publish("echo/a", payload, qos)
         # mosquitto 2 throws away what a client sends at QoS 2 while many of its echoes are unconfirmed.
-        client.drive(lambda sent=number + 1: len(client.heard) > sent - 5, "the echoes")  # type: ignore[misc]
+        client.drive(lambda sent=number + 1: len(client.heard) > sent - 5, "the echoes")
     client.drive(lambda: len(client.heard) >= 200, "all echoes")
     client.flow(50)
     assert client.heard == [(b"echo/a", payload, qos) for payload in payloads]
@@ -90,7 +90,7 @@ def test_tcp_nodelay_is_what_was_asked_for(broker: Broker, make_client: MakeClie
     client = make_client(broker.port, tcp_nodelay=nodelay)
     assert client.connect(LIMIT_S)
     for disconnects in (0, 1):
-        client.drive(lambda wanted=disconnects: client.disconnects == wanted and client.connected, "connected")  # type: ignore[misc]
+        client.drive(lambda wanted=disconnects: client.disconnects == wanted and client.connected, "connected")
         assert client.sock is not None
         assert bool(client.sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)) is nodelay
         local_port = client.sock.getsockname()[1]

@@ -23,10 +23,10 @@ def measured(lab: Lab) -> Lab:
     for name in EXPERIMENTS:
         begin(lab.live, name)
         seen = f'count_over_time(lab_latency_seconds_count{{experiment="{name}",metric!="send lateness"}}[10m]) > 3'
-        until(lambda seen=seen: lab.query(seen), f"{name} is in Prometheus")  # type: ignore[misc]
+        until(lambda seen=seen: lab.query(seen), f"{name} is in Prometheus")
     for number in range(9):
         lab.run_to_its_end(f"scenario{number}")
-        until(lambda number=number: lab.query(whole(f"scenario{number}")), "the run, whole")  # type: ignore[misc]
+        until(lambda number=number: lab.query(whole(f"scenario{number}")), "the run, whole")
     return lab
 
 

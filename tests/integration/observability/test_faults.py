@@ -68,7 +68,7 @@ def test_runs_are_there_after_everything_was_restarted(lab: Lab) -> None:
     lab.start(*PARTS)
     for scenario in ("scenario1", "scenario3"):
         last = f'last_over_time(lab_messages_sent_total{{scenario="{scenario}"}}[10m])'
-        until(lambda last=last: lab.query(last), f"{scenario} again")  # type: ignore[misc]
+        until(lambda last=last: lab.query(last), f"{scenario} again")
 
 
 def test_broker_metrics_are_absent_while_it_is_down(lab: Lab) -> None:

@@ -31,7 +31,7 @@ def test_a_step_of_the_wall_clock_changes_no_figure(
     subprocess.run([program("gcc"), "-shared", "-fPIC", "-Wall", "-o", library, source], check=True)
     set_s = float(subprocess.check_output([sys.executable, "-c", READ], env={**os.environ, "LD_PRELOAD": library}))
     assert set_s - (time.time() - time.perf_counter()) == pytest.approx(3600, abs=60)
-    lab = LoopLab(broker, start_robot(), listener, start_command, tmp_path)  # type: ignore[arg-type]
+    lab = LoopLab(broker, start_robot(), listener, start_command, tmp_path)
     lab.pids["bridge"] = [lab.online_bridge(LD_PRELOAD=library).pid]
     own = {"SCENARIO": "balance", "COMMAND": "", "INTERVALS_MS": "20", "MESSAGES": str(MESSAGES), "REPETITIONS": "1"}
     lab.controller(python("looplab.experiments", "balance"), **own, LD_PRELOAD=library).wait()

@@ -27,7 +27,7 @@ Spawn = Callable[..., "subprocess.Popen[str]"]
 def spawn(at_end: contextlib.ExitStack) -> Spawn:
     def start(program: str = "", *before: str, **options: object) -> subprocess.Popen[str]:
         command = [*before, sys.executable, "-c", f"{PREFIX}\n{program}\n{SUFFIX}", str(ROOT / "src")]
-        child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, **options)  # type: ignore[call-overload]
+        child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, **options)
         at_end.callback(child.wait)
         at_end.callback(child.kill)
         assert child.stdout.readline() == "ready\n"

@@ -203,7 +203,7 @@ def test_a_client_that_dies_leaves_the_board_to_the_next_one(parts: Start) -> No
     here = parts()
     client = open_client(here, "mqtt")
     # No goodbye: the broker publishes the last will.
-    sock = client.transport._client.sock  # type: ignore[attr-defined]
+    sock = client.transport._client.sock
     sock.shutdown(socket.SHUT_RDWR)
     assert until(lambda: serves(here, "tcp"), "the board is free again")
 

@@ -218,7 +218,7 @@ def test_status_is_retained_and_the_last_will_reports_a_crash(lab: LoopLab) -> N
     bridge = lab.online_bridge()
     late = Listener(lab.broker.port)
     for topic in (TOPIC_BRIDGE_STATUS, TOPIC_ROBOT_STATUS):
-        assert until(lambda topic=topic: late.last(topic), topic) == ONLINE  # type: ignore[misc]
+        assert until(lambda topic=topic: late.last(topic), topic) == ONLINE
     assert all(message.retain for message in late.messages)
     late.close()
     bridge.signal(signal.SIGKILL)

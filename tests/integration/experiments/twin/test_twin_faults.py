@@ -222,7 +222,7 @@ def test_what_is_no_message_is_counted_and_harms_none(lab: TwinLab) -> None:
     assert sum(map(len, noise)) > 1_000_000
     noise += [os.urandom(600_000 - 1), b"", payload[:-1] + b"x", b"0" * 8 + payload[8:]]
     messages = [(topic, data, 1, False) for data in [*noise, payload, payload]]
-    paho.mqtt.publish.multiple(messages, HOST, lab.broker.port)  # type: ignore[arg-type]
+    paho.mqtt.publish.multiple(messages, HOST, lab.broker.port)
     spy.close()
     cell, found = result(lab)
     assert found == {"stored": 200, "lost": 0, "refused": 0}
