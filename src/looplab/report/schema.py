@@ -1,10 +1,9 @@
 """Check a document against a JSON schema and name the first fault in words."""
 
 import json
-import reprlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
-from functools import cache, reduce
+from functools import cache
 from pathlib import Path
 from types import UnionType
 from typing import Any, get_args, get_origin, get_type_hints
@@ -20,13 +19,14 @@ from looplab.spec.parameters import Settings
 
 # What the run.json of every experiment holds beside the columns of its cells.
 FRAME = Path(looplab.run.__file__).parent / "run.schema.json"
+LONGEST = 200
 
 
 @cache
 def validator(schema: Path) -> Draft202012Validator:
     """Return the validator of a schema file, which may refer to its own definitions."""
     document = json.loads(schema.read_text(encoding="utf-8"))
-    return Draft202012Validator(_without_references(document, document))
+    return Draft202012Validator(_inlined(document, document.get("$defs", {})))
 
 
 def run_schema(cell: type[Cell], settings: type[Settings]) -> Draft202012Validator:
@@ -37,7 +37,7 @@ def run_schema(cell: type[Cell], settings: type[Settings]) -> Draft202012Validat
     kinds = get_type_hints(settings)
     properties["parameters"]["properties"] = {one.name: _typed(kinds[one.name]) for one in fields(settings)}
     properties.update(cell.of_run)
-    return Draft202012Validator(_without_references(frame, frame))
+    return Draft202012Validator(_inlined(frame, frame.get("$defs", {})))
 
 
 def cell_schema(cell: type[Cell]) -> dict[str, Any]:
@@ -91,51 +91,25 @@ def _place(properties: dict[str, Any], path: Sequence[str], kind: Mapping[str, A
     properties[path[-1]] = {**properties.get(path[-1], {}), **kind}
 
 
-def _without_references(part: Any, document: Mapping[str, Any]) -> Any:
-    """Return a part of a schema with what its references name in their place.
-
-    Looking them up for each value takes as long as the check; no definition refers to itself.
-    """
+def _inlined(part: Any, definitions: Mapping[str, Any]) -> Any:
+    """Return a part of a schema with what its references name in their place: looking them up takes as long again."""
     if isinstance(part, list):
-        return [_without_references(one, document) for one in part]
+        return [_inlined(one, definitions) for one in part]
     if not isinstance(part, dict):
         return part
-    own = {
-        name: _without_references(value, document)
-        for name, value in part.items()
-        if name not in ("$ref", "$defs", "$id")
-    }
+    own = {name: _inlined(value, definitions) for name, value in part.items() if name not in ("$ref", "$defs", "$id")}
     if "$ref" not in part:
         return own
-    target = reduce(lambda place, name: place[name], part["$ref"].removeprefix("#/").split("/"), document)
-    named = _without_references(target, document)
-    return {**own, "allOf": [named]} if own else named
+    named = _inlined(definitions[part["$ref"].removeprefix("#/$defs/")], definitions)
+    return {**named, **own} if own else named
 
 
 def fault(document: Any, schema: Draft202012Validator) -> str:
-    """Return a fault of `document` with its place, e.g. "`cells[0].sent` is -1, expected minimum: 0"; "" if none."""
+    """Return a fault of `document` with its place, e.g. "`cells[0].sent`: -1 is less than …"; "" if there is none."""
     error = best_match(schema.iter_errors(document))
     if error is None:
         return ""
-    place = place_of(error.absolute_path)
-    if error.validator == "required":
-        missing = [name for name in error.validator_value if name not in error.instance]
-        return f"{place} lacks {quoted(missing)}"
-    if error.validator == "additionalProperties" and error.validator_value is False:
-        known = error.schema["properties"]
-        return f"{place} has {quoted(k for k in error.instance if k not in known)}; known are {quoted(known)}"
-    return f"{place} is {reprlib.repr(error.instance)}, expected {error.validator}: {_plain(error.validator_value)}"
-
-
-def place_of(path: Iterable[str | int]) -> str:
-    """Return the place of a value as it is written in code: `cells[0].sent`."""
-    text = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).lstrip(".")
-    return f"`{text}`" if text else "the file"
-
-
-def quoted(names: Iterable[str]) -> str:
-    return ", ".join(f"`{name}`" for name in names)
-
-
-def _plain(value: Any) -> str:
-    return " or ".join(map(str, value)) if isinstance(value, list) else str(value)
+    place = error.json_path.removeprefix("$").removeprefix(".")
+    # A message quotes the value, which may be a whole document.
+    message = error.message if len(error.message) < LONGEST else f"{error.message[:LONGEST]} …"
+    return f"`{place}`: {message}" if place else message

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 from looplab.errors import EXIT_GOOD, EXIT_INVALID, MachineError
 from looplab.report.csv_rows import write_csv
 from looplab.report.drawing import OVERVIEW
-from looplab.report.painters import painters
 from looplab.report.stored import APART, Selection, StoredRun, Unusable, read_run, run_folders
 from looplab.run.life import summary
 from looplab.spec.experiment import Experiment, Experiments
@@ -45,19 +44,25 @@ def write_reports(results: Path, named: Sequence[str], out: Path, experiments: E
     The page of the default experiment also names each folder that holds no run. LabError (exit code 3) if `out` cannot
     be written.
     """
-    selections = _select([read_run(folder, experiments) for folder in run_folders(results, named)], experiments)
+    selections = {name: Selection() for name in experiments}
+    for folder in run_folders(results, named):
+        run = read_run(folder, experiments)
+        selection = selections[run.experiment]
+        (selection.runs if isinstance(run, StoredRun) else selection.unusable).append(run)  # type: ignore[arg-type]
+    used = {name: one for name, one in selections.items() if one.folders} or {experiments.default: Selection()}
     code = EXIT_GOOD
     rows: list[dict[str, str]] = []
-    for name, selection in selections.items():
-        apart = []
-        if name == experiments.default and not named:
-            apart = [_apart(run) for other, one in selections.items() if other != name for run in one.folders]
-        measured = _write_report(experiments[name], selection, apart, out)
+    for name, selection in used.items():
+        others = [run for other, one in used.items() if other != name for run in one.folders]
+        meaning = "of the experiment {}, left to its own report."
+        apart = [Unusable(run.name, APART, meaning.format(run.experiment), run.experiment) for run in others]
+        shown_apart = apart if name == experiments.default and not named else []
+        measured = _write_report(experiments[name], selection, shown_apart, out)
         rows += _run_rows(measured, selection)
         if not measured or (named and selection.unusable):
             code = EXIT_INVALID
     write_csv(out / "runs.csv", rows)
-    return Written([out / page_name(experiments[name]) for name in selections], code)
+    return Written([out / page_name(experiments[name]) for name in used], code)
 
 
 def page_name(experiment: Experiment) -> str:
@@ -65,50 +70,42 @@ def page_name(experiment: Experiment) -> str:
     return str(getattr(experiment.optional_part("report"), "PAGE", f"{experiment.name}.html"))
 
 
-def _select(runs: Sequence[StoredRun | Unusable], experiments: Experiments) -> dict[str, Selection]:
-    """Return the runs by experiment; without any, an empty selection for the default one."""
-    selections = {name: Selection() for name in experiments}
-    for run in runs:
-        if isinstance(run, StoredRun):
-            selections[run.experiment].runs.append(run)
-        else:
-            selections[run.experiment].unusable.append(run)
-    return {name: one for name, one in selections.items() if one.folders} or {experiments.default: Selection()}
-
-
-def _apart(run: StoredRun | Unusable) -> Unusable:
-    return Unusable(run.name, APART, f"of the experiment {run.experiment}, left to its own report.", run.experiment)
-
-
 def _write_report(
     experiment: Experiment, selection: Selection, apart: Sequence[Unusable], out: Path
 ) -> Sequence[Measured]:
     """Write the page of one experiment, name in the terminal what it found, and return the runs it shows."""
-    page = page_name(experiment)
-    with painters(len({(run.scenario, run.fidelity) for run in selection.runs})) as draw:
-        # Imported here: it takes as long as the painters take to get ready.
-        from looplab.report.analysis import analysed
-        from looplab.report.samples import measure
+    # Imported here: a list of stored runs needs neither.
+    from looplab.report.analysis import analysed
+    from looplab.report.samples import measure
 
-        measured = measure(selection)
-        analysis = analysed(experiment, measured)
-        # Each report has such a figure, and all of them write into one folder.
-        overview = f"{experiment.name.replace('-', '_')}_{OVERVIEW}"
-        drawn = [replace(d, name=overview) if d.figure == OVERVIEW else d for d in draw(analysis.sketches)]
+    measured = measure(selection)
+    analysis = analysed(experiment, measured)
+    # Each report has such a figure, and all of them write into one folder.
+    overview = f"{experiment.name.replace('-', '_')}_{OVERVIEW}"
+    drawn = [sketch.draw() for sketch in analysis.sketches]
+    drawn = [replace(one, name=overview) if one.figure == OVERVIEW else one for one in drawn]
+    text = page_text(experiment, analysis, measured, selection, apart, drawn)
+    page = out / page_name(experiment)
     try:
-        text = page_text(experiment, analysis, measured, selection, apart, drawn)
-        _write_files(out, page, analysis, drawn, text)
+        (out / "figures").mkdir(parents=True, exist_ok=True)
+        for drawing in drawn:
+            (out / "figures" / f"{drawing.name}.svg").write_bytes(drawing.svg)
+            (out / "figures" / f"{drawing.name}.png").write_bytes(drawing.png)
+        for name, rows in analysis.csv_files.items():
+            write_csv(out / name, rows)
+        page.write_text(text, encoding="utf-8")
     except OSError as error:
         raise MachineError(
             f"The report cannot be written to {out}: {error.strerror}.", "Name another folder: --out DIR"
         ) from error
-    _print_findings(experiment.name, measured, analysis.verdicts)
+    for line in _found(experiment.name, measured, analysis.verdicts):
+        print(fitted(line, sys.stdout, " " * 6))
     for meaning, runs in Counter(problem.meaning for problem in apart).items():
         print(fitted(f"apart: {plural(runs, 'run')} {meaning}", sys.stdout))
     for problem in selection.unusable:
         print(fitted(str(problem), sys.stdout))
     # Never broken, so that it can be copied.
-    print(out / page)
+    print(page)
     return measured
 
 
@@ -131,7 +128,8 @@ def page_text(
         "measured": measured,
         "machines": sorted({run.machine_text for run in runs}),
         "revisions": sorted({str(run.document["environment"].get("revision", "unknown")) for run in runs}),
-        "repeat": _commands(runs),
+        # The command lines that made these runs, each once.
+        "repeat": [*filter(None, dict.fromkeys(run.document.get("command_line") for run in runs))],
         "studies": experiment.studies,
         "verdicts": analysis.verdicts,
         "asked": asked,
@@ -155,23 +153,6 @@ def _figure_of(run: StoredRun, drawn: Sequence[Drawing]) -> Drawing | None:
     return max(reversed(shown), key=lambda d: "Not run" not in d.caption, default=None)
 
 
-def _commands(runs: Iterable[StoredRun]) -> list[str]:
-    """Return the command lines that made these runs, each once: a page names them beside its figures."""
-    commands = (run.document.get("command_line") for run in runs)
-    return [command for command in dict.fromkeys(commands) if command]
-
-
-def _write_files(out: Path, page: str, analysis: Analysis, drawn: Sequence[Drawing], text: str) -> None:
-    figures = out / "figures"
-    figures.mkdir(parents=True, exist_ok=True)
-    for drawing in drawn:
-        (figures / f"{drawing.name}.svg").write_bytes(drawing.svg)
-        (figures / f"{drawing.name}.png").write_bytes(drawing.png)
-    for name, rows in analysis.csv_files.items():
-        write_csv(out / name, rows)
-    (out / page).write_text(text, encoding="utf-8")
-
-
 def _by_runs(verdicts: Verdicts) -> tuple[Verdicts, Verdicts]:
     """Return the claims with runs, and those without."""
     both: tuple[list[Any], list[Any]] = ([], [])
@@ -180,15 +161,16 @@ def _by_runs(verdicts: Verdicts) -> tuple[Verdicts, Verdicts]:
     return both
 
 
-def _print_findings(name: str, measured: Sequence[Measured], verdicts: Verdicts) -> None:
+def _found(name: str, measured: Sequence[Measured], verdicts: Verdicts) -> Iterator[str]:
+    """Yield what the terminal shows of an experiment."""
     runs = [one.run for m in measured for one in m.runs]
-    print(f"{name}: {plural(len(runs), 'run')}, {sum(run.samples for run in runs):,} messages")
+    yield f"{name}: {plural(len(runs), 'run')}, {sum(run.samples for run in runs):,} messages"
     asked, unasked = _by_runs(verdicts)
     for claim, by_fidelity in asked:
-        outcomes = [f"{fidelity}: {verdict.word}" for fidelity, verdict in by_fidelity.items()]
-        print(fitted(f"  {claim.title}\n      {', '.join(outcomes)}", sys.stdout, " " * 6))
+        words = [f"{fidelity}: {verdict.word}" for fidelity, verdict in by_fidelity.items()]
+        yield f"  {claim.title}\n      {', '.join(words)}"
     if unasked:
-        print(f"  {plural(len(unasked), 'claim')} without runs: the page names the scenarios to compare")
+        yield f"  {plural(len(unasked), 'claim')} without runs: the page names the scenarios to compare"
 
 
 def _run_rows(measured: Sequence[Measured], selection: Selection) -> list[dict[str, str]]:

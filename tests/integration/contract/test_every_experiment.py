@@ -99,7 +99,7 @@ def test_run_json_fits_its_schema(stored: Stored) -> None:
         assert fault(run.document, run.layout.schema) == ""
         broken: dict[str, Any] = json.loads(json.dumps(run.document))
         del broken["cells"][0][run.layout.total]
-        assert fault(broken, run.layout.schema) == f"`cells[0]` lacks `{run.layout.total}`"
+        assert fault(broken, run.layout.schema) == f"`cells[0]`: '{run.layout.total}' is a required property"
 
 
 def test_the_table_fits_a_terminal(stored: Stored) -> None:

@@ -293,15 +293,15 @@ def point(entry: str) -> str:
 
 
 MISTAKES = {
-    "no mapping": ("- a\n", r"the file is \['a'\], expected type: object"),
+    "no mapping": ("- a\n", r"\['a'\] is not of type 'object'"),
     "no YAML": ("a: [", "is no YAML"),
-    "no runs": ("title: x\n", "the file lacks `runs`"),
-    "no runs in it": ("title: x\nruns: {}\n", "`runs` is {}, expected minProperties: 1"),
-    "unknown word": (f"{HEAD}pionts: {{}}\n", "the file has `pionts`; known are `title`, `card`, `runs`"),
+    "no runs": ("title: x\n", "'runs' is a required property"),
+    "no runs in it": ("title: x\nruns: {}\n", "`runs`: {} does not have enough properties"),
+    "unknown word": (f"{HEAD}pionts: {{}}\n", "Additional properties are not allowed \\('pionts' was unexpected\\)"),
     "unknown run": (point("figure: {run: b, name: lost}, at_most: 0"), "there is no run 'b'"),
     "unknown figure": (point("figure: {run: a, name: O.p42}, at_most: 0"), "no figure of a run"),
     "a time of one machine": (point("figure: {run: a, name: O.p95}, at_most: 900"), "bounds a time"),
-    "worth a word": (point("worth: much"), "`points.p.worth` is 'much', expected type: integer"),
+    "worth a word": (point("worth: much"), "`points.p.worth`: 'much' is not of type 'integer'"),
     "a cell of another experiment": (
         point("figure: {run: a, name: lost, delay_pb_ms: 1, delay_bs_ms: 1}, at_most: 0"),
         "names no cell",

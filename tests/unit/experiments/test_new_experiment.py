@@ -64,7 +64,7 @@ def test_a_figure_is_one_line(counter: Experiments, results: Path, tmp_path: Pat
     stored = read_run(folder, counter)
     assert isinstance(stored, StoredRun)
     run["cells"][0]["tail"] = "long"
-    assert fault(run, stored.layout.schema) == "`cells[0].tail` is 'long', expected type: number or null"
+    assert fault(run, stored.layout.schema) == "`cells[0].tail`: 'long' is not of type 'number', 'null'"
     headings = next(line for line in run_table(experiment, run).splitlines() if "asked" in line).split()
     assert headings == ["asked", "sleeps", "S", "avg", "ratio", "tail"]
     assert words(experiment, "counter")[0]["tail"] == "p95 over the mean"

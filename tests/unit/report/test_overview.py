@@ -16,7 +16,7 @@ def test_labels_of_the_axis_do_not_touch(ends: tuple[float, float]) -> None:
     figure = Figure((overview.WIDTH_INCHES, 2.0))
     FigureCanvasAgg(figure)
     axes = figure.add_axes((overview.LEFT, 0.3, overview.RIGHT - overview.LEFT, 0.5))
-    overview.Overview([mark], "change")._put(axes, [mark])
+    overview.Overview([mark], "change")._put(axes)
     figure.canvas.draw()
     boxes = [label.get_window_extent() for label in axes.get_xticklabels()]
     assert len(boxes) >= 3

@@ -1,7 +1,5 @@
 """The whole report over every stored run: real runs, made by the lab itself in its first weeks (schema 1)."""
 
-import multiprocessing
-import os
 import shutil
 from pathlib import Path
 
@@ -12,9 +10,6 @@ from support.tables import rows
 
 from looplab.experiments.loop import thesis_tables
 from looplab.experiments.registry import EXPERIMENTS
-from looplab.report import painters
-from looplab.report.overview import Mark, Overview
-from looplab.report.statistics import Interval
 from looplab.report.stored import StoredRun, read_run
 
 
@@ -133,17 +128,3 @@ def test_the_same_runs_give_the_same_report(stored_runs: Path, report: Path) -> 
         assert (report / name).read_bytes() == (again / name).read_bytes()
     for figure in (report / "figures").glob("*.svg"):
         assert figure.read_bytes() == (again / "figures" / figure.name).read_bytes()
-
-
-def test_painters_that_die_cost_time_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "cpu_count", lambda: 2)
-    mark = Mark("A claim", "thesis", "reproduced", Interval(0.5, 0.2, 0.9), 0.4)
-    sketches = [Overview([mark] * rows, "change") for rows in (1, 2, 3)]
-    with painters.painters(painters.WORTH_RUNS) as draw:
-        together = draw(sketches)
-    with painters.painters(painters.WORTH_RUNS) as draw:
-        for painter in multiprocessing.active_children():
-            painter.kill()
-            painter.join()
-        assert draw(sketches) == together
-    assert len({drawing.svg for drawing in together}) == len(sketches)
