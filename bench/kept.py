@@ -19,6 +19,10 @@ from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
+
+from looplab.run import accounting
+
 DATA = Path(__file__).with_name("data")
 # What the lab's report code reads, of any experiment.
 RUN_FILES = ("run.json", "*.csv")
@@ -119,10 +123,7 @@ def overheads_ms(samples: Iterable[Mapping[str, str]], qos: str = "0") -> list[f
 
 def quantile(values: Sequence[float], share: float) -> float:
     """Return a quantile, interpolated between neighbours as the lab's own are (type 7)."""
-    ascending = sorted(values)
-    at = share * (len(ascending) - 1)
-    low = int(at)
-    return ascending[low] + (at - low) * (ascending[min(low + 1, len(ascending) - 1)] - ascending[low])
+    return accounting.quantile(sorted(values), share)
 
 
 def middle(values: Sequence[float], digits: int = 2) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import math
+import os
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, Self
@@ -221,6 +223,10 @@ def images(
     draw: Callable[[Axes], None], size: tuple[float, float], place: tuple[float, float, float, float]
 ) -> tuple[bytes, bytes]:
     """Return what `draw` puts on axes at `place` of a figure of `size` inches, as SVG and PNG."""
+    # The image of the report holds the list of its fonts: matplotlib takes seconds to make one, and asks for a place to
+    # write beside it, of which each container has a new one.
+    if fonts := os.environ.get("LAB_FONTS"):
+        shutil.copytree(fonts, os.environ["MPLCONFIGDIR"], dirs_exist_ok=True)
     # Imported late: it takes a second, and sketches are made before.
     import matplotlib
     from matplotlib.figure import Figure as Canvas

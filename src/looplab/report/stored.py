@@ -202,9 +202,9 @@ class Selection:
 
 def run_folders(results: Path, named: Sequence[str] = ()) -> list[Path]:
     """Return the folders of `named` (run ids or paths), or all folders of `results`. LabError if there is none."""
+    if not named and not results.is_dir():
+        raise UsageError(f"There is no folder {results}.", "Make a run first: ./lab run scenario1")
     if not named:
-        if not results.is_dir():
-            raise UsageError(f"There is no folder {results}.", "Make a run first: ./lab run scenario1")
         return sorted(path for path in results.iterdir() if path.is_dir())
     return [run_folder(results, name) for name in dict.fromkeys(named)]
 
@@ -226,9 +226,9 @@ def run_order(run: StoredRun) -> tuple[list[tuple[int, str]], bool, str]:
 
 def read_run(path: Path, experiments: Experiments) -> StoredRun | Unusable:
     """Return the run in a folder, or what that folder is instead."""
-    trouble, document = _document(path)
-    if trouble:
-        return Unusable(path.name, *trouble, experiments.default)
+    document = _document(path)
+    if isinstance(document, tuple):
+        return Unusable(path.name, *document, experiments.default)
     try:
         experiment = experiments.of(document)
     except KeyError:
@@ -243,32 +243,35 @@ def read_run(path: Path, experiments: Experiments) -> StoredRun | Unusable:
     return StoredRun(path, document, experiment.name, layout)
 
 
-def _document(path: Path) -> tuple[tuple[str, str] | None, dict[str, Any]]:
+def _document(path: Path) -> dict[str, Any] | tuple[str, str]:
     """Return what run.json holds, or why it is no document of this lab: kind and meaning."""
     if path.name.startswith("."):
-        return ("in progress", "A run that is being made, or one whose controller was killed."), {}
+        return "in progress", "A run that is being made, or one whose controller was killed."
     if not (path / "run.json").is_file():
-        return _without_document(path), {}
+        if (path / "interrupted.json").is_file():
+            return (
+                "interrupted",
+                "Stopped before it was whole: interrupted.json says why, samples.csv holds its samples.",
+            )
+        if (path / "samples.csv").is_file():
+            return "half-written", "The run never ended (no run.json): its samples are kept in its samples.csv."
+        return "foreign", "No folder of a run: neither run.json nor samples.csv."
     try:
         # NaN and Infinity are no JSON, but Python writes them: a figure without a value.
         document = json.loads((path / "run.json").read_text(encoding="utf-8"), parse_constant=lambda _name: None)
     except (OSError, ValueError, RecursionError) as error:
-        lines = str(error).splitlines()
-        why = lines[0] if lines else type(error).__name__
-        return ("damaged", f"run.json cannot be read ({why}): run it again."), {}
-    if not isinstance(document, dict) or "schema" not in document:
-        return ("foreign", "run.json is not a document of this lab (it has no schema)."), {}
-    schema = document["schema"]
+        why = (str(error) or type(error).__name__).splitlines()[0]
+        return "damaged", f"run.json cannot be read ({why}): run it again."
+    schema = document.get("schema") if isinstance(document, dict) else None
     if isinstance(schema, int) and schema > SCHEMA:
-        return ("newer", f"Its schema is {schema}, this lab reads {SCHEMA}: update the lab to read it."), {}
-    if schema != SCHEMA:
-        return ("foreign", f"Its schema is {schema!r}; this lab reads {SCHEMA}."), {}
-    return None, document
+        return "newer", f"Its schema is {schema}, this lab reads {SCHEMA}: update the lab to read it."
+    if schema != SCHEMA or not isinstance(document, dict):
+        return "foreign", f"run.json is not a document of this lab: its schema is {schema!r}, this lab reads {SCHEMA}."
+    return document
 
 
 def _damage(document: dict[str, Any], layout: Layout) -> str:
-    mistake = fault(document, layout.schema)
-    if mistake:
+    if mistake := fault(document, layout.schema):
         return f"{mistake} in run.json: run it again."
     for cell in document["cells"]:
         counted = sum(cell.get(count, 0) for count in layout.outcomes.values())
@@ -276,26 +279,3 @@ def _damage(document: dict[str, Any], layout: Layout) -> str:
             return f"Its counts do not add up: {cell[layout.total]} {layout.total}, {counted} accounted for."
     keys = [layout.key(cell) for cell in document["cells"]]
     return "A cell is listed twice in run.json: run it again." if len(set(keys)) < len(keys) else ""
-
-
-def _without_document(path: Path) -> tuple[str, str]:
-    samples = path / "samples.csv"
-    kept = f"{_lines(samples) - 1} samples are kept in its samples.csv" if samples.is_file() else "it holds no samples"
-    if (path / "interrupted.json").is_file():
-        why = _interrupted_because(path / "interrupted.json")
-        return "interrupted", f"Stopped before it was whole ({why}): {kept}."
-    if samples.is_file():
-        return "half-written", f"The run never ended (no run.json): {kept}."
-    return "foreign", "No folder of a run: neither run.json nor samples.csv."
-
-
-def _interrupted_because(path: Path) -> str:
-    try:
-        return str(json.loads(path.read_text(encoding="utf-8"))["interrupted_because"]).splitlines()[0]
-    except (OSError, ValueError, KeyError, TypeError, IndexError):
-        return "for an unknown reason"
-
-
-def _lines(path: Path) -> int:
-    with path.open("rb") as file:
-        return sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))

@@ -72,8 +72,8 @@ CUT_LINES = rewrite(lambda text: "".join(text.splitlines(keepends=True)[:-3]))
 TWICE = {"interval_ms": 20, "qos": 0} | dict.fromkeys(("sent", "answered", "late", "lost", "robot_errors"), 0)
 SPOILT: dict[str, tuple[Spoil, str, str]] = {
     "nothing in it": (lambda f: [path.unlink() for path in f.iterdir()], "foreign", "neither run.json nor samples.csv"),
-    "no document": (lambda f: (f / "run.json").unlink(), "half-written", "80 samples"),
-    "interrupted": (lambda f: (f / "run.json").rename(f / "interrupted.json"), "interrupted", "80 samples"),
+    "no document": (lambda f: (f / "run.json").unlink(), "half-written", "never ended"),
+    "interrupted": (lambda f: (f / "run.json").rename(f / "interrupted.json"), "interrupted", "before it was whole"),
     "no JSON": (put("run.json", b'{"schema": 1, '), "damaged", "run.json cannot be read"),
     "binary": (put("run.json", b"\xff\xfe\x00"), "damaged", "run.json cannot be read"),
     "a list": (put("run.json", b"[]"), "foreign", "not a document"),

@@ -28,7 +28,6 @@ def analyse(measured: Sequence[Measured]) -> Analysis:
     usual = by_fidelity([m for m in measured if not m.run.overrides])
     shown = tables.tables({**usual, **_apart(measured)})
     curves = [sketch for fidelity, of_fidelity in usual.items() for sketch in sketches(of_fidelity, fidelity)]
-    stepped = steps.steps(measured)
 
     context = {
         "sections": {
@@ -47,7 +46,7 @@ def analyse(measured: Sequence[Measured]) -> Analysis:
         "tables": shown,
         "fitted": [one for one in FITTED_CONSTANTS if any(one in fitted(m.run.parameters) for m in measured)],
         "notes": notes.notes(measured),
-        "steps": stepped,
+        "steps": steps.steps(measured),
         "setup": notes.setup(measured),
     }
 
@@ -61,7 +60,6 @@ def analyse(measured: Sequence[Measured]) -> Analysis:
         *overview(verdicts, axis),
         *curves,
         *makeup.makeups(usual),
-        *steps.waterfalls(stepped),
     ]
     return Analysis(verdicts, drawable, csv_files, context, _sections)
 
@@ -80,8 +78,8 @@ def _sections(drawn: Sequence[Drawing]) -> Sections:
         (f"Figure {one.number}", one.text, [drawing for drawing in drawn if drawing.figure == one.number])
         for one in published.figures()
     ]
-    others = [(one.HEADING, one.TEXT, [d for d in drawn if d.figure == one.FIGURE]) for one in (makeup, steps)]
-    return [*sections, *(section for section in others if section[2])]
+    made = [drawing for drawing in drawn if drawing.figure == makeup.FIGURE]
+    return [*sections, *([(makeup.HEADING, makeup.TEXT, made)] if made else [])]
 
 
 def _verdict_rows(verdicts: Verdicts) -> Iterator[dict[str, object]]:

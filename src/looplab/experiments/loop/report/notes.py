@@ -1,6 +1,6 @@
 """What a reader must know before the figures: each oddity of the runs in one sentence, with what it means."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from looplab.experiments.loop.readiness import REMOTE
 from looplab.experiments.loop.report import cells_of
@@ -17,21 +17,27 @@ BUSY_BEFORE = 0.5
 PUBLISHED_REPETITIONS = 10
 # Above it the hypervisor's other guests show in the tails.
 STOLEN_SHARE = 0.01
+# Where an oddity is, "" for the whole run; its kind; a sentence.
+Oddity = tuple[str, str, str]
 
 
 def notes(measured: Sequence[Measured]) -> list[str]:
     """Return every oddity of the runs that the report is about; what several have in common is said once."""
-    return [*_between(measured), *_common(measured), *(note for m in measured for note in _of_runs(m))]
+    return [*_between(measured), *_said_once(measured, _of_runs)]
 
 
 def setup(measured: Sequence[Measured]) -> list[str]:
     """Return what the set-ups of these runs cannot show, each sentence with the runs it is about."""
+    return _said_once(measured, lambda m: (("", sentence) for sentence in _network(m.run)))
+
+
+def _said_once(measured: Sequence[Measured], sentences: Callable[[Measured], Iterable[tuple[str, str]]]) -> list[str]:
     runs: dict[str, list[str]] = {}
     for m in measured:
-        for sentence in _network(m.run):
-            runs.setdefault(sentence, []).append(str(m))
+        for where, sentence in sentences(m):
+            runs.setdefault(sentence, []).append(f"{m}{where}")
     return [
-        f"{', '.join(names)}: {sentence}" if len(names) < len(measured) else sentence
+        f"{', '.join(names)}: {sentence}" if len(names) < len(measured) or len(names) == 1 else sentence
         for sentence, names in runs.items()
     ]
 
@@ -74,90 +80,53 @@ def _between(measured: Sequence[Measured]) -> Iterator[str]:
         yield f"These runs were made by {len(revisions)} different states of the lab (see “revision” of each run)."
 
 
-def _common(measured: Sequence[Measured]) -> Iterator[str]:
-    few = {str(m): m.run.repetitions for m in measured if m.run.repetitions < PUBLISHED_REPETITIONS}
-    none = {name: f"{count}" for name, count in few.items() if count < FEWEST_REPETITIONS}
-    wide = {name: f"{count}" for name, count in few.items() if count >= FEWEST_REPETITIONS}
-    busy = {str(m): worst for m in measured if (worst := _worst(m, "{:.1f}", _load_a_core))}
-    late = {str(m): worst for m in measured if (worst := _worst(m, "{:.1f} ms", _worst_lateness_ms))}
-    for values, sentence in (
-        (none, f"Too few repetitions for intervals (the thesis had {PUBLISHED_REPETITIONS}): {{}}."),
-        (wide, f"Fewer repetitions than the thesis's {PUBLISHED_REPETITIONS}, so wider intervals: {{}}."),
-        (busy, "The machine was busy before the run (processes waiting, for each core): {}."),
-        (
-            late,
-            "The schedule itself was disturbed: in the worst cell one request in a hundred left late by {} or more. "
-            "Lateness is not part of T; “The runs” shows that of each cell.",
-        ),
-    ):
-        if values:
-            yield sentence.format(_listed(values, measured))
-
-
-def _listed(values: Mapping[str, str], measured: Sequence[Measured]) -> str:
-    """Return each value with the runs that have it."""
-    runs: dict[str, list[str]] = {}
-    for name, value in values.items():
-        runs.setdefault(value, []).append(name)
-    if len(runs) == 1 and len(values) == len(measured) > 1:
-        return f"{next(iter(runs))} in all of them"
-    return "; ".join(f"{value} in {', '.join(names)}" for value, names in runs.items())
-
-
-def _worst(m: Measured, form: str, value: Callable[[Measured], float]) -> str:
-    """Return the largest value of a measured scenario's runs in words, and how many have one; "" if none has."""
-    known = [number for one in m.runs if (number := value(one))]
-    return f"{form.format(max(known))}{_of_how_many(len(known), m)}" if known else ""
-
-
-def _of_how_many(count: int, m: Measured) -> str:
-    return f" ({count} of {len(m.runs)} runs)" if len(m.runs) > 1 else ""
-
-
-def _worst_lateness_ms(m: Measured) -> float:
-    """Return p99 of lateness in the cell where it is the largest share of the interval; 0 where none disturbs."""
-    late = [(p99 / cell.interval_ms, p99) for cell in cells_of(m).values() if (p99 := cell.figure("send_lateness.p99"))]
-    share_us, p99_us = max(late, default=(0.0, 0.0))
-    return p99_us / 1000 if share_us > LATE_SHARE * 1000 else 0.0
-
-
-def _of_runs(m: Measured) -> Iterator[str]:
-    """Yield the oddities of all runs of a scenario; one that several have is said once, in the newest run's words."""
+def _of_runs(m: Measured) -> Iterator[tuple[str, str]]:
+    """Yield where the oddities of a scenario's runs are, and the newest run's words for each."""
     if not m.run.valid:
-        why = m.run.invalid_because or "no reason is given"
-        yield f"{m} is INVALID: {why}. Its figures are shown and prove nothing."
+        yield "", f"INVALID: {m.run.invalid_because or 'no reason is given'}. The figures are shown and prove nothing."
     by_kind: dict[tuple[str, str], list[str]] = {}
     for one in m.runs:
-        for where, kind, sentence in (*_of_cells(one), *_of_run(one.run)):
+        for where, kind, sentence in (*_of_run(one), *_of_cells(one)):
             by_kind.setdefault((where, kind), []).append(sentence)
     for (where, _), sentences in by_kind.items():
-        yield f"{m}{where}{_of_how_many(len(sentences), m)}: {sentences[-1]}"
+        yield where + (f" ({len(sentences)} of {len(m.runs)} runs)" if len(m.runs) > 1 else ""), sentences[-1]
 
 
-def _of_run(run: StoredRun) -> Iterator[tuple[str, str, str]]:
-    """Yield where an oddity is, "" for the whole run, its kind and a sentence."""
+def _of_run(m: Measured) -> Iterator[Oddity]:
+    run = m.run
+    if run.repetitions < PUBLISHED_REPETITIONS:
+        means = "none" if run.repetitions < FEWEST_REPETITIONS else "wider ones"
+        few = (
+            f"repetitions: {run.repetitions}, {PUBLISHED_REPETITIONS} in the thesis; instead of its intervals {means}."
+        )
+        yield "", "few", few
+    load = run.document["environment"].get("load_before")
+    if load and (a_core := float(load[0]) / run.machine[1]) > BUSY_BEFORE:
+        yield "", "busy", f"the machine was busy before the run: {a_core:.1f} processes waited for each core."
+    late = [(p99 / cell.interval_ms, p99) for cell in cells_of(m).values() if (p99 := cell.figure("send_lateness.p99"))]
+    share_us, p99_us = max(late, default=(0.0, 0.0))
+    if share_us > LATE_SHARE * 1000:
+        yield (
+            "",
+            "late",
+            f"the schedule itself was disturbed: in the worst cell one request in a hundred left {p99_us / 1000:.1f} "
+            "ms late or later. Lateness is not part of T; “The runs” shows that of each cell.",
+        )
     for key in ("malformed", "foreign"):
         if run.document.get(key):
             yield "", key, f"{run.document[key]} {key} messages arrived on the lab's topics and were ignored."
     if (share := _stolen_share(run)) > STOLEN_SHARE:
-        yield (
-            "",
-            "stolen",
-            f"the hypervisor gave {share:.0%} of this machine's processor time to others during the run.",
-        )
+        gave = f"the hypervisor gave {share:.0%} of this machine's processor time to others during the run."
+        yield "", "stolen", gave
     untouched = run.treatment("robot untouched by the load")
     if untouched is not None and not untouched["verified"]:
-        yield (
-            "",
-            "touched",
-            f"bridge and robot were short of processor time ({untouched['found']}). What depends on O or R being the "
-            "loop's alone is undecided.",
-        )
+        short = f"bridge and robot were short of processor time ({untouched['found']})."
+        yield "", "touched", f"{short} What depends on O or R being the loop's alone is undecided."
     if gone := _went_offline(run):
         yield "", "offline", f"{', '.join(gone)} went offline during the run."
 
 
-def _of_cells(m: Measured) -> Iterator[tuple[str, str, str]]:
+def _of_cells(m: Measured) -> Iterator[Oddity]:
     for cell in cells_of(m).values():
         where = f", {cell}"
         if cell.measured == 0:
@@ -169,13 +138,6 @@ def _of_cells(m: Measured) -> Iterator[tuple[str, str, str]]:
             yield where, f"late by {cell.late_because}", why
         if why := quiet.why_slow(cell.document):
             yield where, f"slow by {cell.slow_because}", why
-
-
-def _load_a_core(m: Measured) -> float:
-    """Return how many processes were runnable before a run, for each core, where that was too many; else 0."""
-    load = m.run.document["environment"].get("load_before")
-    a_core = float(load[0]) / m.run.machine[1] if load else 0.0
-    return a_core if a_core > BUSY_BEFORE else 0.0
 
 
 def _stolen_share(run: StoredRun) -> float:

@@ -1,35 +1,20 @@
-"""From the printed set-up to the corrected one, a property at a time: what each step does to O, as a waterfall.
+"""From the printed set-up to the corrected one, a property at a time: what each step does to O.
 
 O is shown twice: as the client stamps it, and at its packets or socket, where a late receiver does not count.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from statistics import fmean
-from typing import TYPE_CHECKING
 
 from looplab.experiments.loop.parameters import LoopParameters, read_parameters
 from looplab.experiments.loop.report import MeasuredLoop, cells_of
 from looplab.experiments.loop.studies import STEPS, VARIANTS
-from looplab.report.drawing import STYLES, Plot
 from looplab.report.samples import Measured
 from looplab.spec.parameters import as_text
 from looplab.spec.reader import of_fidelity
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-STUDY = FIGURE = "clients"
-HEADING = "What does each property of the printed set-up do?"
-TEXT = (
-    "Each row changes one property and keeps those above. A bar reaches from the O of the row above to its own, the "
-    "black edge, as the client stamps it. A hollow mark is O at the packets of printed clients, or at the socket "
-    "of the lab's: there a receiver that stamps late does not count."
-)
-PLACE = (0.36, 0.145, 0.615, 0.75)
+STUDY = "clients"
 FEWEST_STEPS = 2
 
 
@@ -86,48 +71,3 @@ def _settings(parameters: LoopParameters | Mapping[str, object]) -> tuple[str, .
     given = parameters if isinstance(parameters, Mapping) else parameters.as_json()
     factors = {n: one for n, one in LoopParameters.params().items() if isinstance(one.default, Mapping)}
     return tuple(as_text(given.get(name, of_fidelity(one.default, "thesis"))) for name, one in factors.items())
-
-
-def waterfalls(by_scenario: Mapping[str, Sequence[Step]]) -> list[Plot]:
-    """Return a figure for each scenario."""
-    plots = []
-    for scenario, own in by_scenario.items():
-        words = "; ".join(
-            f"{step.name} QoS {qos} {level.client_us / 1000:.3g} ms"
-            for step in own
-            for qos, level in step.levels.items()
-        )
-        caption = f"{scenario}: mean O by step, from the printed set-up to the corrected one."
-        put = partial(_fall, own)
-        plots.append(Plot(f"figure_{FIGURE}_{scenario}", FIGURE, "", caption, f"{caption} {words}.", put, place=PLACE))
-    return plots
-
-
-def _fall(own: Sequence[Step], axes: Axes) -> None:
-    every = sorted({qos for step in own for qos in step.levels})
-    height = 0.8 / len(every)
-    for at, qos in enumerate(every):
-        colour = STYLES[2 * at][0]
-        for row, step in enumerate(own):
-            if (level := step.levels.get(qos)) is None:
-                continue
-            y = row + (at - (len(every) - 1) / 2) * height
-            change_us = step.changes_us.get(qos, level.client_us)
-            axes.barh(
-                y,
-                change_us / 1000,
-                0.85 * height,
-                (level.client_us - change_us) / 1000,
-                color=colour,
-                edgecolor=colour,
-                linewidth=1.5,
-                label=f"QoS {qos}" if row == 0 else None,
-            )
-            # The step's own end of the bar.
-            axes.plot([level.client_us / 1000] * 2, [y - 0.42 * height, y + 0.42 * height], color="#000000", lw=2)
-            axes.plot(level.packets_us / 1000, y, STYLES[at][2], mfc="#ffffff", mec="#333333", ms=4)
-    axes.set_yticks(range(len(own)), [step.name for step in own], fontsize=8)
-    axes.invert_yaxis()
-    axes.set_axisbelow(True)
-    axes.set_xlim(0, 1.05 * axes.get_xlim()[1])
-    axes.set_xlabel("mean O in ms")

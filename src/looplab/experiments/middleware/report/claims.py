@@ -1,6 +1,5 @@
 """What the paper found, as questions that stored runs answer."""
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from statistics import fmean
@@ -106,11 +105,9 @@ def published_change(claim: str) -> float | None:
 def change(pair: Pair, figure: str) -> Interval:
     """Return (second - first) / first of a figure, with its interval over the repetitions."""
     before, after = (list(cell.by_unit(figure).values()) for cell in pair)
-    if comparison := compare(before, after):
+    if comparison := compare(before, after, runs=False):
         return comparison.share
-    if not before or not after:
-        return UNKNOWN
-    return Interval(fmean(after) / fmean(before) - 1, math.nan, math.nan)
+    return Interval(fmean(after) / fmean(before) - 1) if before and after else UNKNOWN
 
 
 def difference(pair: Pair, figure: str) -> Interval:
@@ -178,7 +175,7 @@ def _container(run: Measured) -> Verdict:
         return not_run("The run has no load in a container and on bare metal.")
     verdict = _throughput(best, no_gain("The throughput in a container"), run)
     verdict.lines = _lines(pairs, {"processed": PROCESSED})
-    if comparison := compare(*_figures(best, "cpu_per_request")):
+    if comparison := compare(*_figures(best, "cpu_per_request"), runs=False):
         share = comparison.share
         verdict.notes.append(
             f"At the optimal load the processor time of a request changes by {share.estimate:+.1%} in a container "

@@ -8,10 +8,9 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from statistics import fmean
+from statistics import fmean, variance
 
-import numpy as np
-from scipy.special import chdtri, fdtr, fdtri
+from scipy.stats import chi2, f
 
 from looplab.experiments.twin.parameters import CENTRAL, DISTRIBUTED
 from looplab.experiments.twin.report import MeasuredTwin, cells_of, published
@@ -24,7 +23,6 @@ from looplab.report.verdicts import NOT_REPRODUCED, REPRODUCED, Line, Verdict, n
 SAME, SIMILAR = 0.05, 0.1
 # Iterations of the paper's second experiment.
 ITERATIONS = 5
-_TAIL = (1 - CONFIDENCE) / 2
 
 
 @dataclass(frozen=True)
@@ -51,7 +49,7 @@ class Group:
     @property
     def variances(self) -> list[float]:
         """The variance of a broker's time over the repetitions of each run, the mean of the brokers."""
-        return [variance[0] for cells in self.runs if (variance := pooled(_by_broker(cells)))]
+        return [one[0] for cells in self.runs if (one := pooled(_by_broker(cells)))]
 
     def printed(self, name: str) -> str:
         """Return the figure of that name in the paper, "" if it gives none."""
@@ -100,13 +98,13 @@ def more_brokers(run: Measured) -> Verdict:
 
 def _changed(before: Sequence[float], after: Sequence[float]) -> int | None:
     """Return 1 for higher, -1 for lower, 0 for within SAME; None for too few repetitions or an open sign."""
-    comparison = compare(before, after)
+    comparison = compare(before, after, runs=False)
     if comparison is None:
         return None
     share = comparison.share
     if share.low > 0 or share.high < 0:
         return 1 if share.low > 0 else -1
-    return 0 if share.low > -SAME and share.high < SAME else None
+    return 0 if share.within(-SAME, SAME) else None
 
 
 def _words(ways: Sequence[int | None], wanted: int) -> str:
@@ -125,23 +123,21 @@ def _pairs(run: Measured) -> Iterator[tuple[int, Group, Group]]:
 
 def alike(run: Measured) -> Verdict:
     """Judge whether both placements pass on similar totals."""
-    changes = {n: compare(central.rates(math.fsum), other.rates(math.fsum)) for n, central, other in _pairs(run)}
-    shares = {n: change.share for n, change in changes.items() if change}
-    if not shares:
-        return not_run("Needs both placements, each at least twice.")
-    given = published()
+    given = {n: [published()["total-rate", n, place] for place in (CENTRAL, DISTRIBUTED)] for n in (2, 4)}
     lines = [
         Line(
             f"{n} brokers: distributed against central",
-            share,
-            f"{given['total-rate', n, DISTRIBUTED] / given['total-rate', n, CENTRAL] - 1:+.1%}",
+            change.share,
+            f"{given[n][1] / given[n][0] - 1:+.1%}" if n in given else "",
             "change",
         )
-        for n, share in shares.items()
+        for n, central, other in _pairs(run)
+        if (change := compare(central.rates(math.fsum), other.rates(math.fsum), runs=False))
     ]
-    reason = f"Distributed totals differ by {', '.join(f'{share.estimate:+.1%}' for share in shares.values())}; "
-    reason += f"similar is within {SIMILAR:.0%}."
-    return kept(lines, -SIMILAR, SIMILAR, reason)
+    if not lines:
+        return not_run("Needs both placements, each at least twice.")
+    shares = ", ".join(f"{line.value.estimate:+.1%}" for line in lines)
+    return kept(lines, -SIMILAR, SIMILAR, f"Distributed totals differ by {shares}; similar is within {SIMILAR:.0%}.")
 
 
 def varies(run: Measured) -> Verdict:
@@ -160,7 +156,7 @@ def varies(run: Measured) -> Verdict:
         return not_run("Needs both placements, each at least twice.", lines=lines)
     outcome = outcome_of([ratio.within(1.0, math.inf) for ratio in ratios.values()])
     how = "by F" if len(run.runs) < FEWEST_RUNS else "run by run"
-    return Verdict(outcome, f"Variances compared {how}.", notes=[_as_printed(n) for n in (2, 4)], lines=lines)
+    return Verdict(outcome, f"Variances compared {how}.", [_as_printed(n) for n in (2, 4)], lines)
 
 
 def _ratio(central: Group, distributed: Group) -> Interval | None:
@@ -195,19 +191,17 @@ def pooled(by_broker: Sequence[Sequence[float]]) -> tuple[float, int] | None:
     sizes = {len(times) for times in by_broker}
     if len(sizes) != 1 or min(sizes) < 2:
         return None
-    return float(np.mean([np.var(times, ddof=1) for times in by_broker])), sizes.pop() - 1
+    return fmean(variance(times) for times in by_broker), sizes.pop() - 1
 
 
 def interval(variance: float, freedom: int) -> Interval:
     """Return the variance with its 95 % interval."""
-    # chdtri takes the share above.
-    low, high = (float(variance * freedom / chdtri(freedom, above)) for above in (_TAIL, 1 - _TAIL))
+    low, high = (float(variance * freedom / end) for end in reversed(chi2.interval(CONFIDENCE, freedom)))
     return Interval(variance, low, high)
 
 
 def ratio(over: float, under: float, freedom: tuple[int, int]) -> tuple[Interval, float]:
     """Return a variance over another, of so many degrees of freedom, and the two-sided p-value of their being equal."""
     quotient = over / under
-    low, high = (float(quotient / fdtri(*freedom, share)) for share in (1 - _TAIL, _TAIL))
-    below = float(fdtr(*freedom, quotient))
-    return Interval(quotient, low, high), 2 * min(below, 1 - below)
+    low, high = (float(quotient / end) for end in reversed(f.interval(CONFIDENCE, *freedom)))
+    return Interval(quotient, low, high), 2 * float(min(f.cdf(quotient, *freedom), f.sf(quotient, *freedom)))

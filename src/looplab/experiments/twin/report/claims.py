@@ -223,7 +223,7 @@ def _persistence(runs: Runs) -> Verdict:
 
 def _change(before: Sequence[float], after: Sequence[float]) -> Interval:
     """Return the change as a share, without an interval where it has too few units."""
-    comparison = compare(before, after)
+    comparison = compare(before, after, runs=False)
     return comparison.share if comparison else Interval(fmean(after) / fmean(before) - 1)
 
 

@@ -119,7 +119,8 @@ def test_what_several_runs_have_is_said_of_how_many(results: Path) -> None:
     (cell,) = report.measured[0].cells.values()
     assert cell.send_lateness["max"] == cell.document["send_lateness_us"]["max"] == 300_000
     assert (cell.free_R["n"], cell.free_R["avg"], cell.free_R["max"]) == (1000, 300.0, 4000.0)
-    (schedule,) = (note for note in notes if "The schedule itself was disturbed" in note)
-    assert "150.0 ms (2 of 4 runs) in scenario1" in schedule
+    (schedule,) = (note for note in notes if "the schedule itself was disturbed" in note)
+    assert schedule.startswith("scenario1 (thesis) (2 of 4 runs)")
+    assert "left 100.0 ms late or later" in schedule
     assert any(note.startswith("scenario1 (thesis), 20 ms, QoS 0 (2 of 4 runs): The sender was late") for note in notes)
     assert any(note.startswith("scenario1 (thesis) (2 of 4 runs): 1 malformed") for note in notes)

@@ -45,7 +45,6 @@ def test_each_step_has_its_change(results: Path, tmp_path: Path) -> None:
     assert [step.changes_us[0] for step in steps[1:]] == pytest.approx(np.diff(client), abs=0.01)
     page = Page(tmp_path / "out/index.html")
     assert "From the printed set-up to the corrected one" in " ".join(page.words)
-    assert (tmp_path / "out/figures/figure_clients_scenario1.svg").is_file()
 
 
 def test_the_steps_change_one_property_each() -> None:
