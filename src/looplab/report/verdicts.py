@@ -4,7 +4,9 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
+from typing import Any
 
+from looplab.report.printed import table
 from looplab.report.samples import Measured, Runs
 from looplab.report.statistics import FEWEST_RUNS, SIGNIFICANCE, Comparison, Interval, answerable, holm
 from looplab.system.words import plural
@@ -135,6 +137,19 @@ def asked(name: str, title: str, scenario: str, answer: Callable[[Measured], Ver
         return verdict
 
     return Claim(name, title, judge)
+
+
+def claims_of(module: str, answers: Mapping[str, Callable[[Any], Verdict]]) -> list[Claim]:
+    """Return the claims in claims.csv beside `module`, each with what answers it, by name, from a scenario's runs.
+
+    Without a scenario, it is from the runs of all.
+    """
+    return [
+        asked(row["name"], row["title"], row["scenario"], answers[row["name"]])
+        if row["scenario"]
+        else Claim(row["name"], row["title"], answers[row["name"]])
+        for row in table(module)
+    ]
 
 
 def of_several_runs(verdict: Verdict, *sides: Measured) -> Verdict:

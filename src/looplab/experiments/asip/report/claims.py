@@ -9,14 +9,13 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from statistics import geometric_mean
 
-from looplab.experiments.asip import NAME, THROUGHPUT
 from looplab.experiments.asip.report import MeasuredAsip, published, unfitted
 from looplab.experiments.asip.report.published import BOUND_MS, FLOOR_MS, LATENCY_MS, THROUGHPUT_HZ
 from looplab.report.cell import MeasuredCell
 from looplab.report.rules import NEAR, Answer, Rule, alike, decided, directed, every, means
 from looplab.report.samples import Measured
 from looplab.report.statistics import UNKNOWN, Interval, compare, over_runs
-from looplab.report.verdicts import Claim, Line, Verdict, asked, not_run
+from looplab.report.verdicts import Claim, Line, Verdict, claims_of, not_run
 
 # "Alike", "hardly depends": within a factor of 1 plus this share.
 ALIKE = 0.25
@@ -31,48 +30,20 @@ LANGUAGES = [("python", "java")]
 
 def claims() -> list[Claim]:
     """Return the claims in the order of the source."""
-    tracked: Sides = (TRACKED, 0, LANGUAGES)
-    over_serial: Sides = (TRACKED, 1, [("tcp", "serial"), ("mqtt", "serial")])
-    networks: Sides = (TRACKED, 1, [("tcp", "mqtt")])
-    latency: Sides = (LATENCY, 0, LANGUAGES)
-    channels: Sides = (LATENCY, 1, [("serial", "tcp"), ("serial", "mqtt")])
+    to_serial, from_serial = [("tcp", "serial"), ("mqtt", "serial")], [("serial", "tcp"), ("serial", "mqtt")]
     about = f"about {FLOOR_MS:g} ms"
-    floor = _every("wire_us", FLOOR_MS * 1000 / NEAR, FLOOR_MS * 1000 * NEAR, about, "bytes counted", lambda _: about)
-    below = _every(LATENCY, 0, BOUND_MS * 1000, f"below {BOUND_MS:g} ms", "an answer", _printed)
-    rows: tuple[tuple[str, str, str, Answer], ...] = (
-        ("java-tracks-more", "Java clients outperform Python clients", THROUGHPUT, _higher(tracked, "by Java")),
-        (
-            "serial-tracks-more",
-            "Serial carries more than TCP and MQTT",
-            THROUGHPUT,
-            _higher(over_serial, "over serial"),
-        ),
-        (
-            "tcp-tracks-like-mqtt",
-            "TCP and MQTT carry about as much",
-            THROUGHPUT,
-            _like(networks, "frequency tracked over MQTT"),
-        ),
-        (
-            "near-capacity",
-            "Serial comes very close to the capacity of the wire",
-            THROUGHPUT,
-            _over_serial("tracked_share", "wire's limit"),
-        ),
-        (
-            "processor-limits",
-            "The client's processor limits serial",
-            THROUGHPUT,
-            _over_serial("processor_share", "processor"),
-        ),
-        ("language-hardly", "Latency hardly depends on the language", NAME, _like(latency, "latency from Java")),
-        ("channel-hardly", "Latency hardly depends on the channel", NAME, _like(channels, "latency over TCP and MQTT")),
-        ("below-15-ms", "Latency stays below 15 ms", NAME, below),
-    )
-    return [
-        *(asked(name, title, scenario, partial(_on_time, answer)) for name, title, scenario, answer in rows),
-        asked("floor", "The wire alone takes about 6.7 ms", NAME, floor),
-    ]
+    answers: dict[str, Answer] = {
+        "java-tracks-more": _higher((TRACKED, 0, LANGUAGES), "by Java"),
+        "serial-tracks-more": _higher((TRACKED, 1, to_serial), "over serial"),
+        "tcp-tracks-like-mqtt": _like((TRACKED, 1, [("tcp", "mqtt")]), "frequency tracked over MQTT"),
+        "near-capacity": _over_serial("tracked_share", "wire's limit"),
+        "processor-limits": _over_serial("processor_share", "processor"),
+        "language-hardly": _like((LATENCY, 0, LANGUAGES), "latency from Java"),
+        "channel-hardly": _like((LATENCY, 1, from_serial), "latency over TCP and MQTT"),
+        "below-15-ms": _every(LATENCY, 0, BOUND_MS, f"below {BOUND_MS:g} ms", "an answer", _printed),
+    }
+    floor = _every("wire_us", FLOOR_MS / NEAR, FLOOR_MS * NEAR, about, "bytes counted", lambda _: about)
+    return claims_of(__file__, {**{name: partial(_on_time, one) for name, one in answers.items()}, "floor": floor})
 
 
 def _on_time(answer: Answer, run: Measured) -> Verdict:
@@ -96,14 +67,16 @@ def _like(sides: Sides, what: str) -> Answer:
 
 
 def _every(
-    figure: str, low_us: float, high_us: float, wanted: str, has: str, printed: Callable[[MeasuredAsip], str]
+    figure: str, low_ms: float, high_ms: float, wanted: str, has: str, printed: Callable[[MeasuredAsip], str]
 ) -> Answer:
     """Return the rule that a time of every cell that has it is within these bounds."""
 
     def known(run: Measured) -> list[MeasuredAsip]:
         return [cell for cell in unfitted(run) if not math.isnan(cell.known(figure).estimate)]
 
-    return every(figure, low_us, high_us, wanted, known, f"no valid cell with {has}", printed=printed, unit="us")
+    return every(
+        figure, 1000 * low_ms, 1000 * high_ms, wanted, known, f"no valid cell with {has}", printed=printed, unit="us"
+    )
 
 
 def _over_serial(share: str, limit: str) -> Answer:

@@ -1,11 +1,13 @@
 """Does theory say when the robot falls, and which of the thesis's treatments matter for control at all?"""
 
+from collections.abc import Mapping
 from functools import partial
 
 from looplab.experiments.balance import COMPARED, NAME
 from looplab.experiments.balance.report import balance_cells, theory
 from looplab.experiments.balance.report.offline import figure_of_run
 from looplab.report import rounds
+from looplab.report.printed import table
 from looplab.report.rules import directed, no_gain, outcome_of
 from looplab.report.samples import Measured, Runs
 from looplab.report.statistics import Interval, over_runs
@@ -24,20 +26,9 @@ FIGURES = {COST: ("", "the cost of standing"), UPRIGHT: ("s", "the time upright"
 
 def claims() -> list[Claim]:
     """Return theory's claim, then each treatment's by the cost of standing at 20 ms; by its time, in another family."""
-    rows = [
-        ("stress", "CPU stress makes standing dearer", "CPU stress fells the robot earlier", +1),
-        ("broker-priority", "Under stress, broker priority makes it cheaper", "Broker priority fells it later", -1),
-        ("client-priority", "Prioritising the client as well adds nothing", "Client priority fells it later", 0),
-        ("flood", "A flood of the broker makes standing dearer", "A flood of the broker fells the robot earlier", +1),
-        ("qos-2", "QoS 2 makes standing dearer than QoS 0", "At QoS 2 the robot falls earlier than at QoS 0", +1),
-    ]
     return [
         asked("theory", "The robot stands and falls where the linear loop says", NAME, _theory),
-        *(Claim(f"{NAME}-{name}", title, partial(_judge, f"{NAME}-{name}", way, COST)) for name, title, _, way in rows),
-        *(
-            Claim(f"{NAME}-{name}-stands", title, partial(_judge, f"{NAME}-{name}", -way or 1, UPRIGHT), "stands")
-            for name, _, title, way in rows
-        ),
+        *(Claim(row["name"], row["title"], partial(_judge, row), row["family"]) for row in table(__file__)),
     ]
 
 
@@ -64,11 +55,12 @@ def _theory(run: Measured) -> Verdict:
     return Verdict(outcome_of(agrees), f"{words}; it falls from 1 on.", paused, lines)
 
 
-def _judge(study_name: str, direction: int, figure: str, runs: Runs) -> Verdict:
+def _judge(row: Mapping[str, str], runs: Runs) -> Verdict:
     """Compare a figure of two scenarios; of one with itself, at QoS 0 and at QoS 2.
 
-    By live runs if both sides have some, else by the loop's runs, replayed. A `direction` of 0: no gain.
+    By live runs if both sides have some, else by the loop's runs, replayed. A direction of 0: no gain.
     """
+    study_name, figure, direction = row["study"], row["figure"], int(row["direction"])
     before, after = COMPARED[study_name][0], COMPARED[study_name][-1]
     qos = (0, 2 if before == after else 0)
     pairs = ((f"{NAME}-{before}", f"{NAME}-{after}"), (before, after))

@@ -6,145 +6,79 @@ from dataclasses import dataclass
 from functools import partial
 
 from looplab.experiments.loop.report import cells_of, lost_messages, published
-from looplab.experiments.loop.report.comparison import PACE, LoopVerdict, Printed, cells_text, compare_sides, guarded
+from looplab.experiments.loop.report.comparison import LoopVerdict, Printed, cells_text, compare_sides, guarded
 from looplab.experiments.loop.studies import STUDIES
 from looplab.report import rounds
 from looplab.report.cell import Key
 from looplab.report.page import show_percent
+from looplab.report.printed import table
 from looplab.report.rules import MATTERS, NEAR, Rule, alike, directed, no_gain
 from looplab.report.samples import Measured, Runs
 from looplab.report.statistics import UNKNOWN, Comparison, over_runs
 from looplab.report.verdicts import NO_CONTRAST, NOT_RUN, Claim, Question, Verdicts
 from looplab.treatments import NO_LOAD
 
-# The rule of a claim, made from the published share and the published figure before the change.
-MakeRule = Callable[[float | None, float | None], Rule]
-# Picks the cells before and after of one scenario that a claim compares, [] without both.
-Within = Callable[[Collection[Key]], tuple[list[Key], list[Key]]]
-REMARKS = "remarks"
 # Whose scheduling a claim on priority is about.
 _PRIORITISED = {"priority_broker": "broker", "priority_controller": "controller"}
 
 
 @dataclass(frozen=True)
 class Row:
-    """A claim that compares the two scenarios of its study, or cells `within` its only one, by the figure `judged`.
+    """A line of claims.csv: two scenarios of a study, or cells `within` its only one, compared by `figure`.
 
-    `about` begins the names of the parameters that may differ between two scenarios; `sides` names cells of one.
+    `what` names the figure in a sentence. `about` begins the names of the parameters that may differ between two
+    scenarios. `within` is the kind of cells and which are before and after: "QoS 1 2", "ms 100 20".
     """
 
     name: str
     title: str
-    rule: MakeRule
+    figure: str
+    what: str
+    rule: str
     about: str = ""
-    judged: str = "O mean"
-    sides: tuple[str, str] | None = None
-    within: Within | None = None
-    note: str = ""
+    within: str = ""
     family: str = ""
+    note: str = ""
 
+    def decides(self, printed: Printed) -> Rule:
+        """Return what decides, by the figures printed."""
+        if self.rule == "alike":
+            return alike(self.what, MATTERS)
+        if self.rule == "not lower":
+            return no_gain(self.what)
+        return directed(self.what, +1 if self.rule == "higher" else -1, printed.share, printed.before)
 
-def _by_qos(before: int, after: int, keys: Collection[Key]) -> tuple[list[Key], list[Key]]:
-    intervals = [ms for ms, qos in sorted(keys) if qos == after and (ms, before) in keys]
-    return [(ms, before) for ms in intervals], [(ms, after) for ms in intervals]
+    @property
+    def sides(self) -> tuple[str, str] | None:
+        """The names of the cells that are compared; None for scenarios."""
+        if not self.within:
+            return None
+        kind, *both = self.within.split()
+        before, after = (f"{kind} {one}" if kind == "QoS" else f"{one} {kind}" for one in both)
+        return before, after
 
-
-def _by_interval(before_ms: float, after_ms: float, keys: Collection[Key]) -> tuple[list[Key], list[Key]]:
-    before, after = (before_ms, 0), (after_ms, 0)
-    return ([before], [after]) if {before, after} <= set(keys) else ([], [])
-
-
-_HIGHER, _LOWER = partial(directed, "O", +1), partial(directed, "O", -1)
-FINDINGS = (
-    Row("no-arduino-slower", "Without the Arduino, O is higher than with it", _HIGHER, "command"),
-    Row("no-arduino-slower-stress", "Under stress, too, O is higher without the Arduino", _HIGHER, "command"),
-    Row("stress", "CPU stress raises O", _HIGHER, "load stress"),
-    Row("stress-no-arduino", "CPU stress raises O, without Arduino", _HIGHER, "load stress"),
-    Row("broker-priority", "Broker priority lowers O under stress", _LOWER, "priority_broker"),
-    Row(
-        "broker-priority-no-arduino",
-        "Broker priority lowers O under stress, without Arduino",
-        _LOWER,
-        "priority_broker",
-    ),
-    Row(
-        "client-priority",
-        "Prioritising the client as well adds nothing",
-        lambda *_: no_gain("The response's p95"),
-        "priority_controller",
-        judged="response p95",
-    ),
-)
-LAST_FINDING = Row(
-    "qos-2", "QoS 2 takes longer than QoS 1", _HIGHER, sides=("QoS 1", "QoS 2"), within=partial(_by_qos, 1, 2)
-)
-# What the thesis says in passing.
-SAID_IN_PASSING = (
-    Row(
-        "shorter-interval",
-        "T(min) falls with the interval: 10 ms against 100 ms",
-        partial(directed, "T(min)", -1),
-        judged="T min",
-        sides=("100 ms", "10 ms"),
-        within=partial(_by_interval, 100.0, 10.0),
-        family=REMARKS,
-    ),
-    Row(
-        "stress-spares-robot",
-        "Stress leaves R alone",
-        lambda *_: alike("R", MATTERS),
-        "load stress",
-        judged="R mean",
-        family=REMARKS,
-    ),
-    Row(
-        "priority-alike",
-        "With priority, the mean of O is alike at 100 and at 20 ms",
-        lambda *_: alike("The mean of O", MATTERS),
-        sides=("100 ms", "20 ms"),
-        within=partial(_by_interval, 100.0, 20.0),
-        family=REMARKS,
-    ),
-    Row(
-        "maxima-stay",
-        "With broker priority, O(max) stays above that without stress",
-        partial(directed, "O(max)", +1),
-        "load stress priority_broker",
-        judged="O max",
-        family=REMARKS,
-    ),
-    Row(
-        "qos-priority",
-        "QoS 1 gives the loop's messages priority over the flood's, so that O is lower",
-        _LOWER,
-        sides=("QoS 0", "QoS 1"),
-        within=partial(_by_qos, 0, 1),
-        note="MQTT has no priority of messages: by protocol a broker hands them on in the order of their coming.",
-        family=REMARKS,
-    ),
-    Row(
-        "client-waits",
-        "At QoS 2 the client waits for the acknowledgement before it sends the next message",
-        partial(directed, "The time between two messages", +1),
-        judged=PACE,
-        sides=("QoS 0", "QoS 2"),
-        within=partial(_by_qos, 0, 2),
-        note="The printed publisher (A.2) sends after each sleep, whatever was acknowledged.",
-        family=REMARKS,
-    ),
-)
+    def cells(self, keys: Collection[Key]) -> tuple[list[Key], list[Key]]:
+        """Return the cells before and after of one scenario, [] without both."""
+        kind, before, after = self.within.split()
+        if kind == "QoS":
+            intervals = [ms for ms, qos in sorted(keys) if qos == int(after) and (ms, int(before)) in keys]
+            return [(ms, int(before)) for ms in intervals], [(ms, int(after)) for ms in intervals]
+        first, second = (float(before), 0), (float(after), 0)
+        return ([first], [second]) if {first, second} <= set(keys) else ([], [])
 
 
 def claims() -> list[Claim]:
     """Return the thesis's claims in the order of its chapters."""
-    robot = Claim("robot-third", "The robot takes 31 to 33 % of T", _robot_share, REMARKS)
-    findings = [*map(claim, FINDINGS), *lost_messages.claims(), claim(LAST_FINDING)]
-    return [*findings, *map(claim, SAID_IN_PASSING[:2]), robot, *map(claim, SAID_IN_PASSING[2:])]
+    return [claim(Row(**line)) for line in table(__file__)]
 
 
 def claim(row: Row) -> Claim:
     """Return the claim of a row."""
-    return Claim(row.name, row.title, partial(_judge, row), row.family)
+    judges: dict[str, Callable[[Runs], LoopVerdict]] = {
+        "lost": partial(lost_messages.judge, row.name),
+        "share": _robot_share,
+    }
+    return Claim(row.name, row.title, judges.get(row.rule, partial(_judge, row)), row.family)
 
 
 def _judge(row: Row, runs: Runs) -> LoopVerdict:
@@ -154,7 +88,7 @@ def _judge(row: Row, runs: Runs) -> LoopVerdict:
     study = rounds.study_of([runs[scenario] for scenario in scenarios])
     used = [rounds.within(study, runs[scenario]) for scenario in scenarios]
     a, b = used[0], used[-1]
-    before, after = row.within(cells_of(a)) if row.within else (_common(a, b),) * 2
+    before, after = row.cells(cells_of(a)) if row.within else (_common(a, b),) * 2
     if not before:
         run_ids = [run_id for m in used for run_id in m.run_ids]
         if not row.within:
@@ -162,7 +96,7 @@ def _judge(row: Row, runs: Runs) -> LoopVerdict:
         why = f"The run of {a.run.scenario} has no cells of both {' and '.join(row.sides or ())}."
         return LoopVerdict(reason=why, because=NOT_RUN, run_ids=run_ids)
     # As published: no figure of the response is.
-    figure = "O mean" if row.judged.startswith("response") else row.judged
+    figure = "O mean" if row.figure.startswith("response") else row.figure
     printed = Printed(_published_us(a, before, figure), _published_us(b, after, figure), figure)
     verdict = LoopVerdict(
         notes=[*(cause for m in used if names for cause in _causes(m, names)), *([row.note] if row.note else [])],
@@ -170,10 +104,10 @@ def _judge(row: Row, runs: Runs) -> LoopVerdict:
         cells=cells_text([*before, *after]),
         published=printed,
         published_share=printed.share,
-        judged=row.judged,
+        judged=row.figure,
         plan=rounds.planned(study),
     )
-    compare_sides(verdict, ((a, before), (b, after)), row.rule(printed.share, printed.before), study)
+    compare_sides(verdict, ((a, before), (b, after)), row.decides(printed), study)
     if names and not _applied(names[0], a, b):
         _to_control(verdict)
     verdict.notes += rounds.left_out_notes(study, *((runs[m.run.scenario], m) for m in used))

@@ -21,7 +21,6 @@ from looplab.report.verdicts import (
     NOT_RUN,
     REPRODUCED,
     UNDECIDED,
-    Claim,
     Outcome,
     Question,
 )
@@ -65,28 +64,16 @@ class Part:
         return f"{self.words} {losing} of {runs} runs lost more than {NEGLIGIBLE:.1%}, {may} may"
 
 
-# Of the runs of each scenario: the parts of a claim, all of which must be true, or any.
-Parts = Callable[[Sequence[Measured]], Sequence[Part]]
+def judge(name: str, runs: Runs) -> LoopVerdict:
+    """Judge a claim about the scenarios of its study that have a cell: at `key`, or any at QoS 1 or 2.
 
-
-def claims() -> list[Claim]:
-    """Return the thesis's claims on losses, in the order of its chapters."""
-    rows: tuple[tuple[str, str, Parts, Key | None, bool], ...] = (
-        (
-            "loss-10-ms",
-            "At 10 ms the robot answers fewer requests than it gets; from 20 ms on it answers all",
-            _at_10_ms,
-            LOSING,
-            True,
-        ),
-        ("flood-qos-0", "Under the MQTT flood, QoS 0 loses messages or the connection", _flood_qos_0, FLOODED, False),
-        ("flood-qos-1-2", "Under the MQTT flood, QoS 1 and 2 lose nothing", _flood_qos_1_2, None, True),
-    )
-    return [Claim(name, title, partial(_judge, name, *how)) for name, title, *how in rows]  # type: ignore[arg-type]
-
-
-def _judge(name: str, parts_of: Parts, key: Key | None, every_part: bool, runs: Runs) -> LoopVerdict:
-    """Judge a claim about the scenarios of its study that have a cell `key`; None is any at QoS 1 or 2."""
+    All parts of it must be true, or any.
+    """
+    parts_of, key, every_part = {
+        "loss-10-ms": (_at_10_ms, LOSING, True),
+        "flood-qos-0": (_flood_qos_0, FLOODED, False),
+        "flood-qos-1-2": (_flood_qos_1_2, None, True),
+    }[name]
     of_study = [runs[scenario] for scenario in STUDIES[name] if scenario in runs]
     study = rounds.study_of(of_study) if of_study else None
     sides = [(m, kept) for m in of_study if _keys(kept := rounds.within(study, m), key)]

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from statistics import fmean
 
-from looplab.experiments.middleware import NAME, NODES, Placement
+from looplab.experiments.middleware import Placement
 from looplab.experiments.middleware.report import CLIENT, PROCESSED, SERVER, MeasuredLoad, Unit
 from looplab.experiments.middleware.report.placements import (
     Pair,
@@ -19,7 +19,7 @@ from looplab.experiments.middleware.report.placements import (
 from looplab.report.rules import Answer, Rule, decided, directed, every, means, no_cost, no_gain
 from looplab.report.samples import Measured
 from looplab.report.statistics import FEWEST_REPETITIONS, UNKNOWN, Interval, compare, over_runs
-from looplab.report.verdicts import Claim, Line, Verdict, asked, not_run
+from looplab.report.verdicts import Claim, Line, Verdict, claims_of, not_run
 
 # The paper calls a system stable up to this share of errors.
 MOST_ERRORS = 0.02
@@ -38,50 +38,22 @@ Rounds = Mapping[Unit, Pair]
 
 def claims() -> list[Claim]:
     """Return the findings in the order of the paper."""
-    fewer = "fewer than 2 % of the requests fail"
-    rows: tuple[tuple[str, str, str, Answer], ...] = (
-        ("cores-move-optimum", "More cores move the optimal load to more devices", NAME, _cores),
-        ("container-processed", "A container processes as many requests as bare metal", NAME, _container),
-        ("container-time", "A request takes as long in a container as on bare metal", NAME, _container_time),
-        ("errors-below", f"Up to the optimal load {fewer}", NAME, _errors),
-        (
-            "hyper-threading",
-            "SMT siblings as processors of their own process more",
-            NAME,
-            _processed("hyper-threading", _siblings),
-        ),
-        ("balancer-free", "The balancer costs nothing", NODES, _processed("balancer-free", _balancer, no_gain)),
-        (
-            "more-nodes",
-            "More nodes with fewer cores each process more",
-            NODES,
-            _processed("more-nodes", _more_nodes),
-        ),
-        (
-            "five-beat-seven",
-            "Five nodes of four cores process more than seven of three",
-            NODES,
-            _processed("five-beat-seven", _beyond_best),
-        ),
-        ("errors-below-nodes", f"Up to the optimal load {fewer}, whatever the nodes", NODES, _errors),
-        (
-            "errors-beyond",
-            "Beyond the optimal load of one node, more nodes fail less often",
-            NODES,
-            partial(_errors_beyond, _more_nodes),
-        ),
-        (
-            "balancer-errors",
-            "Beyond the optimal load, a node fails less often behind the balancer",
-            NODES,
-            partial(_errors_beyond, _balancer),
-        ),
-        ("mean-above-median", "The mean time of a request is above the median", NODES, _mean_above_median),
-        ("memory-grows", "Memory grows while the load lasts", NODES, _memory_grows),
-    )
-    return [
-        asked(name, title, scenario, partial(_beside_published, name, answer)) for name, title, scenario, answer in rows
-    ]
+    answers: dict[str, Answer] = {
+        "cores-move-optimum": _cores,
+        "container-processed": _container,
+        "container-time": _container_time,
+        "errors-below": _errors,
+        "hyper-threading": partial(_processed, "hyper-threading", _siblings, None),
+        "balancer-free": partial(_processed, "balancer-free", _balancer, no_gain),
+        "more-nodes": partial(_processed, "more-nodes", _more_nodes, None),
+        "five-beat-seven": partial(_processed, "five-beat-seven", _beyond_best, None),
+        "errors-below-nodes": _errors,
+        "errors-beyond": partial(_errors_beyond, _more_nodes),
+        "balancer-errors": partial(_errors_beyond, _balancer),
+        "mean-above-median": _mean_above_median,
+        "memory-grows": _memory_grows,
+    }
+    return claims_of(__file__, {name: partial(_beside_published, name, answer) for name, answer in answers.items()})
 
 
 def _beside_published(claim: str, answer: Answer, run: Measured) -> Verdict:
@@ -225,35 +197,31 @@ _errors = every(
 )
 
 
-def _processed(claim: str, sides: Sides, rule: Callable[[str], Rule] | None = None) -> Answer:
-    """Return what compares the requests that two placements process, at the optimal load of the better one.
+def _processed(claim: str, sides: Sides, rule: Callable[[str], Rule] | None, run: Measured) -> Verdict:
+    """Compare the requests that two placements process, at the optimal load of the better one.
 
     Without a `rule` the second must process more, by the published change of the claim.
     """
-
-    def answer(run: Measured) -> Verdict:
-        chosen, by_place = sides(run), places(run)
-        if isinstance(chosen, str):
-            return not_run(chosen)
-        best = max((optimum(by_place[place]) for place in chosen), key=lambda one: one.processed)
-        before, after = (by_place[place] for place in chosen)
-        rounds = _crossed(before, after, [*before, *after])
-        if not rounds:
-            return not_run("There is no load with a sound cell on both.")
-        printed, what = published_change(claim), f"The throughput of {chosen[1]}"
-        verdict = _throughput([rounds], rule(what) if rule else directed(what, +1, printed), run)
-        cells = dict.fromkeys(cell for pair in rounds.values() for cell in pair)
-        verdict.lines = [Line(str(cell), cell.interval(PROCESSED), unit="requests") for cell in cells]
-        if verdict.share:
-            verdict.lines = [*verdict.lines, Line("change", verdict.share, f"{printed:+.1%}", "change")]
-        if best.remark:
-            verdict.notes.append(f"{best.place}: {best.remark}.")
-        if chosen != PUBLISHED.get(claim, chosen):
-            here, there = (" and ".join(map(str, pair)) for pair in (chosen, PUBLISHED[claim]))
-            verdict.notes.append(f"{here} stand for {there} of the paper.")
-        return verdict
-
-    return answer
+    chosen, by_place = sides(run), places(run)
+    if isinstance(chosen, str):
+        return not_run(chosen)
+    best = max((optimum(by_place[place]) for place in chosen), key=lambda one: one.processed)
+    before, after = (by_place[place] for place in chosen)
+    rounds = _crossed(before, after, [*before, *after])
+    if not rounds:
+        return not_run("There is no load with a sound cell on both.")
+    printed, what = published_change(claim), f"The throughput of {chosen[1]}"
+    verdict = _throughput([rounds], rule(what) if rule else directed(what, +1, printed), run)
+    cells = dict.fromkeys(cell for pair in rounds.values() for cell in pair)
+    verdict.lines = [Line(str(cell), cell.interval(PROCESSED), unit="requests") for cell in cells]
+    if verdict.share:
+        verdict.lines = [*verdict.lines, Line("change", verdict.share, f"{printed:+.1%}", "change")]
+    if best.remark:
+        verdict.notes.append(f"{best.place}: {best.remark}.")
+    if chosen != PUBLISHED.get(claim, chosen):
+        here, there = (" and ".join(map(str, pair)) for pair in (chosen, PUBLISHED[claim]))
+        verdict.notes.append(f"{here} stand for {there} of the paper.")
+    return verdict
 
 
 def _siblings(run: Measured) -> tuple[Placement, Placement] | str:

@@ -24,7 +24,7 @@ from looplab.report.verdicts import (
     Line,
     Verdict,
     Verdicts,
-    asked,
+    claims_of,
     not_run,
 )
 
@@ -61,35 +61,19 @@ def claims() -> list[Claim]:
         "no symmetrical cell at QoS 2",
         printed=lambda _cell: f"at least {wanted[least]:g}",
     )
-    up_to = at_least("ratio", wanted[most], _qos_2, "no valid cell at QoS 2", "end-to-end delays")
-    rows: tuple[tuple[str, str, Answer], ...] = (
-        (
-            short,
-            "QoS 0 and 1 take one end-to-end delay where the round trip fits in the period",
-            about("ratio", wanted[short], partial(_low_qos, True), missing.format("below")),
-        ),
-        (
-            long,
-            "QoS 0 and 1 take about a whole round trip beyond",
-            about("ratio", wanted[long], partial(_low_qos, False), missing.format("above")),
-        ),
-        (least, "QoS 2 takes at least four end-to-end delays at each delay", at_each_delay),
-        (most, "QoS 2 takes up to more than seven end-to-end delays", up_to),
-        ("aggregation-grows", "The longer the delay, the more MQTT packets one TCP segment carries", _grows),
-        ("segment-size", "The largest segments hold about 600 bytes", _segment_size),
-        ("aggregation-qos", "How many packets a segment carries hardly depends on QoS", _by_qos),
-        (
-            "place",
-            "At the same end-to-end delay it does not matter where on the path the broker is",
-            partial(_like, places, "end-to-end delay was measured with the broker at more than one place"),
-        ),
-        (
-            "distributions",
-            "Other distributions of the delay give very similar results",
-            partial(_like, distributions, "cell was measured with more than one distribution"),
-        ),
-    )
-    return [asked(name, title, NAME, answer) for name, title, answer in rows]
+    by_place = partial(_like, places, "end-to-end delay was measured with the broker at more than one place")
+    answers: dict[str, Answer] = {
+        short: about("ratio", wanted[short], partial(_low_qos, True), missing.format("below")),
+        long: about("ratio", wanted[long], partial(_low_qos, False), missing.format("above")),
+        least: at_each_delay,
+        most: at_least("ratio", wanted[most], _qos_2, "no valid cell at QoS 2", "end-to-end delays"),
+        "aggregation-grows": _grows,
+        "segment-size": _segment_size,
+        "aggregation-qos": _by_qos,
+        "place": by_place,
+        "distributions": partial(_like, distributions, "cell was measured with more than one distribution"),
+    }
+    return claims_of(__file__, answers)
 
 
 def usable(run: Measured) -> list[MeasuredDelay]:

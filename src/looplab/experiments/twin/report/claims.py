@@ -2,8 +2,9 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from statistics import fmean
+from typing import Any
 
 from looplab.experiments.twin import LIMITS, PROTOTYPE, WRITE_MODES
 from looplab.experiments.twin.parameters import USUAL_MODE
@@ -19,7 +20,7 @@ from looplab.report.verdicts import (
     Claim,
     Line,
     Verdict,
-    asked,
+    claims_of,
     not_run,
     of_several_runs,
     units,
@@ -37,23 +38,19 @@ OPEN = ("unknown", "tried")
 
 def claims() -> list[Claim]:
     """Return the findings in the order of the paper."""
-    rows = (
-        ("fifteen", "A broker passes on at most 15 messages a second", "twin", _fifteen),
-        ("drains-in-67", "1000 messages take about 67 s at every interval below 67 ms", "twin", _sixty_seven),
-        ("no-queue-above-67", "A queue forms at intervals below 67 ms and at none above", "twin", _no_queue),
-        ("broker-is-the-limit", "It is the broker that limits the rate", "twin", _broker_limits),
-        ("more-brokers", "More brokers raise the total and lower each one's rate", "twin-brokers", more_brokers),
-        ("totals-alike", "Both placements pass on similar totals", "twin-brokers", alike),
-        ("qos-low-impact", "QoS has a low impact on the rate", "twin", _qos),
-        ("distributed-varies", "Times vary more if each broker has its own machine", "twin-brokers", varies),
-        ("limit", "At the highest sustained rate the broker is the limit", "twin-limit", _limit),
-    )
-    made = [asked(*row) for row in rows]
-    return [
-        *made[:7],
-        Claim("persistence-low-impact", "Persistence has a low impact on the rate", _persistence),
-        *made[7:],
-    ]
+    answers: dict[str, Callable[[Any], Verdict]] = {
+        "fifteen": _fifteen,
+        "drains-in-67": _sixty_seven,
+        "no-queue-above-67": _no_queue,
+        "broker-is-the-limit": _broker_limits,
+        "more-brokers": more_brokers,
+        "totals-alike": alike,
+        "qos-low-impact": _qos,
+        "persistence-low-impact": _persistence,
+        "distributed-varies": varies,
+        "limit": _limit,
+    }
+    return claims_of(__file__, answers)
 
 
 def by_mode(run: Measured) -> dict[str, list[MeasuredTwin]]:

@@ -14,7 +14,6 @@ from support.simulated_runs import nine_scenarios, simulated_cell, write_run, wr
 from looplab.experiments.loop import thesis_tables
 from looplab.experiments.loop.report import MeasuredLoop, claims, published
 from looplab.experiments.loop.report.lost_messages import exact_share, loses, losing_runs
-from looplab.report.rules import directed
 from looplab.report.statistics import SIGNIFICANCE
 from looplab.report.verdicts import (
     BY_CONSTRUCTION,
@@ -113,8 +112,7 @@ def test_a_change_is_shown_on_both_scales(results: Path) -> None:
 
 
 def test_a_claim_may_judge_a_figure_of_the_table(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    rule = directed("The share", +1, None, claimed=False)
-    row = claims.Row("stress", "Stress delays answers", lambda *_: rule, "load stress", judged="beyond_interval")
+    row = claims.Row("stress", "Stress delays answers", "beyond_interval", "The share", "higher", "load stress")
     monkeypatch.setattr("looplab.experiments.loop.report.analysis.claims", lambda: [claims.claim(row)])
     report = pair(results, {"scenario1": 12_000, "scenario2": 18_000})
     found = report.verdict("stress")
