@@ -16,8 +16,8 @@ Event = dict[str, Any]
 def ending_with_its_broker(compose: Compose, controller: str) -> Iterator[Callable[[Event], Event]]:
     """Stop `controller` if its broker has ended twice in a row: an engine restarts one that died by chance.
 
-    Yield a function that passes on the controller's events. From its first message on, or once it waits for another
-    part than the broker, nobody looks: nothing but the run uses the machine. Raises MachineError (exit code 3).
+    Yield a function that passes on the controller's events. Once it has a plan, or waits for another part than the
+    broker, nobody looks: nothing but the run uses the machine. Raises MachineError (exit code 3).
     """
     over, ended = threading.Event(), {}
 
@@ -32,7 +32,7 @@ def ending_with_its_broker(compose: Compose, controller: str) -> Iterator[Callab
             before = now
 
     def passed(event: Event) -> Event:
-        if event.get("event") == "progress" or "broker" not in event.get("what", "broker"):
+        if event.get("event") == "plan" or "broker" not in event.get("what", "broker"):
             over.set()
         return event
 

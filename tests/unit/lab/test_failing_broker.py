@@ -51,10 +51,12 @@ def test_one_that_comes_back_and_other_parts_end_nothing(other: dict[str, str]) 
     assert compose.stopped == []
 
 
-def test_nobody_looks_once_the_broker_has_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("event", [{"event": "plan"}, {"event": "waiting", "what": "bridge"}])
+def test_nobody_looks_once_the_broker_has_answered(monkeypatch: pytest.MonkeyPatch, event: dict[str, str]) -> None:
     monkeypatch.setattr(failing_broker, "LOOK_EVERY_S", 0.1)
     compose = ComposeDouble({"broker": "killed"})
     with ending_with_its_broker(compose, "scenario1") as passed:  # type: ignore[arg-type]
-        passed({"event": "progress"})
+        passed({"event": "waiting", "what": "broker at broker:1883"})
+        passed(event)
         assert not compose.seen.wait(0.5)
     assert compose.stopped == []
