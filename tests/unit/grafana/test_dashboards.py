@@ -15,35 +15,6 @@ from support.places import ROOT
 DATASOURCE_UID = "looplab-prometheus"
 
 
-# The keys that Grafana's provisioning reads (pkg/services/provisioning/{datasources,dashboards}/types.go, and the
-# documentation's "Provision Grafana" for `prune` and the Prometheus data source); it ignores any other silently.
-PROVISIONING = {
-    "datasources": {
-        "": {"apiVersion", "prune", "deleteDatasources", "datasources"},
-        "datasources": {
-            *("name", "uid", "type", "access", "url", "orgId", "orgName", "version", "isDefault", "editable"),
-            *("user", "database", "basicAuth", "basicAuthUser", "withCredentials"),
-            *("correlations", "jsonData", "secureJsonData"),
-        },
-        "jsonData": {
-            *("httpMethod", "timeInterval", "queryTimeout", "prometheusType", "prometheusVersion", "cacheLevel"),
-            *("manageAlerts", "disableRecordingRules", "incrementalQuerying", "incrementalQueryOverlapWindow"),
-            *("defaultEditor", "customQueryParameters", "disableMetricsLookup", "exemplarTraceIdDestinations"),
-            # Of PostgreSQL: docs/sources/datasources/postgres/configure.
-            *("database", "sslmode", "postgresVersion", "maxOpenConns", "maxIdleConns", "connMaxLifetime"),
-        },
-    },
-    "dashboards": {
-        "": {"apiVersion", "providers"},
-        "providers": {
-            *("name", "orgId", "type", "folder", "folderUid", "editable", "options"),
-            *("disableDeletion", "updateIntervalSeconds", "allowUiUpdates"),
-        },
-        "options": {"path", "foldersFromFilesStructure"},
-    },
-}
-
-
 def test_committed_files_are_what_the_generator_writes() -> None:
     for path, text in generator().files().items():
         assert path.read_text(encoding="utf-8") == text, f"run grafana/generate.py (see grafana/README.md): {path}"
@@ -96,12 +67,6 @@ def test_panel(panel: dict[str, Any]) -> None:
                                if one["id"] == "custom.axisLabel"])  # fmt: skip
 
 
-def test_the_five_published_figures_are_drawn() -> None:
-    text = (ROOT / "grafana/dashboards/compare-scenarios.json").read_text(encoding="utf-8")
-    for figure in ("6.1", "6.2", "6.3", "6.4", "6.5"):
-        assert f"Figure {figure} (" in text
-
-
 def test_published_points_lie_near_a_bound() -> None:
     generator()
     from generator.thesis import nearest_bound_s, table, with_points
@@ -110,25 +75,6 @@ def test_published_points_lie_near_a_bound() -> None:
     assert nearest_bound_s(70e-6, "R") == pytest.approx(70e-6, rel=0.025)
     assert with_points("curves", "6.4", "O").count('published", "", "")') == 4 + 4 * (1 + 4)
     assert len(table().splitlines()) == 2 + 9
-
-
-@pytest.mark.parametrize("kind", PROVISIONING)
-def test_grafana_knows_every_key_of_the_provisioning(kind: str) -> None:
-    known = PROVISIONING[kind]
-    paths = [path for path in (ROOT / "grafana/provisioning" / kind).iterdir() if path.suffix in (".yaml", ".yml")]
-    assert paths
-    for path in paths:
-        document = yaml.safe_load(path.read_text(encoding="utf-8"))
-        # Without a version Grafana reads the file as one of before version 5.
-        assert document["apiVersion"] == 1
-        assert document.keys() <= known[""]
-        listed, nested = list(known)[1:]
-        assert document[listed]
-        for entry in document[listed]:
-            assert entry.keys() <= known[listed]
-            assert entry[nested].keys() <= known[nested]
-            # It would be taken for a variable of Grafana's environment.
-            assert "$" not in str(entry)
 
 
 def test_a_custom_variables_query_gives_the_options_it_stores() -> None:
