@@ -13,7 +13,7 @@ from looplab.lab.docker.builds import build_all
 from looplab.lab.docker.compose import Compose
 from looplab.lab.docker.engine import Engine, show_version
 from looplab.lab.docker.images import Images, wrapped
-from looplab.lab.docker.model import model_facts
+from looplab.lab.docker.model import is_empty, model_facts
 from looplab.lab.docker.own_images import REPORT_SOURCES, OwnImages, read_stamps
 from looplab.lab.image_names import BASE, BASE_IMAGE, FLOOD, REPEATED, REPORT, is_decided, name_of, own_reference
 from looplab.lab.machine.facts import OF_THIS_LAB, port_owners
@@ -28,6 +28,8 @@ from looplab.system.terminal import say
 
 PORTS = ("LAB_BROKER_PORT", "LAB_EXPORTER_PORT", "LAB_PROMETHEUS_PORT", "LAB_GRAFANA_PORT", "LAB_PAGES_PORT")
 TLS_PORT = "LAB_TLS_PORT"
+# Compose reads this file anyway: in place of the user's own one it changes nothing.
+NEUTRAL = "compose/lab.yaml"
 PROBE = "treatments"
 
 
@@ -179,7 +181,7 @@ class Lab:
 
     def services(self, profile: str) -> dict[str, Any]:
         """Return the services that a profile starts; it is that of one of the scenarios."""
-        return {name: one for name, one in self._services.items() if profile in one.get("profiles", [profile])}
+        return _of_profile(self._services, profile)
 
     def ready_report(self) -> str:
         """Install the engine, pull or build the image of the report, if missing or old; return its reference."""
@@ -202,7 +204,13 @@ class Lab:
 
     def model_facts(self, profile: str) -> dict[str, Any]:
         """Return what run.json records of what is about to start."""
-        return model_facts(self.services(profile), profile, Path(self.settings().get(OWN) or OWN_FILE), self.root)
+        own, services = self.settings().get(OWN) or OWN_FILE, self.services(profile)
+        usual = (
+            services
+            if is_empty(self.root / own)
+            else _of_profile(self.compose({OWN: NEUTRAL}).config(profile)["services"], profile)
+        )
+        return model_facts(services, usual, profile, own, self.root)
 
     def environment_facts(self, engine: Engine) -> dict[str, Any]:
         """Return what run.json records of the host and no container can see."""
@@ -243,3 +251,8 @@ class Lab:
         if facts.st_uid == 0 or "LAB_UID" in {**os.environ, **read_machine_file(self.root)}:
             return {}
         return {"LAB_UID": str(facts.st_uid), "LAB_GID": str(facts.st_gid)}
+
+
+def _of_profile(services: Mapping[str, Any], profile: str) -> dict[str, Any]:
+    """Return those services of a Compose model that a profile starts."""
+    return {name: one for name, one in services.items() if profile in one.get("profiles", [profile])}

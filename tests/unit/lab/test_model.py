@@ -6,7 +6,7 @@ import pytest
 from support import host_fakes as fakes
 
 from looplab.errors import MachineError
-from looplab.lab.docker.model import check_images, model_facts, part_of
+from looplab.lab.docker.model import check_images, is_empty, model_facts, part_of
 
 SERVICES = {
     "scenario5": {"image": "looplab/controller:1", "build": {}},
@@ -21,7 +21,8 @@ SERVICES = {
 
 def test_images_are_those_of_the_parts_that_start(docker: fakes.Docker, tmp_path: Path) -> None:
     docker.has("looplab/controller:1", "local/broker:latest", "looplab/robot:1", "looplab/stress:1")
-    found = model_facts(SERVICES, "scenario5", Path("own.yaml"), tmp_path)
+    found = model_facts(SERVICES, SERVICES, "scenario5", "own.yaml", tmp_path)
+    assert found["lab_own"] == {"file": "own.yaml", "changes": ""}
     assert {name: (one["reference"], one["own"]) for name, one in found["images"].items()} == {
         "controller": ("looplab/controller:1", True),
         "broker": ("local/broker", False),
@@ -29,17 +30,12 @@ def test_images_are_those_of_the_parts_that_start(docker: fakes.Docker, tmp_path
     }
 
 
-def test_a_file_of_ones_own_has_a_digest_of_what_it_changes(docker: fakes.Docker, tmp_path: Path) -> None:
-    def changes(text: str) -> str:
-        (tmp_path / "own.yaml").write_text(text)
-        own = model_facts({}, "scenario5", Path("own.yaml"), tmp_path)["lab_own"]
-        assert own["file"] == "own.yaml"
-        return str(own["changes"])
-
-    stressed = 'services: {stress: {command: "--cpu 2"}}\n'
-    assert [changes(text) for text in ("", "# mine\n\nservices: {}\n")] == ["", ""]
-    assert len(changes(stressed)) == 8
-    assert changes(f"# mine\n{stressed}") == changes(stressed) != changes(stressed.replace("2", "4"))
+def test_a_file_without_a_service_is_empty(tmp_path: Path) -> None:
+    own = tmp_path / "own.yaml"
+    assert is_empty(own)
+    for text, empty in (("", True), ("# mine\n\nservices: {}\n", True), ("services: {robot: {}}\n", False)):
+        own.write_text(text)
+        assert is_empty(own) is empty
 
 
 def test_a_part_of_another_image_is_found(programs: fakes.Programs) -> None:
