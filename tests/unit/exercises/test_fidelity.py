@@ -14,7 +14,7 @@ from looplab.experiments.registry import EXPERIMENTS
 LINES = [line.split("\t") for line in (ROOT / FACTORS).read_text(encoding="utf-8").splitlines()]
 CODE = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "src/looplab").rglob("*.py"))
 # What the code calls treatments: those of runs that are younger than the stored ones, too.
-TREATMENTS = re.findall(r'Treatment\(\s*f?"([^"]+)"', CODE)
+TREATMENTS = re.findall(r'(?:Treatment|compared)\(\s*f?"([^"]+)"', CODE)
 YOUNGER = re.compile("|".join(re.sub(r"\\\{.*?\\\}", ".+", re.escape(what)) for what in TREATMENTS))
 
 

@@ -201,7 +201,8 @@ class PrintedClients:
         yield self._judge_receiver()
         reports = self.reports
         lives = len(scans) if p.life == REPETITION else 1
-        yield compared("client processes", str(2 * lives), str(len({report["pid"] for report in reports})))
+        pids = {report["pid"] for report in reports}
+        yield compared("client processes", str(2 * lives), str(len(pids)))
         versions = sorted({f"Python {report['python']}, paho {report['paho']}" for report in reports})
         same = all(version.startswith(f"Python {p.python}.") for version in versions)
         note = "" if same else "this image has no Python 2.7: O has the interpreter's switch interval of 5 ms in it"
