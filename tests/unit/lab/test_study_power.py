@@ -5,10 +5,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy import stats
 from support.run_files import store
 
-from looplab.lab.study_power import USUAL_SD, power, run_sd, t_quantile
+from looplab.lab.study_power import USUAL_SD, power, run_sd
 from looplab.report.statistics import compare_blocks
 from looplab.report.study_file import Study
 
@@ -68,9 +67,3 @@ def test_the_sd_is_that_of_neighbouring_runs_here(tmp_path: Path) -> None:
     assert count == 60
     assert sd == pytest.approx(0.2, rel=0.25)
     assert "as 60 earlier runs here do" in power(plan(5, *BOTH_TWICE), tmp_path, ["cost"])
-
-
-@pytest.mark.parametrize("freedom", [4, 9, 20])
-@pytest.mark.parametrize("share", [0.9, 0.975])
-def test_quantiles_of_t(share: float, freedom: int) -> None:
-    assert t_quantile(share, freedom) == pytest.approx(stats.t.ppf(share, freedom), rel=0.01)
