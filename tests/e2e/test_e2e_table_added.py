@@ -45,8 +45,9 @@ def counting(own_lab: Lab) -> Iterator[Lab]:
     own_lab.environment["LAB_TAG"] = TAG
     yield own_lab
     own_lab.down()
-    images = docker("image", "ls", "--format", "{{.Repository}}:{{.Tag}}", "--filter", f"reference=looplab/*:{TAG}")
-    docker("rmi", "--force", *images.split())
+    listing = ("image", "ls", "--format", "{{.Repository}}:{{.Tag}}", "--filter", f"reference=looplab/*:{TAG}")
+    if images := docker(*listing).split():
+        docker("rmi", "--force", *images)
 
 
 def test_a_new_experiment_runs_is_drawn_reported_and_marked(counting: Lab) -> None:
