@@ -16,7 +16,7 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="killing a container's
 
 
 def check_found(run: dict[str, Any], broker: str) -> None:
-    """Check what a run of scenario8 says of its broker; priority and TCP_NODELAY: integration/images."""
+    """Check what a run of scenario8 says of its broker; priority and its counts: integration/images."""
     found = treatments(run)
     version = run["environment"]["versions"]["broker"]
     assert version
@@ -24,7 +24,6 @@ def check_found(run: dict[str, Any], broker: str) -> None:
     assert found["broker"]["found"] == f"{broker} {version}"
     assert found["broker TCP_NODELAY"]["found"] == "off"
     assert {cell["qos"] for cell in run["cells"]} == set(BROKERS[broker].qos)
-    assert run["cells"][0]["load"]["broker_publish_per_s"] > 60
 
 
 def test_a_scenario_with_another_broker_is_found_as_wanted(lab: Lab) -> None:
@@ -32,6 +31,7 @@ def test_a_scenario_with_another_broker_is_found_as_wanted(lab: Lab) -> None:
     run = lab.stored(lab.run("run", "scenario8", *words).stdout)
     check_found(run, "mochi")
     assert treatments(run)["broker process"]["verified"]
+    assert all(cell["load"]["broker_publish_per_s"] > 60 for cell in run["cells"])
     assert treatments(run)["broker scheduling policy"]["found"] == "SCHED_OTHER"
 
 
