@@ -1,13 +1,21 @@
 """The lab under test: copied and made ready once, cleared before and after each test."""
 
 import fcntl
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from support.e2e_lab import Lab, copy_of_checkout, engine_is_there, environment_of, remove_what_dead_sessions_left
+from support.e2e_lab import (
+    PROJECT,
+    Lab,
+    copy_of_checkout,
+    engine_is_there,
+    environment_of,
+    remove_what_dead_sessions_left,
+)
 
 
 @pytest.fixture(scope="session")
@@ -19,13 +27,23 @@ def session_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     lab = Lab(root, environment_of(root))
     remove_what_dead_sessions_left()
     try:
-        # Of two labs the second builds from the first one's layers: it gets the same images, and replaces none.
-        with (tmp_path_factory.getbasetemp().parent / "setup.lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            lab.run("setup", timeout_s=900, code=0)
+        set_up(lab, tmp_path_factory.getbasetemp().parent)
         yield lab
     finally:
         lab.down()
+
+
+def set_up(lab: Lab, shared: Path) -> None:
+    """Have the images of a lab. A second lab of this test run knows those of the first, and replaces none."""
+    known = shared / f"images-{os.environ.get('PYTEST_XDIST_TESTRUNUID', PROJECT)}.sha256"
+    stamps = lab.root / ".cache/images.sha256"
+    with (shared / "setup.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if known.exists():
+            shutil.copy(known, stamps)
+        lab.run("setup", timeout_s=900, code=0)
+        if stamps.exists():
+            shutil.copy(stamps, known)
 
 
 @pytest.fixture
