@@ -54,18 +54,6 @@ class MeasuredCell(Cell):
         """How many repetitions have at least one latency."""
         return int(np.unique(self.repetition_of).size)
 
-    def mean(self, metric: str) -> Interval | None:
-        """Return the mean latency in microseconds, None if nothing was measured."""
-        if self.runs:
-            return over_runs([cell.statistic(metric, "avg") for cell in self.runs])
-        return self._intervals[metric][0] if metric in self._intervals else None
-
-    def quantile(self, metric: str, name: str) -> Interval | None:
-        """Return one of QUANTILES in microseconds, None if nothing was measured."""
-        if self.runs:
-            return over_runs([cell.statistic(metric, name) for cell in self.runs])
-        return self._intervals[metric][1][name] if metric in self._intervals else None
-
     def unsure(self, metric: str, name: str) -> str:
         """Return what stands beside a quantile that rests on too few messages of a run, else ""."""
         sizes = [cell.latency_us[metric].size for cell in self.runs or (self,) if metric in cell.latency_us]
@@ -96,20 +84,21 @@ class MeasuredCell(Cell):
         What the mean is divided by counts as exact. Of fewer runs another figure has no interval.
         """
         metric, _, statistic = name.partition(".")
-        if metric in self.latency_us and statistic in ("avg", *QUANTILES):
-            return (self.mean(metric) if statistic == "avg" else self.quantile(metric, statistic)) or UNKNOWN
-        if len(self.runs) >= FEWEST_RUNS:
-            each = [one.figure(name) for one in self.runs]
-            return (over_runs(each) if None not in each else None) or UNKNOWN
+        timed = metric in self.latency_us and statistic in ("avg", *QUANTILES)
+        if timed and not self.runs:
+            return self._intervals.get(metric, {}).get(statistic, UNKNOWN)
+        if timed or len(self.runs) >= FEWEST_RUNS:
+            each = [one.statistic(metric, statistic) if timed else one.figure(name) for one in self.runs]
+            return over_runs(each) or UNKNOWN
         column = self.columns.get(metric)
         over = column.over if isinstance(column, Figure) else None
         if over and over[0] in self._intervals:
             below = self.columns[over[1]]
             divisor = below.of(self)
             scale = 1.0 if below.unit == "us" else 1000.0
-            return self._intervals[over[0]][0].over(scale * divisor) if divisor else UNKNOWN
+            return self._intervals[over[0]]["avg"].over(scale * divisor) if divisor else UNKNOWN
         value = self.figure(name)
-        return UNKNOWN if value is None else Interval(value, math.nan, math.nan)
+        return UNKNOWN if value is None else Interval(value)
 
     def figure(self, name: str) -> float | None:
         """Return a figure by its name in expected.yaml, e.g. "O.p95", "ratio" or "lost_share".
@@ -132,12 +121,13 @@ class MeasuredCell(Cell):
         return None if value is None or math.isnan(value) else float(value)
 
     @cached_property
-    def _intervals(self) -> dict[str, tuple[Interval, dict[str, Interval]]]:
+    def _intervals(self) -> dict[str, dict[str, Interval]]:
+        """Mean and quantiles of each metric that was measured, over the repetitions."""
         intervals = {}
         for metric, values in self.latency_us.items():
             if values.size:
                 mean, quantiles = cell_intervals(values, self.repetition_of, list(QUANTILES.values()))
-                intervals[metric] = mean, dict(zip(QUANTILES, quantiles, strict=True))
+                intervals[metric] = {"avg": mean, **dict(zip(QUANTILES, quantiles, strict=True))}
         return intervals
 
 

@@ -1,11 +1,9 @@
 """Plant and controller driven by the stored runs of the loop and of balance: one row a cell, and what to animate."""
 
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import cache
 from math import nan
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -27,10 +25,6 @@ from looplab.report.stored import Selection, StoredRun, read_run
 from looplab.spec.experiment import Experiments
 
 LOOP = Experiments({"loop": "looplab.experiments.loop"}, default="loop")
-# Two processes: the report runs beside other parts of the lab.
-WORKERS = 2
-# With fewer runs, a process starts no sooner than the replay is done.
-WORTH_RUNS = 3
 
 
 @dataclass(frozen=True)
@@ -57,37 +51,24 @@ def loop_runs(results: Path) -> list[Measured]:
 
 def rows(measured: Sequence[Measured]) -> list[Row]:
     """Return a row for each cell of each group's newest run; runs of balance by the controller that they had."""
-    tasks = [_task(m) for m in measured]
-    if len(tasks) < WORTH_RUNS:
-        return [row for task in tasks for row in _rows(task)]
-    # Not forked: the painters of the report have threads.
-    with ProcessPoolExecutor(WORKERS, mp_context=get_context("spawn")) as pool:
-        return [row for of_run in pool.map(_rows, tasks) for row in of_run]
-
-
-# Scenario, fidelity, run, live, its folder, and the controller with its gains: cheap to send to another process.
-_Task = tuple[str, str, str, bool, Path, str, tuple[float, ...]]
-
-
-def _task(m: Measured) -> _Task:
-    run = m.run
-    gains = tuple(run.parameters.get("gains") or ())
-    controller = str(run.parameters.get("controller", LQR))
-    return run.scenario, run.fidelity, run.run_id, run.experiment == NAME, run.path, controller, gains
-
-
-def _rows(task: _Task) -> list[Row]:
-    scenario, fidelity, run_id, live, folder, controller, gains = task
-    feedback = Law(controller, 1.0, gains).feedback()
     table = []
-    for cell, trace in read(folder):
-        if trace:
-            interval_s = float(cell["interval_ms"]) / 1000
-            count = theory.intervals_of_delay((cell["T_us"]["p50"] or 0) / 1e6, interval_s)
-            radius = theory.spectral_radius(feedback, interval_s, count * interval_s)
-            figures = replayed(float(cell["interval_ms"]), int(cell["qos"]), trace, controller, gains)
-            table.append(Row(scenario, fidelity, run_id, live, figures, radius))
+    for m in measured:
+        controller, gains = _control(m)
+        feedback = Law(controller, 1.0, gains).feedback()
+        for cell, trace in read(m.run.path):
+            if trace:
+                interval_s = float(cell["interval_ms"]) / 1000
+                count = theory.intervals_of_delay((cell["T_us"]["p50"] or 0) / 1e6, interval_s)
+                radius = theory.spectral_radius(feedback, interval_s, count * interval_s)
+                figures = replayed(float(cell["interval_ms"]), int(cell["qos"]), trace, controller, gains)
+                live = m.run.experiment == NAME
+                table.append(Row(m.run.scenario, m.run.fidelity, m.run.run_id, live, figures, radius))
     return table
+
+
+def _control(m: Measured) -> tuple[str, tuple[float, ...]]:
+    """Return the controller of a run and its gains."""
+    return str(m.run.parameters.get("controller", LQR)), tuple(m.run.parameters.get("gains") or ())
 
 
 @cache
@@ -118,11 +99,15 @@ def _is(cell: dict[str, Any], interval_ms: float, qos: int) -> bool:
 def films(measured: Sequence[Measured]) -> Iterator[dict[str, Any]]:
     """Yield what the animation shows of each cell: name, frames of tilt in mrad, way in mm and voltage in dV."""
     for m in measured:
-        scenario, fidelity, _run, live, folder, controller, gains = _task(m)
-        for cell, trace in read(folder):
+        controller, gains = _control(m)
+        for cell, trace in read(m.run.path):
             if trace:
                 interval_s = float(cell["interval_ms"]) / 1000
                 frames = _frames(interval_s, trace, controller, gains)
-                name = f"{scenario}, {fidelity}, {cell['interval_ms']:g} ms, QoS {cell['qos']}"
+                name = f"{m.run.scenario}, {m.run.fidelity}, {cell['interval_ms']:g} ms, QoS {cell['qos']}"
                 kept = frames[: round(SEARCH_S / FRAME_S)]
-                yield {"name": name, "frames": [list(one) for one in zip(*kept, strict=True)], "live": live}
+                yield {
+                    "name": name,
+                    "frames": [list(one) for one in zip(*kept, strict=True)],
+                    "live": m.run.experiment == NAME,
+                }

@@ -83,7 +83,7 @@ def _between(measured: Sequence[Measured]) -> Iterator[str]:
 def _of_runs(m: Measured) -> Iterator[tuple[str, str]]:
     """Yield where the oddities of a scenario's runs are, and the newest run's words for each."""
     if not m.run.valid:
-        yield "", f"INVALID: {m.run.invalid_because or 'no reason is given'}. The figures are shown and prove nothing."
+        yield "", f"INVALID: {m.run.invalid_because or 'no reason is given'}. Its figures are shown and prove nothing."
     by_kind: dict[tuple[str, str], list[str]] = {}
     for one in m.runs:
         for where, kind, sentence in (*_of_run(one), *_of_cells(one)):

@@ -36,9 +36,10 @@ class Row:
     @property
     def difference(self) -> Interval | None:
         """Measured minus printed mean; the printed one is taken as exact, its spread is not known."""
-        printed, mean = self.printed.figure(self.metric, "avg"), self.cell.mean(self.metric) if self.cell else None
-        if printed is None or mean is None:
+        printed = self.printed.figure(self.metric, "avg")
+        if printed is None or self.cell is None:
             return None
+        mean = self.cell.interval(f"{self.metric}.avg")
         return Interval(mean.estimate - printed, mean.low - printed, mean.high - printed)
 
 
@@ -109,7 +110,9 @@ def csv_rows(shown: Tables) -> Iterator[dict[str, object]]:
             run = table.measured.run if table.measured else None
             for row in table.rows:
                 cell, metric = row.cell, row.metric
-                quantiles = [spread(f"{name}_us", cell.quantile(metric, name) if cell else None) for name in QUANTILES]
+                names = {"mean_us": "avg", **{f"{name}_us": name for name in QUANTILES}}
+                found = {head: cell.interval(f"{metric}.{name}") if cell else None for head, name in names.items()}
+                mean, *quantiles = (spread(head, value) for head, value in found.items())
                 yield {
                     "table": table.number,
                     "scenario": scenario,
@@ -129,7 +132,7 @@ def csv_rows(shown: Tables) -> Iterator[dict[str, object]]:
                         for name in ("min", "avg", "max")
                     },
                     **{f"{name}_us": number(cell.statistic(metric, name) if cell else None) for name in ("min", "max")},
-                    **spread("mean_us", cell.mean(metric) if cell else None),
+                    **mean,
                     **spread("difference_us", row.difference),
                     **{key: text for quantile in quantiles for key, text in quantile.items()},
                     "remark": row.printed.slip(metric),

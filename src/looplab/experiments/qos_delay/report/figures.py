@@ -25,7 +25,7 @@ _BARS = "Symmetrical links; bars are 95 % intervals, where they are wider than t
 def sketches(runs: Runs) -> list[Plot]:
     """Return figures 3a, 3b, 4 and 5; those for which the run has no cells are left out."""
     run = runs[NAME]
-    latency = _over_delay(run, lambda c: _point(c, c.mean("L"), 1000), "publisher to subscriber in ms")
+    latency = _over_delay(run, lambda c: _point(c, c.interval("L.avg"), 1000), "publisher to subscriber in ms")
     ratio = _over_delay(run, lambda c: _point(c, c.interval("ratio")), _RATIO)
     packets = _over_delay(run, lambda c: _point(c, c.interval("packets_per_segment")), "MQTT packets in a segment")
     return [
@@ -36,8 +36,8 @@ def sketches(runs: Runs) -> list[Plot]:
     ]
 
 
-def _point(cell: MeasuredDelay, value: Interval | None, unit: float = 1) -> Point | None:
-    return None if value is None or math.isnan(value.estimate) else point(cell.made_ms or 0, value, unit)
+def _point(cell: MeasuredDelay, value: Interval, unit: float = 1) -> Point | None:
+    return None if math.isnan(value.estimate) else point(cell.made_ms or 0, value, unit)
 
 
 def _over_delay(run: Measured, mark: Callable[[MeasuredDelay], Point | None], y_label: str) -> Lines:

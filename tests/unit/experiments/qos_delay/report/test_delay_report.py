@@ -41,7 +41,7 @@ def test_the_ratio_is_that_of_the_delay_that_was_made(tmp_path: Path) -> None:
     cell: Any = analysed(tmp_path).measured[0].cells[20.0, 20.0, 0, "normal"]
     assert cell.interval("ratio").estimate == pytest.approx(2 * 40 / 44, rel=0.02)
     assert cell.interval("ratio").low < cell.interval("ratio").estimate < cell.interval("ratio").high
-    assert cell.mean("L").estimate == pytest.approx(80_000, rel=0.02)
+    assert cell.interval("L.avg").estimate == pytest.approx(80_000, rel=0.02)
 
 
 def test_a_place_that_matters_is_seen(tmp_path: Path) -> None:
