@@ -75,7 +75,7 @@ def under(titles: Mapping[str, Sequence[str]], made: Sequence[Drawing]) -> Secti
 
 
 class Sketch(Protocol):
-    """The numbers of a figure: cheap to send to another process, which draws it."""
+    """The numbers of a figure, which can be drawn."""
 
     def draw(self) -> Drawing:
         """Return the figure."""
@@ -85,8 +85,7 @@ class Sketch(Protocol):
 class Plot:
     """A sketch of the usual size: `put` draws it on the axes; grid and legend of all labelled series are added.
 
-    `put` is a function of a module, or a partial of one: it goes to another process. `place` is that of the axes in the
-    figure: left, bottom, width, height.
+    `place` is that of the axes in the figure: left, bottom, width, height.
     """
 
     name: str

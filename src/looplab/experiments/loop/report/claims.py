@@ -211,11 +211,10 @@ def _causes(measured: Measured, about: Sequence[str]) -> Iterator[str]:
 
 
 def add_causes(runs: Mapping[str, Runs], verdicts: Verdicts) -> None:
-    """Put beside the verdicts of corrected runs what the same scenarios show in thesis fidelity."""
-    notes = {"qos-2": _nodelay, "loss-10-ms": _framing}
-    for claim, answers in verdicts:
-        if claim.name in notes:
-            answers["corrected"].notes += notes[claim.name](runs.get("thesis", {}), runs.get("corrected", {}))
+    """Put beside the verdict on QoS 2 of corrected runs what the same scenario shows in thesis fidelity."""
+    answers = {claim.name: by_fidelity for claim, by_fidelity in verdicts}
+    if "qos-2" in answers:
+        answers["qos-2"]["corrected"].notes += _nodelay(runs.get("thesis", {}), runs.get("corrected", {}))
 
 
 def _nodelay(thesis: Runs, corrected: Runs) -> list[str]:
@@ -236,22 +235,3 @@ def _nodelay(thesis: Runs, corrected: Runs) -> list[str]:
                 f"{fast / 1000:.1f} ms with it on{f': {share}' if fast < slow else ''}."
             )
     return notes
-
-
-def _framing(thesis: Runs, corrected: Runs) -> list[str]:
-    lost: list[int] = []
-    for runs in (thesis, corrected):
-        with_robot = (cells_of(m) for m in runs.values() if m.run.parameters.get("command") == "T")
-        cells = [own[10.0, 0] for own in with_robot if (10.0, 0) in own]
-        if not cells:
-            return ["For the part of framing, run the same scenario with --fidelity thesis and corrected."]
-        lost.append(sum(cell.lost for cell in cells))
-    if not any(lost):
-        return [
-            "Nothing was lost with either framing. Framing burst merges answers only where they meet: with jitter on "
-            "the link, or requests faster than the robot answers."
-        ]
-    return [
-        f"Lost at 10 ms: {lost[0]} with framing burst, {lost[1]} with framing line; the runs differ in pacing, too, "
-        "unless PACING was set."
-    ]

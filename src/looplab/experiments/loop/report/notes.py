@@ -95,11 +95,8 @@ def _of_runs(m: Measured) -> Iterator[tuple[str, str]]:
 def _of_run(m: Measured) -> Iterator[Oddity]:
     run = m.run
     if run.repetitions < PUBLISHED_REPETITIONS:
-        means = "none" if run.repetitions < FEWEST_REPETITIONS else "wider ones"
-        few = (
-            f"repetitions: {run.repetitions}, {PUBLISHED_REPETITIONS} in the thesis; instead of its intervals {means}."
-        )
-        yield "", "few", few
+        means = "too few for intervals" if run.repetitions < FEWEST_REPETITIONS else "intervals are wider"
+        yield "", "few", f"{run.repetitions} repetitions instead of the thesis's {PUBLISHED_REPETITIONS}: {means}."
     load = run.document["environment"].get("load_before")
     if load and (a_core := float(load[0]) / run.machine[1]) > BUSY_BEFORE:
         yield "", "busy", f"the machine was busy before the run: {a_core:.1f} processes waited for each core."
