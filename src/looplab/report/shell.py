@@ -1,8 +1,8 @@
 """Write the reports on stored runs: a page for each experiment that has runs, with figures and CSV files.
 
-An experiment's `report` package may give `claims.py`, `figures.py` (TITLES; `sketches` of the runs of one fidelity),
-a template page.html.j2, and instead of the two modules an `analysis.py` with `analyse`. `./lab report` hands the
-experiments in.
+An experiment's `report` package may give `claims.py` and claims.csv, `figures.py` (TITLES; `sketches` of the runs of
+one fidelity), a template page.html.j2, and instead of the two modules an `analysis.py` with `analyse`. `./lab report`
+hands the experiments in.
 """
 
 from __future__ import annotations
