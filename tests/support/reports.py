@@ -9,7 +9,7 @@ from typing import Any
 
 from looplab.experiments.registry import EXPERIMENTS
 from looplab.report.analysis import analysed
-from looplab.report.samples import Measured, measure
+from looplab.report.samples import MeasuredRuns, measure
 from looplab.report.shell import page_text, write_reports
 from looplab.report.stored import Selection, StoredRun, read_run, run_folders
 from looplab.report.verdicts import Verdict
@@ -21,7 +21,7 @@ EMPTY_TAGS = {"meta", "link", "img", "br", "input"}
 class Shown:
     """What an experiment's report makes of the runs in a folder."""
 
-    measured: Sequence[Measured]
+    measured: Sequence[MeasuredRuns]
     selection: Selection
     verdicts: Mapping[str, Mapping[str, Verdict]]
     context: Mapping[str, Any]

@@ -11,7 +11,7 @@ from looplab.report.drawing import Drawing, Sections, Sketch, under
 from looplab.report.overview import overview
 from looplab.report.page import show_figure, show_ms
 from looplab.report.rules import bounded
-from looplab.report.samples import Measured, by_fidelity
+from looplab.report.samples import MeasuredRuns, by_fidelity
 from looplab.report.statistics import Interval
 from looplab.report.verdicts import Claim, Line, Verdicts, asked, judge, mean_of
 from looplab.spec.columns import Part
@@ -36,7 +36,7 @@ class Analysis:
     figures: Callable[[Sequence[Drawing]], Sections]
 
 
-def analysed(experiment: Experiment, measured: Sequence[Measured]) -> Analysis:
+def analysed(experiment: Experiment, measured: Sequence[MeasuredRuns]) -> Analysis:
     """Return what these runs show, by the experiment's own report.analysis or by its claims and figures.
 
     Of the modules of its report, claims.py may have `add_causes`, which puts other causes beside verdicts; figures.py
@@ -64,9 +64,9 @@ def claims(experiment: Experiment) -> list[Claim]:
     return [asked(*claim, experiment.name, bounded(bound)) for claim, bound in experiment.bounds.items()]
 
 
-def _with_factors(runs: Mapping[str, Mapping[str, Measured]], measured: Sequence[Measured]) -> dict[str, Any]:
+def _with_factors(runs: Mapping[str, Mapping[str, MeasuredRuns]], measured: Sequence[MeasuredRuns]) -> dict[str, Any]:
     """Return the runs, and those with a factor set, which a claim must name: "SCENARIO FACTOR=value"."""
-    named: dict[str, dict[str, Measured]] = {name: dict(by_scenario) for name, by_scenario in runs.items()}
+    named: dict[str, dict[str, MeasuredRuns]] = {name: dict(by_scenario) for name, by_scenario in runs.items()}
     for m in measured:
         if m.run.factors:
             named.setdefault(m.run.fidelity, {})[" ".join((m.run.scenario, *m.run.factors))] = m
@@ -75,7 +75,7 @@ def _with_factors(runs: Mapping[str, Mapping[str, Measured]], measured: Sequence
 
 def analysis(
     name: str,
-    measured: Sequence[Measured],
+    measured: Sequence[MeasuredRuns],
     verdicts: Verdicts,
     sketches: Iterable[Sketch] = (),
     titles: Mapping[str, Sequence[str]] | None = None,
@@ -105,7 +105,7 @@ def _over_published(lines: Sequence[Line]) -> Interval | None:
     return mean_of(ratios).change if ratios else None
 
 
-def cell_files(name: str, measured: Sequence[Measured]) -> Files:
+def cell_files(name: str, measured: Sequence[MeasuredRuns]) -> Files:
     """Return the CSV files of all cells, and of each part of them that has rows."""
     cells = (cell_row(m, cell) for m in measured for cell in m.cells.values())
     kinds = {type(cell) for m in measured for cell in m.cells.values()}

@@ -5,12 +5,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from looplab.report.cell import QUANTILES, MeasuredCell
-from looplab.report.samples import Measured
+from looplab.report.samples import MeasuredRuns
 from looplab.report.statistics import Interval
 from looplab.spec.columns import Part
 
 
-def cell_row(measured: Measured, cell: MeasuredCell) -> dict[str, object]:
+def cell_row(measured: MeasuredRuns, cell: MeasuredCell) -> dict[str, object]:
     """Return all that the spec says of a cell: key, counts, latencies with the interval of their mean, figures.
 
     Latencies that are not in the samples are those of run.json.
@@ -32,7 +32,7 @@ def cell_row(measured: Measured, cell: MeasuredCell) -> dict[str, object]:
     }
 
 
-def part_rows(measured: Iterable[Measured], part: Part) -> Iterator[dict[str, object]]:
+def part_rows(measured: Iterable[MeasuredRuns], part: Part) -> Iterator[dict[str, object]]:
     """Yield the rows of a part of each cell, by key: a list, or an object by `part`; of several runs those of each."""
     for run in (one for m in measured for one in m.runs):
         for cell in run.cells.values():
@@ -41,7 +41,7 @@ def part_rows(measured: Iterable[Measured], part: Part) -> Iterator[dict[str, ob
                 yield {**_key_row(run, cell), **{name: row[name] for name in part.listed if name in row}}
 
 
-def _key_row(measured: Measured, cell: MeasuredCell) -> dict[str, object]:
+def _key_row(measured: MeasuredRuns, cell: MeasuredCell) -> dict[str, object]:
     return {
         "run_id": " ".join(measured.run_ids),
         "scenario": measured.run.scenario,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from looplab.report.samples import Measured
+    from looplab.report.samples import MeasuredRuns
     from looplab.report.statistics import Interval
 
 SIZE_INCHES = (4.7, 3.3)
@@ -49,7 +49,7 @@ class Drawing:
 
 
 @dataclass(frozen=True)
-class Point:
+class PlotPoint:
     """One mark: x, and y with how far its interval reaches below and above."""
 
     x: float
@@ -58,10 +58,10 @@ class Point:
     above: float = 0.0
 
 
-def point(x: float, value: Interval, unit: float = 1.0) -> Point:
+def point(x: float, value: Interval, unit: float = 1.0) -> PlotPoint:
     """Return the mark of an estimate in `unit`; no bar is drawn where an end is unknown or infinite."""
     y, low, high = value.estimate / unit, value.low / unit, value.high / unit
-    return Point(x, y, *((end if math.isfinite(end) else 0.0) for end in (y - low, high - y)))
+    return PlotPoint(x, y, *((end if math.isfinite(end) else 0.0) for end in (y - low, high - y)))
 
 
 # A heading, a text and the figures below it.
@@ -98,7 +98,9 @@ class Plot:
     legend_columns: int = 4
 
     @classmethod
-    def of(cls, run: Measured, figure: str, caption: str, text: str, put: Callable[[Axes], None], **more: Any) -> Self:
+    def of(
+        cls, run: MeasuredRuns, figure: str, caption: str, text: str, put: Callable[[Axes], None], **more: Any
+    ) -> Self:
         """Return the plot of a figure of the publication from a run; `text` are its numbers in words."""
         fidelity = run.run.fidelity
         name = f"{run.run.experiment.replace('-', '_')}_figure_{figure}_{fidelity}"
@@ -125,14 +127,14 @@ class Plot:
 
 
 @dataclass(frozen=True)
-class Lines:
+class LinePlot:
     """What most plots draw: named series of points over x, with their intervals.
 
     `levels` are horizontal lines, `slopes` named lines through the origin, `best` vertical lines by series; `ticks`
     name the places 0, 1, … on x. With `percent`, y is a share.
     """
 
-    series: Mapping[str, Sequence[Point]]
+    series: Mapping[str, Sequence[PlotPoint]]
     x_label: str
     y_label: str
     levels: tuple[float, ...] = ()
@@ -141,7 +143,7 @@ class Lines:
     ticks: tuple[str, ...] = ()
     percent: bool = False
 
-    def plot(self, run: Measured, figure: str, caption: str, **more: Any) -> list[Plot]:
+    def plot(self, run: MeasuredRuns, figure: str, caption: str, **more: Any) -> list[Plot]:
         """Return the plot of a figure of the publication from a run, none without a point."""
         return [Plot.of(run, figure, caption, str(self), self.put, **more)] if any(self.series.values()) else []
 

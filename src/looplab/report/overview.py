@@ -38,7 +38,7 @@ CAPTION = (
 
 
 @dataclass(frozen=True)
-class Mark:
+class ClaimMark:
     """One claim at one fidelity: `share` is the change (None: a matter of counts), `published` the printed one."""
 
     title: str
@@ -64,7 +64,7 @@ class Mark:
 def overview(verdicts: Verdicts, axis: str) -> list[Overview]:
     """Return the figure of the claims with a figure or a verdict; none without a figure."""
     marks = [
-        Mark(claim.title, fidelity, verdict.word, verdict.share, verdict.published_share)
+        ClaimMark(claim.title, fidelity, verdict.word, verdict.share, verdict.published_share)
         for claim, answers in verdicts
         for fidelity, verdict in answers.items()
         # A published mark alone compares nothing; a claim on counts has its verdict.
@@ -77,7 +77,7 @@ def overview(verdicts: Verdicts, axis: str) -> list[Overview]:
 class Overview:
     """The figure to be drawn; `axis` names what changes, e.g. "O or response, after over before"."""
 
-    marks: Sequence[Mark]
+    marks: Sequence[ClaimMark]
     axis: str
 
     def draw(self) -> Drawing:
@@ -114,7 +114,7 @@ class Overview:
         axes.legend(loc="lower left", bbox_to_anchor=(-0.02, 1.0), ncols=3, fontsize=8.5, frameon=False)
 
 
-def _row(axes: Axes, at: int, mark: Mark) -> None:
+def _row(axes: Axes, at: int, mark: ClaimMark) -> None:
     colour, shape = STYLES.get(mark.fidelity, STYLES["thesis"])
     if mark.published is not None:
         axes.plot(_inside(1 + mark.published), at, zorder=2, **PUBLISHED)  # type: ignore[arg-type]

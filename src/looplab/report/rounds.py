@@ -11,11 +11,11 @@ from typing import Any
 
 from looplab.report.page import show_percent
 from looplab.report.rules import Rule
-from looplab.report.samples import Measured, grouped
+from looplab.report.samples import MeasuredRuns, grouped
 from looplab.report.statistics import FEWEST_RUNS, Block, Comparison, compare_blocks
 from looplab.report.stored import differences
 from looplab.report.study_file import Study, read_studies
-from looplab.report.verdicts import INTERIM, NO_PLAN, UNDECIDED, Outcome, Question, Verdict, too_few
+from looplab.report.verdicts import INTERIM, NO_PLAN, UNDECIDED, Hypotheses, Outcome, Verdict, too_few
 from looplab.run import quiet
 from looplab.system.words import plural
 
@@ -36,7 +36,7 @@ _WITHHELD = {
 }
 
 
-def study_of(sides: Sequence[Measured]) -> Study | None:
+def study_of(sides: Sequence[MeasuredRuns]) -> Study | None:
     """Return the newest study that is done and has runs of all sides, else the newest that is not; None without one."""
     own = [{run_id for group in (side, *side.earlier) for run_id in group.run_ids} for side in sides]
     studies = [
@@ -56,7 +56,7 @@ def withheld(verdict: Verdict, runs: int, study: Study | None) -> bool:
     return bool(because)
 
 
-def ask(verdict: Verdict, sides: Sequence[tuple[Measured, "Value"]], rule: Rule, study: Study | None) -> None:
+def ask(verdict: Verdict, sides: Sequence[tuple[MeasuredRuns, "Value"]], rule: Rule, study: Study | None) -> None:
     """Let `rule` decide by the figures of both sides, round by round; A/A arms may veto it."""
     if withheld(verdict, min(len(measured.runs) for measured, _ in sides), study):
         return
@@ -78,7 +78,7 @@ def planned(study: Study | None) -> str:
     return f"Study {study.study}: {study.rounds} rounds were planned before its first run, {done}."
 
 
-def within(study: Study | None, side: Measured) -> Measured:
+def within(study: Study | None, side: MeasuredRuns) -> MeasuredRuns:
     """Return a side with the runs that enter its verdict; all of the study's if none may, which `unfit` then says."""
     planned = _planned(study, side)
     out = left_out(planned)
@@ -88,14 +88,14 @@ def within(study: Study | None, side: Measured) -> Measured:
     return next(pooled, None) or grouped(used)
 
 
-def _planned(study: Study | None, side: Measured) -> Sequence[Measured]:
+def _planned(study: Study | None, side: MeasuredRuns) -> Sequence[MeasuredRuns]:
     """Return a side's runs of the study alone, whatever was run since; all of its runs without a study."""
     places = study.places if study else {}
     groups = ([one for one in group.runs if one.run.run_id in places] for group in (side, *side.earlier))
     return next(filter(None, groups), side.runs)
 
 
-def left_out(runs: Sequence[Measured]) -> dict[str, str]:
+def left_out(runs: Sequence[MeasuredRuns]) -> dict[str, str]:
     """Return which runs of a side no verdict rests on, and why: not quiet, or another dose of the load."""
     why = {one.run.run_id: quiet.why_not(one.run.document) for one in runs if not quiet.counts(one.run.document)}
     doses = {one.run.run_id: dose for one in runs if (dose := dose_of(one.run.document))}
@@ -107,7 +107,7 @@ def left_out(runs: Sequence[Measured]) -> dict[str, str]:
     return why
 
 
-def left_out_notes(study: Study | None, *sides: tuple[Measured, Measured]) -> Iterator[str]:
+def left_out_notes(study: Study | None, *sides: tuple[MeasuredRuns, MeasuredRuns]) -> Iterator[str]:
     """Yield which runs of each side (all; those used) the verdict does not rest on, and why."""
     for every, used in sides:
         planned = _planned(study, every)
@@ -122,7 +122,7 @@ def left_out_notes(study: Study | None, *sides: tuple[Measured, Measured]) -> It
             yield f"Not in this study: {plural(len(newer), 'newer run')} of {every.run.scenario}{how}."
 
 
-def unfit(compared: Sequence[Measured], about: Sequence[str] | None = None) -> str:
+def unfit(compared: Sequence[MeasuredRuns], about: Sequence[str] | None = None) -> str:
     """Return why these runs give no verdict, "" if they may: INVALID, a factor overridden, reached by the load, or
     different in more than the claim is `about` (None: not compared)."""
     troubles = [f"{m.run.run_id} is INVALID ({m.run.invalid_because})" for m in compared if not m.run.valid]
@@ -166,10 +166,10 @@ def null_text(nulls: Mapping[str, Comparison]) -> str:
 
 
 # One figure of a run.
-Value = Callable[[Measured], float]
+Value = Callable[[MeasuredRuns], float]
 
 
-def blocks(sides: Sequence[tuple[Measured, Value]], study: Study | None) -> list[Block]:
+def blocks(sides: Sequence[tuple[MeasuredRuns, Value]], study: Study | None) -> list[Block]:
     """Return the figures of both sides by round, of rounds with both; two cells of one run are compared within it."""
     same = sides[0][0] is sides[1][0]
     if study is None and not same:
@@ -183,7 +183,7 @@ def blocks(sides: Sequence[tuple[Measured, Value]], study: Study | None) -> list
     return [block for block in by_block.values() if all(block)]
 
 
-def nulls(sides: Sequence[tuple[Measured, Value]], study: Study | None) -> Mapping[str, Comparison]:
+def nulls(sides: Sequence[tuple[MeasuredRuns, Value]], study: Study | None) -> Mapping[str, Comparison]:
     """Return, by scenario, the difference of the two arms that a study has of it: chance alone."""
     places = study.places if study else {}
     by_scenario = {}
@@ -200,7 +200,7 @@ def nulls(sides: Sequence[tuple[Measured, Value]], study: Study | None) -> Mappi
     return by_scenario
 
 
-def _vetoed(question: Question, effect: Comparison, null: Mapping[str, Comparison]) -> Question:
+def _vetoed(question: Hypotheses, effect: Comparison, null: Mapping[str, Comparison]) -> Hypotheses:
     """Return a question that A/A arms may leave undecided."""
 
     def decide(difference: float, equivalence: float, questions: int) -> Outcome:

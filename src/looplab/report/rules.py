@@ -12,16 +12,16 @@ from typing import Any, TypeVar
 import numpy as np
 
 from looplab.report.cell import MeasuredCell
-from looplab.report.samples import Measured
+from looplab.report.samples import MeasuredRuns
 from looplab.report.statistics import SIGNIFICANCE, Comparison, Interval
 from looplab.report.verdicts import (
     NOT_REPRODUCED,
     OTHER_SCALE,
     REPRODUCED,
     UNDECIDED,
+    Hypotheses,
     Line,
     Outcome,
-    Question,
     Verdict,
     not_run,
 )
@@ -35,10 +35,10 @@ SCALE = 2.0
 NEAR = math.sqrt(2)
 T = TypeVar("T")
 U = TypeVar("U")
-Answer = Callable[[Measured], Verdict]
-Cells = Callable[[Measured], Sequence[MeasuredCell]]
+Answer = Callable[[MeasuredRuns], Verdict]
+Cells = Callable[[MeasuredRuns], Sequence[MeasuredCell]]
 # How a comparison decides.
-Rule = Callable[[Comparison], Question]
+Rule = Callable[[Comparison], Hypotheses]
 
 
 def decided(comparison: Comparison, rule: Rule) -> Verdict:
@@ -83,10 +83,10 @@ def directed(
             return OTHER_SCALE, f"{what} is {word}, and by less than was published.{scale}"
         return UNDECIDED, f"{what} is {word}; by how much is open."
 
-    def asks(comparison: Comparison) -> Question:
+    def asks(comparison: Comparison) -> Hypotheses:
         most = min(enough, MATTERS)
         less = comparison.p_below(most) if direction > 0 else comparison.p_above(1 / (1 + most) - 1)
-        return Question((comparison.p_value, less), partial(decide, comparison), comparison.least_p)
+        return Hypotheses((comparison.p_value, less), partial(decide, comparison), comparison.least_p)
 
     return asks
 
@@ -145,9 +145,9 @@ def unchanged(what: str, low: float, high: float, beyond: str) -> Rule:
             return NOT_REPRODUCED, f"{sentence}: surely {beyond}."
         return UNDECIDED, f"{sentence}; whether it is {beyond} is open."
 
-    def asks(comparison: Comparison) -> Question:
+    def asks(comparison: Comparison) -> Hypotheses:
         matters = max(comparison.p_below(high), comparison.p_above(low) if low > -1 else 0.0)
-        return Question((comparison.p_value, matters), partial(decide, comparison))
+        return Hypotheses((comparison.p_value, matters), partial(decide, comparison))
 
     return asks
 
@@ -182,7 +182,7 @@ def every(
     run has no interval: `judged` returns one that decides in its place.
     """
 
-    def answer(run: Measured) -> Verdict:
+    def answer(run: MeasuredRuns) -> Verdict:
         values = {cell: cell.interval(figure) for cell in cells(run)}
         if not values:
             return not_run(f"The run has {missing}.")
@@ -213,7 +213,7 @@ def about(figure: str, wanted: float, cells: Cells, missing: str) -> Answer:
 def at_least(figure: str, wanted: float, cells: Cells, missing: str, what: str) -> Answer:
     """Return the rule that the largest figure of the cells is `wanted` or more; `what` is its unit in words."""
 
-    def answer(run: Measured) -> Verdict:
+    def answer(run: MeasuredRuns) -> Verdict:
         values = {str(cell): cell.interval(figure) for cell in cells(run)}
         if not values:
             return not_run(f"The run has {missing}.")
@@ -228,7 +228,7 @@ def bounded(bound: Bound[str]) -> Answer:
     """Return the rule that a figure of every valid cell lies within a bound."""
     wanted = str(bound)
 
-    def valid(run: Measured) -> Sequence[MeasuredCell]:
+    def valid(run: MeasuredRuns) -> Sequence[MeasuredCell]:
         return [cell for cell in run.cells.values() if cell.valid]
 
     return every(bound.figure, *bound.ends, wanted, valid, "no valid cell", printed=lambda _cell: wanted)

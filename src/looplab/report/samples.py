@@ -21,7 +21,7 @@ AVERAGE_TOLERANCE_US = 0.01
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredRuns:
     """One scenario at one fidelity: its newest run, its cells by key, and `runs`, each run that repeats it.
 
     Of several runs, each cell is that of all of them. `earlier` are the runs of finished studies that differ from the
@@ -30,11 +30,11 @@ class Measured:
 
     run: StoredRun
     cells: Mapping[Key, MeasuredCell]
-    repeated: Sequence["Measured"] = ()
-    earlier: Sequence["Measured"] = ()
+    repeated: Sequence["MeasuredRuns"] = ()
+    earlier: Sequence["MeasuredRuns"] = ()
 
     @property
-    def runs(self) -> Sequence["Measured"]:
+    def runs(self) -> Sequence["MeasuredRuns"]:
         """The runs, the oldest first; of a single run itself."""
         return self.repeated or (self,)
 
@@ -47,16 +47,16 @@ class Measured:
 
 
 # The measured runs of one fidelity, by scenario.
-Runs = Mapping[str, Measured]
+Runs = Mapping[str, MeasuredRuns]
 
 
-def measure(selection: Selection) -> list[Measured]:
+def measure(selection: Selection) -> list[MeasuredRuns]:
     """Return each scenario, fidelity and factors in the order of a report: its newest sound run and all that repeat it.
 
     A run repeats another if its parameters, machine and state of the lab are the same. INVALID ones are used only where
     none is valid. The rest of `selection.runs` goes to its `set_aside` and `unusable`.
     """
-    by_kind: dict[tuple[object, ...], list[list[Measured]]] = {}
+    by_kind: dict[tuple[object, ...], list[list[MeasuredRuns]]] = {}
     studied = _studied(selection.runs)
     for run in sorted(selection.runs, key=lambda run: run.path.name, reverse=True):
         groups = by_kind.setdefault((run.scenario, run.fidelity, run.factors, run.overrides), [])
@@ -73,7 +73,7 @@ def measure(selection: Selection) -> list[Measured]:
             continue
         if alike is None:
             groups.append(alike := [])
-        alike.append(Measured(run, cells))
+        alike.append(MeasuredRuns(run, cells))
     shown = [[_group(alike, selection) for alike in groups] for groups in by_kind.values() if groups]
     return sorted((replace(newest, earlier=earlier) for newest, *earlier in shown), key=lambda m: run_order(m.run))
 
@@ -89,7 +89,7 @@ def _studied(runs: Sequence[StoredRun]) -> set[str]:
     return {run_id for study in newest.values() for run_id in study.places}
 
 
-def _group(alike: Sequence[Measured], selection: Selection) -> Measured:
+def _group(alike: Sequence[MeasuredRuns], selection: Selection) -> MeasuredRuns:
     """Return the runs, newest first, as one."""
     used = [m for m in alike if m.run.valid] or alike[:1]
     left = [m.run for m in alike if m not in used]
@@ -97,13 +97,13 @@ def _group(alike: Sequence[Measured], selection: Selection) -> Measured:
     return grouped(used[::-1])
 
 
-def grouped(runs: Sequence[Measured]) -> Measured:
+def grouped(runs: Sequence[MeasuredRuns]) -> MeasuredRuns:
     """Return runs that repeat each other, the oldest first, as one."""
     if len(runs) == 1:
         return runs[0]
     keys = dict.fromkeys(key for m in reversed(runs) for key in m.cells)
     cells = {key: _pooled([m.cells[key] for m in runs if key in m.cells]) for key in keys}
-    return Measured(runs[-1].run, cells, runs)
+    return MeasuredRuns(runs[-1].run, cells, runs)
 
 
 def _pooled(cells: Sequence[MeasuredCell]) -> MeasuredCell:
@@ -146,9 +146,9 @@ def _numbered(repetitions: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
     return np.concatenate([one + at * most for at, one in enumerate(repetitions)])
 
 
-def by_fidelity(measured: Sequence[Measured]) -> dict[str, dict[str, Measured]]:
+def by_fidelity(measured: Sequence[MeasuredRuns]) -> dict[str, dict[str, MeasuredRuns]]:
     """Return the runs by fidelity and scenario; those with a fidelity's factor overridden only where no others are."""
-    runs: dict[str, dict[str, Measured]] = {}
+    runs: dict[str, dict[str, MeasuredRuns]] = {}
     for m in sorted(measured, key=lambda m: not m.run.overrides):
         runs.setdefault(m.run.fidelity, {})[m.run.scenario] = m
     return runs

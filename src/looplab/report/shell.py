@@ -26,7 +26,7 @@ from looplab.system.words import plural
 if TYPE_CHECKING:
     from looplab.report.analysis import Analysis
     from looplab.report.drawing import Drawing
-    from looplab.report.samples import Measured
+    from looplab.report.samples import MeasuredRuns
     from looplab.report.verdicts import Verdicts
 
 
@@ -72,7 +72,7 @@ def page_name(experiment: Experiment) -> str:
 
 def _write_report(
     experiment: Experiment, selection: Selection, apart: Sequence[Unusable], out: Path
-) -> Sequence[Measured]:
+) -> Sequence[MeasuredRuns]:
     """Write the page of one experiment, name in the terminal what it found, and return the runs it shows."""
     # Imported here: a list of stored runs needs neither.
     from looplab.report.analysis import analysed
@@ -112,7 +112,7 @@ def _write_report(
 def page_text(
     experiment: Experiment,
     analysis: Analysis,
-    measured: Sequence[Measured],
+    measured: Sequence[MeasuredRuns],
     selection: Selection,
     apart: Sequence[Unusable] = (),
     drawn: Sequence[Drawing] = (),
@@ -161,7 +161,7 @@ def _by_runs(verdicts: Verdicts) -> tuple[Verdicts, Verdicts]:
     return both
 
 
-def _found(name: str, measured: Sequence[Measured], verdicts: Verdicts) -> Iterator[str]:
+def _found(name: str, measured: Sequence[MeasuredRuns], verdicts: Verdicts) -> Iterator[str]:
     """Yield what the terminal shows of an experiment."""
     runs = [one.run for m in measured for one in m.runs]
     yield f"{name}: {plural(len(runs), 'run')}, {sum(run.samples for run in runs):,} messages"
@@ -173,7 +173,7 @@ def _found(name: str, measured: Sequence[Measured], verdicts: Verdicts) -> Itera
         yield f"  {plural(len(unasked), 'claim')} without runs: the page names the scenarios to compare"
 
 
-def _run_rows(measured: Sequence[Measured], selection: Selection) -> list[dict[str, str]]:
+def _run_rows(measured: Sequence[MeasuredRuns], selection: Selection) -> list[dict[str, str]]:
     used = [one.run for m in measured for one in m.runs]
     lines = [
         (run.run_id, run.scenario, run.fidelity, "yes", "valid" if run.valid else "INVALID", run.invalid_because)

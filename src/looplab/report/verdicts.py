@@ -7,7 +7,7 @@ from statistics import fmean
 from typing import Any
 
 from looplab.report.printed import table
-from looplab.report.samples import Measured, Runs
+from looplab.report.samples import MeasuredRuns, Runs
 from looplab.report.statistics import FEWEST_RUNS, SIGNIFICANCE, Comparison, Interval, answerable, holm
 from looplab.system.words import plural
 
@@ -33,7 +33,7 @@ Outcome = tuple[str, str]
 
 
 @dataclass(frozen=True)
-class Question:
+class Hypotheses:
     """What a verdict asks of the data, together with the others of its family.
 
     `p_values` are those of no difference and of one that matters. `decide` takes both as adjusted, and how many
@@ -69,7 +69,7 @@ class Verdict:
     notes: list[str] = field(default_factory=list)
     lines: Sequence[Line] = ()
     because: str = ""
-    question: Question | None = None
+    question: Hypotheses | None = None
     tested: Comparison | None = None
     share: Interval | None = None
     published_share: float | None = None
@@ -122,7 +122,7 @@ class Claim:
     family: str = ""
 
 
-def asked(name: str, title: str, scenario: str, answer: Callable[[Measured], Verdict]) -> Claim:
+def asked(name: str, title: str, scenario: str, answer: Callable[[MeasuredRuns], Verdict]) -> Claim:
     """Return a claim about the runs of one scenario: no verdict from fewer than three; an INVALID one is named."""
 
     def judge(runs: Runs) -> Verdict:
@@ -152,7 +152,7 @@ def claims_of(module: str, answers: Mapping[str, Callable[[Any], Verdict]]) -> l
     ]
 
 
-def of_several_runs(verdict: Verdict, *sides: Measured) -> Verdict:
+def of_several_runs(verdict: Verdict, *sides: MeasuredRuns) -> Verdict:
     """Take the word from a verdict on too few runs of a side: its figures are shown all the same."""
     few = too_few(min(len(side.runs) for side in sides))
     if few and verdict.run:

@@ -14,7 +14,7 @@ from support.places import ROOT, STORED_RUNS
 from support.run_checks import check_ledger
 
 from looplab.experiments.registry import EXPERIMENTS
-from looplab.report.samples import Measured, measure
+from looplab.report.samples import MeasuredRuns, measure
 from looplab.report.stored import Selection, StoredRun, read_run
 
 BENCH = ROOT / "bench"
@@ -34,7 +34,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def measured(folder: Path) -> list[Measured]:
+def measured(folder: Path) -> list[MeasuredRuns]:
     """Return what the report code makes of all runs in a folder, each by itself."""
     runs = [read_run(path, EXPERIMENTS) for path in sorted(folder.iterdir()) if path.is_dir()]
     assert [str(run) for run in runs if not isinstance(run, StoredRun)] == []

@@ -12,7 +12,7 @@ from looplab.report.statistics import Interval
 
 @pytest.mark.parametrize("ends", [(-0.5, 1.0), (-0.2, 0.6), (-0.1, 15.0), (-0.9, 15.0), (-0.3, 1.7), (0.0, 0.1)])
 def test_labels_of_the_axis_do_not_touch(ends: tuple[float, float]) -> None:
-    mark = overview.Mark("A claim", "thesis", "reproduced", Interval(sum(ends) / 2, *ends), ends[1])
+    mark = overview.ClaimMark("A claim", "thesis", "reproduced", Interval(sum(ends) / 2, *ends), ends[1])
     figure = Figure((overview.WIDTH_INCHES, 2.0))
     FigureCanvasAgg(figure)
     axes = figure.add_axes((overview.LEFT, 0.3, overview.RIGHT - overview.LEFT, 0.5))

@@ -2,7 +2,7 @@
 
 from looplab.experiments.asip import THROUGHPUT, AsipCell, LatencyCell, ThroughputCell
 from looplab.report.cell import MeasuredCell
-from looplab.report.samples import Measured
+from looplab.report.samples import MeasuredRuns
 from looplab.report.statistics import UNKNOWN, Interval
 
 
@@ -25,11 +25,11 @@ class MeasuredThroughput(MeasuredAsip, ThroughputCell):
 CELLS = {"": MeasuredLatency, THROUGHPUT: MeasuredThroughput}
 
 
-def unfitted(run: Measured) -> list[MeasuredAsip]:
+def unfitted(run: MeasuredRuns) -> list[MeasuredAsip]:
     """Return the valid cells that depend on no fitted constant: claims rest on these alone."""
     return [cell for cell in usable(run) if not cell.fitted]
 
 
-def usable(run: Measured) -> list[MeasuredAsip]:
+def usable(run: MeasuredRuns) -> list[MeasuredAsip]:
     """Return the valid cells."""
     return [cell for cell in run.cells.values() if isinstance(cell, MeasuredAsip) and cell.valid]

@@ -13,7 +13,7 @@ from looplab.experiments.asip.report import MeasuredAsip, published, unfitted
 from looplab.experiments.asip.report.published import BOUND_MS, FLOOR_MS, LATENCY_MS, THROUGHPUT_HZ
 from looplab.report.cell import MeasuredCell
 from looplab.report.rules import NEAR, Answer, Rule, alike, decided, directed, every, means
-from looplab.report.samples import Measured
+from looplab.report.samples import MeasuredRuns
 from looplab.report.statistics import UNKNOWN, Interval, compare, over_runs
 from looplab.report.verdicts import Claim, Line, Verdict, claims_of, not_run
 
@@ -46,7 +46,7 @@ def claims() -> list[Claim]:
     return claims_of(__file__, {**{name: partial(_on_time, one) for name, one in answers.items()}, "floor": floor})
 
 
-def _on_time(answer: Answer, run: Measured) -> Verdict:
+def _on_time(answer: Answer, run: MeasuredRuns) -> Verdict:
     """Return the answer, and name beside it each run whose simulated board was behind real time."""
     verdict = answer(run)
     clocks = [(one.run.run_id, one.run.treatment("board clock")) for one in run.runs]
@@ -71,7 +71,7 @@ def _every(
 ) -> Answer:
     """Return the rule that a time of every cell that has it is within these bounds."""
 
-    def known(run: Measured) -> list[MeasuredAsip]:
+    def known(run: MeasuredRuns) -> list[MeasuredAsip]:
         return [cell for cell in unfitted(run) if not math.isnan(cell.known(figure).estimate)]
 
     return every(
@@ -82,14 +82,14 @@ def _every(
 def _over_serial(share: str, limit: str) -> Answer:
     """Return the rule that a share of each cell over serial is nearly the `limit`."""
 
-    def serial(run: Measured) -> list[MeasuredAsip]:
+    def serial(run: MeasuredRuns) -> list[MeasuredAsip]:
         return [cell for cell in unfitted(run) if cell.transport == "serial" and cell.figure(share) is not None]
 
     near, missing = f"at {CLOSE:.0%} of the {limit} or above", "no valid cell over serial that has the figure"
     return every(share, CLOSE, math.inf, near, serial, missing, printed=_printed)
 
 
-def _compared(sides: Sides, rule: Callable[[float], Rule], run: Measured) -> Verdict:
+def _compared(sides: Sides, rule: Callable[[float], Rule], run: MeasuredRuns) -> Verdict:
     """Compare two sides; `rule` takes the change printed."""
     figure, at, words = sides
     measure, axis = LATENCY_MS if figure == LATENCY else THROUGHPUT_HZ, ("language", "transport")[at]
@@ -110,7 +110,7 @@ def _compared(sides: Sides, rule: Callable[[float], Rule], run: Measured) -> Ver
     return verdict
 
 
-def _pairs(run: Measured, at: int, words: tuple[str, str]) -> list[Pair]:
+def _pairs(run: MeasuredRuns, at: int, words: tuple[str, str]) -> list[Pair]:
     """Return the pairs of cells, valid in every run, whose keys differ at place `at` alone, by `words`."""
     by_key = {c.key: c for c in unfitted(run) if all(c.key in one.cells and one.cells[c.key].valid for one in run.runs)}
     pairs = [(cell, by_key.get((*key[:at], words[1], *key[at + 1 :]))) for key, cell in by_key.items()]

@@ -15,8 +15,8 @@ from looplab.experiments.asip.report import MeasuredAsip, MeasuredThroughput, pu
 from looplab.experiments.asip.report.claims import LATENCY, TRACKED
 from looplab.experiments.asip.report.published import LATENCY_MS, THROUGHPUT_HZ, TRANSPORTS
 from looplab.experiments.asip.report.scope import scopes
-from looplab.report.drawing import GREY, Lines, Plot, Point, Sketch, shares
-from looplab.report.samples import Measured, Runs
+from looplab.report.drawing import GREY, LinePlot, Plot, PlotPoint, Sketch, shares
+from looplab.report.samples import MeasuredRuns, Runs
 from looplab.report.statistics import Floats, Interval
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ Rows = Mapping[str, Mapping[str, Interval]]
 Curve = tuple[MeasuredAsip, Floats]
 
 
-def rows(run: Measured, language: str) -> Rows:
+def rows(run: MeasuredRuns, language: str) -> Rows:
     """Return what is published for a language by configuration, then what was measured: names that begin with HERE."""
     tracked = run.run.scenario == THROUGHPUT
     table: dict[str, dict[str, Interval]] = {}
@@ -63,7 +63,7 @@ def sketches(runs: Runs) -> list[Sketch]:
     return [sketch for run in runs.values() for sketch in _sketches(run)]
 
 
-def context(measured: Sequence[Measured]) -> dict[str, Any]:
+def context(measured: Sequence[MeasuredRuns]) -> dict[str, Any]:
     """Return what the page shows beside findings and cells: published and measured in one table a run."""
     return {
         "sections": (("claims", "Claims"), ("published", "Published and measured"), ("cells", "Cells")),
@@ -72,7 +72,7 @@ def context(measured: Sequence[Measured]) -> dict[str, Any]:
     }
 
 
-def _published_and_measured(run: Measured) -> tuple[str, str, list[tuple[str, list[Interval | None]]]]:
+def _published_and_measured(run: MeasuredRuns) -> tuple[str, str, list[tuple[str, list[Interval | None]]]]:
     """Return a table of published rows, then measured ones: heading, unit, rows of a value for each column."""
     each = [rows(run, language) for language in published.LANGUAGES]
     names = sorted({name: 0 for one in each for name in one}, key=lambda name: name.startswith(HERE))
@@ -82,7 +82,7 @@ def _published_and_measured(run: Measured) -> tuple[str, str, list[tuple[str, li
     return f"{heading} in {unit}, {run.run.fidelity}", unit, table
 
 
-def _sketches(run: Measured) -> list[Sketch]:
+def _sketches(run: MeasuredRuns) -> list[Sketch]:
     cells, tracked = usable(run), run.run.scenario == THROUGHPUT
     if not cells:
         return []
@@ -92,7 +92,7 @@ def _sketches(run: Measured) -> list[Sketch]:
     return [*made, *scopes(run.runs[-1].run.path, run.run.fidelity, cells)]
 
 
-def _rows(run: Measured, wire: float) -> Iterator[Plot]:
+def _rows(run: MeasuredRuns, wire: float) -> Iterator[Plot]:
     """Yield figures 3.20 to 3.25: a row a configuration, hollow marks are published, full ones measured."""
     numbers, unit, what, line = (
         (("3.20", "3.21"), "Hz", "highest frequency tracked", "the wire's limit")
@@ -131,7 +131,7 @@ def _put_rows(table: Rows, wire: float, unit: str, axes: Axes) -> None:
     axes.set_xlabel("Hz of the square wave" if unit == "Hz" else "ms")
 
 
-def _latencies(run: Measured, wire_ms: float) -> Iterator[Plot]:
+def _latencies(run: MeasuredRuns, wire_ms: float) -> Iterator[Plot]:
     """Yield the distribution of each cell's latency, and the time on the wire as a line."""
     curves: list[Curve] = []
     for cell in usable(run):
@@ -156,18 +156,18 @@ def _put_latencies(curves: Sequence[Curve], wire_ms: float, axes: Axes) -> None:
     shares(axes, "latency", "share of all tests answered", logarithmic=True)
 
 
-def _shares_of_edges(run: Measured, wire_hz: float) -> list[Plot]:
+def _shares_of_edges(run: MeasuredRuns, wire_hz: float) -> list[Plot]:
     """Return the share of edges that came out, by frequency; the wire's limit is a vertical line."""
-    series: dict[str, list[Point]] = {}
+    series: dict[str, list[PlotPoint]] = {}
     for cell in usable(run):
         tried = cell.steps if isinstance(cell, MeasuredThroughput) and cell.placement == "one" else ()
         steps = sorted(
             (step["frequency_hz"], step["edges_out"] / step["edges_in"]) for step in tried if step["edges_in"]
         )
-        series |= {f"{NAMES[cell.transport]} {cell.language}": list(starmap(Point, steps))} if steps else {}
+        series |= {f"{NAMES[cell.transport]} {cell.language}": list(starmap(PlotPoint, steps))} if steps else {}
     if series and not math.isnan(wire_hz):
-        series["wire"] = [Point(wire_hz, 0.0), Point(wire_hz, 1.0)]
-    lines = Lines(series, "Hz of the square wave", "edges out over edges in", percent=True)
+        series["wire"] = [PlotPoint(wire_hz, 0.0), PlotPoint(wire_hz, 1.0)]
+    lines = LinePlot(series, "Hz of the square wave", "edges out over edges in", percent=True)
     return lines.plot(run, "tracked", "Edges of pin 13 over edges of pin 2; 100 % is tracked.", place=_UNDER)
 
 

@@ -7,7 +7,7 @@ from looplab.experiments.balance import BalanceCell
 from looplab.report.cell import MeasuredCell
 
 if TYPE_CHECKING:
-    from looplab.report.samples import Measured
+    from looplab.report.samples import MeasuredRuns
 
 
 class MeasuredBalance(MeasuredCell, BalanceCell):
@@ -21,6 +21,6 @@ class MeasuredBalance(MeasuredCell, BalanceCell):
 CELLS = {"": MeasuredBalance}
 
 
-def balance_cells(measured: "Measured") -> Iterable[MeasuredBalance]:
+def balance_cells(measured: "MeasuredRuns") -> Iterable[MeasuredBalance]:
     """Return the cells of a run of balance, with their type."""
     return cast(Iterable[MeasuredBalance], measured.cells.values())

@@ -15,16 +15,16 @@ from looplab.experiments.balance.laws import GAINS
 from looplab.experiments.balance.report import theory
 from looplab.experiments.balance.report.claims import claims
 from looplab.experiments.balance.report.figures import sketches
-from looplab.experiments.balance.report.offline import Row, films, loop_runs, rows
+from looplab.experiments.balance.report.offline import ReplayRow, films, loop_runs, rows
 from looplab.report.analysis import Analysis, analysis
-from looplab.report.samples import Measured, by_fidelity
+from looplab.report.samples import MeasuredRuns, by_fidelity
 from looplab.report.verdicts import judge
 
 INTERVALS_MS = (10, 20, 50, 100)
 SCRIPT = Path(__file__).with_name("stick.js")
 
 
-def analyse(measured: Sequence[Measured]) -> Analysis:
+def analyse(measured: Sequence[MeasuredRuns]) -> Analysis:
     """Return what runs of balance show, and what stored runs of the loop beside them do to the same robot."""
     loop = loop_runs(measured[0].run.path.parent) if measured else []
     every = [*measured, *loop]
@@ -68,7 +68,7 @@ def _theory() -> Sequence[dict[str, Any]]:
     return controllers
 
 
-def _csv(table: Sequence[Row]) -> Iterator[dict[str, object]]:
+def _csv(table: Sequence[ReplayRow]) -> Iterator[dict[str, object]]:
     for row in table:
         extra = row.figures.extra_ms
         yield {

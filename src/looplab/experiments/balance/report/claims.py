@@ -9,7 +9,7 @@ from looplab.experiments.balance.report.offline import figure_of_run
 from looplab.report import rounds
 from looplab.report.printed import table
 from looplab.report.rules import directed, no_gain, outcome_of
-from looplab.report.samples import Measured, Runs
+from looplab.report.samples import MeasuredRuns, Runs
 from looplab.report.statistics import Interval, over_runs
 from looplab.report.verdicts import Claim, Line, Verdict, asked, not_run
 from looplab.system.words import plural
@@ -32,7 +32,7 @@ def claims() -> list[Claim]:
     ]
 
 
-def _theory(run: Measured) -> Verdict:
+def _theory(run: MeasuredRuns) -> Verdict:
     """Compare each cell's fall with the spectral radius at its interval and median T."""
     feedback = theory.feedback_of_run(run.run.parameters)
     agrees: list[bool | None] = []

@@ -1,8 +1,8 @@
 """Draw how long the robot stood at each interval, beside the spectral radius of the linear loop."""
 
 from looplab.experiments.balance.report import balance_cells, theory
-from looplab.report.drawing import Lines, Plot, Point
-from looplab.report.samples import Measured, Runs
+from looplab.report.drawing import LinePlot, Plot, PlotPoint
+from looplab.report.samples import MeasuredRuns, Runs
 
 _CAPTION = "Share of the cell that the robot stood, and spectral radius of the linear loop: it falls from 1 on."
 
@@ -12,18 +12,18 @@ def sketches(runs: Runs) -> list[Plot]:
     return [plot for run in runs.values() for plot in _stands(run)]
 
 
-def _stands(run: Measured) -> list[Plot]:
+def _stands(run: MeasuredRuns) -> list[Plot]:
     feedback = theory.feedback_of_run(run.run.parameters)
-    series: dict[str, list[Point]] = {}
+    series: dict[str, list[PlotPoint]] = {}
     for cell in sorted(balance_cells(run), key=lambda one: one.key):
         upright_s = cell.figure("upright_s")
         if upright_s is not None:
             share = min(1.0, upright_s / cell.length_s(run.run.repetitions))
-            series.setdefault(f"stood, QoS {cell.qos}", []).append(Point(cell.interval_ms, share))
+            series.setdefault(f"stood, QoS {cell.qos}", []).append(PlotPoint(cell.interval_ms, share))
     if not series:
         return []
     longest = max(point.x for points in series.values() for point in points)
     steps = [longest * at / 10 for at in range(1, 11)]
-    series["spectral radius"] = [Point(ms, theory.spectral_radius(feedback, ms / 1000, ms / 1000)) for ms in steps]
-    lines = Lines(series, "interval in ms", "share of the cell; spectral radius", levels=(1.0,))
+    series["spectral radius"] = [PlotPoint(ms, theory.spectral_radius(feedback, ms / 1000, ms / 1000)) for ms in steps]
+    lines = LinePlot(series, "interval in ms", "share of the cell; spectral radius", levels=(1.0,))
     return lines.plot(run, f"stands_{run.run.scenario}", f"{run.run.scenario}. {_CAPTION}")

@@ -20,7 +20,7 @@ from looplab.experiments.balance.replay import (
     replayed,
 )
 from looplab.experiments.balance.report import theory
-from looplab.report.samples import Measured, measure
+from looplab.report.samples import MeasuredRuns, measure
 from looplab.report.stored import Selection, StoredRun, read_run
 from looplab.spec.experiment import Experiments
 
@@ -28,7 +28,7 @@ LOOP = Experiments({"loop": "looplab.experiments.loop"}, default="loop")
 
 
 @dataclass(frozen=True)
-class Row:
+class ReplayRow:
     """One cell of one run, replayed; `radius` is what theory says of its interval and its median T."""
 
     scenario: str
@@ -43,13 +43,13 @@ class Row:
         return self.figures.extra_ms is not None
 
 
-def loop_runs(results: Path) -> list[Measured]:
+def loop_runs(results: Path) -> list[MeasuredRuns]:
     """Return the loop's runs in a folder, each scenario and fidelity with its repeats, broken ones left out."""
     runs = [read_run(folder, LOOP) for folder in sorted(results.iterdir()) if (folder / "run.json").is_file()]
     return measure(Selection([run for run in runs if isinstance(run, StoredRun) and not run.factors]))
 
 
-def rows(measured: Sequence[Measured]) -> list[Row]:
+def rows(measured: Sequence[MeasuredRuns]) -> list[ReplayRow]:
     """Return a row for each cell of each group's newest run; runs of balance by the controller that they had."""
     table = []
     for m in measured:
@@ -62,11 +62,11 @@ def rows(measured: Sequence[Measured]) -> list[Row]:
                 radius = theory.spectral_radius(feedback, interval_s, count * interval_s)
                 figures = replayed(float(cell["interval_ms"]), int(cell["qos"]), trace, controller, gains)
                 live = m.run.experiment == NAME
-                table.append(Row(m.run.scenario, m.run.fidelity, m.run.run_id, live, figures, radius))
+                table.append(ReplayRow(m.run.scenario, m.run.fidelity, m.run.run_id, live, figures, radius))
     return table
 
 
-def _control(m: Measured) -> tuple[str, tuple[float, ...]]:
+def _control(m: MeasuredRuns) -> tuple[str, tuple[float, ...]]:
     """Return the controller of a run and its gains."""
     return str(m.run.parameters.get("controller", LQR)), tuple(m.run.parameters.get("gains") or ())
 
@@ -96,7 +96,7 @@ def _is(cell: dict[str, Any], interval_ms: float, qos: int) -> bool:
     return float(cell["interval_ms"]) == interval_ms and int(cell["qos"]) == qos
 
 
-def films(measured: Sequence[Measured]) -> Iterator[dict[str, Any]]:
+def films(measured: Sequence[MeasuredRuns]) -> Iterator[dict[str, Any]]:
     """Yield what the animation shows of each cell: name, frames of tilt in mrad, way in mm and voltage in dV."""
     for m in measured:
         controller, gains = _control(m)

@@ -7,7 +7,7 @@ from looplab.experiments.loop import LoopCell
 from looplab.report.cell import Key, MeasuredCell
 
 if TYPE_CHECKING:
-    from looplab.report.samples import Measured
+    from looplab.report.samples import MeasuredRuns
 
 
 class MeasuredLoop(MeasuredCell, LoopCell):
@@ -18,6 +18,6 @@ CELLS = {"": MeasuredLoop}
 PAGE = "index.html"
 
 
-def cells_of(measured: "Measured") -> Mapping[Key, MeasuredLoop]:
+def cells_of(measured: "MeasuredRuns") -> Mapping[Key, MeasuredLoop]:
     """Return the cells of a scenario by (interval_ms, qos)."""
     return cast(Mapping[Key, MeasuredLoop], measured.cells)

@@ -13,13 +13,13 @@ from looplab.report.csv_rows import number, spread
 from looplab.report.drawing import Drawing, Sections
 from looplab.report.drawing import Sketch as AnySketch
 from looplab.report.overview import overview
-from looplab.report.samples import Measured, Runs, by_fidelity
+from looplab.report.samples import MeasuredRuns, Runs, by_fidelity
 from looplab.report.statistics import Comparison
 from looplab.report.verdicts import Verdicts, judge
 from looplab.spec.brokers import DEFAULT
 
 
-def analyse(measured: Sequence[Measured]) -> Analysis:
+def analyse(measured: Sequence[MeasuredRuns]) -> Analysis:
     """Return what these runs show, one of each scenario, fidelity and broker; those of the usual broker are judged."""
     every, measured = measured, brokers.of_broker(measured, DEFAULT)
     runs = by_fidelity(measured)
@@ -64,9 +64,9 @@ def analyse(measured: Sequence[Measured]) -> Analysis:
     return Analysis(verdicts, drawable, csv_files, context, _sections)
 
 
-def _apart(measured: Sequence[Measured]) -> Mapping[str, Runs]:
+def _apart(measured: Sequence[MeasuredRuns]) -> Mapping[str, Runs]:
     """Return the runs that are not as their fidelity has it, by scenario: each named by what differs."""
-    by_name: dict[str, dict[str, Measured]] = {}
+    by_name: dict[str, dict[str, MeasuredRuns]] = {}
     for m in measured:
         if m.run.overrides:
             by_name.setdefault(", ".join((m.run.fidelity, *m.run.overrides)), {})[m.run.scenario] = m

@@ -7,19 +7,19 @@ from looplab.experiments.loop.report import MeasuredLoop, cells_of
 from looplab.experiments.loop.report.claims import claims
 from looplab.experiments.loop.report.comparison import null_of
 from looplab.report.cell import Key
-from looplab.report.samples import Measured, by_fidelity
+from looplab.report.samples import MeasuredRuns, by_fidelity
 from looplab.report.verdicts import FIDELITIES, NO_VERDICT, UNDECIDED, Verdict, judge
 from looplab.spec.brokers import BROKERS, DEFAULT
 
 
 @dataclass(frozen=True)
-class Line:
+class BrokerLine:
     """One cell with one broker; `side` is scenario and fidelity, `cell` None where the run has no such cell."""
 
     side: tuple[str, str]
     key: Key
     broker: str
-    measured: Measured
+    measured: MeasuredRuns
     cell: MeasuredLoop | None
 
     @property
@@ -33,18 +33,18 @@ class Line:
         return str(self.measured.run.document["environment"].get("versions", {}).get("broker", ""))
 
 
-def of_broker(measured: Sequence[Measured], broker: str) -> list[Measured]:
+def of_broker(measured: Sequence[MeasuredRuns], broker: str) -> list[MeasuredRuns]:
     """Return the runs with `broker`; those of before there was a choice were with the usual one."""
     return [m for m in measured if m.run.parameters.get("broker", DEFAULT) == broker]
 
 
-def _by_broker(measured: Sequence[Measured]) -> dict[str, dict[str, dict[str, Measured]]]:
+def _by_broker(measured: Sequence[MeasuredRuns]) -> dict[str, dict[str, dict[str, MeasuredRuns]]]:
     """Return the runs by broker, fidelity and scenario, the usual broker first."""
     runs = {broker: by_fidelity(of_broker(measured, broker)) for broker in BROKERS}
     return {broker: of for broker, of in runs.items() if of}
 
 
-def lines(measured: Sequence[Measured]) -> list[Line]:
+def lines(measured: Sequence[MeasuredRuns]) -> list[BrokerLine]:
     """Return each cell with each broker, of the scenarios that several brokers ran; [] of one broker's runs alone."""
     runs = _by_broker(measured)
     shown = []
@@ -52,11 +52,11 @@ def lines(measured: Sequence[Measured]) -> list[Line]:
         scenario, fidelity = side
         alike = {broker: m for broker, of in runs.items() if (m := of.get(fidelity, {}).get(scenario))}
         keys = dict.fromkeys(key for m in alike.values() for key in cells_of(m)) if len(alike) > 1 else {}
-        shown += [Line(side, key, broker, m, cells_of(m).get(key)) for key in keys for broker, m in alike.items()]
+        shown += [BrokerLine(side, key, broker, m, cells_of(m).get(key)) for key in keys for broker, m in alike.items()]
     return shown
 
 
-def verdicts(measured: Sequence[Measured]) -> list[tuple[str, str, Mapping[str, Verdict], str]]:
+def verdicts(measured: Sequence[MeasuredRuns]) -> list[tuple[str, str, Mapping[str, Verdict], str]]:
     """Return title, fidelity, verdict by broker and `whose` of each claim that any of several brokers has runs for.
 
     Each broker's p-values are adjusted for its own questions.
@@ -79,9 +79,9 @@ def whose(by_broker: Mapping[str, Verdict]) -> str:
     return "" if len(decided) < 2 else "alike" if len(set(decided)) == 1 else "differs"
 
 
-def null(side: Sequence[Line]) -> str:
+def null(side: Sequence[BrokerLine]) -> str:
     """Return what two arms of one broker's scenario differ by in O, of a study that has them; else ""."""
-    keys: dict[str, tuple[Measured, list[Key]]] = {}
+    keys: dict[str, tuple[MeasuredRuns, list[Key]]] = {}
     for line in side:
         if line.cell is not None:
             keys.setdefault(line.broker, (line.measured, []))[1].append(line.key)

@@ -13,9 +13,9 @@ from looplab.report.cell import Key
 from looplab.report.page import show_percent
 from looplab.report.printed import table
 from looplab.report.rules import MATTERS, NEAR, Rule, alike, directed, no_gain
-from looplab.report.samples import Measured, Runs
+from looplab.report.samples import MeasuredRuns, Runs
 from looplab.report.statistics import UNKNOWN, Comparison, over_runs
-from looplab.report.verdicts import NO_CONTRAST, NOT_RUN, Claim, Question, Verdicts
+from looplab.report.verdicts import NO_CONTRAST, NOT_RUN, Claim, Hypotheses, Verdicts
 from looplab.treatments import NO_LOAD
 
 # Whose scheduling a claim on priority is about.
@@ -23,7 +23,7 @@ _PRIORITISED = {"priority_broker": "broker", "priority_controller": "controller"
 
 
 @dataclass(frozen=True)
-class Row:
+class ClaimRow:
     """A line of claims.csv: two scenarios of a study, or cells `within` its only one, compared by `figure`.
 
     `what` names the figure in a sentence. `about` begins the names of the parameters that may differ between two
@@ -69,10 +69,10 @@ class Row:
 
 def claims() -> list[Claim]:
     """Return the thesis's claims in the order of its chapters."""
-    return [claim(Row(**line)) for line in table(__file__)]
+    return [claim(ClaimRow(**line)) for line in table(__file__)]
 
 
-def claim(row: Row) -> Claim:
+def claim(row: ClaimRow) -> Claim:
     """Return the claim of a row."""
     judges: dict[str, Callable[[Runs], LoopVerdict]] = {
         "lost": partial(lost_messages.judge, row.name),
@@ -81,7 +81,7 @@ def claim(row: Row) -> Claim:
     return Claim(row.name, row.title, judges.get(row.rule, partial(_judge, row)), row.family)
 
 
-def _judge(row: Row, runs: Runs) -> LoopVerdict:
+def _judge(row: ClaimRow, runs: Runs) -> LoopVerdict:
     scenarios, names = STUDIES[row.name], row.about.split()
     if missing := [scenario for scenario in scenarios if scenario not in runs]:
         return _not_run(missing)
@@ -114,7 +114,7 @@ def _judge(row: Row, runs: Runs) -> LoopVerdict:
     return guarded(verdict, used, names or None)
 
 
-def _common(a: Measured, b: Measured) -> list[Key]:
+def _common(a: MeasuredRuns, b: MeasuredRuns) -> list[Key]:
     """Return the cells that two scenarios have: those with published figures, if there are any."""
     both = [key for key in cells_of(a) if key in cells_of(b)]
     return [key for key in both if all(_published_us(m, [key]) is not None for m in (a, b))] or both
@@ -134,7 +134,7 @@ def _robot_share(runs: Runs) -> LoopVerdict:
         return LoopVerdict(reason=why, because=NOT_RUN, run_ids=a.run_ids)
     printed = robot / total
 
-    def share(one: Measured) -> float:
+    def share(one: MeasuredRuns) -> float:
         means = [[cells_of(one)[key].statistic(metric, "avg") or math.nan for key in keys] for metric in "RT"]
         return sum(means[0]) / sum(means[1])
 
@@ -142,9 +142,9 @@ def _robot_share(runs: Runs) -> LoopVerdict:
     ends = f" ({value.low:.0%} to {value.high:.0%})" if value.known else ""
     text = f"R is {value.estimate:.0%} of T{ends}; published are {printed:.0%}."
 
-    def rule(comparison: Comparison) -> Question:
+    def rule(comparison: Comparison) -> Hypotheses:
         asked = alike("R over T", NEAR - 1)(comparison)
-        return Question(asked.p_values, lambda *p: (asked.decide(*p)[0], text))
+        return Hypotheses(asked.p_values, lambda *p: (asked.decide(*p)[0], text))
 
     verdict = LoopVerdict(reason=text, cells=cells_text(keys), plan=rounds.planned(study), judged="R over T")
     verdict.notes = [f"Chapter 7 of the thesis says 35 %; its table 5.3 gives {printed:.0%}."]
@@ -155,7 +155,7 @@ def _robot_share(runs: Runs) -> LoopVerdict:
     return guarded(verdict, [a])
 
 
-def _published_us(m: Measured, keys: Sequence[Key], figure: str = "O mean") -> float | None:
+def _published_us(m: MeasuredRuns, keys: Sequence[Key], figure: str = "O mean") -> float | None:
     """Return the mean of a published figure over cells of one QoS, None where one has none."""
     return published.mean_us(m.run.scenario, [ms for ms, _ in keys], keys[0][1], figure) if keys else None
 
@@ -164,7 +164,7 @@ def _not_run(missing: Sequence[str]) -> LoopVerdict:
     return LoopVerdict(reason=f"There is no usable run: ./lab run {' '.join(missing)}", because=NOT_RUN)
 
 
-def _applied(about: str, before: Measured, after: Measured) -> bool:
+def _applied(about: str, before: MeasuredRuns, after: MeasuredRuns) -> bool:
     """Return whether what the claim is about differed: of priority, what the processes were found with."""
     if about not in _PRIORITISED:
         return True
@@ -185,7 +185,7 @@ def _to_control(verdict: LoopVerdict) -> None:
     )
 
 
-def _causes(measured: Measured, about: Sequence[str]) -> Iterator[str]:
+def _causes(measured: MeasuredRuns, about: Sequence[str]) -> Iterator[str]:
     """Yield other causes of a difference that a run shows: how it was scheduled, if that is what the claim is about,
     and whether its load reached bridge and robot, which take the place of other machines."""
     run = measured.run

@@ -12,7 +12,7 @@ from looplab.report import rounds
 from looplab.report.cell import Key
 from looplab.report.page import show_ms, show_percent, show_signed_ms
 from looplab.report.rules import Rule
-from looplab.report.samples import Measured
+from looplab.report.samples import MeasuredRuns
 from looplab.report.statistics import FEWEST_REPETITIONS, FEWEST_RUNS, Comparison, compare, compare_blocks
 from looplab.report.study_file import Study
 from looplab.report.verdicts import Verdict
@@ -23,7 +23,7 @@ FIGURES = ("O mean", "O p50", "O p95", "response p50", "response p95")
 PACE = "pace mean"
 
 # One side of a comparison: the runs, and which of their cells count.
-Side = tuple[Measured, Sequence[Key]]
+Side = tuple[MeasuredRuns, Sequence[Key]]
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ def compare_sides(verdict: LoopVerdict, sides: tuple[Side, Side], rule: Rule, st
     rounds.ask(verdict, by_run(sides, judged), rule, study)
 
 
-def by_run(sides: Sequence[Side], figure: str) -> list[tuple[Measured, rounds.Value]]:
+def by_run(sides: Sequence[Side], figure: str) -> list[tuple[MeasuredRuns, rounds.Value]]:
     """Return each side with what takes a figure from one of its runs."""
 
     def value(keys: Sequence[Key]) -> rounds.Value:
@@ -166,7 +166,7 @@ def null_of(side: Side, figure: str) -> str:
     return rounds.null_text(rounds.nulls(by_run([side], figure), rounds.study_of([replace(side[0], earlier=())])))
 
 
-def guarded(verdict: LoopVerdict, used: Sequence[Measured], about: Sequence[str] | None = None) -> LoopVerdict:
+def guarded(verdict: LoopVerdict, used: Sequence[MeasuredRuns], about: Sequence[str] | None = None) -> LoopVerdict:
     """Leave undecided what runs cannot judge that are INVALID or differ in more than the claim is `about`.
 
     Beside the verdict go the fitted constants on which its figure depends.

@@ -11,7 +11,7 @@ import numpy as np
 
 from looplab.experiments.loop.report import MeasuredLoop, cells_of, published
 from looplab.report.drawing import STYLES, Plot, shares
-from looplab.report.samples import Measured, Runs
+from looplab.report.samples import MeasuredRuns, Runs
 from looplab.report.statistics import Floats
 
 if TYPE_CHECKING:
@@ -68,7 +68,9 @@ def sketches(runs: Runs, fidelity: str) -> list[Plot]:
     return drawable
 
 
-def _caption(metric: str, curves: Sequence[Curve], points: Sequence[published.Point], missing: Sequence[str]) -> str:
+def _caption(
+    metric: str, curves: Sequence[Curve], points: Sequence[published.PublishedPoint], missing: Sequence[str]
+) -> str:
     parts = [METRICS[metric] + "."]
     if points:
         parts.append("Hollow marks: the thesis.")
@@ -80,13 +82,13 @@ def _caption(metric: str, curves: Sequence[Curve], points: Sequence[published.Po
     return " ".join(parts)
 
 
-def _alternative(metric: str, curves: Sequence[Curve], points: Sequence[published.Point]) -> str:
+def _alternative(metric: str, curves: Sequence[Curve], points: Sequence[published.PublishedPoint]) -> str:
     texts = [f"{c.scenario}: half of {c.count} messages {c.below(0.5)}, 95 % {c.below(0.95)}" for c in curves]
     texts += [f"published for {p.scenario}: {p.text}" for p in points]
     return f"Cumulative distribution of {metric}. {'; '.join(texts)}."
 
 
-def _put(metric: str, curves: Sequence[Curve], points: Sequence[published.Point], axes: Axes) -> None:
+def _put(metric: str, curves: Sequence[Curve], points: Sequence[published.PublishedPoint], axes: Axes) -> None:
     """Draw the curves of one metric, with what the thesis says of them."""
     for curve in curves:
         _draw(axes, curve)
@@ -111,7 +113,7 @@ def _put(metric: str, curves: Sequence[Curve], points: Sequence[published.Point]
     shares(axes, metric, "share of messages below", logarithmic=logarithmic)
 
 
-def curve_of(measured: Measured, metric: str) -> Curve | None:
+def curve_of(measured: MeasuredRuns, metric: str) -> Curve | None:
     """Return all cells of the run at QoS 0 as one CDF; None where nothing was measured."""
     cells = [cell for (_, qos), cell in cells_of(measured).items() if qos == 0 and cell.measured]
     if not cells:

@@ -13,7 +13,7 @@ from looplab.experiments.loop.report.comparison import LoopVerdict, cells_text, 
 from looplab.experiments.loop.studies import STUDIES
 from looplab.report import rounds
 from looplab.report.cell import Key
-from looplab.report.samples import Measured, Runs
+from looplab.report.samples import MeasuredRuns, Runs
 from looplab.report.statistics import CONFIDENCE, SIGNIFICANCE, Interval
 from looplab.report.verdicts import (
     BY_CONSTRUCTION,
@@ -21,8 +21,8 @@ from looplab.report.verdicts import (
     NOT_RUN,
     REPRODUCED,
     UNDECIDED,
+    Hypotheses,
     Outcome,
-    Question,
 )
 
 # A run loses messages if it loses more than this share: no loss among a published cell's 1000 rules out 0.37 %.
@@ -38,7 +38,7 @@ FLOODED: Key = (20.0, 0)
 
 
 @dataclass(frozen=True)
-class Part:
+class LossPart:
     """A part of a claim: of so many runs, whose cells it is about, messages are lost by `lost`, or none are."""
 
     words: str
@@ -98,11 +98,11 @@ def judge(name: str, runs: Runs) -> LoopVerdict:
             ROBOT in fitted(m.run.parameters) for m in used
         )
         sound = _together(parts, every_part, merged=False)[0] if by_robot else 0.0
-        verdict.question = Question(_together(parts, every_part), partial(_decide, verdict.reason, sound))
+        verdict.question = Hypotheses(_together(parts, every_part), partial(_decide, verdict.reason, sound))
     return guarded(verdict, used)
 
 
-def _keys(measured: Measured, key: Key | None) -> list[Key]:
+def _keys(measured: MeasuredRuns, key: Key | None) -> list[Key]:
     """Return the cells of a scenario that a claim is about."""
     return [one for one in cells_of(measured) if (one == key if key else one[1] > 0)]
 
@@ -139,7 +139,7 @@ def exact_share(count: int, of: int) -> Interval:
     return Interval(count / of, float(ends.low), float(ends.high))
 
 
-def _together(parts: Iterable[Part], every_part: bool, *, merged: bool = True) -> tuple[float, float]:
+def _together(parts: Iterable[LossPart], every_part: bool, *, merged: bool = True) -> tuple[float, float]:
     """Return the p-values of all parts (or of any) being false, and true.
 
     For all, each must be shown, but any false one refutes them (Bonferroni).
@@ -150,30 +150,30 @@ def _together(parts: Iterable[Part], every_part: bool, *, merged: bool = True) -
     return min(1.0, len(false) * min(false)), max(true)
 
 
-def _at_10_ms(measured: Sequence[Measured]) -> Sequence[Part]:
+def _at_10_ms(measured: Sequence[MeasuredRuns]) -> Sequence[LossPart]:
     """Runs lose at 10 ms and not at 20 ms and above: the second part is as much of the claim."""
     runs = [cells_of(one) for m in measured for one in m.runs if LOSING in cells_of(one)]
     above = [[cell for (ms, qos), cell in cells.items() if ms >= SOUND_MS and qos == 0] for cells in runs]
     return (
-        Part("At 10 ms", [[cells[LOSING]] for cells in runs], lambda cell: cell.lost),
-        Part("at 20 ms and above", [cells for cells in above if cells], lambda cell: cell.lost, loses=False),
+        LossPart("At 10 ms", [[cells[LOSING]] for cells in runs], lambda cell: cell.lost),
+        LossPart("at 20 ms and above", [cells for cells in above if cells], lambda cell: cell.lost, loses=False),
     )
 
 
-def _flood_qos_0(measured: Sequence[Measured]) -> Sequence[Part]:
+def _flood_qos_0(measured: Sequence[MeasuredRuns]) -> Sequence[LossPart]:
     """In one scenario at least, runs lose messages or the connection."""
     each = {m.run.scenario: [[cell] for one in m.runs if (cell := cells_of(one).get(FLOODED))] for m in measured}
     return [
-        Part(f"Of {name}", cells, lambda cell: cell.sent if cell.disconnects else cell.lost)
+        LossPart(f"Of {name}", cells, lambda cell: cell.sent if cell.disconnects else cell.lost)
         for name, cells in each.items()
     ]
 
 
-def _flood_qos_1_2(measured: Sequence[Measured]) -> Sequence[Part]:
+def _flood_qos_1_2(measured: Sequence[MeasuredRuns]) -> Sequence[LossPart]:
     """No run loses messages; those that the robot's framing merged were lost behind MQTT."""
     runs = ([cell for (_, qos), cell in cells_of(one).items() if qos > 0] for m in measured for one in m.runs)
     behind = "Without answers that the robot's framing merged"
-    return [Part(behind, [own for own in runs if own], lambda cell: cell.lost - cell.merged, loses=False)]
+    return [LossPart(behind, [own for own in runs if own], lambda cell: cell.lost - cell.merged, loses=False)]
 
 
 def _counted(cell: MeasuredLoop) -> str:
@@ -185,7 +185,7 @@ def _counted(cell: MeasuredLoop) -> str:
     return f"QoS {cell.qos}: {cell.lost} of {cell.sent} lost{because}{broken}{runs}"
 
 
-def _merged(measured: Sequence[Measured]) -> list[str]:
+def _merged(measured: Sequence[MeasuredRuns]) -> list[str]:
     """Return what framing did; the bridge counts since its start, which may be several runs ago."""
     notes = []
     for m in measured:

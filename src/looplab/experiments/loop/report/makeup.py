@@ -10,7 +10,7 @@ from looplab.experiments.loop import KnownParts
 from looplab.experiments.loop.ledger import NAMES
 from looplab.experiments.loop.report import cells_of
 from looplab.report.drawing import Plot
-from looplab.report.samples import Measured, Runs
+from looplab.report.samples import MeasuredRuns, Runs
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -41,7 +41,7 @@ def makeups(runs: Mapping[str, Runs]) -> list[Plot]:
     return [_makeup(fidelity, of_fidelity) for fidelity, of_fidelity in bars.items() if of_fidelity]
 
 
-def _bar(measured: Measured) -> Iterator[tuple[str, KnownParts]]:
+def _bar(measured: MeasuredRuns) -> Iterator[tuple[str, KnownParts]]:
     """Yield the name and the parts of the lowest QoS of all runs; nothing where they predate the ledger."""
     every = (cell for one in measured.runs for cell in cells_of(one).values())
     by_qos = [(cell.qos, known) for cell in every if (known := cell.known_parts)]

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from looplab.experiments.loop.readiness import REMOTE
 from looplab.experiments.loop.report import cells_of
-from looplab.report.samples import Measured
+from looplab.report.samples import MeasuredRuns
 from looplab.report.statistics import FEWEST_REPETITIONS
 from looplab.report.stored import StoredRun
 from looplab.run import quiet
@@ -21,17 +21,19 @@ STOLEN_SHARE = 0.01
 Oddity = tuple[str, str, str]
 
 
-def notes(measured: Sequence[Measured]) -> list[str]:
+def notes(measured: Sequence[MeasuredRuns]) -> list[str]:
     """Return every oddity of the runs that the report is about; what several have in common is said once."""
     return [*_between(measured), *_said_once(measured, _of_runs)]
 
 
-def setup(measured: Sequence[Measured]) -> list[str]:
+def setup(measured: Sequence[MeasuredRuns]) -> list[str]:
     """Return what the set-ups of these runs cannot show, each sentence with the runs it is about."""
     return _said_once(measured, lambda m: (("", sentence) for sentence in _network(m.run)))
 
 
-def _said_once(measured: Sequence[Measured], sentences: Callable[[Measured], Iterable[tuple[str, str]]]) -> list[str]:
+def _said_once(
+    measured: Sequence[MeasuredRuns], sentences: Callable[[MeasuredRuns], Iterable[tuple[str, str]]]
+) -> list[str]:
     runs: dict[str, list[str]] = {}
     for m in measured:
         for where, sentence in sentences(m):
@@ -70,7 +72,7 @@ def _network(run: StoredRun) -> Iterator[str]:
     )
 
 
-def _between(measured: Sequence[Measured]) -> Iterator[str]:
+def _between(measured: Sequence[MeasuredRuns]) -> Iterator[str]:
     machines = sorted({m.run.machine_text for m in measured})
     if len(machines) > 1:
         names = "; ".join(machines)
@@ -80,7 +82,7 @@ def _between(measured: Sequence[Measured]) -> Iterator[str]:
         yield f"These runs were made by {len(revisions)} different states of the lab (see “revision” of each run)."
 
 
-def _of_runs(m: Measured) -> Iterator[tuple[str, str]]:
+def _of_runs(m: MeasuredRuns) -> Iterator[tuple[str, str]]:
     """Yield where the oddities of a scenario's runs are, and the newest run's words for each."""
     if not m.run.valid:
         yield "", f"INVALID: {m.run.invalid_because or 'no reason is given'}. Its figures are shown and prove nothing."
@@ -92,7 +94,7 @@ def _of_runs(m: Measured) -> Iterator[tuple[str, str]]:
         yield where + (f" ({len(sentences)} of {len(m.runs)} runs)" if len(m.runs) > 1 else ""), sentences[-1]
 
 
-def _of_run(m: Measured) -> Iterator[Oddity]:
+def _of_run(m: MeasuredRuns) -> Iterator[Oddity]:
     run = m.run
     if run.repetitions < PUBLISHED_REPETITIONS:
         means = "too few for intervals" if run.repetitions < FEWEST_REPETITIONS else "intervals are wider"
@@ -123,7 +125,7 @@ def _of_run(m: Measured) -> Iterator[Oddity]:
         yield "", "offline", f"{', '.join(gone)} went offline during the run."
 
 
-def _of_cells(m: Measured) -> Iterator[Oddity]:
+def _of_cells(m: MeasuredRuns) -> Iterator[Oddity]:
     for cell in cells_of(m).values():
         where = f", {cell}"
         if cell.measured == 0:

@@ -10,7 +10,7 @@ from looplab.report.printed import printed
 
 
 @dataclass(frozen=True)
-class Point:
+class PublishedPoint:
     """`share` of the messages of `scenario` lay below `below_us`, in the words about figure `figure`.
 
     Where the text says "takes about", there is no share (None): it is drawn at the half.
@@ -33,7 +33,7 @@ class Point:
 
 
 @dataclass(frozen=True)
-class Figure:
+class PublishedFigure:
     """A CDF figure of the thesis, with every scenario that its text gives a point for, and what the text reads."""
 
     number: str
@@ -53,9 +53,9 @@ def titles() -> dict[str, str]:
 
 
 @cache
-def points() -> list[Point]:
+def points() -> list[PublishedPoint]:
     return [
-        Point(
+        PublishedPoint(
             figure=at["figure"],
             scenario=f"scenario{at['scenario']}",
             metric=at["metric"],
@@ -67,12 +67,12 @@ def points() -> list[Point]:
 
 
 @cache
-def figures() -> list[Figure]:
+def figures() -> list[PublishedFigure]:
     texts: dict[str, list[str]] = {}
     for line in printed(__file__, "thesis_figures.csv"):
         texts.setdefault(line["figure"], []).append(f"{line['metric']}: {line['claim']}")
     return [
-        Figure(number, "; ".join(claims), tuple(sorted({p.scenario for p in points() if p.figure == number})))
+        PublishedFigure(number, "; ".join(claims), tuple(sorted({p.scenario for p in points() if p.figure == number})))
         for number, claims in texts.items()
     ]
 

@@ -10,7 +10,7 @@ from statistics import fmean
 from looplab.experiments.loop.parameters import LoopParameters, read_parameters
 from looplab.experiments.loop.report import MeasuredLoop, cells_of
 from looplab.experiments.loop.studies import STEPS, VARIANTS
-from looplab.report.samples import Measured
+from looplab.report.samples import MeasuredRuns
 from looplab.spec.parameters import as_text
 from looplab.spec.reader import of_fidelity
 
@@ -27,7 +27,7 @@ class Level:
 
 
 @dataclass(frozen=True)
-class Step:
+class SetupStep:
     """One step of a scenario: its runs, and its levels by QoS; `changes_us` are those from the step before."""
 
     name: str
@@ -36,23 +36,23 @@ class Step:
     changes_us: Mapping[int, float]
 
 
-def steps(measured: Sequence[Measured]) -> dict[str, list[Step]]:
+def steps(measured: Sequence[MeasuredRuns]) -> dict[str, list[SetupStep]]:
     """Return the steps of each scenario that has runs of several, in their order."""
     names = {_settings(read_parameters({"SCENARIO": "x", **own})): name for name, own in VARIANTS[STUDY].items()}
-    runs: dict[str, dict[str, Measured]] = {}
+    runs: dict[str, dict[str, MeasuredRuns]] = {}
     for m in measured:
         if name := names.get(_settings(m.run.parameters)):
             runs.setdefault(m.run.scenario, {}).setdefault(name, m)
     return {scenario: list(_steps(own)) for scenario, own in sorted(runs.items()) if len(own) >= FEWEST_STEPS}
 
 
-def _steps(own: Mapping[str, Measured]) -> Iterator[Step]:
+def _steps(own: Mapping[str, MeasuredRuns]) -> Iterator[SetupStep]:
     before: Mapping[int, Level] = {}
     for name in filter(own.__contains__, STEPS):
         cells = [cell for one in own[name].runs for cell in cells_of(one).values() if cell.O.get("n")]
         levels = {qos: _level([cell for cell in cells if cell.qos == qos]) for qos in sorted({c.qos for c in cells})}
         changes = {qos: level.client_us - before[qos].client_us for qos, level in levels.items() if qos in before}
-        yield Step(name, len(own[name].runs), levels, changes)
+        yield SetupStep(name, len(own[name].runs), levels, changes)
         before = levels
 
 

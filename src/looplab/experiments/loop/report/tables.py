@@ -10,7 +10,7 @@ from looplab.experiments.loop.table import SLEEPING
 from looplab.experiments.loop.thesis_tables import PublishedRow
 from looplab.report.cell import QUANTILES
 from looplab.report.csv_rows import number, spread
-from looplab.report.samples import Measured, Runs
+from looplab.report.samples import MeasuredRuns, Runs
 from looplab.report.statistics import Interval
 from looplab.spec.parameters import SLEEP
 
@@ -20,7 +20,7 @@ NOT_PRINTED = PublishedRow("", "", 0, 0.0, "", {})
 
 
 @dataclass(frozen=True)
-class Row:
+class TableRow:
     """One metric of one cell: what was printed, and what was measured (None: no such cell).
 
     `standing` is "fitted" or "prediction" if a fitted constant is behind the measured figure, else "".
@@ -48,8 +48,8 @@ class Table:
     """One scenario at one fidelity; `number` is the thesis's table, "" if it has none."""
 
     number: str
-    measured: Measured | None
-    rows: Sequence[Row]
+    measured: MeasuredRuns | None
+    rows: Sequence[TableRow]
 
     @property
     def fitted(self) -> Sequence[str]:
@@ -90,7 +90,7 @@ def tables(runs: Mapping[str, Runs]) -> Tables:
     return shown
 
 
-def _table(scenario: str, measured: Measured | None) -> Table:
+def _table(scenario: str, measured: MeasuredRuns | None) -> Table:
     """Return all cells that were printed or measured, in the thesis's order first."""
     printed = {(row.interval_ms, row.qos): row for row in thesis_tables.rows() if row.scenario == scenario}
     cells = cells_of(measured) if measured else {}
@@ -99,7 +99,7 @@ def _table(scenario: str, measured: Measured | None) -> Table:
         row, cell = printed.get((ms, qos), NOT_PRINTED), cells.get((ms, qos))
         for metric in METRICS:
             fit = standing(measured.run.parameters, metric, ms, qos) if measured and cell else ""
-            rows.append(Row(metric, ms, qos, row, cell, fit))
+            rows.append(TableRow(metric, ms, qos, row, cell, fit))
     return Table(rows[0].printed.table if rows else "", measured, rows)
 
 

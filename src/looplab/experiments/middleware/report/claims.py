@@ -17,7 +17,7 @@ from looplab.experiments.middleware.report.placements import (
     published,
 )
 from looplab.report.rules import Answer, Rule, decided, directed, every, means, no_cost, no_gain
-from looplab.report.samples import Measured
+from looplab.report.samples import MeasuredRuns
 from looplab.report.statistics import FEWEST_REPETITIONS, UNKNOWN, Interval, compare, over_runs
 from looplab.report.verdicts import Claim, Line, Verdict, claims_of, not_run
 
@@ -31,7 +31,7 @@ BEST, BEYOND = Placement(True, True, 5, 4), Placement(True, True, 7, 3)
 # What it compares, before and after.
 PUBLISHED = {"balancer-free": (DIRECT, ONE), "more-nodes": (ONE, BEST), "five-beat-seven": (BEYOND, BEST)}
 # What a run has in its place, or in words why it has none.
-Sides = Callable[[Measured], tuple[Placement, Placement] | str]
+Sides = Callable[[MeasuredRuns], tuple[Placement, Placement] | str]
 # What is compared in each round: two cells of one load.
 Rounds = Mapping[Unit, Pair]
 
@@ -56,7 +56,7 @@ def claims() -> list[Claim]:
     return claims_of(__file__, {name: partial(_beside_published, name, answer) for name, answer in answers.items()})
 
 
-def _beside_published(claim: str, answer: Answer, run: Measured) -> Verdict:
+def _beside_published(claim: str, answer: Answer, run: MeasuredRuns) -> Verdict:
     verdict = answer(run)
     verdict.published_share = published_change(claim)
     return verdict
@@ -115,7 +115,7 @@ def _decided(before: Sequence[float], after: Sequence[float], rule: Rule) -> Ver
     return Verdict(reason=f"{FEWEST_REPETITIONS} sound repetitions a side are needed; there are {have}.")
 
 
-def _throughput(groups: Sequence[Rounds], rule: Rule, run: Measured) -> Verdict:
+def _throughput(groups: Sequence[Rounds], rule: Rule, run: MeasuredRuns) -> Verdict:
     """Return the verdict on what both sides process; undecided if the run's only load asks too little of both."""
     loads = {cell.devices for cells in places(run).values() for cell in cells}
     pairs = [pair for rounds in groups for pair in rounds.values()]
@@ -124,7 +124,7 @@ def _throughput(groups: Sequence[Rounds], rule: Rule, run: Measured) -> Verdict:
     return _decided(*_figures(groups, PROCESSED), rule)
 
 
-def _cores(run: Measured) -> Verdict:
+def _cores(run: MeasuredRuns) -> Verdict:
     best = [one for one in optima(run) if one.place.container] or optima(run)
     if len(best) < 2:
         return not_run("The run has loads on one number of cores only.")
@@ -141,7 +141,7 @@ def _cores(run: Measured) -> Verdict:
     return verdict
 
 
-def _container(run: Measured) -> Verdict:
+def _container(run: MeasuredRuns) -> Verdict:
     pairs, best = container_pairs(run), _at_optimum(run)
     if not pairs:
         return not_run("The run has no load in a container and on bare metal.")
@@ -156,7 +156,7 @@ def _container(run: Measured) -> Verdict:
     return verdict
 
 
-def _container_time(run: Measured) -> Verdict:
+def _container_time(run: MeasuredRuns) -> Verdict:
     pairs = container_pairs(run)
     if not pairs:
         return not_run("The run has no load in a container and on bare metal.")
@@ -165,7 +165,7 @@ def _container_time(run: Measured) -> Verdict:
     return verdict
 
 
-def _at_optimum(run: Measured) -> list[Rounds]:
+def _at_optimum(run: MeasuredRuns) -> list[Rounds]:
     """Return of each number of cores the pair of each round at the optimal load of bare metal in other rounds."""
     by_place: dict[Placement, list[Pair]] = {}
     for pair in container_pairs(run):
@@ -183,7 +183,7 @@ def _lines(pairs: Sequence[Pair], figures: dict[str, str]) -> list[Line]:
     ]
 
 
-def _up_to_optimum(run: Measured) -> list[MeasuredLoad]:
+def _up_to_optimum(run: MeasuredRuns) -> list[MeasuredLoad]:
     by_place = places(run).values()
     return [cell for cells in by_place for best in [optimum(cells).load] for cell in cells if cell.devices <= best]
 
@@ -197,7 +197,7 @@ _errors = every(
 )
 
 
-def _processed(claim: str, sides: Sides, rule: Callable[[str], Rule] | None, run: Measured) -> Verdict:
+def _processed(claim: str, sides: Sides, rule: Callable[[str], Rule] | None, run: MeasuredRuns) -> Verdict:
     """Compare the requests that two placements process, at the optimal load of the better one.
 
     Without a `rule` the second must process more, by the published change of the claim.
@@ -224,7 +224,7 @@ def _processed(claim: str, sides: Sides, rule: Callable[[str], Rule] | None, run
     return verdict
 
 
-def _siblings(run: Measured) -> tuple[Placement, Placement] | str:
+def _siblings(run: MeasuredRuns) -> tuple[Placement, Placement] | str:
     """Return one processor of each core, and all processors, as the paper's 20 and 40."""
     parameters = run.run.parameters
     siblings, every = parameters.get("siblings") or [], int(parameters.get("processors") or 0)
@@ -239,7 +239,7 @@ def _siblings(run: Measured) -> tuple[Placement, Placement] | str:
     )
 
 
-def _errors_beyond(sides: Sides, run: Measured) -> Verdict:
+def _errors_beyond(sides: Sides, run: MeasuredRuns) -> Verdict:
     """Compare the errors of two placements at the loads beyond the optimal one of the first."""
     chosen, by_place = sides(run), places(run)
     if isinstance(chosen, str):
@@ -262,14 +262,14 @@ def _errors_of(cell: MeasuredLoad) -> dict[Unit, float]:
     return cell.by_unit(lambda one: (one.failed + one.unfinished + 0.5) / (one.requests + 1))
 
 
-def _mean_above_median(run: Measured) -> Verdict:
+def _mean_above_median(run: MeasuredRuns) -> Verdict:
     cells = [cell for cells in places(run).values() for cell in cells]
     return _all_cells(
         cells, ("sent_response.p50", "sent_response.avg"), "The mean time, beside the median,", "mean/median"
     )
 
 
-def _memory_grows(run: Measured) -> Verdict:
+def _memory_grows(run: MeasuredRuns) -> Verdict:
     cells = [cell for cells in places(run).values() for cell in cells]
     names = ("memory_bytes_at_start", "memory_bytes_at_end")
     return _all_cells(cells, names, "The memory at the end of the load, beside that at its start,", "end/start")
@@ -288,19 +288,19 @@ def _all_cells(cells: Sequence[MeasuredLoad], names: tuple[str, str], what: str,
     return verdict
 
 
-def _balancer(run: Measured) -> tuple[Placement, Placement] | str:
+def _balancer(run: MeasuredRuns) -> tuple[Placement, Placement] | str:
     measured = places(run)
     both = [(place, place._replace(balancer=True)) for place in measured if not place.balancer]
     sides = [(direct, balanced) for direct, balanced in both if balanced in measured]
     return sides[0] if sides else "The run has no node with and without the balancer."
 
 
-def _more_nodes(run: Measured) -> tuple[Placement, Placement] | str:
+def _more_nodes(run: MeasuredRuns) -> tuple[Placement, Placement] | str:
     one, spread, _beyond = _layouts(run)
     return (one, spread) if one and spread else "The run has no sound load on one node and on several."
 
 
-def _beyond_best(run: Measured) -> tuple[Placement, Placement] | str:
+def _beyond_best(run: MeasuredRuns) -> tuple[Placement, Placement] | str:
     _one, spread, beyond = _layouts(run)
     if spread and beyond:
         return beyond, spread
@@ -309,7 +309,7 @@ def _beyond_best(run: Measured) -> tuple[Placement, Placement] | str:
     return f"The run has no sound load on more nodes than have their own cores.{more}"
 
 
-def _layouts(run: Measured) -> tuple[Placement | None, Placement | None, Placement | None]:
+def _layouts(run: MeasuredRuns) -> tuple[Placement | None, Placement | None, Placement | None]:
     """Return one node, the nodes that stand for 5 x 4, and those that stand for 7 x 3; None where there is none.
 
     All are behind the balancer. The second has the most nodes with as many cores in all as one node, the third the next

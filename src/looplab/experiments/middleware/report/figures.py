@@ -21,8 +21,8 @@ from looplab.experiments.middleware.report.placements import (
 )
 from looplab.report.analysis import Files
 from looplab.report.csv_rows import cell_row
-from looplab.report.drawing import Lines, Plot, Point, point
-from looplab.report.samples import Measured
+from looplab.report.drawing import LinePlot, Plot, PlotPoint, point
+from looplab.report.samples import MeasuredRuns
 from looplab.system.histogram import merged
 
 TITLES = {
@@ -41,13 +41,13 @@ _TRIMMED = " As published, the best and the worst repetition are left out."
 _PROCESSED = "requests processed in a second"
 
 
-def sketches(runs: Mapping[str, Measured]) -> list[Plot]:
+def sketches(runs: Mapping[str, MeasuredRuns]) -> list[Plot]:
     """Return the figures of the runs of one fidelity, by scenario; those without cells are left out."""
     made = [one(runs[name]) for name, one in ((NAME, _cores), (NODES, _nodes)) if name in runs]
     return [plot for plots in made for plot in plots]
 
 
-def context(measured: Sequence[Measured]) -> dict[str, Any]:
+def context(measured: Sequence[MeasuredRuns]) -> dict[str, Any]:
     """Return what the page shows beside findings and cells: optimal loads, the paper's Tables 1 and 2."""
     return {
         "sections": (("claims", "Findings"), ("optima", "Optimal loads"), ("cells", "Cells")),
@@ -58,12 +58,12 @@ def context(measured: Sequence[Measured]) -> dict[str, Any]:
     }
 
 
-def files(measured: Sequence[Measured]) -> Files:
+def files(measured: Sequence[MeasuredRuns]) -> Files:
     """Return the CSV file of all repetitions."""
     return {"middleware-repetitions.csv": _repetition_rows(measured)}
 
 
-def _table_1(run: Measured) -> Iterator[dict[str, Any]]:
+def _table_1(run: MeasuredRuns) -> Iterator[dict[str, Any]]:
     """Yield the rows of the paper's Tables 1 and 2: what each placement processes at the optimal load of the best."""
     load = max(optima(run), key=lambda best: best.processed).load
     cells = {place: cell for place, loads in places(run).items() for cell in loads if cell.devices == load}
@@ -88,7 +88,7 @@ def _published_table() -> Iterator[dict[str, Any]]:
         yield {"place": place, "processed": count, "against_best": against_best, "memory": shares[place]}
 
 
-def _repetition_rows(measured: Sequence[Measured]) -> Iterator[dict[str, object]]:
+def _repetition_rows(measured: Sequence[MeasuredRuns]) -> Iterator[dict[str, object]]:
     for run in measured:
         for cell in load_cells(run):
             for one in cell.every:
@@ -96,7 +96,7 @@ def _repetition_rows(measured: Sequence[Measured]) -> Iterator[dict[str, object]
                 yield {**cell_row(run, one), "run": name, "repetition": number_of, "seconds": one.document["seconds"]}
 
 
-def _cores(run: Measured) -> Iterator[Plot]:
+def _cores(run: MeasuredRuns) -> Iterator[Plot]:
     for container, counted, timed in ((False, "2", "4"), (True, "3", "5")):
         where = "Container" if container else "Bare metal"
         draw = partial(_plots, run, partial(_cores_text, container))
@@ -107,17 +107,17 @@ def _cores(run: Measured) -> Iterator[Plot]:
         ("7", SERVER, "time in the middleware"),
         ("8", CLIENT, "time at the client"),
     ):
-        series: dict[str, list[Point]] = {}
+        series: dict[str, list[PlotPoint]] = {}
         for pair in container_pairs(run):
             share = difference(pair, value)
             if not math.isnan(share.estimate):
                 series.setdefault(pair[0].place.size, []).append(point(pair[0].devices, share))
         caption = f"(bare metal - container) / bare metal of the {what}. Bars are 95 % intervals."
-        lines = Lines(series, "devices", "difference", levels=(0.0,), percent=True)
+        lines = LinePlot(series, "devices", "difference", levels=(0.0,), percent=True)
         yield from lines.plot(run, figure, caption, place=_PLACE, legend_columns=_COLUMNS)
 
 
-def _nodes(run: Measured) -> Iterator[Plot]:
+def _nodes(run: MeasuredRuns) -> Iterator[Plot]:
     draw = partial(_plots, run, _nodes_text)
     yield from draw("10", _COUNTED, _quartiles, _PROCESSED, best=True)
     yield from _against_one(run)
@@ -130,11 +130,11 @@ def _nodes(run: Measured) -> Iterator[Plot]:
 
 
 def _plots(
-    run: Measured,
+    run: MeasuredRuns,
     name: Callable[[Placement], str],
     figure: str,
     caption: str,
-    mark: Callable[[MeasuredLoad, bool], Point | None],
+    mark: Callable[[MeasuredLoad, bool], PlotPoint | None],
     y_label: str,
     *,
     best: bool = False,
@@ -146,14 +146,14 @@ def _plots(
     marks = {place: [one for one in each if one] for place, each in by_place.items()}
     series = {name(place): points for place, points in marks.items() if points}
     optimal = {name(one.place): one.devices.estimate for one in optima(run) if best and marks.get(one.place)}
-    lines = Lines(series, "devices", y_label, best=optimal, **more)
+    lines = LinePlot(series, "devices", y_label, best=optimal, **more)
     left_out = (
         trimmed and mark is not _failed and any(len(cell.every) > 2 for each in places(run).values() for cell in each)
     )
     return lines.plot(run, figure, caption + _TRIMMED * left_out, place=_PLACE, legend_columns=_COLUMNS)
 
 
-def _against_one(run: Measured) -> list[Plot]:
+def _against_one(run: MeasuredRuns) -> list[Plot]:
     """Return the paper's detail of Figure 10: what each placement processes beside one node behind the balancer."""
     by_place = places(run)
     one = {
@@ -168,7 +168,7 @@ def _against_one(run: Measured) -> list[Plot]:
         for place, cells in by_place.items()
         if place.nodes > 1 or not place.balancer
     }
-    lines = Lines(
+    lines = LinePlot(
         {name: each for name, each in series.items() if each}, "devices", "against one node", (0.0,), percent=True
     )
     caption = "Requests processed beside one node behind the balancer. Bars are 95 % intervals."
@@ -183,29 +183,29 @@ def _nodes_text(place: Placement) -> str:
     return f"{place.nodes} x {place.cores}{'' if place.balancer else ', no balancer'}"
 
 
-def _quartiles(cell: MeasuredLoad, trimmed: bool) -> Point | None:
+def _quartiles(cell: MeasuredLoad, trimmed: bool) -> PlotPoint | None:
     return _box(cell, cell.quartiles(trimmed))
 
 
-def _times(cell: MeasuredLoad, trimmed: bool) -> Point | None:
+def _times(cell: MeasuredLoad, trimmed: bool) -> PlotPoint | None:
     kept = cell.kept(CLIENT, trimmed)
     times = merged(one.histograms["sent_response"] for one in kept if "sent_response" in one.histograms)
     return _box(cell, [value / 1e6 for value in times.quantiles_ns((0.25, 0.5, 0.75))] if times.count else [])
 
 
-def _box(cell: MeasuredLoad, quartiles: Sequence[float]) -> Point | None:
+def _box(cell: MeasuredLoad, quartiles: Sequence[float]) -> PlotPoint | None:
     if not quartiles:
         return None
     first, middle, third = quartiles
-    return Point(cell.devices, middle, middle - first, third - middle)
+    return PlotPoint(cell.devices, middle, middle - first, third - middle)
 
 
-def _failed(cell: MeasuredLoad, _trimmed: bool) -> Point:
-    return Point(cell.devices, fmean(one.failed_share or 0.0 for one in cell.every))
+def _failed(cell: MeasuredLoad, _trimmed: bool) -> PlotPoint:
+    return PlotPoint(cell.devices, fmean(one.failed_share or 0.0 for one in cell.every))
 
 
-def _mean(cell: MeasuredLoad, trimmed: bool) -> Point | None:
+def _mean(cell: MeasuredLoad, trimmed: bool) -> PlotPoint | None:
     answered = cell.kept("sent_response.avg", trimmed)
     requests = sum(one.succeeded for one in answered)
     total_us = sum((one.figure("sent_response.avg") or 0.0) * one.succeeded for one in answered)
-    return Point(cell.devices, total_us / requests / 1000) if requests else None
+    return PlotPoint(cell.devices, total_us / requests / 1000) if requests else None

@@ -10,7 +10,7 @@ import numpy as np
 from looplab.experiments.middleware import Placement
 from looplab.experiments.middleware.report import PROCESSED, MeasuredLoad, Unit
 from looplab.report.printed import printed
-from looplab.report.samples import Measured
+from looplab.report.samples import MeasuredRuns
 from looplab.report.statistics import FEWEST_REPETITIONS, SEED, Interval
 
 RESAMPLES = 4000
@@ -18,11 +18,11 @@ RESAMPLES = 4000
 Pair = tuple[MeasuredLoad, MeasuredLoad]
 
 
-def load_cells(run: Measured) -> list[MeasuredLoad]:
+def load_cells(run: MeasuredRuns) -> list[MeasuredLoad]:
     return [cell for cell in run.cells.values() if isinstance(cell, MeasuredLoad)]
 
 
-def places(run: Measured) -> dict[Placement, list[MeasuredLoad]]:
+def places(run: MeasuredRuns) -> dict[Placement, list[MeasuredLoad]]:
     """Return the valid cells that did not run out of memory by placement, in the order of cores and of load."""
     by_place: dict[Placement, list[MeasuredLoad]] = {}
     for cell in sorted(load_cells(run), key=lambda cell: (cell.place, cell.devices)):
@@ -31,7 +31,7 @@ def places(run: Measured) -> dict[Placement, list[MeasuredLoad]]:
     return by_place
 
 
-def container_pairs(run: Measured) -> list[Pair]:
+def container_pairs(run: MeasuredRuns) -> list[Pair]:
     """Return (bare metal, container) of each number of cores and load that was measured on both."""
     by_key = {cell.key: cell for cells in places(run).values() for cell in cells}
     pairs = [(cell, by_key.get((True, *key[1:]))) for key, cell in by_key.items() if not cell.container]
@@ -97,7 +97,7 @@ def _remark(best: int, loads: int) -> str:
     return "the highest load was the best; the optimal load may be above it" if best == loads - 1 else ""
 
 
-def optima(run: Measured) -> list[Optimum]:
+def optima(run: MeasuredRuns) -> list[Optimum]:
     """Return the optimal load of each placement."""
     return [optimum(cells) for cells in places(run).values()]
 

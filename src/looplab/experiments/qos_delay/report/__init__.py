@@ -4,8 +4,8 @@ from looplab.experiments.qos_delay import DelayCell
 from looplab.report.cell import MeasuredCell
 
 
-class MeasuredDelay(MeasuredCell, DelayCell):
+class MeasuredDelayCell(MeasuredCell, DelayCell):
     """One pair of link delays at one QoS, measured."""
 
 
-CELLS = {"": MeasuredDelay}
+CELLS = {"": MeasuredDelayCell}

@@ -10,10 +10,10 @@ import numpy as np
 from scipy import stats
 
 from looplab.experiments.qos_delay import NAME, USUAL
-from looplab.experiments.qos_delay.report import MeasuredDelay
+from looplab.experiments.qos_delay.report import MeasuredDelayCell
 from looplab.report.printed import printed
 from looplab.report.rules import NEAR, Answer, about, at_least, every, kept, outcome_of
-from looplab.report.samples import Measured, Runs
+from looplab.report.samples import MeasuredRuns, Runs
 from looplab.report.statistics import SEED, SIGNIFICANCE, UNKNOWN, Floats, Interval, over_runs
 from looplab.report.verdicts import (
     FIDELITIES,
@@ -38,7 +38,7 @@ PUBLISHED_DISTRIBUTIONS = ("uniform", USUAL, "pareto")
 FEWEST_DELAYS = 4
 PERMUTATIONS = 5000
 # Cells that should be alike, by what they have in common.
-Groups = Mapping[tuple[Any, int], list[MeasuredDelay]]
+Groups = Mapping[tuple[Any, int], list[MeasuredDelayCell]]
 
 
 @cache
@@ -76,42 +76,42 @@ def claims() -> list[Claim]:
     return claims_of(__file__, answers)
 
 
-def usable(run: Measured) -> list[MeasuredDelay]:
+def usable(run: MeasuredRuns) -> list[MeasuredDelayCell]:
     """Return the valid cells whose delay is known, over the network that the source's figures are about."""
     return [cell for cell in _known(run) if cell.network == USUAL]
 
 
-def symmetrical(run: Measured, qos: int) -> list[MeasuredDelay]:
+def symmetrical(run: MeasuredRuns, qos: int) -> list[MeasuredDelayCell]:
     """Return the usable cells with both links alike, by growing delay."""
     return sorted((c for c in usable(run) if c.symmetrical and c.qos == qos), key=lambda c: c.wanted_ms)
 
 
-def places(run: Measured) -> Groups:
+def places(run: MeasuredRuns) -> Groups:
     """Return, by end-to-end delay and QoS, the usable cells with the broker at more than one place."""
-    groups: dict[tuple[float, int], list[MeasuredDelay]] = {}
+    groups: dict[tuple[float, int], list[MeasuredDelayCell]] = {}
     for cell in usable(run):
         groups.setdefault((cell.wanted_ms, cell.qos), []).append(cell)
     return {key: sorted(cells, key=lambda c: c.delay_pb_ms) for key, cells in sorted(groups.items()) if len(cells) > 1}
 
 
-def distributions(run: Measured) -> Groups:
+def distributions(run: MeasuredRuns) -> Groups:
     """Return, by the links' delays and QoS, the cells whose delays vary in more than one way."""
-    groups: dict[tuple[str, int], list[MeasuredDelay]] = {}
+    groups: dict[tuple[str, int], list[MeasuredDelayCell]] = {}
     for cell in _known(run):
         if cell.network in PUBLISHED_DISTRIBUTIONS:
             groups.setdefault((cell.pair, cell.qos), []).append(cell)
     return {key: cells for key, cells in groups.items() if len(cells) > 1}
 
 
-def _known(run: Measured) -> list[MeasuredDelay]:
-    return [c for c in run.cells.values() if isinstance(c, MeasuredDelay) and c.valid and c.made_ms]
+def _known(run: MeasuredRuns) -> list[MeasuredDelayCell]:
+    return [c for c in run.cells.values() if isinstance(c, MeasuredDelayCell) and c.valid and c.made_ms]
 
 
-def _qos_2(run: Measured) -> list[MeasuredDelay]:
+def _qos_2(run: MeasuredRuns) -> list[MeasuredDelayCell]:
     return [cell for cell in usable(run) if cell.qos == 2]
 
 
-def _low_qos(fits: bool, run: Measured) -> list[MeasuredDelay]:
+def _low_qos(fits: bool, run: MeasuredRuns) -> list[MeasuredDelayCell]:
     """Return the symmetrical cells at QoS 0 and 1 whose round trip fits in the period, or does not."""
     return [
         cell
@@ -143,7 +143,7 @@ def add_causes(runs: Mapping[str, Runs], verdicts: Verdicts) -> None:
         )
 
 
-def _grows(run: Measured) -> Verdict:
+def _grows(run: MeasuredRuns) -> Verdict:
     lines, steps, grown = [], [], []
     for qos in QOS:
         carried = {str(c): c.packets_per_segment for c in symmetrical(run, qos) if c.packets_per_segment is not None}
@@ -180,7 +180,7 @@ def _rank_correlation(values: Floats) -> tuple[float, float]:
     return float(np.corrcoef(order, ranks)[0, 1]), float(drawn.pvalue)
 
 
-def _segment_size(run: Measured) -> Verdict:
+def _segment_size(run: MeasuredRuns) -> Verdict:
     sizes = [(size, str(cell)) for cell in usable(run) if (size := cell.largest_segment_bytes)]
     if not sizes:
         return not_run("No segments were counted in this run.")
@@ -192,7 +192,7 @@ def _segment_size(run: Measured) -> Verdict:
     return Verdict(outcome_of([near]), f"The largest segment held {largest:.0f} bytes.", lines=[line])
 
 
-def _by_qos(run: Measured) -> Verdict:
+def _by_qos(run: MeasuredRuns) -> Verdict:
     shares = _most_over_least(run)
     if not shares:
         return not_run("No delay was measured at all three qualities of service.")
@@ -204,7 +204,7 @@ def _by_qos(run: Measured) -> Verdict:
     return Verdict(outcome_of([factor.within(1, 1 + MATTERS)]), reason, lines=lines)
 
 
-def _most_over_least(run: Measured) -> dict[float, float]:
+def _most_over_least(run: MeasuredRuns) -> dict[float, float]:
     """Return, by delay, how many times the QoS with the most packets a segment has those of the one with the least."""
     carried: dict[float, list[float]] = {}
     for cell in (c for qos in QOS for c in symmetrical(run, qos)):
@@ -213,7 +213,7 @@ def _most_over_least(run: Measured) -> dict[float, float]:
     return {delay: max(means) / min(means) for delay, means in sorted(carried.items()) if len(means) == len(QOS)}
 
 
-def _like(groups_of: Callable[[Measured], Groups], missing: str, run: Measured) -> Verdict:
+def _like(groups_of: Callable[[MeasuredRuns], Groups], missing: str, run: MeasuredRuns) -> Verdict:
     """Compare the cells of each group with their mean."""
     lines = []
     for cells in groups_of(run).values():

@@ -5,10 +5,10 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from looplab.experiments.qos_delay import NAME
-from looplab.experiments.qos_delay.report import MeasuredDelay
+from looplab.experiments.qos_delay.report import MeasuredDelayCell
 from looplab.experiments.qos_delay.report.claims import QOS, places, symmetrical, usable
-from looplab.report.drawing import Lines, Plot, Point, point
-from looplab.report.samples import Measured, Runs
+from looplab.report.drawing import LinePlot, Plot, PlotPoint, point
+from looplab.report.samples import MeasuredRuns, Runs
 from looplab.report.statistics import Interval
 
 TITLES = {
@@ -36,16 +36,16 @@ def sketches(runs: Runs) -> list[Plot]:
     ]
 
 
-def _point(cell: MeasuredDelay, value: Interval, unit: float = 1) -> Point | None:
+def _point(cell: MeasuredDelayCell, value: Interval, unit: float = 1) -> PlotPoint | None:
     return None if math.isnan(value.estimate) else point(cell.made_ms or 0, value, unit)
 
 
-def _over_delay(run: Measured, mark: Callable[[MeasuredDelay], Point | None], y_label: str) -> Lines:
+def _over_delay(run: MeasuredRuns, mark: Callable[[MeasuredDelayCell], PlotPoint | None], y_label: str) -> LinePlot:
     points = {f"QoS {qos}": [p for cell in symmetrical(run, qos) if (p := mark(cell))] for qos in QOS}
-    return Lines({name: series for name, series in points.items() if series}, _DELAY, y_label)
+    return LinePlot({name: series for name, series in points.items() if series}, _DELAY, y_label)
 
 
-def _places(run: Measured) -> list[Plot]:
+def _places(run: MeasuredRuns) -> list[Plot]:
     """Return figure 5: of the end-to-end delays with the broker at several places, the one with most of them."""
     groups: dict[float, set[tuple[float, float]]] = {}
     for (delay, _qos), cells in places(run).items():
@@ -55,11 +55,11 @@ def _places(run: Measured) -> list[Plot]:
     delay = max(groups, key=lambda d: len(groups[d]))
     pairs = sorted(groups[delay])
     at_places = [c for c in usable(run) if (c.delay_pb_ms, c.delay_bs_ms) in pairs]
-    series: dict[str, list[Point]] = {}
+    series: dict[str, list[PlotPoint]] = {}
     for cell in sorted(at_places, key=lambda c: (c.qos, c.delay_pb_ms)):
         if p := _point(cell, cell.interval("ratio")):
             at = pairs.index((cell.delay_pb_ms, cell.delay_bs_ms))
             series.setdefault(f"QoS {cell.qos}", []).append(replace(p, x=at))
     ticks = tuple(f"{pb:g}–{bs:g}" for pb, bs in pairs)
-    lines = Lines(series, "delay publisher–broker and broker–subscriber in ms", _RATIO, ticks=ticks)
+    lines = LinePlot(series, "delay publisher–broker and broker–subscriber in ms", _RATIO, ticks=ticks)
     return lines.plot(run, "5", f"The broker at several places of one path of {delay:g} ms.")

@@ -6,7 +6,7 @@ from functools import cache
 from looplab.experiments.twin import TwinCell
 from looplab.report.cell import MeasuredCell
 from looplab.report.printed import printed
-from looplab.report.samples import Measured
+from looplab.report.samples import MeasuredRuns
 
 # A queue is longer than this share of the messages that were sent, and leaves the rate out behind the rate in by it.
 QUEUE_SHARE = 0.05
@@ -42,7 +42,7 @@ def published() -> Mapping[tuple[str, int, str], float]:
     return {(line["name"], int(line["brokers"]), line["placement"]): float(line["value"]) for line in lines}
 
 
-def cells_of(run: Measured) -> list[MeasuredTwin]:
+def cells_of(run: MeasuredRuns) -> list[MeasuredTwin]:
     """Return the valid cells of all runs alike."""
     cells = (cell for one in run.runs for cell in one.cells.values())
     return [cell for cell in cells if isinstance(cell, MeasuredTwin) and cell.valid]

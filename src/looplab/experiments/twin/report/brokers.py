@@ -15,7 +15,7 @@ from scipy.stats import chi2, f
 from looplab.experiments.twin.parameters import CENTRAL, DISTRIBUTED
 from looplab.experiments.twin.report import MeasuredTwin, cells_of, published
 from looplab.report.rules import kept, outcome_of
-from looplab.report.samples import Measured
+from looplab.report.samples import MeasuredRuns
 from looplab.report.statistics import CONFIDENCE, FEWEST_RUNS, Interval, compare, over_runs
 from looplab.report.verdicts import NOT_REPRODUCED, REPRODUCED, Line, Verdict, not_run, units
 
@@ -57,7 +57,7 @@ class Group:
         return "" if value is None else f"{value:.2f}"
 
 
-def groups(run: Measured) -> dict[tuple[int, str], Group]:
+def groups(run: MeasuredRuns) -> dict[tuple[int, str], Group]:
     """Return the repetitions by number of brokers and placement."""
     by_key: dict[tuple[int, str], dict[str, list[MeasuredTwin]]] = {}
     for one in run.runs:
@@ -71,7 +71,7 @@ def _by_broker(cells: Sequence[MeasuredTwin]) -> list[list[float]]:
     return [list(times) for times in zip(*repetitions, strict=False)]
 
 
-def more_brokers(run: Measured) -> Verdict:
+def more_brokers(run: MeasuredRuns) -> Verdict:
     """Judge whether with each step to more brokers the total rises and the rate of each broker falls."""
     found = groups(run)
     figures = (("each", "broker-rate", fmean), ("total", "total-rate", math.fsum))
@@ -113,7 +113,7 @@ def _words(ways: Sequence[int | None], wanted: int) -> str:
     return f"{word} at {ways.count(wanted)} of {len(ways)} steps{opened}"
 
 
-def _pairs(run: Measured) -> Iterator[tuple[int, Group, Group]]:
+def _pairs(run: MeasuredRuns) -> Iterator[tuple[int, Group, Group]]:
     """Yield each number of brokers that was measured in both placements, with its two groups."""
     found = groups(run)
     for brokers, placement in found:
@@ -121,7 +121,7 @@ def _pairs(run: Measured) -> Iterator[tuple[int, Group, Group]]:
             yield brokers, found[brokers, CENTRAL], found[brokers, DISTRIBUTED]
 
 
-def alike(run: Measured) -> Verdict:
+def alike(run: MeasuredRuns) -> Verdict:
     """Judge whether both placements pass on similar totals."""
     given = {n: [published()["total-rate", n, place] for place in (CENTRAL, DISTRIBUTED)] for n in (2, 4)}
     lines = [
@@ -140,7 +140,7 @@ def alike(run: Measured) -> Verdict:
     return kept(lines, -SIMILAR, SIMILAR, f"Distributed totals differ by {shares}; similar is within {SIMILAR:.0%}.")
 
 
-def varies(run: Measured) -> Verdict:
+def varies(run: MeasuredRuns) -> Verdict:
     """Judge whether times vary more if each broker has its own machine."""
     ratios = {n: ratio for n, central, other in _pairs(run) if (ratio := _ratio(central, other))}
     lines = [

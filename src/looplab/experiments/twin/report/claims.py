@@ -11,7 +11,7 @@ from looplab.experiments.twin.parameters import USUAL_MODE
 from looplab.experiments.twin.report import MeasuredTwin, cells_of, published
 from looplab.experiments.twin.report.brokers import alike, more_brokers, varies
 from looplab.report.rules import kept, outcome_of
-from looplab.report.samples import Measured, Runs
+from looplab.report.samples import MeasuredRuns, Runs
 from looplab.report.statistics import FEWEST_RUNS, Interval, compare, over_runs
 from looplab.report.verdicts import (
     NOT_REPRODUCED,
@@ -53,7 +53,7 @@ def claims() -> list[Claim]:
     return claims_of(__file__, answers)
 
 
-def by_mode(run: Measured) -> dict[str, list[MeasuredTwin]]:
+def by_mode(run: MeasuredRuns) -> dict[str, list[MeasuredTwin]]:
     """Return the cells of one broker by write mode, that of the run's fidelity first."""
     modes: dict[str, list[MeasuredTwin]] = {}
     for cell in cells_of(run):
@@ -67,7 +67,7 @@ def _in_words(mode: str) -> str:
     return WRITE_MODES[mode].about if mode in WRITE_MODES else mode
 
 
-def usual(run: Measured) -> list[list[MeasuredTwin]]:
+def usual(run: MeasuredRuns) -> list[list[MeasuredTwin]]:
     """Return the cells of one broker in the write mode of the run's fidelity, by run."""
     return [next(iter(by_mode(one).values()), []) for one in run.runs]
 
@@ -89,7 +89,7 @@ def rate_of(runs: Sequence[Sequence[MeasuredTwin]]) -> tuple[Interval, bool] | N
     return (Interval(max(seen)), False) if seen else None
 
 
-def _rates(run: Measured) -> Iterator[tuple[str, Interval, bool]]:
+def _rates(run: MeasuredRuns) -> Iterator[tuple[str, Interval, bool]]:
     by_run = [by_mode(one) for one in run.runs]
     for mode in by_mode(run):
         rate = rate_of([modes.get(mode, []) for modes in by_run])
@@ -97,7 +97,7 @@ def _rates(run: Measured) -> Iterator[tuple[str, Interval, bool]]:
             yield (mode, *rate)
 
 
-def _rate_lines(run: Measured) -> list[Line]:
+def _rate_lines(run: MeasuredRuns) -> list[Line]:
     limit = published()["rate-limit", 1, ""]
     return [
         Line(
@@ -110,7 +110,7 @@ def _rate_lines(run: Measured) -> list[Line]:
     ]
 
 
-def _fifteen(run: Measured) -> Verdict:
+def _fifteen(run: MeasuredRuns) -> Verdict:
     rates = list(_rates(run))
     if not rates:
         return not_run("The run has no valid cell of one broker.")
@@ -142,7 +142,7 @@ def _spent(cells: Sequence[MeasuredTwin]) -> list[str]:
     return [f"{sentence}; the broker used {max(busy):.1%} of a processor at most." if busy else f"{sentence}."]
 
 
-def _sixty_seven(run: Measured) -> Verdict:
+def _sixty_seven(run: MeasuredRuns) -> Verdict:
     given = published()
     at, wanted = given["queue-below", 1, ""], given["time-for-1000", 1, ""]
     by_run = usual(run)
@@ -164,7 +164,7 @@ def _time_for_1000(cell: MeasuredTwin) -> float:
     return max(cell.broker_figures("operation_s"), default=math.nan) * 1000 / cell.sent
 
 
-def _no_queue(run: Measured) -> Verdict:
+def _no_queue(run: MeasuredRuns) -> Verdict:
     at = published()["queue-below", 1, ""]
     cells = [cell for cells in usual(run) for cell in cells if cell.interval_ms != at]
     lines = [
@@ -184,7 +184,7 @@ def _no_queue(run: Measured) -> Verdict:
     return Verdict(outcome_of([*below, *(not queue for queue in above)]), reason, lines=lines)
 
 
-def _broker_limits(run: Measured) -> Verdict:
+def _broker_limits(run: MeasuredRuns) -> Verdict:
     others = {mode: (rate, full) for mode, rate, full in _rates(run)}
     first = others.pop(PROTOTYPE, None)
     if first is None or not first[1] or not others:
@@ -196,7 +196,7 @@ def _broker_limits(run: Measured) -> Verdict:
     return Verdict(outcome_of([times <= NEAR]), reason, lines=_rate_lines(run))
 
 
-def _qos(run: Measured) -> Verdict:
+def _qos(run: MeasuredRuns) -> Verdict:
     first, *others = (
         full_rates([[cell for cell in cells if cell.qos == qos] for cells in usual(run)]) for qos in (0, 1, 2)
     )
@@ -230,7 +230,7 @@ def _low_impact(changes: dict[str, Interval]) -> Verdict:
     return kept(lines, -LOW_IMPACT, LOW_IMPACT, f"{reason}the paper gives no figure, low is within {LOW_IMPACT:.0%}.")
 
 
-def _limit(run: Measured) -> Verdict:
+def _limit(run: MeasuredRuns) -> Verdict:
     by_run = [[cell for cell in cells_of(one) if cell.figure("limit_per_s")] for one in run.runs]
     cells = [cell for of_run in by_run for cell in of_run]
     if not cells:

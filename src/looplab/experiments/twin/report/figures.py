@@ -17,7 +17,7 @@ from looplab.experiments.twin.report.brokers import groups
 from looplab.experiments.twin.report.claims import by_mode
 from looplab.report.csv_file import NUMBER, WORD, key_types, lines_of, read_csv
 from looplab.report.drawing import STYLES, Plot
-from looplab.report.samples import Measured
+from looplab.report.samples import MeasuredRuns
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -40,7 +40,7 @@ _LEAST_HEIGHT = 20
 _TIME = "from the first message sent to the last one stored, in s"
 
 
-def sketches(runs: Mapping[str, Measured]) -> list[Plot]:
+def sketches(runs: Mapping[str, MeasuredRuns]) -> list[Plot]:
     """Return the figures for which the runs of one fidelity, by scenario, have cells."""
     plots: list[Plot | None] = []
     if "twin" in runs:
@@ -51,7 +51,7 @@ def sketches(runs: Mapping[str, Measured]) -> list[Plot]:
 
 
 def _queues(
-    figure: str, run: Measured, cells: Sequence[MeasuredTwin], name: Callable[[MeasuredTwin], str], why: str
+    figure: str, run: MeasuredRuns, cells: Sequence[MeasuredTwin], name: Callable[[MeasuredTwin], str], why: str
 ) -> Plot:
     """Return the queue length over time, a line for each cell as `name` calls it."""
     samples = read_csv(run.run.path / "samples.csv", _COLUMNS)
@@ -72,12 +72,12 @@ def _put_queues(named: Mapping[str, Curve], axes: Axes) -> None:
     axes.set_ylabel("sent and not yet stored")
 
 
-def _newest(run: Measured) -> dict[str, list[MeasuredTwin]]:
+def _newest(run: MeasuredRuns) -> dict[str, list[MeasuredTwin]]:
     """Return the first repetition's cells of one broker by write mode: of several runs those of the newest."""
     return {mode: [cell for cell in cells if cell.repetition == 0] for mode, cells in by_mode(run).items()}
 
 
-def _by_interval(run: Measured) -> Plot | None:
+def _by_interval(run: MeasuredRuns) -> Plot | None:
     modes = _newest(run)
     if not modes:
         return None
@@ -87,7 +87,7 @@ def _by_interval(run: Measured) -> Plot | None:
     return _queues("1", run, ordered, lambda cell: f"{cell.interval_ms:g} ms", why)
 
 
-def _by_mode(run: Measured) -> Plot | None:
+def _by_mode(run: MeasuredRuns) -> Plot | None:
     """Return the queues of every write mode at the shortest interval that all have."""
     modes = _newest(run)
     common = set.intersection(*({cell.interval_ms for cell in cells} for cells in modes.values())) if modes else set()
@@ -99,7 +99,7 @@ def _by_mode(run: Measured) -> Plot | None:
     return _queues("causes", run, cells, lambda cell: cell.write_mode, why)
 
 
-def _times(run: Measured, figure: str, placement: str) -> Plot | None:
+def _times(run: MeasuredRuns, figure: str, placement: str) -> Plot | None:
     """Return the time of each broker: a mark for each repetition, one row of marks a number of brokers."""
     compared = [group for group in groups(run).values() if group.brokers == 1 or group.placement == placement]
     by_number = {group.brokers: group.times_s for group in compared if group.times_s}

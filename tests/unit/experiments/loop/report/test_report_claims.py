@@ -112,7 +112,7 @@ def test_a_change_is_shown_on_both_scales(results: Path) -> None:
 
 
 def test_a_claim_may_judge_a_figure_of_the_table(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    row = claims.Row("stress", "Stress delays answers", "beyond_interval", "The share", "higher", "load stress")
+    row = claims.ClaimRow("stress", "Stress delays answers", "beyond_interval", "The share", "higher", "load stress")
     monkeypatch.setattr("looplab.experiments.loop.report.analysis.claims", lambda: [claims.claim(row)])
     report = pair(results, {"scenario1": 12_000, "scenario2": 18_000})
     found = report.verdict("stress")
