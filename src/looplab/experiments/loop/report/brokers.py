@@ -61,10 +61,13 @@ def verdicts(measured: Sequence[MeasuredRuns]) -> list[tuple[str, str, Mapping[s
 
     Each broker's p-values are adjusted for its own questions.
     """
-    judged = {broker: judge(claims(), runs) for broker, runs in _by_broker(measured).items()}
+    runs = _by_broker(measured)
+    if len(runs) < 2:
+        return []
+    judged = {broker: judge(claims(), of) for broker, of in runs.items()}
     shown: list[tuple[str, str, Mapping[str, Verdict], str]] = []
     # The same claims, in the same order, of each broker.
-    for same in zip(*judged.values(), strict=True) if len(judged) > 1 else ():
+    for same in zip(*judged.values(), strict=True):
         claim, answers = same[0]
         for fidelity in filter(answers.__contains__, FIDELITIES):
             by_broker = {broker: of[fidelity] for broker, (_, of) in zip(judged, same, strict=True)}
