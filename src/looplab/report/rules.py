@@ -213,15 +213,11 @@ def about(figure: str, wanted: float, cells: Cells, missing: str) -> Answer:
 def at_least(figure: str, wanted: float, cells: Cells, missing: str, what: str) -> Answer:
     """Return the rule that the largest figure of the cells is `wanted` or more; `what` is its unit in words."""
 
-    def answer(run: MeasuredRuns) -> Verdict:
-        values = {str(cell): cell.interval(figure) for cell in cells(run)}
-        if not values:
-            return not_run(f"The run has {missing}.")
-        most = max(values, key=lambda name: values[name].estimate)
-        reason = f"{values[most].estimate:.2f} {what} at most, published are {wanted:g}."
-        return kept([Line(most, values[most], f"at least {wanted:g}")], wanted, math.inf, reason)
+    def largest(run: MeasuredRuns) -> Sequence[MeasuredCell]:
+        return sorted(cells(run), key=lambda cell: cell.interval(figure).estimate)[-1:]
 
-    return answer
+    at_least, unit = f"at least {wanted:g}", f"{wanted:g} {what} or more"
+    return every(figure, wanted, math.inf, unit, largest, missing, printed=lambda _cell: at_least)
 
 
 def bounded(bound: Bound[str]) -> Answer:
