@@ -23,8 +23,8 @@ from looplab.system.words import plural
 VETO = 0.01
 # A load is judged by its dose: a run whose load took more or less than the side's others by this share is another.
 SAME_DOSE = 0.20
-# A flood's is its messages: of the processor it takes a few ticks of the kernel's clock.
-_DOSES = {"stress": ("stress_cpu_s", "CPU s/s"), "flood": ("flood_messages_per_s", "messages/s")}
+# By the end of its name in a cell: messages, where they are counted, for what sends them takes little of a processor.
+_DOSES = {"_messages_per_s": "messages/s", "_cpu_s": "CPU s/s"}
 # Why a verdict is withheld.
 _WITHHELD = {
     INTERIM: "Not all of the study's runs are done: what they show may still change.",
@@ -98,11 +98,11 @@ def _planned(study: Study | None, side: MeasuredRuns) -> Sequence[MeasuredRuns]:
 def left_out(runs: Sequence[MeasuredRuns]) -> dict[str, str]:
     """Return which runs of a side no verdict rests on, and why: not quiet, or another dose of the load."""
     why = {one.run.run_id: quiet.why_not(one.run.document) for one in runs if not quiet.counts(one.run.document)}
-    doses = {one.run.run_id: dose for one in runs if (dose := dose_of(one.run.document))}
-    usual = median(dose for run_id, dose in doses.items() if run_id not in why) if doses.keys() - why else 0.0
-    for run_id, dose in doses.items():
+    doses = {one.run.run_id: own for one in runs if (own := dose_of(one.run.document))[0]}
+    quiet_doses = [dose for run_id, (dose, _) in doses.items() if run_id not in why]
+    usual = median(quiet_doses) if quiet_doses else 0.0
+    for run_id, (dose, unit) in doses.items():
         if usual and abs(dose / usual - 1) > SAME_DOSE:
-            unit = _DOSES[runs[0].run.document["parameters"]["load"]][1]
             why.setdefault(run_id, f"its load was {dose:.3g} {unit}, {dose / usual:.0%} of the usual")
     return why
 
@@ -146,14 +146,17 @@ def unfit(compared: Sequence[MeasuredRuns], about: Sequence[str] | None = None) 
     return f"Cannot be judged: {'; '.join(dict.fromkeys(troubles))}." if troubles else ""
 
 
-def dose_of(document: Mapping[str, Any]) -> float:
-    """Return the dose of a run's load, a second; 0 without a load, and where none was counted."""
-    name, _ = _DOSES.get(document["parameters"].get("load", ""), ("", ""))
-    loads = [load for cell in document["cells"] if (load := cell.get("load") or {}).get(name)]
-    seconds = sum(load["seconds"] for load in loads)
-    # One is a sum over the cell, the other is of each second already.
-    each = (load[name] * (load["seconds"] if name.endswith("_per_s") else 1) for load in loads)
-    return sum(each) / seconds if seconds else 0.0
+def dose_of(document: Mapping[str, Any]) -> tuple[float, str]:
+    """Return the dose of a run's load, a second, and its unit; 0 without a load, and where none was counted."""
+    for end, unit in _DOSES.items():
+        name = f"{document['parameters'].get('load', '')}{end}"
+        loads = [load for cell in document["cells"] if (load := cell.get("load") or {}).get(name)]
+        seconds = sum(load["seconds"] for load in loads)
+        # One is a sum over the cell, the other is of each second already.
+        each = (load[name] * (load["seconds"] if end.endswith("_per_s") else 1) for load in loads)
+        if seconds:
+            return sum(each) / seconds, unit
+    return 0.0, ""
 
 
 def null_text(nulls: Mapping[str, Comparison]) -> str:
