@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from subprocess import Popen
+from threading import Event
 from typing import NamedTuple
 
 from looplab.errors import MachineError
@@ -52,7 +53,7 @@ def build_all(root: Path, builds: Sequence[Build]) -> None:
     """
     images = [image for build in builds for image in build.images]
     built: set[str] = set()
-    processes: list[Popen[str]] = []
+    processes, over = list[Popen[str]](), Event()
     with Step("Building images") as step, ThreadPoolExecutor(max(1, len(builds))) as pool:
 
         def watch(line: str) -> None:
@@ -63,10 +64,15 @@ def build_all(root: Path, builds: Sequence[Build]) -> None:
             last = f", last: {name_of(left[0])}" if len(left) == 1 else ""
             step.note(f"{len(images) - len(left)} of {len(images)} images{last}")
 
+        def started(process: Popen[str]) -> None:
+            processes.append(process)
+            if over.is_set():
+                process.kill()
+
         def run(build: Build) -> Outcome:
             place, shell = str(root), build.environment
             return follow(
-                build.command, watch, timeout_s=TIMEOUT_S, directory=place, environment=shell, on_start=processes.append
+                build.command, watch, timeout_s=TIMEOUT_S, directory=place, environment=shell, on_start=started
             )
 
         try:
@@ -74,6 +80,7 @@ def build_all(root: Path, builds: Sequence[Build]) -> None:
                 _check(build.what, done)
         finally:
             # After an interruption or a failure the other builds need not be finished.
+            over.set()
             for process in processes:
                 process.kill()
 
