@@ -4,8 +4,8 @@ import re
 from collections import defaultdict
 from collections.abc import Mapping
 
-from looplab.system.direct_http import open_direct
 from looplab.system.env_files import read_port
+from looplab.system.json_client import open_direct
 
 TIMEOUT_S = 3.0
 _SAMPLE = re.compile(r"([a-z0-9_]+)(?:\{(.*)\})? (\S+)")

@@ -1,5 +1,6 @@
 """Time that the machine's processors were idle, or were taken from this virtual machine, from /proc/stat."""
 
+import math
 import os
 import re
 import time
@@ -37,7 +38,7 @@ class BusyWatch:
     """Watches from now on which share of the processors' time others use than this process and its children."""
 
     def __init__(self) -> None:
-        self._begun_s, self._free_s, self._own_s = time.monotonic(), _free_s(), _own_s()
+        self._begun_s, self._spare_s = time.monotonic(), _spare_s()
 
     @property
     def elapsed_s(self) -> float:
@@ -46,22 +47,17 @@ class BusyWatch:
 
     def share(self) -> float:
         """Return the share; 0 if the system does not count."""
-        free_s, span_s = _free_s(), self.elapsed_s * (os.cpu_count() or 1)
-        if free_s is None or self._free_s is None:
-            return 0.0
-        return max(0.0, 1 - (free_s - self._free_s + _own_s() - self._own_s) / span_s)
+        spare = (_spare_s() - self._spare_s) / (self.elapsed_s * (os.cpu_count() or 1))
+        return 0.0 if math.isnan(spare) else max(0.0, 1 - spare)
 
 
-def _free_s() -> float | None:
+def _spare_s() -> float:
+    """Return for how long the processors were free, or worked for this process; not a number if nobody counts."""
     try:
-        return sum(times["idle_s"] + times["steal_s"] for times in processor_times().values())
+        free_s = sum(times["idle_s"] + times["steal_s"] for times in processor_times().values())
     except (OSError, ValueError, IndexError):
-        return None
-
-
-def _own_s() -> float:
-    times = os.times()
-    return times.user + times.system + times.children_user + times.children_system
+        return math.nan
+    return free_s + sum(os.times()[:4])
 
 
 def _hz() -> int:

@@ -11,7 +11,7 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING
 
 from looplab.spec.brokers import PUBLISHED, Broker
-from looplab.system.direct_http import open_direct
+from looplab.system.json_client import open_direct
 
 if TYPE_CHECKING:
     from paho.mqtt import client as mqtt

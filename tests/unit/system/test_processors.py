@@ -28,10 +28,12 @@ def test_this_machine_has_processors() -> None:
 
 
 def test_what_this_process_and_its_children_use_is_no_strangers(monkeypatch: pytest.MonkeyPatch) -> None:
-    seconds, free, own = iter((0.0, 10.0)), iter((100.0, 112.0)), iter((1.0, 4.0))
+    seconds = iter((0.0, 10.0))
+    free = iter([{"0": {"idle_s": 90.0, "steal_s": 10.0}}, {"0": {"idle_s": 101.0, "steal_s": 11.0}}])
+    own = iter([(0.5, 0.0, 0.5, 0.0, 99.0), (1.0, 1.0, 1.0, 1.0, 199.0)])
     monkeypatch.setattr(processors.time, "monotonic", lambda: next(seconds))
     monkeypatch.setattr(processors.os, "cpu_count", lambda: 2)
-    monkeypatch.setattr(processors, "_free_s", lambda: next(free))
-    monkeypatch.setattr(processors, "_own_s", lambda: next(own))
+    monkeypatch.setattr(processors.os, "times", lambda: next(own))
+    monkeypatch.setattr(processors, "processor_times", lambda: next(free))
     # Of 20 s on two processors 12 s were free, and 3 s were the lab's own.
     assert processors.BusyWatch().share() == pytest.approx(0.25)

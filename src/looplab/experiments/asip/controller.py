@@ -19,7 +19,7 @@ from looplab.treatments.judgement import Treatment, on_off
 BOARD = "asip-board:4001"
 
 
-class Controller(CellRun[AsipParameters, AsipCell]):
+class AsipController(CellRun[AsipParameters, AsipCell]):
     """The steps of one run; a cell that fails is INVALID, and the run goes on."""
 
     experiment, columns = EXPERIMENT, COLUMNS
@@ -90,3 +90,6 @@ def _check_client(language: str) -> None:
 
 def _worker(language: str, environment: Mapping[str, str] = os.environ) -> str:
     return environment.get(f"ASIP_{language.upper()}") or f"asip-{language}:5100"
+
+
+Controller = AsipController

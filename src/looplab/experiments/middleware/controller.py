@@ -21,7 +21,7 @@ from looplab.spec.roles import CONTROLLER
 from looplab.treatments.judgement import Treatment, unread
 
 
-class Controller(CellRun[MiddlewareParameters, LoadCell]):
+class MiddlewareController(CellRun[MiddlewareParameters, LoadCell]):
     """The steps of one run. It measures repetitions of cells one after the other, each a Trial."""
 
     experiment = EXPERIMENT
@@ -114,3 +114,6 @@ class Controller(CellRun[MiddlewareParameters, LoadCell]):
         except OutOfMemory as error:
             # Lack of memory is a result: every repetition is recorded without an answer.
             self._starved = error
+
+
+Controller = MiddlewareController

@@ -29,7 +29,7 @@ EMULATORS = Emulators({"broker": "http://broker-1:9107"})
 PEER = "controller"
 
 
-class Controller(CellRun[TwinParameters, TwinCell]):
+class TwinController(CellRun[TwinParameters, TwinCell]):
     """The steps of one run."""
 
     experiment = EXPERIMENT
@@ -155,3 +155,6 @@ def links(p: TwinParameters) -> dict[str, list[LinkSettings]]:
         return {}
     jitter = {"jitter_ms": p.link_jitter_ms, "distribution": "normal" if p.link_jitter_ms else "constant"}
     return {"broker": both_ways(PEER, p.link_delay_ms, **jitter, loss_percent=p.link_loss_percent, reorder=False)}
+
+
+Controller = TwinController

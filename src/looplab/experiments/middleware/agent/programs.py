@@ -14,7 +14,7 @@ from looplab.errors import MachineError
 from looplab.experiments.middleware.agent import usage
 from looplab.experiments.middleware.systems import ServiceProgram
 from looplab.system import own_process
-from looplab.system.direct_http import open_direct
+from looplab.system.json_client import open_direct
 
 STOP_TIMEOUT_S = 5.0
 LOOK_S = 0.05
