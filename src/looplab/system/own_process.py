@@ -12,6 +12,9 @@ PR_SET_NAME = 15
 PR_SET_TIMERSLACK = 29
 POLICIES = {getattr(os, name): name for name in map("SCHED_{}".format, ("OTHER", "FIFO", "RR", "BATCH", "IDLE"))}
 _libc = ctypes.CDLL(None, use_errno=True)
+# What a part found that let a child of its own ask for the published priority; `start` of a broker writes it, too.
+GRANTED, REFUSED = "granted", "refused"
+ATTEMPT = "FIFO_ATTEMPT"
 
 
 def set_name(name: str) -> None:
@@ -47,6 +50,12 @@ def end_child(process: "subprocess.Popen[Any]", timeout_s: float) -> None:
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
+
+
+def try_fifo(priority: int) -> str:
+    """Return whether a child of this process is granted SCHED_FIFO: `granted` or `refused`."""
+    tried = subprocess.run(["chrt", "--fifo", str(priority), "true"], capture_output=True, check=False)
+    return GRANTED if tried.returncode == 0 else REFUSED
 
 
 def own_scheduling() -> str:

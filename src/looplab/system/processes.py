@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from looplab.system.containers import container_facts
-from looplab.system.own_process import describe
+from looplab.system.own_process import ATTEMPT, describe
 
 CAP_SYS_NICE = 23
 # A process holds a capability; has it in the bounding set alone, which permits nothing; or has not even that.
@@ -97,6 +97,7 @@ def facts(pid: int, proc: Path = Path("/proc")) -> dict[str, Any] | None:
             "argv": (root / "cmdline").read_bytes().decode(errors="replace").split("\0")[:-1],
             "rtprio_limit": _field(root / "limits", "Max realtime priority", "unknown"),
             "sys_nice": _capability(root, CAP_SYS_NICE),
+            "attempt": _variable(root, ATTEMPT),
             "sockets": tcp_sockets(pid, proc),
             "container": container_facts(pid, proc),
         }
@@ -222,6 +223,15 @@ def _capability(root: Path, capability: int) -> str:
     if effective and (root / "uid_map").read_text().split() == OWN_USERS:
         return EFFECTIVE
     return WITHOUT_EFFECT if given else NOT_GIVEN
+
+
+def _variable(root: Path, name: str) -> str:
+    """Return a variable that a process was started with; "" without it, or where its environment is not to be read."""
+    try:
+        words = (root / "environ").read_bytes().decode(errors="replace").split("\0")
+    except PermissionError:
+        return ""
+    return next((word.partition("=")[2] for word in words if word.startswith(f"{name}=")), "")
 
 
 def _field(table: Path, key: str, missing: str) -> str:

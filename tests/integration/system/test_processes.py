@@ -117,6 +117,28 @@ def test_capabilities_are_told_apart(spawn: Spawn) -> None:
     assert facts(spawn("", "unshare", "--user", "--map-root-user").pid)["sys_nice"] == "without effect"
 
 
+def test_what_a_part_noted_at_its_start_is_read(spawn: Spawn) -> None:
+    assert facts(spawn().pid)["attempt"] == ""
+    assert facts(spawn("", "env", "FIFO_ATTEMPT=refused").pid)["attempt"] == "refused"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become a user who may do nothing")
+def test_an_attempt_is_refused_without_limit_and_capability() -> None:
+    code = "from looplab.system.own_process import try_fifo; print(try_fifo(90))"
+    user = ("setpriv", "--reuid=10099", "--regid=10099", "--clear-groups")
+    limit = ("prlimit", "--rtprio=0")
+    said = {
+        name: subprocess.run([*words, sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+        for name, words in {"user": (*limit, *user), "root": ()}.items()
+    }
+    assert said["user"] == "refused\n"
+    assert said["root"] == ("granted\n" if _granted() else "refused\n")
+
+
+def _granted() -> bool:
+    return subprocess.run(["chrt", "-f", "90", "true"], capture_output=True, check=False).returncode == 0
+
+
 def test_a_wait_on_a_run_queue_is_counted(spawn: Spawn) -> None:
     """Two that never sleep share one processor: each waits about as long as it works."""
     (cpu, *_) = sorted(os.sched_getaffinity(0))

@@ -47,6 +47,7 @@ from looplab.run.samples import ANSWERED, WAITING, SampleStore, limit_ns
 from looplab.spec.brokers import BROKERS
 from looplab.spec.parameters import SLEEP
 from looplab.spec.roles import CONTROLLER
+from looplab.system.own_process import try_fifo
 from looplab.treatments import NO_LOAD
 from looplab.treatments.broker import PLAIN_CONTROLLER, version
 from looplab.treatments.judgement import Treatment
@@ -146,7 +147,7 @@ class LoopController(CellRun[LoopParameters, LoopCell]):
             {**one.cell.key_document, **one.more, **self.seen.cell(index)} for index, one in enumerate(self.measured)
         ]
         return [
-            *treatments.judge(self.parameters, self.scans, bridge, self.client.fault),
+            *treatments.judge(self.parameters, self.scans, bridge, self.client.fault, self._attempts()),
             *treatments.judge_robot(self.parameters, cells, virtual=treatments.is_virtual(bridge)),
             *treatments.judge_connections(self.parameters, self._tls, bridge),
             *treatments.judge_legs(self.parameters, self._granted, bridge, self._answer_qos()),
@@ -155,6 +156,11 @@ class LoopController(CellRun[LoopParameters, LoopCell]):
             *readiness.other_bridges(self.news.reports, answered_twice=any(self.measurement.counts.duplicates)),
             self.seen.judge_link(),
         ]
+
+    def _attempts(self) -> dict[str, str]:
+        """Return whether a child of this process is granted the published priority, if there is one."""
+        priority = self.parameters.priority_controller
+        return {CONTROLLER.name: try_fifo(priority)} if priority else {}
 
     def judge_clients(self) -> Sequence[Treatment]:
         """Return what the scans show of the lab's own client."""

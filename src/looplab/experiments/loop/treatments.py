@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 from looplab.experiments.loop import BRIDGE, EXPERIMENT, ROBOT
@@ -20,6 +21,7 @@ from looplab.experiments.loop.protocol import (
 from looplab.run.placement import of_host
 from looplab.spec.brokers import BROKERS
 from looplab.spec.roles import BROKER, CONTROLLER, LINK, Role
+from looplab.system.own_process import GRANTED
 from looplab.system.processes import EFFECTIVE
 from looplab.treatments import NO_LOAD
 from looplab.treatments.judgement import (
@@ -65,11 +67,16 @@ def applied(parameters: LoopParameters) -> dict[str, int]:
 
 
 def judge(
-    parameters: LoopParameters, scans: Sequence[Scan | None], bridge: Mapping[str, Any], fault: str = ""
+    parameters: LoopParameters,
+    scans: Sequence[Scan | None],
+    bridge: Mapping[str, Any],
+    fault: str = "",
+    attempts: Mapping[str, str] = MappingProxyType({}),
 ) -> list[Treatment]:
     """Judge every treatment that scans and bridge show, from before the first cell to after the last.
 
     `scans` are the service's answers (None: it did not answer, by its `fault`), `bridge` is what the bridge reports.
+    `attempts` says by role whether a child of it was granted its priority, where no scan shows it.
     """
     if missing := unverified(scans, fault):
         return missing
@@ -78,7 +85,12 @@ def judge(
     return [
         *(judge_process(good, role.name) for role in _PROCESSES if role is not ROBOT or _has_robot(parameters)),
         *(judge_policy(good, role, own.get(role, 0)) for role in allowed),
-        *(one for role, fifo in allowed.items() if fifo for one in judge_permission(good, role, fifo)),
+        *(
+            one
+            for role, fifo in allowed.items()
+            if fifo
+            for one in judge_permission(good, role, fifo, attempts.get(role, ""))
+        ),
         *(judge_nodelay(good, role, parameters.tcp_nodelay, parameters.broker_port, BROKER_PORT) for role in allowed),
         *_judge_bridge(parameters, bridge),
         *_judge_isolation(parameters, good, bridge),
@@ -304,16 +316,21 @@ def _judge_isolation(
             yield compared(what, policy(role.fifo), found, required=False, note=refusals(scans, role.name))
 
 
-def judge_permission(scans: Sequence[Scan], role: str, priority: int) -> list[Treatment]:
-    """Judge what the published flags give: the right to ask for real-time priority, and no priority."""
+def judge_permission(scans: Sequence[Scan], role: str, priority: int, attempt: str = "") -> list[Treatment]:
+    """Judge what the published flags give: the right to ask for real-time priority, and no priority.
+
+    The proof is an attempt: `attempt`, or what the part's start noted. Without one, limit and capability decide.
+    """
     seen = [process for scan in scans for process in processes(scan, role)]
     limits = sorted({process["rtprio_limit"] for process in seen})
     limit_met = bool(limits) and all(limit == "unlimited" or int(limit) >= priority for limit in limits)
     capability = sorted({process["sys_nice"] for process in seen})
-    permitted = limit_met or capability == [EFFECTIVE]
-    found = f"rtprio limit {', '.join(limits) or 'unknown'}; SYS_NICE {', '.join(capability) or 'unknown'}"
+    tried = attempt or ", ".join(sorted({process.get("attempt", "") for process in seen}))
+    permitted = tried == GRANTED if tried else limit_met or capability == [EFFECTIVE]
+    flags = f"rtprio limit {', '.join(limits) or 'unknown'}; SYS_NICE {', '.join(capability) or 'unknown'}"
+    found = f"{tried or 'not tried'}: {flags}"
     note = "" if limit_met else "not applied: the engine refuses it or LAB_RTPRIO lowers it"
-    remedy = "" if permitted else "neither is in force: LAB_PRIORITY_UID=0 in .env, or see `./lab doctor`"
+    remedy = "" if permitted else "priority not granted: LAB_PRIORITY_UID=0 in .env, or see `./lab doctor`"
     return [
         Treatment(f"{role} may use real-time priority", "permitted", found, permitted, note=remedy),
         Treatment(f"{role} rtprio limit", str(priority), ", ".join(limits) or "unknown", limit_met, False, note),

@@ -267,23 +267,36 @@ def test_thesis_permits_priority_and_applies_none() -> None:
 
 
 @pytest.mark.parametrize(
-    ("limit", "capability", "found"),
+    ("limit", "capability", "attempt", "permitted"),
     [
-        ("90", "without effect", "rtprio limit 90; SYS_NICE without effect"),
-        ("0", "effective", "rtprio limit 0; SYS_NICE effective"),
-        ("0", "without effect", ""),  # `cap_add` of a process that is not root
-        ("89", "not given", ""),
+        ("90", "without effect", "", True),
+        ("0", "effective", "", True),
+        ("0", "without effect", "", False),  # `cap_add` of a process that is not root
+        ("89", "not given", "", False),
+        ("0", "effective", "granted", True),
+        # The kernel's budget for real-time tasks may refuse what limit and capability permit.
+        ("90", "effective", "refused", False),
     ],
 )
-def test_permission_is_a_limit_or_a_held_capability(limit: str, capability: str, found: str) -> None:
+def test_permission_is_an_attempt_or_limit_and_capability(
+    limit: str, capability: str, attempt: str, permitted: bool
+) -> None:
     """A bounding set permits nothing: a child of such a process was refused every priority."""
     p = parameters(FIDELITY="thesis", PRIORITY_BROKER="90")
-    broker = process(rtprio_limit=limit, nodelay=False, sys_nice=capability)
+    broker = process(rtprio_limit=limit, nodelay=False, sys_nice=capability) | {"attempt": attempt}
     judgement = judged(p, [scan(broker=[broker], controller=[process(nodelay=False)])], THESIS_BRIDGE)
     one = judgement["broker may use real-time priority"]
-    assert (wrong(judgement), one.verified) == (set() if found else {one.what}, bool(found))
-    assert one.found == (found or f"rtprio limit {limit}; SYS_NICE {capability}")
+    assert (wrong(judgement), one.verified) == (set() if permitted else {one.what}, permitted)
+    assert one.found == f"{attempt or 'not tried'}: rtprio limit {limit}; SYS_NICE {capability}"
     assert ("LAB_PRIORITY_UID=0" in one.note) is not one.verified
+
+
+def test_the_controllers_own_attempt_decides() -> None:
+    p = parameters(FIDELITY="thesis", PRIORITY_CONTROLLER="99")
+    plain = [scan(controller=[process(nodelay=False, rtprio_limit="99")], broker=[process(nodelay=False)])]
+    for attempt, verified in (("granted", True), ("refused", False)):
+        found = {one.what: one for one in judge(p, plain, THESIS_BRIDGE, "", {"controller": attempt})}
+        assert found["controller may use real-time priority"].verified is verified
 
 
 def test_rtprio_refused_but_sys_nice_held_is_permitted_and_said() -> None:
