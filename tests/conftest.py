@@ -8,14 +8,9 @@ import pytest
 from support.flags import FLAGS
 
 TESTS = Path(__file__).parent
-# With several processes, one process runs all tests of a group: a lab is set up once, the kernel has one real-time
-# budget, and Grafana's packages are installed once. Other files run beside them, and so does a second lab, of the same
-# images, for tests of which none measures a priority or a load's strength; both labs take about as long.
-SECOND_LAB = (
-    "asip", "attacks", "look_inside", "middleware", "qos_delay", "secrets", "study", "table_added", "twin", "wrong_use",
-)  # fmt: skip
+# With several processes, one process runs all tests of a group: a lab is set up once, ./lab ends a run whose images
+# another lab replaces meanwhile, the kernel has one real-time budget, and Grafana's packages are installed once.
 TOGETHER = {
-    **{f"e2e/test_e2e_{name}.py": "second lab" for name in SECOND_LAB},
     "e2e/": "lab",
     "system/": "lab",
     "integration/link/": "lab",

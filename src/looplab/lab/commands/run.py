@@ -63,9 +63,10 @@ def _run(
         if form := make_form(root, scenario.run_name):
             say(f"A form for your prediction and answers: {form.relative_to(root)}")
     whole = session.run(scenarios, after)
-    if whole or not as_json:
-        document = json.dumps({"schema": SCHEMA, "runs": runs}, indent=1)
-        print(document if as_json else f"{summary(scenarios[0].experiment, runs)}\n", flush=True)
+    if as_json and whole:
+        print(json.dumps({"schema": SCHEMA, "runs": runs}, indent=1), flush=True)
+    elif runs and not as_json:
+        print(f"{summary(scenarios[0].experiment, runs)}\n", flush=True)
     if not whole:
         return EXIT_INVALID
     session.where()

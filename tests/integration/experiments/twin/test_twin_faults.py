@@ -140,8 +140,8 @@ def test_a_killed_machine_loses_what_its_brokers_hold(
     """Two brokers: the only machine takes both with it; of two machines one goes on."""
     lab = make_lab(cluster)
     lab.more_brokers.append(start_broker(more="allow_anonymous true\nmax_queued_messages 0\nmax_inflight_messages 0\n"))
-    # Each broker is given 100 messages a second, and its worker stores fewer than 20.
-    lab.controller(SCENARIO="twin-brokers", BROKERS="2", WRITE_MODE="sleep", MESSAGES="200", DRAIN_TIMEOUT_S="20")
+    # Each broker is given 100 messages a second for 2 s, and its worker stores fewer than 20.
+    lab.controller(SCENARIO="twin-brokers", BROKERS="2", WRITE_MODE="sleep", MESSAGES="400", DRAIN_TIMEOUT_S="30")
     lab.until_stored(20)
     for number in ends:
         [lab.broker, *lab.more_brokers][number - 1].kill()
@@ -151,9 +151,9 @@ def test_a_killed_machine_loses_what_its_brokers_hold(
         number: Counter(row["outcome"] for row in lab.samples() if row["broker"] == f"{number}") for number in (1, 2)
     }
     for number, fate in fates.items():
-        assert fate.total() == 100
+        assert fate.total() == 200
         assert (fate["lost"] > 20) == (number in ends), (machines, fates)
-        assert fate["stored"] == (100 - fate["lost"])
+        assert fate["stored"] == (200 - fate["lost"])
     assert lab.stored() == sum(fate["stored"] for fate in fates.values())
     assert not lab.run["valid"]
 
