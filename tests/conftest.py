@@ -14,6 +14,7 @@ TOGETHER = {
     "e2e/": "lab",
     "system/": "lab",
     "integration/link/": "lab",
+    "integration/images/test_image_brokers.py": "lab",
     "integration/lab/test_host_on_the_engine.py": "lab",
     "integration/observability/": "view",
 }

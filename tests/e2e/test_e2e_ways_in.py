@@ -2,7 +2,7 @@
 
 import json
 
-from support.e2e_lab import RATIONED, Lab
+from support.e2e_lab import Lab
 from support.run_checks import check_run, total, treatments
 
 
@@ -34,11 +34,7 @@ def test_a_new_scenario_is_listed_and_runnable(own_lab: Lab) -> None:
 
 # Stress takes the processors on purpose: a message may come later than its deadline.
 def test_corrected_runs_with_priority_and_without_nagle(lab: Lab) -> None:
-    machine = lab.machine_file()
-    # A budget is the engine's own group's.
-    names = (RATIONED, "LAB_FAR_GROUP") if machine.get(RATIONED) else ()
-    budgets = {name: machine.get(name, "") for name in names}
-    ran = lab.run("run", "scenario5", "--quick", "--fidelity", "corrected", **budgets)
+    ran = lab.run("run", "scenario5", "--quick", "--fidelity", "corrected")
     folder, run = lab.newest()
     check_run(folder, run)
     found = treatments(run)

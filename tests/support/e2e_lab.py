@@ -1,8 +1,7 @@
 """A lab of the tests' own: a copy of this checkout under another project name, on other ports.
 
-What the tests change (params.env, compose.yaml) and store (results/) stays in the copy, and a lab that runs
-beside them is not disturbed. Real-time budgets are not asked for, except where a test is about priority: the
-kernel shares one budget out among all running containers.
+What the tests change (params.env, compose.yaml) and store (results/) stays in the copy. The kernel shares one real-time
+budget out among all running containers, so one lab runs at a time, and no test asks for a budget beside it.
 """
 
 from __future__ import annotations
@@ -19,8 +18,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from looplab.lab.machine.limits import OWN_GROUP
-from looplab.system.env_files import read_env
 from support.containers import docker
 from support.parts import CLEARED
 from support.places import ROOT
@@ -237,15 +234,7 @@ def environment_of(root: Path) -> dict[str, str]:
         "PYTHONPATH": str(root / "src"),
         "COMPOSE_PROJECT_NAME": PROJECT,
         **{name: str(free_port()) for name in PORTS},
-        RATIONED: "",
-        # Without a budget of their own, bridge and robot are kept from the load by their group.
-        "LAB_FAR_GROUP": _machine(root).get("LAB_WATCH_GROUP", OWN_GROUP),
     }
-
-
-def _machine(root: Path) -> dict[str, str]:
-    file = root / ".env.machine"
-    return read_env(file) if file.exists() else {}
 
 
 def engine_is_there() -> bool:
