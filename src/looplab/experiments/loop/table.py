@@ -28,7 +28,7 @@ SLEEPING = (
     "With pacing sleep a message is due an interval after the last one left: a stall of the sender delays one message, "
     "and response cannot see those that fell due meanwhile by start + k * interval."
 )
-FIDELITIES = {"printed": "with the printed clients", "thesis": "as published", "corrected": "corrected"}
+FIDELITIES = {"printed": "printed clients", "thesis": "published settings, the lab's client", "corrected": "corrected"}
 # What a summary shows of a cell, and its words for the statistics.
 _SHOWN = (("T", "p50"), ("O", "p50"), ("O", "p95"), ("O", "max"), ("O", "avg"))
 _WORDS = {"p50": "half", "p95": "95", "max": "slowest", "avg": "mean"}
