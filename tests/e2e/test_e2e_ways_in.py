@@ -50,5 +50,7 @@ def test_corrected_runs_with_priority_and_without_nagle(lab: Lab) -> None:
         assert (ran.returncode, run["valid"]) == (1, False)
         return
     assert ran.returncode == 0, ran.stderr
+    for part in ("broker", "controller"):
+        assert found[f"{part} may use real-time priority"]["found"].startswith("granted")
     assert found["broker scheduling policy"]["found"] == "SCHED_FIFO 90"
     assert found["controller scheduling policy"]["found"] == "SCHED_FIFO 99"

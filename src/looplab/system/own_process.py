@@ -14,7 +14,7 @@ POLICIES = {getattr(os, name): name for name in map("SCHED_{}".format, ("OTHER",
 _libc = ctypes.CDLL(None, use_errno=True)
 # What a part found that let a child of its own ask for the published priority; `start` of a broker writes it, too.
 GRANTED, REFUSED = "granted", "refused"
-ATTEMPT = "FIFO_ATTEMPT"
+ATTEMPT = "tmp/fifo_attempt"
 
 
 def set_name(name: str) -> None:

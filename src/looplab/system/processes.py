@@ -97,7 +97,7 @@ def facts(pid: int, proc: Path = Path("/proc")) -> dict[str, Any] | None:
             "argv": (root / "cmdline").read_bytes().decode(errors="replace").split("\0")[:-1],
             "rtprio_limit": _field(root / "limits", "Max realtime priority", "unknown"),
             "sys_nice": _capability(root, CAP_SYS_NICE),
-            "attempt": _variable(root, ATTEMPT),
+            "attempt": attempt_of(root),
             "sockets": tcp_sockets(pid, proc),
             "container": container_facts(pid, proc),
         }
@@ -225,13 +225,12 @@ def _capability(root: Path, capability: int) -> str:
     return WITHOUT_EFFECT if given else NOT_GIVEN
 
 
-def _variable(root: Path, name: str) -> str:
-    """Return a variable that a process was started with; "" without it, or where its environment is not to be read."""
+def attempt_of(root: Path) -> str:
+    """Return what a part's start noted in its container: whether a child was granted a priority; "" without a note."""
     try:
-        words = (root / "environ").read_bytes().decode(errors="replace").split("\0")
-    except PermissionError:
+        return (root / "root" / ATTEMPT).read_text(encoding="ascii").strip()
+    except (OSError, ValueError):
         return ""
-    return next((word.partition("=")[2] for word in words if word.startswith(f"{name}=")), "")
 
 
 def _field(table: Path, key: str, missing: str) -> str:

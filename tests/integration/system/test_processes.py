@@ -117,9 +117,11 @@ def test_capabilities_are_told_apart(spawn: Spawn) -> None:
     assert facts(spawn("", "unshare", "--user", "--map-root-user").pid)["sys_nice"] == "without effect"
 
 
-def test_what_a_part_noted_at_its_start_is_read(spawn: Spawn) -> None:
-    assert facts(spawn().pid)["attempt"] == ""
-    assert facts(spawn("", "env", "FIFO_ATTEMPT=refused").pid)["attempt"] == "refused"
+def test_what_a_part_noted_at_its_start_is_read(tmp_path: Path) -> None:
+    assert processes.attempt_of(tmp_path) == ""
+    (tmp_path / "root/tmp").mkdir(parents=True)
+    (tmp_path / "root/tmp/fifo_attempt").write_text("refused\n")
+    assert processes.attempt_of(tmp_path) == "refused"
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become a user who may do nothing")
