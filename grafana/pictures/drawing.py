@@ -30,7 +30,7 @@ def height_px(dashboard: dict[str, Any]) -> int:
 
 
 def draw(given: dict[str, Any], picture: Path, width: int, height: int, colours: int = 256) -> None:
-    """Draw what page.jsx takes as window.LOOPLAB, but for the height, into a PNG; `build` comes first."""
+    """Draw what page.jsx takes as window.LOOPLAB, without the height, into a PNG; `build` comes first."""
     page = PAGE / "build" / f"{picture.stem}.html"
     script = json.dumps({**given, "height": height}).replace("<", "\\u003c")
     page.write_text(

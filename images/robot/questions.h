@@ -1,4 +1,4 @@
-/* Questions about the robot's lag, over UDP: whoever runs a measurement asks between its parts. */
+/* Questions about the robot's lag, over UDP: a measurement asks between its parts. */
 #ifndef ROBOT_QUESTIONS_H
 #define ROBOT_QUESTIONS_H
 

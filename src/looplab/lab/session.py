@@ -43,7 +43,7 @@ LOG = Path(".cache/containers.log")
 # The signals of Ctrl-C, of `kill` and timeout(1), and of a terminal that was closed.
 INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 # A warm set-up takes a second, of which the engine uses little. What the engine builds is no stranger's: after a longer
-# set-up the processors are watched anew, for so long.
+# set-up the processors are watched again, for so long.
 WARM_S, LOOK_S = 3.0, 1.0
 # A container whose process got SIGKILL has this exit code.
 KILLED = 137

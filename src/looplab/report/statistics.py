@@ -1,7 +1,7 @@
 """How sure one can be over several runs: each figure is one value a run.
 
 Student's t (Welch's for two sides) on the scale of the logarithm, and permutation tests of whole runs. Runs of one
-round are a block: they are compared, and dealt out anew, within it. Within one run, what varies is the repetition:
+round are a block: they are compared, and permuted, within it. Within one run, what varies is the repetition:
 repetitions.py.
 """
 
@@ -146,7 +146,7 @@ def compare_blocks(blocks: Sequence[Block]) -> Comparison | None:
     """Return the comparison within `blocks`: what a round has in common, e.g. drift, is in none of the differences.
 
     A round counts once, by the difference of its sides. The interval is Student's t over the rounds, the p-value that
-    of a studentised permutation test which deals out the runs of each round anew. None as for `compare`.
+    of a studentised permutation test which permutes the runs within each round. None as for `compare`.
     """
     if len(blocks) < FEWEST_REPETITIONS or not all(_comparable(np.array(side)) for block in blocks for side in block):
         return None
@@ -200,7 +200,7 @@ def _comparison(
 
 
 def _split_p(before: Floats, after: Floats) -> tuple[float, float]:
-    """Return the two-sided p-value of all units split into two sides anew, and the smallest that there could be.
+    """Return the two-sided p-value of all ways to split the units into two sides, and the smallest that there could be.
 
     It is studentised, so that unequal spreads do not pass for a shift; exact up to EXACT_SPLITS.
     """
@@ -223,7 +223,7 @@ def _split_p(before: Floats, after: Floats) -> tuple[float, float]:
 
 
 def _welch_squares(before: Floats, after: Floats, axis: int = -1) -> Floats:
-    """Return the square of Welch's t; rounded, for sides that are the same but for their order."""
+    """Return the square of Welch's t; rounded, for sides that differ in their order alone."""
     errors = sum(side.var(axis=axis, ddof=1) / side.shape[axis] for side in (before, after))
     squares: Floats = (after.mean(axis=axis) - before.mean(axis=axis)) ** 2 / np.maximum(errors, 1e-24)
     # In single precision, ties are ties.
@@ -231,7 +231,7 @@ def _welch_squares(before: Floats, after: Floats, axis: int = -1) -> Floats:
 
 
 def _dealt_p(blocks: Sequence[tuple[Floats, Floats]]) -> tuple[float, float]:
-    """Return the same of runs dealt out anew within each block, which scipy's test does for sides of one run alone."""
+    """Return the same of runs permuted within each block, which scipy's test does for sides of one run alone."""
     ways = []
     for before, after in blocks:
         both, size = np.concatenate([before, after]), len(before)

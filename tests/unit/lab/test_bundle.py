@@ -206,7 +206,7 @@ def checkout(docker: fakes.Docker, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     return root
 
 
-def test_loading_decides_anew_and_takes_over_stamps(
+def test_loading_decides_again_and_takes_over_stamps(
     docker: fakes.Docker, checkout: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     stamps = {IMAGES[0]: "sources id", "looplab/other:1": "old"}

@@ -34,7 +34,7 @@ def files_in(folder: Path) -> dict[str, Path]:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """What stays; each start makes new tokens, and salts the broker's passwords anew."""
+    """What stays; each start makes new tokens, and new salts for the broker's passwords."""
     new = ("passwords", "plain/passwords", *TOKENS)
     return {name: path.read_bytes() for name, path in files_in(folder).items() if name not in new}
 

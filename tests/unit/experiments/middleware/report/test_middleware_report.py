@@ -59,7 +59,7 @@ def test_runs_like_the_published_ones_reproduce_every_finding(tmp_path: Path) ->
 
 
 def test_a_round_does_not_choose_the_load_that_it_compares_at(tmp_path: Path) -> None:
-    # Both placements and all loads are alike but for chance: a round that may choose takes its own lucky load.
+    # Both placements and all loads differ by chance alone: a round that may choose takes its own lucky load.
     rng, figures = np.random.default_rng(4), iter(range(10**6))
 
     def noisy(made: list[Trial]) -> list[Trial]:
