@@ -79,6 +79,7 @@ class LoopController(CellRun[LoopParameters, LoopCell]):
         self._client = _connections(p, token, self._received, self._note_connection)
         self.printed = PrintedClients(p, self._client.wait) if p.clients == PRINTED else None
         self._tls = self._unstamped = ""
+        self._attempts: dict[str, str] = {}
         self._warmup = {"sent": 0, "answered": 0}
         # Messages that this run itself has published by the last scan, answers included.
         self._own = 0
@@ -91,6 +92,9 @@ class LoopController(CellRun[LoopParameters, LoopCell]):
 
     def prepare(self) -> None:
         self._wait_for_parts()
+        # Once, before anything is measured: the treatments are judged again before every cell.
+        if priority := self.parameters.priority_controller:
+            self._attempts[CONTROLLER.name] = try_fifo(priority)
         self.news.begin()
         # The first scan applies the treatments, under which the warm-up runs; the first cell begins at the second.
         self._scan()
@@ -147,7 +151,7 @@ class LoopController(CellRun[LoopParameters, LoopCell]):
             {**one.cell.key_document, **one.more, **self.seen.cell(index)} for index, one in enumerate(self.measured)
         ]
         return [
-            *treatments.judge(self.parameters, self.scans, bridge, self.client.fault, self._attempts()),
+            *treatments.judge(self.parameters, self.scans, bridge, self.client.fault, self._attempts),
             *treatments.judge_robot(self.parameters, cells, virtual=treatments.is_virtual(bridge)),
             *treatments.judge_connections(self.parameters, self._tls, bridge),
             *treatments.judge_legs(self.parameters, self._granted, bridge, self._answer_qos()),
@@ -156,11 +160,6 @@ class LoopController(CellRun[LoopParameters, LoopCell]):
             *readiness.other_bridges(self.news.reports, answered_twice=any(self.measurement.counts.duplicates)),
             self.seen.judge_link(),
         ]
-
-    def _attempts(self) -> dict[str, str]:
-        """Return whether a child of this process is granted the published priority, if there is one."""
-        priority = self.parameters.priority_controller
-        return {CONTROLLER.name: try_fifo(priority)} if priority else {}
 
     def judge_clients(self) -> Sequence[Treatment]:
         """Return what the scans show of the lab's own client."""
