@@ -3,7 +3,7 @@
 
 variable "LAB_REGISTRY" {
   # Where to, with its slash, as in .env: registry.example.org/lab/
-  default = ""
+  default = "localhost/"
 }
 
 variable "LAB_TAG" {

@@ -1,4 +1,4 @@
-# The C floor under the lab's Python: docker build -t looplab/floor:dev -f bench/floor.Dockerfile bench
+# The C floor under the lab's Python: docker build -t localhost/looplab/floor:dev -f bench/floor.Dockerfile bench
 ARG BASE_IMAGE=debian:trixie-slim
 FROM ${BASE_IMAGE} AS build
 RUN apt-get update \

@@ -28,7 +28,7 @@ from looplab.lab.image_names import BASE  # noqa: E402
 
 NETWORK = "looplab-bench-latency"
 INTERVAL_MS = 20
-FLOOR = "looplab/floor:dev"
+FLOOR = "localhost/looplab/floor:dev"
 # The broker as the lab starts it, by the name `broker`; its image comes after.
 BROKER = (
     *("--entrypoint", "/mosquitto/lab/start", "--network-alias", "broker", "--env", "FIDELITY=corrected"),

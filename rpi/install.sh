@@ -227,7 +227,8 @@ BROKER_PAIRING=$seen_inside"
 # As compose.yaml names it.
 image() {
     tag=$(setting LAB_TAG)
-    printf '%slooplab/bridge:%s\n' "$(setting LAB_REGISTRY)" "${tag:-0.1.0}"
+    registry=$(setting LAB_REGISTRY)
+    printf '%slooplab/bridge:%s\n' "${registry:-localhost/}" "${tag:-0.1.0}"
 }
 
 image_is_here() { docker image inspect "$(image)" >/dev/null 2>&1; }

@@ -45,7 +45,14 @@ def counting(own_lab: Lab) -> Iterator[Lab]:
     own_lab.environment["LAB_TAG"] = TAG
     yield own_lab
     own_lab.down()
-    listing = ("image", "ls", "--format", "{{.Repository}}:{{.Tag}}", "--filter", f"reference=looplab/*:{TAG}")
+    listing = (
+        "image",
+        "ls",
+        "--format",
+        "{{.Repository}}:{{.Tag}}",
+        "--filter",
+        f"reference=localhost/looplab/*:{TAG}",
+    )
     if images := docker(*listing).split():
         docker("rmi", "--force", *images)
 

@@ -1,6 +1,6 @@
 # The bridge's image with what its tests need; see scripts/prove-architecture.
 ARG BASE_IMAGE=debian:trixie-slim
-ARG BRIDGE=looplab/bridge:0.1.0
+ARG BRIDGE=localhost/looplab/bridge:0.1.0
 FROM ${BRIDGE} AS bridge
 
 FROM ${BASE_IMAGE}

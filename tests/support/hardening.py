@@ -48,7 +48,7 @@ NUMBERS = {
     "SYS_NICE": 23,
 }  # fmt: skip
 SECCOMP_FILTER = "2"
-PRINTED_IMAGE = "looplab/printed:"
+PRINTED_IMAGE = "localhost/looplab/printed:"
 
 
 def mask(capabilities: set[str]) -> int:

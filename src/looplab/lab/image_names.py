@@ -12,7 +12,7 @@ FOLDER = "looplab"
 REGISTRY, TAG, PULL = "LAB_REGISTRY", "LAB_TAG", "LAB_PULL"
 BASE, BASE_IMAGE = "BASE_IMAGE", "debian:trixie-slim"
 # Where no registry answers, these images are built from Debian's packages in place of upstream's. They never get
-# upstream's name, which other projects here would take, nor a name that a registry can answer for.
+# upstream's name, which other projects here would take. No public registry can answer for a name of this host.
 LOCAL = "localhost"
 STAND_INS = {
     repository: f"{LOCAL}/{FOLDER}/{name}:{__version__}"
@@ -59,12 +59,17 @@ def is_decided(variable: str) -> bool:
 
 def own_reference(name: str, settings: Mapping[str, str]) -> str:
     """Return the reference as the Compose files build it."""
-    return f"{settings.get(REGISTRY, '')}{FOLDER}/{name}:{settings.get(TAG) or __version__}"
+    return f"{settings.get(REGISTRY) or f'{LOCAL}/'}{FOLDER}/{name}:{settings.get(TAG) or __version__}"
 
 
 def is_own(reference: str) -> bool:
     """Return whether it is one of the lab's own images, of any registry."""
     return f"/{repository_of(reference)}".rpartition("/")[0].endswith(f"/{FOLDER}")
+
+
+def is_on_docker_hub(reference: str) -> bool:
+    """Return whether it has an own image's name without a registry: on Docker Hub a stranger may own that name."""
+    return is_own(reference) and not registry_of(reference)
 
 
 def is_published(reference: str) -> bool:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from looplab.errors import LabError, UsageError
 from looplab.experiments.registry import EXPERIMENTS
-from looplab.lab.image_names import PULL, REGISTRY, REPEATED, TAG
+from looplab.lab.image_names import PULL, REGISTRY, REPEATED, TAG, is_on_docker_hub
 from looplab.spec.brokers import DEFAULT
 from looplab.system.env_files import read_env
 from looplab.treatments.link import NO_LINK
@@ -81,6 +81,9 @@ def check_settings(settings: Mapping[str, str]) -> None:
         text = settings.get(name, "").strip()
         if text and not re.fullmatch(pattern, text):
             raise _wrong(name, text, expected)
+    for name, text in settings.items():
+        if name.endswith("_IMAGE") and is_on_docker_hub(text):
+            raise _wrong(name, text, f"localhost/{text}, which ./lab setup builds: anybody may publish {text}")
     for name in ADDRESSES:
         text = settings.get(name, "").strip()
         if text and not _is_address(text):
@@ -120,8 +123,12 @@ def write_machine_file(root: Path, variables: Mapping[str, str]) -> None:
 
 
 def read_machine_file(root: Path) -> dict[str, str]:
-    """Return what the last set-up found, {} before the first one."""
+    """Return what the last set-up found, {} before the first one.
+
+    It leaves out stand-ins as 0.1.0 named them at first: Docker Hub could answer for those names.
+    """
     try:
-        return read_env(root / MACHINE_FILE)
+        known = read_env(root / MACHINE_FILE)
     except FileNotFoundError:
         return {}
+    return {name: value for name, value in known.items() if not (name.endswith("_IMAGE") and is_on_docker_hub(value))}

@@ -92,7 +92,7 @@ def test_a_fresh_pi_gets_everything(install: Install, pairing: str, dpkg: str, u
         "docker.io, docker-cli and docker-compose",
         "udev rule",
         "pairing.env",
-        "build looplab/bridge:",
+        "build localhost/looplab/bridge:",
         "start the bridge",
     ):
         assert any(what in line for line in would), what

@@ -235,7 +235,7 @@ def test_a_service_keeps_the_rules_of_the_house(name: str, service: Service) -> 
 
 
 # Of one of the lab's own images, whatever its variables say.
-OWN_IMAGE = re.compile(r"\$\{LAB_REGISTRY:-\}looplab/\w+:\$\{LAB_TAG:-[\d.]+\}")
+OWN_IMAGE = re.compile(r"\$\{LAB_REGISTRY:-localhost/\}looplab/\w+:\$\{LAB_TAG:-[\d.]+\}")
 
 
 def test_an_own_image_has_a_name_of_its_own_and_is_never_pulled() -> None:
@@ -250,9 +250,21 @@ def test_an_own_image_has_a_name_of_its_own_and_is_never_pulled() -> None:
     for broker in ("mochi", "rabbitmq"):
         every += everything(BROKER=broker, CLIENTS="printed").items()
     for name, service in [*every, *load(ROOT / "rpi/compose.yaml")["services"].items()]:
-        if OWN_IMAGE.search(service["image"]):
+        if "looplab/" in service["image"]:
+            assert OWN_IMAGE.search(service["image"]), name
             assert service["pull_policy"] == "${LAB_PULL:-never}", name
     assert len(built) > 10
+
+
+def test_no_file_gives_an_own_image_a_name_of_docker_hub() -> None:
+    """Nobody here owns docker.io/looplab: whoever registers it would run in the lab."""
+    unowned = re.compile(r"(?<![\w./}-])looplab/[\w-]+(?=[:@`])")
+    folders = ("compose", "images", "src", "scripts", "rpi", "bench", "docs")
+    paths = [path for folder in folders for path in (ROOT / folder).rglob("*") if path.is_file()]
+    paths += [path for path in (*ROOT.glob("*"), *(ROOT / "tests/support").glob("*")) if path.is_file()]
+    found = {path: unowned.findall(path.read_text(errors="ignore")) for path in paths if path.suffix != ".pyc"}
+    assert {path: names for path, names in found.items() if names} == {}
+    assert len(paths) > 300
 
 
 @pytest.mark.parametrize("path", ["/usr/bin:/bin", "nothing-there"], ids=["with chrt", "without"])

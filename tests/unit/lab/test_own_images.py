@@ -36,7 +36,7 @@ def test_compose_and_the_host_call_every_image_the_same(settings: dict[str, str]
             name = re.findall(r"looplab/(\w+)", written)[0]
             found.setdefault(name, set()).add(as_compose_reads(written, settings))
     assert found == {name: {own_reference(name, settings)} for name in found}
-    assert own_reference("bridge", settings) == f"{settings.get('LAB_REGISTRY', '')}looplab/bridge:{tag}"
+    assert own_reference("bridge", settings) == f"{settings.get('LAB_REGISTRY') or 'localhost/'}looplab/bridge:{tag}"
 
 
 def test_the_version_stands_in_every_place_alike() -> None:

@@ -104,7 +104,9 @@ def test_a_new_scenario_starts_and_asks_what_its_model_does(tree: Path, source: 
     assert {one for one in changed if "scenario91" not in one} == {
         "compose/loop.yaml", "compose/link.custom.yaml", "compose/link.wifi.yaml", *ALIKE,
     }  # fmt: skip
-    assert merged(tree, {"CLIENTS": "printed"})["scenario91"]["image"].startswith("${LAB_REGISTRY:-}looplab/printed:")
+    assert merged(tree, {"CLIENTS": "printed"})["scenario91"]["image"].startswith(
+        "${LAB_REGISTRY:-localhost/}looplab/printed:"
+    )
 
 
 def test_the_options_of_a_load_reach_it_from_params_env(tree: Path) -> None:

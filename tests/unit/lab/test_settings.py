@@ -25,7 +25,8 @@ def test_what_the_lab_ships_is_good_and_nothing_set_is_too() -> None:
         ("LAB_UID", "ada"), ("LAB_GID", "-1"), ("ROBOT_GROUP", "dialout"), ("LAB_RTPRIO", "high"),
         ("LAB_RATIONED", "130"), ("STRESS_CPU", "all"), ("STRESS_IO", "0"),
         ("STRESS_VM_BYTES", "128 MB"), ("STRESS_TIMEOUT", "forever"),
-        ("FLOOD_IMAGE", "looplab/flood:0.1.0"), ("FLOOD_CLIENTS", "1e2"), ("FLOOD_TIMEOUT", "100"), ("GRAFANA", "yes"),
+        ("FLOOD_IMAGE", "looplab/flood:0.1.0"), ("BASE_IMAGE", "looplab/debian:0.1.0"),
+        ("FLOOD_CLIENTS", "1e2"), ("FLOOD_TIMEOUT", "100"), ("GRAFANA", "yes"),
         ("LAB_BIND", "localhost"), ("LAB_LAN_BIND", "192.168.1"), ("LAB_LAN_BIND", "::"),
         ("LAB_TAG", "a b"), ("COMPOSE_PROJECT_NAME", "Lab"), ("LAB_REGISTRY", "registry.example.org"),
         ("LAB_REGISTRY", "https://registry.example.org/"), ("LAB_REGISTRY", "Registry/"), ("LAB_REGISTRY", "/"),
@@ -56,6 +57,12 @@ def test_the_machine_file_comes_back_as_written(tmp_path: Path) -> None:
     write_machine_file(tmp_path, {"GRAFANA": "on"})
     assert read_machine_file(tmp_path) == {"GRAFANA": "on"}
     assert [entry.name for entry in tmp_path.iterdir()] == [".env.machine"]
+
+
+def test_a_stand_in_with_a_name_of_docker_hub_is_found_again(tmp_path: Path) -> None:
+    kept = {"POSTGRES_IMAGE": "localhost/looplab/postgres:0.1.0", "FLOOD_IMAGE": "", "LAB_RTPRIO": "0"}
+    write_machine_file(tmp_path, {**kept, "MOSQUITTO_IMAGE": "looplab/mosquitto:0.1.0"})
+    assert read_machine_file(tmp_path) == kept
 
 
 @pytest.mark.parametrize(
