@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import shlex
 import signal
 import sys
@@ -48,6 +49,8 @@ WARM_S, LOOK_S = 3.0, 1.0
 # A container whose process got SIGKILL has this exit code.
 KILLED = 137
 NEXT = "Next: ./lab report --open    ./lab show"
+# A Compose file's reference to a variable; `$${` is a program's own.
+_VARIABLE = re.compile(r"(?<!\$)\$\{([A-Z][A-Z0-9_]*)")
 NOTICE_LOOKS, NOTICE_PAUSE_S = 10, 0.2
 
 
@@ -68,14 +71,15 @@ class RunSession:
         # What this machine does does not disturb an engine elsewhere.
         share = _busy_share(watch) if engine.local else 0.0
         wanted = lab.settings().get(BUSY) == "on"
-        if share > MOST_STRANGERS and not wanted:
-            load = f"load {os.getloadavg()[0]:.1f} on {plural(os.cpu_count() or 1, 'core')}"
+        cores = os.cpu_count() or 1
+        if share * cores > MOST_STRANGERS and not wanted:
+            load = f"load {os.getloadavg()[0]:.1f} on {plural(cores, 'core')}"
             say(
                 f"This machine is busy: {load}, {share:.0%} of the processors are in use. "
                 "Wait, or take --busy: no verdict rests on runs beside other programs otherwise."
             )
         busy = {"busy_wanted": wanted, "busy_before": round(share, 3)}
-        typed = command_line([scenario.experiment for scenario in lab.scenarios])
+        typed = command_line(lab.root, [scenario.experiment for scenario in lab.scenarios])
         self.facts |= {**busy, "command_line": typed}
 
     def run(self, scenarios: Sequence[Scenario], after: After) -> bool:
@@ -278,9 +282,10 @@ def _interrupted(compose: Compose, scenario: Scenario, root: Path, is_own: Calla
             say(f"kept in results/{kept[-1]}")
 
 
-def command_line(experiments: Sequence[Experiment]) -> str:
-    """Return the command that was typed, after the variables of these experiments that the shell sets."""
-    known: set[str] = set()
+def command_line(root: Path, experiments: Sequence[Experiment]) -> str:
+    """Return the command that was typed, after what the shell sets of these experiments' and of Compose's variables."""
+    files = [root / "compose.yaml", *(root / "compose").rglob("*.yaml"), *(root / "compose").rglob("*.env")]
+    known = {name for path in files for name in _VARIABLE.findall(path.read_text(encoding="utf-8"))}
     for experiment in experiments:
         settings = experiment.parameters
         known |= {one.variable_of(name) for name, one in settings.params().items()}

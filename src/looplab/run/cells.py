@@ -68,6 +68,7 @@ class CellRun(ABC, Generic[P, C]):
         self.client = TreatmentsClient([*self.roles, *(load.role for load in loads().values())])
         self.scans: list[Scan | None] = []
         self.measured: list[CellResult[C]] = []
+        self.interference: list[dict[str, Any]] = []
         self.live_state: Mapping[str, Any] = {}
         self._cut_short = ""
         self._reported = (-1, -1)
@@ -121,6 +122,7 @@ class CellRun(ABC, Generic[P, C]):
         record.begin()
         for index, cell in enumerate(p.schedule):
             record.state("running", self.treatments(), self.live_state)
+            first = max(0, len(self.scans) - 1)
             try:
                 self.measured.append(self.measure_cell(index, cell))
             except CutShort as why:
@@ -128,6 +130,8 @@ class CellRun(ABC, Generic[P, C]):
                 break
             self.progress(index, cell, len(p.rows(index)))
             self.conclude(index)
+            around = self.scans[first:] or [None]
+            self.interference.append({"cell": str(cell), **quiet.interference(around[0], around[-1])})
         record.state("running", self.treatments(), self.live_state)
 
     def treatments(self) -> list[Treatment]:

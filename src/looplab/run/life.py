@@ -46,7 +46,8 @@ def live(run: CellRun[Any, Any]) -> dict[str, Any]:
     try:
         run.measure()
         record.versions = _versions(run)
-        document = record.document(run.treatments(), run.contents(), run.faults())
+        contents = {**run.contents(), "interference": run.interference}
+        document = record.document(run.treatments(), contents, run.faults())
         record.rewrite()
     except (Interrupted, KeyboardInterrupt):
         heard()

@@ -2,19 +2,22 @@
 
 Probes of the treatments service see stalls (looplab.treatments.probes): the noise floor. A cell of run.json keeps what
 its two scans show, and `late_because` and `slow_because`: the machine, or the scheduler, which let others run.
+What nobody counted is not quiet.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import inf
 from typing import Any
 
 from looplab.system.histogram import Histogram
+from looplab.treatments.loads.load import seconds
 from looplab.treatments.probes import EDGES_NS, bin_of
 from looplab.treatments.scans import Scan, cpu_wait_us
 
-# If strangers use more than this share of all processors' time, a run is VALID, not quiet.
-MOST_STRANGERS = 0.10
-KEY = "strangers_cpu_s"
+# Beyond these a run is VALID, not quiet. Strangers: processors that they use, however many there are. Steal: a share of
+# all processors' time. Noise: p99 of the probes, as a share of the median of O.
+MOST_STRANGERS, MOST_STEAL, MOST_NOISE, MOST_SUSPENDED_S = 0.20, 0.01, 0.5, 0.1
 # A cell whose p99 of lateness is above this must name the cause.
 LATE_US = 20_000
 # A cause explains lateness if it is at least this share of it: one stall of the machine of the p99, all stalls and the
@@ -32,11 +35,19 @@ _SENTENCES = {
 
 
 def between(before: Scan, after: Scan, roles: Iterable[str]) -> dict[str, Any]:
-    """Return what a cell holds by the scans before and after it: run-queue waits, noise floor, time of strangers."""
+    """Return what a cell holds by the scans before and after it: run-queue waits, noise floor."""
+    return {"cpu_wait_us": cpu_wait_us(before, after, roles), "noise_floor": noise_floor(before, after)}
+
+
+def interference(before: Scan | None, after: Scan | None) -> dict[str, float | None]:
+    """Return what others took between two scans: `strangers_cpu_s`, `steal_s` of `seconds`; None if nobody counted."""
+    if before is None or after is None or before is after:
+        return dict.fromkeys(("seconds", "strangers_cpu_s", "steal_s"))
+    stolen_s = [sum(float(times["steal_s"]) for times in scan["processors"].values()) for scan in (before, after)]
     return {
-        "cpu_wait_us": cpu_wait_us(before, after, roles),
-        "noise_floor": noise_floor(before, after),
-        KEY: strangers_cpu_s(before, after),
+        "seconds": round(seconds(before, after), 3),
+        "strangers_cpu_s": strangers_cpu_s(before, after),
+        "steal_s": round(max(0.0, stolen_s[1] - stolen_s[0]), 2),
     }
 
 
@@ -47,10 +58,9 @@ def strangers_cpu_s(before: Scan, after: Scan) -> float | None:
     """
     if None in (before.get("own_cpu_s"), after.get("own_cpu_s")):
         return None
-    span_s = (int(after["clock_ns"]) - int(before["clock_ns"])) / 1e9
     unused_s = _unused_s(after) - _unused_s(before)
     own_s = float(after["own_cpu_s"]) - float(before["own_cpu_s"])
-    return round(max(0.0, span_s * len(after["processors"]) - unused_s - own_s), 2)
+    return round(max(0.0, seconds(before, after) * len(after["processors"]) - unused_s - own_s), 2)
 
 
 def _unused_s(scan: Scan) -> float:
@@ -101,22 +111,51 @@ def worst(floors: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
     return max(floors, key=lambda entry: float(entry["max_us"]), default={})
 
 
-def why_not(run: Mapping[str, Any]) -> str:
-    """Return why a run (a run.json document) was not quiet, "" if it was or if nobody counted."""
-    environment = run.get("environment", {})
-    cores = int(environment.get("cores") or 1)
+def reasons(run: Mapping[str, Any]) -> list[str]:
+    """Return why a run (a run.json document) was not quiet, [] if it was; of each kind the worst cell."""
+    return [*_by_others(run), *_by_noise(run["cells"]), *_by_machine(run["environment"])]
+
+
+def _by_others(run: Mapping[str, Any]) -> Iterator[str]:
+    cores = int(run["environment"]["cores"])
     shares = [
-        cell[KEY] / (cores * cell["load"]["seconds"])
-        for cell in run.get("cells", ())
-        if cell.get(KEY) is not None and cell.get("load", {}).get("seconds")
+        (one["strangers_cpu_s"] / one["seconds"], one["steal_s"] / (one["seconds"] * cores), f"in {one['cell']}")
+        for one in run["interference"]
+        if None not in one.values() and one["seconds"]
     ]
-    of_time = {"in a cell": max(shares, default=0.0), "before it": float(environment.get("busy_before") or 0.0)}
-    busy = (
-        f"programs beside the lab used {share:.0%} of the processors {when} ({MOST_STRANGERS:.0%} at most)"
-        for when, share in of_time.items()
-        if share > MOST_STRANGERS
-    )
-    return next(busy, "")
+    if len(shares) < len(run["interference"]):
+        yield "nobody counted what other programs used"
+    before = cores * float(run["environment"].get("busy_before") or 0.0)
+    used, when = max([(before, "before it"), *((strangers, cell) for strangers, _, cell in shares)])
+    if used > MOST_STRANGERS:
+        yield f"programs beside the lab used {used:.0%} of a processor {when} ({MOST_STRANGERS:.0%} at most)"
+    stolen, where = max(((share, cell) for _, share, cell in shares), default=(0.0, ""))
+    if stolen > MOST_STEAL:
+        yield f"the hypervisor gave others {stolen:.1%} of the processors' time {where} ({MOST_STEAL:.0%} at most)"
+
+
+def _by_noise(cells: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    worst_share = 0.0
+    for cell in cells:
+        median_us = (cell.get("O_us") or {}).get("p50") or inf
+        p99_us = max((one["p99_us"] for one in cell.get("noise_floor", ()) if _alone(one)), default=0.0)
+        worst_share = max(worst_share, p99_us / median_us)
+    if worst_share > MOST_NOISE:
+        yield f"p99 of the noise floor is {worst_share:.0%} of the median of O ({MOST_NOISE:.0%} at most)"
+
+
+def _by_machine(environment: Mapping[str, Any]) -> Iterator[str]:
+    if (slept_s := environment["suspended_s"]) > MOST_SUSPENDED_S:
+        yield f"the machine was suspended for {slept_s:.1f} s"
+    for name, after in environment["changed"].items():
+        yield f"{name} changed from {environment[name]} to {after}"
+
+
+def why_not(run: Mapping[str, Any]) -> str:
+    """Return why a stored run was not quiet, by the rules of its day; "" if it was."""
+    if run.get("quiet", True):
+        return ""
+    return "; ".join(run.get("not_quiet_because", ())) or "programs beside the lab used too much of the processors"
 
 
 def counts(run: Mapping[str, Any]) -> bool:
@@ -147,11 +186,14 @@ def _cause(cell: Mapping[str, Any], p99_us: float, held_us: float, wait_us: floa
     machine = worst(cell.get("noise_floor", ()))
     longest_us = float(machine.get("max_us", 0))
     stalls_us = float(machine.get("sum_us", longest_us))
-    # What delays a probe without real-time priority may be a task, not the machine.
-    alone = str(machine.get("policy", "")).startswith("SCHED_FIFO")
-    if alone and longest_us >= SHARE * p99_us and stalls_us >= least_us:
+    if _alone(machine) and longest_us >= SHARE * p99_us and stalls_us >= least_us:
         return MACHINE
     return SCHEDULER if wait_us >= least_us else UNKNOWN
+
+
+def _alone(floor: Mapping[str, Any]) -> bool:
+    """Return whether no ordinary task can delay a probe: what does is the machine itself."""
+    return str(floor.get("policy", "")).startswith("SCHED_FIFO")
 
 
 def facts(cell: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import secrets
+import shlex
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -15,16 +16,20 @@ from looplab.errors import LabError, MachineError
 from looplab.run import inspections
 from looplab.run.accounting import Columns
 from looplab.run.folder import SCHEMA, RunFolder
-from looplab.run.quiet import why_not
+from looplab.run.quiet import reasons as reasons_not_quiet
 from looplab.run.samples import SampleStore
 from looplab.spec.parameters import RunParameters
 from looplab.system.lock import Held, hold
-from looplab.system.machine_facts import describe
+from looplab.system.machine_facts import OWN, OWN_FILE, describe
+from looplab.system.machine_state import machine_state, suspended_s
 from looplab.system.processors import steal_s
 from looplab.treatments.judgement import Treatment, reasons
 
 # In the live folder.
 LOCK = "run.lock"
+# Compose hands in what other services get, so that a run can be repeated.
+_LINK = ("LINK_DELAY_MS", "LINK_JITTER_MS", "LINK_DISTRIBUTION", "LINK_LOSS_PERCENT")
+_HANDED_IN = (*_LINK, "MOSQUITTO_IMAGE", "FLOOD_IMAGE", "STRESS_IMAGE")
 # Reports progress as (event, facts) to a person or to ./lab.
 Say = Callable[..., None]
 
@@ -77,11 +82,10 @@ class Record:
         )
         self.say("begun", run_id=self._folder.run_id)
         self._environment = describe(os.environ.get("LOOPLAB_ENVIRONMENT", ""))
-        by_hand = f"docker compose --profile {parameters.scenario} up"
-        self._command_line = str(self._environment.pop("command_line", by_hand))
+        self._command_line = str(self._environment.pop("command_line", "")) or by_hand(parameters, os.environ)
         self._treatments: list[dict[str, Any]] = []
         self._begun_s = time.monotonic()
-        self._steal_before_s = steal_s()
+        self._steal_before_s, self._suspended_before_s = steal_s(), suspended_s()
 
     def begin(self) -> None:
         """Note that sending begins now."""
@@ -145,7 +149,14 @@ class Record:
         The run is INVALID by a required treatment that was not found as wanted, or by any of `faults`.
         """
         wrong = [*reasons(treatments), *faults]
-        environment = {**self._environment, "versions": self.versions, "steal_s": self._stolen_s()}
+        environment = {
+            **self._environment,
+            "changed": _changed(self._environment),
+            "suspended_s": round(suspended_s() - self._suspended_before_s, 3),
+            "versions": self.versions,
+            "steal_s": self._stolen_s(),
+        }
+        disturbed = reasons_not_quiet({**contents, "environment": environment})
         return {
             "schema": SCHEMA,
             **self._marks,
@@ -154,7 +165,8 @@ class Record:
             "fidelity": self._parameters.fidelity,
             "valid": not wrong,
             "invalid_because": wrong,
-            "quiet": not why_not({**contents, "environment": environment}),
+            "quiet": not disturbed,
+            "not_quiet_because": disturbed,
             "parameters": self._parameters.as_json(),
             "command_line": self._command_line,
             "token": self.token,
@@ -196,6 +208,19 @@ class Record:
         self.state("interrupted")
         if kept:
             self.say("interrupted", path=kept, why=why)
+
+
+def by_hand(parameters: RunParameters, environment: Mapping[str, str]) -> str:
+    """Return the command that repeats a run of plain Compose: what was set in the shell or in .env stands before it."""
+    own = {OWN: environment[OWN]} if environment.get(OWN, "") not in ("", OWN_FILE) else {}
+    shell = parameters.changed() | own | {name: environment[name] for name in _HANDED_IN if name in environment}
+    words = (f"{name}={shlex.quote(value)}" for name, value in shell.items())
+    return " ".join([*words, "docker compose --profile", parameters.scenario, "up"])
+
+
+def _changed(before: Mapping[str, Any]) -> dict[str, Any]:
+    """Return which facts of the machine are not as they were `before` the run, as they are now."""
+    return {name: now for name, now in machine_state().items() if now != before[name]}
 
 
 def _alone(live: Path, scenario: str) -> IO[str]:

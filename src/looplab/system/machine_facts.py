@@ -9,12 +9,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from looplab.system.machine_state import machine_state, text
+
 CPU_FILE = Path("/proc/cpuinfo")
 BOARD_FILE = Path("/proc/device-tree/model")
-CLOCK_SOURCE_FILE = Path("/sys/devices/system/clocksource/clocksource0/current_clocksource")
-GOVERNORS = Path("/sys/devices/system/cpu/cpufreq")
 # The first file that exists is used: systemd's, D-Bus's, the firmware's (only root reads that).
 ID_FILES = (Path("/etc/machine-id"), Path("/var/lib/dbus/machine-id"), Path("/sys/class/dmi/id/product_uuid"))
+# Where no other id is seen: `prepare` made it at the lab's first start here.
+KEPT_ID = Path("/run/looplab/machine")
 NO_ID = "unknown"
 UNKNOWN = "unknown (started without ./lab)"
 # The variable of the user's own Compose file, and the one that is there to begin with.
@@ -44,16 +46,16 @@ def describe(handed_in: str = "") -> dict[str, Any]:
         "architecture": platform.machine(),
         "python": platform.python_version(),
         "cgroup": "v2" if Path("/sys/fs/cgroup/cgroup.controllers").exists() else "v1",
-        "clock_source": clock_source(),
-        "governor": governor(),
+        **machine_state(),
         "boot": hashed(boot_id()),
-        "machine": UNKNOWN,
+        "machine": hashed(text(KEPT_ID, NO_ID)).replace(NO_ID, UNKNOWN),
         "load_before": list(os.getloadavg()),
         "engine": UNKNOWN,
         "compose": UNKNOWN,
         "images": {},
         "lab_own": {"file": os.environ.get(OWN) or OWN_FILE},
         "revision": UNKNOWN,
+        "code": UNKNOWN,
     }
     try:
         added = json.loads(handed_in) if handed_in.strip() else {}
@@ -80,13 +82,13 @@ def own_file(run: Mapping[str, Any]) -> tuple[str, ...]:
 
 def boot_id() -> str:
     """Return the kernel's id of this boot of the machine."""
-    return _text(Path("/proc/sys/kernel/random/boot_id"))
+    return text(Path("/proc/sys/kernel/random/boot_id"))
 
 
 def cpu_name(cpu_file: Path = CPU_FILE, board_file: Path = BOARD_FILE) -> str:
     """Return the processor's name, of a single-board computer with the board's: "Raspberry Pi 4 … (ARM Cortex-A72)"."""
-    cpuinfo = _text(cpu_file, "")
-    named, board = cpu_name_from(cpuinfo), _text(board_file, "") or _entry(cpuinfo, "Model") or ""
+    cpuinfo = text(cpu_file, "")
+    named, board = cpu_name_from(cpuinfo), text(board_file, "") or _entry(cpuinfo, "Model") or ""
     if board and named:
         return f"{board} ({named})"
     return board or named or platform.processor() or platform.machine() or "unknown"
@@ -112,7 +114,7 @@ def cpu_model(cpu_file: Path = CPU_FILE) -> str:
 
     Vendor, family, model and stepping on x86; implementer, part, variant and revision of each kind of ARM core.
     """
-    cpuinfo = _text(cpu_file, "")
+    cpuinfo = text(cpu_file, "")
     for keys in (
         ("vendor_id", "cpu family", "model", "stepping"),
         ("CPU implementer", "CPU part", "CPU variant", "CPU revision"),
@@ -123,12 +125,6 @@ def cpu_model(cpu_file: Path = CPU_FILE) -> str:
     return "unknown"
 
 
-def governor(folder: Path = GOVERNORS) -> str:
-    """Return what sets the processors' frequency: "performance", "schedutil", …; "none" where the kernel does not."""
-    names = {_text(path) for path in folder.glob("policy*/scaling_governor")}
-    return ", ".join(sorted(names)) or "none"
-
-
 def _part(implementer: int, part: int) -> str:
     maker, parts = ARM_PARTS.get(implementer, (f"implementer {implementer:#04x}", {}))
     return f"{maker} {parts.get(part, f'part {part:#05x}')}"
@@ -137,18 +133,6 @@ def _part(implementer: int, part: int) -> str:
 def _entry(cpuinfo: str, key: str) -> str:
     match = re.search(rf"^{key}[ \t]*:[ \t]*(.+)$", cpuinfo, re.MULTILINE)
     return match[1].strip() if match else ""
-
-
-def clock_source() -> str:
-    """Return what the kernel reads the time from."""
-    return _text(CLOCK_SOURCE_FILE)
-
-
-def _text(path: Path, otherwise: str = "unknown") -> str:
-    try:
-        return path.read_text(errors="replace").strip("\0\n ")
-    except OSError:
-        return otherwise
 
 
 def machine_id() -> str:
@@ -163,6 +147,6 @@ def machine_id() -> str:
     return NO_ID
 
 
-def hashed(text: str) -> str:
-    """Return twelve digits that identify `text`; "unknown" stays what it is."""
-    return text if text == NO_ID else hashlib.sha256(f"looplab {text}".encode()).hexdigest()[:12]
+def hashed(name: str) -> str:
+    """Return twelve digits that identify `name`; "unknown" stays what it is."""
+    return name if name == NO_ID else hashlib.sha256(f"looplab {name}".encode()).hexdigest()[:12]

@@ -19,10 +19,19 @@ def busy_scan(at_s: float, own_s: float | None, idle_s: float, interrupts_s: flo
     return found if own_s is None else {**found, "own_cpu_s": own_s}
 
 
-def run(strangers_s: float | None, before: float = 0.0, **environment: Any) -> dict[str, Any]:
-    cells = [{quiet.KEY: 0.1, "load": {"seconds": 10.0}}, {quiet.KEY: strangers_s, "load": {"seconds": 10.0}}]
-    found = {"valid": True, "cells": cells, "environment": {"cores": 2, "busy_before": before, **environment}}
-    return {**found, "quiet": not quiet.why_not(found)}
+def run(
+    strangers_s: float | None, before: float = 0.0, steal_s: float = 0.0, noise_us: float = 50.0, **more: Any
+) -> dict[str, Any]:
+    """Return a run of two cells of 10 s; `more` is of its environment."""
+    cells = [{"O_us": {"p50": 600.0}, "noise_floor": floor(us, p99_us=us)} for us in (50.0, noise_us)]
+    taken = [
+        {"cell": f"QoS {qos}", "seconds": 10.0, "strangers_cpu_s": used_s, "steal_s": stolen_s}
+        for qos, used_s, stolen_s in ((0, 0.1, 0.0), (1, strangers_s, steal_s))
+    ]
+    environment = {"cores": 16, "busy_before": before, "suspended_s": 0.0, "changed": {}, "governor": "performance"}
+    found = {"valid": True, "cells": cells, "interference": taken, "environment": {**environment, **more}}
+    why = quiet.reasons(found)
+    return {**found, "quiet": not why, "not_quiet_because": why}
 
 
 def test_strangers_have_what_neither_the_lab_nor_nobody_used() -> None:
@@ -34,19 +43,46 @@ def test_strangers_have_what_neither_the_lab_nor_nobody_used() -> None:
 
 
 @pytest.mark.parametrize(
-    ("strangers_s", "before", "words"),
-    [(0.5, 0.0, ""), (None, 0.0, ""), (9.0, 0.0, "used 45% of the processors in a cell"), (0.5, 0.6, "60% of the")],
+    ("given", "words"),
+    [
+        ({"strangers_s": 1.9}, ""),
+        ({"strangers_s": None}, "nobody counted what other programs used"),
+        # One of sixteen processors.
+        ({"strangers_s": 9.0}, "used 90% of a processor in QoS 1"),
+        ({"strangers_s": 0.5, "before": 0.05}, "used 80% of a processor before it"),
+        ({"strangers_s": 0.5, "steal_s": 1.5}, ""),
+        ({"strangers_s": 0.5, "steal_s": 3.2}, "gave others 2.0% of the processors' time in QoS 1"),
+        ({"strangers_s": 0.5, "noise_us": 299.0}, ""),
+        ({"strangers_s": 0.5, "noise_us": 301.0}, "noise floor is 50% of the median of O"),
+        ({"strangers_s": 0.5, "suspended_s": 12.0}, "the machine was suspended for 12.0 s"),
+        ({"strangers_s": 0.5, "changed": {"governor": "powersave"}}, "changed from performance to powersave"),
+    ],
 )
-def test_a_run_beside_strangers_is_valid_and_not_quiet(strangers_s: float | None, before: float, words: str) -> None:
-    found = run(strangers_s, before)
-    text = " ".join(verdict(found))
+def test_a_run_that_was_disturbed_is_valid_and_not_quiet(given: dict[str, Any], words: str) -> None:
+    found = run(**given)
+    text = " ".join(" ".join(verdict(found)).split())
     assert found["quiet"] == (not words) == quiet.counts(found)
     assert text.startswith("VALID: every" if not words else "VALID, not quiet: every")
-    assert words in " ".join(text.split())
+    assert words in text
     assert ("no verdict rests on it" in text) == bool(words)
-    wanted = run(strangers_s, before, busy_wanted=True)
+    wanted = run(**given, busy_wanted=True)
     assert quiet.counts(wanted)
     assert ("--busy" in " ".join(verdict(wanted))) == bool(words)
+
+
+def test_a_probe_that_the_load_may_delay_shows_no_noise() -> None:
+    found = run(0.5, noise_us=9_000.0)
+    for entry in found["cells"][1]["noise_floor"]:
+        entry["policy"] = "SCHED_OTHER"
+    assert quiet.reasons(found) == []
+
+
+def test_scans_that_nobody_answered_count_nothing() -> None:
+    answered = [busy_scan(0, 0.0, 0), busy_scan(10, 4.0, 6)]
+    answered[1]["processors"] = {name: {**times, "steal_s": 1.0} for name, times in answered[1]["processors"].items()}
+    assert quiet.interference(*answered) == {"seconds": 10, "strangers_cpu_s": 2.0, "steal_s": 2.0}
+    for one in ([None, answered[1]], [answered[0], None], [answered[0]] * 2, [busy_scan(0, None, 0), answered[1]]):
+        assert quiet.interference(*one)["strangers_cpu_s"] is None
 
 
 def scan(clock_ns: int, bins: dict[int, int], *stalls: tuple[int, int]) -> dict[str, Any]:
@@ -95,8 +131,10 @@ def test_a_probe_is_pinned_counts_and_notices_a_stop() -> None:
     assert late[0]["policy"].startswith("SCHED_")
 
 
-def floor(max_us: float, sum_us: float = 0.0, policy: str = "SCHED_FIFO 98") -> list[dict[str, Any]]:
-    return [{"processor": 1, "policy": policy, "max_us": max_us, "sum_us": sum_us or max_us, "p99_us": 50.0}]
+def floor(
+    max_us: float, sum_us: float = 0.0, policy: str = "SCHED_FIFO 98", p99_us: float = 50.0
+) -> list[dict[str, Any]]:
+    return [{"processor": 1, "policy": policy, "max_us": max_us, "sum_us": sum_us or max_us, "p99_us": p99_us}]
 
 
 def cell(late_us: float, slow_us: float, wait_us: float, noise: list[dict[str, Any]]) -> dict[str, Any]:

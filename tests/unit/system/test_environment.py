@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from looplab.system.machine_facts import UNKNOWN, cpu_model, cpu_name, cpu_name_from, describe, governor, own_file
+from looplab.system.machine_facts import UNKNOWN, cpu_model, cpu_name, cpu_name_from, describe, own_file
 
 # As the kernel prints a core of arm64: it has no name there.
 ARM_CORE = (
@@ -80,11 +80,3 @@ def test_a_board_is_named_with_its_cores(tmp_path: Path) -> None:
     cpuinfo.write_text("")
     assert cpu_model(cpuinfo) == "unknown"
     assert cpu_name(cpuinfo, tmp_path / "none")
-
-
-def test_the_governor_is_that_of_every_processor(tmp_path: Path) -> None:
-    assert governor(tmp_path) == "none"
-    for number, text in enumerate(("performance", "performance", "powersave")):
-        (tmp_path / f"policy{number}").mkdir()
-        (tmp_path / f"policy{number}" / "scaling_governor").write_text(f"{text}\n")
-    assert governor(tmp_path) == "performance, powersave"

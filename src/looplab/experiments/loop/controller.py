@@ -172,6 +172,7 @@ class LoopController(CellRun[LoopParameters, LoopCell]):
             **of_rows(store, rows),
             **self.measurement.counts.of_cell(index),
             **self.seen.cell(index),
+            **{name: self.interference[index][name] for name in ("steal_s", "strangers_cpu_s")},
             "lost_by": self._losses.count(rows),
             "written": written(store, rows, self.parameters.messages) if self.printed else 0,
         }

@@ -53,14 +53,14 @@ class Scans:
         return link.judge(self._parameters.link, self._link_taken, emulating)
 
     def cell(self, index: int) -> dict[str, Any]:
-        """Return what run.json holds of a cell's load, run-queue waits, noise floor, stolen time and robot's lag.
+        """Return what run.json holds of a cell's load, run-queue waits, noise floor and robot's lag.
 
         Empty where a scan is missing.
         """
         first = WARM_UP_SCANS + index
         before, after, *_ = [*self._taken[first : first + 2], None, None]
         if before is None or after is None:
-            return {"load": {}, "cpu_wait_us": {}, "cpu_runs": {}, "steal_s": None, quiet.KEY: None, "robot_lag": {}}
+            return {"load": {}, "cpu_wait_us": {}, "cpu_runs": {}, "robot_lag": {}}
         facts = treatments.cell_facts(self._parameters.load, before, after)
         return {**facts, **quiet.between(before, after, _PARTS), "robot_lag": self._lags[first + 1]}
 

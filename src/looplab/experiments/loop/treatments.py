@@ -127,14 +127,11 @@ def elsewhere(bridge: Mapping[str, Any]) -> dict[str, list[object]]:
 def cell_facts(load: str, before: Scan, after: Scan) -> dict[str, Any]:
     """Return what run.json holds of one cell, by the scans before and after it.
 
-    `load`: how hard the load was; `cpu_runs`: how often each role got a processor; `steal_s`: processor time that the
-    hypervisor gave to others.
+    `load`: how hard the load was; `cpu_runs`: how often each role got a processor.
     """
-    stolen = [sum(times["steal_s"] for times in scan["processors"].values()) for scan in (before, after)]
     return {
         "load": strength(load, before, after),
         "cpu_runs": {role.name: grown(before, after, role.name, "runs") for role in _PROCESSES},
-        "steal_s": round(max(0.0, stolen[1] - stolen[0]), 2),
     }
 
 

@@ -114,7 +114,7 @@ class PlacedSession:
         placed = " ".join(f"{part} {facts[host.name].engine.server_id}" for part, host in self.placed.items())
         known = {
             **self.lab.environment_facts(facts[self.placed["controller"].name].engine),
-            "command_line": command_line([self.scenarios[0].experiment]),
+            "command_line": command_line(self.lab.root, [self.scenarios[0].experiment]),
             "machine": hashed(placed),
             "hosts": {name: fact.as_json() for name, fact in facts.items()},
         }

@@ -13,7 +13,7 @@ from pathlib import Path
 from looplab.errors import UsageError
 from looplab.lab.docker.engine import Engine
 from looplab.lab.programs import call
-from looplab.system import machine_facts
+from looplab.system import machine_facts, machine_state
 
 SERIAL_BY_ID = Path("/dev/serial/by-id")
 SERIAL_PATTERNS = ("ttyUSB*", "ttyACM*")
@@ -52,7 +52,7 @@ def host_facts(results: Path, engine: Engine) -> HostFacts:
         cpu=machine_facts.cpu_name(),
         cores=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
         memory_bytes=os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
-        clock_source=machine_facts.clock_source(),
+        clock_source=machine_state.machine_state()["clock_source"],
         disk_free_bytes=shutil.disk_usage(folder).free,
         results_writable=os.access(folder, os.W_OK),
         serial=tuple(map(str, serial_devices())),

@@ -482,11 +482,9 @@ def test_the_strength_is_of_cells_and_not_of_the_warm_up() -> None:
 def test_a_cell_says_what_it_took() -> None:
     before, after = scan(stress=[STRESS]), scan(2.5, stress=[{**STRESS, "cpu_ns": 4_000_000_000}])
     after["roles"]["bridge"]["processes"][0] = process("SCHED_FIFO 95", cpu_wait_ns=1_234_500, runs=7)
-    after["processors"]["1"]["steal_s"] = 0.25
     assert cell_facts("stress", before, after) == {
         "load": {"seconds": 2.5, "stress_cpu_s": 4.0},
         "cpu_runs": {"broker": 0, "controller": 0, "bridge": 7, "robot": 0},
-        "steal_s": 0.25,
     }
 
 

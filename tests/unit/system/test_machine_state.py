@@ -1,0 +1,82 @@
+"""What moves a latency on one machine, by files as kernels have them; and the time that it was suspended."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from looplab.system.machine_state import machine_state, suspended_s
+
+CPU, POWER = "devices/system/cpu", "class/power_supply"
+# As a laptop with intel_pstate has them, on mains.
+LAPTOP = {
+    f"{CPU}/cpufreq/policy0/scaling_governor": "performance",
+    f"{CPU}/cpufreq/policy1/scaling_governor": "powersave",
+    f"{CPU}/cpufreq/policy0/energy_performance_preference": "balance_performance",
+    f"{CPU}/intel_pstate/no_turbo": "0",
+    f"{CPU}/smt/control": "on",
+    f"{CPU}/cpuidle/current_driver": "intel_idle",
+    f"{CPU}/cpu0/thermal_throttle/core_throttle_count": "3",
+    f"{CPU}/cpu1/thermal_throttle/package_throttle_count": "4",
+    f"{POWER}/BAT0/type": "Battery",
+    f"{POWER}/AC/type": "Mains",
+    f"{POWER}/AC/online": "1",
+    "devices/system/clocksource/clocksource0/current_clocksource": "tsc",
+    "cmdline": "quiet mitigations=off",
+}
+
+
+def state(folder: Path, files: dict[str, str]) -> dict[str, object]:
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(f"{text}\n")
+    return machine_state(folder, folder)
+
+
+def test_a_laptop(tmp_path: Path) -> None:
+    assert state(tmp_path, LAPTOP) == {
+        "governor": "performance, powersave",
+        "energy_preference": "balance_performance",
+        "boost": "on",
+        "smt": "on",
+        "idle_driver": "intel_idle",
+        "power_source": "mains",
+        "clock_source": "tsc",
+        "kernel_command_line": "quiet mitigations=off",
+        "throttle_count": 7,
+    }
+
+
+@pytest.mark.parametrize(
+    ("changed", "name", "value"),
+    [
+        ({f"{CPU}/intel_pstate/no_turbo": "1"}, "boost", "off"),
+        ({f"{CPU}/cpufreq/boost": "0"}, "boost", "off"),
+        ({f"{POWER}/AC/online": "0"}, "power_source", "battery"),
+        # A mouse's battery is no battery of the machine.
+        ({f"{POWER}/BAT0/scope": "Device"}, "power_source", "none"),
+        ({f"{CPU}/cpu0/thermal_throttle/core_throttle_count": "9"}, "throttle_count", 13),
+    ],
+)
+def test_one_thing_is_otherwise(tmp_path: Path, changed: dict[str, str], name: str, value: object) -> None:
+    assert state(tmp_path, {**LAPTOP, **changed})[name] == value
+
+
+def test_what_a_kernel_does_not_show_is_not_guessed(tmp_path: Path) -> None:
+    found = machine_state(tmp_path, tmp_path)
+    assert found.pop("throttle_count") is None
+    assert found.pop("clock_source") == found.pop("kernel_command_line") == "unknown"
+    assert set(found.values()) == {"none"}
+
+
+def test_time_that_only_the_clock_of_boot_counts_is_suspension() -> None:
+    """In a time namespace CLOCK_BOOTTIME is 100 s ahead, as after a suspend of 100 s."""
+    if not shutil.which("unshare") or subprocess.run(["unshare", "--time", "true"], check=False).returncode:
+        pytest.skip("needs root: time namespaces")
+    print_it = [sys.executable, "-c", "from looplab.system.machine_state import suspended_s; print(suspended_s())"]
+    ahead = ["unshare", "--time", "--fork", "--boottime", "100", *print_it]
+    there = subprocess.check_output(ahead, text=True, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
+    assert float(there) - suspended_s() == pytest.approx(100, abs=0.1)
