@@ -107,7 +107,7 @@ def _checks(exercise: Exercise, wanted: WantedRun, run: StoredRun, main: StoredR
         (exercise.keys_of(wanted.handle) <= run.cells.keys(), ""),
         (run.valid, _invalid(run)),
         (
-            main is None or run.machine == main.machine,
+            main is None or run.same_machine(main),
             f"{run.run_id} is of another machine than {main and main.run_id}: they cannot be compared.",
         ),
         (

@@ -19,6 +19,7 @@ from looplab.lab.image_names import BASE, BASE_IMAGE, FLOOD, REPEATED, REPORT, i
 from looplab.lab.machine.facts import OF_THIS_LAB, port_owners
 from looplab.lab.machine.installing import ensure_compose, ensure_engine
 from looplab.lab.machine.limits import CACHE, machine_variables, probe_limits
+from looplab.lab.measuring_code import code
 from looplab.lab.programs import call
 from looplab.lab.scenarios import Scenario, chosen
 from looplab.lab.settings import check_settings, file_choices, project_name, read_machine_file, write_machine_file
@@ -219,6 +220,7 @@ class Lab:
             "compose": show_version(engine.compose),
             "cgroup": f"v{engine.cgroup_version}",
             "revision": self.revision(),
+            "code": code(self.root),
             "machine": machine_id(),
         }
 

@@ -19,11 +19,12 @@ from looplab.run.folder import SCHEMA
 from looplab.spec.experiment import Experiment, Experiments
 from looplab.spec.parameters import Param, as_text
 from looplab.spec.reader import FIDELITIES
-from looplab.system.machine_facts import own_file
+from looplab.system.machine_facts import NO_ID, UNKNOWN, own_file
+from looplab.system.machine_state import SHARED
 
 # A run of an experiment that this report does not show.
 APART = "experiment"
-# They watch a run: it is the same with other images of them.
+# They watch a run: it is the same with other images of them. The version of Prometheus tells what scraped it.
 OBSERVERS = ("prometheus", "grafana")
 
 
@@ -83,15 +84,23 @@ class StoredRun:
         self.repetitions = int(self.parameters.get("repetitions", 0))
         self.messages = int(self.parameters.get("messages", 0))
         environment = document["environment"]
+        self.boot = str(environment.get("boot") or NO_ID)
         # Two machines of one model are two machines.
         names = (environment.get(name) for name in ("cpu", "kernel", "machine"))
         cpu, kernel, machine = (str(name) if name is not None else "" for name in names)
-        self.machine = (cpu or "None", int(environment["cores"]), kernel, machine)
+        known = f"of boot {self.boot}" if machine == UNKNOWN else machine
+        self.machine = (cpu or "None", int(environment["cores"]), kernel, known)
+        # The code that measured it; the commit where nobody has its digest.
+        self.code = self.conditions.get("code") or str(environment.get("revision", NO_ID))
 
     @property
     def machine_text(self) -> str:
         cpu, cores, kernel, machine = self.machine
         return f"{cpu}, {cores} cores, kernel {kernel}" + (f", machine {machine}" if machine else "")
+
+    def same_machine(self, other: StoredRun) -> bool:
+        """Return whether both were made on one machine: one boot is of one, whatever a run calls it."""
+        return self.machine == other.machine or NO_ID != self.boot == other.boot
 
     @cached_property
     def factors(self) -> tuple[str, ...]:
@@ -119,25 +128,26 @@ class StoredRun:
     @cached_property
     def context(self) -> dict[str, str]:
         """What must agree before two runs may be compared: name and value of each parameter and of where it ran."""
-        environment, params = self.document["environment"], self.layout.params
-        matter = {k: v for k, v in self.parameters.items() if k not in params or params[k].matters}
-        where = {name: as_text(environment.get(name, "unknown")) for name in ("revision", "boot")}
-        return {**{k: as_text(v) for k, v in matter.items()}, "machine": self.machine_text, **where}
+        params = self.layout.params
+        matter = {k: as_text(v) for k, v in self.parameters.items() if k not in params or params[k].matters}
+        revision = as_text(self.document["environment"].get("revision", NO_ID))
+        return {**matter, "machine": self.machine_text, "revision": revision, "boot": self.boot}
 
     @cached_property
-    def parts(self) -> dict[str, str]:
-        """What its parts were as they were found: the broker's version, and whose image each one had.
+    def conditions(self) -> dict[str, str]:
+        """What it ran on and with, as far as it is known: state of the machine, engine, code, versions, whose images.
 
-        Own images are of the run's revision. {} of runs of before this was stored.
+        Own images are of the run's code.
         """
         environment = self.document["environment"]
-        version = environment.get("versions", {}).get("broker")
+        found = {name: str(environment.get(name) or UNKNOWN) for name in (*SHARED, "engine", "code")}
+        found |= {f"{part} version": str(one) for part, one in environment.get("versions", {}).items()}
         images = {
             f"{name} image": "of this lab" if one["own"] else str(one["id"]).removeprefix("sha256:")[:12]
             for name, one in environment.get("images", {}).items()
             if "own" in one and name not in OBSERVERS
         }
-        return {**({"broker version": str(version)} if version else {}), **images}
+        return {**{name: one for name, one in found.items() if one and not one.startswith(NO_ID)}, **images}
 
     @property
     def samples(self) -> int:
@@ -159,11 +169,13 @@ class StoredRun:
 def differences(one: StoredRun, other: StoredRun, about: Sequence[str] = ()) -> list[str]:
     """Return what makes two runs unlike, e.g. "LINK (scenario1: none, scenario2: wifi)"; `about` may differ.
 
-    A name in `about` means all that begin with it, so a load includes its options. What parts were is compared where
-    both runs have the part and know it.
+    A name in `about` means all that begin with it, so a load includes its options. Conditions are compared where both
+    runs know them; the same code makes two commits one.
     """
-    first, second = {**one.context, **one.parts}, {**other.context, **other.parts}
-    ignored = one.parts.keys() ^ other.parts.keys()
+    first, second = {**one.context, **one.conditions}, {**other.context, **other.conditions}
+    ignored = one.conditions.keys() ^ other.conditions.keys()
+    ignored |= {"machine"} if one.same_machine(other) else set()
+    ignored |= {"revision"} if "code" in one.conditions.keys() & other.conditions.keys() else set()
     names = [name for name in {**first, **second} if name not in ignored and not name.startswith(tuple(about))]
     apart = [name for name in names if first.get(name) != second.get(name)]
     labels = (one.scenario, other.scenario) if one.scenario != other.scenario else (one.run_id, other.run_id)

@@ -28,6 +28,8 @@ PORT, PLAIN_PORT = 8883, 1883
 # mqtt-stresser reads no file, so that its password stands in a Compose file; the access list gives it little.
 NO_SECRET = "flood"
 KEPT = "identities.json"
+# Without ./lab, no container sees the id of its machine: the volume has one.
+MACHINE = "machine"
 # As mosquitto_passwd does: the passwords are random, so no dictionary attack needs slowing down.
 _HASH_ROUNDS = 101
 _SALT_BYTES = 12
@@ -59,6 +61,7 @@ def make(folder: Path, readers: Readers, own: Collection[Secret] = ()) -> None:
         ("plain/bridge", write_pairing(plain["bridge"]), readers.bridge, -1),
         ("plain/observer", write_pairing(plain["observer"]), EXPORTER_UID, TREATMENTS_GID),
     ]
+    files.append((MACHINE, kept["machine"], readers.controller, -1))
     for one in (TREATMENTS, *own):
         word = secrets.token_urlsafe(32) if one.each_start else kept["shared"][_password(one)]
         files.append((one.name, word, readers.controller if one.reader is None else one.reader, one.group))
@@ -89,8 +92,9 @@ def _kept(folder: Path, passwords: Collection[str] = ()) -> dict[str, Any]:
     # The volume may be older than an experiment, and older labs had no password without TLS.
     shared = {name: secrets.token_urlsafe(24) for name in passwords} | kept.get("shared", {})
     plain = {who: secrets.token_urlsafe(24) for who in USERS} | kept.get("plain", {})
-    if (shared, plain) != (kept.get("shared"), kept.get("plain")):
-        kept |= {"shared": shared, "plain": plain}
+    added = {"shared": shared, "plain": plain, "machine": kept.get("machine") or secrets.token_hex(16)}
+    if not added.items() <= kept.items():
+        kept |= added
         write(path, json.dumps(kept), os.geteuid())
     return kept
 

@@ -10,6 +10,7 @@ from support.places import ROOT
 
 from looplab.errors import LabError, UsageError
 from looplab.lab.commands.new import ALIKE, new
+from looplab.lab.measuring_code import code
 from looplab.lab.scenarios import LOOP_FILE, check_one_kind, chosen, scenarios
 
 THESIS = tuple(f"scenario{n}" for n in range(9))
@@ -39,6 +40,22 @@ def test_numbers_count_as_numbers(tree: Path) -> None:
     for name in (made := ("scenario100", "scenario91", "another")):
         new(tree, name)
     assert [name for name in scenarios(tree) if name in (*THESIS, *made)] == ["another", *THESIS, *made[1::-1]]
+
+
+def test_neither_a_new_scenario_nor_a_page_is_other_code_that_measures(tree: Path) -> None:
+    for place in ("src/looplab/run/record.py", "src/looplab/experiments/loop/report/claims.py", "firmware/README.md"):
+        (tree / place).parent.mkdir(parents=True)
+        (tree / place).write_text("one")
+    before = code(tree)
+    new(tree, "mine", "scenario5")
+    (tree / "compose/own.yaml").write_text("services: {stress: {cpus: 1}}")
+    for place in ("src/looplab/experiments/loop/report/claims.py", "firmware/README.md", "compose/links.md"):
+        (tree / place).write_text("two")
+    assert code(tree) == before
+    (tree / "src/looplab/run/record.py").write_text("two")
+    other = code(tree)
+    (tree / LOOP_FILE).write_text((tree / LOOP_FILE).read_text().replace("stop_grace_period: 3s", ""))
+    assert len({before, other, code(tree)}) == 3
 
 
 def test_all_stands_for_the_nine_and_nothing_is_run_twice(tree: Path) -> None:

@@ -18,6 +18,7 @@ from looplab.experiments.asip import AsipCell
 from looplab.experiments.loop import LoopCell
 from looplab.experiments.qos_delay import DelayCell
 from looplab.run.accounting import summarise
+from looplab.system.machine_facts import UNKNOWN
 
 Spoil = Callable[[Path], object]
 
@@ -246,9 +247,24 @@ BEFORE = {"images": {"MOSQUITTO_IMAGE": {"reference": "a/b:1", "id": "sha256:1",
         ({"images": {"broker": image("1")}}, {}, ""),
         ({"versions": {"broker": "2.0.22"}}, {"versions": {"broker": ""}}, ""),
         (BEFORE, {"images": {"MOSQUITTO_IMAGE": {**BEFORE["images"]["MOSQUITTO_IMAGE"], "id": "sha256:2"}}}, ""),
+        ({"governor": "performance"}, {"governor": "powersave"}, "governor"),
+        ({"power_source": "mains"}, {"power_source": "battery"}, "power_source"),
+        ({"engine": "28.0"}, {"engine": "29.0"}, "engine"),
+        ({"engine": "28.0"}, {"engine": UNKNOWN}, ""),
+        ({"versions": {"prometheus": "3.7.3"}}, {"versions": {"prometheus": "2.53.3"}}, "prometheus version"),
+        ({"boost": "on"}, {}, ""),
+        # Counted since boot.
+        ({"throttle_count": 3}, {"throttle_count": 9}, ""),
+        # A commit that changes nothing that measures; and no commit, though the code is another.
+        ({"revision": "1", "code": "a"}, {"revision": "2", "code": "a"}, ""),
+        ({"revision": "1", "code": "a"}, {"revision": "1", "code": "b"}, "code"),
+        ({"revision": "1", "code": "a"}, {"revision": "2"}, "revision"),
+        # One boot is of one machine, and an unknown one of its boot alone.
+        ({"machine": "5e", "boot": "b1"}, {"machine": UNKNOWN, "boot": "b1"}, ""),
+        ({"machine": UNKNOWN, "boot": "b1"}, {"machine": UNKNOWN, "boot": "b2"}, "machine"),
     ],
 )
-def test_runs_of_other_parts_are_no_repetitions(
+def test_runs_of_other_parts_or_conditions_are_no_repetitions(
     first: dict[str, Any], second: dict[str, Any], why: str, tmp_path: Path
 ) -> None:
     for hour, facts in enumerate((first, second)):

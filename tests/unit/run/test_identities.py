@@ -19,8 +19,8 @@ SECRETS = [one for experiment in EXPERIMENTS.values() for one in experiment.secr
 ME = identities.Readers(os.geteuid(), os.geteuid(), os.geteuid())
 # With the user and the group that read each, beside the controller's 1000.
 FILES = {
-    "bridge": (10002, 0), "controller": (1000, 0), "identities.json": (0, 0), "passwords": (1883, 1883),
-    "server.pem": (1883, 1883),
+    "bridge": (10002, 0), "controller": (1000, 0), "identities.json": (0, 0), "machine": (1000, 0),
+    "passwords": (1883, 1883), "server.pem": (1883, 1883),
     "database/owner": (999, 0), "database/writer": (1000, 999), "database/reader": (1000, 999),
     "plain/controller": (1000, 10023), "plain/observer": (10006, 10008), "plain/mosquitto_sub": (1883, 1883),
     "plain/passwords": (1883, 1883), "plain/bridge": (10002, 0),

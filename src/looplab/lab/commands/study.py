@@ -125,8 +125,8 @@ def conduct(
     }
     loads = {name: str(getattr(values, "load", "")) for (name, _), values in parameters.items()}
     sessions = {variant: RunSession(lab) for variant, lab in labs.items()}
-    revision = str(next(iter(sessions.values())).facts["revision"])
-    where = {"revision": revision, "machine": machine_id(), "boot": hashed(boot_id())}
+    code = str(next(iter(sessions.values())).facts["code"])
+    where = {"code": code, "machine": machine_id(), "boot": hashed(boot_id())}
     plan = _unfinished(root / "results", names, options, chosen_ones, where)
     if plan is None:
         plan = _begin(names, list(known), loads if options.twice else {}, options, chosen_ones, where, list(labs))

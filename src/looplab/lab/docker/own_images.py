@@ -4,7 +4,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from looplab.lab.docker.builds import Build, build_of_own
@@ -83,12 +83,7 @@ class OwnImages:
 
     def fingerprint(self) -> str:
         """Return a digest of the files that .dockerignore lets into the builds of own images."""
-        digest = hashlib.sha256()
-        for source, pattern in self._sources.items():
-            for path in sorted((self._root / source).glob(pattern)):
-                if path.is_file() and path.name != HOST_AUTHORITIES and "__pycache__" not in path.parts:
-                    digest.update(str(path.relative_to(self._root)).encode() + b"\0" + path.read_bytes())
-        return digest.hexdigest()
+        return digest_of(self._root, files_of(self._root, self._sources))
 
     def write_stamp(self) -> None:
         """Record the ids of the images that are built from the sources as they are now."""
@@ -99,6 +94,22 @@ class OwnImages:
         sources, here = self.fingerprint(), images_of({*self._images, *filter(None, self._wraps.values())})
         wrapped = {name: f"+{here[one].content}" for name, one in self._wraps.items() if one in here}
         return {name: f"{sources}{wrapped.get(name, '')} {here[name].id}" for name in self._images.keys() & here}
+
+
+def files_of(root: Path, sources: Mapping[str, str]) -> Iterator[Path]:
+    """Yield the files of `sources`, patterns by folder."""
+    for source, pattern in sources.items():
+        for path in sorted((root / source).glob(pattern)):
+            if path.is_file() and path.name != HOST_AUTHORITIES and "__pycache__" not in path.parts:
+                yield path
+
+
+def digest_of(root: Path, paths: Iterable[Path], read: Callable[[Path], bytes] = Path.read_bytes) -> str:
+    """Return a digest of the names of files and of what `read` returns of each."""
+    digest = hashlib.sha256()
+    for path in paths:
+        digest.update(str(path.relative_to(root)).encode() + b"\0" + read(path))
+    return digest.hexdigest()
 
 
 def share_authorities(root: Path) -> None:

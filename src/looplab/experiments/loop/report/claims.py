@@ -223,7 +223,7 @@ def _nodelay(thesis: Runs, corrected: Runs) -> list[str]:
     if off is None or on is None:
         return ["To see what TCP_NODELAY has to do with it, run scenario8 with --fidelity thesis and corrected."]
     nodelay = [m.run.parameters.get("tcp_nodelay") for m in (off, on)]
-    if nodelay[0] == nodelay[1] or off.run.machine != on.run.machine:
+    if nodelay[0] == nodelay[1] or not off.run.same_machine(on.run):
         return []
     notes = []
     for key in sorted(set(cells_of(off)) & set(cells_of(on))):

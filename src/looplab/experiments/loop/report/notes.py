@@ -73,11 +73,12 @@ def _network(run: StoredRun) -> Iterator[str]:
 
 
 def _between(measured: Sequence[MeasuredRuns]) -> Iterator[str]:
-    machines = sorted({m.run.machine_text for m in measured})
+    runs = [m.run for m in measured]
+    machines = [run.machine_text for at, run in enumerate(runs) if not any(map(run.same_machine, runs[:at]))]
     if len(machines) > 1:
-        names = "; ".join(machines)
+        names = "; ".join(sorted(machines))
         yield f"These runs are of {len(machines)} machines ({names}): latencies of different machines are not compared."
-    revisions = {str(m.run.document["environment"].get("revision")) for m in measured}
+    revisions = {m.run.code for m in measured}
     if len(revisions) > 1:
         yield f"These runs were made by {len(revisions)} different states of the lab (see “revision” of each run)."
 
