@@ -8,11 +8,12 @@ from support import host_fakes as fakes
 from support.places import ROOT
 
 from looplab.errors import EXIT_MACHINE, LabError
+from looplab.experiments.registry import EXPERIMENTS
 from looplab.lab import alone, checkout
 from looplab.lab.alone import hold_lab, lock_file
 from looplab.lab.checkout import Lab
 from looplab.lab.docker.engine import Engine
-from looplab.lab.session import _kept
+from looplab.lab.session import _kept, command_line
 from looplab.run.folder import LOCK
 from looplab.system.lock import hold
 
@@ -24,6 +25,16 @@ def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Engine:
     monkeypatch.setattr(alone, "_held", {})
     monkeypatch.delenv("COMPOSE_PROJECT_NAME", raising=False)
     return found
+
+
+@pytest.mark.parametrize("name", ["STRESS_CPU", "LINK_DELAY_MS", "LAB_OWN", "MOSQUITTO_IMAGE", "CAPTURE", "MESSAGES"])
+def test_the_command_of_a_run_holds_what_the_shell_set(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.argv", ["./lab", "run", "scenario2", "--quick"])
+    monkeypatch.setenv(name, "7")
+    line = command_line(ROOT, [EXPERIMENTS["loop"]])
+    assert f"{name}=7 " in line
+    assert line.endswith("./lab run scenario2 --quick")
+    assert "PATH=" not in line
 
 
 def test_the_second_session_learns_who_measures(tmp_path: Path, engine: Engine) -> None:

@@ -1,9 +1,13 @@
 """Parameters: defaults of each fidelity, each factor alone, and a sentence for every slip of the pen."""
 
+import shlex
+from dataclasses import replace
+
 import pytest
 
 from looplab.errors import LabError, UsageError
 from looplab.experiments.loop.parameters import read_parameters
+from looplab.run.record import by_hand
 from looplab.spec.parameters import MAX_SAMPLES
 
 SCENARIO = {"SCENARIO": "scenario5"}
@@ -87,6 +91,28 @@ def test_the_settings_of_a_load_are_those_of_its_container() -> None:
     }  # fmt: skip
     with pytest.raises(LabError, match="STRESS_CPU"):
         read_parameters({**SCENARIO, "LOAD": "stress", "STRESS_CPU": "all"})
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({}, ""),
+        ({"MESSAGES": "50", "INTERVALS_MS": "20,10"}, "MESSAGES=50 INTERVALS_MS='20 10' "),
+        ({"LOAD": "stress", "STRESS_CPU": "6", "STRESS_VM": "5"}, "STRESS_CPU=6 "),
+        ({"FIDELITY": "corrected", "TCP_NODELAY": "off"}, "FIDELITY=corrected TCP_NODELAY=off "),
+        ({"LINK": "custom", "LINK_DELAY_MS": "25"}, "LINK=custom LINK_DELAY_MS=25 "),
+        ({"LAB_OWN": "my/stress.yaml", "STRESS_IMAGE": "a/b:1"}, "LAB_OWN=my/stress.yaml STRESS_IMAGE=a/b:1 "),
+        ({"LAB_OWN": "compose/own.yaml", "PATH": "/bin"}, ""),
+    ],
+)
+def test_a_run_of_plain_compose_is_repeated_by_what_was_set(given: dict[str, str], words: str) -> None:
+    environment = {"SCENARIO": "scenario1", **given}
+    asked = read_parameters(environment)
+    line = by_hand(asked, environment)
+    assert line == f"{words}docker compose --profile scenario1 up"
+    again = dict(word.split("=", 1) for word in shlex.split(words))
+    repeated = read_parameters({"SCENARIO": "scenario1", "LOAD": asked.load, **again})
+    assert replace(repeated, order_seed=0) == replace(asked, order_seed=0)
 
 
 def test_more_than_one_run_can_hold_is_refused() -> None:
