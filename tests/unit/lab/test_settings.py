@@ -23,7 +23,7 @@ def test_what_the_lab_ships_is_good_and_nothing_set_is_too() -> None:
     ("name", "value"),
     [
         ("LAB_UID", "ada"), ("LAB_GID", "-1"), ("ROBOT_GROUP", "dialout"), ("LAB_RTPRIO", "high"),
-        ("LAB_RATIONED", "130"), ("STRESS_CPU", "all"), ("STRESS_IO", "0"),
+        ("LAB_RATIONED", "130"), ("STRESS_CPU", "all"), ("STRESS_IO", "-1"),
         ("STRESS_VM_BYTES", "128 MB"), ("STRESS_TIMEOUT", "forever"),
         ("FLOOD_IMAGE", "looplab/flood:0.1.0"), ("BASE_IMAGE", "looplab/debian:0.1.0"),
         ("FLOOD_CLIENTS", "1e2"), ("FLOOD_TIMEOUT", "100"), ("GRAFANA", "yes"),

@@ -162,5 +162,9 @@ def read_parameters(environment: Mapping[str, str]) -> LoopParameters:
 def _load_settings(get: Reader) -> dict[str, str]:
     """Return the variables of the run's load by name, as its container has them; {} without a load."""
     load = loads().get(get.choice("LOAD", NO_LOAD, (NO_LOAD, *loads())))
-    settings = load.settings if load else {}
-    return {name: get.matching(name, rule.published, rule.pattern, rule.expected) for name, rule in settings.items()}
+    if load is None:
+        return {}
+    rules = load.settings.items()
+    settings = {name: get.matching(name, rule.published, rule.pattern, rule.expected) for name, rule in rules}
+    load.check(settings)
+    return settings

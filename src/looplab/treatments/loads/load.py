@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import NamedTuple
 
+from looplab.errors import UsageError
 from looplab.spec.roles import Role
 from looplab.treatments.judgement import Treatment
 from looplab.treatments.scans import Scan, processes, running
@@ -30,6 +31,11 @@ def count(published: int, option: str) -> Setting:
     return Setting(str(published), r"[1-9][0-9]{0,5}", "a whole number from 1 to 999999", option)
 
 
+def workers(published: int, option: str) -> Setting:
+    """Return the rule of a variable that counts one kind of worker: another kind alone is a load, too."""
+    return Setting(str(published), r"0|[1-9][0-9]{0,5}", "a whole number from 0 to 999999", option)
+
+
 class Found(NamedTuple):
     """How strong a load was in one or several cells, and the least it had to be; `cells` names them for a person."""
 
@@ -44,7 +50,7 @@ class HostLoad:
 
     One that is `steady` must be seen in every scan, another in one. `counted` has its messages counted by the broker.
     `settings` are the variables that its service reads; a run has them among its parameters. `neutral` are options of
-    its program that are none of these and make no other load. `unit` is that of its strength, `weak` what makes one too
+    its program that are none of these and make no other load. Of `workers`, variables, one is above 0. `unit` is that of its strength, `weak` what makes one too
     weak.
     """
 
@@ -55,6 +61,7 @@ class HostLoad:
     counted: bool = False
     settings: Mapping[str, Setting] = field(default_factory=dict)
     neutral: Collection[str] = ()
+    workers: Collection[str] = ()
     unit: str = ""
     weak: str = ""
 
@@ -62,6 +69,12 @@ class HostLoad:
     def role(self) -> Role:
         """What the treatments service looks for."""
         return Role(self.name, self.comms, optional=True)
+
+    def check(self, settings: Mapping[str, str]) -> None:
+        """Raise UsageError for settings that make no load."""
+        if self.workers and all(settings[name] == "0" for name in self.workers):
+            none = " ".join(f"{name}=0" for name in self.workers)
+            raise UsageError(f"{none}: {self.name} has no worker.", "Set one of them above 0, or take LOAD=none.")
 
     def judge(self, scans: Sequence[Scan], *, wanted: bool) -> Treatment:
         """Judge whether the load was there, or was not, as wanted."""

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 from looplab.treatments.judgement import Treatment
-from looplab.treatments.loads.load import WARM_UP_SCANS, Found, HostLoad, Setting, count, seconds
+from looplab.treatments.loads.load import WARM_UP_SCANS, Found, HostLoad, Setting, seconds, workers
 from looplab.treatments.scans import Scan, grown, processes, survivors
 
 # Workers that never sleep are CPU and memory workers; an I/O worker waits for its disk and counts as none.
@@ -33,8 +33,8 @@ class Stress(HostLoad):
 
     def judge_strength(self, scans: Sequence[Scan], settings: Mapping[str, str]) -> list[Treatment]:
         """Judge CPU seconds a second, and whether the workers were never paused."""
-        workers = int(settings["STRESS_CPU"]) + int(settings["STRESS_VM"])
-        shares = [_runnable(before, after, self.name, workers) for before, after in pairwise(scans[WARM_UP_SCANS:])]
+        awake = _never_asleep(settings)
+        shares = [_runnable(before, after, self.name, awake) for before, after in pairwise(scans[WARM_UP_SCANS:])]
         known = [share for share in shares if share is not None]
         found = super().judge_strength(scans, settings)
         if known:
@@ -45,15 +45,18 @@ class Stress(HostLoad):
         return found
 
     def strengths(self, cells: Sequence[tuple[Scan, Scan]], settings: Mapping[str, str]) -> list[Found]:
-        """Return CPU seconds a second of each cell, and what the workers had to get on this machine."""
-        workers = int(settings["STRESS_CPU"]) + int(settings["STRESS_VM"])
+        """Return CPU seconds a second of each cell, and what the workers had to get on this machine.
+
+        [] for I/O workers alone, which owe nothing: they wait for their disk.
+        """
+        awake = _never_asleep(settings)
         return [
-            self._strength(f"cell {number} of {len(cells)}", before, after, workers)
+            self._strength(f"cell {number} of {len(cells)}", before, after, awake)
             for number, (before, after) in enumerate(cells, 1)
-            if seconds(before, after) > 0
+            if awake and seconds(before, after) > 0
         ]
 
-    def _strength(self, cell: str, before: Scan, after: Scan, workers: int) -> Found:
+    def _strength(self, cell: str, before: Scan, after: Scan, awake: int) -> Found:
         span_s = seconds(before, after)
         used_s = grown(before, after, self.name, "cpu_ns") / 1e9
         # The printed clients, one of which spins, end within a cell.
@@ -61,20 +64,24 @@ class Stress(HostLoad):
         others_s = sum(grown(before, after, role, key) for role in others for key in keys) / 1e9
         cpus = _cpus(after, self.name)
         idle_s, steal_s = (_grown(before, after, cpus, key) for key in ("idle_s", "steal_s"))
-        most_s = workers * span_s
+        most_s = awake * span_s
         room_s = min(most_s, len(cpus) * span_s - steal_s - others_s)
         least_s = max(SHARE_OF_ROOM * room_s, SHARE_WITHOUT_IDLE * min(most_s, used_s + idle_s))
         return Found(cell, used_s / span_s, least_s / span_s)
 
 
-def _runnable(before: Scan, after: Scan, role: str, workers: int) -> float | None:
-    """Return which share of a cell the busiest `workers` processes ran or waited to run; None if nobody counts."""
+def _never_asleep(settings: Mapping[str, str]) -> int:
+    return int(settings["STRESS_CPU"]) + int(settings["STRESS_VM"])
+
+
+def _runnable(before: Scan, after: Scan, role: str, awake: int) -> float | None:
+    """Return which share of a cell the busiest `awake` processes ran or waited to run; None if nobody counts."""
     span_s, active_s = seconds(before, after), []
     for was, now in survivors(before, after, role):
         if None not in (now["cpu_wait_ns"], was["cpu_wait_ns"]):
             grown_ns = now["cpu_ns"] + now["cpu_wait_ns"] - was["cpu_ns"] - was["cpu_wait_ns"]
             active_s.append(grown_ns / 1e9)
-    busiest = sorted(active_s, reverse=True)[:workers]
+    busiest = sorted(active_s, reverse=True)[:awake]
     return (sum(busiest) / len(busiest) + WAIT_UNDER_WAY_S) / span_s if busiest and span_s > 0 else None
 
 
@@ -98,12 +105,13 @@ LOAD = Stress(
     ("stress",),
     order=1,
     neutral=("--verbose",),
+    workers=("STRESS_CPU", "STRESS_IO", "STRESS_VM"),
     unit="CPU s/s",
     weak="stress was paused or limited (docker pause, --cpus), or other programs took its processors",
     settings={
-        "STRESS_CPU": count(3, "--cpu"),
-        "STRESS_IO": count(3, "--io"),
-        "STRESS_VM": count(5, "--vm"),
+        "STRESS_CPU": workers(3, "--cpu"),
+        "STRESS_IO": workers(3, "--io"),
+        "STRESS_VM": workers(5, "--vm"),
         # stress reads sizes like this.
         "STRESS_VM_BYTES": Setting("128M", r"[0-9]{1,15}[bBkKmMgG]?", "a number of bytes, e.g. 128M", "--vm-bytes"),
         "STRESS_TIMEOUT": Setting("4000s", r"[0-9]{1,9}[smhdySMHDY]?", "a time, e.g. 4000s", "--timeout"),

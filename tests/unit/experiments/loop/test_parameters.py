@@ -89,8 +89,11 @@ def test_the_settings_of_a_load_are_those_of_its_container() -> None:
     assert found.as_json()["load_settings"] == {
         "STRESS_CPU": "8", "STRESS_IO": "3", "STRESS_VM": "5", "STRESS_VM_BYTES": "128M", "STRESS_TIMEOUT": "4000s",
     }  # fmt: skip
-    with pytest.raises(LabError, match="STRESS_CPU"):
-        read_parameters({**SCENARIO, "LOAD": "stress", "STRESS_CPU": "all"})
+    processors_alone = {**SCENARIO, "LOAD": "stress", "STRESS_IO": "0", "STRESS_VM": "0"}
+    assert read_parameters(processors_alone).load_settings["STRESS_CPU"] == "3"
+    for wrong, words in (("all", "STRESS_CPU='all'"), ("0", "STRESS_CPU=0 STRESS_IO=0 STRESS_VM=0: stress has no")):
+        with pytest.raises(LabError, match=words):
+            read_parameters({**processors_alone, "STRESS_CPU": wrong})
 
 
 @pytest.mark.parametrize(

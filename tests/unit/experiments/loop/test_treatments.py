@@ -473,6 +473,12 @@ def test_stress_with_few_workers_owes_no_more_than_they_can_use() -> None:
     assert wrong(judged(one, list(scans[:1] + stressed((1.9, 0.0))[1:]))) == set()
 
 
+def test_workers_that_wait_for_their_disk_owe_no_processor_time() -> None:
+    found = judged(parameters(LOAD="stress", STRESS_CPU="0", STRESS_VM="0"), list(stressed((0.1, 1.8))))
+    assert wrong(found) == set()
+    assert STRENGTH not in found
+
+
 def test_the_strength_is_of_cells_and_not_of_the_warm_up() -> None:
     scans = stressed((1.5, 0.0))
     assert STRENGTH not in judged(parameters(LOAD="stress"), list(scans[:2]))
