@@ -1,5 +1,6 @@
 """The brokers that a run can have: BROKER, and a file compose/broker.<name>.yaml for each."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -18,7 +19,8 @@ class Broker:
 
     What it reports of itself comes from topics, or from a page of metrics on `page` ("15692/metrics"). `version` is
     the topic of its version, or the text before it on the page; `metrics` are topics, or the beginning of the series
-    that are summed, by family of the exporter. Both are empty where it reports nothing.
+    that are summed, by family of the exporter. Both are empty where it reports nothing. Versions before
+    `counts_qos_2_since` leave PUBLISH packets at QoS 2 out of PUBLISHED.
     """
 
     comm: str
@@ -26,6 +28,12 @@ class Broker:
     page: str = ""
     version: str = ""
     metrics: Mapping[str, str] = field(default_factory=dict)
+    counts_qos_2_since: tuple[int, ...] = ()
+
+    def counted_qos(self, version: str) -> tuple[int, ...]:
+        """Return the qualities of service that its count of PUBLISH packets holds; all for an unknown version."""
+        numbers = tuple(map(int, re.findall(r"\d+", version)))
+        return EVERY_QOS[:2] if numbers and numbers < self.counts_qos_2_since else EVERY_QOS
 
     @property
     def role(self) -> Role:
@@ -61,6 +69,7 @@ BROKERS = {
             **_sys("publish/messages", "messages", "bytes"),
             "lab_broker_stored_messages": f"{_SYS}store/messages/count",
         },
+        counts_qos_2_since=(1, 6, 13),
     ),
     "rabbitmq": Broker(
         "beam.smp",

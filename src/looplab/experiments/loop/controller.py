@@ -81,7 +81,7 @@ class LoopController(CellRun[LoopParameters, LoopCell]):
         self._tls = self._unstamped = ""
         self._attempts: dict[str, str] = {}
         self._warmup = {"sent": 0, "answered": 0}
-        # Messages that this run itself has published by the last scan, answers included.
+        # Messages of this run itself that the broker has counted by the last scan, answers included.
         self._own = 0
         self._current: RequestLoop | None = None
         self.measurement = self._measurement(self.record.store, token, p.messages * p.repetitions)
@@ -112,7 +112,7 @@ class LoopController(CellRun[LoopParameters, LoopCell]):
         # Drain before the scan: nobody listens while the treatments are read.
         self.measurement.drain(rows)
         store = self.record.store
-        self._own += passed(store, rows)
+        self._count_own(store, rows, cell.qos)
         # Only O is summarised here: all latencies would take too long between cells.
         return CellResult(cell, {"O_us": summarise(latencies_ns(overhead_ns, store, tally(store, rows)[1]))})
 
@@ -286,9 +286,17 @@ class LoopController(CellRun[LoopParameters, LoopCell]):
         for index, one in enumerate(qos):
             self._current.repetition(index * count, count, WARMUP_INTERVAL_NS, one)
         self._current.drain(range(store.count))
-        self._own += passed(store, range(store.count))
+        for index, one in enumerate(qos):
+            self._count_own(store, range(index * count, (index + 1) * count), one)
         states = store["state"].tolist()
         self._warmup = {"sent": len(states), "answered": states.count(ANSWERED), "lost": states.count(WAITING)}
+
+    def _count_own(self, store: SampleStore, rows: range, qos: int) -> None:
+        """Count the messages of this run that the broker counts, too; the bridge answers as it is subscribed."""
+        p = self.parameters
+        counted = BROKERS[p.broker].counted_qos(self.record.versions["broker"])
+        requests, answers = qos in counted, subscription_qos(p.qos_legs, qos) in counted
+        self._own += passed(store, rows, requests=requests, answers=answers)
 
     def _step(self) -> None:
         self._client.wait(perf_counter_ns() + STEP_NS)

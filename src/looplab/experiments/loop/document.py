@@ -40,10 +40,10 @@ def delayed(columns: Columns, rows: range) -> dict[str, float]:
     return {"n": len(waited), "longest_T_us": longest_total, "longest_R_us": longest_robot}
 
 
-def passed(columns: Columns, rows: Iterable[int]) -> int:
-    """Return how many messages these rows published, requests and answers."""
+def passed(columns: Columns, rows: Iterable[int], *, requests: bool, answers: bool) -> int:
+    """Return how many messages these rows published, of those that count: requests, answers."""
     state, received = columns["state"], columns["received_ns"]
-    return sum((state[row] != NOT_SENT) + (received[row] != ABSENT) for row in rows)
+    return sum(requests * (state[row] != NOT_SENT) + answers * (received[row] != ABSENT) for row in rows)
 
 
 def transport_lines(columns: Columns, rows: Sequence[int]) -> Iterator[str]:
