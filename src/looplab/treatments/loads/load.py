@@ -50,8 +50,8 @@ class HostLoad:
 
     One that is `steady` must be seen in every scan, another in one. `counted` has its messages counted by the broker.
     `settings` are the variables that its service reads; a run has them among its parameters. `neutral` are options of
-    its program that are none of these and make no other load. Of `workers`, variables, one is above 0. `unit` is that of its strength, `weak` what makes one too
-    weak.
+    its program that are none of these and make no other load. Of `workers`, variables, one is above 0. `unit` is that
+    of its strength, `weak` what makes one too weak.
     """
 
     name: str
