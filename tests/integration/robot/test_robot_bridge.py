@@ -19,6 +19,7 @@ import serial
 from support.loop_lab import LoopLab
 from support.parts import HOST, Broker, Child, Listener, free_port, until
 from support.robot_harness import IDENTITY, Robot
+from support.run_checks import Run, check_sums
 from support.tools import program
 
 from looplab.experiments.loop.protocol import OFFLINE, ONLINE
@@ -248,6 +249,26 @@ def test_noise_costs_requests_and_never_makes_an_answer(lab: Lab, plug: Callable
     until(lambda: lab.listener.bridge_info["robot_faults"]["noise"] > 0, "noise told")
     assert "noise on the wire" in lab.process.said()
     assert lab.listener.bridge_info["robot_faults"]["unplugged"] == 0
+
+
+@pytest.mark.parametrize("framing", ["raw", "burst"])
+def test_two_usb_frames_are_two_answers_if_any_bytes_are(
+    broker: Broker, listener: Listener, start_robot: Callable[..., Robot], start_command: Callable[..., Child],
+    tmp_path: Path, framing: str,
+) -> None:  # fmt: skip
+    """With listing A.4 the second one is no request's: the listing would end there with an IndexError."""
+    robot = start_robot("--temperature", "25.5")
+    lab = Lab(broker, robot, listener, start_command, tmp_path)
+    settings = {"ROBOT_FRAMING": framing, "PAIRING": "count"}
+    lab.bridge(**settings)
+    lab.controller(COMMAND="T", INTERVALS_MS="20", MESSAGES="100", REPETITIONS="1", **settings).wait()
+    lab.close()
+    run = Run(lab.run)
+    check_sums(run.cell, 100)
+    assert run.cell["lost"] == run.cell["lost_by"]["merged"]
+    unasked = run.document["bridge"]["counts"]["unasked"]
+    # Of 7 bytes three come a frame before the others.
+    assert (unasked > 0) == (framing == "raw")
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ def test_of_the_pis_devices_only_serial_ports_may_be_opened() -> None:
 def test_every_setting_stands_in_the_example_and_none_besides() -> None:
     used = set(re.findall(r"\$\{([A-Z_]+)", (RPI / "compose.yaml").read_text()))
     # Set by FIDELITY; each alone on purpose only.
-    assert used - set(EXAMPLE) == {"TCP_NODELAY", "ROBOT_FRAMING", "QOS_LEGS", "RECEIVER"}
+    assert used - set(EXAMPLE) == {"TCP_NODELAY", "ROBOT_FRAMING", "PAIRING", "QOS_LEGS", "RECEIVER"}
     assert set(EXAMPLE) <= used
 
 

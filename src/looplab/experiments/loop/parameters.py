@@ -6,7 +6,7 @@ from typing import Any
 
 from looplab.errors import UsageError
 from looplab.experiments.loop import LoopCell
-from looplab.experiments.loop.protocol import CONNECTIONS, FRAMINGS, LEGS, ONE, RECEIVERS, SELECT, SPIN, TWO
+from looplab.experiments.loop.protocol import CONNECTIONS, FRAMINGS, LEGS, ONE, PAIRINGS, RECEIVERS, SELECT, SPIN, TWO
 from looplab.spec.brokers import BROKERS, DEFAULT
 from looplab.spec.parameters import (
     INTERVALS,
@@ -73,6 +73,7 @@ class LoopParameters(OrderedParameters):
     load_settings: Mapping[str, str] = param(lambda get, _name: _load_settings(get))
     tcp_nodelay: bool = switch({"thesis": False, "corrected": True})
     robot_framing: str = choice(FRAMINGS, tuple(FRAMINGS.values()))
+    pairing: str = choice(PAIRINGS, tuple(PAIRINGS.values()))
     qos_legs: str = choice(LEGS, tuple(LEGS.values()), option=QOS_LEGS)
     connections: str = choice({"thesis": TWO, "corrected": ONE}, tuple(CONNECTIONS))
     clients: str = choice({"thesis": LAB, "printed": PRINTED}, (PRINTED, LAB))

@@ -30,7 +30,11 @@ COMMAND_EMULATED = "E"
 LEVEL_BYTE, MOST_LEVEL = 128, 127
 
 # By fidelity, bytes from the robot become answers in one of these ways.
-FRAMINGS = {"thesis": "burst", "corrected": "line"}
+RAW = "raw"
+FRAMINGS = {"printed": RAW, "thesis": "burst", "corrected": "line"}
+# By fidelity, the n-th answer is the n-th request's, or each is that of its own request.
+COUNT = "count"
+PAIRINGS = {"printed": COUNT, "thesis": "request"}
 # Which legs of the loop have the cell's QoS, by fidelity: the publication of the request alone, or all four.
 LEGS = {"thesis": "request", "corrected": "all"}
 # A receiver's thread turns without a pause, or sleeps until something comes.

@@ -33,6 +33,8 @@ STUDIES = {
 # the steps before.
 STEPS = {
     "printed": {"FIDELITY": "printed"},
+    "whole lines": {"ROBOT_FRAMING": "burst"},
+    "paired by request": {"PAIRING": "request"},
     "receiver sleeps": {"RECEIVER": "select"},
     "Python 3": {"PYTHON": "3"},
     "one process a run": {"LIFE": "run"},

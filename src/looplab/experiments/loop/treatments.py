@@ -11,6 +11,7 @@ from looplab.experiments.loop.protocol import (
     COMMAND_EMULATED,
     CONNECTIONS,
     LEGS,
+    PAIRINGS,
     SELECT,
     TOPIC_ANSWER,
     TOPIC_REQUEST,
@@ -284,6 +285,7 @@ def bridge_settings(parameters: LoopParameters, bridge: Mapping[str, Any]) -> di
         "RECEIVER": (parameters.bridge_receiver, str(bridge.get("receiver", SELECT))),
         "TCP_NODELAY": (on_off(parameters.tcp_nodelay), "unknown" if nodelay is None else on_off(nodelay)),
         "ROBOT_FRAMING": (parameters.robot_framing, str(bridge.get("framing"))),
+        "PAIRING": (parameters.pairing, str(bridge.get("pairing", PAIRINGS["thesis"]))),
         "QOS_LEGS": (parameters.qos_legs, str(legs)),
     }
 
@@ -293,8 +295,12 @@ def _judge_bridge(parameters: LoopParameters, bridge: Mapping[str, Any]) -> list
         return [Treatment("bridge settings", "known", "the bridge did not say", False)]
     settings, note = bridge_settings(parameters, bridge), "start the bridge with the same FIDELITY"
     # The subscription shows the legs (judge_legs).
-    named = {"bridge receiver": "RECEIVER", "bridge TCP_NODELAY": "TCP_NODELAY", "robot framing": "ROBOT_FRAMING"}
-    return [compared(what, *settings[variable], note=note) for what, variable in named.items()]
+    return [
+        compared("bridge receiver", *settings["RECEIVER"], note=note),
+        compared("bridge TCP_NODELAY", *settings["TCP_NODELAY"], note=note),
+        compared("robot framing", *settings["ROBOT_FRAMING"], note=note),
+        compared("answer pairing", *settings["PAIRING"], note=note),
+    ]
 
 
 def _judge_isolation(

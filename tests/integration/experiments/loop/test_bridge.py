@@ -96,6 +96,19 @@ def test_answers_that_meet(lab: LoopLab, framing: str, answered: int, merged: in
     lab.wait_for_counts(requests=4, answers=answered + 1, merged=merged, unasked=0, timeouts=0)
 
 
+def test_half_a_line_is_an_answer_and_its_rest_the_next_ones(lab: LoopLab) -> None:
+    lab.online_bridge(ROBOT_FRAMING="raw", PAIRING="count")
+    lab.robot.answer = lambda _number, _request: b""
+    lab.ask_at_once(2)
+    until(lambda: lab.robot.asked == 2, "both requests")
+    for number, piece in enumerate((b"25.", b"50\r\n")):
+        lab.robot.say(piece)
+        until(lambda: number in lab.answers(), "its answer")  # noqa: B023
+    lab.robot.say(b"26.00\r\n")
+    lab.wait_for_counts(requests=2, answers=2, merged=0, unasked=1, timeouts=0)
+    assert [(one.status, one.value) for one in lab.answers().values()] == [(b"ok", b"25."), (b"ok", b"50  ")]
+
+
 def test_a_lost_answer_to_a_numbered_request_shifts_no_other(online: LoopLab) -> None:
     lost = {3, 4, 17, 40}
     online.robot.answer = lambda k, letter: b"" if k in lost else answer_line(letter, 100 * k)

@@ -17,6 +17,9 @@ SETTINGS = {"MESSAGES": "100", "REPETITIONS": "1", "WARMUP_MESSAGES": "0"}
 # Beyond the end of a run with a deadline of 100 ms.
 BEYOND_MS = 9000
 STOPPED_MS = 300
+TIMES = ("sent_ns", "received_ns", "robot_us")
+# R begins when a request reaches the bridge.
+MOST_STALL_NS = 20_000_000
 
 
 def lost_by(run: Run) -> dict[str, int]:
@@ -47,6 +50,26 @@ def test_answers_that_the_framing_merged(lab: LoopLab, robot: RobotDouble) -> No
     assert set(range(4, 100, 10)) <= set(run.outcomes("lost"))
     assert run.cell["beyond_interval"] >= 0.1
     assert (run.cell["response_us"]["n"], run.cell["response_us"]["max"]) == (100, None)
+
+
+@pytest.mark.parametrize("framing", ["raw", "burst"])
+def test_by_count_each_later_answer_is_an_interval_late(lab: LoopLab, robot: RobotDouble, framing: str) -> None:
+    """The robot gives the answers to 3 and 4 of ten requests together: the last ten messages get none."""
+    robot.answer = lambda number, _request: {3: b"", 4: b"20.00\r\n21.00\r\n"}.get(number % 10, b"20.00\r\n")
+    settings = {"ROBOT_FRAMING": framing, "PAIRING": "count"}
+    lab.bridge(**settings)
+    lab.controller(COMMAND="T", INTERVALS_MS="20", **settings, **SETTINGS).wait()
+    run = Run(lab.run)
+    merged = run.document["bridge"]["counts"]["merged"]
+    assert lost_by(run) == {"merged": merged}
+    assert run.outcomes("lost") == list(range(100 - merged, 100))
+    assert merged >= 10
+    sent, received, robot_us = ({k: row[name] for k, row in run.samples.items()} for name in TIMES)
+    for k in range(3, 90 - merged):
+        # So many have met before; a busy machine may make more of them meet.
+        later = k + (k - 3) // 9 + 1
+        assert int(received[k]) > int(sent[later])
+        assert float(robot_us[k]) * 1000 > int(sent[later]) - int(sent[k]) - MOST_STALL_NS
 
 
 @pytest.mark.parametrize("again", [True, False])

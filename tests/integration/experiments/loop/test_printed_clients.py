@@ -38,7 +38,7 @@ def run(lab: LoopLab, **variables: str) -> dict[str, Any]:
     """Run the printed clients in this Python; return run.json."""
     # The tests' broker has TCP_NODELAY.
     if "QOS_LEGS" not in variables:
-        lab.online_bridge(FIDELITY="thesis", TCP_NODELAY="on")
+        lab.online_bridge(FIDELITY="printed", TCP_NODELAY="on")
     settings = {
         "FIDELITY": "printed",
         "TCP_NODELAY": "on",
@@ -77,7 +77,8 @@ def test_each_repetition_has_processes_of_its_own(lab: LoopLab) -> None:
 @pytest.mark.usefixtures("seeing")
 def test_one_process_a_run_sleeps_and_has_a_warm_up(lab: LoopLab) -> None:
     lab.online_bridge(FIDELITY="corrected")
-    found = run(lab, RECEIVER="select", LIFE="run", QOS_LEGS="all", ROBOT_FRAMING="line", QOS="0 2", REPETITIONS="2")
+    bridge = {"QOS_LEGS": "all", "ROBOT_FRAMING": "line", "PAIRING": "request"}
+    found = run(lab, RECEIVER="select", LIFE="run", QOS="0 2", REPETITIONS="2", **bridge)
     assert [(cell["sent"], cell["answered"], cell["written"]) for cell in found["cells"]] == [(40, 40, 2)] * 2
     own = treatments(found)
     assert own["client processes"] == "2"

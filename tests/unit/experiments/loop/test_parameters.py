@@ -28,7 +28,8 @@ def test_fidelity_sets_the_factors_and_thesis_is_the_default() -> None:
     ("name", "attribute", "values"),
     [
         ("TCP_NODELAY", "tcp_nodelay", {"on": True, "off": False}),
-        ("ROBOT_FRAMING", "robot_framing", {"burst": "burst", "line": "line"}),
+        ("ROBOT_FRAMING", "robot_framing", {"raw": "raw", "burst": "burst", "line": "line"}),
+        ("PAIRING", "pairing", {"count": "count", "request": "request"}),
         ("APPLY_PRIORITY", "apply_priority", {"on": True, "off": False}),
         ("QOS_LEGS", "qos_legs", {"request": "request", "all": "all"}),
         ("CONNECTIONS", "connections", {"one": "one", "two": "two"}),
@@ -50,7 +51,7 @@ def test_printed_is_the_thesis_with_the_printed_clients() -> None:
     thesis, found = (read_parameters({**SCENARIO, "FIDELITY": f}).as_json() for f in ("thesis", "printed"))
     own = {
         "fidelity": "printed", "clients": "printed", "receiver": "spin", "life": "repetition", "broker_path": "port",
-        "python": "2.7", "warmup_messages": 0,
+        "python": "2.7", "warmup_messages": 0, "robot_framing": "raw", "pairing": "count",
     }  # fmt: skip
     assert found == {**thesis, **own}
 

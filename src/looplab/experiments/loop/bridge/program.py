@@ -15,9 +15,11 @@ from looplab.experiments.loop.bridge.robot_answers import Reply
 from looplab.experiments.loop.bridge.robot_port import RobotPort
 from looplab.experiments.loop.bridge.state import BridgeCounts
 from looplab.experiments.loop.protocol import (
+    COUNT,
     FRAMINGS,
     LEGS,
     OFFLINE,
+    PAIRINGS,
     RECEIVERS,
     SELECT,
     SPIN,
@@ -39,6 +41,8 @@ from looplab.system import own_process
 
 # The robot answers in about 4 ms; after this long the bridge gives up an answer.
 ANSWER_TIMEOUT_MS = 250
+# With PAIRING=count answers lag behind their requests until so long a pause ends the hundred.
+PAUSE_MS = 500
 IDLE_NS = 300_000_000
 # While the robot is away, so that the bridge notices its return soon.
 IDLE_OFFLINE_NS = 50_000_000
@@ -62,7 +66,10 @@ class Waiting(NamedTuple):
 
 
 class RobotBridge:
-    """Pairs requests and answers: the robot answers in order, so the oldest waiting request comes first."""
+    """Pairs requests and answers: the robot answers in order, so the oldest waiting request comes first.
+
+    `by_count`, as listing A.4: each answer is the oldest waiting request's, whatever requests it is of.
+    """
 
     def __init__(
         self,
@@ -71,6 +78,7 @@ class RobotBridge:
         *,
         tcp_nodelay: bool,
         qos_legs: str,
+        by_count: bool = False,
         spins: bool = False,
         robot: RobotPort,
         state_dir: Path | None = None,
@@ -83,8 +91,12 @@ class RobotBridge:
         self.counts = BridgeCounts(COUNTED, state_dir)
         self._spins = spins
         self._robot = robot
-        self._reporter = Reporter(robot, self.counts, SPIN if spins else SELECT)
+        pairing_of_answers = COUNT if by_count else PAIRINGS["thesis"]
+        self._reporter = Reporter(robot, self.counts, SPIN if spins else SELECT, pairing_of_answers)
+        self._by_count = by_count
         self._waiting: deque[Waiting] = deque()
+        # Requests that the robot has not begun to answer.
+        self._owed = 0
         self._arrived: list[Waiting] = []
         self._times = AnswerTimes()
         self._free_ns = 0
@@ -119,9 +131,8 @@ class RobotBridge:
                 self._reporter.report()
             now = perf_counter_ns()
             self.counts.beat(now)
-            if self._waiting and now - self._waiting[0].entered_ns > ANSWER_TIMEOUT_MS * 1_000_000:
-                self._give_up(STATUS_GARBLED if robot.answers.garbled else STATUS_TIMEOUT)
-                robot.resynchronise()
+            if self._waiting and now > self._time_over_ns:
+                self._time_over()
             elif now >= self._quiet_ns:
                 self._idle(now)
 
@@ -162,11 +173,14 @@ class RobotBridge:
                 # It waits for the requests before it: R grows if requests come in bunches, whatever the robot does.
                 self.counts["queued"] += bool(self._waiting)
                 self._waiting.append(item)
+                self._owed += 1
             else:
                 self._answer(item, STATUS_OFFLINE, b"")
 
     def _collect(self, replies: list[Reply]) -> None:
-        for reply in replies:
+        for found in replies:
+            self._owed = max(0, self._owed - found.skipped - found.stands_for)
+            reply = Reply(found.value) if self._by_count else found
             for _ in range(reply.skipped):
                 self.counts["skipped"] += 1
                 self._answer(self._waiting.popleft(), STATUS_GARBLED if reply.garbled else STATUS_TIMEOUT, b"")
@@ -175,10 +189,29 @@ class RobotBridge:
                 continue
             self._answer(self._waiting.popleft(), STATUS_OK if reply.value else STATUS_GARBLED, reply.value)
             for _ in range(min(reply.stands_for - 1, len(self._waiting))):
-                self._reporter.note_merged(self._waiting.popleft().request)
-                self.counts["merged"] += 1
+                self._merge(self._waiting.popleft())
+
+    def _merge(self, item: Waiting) -> None:
+        self._reporter.note_merged(item.request)
+        self.counts["merged"] += 1
+
+    @property
+    def _time_over_ns(self) -> int:
+        """When the requests that wait are given up; counted from the newest where answers may lag."""
+        if self._by_count:
+            return self._waiting[-1].entered_ns + PAUSE_MS * 1_000_000
+        return self._waiting[0].entered_ns + ANSWER_TIMEOUT_MS * 1_000_000
+
+    def _time_over(self) -> None:
+        """Give up what waits: with `by_count` the newest, as many as had their answers merged with others'."""
+        while self._by_count and len(self._waiting) > self._owed:
+            self._merge(self._waiting.pop())
+        if self._waiting:
+            self._give_up(STATUS_GARBLED if self._robot.answers.garbled else STATUS_TIMEOUT)
+            self._robot.resynchronise()
 
     def _give_up(self, status: str) -> None:
+        self._owed = 0
         while self._waiting:
             self.counts["timeouts"] += 1
             self._answer(self._waiting.popleft(), status, b"")
@@ -208,7 +241,7 @@ class RobotBridge:
         if self._robot.must_poll and self._waiting:
             return now + 1_000_000
         if self._waiting:
-            return self._waiting[0].entered_ns + ANSWER_TIMEOUT_MS * 1_000_000
+            return self._time_over_ns
         return max(self._quiet_ns, now + 1_000_000)
 
     def _idle(self, now: int) -> None:
@@ -220,19 +253,19 @@ class RobotBridge:
         self._reporter.report()
 
 
-def _settings(environment: dict[str, str]) -> tuple[bool, str, str, bool]:
-    """Return whether TCP_NODELAY is set, the framing, which legs have the QoS, and whether it spins.
+def _settings(environment: dict[str, str]) -> tuple[bool, str, str, str, bool]:
+    """Return whether TCP_NODELAY is set, the framing, the pairing, which legs have the QoS, and whether it spins.
 
     It spins only on a machine of its own, where OWN_MACHINE is set. Raises LabError (exit code 2).
     """
     reader = Reader(environment, "compose/scenarios/NAME")
     nodelay = reader.switch("TCP_NODELAY", reader.fidelity == "corrected")
-    framing, legs = (
+    framing, pairing, legs = (
         reader.choice(name, reader.default(by_fidelity), tuple(by_fidelity.values()))
-        for name, by_fidelity in (("ROBOT_FRAMING", FRAMINGS), ("QOS_LEGS", LEGS))
+        for name, by_fidelity in (("ROBOT_FRAMING", FRAMINGS), ("PAIRING", PAIRINGS), ("QOS_LEGS", LEGS))
     )
     spins = reader.choice("RECEIVER", reader.default(RECEIVERS), (SPIN, SELECT)) == SPIN
-    return nodelay, framing, legs, spins and reader.given("OWN_MACHINE")
+    return nodelay, framing, pairing, legs, spins and reader.given("OWN_MACHINE")
 
 
 def main() -> int:
@@ -240,7 +273,7 @@ def main() -> int:
     own_process.set_name("lab-bridge")
     settings = dict(os.environ)
     try:
-        nodelay, framing, legs, spins = _settings(settings)
+        nodelay, framing, answers_by, legs, spins = _settings(settings)
         robot = RobotPort(settings.get("SERIAL_URL", "").strip() or "socket://robot:4000", framing)
         # A thread opens the port, which resets the board: its boot loader takes up to 2 s, and the rest goes on.
         robot.maintain()
@@ -250,7 +283,15 @@ def main() -> int:
         return error.exit_code
     state_dir = Path(settings["STATE_DIR"]) if settings.get("STATE_DIR") else None
     bridge = RobotBridge(
-        host, port, tcp_nodelay=nodelay, qos_legs=legs, spins=spins, robot=robot, state_dir=state_dir, pairing=pairing
+        host,
+        port,
+        tcp_nodelay=nodelay,
+        qos_legs=legs,
+        by_count=answers_by == COUNT,
+        spins=spins,
+        robot=robot,
+        state_dir=state_dir,
+        pairing=pairing,
     )
     print(
         f"bridge: robot at {robot.url}, framing {framing}, broker {host}:{port}{' (TLS)' if pairing else ''}",

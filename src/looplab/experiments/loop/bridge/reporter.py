@@ -36,10 +36,10 @@ class Reporter:
 
     mqtt: MqttClient
 
-    def __init__(self, robot: RobotPort, counts: BridgeCounts, receiver: str) -> None:
+    def __init__(self, robot: RobotPort, counts: BridgeCounts, receiver: str, pairing: str) -> None:
         # A restarted bridge is another instance, a restarted machine another boot.
         self.identity = {"instance": secrets.token_hex(4), "boot": boot_id()[:8]}
-        self._robot, self._counts, self._receiver = robot, counts, receiver
+        self._robot, self._counts, self._receiver, self._pairing = robot, counts, receiver, pairing
         self._published: tuple[bytes, bytes] = (b"", b"")
         self._reported_online = False
         self._logged: tuple[str, tuple[int, ...]] = ("", tuple(robot.faults.values()))
@@ -128,6 +128,7 @@ class Reporter:
         robot, sock = self._robot, self.mqtt.sock
         return {
             "framing": robot.framing,
+            "pairing": self._pairing,
             "receiver": self._receiver,
             "tcp_nodelay": bool(sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)) if sock else None,
             # As the broker granted it.

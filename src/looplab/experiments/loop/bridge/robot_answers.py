@@ -1,5 +1,7 @@
 """What the robot sends, cut into answers.
 
+Framing `raw`, as listing A.4: whatever bytes wait are one answer, half a line too; the rest of that line is another.
+
 Framing `burst`: the lines that wait together are one answer, as when a program reads the port until it is empty; two
 answers that meet there count as one. Framing `line`: each line is one answer, and requests have numbers, so that each
 answer is paired with its request although answers between them were lost.
@@ -14,6 +16,8 @@ import re
 from collections import deque
 from typing import NamedTuple
 
+from looplab.experiments.loop.protocol import FRAMINGS, RAW
+
 # Letters that differ in two bits at least: one flipped on the wire makes no other request's number.
 NUMBERS = bytes(letter for letter in range(ord("a"), ord("z") + 1) if letter.bit_count() % 2 == 0)
 # Offset from a request's control character (1 to 26) to its letter.
@@ -26,6 +30,9 @@ CHECK_MODULUS = 23
 STATE = rb"-?[0-9]{1,5}(?: -?[0-9]{1,5}){3}"
 _ANSWER = re.compile(rb"([a-z])(-?[0-9]{1,5}|" + STATE + rb"|E)([A-W])")
 LONGEST_LINE_BYTES = 256
+# Of a raw answer the bridge passes on so much; a byte that would break the answer's form becomes a space.
+MOST_VALUE_BYTES = 32
+_READABLE = bytes(byte if 32 <= byte < 127 and byte != ord(",") else 32 for byte in range(256))
 # The bridge counts each of these faults of a robot in use.
 UNPLUGGED, RESET, SILENT, NOISE, SENSOR = "unplugged", "reset", "silent", "noise", "sensor"
 
@@ -104,8 +111,8 @@ class Window:
 class Reply(NamedTuple):
     """One answer: `value` is b"" if it cannot be read or the sensor cannot.
 
-    It answers `stands_for` requests: more than one if a burst merged lines, none if no request waits for it. The
-    answers to `skipped` requests before these were lost. `garbled`: something unreadable came.
+    It answers `stands_for` requests: more than one if it merged lines, none if no request waits for it or it is the
+    rest of a line. The answers to `skipped` requests before these were lost. `garbled`: something unreadable came.
     """
 
     value: bytes
@@ -135,7 +142,7 @@ class Answers:
         self.garbled = False
         # The robot forgot what it was asked.
         self.restarted = False
-        self._numbered = framing == "line"
+        self._numbered, self._raw = framing == FRAMINGS["corrected"], framing == RAW
         self._faults = faults
         self._window = Window()
         self._buffer = b""
@@ -151,6 +158,8 @@ class Answers:
 
     def cut(self, data: bytes) -> tuple[list[Reply], bytes]:
         """Return the answers that are whole now that `data` has arrived, and the bytes to send next."""
+        if self._raw:
+            return self._of_any_bytes(data), b""
         self._buffer += data
         if len(self._buffer) > LONGEST_LINE_BYTES and b"\n" not in self._buffer:
             self._buffer = b""
@@ -185,6 +194,16 @@ class Answers:
         skipped, to_send = request
         garbled, self.garbled = self.garbled, False
         return Reply(answer.value, skipped=skipped, garbled=garbled), to_send
+
+    def _of_any_bytes(self, data: bytes) -> list[Reply]:
+        """Return one answer, and how many requests the robot began to answer in it; [] for a ready line alone."""
+        begun_before = bool(self._buffer)
+        *ended, rest = (self._buffer + data).split(b"\n")
+        lines = [line for line in ended if not self._is_greeting(line)]
+        self._buffer = rest[-LONGEST_LINE_BYTES:]
+        if ended and not lines and not rest:
+            return []
+        return [Reply(data[:MOST_VALUE_BYTES].translate(_READABLE), max(0, len(lines) + bool(rest) - begun_before))]
 
     def _burst(self) -> list[Reply]:
         if not self._buffer.endswith(b"\n"):

@@ -1,12 +1,15 @@
 """Requests by number: what is under way, and which answer belongs to which although some are lost."""
 
 import random
+import re
 from collections import deque
 
 import pytest
 
 from looplab.experiments.loop.bridge.robot_answers import (
     NUMBERS,
+    Answers,
+    Faults,
     NumberedAnswer,
     Window,
     check_letter,
@@ -38,6 +41,27 @@ def test_a_line_with_one_wrong_byte_is_never_another_answer() -> None:
                     assert parse_numbered(whole[:place] + bytes([byte]) + whole[place + 1 :]) is None
             assert parse_numbered(whole[:place] + whole[place + 1 :]) is None
             assert parse_numbered(whole[:place] + whole[place : place + 1] + whole[place:]) is None
+
+
+@pytest.mark.parametrize(
+    ("pieces", "stand_for"),
+    [
+        ([b"25.57\r\n"], [1]),
+        ([b"25.", b"5", b"7\r\n"], [1, 0, 0]),
+        ([b"25.57\r\n26.", b"01\r\n"], [2, 0]),
+        ([b"25.57\r\n26.01\r\n"], [2]),
+        ([b"25.57\r\n", b"26.01\r", b"\n27.00\r\n"], [1, 1, 1]),
+        ([b"\xff\x00", b",", b"x" * 300], [1, 0, 0]),
+        ([b"looplab mbot_ranger 0.3.0 ready\r\n", b"25.57\r\n"], [1]),
+    ],
+)
+def test_raw_bytes_are_an_answer_that_stands_for_the_lines_that_begin_in_it(
+    pieces: list[bytes], stand_for: list[int]
+) -> None:
+    robot = Answers("raw", Faults())
+    found = [reply for piece in pieces for reply in robot.cut(piece)[0]]
+    assert [reply.stands_for for reply in found] == stand_for
+    assert all(re.fullmatch(rb"[ -+\--~]{1,32}", reply.value) for reply in found)
 
 
 def test_no_flipped_bit_makes_another_requests_number() -> None:

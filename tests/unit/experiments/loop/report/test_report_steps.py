@@ -23,7 +23,8 @@ def results(tmp_path: Path) -> Path:
     for at, (step, level_us) in enumerate(LEVELS_US.items()):
         settings = read_parameters({"SCENARIO": "scenario1", **VARIANTS["clients"][step]})
         printed = settings.clients == "printed"
-        own = ("clients", "receiver", "life", "broker_path", "python", "qos_legs", "pacing", "order", "warmup_messages")
+        own = ("clients", "receiver", "life", "broker_path", "python", "qos_legs", "pacing", "order", "warmup_messages",
+               "robot_framing", "pairing")  # fmt: skip
         folder = write_run(
             found, "scenario1", fidelity=settings.fidelity, start=f"2026010{at + 1}T000000Z",
             cells={(20.0, 0): simulated_cell(rng, 2, 50, 1000 if printed else level_us, 4280, 0.01)},
@@ -54,7 +55,8 @@ def test_the_steps_change_one_property_each() -> None:
         for before, after in pairwise(every)
     ]
     assert changed == [
-        {"receiver"}, {"python"}, {"life"}, {"broker_path"}, {"clients"}, {"qos_legs"}, {"connections"},
+        {"robot_framing"}, {"pairing"}, {"receiver"}, {"python"}, {"life"}, {"broker_path"}, {"clients"}, {"qos_legs"},
+        {"connections"},
         {"tcp_nodelay"}, {"robot_framing", "pacing", "order", "apply_priority"},
     ]  # fmt: skip
     assert every[0] == read_parameters({"SCENARIO": "scenario1", "FIDELITY": "printed"}).as_json()
