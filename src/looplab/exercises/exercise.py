@@ -169,7 +169,7 @@ def exercises(root: Path) -> dict[str, Path]:
 
 def read_exercise(root: Path, name: str, experiments: Experiments) -> Exercise:
     """Return the exercise of that name; LabError (exit code 2) if there is none or its file is not sound."""
-    known = exercises(root)
+    known, name = exercises(root), experiments[experiments.default].aliases.get(name, name)
     if name not in known:
         raise UsageError(f"There is no exercise {name!r}.", f"{did_you_mean(name, known)}./lab list names all.")
     path = known[name] / FILE

@@ -13,6 +13,7 @@ from looplab.system.env_files import expand, read_env
 from looplab.treatments.loads import loads
 
 FOLDER = Path(EXPERIMENTS[EXPERIMENTS.default].scenarios).parent
+ALIASES = EXPERIMENTS[EXPERIMENTS.default].aliases
 LOOP_FILE = Path("compose/loop.yaml")
 TEMPLATE = "_template"
 # This file beside the scenarios' folders holds what each params.env starts from.
@@ -81,12 +82,11 @@ def _meant(name: str, known: Mapping[str, Scenario]) -> list[Scenario]:
 
 
 def _known(name: str, known: Mapping[str, Scenario]) -> str:
-    """Return the name of the scenario that is meant: `Scenario5` and `5` are scenario5. Raises UsageError."""
-    for meant in (name, name.lower(), f"scenario{name}"):
+    """Return the name of the scenario that is meant: `Baseline` is scenario1, `5` scenario5. Raises UsageError."""
+    for meant in (name, name.lower(), f"scenario{name}", ALIASES.get(name.lower(), name)):
         if meant in known:
             return meant
     titled = [key for key, scenario in known.items() if name and name.lower() in scenario.title.lower()]
-    titled += ["scenario0", "scenario1"] * (name.lower() == "baseline")  # Neither has a load.
     raise UsageError(f"There is no scenario {name!r}.", f"{did_you_mean(name, known, titled)}./lab list names all.")
 
 

@@ -54,6 +54,7 @@ class Experiment:
 
     `scenarios` is a glob: the folders, below the checkout's root, each of which is a scenario of this experiment.
 
+    `aliases` are other names of scenarios: Compose profiles beside theirs.
     `bounds` are its claims by name and title, unless its module report.claims has `claims()`.
     `roles` are its containers as the treatments service and the exporter know them. `studies` gives the scenarios that
     each claim compares, for `./lab study`, `variants` by study the settings of each arm. `switches` are
@@ -72,6 +73,7 @@ class Experiment:
     cell: type[Cell] = Cell
     bounds: Mapping[tuple[str, str], Bound[str]] = field(default_factory=dict)
     tables: Mapping[str, type[Cell]] = field(default_factory=dict)
+    aliases: Mapping[str, str] = field(default_factory=dict)
     studies: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     variants: Mapping[str, Mapping[str, Mapping[str, str]]] = field(default_factory=dict)
     switches: tuple[str, ...] = ()

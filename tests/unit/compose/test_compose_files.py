@@ -15,7 +15,7 @@ from support.compose_files import LOADER, Service, files_of, merged
 from support.places import ROOT
 
 from looplab.experiments.loop.parameters import PARAMETERS
-from looplab.lab.scenarios import experiments, scenarios
+from looplab.lab.scenarios import ALIASES, experiments, scenarios
 from looplab.spec.parameters import FIDELITIES
 from looplab.system.env_files import expand
 from looplab.treatments.loads import loads
@@ -122,10 +122,18 @@ def test_every_run_is_a_service_that_its_profile_starts() -> None:
     beside = {"treatments", "exporter", "prometheus", "grafana", "pages"}
     for name in runs:
         assert name in started(name)
-        assert SERVICES[name]["profiles"] == [name]
+        assert SERVICES[name]["profiles"] == [name, *(other for other, its in ALIASES.items() if its == name)]
     assert {name for name, service in SERVICES.items() if "profiles" not in service} == {*beside, "prepare"}
     folders = {path.parent.name for path in COMPOSE.glob("*/[!_]*/params.env")}
     assert folders == set(runs)
+
+
+@pytest.mark.parametrize("services", [SERVICES, *ALSO])
+@pytest.mark.parametrize(("name", "scenario"), ALIASES.items())
+def test_another_name_of_a_scenario_starts_what_that_does(
+    services: dict[str, Service], name: str, scenario: str
+) -> None:
+    assert started(name, services) == started(scenario, services) != set()
 
 
 @each_scenario

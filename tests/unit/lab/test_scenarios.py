@@ -58,6 +58,15 @@ def test_neither_a_new_scenario_nor_a_page_is_other_code_that_measures(tree: Pat
     assert len({before, other, code(tree)}) == 3
 
 
+@pytest.mark.parametrize(
+    ("name", "scenario"),
+    {"baseline": 1, "docker-stress": 2, "broker-priority": 4, "mqtt-stresser": 7, "Baseline": 1}.items(),
+)
+def test_the_words_for_a_scenario_are_its_names(name: str, scenario: int) -> None:
+    (found,) = chosen(ROOT, [name])
+    assert (found.name, found.run_name) == (f"scenario{scenario}", f"scenario{scenario}")
+
+
 def test_all_stands_for_the_nine_and_nothing_is_run_twice(tree: Path) -> None:
     new(tree, "mine")
     assert [s.name for s in chosen(tree, ["scenario3", "all", "mine", "mine"])] == [
@@ -73,7 +82,7 @@ def test_an_unknown_scenario_is_refused(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "near"), [("qosdelay", "qos-delay"), ("stresser", "scenario7 or"), ("Baseline", "scenario0 or scenario1")]
+    ("name", "near"), [("qosdelay", "qos-delay"), ("stresser", "scenario7 or"), ("Docker stress", "scenario2 or")]
 )
 def test_the_nearest_scenarios_are_named(name: str, near: str) -> None:
     with pytest.raises(UsageError) as caught:
@@ -141,7 +150,7 @@ BAD_NAMES = ("", "x", "9lives", "My", "a_b", "a/b", "../x", "a" * 32, "with spac
     ("name", "message"),
     [
         *((name, "cannot be a scenario's name") for name in BAD_NAMES),
-        *((name, "already") for name in ("scenario1", "broker", "twin", "twin-instance")),
+        *((name, "already") for name in ("scenario1", "broker", "twin", "twin-instance", "baseline")),
     ],
 )
 def test_a_name_that_is_taken_or_no_good_for_compose_is_refused(kept: Path, name: str, message: str) -> None:

@@ -234,6 +234,12 @@ EXPERIMENT = Experiment(
     __name__,
     scenarios="compose/scenarios/*",
     cell=LoopCell,
+    aliases={
+        "baseline": "scenario1",
+        "docker-stress": "scenario2",
+        "broker-priority": "scenario4",
+        "mqtt-stresser": "scenario7",
+    },
     roles=(CONTROLLER, BROKER, BRIDGE, ROBOT, LINK, CLIENTS),
     studies=STUDIES,
     variants=VARIANTS,

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from looplab.errors import EXIT_GOOD, UsageError
-from looplab.lab.scenarios import FOLDER, LOOP_FILE, TEMPLATE, scenarios
+from looplab.lab.scenarios import ALIASES, FOLDER, LOOP_FILE, TEMPLATE, scenarios
 
 # A new scenario starts the parts of this one unless another is named: no load, no priority.
 PLAIN = "scenario1"
@@ -30,7 +30,11 @@ def new(root: Path, name: str, source: str = PLAIN) -> Path:
     folder, loop = root / FOLDER / name, root / LOOP_FILE
     paths = [*(root / "compose").glob("*.yaml"), *(root / "compose/experiments").glob("*/compose.yaml")]
     files = {path: path.read_text(encoding="utf-8") for path in paths}
-    if folder.exists() or any(re.search(rf"^  {name}:", text, re.MULTILINE) for text in files.values()):
+    if (
+        folder.exists()
+        or name in ALIASES
+        or any(re.search(rf"^  {name}:", text, re.MULTILINE) for text in files.values())
+    ):
         raise UsageError(f"There is a scenario or a part {name} already.", "Choose another name, or edit that one.")
     # Compute all changes before writing any: a failure leaves the lab as it was.
     changed = {path: _started(text, source, name, known) for path, text in files.items()}
