@@ -48,7 +48,6 @@ NUMBERS = {
     "SYS_NICE": 23,
 }  # fmt: skip
 SECCOMP_FILTER = "2"
-PRINTED_IMAGE = "localhost/looplab/printed:"
 
 
 def mask(capabilities: set[str]) -> int:
@@ -85,8 +84,8 @@ def judge_configuration(name: str, service: dict[str, Any], users: dict[str, str
     assert "no-new-privileges:true" in service.get("security_opt", []), name
     assert not service.get("privileged"), name
     assert 0 < int(service.get("pids_limit") or 0) <= 4096, name
-    # The controllers of CLIENTS=printed capture their own packets, and become their usual user before a line of ours.
-    captures = PRINTED_IMAGE in service.get("image", "")
+    # Controllers that capture their own packets become their usual user before a line of ours.
+    captures = any("+net_raw" in word for word in service.get("entrypoint") or [])
     more = {"NET_RAW", *_PREPARED} if captures else set()
     assert set(service.get("cap_add") or []) <= MAY_ADD.get(name, set()) | more, name
     user = str(service.get("user") or users.get(service.get("image", ""), ""))

@@ -38,6 +38,8 @@ RULES = {
 ADDRESSES = ("LAB_BIND", "LAB_LAN_BIND")
 # The variables by which compose.yaml chooses a file, compose/<kind>.<value>.yaml.
 OVERLAYS = {"BROKER": "broker", "ROBOT": "robot", "LINK": "link", "BROKER_TLS": "tls", "GRAFANA": "grafana"}
+# Files with a user's own program in a part's place.
+OWN_PROGRAMS = ("OWN_CLIENT", "OWN_BRIDGE")
 # These values change nothing: Compose gets an empty variable and reads no file.
 NO_FILE = {"LINK": NO_LINK, "GRAFANA": "on", "TWIN_LINK": "off"}
 
@@ -61,6 +63,9 @@ def check_parts(root: Path, settings: Mapping[str, str]) -> None:
             raise UsageError(
                 f"{variable}={name}: there is no compose/{kind}.{name}.yaml.", f"Known: {', '.join(known)}."
             )
+    for variable in OWN_PROGRAMS:
+        if (name := settings.get(variable)) and not (root / name).is_file():
+            raise UsageError(f"{variable}={name}: there is no such file below {root}.", "Copy your program there.")
     broker = settings.get("BROKER") or DEFAULT
     if broker != DEFAULT and "on" in (settings.get("BROKER_TLS"), "on" if settings.get("ROBOT") == "remote" else ""):
         raise UsageError(

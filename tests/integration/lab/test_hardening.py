@@ -17,6 +17,8 @@ CHOICES = {
     "virtual robot": {"ROBOT": "virtual", "GRAFANA": "", "LINK": "wifi"},
     "robot on USB": {"ROBOT": "usb", "GRAFANA": "", "LINK": ""},
     "printed clients": {"ROBOT": "virtual", "GRAFANA": "", "LINK": "", "CLIENTS": "printed"},
+    "own controller": {"ROBOT": "virtual", "GRAFANA": "", "LINK": "", "CLIENTS": "own", "OWN_CLIENT": "lab"},
+    "own bridge": {"ROBOT": "virtual", "GRAFANA": "", "LINK": "", "OWN_BRIDGE": "lab"},
     "priority by a capability": {"ROBOT": "virtual", "GRAFANA": "", "LINK": "", "LAB_PRIORITY_UID": "0"},
     "robot on a Pi": {"ROBOT": "remote", "GRAFANA": "off", "LINK": "", "LAB_PI": "192.0.2.7"},
 }

@@ -8,7 +8,15 @@ from support.places import ROOT
 
 from looplab.errors import UsageError
 from looplab.lab.checkout import Lab
-from looplab.lab.settings import ADDRESSES, RULES, check_settings, file_choices, read_machine_file, write_machine_file
+from looplab.lab.settings import (
+    ADDRESSES,
+    RULES,
+    check_parts,
+    check_settings,
+    file_choices,
+    read_machine_file,
+    write_machine_file,
+)
 from looplab.system.env_files import read_env
 
 
@@ -76,3 +84,11 @@ def test_a_stand_in_with_a_name_of_docker_hub_is_found_again(tmp_path: Path) -> 
 )
 def test_a_value_that_changes_nothing_chooses_no_file(settings: dict[str, str], chosen: dict[str, str]) -> None:
     assert file_choices(settings) == chosen
+
+
+@pytest.mark.parametrize("variable", ["OWN_CLIENT", "OWN_BRIDGE"])
+def test_a_program_that_is_not_there_is_named_before_anything_starts(variable: str) -> None:
+    check_parts(ROOT, {variable: "README.md"})
+    # The engine would make a folder of that name.
+    with pytest.raises(UsageError, match=f"{variable}=answers/none.py: there is no such file"):
+        check_parts(ROOT, {variable: "answers/none.py"})

@@ -19,7 +19,9 @@ from looplab.experiments.loop.document import (
     transport_lines,
 )
 from looplab.experiments.loop.losses import NEVER_NS, Evidence, Losses
-from looplab.experiments.loop.parameters import PRINTED, LoopParameters
+from looplab.experiments.loop.own_bridge import OwnBridge, judge_own_bridge
+from looplab.experiments.loop.own_client import OwnClient, OwnMeasurement
+from looplab.experiments.loop.parameters import LAB, OWN, PRINTED, LoopParameters
 from looplab.experiments.loop.printed.clients import PrintedClients
 from looplab.experiments.loop.printed.measurement import PrintedMeasurement, written
 from looplab.experiments.loop.protocol import (
@@ -77,7 +79,8 @@ class LoopController(CellRun[LoopParameters, LoopCell]):
         self.seen = Scans(p, self.client, self.scans)
         self._connected_ns: list[int] = []
         self._client = _connections(p, token, self._received, self._note_connection)
-        self.printed = PrintedClients(p, self._client.wait) if p.clients == PRINTED else None
+        self.others = _other_clients(p, self._client.wait)
+        self.own_bridge = OwnBridge(p, token)
         self._tls = self._unstamped = ""
         self._attempts: dict[str, str] = {}
         self._warmup = {"sent": 0, "answered": 0}
@@ -155,10 +158,11 @@ class LoopController(CellRun[LoopParameters, LoopCell]):
             *treatments.judge_robot(self.parameters, cells, virtual=treatments.is_virtual(bridge)),
             *treatments.judge_connections(self.parameters, self._tls, bridge),
             *treatments.judge_legs(self.parameters, self._granted, bridge, self._answer_qos()),
-            *(self.printed or self).judge_clients(),
+            *(self.others or self).judge_clients(),
             treatments.judge_broker(self.parameters, self.record.versions.get("broker", "")),
             *readiness.other_bridges(self.news.reports, answered_twice=any(self.measurement.counts.duplicates)),
             self.seen.judge_link(),
+            *([judge_own_bridge(self.measurement.counts)] if self.parameters.own_bridge else []),
         ]
 
     def judge_clients(self) -> Sequence[Treatment]:
@@ -174,7 +178,7 @@ class LoopController(CellRun[LoopParameters, LoopCell]):
             **self.seen.cell(index),
             **{name: self.interference[index][name] for name in ("steal_s", "strangers_cpu_s")},
             "lost_by": self._losses.count(rows),
-            "written": written(store, rows, self.parameters.messages) if self.printed else 0,
+            "written": written(store, rows, self.parameters.messages) if self.parameters.clients == PRINTED else 0,
         }
         document = entry(CellResult(cell, more), store, rows)
         sent, answered = tally(store, rows)
@@ -199,25 +203,27 @@ class LoopController(CellRun[LoopParameters, LoopCell]):
             "ledger_gaps": ledger.gaps(store, measured, self._unstamped, self.news.info()),
             "delayed": delayed(store, every),
             **self.seen.document(),
-            **(self.printed.document() if self.printed else {}),
+            **(self.others.document() if self.others else {}),
         }
 
     def close(self) -> None:
-        if self.printed:
-            self.printed.close()
+        if self.others:
+            self.others.close()
         self._client.close()
         self.client.end_loads()
 
     @property
     def _granted(self) -> dict[str, int]:
-        return self.printed.granted if self.printed else self._client.granted
+        return self.others.granted if self.others else self._client.granted
 
     def _measurement(self, store: SampleStore, token: str, per_cell: int) -> RequestLoop:
         p = self.parameters
         form = f"{p.command}-{token}-%d".encode()
         requests = Messages(TOPIC_REQUEST, form, per_cell, p.deadline_ms, sleeps=p.pacing == SLEEP)
-        if self.printed:
-            return PrintedMeasurement(self.printed, store, requests, token, self.news.take)
+        if isinstance(self.others, OwnClient):
+            return OwnMeasurement(self.others, store, requests, token, self.news.take)  # type: ignore[arg-type]
+        if self.others:
+            return PrintedMeasurement(self.others, store, requests, token, self.news.take)
         return RequestLoop(self._client, self._client.subscriber, store, requests, token, self.news.take)
 
     def _answer_qos(self) -> set[tuple[int, int]]:
@@ -237,6 +243,8 @@ class LoopController(CellRun[LoopParameters, LoopCell]):
     def _received(self, topic: bytes, payload: bytes, qos: int) -> None:
         if self._current is not None:
             self._current.received(topic, payload, qos)
+        elif topic == TOPIC_ANSWER.encode():
+            self.own_bridge.heard = payload
         else:
             self.news.take(topic, payload)
 
@@ -266,6 +274,10 @@ class LoopController(CellRun[LoopParameters, LoopCell]):
 
         Raises LabError (exit code 3) for the first that is not."""
         part, end_ns, timeout_s = "", 0, self.parameters.parts_timeout_s
+        if self.parameters.own_bridge:
+            self.record.say("waiting", what="own bridge")
+            self.own_bridge.wait(self._client)
+            return
         while (missing := readiness.missing(self.parameters, self.news.retained)) is not None:
             if missing.settled:
                 raise MachineError(f"{missing.problem}.", missing.remedy)
@@ -289,6 +301,8 @@ class LoopController(CellRun[LoopParameters, LoopCell]):
         for index, one in enumerate(qos):
             self._count_own(store, range(index * count, (index + 1) * count), one)
         states = store["state"].tolist()
+        if isinstance(self.others, OwnClient):
+            self.others.performances.clear()
         self._warmup = {"sent": len(states), "answered": states.count(ANSWERED), "lost": states.count(WAITING)}
 
     def _count_own(self, store: SampleStore, rows: range, qos: int) -> None:
@@ -318,12 +332,19 @@ def _connections(
     news = (TOPIC_BRIDGE_INFO, TOPIC_BRIDGE_MERGED, TOPIC_ROBOT_STATUS, TOPIC_BRIDGE_STATUS)
     answers = [(TOPIC_ANSWER, subscription_qos(parameters.qos_legs, max(parameters.qos)))]
     number = parameters.connections
-    if parameters.clients == PRINTED:
-        # Printed clients have their own connections; this one hears the bridge alone.
+    if parameters.clients != LAB:
+        # Other clients have their own connections; this one hears the bridge alone.
         answers, number = [], ONE
     options = ClientOptions([*answers, *((topic, 1) for topic in news)])
     target = PairedTarget(host, port, parameters.tcp_nodelay, pairing)
     return ControllerConnections(number, target, token, options, received, connected)
+
+
+def _other_clients(parameters: LoopParameters, wait: Callable[[int], None]) -> PrintedClients | OwnClient | None:
+    """Return the clients that send in the controller's place, if any."""
+    if parameters.clients == PRINTED:
+        return PrintedClients(parameters, wait)
+    return OwnClient(parameters, wait) if parameters.clients == OWN else None
 
 
 # The name that looplab.run.life knows it by.

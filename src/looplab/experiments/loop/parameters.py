@@ -39,12 +39,14 @@ from looplab.treatments.loads import loads
 
 ROBOTS = ("virtual", "usb", "remote")
 # The clients are the lab's, or publisher and subscriber as the thesis prints them. Printed ones may spin
-# beside paho's network thread, have a new process for each repetition, and have another interpreter.
-LAB, PRINTED = "lab", "printed"
+# beside paho's network thread, have a new process for each repetition, and have another interpreter. Or the controller
+# is a program of the user's own.
+LAB, PRINTED, OWN = "lab", "printed", "own"
 REPETITION, RUN = "repetition", "run"
 PYTHONS = ("2.7", "3")
 # Containers reach the broker by the host's address and published port, or on their own network.
 PORT, DIRECT = "port", "direct"
+_FILE, _FILE_WORDS = r"(\w[\w./-]{0,200})?", "a file below this folder, e.g. answers/controller.py"
 ROBOT = Option("--robot", "ROBOT", "", "where the robot is", ROBOTS)
 BROKER = Option("--broker", "BROKER", "", "the broker under test", tuple(BROKERS))
 QOS_LEGS = Option("--qos-legs", "QOS_LEGS", "", "which of the loop's four legs have the QoS", tuple(LEGS.values()))
@@ -76,7 +78,9 @@ class LoopParameters(OrderedParameters):
     pairing: str = choice(PAIRINGS, tuple(PAIRINGS.values()))
     qos_legs: str = choice(LEGS, tuple(LEGS.values()), option=QOS_LEGS)
     connections: str = choice({"thesis": TWO, "corrected": ONE}, tuple(CONNECTIONS))
-    clients: str = choice({"thesis": LAB, "printed": PRINTED}, (PRINTED, LAB))
+    clients: str = choice({"thesis": LAB, "printed": PRINTED}, (PRINTED, LAB, OWN))
+    own_client: str = matching("", _FILE, _FILE_WORDS)
+    own_bridge: str = matching("", _FILE, _FILE_WORDS)
     receiver: str = choice(RECEIVERS, (SPIN, SELECT))
     life: str = choice({"thesis": RUN, "printed": REPETITION}, (REPETITION, RUN))
     broker_path: str = choice({"thesis": DIRECT, "printed": PORT}, (PORT, DIRECT))
@@ -121,6 +125,7 @@ class LoopParameters(OrderedParameters):
                 f"LINK={self.link} is between bridge and broker, and BROKER_PATH=port passes it by.",
                 "Set BROKER_PATH=direct, or leave LINK empty.",
             )
+        self._check_own()
         known = tuple(qos for qos in self.qos if qos in broker.qos)
         left_out = tuple(qos for qos in self.qos if qos not in broker.qos)
         if not known:
@@ -130,9 +135,22 @@ class LoopParameters(OrderedParameters):
             )
         return replace(self, qos=known, qos_left_out=left_out, **self._of_clients(environment))
 
+    def _check_own(self) -> None:
+        """Raise LabError (exit code 2) where programs of the user's own cannot take part."""
+        if (self.clients == OWN) != bool(self.own_client):
+            raise UsageError(
+                "CLIENTS=own and OWN_CLIENT belong together.", "Set both: CLIENTS=own OWN_CLIENT=answers/controller.py"
+            )
+        if self.own_client and self.own_bridge:
+            raise UsageError("OWN_CLIENT and OWN_BRIDGE are both set.", "Try each against the lab's other part first.")
+        if self.own_client and (self.priority_controller or self.broker_tls):
+            raise UsageError(
+                "CLIENTS=own has neither real-time priority nor TLS.", "Take scenario 0 to 4, 6 or 7, BROKER_TLS=off."
+            )
+
     def _of_clients(self, environment: Mapping[str, str]) -> dict[str, Any]:
         """Return what these clients alone can be. Raises LabError (exit code 2) where another value is set."""
-        if self.clients == LAB:
+        if self.clients != PRINTED:
             wanted: dict[str, Any] = {"receiver": SELECT, "life": RUN, "python": "3"}
         else:
             wanted = {"connections": TWO, "broker_tls": False, "pacing": SLEEP}

@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import Any
 
 from looplab.experiments.loop import BRIDGE, EXPERIMENT, ROBOT
-from looplab.experiments.loop.parameters import DIRECT, PORT, LoopParameters
+from looplab.experiments.loop.parameters import DIRECT, OWN, PORT, LoopParameters
 from looplab.experiments.loop.protocol import (
     COMMAND_EMULATED,
     CONNECTIONS,
@@ -169,11 +169,15 @@ def judge_legs(
     of requests, each with the QoS of an answer.
     """
     known, legs = max(BROKERS[parameters.broker].qos), parameters.qos_legs
-    granted = [
-        ("controller", TOPIC_ANSWER, subscription_qos(legs, max(parameters.qos)), controller.get(TOPIC_ANSWER)),
-        ("bridge", TOPIC_REQUEST, min(known, subscription_qos(legs, 2)), bridge.get("subscription_qos")),
-    ]
-    if parameters.connections == TWO:
+    granted = []
+    # What programs of the user's own subscribe to shows in the answers alone.
+    if parameters.clients != OWN:
+        wanted_qos = subscription_qos(legs, max(parameters.qos))
+        granted.append(("controller", TOPIC_ANSWER, wanted_qos, controller.get(TOPIC_ANSWER)))
+    if not parameters.own_bridge:
+        wanted_qos = min(known, subscription_qos(legs, 2))
+        granted.append(("bridge", TOPIC_REQUEST, wanted_qos, bridge.get("subscription_qos")))
+    if parameters.connections == TWO and parameters.clients != OWN:
         granted.append(("publisher", TOPIC_REQUEST, 0, controller.get(TOPIC_REQUEST)))
     for role, topic, qos, found in granted:
         yield compared(f"{role}'s subscription to {topic}", f"QoS {qos}", f"QoS {found}")
@@ -233,7 +237,7 @@ def judge_connections(parameters: LoopParameters, controller: str, bridge: Mappi
     negotiated = [
         ("controller", parameters.broker_tls, controller),
         ("bridge", parameters.bridge_tls, str(bridge.get("tls", "")) if bridge else "unknown"),
-    ]
+    ][: 1 if parameters.own_bridge else 2]
     note = "the bridge goes by its pairing file (./lab pair), the controller by BROKER_TLS"
     rows = []
     for role, wanted, version in negotiated:
@@ -291,6 +295,8 @@ def bridge_settings(parameters: LoopParameters, bridge: Mapping[str, Any]) -> di
 
 
 def _judge_bridge(parameters: LoopParameters, bridge: Mapping[str, Any]) -> list[Treatment]:
+    if parameters.own_bridge:
+        return []
     if not bridge:
         return [Treatment("bridge settings", "known", "the bridge did not say", False)]
     settings, note = bridge_settings(parameters, bridge), "start the bridge with the same FIDELITY"

@@ -84,6 +84,21 @@ def test_clients_that_cannot_be_so_are_refused(settings: dict[str, str]) -> None
     assert "Leave out" in caught.value.remedy
 
 
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"CLIENTS": "own"}, "belong together"), ({"OWN_CLIENT": "a.py"}, "belong together"),
+        ({"CLIENTS": "own", "OWN_CLIENT": "a.py", "OWN_BRIDGE": "b.py"}, "both set"),
+        ({"CLIENTS": "own", "OWN_CLIENT": "a.py", "PRIORITY_CONTROLLER": "99"}, "real-time priority"),
+        ({"CLIENTS": "own", "OWN_CLIENT": "a.py", "BROKER_TLS": "on"}, "TLS"), ({"OWN_BRIDGE": "/etc/b.py"}, "below"),
+    ],
+)  # fmt: skip
+def test_programs_of_ones_own_that_cannot_take_part_are_refused(settings: dict[str, str], words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        read_parameters({**SCENARIO, **settings})
+    assert read_parameters({**SCENARIO, "CLIENTS": "own", "OWN_CLIENT": "answers/a.py"}).clients == "own"
+
+
 def test_the_settings_of_a_load_are_those_of_its_container() -> None:
     assert read_parameters(SCENARIO).load_settings == {}
     found = read_parameters({**SCENARIO, "LOAD": "stress", "STRESS_CPU": "8", "STRESS_VM": "", "FLOOD_CLIENTS": "7"})
