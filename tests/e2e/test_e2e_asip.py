@@ -2,12 +2,10 @@
 
 import json
 import os
-from collections import Counter
 
 import pytest
 from support.e2e_lab import Lab
 from support.hardening import judge_container
-from support.tables import rows
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="killing a container's process from outside needs root")
 
@@ -30,11 +28,6 @@ def test_both_languages_over_every_transport_are_accounted_for(lab: Lab) -> None
         # A copy that comes after the next edge counts as lost: that depends on the machine.
         assert cell["edge_tests"] == cell["edge_answered"] + cell["edge_lost"] == 10
     assert "OpenJDK" in run["cells"][3]["runtime"]
-    folder, _ = lab.newest()
-    edges = Counter(edge["pin"] for edge in rows(folder / "edges.csv"))
-    # Ten periods, each with two edges of pin 2, in six cells; a copy that the next edge overtook makes none of pin 13.
-    assert edges["2"] == 6 * 20
-    assert sum(cell["edge_answered"] for cell in run["cells"]) <= edges["13"] <= 6 * 20
 
 
 @needs_root

@@ -11,7 +11,6 @@ from looplab.experiments.asip.board import CYCLE_NS
 from looplab.experiments.asip.document import COLUMNS, AsipMeasurement, copies, files, planned
 from looplab.experiments.asip.oscilloscope import BoardCounts
 from looplab.experiments.asip.search import search_result
-from looplab.experiments.asip.waves import Row
 from looplab.run.accounting import summarise
 from looplab.run.cells import entry
 from looplab.run.samples import ANSWERED, WAITING, SampleStore
@@ -68,9 +67,8 @@ def write_latency_run(
         delays_ns = np.round((copied - waves) * CYCLE_NS).astype(int)
         columns = {**dict.fromkeys(COLUMNS, -1), "edge_ns": delays_ns}
         simulated.append(Simulated(LatencyCell.keyed(*key), latency_ns, INTERVAL_MS, lost, columns))
-        edges = [edge for pair in zip(waves.tolist(), copied.tolist(), strict=True) for edge in _edges(*pair)]
         more = {"wire_us": wire_us, "wire_bytes": BYTES, "warmup": warmup, **copies(delays_ns.tolist())}
-        measured.append(_measured(simulated[-1].cell, edges, more))
+        measured.append(_measured(simulated[-1].cell, more))
     return _write(results / f"{start}-{NAME}", fidelity, sample(simulated), measured, tests, changes)
 
 
@@ -91,7 +89,6 @@ def write_throughput_run(
     for at, (key, frequencies) in enumerate(tried.items()):
         limit = tracked_hz(*key)
         steps: list[dict[str, Any]] = []
-        edges: list[Row] = []
         for number, hz in enumerate(frequencies):
             wanted = 2 * round(hz)
             out = wanted if hz <= limit else round(wanted * limit / hz)
@@ -104,20 +101,8 @@ def write_throughput_run(
                 store, range(row, row + 1), due_ns=row, sent_ns=row, state=state, frequency_uhz=round(hz * 1e6),
                 edges_in=wanted, edges_out=out,
             )  # fmt: skip
-            half = round(16_000_000 / hz / 2)
-            for k in range(wanted):
-                cycle, level = 1_000_000 + k * half, (k + 1) % 2
-                edges.append((number, 2, level, cycle))
-                # Those in the middle are missing.
-                if abs(k - wanted / 2) >= (wanted - out) / 2:
-                    edges.append((number, 13, level, cycle + 48_000))
-        measured.append(
-            _measured(
-                ThroughputCell.keyed(*key),
-                edges,
-                {"wire_hz": WIRE_HZ, "steps": steps, "edge_cpu_us": edge_cpu_us, **search_result(steps)},
-            )
-        )
+        more = {"wire_hz": WIRE_HZ, "steps": steps, "edge_cpu_us": edge_cpu_us, **search_result(steps)}
+        measured.append(_measured(ThroughputCell.keyed(*key), more))
     return _write(results / f"{start}-{THROUGHPUT}", fidelity, store, measured, most, changes)
 
 
@@ -129,22 +114,10 @@ def _bisection(limit: float) -> list[float]:
     return tried
 
 
-def _edges(wave: int, copy: int) -> list[Row]:
-    """Pin 2 rises and pin 13 after it; both fall 160000 cycles later."""
-    return [
-        (-1, pin, level, at + fall) for level, fall in ((1, 0), (0, 160_000)) for pin, at in ((2, wave), (13, copy))
-    ]
-
-
-def _measured(cell: AsipCell, edges: list[Row], more: dict[str, Any]) -> AsipMeasurement:
+def _measured(cell: AsipCell, more: dict[str, Any]) -> AsipMeasurement:
     runtime = "Python 3.13.5" if cell.language == "python" else "OpenJDK 21.0.9, JIT"
     board = BoardCounts({"max": 120.0, "mean": 3.0}, 0.0, "ATmega2560")
-    return AsipMeasurement(
-        cell,
-        {"link_ms": {"broker": 6.0}.get(cell.placement), "runtime": runtime, "board_lag_us": board.lag_us, **more},
-        board=board,
-        edges=edges,
-    )
+    return AsipMeasurement(cell, {"runtime": runtime, "board_lag_us": board.lag_us, **more}, board=board)
 
 
 def _write(
@@ -163,6 +136,6 @@ def _write(
     rows = range(store.count)
     return finish(
         folder, NAME, cells, {"messages": tests, **(changes or {})},
-        {file.name: [file.header, *file.lines(store, rows)] for file in files(p, measured)},
+        {file.name: [file.header, *file.lines(store, rows)] for file in files(p)},
         fidelity=fidelity, treatments=[treatment("board clock", "16 MHz")],
     )  # fmt: skip

@@ -304,8 +304,8 @@ def test_a_wave_is_reported_to_the_edge_and_copied_in_wire_time(client: ClientOf
     board.send(b"#,?\n")
     assert board.line().startswith("@#,?")
     edges = board.board.scope.edges(first)
-    rows = [(0, board.board.board.number(pin), level, cycle) for pin, level, cycle in edges]
-    wave = [row[3] for row in rows if row[1] == 2]
+    rows = [(board.board.board.number(pin), level, cycle) for pin, level, cycle in edges]
+    wave = [row[2] for row in rows if row[0] == 2]
     assert len(wave) == 20
     # The generator's clock is the board's own; an edge waits for the end of an instruction.
     halves = [late - early for early, late in itertools.pairwise(wave)]

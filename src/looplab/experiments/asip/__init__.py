@@ -12,10 +12,8 @@ from looplab.spec.roles import BROKER, CONTROLLER, Role
 NAME = "asip"
 THROUGHPUT = "asip-throughput"
 BRIDGE = Role("bridge", ("lab-asip-bridge",))
-# This mark stands beside a cell that depends on a fitted constant: a link's delay, or a USB adapter's frames.
+# This mark stands beside a cell that depends on a fitted constant: a USB adapter's frames.
 FITTED = "*"
-# Only older runs have such a link.
-LINKS = "the link to a broker elsewhere was fitted to the published 38.4 ms of Java. No claim rests on such a cell."
 FRAMES = "the USB frames of ch340, ftdi-1 and ftdi-16 are those fitted to the thesis's R of 4.28 ms."
 _WITH_FRAMES = ("ch340", "ftdi-1", "ftdi-16")
 # The roles have the names of the languages. A run may use one alone.
@@ -44,17 +42,12 @@ class AsipCell(Cell):
         "analog reports that came unasked while it was measured: lines, bytes, lines a second", each("amount")
     )
     edge_cpu_us = Figure("processor time of the client for an edge that it copies", unit="us", live=True)
-    link_ms = Figure(
-        "one way of an emulated link, whose delay was fitted or chosen: in older runs alone",
-        unit="ms",
-    )
     runtime = Word("version of Python or Java, with or without its compiler")
 
     @property
-    def fitted(self) -> list[str]:
-        """The fitted constants that its figures depend on, a sentence each."""
-        with_frames = self.document.get("factors", {}).get("adapter") in _WITH_FRAMES
-        return [LINKS] * (self.document.get("link_ms") is not None) + [FRAMES] * with_frames
+    def fitted(self) -> bool:
+        """Whether its figures depend on a fitted constant."""
+        return self.document.get("factors", {}).get("adapter") in _WITH_FRAMES
 
     @property
     def mark(self) -> str:
@@ -66,8 +59,8 @@ class AsipCell(Cell):
 
     @classmethod
     def remarks(cls, run: Document) -> Iterator[str]:
-        for constant in dict.fromkeys(one for cell in map(cls, run["cells"]) for one in cell.fitted):
-            yield from fill(f"{FITTED} fitted: {constant}", 80, subsequent_indent="  ").splitlines()
+        if any(cell.fitted for cell in map(cls, run["cells"])):
+            yield from fill(f"{FITTED} fitted: {FRAMES}", 80, subsequent_indent="  ").splitlines()
 
 
 class LatencyCell(AsipCell):

@@ -66,7 +66,7 @@ class AsipController(CellRun[AsipParameters, AsipCell]):
         return judge(self.parameters, self.scans, self._own, self.client.fault)
 
     def files(self) -> list[File]:
-        return files(self.parameters, self._own)
+        return files(self.parameters)
 
     def _measure(self, index: int, measured: AsipMeasurement) -> None:
         p, language = self.parameters, measured.cell.language

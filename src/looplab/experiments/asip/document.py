@@ -1,30 +1,27 @@
 """What run.json holds of a cell beside its samples, and the CSV files of a run."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from looplab.experiments.asip import AsipCell, LatencyCell, ThroughputCell
 from looplab.experiments.asip.oscilloscope import BoardCounts
 from looplab.experiments.asip.parameters import AsipParameters
 from looplab.experiments.asip.search import search_result
-from looplab.experiments.asip.waves import Row
 from looplab.run import cells
 from looplab.run.accounting import summarise
 from looplab.run.document import More, microseconds, samples_file
 from looplab.run.record import File
 
-EDGES_HEADER = ",".join([*(key.name for key in AsipCell.key_columns()), "step", "pin", "level", "cycle"])
 # The sample store has these columns beside the common ones: one of a test, three of a step.
 COLUMNS = ("edge_ns", "frequency_uhz", "edges_in", "edges_out")
 
 
 @dataclass
 class AsipMeasurement(cells.CellResult[AsipCell]):
-    """A cell with the edges of the oscilloscope, in the order of cycles, and what the simulated board has counted."""
+    """A cell with what the simulated board has counted."""
 
     board: BoardCounts | None = None
-    edges: list[Row] = field(default_factory=list)
 
 
 def planned(p: AsipParameters, cell: AsipCell) -> AsipMeasurement:
@@ -46,9 +43,8 @@ def copies(delays_ns: Sequence[int | None]) -> dict[str, Any]:
     return {**counts, "edge_latency_us": summarise(copied)}
 
 
-def files(parameters: AsipParameters, measured: Sequence[AsipMeasurement]) -> list[File]:
-    """Return the CSV files of a run; `measured` grows while the run is measured."""
-    edges = File("edges.csv", EDGES_HEADER, lambda _columns, _rows: edge_lines(measured))
+def files(parameters: AsipParameters) -> list[File]:
+    """Return the CSV files of a run."""
     if parameters.throughput:
         steps: dict[str, More] = {
             "frequency_hz": lambda columns, row: f"{columns['frequency_uhz'][row] / 1e6:.6f}",
@@ -56,13 +52,6 @@ def files(parameters: AsipParameters, measured: Sequence[AsipMeasurement]) -> li
             "edges_in": lambda columns, row: columns["edges_in"][row],
             "edges_out": lambda columns, row: columns["edges_out"][row],
         }
-        return [samples_file(ThroughputCell, parameters, steps), edges]
+        return [samples_file(ThroughputCell, parameters, steps)]
     edge_us: dict[str, More] = {"edge_latency_us": lambda columns, row: microseconds(columns["edge_ns"][row])}
-    return [samples_file(LatencyCell, parameters, edge_us), edges]
-
-
-def edge_lines(measured: Sequence[AsipMeasurement]) -> Iterator[str]:
-    """Yield the lines of edges.csv: what the oscilloscope saw, cell by cell."""
-    for one in measured:
-        for step, pin, level, cycle in one.edges:
-            yield f"{','.join(one.cell.key)},{step},{pin},{level},{cycle}"
+    return [samples_file(LatencyCell, parameters, edge_us)]

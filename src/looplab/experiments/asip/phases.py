@@ -30,8 +30,6 @@ from looplab.treatments.judgement import on_off
 WARM = 10
 # Every client can copy this frequency, at which the bytes of an edge are counted.
 WARMUP_HZ = 10.0
-# A wave outside a search has this number.
-NO_STEP = -1
 
 
 class Phases:
@@ -70,13 +68,13 @@ class Phases:
             "in_bit": bit,
         }
 
-    def _wave(self, step: int, frequency_hz: float, count: int) -> tuple[float, list[Row]]:
+    def _wave(self, frequency_hz: float, count: int) -> tuple[float, list[Row]]:
         """Have a wave of `count` edges copied; return its exact frequency and the edges that were seen."""
         first = self._scope.state().count
         exact_hz = self._scope.wave(frequency_hz, count)
         self._scope.settle(count / 2 / exact_hz, self._p.deadline_ms / 1000)
         number = self._board.number
-        return exact_hz, [(step, number(pin), level, cycle) for pin, level, cycle in self._scope.edges(first)]
+        return exact_hz, [(number(pin), level, cycle) for pin, level, cycle in self._scope.edges(first)]
 
     @contextmanager
     def _following(self, measured: AsipMeasurement, worker: WorkerClient) -> Iterator[None]:
@@ -139,8 +137,8 @@ class Phases:
     def _copy(self, rows: range, measured: AsipMeasurement, worker: WorkerClient) -> None:
         """Measure copies of a slow wave by the oscilloscope's clock."""
         with self._following(measured, worker):
-            measured.edges += self._wave(NO_STEP, self._p.edge_hz, 2 * self._p.messages)[1]
-        rising = [edge for edge in measured.edges if edge[2] == 1]
+            edges = self._wave(self._p.edge_hz, 2 * self._p.messages)[1]
+        rising = [edge for edge in edges if edge[1] == 1]
         delays_ns = copy_delays_ns(copied(rising, WAVE_PIN))[: len(rows)]
         measured.more |= copies(delays_ns)
         for row, delay_ns in zip(rows, delays_ns, strict=False):
@@ -167,9 +165,8 @@ class Phases:
 
         def tracked(frequency_hz: float) -> bool:
             edges_in = 2 * max(1, round(frequency_hz * p.seconds))
-            exact_hz, edges = self._wave(len(steps), frequency_hz, edges_in)
+            exact_hz, edges = self._wave(frequency_hz, edges_in)
             step = search_step(exact_hz, edges, edges_in)
-            measured.edges += edges
             self._keep(rows[len(steps)], step)
             steps.append(step)
             return bool(step["tracked"])
@@ -183,8 +180,8 @@ class Phases:
         """Have a slow wave copied, and compute how many waves a second fill the wire."""
         count = 2 * max(1, round(WARMUP_HZ * self._p.seconds))
         before = self._scope.state()
-        _, edges = self._wave(NO_STEP, WARMUP_HZ, count)
-        if sum(pin != WAVE_PIN for _, pin, _, _ in edges) != count:
+        _, edges = self._wave(WARMUP_HZ, count)
+        if sum(pin != WAVE_PIN for pin, _, _ in edges) != count:
             return
         now = self._scope.state()
         up, down = sum(self._notices(WAVE_PIN)), 2 * len(write_pin(OUTPUT_PIN, 1))

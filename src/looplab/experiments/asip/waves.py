@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 from looplab.experiments.asip.board import CYCLE_NS
 
-# A row of edges.csv is (step, pin, level, cycle).
-Row = tuple[int, int, int, int]
+# An edge that the oscilloscope saw is (pin, level, cycle).
+Row = tuple[int, int, int]
 
 
 def copied(edges: Sequence[Row], wave_pin: int) -> list[tuple[int, int | None]]:
@@ -15,8 +15,8 @@ def copied(edges: Sequence[Row], wave_pin: int) -> list[tuple[int, int | None]]:
     Where as many edges came out as went in, and of the same levels, each is the copy of the one before it in the same
     place. Else an edge is a copy if it comes before the wave's next edge of its level.
     """
-    wave = [(level, cycle) for _, pin, level, cycle in edges if pin == wave_pin]
-    out = [(level, cycle) for _, pin, level, cycle in edges if pin != wave_pin]
+    wave = [(level, cycle) for pin, level, cycle in edges if pin == wave_pin]
+    out = [(level, cycle) for pin, level, cycle in edges if pin != wave_pin]
     if [level for level, _ in wave] == [level for level, _ in out]:
         return [(first, last) for (_, first), (_, last) in zip(wave, out, strict=True)]
     pairs: list[tuple[int, int | None]] = []

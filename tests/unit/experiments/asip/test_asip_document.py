@@ -5,7 +5,7 @@ from pathlib import Path
 
 from support.simulated_asip_runs import write_throughput_run
 
-from looplab.experiments.asip import EXPERIMENT
+from looplab.experiments.asip import EXPERIMENT, LatencyCell
 from looplab.experiments.asip.document import COLUMNS, AsipMeasurement, copies, files, planned
 from looplab.experiments.asip.oscilloscope import BoardCounts
 from looplab.experiments.asip.parameters import AsipParameters
@@ -37,7 +37,7 @@ def test_each_test_has_one_line_and_one_outcome() -> None:
         6: {**sent, "received_ns": 1_500_002_000, "state": LATE},
     }
     store = store_with(rows, p)
-    samples, edges = files(p, [AsipMeasurement(p.cells[1], edges=[(-1, 2, 1, 100), (-1, 13, 1, 56_100)])])
+    (samples,) = files(p)
     lines = list(samples.lines(store, p.rows(1)))
     assert lines == [
         "python,mqtt,one,0,4,1000,2000,3402000,3400.000,3500.000,answered",
@@ -45,7 +45,6 @@ def test_each_test_has_one_line_and_one_outcome() -> None:
         "python,mqtt,one,0,6,1000,2000,1500002000,1500000.000,,late",
     ]
     assert len(samples.header.split(",")) == len(lines[0].split(","))
-    assert list(edges.lines(store, range(0))) == ["python,mqtt,one,-1,2,1,100", "python,mqtt,one,-1,13,1,56100"]
     measured = planned(p, p.cells[1])
     measured.more |= {"wire_us": 3230.0, **copies([3_500_000, None])}
     cell = entry(measured, store, p.rows(1))
@@ -54,6 +53,14 @@ def test_each_test_has_one_line_and_one_outcome() -> None:
     assert cell["edge_latency_us"]["avg"] == 3500.0
     assert cell["wire_us"] == 3230.0
     assert cell["valid"]
+
+
+def test_a_cell_with_a_fitted_adapter_is_marked() -> None:
+    for adapter, mark in (("ftdi-16", "*"), ("none", "")):
+        p = parameters(ADAPTER=adapter)
+        run = {"cells": [entry(planned(p, p.cells[0]), store_with({}, p), p.rows(0))]}
+        assert LatencyCell(run["cells"][0]).text == f"python, serial, one{mark}"
+        assert ["fitted" in line for line in LatencyCell.remarks(run)][:1] == [True] * len(mark)
 
 
 def test_a_search_keeps_every_step() -> None:
@@ -67,7 +74,7 @@ def test_a_search_keeps_every_step() -> None:
         for at, (hz, into, out) in enumerate(tried)
     }  # fmt: skip
     store = store_with(rows, p)
-    samples, _edges = files(p, [])
+    (samples,) = files(p)
     assert list(samples.lines(store, p.rows(0)))[1] == "python,serial,one,0,1,-1,1,,300.000000,10,600,590,lost"
     cell = entry(planned(p, p.cells[0]), store, p.rows(0))
     assert (cell["tests"], cell["lost"], cell["tracked_hz"], cell["steps"]) == (3, 1, None, [])

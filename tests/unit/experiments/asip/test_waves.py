@@ -9,32 +9,25 @@ from looplab.experiments.asip.waves import copied
 WAVE, COPY = 2, 13
 
 
-def rows(*seen: tuple[int, int, int]) -> list[tuple[int, int, int, int]]:
-    """Edges of step 0 from (pin, level, cycle)."""
-    return [(0, *edge) for edge in seen]
-
-
 @pytest.mark.parametrize(
     ("seen", "pairs"),
     [
         # Several are on their way at once.
         (
-            rows((WAVE, 1, 0), (WAVE, 0, 10), (COPY, 1, 15), (WAVE, 1, 20), (COPY, 0, 25), (COPY, 1, 35)),
+            [(WAVE, 1, 0), (WAVE, 0, 10), (COPY, 1, 15), (WAVE, 1, 20), (COPY, 0, 25), (COPY, 1, 35)],
             [(0, 15), (10, 25), (20, 35)],
         ),
         (
-            rows((WAVE, 1, 0), (COPY, 1, 5), (WAVE, 0, 10), (WAVE, 1, 20), (WAVE, 0, 30), (COPY, 0, 36)),
+            [(WAVE, 1, 0), (COPY, 1, 5), (WAVE, 0, 10), (WAVE, 1, 20), (WAVE, 0, 30), (COPY, 0, 36)],
             [(0, 5), (10, None), (20, None), (30, 36)],
         ),
         # As many edges of other levels are no copies.
-        (rows((WAVE, 1, 0), (COPY, 0, 5)), [(0, None)]),
-        (rows((WAVE, 1, 0), (WAVE, 0, 10)), [(0, None), (10, None)]),
+        ([(WAVE, 1, 0), (COPY, 0, 5)], [(0, None)]),
+        ([(WAVE, 1, 0), (WAVE, 0, 10)], [(0, None), (10, None)]),
         ([], []),
     ],
 )
-def test_each_edge_has_its_copy_or_none(
-    seen: list[tuple[int, int, int, int]], pairs: list[tuple[int, int | None]]
-) -> None:
+def test_each_edge_has_its_copy_or_none(seen: list[tuple[int, int, int]], pairs: list[tuple[int, int | None]]) -> None:
     assert copied(seen, WAVE) == pairs
 
 

@@ -14,7 +14,6 @@ from looplab.experiments.asip import THROUGHPUT
 from looplab.experiments.asip.report import MeasuredAsip, MeasuredThroughput, published, usable
 from looplab.experiments.asip.report.claims import LATENCY, TRACKED
 from looplab.experiments.asip.report.published import LATENCY_MS, THROUGHPUT_HZ, TRANSPORTS
-from looplab.experiments.asip.report.scope import scopes
 from looplab.report.drawing import GREY, LinePlot, Plot, PlotPoint, Sketch, shares
 from looplab.report.samples import MeasuredRuns, Runs
 from looplab.report.statistics import Floats, Interval
@@ -27,11 +26,9 @@ TITLES = {
     "Figures 3.20 and 3.21: throughput": ("3.20", "3.21"),
     "Figures 3.24 and 3.25: latency": ("3.24", "3.25"),
     "Against the wire": ("latencies", "tracked"),
-    "The oscilloscope": ("scope",),
 }
 # What runs elsewhere, in words.
-HERE, PLACES = "here: ", {"one": "one machine", "bridge": "bridge elsewhere", "broker": "broker elsewhere"}
-_FITTED = " (fitted delay)"
+HERE, PLACES = "here: ", {"one": "one machine", "bridge": "bridge elsewhere"}
 STYLES = {"serial": ("#0072b2", "o"), "tcp": ("#d55e00", "s"), "mqtt": ("#009e73", "^")}
 NAMES = {"serial": "serial", "tcp": "TCP", "mqtt": "MQTT"}
 DASHES = {"python": "-", "java": "--"}
@@ -54,7 +51,7 @@ def rows(run: MeasuredRuns, language: str) -> Rows:
     for cell in sorted(usable(run), key=lambda cell: list(PLACES).index(cell.placement)):
         value = cell.interval(TRACKED) if tracked else cell.interval(LATENCY).over(1000)
         if cell.language == language and not math.isnan(value.estimate):
-            table.setdefault(HERE + PLACES[cell.placement] + _FITTED * bool(cell.fitted), {})[cell.transport] = value
+            table.setdefault(HERE + PLACES[cell.placement], {})[cell.transport] = value
     return table
 
 
@@ -88,8 +85,7 @@ def _sketches(run: MeasuredRuns) -> list[Sketch]:
         return []
     wires = [one for cell in cells if (one := cell.figure("wire_hz" if tracked else "wire_us")) is not None]
     wire = float(np.median(wires)) / (1 if tracked else 1000) if wires else math.nan
-    made = [*_rows(run, wire), *(_shares_of_edges(run, wire) if tracked else _latencies(run, wire))]
-    return [*made, *scopes(run.runs[-1].run.path, run.run.fidelity, cells)]
+    return [*_rows(run, wire), *(_shares_of_edges(run, wire) if tracked else _latencies(run, wire))]
 
 
 def _rows(run: MeasuredRuns, wire: float) -> Iterator[Plot]:

@@ -1,6 +1,5 @@
-"""The report on asip: verdicts on runs of known truth, published rows beside measured ones, the oscilloscope."""
+"""The report on asip: verdicts on runs of known truth, published rows beside measured ones."""
 
-import json
 import math
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,6 @@ from support.places import ROOT
 from support.reports import Shown, shown
 from support.run_files import edited
 from support.simulated_asip_runs import (
-    CELLS,
     WIRE_US,
     as_published,
     near_the_wire,
@@ -20,12 +18,10 @@ from support.simulated_asip_runs import (
 )
 from support.tables import rows
 
-from looplab.experiments.asip import NAME, LatencyCell
+from looplab.experiments.asip import NAME
 from looplab.experiments.asip.report import published
 from looplab.experiments.asip.report.figures import sketches
-from looplab.experiments.asip.report.scope import scopes
 from looplab.report.verdicts import NOT_REPRODUCED, NOT_RUN, ONE_RUN, REPRODUCED, TWO_RUNS, UNDECIDED
-from looplab.run.table import cells_table
 
 RUNS = 5
 
@@ -91,21 +87,6 @@ def test_a_client_whose_processor_is_busy_is_limited_by_it(tmp_path: Path) -> No
     # Two edges a period: 305 Hz of 50 us each are 3 % of a processor.
     shares = [line.value.estimate for line in analysed(idle).verdict("processor-limits").lines]
     assert shares == pytest.approx([0.0305] * 2, rel=0.02)
-
-
-def test_cells_behind_a_fitted_delay_decide_nothing(tmp_path: Path) -> None:
-    cells = (*CELLS, ("java", "mqtt", "broker"), ("python", "mqtt", "broker"))
-    far = lambda la, tr, pl: 38_400.0 if pl == "broker" else near_the_wire(la, tr, pl)  # noqa: E731
-    many(write_latency_run, tmp_path, cells=cells, mean_us=far)
-    found = analysed(tmp_path)
-    assert found.verdict("below-15-ms").outcome == REPRODUCED
-    assert not [line for line in found.verdict("language-hardly").lines if "broker" in line.what]
-    _heading, _unit, rows = found.context["beside"][0]
-    assert "here: broker elsewhere (fitted delay)" in dict(rows)
-    assert [str(cell) for cell in found.measured[0].cells.values()][-1] == "python, mqtt, broker*"
-    text = cells_table(json.loads((next(tmp_path.iterdir()) / "run.json").read_text()), LatencyCell)
-    assert " broker* " in text
-    assert "* fitted: the link to a broker elsewhere was fitted" in text
 
 
 def test_latency_that_hardly_depends_on_anything(tmp_path: Path) -> None:
@@ -196,22 +177,6 @@ def test_the_published_figures_are_those_of_the_source() -> None:
     values = {(line["configuration"], line["transport"], line["language"]): float(line["value"]) for line in lines}
     logs = [math.log(v / values[c, t, "python"]) for (c, t, la), v in values.items() if la == "java"]
     assert published.ratio("throughput_hz", "language", "python", "java") == pytest.approx(math.exp(sum(logs) / 14))
-
-
-def test_the_oscilloscope_shows_the_waves_at_the_limit(tmp_path: Path) -> None:
-    folder = write_throughput_run(tmp_path)
-    run = analysed(tmp_path).measured[0]
-    cells: Any = [cell for cell in run.cells.values() if cell.valid]
-    traces: Any = {plot.name: plot.put.args[0] for plot in scopes(folder, "thesis", cells)}  # type: ignore[attr-defined]
-    assert traces.keys() == {"asip_scope_tracked_thesis", "asip_scope_untracked_thesis"}
-    # Twelve inside the picture, and the last one before it.
-    assert all(len(trace[2]) == 13 for trace in traces.values())
-    # Each edge of pin 13 inside the picture is one of pin 2, 3 ms before.
-    wave, copied = (set(traces["asip_scope_tracked_thesis"][pin][1:, 0]) for pin in (2, 13))
-    assert len(copied) >= 10
-    assert len({cycle - 48_000 for cycle in copied} - wave) <= 1
-    (folder / "edges.csv").unlink()
-    assert not list(scopes(folder, "thesis", cells))
 
 
 def test_a_curve_is_of_all_tests_that_were_sent(tmp_path: Path) -> None:
