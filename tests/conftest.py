@@ -8,9 +8,11 @@ import pytest
 from support.flags import FLAGS
 
 TESTS = Path(__file__).parent
-# With several processes, one process runs all tests of a group: a lab is set up once, ./lab ends a run whose images
-# another lab replaces meanwhile, the kernel has one real-time budget, and Grafana's packages are installed once.
+# With several processes, one process runs all tests of a group: a lab is set up once, the kernel has one real-time
+# budget, and Grafana's packages are installed once. Experiments that want no budget have a lab of their own beside it.
 TOGETHER = {
+    "e2e/test_e2e_middleware": "experiments",
+    "e2e/test_e2e_twin": "experiments",
     "e2e/": "lab",
     "system/": "lab",
     "integration/link/": "lab",

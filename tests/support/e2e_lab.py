@@ -1,11 +1,12 @@
 """A lab of the tests' own: a copy of this checkout under another project name, on other ports.
 
 What the tests change (params.env, compose.yaml) and store (results/) stays in the copy. The kernel shares one real-time
-budget out among all running containers, so one lab runs at a time, and no test asks for a budget beside it.
+budget out among all running containers: one lab that asks for it runs at a time, and no test asks for one beside it.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -59,7 +60,9 @@ def remove_what_dead_sessions_left() -> None:
     for name in names:
         process = name.removeprefix(PROJECT_PREFIX)
         if name.startswith(PROJECT_PREFIX) and process.isdigit() and not Path(f"/proc/{process}").exists():
-            remove_project(name)
+            # An engine may hold a network whose containers are gone: the next session tries again.
+            with contextlib.suppress(AssertionError):
+                remove_project(name)
 
 
 @dataclass
