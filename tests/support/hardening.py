@@ -9,8 +9,7 @@ from support.containers import docker
 
 # They change from root to a user that keeps the other capabilities alone.
 _PREPARED = {"SETUID", "SETGID"}
-DUPLICATING_LINKS = ("qos-delay-link", "qos-delay-link-broker")
-LINKS = ("link", "twin-link", *DUPLICATING_LINKS)
+LINKS = ("link", "twin-link", "qos-delay-link", "qos-delay-link-broker")
 CAPTURES = ("capture", "qos-delay-capture")
 # What `cap_add` may name, by service. The prioritised parts as published: permitted, not held.
 MAY_ADD = {
@@ -18,7 +17,6 @@ MAY_ADD = {
     "prepare": {"CHOWN", "FOWNER", *_PREPARED},
     **{name: {"NET_RAW", *_PREPARED} for name in CAPTURES},
     **{name: {"NET_ADMIN", *_PREPARED} for name in LINKS},
-    **{name: {"NET_ADMIN", "NET_RAW", *_PREPARED} for name in DUPLICATING_LINKS},
     "broker-prioritised": {"SYS_NICE"},
     **{name: {"SYS_NICE", *_PREPARED} for name in ("scenario5", "scenario8")},
 }
@@ -28,7 +26,6 @@ HOLDS = {
     "prepare": {"CHOWN", "FOWNER"},
     **{name: {"NET_RAW"} for name in CAPTURES},
     **{name: {"NET_ADMIN"} for name in LINKS},
-    **{name: {"NET_ADMIN", "NET_RAW"} for name in DUPLICATING_LINKS},
     # With LAB_PRIORITY_UID=0: where the engine refuses the rtprio limit.
     **{name: {"SYS_NICE"} for name in ("broker-prioritised", "scenario5", "scenario8")},
 }

@@ -6,7 +6,7 @@ the peer. Both ends are on one machine and stamp with one CLOCK_MONOTONIC, so ea
 
 Bounds: a mean may be off by 2 % or 0.7 ms, a standard deviation by 5 % or, with few probes, by 4 of its own standard
 errors (a Pareto's is 4 % of 1600 probes); the shape by the largest distance of the distribution functions
-(Kolmogorov and Smirnov), a loss or duplication rate by 4 standard deviations of the binomial distribution. By chance
+(Kolmogorov and Smirnov), a loss rate by 4 standard deviations of the binomial distribution. By chance
 alone one of them fails in fewer than 1 of 10 000 runs. Other programs' work disturbs timing, too: a check is
 repeated, and must hold once of three times. How late this machine wakes a mere sleeper is measured beside each probe
 and allowed for, because a packet waits for two such wake-ups: the prober's and the emulator's.
@@ -76,12 +76,12 @@ def echo() -> None:
             responder.sendto(reply + data[PROBE.size :], sender)
 
 
-def probe(peer: str, count: int, interval_ms: float, size_bytes: int = 64) -> dict[str, Any]:
-    """Send `count` probes of `size_bytes` on an open-loop schedule; return the figures of each way.
+def probe(peer: str, count: int, interval_ms: float) -> dict[str, Any]:
+    """Send `count` probes on an open-loop schedule; return the figures of each way.
 
     Last answers lost on the way back count as lost on the way there. Raises LabError if none comes back.
     """
-    token, padding = secrets.token_bytes(8), bytes(size_bytes - PROBE.size)
+    token, padding = secrets.token_bytes(8), bytes(64 - PROBE.size)
     # By the number of its arrival there.
     there: dict[int, tuple[int, int]] = {}
     back: list[tuple[int, int]] = []
@@ -128,11 +128,11 @@ def both(peer: str, there: dict[str, Any], back: dict[str, Any]) -> list[LinkSet
     return [LinkSettings(peer, "egress", **there), LinkSettings(peer, "ingress", **back)]
 
 
-def measured(links: list[LinkSettings], count: int, interval_ms: float = 1, size_bytes: int = 64) -> dict[str, Any]:
+def measured(links: list[LinkSettings], count: int) -> dict[str, Any]:
     """Apply and probe; the state of the links is added as "links", a sleeper's mean lateness as "late_ms"."""
     client.apply(links)
     with subprocess.Popen([sys.executable, "-c", SLEEPER], stdin=-1, stdout=-1, text=True) as sleeper:
-        result = probe(links[0].peer, count, interval_ms, size_bytes)
+        result = probe(links[0].peer, count, 1)
         late_ms = float(sleeper.communicate()[0])
     return {**result, "links": client.state()["links"], "late_ms": late_ms}
 
@@ -208,14 +208,6 @@ def loss(peer: str, count: int) -> list[str]:
     )
 
 
-def duplication(peer: str, count: int) -> list[str]:
-    settings = {"delay_ms": 5.0, "duplicate_percent": 10.0}
-    found = measured(both(peer, settings, settings), count)
-    # What arrived twice is answered twice, and each answer may be copied again.
-    there, back = found["there_ms"]["n"], found["back_ms"]["n"]
-    return rate_fault("egress copies", there - count, count, 10) + rate_fault("ingress copies", back - there, there, 10)
-
-
 def order(peer: str, count: int) -> list[str]:
     found = measured(both(peer, {**NORMAL, "reorder": False}, NORMAL), count)
     faults = [f"order not kept: {n} overtaken" for n in (found["there_ms"]["out_of_order"],) if n]
@@ -223,16 +215,6 @@ def order(peer: str, count: int) -> list[str]:
     if found["back_ms"]["out_of_order"] < 0.3 * count:
         faults.append(f"only {found['back_ms']['out_of_order']} of {count} overtook though reordering is on")
     return faults
-
-
-def rate(peer: str, _count: int) -> list[str]:
-    """A burst of 100 packets of 1042 bytes (Ethernet header included) leaves at 1000 kbit/s in 834 ms."""
-    packets, payload = 100, 1000
-    found = measured([LinkSettings(peer, "egress", rate_kbit=1000)], packets, 0.1, payload)
-    span_ms = packets * (payload + 28 + 14) * 8 / 1000
-    longest = found["there_ms"]["max"] + packets * 0.1
-    faults = [] if abs(longest - span_ms) < 0.05 * span_ms else [f"burst took {longest:.1f} ms, wanted {span_ms:.1f}"]
-    return faults + [f"{n} overtaken at a rate" for n in (found["there_ms"]["out_of_order"],) if n]
 
 
 def restored(peer: str, count: int) -> list[str]:
@@ -249,7 +231,7 @@ CHECKS: dict[str, Check] = {
     "constant and uniform": partial(delays, ({"delay_ms": 20.0}, UNIFORM)),
     "normal and pareto": partial(delays, (NORMAL, PARETO)),
     "paretonormal and wide normal": partial(delays, (PARETONORMAL, {**NORMAL, "delay_ms": 50.0, "jitter_ms": 10.0})),
-    "loss": loss, "duplication": duplication, "order": order, "rate": rate, "restored": restored,
+    "loss": loss, "order": order, "restored": restored,
 }  # fmt: skip
 
 

@@ -1,1 +1,1 @@
-"""The link emulator: delay, jitter, loss, duplication, order and rate of real packets, in either direction."""
+"""The link emulator: delay, jitter, loss and order of real packets, in either direction."""

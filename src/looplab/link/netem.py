@@ -70,11 +70,7 @@ def netem_words(link: LinkSettings) -> list[str]:
             words += ["distribution", link.distribution]
     if link.loss_percent:
         words += ["loss", "random", f"{link.loss_percent:g}%"]
-    if link.duplicate_percent:
-        words += ["duplicate", f"{link.duplicate_percent:g}%"]
-    if link.rate_kbit:
-        words += ["rate", f"{link.rate_kbit}kbit"]
-    elif not link.reorder:
+    if not link.reorder:
         words += ["rate", ORDER_RATE]
     return words
 
@@ -212,12 +208,12 @@ class Netem:
         self._build(self._links, addresses)
 
     def state(self) -> list[dict[str, Any]]:
-        """Return counts of each link since it was set; netem reports neither duplicates nor delays."""
+        """Return counts of each link since it was set; netem reports no delays."""
         counted = {queue: _counts(queue) for queue in {place.queue for place in self._places}}
         result = []
         for place in self._places:
             packets, dropped = counted[place.queue].get(handle_of(place.at), (0, 0))
-            counts = {"packets": packets + dropped, "dropped": dropped, "duplicated": None, "overflowed": 0}
+            counts = {"packets": packets + dropped, "dropped": dropped, "overflowed": 0}
             result.append({**counts, "delay_ms": Delays().as_json()})
         return result
 

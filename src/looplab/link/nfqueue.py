@@ -69,7 +69,7 @@ class Nfqueue:
     def apply(self, links: Sequence[LinkSettings], addresses: Mapping[str, Sequence[str]]) -> None:
         """Replace all links; on an error those before stay. Raises LabError."""
         if refused := self._ask(links):
-            raise _refused(refused, links)
+            raise _refused(refused)
         try:
             self._rules.replace(links, addresses)
         except LabError:
@@ -83,21 +83,18 @@ class Nfqueue:
     def state(self) -> list[dict[str, Any]]:
         """Return counts and delays of each link, in the order they were given.
 
-        `waits_ms` is the part of the mean delay that packets waited for others, or for their time at the rate.
+        `waits_ms` is the part of the mean delay that packets waited for others.
         """
         counted, lost, before = self._ask("state"), overflows(), self._lost_before
         return [
             {
                 "packets": packets,
                 "dropped": dropped,
-                "duplicated": duplicated,
                 "delay_ms": delays.as_json(),
                 "waits_ms": round(waited_ns / 1e6 / max(1, packets - dropped), 4),
                 "overflowed": lost.get(queue, 0) - before.get(queue, 0),
             }
-            for queue, (packets, dropped, duplicated, delays, waited_ns) in enumerate(
-                counted[: len(self._links)], FIRST_QUEUE
-            )
+            for queue, (packets, dropped, delays, waited_ns) in enumerate(counted[: len(self._links)], FIRST_QUEUE)
         ]
 
     def close(self) -> None:
@@ -130,12 +127,7 @@ def overflows() -> dict[int, int]:
     return {row[0]: row[5] + row[6] for row in fields}
 
 
-def _refused(why: str, links: Sequence[LinkSettings]) -> LabError:
-    if "not permitted" in why and any(link.duplicate_percent for link in links):
-        return MachineError(
-            "duplicate_percent needs a raw socket, which this container may not open.",
-            "Add NET_RAW to `cap_add` of the emulator's container, or set `duplicate_percent` to 0.",
-        )
+def _refused(why: str) -> LabError:
     remedy = CAPABILITY_REMEDY if "not permitted" in why else "Stop the other emulator in this network namespace."
     return MachineError(f"The kernel refuses a queue: {why}.", remedy)
 

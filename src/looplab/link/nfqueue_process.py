@@ -6,11 +6,9 @@ pass. Nothing but packets and that pipe wakes it.
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import heapq
 import select
-import socket
 from collections.abc import Sequence
 from multiprocessing.connection import Connection
 from time import perf_counter_ns
@@ -27,9 +25,6 @@ QUEUE_PACKETS = 100_000
 # Enough for a verdict and duration of a sleep; the kernel's socket buffer holds what arrives meanwhile.
 SOCKET_BYTES = 16 << 20
 COPY_BYTES = 65_535
-# Marks a copy, which must not be copied again.
-COPY_MARK = 0x1AB
-_SO_MARK = 36
 
 
 class Queue:
@@ -45,7 +40,7 @@ class Queue:
     def carry(self, link: LinkSettings) -> None:
         """Be the queue of `link` from now on; packets that are held leave when they were to."""
         self.direction, self.delays = Direction(link), Delays()
-        self.packets = self.dropped = self.duplicated = 0
+        self.packets = self.dropped = 0
 
     def read(self) -> None:
         """Take the packets that wait in the kernel's socket."""
@@ -54,14 +49,11 @@ class Queue:
     def _arrived(self, packet: Any) -> None:
         now_ns = perf_counter_ns()
         self.packets += 1
-        if self.direction.duplicates() and packet.get_mark() != COPY_MARK:
-            self._holder.copy(packet.get_payload())
-            self.duplicated += 1
         if self.direction.loses():
             packet.drop()
             self.dropped += 1
         else:
-            self._holder.hold(self.direction.due_ns(now_ns, packet.get_payload_len()), now_ns, packet, self.delays)
+            self._holder.hold(self.direction.due_ns(now_ns), now_ns, packet, self.delays)
 
 
 class Holder:
@@ -72,18 +64,11 @@ class Holder:
         self._queues: list[Queue] = []
         self._held: list[tuple[int, int, int, Any, Delays]] = []
         self._serial = 0
-        self._raw: socket.socket | None = None
 
     def hold(self, due_ns: int, arrival_ns: int, packet: Any, delays: Delays) -> None:
         """Keep a packet; the serial number keeps packets with the same due time in order."""
         self._serial += 1
         heapq.heappush(self._held, (due_ns, self._serial, arrival_ns, packet, delays))
-
-    def copy(self, payload: bytes) -> None:
-        """Send a copy the same way: it arrives in the same queue, marked, and gets a delay of its own."""
-        assert self._raw is not None
-        with contextlib.suppress(OSError):
-            self._raw.sendto(payload, (socket.inet_ntoa(payload[16:20]), 0))
 
     def run(self) -> None:
         """Serve until the pipe ends or None arrives; every held packet then leaves at once."""
@@ -123,15 +108,12 @@ class Holder:
         self._commands.send(self._state() if isinstance(command, str) else self._carry(command))
         return True
 
-    def _state(self) -> list[tuple[int, int, int, Delays, int]]:
-        return [(q.packets, q.dropped, q.duplicated, q.delays, q.direction.waited_ns) for q in self._queues]
+    def _state(self) -> list[tuple[int, int, Delays, int]]:
+        return [(q.packets, q.dropped, q.delays, q.direction.waited_ns) for q in self._queues]
 
     def _carry(self, links: Sequence[LinkSettings]) -> str:
-        """Have the first queues carry these links; return why the kernel refuses one more, or copies; "" if none."""
+        """Have the first queues carry these links; return why the kernel refuses one more, "" if it does not."""
         try:
-            if any(link.duplicate_percent for link in links) and self._raw is None:
-                self._raw = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW)
-                self._raw.setsockopt(socket.SOL_SOCKET, _SO_MARK, COPY_MARK)
             for number in range(len(self._queues), len(links)):
                 self._queues.append(Queue(self, FIRST_QUEUE + number, links[number]))
         except OSError as error:

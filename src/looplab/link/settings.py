@@ -20,8 +20,6 @@ NUMBERS: dict[str, tuple[int, str]] = {
     "delay_ms": (MAX_DELAY_MS, "milliseconds"),
     "jitter_ms": (MAX_DELAY_MS, "milliseconds"),
     "loss_percent": (100, "per cent"),
-    "duplicate_percent": (100, "per cent"),
-    "rate_kbit": (10_000_000, "kbit/s, 0 for no limit"),
 }
 _PEER = re.compile(r"[A-Za-z0-9_.-]{1,253}")
 
@@ -33,7 +31,7 @@ class LinkSettings:
     `jitter_ms` is the scale of the distribution, as in netem: the half width of `uniform`, for the others the factor
     of iproute2's table (entry / 8192). That is the standard deviation of `normal`; the tables of `pareto` and
     `paretonormal` have 0.82 and 0.83 of it. A delay drawn below zero is zero.
-    Without `reorder` a packet never passes the one before it; a rate keeps the order in any case, as netem's does.
+    Without `reorder` a packet never passes the one before it.
     """
 
     peer: str
@@ -42,9 +40,7 @@ class LinkSettings:
     jitter_ms: float = 0.0
     distribution: str = "constant"
     loss_percent: float = 0.0
-    duplicate_percent: float = 0.0
     reorder: bool = True
-    rate_kbit: int = 0
 
     def as_json(self) -> dict[str, Any]:
         """Return the settings as PUT /links takes them."""
@@ -59,8 +55,6 @@ class LinkSettings:
                 raise _invalid(name, getattr(self, name), f"one of {', '.join(allowed)}")
         for name, (most, unit) in NUMBERS.items():
             _check_number(name, getattr(self, name), most, unit)
-        if self.rate_kbit != int(self.rate_kbit):
-            raise _invalid("rate_kbit", self.rate_kbit, "a whole number of kbit/s")
         if not isinstance(self.reorder, bool):
             raise _invalid("reorder", self.reorder, "true or false")
         if self.jitter_ms and self.distribution == "constant":
@@ -93,7 +87,7 @@ def from_environment(environment: Mapping[str, str]) -> list[LinkSettings]:
     """Return a link to LINK_PEER in both directions, or in the one that LINK_DIRECTION names; none without a peer.
 
     The other fields are LINK_DELAY_MS, LINK_JITTER_MS, LINK_DISTRIBUTION (default normal if there is jitter),
-    LINK_LOSS_PERCENT, LINK_DUPLICATE_PERCENT, LINK_REORDER (on, off) and LINK_RATE_KBIT.
+    LINK_LOSS_PERCENT and LINK_REORDER (on, off).
     """
     given = {name: value.strip() for name, value in environment.items() if value.strip()}
     if "LINK_PEER" not in given:
@@ -118,8 +112,7 @@ def _parse_link(entry: object) -> LinkSettings:
     for name in ("peer", "direction"):
         if name not in entry:
             raise UsageError(f"A link has no {name}.", f"Set `{name}` for each link.")
-    link = LinkSettings(**entry)
-    return LinkSettings(**{**entry, "rate_kbit": int(link.rate_kbit)})
+    return LinkSettings(**entry)
 
 
 def _check_number(name: str, value: object, most: int, unit: str) -> None:

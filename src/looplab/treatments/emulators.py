@@ -16,8 +16,6 @@ SHARE_BELOW, MS_BELOW = 0.02, 0.7
 SHARE_ABOVE, MS_ABOVE = 0.25, 3.0
 # A mean over few packets may deviate so much. In order, a packet may also wait for one that drew this much more.
 DEVIATIONS = 4.0
-# An echo of looplab.link.ping with its IP and Ethernet headers, and the time between two.
-ECHO_BITS, ECHO_INTERVAL_MS = 8 * 50, 10.0
 # A scan sends so many echoes, and the end of a cell sends more.
 PINGS, ECHOES = 20, 40
 # The links that each emulator shall make, by its name.
@@ -89,16 +87,12 @@ def deviation(link: dict[str, Any]) -> str:
         return f"no packet came by the {direction} link"
     if link.get("overflowed"):
         return f"{link['overflowed']} packets of the {direction} link were lost by a full queue"
-    for name, counted in (("loss", "dropped"), ("duplicate", "duplicated")):
-        share, n = link["settings"][f"{name}_percent"] / 100, link["packets"]
-        # netem does not count what it sends twice.
-        if (count := link.get(counted)) is not None and abs(count - share * n) > DEVIATIONS * spread(share, n):
-            return f"{count} of {n} packets of the {direction} link were {counted}, wanted {share:.1%}"
+    share, n, dropped = link["settings"]["loss_percent"] / 100, link["packets"], link["dropped"]
+    if abs(dropped - share * n) > DEVIATIONS * spread(share, n):
+        return f"{dropped} of {n} packets of the {direction} link were dropped, wanted {share:.1%}"
     if not delay["n"]:
         return ""
-    waits_ms = float(link.get("waits_ms") or 0.0)
-    if not link["settings"]["rate_kbit"]:
-        waits_ms = min(waits_ms, order_ms(link["settings"], link["theory_ms"]))
+    waits_ms = min(float(link.get("waits_ms") or 0.0), order_ms(link["settings"], link["theory_ms"]))
     return off(f"the {direction} link's", delay["mean"], link["theory_ms"], delay["n"], waits_ms)
 
 
@@ -109,7 +103,7 @@ def spread(share: float, n: int) -> float:
 
 def order_ms(settings: dict[str, Any], theory: dict[str, float]) -> float:
     """Return how long packets may wait for those before them at most, on average: 0 if they may pass one another."""
-    return 0.0 if settings["reorder"] and not settings["rate_kbit"] else DEVIATIONS * float(theory["sd"])
+    return 0.0 if settings["reorder"] else DEVIATIONS * float(theory["sd"])
 
 
 def off(
@@ -117,7 +111,7 @@ def off(
 ) -> str:
     """Return what is wrong with a mean delay, over `n` packets through so many `directions`; "" if nothing is.
 
-    `waits_ms` is what waiting for other packets, or for a rate, may add to `theory`.
+    `waits_ms` is what waiting for other packets may add to `theory`.
     """
     chance_ms = DEVIATIONS * theory["sd"] / n**0.5
     least = theory["mean"] - max(SHARE_BELOW * theory["mean"], MS_BELOW) - chance_ms
@@ -139,16 +133,8 @@ def trip_deviation(trips: Sequence[dict[str, Any] | None], links: Sequence[dict[
         "mean": sum(link["theory_ms"]["mean"] for link in links),
         "sd": sum(link["theory_ms"]["sd"] ** 2 for link in links) ** 0.5,
     }
-    waits_ms = sum(order_ms(link["settings"], link["theory_ms"]) for link in links) + _echo_ms(links)
+    waits_ms = sum(order_ms(link["settings"], link["theory_ms"]) for link in links)
     return off("the round trip's", trip_mean_ms(known), theory, trip_count(known), waits_ms, len(links))
-
-
-def _echo_ms(links: Sequence[dict[str, Any]]) -> float:
-    """Return how long an echo takes at the rates of both directions on average, waits for earlier echoes included."""
-    rates_kbit = [float(link["settings"]["rate_kbit"]) for link in links]
-    times_ms = [ECHO_BITS / rate for rate in rates_kbit if rate]
-    queue_ms = max(0.0, max(times_ms, default=0.0) - ECHO_INTERVAL_MS) * (PINGS - 1) / 2
-    return sum(times_ms) + queue_ms
 
 
 def trip_count(figures: Sequence[dict[str, Any]]) -> int:

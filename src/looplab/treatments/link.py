@@ -10,11 +10,6 @@ from looplab.treatments.judgement import Treatment
 
 NO_LINK = "none"
 TIMEOUT_S = 10.0
-_SHOWN = {
-    "loss_percent": ("loss", "%"),
-    "duplicate_percent": ("duplicates", "%"),
-    "rate_kbit": ("rate", "kbit/s"),
-}
 
 
 def scan(url: str, pings: int = PINGS) -> dict[str, Any]:
@@ -56,7 +51,8 @@ def _describe(settings: dict[str, Any]) -> str:
     words = [f"{settings['direction']} {settings['delay_ms']:g} ms"]
     if settings["jitter_ms"]:
         words.append(f"{settings['distribution']} {settings['jitter_ms']:g} ms")
-    words += [f"{label} {settings[key]:g} {unit}" for key, (label, unit) in _SHOWN.items() if settings.get(key)]
+    if settings["loss_percent"]:
+        words.append(f"loss {settings['loss_percent']:g} %")
     return ", ".join(words)
 
 

@@ -43,12 +43,6 @@ def test_what_is_no_request_is_answered(emulator: str) -> None:
     assert request(emulator, "GET", "/else")[0] == 404
 
 
-def test_copies_need_one_capability_more_and_say_so(emulator: str) -> None:
-    status, answer = request(emulator, "PUT", "/links", [{**DELAY, "duplicate_percent": 5}])
-    assert status == 503
-    assert "NET_RAW" in answer["remedy"]
-
-
 @pytest.mark.parametrize("victim", ["lab-link", "lab-link-watch", "container"])
 def test_whatever_is_killed_the_link_is_restored(spare: Pair, victim: str) -> None:
     emulator = spare.ready_emulator()
@@ -78,7 +72,7 @@ def test_a_stopped_container_leaves_no_rule(spare: Pair) -> None:
     assert "-P OUTPUT ACCEPT" in logs(looker)
 
 
-@pytest.mark.parametrize("order", [{"reorder": False}, {"rate_kbit": 10_000}, {}])
+@pytest.mark.parametrize("order", [{"reorder": False}, {}])
 def test_a_link_of_40_ms_where_4_were_asked_for_is_found(spare: Pair, order: dict[str, object]) -> None:
     """Somebody else's delay comes on top: only the round trips show it."""
     emulator = spare.ready_emulator()

@@ -13,8 +13,7 @@ PROBES = "1600"
 @pytest.fixture(scope="module")
 def emulator(pair: Pair) -> str:
     prioritise(pair.responder())
-    # Copies are sent over a raw socket, the one thing that needs more than NET_ADMIN.
-    return pair.ready_emulator("NET_RAW", real_time=True)
+    return pair.ready_emulator(real_time=True)
 
 
 @pytest.mark.parametrize("check", CHECKS)

@@ -1,4 +1,4 @@
-"""The link emulator's decisions without packets: settings, draws, order, rate, figures, tc's and iptables' words."""
+"""The link emulator's decisions without packets: settings, draws, order, figures, tc's and iptables' words."""
 
 import random
 import statistics
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from looplab.errors import LabError, UsageError
-from looplab.link.distributions import ETHERNET_HEADER_BYTES, Direction, parse_table, sampler, theory
+from looplab.link.distributions import Direction, parse_table, sampler, theory
 from looplab.link.figures import Delays
 from looplab.link.netem import flow_of, netem_words, tc_batch
 from looplab.link.network import parse_rto_min
@@ -34,7 +34,6 @@ def direction(seed: int = 7, **changes: Any) -> Direction:
         ({"delay_ms": True}, "delay_ms=True"),
         ({"jitter_ms": 1}, "jitter_ms=1"),
         ({"loss_percent": "much"}, "loss_percent='much'"),
-        ({"rate_kbit": 1.5}, "rate_kbit=1.5"),
         ({"reorder": "yes"}, "reorder='yes'"),
         ({"speed": 1}, "'speed'"),
         ({"direction": "up"}, "direction='up'"),
@@ -50,7 +49,6 @@ def test_a_value_no_link_can_have_is_named(change: dict[str, object], names: str
 
 BAD_VARIABLES = [
     {"LINK_DELAY_MS": "fast"}, {"LINK_DISTRIBUTION": "gauss"}, {"LINK_DIRECTION": "up"}, {"LINK_REORDER": "maybe"},
-    {"LINK_RATE_KBIT": "-1"},
 ]  # fmt: skip
 WRONG = {
     parse_links: [{}, [7], [{"peer": "b"}], [{"direction": "egress"}], None],
@@ -74,7 +72,7 @@ def test_a_direction_stands_once_and_there_are_not_too_many() -> None:
 
 
 def test_settings_survive_their_json() -> None:
-    given = link(delay_ms=2.5, jitter_ms=1.0, distribution="pareto", reorder=False, rate_kbit=100)
+    given = link(delay_ms=2.5, jitter_ms=1.0, distribution="pareto", reorder=False)
     assert parse_links([given.as_json()]) == [given]
 
 
@@ -108,26 +106,17 @@ def test_order_is_kept_when_asked_for_and_only_then() -> None:
     jitter: dict[str, Any] = {"delay_ms": 20.0, "jitter_ms": 5.0, "distribution": "uniform"}
     arrivals = range(0, 1_000_000_000, 1_000_000)
     ordered, free = direction(**jitter, reorder=False), direction(**jitter)
-    due = [ordered.due_ns(at, 100) for at in arrivals]
+    due = [ordered.due_ns(at) for at in arrivals]
     assert due == sorted(due)
-    due = [free.due_ns(at, 100) for at in arrivals]
+    due = [free.due_ns(at) for at in arrivals]
     assert due != sorted(due)
 
 
-def test_a_rate_spaces_packets_by_their_length_on_the_wire() -> None:
-    limited = direction(delay_ms=10.0, rate_kbit=1000)
-    due = [limited.due_ns(0, 1000 - ETHERNET_HEADER_BYTES) for _ in range(3)]
-    assert due == [18_000_000, 26_000_000, 34_000_000]
-    # Later, nothing is left of the queue.
-    assert limited.due_ns(1_000_000_000, 1000 - ETHERNET_HEADER_BYTES) == 1_018_000_000
-
-
 @pytest.mark.parametrize("percent", [0.0, 3.0, 100.0])
-def test_losses_and_copies_have_their_share(percent: float) -> None:
-    chosen = direction(loss_percent=percent, duplicate_percent=percent)
+def test_losses_have_their_share(percent: float) -> None:
+    chosen = direction(loss_percent=percent)
     allowed = 4 * (DRAWS * percent / 100 * (1 - percent / 100)) ** 0.5
     assert abs(sum(chosen.loses() for _ in range(DRAWS)) - DRAWS * percent / 100) <= allowed
-    assert abs(sum(chosen.duplicates() for _ in range(DRAWS)) - DRAWS * percent / 100) <= allowed
 
 
 def test_figures_agree_with_the_values_they_are_of() -> None:
@@ -156,7 +145,6 @@ def test_netem_gets_the_same_link_in_its_own_words() -> None:
     assert "distribution" not in netem_words(link(delay_ms=20, jitter_ms=5, distribution="uniform"))
     # Any rate keeps the order.
     assert netem_words(link(delay_ms=1, reorder=False))[-2] == "rate"
-    assert netem_words(link(delay_ms=1, rate_kbit=64))[-2:] == ["rate", "64kbit"]
 
 
 def test_each_link_has_a_queue_and_other_packets_pass() -> None:

@@ -87,7 +87,6 @@ MODELS: dict[str, dict[str, Any]] = {
     "wifi": {"jitter_ms": 0.25, "distribution": "normal", "reorder": False, "sd_ms": 0.25},
     "pareto": {"jitter_ms": 2.2, "distribution": "pareto", "sd_ms": 1.8},
     "in order": {"reorder": False},
-    "a rate": {"rate_kbit": 1000},
 }
 
 
@@ -111,7 +110,7 @@ def test_40_ms_made_for_4_4_asked_is_another_link(name: str, backend: str) -> No
 
 
 def test_waiting_for_ones_turn_adds_to_a_delay_and_is_no_fault() -> None:
-    """As far as the model makes packets wait: in order for a slower one, at a rate for whatever was sent before."""
+    """As far as the model makes packets wait: in order for a slower one."""
     order = {"jitter_ms": 0.25, "distribution": "normal", "reorder": False, "sd_ms": 0.25}
 
     def verified(link: State) -> bool:
@@ -119,16 +118,6 @@ def test_waiting_for_ones_turn_adds_to_a_delay_and_is_no_fault() -> None:
 
     assert verified(model(8.2, waits_ms=1.0, **order))
     assert not verified(model(40.0, waits_ms=35.0, **order))
-    assert verified(model(40.0, waits_ms=35.0, rate_kbit=64))
-    assert not verified(model(40.0, waits_ms=5.0, rate_kbit=64))
-
-
-def test_an_echo_takes_its_time_at_a_rate() -> None:
-    """50 bytes at 20 kbit/s are 20 ms, so that echoes 10 ms apart queue: 10 ms more for each, 95 ms on average."""
-    slow = {**model(4.4, rate_kbit=20), "delay_ms": {"n": 0}}
-    for trip_ms, good in ((119.0, True), (180.0, False), (4.0, True), (3.0, False)):
-        trip = {"n": 20, "mean": trip_ms}
-        assert judge("slow", [state(backend="netem", links=[slow], rtt_ms={"broker": trip})], True).verified == good
 
 
 def test_netem_is_judged_by_round_trips_alone() -> None:

@@ -38,7 +38,7 @@ SYMMETRICAL_MS = "2 5 10 15 20 25 30 40 50 60"
 PAIRS_MS = "0-20 2-18 10-10 18-2 20-0"
 # Beyond, the client would take the network for gone (mqtt_link.PEER_TIMEOUT_MS).
 MAX_DELAY_MS = 500.0
-LOSSES = ("loss", "duplicate")
+LOSS = "loss"
 MAX_LOSS_PERCENT = 50.0
 # A run's token and its dash come before the number of the message.
 TOKEN_BYTES = 9
@@ -81,9 +81,9 @@ def impairment(network: str) -> dict[str, Any]:
     kind, _, percent = network.partition("-")
     if kind in DISTRIBUTIONS and not percent:
         return {"distribution": kind}
-    if kind not in LOSSES or not 0 < float(percent) <= MAX_LOSS_PERCENT:
+    if kind != LOSS or not 0 < float(percent) <= MAX_LOSS_PERCENT:
         raise ValueError(network)
-    return {"distribution": USUAL, f"{kind}_percent": float(percent)}
+    return {"distribution": USUAL, "loss_percent": float(percent)}
 
 
 def _network(text: str) -> str:
@@ -109,9 +109,7 @@ class QosDelayParameters(OrderedParameters):
     qos: tuple[int, ...] = qos_list("0 1 2")
     interval_ms: float = number(10, 0.5, 60_000)
     payload_bytes: int = integer(20, TOKEN_BYTES + DIGITS, 1000)
-    networks: tuple[str, ...] = listed(
-        USUAL, _network, f"{', '.join(DISTRIBUTIONS)}, loss-1 or duplicate-1", option=NETWORKS
-    )
+    networks: tuple[str, ...] = listed(USUAL, _network, f"{', '.join(DISTRIBUTIONS)} or loss-1", option=NETWORKS)
     jitter_share: float = number(0.1, 0, 1)
     reorder: bool = switch(True)
     # The source prints no value. Clients of its time had 20; with it QoS 2 falls behind for good at 60 + 60 ms.

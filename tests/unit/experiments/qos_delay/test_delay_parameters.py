@@ -36,7 +36,7 @@ def test_what_is_set_alone_is_run(given: dict[str, str], pairs: list[tuple[float
 def test_each_network_has_cells_of_its_own() -> None:
     p = QosDelayParameters.read({"NETWORKS": "normal,loss-1", "DELAYS_MS": "20", "QOS": "1"})
     assert [str(cell) for cell in p.published_cells] == ["20 + 20 ms, QoS 1", "20 + 20 ms, QoS 1, loss-1"]
-    assert impairment("duplicate-0.5") == {"distribution": "normal", "duplicate_percent": 0.5}
+    assert impairment("loss-0.5") == {"distribution": "normal", "loss_percent": 0.5}
     assert impairment("pareto") == {"distribution": "pareto"}
 
 
