@@ -111,7 +111,7 @@ def write_middleware_run(
     cells: Sequence[LoadCell] = (),
     capacity: Capacity = by_cores,
     slower: Callable[[LoadCell], float] = lambda _cell: 1.0,
-    repetitions: int = 7,
+    repetitions: int = 4,
     trials: Callable[[list[Trial]], list[Trial]] = lambda made: made,
     changes: dict[str, Any] | None = None,
     skew: float = 0.4,

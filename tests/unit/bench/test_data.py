@@ -6,6 +6,7 @@ import re
 import runpy
 import sys
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@cache
 def measured(folder: Path) -> list[MeasuredRuns]:
     """Return what the report code makes of all runs in a folder, each by itself."""
     runs = [read_run(path, EXPERIMENTS) for path in sorted(folder.iterdir()) if path.is_dir()]

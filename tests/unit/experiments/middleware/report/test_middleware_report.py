@@ -132,7 +132,7 @@ def test_thesis_figures_leave_the_best_and_the_worst_out(tmp_path: Path) -> None
     def spread(made: list[Trial]) -> list[Trial]:
         return [replace(t, processed=[100, 1, 110, 120, 900, 130, 140][t.repetition]) for t in made]
 
-    write_middleware_run(tmp_path, cells=some((60,), boxes=(True,)), trials=spread)
+    write_middleware_run(tmp_path, cells=some((60,), boxes=(True,)), trials=spread, repetitions=7)
     run = analysed(tmp_path)
     cell: Any = run.measured[0].cells[1, 0, 1, 1, 60]
     assert [one.processed for one in cell.kept(PROCESSED, True)] == [100, 110, 120, 130, 140]
