@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+import shutil
 import stat
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -19,7 +20,7 @@ from looplab.report.stored import StoredRun, Unusable, read_run
 from looplab.spec.experiment import Experiments
 
 # What an archive may hold once it is unpacked, and a form.
-MOST_BYTES, MOST_FILES, MOST_FORM_BYTES = 1 << 29, 10_000, 1 << 16
+MOST_BYTES, MOST_FILES, MOST_FORM_BYTES = 64 << 20, 10_000, 1 << 16
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,8 @@ def read_form(path: Path) -> dict[str, Any]:
 def hand_ins(places: Sequence[Path], unpacked: Path, experiments: Experiments) -> Iterator[HandIn]:
     """Yield what each student handed in: an archive of `./lab hand-in`, or each folder in a folder.
 
-    Archives are read in `unpacked`. One that cannot be read has its `trouble`: the others are marked all the same.
+    Archives are read in `unpacked`, each until the next one is asked for. One that cannot be read has its `trouble`:
+    the others are marked all the same.
     Raises LabError (exit code 2) for a place that is neither.
     """
     for number, place in enumerate(places):
@@ -70,6 +72,8 @@ def hand_ins(places: Sequence[Path], unpacked: Path, experiments: Experiments) -
             # Two archives may have the same name.
             folder = unpacked / str(number) / place.stem
             yield _taken(place.stem, partial(_unpacked, place, folder, experiments))
+            # A class together may be larger than the memory that holds this folder.
+            shutil.rmtree(folder, ignore_errors=True)
         else:
             for folder in _folders(place):
                 yield _taken(folder.name, partial(read_hand_in, folder, experiments))
@@ -104,12 +108,12 @@ def _unpacked(archive: Path, folder: Path, experiments: Experiments) -> HandIn:
 def read_hand_in(folder: Path, experiments: Experiments) -> HandIn:
     """Return what is in one student's folder, at any depth. Raises ValueError if that is not only files and folders."""
     # A link leads out of the folder, a pipe or a device has no end.
-    kinds = {path.name: path.lstat().st_mode for path in folder.rglob("*")}
-    if odd := [name for name, mode in kinds.items() if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))]:
+    kinds = [(path.name, path.lstat().st_mode) for path in folder.rglob("*")]
+    if odd := [name for name, mode in kinds if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))]:
         raise ValueError(f"{odd[0]} is neither a file nor a folder")
     places = sorted({path.parent for name in ("run.json", "samples.csv") for path in folder.rglob(name)})
     forms = {path.stem: path for path in sorted(folder.rglob("*.yaml"), reverse=True)}
-    return HandIn(folder.name, [read_run(place, experiments) for place in places], forms)
+    return HandIn(folder.name, [read_run(place, experiments, any_name=True) for place in places], forms)
 
 
 def write_hand_in(file: Path, exercise: str, runs: Sequence[StoredRun], form: Path) -> list[str]:

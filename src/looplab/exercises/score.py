@@ -7,6 +7,7 @@ from looplab.exercises.exercise import Exercise
 from looplab.exercises.hand_in import HandIn, Owners
 from looplab.exercises.marking import Mark, Marked, mark
 from looplab.report.stored import StoredRun
+from looplab.system.terminal import printable
 
 KINDS = {"run": "runs", "result": "what they show", "answer": "answers"}
 Row = dict[str, object]
@@ -94,10 +95,9 @@ def class_lines(rows: Iterable[Row]) -> Iterator[str]:
     """Yield the table in lines of 80 columns."""
     yield f"{'student':<20} {'exercise':<28} {'score':>5} {'of':>3} {'exempt':>6}  copied"
     for row in rows:
-        # A name is a student's own: no control character reaches the terminal.
-        student = "".join(letter if letter.isprintable() else "?" for letter in str(row["student"]))
-        names = f"{student:<20.20} {row['exercise'] or row['remarks']!s:<28.28}"
-        yield f"{names} {row['score']:>5} {row['of']:>3} {row['exempt'] or '':>6}  {row['copied']}".rstrip()
+        names = f"{row['student']!s:<20.20} {row['exercise'] or row['remarks']!s:<28.28}"
+        # Name and remark are a student's own: no control character reaches the terminal.
+        yield printable(f"{names} {row['score']:>5} {row['of']:>3} {row['exempt'] or '':>6}  {row['copied']}".rstrip())
 
 
 def _done(student: HandIn, runs: Iterable[StoredRun], exercises: Mapping[str, Exercise]) -> list[str]:

@@ -1,6 +1,7 @@
 """Rows of the report's CSV files: cells as their spec says, intervals, numbers."""
 
 import csv
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
@@ -8,6 +9,9 @@ from looplab.report.cell import QUANTILES, MeasuredCell
 from looplab.report.samples import MeasuredRuns
 from looplab.report.statistics import Interval
 from looplab.spec.columns import Part
+
+# Where a formula would begin, whatever separates the cells.
+_FORMULA = re.compile(r"(?:^|(?<=[;,|\t\r\n]))(?=[\s\"]*[=+@-])")
 
 
 def cell_row(measured: MeasuredRuns, cell: MeasuredCell) -> dict[str, object]:
@@ -64,16 +68,16 @@ def write_csv(path: Path, rows: Iterable[Mapping[str, object]]) -> None:
 
 
 def _cell(value: object) -> object:
-    """Return a cell that no spreadsheet takes for a formula: a text that begins like one gets an apostrophe in front.
+    """Return a cell that no spreadsheet takes for a formula: what begins like one gets an apostrophe in front.
 
-    A number keeps its sign.
+    A spreadsheet whose list separator is `;` or a tab begins a cell behind each. A number keeps its sign.
     """
-    if not isinstance(value, str) or not value.startswith(("=", "+", "-", "@", "\t", "\r")):
+    if not isinstance(value, str):
         return value
     try:
         float(value)
     except ValueError:
-        return f"'{value}"
+        return _FORMULA.sub("'", value)
     return value
 
 

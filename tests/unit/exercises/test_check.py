@@ -1,5 +1,6 @@
 """Marking: points with reasons, a wrong run apart from a wrong answer, a class at once."""
 
+import csv
 import os
 import re
 import shutil
@@ -20,13 +21,13 @@ from support.tables import rows
 
 from looplab.errors import LabError, UsageError
 from looplab.exercises.exercise import Exercise, exercises, parse_exercise, read_exercise
-from looplab.exercises.hand_in import MOST_BYTES, answer_form
+from looplab.exercises.hand_in import MOST_BYTES, answer_form, hand_ins
 from looplab.exercises.marking import Marked, mark
 from looplab.experiments.registry import EXPERIMENTS
 from looplab.lab.commands.check import check, hand_in
 from looplab.lab.commands.new import new
 from looplab.report.csv_rows import write_csv
-from looplab.report.stored import StoredRun, read_run
+from looplab.report.stored import MOST_RUN_BYTES, StoredRun, Unusable, read_run
 from looplab.spec.cell import Cell
 from looplab.spec.columns import Count, Key
 from looplab.spec.experiment import Bound
@@ -220,6 +221,19 @@ def _unlike(changes: dict[str, Any]) -> Callable[[Path], object]:
     return lambda folder: put_run(folder, "scenario1", changes=changes)
 
 
+def _hidden_link(folder: Path) -> None:
+    """A link that has the name of a file further down."""
+    (folder / "samples.csv").symlink_to("/etc/passwd")
+    (folder / "z").mkdir()
+    (folder / "z/samples.csv").touch()
+
+
+def _heavy(folder: Path) -> None:
+    """A run.json that would take a gigabyte to read."""
+    run = put_run(folder, "scenario1")
+    (run / "run.json").write_text("[" + "[]," * (MOST_RUN_BYTES // 3) + "[]]")
+
+
 # What one student may hand in, by accident or not, and the remark in that student's row.
 BAD = {
     "torn.zip": (lambda path: path.write_bytes(b"PK"), "cannot be read: File is not a zip file"),
@@ -227,8 +241,10 @@ BAD = {
     "pipe": (lambda path: os.mkfifo(path / "samples.csv"), "samples.csv is neither a file nor a folder"),
     "form": (lambda path: os.mkfifo(path / "scenario1.yaml"), "scenario1.yaml is neither a file nor a folder"),
     "link": (lambda path: (path / "run.json").symlink_to("/etc/passwd"), "run.json is neither a file nor a folder"),
+    "two": (_hidden_link, "samples.csv is neither"),
     "device": (lambda path: (path / "samples.csv").symlink_to("/dev/zero"), "samples.csv is neither"),
     "nested": (lambda path: (path / "scenario1.yaml").write_text("prediction: [[a], [b]]"), "one word or number"),
+    "heavy": (_heavy, ""),
     "scenario": (_unlike({"scenario": "../../etc"}), ""),
     "fidelity": (_unlike({"fidelity": "thesis\n"}), ""),
     "treatments": (_unlike({"treatments": "none"}), ""),
@@ -252,13 +268,41 @@ def test_one_bad_hand_in_is_a_row(lab: Path, tmp_path: Path, name: str, printed:
         assert marked[bad.stem]["score"] == "0"
 
 
+def test_a_class_needs_the_room_of_one_archive(lab: Path, tmp_path: Path) -> None:
+    put_run(tmp_path / "results", "scenario1")
+    for name in ("ada.zip", "ben.zip"):
+        with zipfile.ZipFile(tmp_path / name, "w") as archive:
+            for path in (tmp_path / "results").rglob("*.*"):
+                archive.write(path, f"{path.parent.name}/{path.name}")
+    unpacked = tmp_path / "unpacked"
+    for student in hand_ins([tmp_path / "ada.zip", tmp_path / "ben.zip"], unpacked, EXPERIMENTS):
+        assert [path.parts[-3] for path in unpacked.glob("**/run.json")] == [student.student]
+    assert list(unpacked.glob("**/run.json")) == []
+
+
+def test_a_large_run_is_not_read(tmp_path: Path) -> None:
+    _heavy(tmp_path)
+    run = read_run(tmp_path / "20260101T000000Z-scenario1", EXPERIMENTS)
+    assert isinstance(run, Unusable)
+    assert "8 MiB are the most" in run.meaning
+
+
 def test_no_name_of_a_student_is_a_formula_or_moves_the_cursor(lab: Path, tmp_path: Path, printed: Printed) -> None:
     names = ["=HYPERLINK(1)", "+1+cmd", "-2-x", "@SUM(1)", "\t=1", "\x1b[2Jeve"]
     for name in names:
         put_run(tmp_path / "group" / name, "scenario1")
     assert "\x1b" not in printed(0, str(tmp_path / "group"))
     students = {row["student"] for row in rows(lab / "report/class.csv")}
-    assert students == {f"'{name}" if name in names[:5] else name for name in names}
+    assert students == {"'=HYPERLINK(1)", "'+1+cmd", "'-2-x", "'@SUM(1)", "'\t'=1", "\x1b[2Jeve"}
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t", "|"])
+def test_no_cell_is_a_formula_whatever_separates_cells(tmp_path: Path, separator: str) -> None:
+    texts = ["=1", "x;=1", "x\t@f", "x\r\n+1", "x|-1", 'q";=1;"', "; =1", "a,=1", "5;-0.5x"]
+    write_csv(tmp_path / "x.csv", [{"a": text, "b": f"b{text}"} for text in texts])
+    with (tmp_path / "x.csv").open(newline="") as file:
+        cells = [cell for row in csv.reader(file, delimiter=separator) for cell in row]
+    assert [cell for cell in cells if cell.strip()[:1] in {*"=+-@"} - {""}] == []
 
 
 def test_a_negative_number_stays_one(tmp_path: Path) -> None:
