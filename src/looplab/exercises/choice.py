@@ -6,6 +6,7 @@ from typing import Any
 
 from looplab.exercises.exercise import Exercise, WantedRun
 from looplab.report.stored import StoredRun, Unusable
+from looplab.run.folder import age
 from looplab.treatments.judgement import on_off
 
 # The line of a form that names the runs which its answers belong to.
@@ -24,7 +25,7 @@ def choose(exercise: Exercise, runs: Folders, form: Mapping[str, Any] | None = N
     def rank(wanted: WantedRun, run: StoredRun, main: StoredRun | None) -> tuple[Any, ...]:
         listed = run.run_id in ids
         sound = exercise.keys_of(wanted.handle) <= run.cells.keys() and not faults(exercise, wanted, run, main)[0]
-        return listed and sound, _goods(exercise, wanted, run, main), listed, run.run_id
+        return listed and sound, _goods(exercise, wanted, run, main), listed, age(run.run_id)
 
     return _best(exercise.runs, runs, rank)
 

@@ -15,6 +15,7 @@ from looplab.experiments.registry import EXPERIMENTS
 from looplab.lab.pages import stored
 from looplab.report.page import page
 from looplab.report.stored import StoredRun, read_run
+from looplab.run.folder import age
 from looplab.run.life import run_table, summary
 
 DEFAULT_PORTS = {"GRAFANA": 3000, "PROMETHEUS": 9090}
@@ -39,7 +40,7 @@ def write_site(root: Path, out: Path, *, waiting: bool = False) -> None:
 
 def newest(results: Path) -> list[StoredRun]:
     """Return the newest complete runs, the newest first."""
-    read = (read_run(results / name, EXPERIMENTS) for name in sorted(stored(results), reverse=True))
+    read = (read_run(results / name, EXPERIMENTS) for name in sorted(stored(results), key=age, reverse=True))
     return list(itertools.islice((run for run in read if isinstance(run, StoredRun)), MOST_RUNS))
 
 

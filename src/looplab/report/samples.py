@@ -14,6 +14,7 @@ from looplab.report.csv_file import KEY, NUMBER, WORD, Unreadable, key_types, re
 from looplab.report.statistics import Floats
 from looplab.report.stored import Layout, Selection, StoredRun, Unusable, differences, run_order
 from looplab.report.study_file import Study, read_studies
+from looplab.run.folder import age
 from looplab.spec.columns import Column, Count, Figure, Latency, Part
 from looplab.spec.document import with_values
 
@@ -58,7 +59,7 @@ def measure(selection: Selection) -> list[MeasuredRuns]:
     """
     by_kind: dict[tuple[object, ...], list[list[MeasuredRuns]]] = {}
     studied = _studied(selection.runs)
-    for run in sorted(selection.runs, key=lambda run: run.path.name, reverse=True):
+    for run in sorted(selection.runs, key=lambda run: age(run.run_id), reverse=True):
         groups = by_kind.setdefault((run.scenario, run.fidelity, run.factors, run.overrides), [])
         alike = next((group for group in groups if not differences(group[0].run, run)), None)
         if groups and alike is not groups[0]:

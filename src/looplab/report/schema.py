@@ -68,7 +68,7 @@ _KEYS: Mapping[Any, Mapping[str, Any]] = {
 _TYPES: Mapping[Any, dict[str, Any]] = {
     str: {"type": "string"},
     bool: {"type": "boolean"},
-    int: {"type": "integer"},
+    int: {"type": "integer", "minimum": 0},
     float: {"type": "number"},
     type(None): {"type": "null"},
 }

@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from looplab.errors import EXIT_GOOD, EXIT_INVALID, MachineError
 from looplab.report.csv_rows import write_csv
 from looplab.report.drawing import OVERVIEW
 from looplab.report.stored import APART, Selection, StoredRun, Unusable, read_run, run_folders
+from looplab.run.folder import age
 from looplab.run.life import summary
 from looplab.spec.experiment import Experiment, Experiments
 from looplab.system.terminal import fitted
@@ -74,6 +75,62 @@ def _write_report(
     experiment: Experiment, selection: Selection, apart: Sequence[Unusable], out: Path
 ) -> Sequence[MeasuredRuns]:
     """Write the page of one experiment, name in the terminal what it found, and return the runs it shows."""
+    made = _made_without_damage(experiment, selection, apart)
+    page = out / page_name(experiment)
+    try:
+        (out / "figures").mkdir(parents=True, exist_ok=True)
+        for drawing in made.drawn:
+            (out / "figures" / f"{drawing.name}.svg").write_bytes(drawing.svg)
+            (out / "figures" / f"{drawing.name}.png").write_bytes(drawing.png)
+        for name, rows in made.csv_files.items():
+            write_csv(out / name, rows)
+        page.write_text(made.text, encoding="utf-8")
+    except OSError as error:
+        raise MachineError(
+            f"The report cannot be written to {out}: {error.strerror}.", "Name another folder: --out DIR"
+        ) from error
+    for line in _found(experiment.name, made.measured, made.verdicts):
+        print(fitted(line, sys.stdout, " " * 6))
+    for meaning, runs in Counter(problem.meaning for problem in apart).items():
+        print(fitted(f"apart: {plural(runs, 'run')} {meaning}", sys.stdout))
+    for problem in selection.unusable:
+        print(fitted(str(problem), sys.stdout))
+    # Never broken, so that it can be copied.
+    print(page)
+    return made.measured
+
+
+class _Made(NamedTuple):
+    """All of an experiment's report, ready to be written."""
+
+    measured: Sequence[MeasuredRuns]
+    verdicts: Verdicts
+    drawn: Sequence[Drawing]
+    csv_files: Mapping[str, Sequence[Mapping[str, object]]]
+    text: str
+
+
+def _made_without_damage(experiment: Experiment, selection: Selection, apart: Sequence[Unusable]) -> _Made:
+    """Return the report; a run that no report can show becomes one of `selection.unusable`."""
+    runs, unusable = [*selection.runs], [*selection.unusable]
+    try:
+        return _made(experiment, selection, apart)
+    except Exception:
+        damaged: dict[str, Unusable] = {}
+        for run in runs:
+            try:
+                _made(experiment, Selection([run]), ())
+            except Exception as error:
+                damaged[run.name] = run.damaged(f"It cannot be shown ({type(error).__name__}: {error}): run it again.")
+        if not damaged:
+            raise
+        selection.runs = [run for run in runs if run.name not in damaged]
+        selection.unusable = [*unusable, *damaged.values()]
+        selection.set_aside = []
+        return _made(experiment, selection, apart)
+
+
+def _made(experiment: Experiment, selection: Selection, apart: Sequence[Unusable]) -> _Made:
     # Imported here: a list of stored runs needs neither.
     from looplab.report.analysis import analysed
     from looplab.report.samples import measure
@@ -84,29 +141,9 @@ def _write_report(
     overview = f"{experiment.name.replace('-', '_')}_{OVERVIEW}"
     drawn = [sketch.draw() for sketch in analysis.sketches]
     drawn = [replace(one, name=overview) if one.figure == OVERVIEW else one for one in drawn]
+    csv_files = {name: [*rows] for name, rows in analysis.csv_files.items()}
     text = page_text(experiment, analysis, measured, selection, apart, drawn)
-    page = out / page_name(experiment)
-    try:
-        (out / "figures").mkdir(parents=True, exist_ok=True)
-        for drawing in drawn:
-            (out / "figures" / f"{drawing.name}.svg").write_bytes(drawing.svg)
-            (out / "figures" / f"{drawing.name}.png").write_bytes(drawing.png)
-        for name, rows in analysis.csv_files.items():
-            write_csv(out / name, rows)
-        page.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise MachineError(
-            f"The report cannot be written to {out}: {error.strerror}.", "Name another folder: --out DIR"
-        ) from error
-    for line in _found(experiment.name, measured, analysis.verdicts):
-        print(fitted(line, sys.stdout, " " * 6))
-    for meaning, runs in Counter(problem.meaning for problem in apart).items():
-        print(fitted(f"apart: {plural(runs, 'run')} {meaning}", sys.stdout))
-    for problem in selection.unusable:
-        print(fitted(str(problem), sys.stdout))
-    # Never broken, so that it can be copied.
-    print(page)
-    return measured
+    return _Made(measured, analysis.verdicts, drawn, csv_files, text)
 
 
 def page_text(
@@ -122,7 +159,7 @@ def page_text(
 
     runs = [one.run for m in measured for one in m.runs]
     asked, unasked = _by_runs(analysis.verdicts)
-    newest = max(runs, key=lambda run: run.run_id, default=None)
+    newest = max(runs, key=lambda run: age(run.run_id), default=None)
     context = {
         "experiment": experiment,
         "measured": measured,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,8 +15,9 @@ from jsonschema import Draft202012Validator
 
 from looplab.errors import UsageError
 from looplab.report.cell import Key, MeasuredCell, measured_kind
-from looplab.report.schema import fault, run_schema
+from looplab.report.schema import LONGEST, fault, run_schema
 from looplab.run.folder import SCHEMA
+from looplab.run.life import run_table, summary
 from looplab.spec.experiment import Experiment, Experiments
 from looplab.spec.parameters import Param, as_text
 from looplab.spec.reader import FIDELITIES
@@ -24,6 +26,8 @@ from looplab.system.machine_state import SHARED
 
 # A run of an experiment that this report does not show.
 APART = "experiment"
+# Those of an hour of messages have 0.1 MiB; one of 27 MiB takes 700 MiB of memory to read.
+MOST_RUN_BYTES = 8 << 20
 # They watch a run: it is the same with other images of them. The version of Prometheus tells what scraped it.
 OBSERVERS = ("prometheus", "grafana")
 
@@ -236,8 +240,26 @@ def run_order(run: StoredRun) -> tuple[list[tuple[int, str]], bool, str]:
     return name, run.fidelity != "thesis", run.run_id
 
 
-def read_run(path: Path, experiments: Experiments) -> StoredRun | Unusable:
-    """Return the run in a folder, or what that folder is instead."""
+def read_run(path: Path, experiments: Experiments, *, any_name: bool = False) -> StoredRun | Unusable:
+    """Return the run in a folder, or what that folder is instead; a run that is returned can be printed.
+
+    The folder has the name of its run, unless it may have `any_name`.
+    """
+    try:
+        run = _run(path, experiments)
+        if isinstance(run, StoredRun) and run.run_id != path.name and not any_name:
+            return run.damaged(f"Its run.json is of the run {run.run_id}: give the folder that name.")
+        if isinstance(run, StoredRun):
+            experiment = experiments[run.experiment]
+            run_table(experiment, run.document), summary(experiment, [run.document])
+        return run
+    except Exception as error:
+        # Nothing in one folder may end the report on the others.
+        meaning = f"run.json cannot be read ({type(error).__name__}: {str(error)[:LONGEST]}): run it again."
+        return Unusable(path.name, "damaged", meaning, experiments.default)
+
+
+def _run(path: Path, experiments: Experiments) -> StoredRun | Unusable:
     document = _document(path)
     if isinstance(document, tuple):
         return Unusable(path.name, *document, experiments.default)
@@ -268,9 +290,14 @@ def _document(path: Path) -> dict[str, Any] | tuple[str, str]:
         if (path / "samples.csv").is_file():
             return "half-written", "The run never ended (no run.json): its samples are kept in its samples.csv."
         return "foreign", "No folder of a run: neither run.json nor samples.csv."
+    size = (path / "run.json").stat().st_size
+    if size > MOST_RUN_BYTES:
+        return "damaged", f"run.json has {size >> 20} MiB, and {MOST_RUN_BYTES >> 20} MiB are the most of a run."
     try:
         # NaN and Infinity are no JSON, but Python writes them: a figure without a value.
-        document = json.loads((path / "run.json").read_text(encoding="utf-8"), parse_constant=lambda _name: None)
+        document = json.loads(
+            (path / "run.json").read_text(encoding="utf-8"), parse_constant=lambda _name: None, parse_float=_finite
+        )
     except (OSError, ValueError, RecursionError) as error:
         why = (str(error) or type(error).__name__).splitlines()[0]
         return "damaged", f"run.json cannot be read ({why}): run it again."
@@ -280,6 +307,11 @@ def _document(path: Path) -> dict[str, Any] | tuple[str, str]:
     if schema != SCHEMA or not isinstance(document, dict):
         return "foreign", f"run.json is not a document of this lab: its schema is {schema!r}, this lab reads {SCHEMA}."
     return document
+
+
+def _finite(text: str) -> float | None:
+    value = float(text)
+    return value if math.isfinite(value) else None
 
 
 def _damage(document: dict[str, Any], layout: Layout) -> str:

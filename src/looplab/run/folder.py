@@ -17,10 +17,18 @@ from looplab.system.lock import Held, hold
 SCHEMA = 1
 # A line of samples.csv and one of transport.csv are at most this long together.
 BYTES_PER_SAMPLE = 300
+# When a run began, in its id.
+STAMP = "%Y%m%dT%H%M%SZ"
 # The folders of runs that go on, in results/.
 UNFINISHED = ".*.partial"
 # The controller holds it in such a folder: if nobody does, the controller of that run was killed.
 LOCK = ".lock"
+
+
+def age(run_id: str) -> tuple[bool, str]:
+    """Return a sort key of run ids, the oldest first. Runs of a time to come, made by a wrong clock, come first."""
+    tomorrow = datetime.now(UTC) + timedelta(days=1)
+    return run_id < f"{tomorrow:{STAMP}}", run_id
 
 
 class RunFolder:
@@ -75,7 +83,7 @@ class RunFolder:
     def _make(self, scenario: str, started: datetime) -> None:
         """The folder; a run that started within the same second as another takes the next free one."""
         while True:
-            self.run_id = f"{started:%Y%m%dT%H%M%SZ}-{scenario}"
+            self.run_id = f"{started:{STAMP}}-{scenario}"
             self.path = self.results / f".{self.run_id}.partial"
             if not (self.results / self.run_id).exists():
                 with contextlib.suppress(FileExistsError):

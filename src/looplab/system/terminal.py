@@ -9,6 +9,7 @@ import time
 from functools import partial
 from textwrap import fill
 from typing import TextIO
+from unicodedata import category
 
 from looplab.system.words import show_duration
 
@@ -91,8 +92,14 @@ class Step:
         print(text, end=end, file=self._stream, flush=True)
 
 
+def printable(text: str) -> str:
+    """Return `text` with `?` in place of what a terminal would obey: it may come from somebody else's file."""
+    return "".join("?" if category(letter)[0] == "C" and letter != "\n" else letter for letter in text)
+
+
 def fitted(text: str, stream: TextIO, indent: str = "  ") -> str:
-    """Return `text` with lines broken between words if `stream` is a terminal that is narrower."""
+    """Return a printable `text` with lines broken between words if `stream` is a terminal that is narrower."""
+    text = printable(text)
     if not stream.isatty():
         return text
     width = shutil.get_terminal_size().columns

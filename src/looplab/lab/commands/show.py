@@ -5,10 +5,12 @@ from pathlib import Path
 from textwrap import fill
 from typing import Any
 
-from looplab.errors import EXIT_GOOD, UsageError
+from looplab.errors import EXIT_GOOD, LabError, UsageError
 from looplab.experiments.registry import EXPERIMENTS
+from looplab.run.folder import age
 from looplab.run.life import run_table
 from looplab.run.table import WIDTH, as_found
+from looplab.system.terminal import printable
 
 
 def show(root: Path, run: str, *, treatments: bool) -> int:
@@ -16,15 +18,22 @@ def show(root: Path, run: str, *, treatments: bool) -> int:
 
     UsageError if there is no such run.
     """
-    document = json.loads((_folder(root / "results", run) / "run.json").read_text(encoding="utf-8"))
-    experiment = EXPERIMENTS[document.get("experiment") or EXPERIMENTS.default]
-    print(_treatments(document) if treatments else run_table(experiment, document))
+    folder = _folder(root / "results", run)
+    try:
+        document = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+        experiment = EXPERIMENTS[document.get("experiment") or EXPERIMENTS.default]
+        text = _treatments(document) if treatments else run_table(experiment, document)
+    except Exception as error:
+        # A run may come from anywhere, and the host has no program that checks it.
+        message = f"{folder.name}/run.json cannot be shown ({type(error).__name__}: {error})."
+        raise LabError(message, "Name another run; `./lab report` names each fault.") from error
+    print(printable(text))
     return EXIT_GOOD
 
 
 def _folder(results: Path, run: str) -> Path:
     """Return the folder of the newest run that `run` names."""
-    stored = sorted(path.parent for path in results.glob("*/run.json"))
+    stored = sorted((path.parent for path in results.glob("*/run.json")), key=lambda path: age(path.name))
     wanted = Path(run).name
     matching = [folder for folder in stored if wanted in ("", folder.name, folder.name.partition("-")[2])]
     if matching:
