@@ -152,7 +152,7 @@ class Record:
         environment = {
             **self._environment,
             "changed": _changed(self._environment),
-            "suspended_s": round(suspended_s() - self._suspended_before_s, 3),
+            "suspended_s": max(0.0, round(suspended_s() - self._suspended_before_s, 3)),
             "versions": self.versions,
             "steal_s": self._stolen_s(),
         }
