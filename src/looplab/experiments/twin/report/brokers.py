@@ -12,12 +12,12 @@ from statistics import fmean, variance
 
 from scipy.stats import chi2, f
 
-from looplab.experiments.twin.parameters import CENTRAL, DISTRIBUTED
+from looplab.experiments.twin.parameters import CENTRAL, CPUSET, DISTRIBUTED
 from looplab.experiments.twin.report import MeasuredTwin, cells_of, published
 from looplab.report.rules import kept, outcome_of
 from looplab.report.samples import MeasuredRuns
 from looplab.report.statistics import CONFIDENCE, FEWEST_RUNS, Interval, compare, over_runs
-from looplab.report.verdicts import NOT_REPRODUCED, REPRODUCED, Line, Verdict, not_run, units
+from looplab.report.verdicts import NO_CONTRAST, NOT_REPRODUCED, REPRODUCED, Line, Verdict, not_run, units
 
 # A change within SAME is none; totals within SIMILAR are similar: the printed ones differ by 2.5 and 5.5 %.
 SAME, SIMILAR = 0.05, 0.1
@@ -121,6 +121,20 @@ def _pairs(run: MeasuredRuns) -> Iterator[tuple[int, Group, Group]]:
             yield brokers, found[brokers, CENTRAL], found[brokers, DISTRIBUTED]
 
 
+def contrasted(judge: Callable[[MeasuredRuns], Verdict]) -> Callable[[MeasuredRuns], Verdict]:
+    """Return a rule on both placements that gives no verdict where the small machines share processors."""
+
+    def answer(run: MeasuredRuns) -> Verdict:
+        verdict, p = judge(run), run.run.parameters
+        if verdict.run and p.get("confinement") == CPUSET and p["machine_scale"] < 1:
+            share = f"With MACHINE_SCALE={p['machine_scale']:g} two small machines share a processor"
+            verdict.withdraw(f"{share}, as in one machine: it takes a computer with four.", NO_CONTRAST)
+        return verdict
+
+    return answer
+
+
+@contrasted
 def alike(run: MeasuredRuns) -> Verdict:
     """Judge whether both placements pass on similar totals."""
     given = {n: [published()["total-rate", n, place] for place in (CENTRAL, DISTRIBUTED)] for n in (2, 4)}
@@ -140,6 +154,7 @@ def alike(run: MeasuredRuns) -> Verdict:
     return kept(lines, -SIMILAR, SIMILAR, f"Distributed totals differ by {shares}; similar is within {SIMILAR:.0%}.")
 
 
+@contrasted
 def varies(run: MeasuredRuns) -> Verdict:
     """Judge whether times vary more if each broker has its own machine."""
     ratios = {n: ratio for n, central, other in _pairs(run) if (ratio := _ratio(central, other))}

@@ -15,7 +15,8 @@ from support.simulated_twin_runs import (
     write_twin_run,
 )
 
-from looplab.report.verdicts import NOT_REPRODUCED, NOT_RUN, ONE_RUN, REPRODUCED, UNDECIDED, Verdict
+from looplab.experiments.twin.host import variables
+from looplab.report.verdicts import NO_CONTRAST, NOT_REPRODUCED, NOT_RUN, ONE_RUN, REPRODUCED, UNDECIDED, Verdict
 
 
 def analysed(results: Path) -> Shown:
@@ -179,6 +180,18 @@ def test_brokers_that_do_not_hinder_are_not_as_published(tmp_path: Path) -> None
     found = findings(tmp_path)["more-brokers"]
     assert found.outcome == NOT_REPRODUCED
     assert "The total rises at 4 of 4 steps" in found.reason
+
+
+@pytest.mark.parametrize(("scale", "because"), [(1.0, ""), (0.5, NO_CONTRAST)])
+def test_machines_that_share_a_processor_are_no_contrast(tmp_path: Path, scale: float, because: str) -> None:
+    """Of two processors both placements of two brokers have processor 0: twin.host gives '0' to each."""
+    sets = variables({"SCENARIO": "twin-brokers"}, [0, 1])
+    assert {sets[f"TWIN_CPUSET_{name}"] for name in ("BROKER_1", "BROKER_2", "2")} == {"0"}
+    write_brokers(tmp_path, 0.005, 0.1, settings={"confinement": "cpuset", "machine_scale": scale})
+    found = findings(tmp_path)
+    assert {found[name].because for name in ("totals-alike", "distributed-varies")} == {because}
+    assert found["distributed-varies"].lines
+    assert found["more-brokers"].because == ""
 
 
 def test_one_iteration_decides_nothing(tmp_path: Path) -> None:
