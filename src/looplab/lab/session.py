@@ -25,6 +25,7 @@ from looplab.lab.settings import check_parts
 from looplab.run.folder import LOCK
 from looplab.run.quiet import MOST_STRANGERS
 from looplab.spec.experiment import Experiment
+from looplab.system.env_files import read_env
 from looplab.system.processors import BusyWatch
 from looplab.system.terminal import say
 from looplab.system.words import plural
@@ -286,6 +287,7 @@ def command_line(root: Path, experiments: Sequence[Experiment]) -> str:
     """Return the command that was typed, after what the shell sets of these experiments' and of Compose's variables."""
     files = [root / "compose.yaml", *(root / "compose").rglob("*.yaml"), *(root / "compose").rglob("*.env")]
     known = {name for path in files for name in _VARIABLE.findall(path.read_text(encoding="utf-8"))}
+    known |= read_env(root / ".env").keys()
     for experiment in experiments:
         settings = experiment.parameters
         known |= {one.variable_of(name) for name, one in settings.params().items()}

@@ -17,7 +17,7 @@ from support.places import ROOT
 from looplab.experiments.loop.parameters import PARAMETERS
 from looplab.lab.scenarios import ALIASES, experiments, scenarios
 from looplab.spec.parameters import FIDELITIES
-from looplab.system.env_files import expand
+from looplab.system.env_files import expand, read_env
 from looplab.treatments.loads import loads
 
 COMPOSE = ROOT / "compose"
@@ -218,7 +218,11 @@ def test_a_load_has_the_options_that_a_run_records(name: str) -> None:
     # The treatments service must see its processes.
     assert service["pid"] == "service:treatments"
     for variable, setting in loads()[name].settings.items():
-        assert f"${{{variable}:-{setting.published}}}" in service["command"]
+        if setting.option:
+            assert f"${{{variable}:-{setting.published}}}" in service["command"]
+        else:
+            assert service["environment"][variable] is None
+            assert read_env(ROOT / ".env")[variable] == setting.published
         assert SERVICES["scenario1"]["environment"][variable] is None
 
 

@@ -27,7 +27,7 @@ def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Engine:
     return found
 
 
-@pytest.mark.parametrize("name", ["STRESS_CPU", "LINK_DELAY_MS", "LAB_OWN", "MOSQUITTO_IMAGE", "CAPTURE", "MESSAGES"])
+@pytest.mark.parametrize("name", ["STRESS_CPU", "FLOOD_REPEAT", "LINK_DELAY_MS", "LAB_OWN", "STRESS_IMAGE", "CAPTURE"])
 def test_the_command_of_a_run_holds_what_the_shell_set(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.argv", ["./lab", "run", "scenario2", "--quick"])
     monkeypatch.setenv(name, "7")

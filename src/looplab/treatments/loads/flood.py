@@ -135,5 +135,6 @@ LOAD = Flood(
         "FLOOD_RAMPUP_DELAY": _duration("1s", "-rampup-delay"),
         "FLOOD_GLOBAL_TIMEOUT": _duration("180s", "-global-timeout"),
         "FLOOD_TIMEOUT": _duration("100s", "-timeout"),
+        "FLOOD_REPEAT": Setting("true", r"true|false", "true (round after round) or false (one round)", ""),
     },
 )

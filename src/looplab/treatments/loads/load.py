@@ -17,7 +17,7 @@ WARM_UP_SCANS = 1
 class Setting(NamedTuple):
     """A variable of a load: its published value, a pattern that the whole value must match, what to write instead.
 
-    `option` is that of the load's program.
+    `option` is that of the load's program; "" if the program reads the variable itself.
     """
 
     published: str
@@ -96,7 +96,8 @@ class HostLoad:
 
         `settings` are the run's values of `self.settings`. A count of 0 may be left out.
         """
-        wanted = {one.option: settings[name] for name, one in self.settings.items() if settings[name] != "0"}
+        shown = {name: one.option for name, one in self.settings.items() if one.option}
+        wanted = {option: settings[name] for name, option in shown.items() if settings[name] != "0"}
         commands = {tuple(process["argv"]) for scan in scans for process in processes(scan, self.name)}
         seen = [self._options(command) for command in sorted(filter(None, commands))]
         found = "; ".join(dict.fromkeys(map(_line, seen))) or "unknown"

@@ -84,7 +84,7 @@ def lost(seen: Scan, role: str, **before: Any) -> Scan:
 
 def command(load: str, settings: Mapping[str, str]) -> list[str]:
     """How compose/loop.yaml starts a load with these settings."""
-    options = ([rule.option, settings.get(name, "")] for name, rule in loads()[load].settings.items())
+    options = ([rule.option, settings.get(name, "")] for name, rule in loads()[load].settings.items() if rule.option)
     return [load, *chain.from_iterable(options)]
 
 
