@@ -53,7 +53,7 @@ _PROCESSORS = [
         stacked=True,
     ),
 ]
-_KERNEL = [
+_BESIDE = [
     lines(
         "Tasks that want a processor",
         "Tasks that run or wait at the moment of the scrape, and the average over one minute. "
@@ -65,24 +65,6 @@ _KERNEL = [
         },
         label="tasks",
     ),
-    lines(
-        "Context switches",
-        "How often a processor changed from one task to another; each costs some microseconds and a cold cache.",
-        {"a second": ("rate(lab_host_context_switches_total[5s])", FIRST)},
-        label="switches a second",
-    ),
-    lines(
-        "The machine's memory",
-        "Available: memory without swapping. The stress allocates and frees five times 128 MiB.",
-        {
-            "available": ("max(lab_host_memory_available_bytes)", GOOD),
-            "in all": ("max(lab_host_memory_total_bytes)", BAD),
-        },
-        unit="bytes",
-        label="memory",
-    ),
-]
-_BROKER = [
     lines(
         "Messages through the broker",
         "PUBLISH packets a second, in and out. No line: no broker runs.",
@@ -145,8 +127,7 @@ def machine_and_parts() -> Dashboard:
         [
             (5, [_PARTS]),
             (10, _PROCESSORS),
-            (10, _KERNEL),
-            (10, _BROKER),
+            (10, _BESIDE),
             (9, _REST),
         ],
         [],

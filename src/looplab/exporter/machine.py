@@ -11,9 +11,6 @@ from looplab.metrics.page import Page
 
 _MODES = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
 
-_STAT = {"ctxt": "lab_host_context_switches_total", "procs_running": "lab_host_runnable"}
-_MEMORY = {"MemAvailable:": "lab_host_memory_available_bytes", "MemTotal:": "lab_host_memory_total_bytes"}
-
 # (pid, start time) identifies a process; pids are reused.
 Process = tuple[int, int]
 
@@ -83,15 +80,11 @@ class HostWatch:
                     page.add("lab_host_cpu_seconds_total", {"mode": mode}, spent_s)
             elif name.startswith("cpu"):
                 cpus += 1
-            elif name in _STAT:
-                page.add(_STAT[name], {}, int(fields[0]))
+            elif name == "procs_running":
+                page.add("lab_host_runnable", {}, int(fields[0]))
         page.add("lab_host_cpus", {}, cpus)
         for text in self._lines("loadavg"):
             page.add("lab_host_load1", {}, float(text.split()[0]))
-        memory = dict(text.split()[:2] for text in self._lines("meminfo"))
-        for name, family in _MEMORY.items():
-            if name in memory:
-                page.add(family, {}, int(memory[name]) * 1024)
 
     def _lines(self, name: str) -> list[str]:
         try:

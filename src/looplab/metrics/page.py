@@ -29,13 +29,9 @@ FAMILIES: Mapping[str, tuple[str, str]] = {
     "lab_broker_uptime_seconds": ("gauge", "How long the broker has been running."),
     "lab_broker_clients_connected": ("gauge", "Clients connected to the broker, the exporter among them."),
     "lab_broker_stored_messages": ("gauge", "Messages the broker holds: queued, in flight and retained."),
-    "lab_broker_messages_received_total": ("counter", "MQTT packets of all kinds the broker received."),
-    "lab_broker_messages_sent_total": ("counter", "MQTT packets of all kinds the broker sent."),
     "lab_broker_publish_received_total": ("counter", "PUBLISH packets the broker received."),
     "lab_broker_publish_sent_total": ("counter", "PUBLISH packets the broker sent."),
     "lab_broker_publish_dropped_total": ("counter", "PUBLISH packets the broker dropped."),
-    "lab_broker_received_bytes_total": ("counter", "Bytes the broker received."),
-    "lab_broker_sent_bytes_total": ("counter", "Bytes the broker sent."),
     "lab_processes": ("gauge", "Processes of each part of the lab."),
     "lab_process_cpu_seconds_total": ("counter", "CPU time of each part of the lab, ended processes included."),
     "lab_process_resident_memory_bytes": ("gauge", "Resident memory of each part of the lab."),
@@ -43,9 +39,6 @@ FAMILIES: Mapping[str, tuple[str, str]] = {
     "lab_host_cpus": ("gauge", "Processors of the machine."),
     "lab_host_load1": ("gauge", "Load average over one minute."),
     "lab_host_runnable": ("gauge", "Tasks running or waiting for a processor at this moment."),
-    "lab_host_context_switches_total": ("counter", "Context switches of the whole machine."),
-    "lab_host_memory_available_bytes": ("gauge", "Memory available without swapping."),
-    "lab_host_memory_total_bytes": ("gauge", "Memory of the machine."),
 }
 
 Labels = Mapping[str, str]

@@ -45,18 +45,14 @@ _SYS = "$SYS/broker/"
 _MQTT_311 = '{protocol="mqtt311"'
 
 
-def _sys(publish: str, packets: str, traffic: str) -> dict[str, str]:
-    """Return the topics by family; the arguments are what a broker calls PUBLISH packets, all packets, and bytes."""
+def _sys(publish: str) -> dict[str, str]:
+    """Return the topics by family; `publish` is what a broker calls PUBLISH packets."""
     return {
         UPTIME: f"{_SYS}uptime",
         PUBLISHED: f"{_SYS}{publish}/received",
         "lab_broker_publish_sent_total": f"{_SYS}{publish}/sent",
         "lab_broker_publish_dropped_total": f"{_SYS}{publish}/dropped",
-        "lab_broker_messages_received_total": f"{_SYS}{packets}/received",
-        "lab_broker_messages_sent_total": f"{_SYS}{packets}/sent",
         "lab_broker_clients_connected": f"{_SYS}clients/connected",
-        "lab_broker_received_bytes_total": f"{_SYS}{traffic}/received",
-        "lab_broker_sent_bytes_total": f"{_SYS}{traffic}/sent",
     }
 
 
@@ -66,7 +62,7 @@ BROKERS = {
         "mosquitto",
         version=f"{_SYS}version",
         metrics={
-            **_sys("publish/messages", "messages", "bytes"),
+            **_sys("publish/messages"),
             "lab_broker_stored_messages": f"{_SYS}store/messages/count",
         },
         counts_qos_2_since=(1, 6, 13),
@@ -83,5 +79,5 @@ BROKERS = {
             "lab_broker_publish_dropped_total": f"rabbitmq_global_messages_unroutable_dropped_total{_MQTT_311}",
         },
     ),
-    "mochi": Broker("mochi", version=f"{_SYS}version", metrics=_sys("messages", "packets", "load/bytes")),
+    "mochi": Broker("mochi", version=f"{_SYS}version", metrics=_sys("messages")),
 }
