@@ -19,6 +19,8 @@ from support.places import ROOT
 from support.waiting import until
 
 PARTS = ("broker", "bridge", "exporter", "prometheus")
+# Those with published points beside their curves.
+SCENARIOS = ("scenario1", "scenario2", "scenario4", "scenario5")
 DASHBOARDS = sorted((ROOT / "grafana" / "dashboards").glob("*.json"))
 # What a person would choose at the top of the dashboards.
 CHOICES = {

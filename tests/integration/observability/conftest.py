@@ -1,10 +1,10 @@
-"""One lab for the whole session: a run of each experiment, nine of the loop, and one that is looked at meanwhile."""
+"""One lab for the whole session: a run of each experiment, four of the loop, and one that is looked at meanwhile."""
 
 from collections.abc import Iterator
 
 import pytest
 from support.every_experiment import begin
-from support.observed_lab import Lab, observed
+from support.observed_lab import SCENARIOS, Lab, observed
 from support.waiting import until
 
 from looplab.experiments.registry import EXPERIMENTS
@@ -19,14 +19,14 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
 
 @pytest.fixture(scope="session")
 def measured(lab: Lab) -> Lab:
-    """The lab after a run of every experiment was seen while it was measured, and a run of each scenario."""
+    """The lab after a run of every experiment was seen while it was measured, and a run of each of SCENARIOS."""
     for name in EXPERIMENTS:
         begin(lab.live, name)
         seen = f'count_over_time(lab_latency_seconds_count{{experiment="{name}",metric!="send lateness"}}[10m]) > 3'
         until(lambda seen=seen: lab.query(seen), f"{name} is in Prometheus")
-    for number in range(9):
-        lab.run_to_its_end(f"scenario{number}")
-        until(lambda number=number: lab.query(whole(f"scenario{number}")), "the run, whole")
+    for scenario in SCENARIOS:
+        lab.run_to_its_end(scenario)
+        until(lambda scenario=scenario: lab.query(whole(scenario)), "the run, whole")
     return lab
 
 
