@@ -12,20 +12,19 @@ _NO_MEMORY_LIMIT = 1 << 60
 
 def container_facts(pid: int, proc: Path = Path("/proc")) -> dict[str, Any]:
     """Return host name, quota in processors and memory limit in bytes (None: no limit), CPU time of the whole group in
-    ns, how often and for how long (ns) the quota stopped it; None where kernel or engine does not show it."""
+    ns; None where kernel or engine does not show it."""
     root = proc / str(pid) / "root"
     group = root / "sys/fs/cgroup"
     facts: dict[str, Any] = {"hostname": _text(root / "etc/hostname")}
     if (group / "cpu.max").exists() or (group / "cpu.stat").exists():
-        counted = _table(group / "cpu.stat")
         quota, _, period = _text(group / "cpu.max").partition(" ")
-        used_ns, stopped_ns = _scaled(counted, "usage_usec", 1000), _scaled(counted, "throttled_usec", 1000)
+        used_us = _table(group / "cpu.stat").get("usage_usec")
+        used_ns = None if used_us is None else used_us * 1000
         memory = _text(group / "memory.max")
     else:
-        counted = _table(group / "cpu/cpu.stat")
         quota, period = _text(group / "cpu/cpu.cfs_quota_us"), _text(group / "cpu/cpu.cfs_period_us")
         used = _text(group / "cpuacct/cpuacct.usage")
-        used_ns, stopped_ns = int(used) if used else None, _scaled(counted, "throttled_time", 1)
+        used_ns = int(used) if used else None
         memory = _text(group / "memory/memory.limit_in_bytes")
     limit = None if quota in ("", *_UNLIMITED) or not period else round(int(quota) / int(period), 4)
     return {
@@ -33,8 +32,6 @@ def container_facts(pid: int, proc: Path = Path("/proc")) -> dict[str, Any]:
         "cpu_limit": limit,
         "memory_limit": int(memory) if memory.isdigit() and int(memory) < _NO_MEMORY_LIMIT else None,
         "cpu_ns": used_ns,
-        "throttled": counted.get("nr_throttled"),
-        "throttled_ns": stopped_ns,
     }
 
 
@@ -55,7 +52,3 @@ def _text(path: Path) -> str:
 def _table(path: Path) -> dict[str, int]:
     pairs = (line.split() for line in _text(path).splitlines())
     return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2 and pair[1].isdigit()}
-
-
-def _scaled(table: dict[str, int], key: str, factor: int) -> int | None:
-    return table[key] * factor if key in table else None

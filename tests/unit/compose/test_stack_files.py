@@ -30,7 +30,7 @@ SAME = (
 # What a stack cannot have, or what nobody needs there.
 LEFT_OUT = {"twin": {"twin-brokers-central-2", "twin-brokers-central-4"}, "middleware": set()}
 OTHER_SETTINGS = {
-    "twin": {"title", "swarm", "confinement", "confine", "brokers", "placements", "device_workers"},
+    "twin": {"title", "swarm", "confine", "brokers", "placements", "device_workers"},
     "middleware": {"title", "swarm"},
 }
 NOT_PASSED = {"twin": {"TITLE"}, "middleware": {"TITLE", "MIDDLEWARE"}}

@@ -127,8 +127,6 @@ class TwinCell(Paced):
         each("number"),
         unit="s",
     )
-    throttled = Part("how often its quota stopped each machine", each("number"))
-    throttled_s = Part("for how long its quota stopped each machine", each("number"))
     cpu_share = Part(
         "processor time over time of each broker, the instance, the database and the controller", each("any")
     )

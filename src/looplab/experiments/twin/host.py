@@ -13,9 +13,7 @@ from looplab.experiments.twin.parameters import (
     ALL,
     BROKERS,
     CENTRAL,
-    CONFINEMENTS,
     CONFINES,
-    CPUSET,
     FOLDER,
     LIMIT,
     USUAL_CONFINE,
@@ -83,23 +81,19 @@ def variables(settings: Mapping[str, str], processors: Sequence[int]) -> dict[st
             f"computer has {len(processors)}.",
             f"Set MACHINE_SCALE={fitting_scale(len(processors)):g}, or leave it empty, in .env.",
         )
-    sets = get.choice("CONFINEMENT", CPUSET, CONFINEMENTS) == CPUSET
     given = {"MACHINE_SCALE": f"{scale:g}"}
     for kind in VCPUS:
         sizes = machine(kind, scale)
         given[f"TWIN_MEMORY_{kind}"] = str(sizes.memory_bytes)
-        # Compose reads 0 as no quota.
-        given[f"TWIN_CPUS_{kind}"] = "0" if sets else f"{sizes.cpus:g}"
         if kind > 1:  # Each of the machines of type 1 has a set of its own.
-            given[f"TWIN_CPUSET_{kind}"] = _set(processors, 0, sizes.whole_cpus) if sets else ""
+            given[f"TWIN_CPUSET_{kind}"] = _set(processors, 0, sizes.whole_cpus)
     # Two machines of half a processor share one.
     own = machine(1, scale)
     for place in range(DISTRIBUTED_MACHINES):
-        one = _set(processors, int(place * own.cpus), own.whole_cpus)
-        given[f"TWIN_CPUSET_BROKER_{place + 1}"] = one if sets else ""
+        given[f"TWIN_CPUSET_BROKER_{place + 1}"] = _set(processors, int(place * own.cpus), own.whole_cpus)
     confine = get.choice("CONFINE", get.default(USUAL_CONFINE), CONFINES)
     # In the paper's first experiment all services are on one machine.
-    within = sets and confine == ALL and settings.get("SCENARIO") == NAME
+    within = confine == ALL and settings.get("SCENARIO") == NAME
     given["TWIN_CPUSET_DATABASE"] = given["TWIN_CPUSET_3"] if within else ""
     return given
 

@@ -37,13 +37,11 @@ LIMIT, BROKERS = "twin-limit", "twin-brokers"
 OTHER_NAMES = {"published": PROTOTYPE}
 USUAL_MODE = {"thesis": PROTOTYPE, "corrected": ROW}
 SINGLE, CENTRAL, DISTRIBUTED = PLACEMENTS = ("single", "central", "distributed")
-QUOTA, CPUSET = CONFINEMENTS = ("quota", "cpuset")
 # A machine holds its broker alone, or all parts that the paper has on it.
 BROKER, ALL = CONFINES = ("broker", "all")
 USUAL_CONFINE = {"thesis": ALL, "corrected": BROKER, LIMIT: BROKER}
 WRITE_MODE = Option("--write-mode", "WRITE_MODE", "MODE,…", f"how the twin stores: {', '.join(WRITE_MODES)}")
 SCALE = Option("--machine-scale", "MACHINE_SCALE", "X", "size of the published machines here: 0.5 is half of each")
-CONFINEMENT = Option("--confinement", "CONFINEMENT", "", "a machine is a quota or a set of processors", CONFINEMENTS)
 CONFINE = Option("--confine", "CONFINE", "", "what a machine holds: the broker, or broker and instance", CONFINES)
 # The estimate of a run's length assumes that a session takes this long to open.
 SESSION_MS = 10.0
@@ -97,7 +95,6 @@ class TwinParameters(OrderedParameters):
     max_inflight: int = integer({"thesis": 20, "corrected": 0, LIMIT: 0}, 0, 65_535, factor=True)
     persistence: bool = switch(False, factor=True)
     confine: str = choice(USUAL_CONFINE, CONFINES, option=CONFINE, factor=True)
-    confinement: str = choice(CPUSET, CONFINEMENTS, option=CONFINEMENT, factor=True)
     machine_scale: float = number(PLAIN_SCALE, 0.01, 100, option=SCALE)
     drain_timeout_s: int = integer(300, *DRAIN_S)
     deadline_ms: int = param(lambda get, name: 1000 * get.integer(name, 300, *DRAIN_S), variable="DRAIN_TIMEOUT_S")
@@ -116,11 +113,6 @@ class TwinParameters(OrderedParameters):
     broker_hosts: str = matching("", rf"({_PLACE}(,{_PLACE})*)?", "host:port,…", matters=False)
 
     def checked(self, environment: Mapping[str, str]) -> Self:
-        if self.confine == ALL and self.confinement == QUOTA:
-            raise UsageError(
-                "CONFINE=all with CONFINEMENT=quota: a quota belongs to one container, and this machine has several.",
-                f"Set CONFINE=broker, or leave CONFINEMENT at {CPUSET}.",
-            )
         if self.device_workers and (self.scenario == LIMIT or self.link):
             raise UsageError(
                 f"DEVICE_WORKERS={self.device_workers}: {LIMIT} and TWIN_LINK=on need the controller's own devices.",

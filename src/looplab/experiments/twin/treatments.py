@@ -6,7 +6,7 @@ from typing import Any
 from looplab.experiments.twin import NAME
 from looplab.experiments.twin.database import DatabaseFacts
 from looplab.experiments.twin.host import MIB, Sizes, broker_machines
-from looplab.experiments.twin.parameters import ALL, CPUSET, QUOTA, TwinParameters
+from looplab.experiments.twin.parameters import ALL, TwinParameters
 from looplab.treatments.judgement import Treatment, judge_nodelay, judge_policy, judge_process, on_off, unread
 from looplab.treatments.loads import loads
 from looplab.treatments.scans import Scan, processes
@@ -74,13 +74,13 @@ def _machines(parameters: TwinParameters, scans: Sequence[Scan]) -> list[Treatme
     """Judge processors, memory and files of each broker's machine; none where the brokers are not the lab's own."""
     if parameters.broker_hosts:
         return []
-    judged, confinement = [], parameters.confinement
+    judged = []
     for host, sizes in broker_machines(parameters).items():
         each = [[one for one in processes(scan, "broker") if one["container"]["hostname"] == host] for scan in scans]
         seen = [process for there in each for process in there]
-        found = {_processors(confinement, process) for process in seen}
+        found = {_processors(process) for process in seen}
         memory = {_memory(process["container"]["memory_limit"]) for process in seen}
-        judged.append(_machine(f"{host} processors", _wanted_processors(confinement, sizes), found))
+        judged.append(_machine(f"{host} processors", _wanted_processors(sizes), found))
         judged.append(_machine(f"{host} memory", _memory(sizes and sizes.memory_bytes), memory))
         # A broker writes its file within a second, which may be after the first scan.
         judged.append(_persistence(parameters, host, each[-1]))
@@ -116,18 +116,14 @@ def _machine(what: str, wanted: str, sizes: set[str]) -> Treatment:
     return Treatment(what, wanted, seen, seen == wanted or unlimited, note=note)
 
 
-def _wanted_processors(confinement: str, sizes: Sizes | None) -> str:
-    if sizes is None:
-        return NO_LIMIT
-    return f"quota {sizes.cpus:g}" if confinement == QUOTA else f"set of {sizes.whole_cpus}"
+def _wanted_processors(sizes: Sizes | None) -> str:
+    return NO_LIMIT if sizes is None else f"set of {sizes.whole_cpus}"
 
 
-def _processors(confinement: str, process: Mapping[str, Any]) -> str:
-    """Return what confines a process; a quota always counts, a set only where one is wanted."""
+def _processors(process: Mapping[str, Any]) -> str:
+    """Return what confines a process: a quota, which nobody wants, or its set."""
     quota = process["container"]["cpu_limit"]
-    if quota is not None:
-        return f"quota {quota:g}"
-    return f"set of {len(process['cpus'])}" if confinement == CPUSET else NO_LIMIT
+    return f"set of {len(process['cpus'])}" if quota is None else f"quota {quota:g}"
 
 
 def _memory(limit: int | None) -> str:

@@ -1,4 +1,4 @@
-"""What each part used in a sending: processor time, the quota's stops, commits to disk, time within the instance."""
+"""What each part used in a sending: processor time, commits to disk, time within the instance."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,11 +14,8 @@ def usage(parameters: TwinParameters, cell: TwinCell, sent: Sent) -> dict[str, A
     before, after = sent.scans
     cost = sent.costs
     syncs, sync_ms = (cost[1].syncs - cost[0].syncs, cost[1].sync_ms - cost[0].sync_ms) if cost else (0, 0.0)
-    shares, stops = ({}, {}) if before is None or after is None else _parts(parameters, cell, before, after)
     return {
-        "cpu_share": shares,
-        "throttled_s": {host: round(ns / 1e9, 6) for host, (_count, ns) in stops.items()},
-        "throttled": {host: count for host, (count, _ns) in stops.items()},
+        "cpu_share": {} if before is None or after is None else _parts(parameters, cell, before, after),
         "fsync": {"count": syncs, "seconds": round(sync_ms / 1000, 6)} if cost else None,
         "unacknowledged_max": max((worker["unacknowledged_max"] for worker in sent.workers), default=None),
         "instance_s": {
@@ -28,8 +25,8 @@ def usage(parameters: TwinParameters, cell: TwinCell, sent: Sent) -> dict[str, A
     }
 
 
-def _parts(p: TwinParameters, cell: TwinCell, before: Scan, after: Scan) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return shares of one processor by part; how often, and for how many ns, its quota stopped each machine."""
+def _parts(p: TwinParameters, cell: TwinCell, before: Scan, after: Scan) -> dict[str, Any]:
+    """Return shares of one processor by part."""
     elapsed_ns = after["clock_ns"] - before["clock_ns"]
     hosts = {host for host, _port in p.hosts(cell)}
     brokers, workers, controllers = (survivors(before, after, role) for role in ("broker", "workers", "controller"))
@@ -38,20 +35,12 @@ def _parts(p: TwinParameters, cell: TwinCell, before: Scan, after: Scan) -> tupl
     def shares_of(pairs: Sequence[tuple[dict[str, Any], dict[str, Any]]]) -> list[float]:
         return [_share(was["cpu_ns"], now["cpu_ns"], elapsed_ns) for was, now in pairs]
 
-    shares = {
+    return {
         "broker": shares_of(brokers),
         "instance": shares_of(workers),
         "database": _group_share(before, after, "database", elapsed_ns),
         "controller": sum(shares_of(controllers)),
     }
-    machines = {str(now["container"]["hostname"]): (was["container"], now["container"]) for was, now in brokers}
-    keys = ("throttled", "throttled_ns")
-    stops = {
-        host: tuple(now[key] - was[key] for key in keys)
-        for host, (was, now) in machines.items()
-        if None not in [one[key] for one in (was, now) for key in keys]
-    }
-    return shares, stops
 
 
 def _group_share(before: Scan, after: Scan, role: str, elapsed_ns: int) -> float | None:

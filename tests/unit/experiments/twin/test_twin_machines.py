@@ -20,19 +20,16 @@ GIB = 1 << 30
 
 def test_the_published_machines_are_scaled_to_the_computer() -> None:
     assert [fitting_scale(count) for count in (1, 2, 4, 64)] == [0.25, 0.5, 1, 1]
-    found = variables({"SCENARIO": "twin", "CONFINEMENT": "quota", "CONFINE": "broker"}, range(2))
+    found = variables({"SCENARIO": "twin", "CONFINE": "broker"}, range(2))
     assert found["MACHINE_SCALE"] == "0.5"
-    assert [found[f"TWIN_CPUS_{kind}"] for kind in (1, 2, 3)] == ["0.5", "1", "2"]
     assert [int(found[f"TWIN_MEMORY_{kind}"]) for kind in (1, 2, 3)] == [GIB, 2 * GIB, 4 * GIB]
-    assert {value for name, value in found.items() if "CPUSET" in name} == {""}
 
 
 def test_sets_of_processors_lie_side_by_side() -> None:
-    found = variables({"CONFINEMENT": "cpuset", "MACHINE_SCALE": "1"}, (4, 5, 6, 7))
-    assert [found[f"TWIN_CPUS_{kind}"] for kind in (1, 2, 3)] == ["0", "0", "0"]
+    found = variables({"MACHINE_SCALE": "1"}, (4, 5, 6, 7))
     assert [found[f"TWIN_CPUSET_{kind}"] for kind in (2, 3)] == ["4,5", "4,5,6,7"]
     assert [found[f"TWIN_CPUSET_BROKER_{place}"] for place in (1, 2, 3, 4)] == ["4", "5", "6", "7"]
-    halved = variables({"CONFINEMENT": "cpuset"}, (0, 1))
+    halved = variables({}, (0, 1))
     # Two halves of a processor share one.
     assert [halved[f"TWIN_CPUSET_BROKER_{place}"] for place in (1, 2, 3, 4)] == ["0", "0", "1", "1"]
 
@@ -54,14 +51,13 @@ def test_compose_has_the_same_machines_by_itself() -> None:
     for name in [one for one in found if "CPUSET" in one or one == "MACHINE_SCALE"]:
         assert f"${{{name}:-{found[name]}}}" in text
     for kind, memory in {1: "1g", 2: "2g", 3: "4g"}.items():
-        assert f"cpus: ${{TWIN_CPUS_{kind}:-0}}" in text
         assert f"mem_limit: &memory-{kind} ${{TWIN_MEMORY_{kind}:-{memory}}}" in text
         assert f"memswap_limit: *memory-{kind}" in text
 
 
 def process(host: str, **more: Any) -> dict[str, Any]:
     """Return what a scan finds of one broker: by default a machine of type 3, without persistence."""
-    container = {"hostname": host, "cpu_limit": more.pop("quota", 2.0), "memory_limit": more.pop("memory", 4 * GIB)}
+    container = {"hostname": host, "cpu_limit": more.pop("quota", None), "memory_limit": more.pop("memory", 4 * GIB)}
     sockets = [
         {"local_port": local, "peer_port": peer, "tcp_nodelay": nodelay}
         for local, peer, nodelay in more.pop("sockets", [(1883, 5000, True)])
@@ -73,8 +69,7 @@ def process(host: str, **more: Any) -> dict[str, Any]:
 def judged(
     brokers: list[dict[str, Any]], workers: Sequence[dict[str, Any]] = (), **settings: str
 ) -> dict[str, tuple[str, str, bool]]:
-    """Return wanted, found and verified of each treatment of a corrected run, by quota unless `settings` say more."""
-    settings = {"CONFINEMENT": "quota", **settings}
+    """Return wanted, found and verified of each treatment of a corrected run."""
     other = [{**process("other"), "sockets": [{"local_port": 5000, "peer_port": 1883, "tcp_nodelay": True}]}]
     roles = {
         name: {"before": found, "processes": found, "refused": []}
@@ -90,25 +85,19 @@ def judged(
 
 def test_a_machines_limits_are_read_from_its_container() -> None:
     found = judged([process("broker-1")])
-    assert found["broker-1 processors"] == ("quota 2", "quota 2", True)
+    assert found["broker-1 processors"] == ("set of 2", "set of 2", True)
     assert found["broker-1 memory"] == ("4096 MiB", "4096 MiB", True)
     found = judged([process("broker-1", quota=1.0, memory=None)])
-    assert found["broker-1 processors"] == ("quota 2", "quota 1", False)
+    assert found["broker-1 processors"] == ("set of 2", "quota 1", False)
     assert found["broker-1 memory"] == ("4096 MiB", "no limit", False)
+    assert judged([process("broker-1", cpus=[0])])["broker-1 processors"] == ("set of 2", "set of 1", False)
     assert judged([], MESSAGES="5")["broker-1 memory"] == ("4096 MiB", "not running", False)
-
-
-def test_a_set_of_processors_has_no_quota() -> None:
-    found = judged([process("broker-1", quota=None)], CONFINEMENT="cpuset")
-    assert found["broker-1 processors"] == ("set of 2", "set of 2", True)
-    assert not judged([process("broker-1", quota=2.0)], CONFINEMENT="cpuset")["broker-1 processors"][2]
-    assert not judged([process("broker-1", quota=None, cpus=[0])], CONFINEMENT="cpuset")["broker-1 processors"][2]
 
 
 def test_a_machine_holds_its_broker_and_the_instances_workers() -> None:
     """One that may use a processor more than its broker is on no machine of the run."""
-    both = {"CONFINEMENT": "cpuset", "CONFINE": "all", "MACHINE_SCALE": "0.25"}
-    broker = process("broker-1", quota=None, cpus=[1], memory=2 * GIB)
+    both = {"CONFINE": "all", "MACHINE_SCALE": "0.25"}
+    broker = process("broker-1", cpus=[1], memory=2 * GIB)
     within, outside = process("instance", cpus=[1]), process("instance", cpus=[0, 1])
     found = judged([broker], [within], **both)
     assert found["workers within their machine"] == ("processors 1", "processors 1", True)
@@ -116,25 +105,21 @@ def test_a_machine_holds_its_broker_and_the_instances_workers() -> None:
     assert judged([broker], [], **both)["workers within their machine"] == ("processors 1", "not running", False)
     # The first experiment has its database there, too.
     assert found["database within their machine"][:2] == ("processors 1", "processors 0,1")
-    assert "workers within their machine" not in judged([broker], [outside], CONFINE="broker", CONFINEMENT="cpuset")
+    assert "workers within their machine" not in judged([broker], [outside], CONFINE="broker")
 
 
 def test_broker_and_instance_are_one_machine_as_printed() -> None:
-    p = TwinParameters.read({})
-    assert (p.confine, p.confinement) == ("all", "cpuset")
+    assert TwinParameters.read({}).confine == "all"
     assert TwinParameters.read({"FIDELITY": "corrected"}).confine == "broker"
     found = variables({"SCENARIO": "twin"}, range(2))
     assert found["TWIN_CPUSET_DATABASE"] == found["TWIN_CPUSET_3"] == "0,1"
     assert variables({"SCENARIO": "twin", "CONFINE": "broker"}, range(2))["TWIN_CPUSET_DATABASE"] == ""
     assert variables({"SCENARIO": "twin-brokers"}, range(2))["TWIN_CPUSET_DATABASE"] == ""
-    with pytest.raises(UsageError, match="CONFINE=all"):
-        TwinParameters.read({"CONFINEMENT": "quota"})
 
 
-@pytest.mark.parametrize("confinement", ["quota", "cpuset"])
-def test_brokers_of_the_search_have_no_limits(confinement: str) -> None:
-    settings = {"SCENARIO": "twin-limit", "CONFINEMENT": confinement, "MAX_RATE_PER_S": "10", "STEP_S": "1"}
-    assert judged([process("broker-1", quota=None, memory=None)], **settings)["broker-1 processors"][2]
+def test_brokers_of_the_search_have_no_limits() -> None:
+    settings = {"SCENARIO": "twin-limit", "MAX_RATE_PER_S": "10", "STEP_S": "1"}
+    assert judged([process("broker-1", memory=None)], **settings)["broker-1 processors"][2]
     found = judged([process("broker-1", quota=0.5, memory=GIB)], **settings)
     assert not found["broker-1 processors"][2]
     assert not found["broker-1 memory"][2]
@@ -146,7 +131,7 @@ def test_persistence_is_read_from_the_brokers_file() -> None:
     assert judged([kept])["broker-1 persistence"] == ("off", "on", False)
     assert judged([process("broker-1")], PERSISTENCE="on")["broker-1 persistence"] == ("on", "off", False)
     several = {"SCENARIO": "twin-brokers", "BROKERS": "2", "PLACEMENTS": "central", "PERSISTENCE": "on"}
-    one = process("central-2", quota=1.0, memory=2 * GIB, files=["mosquitto/data/1884/mosquitto.db"])
+    one = process("central-2", memory=2 * GIB, files=["mosquitto/data/1884/mosquitto.db"])
     assert judged([one], **several)["central-2 persistence"] == ("on", "on for some of its brokers", False)
 
 

@@ -124,7 +124,7 @@ def scan(at_s: float, idle: float = 0.5, **cpu_s: float) -> dict[str, Any]:
     """Return a scan that found each part after so much processor time."""
     roles = {}
     for role, used_s in {**NOTHING, **cpu_s}.items():
-        container = {"hostname": "broker-1", "throttled": 0, "throttled_ns": 0, "cpu_ns": int(used_s * 1e9)}
+        container = {"hostname": "broker-1", "cpu_ns": int(used_s * 1e9)}
         process = {"pid": 1, "started_ticks": 1, "cpu_ns": int(used_s * 1e9), "container": container}
         roles[role] = {"processes": [process]}
     # Two processors, one of them idle.
