@@ -17,10 +17,10 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "src")]
 
-from looplab.report.rounds import veto  # noqa: E402
+from looplab.report.rounds import vetoed  # noqa: E402
 from looplab.report.rules import Rule, decided, directed, no_gain  # noqa: E402
 from looplab.report.statistics import Block, Comparison, compare_blocks  # noqa: E402
-from looplab.report.verdicts import UNDECIDED, Claim, judge  # noqa: E402
+from looplab.report.verdicts import Claim, Verdict, judge  # noqa: E402
 
 PUBLISHED, BASELINE_US = 0.44, 8700.0
 ARMS = 2
@@ -45,23 +45,22 @@ def compared(blocks: list[Block]) -> Comparison:
     return found
 
 
-def word(found: Comparison, rule: Rule, beside: int = 0) -> str:
-    """Return the outcome of a claim that is asked with so many others, of which nothing comes."""
+def answer(found: Comparison, arms: Comparison, rule: Rule, beside: int = 0) -> Verdict:
+    """Return the verdict on a claim that is asked with so many others, of which nothing comes."""
     nothing = Comparison(**{**found.__dict__, "p_value": 1.0})
     asked = [decided(one, rule) for one in (found, *[nothing] * beside)]
+    asked[0].question = vetoed(rule(found), {"scenario1": arms})
     claims = [Claim(str(at), "", lambda _runs, verdict=one: verdict) for at, one in enumerate(asked)]  # type: ignore[misc]
     judge(claims, {})
-    return asked[0].outcome
+    return asked[0]
 
 
 def words(options: argparse.Namespace, rule: Rule, change: float, baseline_us: float, beside: int) -> str:
     rng, found = np.random.default_rng(1), Counter[str]()
     for _ in range(options.studies):
         blocks, arms = study(rng, options.rounds, options.sd, change, baseline_us)
-        effect = compared(blocks)
-        outcome = word(effect, rule, beside)
-        vetoed = outcome != UNDECIDED and veto(effect, {"scenario1": compared(arms)})
-        found["undecided (A/A)" if vetoed else outcome] += 1
+        verdict = answer(compared(blocks), compared(arms), rule, beside)
+        found[f"{verdict.outcome} (A/A)" if "Two arms" in verdict.reason else verdict.outcome] += 1
     return ", ".join(f"{name} {count / options.studies:.1%}" for name, count in found.most_common())
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from looplab.experiments.loop import LoopCell, printed
 from looplab.experiments.loop.document import COLUMNS
 from looplab.experiments.loop.parameters import read_parameters
+from looplab.report.study_file import Study
 from looplab.run.cells import CellResult, entry
 from looplab.run.document import sample_lines, samples_header
 from looplab.run.samples import ABSENT, ANSWERED, WAITING, SampleStore
@@ -138,8 +139,8 @@ def edited(folder: Path) -> Iterator[dict[str, Any]]:
     path.write_text(json.dumps(document))
 
 
-def repeat(results: Path, runs: int = 3) -> None:
-    """Copy each run that is alone of its kind, until there are so many alike: one run gives no verdict."""
+def repeat(results: Path, runs: int = 6) -> None:
+    """Copy each run that is alone of its kind, until there are so many alike, and make all of them a study's."""
     by_kind: dict[tuple[str, ...], list[Path]] = {}
     for path in sorted(results.glob("*/run.json")):
         run = json.loads(path.read_text())
@@ -150,6 +151,28 @@ def repeat(results: Path, runs: int = 3) -> None:
             copy = shutil.copytree(folder, results / f"20{number:02}{folder.name[4:]}")
             with edited(copy) as run:
                 run["run_id"] = copy.name
+    write_study(results)
+
+
+def write_study(results: Path, missing: int = 0, twice: bool = False) -> Study:
+    """The study of which all runs in `results` are, a round for each start; its last `missing` rounds are to come.
+
+    With `twice`, two neighbouring starts are one round, and each scenario has two arms.
+    """
+    starts = sorted({path.name.partition("-")[0] for path in results.glob("*-*/")})
+    arms: dict[str, str] = {}
+    runs = []
+    for path in sorted(results.glob("*-*/")):
+        begun, _, scenario = path.name.partition("-")
+        at = starts.index(begun)
+        block, arm = (at // 2, f"{scenario} {at % 2}") if twice else (at, scenario)
+        arms[arm] = scenario
+        runs.append({"block": block, "arm": arm, "run_id": path.name, "valid": True})
+    done = range(runs[-1]["block"] + 1)
+    blocks = [[run["arm"] for run in runs if run["block"] == at] for at in done] + [list(arms)] * missing
+    study = Study("20260101T000000Z-study", ["stress"], 1, len(blocks), arms, blocks, {}, {}, runs=runs)
+    study.write(results)
+    return study
 
 
 def finish(

@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 
 from looplab.experiments.loop import LoopCell, printed
-from looplab.report.study_file import Study
 from looplab.run.samples import ABSENT
 from support.run_files import Simulated, finish, measured, treatment
 
@@ -116,23 +115,3 @@ def nine_scenarios(
     }
     folders.append(write_run(results, "scenario8", fidelity=fidelity, start=start, cells=eight, lost={(20.0, 0): 20}))
     return folders
-
-
-def write_study(results: Path, missing: int = 0, twice: bool = False) -> Study:
-    """The study of which all runs in `results` are, a round for each start; its last `missing` rounds are to come.
-
-    With `twice`, two neighbouring starts are one round, and each scenario has two arms.
-    """
-    starts = sorted({path.name.partition("-")[0] for path in results.glob("*-*/")})
-    arms: dict[str, str] = {}
-    runs = []
-    for path in sorted(results.glob("*-*/")):
-        begun, _, scenario = path.name.partition("-")
-        at = starts.index(begun)
-        block, arm = (at // 2, f"{scenario} {at % 2}") if twice else (at, scenario)
-        arms[arm] = scenario
-        runs.append({"block": block, "arm": arm, "run_id": path.name, "valid": True})
-    count = runs[-1]["block"] + 1 + missing
-    study = Study("20260101T000000Z-study", ["stress"], 1, count, arms, [list(arms)] * count, {}, {}, runs=runs)
-    study.write(results)
-    return study

@@ -10,10 +10,11 @@ from looplab.report.csv_rows import cell_row, part_rows, spread
 from looplab.report.drawing import Drawing, Sections, Sketch, under
 from looplab.report.overview import overview
 from looplab.report.page import show_figure, show_ms
+from looplab.report.rounds import asked
 from looplab.report.rules import bounded
 from looplab.report.samples import MeasuredRuns, by_fidelity
 from looplab.report.statistics import Interval
-from looplab.report.verdicts import Claim, Line, Verdicts, asked, judge, mean_of
+from looplab.report.verdicts import Claim, Line, Verdicts, judge, mean_of
 from looplab.spec.columns import Part
 from looplab.spec.experiment import Experiment
 
@@ -61,7 +62,7 @@ def claims(experiment: Experiment) -> list[Claim]:
     if own := experiment.optional_part("report.claims"):
         listed: list[Claim] = own.claims()
         return listed
-    return [asked(*claim, experiment.name, bounded(bound)) for claim, bound in experiment.bounds.items()]
+    return [asked(*claim, [experiment.name], bounded(bound)) for claim, bound in experiment.bounds.items()]
 
 
 def _with_factors(runs: Mapping[str, Mapping[str, MeasuredRuns]], measured: Sequence[MeasuredRuns]) -> dict[str, Any]:

@@ -10,12 +10,23 @@ from statistics import median
 from typing import Any
 
 from looplab.report.page import show_percent
+from looplab.report.printed import table
 from looplab.report.rules import Rule
-from looplab.report.samples import MeasuredRuns, grouped
+from looplab.report.samples import MeasuredRuns, Runs, grouped
 from looplab.report.statistics import FEWEST_RUNS, Block, Comparison, compare_blocks
 from looplab.report.stored import differences
 from looplab.report.study_file import Study, read_studies
-from looplab.report.verdicts import INTERIM, NO_PLAN, UNDECIDED, Hypotheses, Outcome, Verdict, too_few
+from looplab.report.verdicts import (
+    INTERIM,
+    NO_PLAN,
+    UNDECIDED,
+    Claim,
+    Hypotheses,
+    Outcome,
+    Verdict,
+    not_run,
+    too_few,
+)
 from looplab.run import quiet
 from looplab.system.words import plural
 
@@ -47,6 +58,34 @@ def study_of(sides: Sequence[MeasuredRuns]) -> Study | None:
     return max(studies, key=lambda study: (not study.left, study.study), default=None)
 
 
+def asked(name: str, title: str, scenarios: Sequence[str], answer: Callable[..., Verdict], family: str = "") -> Claim:
+    """Return a claim that `answer` answers from the runs of a study of each of `scenarios`."""
+
+    def judge(runs: Runs) -> Verdict:
+        if missing := [scenario for scenario in scenarios if scenario not in runs]:
+            return not_run(f"There is no usable run: {'; '.join(f'./lab run {one}' for one in missing)}")
+        sides = [runs[scenario] for scenario in scenarios]
+        study = study_of(sides)
+        used = [within(study, side) for side in sides]
+        verdict = answer(*used)
+        if verdict.run:
+            trouble = unfit(used)
+            if not withheld(verdict, min(len(side.runs) for side in used), study) and trouble:
+                verdict.withdraw(trouble)
+            beside = [trouble] if trouble and verdict.because else []
+            verdict.notes += [*beside, planned(study), *left_out_notes(study, *zip(sides, used, strict=True))]
+        return verdict
+
+    return Claim(name, title, judge, family)
+
+
+def claims_of(module: str, answers: Mapping[str, Callable[..., Verdict]]) -> list[Claim]:
+    """Return the claims in claims.csv beside `module`, each with what answers it, by name, from its scenarios' runs."""
+    return [
+        asked(row["name"], row["title"], row["scenario"].split("; "), answers[row["name"]]) for row in table(module)
+    ]
+
+
 def withheld(verdict: Verdict, runs: int, study: Study | None) -> bool:
     """Give no verdict on so few runs, on unplanned ones, or on an unfinished study; return whether that is so."""
     because = too_few(runs) or (NO_PLAN if study is None else INTERIM if study.left else "")
@@ -67,7 +106,7 @@ def ask(verdict: Verdict, sides: Sequence[tuple[MeasuredRuns, "Value"]], rule: R
         verdict.reason = verdict.reason or "A run has no such figure."
     else:
         verdict.tested, verdict.share = compared, compared.share
-        verdict.question = _vetoed(rule(compared), compared, nulls(sides, study))
+        verdict.question = vetoed(rule(compared), nulls(sides, study))
 
 
 def planned(study: Study | None) -> str:
@@ -203,24 +242,15 @@ def nulls(sides: Sequence[tuple[MeasuredRuns, Value]], study: Study | None) -> M
     return by_scenario
 
 
-def _vetoed(question: Hypotheses, effect: Comparison, null: Mapping[str, Comparison]) -> Hypotheses:
-    """Return a question that A/A arms may leave undecided."""
+def vetoed(question: Hypotheses, null: Mapping[str, Comparison]) -> Hypotheses:
+    """Return a question that A/A arms may leave undecided: those that differ by more than chance."""
+    differ = [scenario for scenario, arms in null.items() if arms.share.p_values(0.0, 0.0)[1] < VETO]
 
     def decide(difference: float, equivalence: float, questions: int) -> Outcome:
         outcome, reason = question.decide(difference, equivalence, questions)
-        if outcome != UNDECIDED and (why := veto(effect, null)):
-            return UNDECIDED, f"{reason} {why} So nothing is decided."
-        return outcome, reason
+        if outcome == UNDECIDED or not differ:
+            return outcome, reason
+        why = f"Two arms of {differ[0]}, which nothing distinguishes, differ by more than chance."
+        return UNDECIDED, f"{reason} {why} So nothing is decided."
 
     return replace(question, decide=decide)
-
-
-def veto(effect: Comparison, null: Mapping[str, Comparison]) -> str:
-    """Return why two arms of the same scenario forbid a verdict on `effect`, "" if they do not."""
-    certain = not effect.share.low <= 0 <= effect.share.high
-    for scenario, arms in null.items():
-        if 2 * min(arms.p_below(0.0), arms.p_above(0.0)) < VETO:
-            return f"Two arms of {scenario}, which nothing distinguishes, differ by more than chance."
-        if certain and abs(arms.shift) >= abs(effect.shift):
-            return f"Two arms of {scenario}, which nothing distinguishes, differ by as much."
-    return ""

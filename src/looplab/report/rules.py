@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
-import numpy as np
+from scipy.stats import binomtest, gmean
 
 from looplab.report.cell import MeasuredCell
 from looplab.report.samples import MeasuredRuns
-from looplab.report.statistics import SIGNIFICANCE, Comparison, Interval
+from looplab.report.statistics import SIGNIFICANCE, Comparison, Interval, PValues
 from looplab.report.verdicts import (
     NOT_REPRODUCED,
     OTHER_SCALE,
@@ -85,7 +85,8 @@ def directed(
 
     def asks(comparison: Comparison) -> Hypotheses:
         most = min(enough, MATTERS)
-        less = comparison.p_below(most) if direction > 0 else comparison.p_above(1 / (1 + most) - 1)
+        share = comparison.share
+        less = share.p_below(most) if direction > 0 else share.p_above(1 / (1 + most) - 1)
         return Hypotheses((comparison.p_value, less), partial(decide, comparison), comparison.least_p)
 
     return asks
@@ -146,22 +147,52 @@ def unchanged(what: str, low: float, high: float, beyond: str) -> Rule:
         return UNDECIDED, f"{sentence}; whether it is {beyond} is open."
 
     def asks(comparison: Comparison) -> Hypotheses:
-        matters = max(comparison.p_below(high), comparison.p_above(low) if low > -1 else 0.0)
+        matters = max(comparison.share.p_below(high), comparison.share.p_above(low))
         return Hypotheses((comparison.p_value, matters), partial(decide, comparison))
 
     return asks
 
 
-def outcome_of(inside: Iterable[bool | None]) -> str:
-    """Return the outcome of a claim about several figures: True where one's whole interval agrees, None where it
-    holds both."""
-    each = list(inside)
-    return REPRODUCED if all(one is True for one in each) else NOT_REPRODUCED if False in each else UNDECIDED
+def stated(
+    parts: Sequence[PValues], reason: str | Mapping[str, str], lines: Sequence[Line] = (), notes: Sequence[str] = ()
+) -> Verdict:
+    """Return the verdict on a claim of several parts, all of which must be true; `reason` may be one by outcome."""
+    p_values = together(parts)
+
+    def decide(false: float, true: float, questions: int) -> Outcome:
+        outcome = REPRODUCED if false < SIGNIFICANCE else NOT_REPRODUCED if true < SIGNIFICANCE else UNDECIDED
+        why = reason if isinstance(reason, str) else reason[outcome]
+        alone = outcome == UNDECIDED and min(p_values) < SIGNIFICANCE
+        return outcome, f"{why} Alone it would be decided; {questions} questions are asked together." if alone else why
+
+    # What is not known can be neither shown nor refuted, so it takes no power from other claims.
+    question = Hypotheses(p_values, decide, float(min(p_values) >= 1))
+    return Verdict(reason=decide(*p_values, 1)[1], notes=[*notes], lines=lines, question=question)
 
 
-def kept(lines: Sequence[Line], low: float, high: float, reason: str, **more: Any) -> Verdict:
+def together(parts: Sequence[PValues], *, every_part: bool = True) -> PValues:
+    """Return the p-values of all parts of a statement (or of any) being false, and true.
+
+    For all, each must be shown, while any false one refutes them (Bonferroni).
+    """
+    false, true = zip(*parts, strict=True)
+    if every_part:
+        return max(false), min(1.0, len(true) * min(true))
+    return min(1.0, len(false) * min(false)), max(true)
+
+
+def mostly(holds: Iterable[bool | None]) -> PValues:
+    """Return the p-values of a statement that holds in most runs, by whether it holds in each; None is left out."""
+    known = [one for one in holds if one is not None]
+    if not known:
+        return 1.0, 1.0
+    greater, less = (binomtest(sum(known), len(known), alternative=other).pvalue for other in ("greater", "less"))
+    return float(greater), float(less)
+
+
+def kept(lines: Sequence[Line], low: float, high: float, reason: str) -> Verdict:
     """Return whether each of the lines' figures is from `low` to `high`."""
-    return Verdict(outcome_of(line.value.within(low, high) for line in lines), reason, lines=lines, **more)
+    return stated([line.value.p_values(low, high) for line in lines], reason, lines)
 
 
 def every(
@@ -186,20 +217,22 @@ def every(
         values = {cell: cell.interval(figure) for cell in cells(run)}
         if not values:
             return not_run(f"The run has {missing}.")
-        inside = {cell: (judged(cell) if judged else value).within(low, high) for cell, value in values.items()}
-        out = [str(cell) for cell, one in inside.items() if one is False]
-        outcome = outcome_of(inside.values())
-        reason = {
-            REPRODUCED: f"Every cell is {wanted}",
-            NOT_REPRODUCED: f"{len(out)} of {len(values)} cells are not {wanted}",
-            UNDECIDED: f"Wanted is {wanted}; an interval holds both, or is not known",
-        }[outcome]
+        deciding = {cell: judged(cell) if judged else value for cell, value in values.items()}
+        out = [str(cell) for cell, value in deciding.items() if value.within(low, high) is False]
         named = f": {'; '.join(out[:3])}{' and others' if len(out) > 3 else ''}" if out else ""
         scale, written = {"us": (0.001, " ms"), "%": (100, " %")}.get(unit, (1, ""))
         estimates = [scale * value.estimate for value in values.values()]
         ends = " to ".join(dict.fromkeys(f"{end:.3g}" for end in (min(estimates), max(estimates))))
-        lines = [Line(str(cell), value, printed(cell), unit) for cell, value in values.items()]
-        return Verdict(outcome, f"{reason} ({ends}{written}){named}.", lines=lines)
+        reasons = {
+            REPRODUCED: f"Every cell is {wanted}",
+            NOT_REPRODUCED: f"{len(out)} of {len(values)} cells are not {wanted}",
+            UNDECIDED: f"Wanted is {wanted}; an interval holds both, or is not known",
+        }
+        return stated(
+            [value.p_values(low, high) for value in deciding.values()],
+            {outcome: f"{reason} ({ends}{written}){named}." for outcome, reason in reasons.items()},
+            [Line(str(cell), value, printed(cell), unit) for cell, value in values.items()],
+        )
 
     return answer
 
@@ -211,13 +244,9 @@ def about(figure: str, wanted: float, cells: Cells, missing: str) -> Answer:
 
 
 def at_least(figure: str, wanted: float, cells: Cells, missing: str, what: str) -> Answer:
-    """Return the rule that the largest figure of the cells is `wanted` or more; `what` is its unit in words."""
-
-    def largest(run: MeasuredRuns) -> Sequence[MeasuredCell]:
-        return sorted(cells(run), key=lambda cell: cell.interval(figure).estimate)[-1:]
-
+    """Return the rule that a figure of every cell is `wanted` or more; `what` is its unit in words."""
     at_least, unit = f"at least {wanted:g}", f"{wanted:g} {what} or more"
-    return every(figure, wanted, math.inf, unit, largest, missing, printed=lambda _cell: at_least)
+    return every(figure, wanted, math.inf, unit, cells, missing, printed=lambda _cell: at_least)
 
 
 def bounded(bound: Bound[str]) -> Answer:
@@ -234,7 +263,7 @@ def means(cells: Sequence[T], figures: Callable[[T], Mapping[U, float]]) -> dict
     """Return the geometric mean over `cells` of what counts once, e.g. a run, if all cells have its figure."""
     by_cell = [figures(cell) for cell in cells]
     return {
-        unit: float(np.exp(np.mean(np.log([one[unit] for one in by_cell]))))
+        unit: float(gmean([one[unit] for one in by_cell]))
         for unit in (by_cell[0] if by_cell else ())
         if all(unit in one for one in by_cell)
     }

@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 from scipy.special import stdtr, stdtrit
 
 Floats = NDArray[np.float64]
+# The p-values of a statement being false, and being true.
+PValues = tuple[float, float]
 
 CONFIDENCE = 0.95
 # Fewer repetitions, or runs, than this give no interval: their spread would be a guess.
@@ -36,12 +38,15 @@ class Interval:
     """An estimate and its 95 % interval.
 
     NaN bounds where the repetitions or runs are too few to say; `high` is infinite where the interval ends beyond the
-    largest value that was seen.
+    largest value that was seen. One over runs is Student's t with so many degrees of `freedom`, on the scale of the
+    logarithm of the value above `zero`.
     """
 
     estimate: float
     low: float = math.nan
     high: float = math.nan
+    freedom: float = math.nan
+    zero: float = 0.0
 
     @property
     def known(self) -> bool:
@@ -49,18 +54,44 @@ class Interval:
 
     def over(self, divisor: float) -> Interval:
         """Return the interval of the estimate divided by a number that is taken as exact."""
-        return Interval(self.estimate / divisor, self.low / divisor, self.high / divisor)
+        return Interval(self.estimate / divisor, self.low / divisor, self.high / divisor, self.freedom)
 
     @property
     def change(self) -> Interval:
         """The share by which a ratio differs from 1."""
-        return Interval(self.estimate - 1, self.low - 1, self.high - 1)
+        return Interval(self.estimate - 1, self.low - 1, self.high - 1, self.freedom, -1.0)
 
     def within(self, low: float, high: float) -> bool | None:
         """Return whether the whole interval is inside (True) or outside (False); None if it is neither, or unknown."""
         if low <= self.low and self.high <= high:
             return True
         return False if self.high < low or self.low > high else None
+
+    def p_below(self, bound: float) -> float:
+        """Return the one-sided p-value of the truth being `bound` or more: small where it is surely less."""
+        return self._p(bound, -1)
+
+    def p_above(self, bound: float) -> float:
+        """Return the one-sided p-value of the truth being `bound` or less: small where it is surely more."""
+        return self._p(bound, +1)
+
+    def p_values(self, low: float, high: float) -> PValues:
+        """Return the p-values of the truth being outside and inside: below 5 % where the interval says the contrary."""
+        outside = max(self.p_above(low), self.p_below(high))
+        inside = min(self.p_below(low), self.p_above(high))
+        return min(1.0, 2 * outside), min(1.0, 2 * inside)
+
+    def _p(self, bound: float, way: int) -> float:
+        if not self.freedom > 0:
+            return 1.0
+        if math.isinf(bound) or bound <= self.zero:
+            return float((bound > self.zero) == (way > 0))
+        low, middle, high, at = (
+            math.log(max(one - self.zero, 1e-300)) for one in (self.low, self.estimate, self.high, bound)
+        )
+        # Rounding leaves something of values that are all alike.
+        error = max((high - low) / 2 / t_quantile(self.freedom), 1e-12)
+        return float(stdtr(self.freedom, way * (at - middle) / error))
 
 
 UNKNOWN = Interval(math.nan)
@@ -71,8 +102,8 @@ class Comparison:
     """`after` against `before`: geometric means of `units` figures a side, the change, and a test.
 
     `share` is the relative change, `change` the absolute one in the figure's unit. `least_p` is the smallest p-value
-    that so many units could give, `effect_size` the shift in SD of a unit. The shift of the logarithm has a standard
-    `error` with so many degrees of `freedom`; `blocks` is how many rounds it was taken within, 0 for none.
+    that so many units could give, `effect_size` the shift in SD of a unit; `blocks` is how many rounds the change was
+    taken within, 0 for none.
     """
 
     before: float
@@ -83,25 +114,7 @@ class Comparison:
     least_p: float
     effect_size: float
     units: tuple[int, int]
-    error: float
-    freedom: float
     blocks: int = 0
-
-    @property
-    def shift(self) -> float:
-        """The change on the scale of the logarithm."""
-        return math.log1p(self.share.estimate)
-
-    def p_below(self, share: float) -> float:
-        """Return the one-sided p-value of the change being `share` or more: small where it is surely less."""
-        return self._p(self.shift - math.log1p(share))
-
-    def p_above(self, share: float) -> float:
-        """Return the one-sided p-value of the change being `share` or less: small where it is surely more."""
-        return self._p(math.log1p(share) - self.shift)
-
-    def _p(self, beyond: float) -> float:
-        return float(stdtr(self.freedom, beyond / self.error)) if self.error > 0 else float(beyond >= 0)
 
 
 def over_runs(figures: Sequence[float | None]) -> Interval | None:
@@ -117,7 +130,7 @@ def over_runs(figures: Sequence[float | None]) -> Interval | None:
         return Interval(math.exp(middle))
     half = t_quantile(values.size - 1) * float(logs.std(ddof=1)) / math.sqrt(values.size)
     # A float ends beyond exp(709).
-    return Interval(math.exp(middle), math.exp(middle - half), math.exp(min(middle + half, 700.0)))
+    return Interval(math.exp(middle), math.exp(middle - half), math.exp(min(middle + half, 700.0)), values.size - 1.0)
 
 
 # The figures of both sides in one round.
@@ -187,14 +200,12 @@ def _comparison(
     return Comparison(
         before=before,
         after=before * (1 + middle),
-        share=Interval(middle, low, high),
+        share=Interval(middle, low, high, freedom, -1.0),
         change=Interval(change, change - half * change_error, change + half * change_error),
         p_value=p_values[0],
         least_p=p_values[1],
         effect_size=shift / spread if spread > 1e-12 else math.nan,
         units=(sides[0].size, sides[1].size),
-        error=error,
-        freedom=freedom,
         blocks=blocks,
     )
 

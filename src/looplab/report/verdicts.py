@@ -4,10 +4,8 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
-from typing import Any
 
-from looplab.report.printed import table
-from looplab.report.samples import MeasuredRuns, Runs
+from looplab.report.samples import Runs
 from looplab.report.statistics import FEWEST_RUNS, SIGNIFICANCE, Comparison, Interval, answerable, holm
 from looplab.system.words import plural
 
@@ -120,46 +118,6 @@ class Claim:
     title: str
     judge: Callable[[Runs], Verdict]
     family: str = ""
-
-
-def asked(name: str, title: str, scenario: str, answer: Callable[[MeasuredRuns], Verdict]) -> Claim:
-    """Return a claim about the runs of one scenario: no verdict from fewer than three; an INVALID one is named."""
-
-    def judge(runs: Runs) -> Verdict:
-        run = runs.get(scenario)
-        if run is None:
-            return not_run(f"There is no usable run: ./lab run {scenario}")
-        verdict = of_several_runs(answer(run), run)
-        if not run.run.valid and verdict.run:
-            verdict.notes.append(
-                f"{run.run.run_id} is INVALID ({run.run.invalid_because}); only its valid cells were used."
-            )
-        return verdict
-
-    return Claim(name, title, judge)
-
-
-def claims_of(module: str, answers: Mapping[str, Callable[[Any], Verdict]]) -> list[Claim]:
-    """Return the claims in claims.csv beside `module`, each with what answers it, by name, from a scenario's runs.
-
-    Without a scenario, it is from the runs of all.
-    """
-    return [
-        asked(row["name"], row["title"], row["scenario"], answers[row["name"]])
-        if row["scenario"]
-        else Claim(row["name"], row["title"], answers[row["name"]])
-        for row in table(module)
-    ]
-
-
-def of_several_runs(verdict: Verdict, *sides: MeasuredRuns) -> Verdict:
-    """Take the word from a verdict on too few runs of a side: its figures are shown all the same."""
-    few = too_few(min(len(side.runs) for side in sides))
-    if few and verdict.run:
-        run = sides[0].run
-        more = f"./lab run {run.scenario} --rounds {FEWEST_RUNS} --fidelity {run.fidelity}"
-        verdict.withdraw(f"{verdict.reason} A verdict needs {FEWEST_RUNS} runs: {more}".strip(), few)
-    return verdict
 
 
 def too_few(runs: int) -> str:

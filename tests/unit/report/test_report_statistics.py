@@ -11,6 +11,7 @@ from looplab.report.statistics import (
     SIGNIFICANCE,
     Block,
     Comparison,
+    Interval,
     answerable,
     compare,
     compare_blocks,
@@ -228,8 +229,12 @@ def test_a_one_sided_test_agrees_with_the_interval() -> None:
     """The end of a 95 % interval is where the one-sided p is 2.5 %."""
     c = compare([10.0, 11.0, 9.5, 10.4], [12.0, 13.1, 12.7, 12.2])
     assert c is not None
-    assert c.p_below(c.share.high) == pytest.approx(0.025) == c.p_above(c.share.low)
-    assert c.p_below(c.share.low) == pytest.approx(0.975)
+    assert c.share.p_below(c.share.high) == pytest.approx(0.025) == c.share.p_above(c.share.low)
+    assert c.share.p_below(c.share.low) == pytest.approx(0.975)
+    # As a claim has it: from here on 95 % of it are inside, or outside.
+    assert c.share.p_values(c.share.low, c.share.high)[0] == pytest.approx(0.05)
+    assert c.share.p_values(c.share.high, math.inf)[1] == pytest.approx(0.05)
+    assert Interval(1.0, 0.5, 2.0).p_values(0.1, 9.0) == (1.0, 1.0), "an interval of another kind decides nothing"
     assert c.change.estimate == pytest.approx(c.after - c.before)
     assert c.change.low < c.change.estimate < c.change.high
 

@@ -1,14 +1,16 @@
 """All verdicts of a page: questions that are asked together are answered together."""
 
+import math
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from looplab.report.rules import decided, directed
+from looplab.report.rounds import vetoed
+from looplab.report.rules import decided, directed, kept, mostly, together
 from looplab.report.samples import Runs
-from looplab.report.statistics import compare
-from looplab.report.verdicts import REPRODUCED, UNDECIDED, Claim, Verdict, judge, units
+from looplab.report.statistics import compare, compare_blocks, over_runs
+from looplab.report.verdicts import REPRODUCED, UNDECIDED, Claim, Line, Verdict, judge, units
 
 RUNS = 8
 # Apart by as much as an SD and a half: p is 2 % by itself.
@@ -41,11 +43,43 @@ def test_a_page_of_questions_needs_a_smaller_p(others: int, outcome: str) -> Non
     assert ("14 questions asked together" in found.reason) == (outcome == UNDECIDED)
 
 
+@pytest.mark.parametrize(("others", "outcome"), [(0, REPRODUCED), (6, UNDECIDED)])
+def test_a_bound_is_in_the_family_too(others: int, outcome: str) -> None:
+    """Five runs whose mean is just above 1: alone that is sure, beside others it is not."""
+    value = over_runs([1.03, 1.06, 1.04, 1.09, 1.02])
+    assert value is not None
+    assert 0.002 < value.p_values(1.0, math.inf)[0] < 0.025
+    bound = Claim("bound", "", lambda _runs: kept([Line("all", value)], 1.0, math.inf, "It is above 1."))
+    found = outcomes(bound, *(claim(f"beside {k}", 0.0) for k in range(others)))["bound"]
+    assert found.outcome == outcome
+    assert ("14 questions are asked together" in found.reason) == (outcome == UNDECIDED)
+
+
+def test_a_statement_of_several_parts() -> None:
+    """All must be shown, any refutes; of any one each alone may show it."""
+    assert together([(0.01, 0.9), (0.04, 0.8)]) == (0.04, pytest.approx(1.0))
+    assert together([(0.01, 0.9), (0.8, 0.02)]) == (0.8, 0.04)
+    assert together([(0.01, 0.9), (0.8, 0.02)], every_part=False) == (0.02, 0.9)
+    assert mostly([True] * 5 + [None]) == (1 / 32, 1.0)
+    assert mostly([None]) == (1.0, 1.0)
+
+
 def test_a_family_of_remarks_takes_no_power_from_the_findings() -> None:
     remarks = [replace(claim(f"beside {k}", 0.0), family="remarks") for k in range(6)]
     found = outcomes(claim("asked", SHIFT), *remarks, replace(claim("remarked", SHIFT), family="remarks"))
     assert found["asked"].outcome == REPRODUCED
     assert found["remarked"].outcome == UNDECIDED
+
+
+def test_arms_that_differ_by_chance_take_no_word() -> None:
+    """By more than the sides do, but no more surely than chance; surely, if they differ so in each round."""
+    asked = claim("asked", SHIFT).judge({}).question
+    assert asked is not None
+    chance, sure = (compare_blocks([([1.0], [one]) for one in arms]) for arms in ((1.6, 0.8, 1.7, 0.9), (1.5, 1.6) * 4))
+    assert chance is not None and sure is not None  # noqa: PT018
+    assert chance.share.estimate > SHIFT
+    assert vetoed(asked, {"scenario1": chance}).decide(0.01, 1.0, 1)[0] == REPRODUCED
+    assert vetoed(asked, {"scenario1": sure}).decide(0.01, 1.0, 1)[0] == UNDECIDED
 
 
 def test_of_three_runs_each_counts_once() -> None:

@@ -12,10 +12,11 @@ from statistics import geometric_mean
 from looplab.experiments.asip.report import MeasuredAsip, published, unfitted
 from looplab.experiments.asip.report.published import BOUND_MS, FLOOR_MS, LATENCY_MS, THROUGHPUT_HZ
 from looplab.report.cell import MeasuredCell
+from looplab.report.rounds import claims_of
 from looplab.report.rules import NEAR, Answer, Rule, alike, decided, directed, every, means
 from looplab.report.samples import MeasuredRuns
 from looplab.report.statistics import UNKNOWN, Interval, compare, over_runs
-from looplab.report.verdicts import Claim, Line, Verdict, claims_of, not_run
+from looplab.report.verdicts import Claim, Line, Verdict, not_run
 
 # "Alike", "hardly depends": within a factor of 1 plus this share.
 ALIKE = 0.25

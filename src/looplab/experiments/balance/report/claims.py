@@ -8,10 +8,10 @@ from looplab.experiments.balance.report import balance_cells, theory
 from looplab.experiments.balance.report.offline import figure_of_run
 from looplab.report import rounds
 from looplab.report.printed import table
-from looplab.report.rules import directed, no_gain, outcome_of
+from looplab.report.rules import directed, mostly, no_gain, stated
 from looplab.report.samples import MeasuredRuns, Runs
 from looplab.report.statistics import Interval, over_runs
-from looplab.report.verdicts import Claim, Line, Verdict, asked, not_run
+from looplab.report.verdicts import Claim, Line, Verdict, not_run
 from looplab.system.words import plural
 
 INTERVAL_MS = 20.0
@@ -27,13 +27,24 @@ FIGURES = {COST: ("", "the cost of standing"), UPRIGHT: ("s", "the time upright"
 def claims() -> list[Claim]:
     """Return theory's claim, then each treatment's by the cost of standing at 20 ms; by its time, in another family."""
     return [
-        asked("theory", "The robot stands and falls where the linear loop says", NAME, _theory),
+        rounds.asked("theory", "The robot stands and falls where the linear loop says", [NAME], _theory),
         *(Claim(row["name"], row["title"], partial(_judge, row), row["family"]) for row in table(__file__)),
     ]
 
 
 def _theory(run: MeasuredRuns) -> Verdict:
-    """Compare each cell's fall with the spectral radius at its interval and median T."""
+    """Compare each cell's fall with the spectral radius at its interval and median T: run by run, all cells of one."""
+    by_run = [_agrees(one)[0] for one in run.runs]
+    agrees, lines, paused = _agrees(run)
+    if not lines:
+        return not_run("The run has no cell with an answer.")
+    words = f"{sum(one is True for one in agrees)} of {len(agrees)} cells do what the spectral radius says"
+    holds = [all(known) for own in by_run if (known := [one for one in own if one is not None])]
+    return stated([mostly(holds)], f"{words}; it falls from 1 on.", lines, paused)
+
+
+def _agrees(run: MeasuredRuns) -> tuple[list[bool | None], list[Line], list[str]]:
+    """Return whether each cell does what theory says (None: it is near the edge), its line, and which were paused."""
     feedback = theory.feedback_of_run(run.run.parameters)
     agrees: list[bool | None] = []
     lines, paused = [], []
@@ -49,10 +60,7 @@ def _theory(run: MeasuredRuns) -> Verdict:
         lines.append(Line(f"radius {radius:.3f} at {cell}: stood", Interval(upright_s), unit="s"))
         if radius < 1 and not stood and (oldest_us := cell.figure("age.max")):
             paused.append(f"{cell}: a command followed a reading {oldest_us / 1000:.0f} ms old; theory knows no pause.")
-    if not lines:
-        return not_run("The run has no cell with an answer.")
-    words = f"{sum(one is True for one in agrees)} of {len(agrees)} cells do what the spectral radius says"
-    return Verdict(outcome_of(agrees), f"{words}; it falls from 1 on.", paused, lines)
+    return agrees, lines, paused
 
 
 def _judge(row: Mapping[str, str], runs: Runs) -> Verdict:

@@ -1,7 +1,7 @@
 """The claims on lost messages, judged by runs: losses come in bursts of a run, so its messages count as one."""
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -13,8 +13,9 @@ from looplab.experiments.loop.report.comparison import LoopVerdict, cells_text, 
 from looplab.experiments.loop.studies import STUDIES
 from looplab.report import rounds
 from looplab.report.cell import Key
+from looplab.report.rules import together
 from looplab.report.samples import MeasuredRuns, Runs
-from looplab.report.statistics import CONFIDENCE, SIGNIFICANCE, Interval
+from looplab.report.statistics import CONFIDENCE, SIGNIFICANCE, Interval, PValues
 from looplab.report.verdicts import (
     BY_CONSTRUCTION,
     NOT_REPRODUCED,
@@ -46,7 +47,7 @@ class LossPart:
     lost: Count
     loses: bool = True
 
-    def p_values(self, merged: bool) -> tuple[float, float]:
+    def p_values(self, merged: bool = True) -> PValues:
         """Return the p-values of the part being false and true; without `merged` those answers are not lost."""
         if not self.runs:
             # What was not measured can be neither shown nor refuted.
@@ -97,8 +98,11 @@ def judge(name: str, runs: Runs) -> LoopVerdict:
         by_robot = any(cell.merged for part in parts for own in part.runs for cell in own) and any(
             ROBOT in fitted(m.run.parameters) for m in used
         )
-        sound = _together(parts, every_part, merged=False)[0] if by_robot else 0.0
-        verdict.question = Hypotheses(_together(parts, every_part), partial(_decide, verdict.reason, sound))
+        merged, without = (
+            together([part.p_values(merged) for part in parts], every_part=every_part) for merged in (True, False)
+        )
+        sound = without[0] if by_robot else 0.0
+        verdict.question = Hypotheses(merged, partial(_decide, verdict.reason, sound))
     return guarded(verdict, used)
 
 
@@ -127,7 +131,7 @@ def losing_runs(runs: Sequence[Sequence[MeasuredLoop]], lost: Count) -> int:
     return sum(sum(map(lost, own)) > NEGLIGIBLE * sum(cell.sent for cell in own) for own in runs)
 
 
-def loses(losing: int, runs: int) -> tuple[float, float]:
+def loses(losing: int, runs: int) -> PValues:
     """Return the p-values of a system that does not lose messages, and of one that does; two-sided, as its interval."""
     greater, less = (binomtest(losing, runs, SELDOM, other).pvalue for other in ("greater", "less"))
     return min(1.0, 2 * float(greater)), min(1.0, 2 * float(less))
@@ -137,17 +141,6 @@ def exact_share(count: int, of: int) -> Interval:
     """Return a share of independent units with its exact 95 % interval (Clopper and Pearson)."""
     ends = binomtest(count, of).proportion_ci(CONFIDENCE, "exact")
     return Interval(count / of, float(ends.low), float(ends.high))
-
-
-def _together(parts: Iterable[LossPart], every_part: bool, *, merged: bool = True) -> tuple[float, float]:
-    """Return the p-values of all parts (or of any) being false, and true.
-
-    For all, each must be shown, but any false one refutes them (Bonferroni).
-    """
-    false, true = zip(*(part.p_values(merged) for part in parts), strict=True)
-    if every_part:
-        return max(false), min(1.0, len(true) * min(true))
-    return min(1.0, len(false) * min(false)), max(true)
 
 
 def _at_10_ms(measured: Sequence[MeasuredRuns]) -> Sequence[LossPart]:

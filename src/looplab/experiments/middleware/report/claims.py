@@ -16,10 +16,11 @@ from looplab.experiments.middleware.report.placements import (
     places,
     published,
 )
+from looplab.report.rounds import claims_of
 from looplab.report.rules import Answer, Rule, decided, directed, every, means, no_cost, no_gain
 from looplab.report.samples import MeasuredRuns
 from looplab.report.statistics import FEWEST_REPETITIONS, UNKNOWN, Interval, compare, over_runs
-from looplab.report.verdicts import Claim, Line, Verdict, claims_of, not_run
+from looplab.report.verdicts import Claim, Line, Verdict, not_run
 
 # The paper calls a system stable up to this share of errors.
 MOST_ERRORS = 0.02

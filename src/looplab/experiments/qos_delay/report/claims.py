@@ -7,26 +7,15 @@ from statistics import fmean, geometric_mean
 from typing import Any
 
 import numpy as np
-from scipy import stats
 
 from looplab.experiments.qos_delay import NAME, USUAL
 from looplab.experiments.qos_delay.report import MeasuredDelayCell
 from looplab.report.printed import printed
-from looplab.report.rules import NEAR, Answer, about, at_least, every, kept, outcome_of
+from looplab.report.rounds import claims_of
+from looplab.report.rules import NEAR, Answer, about, at_least, kept, stated
 from looplab.report.samples import MeasuredRuns, Runs
-from looplab.report.statistics import SEED, SIGNIFICANCE, UNKNOWN, Floats, Interval, over_runs
-from looplab.report.verdicts import (
-    FIDELITIES,
-    NOT_REPRODUCED,
-    REPRODUCED,
-    UNDECIDED,
-    Claim,
-    Line,
-    Verdict,
-    Verdicts,
-    claims_of,
-    not_run,
-)
+from looplab.report.statistics import UNKNOWN, Interval, over_runs
+from looplab.report.verdicts import FIDELITIES, NOT_REPRODUCED, REPRODUCED, Claim, Line, Verdict, Verdicts, not_run
 
 QOS = (0, 1, 2)
 # "Hardly depends", "does not matter": less than this share.
@@ -34,9 +23,8 @@ MATTERS = 0.25
 ALIKE = 0.20
 # Those that the source measured with.
 PUBLISHED_DISTRIBUTIONS = ("uniform", USUAL, "pareto")
-# Fewer delays than this show no growth: the permutation test could not reach 5 %.
+# Fewer delays than this show no growth.
 FEWEST_DELAYS = 4
-PERMUTATIONS = 5000
 # Cells that should be alike, by what they have in common.
 Groups = Mapping[tuple[Any, int], list[MeasuredDelayCell]]
 
@@ -52,21 +40,13 @@ def claims() -> list[Claim]:
     wanted, least, most = published(), "qos-2-least", "qos-2-most"
     short, long = "one-way-when-short", "round-trip-beyond"
     missing = "no symmetrical cell whose round trip is {} the period"
-    at_each_delay = every(
-        "ratio",
-        wanted[least],
-        math.inf,
-        f"{wanted[least]:g} end-to-end delays or more",
-        lambda run: symmetrical(run, 2),
-        "no symmetrical cell at QoS 2",
-        printed=lambda _cell: f"at least {wanted[least]:g}",
-    )
+    no_qos_2 = "no symmetrical cell at QoS 2"
     by_place = partial(_like, places, "end-to-end delay was measured with the broker at more than one place")
     answers: dict[str, Answer] = {
         short: about("ratio", wanted[short], partial(_low_qos, True), missing.format("below")),
         long: about("ratio", wanted[long], partial(_low_qos, False), missing.format("above")),
-        least: at_each_delay,
-        most: at_least("ratio", wanted[most], _qos_2, "no valid cell at QoS 2", "end-to-end delays"),
+        least: at_least("ratio", wanted[least], partial(symmetrical, qos=2), no_qos_2, "end-to-end delays"),
+        most: at_least("ratio", wanted[most], _longest_at_qos_2, no_qos_2, "end-to-end delays"),
         "aggregation-grows": _grows,
         "segment-size": _segment_size,
         "aggregation-qos": _by_qos,
@@ -107,8 +87,9 @@ def _known(run: MeasuredRuns) -> list[MeasuredDelayCell]:
     return [c for c in run.cells.values() if isinstance(c, MeasuredDelayCell) and c.valid and c.made_ms]
 
 
-def _qos_2(run: MeasuredRuns) -> list[MeasuredDelayCell]:
-    return [cell for cell in usable(run) if cell.qos == 2]
+def _longest_at_qos_2(run: MeasuredRuns) -> list[MeasuredDelayCell]:
+    """Return the cell with the longest delay, where the paper has the largest latency: not the largest one found."""
+    return symmetrical(run, 2)[-1:]
 
 
 def _low_qos(fits: bool, run: MeasuredRuns) -> list[MeasuredDelayCell]:
@@ -144,40 +125,26 @@ def add_causes(runs: Mapping[str, Runs], verdicts: Verdicts) -> None:
 
 
 def _grows(run: MeasuredRuns) -> Verdict:
-    lines, steps, grown = [], [], []
-    for qos in QOS:
-        carried = {str(c): c.packets_per_segment for c in symmetrical(run, qos) if c.packets_per_segment is not None}
-        each = [Line(cell, Interval(value), unit="packets") for cell, value in carried.items()]
-        lines += [each[0], each[-1]] if len(each) > 1 else each
-        if len(each) < FEWEST_DELAYS:
-            continue
-        values = np.array([*carried.values()])
-        rho, p = _rank_correlation(values)
-        shown = "< 0.001" if p < 0.001 else f"{p:.3f}"
-        steps.append(f"QoS {qos}: {values[0]:.2f} to {values[-1]:.2f} (rank correlation {rho:.2f}, p {shown})")
-        grown.append(rho > 0 and p < SIGNIFICANCE and values[-1] / values[0] - 1 > MATTERS)
-    if not grown:
-        reason = f"Needs segments at {FEWEST_DELAYS} delays."
-        return Verdict(reason=reason, lines=lines) if lines else not_run(reason)
-    outcome = REPRODUCED if all(grown) else NOT_REPRODUCED if not any(grown) else UNDECIDED
-    return Verdict(outcome, "; ".join(steps) + ".", lines=lines)
+    """Judge by the line through all delays, on scales of the logarithm, from the shortest delay to the longest."""
+    growth = {
+        f"QoS {qos}: packets of the longest delay over those of the shortest": over_runs(factors)
+        for qos in QOS
+        if None not in (factors := [_growth(one, qos) for one in run.runs])
+    }
+    lines = [Line(what, factor) for what, factor in growth.items() if factor]
+    if not lines:
+        return not_run(f"Needs segments at {FEWEST_DELAYS} delays.")
+    reason = f"By a factor {', '.join(f'{line.value.estimate:.2f}' for line in lines)} by QoS."
+    return kept(lines, 1 + MATTERS, math.inf, reason)
 
 
-def _rank_correlation(values: Floats) -> tuple[float, float]:
-    """Spearman's rho of values in the order of their delay, and its one-sided permutation p."""
-    if np.ptp(values) == 0:
-        return 0.0, 1.0
-    ranks, order = stats.rankdata(values), np.arange(values.size)
-    drawn = stats.permutation_test(
-        (ranks,),
-        lambda one, axis: np.sum(one * order, axis=axis),
-        permutation_type="pairings",
-        alternative="greater",
-        vectorized=True,
-        n_resamples=PERMUTATIONS,
-        rng=SEED,
-    )
-    return float(np.corrcoef(order, ranks)[0, 1]), float(drawn.pvalue)
+def _growth(run: MeasuredRuns, qos: int) -> float | None:
+    """Return how many times the packets of the shortest delay the longest has; None of fewer than FEWEST_DELAYS."""
+    cells = [cell for cell in symmetrical(run, qos) if cell.packets_per_segment]
+    if len(cells) < FEWEST_DELAYS:
+        return None
+    delays, packets = (np.log([getattr(cell, name) for cell in cells]) for name in ("made_ms", "packets_per_segment"))
+    return float(np.exp(np.polyfit(delays, packets, 1)[0] * np.ptp(delays)))
 
 
 def _segment_size(run: MeasuredRuns) -> Verdict:
@@ -187,9 +154,9 @@ def _segment_size(run: MeasuredRuns) -> Verdict:
     largest, cell = max(sizes)
     each = [max((c.largest_segment_bytes or 0 for c in usable(one)), default=0) for one in run.runs]
     wanted = published()["segment-size"]
-    near = (over_runs(each) or UNKNOWN).within(wanted / NEAR, wanted * NEAR)
+    near = (over_runs(each) or UNKNOWN).p_values(wanted / NEAR, wanted * NEAR)
     line = Line(cell, Interval(largest), f"about {wanted:g}", "bytes")
-    return Verdict(outcome_of([near]), f"The largest segment held {largest:.0f} bytes.", lines=[line])
+    return stated([near], f"The largest segment held {largest:.0f} bytes.", [line])
 
 
 def _by_qos(run: MeasuredRuns) -> Verdict:
@@ -201,7 +168,7 @@ def _by_qos(run: MeasuredRuns) -> Verdict:
     reason = f"Between the qualities of service it differs by a factor {middle:.2f} (geometric mean over the delays)."
     by_run = [_most_over_least(one).values() for one in run.runs]
     factor = over_runs([geometric_mean(of_run) if of_run else None for of_run in by_run]) or UNKNOWN
-    return Verdict(outcome_of([factor.within(1, 1 + MATTERS)]), reason, lines=lines)
+    return stated([factor.p_values(0, 1 + MATTERS)], reason, lines)
 
 
 def _most_over_least(run: MeasuredRuns) -> dict[float, float]:

@@ -4,41 +4,28 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from statistics import fmean
-from typing import Any
 
 from looplab.experiments.twin import LIMITS, PROTOTYPE, WRITE_MODES
 from looplab.experiments.twin.parameters import USUAL_MODE
 from looplab.experiments.twin.report import MeasuredTwin, cells_of, published
 from looplab.experiments.twin.report.brokers import alike, more_brokers, varies
-from looplab.report.rules import kept, outcome_of
-from looplab.report.samples import MeasuredRuns, Runs
-from looplab.report.statistics import FEWEST_RUNS, Interval, compare, over_runs
-from looplab.report.verdicts import (
-    NOT_REPRODUCED,
-    REPRODUCED,
-    UNDECIDED,
-    Claim,
-    Line,
-    Verdict,
-    claims_of,
-    not_run,
-    of_several_runs,
-    units,
-)
+from looplab.report.rounds import claims_of
+from looplab.report.rules import kept, mostly, stated
+from looplab.report.samples import MeasuredRuns
+from looplab.report.statistics import FEWEST_RUNS, UNKNOWN, Interval, compare, over_runs
+from looplab.report.verdicts import Claim, Line, Verdict, not_run, units
 
 # "About 15 a second": within this factor.
 NEAR = 1.25
 # A rate within this share of that at QoS 0 is a low impact: the paper gives the words and no figure.
 LOW_IMPACT = 0.1
-# The run that shows what persistence changes.
-KEPT = "twin PERSISTENCE=on"
 # Limits of a search that found none: `limited_by` of looplab.experiments.twin.search.
 OPEN = ("unknown", "tried")
 
 
 def claims() -> list[Claim]:
     """Return the findings in the order of the paper."""
-    answers: dict[str, Callable[[Any], Verdict]] = {
+    answers: dict[str, Callable[..., Verdict]] = {
         "fifteen": _fifteen,
         "drains-in-67": _sixty_seven,
         "no-queue-above-67": _no_queue,
@@ -118,10 +105,12 @@ def _fifteen(run: MeasuredRuns) -> Verdict:
     limit, lines = published()["rate-limit", 1, ""], _rate_lines(run)
     reason = f"{rate.estimate:.1f} messages a second leave ({mode}); published are {limit:g} at most."
     if not full:
-        above = rate.estimate > limit * NEAR
-        return Verdict(NOT_REPRODUCED if above else UNDECIDED, f"{reason} No cell has a queue.", lines=lines)
-    outcome = outcome_of([rate.within(limit / NEAR, limit * NEAR)])
-    return Verdict(outcome, reason, _spent(by_mode(run)[mode]), lines)
+        # What came in may be less than what the broker passes on: it can refute alone.
+        highest = over_runs([max((cell.rate_out or 0.0 for cell in cells), default=0.0) for cells in usual(run)])
+        return stated(
+            [(1.0, (highest or UNKNOWN).p_values(0, limit * NEAR)[1])], f"{reason} No cell has a queue.", lines
+        )
+    return stated([rate.p_values(limit / NEAR, limit * NEAR)], reason, lines, _spent(by_mode(run)[mode]))
 
 
 def _spent(cells: Sequence[MeasuredTwin]) -> list[str]:
@@ -181,7 +170,8 @@ def _no_queue(run: MeasuredRuns) -> Verdict:
     if not above or not below:
         return not_run(f"Needs intervals above and below {at:g} ms.", lines=lines)
     reason = f"A queue at {sum(below)} of {len(below)} shorter intervals, at {sum(above)} of {len(above)} longer ones."
-    return Verdict(outcome_of([*below, *(not queue for queue in above)]), reason, lines=lines)
+    holds = (all(cell.queues == (cell.interval_ms < at) for cell in of_run if cell in cells) for of_run in usual(run))
+    return stated([mostly(holds)], reason, lines)
 
 
 def _broker_limits(run: MeasuredRuns) -> Verdict:
@@ -190,10 +180,11 @@ def _broker_limits(run: MeasuredRuns) -> Verdict:
     if first is None or not first[1] or not others:
         return not_run("Needs the prototype with a queue and another mode: --write-mode prototype,sleep,session,row")
     mode, (rate, _full) = max(others.items(), key=lambda one: one[1][0].estimate)
-    times = rate.estimate / first[0].estimate
+    by_run = [{name: one.estimate for name, one, _ in _rates(one_run)} for one_run in run.runs]
+    times = over_runs([rates[mode] / rates[PROTOTYPE] for rates in by_run if {mode, PROTOTYPE} <= rates.keys()])
     reason = f"The same broker passed on {rate.estimate:.4g} a second to another instance ({_in_words(mode)})"
-    reason = f"{reason}: {times:.1f} times as many."
-    return Verdict(outcome_of([times <= NEAR]), reason, lines=_rate_lines(run))
+    reason = f"{reason}: {rate.estimate / first[0].estimate:.1f} times as many."
+    return stated([(times or UNKNOWN).p_values(0, NEAR)], reason, _rate_lines(run))
 
 
 def _qos(run: MeasuredRuns) -> Verdict:
@@ -208,14 +199,11 @@ def _qos(run: MeasuredRuns) -> Verdict:
     return _low_impact(changes)
 
 
-def _persistence(runs: Runs) -> Verdict:
-    off, kept = runs.get("twin"), runs.get(KEPT)
-    if off is None or kept is None:
-        return not_run("Needs ./lab run twin and PERSISTENCE=on ./lab run twin")
-    rates = [full_rates(usual(run)) for run in (off, kept)]
+def _persistence(off: MeasuredRuns, on: MeasuredRuns) -> Verdict:
+    rates = [full_rates(usual(run)) for run in (off, on)]
     if not all(rates):
         return not_run("Needs a queue on both sides: an interval of 10 ms.")
-    return of_several_runs(_low_impact({"queue on disk against in memory": _change(*rates)}), off, kept)
+    return _low_impact({"queue on disk against in memory": _change(*rates)})
 
 
 def _change(before: Sequence[float], after: Sequence[float]) -> Interval:
@@ -242,13 +230,20 @@ def _limit(run: MeasuredRuns) -> Verdict:
         value = (over_runs(limits) if len(limits) >= FEWEST_RUNS else None) or Interval(fmean(limits))
         lines.append(Line(f"{name}: {_limited([cell for of_run in same for cell in of_run])}", value, "", "/s"))
     by = [cell.limited_by for cell in cells]
-    known = [one for one in by if one not in OPEN]
+    known = [[one for cell in of_run if (one := cell.limited_by) not in OPEN] for of_run in by_run]
+    left_open = len(by) - sum(map(len, known))
     reason = f"The broker's processor is the limit in {by.count('broker')} of {len(by)} searches"
-    reason += f", {len(by) - len(known)} left open." if len(known) < len(by) else "."
-    if not known:
-        return Verdict(UNDECIDED, reason, lines=lines)
-    outcome = REPRODUCED if set(known) == {"broker"} else NOT_REPRODUCED if "broker" not in known else UNDECIDED
-    return Verdict(outcome, reason, lines=lines)
+    reason += f", {left_open} left open." if left_open else "."
+    shown, refuted = (mostly(holds(one) for one in known if one)[0] for holds in (_broker_alone, _no_broker))
+    return stated([(shown, refuted)], reason, lines)
+
+
+def _broker_alone(limited_by: Sequence[str]) -> bool:
+    return set(limited_by) == {"broker"}
+
+
+def _no_broker(limited_by: Sequence[str]) -> bool:
+    return "broker" not in limited_by
 
 
 def _limited(searches: Sequence[MeasuredTwin]) -> str:

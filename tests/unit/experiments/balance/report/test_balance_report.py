@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.reports import shown
-from support.run_files import edited
+from support.run_files import edited, write_study
 from support.simulated_balance_runs import write_balance_run
-from support.simulated_runs import write_run, write_study
+from support.simulated_runs import write_run
 
 from looplab.experiments.balance import EXPERIMENT, replay
 from looplab.experiments.balance.report import analysis, claims, offline
@@ -117,10 +117,12 @@ def test_data_in_a_page_cannot_end_its_element() -> None:
 
 
 def test_theory_is_judged_by_several_runs(tmp_path: Path) -> None:
-    for second in range(3):
+    for second in range(5):
         write_balance_run(tmp_path, start=f"20260101T00000{second}Z")
+    assert shown(tmp_path, "balance").verdict("theory").because == NO_PLAN
+    write_study(tmp_path)
     found = shown(tmp_path, "balance")
-    assert len(found.measured[0].runs) == 3
+    assert len(found.measured[0].runs) == 5
     assert found.verdict("theory").outcome == REPRODUCED, found.verdict("theory").reason
 
 

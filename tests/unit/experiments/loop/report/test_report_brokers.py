@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.reports import Page, write
-from support.run_files import edited
-from support.simulated_runs import simulated_cell, write_run, write_study
+from support.run_files import edited, write_study
+from support.simulated_runs import simulated_cell, write_run
 from support.tables import rows
 
 from looplab.experiments.loop.report.brokers import whose

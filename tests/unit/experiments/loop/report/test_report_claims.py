@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 from support.reports import Shown, shown
-from support.run_files import MACHINE, edited
-from support.simulated_runs import nine_scenarios, simulated_cell, write_run, write_study
+from support.run_files import MACHINE, edited, write_study
+from support.simulated_runs import nine_scenarios, simulated_cell, write_run
 
 from looplab.experiments.loop import thesis_tables
 from looplab.experiments.loop.report import MeasuredLoop, claims, published

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 from support.reports import shown
-from support.run_files import edited
-from support.simulated_runs import simulated_cell, write_run, write_study
+from support.run_files import edited, write_study
+from support.simulated_runs import simulated_cell, write_run
 
 from looplab.experiments.loop.thesis_tables import rows
 from looplab.report.verdicts import NO_PLAN, NOT_REPRODUCED, OTHER_SCALE, REPRODUCED

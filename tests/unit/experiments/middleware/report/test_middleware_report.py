@@ -284,7 +284,7 @@ def test_a_run_whose_sums_are_wrong_is_invalid(tmp_path: Path) -> None:
     assert any("devices used 97%" in why for why in document["invalid_because"])
     run = analysed(tmp_path)
     assert sum(map(len, places(run.measured[0]).values())) == 7
-    assert "INVALID" in run.verdict("errors-below").notes[-1]
+    assert "INVALID" in run.verdict("errors-below").notes[0]
 
 
 @pytest.mark.parametrize(

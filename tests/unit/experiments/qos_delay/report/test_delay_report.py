@@ -8,7 +8,7 @@ from support.reports import Shown, shown
 from support.run_files import repeat
 from support.simulated_delay_runs import SYMMETRICAL, as_published, one_way, write_delay_run
 
-from looplab.report.verdicts import NOT_REPRODUCED, NOT_RUN, ONE_RUN, REPRODUCED, TWO_RUNS, Verdict
+from looplab.report.verdicts import NO_PLAN, NOT_REPRODUCED, NOT_RUN, ONE_RUN, REPRODUCED, TWO_RUNS, Verdict
 
 
 def analysed(results: Path) -> Shown:
@@ -69,6 +69,23 @@ def test_one_delay_with_less_than_four_refutes_qos_2(tmp_path: Path) -> None:
     assert "5 + 5 ms, QoS 2" in found.reason
 
 
+def test_the_largest_latency_is_that_of_the_longest_delay(tmp_path: Path) -> None:
+    """Chance makes one of many cells the largest: which one counts is settled before."""
+    write_delay_run(
+        tmp_path, ratio=lambda pb, bs, qos: 9.0 if (pb, bs) == (5, 5) else min(as_published(pb, bs, qos), 5)
+    )
+    assert verdicts(tmp_path)["qos-2-most"].outcome == NOT_REPRODUCED
+
+
+def test_runs_that_nobody_planned_give_no_word(tmp_path: Path) -> None:
+    """Six whole runs, as clear as can be, and one: each claim of the page asks how many were planned."""
+    write_delay_run(tmp_path, networks={"normal": 1.0, "uniform": 1.0})
+    assert {by["thesis"].because for by in analysed(tmp_path).verdicts.values()} == {ONE_RUN}
+    assert {one.outcome for one in verdicts(tmp_path).values()} == {REPRODUCED}
+    next(tmp_path.glob("*.study.json")).unlink()
+    assert {by["thesis"].because for by in analysed(tmp_path).verdicts.values()} == {NO_PLAN}
+
+
 def test_aggregation_by_qos_and_without_growth(tmp_path: Path) -> None:
     write_delay_run(tmp_path, packets=lambda _p, _b, qos: 1.0 + qos)
     found = verdicts(tmp_path)
@@ -81,9 +98,7 @@ def test_too_few_cells_and_too_short_ones_decide_nothing(tmp_path: Path) -> None
     write_delay_run(tmp_path, pairs=SYMMETRICAL[:2], messages=150, repetitions=2)
     found = analysed(tmp_path)
     assert found.verdict("place").because == NOT_RUN
-    assert found.verdict("aggregation-grows").reason == (
-        "Needs segments at 4 delays. A verdict needs 3 runs: ./lab run qos-delay --rounds 3 --fidelity thesis"
-    )
+    assert found.verdict("aggregation-grows").reason == "Needs segments at 4 delays."
     cell: Any = analysed(tmp_path).measured[0].cells[2.0, 2.0, 0, "normal"]
     assert not cell.interval("ratio").known
 
@@ -108,8 +123,8 @@ def test_nagle_stands_beside_the_findings_that_it_makes(tmp_path: Path) -> None:
         tmp_path, fidelity="corrected", start="20260202T000000Z", ratio=one_way, packets=lambda _p, _b, _q: 1.0
     )
     found = verdicts(tmp_path)
-    assert "Nagle" in found["round-trip-beyond"].notes[0]
-    assert "3.00" in found["qos-2-least"].notes[0]
+    assert "Nagle" in found["round-trip-beyond"].notes[-1]
+    assert "3.00" in found["qos-2-least"].notes[-1]
 
 
 def test_two_runs_decide_no_more_than_the_connections_of_both(tmp_path: Path) -> None:

@@ -16,7 +16,16 @@ from support.simulated_twin_runs import (
 )
 
 from looplab.experiments.twin.host import variables
-from looplab.report.verdicts import NO_CONTRAST, NOT_REPRODUCED, NOT_RUN, ONE_RUN, REPRODUCED, UNDECIDED, Verdict
+from looplab.report.verdicts import (
+    NO_CONTRAST,
+    NO_PLAN,
+    NOT_REPRODUCED,
+    NOT_RUN,
+    ONE_RUN,
+    REPRODUCED,
+    UNDECIDED,
+    Verdict,
+)
 
 
 def analysed(results: Path) -> Shown:
@@ -287,6 +296,7 @@ def test_of_three_runs_each_counts_once_whatever_its_cells(tmp_path: Path) -> No
             tmp_path, [single(ms, service_s=PUBLISHED_S / factor) for ms in (100, 40, 20, 10)],
             start=f"2026050{day}T100000Z",
         )  # fmt: skip
+    assert {held["thesis"].because for held in analysed(tmp_path).verdicts.values()} == {NO_PLAN, NOT_RUN}
     found = findings(tmp_path)
     rate = found["fifteen"].lines[0].value
     one = {line.what: line.value for line in found["more-brokers"].lines}["1 broker: each"]
