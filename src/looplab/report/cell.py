@@ -71,8 +71,8 @@ class MeasuredCell(Cell):
     def by_repetition(self, metric: str, name: str) -> dict[int, float]:
         """Return a statistic in us of each repetition that has a value; metric "response" for the response."""
         if metric == "response":
-            return {k: quantile(v, QUANTILES[name]) for k, v in _pieces(self.response_repetition, self.response_us)}
-        return {k: float(STATISTICS[name](v)) for k, v in _pieces(self.repetition_of, self.latency_us[metric])}
+            return {k: quantile(v, QUANTILES[name]) for k, v in pieces(self.response_repetition, self.response_us)}
+        return {k: float(STATISTICS[name](v)) for k, v in pieces(self.repetition_of, self.latency_us[metric])}
 
     def count(self, fate: str) -> int:
         """Return how many messages had a fate, named as in looplab.run.accounting.OUTCOMES."""
@@ -136,7 +136,8 @@ def measured_kind(table: type[Cell]) -> type[MeasuredCell]:
     return type(f"Measured{table.__name__}", (MeasuredCell, table), {})
 
 
-def _pieces(repetition: NDArray[np.int64], values: Floats) -> Iterator[tuple[int, Floats]]:
+def pieces(repetition: NDArray[np.int64], values: Floats) -> Iterator[tuple[int, Floats]]:
+    """Yield each repetition with its values."""
     order = np.argsort(repetition, kind="stable")
     numbers, starts = np.unique(repetition[order], return_index=True)
     yield from zip(map(int, numbers), np.split(values[order], starts[1:]), strict=False)

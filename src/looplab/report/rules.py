@@ -6,6 +6,7 @@ The first is answered by the permutation test, the second by one-sided t tests; 
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -15,6 +16,7 @@ from looplab.report.cell import MeasuredCell
 from looplab.report.samples import MeasuredRuns
 from looplab.report.statistics import SIGNIFICANCE, Comparison, Interval, PValues
 from looplab.report.verdicts import (
+    BY_CONSTRUCTION,
     NOT_REPRODUCED,
     OTHER_SCALE,
     REPRODUCED,
@@ -149,6 +151,28 @@ def unchanged(what: str, low: float, high: float, beyond: str) -> Rule:
     def asks(comparison: Comparison) -> Hypotheses:
         matters = max(comparison.share.p_below(high), comparison.share.p_above(low))
         return Hypotheses((comparison.p_value, matters), partial(decide, comparison))
+
+    return asks
+
+
+def without_constant(rule: Rule, baseline: float | None) -> Rule:
+    """Return the rule for a figure that holds a constant which was fitted to a publication: it must decide no word.
+
+    It judges the absolute change, as a share of the published `baseline`. Without that, its word is by construction.
+    """
+
+    def asks(comparison: Comparison) -> Hypotheses:
+        if baseline:
+            return rule(comparison.on(baseline))
+        question = rule(comparison)
+
+        def decide(difference: float, equivalence: float, questions: int) -> Outcome:
+            outcome, reason = question.decide(difference, equivalence, questions)
+            if outcome == UNDECIDED:
+                return outcome, reason
+            return BY_CONSTRUCTION, f"{reason} How large that is was decided by a constant that was fitted."
+
+        return replace(question, decide=decide)
 
     return asks
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -115,6 +115,11 @@ class Comparison:
     effect_size: float
     units: tuple[int, int]
     blocks: int = 0
+
+    def on(self, baseline: float) -> Comparison:
+        """Return the same with the absolute change as a share of another baseline: a constant of both sides is gone."""
+        share = replace(self.change.over(baseline), freedom=self.share.freedom, zero=-1.0)
+        return replace(self, before=baseline, after=baseline * (1 + share.estimate), share=share)
 
 
 def over_runs(figures: Sequence[float | None]) -> Interval | None:

@@ -55,7 +55,7 @@ def analyse(measured: Sequence[MeasuredRuns]) -> Analysis:
         "verdicts.csv": _verdict_rows(verdicts),
         **cell_files("loop", every),
     }
-    axis = "change of O, or of the figure that the claim names (client priority: the response's p95)"
+    axis = "change of O, or of the figure that the claim names (client priority: the response's p95 without R)"
     drawable: list[AnySketch] = [
         *overview(verdicts, axis),
         *curves,

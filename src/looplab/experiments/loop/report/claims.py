@@ -6,13 +6,20 @@ from dataclasses import dataclass
 from functools import partial
 
 from looplab.experiments.loop.report import cells_of, lost_messages, published
-from looplab.experiments.loop.report.comparison import LoopVerdict, Printed, cells_text, compare_sides, guarded
+from looplab.experiments.loop.report.comparison import (
+    LoopVerdict,
+    Printed,
+    cells_text,
+    compare_sides,
+    constants_of,
+    guarded,
+)
 from looplab.experiments.loop.studies import STUDIES
 from looplab.report import rounds
 from looplab.report.cell import Key
 from looplab.report.page import show_percent
 from looplab.report.printed import table
-from looplab.report.rules import MATTERS, NEAR, Rule, alike, directed, no_gain
+from looplab.report.rules import MATTERS, NEAR, Rule, alike, directed, no_gain, without_constant
 from looplab.report.samples import MeasuredRuns, Runs
 from looplab.report.statistics import UNKNOWN, Comparison, over_runs
 from looplab.report.verdicts import NO_CONTRAST, NOT_RUN, Claim, Hypotheses, Verdicts
@@ -107,7 +114,10 @@ def _judge(row: ClaimRow, runs: Runs) -> LoopVerdict:
         judged=row.figure,
         plan=rounds.planned(study),
     )
-    compare_sides(verdict, ((a, before), (b, after)), row.decides(printed), study)
+    rule = row.decides(printed)
+    if constants_of(row.figure, used):
+        rule = without_constant(rule, printed.before if row.rule == "alike" else None)
+    compare_sides(verdict, ((a, before), (b, after)), rule, study)
     if names and not _applied(names[0], a, b):
         _to_control(verdict)
     verdict.notes += rounds.left_out_notes(study, *((runs[m.run.scenario], m) for m in used))
@@ -146,10 +156,12 @@ def _robot_share(runs: Runs) -> LoopVerdict:
         asked = alike("R over T", NEAR - 1)(comparison)
         return Hypotheses(asked.p_values, lambda *p: (asked.decide(*p)[0], text))
 
+    free = without_constant(rule, None) if constants_of("R", [a]) else rule
+
     verdict = LoopVerdict(reason=text, cells=cells_text(keys), plan=rounds.planned(study), judged="R over T")
     verdict.notes = [f"Chapter 7 of the thesis says 35 %; its table 5.3 gives {printed:.0%}."]
     verdict.notes += rounds.left_out_notes(study, (runs[scenario], a))
-    rounds.ask(verdict, [(a, lambda _one: printed), (a, share)], rule, study)
+    rounds.ask(verdict, [(a, lambda _one: printed), (a, share)], free, study)
     # A share of T, and no change of it: the figure of all claims has no place for it.
     verdict.share = None
     return guarded(verdict, [a])

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from looplab.experiments.loop.fitted import FITTED_CONSTANTS, fitted
+from looplab.experiments.loop.fitted import FITTED_CONSTANTS, Fitted, fitted
 from looplab.experiments.loop.report import MeasuredLoop, cells_of
 from looplab.report import rounds
-from looplab.report.cell import Key
+from looplab.report.cell import QUANTILES, Key, quantile
 from looplab.report.page import show_ms, show_percent, show_signed_ms
 from looplab.report.rules import Rule
 from looplab.report.samples import MeasuredRuns
@@ -19,8 +19,6 @@ from looplab.report.verdicts import Verdict
 
 # Figures of O, as the thesis has them, and of the response, where a lost message counts.
 FIGURES = ("O mean", "O p50", "O p95", "response p50", "response p95")
-# From one message's leaving to the next one's: the interval and the mean lateness.
-PACE = "pace mean"
 
 # One side of a comparison: the runs, and which of their cells count.
 Side = tuple[MeasuredRuns, Sequence[Key]]
@@ -116,6 +114,8 @@ def by_run(sides: Sequence[Side], figure: str) -> list[tuple[MeasuredRuns, round
 def _values(side: Side, figure: str, unit: str) -> list[float]:
     """Return one figure a run, a latency in us, the mean over the cells; NaN where a cell of the run has none.
 
+    "pace" is the time from one message's leaving to the next one's: the interval and the mean lateness.
+
     Of repetitions: those of the newest run that have an answer in every cell.
     """
     measured, keys = side
@@ -123,7 +123,7 @@ def _values(side: Side, figure: str, unit: str) -> list[float]:
     if unit == "run":
         of_runs = ([_value(cells_of(one).get(key), metric, statistic) for key in keys] for one in measured.runs)
         return [float(np.mean(of_cells)) for of_cells in of_runs]
-    if figure == PACE or not statistic:
+    if metric == "pace" or not statistic:
         return []
     by_cell = [cells_of(measured.runs[-1])[key].by_repetition(metric, statistic) for key in keys]
     answered = sorted(set.intersection(*(set(cell) for cell in by_cell)))
@@ -137,6 +137,8 @@ def _value(cell: MeasuredLoop | None, metric: str, statistic: str) -> float:
         late_us = cell.figure("send_lateness.avg")
         return math.nan if late_us is None else 1000 * cell.interval_ms + late_us
     name = f"{metric}.{statistic}" if statistic else metric
+    if metric == "response-R":
+        return quantile(cell.response_without_R_us, QUANTILES[statistic])
     value = cell.response_quantile(statistic) if metric == "response" else cell.figure(name)
     return math.nan if value is None else value
 
@@ -174,10 +176,14 @@ def guarded(verdict: LoopVerdict, used: Sequence[MeasuredRuns], about: Sequence[
     verdict.run_ids = [run_id for m in used for run_id in m.run_ids]
     if why := rounds.unfit(used, about):
         verdict.withdraw(why)
-    figure = verdict.judged.split()[0]
-    constants = {one for m in used for one in fitted(m.run.parameters) if figure in one.figures}
-    verdict.notes += [f"Fitted: {one}" for one in FITTED_CONSTANTS if one in constants]
+    verdict.notes += [f"Fitted: {one}" for one in constants_of(verdict.judged, used)]
     return verdict
+
+
+def constants_of(figure: str, used: Sequence[MeasuredRuns]) -> list[Fitted]:
+    """Return the fitted constants on which a figure ("O mean") of any of these runs depends."""
+    found = {one for m in used for one in fitted(m.run.parameters) if figure.split()[0] in one.figures}
+    return [one for one in FITTED_CONSTANTS if one in found]
 
 
 def cells_text(keys: Sequence[Key]) -> str:

@@ -10,7 +10,7 @@ from support.run_files import edited, write_study
 from support.simulated_runs import simulated_cell, write_run
 
 from looplab.experiments.loop.thesis_tables import rows
-from looplab.report.verdicts import NO_PLAN, NOT_REPRODUCED, OTHER_SCALE, REPRODUCED
+from looplab.report.verdicts import BY_CONSTRUCTION, NO_PLAN, NOT_REPRODUCED, OTHER_SCALE, REPRODUCED
 
 # Median O and R of a cell in us, by (interval_ms, qos).
 Cells = dict[tuple[float, int], tuple[float, float]]
@@ -61,8 +61,8 @@ def test_the_slips_on_the_page_are_in_the_printed_tables() -> None:
         ("shorter-interval", {"scenario0": at(10_000, 10_000, 10_000, 13_000, robot_us=70)}, NOT_REPRODUCED),
         ("stress-spares-robot", {"scenario1": at(9000), "scenario2": at(13_000)}, REPRODUCED),
         ("stress-spares-robot", {"scenario1": at(9000), "scenario2": at(13_000, robot_us=6000)}, NOT_REPRODUCED),
-        ("robot-third", {"scenario1": at(9000, 9000, 9000)}, REPRODUCED),
-        ("robot-third", {"scenario1": at(500, 500, 500)}, NOT_REPRODUCED),
+        ("robot-third", {"scenario1": at(9000, 9000, 9000)}, BY_CONSTRUCTION),
+        ("robot-third", {"scenario1": at(500, 500, 500)}, BY_CONSTRUCTION),
         ("priority-alike", {"scenario4": at(11_000, 11_000, 11_000)}, REPRODUCED),
         ("priority-alike", {"scenario4": at(11_000, 13_000, 15_000)}, NOT_REPRODUCED),
         # Published: O(max) 23 and 40 ms, the mean of three intervals.
