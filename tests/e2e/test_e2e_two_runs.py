@@ -1,8 +1,17 @@
 """Two runs of one lab at once: the first stays whole, the second ends with exit code 3."""
 
 import signal
+import time
+from pathlib import Path
 
-from support.e2e_lab import Background, Lab
+import pytest
+from support.containers import docker
+from support.e2e_lab import PROJECT, Background, Lab
+from support.run_checks import read_samples
+from support.waiting import until
+
+from looplab.run.record import ROWS, read_state
+from looplab.run.samples import SharedSamples
 
 QUICK = {"INTERVALS_MS": "20", "MESSAGES": "100", "REPETITIONS": "1", "ROBOT_FRAMING": "line"}
 
@@ -53,13 +62,32 @@ def test_down_names_the_run_that_it_ends(lab: Lab) -> None:
     assert lab.interrupted()[-1].name in said
 
 
-def test_a_killed_controllers_own_folder_is_named(lab: Lab) -> None:
-    other = lab.root / "results/.29990101T000000Z-scenario1.partial"
-    other.mkdir()
+@pytest.mark.parametrize("part", ["scenario1", "treatments"])
+def test_what_a_killed_run_measured_is_recovered(lab: Lab, part: str) -> None:
+    """The controller, or the process in whose PID namespace it lives; in the middle of a repetition of 100."""
+    before = set((lab.root / "results").iterdir())
     running = start(lab)
-    lab.kill_process("scenario1")
+    time.sleep(1)
+    lab.kill_process(part)
     code, _, said = running.finish()
-    other.rmdir()
     assert code == 3
-    assert "29990101" not in said
-    assert "What it measured is kept in results/20" in said
+    (kept,) = set((lab.root / "results").iterdir()) - before
+    samples = read_samples(kept)
+    assert f"What it measured is kept in results/{kept.name}: {len(samples)} samples" in said
+    assert len(samples) % 100 not in (0, 99)
+    assert [row["sequence"] for row in samples] == [str(number) for number in range(len(samples))]
+
+
+def test_the_next_start_of_compose_recovers_a_killed_run(lab: Lab) -> None:
+    before = set((lab.root / "results").iterdir())
+    lab.compose("--profile", "scenario1", "up", "--detach", **{**QUICK, "MESSAGES": "1000"})
+    live = Path(docker("volume", "inspect", "--format", "{{.Mountpoint}}", f"{PROJECT}_live").strip())
+    until(lambda: read_state(live).get("state") == "running", "the run", 60)
+    until(lambda: sum(map(bool, SharedSamples(live / ROWS)["state"])) > 150, "messages", 60)
+    lab.kill_process("scenario1")
+    lab.compose("up", "--detach")
+    (kept,) = set((lab.root / "results").iterdir()) - before
+    assert len(read_samples(kept)) > 150
+    said = lab.compose("logs", "--no-log-prefix", "prepare").stdout
+    assert f"samples kept in results/{kept.name}" in " ".join(said.split())
+    lab.run("down", code=0)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from looplab.experiments.balance import NAME, BalanceCell
-from looplab.experiments.balance.controller import SAMPLES, control_figures
+from looplab.experiments.balance.document import SAMPLES, control_figures
 from looplab.experiments.balance.laws import Law
 from looplab.experiments.balance.plant import LEVEL_ZERO, Plant, State
 from looplab.experiments.loop import printed

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from looplab.experiments.twin import TwinCell
-from looplab.experiments.twin.document import queues_and_rates, samples
+from looplab.experiments.twin.document import files, queues_and_rates
 from looplab.run.cells import CellResult, entry
 from looplab.run.samples import ANSWERED, FAILED, WAITING, SampleStore
 from support.run_files import asked, finish, treatment
@@ -119,7 +119,7 @@ def write_twin_run(
         rows = p.rows(at)
         more = {**queues_and_rates(p, store, rows, truth.cell), **truth.more}
         cells.append(entry(CellResult(truth.cell, more, truth.faults), store, rows))
-    file = samples(p)
+    (file,) = files(p)
     lines = [file.header, *file.lines(store, range(len(truths) * messages))]
     return finish(
         results / f"{start}-{scenario}", "twin", cells,

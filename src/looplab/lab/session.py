@@ -22,10 +22,11 @@ from looplab.lab.progress import follow_run
 from looplab.lab.run_options import BUSY
 from looplab.lab.scenarios import LOOP_FILE, Scenario, every
 from looplab.lab.settings import check_parts
-from looplab.run.folder import LOCK
+from looplab.run.folder import LOCK, UNFINISHED, count_samples
 from looplab.run.quiet import MOST_STRANGERS
 from looplab.spec.experiment import Experiment
 from looplab.system.env_files import read_env
+from looplab.system.lock import holder
 from looplab.system.processors import BusyWatch
 from looplab.system.terminal import say
 from looplab.system.words import plural
@@ -95,6 +96,7 @@ class RunSession:
         started, known = "", every(root).keys()
         check_idle(compose, known)
         try:
+            recover(compose, root)
             _clear(compose, scenario.name, self.lab.services(scenario.name))
             for number, scenario in enumerate(scenarios):
                 compose.environment |= scenario.load_settings(self.lab.settings())
@@ -160,10 +162,10 @@ def _one(root: Path, compose: Compose, scenario: Scenario, controller: str, stay
     with ending_with_its_broker(compose, scenario.name) as passed:
         last = follow_run(map(passed, read_events(["docker", "logs", "--follow", controller])))
     if error := last.get("error"):
-        kept = _stored(last["interrupted"]["path"]) if "interrupted" in last else ""
+        kept = _stored(root, last["interrupted"]["path"]) if "interrupted" in last else ""
         raise LabError(error["message"], kept + error["remedy"], error["exit_code"])
     if "interrupted" in last:
-        raise LabError(f"{scenario.name} was stopped from elsewhere.", _stored(last["interrupted"]["path"]))
+        raise LabError(f"{scenario.name} was stopped from elsewhere.", _stored(root, last["interrupted"]["path"]))
     if "finished" not in last:
         raise _ended_early(root, compose, scenario, last.get("begun", {}).get("run_id", ""))
     compose.remove([one for name, one in compose.listed("--all").items() if name not in stay])
@@ -179,8 +181,13 @@ def stored_run(root: Path, last: Mapping[str, Mapping[str, Any]]) -> dict[str, A
 def _ended_early(root: Path, compose: Compose, scenario: Scenario, run_id: str) -> LabError:
     """Return the error of a controller that ended without a reason of its own."""
     code = compose.exit_code(scenario.name)
-    stored = _stored(_kept(root / "results", run_id))
-    if code == KILLED and _treatments_ended(compose):
+    treatments_ended = code == KILLED and _treatments_ended(compose)
+    if treatments_ended:
+        # The engine would go on restarting what had joined its PID namespace, in vain.
+        compose.stop(*compose.listed("--all").keys() - KEPT_BEFORE)
+    recover(compose, root)
+    stored = _stored(root, run_id)
+    if treatments_ended:
         return MachineError(
             f"The treatments container ended during {scenario.name}, and every measured process with it.",
             f"{stored}Something killed it (out of memory? see `dmesg`): run {scenario.name} again.",
@@ -193,8 +200,19 @@ def _ended_early(root: Path, compose: Compose, scenario: Scenario, run_id: str) 
     )
 
 
-def _stored(folder: str) -> str:
-    return f"What it measured is kept in results/{folder}. " if folder else ""
+def recover(compose: Compose, root: Path) -> None:
+    """Have `prepare` store what killed controllers left: live rows are gone with the last container that has them."""
+    left = (root / "results").glob(UNFINISHED)
+    if not all(holder(folder / LOCK) for folder in left):
+        with contextlib.suppress(LabError):
+            compose.once("prepare")
+
+
+def _stored(root: Path, folder: str) -> str:
+    """Return how much is kept in an interrupted run's folder, "" without one."""
+    if not folder or not (path := root / "results" / folder).is_dir():
+        return ""
+    return f"What it measured is kept in results/{folder}: {plural(count_samples(path), 'sample')}. "
 
 
 def _treatments_ended(compose: Compose) -> bool:
@@ -204,17 +222,6 @@ def _treatments_ended(compose: Compose) -> bool:
             return True
         time.sleep(NOTICE_PAUSE_S)
     return False
-
-
-def _kept(results: Path, run_id: str) -> str:
-    """Give the folder of a killed controller its lasting name; without run.json it is an interrupted run."""
-    left = results / f".{run_id}.partial"
-    if not run_id or not left.exists():
-        return ""
-    with contextlib.suppress(OSError):
-        (left / LOCK).unlink(missing_ok=True)
-        left = left.rename(results / run_id)
-    return left.name
 
 
 def _is_own(compose: Compose, controller: str, started: str, known: Set[str]) -> bool:
@@ -280,7 +287,7 @@ def _interrupted(compose: Compose, scenario: Scenario, root: Path, is_own: Calla
     compose.down()
     if kept:
         with contextlib.suppress(OSError):
-            say(f"kept in results/{kept[-1]}")
+            say(_stored(root, kept[-1]))
 
 
 def command_line(root: Path, experiments: Sequence[Experiment]) -> str:

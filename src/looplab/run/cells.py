@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 from looplab.errors import EXIT_USAGE, LabError
 from looplab.run import quiet
 from looplab.run.accounting import Columns
-from looplab.run.document import cell_document, samples_file
+from looplab.run.document import cell_document, files_of
 from looplab.run.record import File, Place, Record
 from looplab.spec.cell import Cell
 from looplab.spec.experiment import Experiment
@@ -79,7 +79,7 @@ class CellRun(ABC, Generic[P, C]):
 
     def files(self) -> list[File]:
         """Return its CSV files; samples.csv comes first."""
-        return [samples_file(self.experiment.table(self.parameters.scenario), self.parameters)]
+        return files_of(self.experiment, self.parameters)
 
     def prepare(self) -> None:
         """Wait for the parts, warm up. Raises LabError, Interrupted."""

@@ -8,6 +8,7 @@ from looplab.run.accounting import OUTCOMES, Columns, response_ns, summarise, ta
 from looplab.run.record import File
 from looplab.run.samples import ABSENT, NOT_SENT
 from looplab.spec.cell import Cell, Paced
+from looplab.spec.experiment import Experiment
 from looplab.spec.parameters import RunParameters
 
 # These latencies exist for every message that was sent, whatever came back.
@@ -20,6 +21,12 @@ Made = Callable[[Any, int], int]
 # A field of the experiment's own in a line of samples.csv.
 More = Callable[[Any, int], object]
 NO_MORE: Mapping[str, More] = MappingProxyType({})
+
+
+def files_of(experiment: Experiment, parameters: RunParameters) -> list[File]:
+    """Return the CSV files of a run: those of the experiment's document.py, else samples.csv alone."""
+    own = getattr(experiment.optional_part("document"), "files", None)
+    return own(parameters) if own else [samples_file(experiment.table(parameters.scenario), parameters)]
 
 
 def samples_header(cell: type[Cell], more: Iterable[str] = ()) -> str:

@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from looplab.errors import LabError, MachineError
 from looplab.system.lock import Held, hold
@@ -23,6 +23,7 @@ STAMP = "%Y%m%dT%H%M%SZ"
 UNFINISHED = ".*.partial"
 # The controller holds it in such a folder: if nobody does, the controller of that run was killed.
 LOCK = ".lock"
+SAMPLES = "samples.csv"
 
 
 def age(run_id: str) -> tuple[bool, str]:
@@ -32,21 +33,37 @@ def age(run_id: str) -> tuple[bool, str]:
 
 
 class RunFolder:
-    """Writes one run under a temporary name; `finish` or `interrupt` gives it its own.
+    """Writes one run under a temporary name; `finish` or `interrupt` gives it its own."""
 
-    `headers` are the first lines of its files by name. Raises LabError (exit code 3) if the disk does not take them.
-    """
-
-    def __init__(
-        self, results: Path, scenario: str, samples: int, headers: Mapping[str, str], started: datetime | None = None
-    ) -> None:
+    def __init__(self, results: Path, run_id: str = "") -> None:
         self.results = results
-        self.run_id, self.path = "", results
-        with self._storing():
-            self._check_space(samples)
-            self._make(scenario, started or datetime.now(UTC))
+        self.run_id = run_id
+        self.path = results / f".{run_id}.partial" if run_id else results
+
+    @classmethod
+    def begun(
+        cls, results: Path, scenario: str, samples: int, headers: Mapping[str, str], started: datetime | None = None
+    ) -> Self:
+        """Return a new folder; `headers` are the first lines of its files by name.
+
+        Raises LabError (exit code 3) if the disk does not take them.
+        """
+        folder = cls(results)
+        with folder._storing():
+            folder._check_space(samples)
+            folder._make(scenario, started or datetime.now(UTC))
             for name, header in headers.items():
-                self._write(name, [header])
+                folder._write(name, [header])
+        return folder
+
+    @classmethod
+    def abandoned(cls, results: Path) -> Iterator[Self]:
+        """Yield the folders whose controllers were killed, each held. Raises OSError for one of another user."""
+        for path in sorted(results.glob(UNFINISHED)):
+            folder = cls(results, path.name.removeprefix(".").removesuffix(".partial"))
+            with contextlib.suppress(Held):
+                folder._lock = hold(path / LOCK, "recovery")
+                yield folder
 
     def append(self, name: str, lines: Iterable[str]) -> None:
         """Append lines to one of its files and have them on disk when this returns."""
@@ -64,7 +81,7 @@ class RunFolder:
 
     def interrupt(self, what: dict[str, Any]) -> Path:
         """Keep what was measured: a folder without run.json, with interrupted.json saying why."""
-        return self._close("interrupted.json", what)
+        return self._close("interrupted.json", {**what, "run_id": self.run_id, "samples": self.samples()})
 
     def discard(self) -> None:
         """Nothing was measured: leave nothing behind."""
@@ -86,7 +103,8 @@ class RunFolder:
             self.run_id = f"{started:{STAMP}}-{scenario}"
             self.path = self.results / f".{self.run_id}.partial"
             if not (self.results / self.run_id).exists():
-                with contextlib.suppress(FileExistsError):
+                # Held: another lab took the new folder for one that a killed controller left.
+                with contextlib.suppress(FileExistsError, Held):
                     self.path.mkdir()
                     self._hold()
                     return
@@ -94,8 +112,12 @@ class RunFolder:
 
     def _hold(self) -> None:
         """A file system without locks only lets the lab's pages be rendered beside the run."""
-        with contextlib.suppress(OSError, Held):
+        with contextlib.suppress(OSError):
             self._lock = hold(self.path / LOCK, self.run_id)
+
+    def samples(self) -> int:
+        """Return how many messages it holds."""
+        return count_samples(self.path)
 
     def _replace(self, name: str, lines: Iterable[str]) -> None:
         """Whole or not at all: a disk that fills up leaves the file as it was."""
@@ -132,10 +154,19 @@ class RunFolder:
             raise _disk_error(Path("results") / (self.path / name).relative_to(self.results), error) from error
 
 
+def count_samples(folder: Path) -> int:
+    """Return how many messages the samples.csv of a run's folder holds."""
+    with contextlib.suppress(OSError), (folder / SAMPLES).open("rb") as file:
+        return max(0, sum(1 for _line in file) - 1)
+    return 0
+
+
 def _disk_error(path: Path, error: OSError) -> LabError:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         remedy = "Free some disk space (old runs in results/ may go), then run again."
-    elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+    elif error.errno == errno.EROFS:
+        remedy = "The disk of results/ is read-only: mount it writable (`mount -o remount,rw`), or move the checkout."
+    elif error.errno in (errno.EACCES, errno.EPERM):
         remedy = (
             "results/ must be writable for user id "
             f"{os.getuid()}: set LAB_UID in .env to the owner of results/, or `chmod a+rwx results`."

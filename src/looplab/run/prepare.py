@@ -1,6 +1,7 @@
 """What every start of the lab does first: open folders, fill what others are handed.
 
 `pairing USER HOST PORT [plain]` prints what a client elsewhere needs to reach the broker, and does nothing else.
+`recover` stores what killed controllers left, and does nothing else.
 """
 
 import json
@@ -14,6 +15,7 @@ from pathlib import Path
 
 from looplab.mqtt.pairing import write_pairing
 from looplab.run import identities
+from looplab.run.recovery import recover
 from looplab.spec.experiment import Experiments
 
 PI_METRICS_PORT = 9102
@@ -78,6 +80,10 @@ def main(experiments: Experiments, words: Sequence[str] = ()) -> int:
     Return exit code 3 where a folder cannot be opened, 2 where .env is wrong.
     """
     environment = dict(os.environ)
+    if words == ["recover"]:
+        for line in recover(Path(environment["RESULTS_DIR"]), Path(environment["LIVE_DIR"]), experiments):
+            print(textwrap.fill(line, WIDTH, subsequent_indent="  ", break_on_hyphens=False), flush=True)
+        return 0
     if words:
         _, user, host, port, *plain = words
         pairing = identities.pairings_of(IDENTITIES, tls=not plain)[user]

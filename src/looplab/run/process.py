@@ -69,7 +69,7 @@ def _say_plain(event: str, **facts: Any) -> None:
         done = f"{facts['messages_done']}/{facts['messages']} sent, about {facts['seconds_left']:.0f} s left"
         text = f"{facts['scenario']}: {facts['cell']}: {facts['answered']} answered, {done}"
     elif event == "interrupted":
-        text = f"interrupted: {facts['why']}; what was measured is kept in results/{facts['path']}"
+        text = f"interrupted: {facts['why']}; {plural(facts['samples'], 'sample')} kept in results/{facts['path']}"
     else:
         return
     print(text, flush=True)

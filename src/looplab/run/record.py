@@ -26,7 +26,7 @@ from looplab.system.processors import steal_s
 from looplab.treatments.judgement import Treatment, reasons
 
 # In the live folder.
-LOCK = "run.lock"
+LOCK, STATE, ROWS = "run.lock", "state.json", "samples.bin"
 # Compose hands in what other services get, so that a run can be repeated.
 _LINK = ("LINK_DELAY_MS", "LINK_JITTER_MS", "LINK_DISTRIBUTION", "LINK_LOSS_PERCENT")
 _HANDED_IN = (*_LINK, "MOSQUITTO_IMAGE", "FLOOD_IMAGE", "STRESS_IMAGE")
@@ -77,7 +77,7 @@ class Record:
         self._live = place.live
         self._files = files
         self._marks = marks
-        self._folder = RunFolder(
+        self._folder = RunFolder.begun(
             place.results, parameters.scenario, parameters.samples, {file.name: file.header for file in files}
         )
         self.say("begun", run_id=self._folder.run_id)
@@ -132,9 +132,7 @@ class Record:
             "treatments": self._treatments,
             **(more or self._planned()),
         }
-        fresh = self._live / "state.json.new"
-        fresh.write_text(json.dumps(document))
-        fresh.replace(self._live / "state.json")
+        write_state(self._live, document)
 
     def _planned(self) -> dict[str, Any]:
         """Return what the exporter needs to find the cells of live rows."""
@@ -199,7 +197,7 @@ class Record:
             # On a full disk, what was appended on the way stays as it is, and the folder still gets its name.
             with contextlib.suppress(LabError):
                 self.rewrite()
-            what = {"run_id": self._folder.run_id, "scenario": self._parameters.scenario, "interrupted_because": why}
+            what = {"scenario": self._parameters.scenario, "interrupted_because": why}
             with contextlib.suppress(LabError):
                 self._folder.interrupt(what)
             kept = self._folder.path.name
@@ -207,7 +205,28 @@ class Record:
             self._folder.discard()
         self.state("interrupted")
         if kept:
-            self.say("interrupted", path=kept, why=why)
+            self.say("interrupted", path=kept, why=why, samples=self._folder.samples())
+
+
+def read_state(live: Path) -> dict[str, Any]:
+    """Return what the last run wrote for the exporter, {} if there is nothing to read."""
+    try:
+        state = json.loads((live / STATE).read_text())
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return state if isinstance(state, dict) else {}
+
+
+def write_state(live: Path, state: Mapping[str, Any]) -> None:
+    """Replace it as a whole: the exporter may be reading it."""
+    fresh = live / f"{STATE}.new"
+    fresh.write_text(json.dumps(state))
+    fresh.replace(live / STATE)
+
+
+def hold_live(live: Path, who: str) -> IO[str]:
+    """Return the lock of the only process that may replace the live rows. Raises Held, OSError."""
+    return hold(live / LOCK, who)
 
 
 def by_hand(parameters: RunParameters, environment: Mapping[str, str]) -> str:
@@ -226,7 +245,7 @@ def _changed(before: Mapping[str, Any]) -> dict[str, Any]:
 def _alone(live: Path, scenario: str) -> IO[str]:
     """Return the lock of the only controller that measures with this folder. Raises MachineError if there is one."""
     try:
-        return hold(live / LOCK, scenario)
+        return hold_live(live, scenario)
     except Held as other:
         raise MachineError(
             f"Another run of this lab goes on: {other}. {scenario} was not started.",
@@ -240,7 +259,7 @@ def _alone(live: Path, scenario: str) -> IO[str]:
 
 def _store(samples: int, live: Path | None, columns: tuple[str, ...]) -> SampleStore:
     try:
-        return SampleStore(samples, live / "samples.bin" if live else None, columns)
+        return SampleStore(samples, live / ROWS if live else None, columns)
     except OSError as error:
         raise MachineError(
             f"Cannot hold {samples:,} live samples in {live or 'memory'}: {error.strerror}.",

@@ -319,6 +319,15 @@ class RunParameters(Settings):
         """Return the effective parameters as run.json stores them."""
         return asdict(self)
 
+    @classmethod
+    def of_json(cls, document: Mapping[str, Any]) -> Self:
+        """Return the parameters that `as_json` stored. Raises KeyError, TypeError for another document."""
+        return cls(**{one.name: _with_tuples(document[one.name]) for one in fields(cls)})
+
+
+def _with_tuples(value: Any) -> Any:
+    return tuple(map(_with_tuples, value)) if isinstance(value, list) else value
+
 
 @dataclass(frozen=True, kw_only=True)
 class OrderedParameters(RunParameters):

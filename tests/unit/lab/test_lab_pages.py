@@ -56,7 +56,7 @@ def store(results: Path, scenario: str, start: str) -> None:
 
 def begin(results: Path) -> RunFolder:
     """A run that goes on."""
-    return RunFolder(results, "scenario2", 1, {"samples.csv": "row"}, datetime(2026, 1, 2, tzinfo=UTC))
+    return RunFolder.begun(results, "scenario2", 1, {"samples.csv": "row"}, datetime(2026, 1, 2, tzinfo=UTC))
 
 
 def test_a_run_goes_on_until_its_folder_has_its_name(root: Path) -> None:
@@ -72,7 +72,7 @@ def test_a_run_goes_on_until_its_folder_has_its_name(root: Path) -> None:
 
 def test_a_run_whose_controller_was_killed_does_not_go_on(root: Path) -> None:
     script = """import os, pathlib, sys, looplab.run.folder as run
-folder = run.RunFolder(pathlib.Path(sys.argv[1]), "scenario2", 1, {"samples.csv": "row"})
+folder = run.RunFolder.begun(pathlib.Path(sys.argv[1]), "scenario2", 1, {"samples.csv": "row"})
 print(folder.run_id, flush=True)
 sys.stdin.read()"""
     command = [sys.executable, "-c", script, str(root / "results")]

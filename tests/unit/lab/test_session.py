@@ -13,8 +13,7 @@ from looplab.lab import alone, checkout
 from looplab.lab.alone import hold_lab, lock_file
 from looplab.lab.checkout import Lab
 from looplab.lab.docker.engine import Engine
-from looplab.lab.session import _kept, command_line
-from looplab.run.folder import LOCK
+from looplab.lab.session import command_line
 from looplab.system.lock import hold
 
 
@@ -70,13 +69,3 @@ def test_another_project_and_another_engine_have_another_lock(tmp_path: Path, en
     assert lock_file(tmp_path, Engine(server_id="other")) != one
     (tmp_path / ".env").write_text("COMPOSE_PROJECT_NAME=other\n")
     assert lock_file(tmp_path, engine) != one
-
-
-def test_a_killed_controllers_folder_is_the_one_that_it_named(tmp_path: Path) -> None:
-    for name in ("20260101T000000Z-scenario1", "20270101T000000Z-scenario1"):
-        (tmp_path / f".{name}.partial").mkdir()
-    (tmp_path / ".20260101T000000Z-scenario1.partial" / LOCK).touch()
-    assert _kept(tmp_path, "20260101T000000Z-scenario1") == "20260101T000000Z-scenario1"
-    assert not list((tmp_path / "20260101T000000Z-scenario1").iterdir())
-    assert (tmp_path / ".20270101T000000Z-scenario1.partial").is_dir()
-    assert _kept(tmp_path, "") == ""

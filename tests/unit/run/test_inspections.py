@@ -12,8 +12,8 @@ def events(run: Path) -> list[tuple[str, str]]:
 
 
 def test_a_command_within_a_run_is_noted_twice(tmp_path: Path) -> None:
-    over = RunFolder(tmp_path, "scenario2", 1, {}).finish({})
-    run, short = RunFolder(tmp_path, "scenario1", 1, {}), RunFolder(tmp_path, "scenario3", 1, {})
+    over = RunFolder.begun(tmp_path, "scenario2", 1, {}).finish({})
+    run, short = RunFolder.begun(tmp_path, "scenario1", 1, {}), RunFolder.begun(tmp_path, "scenario3", 1, {})
     with noted(tmp_path, "./lab inspect"):
         assert events(run.path) == [("./lab inspect", "begins")]
         ended = short.finish({})

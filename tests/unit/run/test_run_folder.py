@@ -19,7 +19,7 @@ SAMPLES_HEADER, TRANSPORT_HEADER = HEADERS.values()
 
 
 def folder_of(results: Path, scenario: str, samples: int, started: datetime | None = None) -> RunFolder:
-    return RunFolder(results, scenario, samples, HEADERS, started)
+    return RunFolder.begun(results, scenario, samples, HEADERS, started)
 
 
 def fail_with(monkeypatch: pytest.MonkeyPatch, code: int) -> None:
@@ -84,7 +84,8 @@ def test_too_little_space_is_said_before_anything_is_measured(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("code", "remedy"), [(errno.ENOSPC, "disk space"), (errno.EDQUOT, "disk space"), (errno.EROFS, "LAB_UID")]
+    ("code", "remedy"),
+    [(errno.ENOSPC, "disk space"), (errno.EDQUOT, "disk space"), (errno.EROFS, "read-only"), (errno.EACCES, "LAB_UID")],
 )
 def test_a_disk_that_fails_in_the_middle_names_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, remedy: str

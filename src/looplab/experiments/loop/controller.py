@@ -10,14 +10,7 @@ from looplab.errors import MachineError
 from looplab.experiments.loop import EXPERIMENT, LoopCell, ledger, overhead_ns, readiness, treatments
 from looplab.experiments.loop.bridge_news import BridgeNews
 from looplab.experiments.loop.connections import ControllerConnections
-from looplab.experiments.loop.document import (
-    COLUMNS,
-    TRANSPORT_HEADER,
-    delayed,
-    of_rows,
-    passed,
-    transport_lines,
-)
+from looplab.experiments.loop.document import COLUMNS, delayed, of_rows, passed
 from looplab.experiments.loop.losses import NEVER_NS, Evidence, Losses
 from looplab.experiments.loop.own_bridge import OwnBridge, judge_own_bridge
 from looplab.experiments.loop.own_client import OwnClient, OwnMeasurement
@@ -44,7 +37,7 @@ from looplab.run.accounting import answers_held_us, held_us, summarise, tally
 from looplab.run.cells import CellResult, CellRun, entry
 from looplab.run.document import latencies_ns
 from looplab.run.open_loop import Messages
-from looplab.run.record import File, Place
+from looplab.run.record import Place
 from looplab.run.samples import ANSWERED, WAITING, SampleStore, limit_ns
 from looplab.spec.brokers import BROKERS
 from looplab.spec.parameters import SLEEP
@@ -89,9 +82,6 @@ class LoopController(CellRun[LoopParameters, LoopCell]):
         self._current: RequestLoop | None = None
         self.measurement = self._measurement(self.record.store, token, p.messages * p.repetitions)
         self._losses = Losses(self.record.store, range(0), Evidence())
-
-    def files(self) -> list[File]:
-        return [*super().files(), File("transport.csv", TRANSPORT_HEADER, transport_lines)]
 
     def prepare(self) -> None:
         self._wait_for_parts()

@@ -3,16 +3,24 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from looplab.experiments.loop import ledger, printed, transport_ns
+from looplab.experiments.loop import EXPERIMENT, ledger, printed, transport_ns
 from looplab.run.accounting import Columns, response, tally, total_ns
-from looplab.run.document import microseconds
+from looplab.run.document import microseconds, samples_file
+from looplab.run.record import File
 from looplab.run.samples import ABSENT, LATE, NOT_SENT
+from looplab.spec.parameters import RunParameters
 
 # Columns of the loop's own: R by the bridge, R at its socket, the wait for earlier requests, the parts of O, and
 # the stamps of printed clients.
 COLUMNS = ("robot_ns", "wire_robot_ns", "wait_ns", *ledger.COLUMNS, *printed.COLUMNS)
 _TRANSPORT = ("transport_total", "transport_robot", "transport_overhead", "robot_wait", *ledger.NAMES)
 TRANSPORT_HEADER = ",".join(("sequence", *(f"{name}_us" for name in _TRANSPORT)))
+
+
+def files(parameters: RunParameters) -> list[File]:
+    """Return the CSV files of a run."""
+    samples = samples_file(EXPERIMENT.table(parameters.scenario), parameters)
+    return [samples, File("transport.csv", TRANSPORT_HEADER, transport_lines)]
 
 
 def of_rows(columns: Columns, rows: range) -> dict[str, Any]:

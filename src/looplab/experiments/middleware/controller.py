@@ -38,7 +38,7 @@ class MiddlewareController(CellRun[MiddlewareParameters, LoadCell]):
         self._parts = MiddlewareParts(self.parameters)
 
     def files(self) -> list[File]:
-        return document.files(self._trials)
+        return document.files(self.parameters, self._trials)
 
     def prepare(self) -> None:
         """Wait for the parts, find the limit, provision the devices."""

@@ -6,6 +6,7 @@ from dataclasses import asdict, astuple, dataclass, field, fields
 from typing import Any
 
 from looplab.experiments.middleware import LoadCell
+from looplab.experiments.middleware.parameters import MiddlewareParameters
 from looplab.run.cells import CellResult
 from looplab.run.document import with_figures
 from looplab.run.record import File
@@ -289,7 +290,7 @@ def _warm_up_load(loaded: Sequence[Trial]) -> list[Treatment]:
     ]
 
 
-def files(trials: Sequence[Trial]) -> list[File]:
+def files(_parameters: MiddlewareParameters, trials: Sequence[Trial] = ()) -> list[File]:
     """Return the CSV files of a run; the rows that a record asks for are numbers of repetitions in `trials`."""
 
     def file(name: str, header: Sequence[str], rows_of: Callable[[Trial], Iterable[Sequence[object]]]) -> File:

@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter_ns
 from typing import Any
@@ -10,20 +10,17 @@ from typing import Any
 from looplab.capture import CapturedConnections
 from looplab.capture import client as capture
 from looplab.errors import EXIT_MACHINE, LabError, MachineError
-from looplab.experiments.qos_delay import EXPERIMENT, WIRE, DelayCell, network, treatments
+from looplab.experiments.qos_delay import EXPERIMENT, DelayCell, network, treatments
 from looplab.experiments.qos_delay.delivery import Delivery, Ends
 from looplab.experiments.qos_delay.network import EMULATORS, Made
 from looplab.experiments.qos_delay.parameters import QosDelayParameters
-from looplab.run.accounting import Columns
 from looplab.run.cells import CellResult, CellRun, CutShort
-from looplab.run.record import File, Place
+from looplab.run.record import Place
 from looplab.run.samples import SampleStore
-from looplab.spec.columns import ABSENT, between
 from looplab.treatments.judgement import Treatment
 
 # After this and four end-to-end delays, what the handshakes of QoS 2 still had to send has been sent.
 QUIET_NS = 50_000_000
-TRANSPORT_HEADER = "sequence,transport_total_us"
 
 
 @dataclass
@@ -43,9 +40,6 @@ class DelayController(CellRun[QosDelayParameters, DelayCell]):
         super().__init__(parameters, place)
         self.broker = (parameters.host_pb, parameters.broker_port)
         self._capture = os.environ.get("CAPTURE_URL") or capture.URL
-
-    def files(self) -> list[File]:
-        return [*super().files(), File("transport.csv", TRANSPORT_HEADER, transport_lines)]
 
     def prepare(self) -> None:
         self._wait_for_emulators()
@@ -166,13 +160,6 @@ class DelayController(CellRun[QosDelayParameters, DelayCell]):
         self.scan()
         ends.wait(perf_counter_ns() + 10_000_000)
         self.record.state("running", self.treatments())
-
-
-def transport_lines(columns: Columns, rows: Sequence[int]) -> Iterator[str]:
-    """Yield the lines of transport.csv: from bytes leaving one socket to bytes entering the other."""
-    for row in rows:
-        if (latency_ns := between(*WIRE, columns, row)) != ABSENT:
-            yield f"{row},{latency_ns / 1e3:.3f}"
 
 
 def more_figures(p: QosDelayParameters, measured: DelayResult) -> dict[str, Any]:

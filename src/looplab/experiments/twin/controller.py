@@ -9,7 +9,7 @@ from looplab.errors import UsageError
 from looplab.experiments.twin import EXPERIMENT, TwinCell
 from looplab.experiments.twin.database import Database
 from looplab.experiments.twin.device_workers import DeviceWorkers
-from looplab.experiments.twin.document import queues_and_rates, samples
+from looplab.experiments.twin.document import queues_and_rates
 from looplab.experiments.twin.instance.store import conninfo
 from looplab.experiments.twin.parameters import TwinParameters
 from looplab.experiments.twin.search import SearchStep, judge_step, limit, search
@@ -19,7 +19,7 @@ from looplab.experiments.twin.usage import usage
 from looplab.experiments.twin.window import windows
 from looplab.link.settings import LinkSettings, both_ways
 from looplab.run.cells import CellResult, CellRun, entry
-from looplab.run.record import File, Place
+from looplab.run.record import Place
 from looplab.treatments.emulators import Emulators, judge_cells
 from looplab.treatments.judgement import Treatment
 
@@ -50,9 +50,6 @@ class TwinController(CellRun[TwinParameters, TwinCell]):
         self._made: list[tuple[str, str, list[str]]] = []
         # What each broker shows of its window, at the end.
         self._windows: list[Treatment] = []
-
-    def files(self) -> list[File]:
-        return [samples(self.parameters)]
 
     def prepare(self) -> None:
         self.wait_for_part("database", self._database.check)

@@ -15,14 +15,14 @@ from looplab.run.samples import ABSENT, ANSWERED, LATE, NOT_SENT
 PEAK_NS = 1_000_000_000
 
 
-def samples(parameters: TwinParameters) -> File:
+def files(parameters: TwinParameters) -> list[File]:
     """Return samples.csv, with the way and the arrival of each message."""
     more: dict[str, More] = {
         "broker": lambda _columns, row: parameters.broker_of(row),
         "device": lambda _columns, row: parameters.device_of(row),
         "arrived_ns": lambda columns, row: "" if columns["arrived_ns"][row] == ABSENT else columns["arrived_ns"][row],
     }
-    return samples_file(TwinCell, parameters, more)
+    return [samples_file(TwinCell, parameters, more)]
 
 
 def queues_and_rates(parameters: TwinParameters, columns: Columns, rows: range, cell: TwinCell) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from looplab.lab.docker.engine import find_engine, require_compose
 from looplab.lab.docker.images import remove_replaced
 from looplab.lab.hosts.run import down_all
 from looplab.lab.scenarios import chosen, every
+from looplab.lab.session import recover
 from looplab.lab.settings import project_name
 from looplab.system.terminal import say
 
@@ -28,6 +29,8 @@ def down(root: Path) -> int:
     require_compose(engine)
     if run := run_that_goes_on(root, engine, compose, every(root).keys()):
         say(f"This ends a run that goes on: {run}.")
+    else:
+        recover(compose, root)
     done = compose.down()
     if not done.good:
         raise MachineError(f"Compose could not stop the lab: {done.reason}", "See `docker ps`.")

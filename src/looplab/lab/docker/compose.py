@@ -86,8 +86,11 @@ class Compose:
         """Protect all later calls from a Ctrl-C at the terminal."""
         self._own_session = True
 
-    def stop(self, service: str) -> None:
-        ask("stop", self.container(service), timeout_s=DOWN_TIMEOUT_S, own_session=self._own_session)
+    def stop(self, *services: str) -> None:
+        """Stop containers; the engine restarts none of them."""
+        containers = [one for name, one in self.listed("--all").items() if name in services]
+        if containers:
+            ask("stop", *containers, timeout_s=DOWN_TIMEOUT_S, own_session=self._own_session)
 
     def down(self) -> Outcome:
         """Stop and remove everything of every profile; results and Prometheus's data stay."""

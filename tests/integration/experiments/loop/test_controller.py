@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from support.loop_lab import OK, LoopLab, event, events, stand_in
 from support.noise_probes import OVER_PROBES, UNDER_PROBES, hog, probes
-from support.parts import HOST, Broker, Child, Listener, free_port, until
+from support.parts import HOST, Broker, Child, Listener, free_port, python, until
 from support.run_checks import check_run, read_samples
 
 from looplab.experiments.loop.protocol import TOPIC_ANSWER, TOPIC_REQUEST
@@ -273,6 +273,32 @@ def test_an_interrupted_run_keeps_what_it_has(lab: LoopLab, number: int) -> None
     assert read_samples(folder)[0]["outcome"] == "answered"
     assert event(child, "interrupted")["path"] == folder.name
     assert "Traceback" not in child.said()
+
+
+def test_a_killed_controllers_messages_are_recovered(lab: LoopLab, tmp_path: Path) -> None:
+    """Killed in the middle of a repetition, the next start stores each message that left."""
+    live = tmp_path / "live"
+    live.mkdir()
+    lab.bridge()
+    child = lab.controller(MESSAGES="100", REPETITIONS="1000", LIVE_DIR=str(live))
+    until(lambda: re.match(rb"E-[^w]\w+-1[5-9]\d", lab.listener.last(TOPIC_REQUEST)), "half a repetition")
+    child.kill()
+    assert lab.run.name.startswith(".")
+    time.sleep(0.2)
+    own = lab.listener.last(TOPIC_REQUEST).rpartition(b"-")[0]
+    left = [one for one in lab.listener.messages if one.topic == TOPIC_REQUEST and one.payload.startswith(own)]
+    places = {"RESULTS_DIR": str(lab.results), "LIVE_DIR": str(live)}
+    again = [lab.start(python("looplab.experiments.prepare", "recover"), **places) for _ in range(2)]
+    assert [one.wait() for one in again] == [0, 0]
+    samples = read_samples(lab.run)
+    # The last one may have been noted before it left.
+    assert 0 <= len(samples) - len(left) <= 1
+    assert [int(row["sequence"]) for row in samples] == list(range(len(samples)))
+    assert {row["outcome"] for row in samples[:-5]} <= {"answered", "late"}
+    assert len((lab.run / "transport.csv").read_text().splitlines()) > len(samples) - 10
+    assert json.loads((lab.run / "interrupted.json").read_text())["samples"] == len(samples)
+    said = " ".join(" ".join(one.said() for one in again).split())
+    assert said.count(f"its controller was killed; {len(samples)} samples kept in results/{lab.run.name}") == 1
 
 
 def test_an_interruption_within_a_finalizer_is_not_lost(lab: LoopLab) -> None:

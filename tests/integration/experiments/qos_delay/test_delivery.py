@@ -7,8 +7,8 @@ from time import perf_counter_ns
 import pytest
 from support.parts import HOST, LIMIT_S, Broker, Listener, until
 
-from looplab.experiments.qos_delay.controller import transport_lines
 from looplab.experiments.qos_delay.delivery import TOPIC, Delivery, Ends
+from looplab.experiments.qos_delay.document import transport_lines
 from looplab.experiments.qos_delay.parameters import QosDelayParameters
 from looplab.run.samples import ANSWERED, WAITING, SampleStore
 
