@@ -243,6 +243,8 @@ def test_a_service_keeps_the_rules_of_the_house(name: str, service: Service) -> 
         assert address[1] or "${LAB_" in port[address.end() :], f"{port} cannot be moved"
     # No log fills the disk.
     assert {"max-size", "max-file"} <= set(service["logging"]["options"])
+    # The engine starts no part of a lab at boot: one that it would restart joins a process that it does not.
+    assert service.get("restart", "no") == "no" or service["pid"] == "service:treatments"
     # Without exporter, Prometheus or Grafana every run goes on.
     assert not set(service.get("depends_on", ())) & {"exporter", "prometheus", "grafana"}
 
