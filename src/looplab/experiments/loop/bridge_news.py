@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from time import perf_counter_ns
 from typing import Any
 
+from looplab.experiments.loop.bridge.robot_answers import NOISE
 from looplab.experiments.loop.losses import NEVER_NS
 from looplab.experiments.loop.protocol import (
     OFFLINE,
@@ -111,6 +112,7 @@ class BridgeNews:
             "events": self.changes,
             "absences": away,
             "reconnects": unnoticed(self._at_start, self.info(), known),
+            "unreadable": noise(self._at_start, self.info()),
             "bridge": self.info(),
         }
 
@@ -149,3 +151,9 @@ def unnoticed(before: Mapping[str, Any], after: Mapping[str, Any], known: int) -
     if before.get("instance") != after.get("instance") or not (isinstance(first, int) and isinstance(last, int)):
         return 0
     return max(0, last - first - known)
+
+
+def noise(before: Mapping[str, Any], after: Mapping[str, Any]) -> int:
+    """Return how often unreadable bytes came from the robot's port, by two reports of one bridge."""
+    first, last = ((info.get("robot_faults") or {}).get(NOISE, 0) for info in (before, after))
+    return max(0, last - first) if before.get("instance") == after.get("instance") else int(last)

@@ -76,6 +76,7 @@ class LoopParameters(OrderedParameters):
     tcp_nodelay: bool = switch({"thesis": False, "corrected": True})
     robot_framing: str = choice(FRAMINGS, tuple(FRAMINGS.values()))
     pairing: str = choice(PAIRINGS, tuple(PAIRINGS.values()))
+    serial_low_latency: bool = switch({"thesis": False, "corrected": True})
     qos_legs: str = choice(LEGS, tuple(LEGS.values()), option=QOS_LEGS)
     connections: str = choice({"thesis": TWO, "corrected": ONE}, tuple(CONNECTIONS))
     clients: str = choice({"thesis": LAB, "printed": PRINTED}, (PRINTED, LAB, OWN))

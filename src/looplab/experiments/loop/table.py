@@ -168,6 +168,11 @@ def notices(run: dict[str, Any]) -> Iterator[str]:
             "disconnect: the broker rejected it (make a new file with ./lab pair), or its network was cut for some "
             "seconds. Requests sent meanwhile are lost."
         )
+    if count := run.get("unreadable", 0):
+        yield (
+            f"The robot's port brought unreadable bytes {'once' if count == 1 else f'{count} times'}: a bad cable or "
+            "adapter, or another program has the port open (`fuser` with its name)."
+        )
     if delayed := run.get("delayed"):
         yield (
             f"{delayed['n']} answers came late, up to {delayed['longest_T_us'] / 1000:.0f} ms after their requests, "

@@ -44,6 +44,8 @@ from looplab.treatments.scans import Scan, grown, mqtt_sockets, policies, proces
 # The broker itself listens here, whatever port the host publishes.
 BROKER_PORT = 1883
 VIRTUAL_ROBOT = "socket://robot:"
+# What ftdi_sio sets for a port with low latency.
+LOWEST_TIMER_MS = 1
 # Bridge and robot take the place of another machine. Their own delay must be small beside what the report compares, in
 # absolute time, as changes of O are: a tenth of the 1 ms that O takes on a quiet machine.
 MOST_WAIT_US = 100
@@ -301,12 +303,24 @@ def _judge_bridge(parameters: LoopParameters, bridge: Mapping[str, Any]) -> list
         return [Treatment("bridge settings", "known", "the bridge did not say", False)]
     settings, note = bridge_settings(parameters, bridge), "start the bridge with the same FIDELITY"
     # The subscription shows the legs (judge_legs).
-    return [
-        compared("bridge receiver", *settings["RECEIVER"], note=note),
-        compared("bridge TCP_NODELAY", *settings["TCP_NODELAY"], note=note),
-        compared("robot framing", *settings["ROBOT_FRAMING"], note=note),
-        compared("answer pairing", *settings["PAIRING"], note=note),
-    ]
+    named = {
+        "bridge receiver": "RECEIVER",
+        "bridge TCP_NODELAY": "TCP_NODELAY",
+        "robot framing": "ROBOT_FRAMING",
+        "answer pairing": "PAIRING",
+    }
+    judged = [compared(what, *settings[variable], note=note) for what, variable in named.items()]
+    return [*judged, *_judge_adapter(bridge.get("latency_timer_ms"), low=parameters.serial_low_latency)]
+
+
+def _judge_adapter(timer_ms: object, *, low: bool) -> Iterator[Treatment]:
+    """Judge how long the robot's FTDI adapter may hold bytes back; another adapter has no such timer."""
+    if timer_ms is None:
+        return
+    good = timer_ms == LOWEST_TIMER_MS
+    wanted = f"{LOWEST_TIMER_MS} ms" if low else "as its driver sets it"
+    note = "" if good else f"R has up to {timer_ms} ms of it: SERIAL_LOW_LATENCY=on here and at the bridge"
+    yield Treatment("latency timer of the robot's adapter", wanted, f"{timer_ms} ms", good or not low, low, note)
 
 
 def _judge_isolation(

@@ -387,7 +387,7 @@ def mount(tmp_path: Path) -> Iterator[Callable[..., Path]]:
 @pytest.mark.parametrize(
     ("variable", "options", "repetitions", "message", "remedy"),
     [
-        ("RESULTS_DIR", "size=8m,ro", "2", "Cannot store the run", "LAB_UID"),
+        ("RESULTS_DIR", "size=8m,ro", "2", "Cannot store the run", "read-only"),
         ("RESULTS_DIR", "size=512k", "2", "", "disk space"),
         ("LIVE_DIR", "size=64k", "1000", "live samples", "MESSAGES"),
     ],

@@ -7,7 +7,7 @@ import pytest
 
 from looplab import __version__
 from looplab.experiments.loop import readiness
-from looplab.experiments.loop.bridge_news import AWAY, NETWORK, REBOOTED, RESTARTED, absences, unnoticed
+from looplab.experiments.loop.bridge_news import AWAY, NETWORK, REBOOTED, RESTARTED, absences, noise, unnoticed
 from looplab.experiments.loop.document import delayed
 from looplab.experiments.loop.parameters import read_parameters
 from looplab.experiments.loop.protocol import TOPIC_BRIDGE_INFO, TOPIC_BRIDGE_STATUS, TOPIC_ROBOT_STATUS
@@ -134,7 +134,10 @@ def test_a_disconnect_that_the_broker_did_not_tell_is_told() -> None:
     assert unnoticed(said(1), said(3), 0) == 2
     assert unnoticed(said(1), said(3), 1) == 1, "one of them is known"
     assert unnoticed(said(1), said(0, "b"), 0) == 0, "another bridge"
+    heard = [{"instance": name, "robot_faults": {"noise": n}} for name, n in (("a", 2), ("a", 5), ("b", 4))]
+    assert [noise(heard[0], after) for after in (heard[1], heard[2], heard[0], {})] == [3, 4, 0, 0]
     assert unnoticed(said(0), said(None), 0) == unnoticed({}, {}, 0) == 0
+    assert "The robot's port brought unreadable bytes 3 times: a bad cable" in words(unreadable=3)
     assert "The bridge reconnected once without the broker reporting a disconnect" in words(reconnects=1)
 
 
@@ -145,7 +148,7 @@ def words(**notes: Any) -> str:
 
 
 def test_the_table_tells_of_absences() -> None:
-    assert not any(word in words() for word in ("reconnected", "away", "came late"))
+    assert not any(word in words() for word in ("reconnected", "unreadable", "away", "came late"))
     found = [{"from_ns": 0, "to_ns": 3_400_000_000, "cause": NETWORK}, {"from_ns": 5, "to_ns": None, "cause": AWAY}]
     text = words(absences=found)
     assert f"The bridge was away for 3.4 s, as the broker saw it: {NETWORK}." in text

@@ -323,6 +323,23 @@ def test_a_bridge_that_is_set_up_otherwise_is_invalid() -> None:
 OWN, BROKERS_OWN, HOSTS, PROXY = "172.18.0.4", "172.18.0.3", "172.17.0.1", "172.18.0.1"
 
 
+@pytest.mark.parametrize(
+    ("fidelity", "timer_ms", "wanted", "good"),
+    [
+        ("thesis", 16, "as its driver sets it", True),
+        ("corrected", 1, "1 ms", True),
+        ("corrected", 16, "1 ms", False),
+        ("corrected", "16", "1 ms", False),
+    ],
+)
+def test_an_adapter_that_holds_answers_back_is_named(fidelity: str, timer_ms: Any, wanted: str, good: bool) -> None:
+    bridge = {**BRIDGE, "tcp_nodelay": fidelity == "corrected", "latency_timer_ms": timer_ms}
+    one = judged(parameters(FIDELITY=fidelity), [scan()], bridge)["latency timer of the robot's adapter"]
+    assert (one.wanted, one.found, one.verified, one.required) == (wanted, f"{timer_ms} ms", good, wanted == "1 ms")
+    assert ("SERIAL_LOW_LATENCY=on" in one.note) == (timer_ms != 1)
+    assert not any("adapter" in what for what in judged(parameters(), [scan()]))
+
+
 def ends(local: str, local_port: int, peer: str, peer_port: int) -> dict[str, Any]:
     sock = {"local": local, "local_port": local_port, "peer": peer, "peer_port": peer_port, "tcp_nodelay": False}
     return process(sockets=[sock])

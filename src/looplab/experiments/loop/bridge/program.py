@@ -253,8 +253,8 @@ class RobotBridge:
         self._reporter.report()
 
 
-def _settings(environment: dict[str, str]) -> tuple[bool, str, str, str, bool]:
-    """Return whether TCP_NODELAY is set, the framing, the pairing, which legs have the QoS, and whether it spins.
+def _settings(environment: dict[str, str]) -> tuple[bool, str, str, str, bool, bool]:
+    """Return TCP_NODELAY, framing, pairing, which legs have the QoS, whether it spins, whether the port is fast.
 
     It spins only on a machine of its own, where OWN_MACHINE is set. Raises LabError (exit code 2).
     """
@@ -265,7 +265,8 @@ def _settings(environment: dict[str, str]) -> tuple[bool, str, str, str, bool]:
         for name, by_fidelity in (("ROBOT_FRAMING", FRAMINGS), ("PAIRING", PAIRINGS), ("QOS_LEGS", LEGS))
     )
     spins = reader.choice("RECEIVER", reader.default(RECEIVERS), (SPIN, SELECT)) == SPIN
-    return nodelay, framing, pairing, legs, spins and reader.given("OWN_MACHINE")
+    low_latency = reader.switch("SERIAL_LOW_LATENCY", reader.fidelity == "corrected")
+    return nodelay, framing, pairing, legs, spins and reader.given("OWN_MACHINE"), low_latency
 
 
 def main() -> int:
@@ -273,8 +274,9 @@ def main() -> int:
     own_process.set_name("lab-bridge")
     settings = dict(os.environ)
     try:
-        nodelay, framing, answers_by, legs, spins = _settings(settings)
-        robot = RobotPort(settings.get("SERIAL_URL", "").strip() or "socket://robot:4000", framing)
+        nodelay, framing, answers_by, legs, spins, low_latency = _settings(settings)
+        url = settings.get("SERIAL_URL", "").strip() or "socket://robot:4000"
+        robot = RobotPort(url, framing, low_latency=low_latency)
         # A thread opens the port, which resets the board: its boot loader takes up to 2 s, and the rest goes on.
         robot.maintain()
         host, port, pairing = read_broker(settings)

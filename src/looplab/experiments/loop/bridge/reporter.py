@@ -138,6 +138,7 @@ class Reporter:
             "unstamped": sock.unstamped if sock else "not connected",
             "scheduling": own_process.own_scheduling(),
             "serial": robot.url,
+            **({} if robot.latency_timer_ms is None else {"latency_timer_ms": robot.latency_timer_ms}),
             "robot": robot.identity,
             "robot_fault": robot.fault,
             "robot_faults": robot.faults,

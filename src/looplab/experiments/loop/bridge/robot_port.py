@@ -21,7 +21,7 @@ from time import perf_counter_ns
 import serial
 
 from looplab.experiments.loop.bridge.robot_answers import SILENT, UNPLUGGED, Answers, Faults, Greeting, Reply
-from looplab.experiments.loop.bridge.serial_device import open_port
+from looplab.experiments.loop.bridge.serial_device import latency_timer_ms, open_port
 from looplab.system.background import Attempt
 
 # Pauses before the port is opened again; longer ones would make the person who plugs the robot in wait for it.
@@ -43,9 +43,12 @@ class RobotPort:
     watched for input; a port without one `must_poll`.
     """
 
-    def __init__(self, url: str, framing: str) -> None:
+    def __init__(self, url: str, framing: str, *, low_latency: bool = False) -> None:
         self.url = url
         self.framing = framing
+        # Of the adapter of a device that is open, if it has one.
+        self.latency_timer_ms: int | None = None
+        self._low_latency = low_latency
         self.identity = ""
         self.fault = "not opened yet"
         self.faults = Faults()
@@ -101,7 +104,7 @@ class RobotPort:
         self._settle()
         if self._state is State.CLOSED:
             pause_s = REOPEN_S[min(self._failures, len(REOPEN_S) - 1)]
-            self._opening = Attempt(lambda: open_port(self.url), pause_s)
+            self._opening = Attempt(lambda: open_port(self.url, low_latency=self._low_latency), pause_s)
             self._state = State.OPENING
         elif self._opening is not None:
             # Read only once the helper has ended, so that no port is opened twice.
@@ -133,6 +136,7 @@ class RobotPort:
         self._greeting = Greeting()
         self._state, self._deadline_ns = State.GREETING, perf_counter_ns() + READY_TIMEOUT_NS
         self.fault = "waiting for the robot's ready line"
+        self.latency_timer_ms = latency_timer_ms(str(self._port.port))
         try:
             self.descriptors, self.must_poll = (self._port.fileno(),), False
         except (AttributeError, OSError, serial.SerialException):

@@ -1,10 +1,14 @@
 """Opens the robot's port: a device of this machine, or anything else that pyserial has a URL for."""
 
+import contextlib
 import errno
+import fcntl
 import glob
 import os
 import socket
+import termios
 from collections.abc import Sequence
+from pathlib import Path
 
 import serial
 
@@ -21,25 +25,40 @@ _WORDS = {
     errno.ENODEV: "the device is gone",
     errno.EACCES: "permission denied: ROBOT_GROUP must be the number of the device's group (stat -c %g {path})",
     errno.EPERM: "the engine does not let the container use it: see device_cgroup_rules in compose/robot.usb.yaml",
-    errno.EBUSY: "another program has it",
+    errno.EBUSY: "another program has it (`fuser {path}` names it)",
+    errno.EAGAIN: "another program has it (`fuser {path}` names it)",
     errno.EIO: "the device does not respond",
 }
 
 
-def open_port(url: str, others: Sequence[str] = USB_PORTS) -> serial.SerialBase:
-    """Return a non-blocking port. A path may hold wildcards that one device matches.
+def open_port(url: str, others: Sequence[str] = USB_PORTS, *, low_latency: bool = False) -> serial.SerialBase:
+    """Return a non-blocking port that no other program can open. A path may hold wildcards that one device matches.
 
-    Raises LabError; of a device that is not there it names what matches `others`.
+    With `low_latency` an FTDI adapter holds no bytes back. Raises LabError; of a device that is not there it names
+    what matches `others`.
     """
     if not url.startswith("/"):
         return _open_url(url)
     path = _single(url)
     try:
-        return serial.Serial(path, BAUD_RATE, timeout=0, write_timeout=WRITE_TIMEOUT_S)
+        port = serial.Serial(path, BAUD_RATE, timeout=0, write_timeout=WRITE_TIMEOUT_S, exclusive=True)
+        # The lock of `exclusive` keeps out who asks for it; a second reader without it would take bytes in silence.
+        fcntl.ioctl(port.fileno(), termios.TIOCEXCL)
+        # Set either way: the driver keeps what an earlier run has set. Only FTDI's knows it.
+        with contextlib.suppress(ValueError, OSError):
+            port.set_low_latency_mode(low_latency)
+        return port
     except (OSError, ValueError) as error:
         number = getattr(error, "errno", None) or 0
         words = _WORDS.get(number, str(error)).format(path=path)
         raise LabError(f"{path}: {words}{_ports_there(others) if number == errno.ENOENT else ''}") from error
+
+
+def latency_timer_ms(path: str, devices: Path = Path("/sys/class/tty")) -> int | None:
+    """Return how long the adapter of an open port may hold bytes back, None if its driver has no such timer."""
+    with contextlib.suppress(OSError, ValueError):
+        return int((devices / Path(path).resolve().name / "device/latency_timer").read_text())
+    return None
 
 
 def _open_url(url: str) -> serial.SerialBase:

@@ -1,7 +1,9 @@
 """A robot on USB: which device is opened, what is said where none can be, and what its container may reach."""
 
+import errno
 import os
 import pty
+import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -10,7 +12,7 @@ from support.compose_files import merged
 from support.places import ROOT
 
 from looplab.errors import LabError
-from looplab.experiments.loop.bridge.serial_device import open_port
+from looplab.experiments.loop.bridge.serial_device import latency_timer_ms, open_port
 
 NOBODY = 65534
 
@@ -36,6 +38,31 @@ def refusal(url: str, others: Sequence[str] = ()) -> str:
 def test_a_wildcard_opens_the_only_device(device: Path) -> None:
     with open_port(f"{device.parent}/*") as port:
         assert (port.port, port.baudrate, port.timeout) == (str(device), 57600, 0)
+
+
+def test_an_open_port_is_no_other_programs(device: Path) -> None:
+    """By its lock, and by the kernel for a program that asks for none and is not root."""
+    device.chmod(0o666)
+    with open_port(str(device)):
+        assert refusal(str(device)) == f"{device}: another program has it (`fuser {device}` names it)"
+        # Any reader that every user may start.
+        user = NOBODY if os.geteuid() == 0 else None
+        command = ["head", "--bytes", "1", os.path.realpath(device)]
+        done = subprocess.run(command, user=user, capture_output=True, text=True, check=False, cwd="/")
+        assert os.strerror(errno.EBUSY) in done.stderr
+    with open_port(str(device), low_latency=True) as again:
+        assert again.is_open
+
+
+@pytest.mark.parametrize(("text", "timer_ms"), [("16\n", 16), ("1\n", 1), ("", None), (None, None)])
+def test_an_adapters_latency_timer_is_read(tmp_path: Path, text: str | None, timer_ms: int | None) -> None:
+    """As the kernel shows it of the device behind a link; another adapter's driver has none."""
+    (tmp_path / "looplab-robot").symlink_to("ttyUSB3")
+    timer = tmp_path / "devices/ttyUSB3/device/latency_timer"
+    timer.parent.mkdir(parents=True)
+    if text is not None:
+        timer.write_text(text)
+    assert latency_timer_ms(str(tmp_path / "looplab-robot"), tmp_path / "devices") == timer_ms
 
 
 def test_a_wildcard_that_matches_two_names_both(device: Path) -> None:

@@ -57,7 +57,7 @@ def test_the_steps_change_one_property_each() -> None:
     assert changed == [
         {"robot_framing"}, {"pairing"}, {"receiver"}, {"python"}, {"life"}, {"broker_path"}, {"clients"}, {"qos_legs"},
         {"connections"},
-        {"tcp_nodelay"}, {"robot_framing", "pacing", "order", "apply_priority"},
+        {"tcp_nodelay"}, {"robot_framing", "serial_low_latency", "pacing", "order", "apply_priority"},
     ]  # fmt: skip
     assert every[0] == read_parameters({"SCENARIO": "scenario1", "FIDELITY": "printed"}).as_json()
     assert len(every) == len(STEPS)
