@@ -17,8 +17,15 @@ HARDENED = ("--read-only", "--tmpfs=/tmp", "--cap-drop=ALL", "--security-opt=no-
 # The container gets these variables of the shell.
 PASSED_ON = ("LAB_BIND", "LAB_EXPORTER_PORT", "NO_COLOR", "TERM")
 DEFAULT_OUT = "report"
+# What a command writes in the checkout; a hand-in makes its file anywhere in it. Runs may come from strangers: without
+# these, the checkout is read-only.
+WRITTEN = {"check": ("report", "answers")}
+HAND_IN = "hand-in"
+SECRETS = ("secrets", "rpi/secrets")
+MEMORY, MOST_MEMORY = "LAB_REPORT_MEMORY", "2g"
 # From this exit code on, Docker reports errors of its own.
 NOT_STARTED = 125
+KILLED = 137
 
 
 def run_inside(root: Path, words: Sequence[str], options: Mapping[str, Any]) -> int:
@@ -28,15 +35,22 @@ def run_inside(root: Path, words: Sequence[str], options: Mapping[str, Any]) -> 
     has no network, except for `watch`. Raises LabError without an engine or an image.
     """
     out = Path(options.get("out") or root / DEFAULT_OUT).absolute()
-    if "out" in options:
-        _make(out)
-    reference = Lab(root).ready_report()
+    written = [root / name for name in WRITTEN.get(words[0], ())] + [out] * ("out" in options)
+    for folder in written:
+        _make(folder)
+    lab = Lab(root)
+    reference = lab.ready_report()
+    memory = lab.settings().get(MEMORY) or MOST_MEMORY
     before = _pages(out)
-    code = _wait(["docker", "run", "--rm", "--init", *HARDENED, *_shared(root, options, out), reference, *words])
+    given = [*HARDENED, f"--memory={memory}", *_shared(root, words, options, written)]
+    code = _wait(["docker", "run", "--rm", "--init", *given, reference, *words])
+    if code == KILLED:
+        message = f"The container of {reference} ended with exit code {code}: it may need more memory than {memory}."
+        raise MachineError(message, f"Name fewer runs, or allow more: {MEMORY}=4g ./lab {words[0]} …")
     if code >= NOT_STARTED:
         raise MachineError(f"The container of {reference} ended with exit code {code}.", "Read the lines above.")
-    written = [page for page, at in _pages(out).items() if before.get(page) != at]
-    if options.get("show") and written and not webbrowser.open(address := written[0].resolve().as_uri()):
+    pages = [page for page, at in _pages(out).items() if before.get(page) != at]
+    if options.get("show") and pages and not webbrowser.open(address := pages[0].resolve().as_uri()):
         print(f"No browser was found here. Open this address in one:\n{address}")
     return code
 
@@ -56,7 +70,7 @@ def _make(out: Path) -> None:
         raise MachineError(message, "Name another folder: --out DIR") from error
 
 
-def _shared(root: Path, options: Mapping[str, Any], out: Path) -> Iterator[str]:
+def _shared(root: Path, words: Sequence[str], options: Mapping[str, Any], written: Sequence[Path]) -> Iterator[str]:
     """Yield the options of `docker run` that give the container its user, files, network and terminal."""
     owner = root.stat()
     # Root without capabilities cannot write into another user's checkout.
@@ -66,12 +80,12 @@ def _shared(root: Path, options: Mapping[str, Any], out: Path) -> Iterator[str]:
     yield f"--env=LAB_ROOT={root}"
     yield from (f"--env={name}" for name in PASSED_ON)
     yield f"--workdir={Path.cwd()}"
-    yield f"--volume={root}:{root}"
+    yield f"--volume={root}:{root}" + ("" if words[0] == HAND_IN else ":ro")
+    yield from (f"--tmpfs={root / name}" for name in SECRETS if (root / name).is_dir())
     if (root / "results").is_dir():
         yield f"--volume={root}/results:{root}/results:ro"
     yield from (f"--volume={place}:{place}:ro" for place in _named(root, options))
-    if "out" in options:
-        yield f"--volume={out}:{out}"
+    yield from (f"--volume={folder}:{folder}" for folder in written)
     # Watch asks the exporter, which is published on this machine.
     yield "--network=none" if options else "--network=host"
     if all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):

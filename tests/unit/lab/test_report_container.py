@@ -1,6 +1,7 @@
 """Commands that run in the image of the report: how its container is started; the engine is a stand-in."""
 
 import os
+import re
 import webbrowser
 from collections.abc import Callable
 from pathlib import Path
@@ -21,6 +22,7 @@ def root(tmp_path: Path, programs: fakes.Programs, monkeypatch: pytest.MonkeyPat
     """A checkout whose engine writes down how it is called, and writes a page as the report does."""
     root = tmp_path / "lab"
     (root / "results").mkdir(parents=True)
+    (root / ".env").touch()
     programs.script("docker", f"echo page >{root}/report/index.html 2>/dev/null", "exit ${CODE:-0}")
     monkeypatch.setenv("LAB_ROOT", str(root))
     monkeypatch.delenv("LOOPLAB_INSIDE", raising=False)
@@ -65,7 +67,31 @@ def test_paths_outside_the_checkout_are_mounted(start: Start, root: Path) -> Non
     assert out.is_dir()
     assert f"--workdir={root.parent}" in words
     assert words.endswith(f"{IMAGE} report of ada 20260101T000000Z-scenario1 --out new/pages")
-    assert ":ro" not in words.replace(f"{outside}:ro", "").replace("results:ro", "")
+    read_only = re.findall(r"--volume=(\S+ ?\S*):\1:ro", words)
+    assert read_only == [str(root), f"{root}/results", str(outside)]
+
+
+def test_a_strangers_run_meets_no_secret_and_writes_nothing_else(start: Start, root: Path) -> None:
+    (root / "secrets").mkdir()
+    written = {"report": ["report"], "check": ["answers", "report"], "hand-in": []}
+    for words in (["report"], ["check", "scenario1"], ["hand-in", "scenario1", "--name", "ada"]):
+        given = start(*words)
+        assert f"--tmpfs={root}/secrets" in given
+        assert f"--tmpfs={root}/rpi/secrets" not in given
+        assert (f"--volume={root}:{root}:ro" in given) == (words[0] != "hand-in")
+        assert sorted(
+            name for name in ("report", "answers") if f"--volume={root / name}:{root / name}" in given
+        ) == sorted(written[words[0]])
+
+
+def test_memory_has_a_limit_that_can_be_raised(
+    start: Start, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "--memory=2g" in start("report")
+    monkeypatch.setenv("LAB_REPORT_MEMORY", "3g")
+    monkeypatch.setenv("CODE", "137")
+    assert "--memory=3g" in start("report", code=EXIT_MACHINE)
+    assert "LAB_REPORT_MEMORY=4g ./lab report" in capsys.readouterr().err
 
 
 def test_only_watch_reaches_the_network(start: Start) -> None:
