@@ -1,6 +1,8 @@
 """From nothing to an engine and a Compose: the real scripts on a host of fake programs."""
 
 import subprocess
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -255,3 +257,69 @@ def test_root_takes_a_package_that_is_new_enough(host: Host, candidates: dict[st
 
 def test_both_sides_name_the_same_oldest_compose() -> None:
     assert f"\noldest={show_version(OLDEST_COMPOSE)}\n" in (ROOT / "scripts/install-compose").read_text()
+
+
+class RunningEngine:
+    """A process called dockerd, and a docker that lists containers: `own` is the lab's, `other` is not."""
+
+    def __init__(self, place: Path) -> None:
+        self.place = place
+        self.programs = fakes.Programs(place / "bin")
+        for folder in ("var/run", ".cache"):
+            (place / folder).mkdir(parents=True)
+        self.programs.script("dockerd", "while :; do sleep 0.05; done")
+        listing = {"own": "1 broker localhost/looplab/broker:1 looplab", "other": "2 shop shop:1 shop"}
+        show = "\n".join(f'[ -f {place}/{name} ] && echo "{line}"' for name, line in listing.items())
+        self.programs.script("docker", f'case "$*" in *"ps --quiet"*) ;; *" ps "*) {show} ;; esac', "exit 0")
+        self.daemon = subprocess.Popen([self.programs.folder / "dockerd"])
+        # A process that has ended is there until somebody waits for it.
+        threading.Thread(target=self.daemon.wait, daemon=True).start()
+        for note in ("var/run/docker.pid", ".cache/engine.pid"):
+            (place / note).write_text(f"{self.daemon.pid}\n")
+
+    def containers(self, *names: str) -> None:
+        for name in names:
+            (self.place / name).touch()
+
+    def stop(self, *words: str) -> tuple[int, str]:
+        environment = {"PATH": f"{self.programs.folder}:/usr/bin:/bin", "DOCKER_HOST": "ssh://elsewhere"}
+        environment |= {"LAB_HOST": str(self.place), "LAB_ROOT": str(self.place)}
+        command = [str(ROOT / "scripts/stop-engine"), *words]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        return done.returncode, done.stderr
+
+    @property
+    def removed(self) -> list[str]:
+        return [call for call in self.programs.calls("docker") if " rm " in call]
+
+
+@pytest.fixture
+def running(tmp_path: Path) -> Iterator[RunningEngine]:
+    engine = RunningEngine(tmp_path)
+    yield engine
+    engine.daemon.kill()
+
+
+def test_an_engine_stops_with_the_labs_containers(running: RunningEngine) -> None:
+    running.containers("own")
+    assert running.stop() == (0, "")
+    assert running.removed == ["--host unix:///var/run/docker.sock rm --force 1"]
+    # Whatever engine DOCKER_HOST names.
+    assert all(call.startswith("--host unix:///var/run/docker.sock ") for call in running.programs.calls("docker"))
+    assert not (running.place / ".cache/engine.pid").exists()
+
+
+def test_an_engine_with_other_containers_stays(running: RunningEngine) -> None:
+    running.containers("own", "other")
+    code, error = running.stop()
+    assert (code, running.removed, running.daemon.poll()) == (3, [], None)
+    assert "not the lab's: shop" in error
+    assert running.stop("--all") == (0, "")
+    assert running.removed == ["--host unix:///var/run/docker.sock rm --force 1"]
+
+
+def test_an_engine_of_another_socket_stays(running: RunningEngine) -> None:
+    (running.place / "var/run/docker.pid").write_text("1\n")
+    code, error = running.stop("--all")
+    assert (code, running.removed, running.daemon.poll()) == (3, [], None)
+    assert "does not serve" in error
