@@ -27,7 +27,7 @@ def test_published_options_start_every_worker(start: Starter) -> None:
 
 
 def test_each_cpu_worker_burns(start: Starter) -> None:
-    stress = start(own_image("stress"), "--cpu", "2", "--timeout", "120s")
+    stress = start(own_image("stress"), "--cpu", "2", "--io", "0", "--vm", "0", "--vm-bytes", "1M", "--timeout", "120s")
 
     def burnt_s() -> list[int]:
         return sorted(int(process["cpu_s"]) for process in stress.processes())

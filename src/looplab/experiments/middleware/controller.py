@@ -19,6 +19,7 @@ from looplab.run.record import File, Place
 from looplab.run.samples import ANSWERED
 from looplab.spec.roles import CONTROLLER
 from looplab.treatments.judgement import Treatment, unread
+from looplab.treatments.scans import Scan
 
 
 class MiddlewareController(CellRun[MiddlewareParameters, LoadCell]):
@@ -72,6 +73,12 @@ class MiddlewareController(CellRun[MiddlewareParameters, LoadCell]):
             trial = self._trials[-1]
             trial.dead, trial.faults = [*trial.dead, *again], [*trial.faults, *again]
         self.live_state = document.live(self.parameters.requests, self._trials)
+
+    def scan(self) -> Scan | None:
+        """Have the treatments read; bare metal, which they do not see, is no stranger."""
+        if seen := super().scan():
+            self.scans[-1] = seen = {**seen, "own_cpu_s": seen["own_cpu_s"] + self._parts.bare_cpu_s()}
+        return seen
 
     def judge(self) -> list[Treatment]:
         bare = Treatment("bare metal", "measured", "left out", False, False, "only ./lab starts it on the host")

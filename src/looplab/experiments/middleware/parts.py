@@ -226,6 +226,10 @@ class MiddlewareParts:
             return None
         return float(sum(service["cpu_s"] for one in facts for service in one["services"].values()))
 
+    def bare_cpu_s(self) -> float:
+        """Return the CPU time of bare metal, which runs in no container, so far; 0 without any. Raises LabError."""
+        return float(self._host.ask("facts")["cpu_s"]) if self._host in self._agents else 0.0
+
     def _agents_of(self, cell: LoadCell) -> list[AgentClient]:
         return self._nodes[: cell.nodes] if cell.container else [self._host]
 

@@ -64,6 +64,16 @@ def test_one_that_ends_is_seen_with_its_exit_code(programs: RunningPrograms, tmp
     until(lambda: programs.facts()["services"]["one"]["ended"] == 7, "its exit code")
 
 
+def test_the_time_of_a_program_that_was_stopped_still_counts(programs: RunningPrograms) -> None:
+    programs.start([program("\nwhile True: sum(range(1000))")], [])
+    until(lambda: programs.facts()["services"]["one"]["cpu_s"] > 0.2, "its CPU time")
+    before = programs.facts()
+    programs.stop()
+    after = programs.facts()
+    assert after["services"] == {}
+    assert after["cpu_s"] >= before["cpu_s"] >= before["services"]["one"]["cpu_s"]
+
+
 @pytest.mark.parametrize(
     ("command", "why"),
     [

@@ -103,11 +103,15 @@ class RunningPrograms:
             own_process.end_child(self._running.pop().process, STOP_TIMEOUT_S)
 
     def facts(self) -> dict[str, Any]:
-        """Return the facts of each program by name, the durations of their requests, and what memory they lacked."""
+        """Return the facts of each program by name, the durations of their requests, and what memory they lacked.
+
+        `cpu_s` is the time of this agent and of all that it has ever started.
+        """
         processes = usage.live_processes()
         durations_us = sum((one.durations_us.copy() for one in self._running), Counter[int]())
         services = {one.program.name: one.facts(processes) for one in self._running}
-        return {"services": services, "durations_us": durations_us, **usage.memory_lacked()}
+        cpu_s = sum(processes[pid].cpu_s for pid in usage.family(os.getpid(), processes))
+        return {"services": services, "cpu_s": cpu_s, "durations_us": durations_us, **usage.memory_lacked()}
 
 
 def microseconds(text: str) -> float:
