@@ -44,8 +44,8 @@ def checkout(tmp_path_factory: pytest.TempPathFactory, image: str) -> Path:
     (root / ".cache").mkdir()
     shutil.copy(ROOT / ".cache/images.sha256", root / ".cache/images.sha256")
     rng = np.random.default_rng(1)
-    for scenario, overhead_us in (("scenario1", 9000), ("scenario2", 12_500)):
-        cells = {(20.0, 0): simulated_cell(rng, 3, 20, overhead_us, 4290, 0.2)}
+    for scenario, robot_us in (("scenario0", 70), ("scenario1", 4290)):
+        cells = {(ms, 0): simulated_cell(rng, 3, 20, 9000, robot_us, 0.2) for ms in (100.0, 20.0)}
         write_run(root / "results", scenario, cells=cells)
     return root
 
