@@ -1,6 +1,7 @@
 """The file of a study: which runs, in which order, by which seed; results/<study id>.study.json."""
 
 import json
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ class Study:
 
     An A/A arm is one of two arms of the same scenario; no run knows its arm, so nothing can treat them differently.
     `variants` gives that of each arm in a study of several, e.g. its broker. `runs` are those that are done: block,
-    arm, run_id, valid. `where` must not change before it is resumed.
+    arm, run_id, valid. `where` must not change before it is resumed. `loads` and `cells` are those of each scenario.
     """
 
     study: str
@@ -29,6 +30,8 @@ class Study:
     variants: dict[str, str] = field(default_factory=dict)
     schema: int = STUDY_SCHEMA
     runs: list[dict[str, Any]] = field(default_factory=list)
+    loads: dict[str, str] = field(default_factory=dict)
+    cells: dict[str, list[list[Any]]] = field(default_factory=dict)
 
     @property
     def left(self) -> list[tuple[int, str]]:
@@ -55,12 +58,16 @@ def read_studies(results: Path) -> list[Study]:
     """Return the studies of a folder, the oldest first; a file that is no study of this lab is left out."""
     studies = []
     for path in sorted(results.glob(f"*{SUFFIX}")):
-        try:
-            document = json.loads(path.read_text(encoding="utf-8"))
-            if document["schema"] == STUDY_SCHEMA:
-                # As studies of before have it.
-                document.setdefault("variants", document.pop("brokers", {}))
-                studies.append(Study(**document))
-        except (OSError, ValueError, KeyError, TypeError):
-            continue
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            studies.append(read_study(path))
     return studies
+
+
+def read_study(path: Path) -> Study:
+    """Return the study of a file. Raises OSError, ValueError, KeyError or TypeError if it holds none of this lab."""
+    document = json.loads(path.read_text(encoding="utf-8"))
+    if document["schema"] != STUDY_SCHEMA:
+        raise ValueError(f"schema {document['schema']}, this lab reads {STUDY_SCHEMA}")
+    # As studies of before have it.
+    document.setdefault("variants", document.pop("brokers", {}))
+    return Study(**document)

@@ -1,10 +1,11 @@
 """Claims of a publication, and the verdicts that stored runs give on them: one engine for every experiment."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
 
+from looplab.report.cell import Key
 from looplab.report.samples import Runs
 from looplab.report.statistics import FEWEST_RUNS, SIGNIFICANCE, Comparison, Interval, answerable, holm
 from looplab.system.words import plural
@@ -25,6 +26,9 @@ SIGNS = {
 # Why there is no verdict. INTERIM: the rounds of a study are not all done; NO_PLAN: nobody settled how many there are.
 NOT_RUN, INTERIM, NO_PLAN, NO_CONTRAST = "not run", "interim", "no plan", "no contrast"
 ONE_RUN, TWO_RUNS = "one run", "two runs"
+
+# Where nothing was published, a change of this size is a clear one.
+CLEAR = 0.30
 
 # A word and its reason.
 Outcome = tuple[str, str]
@@ -108,16 +112,42 @@ def not_run(reason: str, lines: Sequence[Line] = ()) -> Verdict:
 
 
 @dataclass(frozen=True)
+class Effect:
+    """What a claim compares, as it is known before the first run: two scenarios, or one with itself; what decides.
+
+    `share` and `baseline` are published. Without a `share`, a change in the `direction` of the claim may be true.
+    """
+
+    sides: tuple[str, str]
+    rule: Callable[[Comparison], Hypotheses]
+    share: float | None = None
+    baseline: float | None = None
+    direction: int = 0
+    family: str = ""
+
+    @property
+    def truth(self) -> float:
+        """The change to take for true: the published one, else a clear one."""
+        return CLEAR * self.direction if self.share is None else self.share
+
+
+# The keys of the cells that a study measures, by scenario.
+Planned = Mapping[str, Collection[Key]]
+
+
+@dataclass(frozen=True)
 class Claim:
     """`judge` answers the claim from the runs of one fidelity.
 
     Its p-values are adjusted for the claims of its family alone: a remark in passing takes no power from a finding.
+    `effect` is what it compares in planned cells, None where it is about something else.
     """
 
     name: str
     title: str
     judge: Callable[[Runs], Verdict]
     family: str = ""
+    effect: Callable[[Planned], Effect | None] = lambda _planned: None
 
 
 def too_few(runs: int) -> str:
@@ -157,11 +187,11 @@ def judge(claims: Iterable[Claim], runs: Mapping[str, Runs]) -> Verdicts:
     names = [*(name for name in runs if name not in FIDELITIES), *FIDELITIES]
     judged = [(claim, {name: claim.judge(runs.get(name, {})) for name in names}) for claim in claims]
     for family in {claim.family for claim, _ in judged}:
-        _settle(verdict for claim, answers in judged if claim.family == family for verdict in answers.values())
+        settle(verdict for claim, answers in judged if claim.family == family for verdict in answers.values())
     return judged
 
 
-def _settle(family: Iterable[Verdict]) -> None:
+def settle(family: Iterable[Verdict]) -> None:
     """Decide the verdicts of one family that ask a question."""
     asked = [(verdict, verdict.question) for verdict in family if verdict.question]
     counted = answerable([question.least_p for _, question in asked])

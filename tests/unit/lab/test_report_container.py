@@ -12,6 +12,7 @@ from support import host_fakes as fakes
 from looplab.errors import EXIT_INVALID, EXIT_MACHINE
 from looplab.lab.checkout import Lab
 from looplab.lab.cli import main, parser
+from looplab.lab.report_container import ask_inside
 
 IMAGE = "looplab/report:0.1.0"
 Start = Callable[..., list[str]]
@@ -140,3 +141,12 @@ def test_help_and_wrong_use_need_no_engine(
         assert ended.value.code == code
     assert programs.calls("docker") == []
     assert "usage: ./lab" in capsys.readouterr().out
+
+
+def test_the_verdict_engine_answers_from_inside(root: Path, programs: fakes.Programs) -> None:
+    programs.script("docker", "echo of 5 rounds")
+    assert ask_inside(root, "looplab.lab.study_power", "loop", "x.study.json") == "of 5 rounds"
+    words = programs.calls("docker")[-1].split()
+    assert words[-6:] == ["--entrypoint=python3", IMAGE, "-m", "looplab.lab.study_power", "loop", "x.study.json"]
+    assert {"--read-only", "--network=none"} <= {*words}
+    assert "--tty" not in words

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from support.places import ROOT
 
 from looplab.errors import UsageError
 from looplab.lab.commands import study
@@ -90,7 +91,7 @@ def test_a_file_that_is_no_study_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_a_claim_stands_for_the_scenarios_that_it_compares() -> None:
-    root = Path(__file__).resolve().parents[3]
+    root = ROOT
     assert study._scenarios_of(root, ["stress"]) == ["scenario1", "scenario2"]
     assert study._scenarios_of(root, ["stress", "scenario2", "scenario4"]) == ["scenario1", "scenario2", "scenario4"]
     assert study._scenarios_of(root, ["balance-stress"]) == ["balance-scenario1", "balance-scenario2"]
@@ -121,3 +122,24 @@ def test_runs_of_one_broker_share_a_session() -> None:
     assert asked == [("a", ["w", "x"]), ("b", ["y"]), ("a", ["z"])]
     assert not study._all_run(sessions, [("stopped", "w"), ("a", "x")], print)  # type: ignore[list-item]
     assert asked[-1] == ("stopped", ["w"])
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "messages"),
+    [("stress", {}, "300"), ("stress", {"MESSAGES": "50"}, "50"), ("robot-third", {}, "100")],
+)
+def test_a_quick_study_under_stress_takes_more_messages(
+    monkeypatch: pytest.MonkeyPatch, name: str, given: dict[str, str], messages: str
+) -> None:
+    """Both sides take as many: runs that differ in more than the load are not compared."""
+    begun: list[Study] = []
+    monkeypatch.setattr(study, "RunSession", lambda _lab: SimpleNamespace(facts={"revision": "abc"}))
+    monkeypatch.setattr(study, "read_studies", lambda _results: [])
+    monkeypatch.setattr(study, "ask_inside", lambda *_words: "")
+    monkeypatch.setattr(study, "_run", lambda _sessions, plan, _scenarios, _options: begun.append(plan) or 0)
+    monkeypatch.setattr(Study, "write", lambda _plan, _results: None)
+    study.study(ROOT, [name], rounds=5, seed=1, as_json=False, allow_invalid=False, quick=True, **given)
+    (plan,) = begun
+    assert plan.options["MESSAGES"] == messages
+    assert plan.loads == {one: "stress" if one == "scenario2" else "none" for one in plan.cells}
+    assert plan.cells["scenario1"] == [[20.0, 0]]

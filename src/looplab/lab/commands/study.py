@@ -20,10 +20,10 @@ from looplab.experiments.registry import EXPERIMENTS
 from looplab.lab.checkout import Lab
 from looplab.lab.docker.images import is_here
 from looplab.lab.image_names import is_own
+from looplab.lab.report_container import ask_inside
 from looplab.lab.run_options import variables
 from looplab.lab.scenarios import Scenario, check_one_kind, chosen
 from looplab.lab.session import After, RunSession
-from looplab.lab.study_power import power
 from looplab.report.study_file import Study, read_studies
 from looplab.run.folder import SCHEMA
 from looplab.spec.brokers import BROKERS, DEFAULT, STUDY
@@ -36,6 +36,8 @@ ARM_NAMES = string.ascii_letters
 Variants = Mapping[str, Mapping[str, str]]
 # Starting and stopping containers, the warm-up and the scans take so long.
 RUN_OVERHEAD_S = 7.0
+# Of 100 messages the three slowest are a quarter of O under stress, and half of what runs differ by.
+QUICK_UNDER_STRESS = 300
 
 
 @dataclass(frozen=True)
@@ -113,31 +115,37 @@ def conduct(
     chosen_ones = variables(root, scenarios, given, options.quick)
     known = {scenario.run_name: scenario for scenario in chosen(root, scenarios)}
     experiment = check_one_kind(known.values())
-    labs = {
-        variant: Lab(root, {**chosen_ones, **settings}, known.values())
-        for variant, settings in (variants or {"": {}}).items()
-    }
-    # Every parameter is read before anything is started.
-    parameters = {
-        (name, variant): scenario.parameters(lab.settings())
-        for name, scenario in known.items()
-        for variant, lab in labs.items()
-    }
-    loads = {name: str(getattr(values, "load", "")) for (name, _), values in parameters.items()}
+    labs, parameters = _prepared(root, known, chosen_ones, variants or {"": {}})
+    loads = {name: load for (name, _), values in parameters.items() if (load := getattr(values, "load", None))}
+    few = int(chosen_ones.get("MESSAGES", 0)) < QUICK_UNDER_STRESS
+    if options.quick and few and not given.get("MESSAGES") and "stress" in loads.values():
+        chosen_ones["MESSAGES"] = str(QUICK_UNDER_STRESS)
+        labs, parameters = _prepared(root, known, chosen_ones, variants or {"": {}})
     sessions = {variant: RunSession(lab) for variant, lab in labs.items()}
     code = str(next(iter(sessions.values())).facts["code"])
     where = {"code": code, "machine": machine_id(), "boot": hashed(boot_id())}
     plan = _unfinished(root / "results", names, options, chosen_ones, where)
     if plan is None:
         plan = _begin(names, list(known), loads if options.twice else {}, options, chosen_ones, where, list(labs))
+        plan.loads = loads
+        plan.cells = {name: [list(cell.key) for cell in values.cells] for (name, _), values in parameters.items()}
         plan.write(root / "results")
     else:
         say(f"Going on with {plan.study}: {len(plan.runs)} of {len(plan.runs) + len(plan.left)} runs are done.")
     left = plan.left
     seconds = sum(parameters[plan.arms[arm], plan.variants.get(arm, "")].total_s + RUN_OVERHEAD_S for _, arm in left)
-    questions = max(1, sum(name in experiment.studies for name in names))
-    say(_summary(plan, seconds, power(plan, root / "results", experiment.judged, questions)))
+    file = str(plan.path(root / "results"))
+    say(_summary(plan, seconds, ask_inside(root, "looplab.lab.study_power", experiment.name, file)))
     return _run(sessions, plan, [known[plan.arms[arm]] for _, arm in left], options)
+
+
+def _prepared(
+    root: Path, known: Mapping[str, Scenario], chosen_ones: Mapping[str, str], variants: Variants
+) -> tuple[dict[str, Lab], dict[tuple[str, str], Any]]:
+    """Return the lab of each variant, and the parameters of each scenario in it: all are read before a run starts."""
+    labs = {variant: Lab(root, {**chosen_ones, **own}, known.values()) for variant, own in variants.items()}
+    each = ((name, variant, known[name].parameters(lab.settings())) for name in known for variant, lab in labs.items())
+    return labs, {(name, variant): values for name, variant, values in each}
 
 
 def _run(sessions: Mapping[str, RunSession], plan: Study, scenarios: Sequence[Scenario], options: Options) -> int:
@@ -249,4 +257,5 @@ def _summary(plan: Study, seconds: float, can_show: str) -> str:
     rounds = f"{plural(plan.rounds, 'round')} of {len(plan.arms)} runs in random order"
     head = f"{plan.study}: {rounds}, seed {plan.seed}; about {show_duration(seconds)} left"
     wrap = textwrap.TextWrapper(78, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)
-    return "\n".join([head, *wrap.wrap(f"Compared: {compared}."), *wrap.wrap(can_show)])
+    lines = (line for text in (f"Compared: {compared}.", *can_show.splitlines()) for line in wrap.wrap(text))
+    return "\n".join([head, *lines])

@@ -22,7 +22,7 @@ from looplab.report.printed import table
 from looplab.report.rules import MATTERS, NEAR, Rule, alike, directed, no_gain, without_constant
 from looplab.report.samples import MeasuredRuns, Runs
 from looplab.report.statistics import UNKNOWN, Comparison, over_runs
-from looplab.report.verdicts import NO_CONTRAST, NOT_RUN, Claim, Hypotheses, Verdicts
+from looplab.report.verdicts import NO_CONTRAST, NOT_RUN, Claim, Effect, Hypotheses, Planned, Verdicts
 from looplab.treatments import NO_LOAD
 
 # Whose scheduling a claim on priority is about.
@@ -85,7 +85,29 @@ def claim(row: ClaimRow) -> Claim:
         "lost": partial(lost_messages.judge, row.name),
         "share": _robot_share,
     }
-    return Claim(row.name, row.title, judges.get(row.rule, partial(_judge, row)), row.family)
+    if judge := judges.get(row.rule):
+        return Claim(row.name, row.title, judge, row.family)
+    return Claim(row.name, row.title, partial(_judge, row), row.family, partial(_effect, row))
+
+
+def _effect(row: ClaimRow, planned: Planned) -> Effect | None:
+    """Return what a row compares in the planned cells; None without them, and of a figure whose spread is unknown."""
+    first, last = STUDIES[row.name][0], STUDIES[row.name][-1]
+    if row.figure != "O mean" or not {first, last} <= planned.keys():
+        return None
+    before, after = row.cells(planned[first]) if row.within else (_common(first, last, planned),) * 2
+    printed = _printed(row, (first, before), (last, after))
+    direction = {"higher": 1, "lower": -1}.get(row.rule, 0)
+    effect = Effect((first, last), row.decides(printed), printed.share, printed.before, direction, row.family)
+    return effect if before else None
+
+
+def _printed(row: ClaimRow, *sides: tuple[str, Sequence[Key]]) -> Printed:
+    """Return the published figures of two sides, each a scenario and its cells."""
+    # As published: no figure of the response is.
+    figure = "O mean" if row.figure.startswith("response") else row.figure
+    before, after = (_published_us(*side, figure) for side in sides)
+    return Printed(before, after, figure)
 
 
 def _judge(row: ClaimRow, runs: Runs) -> LoopVerdict:
@@ -95,16 +117,15 @@ def _judge(row: ClaimRow, runs: Runs) -> LoopVerdict:
     study = rounds.study_of([runs[scenario] for scenario in scenarios])
     used = [rounds.within(study, runs[scenario]) for scenario in scenarios]
     a, b = used[0], used[-1]
-    before, after = row.cells(cells_of(a)) if row.within else (_common(a, b),) * 2
+    cells = {m.run.scenario: cells_of(m) for m in used}
+    before, after = row.cells(cells_of(a)) if row.within else (_common(scenarios[0], scenarios[-1], cells),) * 2
     if not before:
         run_ids = [run_id for m in used for run_id in m.run_ids]
         if not row.within:
             return LoopVerdict(reason="The runs have no cell (interval and QoS) in common.", run_ids=run_ids)
         why = f"The run of {a.run.scenario} has no cells of both {' and '.join(row.sides or ())}."
         return LoopVerdict(reason=why, because=NOT_RUN, run_ids=run_ids)
-    # As published: no figure of the response is.
-    figure = "O mean" if row.figure.startswith("response") else row.figure
-    printed = Printed(_published_us(a, before, figure), _published_us(b, after, figure), figure)
+    printed = _printed(row, (scenarios[0], before), (scenarios[-1], after))
     verdict = LoopVerdict(
         notes=[*(cause for m in used if names for cause in _causes(m, names)), *([row.note] if row.note else [])],
         sides=row.sides or (scenarios[0], scenarios[-1]),
@@ -124,10 +145,10 @@ def _judge(row: ClaimRow, runs: Runs) -> LoopVerdict:
     return guarded(verdict, used, names or None)
 
 
-def _common(a: MeasuredRuns, b: MeasuredRuns) -> list[Key]:
+def _common(a: str, b: str, cells: Planned) -> list[Key]:
     """Return the cells that two scenarios have: those with published figures, if there are any."""
-    both = [key for key in cells_of(a) if key in cells_of(b)]
-    return [key for key in both if all(_published_us(m, [key]) is not None for m in (a, b))] or both
+    both = [key for key in cells[a] if key in cells[b]]
+    return [key for key in both if all(_published_us(one, [key]) is not None for one in (a, b))] or both
 
 
 def _robot_share(runs: Runs) -> LoopVerdict:
@@ -137,8 +158,8 @@ def _robot_share(runs: Runs) -> LoopVerdict:
         return _not_run([scenario])
     study = rounds.study_of([runs[scenario]])
     a = rounds.within(study, runs[scenario])
-    keys = [key for key in cells_of(a) if _published_us(a, [key]) is not None]
-    robot, total = (_published_us(a, keys, f"{metric} mean") for metric in "RT")
+    keys = [key for key in cells_of(a) if _published_us(scenario, [key]) is not None]
+    robot, total = (_published_us(scenario, keys, f"{metric} mean") for metric in "RT")
     if robot is None or total is None:
         why = f"The run of {scenario} has no cell with published figures."
         return LoopVerdict(reason=why, because=NOT_RUN, run_ids=a.run_ids)
@@ -167,9 +188,9 @@ def _robot_share(runs: Runs) -> LoopVerdict:
     return guarded(verdict, [a])
 
 
-def _published_us(m: MeasuredRuns, keys: Sequence[Key], figure: str = "O mean") -> float | None:
+def _published_us(scenario: str, keys: Sequence[Key], figure: str = "O mean") -> float | None:
     """Return the mean of a published figure over cells of one QoS, None where one has none."""
-    return published.mean_us(m.run.scenario, [ms for ms, _ in keys], keys[0][1], figure) if keys else None
+    return published.mean_us(scenario, [ms for ms, _ in keys], keys[0][1], figure) if keys else None
 
 
 def _not_run(missing: Sequence[str]) -> LoopVerdict:
