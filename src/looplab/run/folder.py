@@ -32,6 +32,17 @@ def age(run_id: str) -> tuple[bool, str]:
     return run_id < f"{tomorrow:{STAMP}}", run_id
 
 
+def sync_folder(folder: Path) -> None:
+    """Have the names in a folder on disk: without it, a power failure may lose a file that was written and renamed."""
+    # Shared folders of a virtual machine refuse it.
+    with contextlib.suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
 class RunFolder:
     """Writes one run under a temporary name; `finish` or `interrupt` gives it its own."""
 
@@ -54,6 +65,8 @@ class RunFolder:
             folder._make(scenario, started or datetime.now(UTC))
             for name, header in headers.items():
                 folder._write(name, [header])
+            sync_folder(folder.path)
+            sync_folder(results)
         return folder
 
     @classmethod
@@ -95,6 +108,7 @@ class RunFolder:
                 (self.path / LOCK).unlink(missing_ok=True)
                 # A full disk still lets a folder be renamed: its samples are found where runs are looked for.
                 self.path = self.path.rename(self.results / self.run_id)
+                sync_folder(self.results)
         return self.path
 
     def _make(self, scenario: str, started: datetime) -> None:
@@ -126,6 +140,7 @@ class RunFolder:
             fresh.unlink(missing_ok=True)
             self._write(fresh.name, lines)
             fresh.replace(self.path / name)
+            sync_folder(self.path)
         except OSError:
             with contextlib.suppress(OSError):
                 fresh.unlink(missing_ok=True)

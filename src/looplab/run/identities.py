@@ -14,7 +14,9 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from looplab.errors import MachineError
 from looplab.mqtt.pairing import SERVER_NAME, Pairing, write_pairing
+from looplab.run.folder import sync_folder
 from looplab.spec.roles import Secret
 
 USERS = ("controller", "bridge", "flood", "observer")
@@ -87,15 +89,30 @@ def pairings_of(folder: Path, *, tls: bool = True) -> dict[str, Pairing]:
 
 
 def _kept(folder: Path, passwords: Collection[str] = ()) -> dict[str, Any]:
-    path = folder / KEPT
-    kept: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else _made()
+    kept = _read(folder / KEPT) or _made()
     # The volume may be older than an experiment, and older labs had no password without TLS.
     shared = {name: secrets.token_urlsafe(24) for name in passwords} | kept.get("shared", {})
     plain = {who: secrets.token_urlsafe(24) for who in USERS} | kept.get("plain", {})
     added = {"shared": shared, "plain": plain, "machine": kept.get("machine") or secrets.token_hex(16)}
     if not added.items() <= kept.items():
         kept |= added
-        write(path, json.dumps(kept), os.geteuid())
+        write(folder / KEPT, json.dumps(kept), os.geteuid())
+    return kept
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """Return what was made at the first start, {} before it. Raises MachineError if the file is damaged."""
+    if not path.exists():
+        return {}
+    try:
+        kept: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        kept["authority"], kept["server"], kept["passwords"]["controller"]
+    except (ValueError, TypeError, KeyError) as error:
+        raise MachineError(
+            f"The lab's passwords cannot be read: {path.name} in the volume `identities` is damaged.",
+            "Make new ones: `docker compose --profile '*' down`, `docker volume rm looplab_identities`, start again. "
+            "Then pair a robot elsewhere again (`./lab pair`).",
+        ) from error
     return kept
 
 
@@ -128,5 +145,8 @@ def write(path: Path, text: str, reader: int, group: int = -1) -> None:
     mode = 0o400 if group < 0 else 0o440
     with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "w", encoding="utf-8") as file:
         file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
     os.chown(fresh, reader, group)
     fresh.replace(path)
+    sync_folder(path.parent)

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from looplab.errors import LabError
 from looplab.mqtt.pairing import write_pairing
 from looplab.run import identities
 from looplab.run.recovery import recover
@@ -80,6 +81,14 @@ def main(experiments: Experiments, words: Sequence[str] = ()) -> int:
     Return exit code 3 where a folder cannot be opened, 2 where .env is wrong.
     """
     environment = dict(os.environ)
+    try:
+        return _prepare(experiments, words, environment)
+    except LabError as error:
+        print(error, file=sys.stderr)
+        return error.exit_code
+
+
+def _prepare(experiments: Experiments, words: Sequence[str], environment: dict[str, str]) -> int:
     if words == ["recover"]:
         for line in recover(Path(environment["RESULTS_DIR"]), Path(environment["LIVE_DIR"]), experiments):
             print(textwrap.fill(line, WIDTH, subsequent_indent="  ", break_on_hyphens=False), flush=True)

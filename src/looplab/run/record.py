@@ -132,7 +132,9 @@ class Record:
             "treatments": self._treatments,
             **(more or self._planned()),
         }
-        write_state(self._live, document)
+        # The volume may be full: Grafana then shows an older state, and the run keeps what it measures.
+        with contextlib.suppress(OSError):
+            write_state(self._live, document)
 
     def _planned(self) -> dict[str, Any]:
         """Return what the exporter needs to find the cells of live rows."""

@@ -1,5 +1,6 @@
 """A run of cells: what makes it INVALID, and what is left of one that is cut short."""
 
+import errno
 from pathlib import Path
 from typing import Any
 
@@ -92,3 +93,19 @@ def test_a_run_that_is_cut_short_keeps_what_it_has(controller: Controller) -> No
     document = live(controller)
     assert len(document["cells"]) == 1
     assert document["invalid_because"][-1] == "ended after 1 of 2 cells: the clock is gone"
+
+
+def test_a_volume_without_space_takes_nothing_that_was_measured(
+    controller: Controller, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The live state has no room from the first cell on."""
+    really = Path.write_text
+
+    def write_text(path: Path, text: str, *given: Any, **named: Any) -> int:
+        if path.name == "state.json.new":
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return really(path, text, *given, **named)
+
+    monkeypatch.setattr(Path, "write_text", write_text)
+    assert [cell["sent"] for cell in live(controller)["cells"]] == [2, 2]
+    assert len([*(tmp_path / "results").glob("*/run.json")]) == 1

@@ -50,6 +50,18 @@ def test_all_is_made_once_and_kept(tmp_path: Path) -> None:
     assert min(map(len, shared)) >= 32
 
 
+@pytest.mark.parametrize("left", ["", "{", "[]", "{}"])
+def test_a_damaged_file_is_an_error_with_its_remedy(
+    tmp_path: Path, left: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As a power failure leaves it."""
+    (tmp_path / "identities.json").write_text(left)
+    monkeypatch.setattr(prepare, "IDENTITIES", tmp_path)
+    assert prepare.main(EXPERIMENTS, ["pairing", "bridge", "lab", "8883"]) == 3
+    assert "docker volume rm looplab_identities" in capsys.readouterr().err
+    assert files_in(tmp_path).keys() == {"identities.json"}
+
+
 def test_each_start_has_tokens_of_its_own(tmp_path: Path) -> None:
     seen = set()
     for _ in range(2):

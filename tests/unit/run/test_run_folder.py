@@ -44,6 +44,26 @@ def test_a_finished_run_is_renamed_when_whole(tmp_path: Path) -> None:
     assert sorted(path.name for path in final.iterdir()) == ["run.json", "samples.csv", "transport.csv"]
 
 
+def test_no_power_failure_takes_a_run_that_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A name is on disk only once its folder is."""
+    synced: list[tuple[Path, set[str]]] = []
+    really = os.fsync
+
+    def fsync(handle: int) -> None:
+        really(handle)
+        place = Path(os.readlink(f"/proc/self/fd/{handle}"))
+        synced.append((place, {path.name for path in place.iterdir()} if place.is_dir() else set()))
+
+    monkeypatch.setattr("looplab.run.folder.os.fsync", fsync)
+    folder = folder_of(tmp_path, "scenario5", 10, AT)
+    temporary = folder.path
+    assert (temporary, {"samples.csv", "transport.csv", ".lock"}) in synced
+    assert (tmp_path, {temporary.name}) in synced
+    folder.finish({})
+    assert any(place == temporary and "run.json" in names for place, names in synced)
+    assert synced[-1] == (tmp_path, {folder.run_id})
+
+
 def test_an_interrupted_run_has_no_run_json(tmp_path: Path) -> None:
     folder = folder_of(tmp_path, "scenario5", 10, AT)
     folder.append("samples.csv", ["one"])

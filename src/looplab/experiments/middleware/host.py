@@ -65,6 +65,8 @@ def programs(root: Path, image: str, system: str = "magistrala") -> Path:
         container = _call("docker", "create", image)
         try:
             half = folder.with_suffix(".half")
+            # `docker cp` copies into a folder that an interrupted call left.
+            shutil.rmtree(half, ignore_errors=True)
             _call("docker", "cp", f"{container}:{folder_of(system)}", str(half))
             half.rename(folder)
         finally:
