@@ -14,7 +14,7 @@ from looplab.lab.commands import study
 from looplab.report.study_file import Study, read_studies
 
 LOADS = {"scenario1": "none", "scenario2": "stress", "scenario4": "stress"}
-WHERE = {"revision": "abc", "machine": "m", "boot": "b"}
+WHERE = {"code": "abc", "machine": "m", "boot": "b"}
 
 
 def options(rounds: int = 3, seed: int | None = None) -> study.Options:
@@ -133,7 +133,7 @@ def test_a_quick_study_under_stress_takes_more_messages(
 ) -> None:
     """Both sides take as many: runs that differ in more than the load are not compared."""
     begun: list[Study] = []
-    monkeypatch.setattr(study, "RunSession", lambda _lab: SimpleNamespace(facts={"revision": "abc"}))
+    monkeypatch.setattr(study, "RunSession", lambda _lab: SimpleNamespace(facts={"code": "abc"}))
     monkeypatch.setattr(study, "read_studies", lambda _results: [])
     monkeypatch.setattr(study, "ask_inside", lambda *_words: "")
     monkeypatch.setattr(study, "_run", lambda _sessions, plan, _scenarios, _options: begun.append(plan) or 0)
