@@ -57,7 +57,7 @@ def run_inside(root: Path, words: Sequence[str], options: Mapping[str, Any]) -> 
 
 def ask_inside(root: Path, module: str, *words: str) -> str:
     """Return what a module prints in the image, e.g. of the verdict engine; "" and its error if it failed."""
-    shared = [word for word in _shared(root, {"words": words}, root) if word not in ("--interactive", "--tty")]
+    shared = [word for word in _shared(root, words, {"words": words}, []) if word not in ("--interactive", "--tty")]
     command = ["docker", "run", "--rm", *HARDENED, *shared, "--entrypoint=python3"]
     asked = subprocess.run(
         [*command, Lab(root).ready_report(), "-m", module, *words], stdout=subprocess.PIPE, text=True, check=False
