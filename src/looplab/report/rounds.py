@@ -15,7 +15,7 @@ from looplab.report.rules import Rule
 from looplab.report.samples import MeasuredRuns, Runs, grouped
 from looplab.report.statistics import FEWEST_RUNS, Block, Comparison, compare_blocks
 from looplab.report.stored import differences
-from looplab.report.study_file import Study, read_studies
+from looplab.report.study_file import Study, digest_of_rules, read_studies
 from looplab.report.verdicts import (
     INTERIM,
     NO_PLAN,
@@ -73,7 +73,11 @@ def asked(name: str, title: str, scenarios: Sequence[str], answer: Callable[...,
             if not withheld(verdict, min(len(side.runs) for side in used), study) and trouble:
                 verdict.withdraw(trouble)
             beside = [trouble] if trouble and verdict.because else []
-            verdict.notes += [*beside, planned(study), *left_out_notes(study, *zip(sides, used, strict=True))]
+            verdict.notes += [
+                *beside,
+                planned(study, name, used),
+                *left_out_notes(study, *zip(sides, used, strict=True)),
+            ]
         return verdict
 
     return Claim(name, title, judge, family)
@@ -109,12 +113,24 @@ def ask(verdict: Verdict, sides: Sequence[tuple[MeasuredRuns, "Value"]], rule: R
         verdict.question = vetoed(rule(compared), nulls(sides, study))
 
 
-def planned(study: Study | None) -> str:
-    """Return which study a verdict rests on, and how much of it is done."""
+def planned(study: Study | None, claim: str, sides: Sequence[MeasuredRuns]) -> str:
+    """Return which study a verdict rests on, how much of it is done, the how manieth it is, and by which rules."""
     if study is None:
         return "No study: the number of runs was not planned."
+    run = sides[0].run
     done = f"{len(study.runs)} of {len(study.runs) + len(study.left)} runs are done"
-    return f"Study {study.study}: {study.rounds} rounds were planned before its first run, {done}."
+    text = f"Study {study.study}: {study.rounds} rounds were planned before its first run, {done}."
+    others = [one for one in read_studies(run.path.parent) if {m.run.scenario for m in sides} <= {*one.arms.values()}]
+    left = [len({block for block, _ in one.places.values()}) for one in others if one.left and one != study]
+    if len(others) > 1:
+        text += f" It is study {others.index(study) + 1} of {len(others)} of this claim here."
+    text += "".join(f" One was left after {plural(rounds, 'round')}." for rounds in left)
+    if not study.rules:
+        return f"{text} The rules of before its first run were not stored."
+    if study.rules != digest_of_rules(run.layout.experiment.folder):
+        word = study.words.get(claim, {}).get(run.fidelity)
+        text += " It is judged by other rules than were planned" + (f", by which it was: {word}." if word else ".")
+    return text
 
 
 def within(study: Study | None, side: MeasuredRuns) -> MeasuredRuns:

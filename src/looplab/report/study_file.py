@@ -1,10 +1,19 @@
 """The file of a study: which runs, in which order, by which seed; results/<study id>.study.json."""
 
+import hashlib
 import json
+import re
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
+
+from looplab.run import quiet
+
+# The modules of this room that decide, and those of an experiment's report that do not.
+DECIDING = ("cell", "repetitions", "rounds", "rules", "samples", "statistics", "stored", "verdicts")
+DRAWING = ("figures.py", "makeup.py", "notes.py", "scope.py", "steps.py", "tables.py")
+_COMMENT = re.compile(r"^[ \t]*(#.*)?\n", re.MULTILINE)
 
 STUDY_SCHEMA = 1
 SUFFIX = ".study.json"
@@ -17,6 +26,8 @@ class Study:
     An A/A arm is one of two arms of the same scenario; no run knows its arm, so nothing can treat them differently.
     `variants` gives that of each arm in a study of several, e.g. its broker. `runs` are those that are done: block,
     arm, run_id, valid. `where` must not change before it is resumed. `loads` and `cells` are those of each scenario.
+    `rules` is a digest of all that decides, taken before the first run; `words` are those by these rules, by claim and
+    fidelity.
     """
 
     study: str
@@ -32,6 +43,8 @@ class Study:
     runs: list[dict[str, Any]] = field(default_factory=list)
     loads: dict[str, str] = field(default_factory=dict)
     cells: dict[str, list[list[Any]]] = field(default_factory=dict)
+    rules: str = ""
+    words: dict[str, dict[str, str]] = field(default_factory=dict)
 
     @property
     def left(self) -> list[tuple[int, str]]:
@@ -52,6 +65,19 @@ class Study:
         fresh = results / f".{self.study}{SUFFIX}.new"
         fresh.write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")
         fresh.replace(self.path(results))
+
+
+def digest_of_rules(experiment: Path) -> str:
+    """Return a digest of all that decides about an experiment, by its folder: rules, exclusions, statistics, claims.
+
+    Comments decide nothing.
+    """
+    engine = [Path(__file__).with_name(f"{name}.py") for name in DECIDING]
+    own = [path for path in (experiment / "report").rglob("*") if path.suffix in (".py", ".csv")]
+    beside = [path for path in experiment.glob("*.py") if path.name in ("studies.py", "fitted.py", "thesis_tables.py")]
+    files = sorted([*engine, Path(quiet.__file__), *own, *beside], key=lambda path: path.as_posix())
+    texts = (_COMMENT.sub("", path.read_text(encoding="utf-8")) for path in files if path.name not in DRAWING)
+    return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:16]
 
 
 def read_studies(results: Path) -> list[Study]:

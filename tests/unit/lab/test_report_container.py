@@ -145,8 +145,8 @@ def test_help_and_wrong_use_need_no_engine(
 
 def test_the_verdict_engine_answers_from_inside(root: Path, programs: fakes.Programs) -> None:
     programs.script("docker", "echo of 5 rounds")
-    assert ask_inside(root, "looplab.lab.study_power", "loop", "x.study.json") == "of 5 rounds"
+    assert ask_inside(root, "looplab.lab.study_inside", "loop", "x.study.json") == "of 5 rounds"
     words = programs.calls("docker")[-1].split()
-    assert words[-6:] == ["--entrypoint=python3", IMAGE, "-m", "looplab.lab.study_power", "loop", "x.study.json"]
+    assert words[-6:] == ["--entrypoint=python3", IMAGE, "-m", "looplab.lab.study_inside", "loop", "x.study.json"]
     assert {"--read-only", "--network=none"} <= {*words}
     assert "--tty" not in words

@@ -136,7 +136,7 @@ def test_a_quick_study_under_stress_takes_more_messages(
     monkeypatch.setattr(study, "RunSession", lambda _lab: SimpleNamespace(facts={"code": "abc"}))
     monkeypatch.setattr(study, "read_studies", lambda _results: [])
     monkeypatch.setattr(study, "ask_inside", lambda *_words: "")
-    monkeypatch.setattr(study, "_run", lambda _sessions, plan, _scenarios, _options: begun.append(plan) or 0)
+    monkeypatch.setattr(study, "_run", lambda _sessions, plan, *_more: begun.append(plan) or 0)
     monkeypatch.setattr(Study, "write", lambda _plan, _results: None)
     study.study(ROOT, [name], rounds=5, seed=1, as_json=False, allow_invalid=False, quick=True, **given)
     (plan,) = begun

@@ -24,7 +24,7 @@ from looplab.lab.report_container import ask_inside
 from looplab.lab.run_options import variables
 from looplab.lab.scenarios import Scenario, check_one_kind, chosen
 from looplab.lab.session import After, RunSession
-from looplab.report.study_file import Study, read_studies
+from looplab.report.study_file import Study, digest_of_rules, read_studies
 from looplab.run.folder import SCHEMA
 from looplab.spec.brokers import BROKERS, DEFAULT, STUDY
 from looplab.system.machine_facts import boot_id, hashed, machine_id
@@ -127,7 +127,7 @@ def conduct(
     plan = _unfinished(root / "results", names, options, chosen_ones, where)
     if plan is None:
         plan = _begin(names, list(known), loads if options.twice else {}, options, chosen_ones, where, list(labs))
-        plan.loads = loads
+        plan.loads, plan.rules = loads, digest_of_rules(experiment.folder)
         plan.cells = {name: [list(cell.key) for cell in values.cells] for (name, _), values in parameters.items()}
         plan.write(root / "results")
     else:
@@ -135,8 +135,8 @@ def conduct(
     left = plan.left
     seconds = sum(parameters[plan.arms[arm], plan.variants.get(arm, "")].total_s + RUN_OVERHEAD_S for _, arm in left)
     file = str(plan.path(root / "results"))
-    say(_summary(plan, seconds, ask_inside(root, "looplab.lab.study_power", experiment.name, file)))
-    return _run(sessions, plan, [known[plan.arms[arm]] for _, arm in left], options)
+    say(_summary(plan, seconds, ask_inside(root, "looplab.lab.study_inside", "power", experiment.name, file)))
+    return _run(sessions, plan, [known[plan.arms[arm]] for _, arm in left], options, experiment.name)
 
 
 def _prepared(
@@ -148,10 +148,12 @@ def _prepared(
     return labs, {(name, variant): values for name, variant, values in each}
 
 
-def _run(sessions: Mapping[str, RunSession], plan: Study, scenarios: Sequence[Scenario], options: Options) -> int:
-    """Run what is left of a study by the session of each variant, its file up to date after each run.
+def _run(
+    sessions: Mapping[str, RunSession], plan: Study, scenarios: Sequence[Scenario], options: Options, name: str
+) -> int:
+    """Run what is left of a study of the experiment `name`, by the session of each variant; return the exit code.
 
-    Return the exit code.
+    Its file is up to date after each run.
     """
     session = next(iter(sessions.values()))
     results, left = session.lab.root / "results", plan.left
@@ -172,6 +174,10 @@ def _run(sessions: Mapping[str, RunSession], plan: Study, scenarios: Sequence[Sc
     if not _all_run(sessions, zip(variants, scenarios, strict=True), after):
         say(f"The study is kept in {plan.path(results).name}; the same command goes on with it.")
         return EXIT_INVALID
+    # While the rules are those that were planned: later ones may say another word.
+    file = str(plan.path(results))
+    plan.words = json.loads(ask_inside(session.lab.root, "looplab.lab.study_inside", "words", name, file) or "{}")
+    plan.write(results)
     if options.as_json:
         print(json.dumps({"schema": SCHEMA, "study": plan.study, "runs": documents}, indent=1))
     invalid = sum(not run["valid"] for run in plan.runs)

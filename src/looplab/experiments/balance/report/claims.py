@@ -95,7 +95,7 @@ def _judge(row: Mapping[str, str], runs: Runs) -> Verdict:
     left_out = dict.fromkeys(rounds.left_out_notes(study, *zip(sides, used, strict=True)))
     nulls = rounds.null_text(rounds.nulls(values, study))
     live = "By live runs." if names == pairs[0] else "By runs of the loop, replayed."
-    verdict.notes = [rounds.planned(study), *left_out, *([nulls] if nulls else []), live]
+    verdict.notes = [rounds.planned(study, row["name"], used), *left_out, *([nulls] if nulls else []), live]
     if not verdict.reason:
         # The thesis measured no robot that stands.
         named = what.capitalize()

@@ -133,7 +133,7 @@ def _judge(row: ClaimRow, runs: Runs) -> LoopVerdict:
         published=printed,
         published_share=printed.share,
         judged=row.figure,
-        plan=rounds.planned(study),
+        plan=rounds.planned(study, row.name, used),
     )
     rule = row.decides(printed)
     if constants_of(row.figure, used):
@@ -179,7 +179,8 @@ def _robot_share(runs: Runs) -> LoopVerdict:
 
     free = without_constant(rule, None) if constants_of("R", [a]) else rule
 
-    verdict = LoopVerdict(reason=text, cells=cells_text(keys), plan=rounds.planned(study), judged="R over T")
+    plan = rounds.planned(study, "robot-third", [a])
+    verdict = LoopVerdict(reason=text, cells=cells_text(keys), plan=plan, judged="R over T")
     verdict.notes = [f"Chapter 7 of the thesis says 35 %; its table 5.3 gives {printed:.0%}."]
     verdict.notes += rounds.left_out_notes(study, (runs[scenario], a))
     rounds.ask(verdict, [(a, lambda _one: printed), (a, share)], free, study)

@@ -91,7 +91,7 @@ def judge(name: str, runs: Runs) -> LoopVerdict:
         reason=f"{counted}. {'; '.join(map(str, parts))}.",
         cells=cells_text(keys),
         judged=LOST,
-        plan=rounds.planned(study),
+        plan=rounds.planned(study, name, used),
         notes=[*_merged(used), *rounds.left_out_notes(study, *sides)],
     )
     if not rounds.withheld(verdict, max(len(m.runs) for m in used), study):

@@ -1,8 +1,9 @@
-"""What a study can find, printed before it starts; runs in the image of the report, which has the verdict engine.
+"""What the verdict engine says of a study, in the image of the report: what it can find, and what it found.
 
-python3 -m looplab.lab.study_power EXPERIMENT results/NAME.study.json
+python3 -m looplab.lab.study_inside power|words EXPERIMENT results/NAME.study.json
 """
 
+import json
 import sys
 from pathlib import Path
 
@@ -29,10 +30,27 @@ def power(experiment: Experiment, plan: Study, results: Path) -> list[str]:
     return lines
 
 
+def words(experiment: Experiment, plan: Study, results: Path) -> list[str]:
+    """Return, as JSON, the word on each claim by fidelity, from the runs of the study alone."""
+    from looplab.report.analysis import analysed
+    from looplab.report.samples import measure
+    from looplab.report.stored import Selection, StoredRun, read_run
+
+    runs = (read_run(results / run_id, EXPERIMENTS) for run_id in plan.places)
+    measured = measure(Selection([run for run in runs if isinstance(run, StoredRun)]))
+    verdicts = analysed(experiment, measured).verdicts
+    found = {
+        claim.name: {fidelity: verdict.word for fidelity, verdict in answers.items() if verdict.run}
+        for claim, answers in verdicts
+    }
+    return [json.dumps({name: by_fidelity for name, by_fidelity in found.items() if by_fidelity})]
+
+
 def main() -> None:
-    name, file = sys.argv[1:]
+    what, name, file = sys.argv[1:]
     path = Path(file)
-    print(*power(EXPERIMENTS[name], read_study(path), path.parent), sep="\n")
+    answer = {"power": power, "words": words}[what]
+    print(*answer(EXPERIMENTS[name], read_study(path), path.parent), sep="\n")
 
 
 if __name__ == "__main__":

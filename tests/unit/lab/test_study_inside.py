@@ -1,19 +1,22 @@
-"""What a study says it can decide: by its rounds and arms, and by the runs that are here."""
+"""What a study can decide, by its rounds and arms and the runs that are here; by which rules it was judged."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from support.run_files import store
+from support.reports import shown
+from support.run_files import store, write_study
+from support.simulated_runs import simulated_cell, write_run
 
 from looplab.experiments.loop.report.claims import claims
 from looplab.experiments.registry import EXPERIMENTS
-from looplab.lab.study_power import power
+from looplab.lab.study_inside import power, words
 from looplab.report.power import OTHER_SD, USUAL_SD, Sides, run_sd, simulated
 from looplab.report.statistics import compare_blocks
-from looplab.report.study_file import Study
+from looplab.report.study_file import Study, digest_of_rules
 from looplab.report.verdicts import REPRODUCED, UNDECIDED
 
 LOADS = {"scenario1": "none", "scenario2": "stress"}
@@ -88,3 +91,54 @@ def test_the_sd_is_that_of_neighbouring_runs_here(tmp_path: Path) -> None:
     assert count == 60
     assert sd == pytest.approx(0.2, rel=0.25)
     assert "0% in scenario1 (60 runs here)" in power(EXPERIMENTS["loop"], both, tmp_path)[1]
+
+
+def test_the_words_of_a_finished_study_are_kept_with_its_rules(tmp_path: Path) -> None:
+    """Later rules may say another word: the page prints both."""
+    loop = EXPERIMENTS["loop"]
+    rng = np.random.default_rng(4)
+    for number in range(6):
+        for scenario, median in (("scenario1", 9000.0), ("scenario2", 13500.0)):
+            cells = {(20.0, 0): simulated_cell(rng, 3, 20, median * float(np.exp(rng.normal(0, 0.01))), 4290)}
+            write_run(tmp_path, scenario, start=f"20260101T00{number:02}00Z", cells=cells)
+    plan = write_study(tmp_path)
+    (line,) = words(loop, plan, tmp_path)
+    found = json.loads(line)
+    assert found["stress"] == {"thesis": REPRODUCED}
+    assert "qos-2" not in found
+    assert "were not stored" in shown(tmp_path).verdict("stress").plan
+    plan.rules = digest_of_rules(loop.folder)
+    plan.write(tmp_path)
+    assert "rules" not in shown(tmp_path).verdict("stress").plan
+    plan.rules, plan.words = "of before", {"stress": {"thesis": UNDECIDED}}
+    plan.write(tmp_path)
+    said = shown(tmp_path).verdict("stress")
+    assert said.plan.endswith("It is judged by other rules than were planned, by which it was: undecided.")
+    assert said.outcome == REPRODUCED
+
+
+def test_what_decides_is_in_the_digest(tmp_path: Path) -> None:
+    own = tmp_path / "report"
+    own.mkdir()
+    (own / "claims.csv").write_text("name,rule\na,higher\n")
+    before = digest_of_rules(tmp_path)
+    (own / "figures.py").write_text("x = 1\n")
+    (own / "claims.py").write_text("\n# A comment.\n")
+    empty = digest_of_rules(tmp_path)
+    (own / "claims.py").write_text("# Another.\n")
+    assert digest_of_rules(tmp_path) == empty
+    (own / "claims.csv").write_text("name,rule\na,lower\n")
+    assert len({before, empty, digest_of_rules(tmp_path)}) == 3
+
+
+def test_earlier_and_abandoned_studies_are_counted(tmp_path: Path) -> None:
+    for number in range(3):
+        for scenario in LOADS:
+            cells = {(20.0, 0): simulated_cell(np.random.default_rng(number), 3, 20, 9000, 4290)}
+            write_run(tmp_path, scenario, start=f"20260102T00{number:02}00Z", cells=cells)
+    done = write_study(tmp_path)
+    left = replace(done, study="20260101T000000Z-left", runs=done.runs[:3], blocks=done.blocks * 2)
+    left.write(tmp_path)
+    replace(left, study="20260101T000000Z-other", arms={"a": "scenario4"}).write(tmp_path)
+    text = shown(tmp_path).verdict("stress").plan
+    assert "It is study 2 of 2 of this claim here. One was left after 2 rounds." in text
