@@ -167,7 +167,6 @@ def page_text(
         "revisions": sorted({str(run.document["environment"].get("revision", "unknown")) for run in runs}),
         # The command lines that made these runs, each once.
         "repeat": [*filter(None, dict.fromkeys(run.document.get("command_line") for run in runs))],
-        "studies": experiment.studies,
         "verdicts": analysis.verdicts,
         "asked": asked,
         "unasked": unasked,

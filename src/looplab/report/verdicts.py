@@ -140,7 +140,8 @@ class Claim:
     """`judge` answers the claim from the runs of one fidelity.
 
     Its p-values are adjusted for the claims of its family alone: a remark in passing takes no power from a finding.
-    `effect` is what it compares in planned cells, None where it is about something else.
+    `effect` is what it compares in planned cells, None where it is about something else. `./lab study` plans its runs
+    by the name `study`.
     """
 
     name: str
@@ -148,6 +149,7 @@ class Claim:
     judge: Callable[[Runs], Verdict]
     family: str = ""
     effect: Callable[[Planned], Effect | None] = lambda _planned: None
+    study: str = ""
 
 
 def too_few(runs: int) -> str:

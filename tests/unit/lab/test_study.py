@@ -10,6 +10,7 @@ import pytest
 from support.places import ROOT
 
 from looplab.errors import UsageError
+from looplab.experiments.registry import EXPERIMENTS
 from looplab.lab.commands import study
 from looplab.report.study_file import Study, read_studies
 
@@ -124,14 +125,8 @@ def test_runs_of_one_broker_share_a_session() -> None:
     assert asked[-1] == ("stopped", ["w"])
 
 
-@pytest.mark.parametrize(
-    ("name", "given", "messages"),
-    [("stress", {}, "300"), ("stress", {"MESSAGES": "50"}, "50"), ("robot-third", {}, "100")],
-)
-def test_a_quick_study_under_stress_takes_more_messages(
-    monkeypatch: pytest.MonkeyPatch, name: str, given: dict[str, str], messages: str
-) -> None:
-    """Both sides take as many: runs that differ in more than the load are not compared."""
+def planned(monkeypatch: pytest.MonkeyPatch, name: str, **given: str) -> Study:
+    """Return the plan of a quick study; nothing is run."""
     begun: list[Study] = []
     monkeypatch.setattr(study, "RunSession", lambda _lab: SimpleNamespace(facts={"code": "abc"}))
     monkeypatch.setattr(study, "read_studies", lambda _results: [])
@@ -140,6 +135,39 @@ def test_a_quick_study_under_stress_takes_more_messages(
     monkeypatch.setattr(Study, "write", lambda _plan, _results: None)
     study.study(ROOT, [name], rounds=5, seed=1, as_json=False, allow_invalid=False, quick=True, **given)
     (plan,) = begun
+    return plan
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "messages"),
+    [("stress", {}, "300"), ("stress", {"MESSAGES": "50"}, "50"), ("robot-third", {}, "100")],
+)
+def test_a_quick_study_under_stress_takes_more_messages(
+    monkeypatch: pytest.MonkeyPatch, name: str, given: dict[str, str], messages: str
+) -> None:
+    """Both sides take as many: runs that differ in more than the load are not compared."""
+    plan = planned(monkeypatch, name, **given)
     assert plan.options["MESSAGES"] == messages
     assert plan.loads == {one: "stress" if one == "scenario2" else "none" for one in plan.cells}
     assert plan.cells["scenario1"] == [[20.0, 0]]
+
+
+@pytest.mark.parametrize(
+    ("name", "arms"),
+    [
+        ("qos-delay", {("qos-delay", "")}),
+        ("twin", {("twin", "")}),
+        ("twin-brokers", {("twin-brokers", "")}),
+        ("persistence-low-impact", {("twin", "off"), ("twin", "on")}),
+        ("asip", {("asip", "")}),
+        ("middleware", {("middleware", "")}),
+        ("middleware-nodes", {("middleware-nodes", "")}),
+    ],
+)
+def test_every_source_has_studies(monkeypatch: pytest.MonkeyPatch, name: str, arms: set[tuple[str, str]]) -> None:
+    """Claims on one scenario count its runs; a second arm of it would be a second run a round."""
+    plan = planned(monkeypatch, name)
+    assert {(scenario, plan.variants.get(arm, "")) for arm, scenario in plan.arms.items()} == arms
+    assert len(plan.left) == 5 * len(arms)
+    assert plan.rules
+    assert any(name in one.studies for one in EXPERIMENTS.values()), "its help names it"

@@ -139,8 +139,10 @@ EXPERIMENT = Experiment(
     cell=LatencyCell,
     tables={THROUGHPUT: ThroughputCell},
     roles=(CONTROLLER, BROKER, BRIDGE, *CLIENTS),
-    # These claims compare cells of one run, so their unit is the run.
+    # Their claims compare cells of one run, so their unit is the run.
     studies={
+        NAME: (NAME,),
+        THROUGHPUT: (THROUGHPUT,),
         "language-hardly": (NAME,),
         "channel-hardly": (NAME,),
         "java-tracks-more": (THROUGHPUT,),

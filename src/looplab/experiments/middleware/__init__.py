@@ -182,6 +182,7 @@ EXPERIMENT = Experiment(
         CONTROLLER,
         *(Role(name, (comm,), optional=True, about="a part beside the nodes") for name, comm in _SERVICES.items()),
     ),
+    studies={name: (name,) for name in (NAME, f"{NAME}-nodes")},
     secrets=SECRETS,
     host=True,
 )

@@ -84,5 +84,10 @@ class DelayCell(Paced):
 
 
 EXPERIMENT = Experiment(
-    NAME, __name__, scenarios=f"compose/experiments/{NAME}", cell=DelayCell, roles=(CONTROLLER, BROKER, LINK)
+    NAME,
+    __name__,
+    scenarios=f"compose/experiments/{NAME}",
+    cell=DelayCell,
+    roles=(CONTROLLER, BROKER, LINK),
+    studies={NAME: (NAME,)},
 )

@@ -164,12 +164,17 @@ def _limit(cell: TwinCell) -> str:
     return f"  {cell.searched}: {cell.limit_per_s:.0f} a second, {LIMITS.get(cell.limited_by, cell.limited_by)}"
 
 
+# The one claim that compares two settings.
+PERSISTENCE = "persistence-low-impact"
+
 EXPERIMENT = Experiment(
     NAME,
     __name__,
     scenarios="compose/experiments/twin*",
     cell=TwinCell,
     roles=(CONTROLLER, BROKER, INSTANCE, WORKERS, DATABASE),
+    studies={**{name: (name,) for name in (NAME, "twin-brokers", "twin-limit")}, PERSISTENCE: (NAME,)},
+    variants={PERSISTENCE: {name: {"PERSISTENCE": name} for name in ("off", "on")}},
     switches=("TWIN_LINK",),
     secrets=SECRETS,
     kept=("twin-database",),

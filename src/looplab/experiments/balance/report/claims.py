@@ -28,7 +28,10 @@ def claims() -> list[Claim]:
     """Return theory's claim, then each treatment's by the cost of standing at 20 ms; by its time, in another family."""
     return [
         rounds.asked("theory", "The robot stands and falls where the linear loop says", [NAME], _theory),
-        *(Claim(row["name"], row["title"], partial(_judge, row), row["family"]) for row in table(__file__)),
+        *(
+            Claim(row["name"], row["title"], partial(_judge, row), row["family"], study=row["study"])
+            for row in table(__file__)
+        ),
     ]
 
 

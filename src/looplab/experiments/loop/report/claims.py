@@ -85,9 +85,8 @@ def claim(row: ClaimRow) -> Claim:
         "lost": partial(lost_messages.judge, row.name),
         "share": _robot_share,
     }
-    if judge := judges.get(row.rule):
-        return Claim(row.name, row.title, judge, row.family)
-    return Claim(row.name, row.title, partial(_judge, row), row.family, partial(_effect, row))
+    judge = judges.get(row.rule, partial(_judge, row))
+    return Claim(row.name, row.title, judge, row.family, partial(_effect, row), row.name)
 
 
 def _effect(row: ClaimRow, planned: Planned) -> Effect | None:
