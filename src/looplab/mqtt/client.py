@@ -20,7 +20,7 @@ from paho.mqtt import MQTTException
 from paho.mqtt.enums import CallbackAPIVersion
 from paho.mqtt.reasoncodes import ReasonCode
 
-from looplab.mqtt.connection_errors import describe_end, describe_refusal
+from looplab.mqtt.connection_errors import describe_end, describe_loss, describe_refusal
 from looplab.mqtt.dial import Dialler, Target
 from looplab.mqtt.packets import parse_publish, puback_packet, publish_packet, pubrec_packet
 from looplab.mqtt.stamped_socket import StampedSocket
@@ -122,6 +122,8 @@ class MqttClient:
         self.sock: StampedSocket | None = None
         self.connected = False
         self.disconnects = 0
+        # Why the last connection that was there was lost.
+        self.last_loss = ""
         self.last_error = ""
         self.message_id = b""
         self._options, self._holds = options, options.holds
@@ -335,6 +337,8 @@ class MqttClient:
     def _lost(self, _client: object, _data: object, _flags: object, _reason: object, _p: object) -> None:
         if self.connected and not self._closing:
             self.disconnects += 1
+            if self.sock is not None:
+                self.last_loss = describe_loss(self.sock.error, ended=self.sock.ended)
         if not self.connected and not self._refused and self.sock is not None:
             self.last_error = f"{self.target}: {describe_end(self.sock.first, self._dialler.pairing)}"
         self.connected = self._announcing = False

@@ -43,6 +43,15 @@ def describe_refusal(reason: str, pairing: Any) -> str:
     return f"refused: {reason}; wrong user or password for {pairing.user}: pair again (`./lab pair`)"
 
 
+def describe_loss(error: OSError | None, *, ended: bool) -> str:
+    """Return why a connection that was there is not; `ended` if the socket reported it, else nothing came any more."""
+    if not ended or (error is not None and error.errno in _UNREACHABLE):
+        return "the network was cut: nothing came from the broker"
+    if error is not None:
+        return f"it was cut ({error.strerror})"
+    return "it was closed by the broker, which stopped or gave its name to another client, or by something between"
+
+
 def describe_end(first: bytes, pairing: Any) -> str:
     """Return why the connection ended before the broker answered; `first` are the first bytes that arrived."""
     if pairing is None and first.startswith(_TLS_RECORDS):

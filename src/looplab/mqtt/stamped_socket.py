@@ -34,6 +34,8 @@ class StampedSocket(socket.socket):
     current = b""
     packet = b""
     ended = False
+    # What ended it, None if the other end closed it.
+    error: OSError | None = None
     # Why the kernel stamps nothing here; "" if it does.
     unstamped = "not requested"
     # Whether there may be stamps of departures to take.
@@ -113,8 +115,8 @@ class StampedSocket(socket.socket):
             # It was a departure that made the socket ready: one that Nagle's algorithm had delayed.
             self.take_departures()
             return []
-        except OSError:
-            chunk = b""
+        except OSError as error:
+            chunk, self.error = b"", error
         if self._buffer is None:
             self.first, self._buffer = chunk[:2], PacketBuffer()
         self.ended = not chunk

@@ -22,6 +22,11 @@ class Clients:
         return sum(client.disconnects for client in self.clients)
 
     @property
+    def last_loss(self) -> str:
+        """Why a connection was lost, "" if none was."""
+        return next((client.last_loss for client in self.clients if client.last_loss), "")
+
+    @property
     def last_error(self) -> str:
         """Why the first of those that are not connected is not."""
         return next((client.last_error for client in self.clients if not client.connected), "") or "no answer"

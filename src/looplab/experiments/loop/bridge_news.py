@@ -28,6 +28,7 @@ MOST_CHANGES = 1000
 MOST_REPORTS = 20
 # Why the bridge was away.
 NETWORK = "the same bridge came back: the network between it and the broker was cut"
+BROKER_RESTARTED = "the broker was restarted"
 RESTARTED = "the bridge restarted, its machine did not"
 REBOOTED = "its machine rebooted, and the bridge restarted"
 AWAY = "it had not come back when the run ended"
@@ -47,6 +48,7 @@ class BridgeNews:
         self.foreign = 0
         self.malformed = 0
         self._at_start: dict[str, Any] = {}
+        self._begun_ns = 0
         self._token, self._requests = token.encode(), requests
         self._returns_ns: list[int] = []
 
@@ -103,11 +105,25 @@ class BridgeNews:
     def begin(self) -> None:
         """Note what the bridge reports before the first message."""
         self._at_start = self.info()
+        self._begun_ns = perf_counter_ns()
 
-    def document(self, disconnects: int) -> dict[str, Any]:
+    def losses(self, *, broker_restarted: bool) -> list[str]:
+        """Return why the bridge had no connection to the broker, for each time since the first message."""
+        away = [one for one in absences(self.changes, broker_restarted=broker_restarted) if self._in_run(one)]
+        info = self.info()
+        known = sum(one["cause"] in (NETWORK, BROKER_RESTARTED) for one in away)
+        # The bridge itself knows better than its absence shows what ended its last connection.
+        own = str(info.get("last_loss") or NETWORK)
+        causes = [own if one["cause"] == NETWORK else one["cause"] for one in away]
+        return [*causes, *[BROKER_RESTARTED if broker_restarted else own] * unnoticed(self._at_start, info, known)]
+
+    def _in_run(self, absence: Mapping[str, Any]) -> bool:
+        return absence["to_ns"] is None or bool(absence["to_ns"] > self._begun_ns)
+
+    def document(self, disconnects: int, *, broker_restarted: bool) -> dict[str, Any]:
         """Return what run.json records of the bridge; `disconnects` are those that the controller noticed itself."""
-        away = absences(self.changes)
-        known = disconnects + sum(absence["cause"] == NETWORK for absence in away)
+        away = absences(self.changes, broker_restarted=broker_restarted)
+        known = disconnects + sum(absence["cause"] in (NETWORK, BROKER_RESTARTED) for absence in away)
         return {
             "events": self.changes,
             "absences": away,
@@ -117,11 +133,12 @@ class BridgeNews:
         }
 
 
-def absences(events: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def absences(events: Iterable[Mapping[str, Any]], *, broker_restarted: bool = False) -> list[dict[str, Any]]:
     """Return one entry for each time the bridge was away: `from_ns`, `to_ns` (monotonic, None: not back), `cause`.
 
     `events` are the run's changes of retained statuses in order; those of TOPIC_BRIDGE_STATUS hold `instance` and
-    `boot` of the bridge as known at that moment. The broker notices a lost bridge some seconds late.
+    `boot` of the bridge as known at that moment. The broker notices a lost bridge some seconds late. A bridge that
+    stayed the same lost its network, unless the run knows that its broker was restarted.
     """
     times_away: list[dict[str, Any]] = []
     before: Mapping[str, Any] = {}
@@ -129,7 +146,9 @@ def absences(events: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
         is_away = bool(times_away) and times_away[-1]["to_ns"] is None
         if event["status"] == ONLINE.decode():
             if is_away:
-                times_away[-1].update(to_ns=event["at_ns"], cause=_cause(before, event))
+                cause = _cause(before, event)
+                cause = BROKER_RESTARTED if broker_restarted and cause == NETWORK else cause
+                times_away[-1].update(to_ns=event["at_ns"], cause=cause)
             before = event
         elif before and not is_away:
             times_away.append({"from_ns": event["at_ns"], "to_ns": None, "cause": AWAY})

@@ -7,8 +7,8 @@ from time import perf_counter_ns
 from typing import Any, ClassVar
 
 from looplab.errors import MachineError
-from looplab.experiments.loop import EXPERIMENT, LoopCell, ledger, overhead_ns, readiness, treatments
-from looplab.experiments.loop.bridge_news import BridgeNews
+from looplab.experiments.loop import BRIDGE, EXPERIMENT, LoopCell, ledger, overhead_ns, readiness, treatments
+from looplab.experiments.loop.bridge_news import BROKER_RESTARTED, BridgeNews
 from looplab.experiments.loop.connections import ControllerConnections
 from looplab.experiments.loop.document import COLUMNS, delayed, of_rows, passed
 from looplab.experiments.loop.losses import NEVER_NS, Evidence, Losses
@@ -76,6 +76,7 @@ class LoopController(CellRun[LoopParameters, LoopCell]):
         self.own_bridge = OwnBridge(p, token)
         self._tls = self._unstamped = ""
         self._attempts: dict[str, str] = {}
+        self._lost_before = 0
         self._warmup = {"sent": 0, "answered": 0}
         # Messages of this run itself that the broker has counted by the last scan, answers included.
         self._own = 0
@@ -89,6 +90,7 @@ class LoopController(CellRun[LoopParameters, LoopCell]):
         if priority := self.parameters.priority_controller:
             self._attempts[CONTROLLER.name] = try_fifo(priority)
         self.news.begin()
+        self._lost_before = self._client.disconnects
         # The first scan applies the treatments, under which the warm-up runs; the first cell begins at the second.
         self._scan()
         self._warm_up()
@@ -147,12 +149,22 @@ class LoopController(CellRun[LoopParameters, LoopCell]):
             *treatments.judge(self.parameters, self.scans, bridge, self.client.fault, self._attempts),
             *treatments.judge_robot(self.parameters, cells, virtual=treatments.is_virtual(bridge)),
             *treatments.judge_connections(self.parameters, self._tls, bridge),
+            *self._judge_kept(),
             *treatments.judge_legs(self.parameters, self._granted, bridge, self._answer_qos()),
             *(self.others or self).judge_clients(),
             treatments.judge_broker(self.parameters, self.record.versions.get("broker", "")),
             *readiness.other_bridges(self.news.reports, answered_twice=any(self.measurement.counts.duplicates)),
             self.seen.judge_link(),
             *([judge_own_bridge(self.measurement.counts)] if self.parameters.own_bridge else []),
+        ]
+
+    def _judge_kept(self) -> Sequence[Treatment]:
+        restarted = treatments.broker_restarted(self.scans)
+        lost = self._client.disconnects - self._lost_before + (self.printed.disconnects if self.printed else 0)
+        cause = BROKER_RESTARTED if restarted else self._client.last_loss or "a printed client connected again"
+        return [
+            treatments.judge_connection(CONTROLLER.name, [cause] * lost),
+            treatments.judge_connection(BRIDGE.name, self.news.losses(broker_restarted=restarted)),
         ]
 
     def judge_clients(self) -> Sequence[Treatment]:
@@ -189,7 +201,7 @@ class LoopController(CellRun[LoopParameters, LoopCell]):
             "malformed": counts.malformed + self.news.malformed,
             "foreign": counts.foreign + self.news.foreign,
             "expired": len(counts.expired),
-            **self.news.document(sum(counts.disconnects)),
+            **self.news.document(sum(counts.disconnects), broker_restarted=treatments.broker_restarted(self.scans)),
             "ledger_gaps": ledger.gaps(store, measured, self._unstamped, self.news.info()),
             "delayed": delayed(store, every),
             **self.seen.document(),

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from types import MappingProxyType
 from typing import Any
 
@@ -39,7 +40,7 @@ from looplab.treatments.judgement import (
 from looplab.treatments.link import NO_LINK
 from looplab.treatments.loads import loads
 from looplab.treatments.loads.load import published, seconds
-from looplab.treatments.scans import Scan, grown, mqtt_sockets, policies, processes, refusals
+from looplab.treatments.scans import Scan, grown, identities, mqtt_sockets, policies, processes, refusals
 
 # The broker itself listens here, whatever port the host publishes.
 BROKER_PORT = 1883
@@ -149,6 +150,20 @@ def strength(load: str, before: Scan, after: Scan) -> dict[str, Any]:
         result["broker_publish_per_s"] = round(messages / span_s, 1)
         result[f"{load}_messages_per_s"] = round((messages - own) / span_s, 1)
     return result
+
+
+def broker_restarted(scans: Sequence[Scan | None]) -> bool:
+    """Return whether the broker was another process in one scan than in the one before."""
+    seen = [found for found in identities([scan for scan in scans if scan is not None], BROKER.name) if found]
+    return any(before != after for before, after in pairwise(seen))
+
+
+def judge_connection(role: str, losses: Sequence[str]) -> Treatment:
+    """Judge whether a part kept its connection to the broker; `losses` says why it did not, for each time."""
+    causes = "; ".join(dict.fromkeys(losses))
+    found = f"lost {len(losses)} x: {causes}" if losses else "kept"
+    note = "messages sent meanwhile are lost, and latencies about it are not the loop's" if losses else ""
+    return Treatment(f"connection of the {role}", "kept", found, not losses, note=note)
 
 
 def judge_broker(parameters: LoopParameters, version: str) -> Treatment:

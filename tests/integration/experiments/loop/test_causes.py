@@ -96,6 +96,10 @@ def test_a_bridges_network_that_is_cut_unnoticed(lab: LoopLab) -> None:
     run = Run(lab.run)
     assert lost_by(run) == {"disconnected": run.cell["lost"]}
     assert run.cell["lost"] > 0
+    found = {entry["what"]: entry["found"] for entry in run.document["treatments"]}
+    assert found["connection of the controller"] == "kept"
+    assert found["connection of the bridge"].startswith("lost 1 x: it was ")
+    assert [why for why in run.document["invalid_because"] if why.startswith("connection of the bridge: wanted kept, ")]
 
 
 def test_messages_that_never_left_have_no_cause(lab: LoopLab) -> None:

@@ -149,6 +149,10 @@ def test_a_broker_that_dies_in_the_middle(lab: LoopLab) -> None:
     assert cell["disconnects"] == 1
     assert cell["lost"] > 0
     assert why(run, "broker process") == "wanted the same in every scan, found restarted 1 x, first seen at scan 3 of 3"
+    for part in ("controller", "bridge"):
+        assert why(run, f"connection of the {part}") == "wanted kept, found lost 1 x: the broker was restarted"
+    assert {absence["cause"] for absence in run["absences"]} <= {"the broker was restarted"}
+    assert "network" not in " ".join(run["invalid_because"])
     assert read_samples(lab.run)[-1]["outcome"] in ("answered", "late")
     assert {change["topic"] for change in run["events"]} >= {"lab/bridge/status"}
 

@@ -7,7 +7,16 @@ import pytest
 
 from looplab import __version__
 from looplab.experiments.loop import readiness
-from looplab.experiments.loop.bridge_news import AWAY, NETWORK, REBOOTED, RESTARTED, absences, noise, unnoticed
+from looplab.experiments.loop.bridge_news import (
+    AWAY,
+    BROKER_RESTARTED,
+    NETWORK,
+    REBOOTED,
+    RESTARTED,
+    absences,
+    noise,
+    unnoticed,
+)
 from looplab.experiments.loop.document import delayed
 from looplab.experiments.loop.parameters import read_parameters
 from looplab.experiments.loop.protocol import TOPIC_BRIDGE_INFO, TOPIC_BRIDGE_STATUS, TOPIC_ROBOT_STATUS
@@ -118,6 +127,8 @@ ROBOT = {"at_ns": 1, "topic": TOPIC_ROBOT_STATUS, "status": "offline"}
 def test_why_the_bridge_was_away_is_told_by_who_comes_back(back: str, cause: str) -> None:
     events = [event(1, "online"), ROBOT, event(5, "offline"), event(9, "online", *back)]
     assert absences(events) == [{"from_ns": 5, "to_ns": 9, "cause": cause}]
+    (of_broker,) = absences(events, broker_restarted=True)
+    assert of_broker["cause"] == (BROKER_RESTARTED if cause == NETWORK else cause)
 
 
 def test_a_bridge_that_comes_back_never_or_twice() -> None:

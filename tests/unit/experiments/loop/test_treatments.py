@@ -12,10 +12,12 @@ from looplab.experiments.loop.parameters import LoopParameters, read_parameters
 from looplab.experiments.loop.scans import Scans
 from looplab.experiments.loop.treatments import (
     applied,
+    broker_restarted,
     cell_facts,
     elsewhere,
     judge,
     judge_broker,
+    judge_connection,
     judge_legs,
     judge_number,
     judge_path,
@@ -338,6 +340,16 @@ def test_an_adapter_that_holds_answers_back_is_named(fidelity: str, timer_ms: An
     assert (one.wanted, one.found, one.verified, one.required) == (wanted, f"{timer_ms} ms", good, wanted == "1 ms")
     assert ("SERIAL_LOW_LATENCY=on" in one.note) == (timer_ms != 1)
     assert not any("adapter" in what for what in judged(parameters(), [scan()]))
+
+
+def test_a_lost_connection_is_named_with_its_causes() -> None:
+    kept = judge_connection("bridge", [])
+    assert (kept.what, kept.found, kept.verified) == ("connection of the bridge", "kept", True)
+    lost = judge_connection("bridge", ["cut", "cut", "the broker was restarted"])
+    assert (lost.found, lost.required) == ("lost 3 x: cut; the broker was restarted", True)
+    scans = [scan(), None, scan(broker=[]), scan(broker=[process(pid=7)])]
+    assert not broker_restarted(scans)
+    assert broker_restarted([*scans, scan(broker=[process(pid=8)])])
 
 
 def ends(local: str, local_port: int, peer: str, peer_port: int) -> dict[str, Any]:

@@ -145,6 +145,7 @@ class Reporter:
             "robot_last_fault": robot.faults.last,
             "reopened": robot.reopened,
             "disconnects": self.mqtt.disconnects,
+            "last_loss": self.mqtt.last_loss,
             "version": __version__,
             **self.identity,
             "counts": self._counts,
