@@ -1,23 +1,32 @@
-"""The capture's service, on 127.0.0.1 of the network namespace it watches.
+"""The capture's service, on 127.0.0.1 of the network namespace it watches, or on CAPTURE_BIND.
 
     POST /start {"broker_port"}: begins a capture; one that was begun before is dropped
     POST /stop {"connections": [[publisher's port, subscriber's port, since_s, until_s], …]}: ends it; the figures of
         segments.count
+    POST /stop {"application": {"request_topic", …}}: ends one at the broker; the figures of exchange.Exchange
+
+With CAPTURE_PORT_FROM_START it captures at a broker of that port as soon as it runs. From outside its network namespace
+the host CAPTURE_CONTROL alone may ask.
 
 An error is {"message", "remedy"}. Everything runs after the cell, or in tcpdump's own process: nothing here touches
 the thread that measures.
 """
 
 import os
+import socket
 import sys
 import threading
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
-from looplab.capture import CapturedConnections
+from looplab.capture import Application, CapturedConnections
+from looplab.capture.exchange import Exchange
+from looplab.capture.segments import Segment, count
 from looplab.capture.tcpdump import Capture
 from looplab.errors import EXIT_GOOD, LabError
 from looplab.system import own_process
-from looplab.system.json_service import serve
+from looplab.system.json_service import Request, serve
 from looplab.system.network_namespace import ways_out
 
 PORT = 9109
@@ -27,9 +36,10 @@ LOOK_S = 0.25
 class CaptureService:
     """Holds at most one capture."""
 
-    def __init__(self) -> None:
+    def __init__(self, port: int = 0) -> None:
         self._lock = threading.RLock()
-        self._capture: Capture | None = None
+        self._capture = Capture(port, at_broker=True) if port else None
+        self._port = port
 
     def start(self, request: dict[str, Any]) -> dict[str, Any]:
         """Begin a capture; return once packets are taken."""
@@ -44,12 +54,21 @@ class CaptureService:
             capture, self._capture = self._capture, None
             if capture is None:
                 raise LabError("No capture was begun: its service was restarted meanwhile.", "Repeat the run.")
-            return capture.figures(
-                [
-                    CapturedConnections(int(publisher), int(subscriber), float(since_s), float(until_s))
-                    for publisher, subscriber, since_s, until_s in request["connections"]
-                ]
-            )
+            try:
+                return capture.figures(self._dissector(request))
+            except BaseException:
+                capture.abandon()
+                raise
+
+    def _dissector(self, request: dict[str, Any]) -> Callable[[Iterable[Segment]], dict[str, Any]]:
+        """Return what dissects the segments as a request asks. Raises ValueError for a key or filter that is none."""
+        if "application" in request:
+            return partial(Exchange.of, Application(**request["application"]), port=self._port)
+        connections = [
+            CapturedConnections(int(publisher), int(subscriber), float(since_s), float(until_s))
+            for publisher, subscriber, since_s, until_s in request["connections"]
+        ]
+        return partial(count, connections=connections)
 
     def close(self) -> None:
         """Leave no tcpdump behind."""
@@ -59,16 +78,31 @@ class CaptureService:
                 self._capture = None
 
 
+def _check_asks(request: Request, control: str) -> None:
+    """Raise LabError unless a request comes from this network namespace, or from the host `control`."""
+    if request.client.startswith("127."):
+        return
+    try:
+        entries = socket.getaddrinfo(control, None, socket.AF_INET) if control else []
+    except OSError:
+        entries = []
+    if request.client not in {entry[4][0] for entry in entries}:
+        raise LabError("Only the capture's own network namespace may do that.", "Set `CAPTURE_CONTROL`.")
+
+
 def main() -> int:
     """Serve until SIGTERM, or until the container ends whose packets these are: its next start has another network."""
-    service = CaptureService()
     stop = own_process.stop_event()
-    routes = {
-        "POST /start": lambda request: service.start(request.body),
-        "POST /stop": lambda request: service.stop(request.body),
-    }
+    control, bind = os.environ.get("CAPTURE_CONTROL", ""), os.environ.get("CAPTURE_BIND") or "127.0.0.1"
+
+    def guarded(act: Callable[[dict[str, Any]], dict[str, Any]], request: Request) -> dict[str, Any]:
+        _check_asks(request, control)
+        return act(request.body)
+
     try:
-        serve("127.0.0.1", int(os.environ.get("CAPTURE_PORT") or PORT), routes, "Set `CAPTURE_PORT`.")
+        service = CaptureService(int(os.environ.get("CAPTURE_PORT_FROM_START") or 0))
+        routes = {"POST /start": partial(guarded, service.start), "POST /stop": partial(guarded, service.stop)}
+        serve(bind, int(os.environ.get("CAPTURE_PORT") or PORT), routes, "Set `CAPTURE_PORT`.")
     except LabError as error:
         print(f"capture: {error}", file=sys.stderr, flush=True)
         return error.exit_code

@@ -1,9 +1,10 @@
 """Ask the capture's service."""
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
-from looplab.capture import CapturedConnections
+from looplab.capture import Application, CapturedConnections
 from looplab.errors import EXIT_MACHINE, LabError
 from looplab.system.json_client import Service
 
@@ -25,6 +26,11 @@ def check(url: str = URL) -> None:
 def start(broker_port: int, url: str = URL) -> None:
     """Begin a capture; return once packets are taken. Raises LabError."""
     _CAPTURE.ask(f"{url}/start", "POST", {"broker_port": broker_port})
+
+
+def stop_application(application: Application, url: str) -> dict[str, Any]:
+    """End a capture at a broker; return what exchange.Exchange found, "captured" and "dropped". Raises LabError."""
+    return _CAPTURE.ask(f"{url}/stop", "POST", {"application": asdict(application)}, DISSECT_TIMEOUT_S)
 
 
 def stop(connections: Sequence[CapturedConnections], url: str = URL) -> dict[str, Any]:

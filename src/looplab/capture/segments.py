@@ -1,6 +1,5 @@
 """Count MQTT packets in the TCP segments of a capture."""
 
-import re
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Container, Iterable, Iterator, Sequence
@@ -11,23 +10,16 @@ from typing import Any
 import dpkt
 
 from looplab.capture import CapturedConnections
+from looplab.capture.streams import TYPES, Stream
 
 # Link layers of a capture file: an interface of its own, and `any` in both forms of Linux.
 _LINK_LAYERS = {1: dpkt.ethernet.Ethernet, 113: dpkt.sll.SLL, 276: dpkt.sll2.SLL2}
-# MQTT 3.1.1, table 2.1.
-TYPES = {
-    1: "CONNECT", 2: "CONNACK", 3: "PUBLISH", 4: "PUBACK", 5: "PUBREC", 6: "PUBREL", 7: "PUBCOMP", 8: "SUBSCRIBE",
-    9: "SUBACK", 10: "UNSUBSCRIBE", 11: "UNSUBACK", 12: "PINGREQ", 13: "PINGRESP", 14: "DISCONNECT",
-}  # fmt: skip
-# Type and length of a packet: MQTT 3.1.1, 2.2.3.
-_MOST_LENGTH_BYTES = 4
-_HEAD = re.compile(rb".([\x80-\xff]{0,3}[\x00-\x7f])", re.DOTALL)
 _SEQUENCES = 1 << 32
 
 
-@dataclass
+@dataclass(slots=True)
 class Segment:
-    """A TCP segment that carries bytes; `packets` are the types of the MQTT packets that end in it."""
+    """A TCP segment; `packets` are the types of the MQTT packets that end in it, `hosts` both ends' addresses."""
 
     time_s: float
     source: int
@@ -35,18 +27,26 @@ class Segment:
     sequence: int
     data: bytes
     packets: list[str] = field(default_factory=list)
+    hosts: tuple[bytes, bytes] = (b"", b"")
+    acknowledged: int = 0
+    window: int = 1
+    flags: int = 0
 
 
 def read(capture: Path) -> Iterator[Segment]:
-    """Yield the TCP segments with data of a pcap file, in the order of capture. Raises ValueError for another file."""
+    """Yield the TCP segments of a pcap file, in the order of capture. Raises ValueError for another file."""
     try:
         with capture.open("rb") as file:
             reader = dpkt.pcap.Reader(file)
             frame = _LINK_LAYERS[reader.datalink()]
             for time_s, octets in reader:
-                tcp = getattr(frame(octets).data, "data", None)
-                if isinstance(tcp, dpkt.tcp.TCP) and tcp.data:
-                    yield Segment(float(time_s), tcp.sport, tcp.dport, tcp.seq, bytes(tcp.data))
+                packet = frame(octets).data
+                tcp = getattr(packet, "data", None)
+                if isinstance(tcp, dpkt.tcp.TCP):
+                    segment = Segment(float(time_s), tcp.sport, tcp.dport, tcp.seq, bytes(tcp.data))
+                    segment.hosts = (packet.src, packet.dst)
+                    segment.acknowledged, segment.window, segment.flags = tcp.ack, tcp.win, tcp.flags
+                    yield segment
     except (dpkt.Error, KeyError, ValueError) as error:
         raise ValueError(f"{capture} is not a pcap file of Ethernet or Linux frames: {error!r}") from None
 
@@ -65,7 +65,7 @@ def count(segments: Iterable[Segment], connections: Sequence[CapturedConnections
     # How many of a publisher's messages are unconfirmed, by its connection.
     unconfirmed: Counter[int] = Counter()
     unconfirmed_max = 0
-    own = [segment for segment in segments if known.keys() & {segment.source, segment.destination}]
+    own = [one for one in segments if one.data and known.keys() & {one.source, one.destination}]
     _dissect(own)
     ways: dict[str, list[Segment]] = defaultdict(list)
     sent_again: Counter[str] = Counter()
@@ -136,39 +136,11 @@ def _dissect(segments: Sequence[Segment]) -> None:
         first = stream[0].sequence
         # Sequence numbers wrap; what the first captured segment overtook has a lower number.
         starts = [(segment.sequence - first + _SEQUENCES // 2) % _SEQUENCES for segment in stream]
-        ends = dict(_follow(sorted(zip(starts, (segment.data for segment in stream), strict=True))))
+        ends: dict[int, str] = {}
+        cutter = Stream(most_waiting=0)
+        for start, data in sorted(zip(starts, (segment.data for segment in stream), strict=True)):
+            ends.update((end, TYPES[packet[0] >> 4]) for end, packet in cutter.put(start, data))
         places = sorted(ends)
         for start, segment in zip(starts, stream, strict=True):
             inside = places[bisect_right(places, start) : bisect_right(places, start + len(segment.data))]
             segment.packets = [ends.pop(end) for end in inside if end in ends]
-
-
-def _follow(stream: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, str]]:
-    """Yield where each packet of a sorted stream ends, and its type. After a gap, a packet begins at the next start."""
-    open_bytes, following = b"", -1
-    for start, data in stream:
-        if start > following:
-            open_bytes, following = b"", start
-        fresh = data[following - start :]
-        octets, following = open_bytes + fresh, following + len(fresh)
-        packets, open_bytes = _packets(octets)
-        for end, kind in packets:
-            yield following - len(octets) + end, kind
-
-
-def _packets(octets: bytes) -> tuple[list[tuple[int, str]], bytes]:
-    """Return where each whole MQTT packet of `octets` ends, with its type, and the bytes that remain."""
-    packets: list[tuple[int, str]] = []
-    start = 0
-    while head := _HEAD.match(octets, start):
-        end = head.end() + sum((octet & 0x7F) << 7 * place for place, octet in enumerate(head[1]))
-        if end > len(octets):
-            return packets, octets[start:]
-        kind = octets[start] >> 4
-        if kind not in TYPES:
-            raise ValueError(f"no MQTT packet has type {kind}")
-        packets.append((end, TYPES[kind]))
-        start = end
-    if len(octets) - start > _MOST_LENGTH_BYTES:
-        raise ValueError("the length of an MQTT packet has at most 4 bytes")
-    return packets, octets[start:]

@@ -5,12 +5,11 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from looplab.capture import CapturedConnections
-from looplab.capture.segments import count, read
+from looplab.capture.segments import Segment, read
 from looplab.errors import LabError, MachineError
 
 FOLDER = Path("/captures")
@@ -26,15 +25,18 @@ _DROPPED = re.compile(r"^(\d+) packets? dropped by kernel$", re.MULTILINE)
 
 
 class Capture:
-    """A running tcpdump. Raises LabError (exit code 3) if it does not begin."""
+    """A running tcpdump, beside clients or `at_broker`. Raises LabError (exit code 3) if it does not begin."""
 
-    def __init__(self, broker_port: int) -> None:
+    def __init__(self, broker_port: int, *, at_broker: bool = False) -> None:
         self._path = FOLDER / "cell.pcap"
         self._path.unlink(missing_ok=True)
         self._output: list[str] = []
         self._begun = threading.Event()
         # With netem, an arriving packet leaves once more by the ifb device: count it only when it arrives.
         wanted = f"tcp port {broker_port} and not (outbound and src port {broker_port})"
+        if at_broker:
+            # On loopback each packet is seen twice.
+            wanted = f"tcp port {broker_port} and not host 127.0.0.1 and not host ::1"
         command = [
             *("tcpdump", "-n", "-p", "-i", "any", "-B", str(BUFFER_KIB), "-c", str(MOST_PACKETS)),
             *("-w", str(self._path), wanted),
@@ -49,8 +51,8 @@ class Capture:
                 "Give the capture's container cap_add: [NET_RAW, SETUID, SETGID] and start it as root.",
             )
 
-    def figures(self, connections: Sequence[CapturedConnections]) -> dict[str, Any]:
-        """End the capture and return segments.count with the numbers of `captured` and `dropped` frames.
+    def figures(self, dissect: Callable[[Iterable[Segment]], dict[str, Any]]) -> dict[str, Any]:
+        """End the capture and return what `dissect` finds, with the numbers of `captured` and `dropped` frames.
 
         Raises LabError (exit code 1) if the capture is not whole.
         """
@@ -63,7 +65,7 @@ class Capture:
             if ended_early or captured is None or dropped is None:
                 message = f"The capture ended before the cell did: {self._last_line()}."
                 raise LabError(message, "Lower MESSAGES.")
-            figures = count(read(self._path), connections)
+            figures = dissect(read(self._path))
         finally:
             self._path.unlink(missing_ok=True)
         return {"captured": int(captured[1]), "dropped": int(dropped[1]), **figures}

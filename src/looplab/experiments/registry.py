@@ -10,6 +10,7 @@ EXPERIMENTS = Experiments(
         "twin": "looplab.experiments.twin",
         "asip": "looplab.experiments.asip",
         "balance": "looplab.experiments.balance",
+        "own": "looplab.experiments.own",
     },
     # run.json of the control loop has no key `experiment`.
     default="loop",

@@ -24,7 +24,8 @@ class Role:
     A run may ask for another one up to `most_fifo`, and for a role without it never.
 
     One that is `optional` need not be there in every run. `files` are patterns, relative to the root of its container:
-    a scan names those that exist. `about` is what it does, in words for a student.
+    a scan names those that exist. `about` is what it does, in words for a student. A role with an `address` is every
+    process of the container that has it, whatever its name.
     """
 
     name: str
@@ -34,11 +35,13 @@ class Role:
     optional: bool = False
     files: tuple[str, ...] = ()
     about: str = ""
+    address: str = ""
 
     def question(self, fifo: int = 0) -> dict[str, object]:
         """Return what the treatments service is asked about this role; `fifo` where a run gives it a priority."""
         files = {"files": list(self.files)} if self.files else {}
-        return {"comm": list(self.comms), "fifo": fifo or self.fifo, **files}
+        where = {"address": self.address} if self.address else {}
+        return {"comm": list(self.comms), "fifo": fifo or self.fifo, **files, **where}
 
 
 BROKER = Role("broker", ("mosquitto",), most_fifo=99, about="MQTT broker")

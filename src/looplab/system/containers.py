@@ -35,6 +35,12 @@ def container_facts(pid: int, proc: Path = Path("/proc")) -> dict[str, Any]:
     }
 
 
+def at_address(address: str, proc: Path = Path("/proc")) -> list[int]:
+    """Return the ids of the processes in the container with this address, as its own /etc/hosts has it."""
+    here = (int(entry.name) for entry in proc.iterdir() if entry.name.isdigit())
+    return sorted(pid for pid in here if address in _text(proc / str(pid) / "root/etc/hosts").split())
+
+
 def files_of(pid: int, patterns: Iterable[str], proc: Path = Path("/proc")) -> list[str]:
     """Return the files of the container of `pid` that match `patterns`, each relative to its root (CAP_SYS_PTRACE)."""
     root = proc / str(pid) / "root"

@@ -24,7 +24,7 @@ from looplab.errors import LabError, MachineError, UsageError
 from looplab.spec.brokers import BROKERS, DEFAULT
 from looplab.spec.experiment import Experiments
 from looplab.system import own_process, processes
-from looplab.system.containers import files_of
+from looplab.system.containers import at_address, files_of
 from looplab.system.json_client import read_token
 from looplab.system.json_service import Routes, serve
 from looplab.system.processors import processor_times
@@ -69,7 +69,9 @@ def answer(
     check(request, permitted)
     roles = {
         name: treat(
-            [pid for comm in role["comm"] for pid in processes.named(comm)],
+            at_address(role["address"])
+            if role.get("address")
+            else [pid for comm in role["comm"] for pid in processes.named(comm)],
             int(role.get("fifo") or 0),
             role.get("files", ()),
         )

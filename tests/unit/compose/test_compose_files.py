@@ -100,7 +100,7 @@ def test_the_files_and_what_a_reader_opens_do_not_grow() -> None:
         "their lines": (sum(map(lines_of, opened)), 440),
         "their variables": (len(variables(opened)), 74),
         "lines of compose.yaml": (lines_of(ROOT / "compose.yaml"), 40),
-        "lines of loop.yaml": (lines_of(COMPOSE / "loop.yaml") - own, 111),
+        "lines of loop.yaml": (lines_of(COMPOSE / "loop.yaml") - own, 112),
         "overlays": (len(OVERLAY_FILES), 18),
         "lines of an overlay": (max(map(lines_of, OVERLAY_FILES)), 40),
         "variables": (len(variables([*COMPOSE_FILES, *COMPOSE.glob("**/*.env")])), 140),

@@ -10,6 +10,7 @@ from looplab.experiments.balance.laws import GAINS, LQR, Law
 from looplab.experiments.loop.parameters import LAB, LoopParameters
 from looplab.experiments.loop.protocol import COMMAND_EMULATED
 from looplab.spec.parameters import (
+    AS,
     INTERVALS,
     MESSAGES,
     REPETITIONS,
@@ -24,7 +25,6 @@ from looplab.spec.parameters import (
 from looplab.spec.reader import Reader
 
 _NUMBER = r"[-+]?[0-9]{1,7}(\.[0-9]{1,6})?"
-AS = Option("--as", "AS", "SCENARIO", "parts and treatments of that scenario, e.g. scenario5")
 LAW = Option("--controller", "CONTROLLER", "", "the law that keeps the robot upright", tuple(GAINS))
 GAINS_OPTION = Option("--gains", "GAINS", "V,…", "gains of that law, e.g. --gains=-3.5,-10,-11.9,-1")
 

@@ -174,7 +174,7 @@ def test_after_a_gap_counting_goes_on_with_the_next_segment(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("data", "message"), [(b"\xf0\x00", "no MQTT packet has type 15"), (b"0\xff\xff\xff\xff\x01", "at most 4 bytes")]
+    ("data", "message"), [(b"\x00\x00", "no MQTT packet has type 0"), (b"0\xff\xff\xff\xff\x01", "at most 4 bytes")]
 )
 def test_bytes_that_are_not_mqtt_are_refused(tmp_path: Path, data: bytes, message: str) -> None:
     with pytest.raises(ValueError, match=message):

@@ -1,0 +1,67 @@
+"""What the packets of an application show: why it cannot be measured, and what delays its messages."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from looplab.experiments.own.parameters import OwnParameters
+
+# Of the requests, so many must be held before it counts as a cause.
+LEAST_SHARE = 0.05
+NAGLE = "Nagle's algorithm with delayed ACK"
+NODELAY = "Set `set_tcp_nodelay true` in mosquitto.conf (here: TCP_NODELAY=on), or TCP_NODELAY in another broker."
+OWN_NODELAY = "Set TCP_NODELAY on that client's socket (paho: on_socket_open, setsockopt)."
+# Who held, where, and what cures it. How long a client held is known at most.
+_HOLDERS = (
+    ("held", "in {broker}, to {client}", NODELAY),
+    ("held_by", "in {client}, to {broker}, at most", OWN_NODELAY),
+)
+TLS = (
+    "the connections are encrypted (TLS), and the capture reads no encrypted packet: measure before the TLS end, on a "
+    "plain listener or behind a proxy that ends TLS"
+)
+
+
+def refusals(found: Mapping[str, Any], parameters: OwnParameters) -> list[str]:
+    """Return why the packets of a capture cannot be read."""
+    faults = []
+    for what, number in found["foreign"].items():
+        if what == "TLS":
+            faults.append(TLS)
+        elif what == "WebSocket":
+            faults.append("MQTT comes in WebSockets: have the clients use the plain listener")
+        else:
+            port = f"port {parameters.broker_port} of {parameters.broker_service}"
+            faults.append(f"{number} connections to {port} are not MQTT: {what}")
+    return faults
+
+
+def causes(found: Mapping[str, Any], requests: int, broker: str) -> list[dict[str, Any]]:
+    """Return what delays messages, most harmful first: what, where, how many messages, how long each, the remedy."""
+    least = max(1.0, LEAST_SHARE * requests)
+    held = [
+        _cause(NAGLE, where.format(client=client, broker=broker), number, total_ns / number / 1e6, remedy)
+        for name, where, remedy in _HOLDERS
+        for client, (number, total_ns) in found[name].items()
+        if number >= least
+    ]
+    held.sort(key=lambda one: -one["mean_ms"] * one["messages"])
+    together = found["counts"].get("together", 0)
+    return [
+        *held,
+        *(
+            _cause("answers that left together", broker, together, 0.0, "They waited for each other in the broker.")
+            for _ in range(together >= least)
+        ),
+        *(
+            _cause("full receive buffer (zero window)", name, number, 0.0, "This end reads too slowly.")
+            for name, number in found["zero_windows"].items()
+        ),
+        *(
+            _cause("segments sent again", name, number, 0.0, "The network lost or delayed packets of this end.")
+            for name, number in found["sent_again"].items()
+        ),
+    ]
+
+
+def _cause(cause: str, where: str, messages: int, mean_ms: float, remedy: str) -> dict[str, Any]:
+    return {"cause": cause, "where": where, "messages": messages, "mean_ms": round(mean_ms, 3), "remedy": remedy}

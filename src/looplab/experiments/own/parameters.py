@@ -1,0 +1,88 @@
+"""The parameters of one run of own, read from the environment that params.env and .env give its container."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from looplab.capture.exchange import BY_TOPIC, key_of
+from looplab.experiments.own import OwnCell
+from looplab.spec.cell import Cell
+from looplab.spec.parameters import AS, Option, RunParameters, host, integer, matching, param, switch
+from looplab.spec.reader import Reader
+from looplab.treatments import NO_LOAD
+from looplab.treatments.loads import loads
+
+WATCH = Option("--watch", "WATCH_S", "S", "how long the application is watched")
+DEADLINE = Option("--deadline", "DEADLINE_MS", "MS", "an answer later than this misses its deadline")
+_TOPIC = r"[^\s,\"']{1,200}"
+_EXPECTED_TOPIC = "an MQTT topic filter without spaces, commas and quotes, e.g. app/+/request"
+
+
+def _key(get: Reader, name: str) -> str:
+    expected = "a regular expression with one group, json:NAME, correlation or order; perhaps topic+ before it"
+    text = get.matching(name, "json:n", r"[^\n]{1,200}", expected)
+    try:
+        key_of(text.removeprefix(BY_TOPIC))
+    except (ValueError, re.error):
+        get.matching(name, text, r"(?!)", expected)
+    return text
+
+
+def _priorities(get: Reader, name: str) -> dict[str, int]:
+    """Return the real-time priority of each service that OWN_PRIORITY names."""
+
+    def one(text: str) -> tuple[str, int]:
+        service, colon, priority = text.partition(":")
+        if not colon or not re.fullmatch(r"[A-Za-z0-9_.-]{1,63}", service) or not 1 <= int(priority) <= 99:
+            raise ValueError(text)
+        return service, int(priority)
+
+    expected = "services with priorities from 1 to 99, e.g. mqtt:90,controller:80"
+    return dict(get.list(name, "", one, expected)) if get.given(name) else {}
+
+
+def _load_settings(get: Reader, _name: str) -> dict[str, str]:
+    """Return the variables of the run's load by name, as its container has them; {} without a load."""
+    load = loads().get(get.choice("LOAD", NO_LOAD, (NO_LOAD, *loads())))
+    settings = load.settings if load else {}
+    return {name: get.matching(name, rule.published, rule.pattern, rule.expected) for name, rule in settings.items()}
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnParameters(RunParameters):
+    """What one run does. `messages` is the number of requests that it has room for."""
+
+    cell = OwnCell
+    lower = "MESSAGES"
+    messages: int = integer(100_000, 10, 2_000_000)
+    watch_s: int = integer(20, 1, 3600, option=WATCH, quick="6")
+    warmup_s: int = integer(2, 0, 600)
+    deadline_ms: int = integer(100, 1, 60_000, option=DEADLINE)
+    request_topic: str = matching("app/request", _TOPIC, _EXPECTED_TOPIC)
+    answer_topic: str = matching("app/answer", _TOPIC, _EXPECTED_TOPIC)
+    key: str = param(_key, "json:n")
+    application: str = matching("", r".{0,300}", "a Compose file", variable="OWN_APPLICATION")
+    broker_service: str = host("broker", variable="OWN_BROKER_SERVICE")
+    broker_port: int = integer(1883, 1, 65535, variable="OWN_BROKER_PORT", matters=False)
+    priorities: Mapping[str, int] = param(_priorities, "", variable="OWN_PRIORITY")
+    tcp_nodelay: bool = switch({"thesis": False, "corrected": True})
+    load: str = param(lambda get, name: get.choice(name, NO_LOAD, (NO_LOAD, *loads())), NO_LOAD)
+    load_settings: Mapping[str, str] = param(_load_settings, matters=False)
+    as_scenario: str = matching("", r"[a-z]{0,20}", "stress or flood", option=AS, matters=False)
+
+    @property
+    def published_cells(self) -> list[OwnCell]:
+        return [OwnCell.keyed(self.request_topic)]
+
+    @property
+    def sending_s(self) -> float:
+        return float(self.watch_s)
+
+    def left_s(self, done: int) -> float:
+        return 0.0 if done else float(self.watch_s + self.warmup_s)
+
+    def message_ms(self, _cell: Cell) -> float:
+        return 1000 * self.watch_s / self.messages
+
+
+PARAMETERS = OwnParameters

@@ -1,0 +1,40 @@
+"""Whether a run of own was as wanted: the broker, priorities by service, sockets, loads and the capture."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from looplab.experiments.own import APPLICATION, EXPERIMENT
+from looplab.experiments.own.parameters import OwnParameters
+from looplab.spec.roles import BROKER, CONTROLLER, Role
+from looplab.treatments import NO_LOAD
+from looplab.treatments.judgement import Treatment, compared, judge_nodelay, judge_policy, judge_process
+from looplab.treatments.loads import loads
+from looplab.treatments.scans import Scan
+
+__all__ = ["NO_LOAD", "judge", "roles"]
+
+
+def roles(parameters: OwnParameters, address: Callable[[str], str]) -> list[Role]:
+    """Return the experiment's roles, and one for each service of the application that gets a priority."""
+    own = [replace(APPLICATION, name=name, address=address(name)) for name in parameters.priorities]
+    return [*(role for role in EXPERIMENT.roles if role is not APPLICATION), *own]
+
+
+def judge(parameters: OwnParameters, scans: Sequence[Scan], found: Mapping[str, Any]) -> list[Treatment]:
+    """Judge every treatment by all scans, and by what the capture found."""
+    p = parameters
+    treatments = [judge_process(scans, CONTROLLER.name)]
+    for service, priority in p.priorities.items():
+        treatments += [judge_process(scans, service), judge_policy(scans, service, priority)]
+    if p.broker_service == BROKER.name:
+        treatments += [
+            judge_process(scans, BROKER.name),
+            judge_nodelay(scans, BROKER.name, p.tcp_nodelay, p.broker_port),
+        ]
+    treatments += [load.judge(scans, wanted=load.name == p.load) for load in loads().values()]
+    if load := loads().get(p.load):
+        treatments += [*load.judge_options(scans, p.load_settings), *load.judge_strength(scans, p.load_settings)]
+    if found:
+        treatments.append(compared("packets that the capture lost", "0", str(found["dropped"])))
+    return treatments
