@@ -17,6 +17,9 @@ from looplab.errors import LabError, MachineError, UsageError
 from looplab.system.json_client import JSON, STATUS
 
 MAX_REQUEST_BYTES = 65536
+# A client that sends nothing for so long is cut off, and no more are served at once: the others wait.
+SILENCE_S = 10.0
+MOST_CLIENTS = 32
 
 
 class Request(NamedTuple):
@@ -40,16 +43,35 @@ def serve(
     """
     try:
         own = type("Handler", (_Handler,), {"routes": routes, "token": [token]})
-        server = ThreadingHTTPServer((address, port), own)
+        server = _Server((address, port), own)
     except OSError as error:
         raise MachineError(f"Port {address}:{port} cannot be opened: {error.strerror}.", remedy) from error
-    server.daemon_threads = True
     threading.Thread(target=server.serve_forever, daemon=True).start()
     return server
 
 
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = MOST_CLIENTS
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self._free = threading.BoundedSemaphore(MOST_CLIENTS)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        self._free.acquire()
+        super().process_request(request, client_address)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._free.release()
+
+
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    timeout = SILENCE_S
     routes: ClassVar[Routes] = {}
     # The function stands in a list: as a class attribute it would become a method.
     token: ClassVar[list[Callable[[], str] | None]] = [None]
@@ -62,11 +84,13 @@ class _Handler(BaseHTTPRequestHandler):
             self._reply(404, _error(f"There is no {self.command} {path}.", f"Send {' or '.join(self.routes)}."))
             return
         try:
-            request = Request(dict(parse_qsl(query)), self._body(), self.client_address[0])
-            if self._allowed():
-                self._reply(200, act(request))
-            else:
+            if not self._allowed():
+                # Of a stranger, no body is read.
+                self.close_connection = True
                 self._reply(401, _error("The request has the wrong token.", "Only parts of this start may ask."))
+                return
+            request = Request(dict(parse_qsl(query)), self._body(), self.client_address[0])
+            self._reply(200, act(request))
         except LabError as error:
             self._reply(STATUS.get(error.exit_code, 503), _error(error.message, error.remedy))
         except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -92,7 +116,7 @@ class _Handler(BaseHTTPRequestHandler):
             raise UsageError(f"The request's body is {self.headers.get_content_type()}.", f"Send {JSON}.")
         try:
             return json.loads(body)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise UsageError(f"The request is not JSON: {error}.", "Send JSON.") from None
 
     def _reply(self, code: int, body: dict[str, Any]) -> None:

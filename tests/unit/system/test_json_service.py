@@ -3,14 +3,16 @@
 import http.client
 import http.server
 import json
+import socket
 import threading
 from collections.abc import Iterator
 
 import pytest
 
 from looplab.errors import EXIT_INVALID, EXIT_MACHINE, EXIT_USAGE, LabError
+from looplab.system import json_service
 from looplab.system.json_client import Service
-from looplab.system.json_service import MAX_REQUEST_BYTES, Request, serve
+from looplab.system.json_service import MAX_REQUEST_BYTES, MOST_CLIENTS, Request, serve
 
 SERVICE = Service("thing", "Start it.")
 
@@ -63,6 +65,7 @@ def test_what_is_not_understood_or_not_there_is_answered(port: int) -> None:
         (str(MAX_REQUEST_BYTES + 1), b"", str(MAX_REQUEST_BYTES + 1)),
         ("2", b"{x", "not JSON"),
         ("2", b"\xff\xfe", "not JSON"),
+        ("60000", b"[" * 60000, "not JSON"),
     ],
 )
 def test_a_bad_body_is_refused(port: int, length: str, body: bytes, words: str) -> None:
@@ -101,6 +104,34 @@ def test_only_who_has_the_token_is_answered() -> None:
     for now[0], token in (("second", "first"), ("", "")):
         with pytest.raises(LabError, match="wrong token"):
             SERVICE.ask(url, "PUT", 1.5, token=token)
+    server.shutdown()
+    server.server_close()
+
+
+def test_a_strangers_body_is_not_read() -> None:
+    server = serve("127.0.0.1", 0, {"PUT /thing": answer}, "", lambda: "token")
+    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=20)
+    connection.putrequest("PUT", "/thing")
+    # It never comes.
+    connection.putheader("Content-Length", "60000")
+    connection.endheaders()
+    assert connection.getresponse().status == 401
+    connection.close()
+    server.shutdown()
+    server.server_close()
+
+
+def test_silent_clients_are_few_and_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(json_service._Handler, "timeout", 0.5)
+    server = serve("127.0.0.1", 0, {"GET /thing": answer}, "")
+    before = threading.active_count()
+    silent = [socket.create_connection(("127.0.0.1", server.server_port)) for _ in range(2 * MOST_CLIENTS)]
+    assert SERVICE.ask(f"http://127.0.0.1:{server.server_port}/thing", "GET")["body"] is None
+    assert threading.active_count() <= before + MOST_CLIENTS
+    for one in silent:
+        one.settimeout(20)
+        assert one.recv(1) == b""
+        one.close()
     server.shutdown()
     server.server_close()
 
