@@ -20,6 +20,8 @@ CHOICES = {
     "own controller": {"ROBOT": "virtual", "GRAFANA": "", "LINK": "", "CLIENTS": "own", "OWN_CLIENT": "lab"},
     "own bridge": {"ROBOT": "virtual", "GRAFANA": "", "LINK": "", "OWN_BRIDGE": "lab"},
     "priority by a capability": {"ROBOT": "virtual", "GRAFANA": "", "LINK": "", "LAB_PRIORITY_UID": "0"},
+    **{broker: {"ROBOT": "virtual", "GRAFANA": "", "LINK": "", "BROKER": broker} for broker in ("mochi", "rabbitmq")},
+    "a published port": {"ROBOT": "virtual", "GRAFANA": "", "LINK": "", "BROKER_PATH": "port"},
     "robot on a Pi": {"ROBOT": "remote", "GRAFANA": "off", "LINK": "", "LAB_PI": "192.0.2.7"},
 }
 

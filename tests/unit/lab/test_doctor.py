@@ -59,7 +59,7 @@ def test_a_good_machine_has_nothing_to_complain_of() -> None:
         (host(results_writable=False), "Disk", FAIL, "chown"),
         (engine(trouble="no client"), "Docker engine", FAIL, "./lab setup"),
         (engine(trouble="no rights"), "Docker engine", FAIL, "usermod"),
-        (engine(server_version="27.5.1"), "Loopback", WARN, "iptables -t raw"),
+        (engine(server_version="27.5.1"), "Loopback", WARN, "-d 127.0.0.0/8,172.17.0.0/16 -j DROP"),
         (engine(compose=(2, 6, 0)), "Docker Compose", FAIL, "./lab setup"),
         (port("mosquitto (process 7)"), "Port 1883", FAIL, "LAB_BROKER_PORT"),
         (port("container x of this lab"), "Port 1883", WARN, "./lab down"),

@@ -17,9 +17,10 @@ DISK_ADVISED_BYTES = GIB
 MEMORY_ADVISED_BYTES = 2 * GIB
 # Older engines forward what a neighbour sends to 127.0.0.1 of this machine, or to a container.
 LOOPBACK_SAFE = (28, 0, 0)
-# The second one stops packets to a container's own address; `eth0` stands for the card.
+# The first one covers the address where BROKER_PATH=port publishes the broker, too. The second one stops packets to a
+# container's own address; `eth0` stands for the card.
 LOOPBACK_RULES = (
-    "iptables -t raw -I PREROUTING -i eth0 -d 127.0.0.0/8 -j DROP",
+    "iptables -t raw -I PREROUTING -i eth0 -d 127.0.0.0/8,172.17.0.0/16 -j DROP",
     "iptables -I DOCKER-USER -i eth0 -m conntrack ! --ctstate RELATED,ESTABLISHED,DNAT -j DROP",
 )
 # Reading these clocks takes a microsecond or more, and they may step.
