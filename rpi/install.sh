@@ -9,6 +9,7 @@ usage: sudo ./install.sh [--pairing FILE] [--image FILE] [options]
   --pairing FILE   what `./lab pair FILE` wrote on the machine that runs the lab
   --image FILE     the bridge's image: a bundle of ./lab, or what `docker save` wrote
                    (without it: the image that is here, else the registry's, else built from this checkout)
+  --sha256 SUM     load the image's file only if it has this checksum, which `sha256sum FILE` prints where it was made
   --check          print what would be done, change nothing
   --wait SECONDS   how long to wait for the bridge's status (default 30)
   --uninstall      stop the bridge, remove its settings, image and udev rule; Docker stays
@@ -28,7 +29,7 @@ os_file=${LOOPLAB_OS_FILE:-/etc/os-release}
 rules_dir=${LOOPLAB_RULES_DIR:-/etc/udev/rules.d}
 oldest_compose=2.24.4
 
-check_only=no uninstall=no pairing='' image_file='' wait_s=30 problems=0
+check_only=no uninstall=no pairing='' image_file='' sha256='' wait_s=30 problems=0
 
 say() { printf 'looplab: %s\n' "$*"; }
 
@@ -56,11 +57,12 @@ read_words() {
         case $1 in
             --check) check_only=yes ;;
             --uninstall) uninstall=yes ;;
-            --pairing | --image | --wait)
+            --pairing | --image | --sha256 | --wait)
                 [ $# -ge 2 ] || fail 2 "$1 needs a value." "./install.sh --help shows how."
                 case $1 in
                     --pairing) pairing=$2 ;;
                     --image) image_file=$2 ;;
+                    --sha256) sha256=$2 ;;
                     --wait) wait_s=$2 ;;
                 esac
                 shift
@@ -263,13 +265,41 @@ get_image() {
     fi
 }
 
+# The names that the file's images would get: root's engine takes any name, those of other projects' images included.
+image_names() {
+    listed=$(tar -xOf "$image_file" manifest.json | tr -d '[:space:]')
+    # Engines with containerd's store read index.json.
+    indexed=$(tar -xOf "$image_file" index.json 2>/dev/null | tr -d '[:space:]')
+    # In JSON an escape may stand for any letter.
+    case $listed$indexed in *\\*) echo 'a-backslash' && return ;; esac
+    printf '%s' "$listed" | grep -io '"repotags":\[[^]]*\]' | grep -o '"[^"]*"' | tr -d '"' | grep -ivx repotags || true
+    printf '%s' "$indexed" | grep -io '"io\.containerd\.image\.name":"[^"]*"' | cut -d '"' -f 4 |
+        sed 's|^docker\.io/||; s|^library/||'
+}
+
+# The lab's own, and those that a bundle brings from .env.
+is_expected() {
+    case $1 in
+        looplab/*/* | */looplab/*/*) return 1 ;;
+        looplab/* | */looplab/*) return 0 ;;
+        *) grep -E '^[A-Z]+_IMAGE=' "$here/../.env" 2>/dev/null | cut -d = -f 2 | cut -d @ -f 1 | grep -Fqx "$1" ;;
+    esac
+}
+
 # What is damaged must not reach the engine: reading to the end compares the checksum of a bundle.
 load_image() {
+    if [ -n "$sha256" ] && ! printf '%s  %s\n' "$sha256" "$image_file" | sha256sum --check --status 2>/dev/null; then
+        fail 3 "$image_file is another file: its SHA-256 is not $sha256." "Copy it, and the sum, from where it was made."
+    fi
     if ! members=$(tar -tf "$image_file" 2>/dev/null) && [ -n "$members" ]; then
         fail 3 "$image_file is damaged: it cannot be read to its end." "Copy it again."
     fi
-    printf '%s\n' "$members" | grep -qx manifest.json ||
+    [ "$(printf '%s\n' "$members" | grep -E '(^|/)(manifest|index)\.json$' | grep -vx index.json)" = manifest.json ] ||
         fail 2 "$image_file is neither a bundle of the lab nor a saved image." "./lab bundle FILE makes one."
+    for name in $(image_names); do
+        is_expected "$name" ||
+            fail 2 "$image_file brings $name, which is no image of the lab." "docker save $(image) makes a file of one image."
+    done
     would "load the image from $image_file" && return
     docker load -q -i "$image_file" >/dev/null || fail 3 "Docker could not load $image_file." "Is there room? df -h"
     image_is_here || fail 3 "$image_file holds no $(image)." "Make it with the version of the lab that runs the runs."

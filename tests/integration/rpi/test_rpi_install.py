@@ -1,6 +1,8 @@
 """rpi/install.sh --check: what it decides on machines that are not here. Model, architecture and release are faked."""
 
+import hashlib
 import io
+import json
 import os
 import shutil
 import subprocess
@@ -153,17 +155,56 @@ def test_wrong_use_is_told(install: Install, pairing: str, words: list[str], sai
     assert said in done.stderr
 
 
+OWN = "localhost/looplab/bridge:0.1.0"
+
+
+def images(path: Path, *names: str, manifest: str = "", **more: str) -> None:
+    """An archive as ./lab bundle writes it, with images of these names."""
+    manifest = manifest or json.dumps([{"Config": "c.json", "RepoTags": [*names] or [OWN], "Layers": ["layer.tar"]}])
+    texts = {"bundle.json": "{}", "manifest.json": manifest, **more}
+    with tarfile.open(path, "w:gz") as archive:
+        for name, content in {"layer.tar": os.urandom(2000), **{n: t.encode() for n, t in texts.items()}}.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+
+
+@pytest.mark.parametrize(
+    ("names", "more", "refused"),
+    [
+        ([OWN, "registry.example.org/lab/looplab/robot:1"], {}, ""),
+        (["eclipse-mosquitto:2.0.22"], {}, ""),
+        ([OWN, "shop:latest"], {}, "shop:latest"),
+        (["looplab/bridge/shop:1"], {}, "looplab/bridge/shop:1"),
+        ([], {"manifest": '[{"repotags": ["shop:1"]}]'}, "shop:1"),
+        ([], {"manifest": '[{"RepoT\\u0061gs": ["shop:1"]}]'}, "a-backslash"),
+        ([OWN], {"./manifest.json": "[]"}, "neither a bundle"),
+        ([OWN], {"index.json": '{"io.containerd.image.name": "docker.io/library/shop:1"}'}, "shop:1"),
+    ],
+)
+def test_a_file_brings_the_labs_images_alone(
+    install: Install, pairing: str, tmp_path: Path, names: list[str], more: dict[str, str], refused: str
+) -> None:
+    (tmp_path / ".env").write_text("MOSQUITTO_IMAGE=eclipse-mosquitto:2.0.22@sha256:00\n")
+    images(tmp_path / "lab.tar", *names, **more)
+    done = install("--check", "--pairing", pairing, "--image", "lab.tar")
+    assert (done.returncode, refused in done.stderr) == (2 if refused else 0, True), done.stderr
+
+
+def test_a_file_with_another_checksum_is_not_loaded(install: Install, pairing: str, tmp_path: Path) -> None:
+    images(tmp_path / "lab.tar")
+    right = hashlib.sha256((tmp_path / "lab.tar").read_bytes()).hexdigest()
+    for sum_, code in ((right, 0), ("0" * 64, 3), ("", 0), ("x", 3)):
+        words = ["--check", "--pairing", pairing, "--image", "lab.tar", "--sha256", sum_]
+        assert install(*words).returncode == code, sum_
+
+
 @pytest.mark.parametrize(("damaged", "code"), [(False, 0), (True, 3)])
 def test_a_damaged_bundle_is_found_before_it_is_loaded(
     install: Install, pairing: str, tmp_path: Path, damaged: bool, code: int
 ) -> None:
     path = tmp_path / "lab.tar"
-    # As ./lab bundle writes it.
-    with tarfile.open(path, "w:gz") as archive:
-        for name in ("bundle.json", "layer.tar", "manifest.json"):
-            member = tarfile.TarInfo(name)
-            member.size = 2000
-            archive.addfile(member, io.BytesIO(os.urandom(2000)))
+    images(path)
     content = bytearray(path.read_bytes())
     # The checksum at the end.
     content[-6] ^= damaged
