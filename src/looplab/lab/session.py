@@ -18,6 +18,7 @@ from looplab.lab.checkout import Lab
 from looplab.lab.docker.compose import Compose, read_events
 from looplab.lab.docker.model import check_images
 from looplab.lab.failing_broker import ending_with_its_broker
+from looplab.lab.programs import call
 from looplab.lab.progress import follow_run
 from looplab.lab.run_options import BUSY
 from looplab.lab.scenarios import LOOP_FILE, Scenario, every
@@ -291,12 +292,18 @@ def _interrupted(compose: Compose, scenario: Scenario, root: Path, is_own: Calla
 
 
 def command_line(root: Path, experiments: Sequence[Experiment]) -> str:
-    """Return the command that was typed, after what the shell sets of these experiments' and of Compose's variables."""
+    """Return the command that was typed, after the variables that this checkout's .env changes or the shell sets.
+
+    Of the shell those of these experiments, of Compose's files and of .env.
+    """
+    settings = read_env(root / ".env")
+    edited = call(["git", "-C", str(root), "diff", "--unified=0", "HEAD", "--", ".env"]).stdout
+    given = {name: settings[name] for name in re.findall(r"^\+(\w+)=", edited, re.MULTILINE)}
     files = [root / "compose.yaml", *(root / "compose").rglob("*.yaml"), *(root / "compose").rglob("*.env")]
     known = {name for path in files for name in _VARIABLE.findall(path.read_text(encoding="utf-8"))}
-    known |= read_env(root / ".env").keys()
+    known |= settings.keys()
     for experiment in experiments:
-        settings = experiment.parameters
-        known |= {one.variable_of(name) for name, one in settings.params().items()}
-    shell = [f"{name}={shlex.quote(os.environ[name])}" for name in sorted(known & os.environ.keys())]
-    return " ".join([*shell, "./lab", shlex.join(sys.argv[1:])])
+        known |= {one.variable_of(name) for name, one in experiment.parameters.params().items()}
+    given |= {name: os.environ[name] for name in known & os.environ.keys()}
+    words = [f"{name}={shlex.quote(given[name])}" for name in sorted(given)]
+    return " ".join([*words, "./lab", shlex.join(sys.argv[1:])])

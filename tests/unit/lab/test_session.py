@@ -1,6 +1,7 @@
 """A session of runs: alone on its engine, and nothing of others is stopped or taken for its own."""
 
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,22 @@ def test_the_command_of_a_run_holds_what_the_shell_set(name: str, monkeypatch: p
     assert f"{name}=7 " in line
     assert line.endswith("./lab run scenario2 --quick")
     assert "PATH=" not in line
+
+
+def test_the_command_of_a_run_holds_what_its_env_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def git(*words: str) -> None:
+        who = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
+        subprocess.run(["git", "-C", str(tmp_path), *who, *words], check=True, capture_output=True)
+
+    shutil.copy(ROOT / "compose.yaml", tmp_path)
+    (tmp_path / ".env").write_text("LINK=\nFIDELITY=thesis\nBROKER=mosquitto\n")
+    git("init")
+    git("add", ".")
+    git("commit", "-m", "first")
+    (tmp_path / ".env").write_text("LINK=wifi\nFIDELITY=corrected\nBROKER=mosquitto\n")
+    monkeypatch.setattr("sys.argv", ["./lab", "run", "scenario2"])
+    monkeypatch.setenv("FIDELITY", "printed")
+    assert command_line(tmp_path, []) == "FIDELITY=printed LINK=wifi ./lab run scenario2"
 
 
 def test_the_second_session_learns_who_measures(tmp_path: Path, engine: Engine) -> None:
