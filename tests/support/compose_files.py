@@ -7,12 +7,14 @@ from typing import Any
 
 import yaml
 
-from looplab.system.env_files import expand
+from looplab.system.env_files import expand, read_env
 from support.places import ROOT
 
 Service = dict[str, Any]
 # These are replaced by a later file; other lists add up.
 REPLACED = ("command", "entrypoint", "test")
+# The control loop's list, which FIDELITY gives variables.
+LIST = "compose/control-loop.yaml"
 
 
 class LOADER(yaml.CSafeLoader):
@@ -45,7 +47,7 @@ def mosquitto_conf(**settings: str) -> str:
 def files_of(root: Path, variables: Mapping[str, str], but: str = "-") -> list[Path]:
     """Return compose.yaml and every file that it includes, in order, except those of a folder `but`."""
     included = [path for group in _groups(root, variables) for path in group if but not in path.parts]
-    return [root / "compose.yaml", *dict.fromkeys(included)]
+    return [root / "compose.yaml", root / LIST, *dict.fromkeys(included)]
 
 
 def merged(root: Path, variables: Mapping[str, str], name: str = "compose.yaml") -> dict[str, Service]:
@@ -64,7 +66,13 @@ def merged(root: Path, variables: Mapping[str, str], name: str = "compose.yaml")
 def _groups(root: Path, variables: Mapping[str, str], name: str = "compose.yaml") -> Iterator[list[Path]]:
     for entry in yaml.load((root / name).read_text(), Loader=LOADER)["include"]:
         paths = entry["path"] if isinstance(entry, dict) else [entry]
-        yield [(root / name).parent / _path(path, variables) for path in paths]
+        if paths == LIST:
+            by_fidelity = read_env(root / expand({"file": entry["env_file"]}, variables)["file"])
+            (inner,) = yaml.load((root / LIST).read_text(), Loader=LOADER)["include"]
+            given = {key: value for key, value in variables.items() if value}
+            yield [root / _path(path, {**by_fidelity, **given}) for path in inner["path"]]
+        else:
+            yield [(root / name).parent / _path(path, variables) for path in paths]
 
 
 def _path(text: str, variables: Mapping[str, str]) -> str:

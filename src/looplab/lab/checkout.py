@@ -22,7 +22,14 @@ from looplab.lab.machine.limits import CACHE, machine_variables, probe_limits
 from looplab.lab.measuring_code import code
 from looplab.lab.programs import call
 from looplab.lab.scenarios import Scenario, chosen
-from looplab.lab.settings import check_settings, file_choices, project_name, read_machine_file, write_machine_file
+from looplab.lab.settings import (
+    check_settings,
+    chosen_by_fidelity,
+    file_choices,
+    project_name,
+    read_machine_file,
+    write_machine_file,
+)
 from looplab.system.env_files import read_env, read_port
 from looplab.system.machine_facts import OWN, OWN_FILE, machine_id
 from looplab.system.terminal import say
@@ -241,7 +248,8 @@ class Lab:
     def _gateway(self) -> dict[str, str]:
         """Return the address of the engine's own bridge, where BROKER_PATH=port publishes the broker; else {}."""
         settings = {**self.settings(), **self._chosen()}
-        if settings.get("LAB_GATEWAY") or settings.get("BROKER_PATH") != "port":
+        path = settings.get("BROKER_PATH") or chosen_by_fidelity(self.root, settings).get("BROKER_PATH")
+        if settings.get("LAB_GATEWAY") or path != "port":
             return {}
         form = "{{(index .IPAM.Config 0).Gateway}}"
         address = call(["docker", "network", "inspect", "bridge", "--format", form]).stdout.strip()

@@ -45,13 +45,14 @@ NO_FILE = {"LINK": NO_LINK, "GRAFANA": "on", "TWIN_LINK": "off"}
 
 
 def file_choices(settings: Mapping[str, str]) -> dict[str, str]:
-    """Return what compose.yaml needs to choose its files, where `settings` have another value or none.
+    """Return what compose.yaml needs to choose its files, where `settings` have a word for nothing."""
+    return {name: "" for name, value in NO_FILE.items() if settings.get(name) == value}
 
-    Compose cannot compare: FIDELITY=printed alone chooses no file, and each value chooses something.
-    """
-    printed = {"CLIENTS": "printed", "BROKER_PATH": "port"} if settings.get("FIDELITY") == "printed" else {}
-    unset = {name: value for name, value in printed.items() if not settings.get(name)}
-    return unset | {name: "" for name, value in NO_FILE.items() if settings.get(name) == value}
+
+def chosen_by_fidelity(root: Path, settings: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that compose.yaml takes from compose/fidelity, where `settings` have none."""
+    path = root / "compose/fidelity" / f"{settings.get('FIDELITY') or 'thesis'}.env"
+    return read_env(path) if path.is_file() else {}
 
 
 def check_parts(root: Path, settings: Mapping[str, str]) -> None:

@@ -103,7 +103,7 @@ def test_the_files_and_what_a_reader_opens_do_not_grow() -> None:
         "lines of loop.yaml": (lines_of(COMPOSE / "loop.yaml") - own, 112),
         "overlays": (len(OVERLAY_FILES), 18),
         "lines of an overlay": (max(map(lines_of, OVERLAY_FILES)), 40),
-        "variables": (len(variables([*COMPOSE_FILES, *COMPOSE.glob("**/*.env")])), 140),
+        "variables": (len(variables([*COMPOSE_FILES, *COMPOSE.glob("**/*.env")])), 149),
         "settings in .env": (len(names_of(ROOT / ".env")), 40),
         "hops": (sum("extends:" in path.read_text() for path in COMPOSE_FILES), 0),
     }
@@ -116,6 +116,16 @@ def test_the_main_file_holds_the_name_and_the_list() -> None:
     # Two labs may live on one machine.
     networks = [network for path in files_of(ROOT, {}) for network in (load(path).get("networks") or {}).values()]
     assert not any("ipam" in (network or {}) for network in networks)
+
+
+@pytest.mark.parametrize("fidelity", FIDELITIES)
+@pytest.mark.parametrize("given", [{}, {"CLIENTS": "lab"}, {"CLIENTS": "printed"}, {"BROKER_PATH": "direct"}])
+def test_fidelity_alone_chooses_the_files_of_its_clients(fidelity: str, given: dict[str, str]) -> None:
+    services = merged(ROOT, {"FIDELITY": fidelity, **given})
+    wanted = scenarios(ROOT)["scenario5"].parameters({"FIDELITY": fidelity, **given})
+    clients = {"printed": "printed", "lab": "controller"}[wanted.clients]
+    assert services["scenario5"]["image"].startswith(f"${{LAB_REGISTRY:-localhost/}}looplab/{clients}:")
+    assert any("LAB_GATEWAY" in port for port in services["broker"]["ports"]) == (wanted.broker_path == "port")
 
 
 def test_every_run_is_a_service_that_its_profile_starts() -> None:

@@ -77,9 +77,7 @@ def test_a_stand_in_with_a_name_of_docker_hub_is_found_again(tmp_path: Path) -> 
     ("settings", "chosen"),
     [
         ({"LINK": "none", "GRAFANA": "on", "TWIN_LINK": "off"}, {"LINK": "", "GRAFANA": "", "TWIN_LINK": ""}),
-        ({"LINK": "wifi", "GRAFANA": "off", "FIDELITY": "thesis", "BROKER_TLS": "off"}, {}),
-        ({"FIDELITY": "printed", "CLIENTS": ""}, {"CLIENTS": "printed", "BROKER_PATH": "port"}),
-        ({"FIDELITY": "printed", "BROKER_PATH": "direct"}, {"CLIENTS": "printed"}),
+        ({"LINK": "wifi", "GRAFANA": "off", "BROKER_TLS": "off"}, {}),
     ],
 )
 def test_a_value_that_changes_nothing_chooses_no_file(settings: dict[str, str], chosen: dict[str, str]) -> None:

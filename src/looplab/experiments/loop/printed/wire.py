@@ -60,8 +60,8 @@ class Wire:
         except PermissionError:
             raise MachineError(
                 "CLIENTS=printed measures by packets, and this controller may not capture any.",
-                "With plain Compose set FIDELITY=printed CLIENTS=printed BROKER_PATH=port. "
-                "A scenario of your own needs a line in compose/printed.yaml, as the others have.",
+                "Set FIDELITY or CLIENTS in the shell or .env: Compose chooses its files by them, not by params.env. A "
+                "scenario of your own needs a line in compose/printed.yaml.",
             ) from None
         self._sock.setblocking(False)
         self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, BUFFER_BYTES)
