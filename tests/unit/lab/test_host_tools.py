@@ -3,15 +3,13 @@
 import io
 import subprocess
 import time
-import tomllib
 from pathlib import Path
 
 import pytest
-from support.places import ROOT
 from support.terminal import Terminal
 from support.waiting import until
 
-from looplab.lab.commands.lint import Linter, is_shell, lint, shorten
+from looplab.lab.commands.lint import lint
 from looplab.lab.programs import NOT_FOUND, TIMED_OUT, call, follow
 from looplab.system.terminal import Step
 from looplab.system.words import show_duration
@@ -93,26 +91,3 @@ def test_a_room_that_outgrows_its_limit_fails(
     printed = capsys.readouterr().out.splitlines()
     assert [line.split() for line in printed if line.startswith("house")] == [["house", str(lines), "3"]]
     assert printed[-1] == f"lint: {result}"
-
-
-def test_every_package_has_a_room() -> None:
-    rooms = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["looplab"]["rooms"].values()
-    folders = {folder for room in rooms for folder in room["folders"]}
-    packages = {path.parent.relative_to(ROOT) for path in ROOT.glob("src/looplab/*/__init__.py")}
-    assert {str(package) for package in packages} <= folders
-
-
-def test_every_linter_is_named_with_its_result(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    subprocess.run(["git", "init", "--quiet", tmp_path], check=True)
-    (tmp_path / "pyproject.toml").write_text("[tool.looplab.rooms]\n")
-    (tmp_path / "a.sh").write_text("fine\n")
-    passes = [Linter("all", ("true",)), Linter("chosen", ("grep", "-q", "fine"), is_shell)]
-    assert lint(tmp_path, Path("/usr/bin"), passes)
-    assert "all passed" in capsys.readouterr().out
-    fails = [Linter("silent", ("false",)), Linter("loud", ("seq", "99")), Linter("absent", ("no-such-linter",))]
-    assert not lint(tmp_path, Path("/usr/bin"), [*fails, Linter("finds", ("ls", "/nowhere"))])
-    said = capsys.readouterr().out
-    for words in ("silent         FAILED", "exit code 1", "no-such-linter: not found", "loud           passed"):
-        assert words in said
-    assert said.splitlines()[-1] == "lint: FAILED: silent, absent, finds"
-    assert shorten("x\n" * 50).splitlines()[-1] == "  | ... and 10 more lines"

@@ -53,13 +53,6 @@ def test_a_silent_registry_is_asked_once_and_stand_ins_are_built(docker: fakes.D
     assert sum("grafana" in note for note in images.notes) == 1
 
 
-def test_what_was_settled_is_not_asked_again(docker: fakes.Docker, tmp_path: Path) -> None:
-    docker.has(BROKER_STAND_IN)
-    images = ensured(tmp_path, {"MOSQUITTO_IMAGE": BROKER_STAND_IN}, {"GRAFANA": "off", "FLOOD_IMAGE": ""})
-    assert images.variables == {"GRAFANA": "off", "FLOOD_IMAGE": ""}
-    assert images.notes == docker.calls("pull") == []
-
-
 def test_what_stands_in_is_built_again_once_it_is_gone(docker: fakes.Docker, tmp_path: Path) -> None:
     docker.has(BASE)
     first = ensured(tmp_path, {"MOSQUITTO_IMAGE": f"{BROKER}@{DIGEST}"})

@@ -105,19 +105,3 @@ def test_the_table_shows_each_part_in_80_columns(capsys: pytest.CaptureFixture[s
     assert "  real time 130 ms/s, 256 processes" in lines
     assert "  controller TCP_NODELAY: off, as wanted" in lines
     assert lines[-2:] == ["treatments of the whole run", "  stress load: running, as wanted"]
-
-
-@pytest.mark.usefixtures("engine")
-def test_the_document_holds_the_same(capsys: pytest.CaptureFixture[str]) -> None:
-    inspect_parts.inspect(ROOT, "scenario5", as_json=True)
-    document = json.loads(capsys.readouterr().out)
-    broker, link, controller = document["parts"]
-    assert (broker["addresses"], link["addresses"]) == (["172.18.0.2", "172.19.0.2"], ["of broker-prioritised"])
-    assert controller["what"] == "sends the requests and measures"
-    assert [one["verified"] for one in broker["treatments"]] == [False]
-
-
-def test_each_part_of_the_loop_has_words_for_a_student() -> None:
-    about = {role.name: role.about for role in EXPERIMENTS["loop"].roles}
-    assert {name: inspect_parts._what(name, f"looplab/{name}:0.1.0", ["controller"]) for name in about} == about
-    assert all(about.values())

@@ -11,7 +11,7 @@ from support import host_fakes as fakes
 
 from looplab.errors import EXIT_INVALID, EXIT_MACHINE
 from looplab.lab.checkout import Lab
-from looplab.lab.cli import main, parser
+from looplab.lab.cli import main
 from looplab.lab.report_container import ask_inside
 
 IMAGE = "looplab/report:0.1.0"
@@ -129,18 +129,6 @@ def test_a_folder_that_cannot_be_made_is_named(root: Path, capsys: pytest.Captur
     (root.parent / "file").touch()
     assert main(["report", "--out", "file/x"]) == EXIT_MACHINE
     assert f"The report cannot be written to {root.parent}/file/x" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("command", ["report", "check", "hand-in", "watch"])
-def test_help_and_wrong_use_need_no_engine(
-    command: str, root: Path, programs: fakes.Programs, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for words, code in ([command, "--help"], 0), ([command, "--no-such-option"], 2):
-        with pytest.raises(SystemExit) as ended:
-            parser().parse_args(words)
-        assert ended.value.code == code
-    assert programs.calls("docker") == []
-    assert "usage: ./lab" in capsys.readouterr().out
 
 
 def test_the_verdict_engine_answers_from_inside(root: Path, programs: fakes.Programs) -> None:

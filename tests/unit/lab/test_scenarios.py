@@ -98,14 +98,6 @@ def test_the_shell_overrides_what_params_env_leaves_open() -> None:
     assert found.load == "flood"
 
 
-def test_files_saved_on_windows_are_read(tree: Path) -> None:
-    for path in (*(tree / "compose/scenarios/scenario5").iterdir(), tree / LOOP_FILE):
-        path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
-    found, here = scenarios(tree)["scenario5"], scenarios(ROOT)["scenario5"]
-    assert (found.title, found.settings) == (here.title, here.settings)
-    assert found.parameters({}) == here.parameters({})
-
-
 def started(services: dict[str, Service], profile: str) -> set[str]:
     return {name for name, service in services.items() if profile in service.get("profiles", ())}
 

@@ -1,31 +1,11 @@
-"""What ./lab test installs, and a message where it may not install; each package by its hash."""
+"""What ./lab test and CI install is pinned: each package by its hash, each action by its commit."""
 
 import re
 import tomllib
-from pathlib import Path
 
-import pytest
-from support import host_fakes as fakes
 from support.places import ROOT
 
-from looplab.errors import MachineError
-from looplab.lab.commands.test import PACKAGES, REQUIREMENTS, install_packages, missing_packages
-
-
-def test_what_is_missing_is_named_where_the_lab_may_not_install(
-    programs: fakes.Programs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "tests").mkdir()
-    there = 'coreutils = ["/bin/ls", "a"]\nbase = ["/etc/os-rel*", "c"]\n'
-    (tmp_path / PACKAGES).write_text(f'{there}x = ["no-such-program", "b"]\ny-dev = ["/usr/include/no-such.h", "d"]\n')
-    missing = missing_packages(tmp_path)
-    assert missing == {"x": "b", "y-dev": "d"}
-    programs.script("apt-get")
-    monkeypatch.setattr("os.geteuid", lambda: 1000)
-    install_packages({}, [])
-    with pytest.raises(MachineError, match=r"x \(b\); y-dev \(d\)") as caught:
-        install_packages(missing, ["docker.io"])
-    assert "sudo apt-get install --no-install-recommends docker.io x y-dev" in caught.value.remedy
+from looplab.lab.commands.test import REQUIREMENTS
 
 
 def test_every_python_package_of_the_tests_is_known_by_its_hash() -> None:
