@@ -13,8 +13,6 @@ from looplab.spec.parameters import Option, quick_settings
 MOST_ROUNDS = 1000
 # Each of these parts may run on another host.
 PARTS = ("controller", "broker", "bridge")
-# This option asks for the published length of an experiment that is usually shorter.
-FULL = "FULL"
 # With this option, runs beside other programs enter verdicts, too.
 BUSY = "LAB_BUSY"
 
@@ -28,10 +26,6 @@ def variables(root: Path, names: Sequence[str], given: Mapping[str, str | None],
     # A scenario that runs alone may have a preset of its own.
     scenario = names[0] if len(set(names)) == 1 else ""
     chosen_ones = {name: value for name, value in given.items() if value is not None}
-    full = FULL in chosen_ones and chosen_ones.pop(FULL)
-    if full and (quick or not own.preset("full")):
-        why = "--quick and --full exclude each other" if quick else f"--full: {names[0]} has its published length"
-        raise UsageError(f"{why}.", "Leave out --full.")
     options = own.options()
     known = {option.variable for option in options}
     wrong = [option.flag for option in _options() if option.variable in chosen_ones.keys() - known]
@@ -41,7 +35,7 @@ def variables(root: Path, names: Sequence[str], given: Mapping[str, str | None],
             f"Its options are {', '.join(option.flag for option in options)}; see params.env in its folder, too.",
         )
     chosen_ones |= {"EXPERIMENT": experiment.name} if experiment.borrows else {}
-    preset = own.preset("quick", scenario) if quick else own.preset("full") if full else {}
+    preset = own.quick_preset(scenario) if quick else {}
     return {**quick_settings(preset, options, chosen_ones), **chosen_ones}
 
 
@@ -98,7 +92,6 @@ def _add_options(run: argparse.ArgumentParser) -> None:
         # argparse would replace what follows a per cent sign.
         group.add_argument(option.flag, dest=option.variable, help=option.help.replace("%", "%%"), **form)
     run.add_argument("--quick", action="store_true", help="a few cells and messages: seconds of sending")
-    run.add_argument("--full", dest=FULL, action="store_const", const="on", help="the published length: hours")
     run.add_argument("--busy", dest=BUSY, action="store_const", const="on", help="let runs beside strangers count")
     run.add_argument("--json", dest="as_json", action="store_true", help="one JSON document on standard output")
     run.add_argument("--allow-invalid", action="store_true", help="exit code 0 for an invalid run, too")

@@ -60,8 +60,8 @@ PACING = Option("--pacing", "PACING", "", "wait an interval after each message, 
 class Param:
     """How a field is read: its variable ("" is the field's name in capitals), range and default, option, quick value.
 
-    `default` may be one by fidelity, and then by scenario. `quick` and `full` are what `--quick` and `--full` set,
-    perhaps by scenario ("" is any other). A parameter that does not matter is no part of what must agree before two
+    `default` may be one by fidelity, and then by scenario. `quick` is what `--quick` sets, perhaps by scenario ("" is
+    any other). A parameter that does not matter is no part of what must agree before two
     runs are compared.
     """
 
@@ -72,7 +72,6 @@ class Param:
     # Another option and variable that set the same field.
     also: Option | None = None
     quick: str | Mapping[str, str] = ""
-    full: str = ""
     matters: bool = True
     # A run with another value than the usual one is shown beside the usual runs.
     factor: bool = False
@@ -191,12 +190,11 @@ class Settings:
         return {name: own[name] for name, _ in named if name != "SCENARIO"}
 
     @classmethod
-    def preset(cls, kind: str, scenario: str = "") -> dict[str, str]:
-        """Return the variables that `--quick` or `--full` (`kind` without dashes) sets for a scenario."""
+    def quick_preset(cls, scenario: str = "") -> dict[str, str]:
+        """Return the variables that `--quick` sets for a scenario."""
         variables: dict[str, str] = {}
         for name, one in cls.params().items():
-            value = getattr(one, kind)
-            text = value if isinstance(value, str) else value.get(scenario, value.get("", ""))
+            text = one.quick if isinstance(one.quick, str) else one.quick.get(scenario, one.quick.get("", ""))
             if text:
                 variables[one.also.variable if one.also else one.variable_of(name)] = text
         return variables

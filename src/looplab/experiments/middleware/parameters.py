@@ -113,7 +113,7 @@ class MiddlewareParameters(RunParameters):
 
     scenario: str = choice(NAME, (NAME, NODES), matters=False)
     messages: int = integer(60, 2, 3600, variable="LOAD_S")
-    repetitions: int = integer(7, 1, 1000, option=REPETITIONS, quick="1", full="7")
+    repetitions: int = integer(7, 1, 1000, option=REPETITIONS, quick="1")
     deadline_ms: int = integer(5000, 10, 600_000)
     system: str = choice("magistrala", SYSTEMS, option=MIDDLEWARE)
     system_version: str = param(
@@ -133,9 +133,9 @@ class MiddlewareParameters(RunParameters):
         option=WHERE,
     )
     layouts: tuple[str, ...] = param(_layouts, option=LAYOUTS)
-    seconds: int = integer(60, 2, 3600, option=SECONDS, quick="8", full="600")
+    seconds: int = integer(60, 2, 3600, option=SECONDS, quick="8")
     warm_up: str = choice({"thesis": THREE, "corrected": LOAD}, WARM_UPS, factor=True)
-    warm_up_s: int = integer(10, 1, 600, quick="4", full="60")
+    warm_up_s: int = integer(10, 1, 600, quick="4")
     start: str = choice({"thesis": TOGETHER, "corrected": SPREAD}, STARTS, factor=True)
     period_ms: int = integer(1000, 10, 600_000)
     payload_bytes: int = integer(36, 1, 100_000)

@@ -4,14 +4,12 @@ import os
 from pathlib import Path
 
 import pytest
-from support.places import ROOT
 
-from looplab.errors import LabError, UsageError
+from looplab.errors import UsageError
 from looplab.experiments.middleware import LoadCell
 from looplab.experiments.middleware.parameters import PARAMETERS
 from looplab.experiments.middleware.placement import default_cores, default_layouts, of_node, others, shared, siblings
 from looplab.experiments.middleware.trial import largest
-from looplab.lab.run_options import variables
 
 
 def test_every_condition_is_a_cell() -> None:
@@ -57,15 +55,6 @@ def test_the_limit_is_measured_on_most_processors_in_a_container() -> None:
     assert largest(cells) == LoadCell.keyed(True, False, 1, 1, 5)
     layouts = {"SCENARIO": "middleware-nodes", "LAYOUTS": "2x1,1x1,1x1-direct", "DEVICES": "5"}
     assert largest(PARAMETERS.read(layouts).cells) == LoadCell.keyed(True, False, 1, 1, 5)
-
-
-def test_full_is_the_published_length() -> None:
-    full = variables(ROOT, ["middleware"], {"FULL": "on", "CORES": "1"}, quick=False)
-    p = PARAMETERS.read({"SCENARIO": "middleware", **full})
-    assert (p.seconds, p.repetitions, p.cores) == (600, 7, (1,))
-    for names, quick in ((["middleware"], True), (["scenario0"], False)):
-        with pytest.raises(LabError, match="--full"):
-            variables(ROOT, names, {"FULL": "on"}, quick=quick)
 
 
 @pytest.mark.parametrize(("processors", "expected"), [(1, [0]), (2, [1]), (4, [3]), (40, list(range(30, 40)))])

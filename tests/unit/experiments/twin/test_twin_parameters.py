@@ -37,7 +37,7 @@ def test_a_quick_run_ends_within_three_minutes(scenario: str, own: dict[str, str
     assert p.total_s < 170
     # Where several scenarios are run, the intervals are those of the experiment.
     several = variables(ROOT, ["twin", "twin-brokers"], {}, quick=True)
-    assert several["INTERVALS_MS"] == PARAMETERS.preset("quick")["INTERVALS_MS"]
+    assert several["INTERVALS_MS"] == PARAMETERS.quick_preset()["INTERVALS_MS"]
 
 
 def test_the_published_way_of_storing_is_the_prototypes() -> None:
