@@ -11,11 +11,13 @@ TESTS = Path(__file__).parent
 # With several processes, one process runs all tests of a group: a lab is set up once, the kernel has one real-time
 # budget, and Grafana's packages are installed once. Experiments that want no budget have a lab of their own beside it.
 TOGETHER = {
+    "e2e/test_e2e_asip": "experiments",
     "e2e/test_e2e_middleware": "experiments",
+    "e2e/test_e2e_qos_delay": "experiments",
     "e2e/test_e2e_twin": "experiments",
+    "integration/link/": "experiments",
     "e2e/": "lab",
     "system/": "lab",
-    "integration/link/": "lab",
     "integration/images/test_image_brokers.py": "lab",
     "integration/lab/test_host_on_the_engine.py": "lab",
     "integration/observability/": "view",

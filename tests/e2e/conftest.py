@@ -5,7 +5,7 @@ from support.e2e_lab import RATIONED, Lab
 from support.lab_fixtures import lab, own_lab, session_lab  # noqa: F401
 
 # Their labs may run beside another, which has the kernel's real-time budget: see TOGETHER.
-WITHOUT_BUDGET = ("test_e2e_middleware", "test_e2e_twin")
+WITHOUT_BUDGET = ("test_e2e_asip", "test_e2e_middleware", "test_e2e_qos_delay", "test_e2e_twin")
 
 
 @pytest.fixture(scope="module", autouse=True)
