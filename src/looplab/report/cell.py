@@ -20,6 +20,7 @@ STATISTICS: Mapping[str, Callable[[Floats], Any]] = {
     "min": np.min,
     "max": np.max,
     "avg": np.mean,
+    "sd": np.std,
     **{name: partial(np.quantile, q=share) for name, share in QUANTILES.items()},
 }
 # What identifies a cell of a run, e.g. interval in ms and QoS: numbers, and words such as "serial".

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from support.places import ROOT, STORED_RUNS
+from support.reports import shown
 from support.run_checks import check_ledger
 
 from looplab.experiments.registry import EXPERIMENTS
@@ -79,6 +80,28 @@ def test_printed_figures_are_those_of_the_report_code(data: Path, theme: str) ->
         cells = [cell for one in runs if counts(one.run) for key, cell in one.cells.items() if key[1] == 0]
         values = [cell.figure(figure) for cell in cells]
         assert kept.middle([value / 1000 for value in values if value is not None]) in lines[line], figure
+
+
+# The rows of the page's table on the stored study, by claim; one row is of three claims.
+JUDGED = (
+    "no-arduino-slower", "no-arduino-slower-stress", "stress", "stress-no-arduino", "client-priority", "flood-qos-0",
+    "flood-qos-1-2", "qos-2", "stress-spares-robot", "robot-third", "maxima-stay", "qos-priority", "client-waits",
+    "stress-median", "stress-varies", "maxima-stay-client",
+)  # fmt: skip
+
+
+def test_the_page_has_the_words_of_the_stored_study(data: Path) -> None:
+    """As the engine judges it today, whatever was printed when it ran."""
+    page = (ROOT / "docs/published-and-here.md").read_text(encoding="utf-8")
+    table = page.partition("### The thesis, judged by one study")[2].partition("Not judged")[0]
+    printed = [line.split("|")[4].strip() for line in table.splitlines() if line.startswith("| ")][1:]
+    found = shown(data / "claims")
+    words = [found.verdict(name).word for name in JUDGED]
+    assert len(printed) == len(words)
+    assert [
+        (name, text) for name, text, word in zip(JUDGED, printed, words, strict=True) if not text.startswith(word)
+    ] == []
+    assert "rules of before its first run were not stored" in found.verdict("stress").plan
 
 
 def test_the_data_are_small_and_few() -> None:

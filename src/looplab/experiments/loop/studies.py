@@ -28,6 +28,13 @@ STUDIES = {
     "priority-alike": ("scenario4",),
     "qos-priority": ("scenario8",),
     "client-waits": ("scenario8",),
+    "stress-median": ("scenario1", "scenario2"),
+    "stress-varies": ("scenario1", "scenario2"),
+    "priority-steadier": ("scenario2", "scenario4"),
+    "priority-steadier-client": ("scenario2", "scenario5"),
+    "maxima-stay-client": ("scenario1", "scenario5"),
+    "priority-alike-client": ("scenario5",),
+    "priority-alike-no-arduino": ("scenario6",),
 }
 # The way from the printed set-up to the corrected one, a property at a time: each step adds its settings to those of
 # the steps before.

@@ -53,7 +53,8 @@ class ClaimRow:
             return alike(self.what, MATTERS)
         if self.rule == "not lower":
             return no_gain(self.what)
-        return directed(self.what, +1 if self.rule == "higher" else -1, printed.share, printed.before)
+        way, claimed = +1 if self.rule == "higher" else -1, printed.share is not None
+        return directed(self.what, way, printed.share, printed.before, claimed=claimed)
 
     @property
     def sides(self) -> tuple[str, str] | None:

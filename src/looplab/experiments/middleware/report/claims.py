@@ -53,6 +53,8 @@ def claims() -> list[Claim]:
         "balancer-errors": partial(_errors_beyond, _balancer),
         "mean-above-median": _mean_above_median,
         "memory-grows": _memory_grows,
+        "time-grows": _time_grows,
+        "memory-by-nodes": _memory_by_nodes,
     }
     return claims_of(__file__, {name: partial(_beside_published, name, answer) for name, answer in answers.items()})
 
@@ -72,7 +74,9 @@ def published_change(claim: str) -> float | None:
     cores = loads[Placement(True, False, 1, 40)] / loads[Placement(True, False, 1, 4)] - 1
     none = dict.fromkeys(("container-processed", "container-time"), 0.0)
     # Printed as "about 11 %".
-    return {"cores-move-optimum": cores, "hyper-threading": 0.11, **none}.get(claim)
+    memory = published("memory share")[BEST] / published("memory share")[ONE] - 1
+    known = {"cores-move-optimum": cores, "hyper-threading": 0.11, "memory-by-nodes": memory}
+    return {**known, **none}.get(claim)
 
 
 def change(pair: Pair, figure: str) -> Interval:
@@ -274,6 +278,35 @@ def _memory_grows(run: MeasuredRuns) -> Verdict:
     cells = [cell for cells in places(run).values() for cell in cells]
     names = ("memory_bytes_at_start", "memory_bytes_at_end")
     return _all_cells(cells, names, "The memory at the end of the load, beside that at its start,", "end/start")
+
+
+def _time_grows(run: MeasuredRuns) -> Verdict:
+    """Compare each placement's highest load with its lowest."""
+    ends = [(cells[0], cells[-1]) for cells in places(run).values() if len(cells) > 1]
+    if not ends:
+        return not_run("The run has no placement with two loads.")
+    groups = [dict.fromkeys(pair[0].by_unit(CLIENT), pair) for pair in ends]
+    verdict = _decided(*_figures(groups, CLIENT), directed("The median time at the highest load", +1, None))
+    verdict.lines = [
+        Line(f"{low} to {high.devices} devices", change((low, high), CLIENT), "", "change") for low, high in ends
+    ]
+    return verdict
+
+
+def _memory_by_nodes(run: MeasuredRuns) -> Verdict:
+    """Compare the memory at the start of one node with that of several with as many cores, at a load of both."""
+    sides = _more_nodes(run)
+    if isinstance(sides, str):
+        return not_run(sides)
+    one, several = ({cell.devices: cell for cell in places(run)[place]} for place in sides)
+    if not (common := sorted(one.keys() & several.keys())):
+        return not_run("There is no load with a sound cell on both.")
+    pair, name = (one[common[0]], several[common[0]]), "memory_bytes_at_start"
+    printed = published_change("memory-by-nodes") or 0.0
+    rounds = dict.fromkeys(pair[0].by_unit(name), pair)
+    verdict = _decided(*_figures([rounds], name), directed(f"The memory at the start of {sides[1]}", +1, printed))
+    verdict.lines = [Line(f"{sides[1]} against {sides[0]}", change(pair, name), f"{printed:+.0%}", "change")]
+    return verdict
 
 
 def _all_cells(cells: Sequence[MeasuredLoad], names: tuple[str, str], what: str, ratio: str) -> Verdict:

@@ -69,6 +69,11 @@ def test_the_slips_on_the_page_are_in_the_printed_tables() -> None:
         ("maxima-stay", {"scenario1": at(19_000), "scenario4": at(33_000)}, REPRODUCED),
         ("maxima-stay", {"scenario1": at(1900), "scenario4": at(3300)}, OTHER_SCALE),
         ("maxima-stay", {"scenario1": at(19_000), "scenario4": at(12_000)}, NOT_REPRODUCED),
+        ("maxima-stay-client", {"scenario1": at(19_000), "scenario5": at(33_000)}, REPRODUCED),
+        ("priority-alike-client", {"scenario5": at(11_000, 13_000, 15_000)}, NOT_REPRODUCED),
+        # Its SD is as large a share of O in all cells.
+        ("stress-varies", {"scenario1": at(9000), "scenario2": at(13_000)}, REPRODUCED),
+        ("stress-median", {"scenario1": at(9000), "scenario2": at(8000)}, NOT_REPRODUCED),
         ("qos-priority", {"scenario8": {(20.0, 0): (15_000, 4290), (20.0, 1): (11_000, 4290)}}, REPRODUCED),
         ("qos-priority", {"scenario8": {(20.0, 0): (900, 4290), (20.0, 1): (11_000, 4290)}}, NOT_REPRODUCED),
     ],
