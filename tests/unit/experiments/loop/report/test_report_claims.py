@@ -68,10 +68,14 @@ def test_runs_like_the_thesis_reproduce_what_they_can_test(results: Path) -> Non
     assert outcomes.pop("no-arduino-slower-stress") in (NOT_REPRODUCED, UNDECIDED)
     # All intervals are simulated alike, and all messages leave on time.
     assert {outcomes.pop(name) for name in ("shorter-interval", "client-waits")} <= {NOT_REPRODUCED, UNDECIDED}
+    # The largest message varies much; scenario 6 is printed with other means at 100 and 20 ms.
+    varied = ("maxima-stay-client", "priority-alike-no-arduino")
+    assert {outcomes.pop(name) for name in varied} <= {REPRODUCED, UNDECIDED}
     # Ten runs a scenario are too few to show that none are lost.
     assert {outcomes.pop(name) for name in ("loss-10-ms", "flood-qos-1-2")} == {UNDECIDED}
     # What priority does cannot be seen where none was applied.
-    controls = {"broker-priority", "broker-priority-no-arduino", "client-priority"}
+    priority = ("broker-priority", "broker-priority-no-arduino", "client-priority")
+    controls = {*priority, "priority-steadier", "priority-steadier-client"}
     assert {name for name, outcome in outcomes.items() if outcome == NO_CONTRAST} == controls
     assert {outcome for name, outcome in outcomes.items() if name not in controls} == {REPRODUCED}, outcomes
     assert {verdicts["corrected"].because for verdicts in analysis.verdicts.values()} == {NOT_RUN}
