@@ -1,6 +1,7 @@
 """Compose files as Compose puts them together, without Compose: include lists, files that change others, anchors."""
 
 import re
+import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,30 @@ def mosquitto_conf(**settings: str) -> str:
         text, count = re.subn(rf"^{name} .*", f"{name} {value}", text, flags=re.MULTILINE)
         assert count == 1, name
     return text
+
+
+def started_conf(
+    folder: Path, *, plugins: str = "/usr/lib", secrets: str = "/mosquitto/secrets", **variables: str
+) -> str:
+    """Return the configuration that compose/mosquitto/start writes into `folder`. Raises ValueError with its exit code.
+
+    `secrets` stands for the volume's folder, `plugins` for that of mosquitto's own.
+    """
+    script = (ROOT / "compose/mosquitto/start").read_text()
+    # In this order: the checkout may itself be below /tmp.
+    for path, here in (
+        ("/tmp/", f"{folder}/"),
+        ("/mosquitto/lab/", f"{ROOT}/compose/mosquitto/"),
+        ("/mosquitto/secrets", secrets),
+        ("=/usr/lib", f"={plugins}"),
+        ("exec /usr/sbin/mosquitto", "exec true"),
+    ):
+        assert path in script
+        script = script.replace(path, here)
+    environment = {"PATH": "/usr/bin:/bin", **variables}
+    if code := subprocess.run(["sh", "-c", script], env=environment, check=False).returncode:
+        raise ValueError(code)
+    return (folder / f"{variables.get('PORTS', '1883')}.conf").read_text().replace("/mosquitto/secrets", secrets)
 
 
 def files_of(root: Path, variables: Mapping[str, str], but: str = "-") -> list[Path]:

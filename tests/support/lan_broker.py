@@ -17,9 +17,8 @@ from paho.mqtt.enums import CallbackAPIVersion
 from looplab.lab.secret_files import write_secret
 from looplab.mqtt.pairing import Pairing, write_pairing
 from looplab.run import identities
-from support.compose_files import mosquitto_conf
+from support.compose_files import started_conf
 from support.parts import HOST, LIMIT_S, Broker, free_port, until
-from support.places import ROOT
 
 
 def make_identities(folder: Path) -> None:
@@ -40,7 +39,6 @@ class LanBroker(Broker):
         self.identities = folder / "identities"
         shutil.copytree(made, self.identities)
         super().__init__(folder, starts=False)
-        self._configuration = self._configure()
 
     def renew(self) -> None:
         """Make certificate and passwords again."""
@@ -64,25 +62,23 @@ class LanBroker(Broker):
         assert self._child is not None
         return self._child.said()
 
+    def start(self) -> None:
+        """Write the configuration as the container does each time: it has copies of the passwords."""
+        self._configuration = self._configure()
+        super().start()
+
     def _configure(self) -> Path:
-        plain = mosquitto_conf(set_tcp_nodelay="true")
-        own = self.root / "config"
-        own.mkdir()
-        # Older versions keep what they say on standard output back where it is a file.
-        plain = plain.replace("log_dest stdout", "log_dest stderr")
-        (own / "mosquitto.conf").write_text(plain.replace("listener 1883", f"listener {self.port} {HOST}"))
-        text = (ROOT / "compose/mosquitto/lan/mosquitto.conf").read_text()
+        text = started_conf(self.root, secrets=str(self.identities), TLS="on", TCP_NODELAY="on")
         for wanted, here in (
+            ("listener 1883", f"listener {self.port} {HOST}"),
             ("listener 8883", f"listener {self.tls_port} {HOST}"),
-            ("include_dir /tmp", f"include_dir {own}"),
-            ("/mosquitto/lab/lan/acl", str(ROOT / "compose/mosquitto/lan/acl")),
-            ("/mosquitto/secrets", str(self.identities)),
+            # Older versions keep what they say on standard output back where it is a file.
+            ("log_dest stdout", "log_dest stderr"),
         ):
             assert wanted in text
             text = text.replace(wanted, here)
         path = self.root / "lan.conf"
-        # Started by root, mosquitto would become a user who may read none of this.
-        path.write_text(text + ("user root\n" if os.geteuid() == 0 else ""))
+        path.write_text(text)
         return path
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import yaml
-from support.compose_files import LOADER, Service, files_of, merged
+from support.compose_files import LOADER, Service, files_of, merged, started_conf
 from support.places import ROOT
 
 from looplab.experiments.loop.parameters import PARAMETERS
@@ -312,13 +312,7 @@ def test_prometheus_keeps_seven_days_in_a_volume_with_a_name() -> None:
 
 def written(tmp_path: Path, **variables: str) -> Iterator[tuple[str, str]]:
     """Yield what compose/mosquitto/start writes: each setting with its value, in order."""
-    # In this order: the checkout may itself be below /tmp.
-    text = (COMPOSE / "mosquitto/start").read_text().replace("/tmp/", f"{tmp_path}/")
-    script = text.replace("/mosquitto/lab/", f"{COMPOSE}/mosquitto/").replace("exec /usr/sbin/mosquitto", "exec true")
-    done = subprocess.run(["sh", "-c", script], env={"PATH": "/usr/bin:/bin", **variables}, check=False)
-    if done.returncode:
-        raise ValueError(done.returncode)
-    for line in (tmp_path / f"{variables.get('PORTS', '1883')}.conf").read_text().splitlines():
+    for line in started_conf(tmp_path, **variables).splitlines():
         if line and not line.startswith("#"):
             name, _, value = line.partition(" ")
             yield name, value
@@ -350,6 +344,29 @@ def test_a_broker_that_is_root_stays_it(tmp_path: Path, uid: str, user: str | No
     assert dict(written(tmp_path, PATH=f"{tmp_path}:/usr/bin:/bin")).get("user") == user
 
 
+@pytest.mark.parametrize("plugged", [False, True], ids=["2.0", "2.1"])
+@pytest.mark.parametrize("access", ["", "password"])
+def test_a_broker_asks_for_passwords_by_what_its_version_knows(tmp_path: Path, access: str, plugged: bool) -> None:
+    """2.1 deprecates three options of 2.0, and refuses some day what it does not own or others can read."""
+    for name in ("passwords", "plain/passwords", "mosquitto_acl_file.so" if plugged else "other.so"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("controller:hash\n")
+    folders = {"plugins": str(tmp_path), "secrets": str(tmp_path)}
+    lines = [*written(tmp_path, TLS="on", ACCESS=access, **folders)]
+    rules = {
+        port: {name: value for name, value in lines[lines.index(("listener", port)) : end] if "anonymous" in name}
+        for port, end in (("1883", lines.index(("listener", "8883"))), ("8883", None))
+    }
+    deprecated = {"password_file", "acl_file", "per_listener_settings"}
+    assert ({name for name, _ in lines} & deprecated == deprecated) is not plugged
+    names = ("allow_anonymous", "listener_allow_anonymous") if plugged else ("allow_anonymous", "allow_anonymous")
+    assert rules["1883"][names[0]] == ("false" if access else "true")
+    assert rules["8883"] == {names[1]: "false"}
+    copies = {path.name for path in tmp_path.glob("*.*") if path.suffix in (".passwords", ".acl")}
+    assert copies == {"tls.passwords", "tls.acl", *(("1883.passwords", "1883.acl") if access else ())}
+    assert {oct(path.stat().st_mode & 0o777) for path in map(tmp_path.joinpath, copies)} == {"0o600"}
+
+
 @pytest.mark.parametrize("variables", [{"FIDELITY": "Thesis"}, {"TCP_NODELAY": "yes"}])
 def test_a_broker_does_not_guess(tmp_path: Path, variables: dict[str, str]) -> None:
     with pytest.raises(ValueError, match="2"):
@@ -375,7 +392,7 @@ def test_an_experiments_broker_has_what_it_asks_for(
 
 def test_a_robot_elsewhere_brings_the_listener_of_tls_along() -> None:
     remote, tls = (merged(ROOT, variables)["broker"] for variables in ({"ROBOT": "remote"}, {"BROKER_TLS": "on"}))
-    assert (remote["command"], remote["volumes"]) == (tls["command"], tls["volumes"])
+    assert (remote["environment"]["TLS"], remote["volumes"]) == (tls["environment"]["TLS"], tls["volumes"])
     assert not any("extends:" in path.read_text() for path in COMPOSE.glob("*.yaml"))
 
 
