@@ -16,6 +16,7 @@ from support.simulated_asip_runs import write_latency_run, write_throughput_run
 from support.simulated_balance_runs import rows_of, write_balance_run
 from support.simulated_delay_runs import SYMMETRICAL, one_way, write_delay_run
 from support.simulated_middleware_runs import by_cores, cores_cells, trial, write_middleware_run
+from support.simulated_own_runs import write_own_run
 from support.simulated_runs import simulated_cell, write_run
 from support.simulated_twin_runs import experiment_1, experiment_2, single, write_twin_run
 
@@ -77,9 +78,15 @@ def _balance(results: Path) -> None:
     write_balance_run(results)
 
 
+def _own(results: Path) -> None:
+    write_own_run(results, "own-stress", start="20260801T010000Z", total_ms=24)
+    write_own_run(results)
+
+
 # Each writes runs into results.
 ENDINGS: dict[str, Callable[[Path], None]] = {
     "qos-delay": _delays, "twin": _twins, "middleware": _middleware, "asip": _asip, "balance": _balance,
+    "own": _own,
 }  # fmt: skip
 
 
@@ -103,5 +110,6 @@ SMALL: dict[str, Callable[..., Path]] = {
     "middleware": partial(write_middleware_run, cells=_BOXES, repetitions=3),
     "asip": partial(write_latency_run, cells=tuple(("python", way, "one") for way in ("serial", "tcp")), tests=20),
     "balance": write_balance_run,
+    "own": write_own_run,
     "asip-throughput": partial(write_throughput_run, cells=(("java", "tcp", "one"),)),
 }

@@ -10,7 +10,7 @@ from support.containers import docker
 # They change from root to a user that keeps the other capabilities alone.
 _PREPARED = {"SETUID", "SETGID"}
 LINKS = ("link", "twin-link", "qos-delay-link", "qos-delay-link-broker")
-CAPTURES = ("capture", "qos-delay-capture")
+CAPTURES = ("capture", "qos-delay-capture", "own-capture")
 # What `cap_add` may name, by service. The prioritised parts as published: permitted, not held.
 MAY_ADD = {
     "treatments": {"KILL", "SYS_NICE", "SYS_PTRACE", *_PREPARED},

@@ -52,7 +52,7 @@ REPETITIONS = Option("--repetitions", "REPETITIONS", "N", "repetitions of each c
 QOS = Option("--qos", "QOS", "0,1,2", "quality of service, one cell each")
 FIDELITY = Option("--fidelity", "FIDELITY", "", "with printed clients, as published, without artefacts", FIDELITIES)
 ORDER = Option("--order", "ORDER", "", "the order of the cells", ORDERS)
-AS = Option("--as", "AS", "SCENARIO", "parts and treatments of that scenario, e.g. scenario5; of own: stress or flood")
+AS = Option("--as", "AS", "SCENARIO", "parts and treatments of that scenario, e.g. scenario5; or a load")
 PACING = Option("--pacing", "PACING", "", "wait an interval after each message, or keep a schedule", PACINGS)
 
 

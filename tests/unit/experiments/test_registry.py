@@ -16,6 +16,8 @@ SOURCE = ROOT / "src/looplab"
 FOLDERS = {name: ROOT / "src" / EXPERIMENTS[name].package.replace(".", "/") for name in EXPERIMENTS}
 MOST_LINES = 350
 FILES = ("__init__", "parameters", "controller")
+# A name that is a common word counts where it is quoted, `own` as a path alone.
+COMMON = ("loop", "own")
 # The same loop with another request.
 BUILT_ON_IT = {"loop": (FOLDERS["balance"],)}
 SHARED = ("scripts/*", "compose/*.yaml", "grafana/*.py", "grafana/generator/*.py", ".ci/*")
@@ -58,7 +60,8 @@ def test_an_experiment_is_a_folder_with_the_same_files_as_any(name: str) -> None
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_its_folder_and_the_registry_alone_name_an_experiment(name: str) -> None:
     package = FOLDERS[name].name
-    words = re.compile(rf"experiments[./]{package}\b|[\"'`]{name}[\"'`]" + ("" if name == "loop" else rf"|\b{name}\b"))
+    quoted = "" if name == "own" else rf"|[\"'`]{name}[\"'`]"
+    words = re.compile(rf"experiments[./]{package}\b{quoted}" + ("" if name in COMMON else rf"|\b{name}\b"))
     own = (FOLDERS[name], *BUILT_ON_IT.get(name, ()), SOURCE / "experiments/registry.py")
     assert modules_with(words, *own) == [], "these modules name it; if it is a common word, choose another name"
 
@@ -66,7 +69,9 @@ def test_its_folder_and_the_registry_alone_name_an_experiment(name: str) -> None
 @pytest.mark.parametrize("name", [name for name in EXPERIMENTS if name != EXPERIMENTS.default])
 def test_no_shared_file_names_an_experiment(name: str) -> None:
     shared = {ROOT / "lab", *(path for files in SHARED for path in ROOT.glob(files) if path.is_file())}
-    words = re.compile(rf"\b({name}|{FOLDERS[name].name})\b", re.IGNORECASE)
+    words = re.compile(
+        rf"\b({name}|{FOLDERS[name].name})\b" if name not in COMMON else rf"[\"'`]{name}[\"'`]", re.IGNORECASE
+    )
     named = {str(path.relative_to(ROOT)) for path in shared if words.search(path.read_text(encoding="utf-8"))}
     assert named - NAME_THEIRS == set()
 

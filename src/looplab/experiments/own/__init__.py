@@ -8,9 +8,9 @@ from looplab.spec.columns import Count, Figure, Key, Latency, Part
 from looplab.spec.document import Document, each, rows
 from looplab.spec.experiment import Experiment
 from looplab.spec.roles import BROKER, CONTROLLER, Role
+from looplab.treatments.loads import loads
 
 NAME = "own"
-LOADS = ("stress", "flood")
 # Services of the application that OWN_PRIORITY names: the treatments service finds them by their address.
 APPLICATION = Role("application", (), most_fifo=99, optional=True, about="your own services")
 
@@ -65,7 +65,7 @@ class OwnCell(Cell):
         live=True,
     )
     interval_ms = Figure("mean time between two requests of one client", unit="ms")
-    jitter_ms = Figure("standard deviation of the time between two requests of one client", unit="ms")
+    arrival_jitter_ms = Figure("standard deviation of the time between two requests of one client", unit="ms")
     duplicates = Count("requests or answers that came more than once")
     undelivered = Count("lost: the broker passed the request on to nobody")
     unanswered = Count("lost: a client got the request, and sent no answer")
@@ -73,14 +73,14 @@ class OwnCell(Cell):
     without_key = Count("requests and answers in which the key was not found")
     key_in_use = Count("requests whose key an earlier request without an answer had, too")
     captured = Part("what the capture took: packets, those that the kernel dropped, packets by type", each("amount"))
-    clients = Part("clients with requests or answers", rows(client="word", host="word", version="word"))
+    clients = Part("clients with requests or answers", rows(client="text", host="text", version="text"))
     topics = Part(
         "messages and bytes a second of each topic, to the broker and from it",
-        rows(topic="word", in_per_s="amount", in_bytes_per_s="amount", out_per_s="amount", out_bytes_per_s="amount"),
+        rows(topic="text", in_per_s="amount", in_bytes_per_s="amount", out_per_s="amount", out_bytes_per_s="amount"),
     )
     causes = Part(
         "what the packets show that delays messages",
-        rows(cause="word", where="word", messages="count", mean_ms="amount", remedy="word"),
+        rows(cause="text", where="text", messages="count", mean_ms="amount", remedy="text"),
     )
 
     @classmethod
@@ -103,6 +103,6 @@ EXPERIMENT = Experiment(
     scenarios=f"compose/experiments/{NAME}*",
     cell=OwnCell,
     roles=(CONTROLLER, BROKER, APPLICATION),
-    studies={f"{NAME}-{load}": (NAME, f"{NAME}-{load}") for load in LOADS},
+    studies={f"{NAME}-{load}": (NAME, f"{NAME}-{load}") for load in loads()},
     judged=("T_us", "p99"),
 )

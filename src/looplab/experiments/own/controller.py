@@ -16,13 +16,14 @@ from looplab.experiments.own import EXPERIMENT, OwnCell, treatments
 from looplab.experiments.own.causes import causes, refusals
 from looplab.experiments.own.parameters import OwnParameters
 from looplab.run import quiet
-from looplab.run.accounting import Columns
+from looplab.run.accounting import Columns, summarise
 from looplab.run.cells import CellResult, CellRun
 from looplab.run.document import samples_file
 from looplab.run.record import File, Place
 from looplab.run.samples import ABSENT, ANSWERED, LATE, WAITING, SampleStore, limit_ns
 from looplab.treatments.judgement import Treatment
 from looplab.treatments.loads.load import seconds
+from looplab.treatments.scans import grown
 
 CAPTURE_PORT = 9109
 STEP_S = 1.0
@@ -102,6 +103,8 @@ class OwnController(CellRun[OwnParameters, OwnCell]):
             **fates(self.record.store, rows),
             **intervals(self.record.store, rows),
             "captured": {**taken, **packets},
+            # Nobody knows when a client meant to send.
+            "send_lateness_us": summarise(()),
             "clients": [{**one, "client": name} for one, name in zip(found["clients"], self._names, strict=True)],
             "topics": [_rates(topic, counted, p.watch_s) for topic, counted in sorted(found["topics"].items())],
             "causes": causes(found, len(rows), p.broker_service),
@@ -114,7 +117,10 @@ class OwnController(CellRun[OwnParameters, OwnCell]):
         if before is None or after is None:
             return {}
         roles = [role.name for role in self.roles]
-        return {"load": {"seconds": round(seconds(before, after), 3)}, **quiet.between(before, after, roles)}
+        load: dict[str, Any] = {"seconds": round(seconds(before, after), 3)}
+        if (name := self.parameters.load) != treatments.NO_LOAD:
+            load[f"{name}_cpu_s"] = round(grown(before, after, name, "cpu_ns", "children_cpu_ns") / 1e9, 3)
+        return {"load": load, **quiet.between(before, after, roles)}
 
     def _faults(self, found: Mapping[str, Any], rows: range) -> list[str]:
         faults = refusals(found, self.parameters)
@@ -171,8 +177,8 @@ def intervals(columns: Columns, rows: range) -> dict[str, float | None]:
         sent.setdefault(columns["requester"][row], []).append(columns["sent_ns"][row])
     gaps = [(after - before) / 1e6 for times in sent.values() for before, after in pairwise(times)]
     if not gaps:
-        return {"interval_ms": None, "jitter_ms": None}
-    return {"interval_ms": round(fmean(gaps), 6), "jitter_ms": round(pstdev(gaps), 6)}
+        return {"interval_ms": None, "arrival_jitter_ms": None}
+    return {"interval_ms": round(fmean(gaps), 6), "arrival_jitter_ms": round(pstdev(gaps), 6)}
 
 
 def address(service: str) -> str:

@@ -14,7 +14,7 @@ from looplab.treatments.loads import loads
 
 WATCH = Option("--watch", "WATCH_S", "S", "how long the application is watched")
 DEADLINE = Option("--deadline", "DEADLINE_MS", "MS", "an answer later than this misses its deadline")
-_TOPIC = r"[^\s,\"']{1,200}"
+_TOPIC = r"[^\s,\"'?]{1,150}"
 _EXPECTED_TOPIC = "an MQTT topic filter without spaces, commas and quotes, e.g. app/+/request"
 
 
@@ -61,14 +61,14 @@ class OwnParameters(RunParameters):
     request_topic: str = matching("app/request", _TOPIC, _EXPECTED_TOPIC)
     answer_topic: str = matching("app/answer", _TOPIC, _EXPECTED_TOPIC)
     key: str = param(_key, "json:n")
-    application: str = matching("", r".{0,300}", "a Compose file", variable="OWN_APPLICATION")
+    application: str = matching("", r"[^\s?]{0,150}", "a Compose file", variable="OWN_APPLICATION")
     broker_service: str = host("broker", variable="OWN_BROKER_SERVICE")
     broker_port: int = integer(1883, 1, 65535, variable="OWN_BROKER_PORT", matters=False)
     priorities: Mapping[str, int] = param(_priorities, "", variable="OWN_PRIORITY")
     tcp_nodelay: bool = switch({"thesis": False, "corrected": True})
     load: str = param(lambda get, name: get.choice(name, NO_LOAD, (NO_LOAD, *loads())), NO_LOAD)
     load_settings: Mapping[str, str] = param(_load_settings, matters=False)
-    as_scenario: str = matching("", r"[a-z]{0,20}", "stress or flood", option=AS, matters=False)
+    as_scenario: str = matching("", r"[a-z]{0,20}", "the name of a load", option=AS, matters=False)
 
     @property
     def published_cells(self) -> list[OwnCell]:

@@ -1,0 +1,76 @@
+"""Draw T and its parts: how many requests took how long, and where the time goes, by arm."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from looplab.experiments.own import OwnCell
+from looplab.report.drawing import STYLES, Plot, shares
+from looplab.report.samples import MeasuredRuns, Runs
+from looplab.report.statistics import Floats
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+PARTS = {"broker_in": "broker, to the device", "device": "device", "broker_out": "broker, to the requester"}
+TITLES = {"How long answers take": ("T",), "Where the time goes": ("parts",)}
+POINTS = 240
+
+
+def sketches(runs: Runs) -> list[Plot]:
+    """Return the distribution of T with a curve for each arm, and that of its parts for each arm."""
+    arms = {name: run for name, run in runs.items() if _measured(run, "T").size}
+    if not arms:
+        return []
+    curves = {name: _measured(run, "T") for name, run in arms.items()}
+    sent = {name: sum(cell.sent for cell in _cells(run)) for name, run in arms.items()}
+    newest = next(iter(arms.values()))
+    made = [_plot(newest, "T", "T, at the broker's interface.", curves, sent)]
+    for name, run in arms.items():
+        parts = {words: _measured(run, part) for part, words in PARTS.items()}
+        caption = f"{name}: the three parts of T."
+        made.append(_plot(run, "parts", caption, parts, dict.fromkeys(parts, sent[name]), f"parts_{name}"))
+    return made
+
+
+def context(measured: Sequence[MeasuredRuns]) -> Mapping[str, Any]:
+    """Return the causes that the packets show, by run."""
+    return {"causes": [(str(m), one) for m in measured for cell in _cells(m) for one in cell.causes or ()]}
+
+
+def _cells(run: MeasuredRuns) -> Sequence[Any]:
+    return [cell for cell in run.cells.values() if isinstance(cell, OwnCell)]
+
+
+def _measured(run: MeasuredRuns, metric: str) -> Floats:
+    values = [cell.latency_us[metric] for cell in _cells(run) if metric in cell.latency_us]
+    joined = np.concatenate(values) if values else np.empty(0)
+    return np.sort(joined[np.isfinite(joined)])
+
+
+def _plot(
+    run: MeasuredRuns,
+    figure: str,
+    caption: str,
+    curves: Mapping[str, Floats],
+    sent: Mapping[str, int],
+    name: str = "",
+) -> Plot:
+    words = [f"{one}: half below {np.median(us) / 1000:.3g} ms" for one, us in curves.items() if us.size]
+    plot = Plot.of(run, name or figure, caption, f"{'; '.join(words)}.", partial(_put, curves, sent), legend_columns=3)
+    return Plot(plot.name, figure, *(getattr(plot, field) for field in ("fidelity", "caption", "alternative", "put")))
+
+
+def _put(curves: Mapping[str, Floats], sent: Mapping[str, int], axes: Axes) -> None:
+    """Draw the curves; a lost request is never reached, so its curve ends below 1."""
+    for at, (name, us) in enumerate(curves.items()):
+        if us.size:
+            places = np.unique(np.linspace(0, us.size - 1, POINTS).astype(int))
+            colour, line, _mark = STYLES[at % len(STYLES)]
+            heights = (places + 1) / max(1, sent[name])
+            axes.step(us[places] / 1000, heights, where="post", color=colour, linestyle=line, linewidth=1.5, label=name)
+    shares(axes, "time", "share of the requests", logarithmic=True)
