@@ -195,10 +195,11 @@ COMMANDS = {
         ),
     ),
     "new": Command(
-        "make a scenario of your own",
+        "make a scenario of your own; `new own NAME`: an application to measure",
         "new:command",
         _arguments(
             _one("name", "its name, e.g. scenario9", metavar="NAME"),
+            _one("application", "behind `own`: name of your application", nargs="?", default="", metavar="APPLICATION"),
             _one("--from", "the one that it is like (scenario1)", dest="source", default="scenario1", metavar="NAME"),
         ),
     ),

@@ -1,12 +1,15 @@
-"""./lab new: make a scenario of your own, listed and runnable at once."""
+"""./lab new: make a scenario of your own, listed and runnable at once; or an application, from an experiment's template."""
 
 import re
+import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
 from looplab.errors import EXIT_GOOD, UsageError
 from looplab.lab.scenarios import ALIASES, FOLDER, LOOP_FILE, TEMPLATE, scenarios
 
+# Git ignores this folder.
+APPLICATIONS = "my"
 # A new scenario starts the parts of this one unless another is named: no load, no priority.
 PLAIN = "scenario1"
 # These overlays list every controller; a new one gets the anchor that is named beside the file.
@@ -80,8 +83,27 @@ def _listed(text: str, source: str, name: str) -> str:
     return text[:end] + _LINE.format(name=name, parts=like[1]) + text[end:]
 
 
-def command(root: Path, name: str, source: str = PLAIN) -> int:
-    """Make a scenario and print what comes next; return the exit code."""
+def new_application(root: Path, experiment: str, name: str) -> Path:
+    """Copy the template of an experiment to my/<name>; return the folder. Raises LabError (exit code 2)."""
+    template, folder = root / f"compose/experiments/{experiment}/template", root / APPLICATIONS / name
+    if not _NAME.fullmatch(experiment) or not template.is_dir():
+        raise UsageError(f"{experiment!r} has no template of an application.", "Leave out one of both names.")
+    if not _NAME.fullmatch(name) or folder.exists():
+        why = "is there already" if folder.exists() else "cannot be its name"
+        raise UsageError(
+            f"{APPLICATIONS}/{name} {why}.", "Use 2 to 31 lower-case letters, digits and -, a letter first."
+        )
+    return Path(shutil.copytree(template, folder))
+
+
+def command(root: Path, name: str, application: str = "", source: str = PLAIN) -> int:
+    """Make a scenario or an application and print what comes next; return the exit code."""
+    if application:
+        folder = new_application(root, name, application).relative_to(root)
+        print(
+            f"{folder} is there. Put your services into it, then {name.upper()}_APPLICATION={folder}/compose.yaml ./lab run {name}"
+        )
+        return EXIT_GOOD
     folder = new(root, name, source)
     print(
         f"{folder.relative_to(root)} is there, and its name in {LOOP_FILE}.\n"
