@@ -1,4 +1,4 @@
-"""./lab new: make a scenario of your own, listed and runnable at once; or an application, from an experiment's template."""
+"""./lab new: make a scenario of your own, listed and runnable at once; or an application from a template."""
 
 import re
 import shutil
@@ -100,9 +100,8 @@ def command(root: Path, name: str, application: str = "", source: str = PLAIN) -
     """Make a scenario or an application and print what comes next; return the exit code."""
     if application:
         folder = new_application(root, name, application).relative_to(root)
-        print(
-            f"{folder} is there. Put your services into it, then {name.upper()}_APPLICATION={folder}/compose.yaml ./lab run {name}"
-        )
+        variable = f"{name.upper()}_APPLICATION={folder}/compose.yaml"
+        print(f"{folder} is there. Put your services into it, then: {variable} ./lab run {name}")
         return EXIT_GOOD
     folder = new(root, name, source)
     print(
