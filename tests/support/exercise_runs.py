@@ -41,9 +41,14 @@ def _write(results: Path, start: str, parameters: dict[str, Any], asked: RunPara
         slower = 1 if parameters["tcp_nodelay"] else SLOWER[parameters["qos_legs"]][key[1]]
         cells[key] = simulated_cell(rng, asked.repetitions, asked.messages, median_us * slower, robot_us, spread)
         lost[key] = 5 if parameters["robot_framing"] == "burst" and key[0] < 4 else 0
+    applied = {"broker": asked.priority_broker, "controller": asked.priority_controller}
+    policies = {
+        f"{role} scheduling policy": f"SCHED_FIFO {fifo}" if fifo and asked.apply_priority else "SCHED_OTHER"
+        for role, fifo in applied.items()
+    }
     permitted = "rtprio limit 90; SYS_NICE given"
     found = {
-        "stress load": "running", "flood load": "running", "robot framing": parameters["robot_framing"],
+        **policies, "stress load": "running", "flood load": "running", "robot framing": parameters["robot_framing"],
         "broker TCP_NODELAY": "on" if parameters["tcp_nodelay"] else "off",
         "broker may use real-time priority": permitted, "controller may use real-time priority": permitted,
     }  # fmt: skip
@@ -77,7 +82,14 @@ def fill_form(root: Path, exercise: Exercise, made: Sequence[Path]) -> None:
     answers: dict[str, Any] = {}
     for question in exercise.questions:
         if question.figure:
-            answers[question.name] = round(figure(question.figure), 3)
+            over = figure(question.figure.over) if question.figure.over else 1
+            answers[question.name] = round(figure(question.figure) / over, 3)
+        elif question.right:
+            answers[question.name] = question.right
+        elif question.found:
+            what, run = question.found.what, runs[question.found.run]
+            state = next(str(one["found"]) for one in run["treatments"] if one["what"] == what)
+            answers[question.name] = next(key for key, option in question.options.items() if option == state)
         else:
             largest = {option: figure(value) for option, value in question.largest.items()}
             answers[question.name] = max(largest or question.options, key=lambda option: largest.get(option, 0))

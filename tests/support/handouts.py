@@ -61,10 +61,12 @@ def runs_of(command: str) -> list[RunParameters]:
     """What the controllers of a command's runs would be told."""
     variables, words = words_of(command)
     options = parser().parse_args(words)
-    if options.command != "run":
+    if options.command not in ("run", "study"):
         return []
+    # A study has two arms of the first scenario of each load.
+    names, times = (options.scenarios, 1) if options.command == "run" else (options.names, 2 * options.rounds)
     given = {name: value for name, value in vars(options).items() if name.isupper()}
     settings = {
-        **read_env(ROOT / ".env"), **variables, **run_variables(ROOT, options.scenarios, given, options.quick)
+        **read_env(ROOT / ".env"), **variables, **run_variables(ROOT, names, given, options.quick)
     }  # fmt: skip
-    return [scenario.parameters(settings) for scenario in chosen(ROOT, options.scenarios)]
+    return [scenario.parameters(settings) for scenario in chosen(ROOT, names)] * times

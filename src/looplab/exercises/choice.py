@@ -74,8 +74,10 @@ def _best(
 def faults(exercise: Exercise, wanted: WantedRun, run: StoredRun, main: StoredRun | None) -> tuple[list[str], bool]:
     """Return why a run cannot count, and whether it is exempt: INVALID because the machine refuses what is wanted."""
     wrong = [why for good, why in _checks(exercise, wanted, run, main) if why and not good]
-    exempt = bool(wanted.needs) and wrong == [_invalid(run)] and _priority_alone_refused(run)
-    return ([] if exempt else wrong), exempt
+    invalid_alone = wrong == [_invalid(run)]
+    exempt = bool(wanted.needs) and invalid_alone and _priority_alone_refused(run)
+    allowed = bool(wanted.allows) and invalid_alone and _unverified(run) == [wanted.allows]
+    return ([] if exempt or allowed else wrong), exempt
 
 
 def _goods(exercise: Exercise, wanted: WantedRun, run: StoredRun, main: StoredRun | None) -> list[bool]:
@@ -141,6 +143,12 @@ def _priority_alone_refused(run: StoredRun) -> bool:
     """Return whether a run is INVALID because of refused real-time priority, and for no other reason."""
     faults = [t for t in run.document["treatments"] if t.get("required", True) and not t["verified"]]
     return bool(faults) and all(map(_is_refusal, faults)) and len(run.document["invalid_because"]) == len(faults)
+
+
+def _unverified(run: StoredRun) -> list[str]:
+    """Return what makes a run INVALID: treatments, and "" where something else does."""
+    faults = [str(t["what"]) for t in run.document["treatments"] if t.get("required", True) and not t["verified"]]
+    return faults if len(run.document["invalid_because"]) == len(faults) else [*faults, ""]
 
 
 def _is_refusal(treatment: Mapping[str, Any]) -> bool:

@@ -20,7 +20,7 @@ FILE = "expected.yaml"
 SCHEMA = Path(__file__).parent / "expected.schema.json"
 REMEDY = "See docs/marking.md."
 # Entries of points and questions that are no plain words and numbers.
-PARSED = ("options", "figure", "largest")
+PARSED = ("options", "figure", "largest", "found", "over")
 
 # From the name of a scenario to the table whose cells may be asked about.
 TableOf = Callable[[str], type[Cell]]
@@ -28,13 +28,17 @@ TableOf = Callable[[str], type[Cell]]
 
 @dataclass(frozen=True)
 class WantedRun:
-    """A run that must be there; `fidelity` "" is that of the exercise's main run."""
+    """A run that must be there; `fidelity` "" is that of the exercise's main run.
+
+    `allows` names a treatment for which alone the run may be INVALID: the student has changed it on purpose.
+    """
 
     handle: str
     scenario: str
     fidelity: str = ""
     parameters: Mapping[str, Any] = field(default_factory=dict)
     needs: str = ""
+    allows: str = ""
 
 
 @dataclass(frozen=True)
@@ -87,11 +91,12 @@ class Point:
 
 @dataclass(frozen=True)
 class Question:
-    """One question; the right answer comes from the student's own run, never from this file.
+    """One question; the right answer comes from the student's own run, or is the option `right`.
 
     `options` are what may be chosen; `figure` is to be read off (`tolerance` is a share of it); `largest` names an
-    option for each figure: those of the largest are right. With neither, any option is a prediction; `shown_by` names
-    the point or question that shows whether it came true.
+    option for each figure: those of the largest are right. `found` is a treatment: the option that it was found as is
+    right. A choice with `right` wants a reason, which a person marks; students' archives lack `right`. A prediction has
+    none of these: any option is good; `shown_by` names the point or question that shows whether it came true.
     """
 
     name: str
@@ -104,11 +109,18 @@ class Question:
     tolerance: float = 0.05
     needs: str = ""
     shown_by: str = ""
+    found: WantedTreatment | None = None
+    right: str = ""
 
     @property
     def predicts(self) -> bool:
         """Whether it asks for a prediction: any option is right, if it was chosen before the run."""
-        return self.figure is None and not self.largest
+        return bool(self.shown_by)
+
+    @property
+    def reasoned(self) -> bool:
+        """Whether it is a choice that wants a reason."""
+        return bool(self.options) and not (self.predicts or self.largest or self.found)
 
 
 @dataclass(frozen=True)
@@ -154,7 +166,10 @@ class Exercise:
     def values(self) -> list[Value]:
         """The figures that points and questions refer to."""
         bounded = [point.wants.figure for point in self.points if isinstance(point.wants, Bound)]
-        named = [*(v for value in bounded for v in (value, value.over)), *(q.figure for q in self.questions)]
+        named = [
+            *(v for value in bounded for v in (value, value.over)),
+            *(v for q in self.questions if q.figure for v in (q.figure, q.figure.over)),
+        ]
         return [v for v in named if v] + [v for q in self.questions for v in q.largest.values()]
 
     def keys_of(self, handle: str) -> set[tuple[Any, ...]]:
@@ -226,10 +241,7 @@ class _Reader:
 
     def _wants(self, entry: Mapping[str, Any], place: str) -> Bound[Value] | WantedTreatment:
         if "treatment" in entry:
-            wanted = entry["treatment"]
-            states = wanted.get("found", [])
-            states = states if isinstance(states, list) else [states]
-            return WantedTreatment(self._handle(wanted["run"], place), str(wanted["what"]), tuple(map(str, states)))
+            return self._treatment(entry["treatment"], place)
         if "figure" not in entry or not {"at_least", "at_most"} & entry.keys():
             remedy = "Give it `treatment:`, or `figure:` with `at_least:` or `at_most:`."
             raise self._wrong(f"{place} wants nothing", remedy)
@@ -239,6 +251,11 @@ class _Reader:
             raise self._wrong(f"{place} bounds a time", "Divide it by another with `over:`; machines differ.")
         return Bound(figure, entry.get("at_least"), entry.get("at_most"))
 
+    def _treatment(self, wanted: Mapping[str, Any], place: str) -> WantedTreatment:
+        states = wanted.get("found", [])
+        states = states if isinstance(states, list) else [states]
+        return WantedTreatment(self._handle(wanted["run"], place), str(wanted["what"]), tuple(map(str, states)))
+
     def question(self, name: str, entry: Mapping[str, Any]) -> Question:
         place = f"questions.{name}"
         largest = {
@@ -247,12 +264,15 @@ class _Reader:
         }
         options = {str(key): str(text) for key, text in (entry.get("options") or {}).items()}
         figure = self._value(entry["figure"], f"{place}.figure") if "figure" in entry else None
+        if figure and "over" in entry:
+            figure = replace(figure, over=self._value(entry["over"], f"{place}.over"))
+        found = self._treatment(entry["found"], place) if "found" in entry else None
         if bool(options) == (figure is not None) or not set(largest) <= set(options):
             raise self._wrong(
                 f"{place} is neither a choice nor a figure",
                 "Give it `options:` (and `largest:` with a figure for each), or `figure:`.",
             )
-        return Question(name, options, figure, largest, **_plain(entry, Question))
+        return Question(name, options, figure, largest, found=found, **_plain(entry, Question))
 
     def _value(self, entry: Mapping[str, Any], place: str) -> Value:
         run, name = self._handle(entry["run"], place), entry["name"]

@@ -19,6 +19,8 @@ from looplab.exercises.exercise import Exercise
 from looplab.report.stored import StoredRun, Unusable, read_run
 from looplab.spec.experiment import Experiments
 
+# The line of a form with the reason for a choice ends so; another one is for a point that a student thinks is wrong.
+REASON, DISPUTE = "-because", "dispute"
 # What an archive may hold once it is unpacked, and a form.
 MOST_BYTES, MOST_FILES, MOST_FORM_BYTES = 64 << 20, 10_000, 1 << 16
 
@@ -131,6 +133,8 @@ def write_hand_in(file: Path, exercise: str, runs: Sequence[StoredRun], form: Pa
                 if not name.startswith((f"{exercise}/", f"{exercise}.yaml")):
                     archive.writestr(name, content)
             archive.writestr(f"{exercise}/{exercise}.yaml", with_runs(text, [run.run_id for run in runs]))
+            for program in form.parent.glob(f"{exercise}.py"):
+                archive.write(program, f"{exercise}/{program.name}")
             for path in sorted(path for run in runs for path in run.path.iterdir()):
                 archive.write(path, f"{exercise}/{path.parent.name}/{path.name}")
         fresh.replace(file)
@@ -171,6 +175,9 @@ def answer_form(exercise: Exercise) -> str:
         if question.figure is not None:
             lines.append(f"#   (a number{f' in {question.unit}' if question.unit else ''})")
         lines.append(f"{question.name}:")
+        if question.reasoned:
+            lines.append(f"{question.name}{REASON}:  # your reason, in a sentence")
+    lines += ["", "# Is a point wrong? Name it, and say why: your teacher reads it.", f"{DISPUTE}:"]
     return "\n".join(lines) + "\n"
 
 

@@ -17,6 +17,17 @@ from looplab.spec.experiment import Experiment, Experiments
 
 KEYS = Path("docs/keys.tsv")
 ORDER_PAGE = Path("docs/README.md")
+# Each begins with scenarios and ends with what a student builds.
+TRACKS = {
+    "messages": (
+        "scenario0", "scenario1", "who-lost-the-message", "write-the-bridge", "scenario7", "scenario8",
+        "why-is-qos-2-slow", "qos-delay", "write-a-controller",
+    ),
+    "processors": ("scenario2", "scenario4", "scenario5", "who-stalled-the-controller", "give-the-broker-priority"),
+    "measuring": ("scenario3", "scenario6", "who-stamps-late", "what-does-tls-cost", "which-broker", "one-study", "own",
+                  "own-stress", "own-flood"),
+    "systems": ("twin", "twin-brokers", "twin-limit", "middleware", "asip", "balance", "make-the-robot-fall"),
+}  # fmt: skip
 BLOCK = "<!--{name}: scripts/make-handouts-->\n{text}\n<!--/{name}-->"
 # `./lab run` makes the form of a scenario; another exercise has several runs of scenarios that have forms of their own.
 FORM_BY_RUN = "Choose now. `./lab run` makes your form, `answers/{name}.yaml` ({total} points)."
@@ -118,19 +129,16 @@ def pages(root: Path, experiments: Experiments) -> dict[Path, str]:
 
 
 def _order(root: Path, experiments: Experiments) -> str:
-    """Return a table of the exercises: name, title, a student's minutes, and those to do before."""
-    rows = ["| exercise | title | minutes | after |", "|---|---|---|---|"]
-    for name, folder in exercises(root).items():
-        exercise = read_exercise(root, name, experiments)
-        if exercise.card.goals:
-            page = os.path.relpath(folder, root / ORDER_PAGE.parent)
-            cells = (
-                f"[{name}]({page}/README.md)",
-                exercise.title,
-                exercise.card.minutes,
-                ", ".join(exercise.card.before),
-            )
-            rows.append(f"| {' | '.join(map(str, cells))} |")
+    """Return a row of exercises for each track, in their order, with a student's minutes."""
+    folders = exercises(root)
+    rows = ["| track | exercises, with minutes |", "|---|---|"]
+    for track, names in TRACKS.items():
+        cards = []
+        for name in names:
+            exercise = read_exercise(root, name, experiments)
+            page = os.path.relpath(folders[name], root / ORDER_PAGE.parent)
+            cards.append(f"[{exercise.title}]({page}/README.md) {exercise.card.minutes}")
+        rows.append(f"| {track} | {' → '.join(cards)} |")
     return "\n".join(rows)
 
 

@@ -1,5 +1,6 @@
 """Mark one exercise: which runs count, what they show, which answers are right, and why for each point."""
 
+import contextlib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -43,6 +44,8 @@ class Marked:
     marks: list[Mark] = field(default_factory=list)
     runs: dict[str, StoredRun] = field(default_factory=dict)
     newer: list[str] = field(default_factory=list)
+    # What the runs have of each ratio that is asked for, by question.
+    ratios: dict[str, float] = field(default_factory=dict)
 
     @property
     def got(self) -> int:
@@ -99,6 +102,10 @@ def mark(
     judge = _Judge(marked.runs, cells)
     marked.marks += [judge.point(point) for point in exercise.points]
     marked.marks += [judge.question(question, answers.get(question.name)) for question in exercise.questions]
+    for question in exercise.questions:
+        with contextlib.suppress(Unjudged):
+            if question.figure and question.figure.over:
+                marked.ratios[question.name] = judge.ratio(question)
     return marked
 
 
@@ -154,6 +161,8 @@ class _Judge:
         if question.predicts:
             return self._mark(ANSWER, question, True, "predicted; compare it with what you found")
         try:
+            if question.reasoned and not question.right:
+                return self._mark(ANSWER, question, True, "chosen; your teacher marks it")
             good, why = self._choice(question, given) if question.figure is None else self._figure(question, given)
         except Unjudged as why_not:
             return self._mark(
@@ -195,7 +204,7 @@ class _Judge:
 
     def _figure(self, question: Question, answer: str) -> tuple[bool, str]:
         assert question.figure is not None
-        value = self._value(question.figure)
+        value = self.ratio(question) if question.figure.over else self._value(question.figure)
         if math.isinf(value):
             raise Unjudged(f"no message was answered at {question.figure.cell}")
         try:
@@ -206,7 +215,20 @@ class _Judge:
         unit = f" {question.unit}" if question.unit else ""
         return abs(given - value) <= slack, f"{given:g}{unit}; your run has {value:.4g}{unit} ({question.figure})"
 
+    def ratio(self, question: Question) -> float:
+        """Return a figure divided by the other one that its question names. Raises Unjudged."""
+        assert question.figure
+        assert question.figure.over
+        other = self._value(question.figure.over)
+        return self._value(question.figure) / other if other else math.inf
+
     def _choice(self, question: Question, answer: str) -> tuple[bool, str]:
+        if question.found:
+            entry = self._run(question.found.run).treatment(question.found.what)
+            state = str(entry["found"]) if entry else "no such treatment"
+            return question.options[answer] == state, f"{answer}: {question.options[answer]}; your run has {state}"
+        if question.right:
+            return answer == question.right, f"{answer}; right is {question.right}: {question.options[question.right]}"
         values = {option: self._value(figure) for option, figure in question.largest.items()}
         right = [option for option in values if values[option] == max(values.values())]
         measured = ", ".join(f"{option}: {_shown(question.largest[option], value)}" for option, value in values.items())

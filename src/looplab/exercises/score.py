@@ -1,16 +1,19 @@
 """A score in words; and a class at once: one row a student and exercise, with the runs that were handed in twice."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from statistics import quantiles
 
 from looplab.exercises.choice import RUNS_LINE
 from looplab.exercises.exercise import Exercise
-from looplab.exercises.hand_in import HandIn, Owners
+from looplab.exercises.hand_in import DISPUTE, REASON, HandIn, Owners
 from looplab.exercises.marking import Mark, Marked, mark
 from looplab.report.stored import StoredRun
 from looplab.system.terminal import printable
 
 KINDS = {"run": "runs", "result": "what they show", "answer": "answers"}
 Row = dict[str, object]
+# Of a row: the ratios that its exercise asks for, by question, as the student's runs have them. No column of the CSV.
+RATIOS = "ratios"
 
 
 def score_sheet(exercise: Exercise, marked: Marked, *, student: bool = False) -> str:
@@ -74,7 +77,7 @@ def _row(student: HandIn, exercise: str = "", marked: Marked | None = None, **mo
         "of": marked.worth,
         "exempt": marked.exempt,
         **{f"lost_for_{kind}": marked.lost(kind) for kind in KINDS},
-        **{"copied": "", "runs": "", "remarks": student.trouble, **more},
+        **{"copied": "", "runs": "", "disputed": "", "reasons": "", "remarks": student.trouble, **more},
     }
 
 
@@ -88,16 +91,40 @@ def _marked_rows(student: HandIn, exercises: Mapping[str, Exercise], owners: Own
         copied = [f"{run_id} is the very run that {copies[run_id]} handed in" for run_id in ids if run_id in copies]
         lost = [f"{one.name}: {one.reason}" for one in marked.marks if one.got < one.worth]
         remarks = "; ".join([*copied, *filter(None, [trouble]), *lost])
-        yield _row(student, name, marked, copied="yes" if copied else "", runs=" ".join(ids), remarks=remarks)
+        told = {"disputed": answers.get(DISPUTE) or "", "reasons": "; ".join(_reasons(answers))}
+        found = {"copied": "yes" if copied else "", "runs": " ".join(ids), "remarks": remarks, RATIOS: marked.ratios}
+        yield _row(student, name, marked, **told, **found)
+
+
+def _reasons(answers: Mapping[str, object]) -> Iterator[str]:
+    """Yield the reasons that a student gave for choices, which a person marks."""
+    for name, text in answers.items():
+        if name.endswith(REASON) and text:
+            yield f"{name.removesuffix(REASON)}: {text}"
+
+
+def pooled_lines(rows: Iterable[Row]) -> Iterator[str]:
+    """Yield for each ratio that an exercise asks for how many students' runs have it above 1, and its quartiles."""
+    pairs: dict[tuple[str, str], list[float]] = {}
+    for row in rows:
+        ratios = row.get(RATIOS)
+        for name, ratio in ratios.items() if isinstance(ratios, Mapping) else ():
+            pairs.setdefault((str(row["exercise"]), name), []).append(ratio)
+    for (exercise, name), values in sorted(pairs.items()):
+        low, middle, high = quantiles(values, n=4, method="inclusive") if len(values) > 1 else values * 3
+        grew = sum(value > 1 for value in values)
+        spread = f"median {middle:.3g}, half {low:.3g} to {high:.3g}"
+        yield f"{exercise}, {name}: {grew} of {len(values)} pairs grew; {spread}"
 
 
 def class_lines(rows: Iterable[Row]) -> Iterator[str]:
     """Yield the table in lines of 80 columns."""
-    yield f"{'student':<20} {'exercise':<28} {'score':>5} {'of':>3} {'exempt':>6}  copied"
+    yield f"{'student':<20} {'exercise':<28} {'score':>5} {'of':>3} {'exempt':>6}"
     for row in rows:
+        # A name and a remark are a student's own: no control character reaches the terminal.
+        state = ", ".join(word for word in ("copied", "disputed") if row[word])
         names = f"{row['student']!s:<20.20} {row['exercise'] or row['remarks']!s:<28.28}"
-        # Name and remark are a student's own: no control character reaches the terminal.
-        yield printable(f"{names} {row['score']:>5} {row['of']:>3} {row['exempt'] or '':>6}  {row['copied']}".rstrip())
+        yield printable(f"{names} {row['score']:>5} {row['of']:>3} {row['exempt'] or '':>6}  {state}".rstrip())
 
 
 def _done(student: HandIn, runs: Iterable[StoredRun], exercises: Mapping[str, Exercise]) -> list[str]:

@@ -1,5 +1,6 @@
 """Two archives of this checkout for a class: one for students, and one with what only teachers should read."""
 
+import re
 import tarfile
 from collections.abc import Iterable, Mapping
 from io import BytesIO
@@ -10,7 +11,7 @@ from looplab.lab.programs import call
 
 FOLDER = "looplab"
 # These hold the answers, beside each handout, and how they are marked.
-ANSWERS = "answers.txt"
+ANSWERS, EXPECTED = "answers.txt", "/expected.yaml"
 FOR_TEACHERS = ("docs/marking.md", "docs/teaching.md")
 NOTE = "This page is in the teachers' archive.\n"
 # Where this file exists, ./lab check prints no figure.
@@ -24,12 +25,18 @@ def write_archives(root: Path, bundle: Path) -> tuple[Path, Path]:
     Students get a note in place of each page for teachers; the teachers' archive unpacks over their checkout.
     """
     students, teachers = (bundle.with_name(f"{bundle.stem}-{who}.tar.gz") for who in ("students", "teachers"))
-    notes = {**dict.fromkeys(FOR_TEACHERS, NOTE), STUDENTS_MARK: MARK}
     files = checkout_files(root)
+    keys = {name: without_keys((root / name).read_text(encoding="utf-8")) for name in files if name.endswith(EXPECTED)}
+    notes = {**dict.fromkeys(FOR_TEACHERS, NOTE), **keys, STUDENTS_MARK: MARK}
     kept = [name for name in files if name in FOR_TEACHERS or Path(name).name == ANSWERS]
-    _write(students, root, [name for name in files if name not in kept], notes)
-    _write(teachers, root, kept, {})
+    _write(students, root, [name for name in files if name not in kept and name not in keys], notes)
+    _write(teachers, root, [*kept, *keys], {})
     return students, teachers
+
+
+def without_keys(expected: str) -> str:
+    """Return the text of an expected.yaml without the right options."""
+    return re.sub(r"^ +right: .*\n", "", expected, flags=re.MULTILINE)
 
 
 def checkout_files(root: Path, *more: str) -> list[str]:

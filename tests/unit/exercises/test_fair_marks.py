@@ -72,41 +72,28 @@ def test_a_student_never_reads_a_figure_or_the_right_answer(runs: list[Path]) ->
     assert student.splitlines()[-2:] == teacher.splitlines()[-2:]
 
 
-REFUSED = "fifo: Operation not permitted (see `./lab doctor`: real-time budget and SYS_NICE)"
-
-
-def refused(role: str, priority: int) -> dict[str, Any]:
-    return treatment_of(f"{role} scheduling policy", f"SCHED_FIFO {priority}", "SCHED_OTHER", False, REFUSED)
+def refused(role: str) -> dict[str, Any]:
+    return treatment_of(f"{role} may use real-time priority", "permitted", "refused: rtprio limit 0", False)
 
 
 def test_points_that_the_machine_cannot_give_are_not_counted(runs: list[Path]) -> None:
-    exercise = exercise_of("what-do-the-flags-do")
-    folder = next(path for path in runs if path.name.endswith("scenario5"))
-    applied = folder.with_name("20260102T000000Z-scenario5")
-    shutil.copytree(folder, applied)
-    with edited(applied) as run:
-        run["run_id"] = applied.name
-        run["parameters"]["apply_priority"] = True
-    wrong = [refused("broker", 90), refused("controller", 99)]
-    treated(applied, *wrong, valid=False, invalid_because=["broker …", "controller …"])
-    marked = mark(exercise, stored([folder, applied]), {"prediction": "b"})
-    by_name = {m.name: m for m in marked.marks}
-    assert {name for name, m in by_name.items() if m.exempt} == {
-        "applied", "attempt-broker", "attempt-controller", "applied-broker", "applied-controller", "tail", "late"
-    }  # fmt: skip
+    exercise = exercise_of("scenario5")
+    before, folder = (next(path for path in runs if path.name.endswith(f"scenario{number}")) for number in (4, 5))
+    treated(before, TREATED["stress load"])
+    wrong = [refused("broker"), refused("controller")]
+    treated(folder, TREATED["stress load"], *wrong, valid=False, invalid_because=["broker …", "controller …"])
+    marked = mark(exercise, stored([before, folder]), {"prediction": "b"})
+    assert {m.name for m in marked.marks if m.exempt} == {"prioritised", "permitted", "client-permitted"}
     assert marked.worth + marked.exempt == exercise.total
     assert f"; {marked.exempt} more need real-time priority" in score_line(marked)
     # Another fault with the refusal is the student's again.
-    treated(applied, treatment_of("stress load", "running", "ended", False), invalid_because=["a", "b", "c"])
-    marked = mark(exercise, stored([folder, applied]), {})
-    assert "INVALID" in next(m.reason for m in marked.marks if m.name == "applied")
-    # Who forgot to ask for it is not exempt.
-    treated(
-        applied, *(treatment_of(w["what"], "SCHED_OTHER", "SCHED_OTHER") for w in wrong), valid=True, invalid_because=[]
-    )
-    with edited(applied) as run:
-        run["treatments"] = [entry for entry in run["treatments"] if entry["what"] != "stress load"]
-    assert mark(exercise, stored([folder, applied]), {}).exempt == 0
+    treated(folder, treatment_of("stress load", "running", "ended", False), invalid_because=["a", "b", "c"])
+    marked = mark(exercise, stored([before, folder]), {})
+    assert "INVALID" in next(m.reason for m in marked.marks if m.name == "prioritised")
+    # A machine that grants it exempts nobody.
+    granted = [TREATED[f"{role} may use real-time priority"] for role in ("broker", "controller")]
+    treated(folder, TREATED["stress load"], *granted, valid=True, invalid_because=[])
+    assert mark(exercise, stored([before, folder]), {}).exempt == 0
 
 
 TREATED = {

@@ -36,8 +36,8 @@ def test_the_commands_are_ones_of_the_lab(handout: Path) -> None:
         variables, words = words_of(command)
         options = parser().parse_args(words)
         read_parameters({"SCENARIO": "x", **variables})
-        if options.command == "run":
-            ran |= set(options.scenarios)
+        if options.command in ("run", "study"):
+            ran |= set(options.names if options.command == "study" else options.scenarios)
         if options.command == "check":
             assert options.names == [name_of(handout)]
     # What the exercise wants to see is what the handout lets a student run.

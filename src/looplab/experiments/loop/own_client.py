@@ -27,7 +27,7 @@ from looplab.treatments.broker import access
 from looplab.treatments.judgement import Treatment
 
 # Compose mounts the program here, read-only.
-PROGRAM = "/own/client.py"
+PROGRAM = "/own/client"
 # A program gets this long to start, and to end by itself.
 START_NS, END_S = 10_000_000_000, 1.0
 # One that publishes more than so many times the requests that were asked for is ended; as much slower it may be.

@@ -318,13 +318,12 @@ def _judge_bridge(parameters: LoopParameters, bridge: Mapping[str, Any]) -> list
         return [Treatment("bridge settings", "known", "the bridge did not say", False)]
     settings, note = bridge_settings(parameters, bridge), "start the bridge with the same FIDELITY"
     # The subscription shows the legs (judge_legs).
-    named = {
-        "bridge receiver": "RECEIVER",
-        "bridge TCP_NODELAY": "TCP_NODELAY",
-        "robot framing": "ROBOT_FRAMING",
-        "answer pairing": "PAIRING",
-    }
-    judged = [compared(what, *settings[variable], note=note) for what, variable in named.items()]
+    judged = [
+        compared("bridge receiver", *settings["RECEIVER"], note=note),
+        compared("bridge TCP_NODELAY", *settings["TCP_NODELAY"], note=note),
+        compared("robot framing", *settings["ROBOT_FRAMING"], note=note),
+        compared("answer pairing", *settings["PAIRING"], note=note),
+    ]
     return [*judged, *_judge_adapter(bridge.get("latency_timer_ms"), low=parameters.serial_low_latency)]
 
 

@@ -13,7 +13,7 @@ from looplab.exercises.exercise import Exercise, exercises, read_exercise
 from looplab.exercises.forms import form_of, make_form
 from looplab.exercises.hand_in import hand_ins, read_form, with_runs, write_hand_in
 from looplab.exercises.marking import Marked, mark
-from looplab.exercises.score import class_lines, class_rows, score_sheet
+from looplab.exercises.score import RATIOS, class_lines, class_rows, pooled_lines, score_sheet
 from looplab.experiments.registry import EXPERIMENTS
 from looplab.lab.class_archives import STUDENTS_MARK
 from looplab.report.csv_rows import write_csv
@@ -94,9 +94,11 @@ def _check_class(root: Path, places: Sequence[Path]) -> int:
     with tempfile.TemporaryDirectory() as unpacked:
         rows = list(class_rows(hand_ins(places, Path(unpacked), EXPERIMENTS), known))
     print("\n".join(class_lines(rows)))
+    if pooled := list(pooled_lines(rows)):
+        print("\n".join(["", "The runs of the class together:", *pooled]))
     sheet = root / SHEET
     sheet.parent.mkdir(exist_ok=True)
-    write_csv(sheet, rows)
+    write_csv(sheet, [{name: one for name, one in row.items() if name != RATIOS} for row in rows])
     print(f"\nEach lost point and its reason: {SHEET}")
     return EXIT_GOOD
 
