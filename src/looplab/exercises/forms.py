@@ -6,6 +6,8 @@ from pathlib import Path
 # Written by scripts/make-handouts.
 FORM_FILE = "form.yaml"
 ANSWERS = Path("answers")
+# The line with the time of a prediction, as run ids have it.
+PREDICTED = "predicted"
 
 
 def form_of(root: Path, name: str) -> Path:

@@ -29,9 +29,7 @@ TRACKS = {
     "systems": ("twin", "twin-brokers", "twin-limit", "middleware", "asip", "balance", "make-the-robot-fall"),
 }  # fmt: skip
 BLOCK = "<!--{name}: scripts/make-handouts-->\n{text}\n<!--/{name}-->"
-# `./lab run` makes the form of a scenario; another exercise has several runs of scenarios that have forms of their own.
-FORM_BY_RUN = "Choose now. `./lab run` makes your form, `answers/{name}.yaml` ({total} points)."
-FORM_BY_COPY = "Choose now. `cp {folder}/form.yaml answers/{name}.yaml` makes your form ({total} points)."
+CHOOSE = "Choose now: `./lab predict {name}` makes your form, `answers/{name}.yaml` ({total} points)."
 
 
 def handouts(root: Path, experiments: Experiments) -> dict[Path, str]:
@@ -45,7 +43,7 @@ def handouts(root: Path, experiments: Experiments) -> dict[Path, str]:
         links = {name: f"{os.path.relpath(path, folder)}/README.md" for name, path in folders.items()}
         after = [other.name for other in with_card if exercise.name in other.card.before]
         text = _with_card((folder / "README.md").read_text(encoding="utf-8"), exercise, after, links)
-        text = with_block(text, "prediction", _prediction(exercise, folder.relative_to(root)), before=r"^## Run\n")
+        text = with_block(text, "prediction", _prediction(exercise), before=r"^## Run\n")
         text = with_block(text, "table", _table(experiment, exercise), before=r"^## Look inside\n")
         texts[folder / "README.md"] = text
         texts[folder / FORM_FILE] = answer_form(exercise)
@@ -84,14 +82,12 @@ def _links(names: Iterable[str], pages: Mapping[str, str]) -> str:
     return ", ".join(f"[{name}]({pages[name]})" for name in names)
 
 
-def _prediction(exercise: Exercise, folder: Path) -> str:
+def _prediction(exercise: Exercise) -> str:
     lines = []
     for question in (question for question in exercise.questions if question.predicts):
         options = [f"- {option}: {text}" for option, text in question.options.items()]
         lines += [f"**{question.asks}**", "", *options, ""]
-    form = FORM_BY_COPY if folder.is_relative_to("docs") else FORM_BY_RUN
-    lines.append(form.format(name=exercise.name, total=exercise.total, folder=folder))
-    return "\n".join(lines)
+    return "\n".join([*lines, CHOOSE.format(name=exercise.name, total=exercise.total)])
 
 
 def _table(experiment: Experiment, exercise: Exercise) -> str:

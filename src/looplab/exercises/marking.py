@@ -8,6 +8,7 @@ from typing import Any
 
 from looplab.exercises.choice import choose, choose_neighbours, command, faults, priority_refused
 from looplab.exercises.exercise import Exercise, Point, Question, Value, WantedRun, WantedTreatment
+from looplab.exercises.forms import PREDICTED
 from looplab.report.cell import Key, MeasuredCell
 from looplab.report.samples import read_cells
 from looplab.report.stored import StoredRun, Unusable
@@ -99,7 +100,7 @@ def mark(
         marked.runs[wanted.handle] = run
         reason = f"{run.run_id}: {NOT_COUNTED}" if exempt else run.run_id
         marked.marks.append(Mark(RUN, wanted.handle, int(not exempt), int(not exempt), reason, exempt=int(exempt)))
-    judge = _Judge(marked.runs, cells)
+    judge = _Judge(marked.runs, cells, str(answers.get(PREDICTED) or ""))
     marked.marks += [judge.point(point) for point in exercise.points]
     marked.marks += [judge.question(question, answers.get(question.name)) for question in exercise.questions]
     for question in exercise.questions:
@@ -133,8 +134,8 @@ def _no_run(wanted: WantedRun, runs: Sequence[StoredRun | Unusable]) -> str:
 class _Judge:
     """Judges points and answers by the figures of the sound runs, which it has by handle."""
 
-    def __init__(self, runs: Mapping[str, StoredRun], cells: Mapping[str, Cells]) -> None:
-        self._runs = runs
+    def __init__(self, runs: Mapping[str, StoredRun], cells: Mapping[str, Cells], predicted: str) -> None:
+        self._runs, self._predicted_at = runs, predicted
         self._cells = cells
         self._refused = any(priority_refused(run) for run in runs.values())
 
@@ -159,7 +160,7 @@ class _Judge:
         if question.figure is None and given not in question.options:
             return self._mark(ANSWER, question, False, f"{answer!r} is none of {', '.join(question.options)}")
         if question.predicts:
-            return self._mark(ANSWER, question, True, "predicted; compare it with what you found")
+            return self._mark(ANSWER, question, True, self._predicted())
         try:
             if question.reasoned and not question.right:
                 return self._mark(ANSWER, question, True, "chosen; your teacher marks it")
@@ -169,6 +170,13 @@ class _Judge:
                 ANSWER, question, False, f"not judged, {why_not}", "not judged: a run is missing or wrong"
             )
         return self._mark(ANSWER, question, good, why, "right" if good else "not right")
+
+    def _predicted(self) -> str:
+        """Return when the prediction was made, by the time that `./lab predict` wrote and the start of the runs."""
+        first = min((run.run_id for run in self._runs.values()), default="")
+        if self._predicted_at and first and self._predicted_at > first:
+            return f"predicted after {first} had begun; compare it with what you found"
+        return "predicted; compare it with what you found"
 
     def _mark(self, kind: str, entry: Point | Question, good: bool, reason: str, hint: str = "") -> Mark:
         """Return a mark; a point that the machine cannot give is not counted."""

@@ -218,6 +218,14 @@ COMMANDS = {
         ),
         packaged=True,
     ),
+    "predict": Command(
+        "choose the prediction of an exercise before its runs",
+        "predict:predict",
+        _arguments(
+            _one("name", "a scenario, or an exercise of docs/exercises", metavar="NAME"),
+            _one("answer", "the letter (default: it is asked for)", nargs="?", default="", metavar="LETTER"),
+        ),
+    ),
     "answers": Command(
         "print the questions of an exercise with their answers",
         "answers:answers",
