@@ -1,4 +1,25 @@
 // Command flood loads an MQTT broker with the command line of mqtt-stresser; it can repeat until it is stopped.
+//
+// flood -help lists every flag with its default. Each client publishes and subscribes on its own topic below
+// internal/looplab-flood/, and reconnects for each round.
+//
+// A message is published once it is written (QoS 0) or confirmed (QoS 1 and 2), and received when its number comes back
+// for the first time.
+//
+// -program FILE (or FLOOD_PROGRAM) leaves each round to the mqtt-stresser in that file, with the same options. A client
+// of mqtt-stresser that misses a message waits for -global-timeout. The next round starts without it, once all clients
+// of the round have started. The process is ended as long after that. The image with FLOOD_IMAGE is built so; where
+// FLOOD_IMAGE is empty, this program does the rounds itself.
+//
+// -repeat (or FLOOD_REPEAT=true) starts a new round after each one, until SIGTERM or -repeat-limit. It waits for a
+// broker that is down. SIGTERM and SIGINT end the flood within a second, with its summary. Exit codes: 0 done or
+// stopped; 1 a client had an error, or the round took longer than -global-timeout; 2 wrong use.
+//
+// Each line of output is a JSON object with all counts, seconds since the start, and an event. That is started,
+// flooding (the first message came back), status, client failed, waiting (no message of a round was confirmed) or
+// summary.
+//
+// Not supported: TLS, -retain (it would leave messages on the broker) and the profiling flags.
 package main
 
 import (
@@ -52,7 +73,7 @@ var (
 // own are the options that mqtt-stresser lacks.
 var own = " status-interval repeat repeat-limit program "
 
-// flood counts what its clients do (README.md); each counter may be read while they run.
+// flood counts what its clients do; each counter may be read while they run.
 type flood struct {
 	begun                                                       time.Time
 	wanted, attempted, published, received, duplicates, foreign atomic.Int64 // messages

@@ -103,6 +103,20 @@ def _reasons(answers: Mapping[str, object]) -> Iterator[str]:
             yield f"{name.removesuffix(REASON)}: {text}"
 
 
+def gradebook(rows: Iterable[Row]) -> Iterator[Row]:
+    """Yield a row a student for the grade import of Moodle: per cent of the points that count, a column an exercise."""
+    marked = [row for row in rows if row["exercise"]]
+    exercises = sorted({str(row["exercise"]) for row in marked})
+    for student in sorted({str(row["student"]) for row in marked}):
+        own = {str(row["exercise"]): row for row in marked if row["student"] == student}
+        yield {"username": student, **{name: _per_cent(own.get(name)) for name in exercises}}
+
+
+def _per_cent(row: Row | None) -> object:
+    """Return the share of the points in per cent, "" for an exercise that was not handed in."""
+    return round(100 * int(str(row["score"])) / int(str(row["of"]))) if row and row["of"] else ""
+
+
 def pooled_lines(rows: Iterable[Row]) -> Iterator[str]:
     """Yield for each ratio that an exercise asks for how many students' runs have it above 1, and its quartiles."""
     pairs: dict[tuple[str, str], list[float]] = {}

@@ -130,7 +130,8 @@ def test_losing_the_connection_as_published_costs_nothing(runs: list[Path]) -> N
     lose_everything(seven)
     exercise = exercise_of("scenario7")
     sent = json.loads((seven / "run.json").read_text())["cells"][0]["sent"]
-    marked = mark(exercise, stored(runs), {"prediction": "a", "lost": sent, "tail": "b"})
+    right = next(question.right for question in exercise.questions if question.name == "notice")
+    marked = mark(exercise, stored(runs), {"prediction": "a", "lost": sent, "tail": "b", "notice": right})
     assert [m for m in marked.marks if m.got < m.worth] == []
     # The same loss in an exercise that did not ask for it is one.
     strict = replace(exercise, points=[replace(point, or_lost=False) for point in exercise.points])

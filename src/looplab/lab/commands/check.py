@@ -13,15 +13,15 @@ from looplab.exercises.exercise import Exercise, exercises, read_exercise
 from looplab.exercises.forms import form_of, make_form
 from looplab.exercises.hand_in import hand_ins, read_form, with_runs, write_hand_in
 from looplab.exercises.marking import Marked, mark
-from looplab.exercises.score import RATIOS, class_lines, class_rows, pooled_lines, score_sheet
+from looplab.exercises.score import RATIOS, class_lines, class_rows, gradebook, pooled_lines, score_sheet
 from looplab.experiments.registry import EXPERIMENTS
 from looplab.lab.class_archives import STUDENTS_MARK
 from looplab.report.csv_rows import write_csv
 from looplab.report.stored import StoredRun, Unusable, read_run, run_folder, run_folders
 from looplab.system.terminal import fitted
 
-# The table of a class is written here.
-SHEET = Path("report/class.csv")
+# The table of a class is written here, and what Moodle imports.
+SHEET, GRADES = Path("report/class.csv"), Path("report/moodle.csv")
 
 
 def check(root: Path, names: Sequence[str], *, student: bool = False) -> int:
@@ -99,7 +99,8 @@ def _check_class(root: Path, places: Sequence[Path]) -> int:
     sheet = root / SHEET
     sheet.parent.mkdir(exist_ok=True)
     write_csv(sheet, [{name: one for name, one in row.items() if name != RATIOS} for row in rows])
-    print(f"\nEach lost point and its reason: {SHEET}")
+    write_csv(root / GRADES, list(gradebook(rows)))
+    print(f"\nEach lost point and its reason: {SHEET}; for Moodle's grade import: {GRADES}")
     return EXIT_GOOD
 
 
