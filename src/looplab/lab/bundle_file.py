@@ -167,10 +167,16 @@ def read_bundle(file: Path) -> dict[str, Any]:
 def _manifest(archive: tarfile.TarFile) -> dict[str, Any]:
     """Return the first member as a manifest. Raises ValueError if it is none."""
     first = archive.next()
-    content = archive.extractfile(first) if first is not None and first.name == MANIFEST else None
+    named = first is not None and first.name == MANIFEST and first.size <= MOST_LIST_BYTES
+    content = archive.extractfile(first) if first is not None and named else None
     manifest = json.load(content) if content is not None else None
     if not isinstance(manifest, dict) or not manifest.keys() >= MANIFEST_KEYS:
         raise ValueError(f"its {MANIFEST} is missing or incomplete")
+    # All is read before the engine gets the images.
+    if any(not isinstance(manifest.get(name, {}), dict) for name in ("images", "stamps")):
+        raise ValueError(f"its {MANIFEST} lists no images or stamps")
+    if any(not isinstance(name, str) for name in manifest.get("profiles", [])):
+        raise ValueError(f"its {MANIFEST} lists no profiles")
     # These words are printed on a terminal and written into a file of variables.
     if any(not text.isprintable() for text in _texts(manifest)):
         raise ValueError(f"its {MANIFEST} has control characters")

@@ -171,6 +171,16 @@ def test_no_control_character_is_taken(docker: fakes.Docker, tmp_path: Path, fac
         load_bundle(tmp_path / "x", KNOWN)
 
 
+@pytest.mark.parametrize(
+    "facts", [{"stamps": [1]}, {"profiles": [["x"]]}, {"profiles": 1}, {"images": ["a"]}, {"x": "x" * (1 << 20)}]
+)
+def test_a_manifest_of_other_types_loads_nothing(docker: fakes.Docker, tmp_path: Path, facts: dict[str, Any]) -> None:
+    write_bundle(tmp_path / "x", IMAGES, {"lab": "0.1.0", **facts})
+    with pytest.raises(LabError, match="Nothing was loaded"):
+        load_bundle(tmp_path / "x", KNOWN)
+    assert not (docker.place / "loaded").exists()
+
+
 def test_a_failing_engine_leaves_no_half_bundle(docker: fakes.Docker, file: Path, tmp_path: Path) -> None:
     before = file.read_bytes()
     docker.fails("save", "cannot save")
