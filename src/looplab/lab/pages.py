@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from looplab.run.folder import LOCK, UNFINISHED
+from looplab.system.json_service import SILENCE_S, BoundedServer
 from looplab.system.lock import holder
 
 PORT = 8080
@@ -94,6 +95,8 @@ def publish(site: Path, fresh: Path) -> None:
 class Handler(http.server.SimpleHTTPRequestHandler):
     """Serves the current site: files, and no list of a folder."""
 
+    timeout = SILENCE_S
+
     def __init__(self, *given: Any) -> None:
         super().__init__(*given, directory=str(SITE / CURRENT))
 
@@ -113,7 +116,7 @@ def main() -> None:
     """Serve the site and keep it up to date."""
     subprocess.run([sys.executable, *COMMAND, str(SITE / "waiting"), "waiting"], check=True)
     publish(SITE, SITE / "waiting")
-    server = http.server.ThreadingHTTPServer(("", PORT), Handler)
+    server = BoundedServer(("", PORT), Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     renderer = Renderer(Path(os.environ["LAB_ROOT"]), SITE)
     while True:

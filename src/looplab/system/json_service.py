@@ -43,14 +43,16 @@ def serve(
     """
     try:
         own = type("Handler", (_Handler,), {"routes": routes, "token": [token]})
-        server = _Server((address, port), own)
+        server = BoundedServer((address, port), own)
     except OSError as error:
         raise MachineError(f"Port {address}:{port} cannot be opened: {error.strerror}.", remedy) from error
     threading.Thread(target=server.serve_forever, daemon=True).start()
     return server
 
 
-class _Server(ThreadingHTTPServer):
+class BoundedServer(ThreadingHTTPServer):
+    """Serves MOST_CLIENTS at once, each in a thread of its own."""
+
     daemon_threads = True
     request_queue_size = MOST_CLIENTS
 

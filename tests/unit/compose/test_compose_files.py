@@ -281,6 +281,16 @@ def test_an_own_image_has_a_name_of_its_own_and_is_never_pulled() -> None:
     assert len(built) > 10
 
 
+def test_every_open_port_is_a_row_of_the_security_page() -> None:
+    rows = "".join(line for line in (ROOT / "SECURITY.md").read_text().splitlines() if line.startswith("| "))
+    services = [one for path in COMPOSE.glob("**/*.yaml") for one in (load(path).get("services") or {}).values()]
+    services += load(ROOT / "rpi/compose.yaml")["services"].values()
+    published = [str(port) for one in services if isinstance(one, dict) for port in one.get("ports") or ()]
+    ports = {re.findall(r":-?[\d.:]*?(\d{4})\b", port)[0] for port in published}
+    assert {"1883", "3000", "9110", "8883", "5000"} <= ports
+    assert {port for port in ports if not re.search(rf"\b{port}\b", rows)} == set()
+
+
 def test_no_file_gives_an_own_image_a_name_of_docker_hub() -> None:
     """Nobody here owns docker.io/looplab: whoever registers it would run in the lab."""
     unowned = re.compile(r"(?<![\w./}-])looplab/[\w-]+(?=[:@`])")
