@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import re
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from looplab.run import quiet
+from looplab.run.folder import sync_folder
 
 # The modules of this room that decide, and those of an experiment's report that do not.
 DECIDING = ("cell", "repetitions", "rounds", "rules", "samples", "statistics", "stored", "verdicts")
@@ -61,10 +63,14 @@ class Study:
         return results / f"{self.study}{SUFFIX}"
 
     def write(self, results: Path) -> None:
-        """Write the file whole or not at all: an interruption leaves the state of before."""
+        """Write the file whole or not at all: an interruption or a power failure leaves the state of before."""
         fresh = results / f".{self.study}{SUFFIX}.new"
-        fresh.write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")
+        with fresh.open("w", encoding="utf-8") as file:
+            file.write(json.dumps(asdict(self), indent=1) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
         fresh.replace(self.path(results))
+        sync_folder(results)
 
 
 def digest_of_rules(experiment: Path) -> str:
