@@ -14,6 +14,11 @@ variable "BASE_IMAGE" {
   default = "debian:trixie-slim"
 }
 
+variable "PYTHON2_MIRROR" {
+  # Of Debian 11, for the printed clients: mirrors may drop it, a snapshot does not.
+  default = "http://snapshot.debian.org/archive/debian/20260801T000000Z"
+}
+
 variable "REVISION" {
   # The commit that is built: git rev-parse HEAD
   default = ""
@@ -25,7 +30,7 @@ variable "PLATFORMS" {
 }
 
 group "default" {
-  targets = ["services", "images", "flood", "report"]
+  targets = ["services", "printed", "images", "flood", "report"]
 }
 
 # What a Raspberry Pi needs.
@@ -49,11 +54,22 @@ target "services" {
   name     = service
   inherits = ["common"]
   matrix = {
-    service = ["controller", "bridge", "exporter", "treatments", "prepare", "printed", "sqlclient"]
+    service = ["controller", "bridge", "exporter", "treatments", "prepare", "sqlclient"]
   }
   dockerfile = "images/base/Dockerfile"
   target     = service
   tags       = ["${LAB_REGISTRY}looplab/${service}:${LAB_TAG}"]
+}
+
+target "printed" {
+  inherits   = ["common"]
+  dockerfile = "images/base/Dockerfile"
+  target     = "printed"
+  tags       = ["${LAB_REGISTRY}looplab/printed:${LAB_TAG}"]
+  args = {
+    PYTHON2_MIRROR = PYTHON2_MIRROR
+    PRINTED        = "required"
+  }
 }
 
 target "images" {
