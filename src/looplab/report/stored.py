@@ -250,8 +250,8 @@ def read_run(path: Path, experiments: Experiments, *, any_name: bool = False) ->
         if isinstance(run, StoredRun) and run.run_id != path.name and not any_name:
             return run.damaged(f"Its run.json is of the run {run.run_id}: give the folder that name.")
         if isinstance(run, StoredRun):
-            experiment = experiments[run.experiment]
-            run_table(experiment, run.document), summary(experiment, [run.document])
+            run_table(experiments[run.experiment], run.document)
+            summary(experiments[run.experiment], [run.document])
         return run
     except Exception as error:
         # Nothing in one folder may end the report on the others.

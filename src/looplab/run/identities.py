@@ -105,14 +105,15 @@ def _read(path: Path) -> dict[str, Any]:
     if not path.exists():
         return {}
     try:
-        kept: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        kept["authority"], kept["server"], kept["passwords"]["controller"]
-    except (ValueError, TypeError, KeyError) as error:
+        kept: Any = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError:
+        kept = None
+    if not isinstance(kept, dict) or not kept.keys() >= {"authority", "server", "passwords"}:
         raise MachineError(
             f"The lab's passwords cannot be read: {path.name} in the volume `identities` is damaged.",
             "Make new ones: `docker compose --profile '*' down`, `docker volume rm looplab_identities`, start again. "
             "Then pair a robot elsewhere again (`./lab pair`).",
-        ) from error
+        )
     return kept
 
 

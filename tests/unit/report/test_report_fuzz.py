@@ -101,7 +101,8 @@ def test_a_damaged_run_ends_no_command(tmp_path: Path, seed: int) -> None:
         run = read_run(folder, EXPERIMENTS)
         if isinstance(run, StoredRun):
             used += 1
-            run_table(EXPERIMENTS["loop"], run.document), summary(EXPERIMENTS["loop"], [run.document])
+            run_table(EXPERIMENTS["loop"], run.document)
+            summary(EXPERIMENTS["loop"], [run.document])
         if number % 10 == 0:
             mark(exercise, [run], {})
             newest(tmp_path / "results")
