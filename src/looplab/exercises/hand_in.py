@@ -137,6 +137,12 @@ def write_hand_in(file: Path, exercise: str, runs: Sequence[StoredRun], form: Pa
                 archive.write(program, f"{exercise}/{program.name}")
             for path in sorted(path for run in runs for path in run.path.iterdir()):
                 archive.write(path, f"{exercise}/{path.parent.name}/{path.name}")
+            size = sum(member.file_size for member in archive.infolist())
+        if size > MOST_BYTES:
+            raise LabError(
+                f"{file.name} would hold {size >> 20} MiB: more than {MOST_BYTES >> 20} MiB is not marked.",
+                "Repeat the run with fewer messages, or hand in each exercise under a --name of its own.",
+            )
         fresh.replace(file)
     finally:
         fresh.unlink(missing_ok=True)

@@ -304,6 +304,15 @@ def test_one_bad_hand_in_is_a_row(lab: Path, tmp_path: Path, name: str, printed:
         assert marked[bad.stem]["score"] == "0"
 
 
+def test_a_hand_in_that_nobody_would_mark_is_not_made(lab: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    put_sound_runs(lab / "results")
+    put_answers(lab, right_answers(lab))
+    monkeypatch.setattr("looplab.exercises.hand_in.MOST_BYTES", 1 << 10)
+    with pytest.raises(LabError, match="is not marked"):
+        hand_in(lab, "scenario2", "ada")
+    assert not [*lab.glob("*.zip*"), *lab.glob(".*.zip*")]
+
+
 def test_a_class_needs_the_room_of_one_archive(lab: Path, tmp_path: Path) -> None:
     put_run(tmp_path / "results", "scenario1")
     for name in ("ada.zip", "ben.zip"):
