@@ -18,7 +18,7 @@ from looplab.run.accounting import Columns
 from looplab.run.folder import SCHEMA, RunFolder
 from looplab.run.quiet import reasons as reasons_not_quiet
 from looplab.run.samples import SampleStore
-from looplab.spec.parameters import RunParameters
+from looplab.spec.parameters import RunParameters, as_text
 from looplab.system.lock import Held, hold
 from looplab.system.machine_facts import OWN, OWN_FILE, describe
 from looplab.system.machine_state import machine_state, suspended_s
@@ -29,7 +29,6 @@ from looplab.treatments.judgement import Treatment, reasons
 LOCK, STATE, ROWS = "run.lock", "state.json", "samples.bin"
 # Compose hands in what other services get, so that a run can be repeated.
 _LINK = ("LINK_DELAY_MS", "LINK_JITTER_MS", "LINK_DISTRIBUTION", "LINK_LOSS_PERCENT")
-_HANDED_IN = (*_LINK, "MOSQUITTO_IMAGE", "FLOOD_IMAGE", "STRESS_IMAGE")
 # Reports progress as (event, facts) to a person or to ./lab.
 Say = Callable[..., None]
 
@@ -234,9 +233,23 @@ def hold_live(live: Path, who: str) -> IO[str]:
 def by_hand(parameters: RunParameters, environment: Mapping[str, str]) -> str:
     """Return the command that repeats a run of plain Compose: what was set in the shell or in .env stands before it."""
     own = {OWN: environment[OWN]} if environment.get(OWN, "") not in ("", OWN_FILE) else {}
-    shell = parameters.changed() | own | {name: environment[name] for name in _HANDED_IN if name in environment}
+    images = (name for name in sorted(environment) if name.endswith("_IMAGE"))
+    handed_in = {name: environment[name] for name in (*_LINK, *images) if name in environment}
+    shell = _unusual(parameters) | own | handed_in
     words = (f"{name}={shlex.quote(value)}" for name, value in shell.items())
     return " ".join([*words, "docker compose --profile", parameters.scenario, "up"])
+
+
+def _unusual(parameters: RunParameters) -> dict[str, str]:
+    """Return by variable what a person may set and this run has otherwise than its scenario's fidelity."""
+    own = {
+        one.variable_of(name): as_text(getattr(parameters, name))
+        for name, one in parameters.params().items()
+        if one.option or one.factor or isinstance(one.default, Mapping)
+        if not one.is_usual(getattr(parameters, name), parameters.fidelity, parameters.scenario)
+    }
+    of_load: Mapping[str, str] = getattr(parameters, "load_settings", {})
+    return own | {name: one for name, one in of_load.items() if one != parameters.factors()[name].default}
 
 
 def _changed(before: Mapping[str, Any]) -> dict[str, Any]:

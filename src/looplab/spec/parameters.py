@@ -305,15 +305,6 @@ class RunParameters(Settings):
         size = self.messages * self.repetitions
         return range(cell * size, (cell + 1) * size)
 
-    def changed(self) -> dict[str, str]:
-        """Return by variable what a person may set and this run has otherwise than its scenario's fidelity."""
-        return {
-            one.variable_of(name): as_text(getattr(self, name))
-            for name, one in self.params().items()
-            if one.option or one.factor or isinstance(one.default, Mapping)
-            if not one.is_usual(getattr(self, name), self.fidelity, self.scenario)
-        }
-
     def as_json(self) -> dict[str, Any]:
         """Return the effective parameters as run.json stores them."""
         return asdict(self)

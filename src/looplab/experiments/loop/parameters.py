@@ -111,10 +111,6 @@ class LoopParameters(OrderedParameters):
         settings = (setting for load in loads().values() for setting in load.settings.items())
         return own | {name: Param(None, rule.published) for name, rule in settings}
 
-    def changed(self) -> dict[str, str]:
-        rules = {name: rule.published for load in loads().values() for name, rule in load.settings.items()}
-        return super().changed() | {name: one for name, one in self.load_settings.items() if one != rules[name]}
-
     def checked(self, environment: Mapping[str, str]) -> "LoopParameters":
         """Return them without the qualities of service that the broker does not know.
 
