@@ -1,6 +1,7 @@
 """What a reader must know before the figures: each oddity of the runs in one sentence, with what it means."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from statistics import median
 
 from looplab.experiments.loop.readiness import REMOTE
 from looplab.experiments.loop.report import cells_of
@@ -28,7 +29,7 @@ def notes(measured: Sequence[MeasuredRuns]) -> list[str]:
 
 def setup(measured: Sequence[MeasuredRuns]) -> list[str]:
     """Return what the set-ups of these runs cannot show, each sentence with the runs it is about."""
-    return _said_once(measured, lambda m: (("", sentence) for sentence in _network(m.run)))
+    return _said_once(measured, lambda m: (("", sentence) for sentence in (*_network(m.run), *_counted_load(m.run))))
 
 
 def _said_once(
@@ -70,6 +71,20 @@ def _network(run: StoredRun) -> Iterator[str]:
         "The kernel delivers the bridge's answer within the bridge's own call of send, at its priority: its way to the "
         "broker's socket does not meet the load. On a machine of its own the network's interrupt delivers it."
     )
+
+
+def _counted_load(run: StoredRun) -> Iterator[str]:
+    """Yield whose load the broker counted, its rate, how long a cell was, and which broker it was."""
+    load, environment = str(run.parameters.get("load", "")), run.document["environment"]
+    doses = [cell.get("load") or {} for cell in run.document["cells"]]
+    per_s = [dose[f"{load}_messages_per_s"] for dose in doses if f"{load}_messages_per_s" in dose]
+    if per_s:
+        image = environment.get("images", {}).get(load, {}).get("reference", "an image that was not recorded")
+        broker = f"{run.parameters.get('broker', '')} {environment.get('versions', {}).get('broker', '')}".strip()
+        yield (
+            f"The {load} of {image} sent {min(per_s):.0f} to {max(per_s):.0f} messages a second in cells of "
+            f"{median(dose['seconds'] for dose in doses):.1f} s, through {broker or 'a broker without a version'}."
+        )
 
 
 def _between(measured: Sequence[MeasuredRuns]) -> Iterator[str]:

@@ -44,6 +44,17 @@ def test_the_set_up_of_a_run_is_that_of_its_parameters(
     assert [words for words in never if words in text] == []
 
 
+def test_a_load_that_the_broker_counts_is_shown_with_its_dose(results: Path) -> None:
+    folder = write(results, "scenario7", {"load": "flood", "broker": "mosquitto"})
+    assert "messages a second" not in "\n".join(shown(results).context["setup"])
+    with edited(folder) as run:
+        run["cells"][0]["load"] = {"seconds": 3.4, "flood_messages_per_s": 194.5}
+        run["environment"] |= {"versions": {"broker": "2.0.21"}, "images": {"flood": {"reference": "a/flood:1"}}}
+    (dose,) = (note for note in shown(results).context["setup"] if "messages a second" in note)
+    assert "The flood of a/flood:1 sent 194 to 194 messages a second in cells of 3.4 s" in dose
+    assert dose.endswith("through mosquitto 2.0.21.")
+
+
 def test_runs_of_two_set_ups_are_named(results: Path) -> None:
     write(results, "scenario1", {"link": "none", "robot": "virtual"})
     write(results, "scenario2", {"link": "wifi", "robot": "virtual"})
