@@ -22,7 +22,6 @@ from looplab.spec.parameters import RunParameters, as_text
 from looplab.system.lock import Held, hold
 from looplab.system.machine_facts import OWN, OWN_FILE, describe
 from looplab.system.machine_state import machine_state, suspended_s
-from looplab.system.processors import steal_s
 from looplab.treatments.judgement import Treatment, reasons
 
 # In the live folder.
@@ -84,12 +83,11 @@ class Record:
         self._command_line = str(self._environment.pop("command_line", "")) or by_hand(parameters, os.environ)
         self._treatments: list[dict[str, Any]] = []
         self._begun_s = time.monotonic()
-        self._steal_before_s, self._suspended_before_s = steal_s(), suspended_s()
+        self._suspended_before_s = suspended_s()
 
     def begin(self) -> None:
         """Note that sending begins now."""
         self._begun_s = time.monotonic()
-        self._steal_before_s = steal_s()
 
     def settle(self, parameters: RunParameters) -> None:
         """Take parameters of which the run itself has measured some; they have as many samples as before."""
@@ -143,17 +141,18 @@ class Record:
     def document(
         self, treatments: Sequence[Treatment], contents: Mapping[str, Any], faults: Sequence[str] = ()
     ) -> dict[str, Any]:
-        """Return run.json: the frame of every run and the experiment's `contents`.
+        """Return run.json: the frame of every run, the experiment's `contents` and its `interference` among them.
 
         The run is INVALID by a required treatment that was not found as wanted, or by any of `faults`.
         """
         wrong = [*reasons(treatments), *faults]
+        stolen_s = [one["steal_s"] for one in contents["interference"]]
         environment = {
             **self._environment,
             "changed": _changed(self._environment),
             "suspended_s": max(0.0, round(suspended_s() - self._suspended_before_s, 3)),
             "versions": self.versions,
-            "steal_s": self._stolen_s(),
+            "steal_s": round(sum(stolen_s), 2) if None not in stolen_s else None,
         }
         disturbed = reasons_not_quiet({**contents, "environment": environment})
         return {
@@ -174,11 +173,6 @@ class Record:
             "inspections": inspections.read(self._folder.path),
             "environment": environment,
         }
-
-    def _stolen_s(self) -> float | None:
-        """Return the processor time since `begin` that the hypervisor gave to others; None if unknown."""
-        now_s, before_s = steal_s(), self._steal_before_s
-        return None if now_s is None or before_s is None else round(now_s - before_s, 2)
 
     def rewrite(self) -> None:
         """Write every file again: late answers arrive after their lines were written."""

@@ -26,14 +26,6 @@ def processor_times(stat: Path = STAT_FILE) -> dict[str, dict[str, float]]:
     return times
 
 
-def steal_s(stat: Path = STAT_FILE) -> float | None:
-    """Return the seconds since boot that the hypervisor gave to others, summed over processors; None if unknown."""
-    try:
-        return sum(times["steal_s"] for times in processor_times(stat).values())
-    except (OSError, ValueError, IndexError):
-        return None
-
-
 class BusyWatch:
     """Watches from now on which share of the processors' time others use than this process and its children."""
 
