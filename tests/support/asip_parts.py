@@ -13,7 +13,10 @@ from support.ports import free_port
 from support.waiting import until
 
 # In the robot's image.
-ASIP_FILES = ("/usr/local/bin/robot", "/usr/share/looplab/asip-mega.hex", "/usr/share/looplab/asip-uno.hex")
+ASIP_FILES = (
+    "/usr/local/bin/robot", "/usr/share/looplab/asip-mega.hex", "/usr/share/looplab/asip-uno.hex",
+    "/usr/share/looplab/generator.hex",
+)  # fmt: skip
 
 
 class AsipBoard(Board):
