@@ -60,10 +60,10 @@ static void write_numbered_temperature(uint8_t letter)
     Serial.print(line);
 }
 
-static void write_level(uint32_t sum, uint16_t samples)
+static void write_level(uint8_t letter, uint32_t sum, uint16_t samples)
 {
     char line[LINE_BYTES_MAX];
-    format_level(line, sum / samples);
+    format_level(line, letter, sum / samples);
     Serial.print(line);
 }
 
@@ -106,9 +106,9 @@ static void answer(uint8_t received)
         break;
     case REQUEST_TEMPERATURE: write_temperature(); break;
     case REQUEST_LIGHT:
-        write_level((uint32_t)sampled_sum(PIN_LIGHT_1) + sampled_sum(PIN_LIGHT_2), 2 * SAMPLES_PER_READING);
+        write_level(letter, (uint32_t)sampled_sum(PIN_LIGHT_1) + sampled_sum(PIN_LIGHT_2), 2 * SAMPLES_PER_READING);
         break;
-    case REQUEST_SOUND: write_level(sampled_sum(PIN_SOUND), SAMPLES_PER_READING); break;
+    case REQUEST_SOUND: write_level(letter, sampled_sum(PIN_SOUND), SAMPLES_PER_READING); break;
     case REQUEST_NUMBERED_TEMPERATURE: write_numbered_temperature(received); break;
     case REQUEST_IDENTITY: Serial.print(F(FIRMWARE_IDENTITY "\r\n")); break;
     case REQUEST_NUMBER:

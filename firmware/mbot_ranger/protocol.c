@@ -88,9 +88,17 @@ void format_numbered_temperature(char line[LINE_BYTES_MAX], uint8_t letter, int3
     end_numbered(line, end);
 }
 
-void format_level(char line[LINE_BYTES_MAX], uint16_t level)
+void format_level(char line[LINE_BYTES_MAX], uint8_t letter, uint16_t level)
 {
-    strcpy(append_number(line, level, 1), "\r\n");
+    if (letter == 0) {
+        strcpy(append_number(line, level, 1), "\r\n");
+        return;
+    }
+    line[0] = (char)letter;
+    char *end = append_number(line + 1, level, 1);
+    *end++ = '0';
+    *end++ = '0';
+    end_numbered(line, end);
 }
 
 static char *append_state(char *end, const struct balance_state *state)

@@ -4,13 +4,13 @@
  *   T  temperature in degrees Celsius, two decimals        25.50
  *   L  light, mean of both on-board sensors, 0 to 1023     512
  *   S  sound level, 0 to 1023                              37
- *   ?  identity and version                                looplab mbot_ranger 0.3.0
+ *   ?  identity and version                                looplab mbot_ranger 0.4.0
  *   a to z  numbered: temperature in hundredths of a degree, behind the letter that asked and before a check
  *      letter, 'A' plus the sum of the bytes before it modulo 23; as long as the answer to T     c2550E
  *   U  upright: motors off; tilt in mrad, its rate in mrad/s, the wheels' way in mm, their speed in mm/s    35 0 0 0
  *   128 to 255  after a U: sets the wheels' voltage to level 0 to 127 (64: none), answers as to U   -12 340 5 -87
- *   1 to 26  a number, a to z, for the U or the level behind it; its answer is numbered as that to a letter
- *      c-12 340 5 -87J
+ *   1 to 26  a number, a to z, for the L, S, U or level behind it; its answer is numbered as that to a letter, light
+ *      and sound in hundredths     c-12 340 5 -87J, c51200C
  * Another sensor's letter ends that: the motors go off, and bytes from 128 on are noise again.
  * A sensor that cannot be read gives a line starting with ERR (numbered: E in the place of the digits).
  * Any other byte is line noise: ignored. A request is one byte, perhaps behind its number, so noise can cost or add
@@ -26,7 +26,7 @@
 extern "C" {
 #endif
 
-#define FIRMWARE_VERSION "0.3.0"
+#define FIRMWARE_VERSION "0.4.0"
 #define FIRMWARE_IDENTITY "looplab mbot_ranger " FIRMWARE_VERSION
 
 /* Room for the longest answer line, its CR LF and the closing zero. */
@@ -66,8 +66,8 @@ void format_temperature(char line[LINE_BYTES_MAX], int32_t centi_celsius);
 /* Writes the answer line for a temperature that `letter` asked for. */
 void format_numbered_temperature(char line[LINE_BYTES_MAX], uint8_t letter, int32_t centi_celsius);
 
-/* Writes the answer line for a plain sensor level. */
-void format_level(char line[LINE_BYTES_MAX], uint16_t level);
+/* Writes the answer line for a plain sensor level. `letter`: its number, 0 for none. */
+void format_level(char line[LINE_BYTES_MAX], uint8_t letter, uint16_t level);
 
 /* Writes the answer line for the state of the body and the wheels, the error line for NULL. `letter`: its number, 0 for
  * none. */

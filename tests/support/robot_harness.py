@@ -10,7 +10,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-IDENTITY = "looplab mbot_ranger 0.3.0"
+IDENTITY = "looplab mbot_ranger 0.4.0"
 ANSWER_TIMEOUT_S = 20.0  # a bound for a hung robot, far above any answer time on a loaded machine
 
 

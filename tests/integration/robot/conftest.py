@@ -39,7 +39,7 @@ def firmware_functions(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     functions.parse_request.restype = ctypes.c_int
     functions.format_temperature.argtypes = [ctypes.c_char_p, ctypes.c_int32]
     functions.format_numbered_temperature.argtypes = [ctypes.c_char_p, ctypes.c_uint8, ctypes.c_int32]
-    functions.format_level.argtypes = [ctypes.c_char_p, ctypes.c_uint16]
+    functions.format_level.argtypes = [ctypes.c_char_p, ctypes.c_uint8, ctypes.c_uint16]
     return functions
 
 

@@ -100,7 +100,7 @@ pytestmark = pytest.mark.engine
 BOOT_MS = 300
 INTERVAL_S = 0.01
 # The thermistor at 25.5 C, as the converter reads it; the robot in its stand.
-TRUE_VALUE = {"T": b"25.57", "U": b"35 0 0 0"}
+TRUE_VALUE = {"T": b"25.57", "L": b"512.00", "U": b"35 0 0 0"}
 
 
 class Lab(LoopLab):
@@ -231,7 +231,7 @@ def test_reset_in_the_middle_of_an_answer(lab: Lab, plug: Callable[[int], Cable]
     assert re.search(r"the robot was reset.*reset 3", lab.process.said())
 
 
-@pytest.mark.parametrize("command", ["T", "U"])
+@pytest.mark.parametrize("command", ["T", "L", "U"])
 def test_noise_costs_requests_and_never_makes_an_answer(lab: Lab, plug: Callable[[int], Cable], command: str) -> None:
     """Of what may be spoilt one byte in 16 is lost, changed or doubled on the way there and back."""
     lab.command = command

@@ -49,7 +49,7 @@ FITTED_CONSTANTS = (ROBOT, WIFI, JITTER)
 
 def fitted(parameters: Mapping[str, Any]) -> list[Fitted]:
     """Return the fitted constants that a run with these parameters depends on."""
-    robot = parameters.get("robot") == "virtual" and parameters.get("command") in ("T", "B")
+    robot = parameters.get("robot") == "virtual" and parameters.get("command") in ("T", "L", "S", "B")
     return [ROBOT] * robot + [WIFI, JITTER] * (parameters.get("link") == "wifi")
 
 

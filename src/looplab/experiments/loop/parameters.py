@@ -70,7 +70,7 @@ class LoopParameters(OrderedParameters):
     broker: str = choice(DEFAULT, tuple(BROKERS), option=BROKER, factor=True)
     # The user asked for these, and the broker does not know them.
     qos_left_out: tuple[int, ...] = param(lambda _get, _name: (), matters=False)
-    command: str = choice("T", ("T", "E"))
+    command: str = choice("T", ("T", "L", "S", "E"))
     robot: str = choice("virtual", ROBOTS, option=ROBOT)
     load_settings: Mapping[str, str] = param(lambda get, _name: _load_settings(get))
     tcp_nodelay: bool = switch({"thesis": False, "corrected": True})

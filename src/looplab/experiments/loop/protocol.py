@@ -1,8 +1,9 @@
 """What travels over MQTT: topics, the request and the answer.
 
 Request `<command>-<run>-<sequence>`, answer `<run>,<sequence>,<status>,<R_ns>,<value>`.
-Commands are T and E; of a robot on two wheels U (upright, motors off) and `B<level>`, the voltage of its wheels from
-0 to 127. The value of an answer to these is `<tilt> <rate> <way> <speed>`.
+Commands are E, and T, L and S: the robot's temperature, light and sound. Of a robot on two wheels they are U (upright,
+motors off) and `B<level>`, the voltage of its wheels from 0 to 127; the value of an answer to these is
+`<tilt> <rate> <way> <speed>`.
 The bridge appends five fields to an answer, `<sequence>,<wire_R_ns>,<wait_ns>,<wake_up_ns>,<send_path_ns>`, about an
 earlier one: how long it took between its request's bytes entering and its own bytes leaving the bridge's socket (known
 only once sent), how long its request waited for the robot to be done with those before it, and by the kernel's time
@@ -62,7 +63,7 @@ STATUS_GARBLED = "garbled"
 
 MAX_PAYLOAD_BYTES = 160
 
-_REQUEST = re.compile(rb"([TEU]|B[0-9]{1,3})-([A-Za-z0-9_.-]{1,64})-([0-9]{1,9})")
+_REQUEST = re.compile(rb"([TLSEU]|B[0-9]{1,3})-([A-Za-z0-9_.-]{1,64})-([0-9]{1,9})")
 _ANSWER = re.compile(
     rb"([A-Za-z0-9_.-]{1,64}),([0-9]{1,9}),([a-z]{1,16}),([0-9]{1,18}),([ -+\--~]{0,32})"
     rb"(?:,([0-9]{1,9}),([0-9]{1,18}),([0-9]{1,18}),([0-9]{0,18}),([0-9]{0,18}))?"

@@ -7,7 +7,7 @@ import pytest
 from looplab.experiments.loop.protocol import MAX_PAYLOAD_BYTES, LoopAnswer, LoopRequest, parse_answer, parse_request
 
 
-@pytest.mark.parametrize("command", [b"T", b"E"])
+@pytest.mark.parametrize("command", [b"T", b"L", b"S", b"E"])
 def test_request_is_taken_apart(command: bytes) -> None:
     assert parse_request(command + b"-a1b2c3d4-17") == LoopRequest(command, b"a1b2c3d4", 17)
 

@@ -8,8 +8,8 @@ answer is paired with its request although answers between them were lost.
 
 For `T` a numbered request is one lower-case letter; the answer is a line of that letter, the value in hundredths and a
 check letter: `c2557L` is 25.57 asked for by `c`. On the wire it takes as long as `T` and `25.57`. Any other command
-has its number before it, as a control character (`c` is 3); the answer has its value between the letters. The
-firmware's side is firmware/mbot_ranger/protocol.c.
+has its number before it, as a control character (`c` is 3); the answer has its value between the letters, a level of
+light or sound in hundredths, too. The firmware's side is firmware/mbot_ranger/protocol.c.
 """
 
 import re
@@ -28,7 +28,7 @@ CHECK_MODULUS = 23
 
 # Tilt, its rate, way and speed of a robot on two wheels.
 STATE = rb"-?[0-9]{1,5}(?: -?[0-9]{1,5}){3}"
-_ANSWER = re.compile(rb"([a-z])(-?[0-9]{1,5}|" + STATE + rb"|E)([A-W])")
+_ANSWER = re.compile(rb"([a-z])(-?[0-9]{1,6}|" + STATE + rb"|E)([A-W])")
 LONGEST_LINE_BYTES = 256
 # Of a raw answer the bridge passes on so much; a byte that would break the answer's form becomes a space.
 MOST_VALUE_BYTES = 32
