@@ -346,6 +346,16 @@ def test_the_broker_has_tcp_nodelay_by_factor_or_fidelity(
     assert plain["listener"] == "1883"
 
 
+def test_the_thesiss_broker_knows_every_setting(tmp_path: Path) -> None:
+    """MOSQUITTO_IMAGE=eclipse-mosquitto:1.6.9 starts as it is: these are of its conf.c."""
+    known = {
+        "listener", "allow_anonymous", "set_tcp_nodelay", "max_inflight_messages", "max_queued_messages", "persistence",
+        "sys_interval", "log_dest", "log_type", "connection_messages", "user", "password_file", "acl_file",
+        "persistence_location", "autosave_interval",
+    }  # fmt: skip
+    assert {name for name, _ in written(tmp_path, PERSISTENCE="on", ACCESS="password")} <= known
+
+
 @pytest.mark.parametrize(("uid", "user"), [("0", "root"), ("1883", None)])
 def test_a_broker_that_is_root_stays_it(tmp_path: Path, uid: str, user: str | None) -> None:
     """Else mosquitto becomes another user, and SYS_NICE is gone."""
