@@ -65,35 +65,36 @@ class Waiting(NamedTuple):
     wake_up_ns: int
 
 
+class BridgeFactors(NamedTuple):
+    """The factors that the bridge has."""
+
+    tcp_nodelay: bool
+    framing: str
+    pairing: str
+    qos_legs: str
+    receiver: str
+    serial_low_latency: bool
+
+
 class RobotBridge:
     """Pairs requests and answers: the robot answers in order, so the oldest waiting request comes first.
 
-    `by_count`, as listing A.4: each answer is the oldest waiting request's, whatever requests it is of.
+    Paired by count, as listing A.4: each answer is the oldest waiting request's, whatever requests it is of.
+    `broker` is its address, and the file of its certificate and password, if it has one.
     """
 
     def __init__(
-        self,
-        host: str,
-        port: int,
-        *,
-        tcp_nodelay: bool,
-        qos_legs: str,
-        by_count: bool = False,
-        spins: bool = False,
-        robot: RobotPort,
-        state_dir: Path | None = None,
-        pairing: Path | None = None,
+        self, settings: BridgeFactors, robot: RobotPort, broker: tuple[str, int, Path | None], state_dir: Path | None
     ) -> None:
         # Imported here: loading MQTT and TLS takes longest, and by now the robot's port is being opened (see `main`).
         from looplab.mqtt.client import ClientOptions, MqttClient
         from looplab.mqtt.paired import PairedTarget
 
+        host, port, pairing = broker
         self.counts = BridgeCounts(COUNTED, state_dir)
-        self._spins = spins
+        self._spins, self._by_count = settings.receiver == SPIN, settings.pairing == COUNT
         self._robot = robot
-        pairing_of_answers = COUNT if by_count else PAIRINGS["thesis"]
-        self._reporter = Reporter(robot, self.counts, SPIN if spins else SELECT, pairing_of_answers)
-        self._by_count = by_count
+        self._reporter = Reporter(robot, self.counts, settings.receiver, settings.pairing)
         self._waiting: deque[Waiting] = deque()
         # Requests that the robot has not begun to answer.
         self._owed = 0
@@ -103,11 +104,11 @@ class RobotBridge:
         self._quiet_ns = 0
         self._stopping = False
         self._mqtt = self._reporter.mqtt = MqttClient(
-            PairedTarget(host, port, tcp_nodelay, pairing),
+            PairedTarget(host, port, settings.tcp_nodelay, pairing),
             # Not the host's name: cloned cards share it, and a broker disconnects the older of two equal ids.
             f"bridge-{self._reporter.identity['instance']}",
             ClientOptions(
-                [(TOPIC_REQUEST, subscription_qos(qos_legs, 2))],
+                [(TOPIC_REQUEST, subscription_qos(settings.qos_legs, 2))],
                 will=(TOPIC_BRIDGE_STATUS, OFFLINE),
                 keepalive_s=KEEPALIVE_S,
             ),
@@ -253,52 +254,37 @@ class RobotBridge:
         self._reporter.report()
 
 
-def _settings(environment: dict[str, str]) -> tuple[bool, str, str, str, bool, bool]:
-    """Return TCP_NODELAY, framing, pairing, which legs have the QoS, whether it spins, whether the port is fast.
-
-    It spins only on a machine of its own, where OWN_MACHINE is set. Raises LabError (exit code 2).
-    """
+def _settings(environment: dict[str, str]) -> BridgeFactors:
+    """Read the factors. It spins only on a machine of its own, where OWN_MACHINE is set. Raises LabError (code 2)."""
     reader = Reader(environment, "compose/scenarios/NAME")
     nodelay = reader.switch("TCP_NODELAY", reader.fidelity == "corrected")
     framing, pairing, legs = (
         reader.choice(name, reader.default(by_fidelity), tuple(by_fidelity.values()))
         for name, by_fidelity in (("ROBOT_FRAMING", FRAMINGS), ("PAIRING", PAIRINGS), ("QOS_LEGS", LEGS))
     )
-    spins = reader.choice("RECEIVER", reader.default(RECEIVERS), (SPIN, SELECT)) == SPIN
+    receiver = reader.choice("RECEIVER", reader.default(RECEIVERS), (SPIN, SELECT))
     low_latency = reader.switch("SERIAL_LOW_LATENCY", reader.fidelity == "corrected")
-    return nodelay, framing, pairing, legs, spins and reader.given("OWN_MACHINE"), low_latency
+    spins = receiver if reader.given("OWN_MACHINE") else SELECT
+    return BridgeFactors(nodelay, framing, pairing, legs, spins, low_latency)
 
 
 def main() -> int:
     """Run from the environment: BROKER_PAIRING or BROKER_HOST, BROKER_PORT; SERIAL_URL, FIDELITY …, STATE_DIR."""
     own_process.set_name("lab-bridge")
-    settings = dict(os.environ)
+    environment = dict(os.environ)
     try:
-        nodelay, framing, answers_by, legs, spins, low_latency = _settings(settings)
-        url = settings.get("SERIAL_URL", "").strip() or "socket://robot:4000"
-        robot = RobotPort(url, framing, low_latency=low_latency)
+        settings = _settings(environment)
+        url = environment.get("SERIAL_URL", "").strip() or "socket://robot:4000"
+        robot = RobotPort(url, settings.framing, low_latency=settings.serial_low_latency)
         # A thread opens the port, which resets the board: its boot loader takes up to 2 s, and the rest goes on.
         robot.maintain()
-        host, port, pairing = read_broker(settings)
+        broker = host, port, pairing = read_broker(environment)
     except LabError as error:
         print(error, file=sys.stderr)
         return error.exit_code
-    state_dir = Path(settings["STATE_DIR"]) if settings.get("STATE_DIR") else None
-    bridge = RobotBridge(
-        host,
-        port,
-        tcp_nodelay=nodelay,
-        qos_legs=legs,
-        by_count=answers_by == COUNT,
-        spins=spins,
-        robot=robot,
-        state_dir=state_dir,
-        pairing=pairing,
-    )
-    print(
-        f"bridge: robot at {robot.url}, framing {framing}, broker {host}:{port}{' (TLS)' if pairing else ''}",
-        flush=True,
-    )
+    bridge = RobotBridge(settings, robot, broker, Path(folder) if (folder := environment.get("STATE_DIR")) else None)
+    tls = " (TLS)" if pairing else ""
+    print(f"bridge: robot at {robot.url}, framing {robot.framing}, broker {host}:{port}{tls}", flush=True)
     return own_process.run_until_stopped(bridge)
 
 
