@@ -50,7 +50,7 @@ INTERVALS = Option("--intervals", "INTERVALS_MS", "MS,…", "time between two me
 MESSAGES = Option("--messages", "MESSAGES", "N", "messages in a repetition, or in a cell")
 REPETITIONS = Option("--repetitions", "REPETITIONS", "N", "repetitions of each cell")
 QOS = Option("--qos", "QOS", "0,1,2", "quality of service, one cell each")
-FIDELITY = Option("--fidelity", "FIDELITY", "", "with printed clients, as published, without artefacts", FIDELITIES)
+FIDELITY = Option("--fidelity", "FIDELITY", "", "after the listings, published settings, no artefacts", FIDELITIES)
 ORDER = Option("--order", "ORDER", "", "the order of the cells", ORDERS)
 AS = Option("--as", "AS", "SCENARIO", "parts and treatments of that scenario, e.g. scenario5; or a load")
 PACING = Option("--pacing", "PACING", "", "wait an interval after each message, or keep a schedule", PACINGS)
@@ -211,7 +211,7 @@ class RunParameters(Settings):
     # The variables to lower if the messages are more than a run can hold.
     lower: ClassVar[str] = "MESSAGES, or the number of cells"
     # Error message where there are no printed clients, "" where there are.
-    no_printed: ClassVar[str] = "FIDELITY=printed has the thesis's own clients, so only the control loop has it."
+    no_printed: ClassVar[str] = "FIDELITY=printed follows the thesis's listings, so only the control loop has it."
     scenario: str = param(matters=False)
     title: str = matching("", r".{0,120}", "at most 120 letters", matters=False)
     fidelity: str = choice("thesis", FIDELITIES, option=FIDELITY, matters=False)

@@ -160,8 +160,8 @@ class LoopController(CellRun[LoopParameters, LoopCell]):
 
     def _judge_kept(self) -> Sequence[Treatment]:
         restarted = treatments.broker_restarted(self.scans)
-        lost = self._client.disconnects - self._lost_before + (self.printed.disconnects if self.printed else 0)
-        cause = BROKER_RESTARTED if restarted else self._client.last_loss or "a printed client connected again"
+        lost = self._client.disconnects - self._lost_before + (self.others.disconnects if self.others else 0)
+        cause = BROKER_RESTARTED if restarted else self._client.last_loss or "a client connected again"
         return [
             treatments.judge_connection(CONTROLLER.name, [cause] * lost),
             treatments.judge_connection(BRIDGE.name, self.news.losses(broker_restarted=restarted)),

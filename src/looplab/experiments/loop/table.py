@@ -28,7 +28,7 @@ SLEEPING = (
     "With pacing sleep a message is due an interval after the last one left: a stall of the sender delays one message, "
     "and response cannot see those that fell due meanwhile by start + k * interval."
 )
-FIDELITIES = {"printed": "printed clients", "thesis": "published settings", "corrected": "corrected"}
+FIDELITIES = {"printed": "as the listings", "thesis": "published settings", "corrected": "corrected"}
 # What a summary shows of a cell, and its words for the statistics.
 _SHOWN = (("T", "p50"), ("O", "p50"), ("O", "p95"), ("O", "max"), ("O", "avg"))
 _WORDS = {"p50": "half", "p95": "95", "max": "slowest", "avg": "mean"}
@@ -198,7 +198,8 @@ def summary(runs: Sequence[dict[str, Any]], width: int = WIDTH) -> str:
     """
     titles = [title for run in runs if len(runs) == 1 and (title := run.get("parameters", {}).get("title"))]
     own = (runs[0].get("parameters", {}).get(name) for name in ("own_client", "own_bridge"))
-    how = ", ".join([FIDELITIES[runs[0]["fidelity"]], *(f"with {file}" for file in own if file)])
+    clients = [f"with {file}" for file in own if file] or ["the lab's client"] * (runs[0]["fidelity"] == "thesis")
+    how = ", ".join([FIDELITIES[runs[0]["fidelity"]], *clients])
     lines = [*titles, f"{how}, latencies in ms", "", *_cells(runs), _SUMMARY_NOTE]
     if any(fitted(run.get("parameters", {})) for run in runs):
         lines.append(FITTED_NOTE)
