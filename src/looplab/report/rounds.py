@@ -113,13 +113,20 @@ def ask(verdict: Verdict, sides: Sequence[tuple[MeasuredRuns, "Value"]], rule: R
         verdict.question = vetoed(rule(compared), nulls(sides, study))
 
 
-def planned(study: Study | None, claim: str, sides: Sequence[MeasuredRuns]) -> str:
-    """Return which study a verdict rests on, how much of it is done, the how manieth it is, and by which rules."""
+def planned(study: Study | None, claim: str = "", sides: Sequence[MeasuredRuns] = ()) -> str:
+    """Return which study a verdict rests on, and how much of it is done; by its claim and `sides` also the rest.
+
+    That is: the how manieth of the claim it is, how many were left, and whether its rules are those of today.
+    """
     if study is None:
         return "No study: the number of runs was not planned."
-    run = sides[0].run
     done = f"{len(study.runs)} of {len(study.runs) + len(study.left)} runs are done"
     text = f"Study {study.study}: {study.rounds} rounds were planned before its first run, {done}."
+    return text + _history(study, claim, sides) if sides else text
+
+
+def _history(study: Study, claim: str, sides: Sequence[MeasuredRuns]) -> str:
+    run, text = sides[0].run, ""
     others = [one for one in read_studies(run.path.parent) if {m.run.scenario for m in sides} <= {*one.arms.values()}]
     left = [len({block for block, _ in one.places.values()}) for one in others if one.left and one != study]
     if len(others) > 1:
