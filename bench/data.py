@@ -43,7 +43,7 @@ def instrument(folder: Path) -> Lines:
         # A packet that is sent again counts once, at its first time.
         seen[row["way"]].setdefault((row["run"], int(row["sequence"])), int(row["at_ns"]))
     answered = found = 0
-    kernel, lab, off = [], [], []
+    kernel, lab = [], []
     tokens = set()
     for run, samples in runs(folder):
         token = run["token"]
@@ -59,7 +59,6 @@ def instrument(folder: Path) -> Lines:
             lab.append(float(row["total_us"]) - wire_us)
             known = [parts.get(name) or "" for name in PARTS]
             if "" not in known:
-                off.append(sum(map(float, known)) - float(row["overhead_us"]))
                 kernel.append(float(row["total_us"]) - float(known[0]) - float(known[1]) - wire_us)
     rounds = read_rows(folder / "floor.jsonl")
     own = [key for key in seen["in"] if key[0] not in tokens and key[0].startswith("floor") and key in seen["out"]]
@@ -72,7 +71,6 @@ def instrument(folder: Path) -> Lines:
         "T p50 of the C loop less that of its packets",
         f"{median(one['T_us']['p50'] for one in rounds) - median(floor):.0f} µs",
     )
-    yield "parts of O less O: the largest", f"{max(map(abs, off)):.3f} µs of {len(off)} messages"
 
 
 def legs(folder: Path) -> Lines:

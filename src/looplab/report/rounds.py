@@ -80,7 +80,7 @@ def asked(name: str, title: str, scenarios: Sequence[str], answer: Callable[...,
             ]
         return verdict
 
-    return Claim(name, title, judge, family, study=name if len(scenarios) > 1 else scenarios[0])
+    return Claim(name, title, judge, family, study="" if len(scenarios) > 1 else scenarios[0])
 
 
 def claims_of(module: str, answers: Mapping[str, Callable[..., Verdict]]) -> list[Claim]:

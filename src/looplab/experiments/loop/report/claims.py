@@ -87,7 +87,7 @@ def claim(row: ClaimRow) -> Claim:
         "share": _robot_share,
     }
     judge = judges.get(row.rule, partial(_judge, row))
-    return Claim(row.name, row.title, judge, row.family, partial(_effect, row), row.name)
+    return Claim(row.name, row.title, judge, row.family, partial(_effect, row))
 
 
 def _effect(row: ClaimRow, planned: Planned) -> Effect | None:

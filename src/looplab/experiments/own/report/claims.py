@@ -39,7 +39,8 @@ def _judge(row: Mapping[str, str], runs: Runs) -> Verdict:
         if (mean := over_runs([value(one) for one in side.runs])) is not None
     ]
     verdict = Verdict(reason=rounds.unfit(used, ("load",)), lines=lines)
-    verdict.notes = [rounds.planned(study, row["name"], sides), *rounds.left_out_notes(study, *zip(sides, used, strict=True))]
+    left_out = rounds.left_out_notes(study, *zip(sides, used, strict=True))
+    verdict.notes = [rounds.planned(study, row["name"], sides), *left_out]
     if not verdict.reason:
         rounds.ask(verdict, values, directed(f"The {figure} of T", 1, None, claimed=False), study)
     if verdict.tested is not None:
