@@ -121,7 +121,7 @@ def write_middleware_run(
     rng = np.random.default_rng(11)
     cells = cells or (cores_cells() if scenario == "middleware" else nodes_cells())
     made = trials([trial(cell, at, rng, capacity, slower(cell), skew) for at in range(repetitions) for cell in cells])
-    written = {file.name: [file.header, *file.lines({}, range(len(made)))] for file in files(made)}
+    written = {file.name: [file.header, *file.lines({}, range(len(made)))] for file in files(None, made)}
     wrong = [why for one in made for why in one.reasons()]
     return finish(
         results / f"{start}-{scenario}", "middleware", [],

@@ -353,7 +353,10 @@ def test_the_thesiss_broker_knows_every_setting(tmp_path: Path) -> None:
         "sys_interval", "log_dest", "log_type", "connection_messages", "user", "password_file", "acl_file",
         "persistence_location", "autosave_interval",
     }  # fmt: skip
-    assert {name for name, _ in written(tmp_path, PERSISTENCE="on", ACCESS="password")} <= known
+    (tmp_path / "plain").mkdir()
+    (tmp_path / "plain/passwords").write_text("controller:hash\n")
+    found = written(tmp_path, PERSISTENCE="on", ACCESS="password", plugins=str(tmp_path), secrets=str(tmp_path))
+    assert {name for name, _ in found} <= known
 
 
 @pytest.mark.parametrize(("uid", "user"), [("0", "root"), ("1883", None)])

@@ -133,7 +133,7 @@ def test_services_that_went_with_their_node_are_named() -> None:
 
 def test_files_hold_a_line_a_second_and_a_line_a_bucket() -> None:
     trials = [made(), made(TWO)]
-    samples, histograms = files(trials)
+    samples, histograms = files(None, trials)
     lines = list(samples.lines({}, range(1, 2)))
     assert [line.split(",")[:7] for line in lines] == [["0", "0", "1", "2", "60", "0", str(at)] for at in range(2)]
     assert all(len(line.split(",")) == len(samples.header.split(",")) for line in lines)
