@@ -44,7 +44,7 @@ def handouts(root: Path, experiments: Experiments) -> dict[Path, str]:
         after = [other.name for other in with_card if exercise.name in other.card.before]
         text = _with_card((folder / "README.md").read_text(encoding="utf-8"), exercise, after, links)
         text = with_block(text, "prediction", _prediction(exercise), before=r"^## Run\n")
-        text = with_block(text, "table", _table(experiment, exercise), before=r"^## Look inside\n")
+        text = with_block(text, "table", _table(experiment, exercise), before=r"^## Questions\n")
         texts[folder / "README.md"] = text
         texts[folder / FORM_FILE] = answer_form(exercise)
     return texts
