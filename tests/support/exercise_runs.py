@@ -13,7 +13,7 @@ import yaml
 from looplab.exercises.exercise import Exercise, Value
 from looplab.spec.parameters import RunParameters
 from support.handouts import runs_of
-from support.run_files import treatment
+from support.run_files import edited, treatment
 from support.simulated_runs import LIKE_THE_THESIS, simulated_cell, write_run
 
 FIRST = datetime(2026, 1, 1, tzinfo=UTC)
@@ -27,7 +27,14 @@ def make_runs(results: Path, command: str) -> list[Path]:
     folders = []
     for asked in runs_of(command):
         start = FIRST + timedelta(minutes=len(list(results.iterdir())))
-        folders.append(_write(results, f"{start:%Y%m%dT%H%M%SZ}", json.loads(json.dumps(asked.as_json())), asked))
+        folder = _write(results, f"{start:%Y%m%dT%H%M%SZ}", json.loads(json.dumps(asked.as_json())), asked)
+        if "LAB_OWN=" in command:
+            # The student's Compose file gives the broker what the thesis's has not.
+            policy = treatment("broker scheduling policy", "SCHED_FIFO 90") | {"verified": False}
+            with edited(folder) as run:
+                others = [one for one in run["treatments"] if one["what"] != policy["what"]]
+                run |= {"treatments": [*others, policy], "valid": False, "invalid_because": [policy["what"]]}
+        folders.append(folder)
     return folders
 
 
@@ -50,7 +57,12 @@ def _write(results: Path, start: str, parameters: dict[str, Any], asked: RunPara
     found = {
         **policies, "stress load": "running", "flood load": "running", "robot framing": parameters["robot_framing"],
         "broker TCP_NODELAY": "on" if parameters["tcp_nodelay"] else "off",
-        "broker may use real-time priority": permitted, "controller may use real-time priority": permitted,
+        "controller TLS": "TLSv1.3" if parameters["broker_tls"] else "off",
+        "bridge TLS": "TLSv1.3" if parameters["broker_tls"] else "off", "broker": parameters["broker"],
+        "own client's requests": "all of them", "own client's interval": "20 ms", "own bridge's answers": "all of them",
+        "answers": "the request's QoS",
+        "broker may use real-time priority": permitted,
+        "controller may use real-time priority": permitted,
     }  # fmt: skip
     changes = {"treatments": [treatment(what, state) for what, state in found.items()]}
     return write_run(

@@ -5,14 +5,26 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from support.exercise_runs import fill_form, make_runs
+import yaml
+from support.exercise_runs import LIKE, fill_form, make_runs
 from support.handouts import HANDOUTS, commands, exercise_of, name_of
 from support.places import ROOT
+
+from looplab.exercises.exercise import Question
 
 Printed = Callable[..., str]
 BY_NAME = {name_of(handout): handout for handout in HANDOUTS}
 SCENARIOS = [name for name in BY_NAME if re.fullmatch(r"scenario\d", name)]
 ROWS = re.findall(r"^\| (\d+|a day) \|(.*)\|(.*)\|$", (ROOT / "docs/teaching.md").read_text(), re.MULTILINE)
+
+
+# Waits on run queues and stamps of printed clients are not simulated.
+REAL = ("who-stalled-the-controller", "who-stamps-late")
+SIMULATED = [
+    name
+    for name, handout in BY_NAME.items()
+    if name not in REAL and set(LIKE) >= {wanted.scenario for wanted in exercise_of(handout).runs}
+]
 
 
 def run_commands(name: str) -> list[str]:
@@ -65,3 +77,29 @@ def test_the_handouts_in_their_order_leave_every_earlier_score(lab: Path, printe
             make_runs(lab / "results", command)
         for earlier in SCENARIOS[: at + 1]:
             all_points(printed, earlier)
+
+
+def wrong(question: Question, right: object) -> object:
+    """Return an answer that no run makes right: three times the figure, or another option."""
+    if question.figure:
+        return 3 * float(str(right)) + 1
+    return next(option for option in question.options if option != right)
+
+
+@pytest.mark.parametrize("name", SIMULATED)
+def test_a_handout_gives_all_points_to_right_answers_and_none_to_wrong_ones(
+    lab: Path, printed: Printed, name: str
+) -> None:
+    exercise = exercise_of(BY_NAME[name])
+    do(
+        lab,
+        printed,
+        [command for command in commands(BY_NAME[name]) if re.search(r"\./lab (run|study)\b", command)],
+        [name],
+    )
+    form = lab / f"answers/{name}.yaml"
+    answers = yaml.safe_load(form.read_text())
+    asked = [question for question in exercise.questions if not question.predicts]
+    form.write_text(yaml.safe_dump({**answers, **{one.name: wrong(one, answers[one.name]) for one in asked}}))
+    text = printed(1, name)
+    assert all(f"0/{one.worth}  {one.name}: " in text for one in asked), text
