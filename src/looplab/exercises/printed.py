@@ -49,8 +49,15 @@ def paper_questions(text: str) -> list[str]:
 
 
 def _for_paper(text: str) -> str:
-    """Return the text without comments and without links: paper has no targets."""
-    return re.sub(r"\[([^\]]+)\]\([^)]+\)", r"\1", re.sub(r"<!--.*?-->\n?", "", text, flags=re.DOTALL))
+    """Return the text without comments; a link to a page has the page's name behind it, other links are their text."""
+    plain = re.sub(r"<!--.*?-->\n?", "", text, flags=re.DOTALL)
+    named = re.sub(r"\[([^\]]+)\]\([^)]*?([\w-]+\.md)(?:#[^)]*)?\)", _with_page, plain)
+    return re.sub(r"\[([^\]]+)\]\([^)]+\)", r"\1", named)
+
+
+def _with_page(link: re.Match[str]) -> str:
+    words, page = link[1], link[2]
+    return words if page == "README.md" else f"{words} ({page})"
 
 
 def _field(question: Question) -> str:

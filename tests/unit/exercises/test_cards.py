@@ -95,7 +95,9 @@ def test_the_printed_form_has_room_for_every_answer(handout: Path) -> None:
     assert page.count('class="box"') == sum(len(q.options) for q in exercise.questions)
     assert page.count("write short") == 2 + sum(q.figure is not None for q in exercise.questions)
     assert page.count('<div class="write">') == LINES_TO_WRITE * len(paper_questions(handout))
-    # Nothing to click, nothing to fetch.
+    # Each page that the handout links is named. Nothing to click, nothing to fetch.
+    body = re.sub(r"<!--.*?-->", "", handout.read_text(), flags=re.DOTALL)
+    assert all(f"({name})" in page for name in re.findall(r"/([\w-]+\.md)(?:#[^)]*)?\)", body) if name != "README.md")
     assert "href=" not in page
     assert "src=" not in page
     assert "<!--" not in page
