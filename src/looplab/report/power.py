@@ -24,8 +24,7 @@ from looplab.run import quiet
 from looplab.run.folder import SCHEMA
 
 # The SD of ln(mean O) between quiet runs of 100 messages (bench/data), where no earlier runs are here.
-USUAL_SD = {"stress": 0.30}
-OTHER_SD = 0.13
+STRESS_SD, OTHER_SD = 0.30, 0.13
 FEWEST_DIFFERENCES = 4
 # What is simulated of one truth: the chance of a word has a standard error of 3.5 points at most.
 STUDIES = 200
@@ -66,7 +65,7 @@ class Sides:
 
 def chances(plan: Study, effects: Mapping[str, Effect], results: Path, judged: Sequence[str]) -> Iterator[str]:
     """Yield, as sentences, how likely each word is: if the published change is true, and if nothing is."""
-    known = {name: run_sd(results, name, plan, judged) for name in dict.fromkeys(plan.arms.values())}
+    known = run_sds(results, plan, judged)
     sds = {name: sd for name, (sd, _) in known.items()}
     sides = {name: sides_of(plan, effect, sds) for name, effect in effects.items()}
     shown = simulated(effects, sides, {name: effect.truth for name, effect in effects.items()})
@@ -80,15 +79,12 @@ def chances(plan: Study, effects: Mapping[str, Effect], results: Path, judged: S
 
 def sides_of(plan: Study, effect: Effect, sds: Mapping[str, float]) -> Sides:
     """Return what the study has of a claim: two cells of one scenario are compared run by run."""
-    counts = Counter(name for arm, name in plan.arms.items() if plan.variants.get(arm, "") in ("", _first(plan)))
+    variant = next(iter(plan.variants.values()), "")
+    counts = Counter(name for arm, name in plan.arms.items() if plan.variants.get(arm, "") == variant)
     first, second = effect.sides
     if first == second:
         return Sides((1, 1), plan.rounds * counts[first], (sds[first], sds[first]))
     return Sides((counts[first], counts[second]), plan.rounds, (sds[first], sds[second]))
-
-
-def _first(plan: Study) -> str:
-    return next(iter(plan.variants.values()), "")
 
 
 def simulated(
@@ -126,27 +122,37 @@ class Chances(Counter[str]):
         return self[word] / self.total()
 
     def __str__(self) -> str:
-        often = (word for word, _ in self.most_common() if self.share(word) >= 0.005)
-        return ", ".join(f"{word} {self.share(word):.0%}" for word in often)
+        return ", ".join(
+            f"{word} {self.share(word):.0%}" for word, _ in self.most_common() if self.share(word) >= 0.005
+        )
 
 
-def run_sd(results: Path, scenario: str, plan: Study, judged: Sequence[str]) -> tuple[float, int]:
-    """Return the SD of the logarithm of a run's `judged` figure between neighbouring runs alike, and of how many runs.
+def run_sds(results: Path, plan: Study, judged: Sequence[str]) -> dict[str, tuple[float, int]]:
+    """Return by scenario the SD of the logarithm of a run's `judged` figure between neighbouring runs alike, and of how
+    many runs.
 
     Those count that a verdict may rest on, of the study's fidelity. The usual one and 0 where too few are stored.
     """
-    levels: dict[tuple[str, ...], list[float]] = {}
-    fidelity = plan.options.get("FIDELITY", "")
+    levels: dict[str, dict[tuple[str, ...], list[float]]] = {name: {} for name in plan.arms.values()}
     for path in sorted(results.glob("[!.]*/run.json")):
         # The report names a run that is damaged or has no such figure.
         with suppress(OSError, ValueError, KeyError, TypeError):
             run = json.loads(path.read_text(encoding="utf-8"))
-            alike = run["scenario"] == scenario and fidelity in ("", run["fidelity"])
+            alike = run["scenario"] in levels and plan.options.get("FIDELITY") in (None, run["fidelity"])
             if run["schema"] == SCHEMA and alike and run["valid"] and quiet.counts(run):
                 key = (run["fidelity"], *(str((c["interval_ms"], c["qos"], c["sent"])) for c in run["cells"]))
                 level = math.log(fmean(reduce(getitem, judged, cell) for cell in run["cells"]))
-                levels.setdefault(key, []).append(level)
-    squares = [(b - a) ** 2 / 2 for own in levels.values() for a, b in pairwise(own)]
-    if len(squares) < FEWEST_DIFFERENCES:
-        return USUAL_SD.get(plan.loads.get(scenario, ""), OTHER_SD), 0
-    return math.sqrt(fmean(squares)), sum(map(len, levels.values()))
+                levels[run["scenario"]].setdefault(key, []).append(level)
+    return {name: _sd(alike) or (usual_sd(plan, name), 0) for name, alike in levels.items()}
+
+
+def _sd(alike: Mapping[tuple[str, ...], Sequence[float]]) -> tuple[float, int] | None:
+    squares = [(b - a) ** 2 / 2 for own in alike.values() for a, b in pairwise(own)]
+    return (math.sqrt(fmean(squares)), sum(map(len, alike.values()))) if len(squares) >= FEWEST_DIFFERENCES else None
+
+
+def usual_sd(plan: Study, scenario: str) -> float:
+    """Return the SD of a quiet machine's runs: under stress half of 100 messages' variance is sampling, by batches."""
+    if plan.loads.get(scenario) != "stress":
+        return OTHER_SD
+    return STRESS_SD * math.sqrt(0.5 + 0.5 * 100 / plan.messages.get(scenario, 100))

@@ -6,6 +6,7 @@ after each round would find a difference of nothing in every ninth study.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from statistics import median
 from typing import Any
 
@@ -36,6 +37,8 @@ VETO = 0.01
 SAME_DOSE = 0.20
 # By the end of its name in a cell: messages, where they are counted, for what sends them takes little of a processor.
 _DOSES = {"_messages_per_s": "messages/s", "_cpu_s": "CPU s/s"}
+# They do not change while a report is made.
+todays_rules = cache(digest_of_rules)
 # Why a verdict is withheld.
 _WITHHELD = {
     INTERIM: "Not all of the study's runs are done: what they show may still change.",
@@ -134,7 +137,7 @@ def _history(study: Study, claim: str, sides: Sequence[MeasuredRuns]) -> str:
     text += "".join(f" One was left after {plural(rounds, 'round')}." for rounds in left)
     if not study.rules:
         return f"{text} The rules of before its first run were not stored."
-    if study.rules != digest_of_rules(run.layout.experiment.folder):
+    if study.rules != todays_rules(run.layout.experiment.folder):
         word = study.words.get(claim, {}).get(run.fidelity)
         text += " It is judged by other rules than were planned" + (f", by which it was: {word}." if word else ".")
     return text

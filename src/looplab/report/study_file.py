@@ -27,7 +27,8 @@ class Study:
 
     An A/A arm is one of two arms of the same scenario; no run knows its arm, so nothing can treat them differently.
     `variants` gives that of each arm in a study of several, e.g. its broker. `runs` are those that are done: block,
-    arm, run_id, valid. `where` must not change before it is resumed. `loads` and `cells` are those of each scenario.
+    arm, run_id, valid. `where` must not change before it is resumed. `loads`, `cells` and `messages` (of a run) are
+    those of each scenario.
     `rules` is a digest of all that decides, taken before the first run; `words` are those by these rules, by claim and
     fidelity.
     """
@@ -45,6 +46,7 @@ class Study:
     runs: list[dict[str, Any]] = field(default_factory=list)
     loads: dict[str, str] = field(default_factory=dict)
     cells: dict[str, list[list[Any]]] = field(default_factory=dict)
+    messages: dict[str, int] = field(default_factory=dict)
     rules: str = ""
     words: dict[str, dict[str, str]] = field(default_factory=dict)
 

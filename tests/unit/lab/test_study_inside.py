@@ -14,7 +14,7 @@ from support.simulated_runs import simulated_cell, write_run
 from looplab.experiments.loop.report.claims import claims
 from looplab.experiments.registry import EXPERIMENTS
 from looplab.lab.study_inside import power, words
-from looplab.report.power import OTHER_SD, USUAL_SD, Sides, run_sd, simulated
+from looplab.report.power import OTHER_SD, STRESS_SD, Sides, run_sds, simulated
 from looplab.report.statistics import compare_blocks
 from looplab.report.study_file import Study, digest_of_rules
 from looplab.report.verdicts import REPRODUCED, UNDECIDED
@@ -79,15 +79,16 @@ def test_the_sd_is_that_of_neighbouring_runs_here(tmp_path: Path) -> None:
     """Runs of one scenario that differ by 20 %, and slowly by a factor of three: the drift is no part of a round."""
     rng = np.random.default_rng(2)
     both = plan(5, *BOTH_TWICE)
-    assert run_sd(tmp_path, "scenario1", both, O_MEAN) == (OTHER_SD, 0)
-    assert run_sd(tmp_path, "scenario2", both, O_MEAN) == (USUAL_SD["stress"], 0)
+    assert run_sds(tmp_path, both, O_MEAN) == {"scenario1": (OTHER_SD, 0), "scenario2": (STRESS_SD, 0)}
+    longer = run_sds(tmp_path, replace(both, messages=dict.fromkeys(LOADS, 300)), O_MEAN)
+    assert longer == {"scenario1": (OTHER_SD, 0), "scenario2": (pytest.approx(0.245, abs=0.001), 0)}
     for number, level in enumerate(np.exp(np.linspace(0, 1.1, 60) + rng.normal(0, 0.2, 60))):
         put(tmp_path, f"20260101T00{number:02}00Z-scenario1", level)
     # No verdict may rest on these, or the study asks for another fidelity.
     put(tmp_path, "20260101T003030Z-scenario1", 900.0, quiet=False)
     put(tmp_path, "20260101T004030Z-scenario1", 900.0, fidelity="printed")
-    assert run_sd(tmp_path, "scenario1", both, O_MEAN) == (0, 60)
-    sd, count = run_sd(tmp_path, "scenario1", both, ["cost"])
+    assert run_sds(tmp_path, both, O_MEAN)["scenario1"] == (0, 60)
+    sd, count = run_sds(tmp_path, both, ["cost"])["scenario1"]
     assert count == 60
     assert sd == pytest.approx(0.2, rel=0.25)
     assert "0% in scenario1 (60 runs here)" in power(EXPERIMENTS["loop"], both, tmp_path)[1]

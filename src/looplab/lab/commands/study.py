@@ -129,6 +129,7 @@ def conduct(
         plan = _begin(names, list(known), loads if options.twice else {}, options, chosen_ones, where, list(labs))
         plan.loads, plan.rules = loads, digest_of_rules(experiment.folder)
         plan.cells = {name: [list(cell.key) for cell in values.cells] for (name, _), values in parameters.items()}
+        plan.messages = {name: values.samples for (name, _), values in parameters.items()}
         plan.write(root / "results")
     else:
         say(f"Going on with {plan.study}: {len(plan.runs)} of {len(plan.runs) + len(plan.left)} runs are done.")
