@@ -160,21 +160,19 @@ def without_constant(rule: Rule, baseline: float | None) -> Rule:
 
     It judges the absolute change, as a share of the published `baseline`. Without that, its word is by construction.
     """
+    return lambda comparison: rule(comparison.on(baseline)) if baseline else by_construction(rule(comparison))
 
-    def asks(comparison: Comparison) -> Hypotheses:
-        if baseline:
-            return rule(comparison.on(baseline))
-        question = rule(comparison)
 
-        def decide(difference: float, equivalence: float, questions: int) -> Outcome:
-            outcome, reason = question.decide(difference, equivalence, questions)
-            if outcome == UNDECIDED:
-                return outcome, reason
-            return BY_CONSTRUCTION, f"{reason} How large that is was decided by a constant that was fitted."
+def by_construction(question: Hypotheses) -> Hypotheses:
+    """Return a question whose every word was decided by a constant that was fitted."""
 
-        return replace(question, decide=decide)
+    def decide(false: float, true: float, questions: int) -> Outcome:
+        outcome, reason = question.decide(false, true, questions)
+        if outcome == UNDECIDED:
+            return outcome, reason
+        return BY_CONSTRUCTION, f"{reason} How large that is was decided by a constant that was fitted."
 
-    return asks
+    return replace(question, decide=decide)
 
 
 def stated(

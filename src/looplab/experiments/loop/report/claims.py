@@ -19,10 +19,20 @@ from looplab.report import rounds
 from looplab.report.cell import Key
 from looplab.report.page import show_percent
 from looplab.report.printed import table
-from looplab.report.rules import MATTERS, NEAR, Rule, alike, directed, no_gain, without_constant
+from looplab.report.rules import (
+    MATTERS,
+    NEAR,
+    Rule,
+    alike,
+    by_construction,
+    directed,
+    no_gain,
+    stated,
+    without_constant,
+)
 from looplab.report.samples import MeasuredRuns, Runs
-from looplab.report.statistics import UNKNOWN, Comparison, over_runs
-from looplab.report.verdicts import NO_CONTRAST, NOT_RUN, Claim, Effect, Hypotheses, Planned, Verdicts
+from looplab.report.statistics import UNKNOWN, over_runs
+from looplab.report.verdicts import NO_CONTRAST, NOT_RUN, Claim, Effect, Planned, Verdicts
 from looplab.treatments import NO_LOAD
 
 # Whose scheduling a claim on priority is about.
@@ -173,19 +183,13 @@ def _robot_share(runs: Runs) -> LoopVerdict:
     ends = f" ({value.low:.0%} to {value.high:.0%})" if value.known else ""
     text = f"R is {value.estimate:.0%} of T{ends}; published are {printed:.0%}."
 
-    def rule(comparison: Comparison) -> Hypotheses:
-        asked = alike("R over T", NEAR - 1)(comparison)
-        return Hypotheses(asked.p_values, lambda *p: (asked.decide(*p)[0], text))
-
-    free = without_constant(rule, None) if constants_of("R", [a]) else rule
-
     plan = rounds.planned(study, "robot-third", [a])
     verdict = LoopVerdict(reason=text, cells=cells_text(keys), plan=plan, judged="R over T")
     verdict.notes = [f"Chapter 7 of the thesis says 35 %; its table 5.3 gives {printed:.0%}."]
     verdict.notes += rounds.left_out_notes(study, (runs[scenario], a))
-    rounds.ask(verdict, [(a, lambda _one: printed), (a, share)], free, study)
-    # A share of T, and no change of it: the figure of all claims has no place for it.
-    verdict.share = None
+    if not rounds.withheld(verdict, len(a.runs), study):
+        question = stated([value.p_values(printed / NEAR, printed * NEAR)], text).question
+        verdict.question = by_construction(question) if question and constants_of("R", [a]) else question
     return guarded(verdict, [a])
 
 

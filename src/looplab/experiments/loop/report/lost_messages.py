@@ -92,7 +92,7 @@ def judge(name: str, runs: Runs) -> LoopVerdict:
         cells=cells_text(keys),
         judged=LOST,
         plan=rounds.planned(study, name, used),
-        notes=[*_merged(used), *rounds.left_out_notes(study, *sides)],
+        notes=[*rounds.left_out_notes(study, *sides)],
     )
     if not rounds.withheld(verdict, max(len(m.runs) for m in used), study):
         by_robot = any(cell.merged for part in parts for own in part.runs for cell in own) and any(
@@ -176,16 +176,3 @@ def _counted(cell: MeasuredLoop) -> str:
     broken = f", connection lost {cell.disconnects} times" if cell.disconnects else ""
     because = f" ({cell.causes})" if cell.causes else ""
     return f"QoS {cell.qos}: {cell.lost} of {cell.sent} lost{because}{broken}{runs}"
-
-
-def _merged(measured: Sequence[MeasuredRuns]) -> list[str]:
-    """Return what framing did; the bridge counts since its start, which may be several runs ago."""
-    notes = []
-    for m in measured:
-        counts = (m.run.document.get("bridge") or {}).get("counts")
-        if isinstance(counts, dict) and isinstance(merged := counts.get("merged"), int):
-            notes.append(
-                f"{m.run.scenario}: framing {m.run.parameters.get('robot_framing')}; since its start, the bridge "
-                f"merged {merged} requests into another's answer."
-            )
-    return notes
