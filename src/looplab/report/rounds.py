@@ -61,12 +61,13 @@ def study_of(sides: Sequence[MeasuredRuns]) -> Study | None:
     return max(studies, key=lambda study: (not study.left, study.study), default=None)
 
 
-def asked(name: str, title: str, scenarios: Sequence[str], answer: Callable[..., Verdict], family: str = "") -> Claim:
+def asked(name: str, title: str, scenarios: Sequence[str], answer: Callable[..., Verdict]) -> Claim:
     """Return a claim that `answer` answers from the runs of a study of each of `scenarios`."""
+    planned_by = name if len(scenarios) > 1 else scenarios[0]
 
     def judge(runs: Runs) -> Verdict:
-        if missing := [scenario for scenario in scenarios if scenario not in runs]:
-            return not_run(f"There is no usable run: {'; '.join(f'./lab run {one}' for one in missing)}")
+        if not {*scenarios} <= runs.keys():
+            return not_run(f"There is no usable run: ./lab study {planned_by}")
         sides = [runs[scenario] for scenario in scenarios]
         study = study_of(sides)
         used = [within(study, side) for side in sides]
@@ -75,15 +76,11 @@ def asked(name: str, title: str, scenarios: Sequence[str], answer: Callable[...,
             trouble = unfit(used)
             if not withheld(verdict, min(len(side.runs) for side in used), study) and trouble:
                 verdict.withdraw(trouble)
-            beside = [trouble] if trouble and verdict.because else []
-            verdict.notes += [
-                *beside,
-                planned(study, name, used),
-                *left_out_notes(study, *zip(sides, used, strict=True)),
-            ]
+            verdict.notes += [trouble] if trouble and verdict.because else []
+            verdict.notes += [planned(study, name, used), *left_out_notes(study, *zip(sides, used, strict=True))]
         return verdict
 
-    return Claim(name, title, judge, family, study="" if len(scenarios) > 1 else scenarios[0])
+    return Claim(name, title, judge, study=planned_by)
 
 
 def claims_of(module: str, answers: Mapping[str, Callable[..., Verdict]]) -> list[Claim]:
@@ -97,7 +94,7 @@ def withheld(verdict: Verdict, runs: int, study: Study | None) -> bool:
     """Give no verdict on so few runs, on unplanned ones, or on an unfinished study; return whether that is so."""
     because = too_few(runs) or (NO_PLAN if study is None else INTERIM if study.left else "")
     if because:
-        why = _WITHHELD.get(because, f"A verdict needs {FEWEST_RUNS} runs a side.")
+        why = _WITHHELD.get(because, f"A verdict needs {FEWEST_RUNS} runs a side: `./lab study` plans them.")
         verdict.withdraw(f"{verdict.reason} {why}".strip(), because)
     return bool(because)
 
