@@ -6,7 +6,8 @@ import signal
 
 from support.e2e_lab import Lab
 
-from looplab.report.study_file import read_studies
+from looplab.experiments.registry import EXPERIMENTS
+from looplab.report.study_file import digest_of_rules, read_studies
 
 WORDS = ("study", "scenario0", "--rounds", "2", "--intervals", "20", "--messages", "25", "--repetitions", "3")
 
@@ -17,8 +18,8 @@ def test_an_interrupted_study_goes_on_with_the_same_command(lab: Lab) -> None:
     running = lab.start(*WORDS, "--seed", "5")
     assert "2 rounds of 2 runs in random order, seed 5" in running.wait_for("rounds of")
     running.wait_for("Compared: scenario0 twice.")
-    # Its power, before the first run.
-    running.wait_for("can decide nothing")
+    # What it can find, before the first run, by the verdict engine in its image.
+    running.wait_for("loop: each run counts once, in 2 rounds")
     running.wait_for("round 1 of 2")
     running.wait_for("round 1 of 2")
     os.killpg(running.process.pid, signal.SIGINT)
@@ -31,6 +32,8 @@ def test_an_interrupted_study_goes_on_with_the_same_command(lab: Lab) -> None:
     assert "2 of 4 runs are done" in done.stderr
     (plan,) = read_studies(results)
     assert plan.left == []
+    assert plan.rules == digest_of_rules(EXPERIMENTS["loop"].folder)
+    assert plan.messages == {"scenario0": 75}
     assert [run["run_id"] for run in plan.runs[2:]] == [run["run_id"] for run in json.loads(done.stdout)["runs"]]
     # The order is that of the plan, and no run knows its arm.
     assert [run["arm"] for run in plan.runs] == [arm for block in plan.blocks for arm in block]
