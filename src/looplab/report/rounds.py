@@ -14,7 +14,7 @@ from looplab.report.page import show_percent
 from looplab.report.printed import table
 from looplab.report.rules import Rule
 from looplab.report.samples import MeasuredRuns, Runs, grouped
-from looplab.report.statistics import FEWEST_RUNS, Block, Comparison, compare_blocks
+from looplab.report.statistics import FEWEST_RUNS, Block, Comparison, compare_blocks, over_runs
 from looplab.report.stored import differences
 from looplab.report.study_file import Study, digest_of_rules, read_studies
 from looplab.report.verdicts import (
@@ -23,6 +23,7 @@ from looplab.report.verdicts import (
     UNDECIDED,
     Claim,
     Hypotheses,
+    Line,
     Outcome,
     Verdict,
     not_run,
@@ -232,6 +233,31 @@ def null_text(nulls: Mapping[str, Comparison]) -> str:
 
 # One figure of a run.
 Value = Callable[[MeasuredRuns], float]
+
+
+# A side of a comparison: its runs, what takes the figure from one of them, and the side's name.
+Named = tuple[MeasuredRuns, Value, str]
+
+
+def compared(claim: str, sides: Sequence[Named], rule: Rule, unit: str, about: Sequence[str] | None = None) -> Verdict:
+    """Return the verdict of `rule` on a figure of two sides, by the runs of a study; `about` is as for `unfit`."""
+    every = [side for side, _, _ in sides]
+    study = study_of(every)
+    first = within(study, every[0])
+    # The very same object: two cells of one run are compared within it.
+    used = [first, first if every[1] is every[0] else within(study, every[1])]
+    values = [(side, value) for side, (_, value, _) in zip(used, sides, strict=True)]
+    lines = [
+        Line(f"{name}, {plural(len(side.runs), 'run')}", mean, unit=unit)
+        for side, (_, value, name) in zip(used, sides, strict=True)
+        if (mean := over_runs([value(one) for one in side.runs])) is not None
+    ]
+    verdict = Verdict(reason=unfit(used, about), lines=lines)
+    left = dict.fromkeys(left_out_notes(study, *zip(every, used, strict=True)))
+    verdict.notes = [planned(study, claim, used), *left, *filter(None, [null_text(nulls(values, study))])]
+    if not verdict.reason:
+        ask(verdict, values, rule, study)
+    return verdict
 
 
 def blocks(sides: Sequence[tuple[MeasuredRuns, Value]], study: Study | None) -> list[Block]:

@@ -10,9 +10,8 @@ from looplab.report import rounds
 from looplab.report.printed import table
 from looplab.report.rules import directed, mostly, no_gain, stated
 from looplab.report.samples import MeasuredRuns, Runs
-from looplab.report.statistics import Interval, over_runs
+from looplab.report.statistics import Interval
 from looplab.report.verdicts import Claim, Line, Verdict, not_run
-from looplab.system.words import plural
 
 INTERVAL_MS = 20.0
 # A radius nearer to 1 than this decides nothing: pushes, levels and the jitter of T are no part of the linear loop.
@@ -78,30 +77,18 @@ def _judge(row: Mapping[str, str], runs: Runs) -> Verdict:
     names = next((pair for pair in pairs if {*pair} <= runs.keys()), None)
     if names is None:
         return not_run(f"There is no usable run of both: ./lab study {study_name}")
-    sides = [runs[one] for one in names]
-    study = rounds.study_of(sides)
-    first = rounds.within(study, sides[0])
-    # The very same object: two cells of one run are compared within it.
-    used = [first, first if sides[1] is sides[0] else rounds.within(study, sides[1])]
-
-    def of_run(at: int) -> rounds.Value:
-        return lambda one: figure_of_run(one.run, figure, INTERVAL_MS, qos[at])
-
-    values = [(side, of_run(at)) for at, side in enumerate(used)]
     unit, what = FIGURES[figure]
-    lines = [
-        Line(f"{side.run.scenario}, QoS {qos[at]}, {plural(len(side.runs), 'run')}: {what}", mean, unit=unit)
-        for at, (side, value) in enumerate(values)
-        if (mean := over_runs([value(one) for one in side.runs])) is not None
+    each = [
+        (runs[name], partial(_figure_of, figure, qos[at]), f"{runs[name].run.scenario}, QoS {qos[at]}: {what}")
+        for at, name in enumerate(names)
     ]
-    verdict = Verdict(reason=rounds.unfit(used), lines=lines)
-    left_out = dict.fromkeys(rounds.left_out_notes(study, *zip(sides, used, strict=True)))
-    nulls = rounds.null_text(rounds.nulls(values, study))
-    live = "By live runs." if names == pairs[0] else "By runs of the loop, replayed."
-    verdict.notes = [rounds.planned(study, row["name"], used), *left_out, *([nulls] if nulls else []), live]
-    if not verdict.reason:
-        # The thesis measured no robot that stands.
-        named = what.capitalize()
-        rule = directed(named, direction, None, claimed=False) if direction else no_gain(named)
-        rounds.ask(verdict, values, rule, study)
+    # The thesis measured no robot that stands.
+    named = what.capitalize()
+    rule = directed(named, direction, None, claimed=False) if direction else no_gain(named)
+    verdict = rounds.compared(row["name"], each, rule, unit)
+    verdict.notes.append("By live runs." if names == pairs[0] else "By runs of the loop, replayed.")
     return verdict
+
+
+def _figure_of(figure: str, qos: int, one: MeasuredRuns) -> float:
+    return figure_of_run(one.run, figure, INTERVAL_MS, qos)
