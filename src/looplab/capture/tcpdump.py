@@ -1,5 +1,6 @@
 """One capture at a time: tcpdump writes packets to a file in memory and reports at its end what the kernel dropped."""
 
+import os
 import re
 import signal
 import subprocess
@@ -12,7 +13,7 @@ from typing import Any
 from looplab.capture.segments import Segment, read
 from looplab.errors import LabError, MachineError
 
-FOLDER = Path("/captures")
+FOLDER = Path(os.environ.get("CAPTURE_FOLDER") or "/captures")
 BUFFER_KIB = 16384
 # tcpdump ends by itself at this number: some ten times what 10 000 messages at QoS 2 take.
 MOST_PACKETS = 2_500_000

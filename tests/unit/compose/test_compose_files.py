@@ -28,7 +28,7 @@ FIFO_BROKER, FIFO_CONTROLLER = 90, 99
 SHARED_NETWORKS = {
     "link": "service:bridge", "qos-delay-link": "service:qos-delay", "qos-delay-capture": "service:qos-delay",
     "qos-delay-link-broker": "service:qos-delay-broker", "twin-link": "service:twin-broker",
-    "capture": "service:${CAPTURE:-broker}", "own-capture": "service:${OWN_BROKER_SERVICE:-broker}",
+    "capture": "service:${CAPTURE:-broker}", "own-capture": "service:${OWN_BROKER_SERVICE:-broker-prioritised}",
     "prepare": "none", "report": "none",
 }  # fmt: skip
 # In params.env, and no choice of the shell: loop.yaml has the same.

@@ -1,6 +1,6 @@
 """What the packets of an application show: why it cannot be measured, and what delays its messages."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from looplab.experiments.own.parameters import OwnParameters
@@ -14,6 +14,12 @@ OWN_NODELAY = "Set TCP_NODELAY on that client's socket (paho: on_socket_open, se
 _HOLDERS = (
     ("held", "in {broker}, to {client}", NODELAY),
     ("held_by", "in {client}, to {broker}, at most", OWN_NODELAY),
+)
+# One segment that was sent again may be a probe, on a machine whose acknowledgements are late.
+LEAST_SENT_AGAIN = 0.01
+_OF_AN_END = (
+    ("zero_windows", "full receive buffer (zero window)", "This end reads too slowly."),
+    ("sent_again", "segments sent again", "The network lost or delayed packets of this end."),
 )
 TLS = (
     "the connections are encrypted (TLS), and the capture reads no encrypted packet: measure before the TLS end, on a "
@@ -35,8 +41,11 @@ def refusals(found: Mapping[str, Any], parameters: OwnParameters) -> list[str]:
     return faults
 
 
-def causes(found: Mapping[str, Any], requests: int, broker: str) -> list[dict[str, Any]]:
-    """Return what delays messages, most harmful first: what, where, how many messages, how long each, the remedy."""
+def causes(found: Mapping[str, Any], requests: int, broker: str, clients: Collection[str]) -> list[dict[str, Any]]:
+    """Return what delays messages: what, where, how many messages, how long each, the remedy; the worst hold first.
+
+    `clients` are those of the application: what happens to others is none of its causes.
+    """
     least = max(1.0, LEAST_SHARE * requests)
     held = [
         _cause(NAGLE, where.format(client=client, broker=broker), number, total_ns / number / 1e6, remedy)
@@ -46,21 +55,16 @@ def causes(found: Mapping[str, Any], requests: int, broker: str) -> list[dict[st
     ]
     held.sort(key=lambda one: -one["mean_ms"] * one["messages"])
     together = found["counts"].get("together", 0)
-    return [
-        *held,
-        *(
-            _cause("answers that left together", broker, together, 0.0, "They waited for each other in the broker.")
-            for _ in range(together >= least)
-        ),
-        *(
-            _cause("full receive buffer (zero window)", name, number, 0.0, "This end reads too slowly.")
-            for name, number in found["zero_windows"].items()
-        ),
-        *(
-            _cause("segments sent again", name, number, 0.0, "The network lost or delayed packets of this end.")
-            for name, number in found["sent_again"].items()
-        ),
+    rare = max(1.0, LEAST_SENT_AGAIN * requests)
+    by_end = [
+        _cause(what, name, number, 0.0, remedy)
+        for kind, what, remedy in _OF_AN_END
+        for name, number in found[kind].items()
+        if number >= rare and name in {"broker", *clients}
     ]
+    waited = "They waited for each other in the broker."
+    in_bunches = [_cause("answers that left together", broker, together, 0.0, waited)] if together >= least else []
+    return [*held, *in_bunches, *by_end]
 
 
 def _cause(cause: str, where: str, messages: int, mean_ms: float, remedy: str) -> dict[str, Any]:

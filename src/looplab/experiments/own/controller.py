@@ -90,7 +90,7 @@ class OwnController(CellRun[OwnParameters, OwnCell]):
     def _scan(self) -> None:
         p = self.parameters
         counted = f"{p.broker_service}:{p.broker_port}" if p.load != treatments.NO_LOAD else ""
-        self.scans.append(self.client.scan(p.priorities, counted))
+        self.scans.append(self.client.scan(treatments.priorities(p), counted))
 
     def _figures(self, found: Mapping[str, Any], rows: range) -> dict[str, Any]:
         """Return what run.json holds of the cell beside its samples."""
@@ -107,7 +107,7 @@ class OwnController(CellRun[OwnParameters, OwnCell]):
             "send_lateness_us": summarise(()),
             "clients": [{**one, "client": name} for one, name in zip(found["clients"], self._names, strict=True)],
             "topics": [_rates(topic, counted, p.watch_s) for topic, counted in sorted(found["topics"].items())],
-            "causes": causes(found, len(rows), p.broker_service),
+            "causes": causes(found, len(rows), p.broker_service, self._names),
             **self._around(),
         }
 

@@ -12,13 +12,23 @@ from looplab.treatments.judgement import Treatment, compared, judge_nodelay, jud
 from looplab.treatments.loads import loads
 from looplab.treatments.scans import Scan
 
-__all__ = ["NO_LOAD", "judge", "roles"]
+__all__ = ["NO_LOAD", "judge", "priorities", "roles"]
 
 
 def roles(parameters: OwnParameters, address: Callable[[str], str]) -> list[Role]:
     """Return the experiment's roles, and one for each service of the application that gets a priority."""
-    own = [replace(APPLICATION, name=name, address=address(name)) for name in parameters.priorities]
+    own = [replace(APPLICATION, name=role_of(name), address=address(name)) for name in parameters.priorities]
     return [*(role for role in EXPERIMENT.roles if role is not APPLICATION), *own]
+
+
+def role_of(service: str) -> str:
+    """Return the name of a service's role; a service may be called as a role of the lab."""
+    return f"{service} (service)"
+
+
+def priorities(parameters: OwnParameters) -> dict[str, int]:
+    """Return the real-time priority of each service by its role."""
+    return {role_of(service): priority for service, priority in parameters.priorities.items()}
 
 
 def judge(parameters: OwnParameters, scans: Sequence[Scan], found: Mapping[str, Any]) -> list[Treatment]:
@@ -26,7 +36,8 @@ def judge(parameters: OwnParameters, scans: Sequence[Scan], found: Mapping[str, 
     p = parameters
     treatments = [judge_process(scans, CONTROLLER.name)]
     for service, priority in p.priorities.items():
-        treatments += [judge_process(scans, service), judge_policy(scans, service, priority)]
+        role = role_of(service)
+        treatments += [judge_process(scans, role), judge_policy(scans, role, priority)]
     if p.broker_service == BROKER.name:
         treatments += [
             judge_process(scans, BROKER.name),

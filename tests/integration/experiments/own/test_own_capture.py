@@ -1,0 +1,137 @@
+"""The capture beside a real broker in a network namespace of its own, against what paho's clients saw themselves."""
+
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import pytest
+import support.own_application as application
+from support.parts import Broker, Child
+from support.ports import free_port
+from support.waiting import until
+from support.wire import Lan
+
+from looplab.capture import Application, client
+from looplab.errors import LabError
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("tcpdump"), reason="needs root and tcpdump")
+long = pytest.mark.skipif(os.environ.get("LAB_OWN_LONG") != "1", reason="LAB_OWN_LONG=1: 4 min, and a quiet machine")
+
+
+class Watched:
+    """A broker with its capture in a namespace of its own."""
+
+    def __init__(self, lan: Lan, folder: Path, *, nodelay: bool) -> None:
+        within = ("nsenter", f"--net=/run/netns/{lan.namespace('broker')}")
+        self.host, self._folder = lan.addresses["broker"], folder
+        self.broker = Broker(folder, nodelay=nodelay, host=self.host, within=within)
+        port = free_port()
+        self.url = f"http://{self.host}:{port}"
+        variables = {
+            "CAPTURE_BIND": self.host, "CAPTURE_CONTROL": lan.here, "CAPTURE_PORT": str(port),
+            "CAPTURE_PORT_FROM_START": str(self.broker.port), "CAPTURE_FOLDER": str(folder),
+        }  # fmt: skip
+        # As root tcpdump would become a user who may not write here.
+        tool = folder / "tcpdump"
+        tool.write_text(f'#!/bin/sh\nexec {shutil.which("tcpdump")} -Z root "$@"\n')
+        tool.chmod(0o755)
+        variables["PATH"] = f"{folder}:{os.environ['PATH']}"
+        command = [*within, sys.executable, "-m", "looplab.capture"]
+        self.capture = Child(command, folder / "capture.log", variables)
+        until(self._answers, f"the capture answers: {self.capture.said()}")
+        self.since_s = time.time()
+
+    def _answers(self) -> bool:
+        try:
+            client.check(self.url)
+        except LabError:
+            return False
+        return True
+
+    def run(self, **asked: Any) -> dict[str, float]:
+        """Run the application to its end; return by client and number how long each request took in ms."""
+        document = json.dumps({"host": self.host, "port": self.broker.port, **asked})
+        command = [sys.executable, str(Path(application.__file__))]
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+        with subprocess.Popen([*command, "device", document], **pipes) as device:  # type: ignore[call-overload]
+            assert device.stdout.readline() == "ready\n"
+            done = subprocess.run([*command, "requesters", document], capture_output=True, text=True, check=False)
+            device.stdin.close()
+        assert done.returncode == 0, done.stderr
+        took: dict[str, float] = json.loads(done.stdout)
+        return took
+
+    def found(self, most: int = 1000, key: str = "topic+json:n") -> dict[str, Any]:
+        asked = Application("app/+/ask", "app/+/answer", key, self.since_s, time.time(), 5.0, most)
+        return client.stop_application(asked, self.url)
+
+
+@pytest.fixture
+def watched(tmp_path: Path, at_end: contextlib.ExitStack) -> Callable[..., Watched]:
+    lan = at_end.enter_context(Lan(7, ("broker",)))
+
+    def start(*, nodelay: bool = True) -> Watched:
+        made = Watched(lan, tmp_path, nodelay=nodelay)
+        at_end.callback(made.broker.stop)
+        at_end.callback(made.capture.close)
+        return made
+
+    return start
+
+
+def taken_ms(found: dict[str, Any]) -> list[float]:
+    columns = found["columns"]
+    return [(end - start) / 1e6 for start, end in zip(columns["in_ns"], columns["received_ns"], strict=True)]
+
+
+@pytest.mark.parametrize("version", application.VERSIONS)
+@pytest.mark.parametrize("qos", [0, 1, 2])
+def test_capture_and_client_agree(watched: Callable[..., Watched], version: str, qos: int) -> None:
+    made = watched()
+    took = made.run(version=version, qos=qos, clients=3, requests=150, interval_s=0.01)
+    found = made.found()
+    columns, names = found["columns"], [one["client"] for one in found["clients"]]
+    assert found["dropped"] == 0
+    assert len(took) == 150 == len(columns["in_ns"])
+    assert {one["client"]: one["version"] for one in found["clients"]} == dict.fromkeys(
+        ["asks-0", "asks-1", "asks-2", "device"], version
+    )
+    # The rows of one requester are in the order of its numbers.
+    own: dict[str, list[float]] = {name: [] for name in names if name != "device"}
+    for requester, ms in zip(columns["requester"], taken_ms(found), strict=True):
+        own[names[requester]].append(ms)
+    more = [took[f"{name} {int(name[-1]) + 3 * at}"] - ms for name, each in own.items() for at, ms in enumerate(each)]
+    assert min(more) > 0
+    print(f"MQTT {version}, QoS {qos}: client {median(took.values()):.3f} ms, {median(more):.3f} ms more than capture")
+    if os.environ.get("LAB_OWN_LONG") == "1":
+        assert median(more) < 0.5
+
+
+@long
+def test_a_hundred_thousand_requests_are_accounted_for(watched: Callable[..., Watched]) -> None:
+    made = watched()
+    took = made.run(version="5", qos=0, clients=20, requests=100_000, interval_s=0.001)
+    before_kib = _most_kib(made.capture.pid)
+    began_s = time.monotonic()
+    found = made.found(most=100_000)
+    after_kib = _most_kib(made.capture.pid)
+    print(f"{len(took)} answered, {found['captured']} packets, dissected in {time.monotonic() - began_s:.0f} s")
+    print(f"capture at most {before_kib} KiB before, {after_kib} KiB after dissecting")
+    assert found["dropped"] == 0
+    assert len(found["columns"]["in_ns"]) == 100_000
+    assert sum(one >= 0 for one in taken_ms(found)) == len(took)
+    # A row of seven numbers is 56 bytes, of which the answer in JSON is a copy.
+    assert after_kib - before_kib < 120_000
+
+
+def _most_kib(pid: int) -> int:
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
