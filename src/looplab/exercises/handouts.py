@@ -14,20 +14,11 @@ from looplab.exercises.hand_in import answer_form
 from looplab.run.table import table_words
 from looplab.spec.columns import Key
 from looplab.spec.experiment import Experiment, Experiments
+from looplab.system.remedies import table
 
 KEYS = Path("docs/keys.tsv")
-ORDER_PAGE = Path("docs/README.md")
-# Each begins with scenarios and ends with what a student builds.
-TRACKS = {
-    "messages": (
-        "scenario0", "scenario1", "who-lost-the-message", "write-the-bridge", "scenario7", "scenario8",
-        "why-is-qos-2-slow", "qos-delay", "write-a-controller",
-    ),
-    "processors": ("scenario2", "scenario4", "scenario5", "who-stalled-the-controller", "give-the-broker-priority"),
-    "measuring": ("scenario3", "scenario6", "who-stamps-late", "what-does-tls-cost", "which-broker", "one-study", "own",
-                  "own-stress", "own-flood"),
-    "systems": ("twin", "twin-brokers", "twin-limit", "middleware", "asip", "balance", "make-the-robot-fall"),
-}  # fmt: skip
+ORDER_PAGE, TRACKS_FILE = Path("docs/README.md"), Path("docs/exercises/tracks.tsv")
+PROBLEMS = Path("docs/problems.md")
 BLOCK = "<!--{name}: scripts/make-handouts-->\n{text}\n<!--/{name}-->"
 CHOOSE = "Choose now: `./lab predict {name}` makes your form, `answers/{name}.yaml` ({total} points)."
 
@@ -110,25 +101,32 @@ def _lines_read(experiment: Experiment, exercise: Exercise) -> list[str]:
 
 
 def pages(root: Path, experiments: Experiments) -> dict[Path, str]:
-    """Return what the pages with the keys of cells, the factors and the order of exercises must hold, by path."""
+    """Return what pages with keys of cells, factors, the order of exercises and remedies must hold, by path."""
     keys: dict[str, list[str]] = {"experiments\tkey\tmeaning": []}
     for name, experiment in experiments.items():
         for key in cell_keys(experiment):
             keys.setdefault(key, []).append(name)
     factors = [HEAD, *(row for experiment in experiments.values() for row in factor_rows(experiment))]
-    order = (root / ORDER_PAGE).read_text(encoding="utf-8")
+    order, problems = ((root / page).read_text(encoding="utf-8") for page in (ORDER_PAGE, PROBLEMS))
     return {
         root / KEYS: "".join(f"{' '.join(names)}{key}\n" for key, names in keys.items()),
         root / FACTORS: "".join(f"{row}\n" for row in factors),
+        root / PROBLEMS: with_block(problems, "machine", table(), after=r"^## Machine.*\n"),
         root / ORDER_PAGE: with_block(order, "order", _order(root, experiments), after=r"^## Exercises\n"),
     }
+
+
+def tracks(root: Path) -> dict[str, list[str]]:
+    """Return the exercises of each track, in their order: scenarios first, what a student builds last."""
+    lines = (root / TRACKS_FILE).read_text(encoding="utf-8").splitlines()[1:]
+    return {track: names.split() for track, names in (line.split("\t") for line in lines)}
 
 
 def _order(root: Path, experiments: Experiments) -> str:
     """Return a row of exercises for each track, in their order, with a student's minutes."""
     folders = exercises(root)
     rows = ["| track | exercises, with minutes |", "|---|---|"]
-    for track, names in TRACKS.items():
+    for track, names in tracks(root).items():
         cards = []
         for name in names:
             exercise = read_exercise(root, name, experiments)

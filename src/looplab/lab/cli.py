@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, NoReturn
 from looplab.errors import EXIT_GOOD, EXIT_INVALID, EXIT_MACHINE, LabError
 from looplab.lab import run_options
 from looplab.lab.owner import give_back
+from looplab.system.remedies import NO_SPACE, READ_ONLY
 from looplab.system.terminal import fitted
 
 # The image of the report sets this variable.
@@ -112,8 +113,10 @@ def _report(error: LabError) -> None:
 
 def _remedy(error: OSError, root: Path) -> str:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return "Free some disk space, then run this again."
-    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return NO_SPACE.do
+    if error.errno == errno.EROFS:
+        return READ_ONLY.do
+    if error.errno in (errno.EACCES, errno.EPERM):
         return f"This folder must be yours to write: sudo chown -R $USER {root}"
     return "If it belongs to the lab, restore it: git status names what is missing, git checkout FILE brings it back."
 

@@ -16,6 +16,7 @@ from looplab.errors import EXIT_MACHINE, EXIT_USAGE, LabError, MachineError, Usa
 from looplab.lab.alone import check_idle, hold_lab
 from looplab.lab.checkout import Lab
 from looplab.lab.docker.compose import Compose, read_events
+from looplab.lab.docker.engine import NO_ANSWER, find_engine
 from looplab.lab.docker.model import check_images
 from looplab.lab.failing_broker import ending_with_its_broker
 from looplab.lab.programs import call
@@ -29,6 +30,7 @@ from looplab.spec.experiment import Experiment
 from looplab.system.env_files import read_env
 from looplab.system.lock import holder
 from looplab.system.processors import BusyWatch
+from looplab.system.remedies import ENGINE_GONE, NO_MEMORY
 from looplab.system.terminal import say
 from looplab.system.words import plural
 from looplab.treatments.loads import loads
@@ -181,6 +183,8 @@ def stored_run(root: Path, last: Mapping[str, Mapping[str, Any]]) -> dict[str, A
 
 def _ended_early(root: Path, compose: Compose, scenario: Scenario, run_id: str) -> LabError:
     """Return the error of a controller that ended without a reason of its own."""
+    if find_engine().trouble == NO_ANSWER:
+        return MachineError(f"The Docker engine ended during {scenario.name}.", ENGINE_GONE.do)
     code = compose.exit_code(scenario.name)
     treatments_ended = code == KILLED and _treatments_ended(compose)
     if treatments_ended:
@@ -191,12 +195,13 @@ def _ended_early(root: Path, compose: Compose, scenario: Scenario, run_id: str) 
     if treatments_ended:
         return MachineError(
             f"The treatments container ended during {scenario.name}, and every measured process with it.",
-            f"{stored}Something killed it (out of memory? see `dmesg`): run {scenario.name} again.",
+            f"{stored}Something killed it: out of memory? {NO_MEMORY.do}",
         )
-    killed = " (killed: out of memory? see `dmesg`)" if code == KILLED else ""
+    killed = " (killed: out of memory?)" if code == KILLED else ""
+    do = NO_MEMORY.do if killed else f"Read its message above, then run {scenario.name} again."
     return LabError(
         f"The controller of {scenario.name} ended with exit code {code}{killed} before the run was whole.",
-        f"{stored}Read its message above, then run {scenario.name} again.",
+        f"{stored}{do}",
         EXIT_USAGE if code == EXIT_USAGE else EXIT_MACHINE,
     )
 

@@ -13,6 +13,7 @@ from typing import Any, Self
 
 from looplab.errors import LabError, MachineError
 from looplab.system.lock import Held, hold
+from looplab.system.remedies import NO_SPACE, OTHER_USER, READ_ONLY
 
 SCHEMA = 1
 # A line of samples.csv and one of transport.csv are at most this long together.
@@ -178,14 +179,11 @@ def count_samples(folder: Path) -> int:
 
 def _disk_error(path: Path, error: OSError) -> LabError:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        remedy = "Free some disk space (old runs in results/ may go), then run again."
+        remedy = NO_SPACE.do
     elif error.errno == errno.EROFS:
-        remedy = "The disk of results/ is read-only: mount it writable (`mount -o remount,rw`), or move the checkout."
+        remedy = READ_ONLY.do
     elif error.errno in (errno.EACCES, errno.EPERM):
-        remedy = (
-            "results/ must be writable for user id "
-            f"{os.getuid()}: set LAB_UID in .env to the owner of results/, or `chmod a+rwx results`."
-        )
+        remedy = f"This is user {os.getuid()}. {OTHER_USER.do}"
     else:
         remedy = "See that results/ is a folder on a disk that can be written."
     return MachineError(f"Cannot store the run in {path}: {error.strerror}.", remedy)

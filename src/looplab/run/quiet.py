@@ -17,7 +17,7 @@ from looplab.treatments.scans import Scan, cpu_wait_us
 
 # Beyond these a run is VALID, not quiet. Strangers: processors that they use, however many there are. Steal: a share of
 # all processors' time. Noise: p99 of the probes, as a share of the median of O.
-MOST_STRANGERS, MOST_STEAL, MOST_NOISE, MOST_SUSPENDED_S = 0.20, 0.01, 0.5, 0.1
+MOST_STRANGERS, MOST_STEAL, MOST_NOISE, MOST_SUSPENDED_S = 0.20, 0.01, 0.5, 1.0
 # A cell whose p99 of lateness is above this must name the cause.
 LATE_US = 20_000
 # A cause explains lateness if it is at least this share of it: one stall of the machine of the p99, all stalls and the

@@ -20,9 +20,9 @@ from looplab.run.quiet import reasons as reasons_not_quiet
 from looplab.run.samples import SampleStore
 from looplab.spec.parameters import RunParameters, as_text
 from looplab.system.lock import Held, hold
-from looplab.system.machine_facts import OWN, OWN_FILE, describe
-from looplab.system.machine_state import machine_state, suspended_s
-from looplab.treatments.judgement import Treatment, reasons
+from looplab.system.machine_facts import OWN, OWN_FILE, ClockDistances, describe
+from looplab.system.machine_state import machine_state
+from looplab.treatments.judgement import Treatment, judge_clocks, reasons
 
 # In the live folder.
 LOCK, STATE, ROWS = "run.lock", "state.json", "samples.bin"
@@ -83,10 +83,11 @@ class Record:
         self._command_line = str(self._environment.pop("command_line", "")) or by_hand(parameters, os.environ)
         self._treatments: list[dict[str, Any]] = []
         self._begun_s = time.monotonic()
-        self._suspended_before_s = suspended_s()
+        self._clocks = ClockDistances.now()
 
     def begin(self) -> None:
         """Note that sending begins now."""
+        self._clocks = ClockDistances.now()
         self._begun_s = time.monotonic()
 
     def settle(self, parameters: RunParameters) -> None:
@@ -145,12 +146,14 @@ class Record:
 
         The run is INVALID by a required treatment that was not found as wanted, or by any of `faults`.
         """
+        clocks = ClockDistances.now()
+        treatments = [*treatments, *judge_clocks(self._clocks, clocks)]
         wrong = [*reasons(treatments), *faults]
         stolen_s = [one["steal_s"] for one in contents["interference"]]
         environment = {
             **self._environment,
             "changed": _changed(self._environment),
-            "suspended_s": max(0.0, round(suspended_s() - self._suspended_before_s, 3)),
+            "suspended_s": max(0.0, round(clocks.suspended_s - self._clocks.suspended_s, 3)),
             "versions": self.versions,
             "steal_s": round(sum(stolen_s), 2) if None not in stolen_s else None,
         }

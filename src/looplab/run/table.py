@@ -119,8 +119,8 @@ def verdict(run: dict[str, Any], *, brief: bool = False, width: int = WIDTH) -> 
 
 def as_found(treatment: dict[str, Any]) -> str:
     """Return what a treatment is, what was wanted and what was found."""
-    note = treatment.get("note")
-    return f"{treatment['what']}: wanted {treatment['wanted']}, found {treatment['found']}" + (f" ({note})" if note else "")
+    note = f" ({treatment['note']})" if treatment.get("note") else ""
+    return f"{treatment['what']}: wanted {treatment['wanted']}, found {treatment['found']}{note}"
 
 
 def _items(texts: Iterable[str], width: int) -> list[str]:

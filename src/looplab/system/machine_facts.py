@@ -5,9 +5,10 @@ import json
 import os
 import platform
 import re
+import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from looplab.system.machine_state import machine_state, text
 
@@ -34,6 +35,20 @@ ARM_PARTS: dict[int, tuple[str, dict[int, str]]] = {
     0x61: ("Apple", {0x000: "Silicon"}),
     0xC0: ("Ampere", {0xAC3: "Ampere-1", 0xAC4: "Ampere-1a"}),
 }  # fmt: skip
+
+
+class ClockDistances(NamedTuple):
+    """How long the machine has been suspended since boot, and when it booted by the wall clock, in seconds."""
+
+    suspended_s: float
+    booted_s: float
+
+    @classmethod
+    def now(cls) -> "ClockDistances":
+        monotonic, boot, wall = map(
+            time.clock_gettime, (time.CLOCK_MONOTONIC, time.CLOCK_BOOTTIME, time.CLOCK_REALTIME)
+        )
+        return cls(boot - monotonic, wall - boot)
 
 
 def describe(handed_in: str = "") -> dict[str, Any]:

@@ -1,6 +1,5 @@
 """What moves a latency on one and the same machine, and may change between two runs or within one."""
 
-import time
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,6 @@ SHARED = (
     "kernel_command_line",
 )  # fmt: skip
 # Two clocks are read one after the other: the shortest of so many readings counts.
-_READINGS = 5
 
 
 def machine_state(sys: Path = SYS, proc: Path = PROC) -> dict[str, Any]:
@@ -34,16 +32,6 @@ def machine_state(sys: Path = SYS, proc: Path = PROC) -> dict[str, Any]:
         "kernel_command_line": text(proc / "cmdline"),
         "throttle_count": _throttle_count(cpu),
     }
-
-
-def suspended_s() -> float:
-    """Return how long the machine was suspended since boot: CLOCK_MONOTONIC stands still meanwhile."""
-    readings = []
-    for _ in range(_READINGS):
-        before_s = time.clock_gettime(time.CLOCK_MONOTONIC)
-        boot_s = time.clock_gettime(time.CLOCK_BOOTTIME)
-        readings.append((time.clock_gettime(time.CLOCK_MONOTONIC) - before_s, boot_s - before_s))
-    return min(readings)[1]
 
 
 def text(path: Path, otherwise: str = UNKNOWN) -> str:

@@ -3,15 +3,19 @@
 Each function judges one treatment of one role from all scans of a run; an experiment puts its own list together.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from looplab.spec.roles import CONTROLLER
+from looplab.system.machine_facts import ClockDistances
+from looplab.system.remedies import CLOCK_SET, SUSPENDED
 from looplab.treatments.scans import Scan, identities, mqtt_sockets, policies, refusals
 
 # The broker's listener with TLS (compose/mosquitto/lan); TCP_NODELAY is one setting for both.
 TLS_PORT = 8883
 NONE_SEEN = "none seen"
+# A clock that is only disciplined moves by 0.5 ms a second at most: 2 s in an hour.
+LONGEST_SLEEP_S, SLOWEST_STEP_S = 0.1, 2.0
 
 
 @dataclass(frozen=True)
@@ -97,3 +101,12 @@ def judge_nodelay(scans: Sequence[Scan], role: str, wanted: bool, *ports: int) -
 def on_off(value: object) -> str:
     """Return a setting as the parameters write it: a switch as on or off."""
     return str(value) if not isinstance(value, bool) else "on" if value else "off"
+
+
+def judge_clocks(before: ClockDistances, after: ClockDistances) -> Iterator[Treatment]:
+    """Judge whether the machine slept in the run, or somebody set its clock; nothing if neither happened."""
+    if (slept_s := after.suspended_s - before.suspended_s) > LONGEST_SLEEP_S:
+        yield Treatment("machine", "awake", f"suspended for {slept_s:.0f} s", False, note=SUSPENDED.do)
+    if abs(step_s := after.booted_s - before.booted_s) > SLOWEST_STEP_S:
+        # All figures come from the monotonic clock; kernel stamps about the step are left out.
+        yield Treatment("wall clock", "not set", f"set by {step_s:+.1f} s", False, required=False, note=CLOCK_SET.do)

@@ -9,7 +9,7 @@ from support.handouts import HANDOUTS, commands, exercise_of, name_of, paper_que
 from support.places import ROOT
 
 from looplab.exercises.exercise import exercises
-from looplab.exercises.handouts import TRACKS, handouts, pages
+from looplab.exercises.handouts import handouts, pages, tracks
 from looplab.exercises.printed import LINES_TO_WRITE, printed
 from looplab.experiments.registry import EXPERIMENTS
 from looplab.report.analysis import claims
@@ -36,9 +36,9 @@ def test_a_prediction_is_about_something_that_the_runs_show(handout: Path) -> No
 
 def test_each_exercise_is_on_one_track_behind_what_it_needs() -> None:
     cards = {name_of(handout): exercise_of(handout).card for handout in HANDOUTS}
-    on_tracks = [name for names in TRACKS.values() for name in names]
+    on_tracks = [name for names in tracks(ROOT).values() for name in names]
     assert sorted(on_tracks) == sorted(cards)
-    for names in TRACKS.values():
+    for names in tracks(ROOT).values():
         for at, name in enumerate(names):
             assert not set(cards[name].before) & set(names[at:]), name
 

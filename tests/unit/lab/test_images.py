@@ -8,6 +8,7 @@ from support import host_fakes as fakes
 from looplab.errors import MachineError
 from looplab.lab.docker.builds import build_all
 from looplab.lab.docker.images import Images, image_facts, in_place
+from looplab.system.remedies import remedy_of
 
 BASE = "debian:trixie-slim"
 BROKER = "eclipse-mosquitto:2.0.22"
@@ -132,6 +133,8 @@ def test_a_refusal_is_an_answer_and_silence_is_none(
     images = Images(tmp_path)
     assert not images.pull("a:1")
     assert bool(images.silent) == silent
+    assert images.why_not("a:1") == said.rpartition(": ")[2] if silent else said
+    assert ("./lab load FILE" in remedy_of(images.why_not("a:1"), "")) is not silent
 
 
 def test_the_facts_of_images_tell_where_they_are_from(docker: fakes.Docker) -> None:

@@ -10,10 +10,11 @@ from support.places import ROOT
 
 from looplab.errors import EXIT_MACHINE, LabError
 from looplab.experiments.registry import EXPERIMENTS
-from looplab.lab import alone, checkout
+from looplab.lab import alone, checkout, session
 from looplab.lab.alone import hold_lab, lock_file
 from looplab.lab.checkout import Lab
-from looplab.lab.docker.engine import Engine
+from looplab.lab.docker.engine import NO_ANSWER, Engine
+from looplab.lab.scenarios import every
 from looplab.lab.session import command_line
 from looplab.system.lock import hold
 
@@ -86,3 +87,12 @@ def test_another_project_and_another_engine_have_another_lock(tmp_path: Path, en
     assert lock_file(tmp_path, Engine(server_id="other")) != one
     (tmp_path / ".env").write_text("COMPOSE_PROJECT_NAME=other\n")
     assert lock_file(tmp_path, engine) != one
+
+
+def test_an_engine_that_ended_in_a_run_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The controller's own end says nothing then."""
+    monkeypatch.setattr(session, "find_engine", lambda: Engine(trouble=NO_ANSWER))
+    scenario = every(ROOT)["scenario1"]
+    error = session._ended_early(tmp_path, Lab(ROOT).compose(), scenario, "20260101T000000Z-scenario1")
+    assert (error.message, error.exit_code) == ("The Docker engine ended during scenario1.", EXIT_MACHINE)
+    assert "sudo systemctl start docker" in error.remedy

@@ -12,6 +12,7 @@ from looplab.errors import MachineError
 from looplab.run.cells import CellResult, CutShort
 from looplab.run.life import live
 from looplab.run.record import Place
+from looplab.system.machine_facts import ClockDistances
 
 
 class Controller(counter.Controller):
@@ -109,3 +110,22 @@ def test_a_volume_without_space_takes_nothing_that_was_measured(
     monkeypatch.setattr(Path, "write_text", write_text)
     assert [cell["sent"] for cell in live(controller)["cells"]] == [2, 2]
     assert len([*(tmp_path / "results").glob("*/run.json")]) == 1
+
+
+@pytest.mark.parametrize(
+    ("slept_s", "set_s", "reasons"),
+    [(0.0, 0.5, []), (12.0, 0.0, ["machine: wanted awake, found suspended for 12 s"]), (0.0, -3600.0, [])],
+)
+def test_a_machine_that_slept_makes_a_run_invalid(
+    controller: Controller, monkeypatch: pytest.MonkeyPatch, slept_s: float, set_s: float, reasons: list[str]
+) -> None:
+    """A clock that was set is named alone: no figure comes from it."""
+    controller.record.begin()
+    real = ClockDistances.now()
+    later = ClockDistances(real.suspended_s + slept_s, real.booted_s + set_s)
+    monkeypatch.setattr(ClockDistances, "now", classmethod(lambda _cls: later))
+    document = controller.record.document([], {"interference": [], "cells": []})
+    assert document["invalid_because"] == reasons
+    named = [one for one in document["treatments"] if one["what"] in ("machine", "wall clock")]
+    assert len(named) == (slept_s > 1) + (abs(set_s) > 2)
+    assert all("Keep the lid open" in one["note"] or "set-ntp" in one["note"] for one in named)

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from looplab.system.machine_state import machine_state, suspended_s
+from looplab.system.machine_facts import ClockDistances
+from looplab.system.machine_state import machine_state
 
 CPU, POWER = "devices/system/cpu", "class/power_supply"
 # As a laptop with intel_pstate has them, on mains.
@@ -76,7 +77,11 @@ def test_time_that_only_the_clock_of_boot_counts_is_suspension() -> None:
     """In a time namespace CLOCK_BOOTTIME is 100 s ahead, as after a suspend of 100 s."""
     if not shutil.which("unshare") or subprocess.run(["unshare", "--time", "true"], check=False).returncode:
         pytest.skip("needs root: time namespaces")
-    print_it = [sys.executable, "-c", "from looplab.system.machine_state import suspended_s; print(suspended_s())"]
+    print_it = [
+        sys.executable,
+        "-c",
+        "from looplab.system.machine_facts import ClockDistances as C; print(C.now().suspended_s)",
+    ]
     ahead = ["unshare", "--time", "--fork", "--boottime", "100", *print_it]
     there = subprocess.check_output(ahead, text=True, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
-    assert float(there) - suspended_s() == pytest.approx(100, abs=0.1)
+    assert float(there) - ClockDistances.now().suspended_s == pytest.approx(100, abs=0.1)

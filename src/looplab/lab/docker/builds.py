@@ -12,6 +12,7 @@ from typing import NamedTuple
 from looplab.errors import MachineError
 from looplab.lab.image_names import BASE, BASE_IMAGE, name_of
 from looplab.lab.programs import Outcome, follow
+from looplab.system.remedies import NO_SPACE
 from looplab.system.terminal import Step
 
 TIMEOUT_S = 3600.0
@@ -94,6 +95,6 @@ def _check(what: str, done: Outcome) -> None:
     remedy = f"The lines above show the reason. To see everything: {' '.join(done.command)}"
     if any(sign in done.stdout for sign in _NO_NETWORK):
         remedy = f"Debian's package mirror cannot be reached from a build. {BUNDLE_REMEDY}"
-    elif "no space left on device" in done.stdout:
-        remedy = "Free disk space: docker system df shows what takes it, docker image prune removes old layers."
+    elif NO_SPACE.signs[0] in done.stdout:
+        remedy = f"{NO_SPACE.do} `docker image prune` removes old layers."
     raise MachineError(f"Building {what} failed: {done.reason}", remedy)

@@ -12,6 +12,7 @@ from looplab.errors import EXIT_MACHINE, EXIT_USAGE, LabError, MachineError, Usa
 from looplab.lab.docker.engine import ask
 from looplab.lab.programs import Outcome, call
 from looplab.lab.settings import project_name
+from looplab.system.remedies import remedy_of
 
 # A shared, emulated processor needed more than 300 s to start scenario5, and 110 s to stop it.
 UP_TIMEOUT_S = 1200.0
@@ -21,24 +22,6 @@ LAST_WORDS_LINES = "3"
 _BEFORE = re.compile(r".*unable to start container process: |driver failed programming [^:]*: ")
 _YAML_FAULT = re.compile(r"yaml: (?:unmarshal errors:|line \d+)")
 _ENDED = re.compile(r'service "([\w-]+)" didn\'t complete successfully: exit (\d+)')
-# What the engine prints, and what to do about it.
-_REMEDIES = {
-    ("port is already allocated", "address already in use"): (
-        "Set LAB_BROKER_PORT, LAB_PROMETHEUS_PORT, LAB_EXPORTER_PORT, LAB_GRAFANA_PORT or LAB_PAGES_PORT in .env to a "
-        "free port."
-    ),
-    ("cannot assign requested address",): ("LAB_BIND in .env must be an address of this machine; 127.0.0.1 always is."),
-    ("rlimit",): ("This engine refuses real-time limits: set LAB_RTPRIO and LAB_PRIORITY_UID to 0 in .env."),
-    ("cpu_rt", "rt_runtime", "real-time"): (
-        "Leave LAB_RATIONED empty in .env, or delete .env.machine and run ./lab setup."
-    ),
-    ("Range of CPUs",): "This machine has fewer processors than a part asks for: lower the …_CPUS_… variables in .env.",
-    (
-        ".yaml: no such file",
-    ): "A variable chooses this file (see compose.yaml): correct it or leave it empty, in the shell or in .env.",
-    ("No such image", "pull access", "not found"): "Run ./lab setup: an image is missing.",
-    ("no space left",): "Free disk space: docker system df shows what takes it.",
-}
 
 
 class Compose:
@@ -72,7 +55,8 @@ class Compose:
             return MachineError(f"Compose could not start {profile}: {_reason(done)}", _remedy(done))
         last = call(["docker", "logs", "--tail", "1", self.container(ended[1])]).reason
         code = EXIT_USAGE if int(ended[2]) == EXIT_USAGE else EXIT_MACHINE
-        return LabError(f"{profile} was not started, {ended[1]} ended with exit code {ended[2]}: {last}", "", code)
+        what = f"{profile} was not started, {ended[1]} ended with exit code {ended[2]}: {last}"
+        return LabError(what, remedy_of(last, ""), code)
 
     def remove(self, containers: Collection[str]) -> None:
         """Stop and remove containers, whether they run or not, and what their images alone call a volume.
@@ -210,5 +194,4 @@ def _reason(done: Outcome) -> str:
 
 
 def _remedy(done: Outcome) -> str:
-    remedies = (remedy for signs, remedy in _REMEDIES.items() if any(sign in done.stderr for sign in signs))
-    return next(remedies, "Run ./lab doctor; `docker compose logs` shows what the containers printed.")
+    return remedy_of(done.stderr, "Run ./lab doctor; `docker compose logs` shows what the containers printed.")

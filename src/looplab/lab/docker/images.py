@@ -22,6 +22,7 @@ from looplab.lab.image_names import (
     without_digest,
 )
 from looplab.lab.programs import TIMED_OUT, call, follow, run_script
+from looplab.system.remedies import remedy_of
 from looplab.system.terminal import Step, say
 
 GRAFANA_REPOSITORY = "grafana/grafana"
@@ -33,6 +34,8 @@ TESTS = "looplab-test"
 PULL_TIMEOUT_S = 1800.0
 # These words of the engine mean that a registry is silent; with others the registry refuses.
 _SILENT = ("no such host", "connection refused", "timeout", "unreachable", "tls", "x509", "certificate")
+
+LIMITED = "toomanyrequests"
 
 
 def is_here(reference: str, docker: Sequence[str] = DOCKER) -> bool:
@@ -142,6 +145,8 @@ class Images:
         self.base = base
         self.notes: list[str] = []
         self.silent: dict[str, str] = {}
+        # What Docker Hub says once it has given too many images to this network.
+        self.limited = ""
         # Stand-ins that are still to be built.
         self.builds: list[Build] = []
         self._root = root
@@ -158,11 +163,14 @@ class Images:
                 step.finish_as(f"not available: {done.reason.rpartition(': ')[2]}")
         if done.code == TIMED_OUT or any(sign in done.reason.lower() for sign in _SILENT):
             self.silent[registry] = done.reason.rpartition(": ")[2]
+        elif LIMITED in done.reason:
+            self.limited = done.reason
         return done.good
 
     def why_not(self, reference: str) -> str:
         """Return why the registry did not give an image."""
-        return self.silent.get(registry_of(reference)) or f"{registry_of(reference) or 'the registry'} does not have it"
+        known = self.silent.get(registry_of(reference)) or self.limited
+        return known or f"{registry_of(reference) or 'the registry'} does not have it"
 
     def ensure_base(self) -> str:
         """Have and return the image that all own ones are built from, and that Compose may have to come out of."""
@@ -197,7 +205,8 @@ class Images:
                 self.notes.append(f"No Grafana: {name} is not available ({self.why_not(reference)}).")
             # The lab's own images come later, all at once (own_images.py).
             elif not is_own(reference):
-                raise MachineError(f"The image {reference} is not available: {self.why_not(reference)}.", BUNDLE_REMEDY)
+                why = self.why_not(reference)
+                raise MachineError(f"The image {reference} is not available: {why}.", remedy_of(why, BUNDLE_REMEDY))
         coming = {image for build in self.builds for image in build.images}
         self.variables |= in_place(references, {*(_places_here(references) if missing else here), *coming})
         if self.builds:
