@@ -137,7 +137,7 @@ class Lab:
         limits = probe_limits(engine, self.own_image(PROBE), self.root / CACHE)
         # In a rootless engine root is the user who started it; other users do not exist on the host.
         owner = {"LAB_UID": "0", "LAB_GID": "0"} if engine.rootless else {}
-        decided = self.kept(images.variables, upstream)
+        decided = self.kept(images.variables, [*upstream, *([BASE] if images.base_asked else [])])
         write_machine_file(self.root, {**machine_variables(limits), **owner, **decided})
         if self._machine() != before:
             # Compose reads other variables from now on.
@@ -155,7 +155,7 @@ class Lab:
         What the shell sets is for this once: it decides nothing for later.
         """
         fresh = {name: value for name, value in now.items() if name not in os.environ}
-        return {**self.decided({BASE, "GRAFANA", *asked} - os.environ.keys()), **fresh}
+        return {**self.decided({"GRAFANA", *asked} - os.environ.keys()), **fresh}
 
     def _images(self) -> Images:
         settled = {} if self._ask_again else self.decided()

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from looplab.errors import EXIT_GOOD, EXIT_INVALID, EXIT_MACHINE, LabError
 from looplab.lab import run_options
-from looplab.lab.owner import give_back
+from looplab.lab.owner import give_back, take_over
 from looplab.system.remedies import NO_SPACE, READ_ONLY
 from looplab.system.terminal import fitted
 
@@ -43,10 +43,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     module, _, function = chosen.call.partition(":")
     try:
         if chosen.packaged and INSIDE not in os.environ:
+            take_over(root, int(os.environ.get("LAB_UID") or 1000))
             inside = import_module("looplab.lab.report_container")
             return int(inside.run_inside(root, words, options))
         command: Callable[..., int] = getattr(import_module(f"looplab.lab.commands.{module}"), function)
-        return command(root, **options)
+        code = command(root, **options)
+        # What standard output does not take is an error of this command, not of the interpreter's end.
+        sys.stdout.flush()
+        return code
     except LabError as error:
         _report(error)
         return error.exit_code
@@ -58,6 +62,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_GOOD
     except OSError as error:
+        if error.errno == errno.ENOSPC and not error.filename:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            error.filename = "standard output"
         if not error.filename:
             raise
         _report(LabError(f"{error.filename}: {error.strerror}.", _remedy(error, root)))

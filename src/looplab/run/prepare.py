@@ -4,9 +4,11 @@
 `recover` stores what killed controllers left, and does nothing else.
 """
 
+import contextlib
 import json
 import os
 import re
+import stat
 import sys
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -24,7 +26,8 @@ PI_METRICS_PORT = 9102
 WIDTH = 58
 IDENTITIES = Path("/identities")
 # The user of LAB_UID writes into these.
-FOLDERS = ("/results", "/report", "/answers")
+SHARED = ("/report", "/answers")
+FOLDERS = ("/results", *SHARED)
 
 
 def open_folder(folder: Path, uid: int, gid: int) -> str:
@@ -42,6 +45,25 @@ def open_folder(folder: Path, uid: int, gid: int) -> str:
     except OSError as error:
         return f"{folder.name}/ is not writable for user {uid} ({error.strerror}): set LAB_UID in .env to its owner"
     return ""
+
+
+def share(folder: Path, gid: int) -> None:
+    """Let the group write what another user made in `folder`, e.g. root by `./lab report`.
+
+    No symbolic link is followed, and a file with a second name stays: either may lead out of the folder.
+    """
+    for _, folders, files, place in os.fwalk(folder):
+        for name in (*folders, *files):
+            # What this process may not read stays as it is; a file system may know no owners.
+            with contextlib.suppress(OSError):
+                number = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=place)
+                try:
+                    facts = os.fstat(number)
+                    if stat.S_ISDIR(facts.st_mode) or facts.st_nlink == 1:
+                        os.fchown(number, -1, gid)
+                        os.fchmod(number, stat.S_IMODE(facts.st_mode) | (0o070 if name in folders else 0o060))
+                finally:
+                    os.close(number)
 
 
 def write_targets(folder: Path, environment: dict[str, str]) -> None:
@@ -110,6 +132,8 @@ def _prepare(experiments: Experiments, words: Sequence[str], environment: dict[s
         return 2
     readers = identities.Readers(identities.BROKER_UID, uid, identities.BRIDGE_UID)
     identities.make(IDENTITIES, readers, [one for each in experiments.values() for one in each.secrets])
+    for name in SHARED:
+        share(Path(name), gid)
     problems = [problem for name in FOLDERS if (problem := open_folder(Path(name), uid, gid))]
     for problem in problems:
         print(problem, file=sys.stderr)

@@ -70,3 +70,10 @@ def test_windows_line_ends_are_named(checkout: Path) -> None:
     done = launch(["sh", str(lab)])
     assert done.returncode == 3
     assert "Windows line ends" in done.stderr
+
+
+def test_a_path_that_python_cannot_search_is_refused(checkout: Path) -> None:
+    odd = checkout.rename(checkout.with_name("c:d"))
+    done = launch([str(odd / "lab"), "list"])
+    assert (done.returncode, done.stdout) == (3, "")
+    assert f"{odd} has a colon" in done.stderr

@@ -174,6 +174,15 @@ def test_a_flood_of_another_program_is_built_again(docker: fakes.Docker, tmp_pat
     assert wrapping("a/b:1").must_build()
 
 
+def test_a_second_set_up_keeps_the_base_that_the_first_one_needed(lab: Lab) -> None:
+    """With all images up to date nobody asks for it; a set-up that does decides again."""
+    (lab.root / ".env.machine").write_text("BASE_IMAGE=localhost/looplab/debian:0.1.0\n")
+    assert lab.kept({}, ["MOSQUITTO_IMAGE"]) == {"BASE_IMAGE": "localhost/looplab/debian:0.1.0"}
+    assert lab.kept({}, ["BASE_IMAGE"]) == {}
+    images = Images(lab.root, "debian:trixie-slim")
+    assert not images.base_asked
+
+
 def test_what_the_shell_sets_once_decides_nothing(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     """As FLOOD_IMAGE=looplab/flood:0.1.0 ./lab run did: each later run had that flood."""
     now = {"FLOOD_IMAGE": "looplab/flood:0.1.0", "MOSQUITTO_IMAGE": "looplab/mosquitto:0.1.0"}

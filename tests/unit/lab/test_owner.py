@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from looplab.lab.cli import main
-from looplab.lab.owner import give_back
+from looplab.lab.owner import give_back, take_over
 
 USER = 12345
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root writes files that are not its own")
@@ -44,3 +44,15 @@ def test_roots_own_checkout_stays(root: Path) -> None:
     os.chown(root, 0, 0)
     give_back(root)
     assert (root / "results").stat().st_uid == 0
+
+
+def test_root_takes_over_reports_of_plain_compose(root: Path) -> None:
+    os.chown(root, 0, 0)
+    (root / "report/figures").mkdir(parents=True)
+    page, other = root / "report/figures/index.html", root / "results.csv"
+    for path in (page, other):
+        path.touch()
+        os.chown(path, 1000, 1000)
+    (root / "report/link").symlink_to(other)
+    take_over(root, 1000)
+    assert (page.stat().st_uid, other.stat().st_uid) == (0, 1000)

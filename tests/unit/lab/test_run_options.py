@@ -1,5 +1,7 @@
 """The options of `./lab run`, which its experiments declare, and wrong use of them: nothing is started."""
 
+import subprocess
+
 import pytest
 from support import host_fakes as fakes
 from support.places import ROOT
@@ -50,3 +52,22 @@ def test_wrong_use_is_told_and_starts_nothing(
     assert (code, out) == (2, "")
     assert said in " ".join(err.split())
     assert programs.calls("docker") == []
+
+
+def test_a_wrong_variable_is_refused_though_quick_replaces_it(
+    programs: fakes.Programs, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    programs.add("docker", {})
+    monkeypatch.setenv("LAB_ROOT", str(ROOT))
+    monkeypatch.setenv("INTERVALS_MS", "abc")
+    assert main(["run", "scenario1", "--quick"]) == 2
+    assert "INTERVALS_MS='abc'" in capsys.readouterr().err
+    assert programs.calls("docker") == []
+
+
+def test_a_standard_output_that_is_full_is_named() -> None:
+    with open("/dev/full", "w") as full:
+        command = [str(ROOT / "lab"), "list"]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 3
+    assert done.stderr.startswith("lab: standard output: No space left on device.\n  Free some disk space")

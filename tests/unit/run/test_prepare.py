@@ -64,6 +64,18 @@ def test_the_controllers_group_gets_in_and_nobody_else(tmp_path: Path, before: i
     assert prepare.open_folder(tmp_path, 54321, 54322) == ""
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives a file to another group")
+def test_a_report_of_roots_can_be_written_again_by_the_group(tmp_path: Path) -> None:
+    page = tmp_path / "report/figures/page.html"
+    page.parent.mkdir(parents=True)
+    page.touch(mode=0o644)
+    (tmp_path / "report/link").symlink_to("/etc/passwd")
+    before = Path("/etc/passwd").stat()
+    prepare.share(tmp_path / "report", 54322)
+    assert [(path.stat().st_gid, mode(path)) for path in (page, page.parent)] == [(54322, 0o664), (54322, 0o775)]
+    assert Path("/etc/passwd").stat() == before
+
+
 def test_a_folder_that_cannot_be_opened_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(_path: Path, _mode: int) -> None:
         raise PermissionError(1, "Operation not permitted")

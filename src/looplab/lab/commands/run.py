@@ -38,6 +38,11 @@ def run(
         return study.conduct(root, names, names, options, given)
     check_one_kind(wanted)
     lab = Lab(root, variables(root, names, given, quick), wanted)
+    if quick:
+        # It replaces some variables of the shell: a wrong one is refused all the same.
+        slow = Lab(root, variables(root, names, given, quick=False), wanted).settings()
+        for scenario in wanted:
+            scenario.parameters(slow)
     # Read every parameter before anything is started: a typing error costs no run.
     settings = {**lab.settings(), **({"ROBOT": "remote"} if apart else {})}
     parameters = [scenario.parameters(settings) for scenario in wanted]

@@ -143,6 +143,8 @@ class Images:
     def __init__(self, root: Path, base: str = BASE_IMAGE, settled: Mapping[str, str] | None = None) -> None:
         self.variables = dict(settled or {})
         self.base = base
+        # Whether this set-up needed the base image, and so decided about it.
+        self.base_asked = False
         self.notes: list[str] = []
         self.silent: dict[str, str] = {}
         # What Docker Hub says once it has given too many images to this network.
@@ -174,6 +176,7 @@ class Images:
 
     def ensure_base(self) -> str:
         """Have and return the image that all own ones are built from, and that Compose may have to come out of."""
+        self.base_asked = True
         if is_here(self.base) or (not is_own(self.base) and self.pull(self.base)):
             return self.base
         self.base = self.variables[BASE] = STAND_INS[repository_of(BASE_IMAGE)]
