@@ -46,6 +46,10 @@ PORT_TAKEN = Remedy(
     "free port.",
     ("port is already allocated", "address already in use"),
 )
+NO_MEMORY_LIMITS = Remedy(
+    "`Memory limits: ignored` (Raspberry Pi OS)",
+    "Add `cgroup_enable=memory` to the line of /boot/firmware/cmdline.txt, then reboot.",
+)
 # The first row whose sign is in the output counts.
 OF_ENGINE = (
     PORT_TAKEN,
@@ -104,7 +108,7 @@ OF_ENGINE = (
         ("no such image", "pull access", "not found"),
     ),
 )
-ON_PAGE = (*OF_ENGINE, READ_ONLY, OTHER_USER, SUSPENDED, CLOCK_SET)
+ON_PAGE = (*OF_ENGINE, READ_ONLY, OTHER_USER, NO_MEMORY_LIMITS, SUSPENDED, CLOCK_SET)
 
 
 def remedy_of(output: str, otherwise: str) -> str:

@@ -1,5 +1,6 @@
 """The doctor's judgement and its two ways of showing it."""
 
+import json
 import shutil
 from collections.abc import Iterable
 from dataclasses import replace
@@ -11,11 +12,12 @@ from support.places import ROOT
 
 from looplab.lab.checkout import Lab
 from looplab.lab.commands.doctor import check_upstream, table
-from looplab.lab.docker.engine import Engine
+from looplab.lab.docker.engine import Engine, read_engine
 from looplab.lab.machine import checks
 from looplab.lab.machine.checks import FAIL, OK, WARN, Check, run_is_possible
 from looplab.lab.machine.facts import HostFacts
 from looplab.lab.machine.limits import FIFO, GROUP, RTPRIO, SOCKETS, Limits
+from looplab.lab.programs import Outcome
 
 HOST = HostFacts("Debian 12", "6.1.0", "x86_64", "A Processor", 4, 8 * 2**30, "tsc", 50 * 2**30, True)
 ENGINE = Engine(server_version="28.0.4", client_version="28.0.4", cgroup_version=2, compose=(2, 30, 0))
@@ -59,6 +61,9 @@ def test_a_good_machine_has_nothing_to_complain_of() -> None:
         (host(results_writable=False), "Disk", FAIL, "chown"),
         (engine(trouble="no client"), "Docker engine", FAIL, "./lab setup"),
         (engine(trouble="no rights"), "Docker engine", FAIL, "usermod"),
+        (engine(selinux=True), "SELinux", OK, ""),
+        (engine(proxy="http://ada:secret@proxy.example:3128"), "HTTP proxy", OK, ""),
+        (engine(memory_limits=False), "Memory limits", WARN, "cgroup_enable=memory"),
         (engine(server_version="27.5.1"), "Loopback", WARN, "-d 127.0.0.0/8,172.17.0.0/16 -j DROP"),
         (engine(compose=(2, 6, 0)), "Docker Compose", FAIL, "./lab setup"),
         (port("mosquitto (process 7)"), "Port 1883", FAIL, "LAB_BROKER_PORT"),
@@ -78,6 +83,24 @@ def test_each_finding_has_its_state_and_remedy(found: Iterable[Check], name: str
     assert check.state == state
     assert words in check.remedy
     assert run_is_possible([check]) is (state != FAIL)
+
+
+def test_what_the_engine_says_of_its_kernel_and_proxy_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As `docker info` of Fedora and of Raspberry Pi OS, and a client's config.json on a campus."""
+    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
+    info = {"ServerVersion": "28.0.4", "SecurityOptions": ["name=seccomp,profile=builtin", "name=selinux"]}
+
+    def read(**more: object) -> Engine:
+        return read_engine(Outcome(("docker", "info"), 0, json.dumps({**info, **more}), ""))
+
+    assert (read().selinux, read().memory_limits, read().proxy) == (True, True, "")
+    assert not read(MemoryLimit=False).memory_limits
+    (tmp_path / "config.json").write_text('{"proxies": {"default": {"httpProxy": "http://ada:secret@proxy:3128"}}}')
+    (shown,) = (one for one in checks.check_engine(read()) if one.name == "HTTP proxy")
+    assert shown.found.startswith("proxy:3128: ")
+    assert read(HttpsProxy="http://engine:3128").proxy == "http://engine:3128"
+    (tmp_path / "config.json").write_text("{")
+    assert read().proxy == ""
 
 
 def test_compose_files_that_do_not_fit_are_a_finding(programs: fakes.Programs, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from looplab.errors import MachineError
@@ -74,6 +75,9 @@ class Engine:
     cgroup_version: int = 0
     cgroup_driver: str = ""
     rootless: bool = False
+    selinux: bool = False
+    memory_limits: bool = True
+    proxy: str = ""
     compose: Version | None = None
     docker: tuple[str, ...] = DOCKER
 
@@ -161,9 +165,21 @@ def read_engine(outcome: Outcome, endpoint: str = "", docker: tuple[str, ...] = 
         cgroup_version=int(info.get("CgroupVersion") or 1),
         cgroup_driver=info.get("CgroupDriver") or "",
         rootless=any("rootless" in option for option in info.get("SecurityOptions") or []),
+        selinux=any("selinux" in option for option in info.get("SecurityOptions") or []),
+        memory_limits=info.get("MemoryLimit") is not False,
+        proxy=info.get("HttpsProxy") or info.get("HttpProxy") or _client_proxy(),
         compose=parse_version(plugins.get("compose", {}).get("Version") or ""),
         docker=docker,
     )
+
+
+def _client_proxy() -> str:
+    """Return the proxy that the engine's client puts into builds and containers, "" without one."""
+    folder = Path(os.environ.get("DOCKER_CONFIG") or Path.home() / ".docker")
+    with contextlib.suppress(OSError, ValueError, LookupError, AttributeError):
+        proxies = json.loads((folder / "config.json").read_text())["proxies"]["default"]
+        return str(proxies.get("httpsProxy") or proxies.get("httpProxy") or "")
+    return ""
 
 
 def _trouble(outcome: Outcome, info: dict[str, Any]) -> tuple[str, str]:

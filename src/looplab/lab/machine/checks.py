@@ -7,6 +7,7 @@ from pathlib import Path
 from looplab.lab.docker.engine import COMPOSE_REMEDY, Engine, parse_version, show_version
 from looplab.lab.machine.facts import OF_THIS_LAB, HostFacts
 from looplab.lab.machine.limits import FIFO, GROUP, MOST_RTPRIO, OWN_GROUP, RT_SHARES_US, RTPRIO, SOCKETS, Limits
+from looplab.system.remedies import NO_MEMORY_LIMITS
 
 OK, WARN, FAIL = "ok", "warn", "fail"
 
@@ -87,6 +88,15 @@ def check_engine(engine: Engine) -> Iterator[Check]:
     yield _check(
         "Docker engine", versions if engine.serves else engine.message, engine.serves, engine.remedy, state=FAIL
     )
+    if engine.selinux:
+        yield Check("SELinux", "of the engine; the lab's parts run without a label (label=disable)")
+    if engine.proxy:
+        # A password may stand in the address.
+        address = engine.proxy.rpartition("@")[2]
+        yield Check("HTTP proxy", f"{address}: for builds and pulls, never between the lab's own parts")
+    if engine.serves and not engine.memory_limits:
+        why = "Runs of the twin and of the IoT middleware are marked invalid."
+        yield Check("Memory limits", "ignored by this kernel", WARN, NO_MEMORY_LIMITS.do, why)
     # A rootless engine has no packet rules: a program opens its ports.
     if engine.serves and not engine.in_a_machine_of_its_own and not engine.rootless:
         safe = (parse_version(engine.server_version) or LOOPBACK_SAFE) >= LOOPBACK_SAFE
