@@ -7,7 +7,7 @@ from looplab.exercises.choice import RUNS_LINE
 from looplab.exercises.exercise import Exercise
 from looplab.exercises.hand_in import DISPUTE, REASON, HandIn, Owners
 from looplab.exercises.marking import Mark, Marked, mark
-from looplab.report.stored import StoredRun
+from looplab.report.stored import StoredRun, Unusable
 from looplab.system.terminal import printable
 
 KINDS = {"run": "runs", "result": "what they show", "answer": "answers"}
@@ -83,8 +83,12 @@ def _row(student: HandIn, exercise: str = "", marked: Marked | None = None, **mo
 
 def _marked_rows(student: HandIn, exercises: Mapping[str, Exercise], owners: Owners) -> Iterator[Row]:
     runs = [run for run in student.runs if isinstance(run, StoredRun)]
+    names = _done(student, runs, exercises)
+    if not names:
+        damaged = [f"{run.name}: {run.meaning}" for run in student.runs if isinstance(run, Unusable)]
+        yield _row(student, remarks="; ".join(damaged) or "neither a run nor a form of an exercise")
     copies = {run.run_id: owner for run in runs if (owner := owners.other(run, student.student))}
-    for name in _done(student, runs, exercises):
+    for name in names:
         answers, trouble = student.answers(name)
         marked = mark(exercises[name], student.runs, answers)
         ids = [run.run_id for run in marked.runs.values()]

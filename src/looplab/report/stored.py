@@ -292,7 +292,7 @@ def _document(path: Path) -> dict[str, Any] | tuple[str, str]:
         return "foreign", "No folder of a run: neither run.json nor samples.csv."
     size = (path / "run.json").stat().st_size
     if size > MOST_RUN_BYTES:
-        return "damaged", f"run.json has {size >> 20} MiB, and {MOST_RUN_BYTES >> 20} MiB are the most of a run."
+        return "damaged", f"run.json has {size / 2**20:.1f} MiB, and {MOST_RUN_BYTES >> 20} MiB are the most of a run."
     try:
         # NaN and Infinity are no JSON, but Python writes them: a figure without a value.
         document = json.loads(

@@ -4,6 +4,7 @@ import csv
 import os
 import re
 import shutil
+import sys
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -13,11 +14,12 @@ import numpy as np
 import pytest
 import yaml
 from support.places import ROOT
-from support.run_files import MACHINE, treatment
+from support.run_files import MACHINE, edited, treatment
 from support.simulated_delay_runs import Figure, one_way, write_delay_run
 from support.simulated_runs import simulated_cell, write_run
 from support.simulated_twin_runs import single, write_twin_run
 from support.tables import rows
+from support.wire import call
 
 from looplab.errors import LabError, UsageError
 from looplab.exercises.exercise import Exercise, exercises, parse_exercise, read_exercise
@@ -323,6 +325,23 @@ def test_a_class_needs_the_room_of_one_archive(lab: Path, tmp_path: Path) -> Non
     for student in hand_ins([tmp_path / "ada.zip", tmp_path / "ben.zip"], unpacked, EXPERIMENTS):
         assert [path.parts[-3] for path in unpacked.glob("**/run.json")] == [student.student]
     assert list(unpacked.glob("**/run.json")) == []
+
+
+def test_a_hand_in_that_takes_too_much_memory_is_a_row(lab: Path, tmp_path: Path) -> None:
+    """The limit is that of a process: it is set in one of its own."""
+    for name in ("ada", "eve"):
+        run = put_run(tmp_path / "group" / name, "scenario1")
+    with edited(run) as document:
+        document["junk"] = [{"": 0}] * (MOST_RUN_BYTES // 10)
+    program = (
+        "import sys; from pathlib import Path; from looplab.lab.commands import check\n"
+        "check.MOST_MARKING_BYTES = 100 << 20\n"
+        "check.check(Path(sys.argv[1]), sys.argv[2:])"
+    )
+    call(sys.executable, "-c", program, str(lab), str(tmp_path / "group"))
+    marked = {row["student"]: row for row in rows(lab / "report/class.csv")}
+    assert int(marked["ada"]["score"]) > 0
+    assert "MemoryError" in marked["eve"]["remarks"]
 
 
 def test_a_large_run_is_not_read(tmp_path: Path) -> None:

@@ -1,9 +1,11 @@
 """./lab check and ./lab hand-in: score an exercise or a class, and pack what a student hands in."""
 
+import contextlib
 import re
+import resource
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,8 @@ from looplab.system.terminal import fitted
 
 # The table of a class is written here, and what Moodle imports.
 SHEET, GRADES = Path("report/class.csv"), Path("report/moodle.csv")
+# Less than the container of the report has (report_container.py).
+MOST_MARKING_BYTES = 1 << 30
 
 
 def check(root: Path, names: Sequence[str], *, student: bool = False) -> int:
@@ -89,9 +93,21 @@ def _keep_runs(form: Path, exercise: Exercise, answers: Mapping[str, Any], marke
             print(f"answers/{form.name} cannot name these runs ({error.strerror}): make it yours, or newer ones count.")
 
 
+@contextlib.contextmanager
+def _memory_limit(more_bytes: int) -> Iterator[None]:
+    """Raise MemoryError where this process takes so much more: a row of the table, where the kernel would end all."""
+    before = resource.getrlimit(resource.RLIMIT_DATA)
+    taken_kb = int(Path("/proc/self/status").read_text().partition("VmData:")[2].split()[0])
+    resource.setrlimit(resource.RLIMIT_DATA, (1024 * taken_kb + more_bytes, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_DATA, before)
+
+
 def _check_class(root: Path, places: Sequence[Path]) -> int:
     known = {name: read_exercise(root, name, EXPERIMENTS) for name in exercises(root)}
-    with tempfile.TemporaryDirectory() as unpacked:
+    with tempfile.TemporaryDirectory() as unpacked, _memory_limit(MOST_MARKING_BYTES):
         rows = list(class_rows(hand_ins(places, Path(unpacked), EXPERIMENTS), known))
     print("\n".join(class_lines(rows)))
     if pooled := list(pooled_lines(rows)):
