@@ -28,6 +28,8 @@ LOST_NS = 90_000_000_000
 STEP_NS = 20_000_000
 # The longest first line of a worker, and the time in which it must come.
 FIRST_BYTES, FIRST_S = 1000, 5.0
+# So many connections may wait for their first line: anybody on this network may open one.
+MOST_STRANGERS = 32
 # A worker reports these times of each message, in ns from its start.
 TIMES = ("due_ns", "intended_ns", "sent_ns", "wire_sent_ns", "left_ns")
 
@@ -60,6 +62,11 @@ class WorkerConnection:
         self._reported_ns = self._begin_ns = perf_counter_ns()
         self._ended = False
         threading.Thread(target=self._read, daemon=True).start()
+
+    @property
+    def stranger(self) -> bool:
+        """Whether it has not shown the token, and still may."""
+        return not self.host and not self._ended
 
     @property
     def lost(self) -> bool:
@@ -154,7 +161,12 @@ class DeviceWorkers:
     def _accept(self) -> None:
         with contextlib.suppress(OSError):
             while True:
-                self._all.append(WorkerConnection(self._server.accept()[0]))
+                connection = self._server.accept()[0]
+                self._all = [worker for worker in self._all if worker.host or worker.stranger]
+                if sum(worker.stranger for worker in self._all) < MOST_STRANGERS:
+                    self._all.append(WorkerConnection(connection))
+                else:
+                    connection.close()
 
 
 class FarDevices(Clients):
