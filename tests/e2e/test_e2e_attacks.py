@@ -67,6 +67,22 @@ except OSError:
 """
 
 
+# Prints the last line that a server sends who says something.
+SAY = """
+import socket, sys
+with socket.create_connection((sys.argv[1], int(sys.argv[2])), timeout=10) as sock:
+    sock.settimeout(2)
+    sock.sendall(sys.argv[3].encode() + b"\\r\\nPING\\r\\n")
+    heard = b""
+    try:
+        while chunk := sock.recv(1000):
+            heard += chunk
+    except OSError:
+        pass
+    print(heard.split(b"\\r\\n")[-2].decode())
+"""
+
+
 # Prints whether the controller of a run takes a stranger for one of its device workers.
 JOIN = """
 import socket
@@ -128,10 +144,26 @@ def test_nobody_schedules_the_parts_of_a_run(lab: Lab) -> None:
     assert set(policies) == {"TS"}
 
 
-def test_the_doctors_rules_keep_a_neighbour_from_loopback(lab: Lab) -> None:
-    lab.compose("--profile", "scenario1", "up", "--detach", "broker", code=0)
+def test_the_middlewares_stores_ask_for_a_password(lab: Lab) -> None:
+    """The machine's users reach every container."""
+    parts = {"middleware-redis": ("6379", "PING", "NOAUTH"), "middleware-nats": ("4222", "CONNECT {}", "Authorization")}
+    lab.compose("--profile", "middleware", "up", "--detach", *parts, code=0)
+    for part, (port, said, refusal) in parts.items():
+        networks = json.loads(docker("inspect", "--format", "{{json .NetworkSettings.Networks}}", lab.container(part)))
+        address = next(iter(networks.values()))["IPAddress"]
+
+        def answer(address: str = address, port: str = port, said: str = said) -> str:
+            return as_nobody("/usr/bin/python3", "-c", SAY, address, port, said).stdout
+
+        until(lambda answer=answer, refusal=refusal: refusal in answer(), f"{part} refuses a stranger")
+
+
+def test_the_doctors_rules_keep_a_neighbour_out(lab: Lab) -> None:
+    """From loopback, a container, and the address where the printed clients reach the broker."""
+    lab.compose("--profile", "scenario1", "up", "--detach", "broker", BROKER_PATH="port", code=0)
     networks = json.loads(docker("inspect", "--format", "{{json .NetworkSettings.Networks}}", lab.container("broker")))
-    goals = [("127.0.0.1", lab.environment["LAB_BROKER_PORT"]), (next(iter(networks.values()))["IPAddress"], "1883")]
+    goals = [(address, lab.environment["LAB_BROKER_PORT"]) for address in ("127.0.0.1", "172.17.0.1")]
+    goals.append((next(iter(networks.values()))["IPAddress"], "1883"))
     old = (parse_version(find_engine().server_version) or LOOPBACK_SAFE) < LOOPBACK_SAFE
     with neighbour() as (name, cable):
         mac = Path(f"/sys/class/net/{cable}/address").read_text().strip()
@@ -148,7 +180,7 @@ def test_the_doctors_rules_keep_a_neighbour_from_loopback(lab: Lab) -> None:
         for rule in rules:
             call(*rule)
         try:
-            assert knock() == ["closed", "closed"]
+            assert knock() == ["closed"] * 3
         finally:
             for rule in rules:
                 call(*(word.replace("-I", "-D") for word in rule))

@@ -24,8 +24,8 @@ def node(place: NodePlace) -> list[ServiceProgram]:
     secrets = place.secrets
     every = {
         "MG_SEND_TELEMETRY": "false",
-        "MG_ES_URL": f"redis://{place.hosts['redis']}:{REDIS}/0",
-        "MG_MESSAGE_BROKER_URL": f"nats://{place.hosts['nats']}:{NATS}",
+        "MG_ES_URL": _redis(place),
+        "MG_MESSAGE_BROKER_URL": f"nats://{OWNER}:{place.secrets['postgres']}@{place.hosts['nats']}:{NATS}",
         "MG_SPICEDB_HOST": HERE,
         "MG_SPICEDB_PORT": str(SPICEDB),
         "MG_SPICEDB_PRE_SHARED_KEY": secrets["spicedb"],
@@ -78,10 +78,15 @@ def node(place: NodePlace) -> list[ServiceProgram]:
             MG_THINGS_HTTP_HOST=EVERY,
             MG_THINGS_AUTH_GRPC_HOST=HERE,
             MG_THINGS_AUTH_GRPC_PORT=str(THINGS_GRPC),
-            MG_THINGS_CACHE_URL=f"redis://{place.hosts['redis']}:{REDIS}/0",
+            MG_THINGS_CACHE_URL=_redis(place),
         ),
         service("http", HTTP, health=HTTP_INNER, marked="Publish completed", MG_HTTP_ADAPTER_PORT=str(HTTP)),
     ]
+
+
+def _redis(place: NodePlace) -> str:
+    """Return the address of Redis, which has the database's password."""
+    return f"redis://:{place.secrets['postgres']}@{place.hosts['redis']}:{REDIS}/0"
 
 
 def _database(place: NodePlace, prefix: str, name: str) -> dict[str, str]:
