@@ -1,5 +1,6 @@
 """The lab's pages: what they hold, that they replace each other as a whole, and that no run meets their rendering."""
 
+import html
 import re
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.places import ROOT
+from support.run_files import edited
 from support.simulated_runs import simulated_cell, write_run
 from support.waiting import until
 from support.wire import call
@@ -161,6 +163,15 @@ def test_runs_that_are_no_runs_are_passed_over(root: Path) -> None:
         (root / "results" / name).mkdir()
         (root / "results" / name / "run.json").write_text(text)
     assert [run.run_id for run in newest(root / "results")] == ["20260101T000000Z-scenario1"]
+
+
+def test_a_damaged_run_stops_no_page(root: Path) -> None:
+    store(root / "results", "scenario1", "20260103T000000Z")
+    with edited(root / "results/20260103T000000Z-scenario1") as document:
+        del document["cells"][0]["O_us"]["min"]
+    write_site(root, root / "out")
+    assert "20260101T000000Z-scenario1" in (root / "out/index.html").read_text()
+    assert "'min' is a required property" in html.unescape((root / "out/reports/index.html").read_text())
 
 
 def test_ports_and_address_are_those_of_the_lab() -> None:
