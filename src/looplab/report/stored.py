@@ -23,6 +23,7 @@ from looplab.spec.parameters import Param, as_text
 from looplab.spec.reader import FIDELITIES
 from looplab.system.machine_facts import NO_ID, UNKNOWN, own_file
 from looplab.system.machine_state import SHARED
+from looplab.treatments.loads import loads
 
 # A run of an experiment that this report does not show.
 APART = "experiment"
@@ -36,7 +37,8 @@ class Layout:
     """How a scenario's stored runs are read, as the spec of its experiment says.
 
     The experiment's `report` package may give CELLS, its own kinds of MeasuredCell: by scenario, "" is any other.
-    `read`, if that package has it, returns the cells of a run whose samples.csv has no line a message.
+    `read`, if that package has it, returns the cells of a run whose samples.csv has no line a message. `PUBLISHED` are
+    the scenarios whose loads are published with their options.
     """
 
     def __init__(self, experiment: Experiment, scenario: str) -> None:
@@ -44,6 +46,7 @@ class Layout:
         kinds: Mapping[str, type[MeasuredCell]] = getattr(report, "CELLS", {})
         self.experiment = experiment
         self._table = experiment.table(scenario)
+        self.has_published_load = scenario in getattr(report, "PUBLISHED", ())
         self.cell = kinds.get(scenario) or kinds.get("") or measured_kind(self._table)
         self.read: Callable[[StoredRun], Mapping[Key, MeasuredCell] | Unusable] | None = getattr(report, "read", None)
         keys, latencies = self.cell.key_columns(), self.cell.latencies()
@@ -85,6 +88,7 @@ class StoredRun:
         self.valid = bool(document["valid"])
         self.invalid_because = "; ".join(document["invalid_because"])
         self.parameters: dict[str, Any] = document["parameters"]
+        self.load_settings: dict[str, str] = self.parameters.get("load_settings", {})
         self.repetitions = int(self.parameters.get("repetitions", 0))
         self.messages = int(self.parameters.get("messages", 0))
         environment = document["environment"]
@@ -116,8 +120,14 @@ class StoredRun:
 
     @cached_property
     def overrides(self) -> tuple[str, ...]:
-        """What a fidelity sets and this run has otherwise, as params.env writes it; and a Compose file of one's own."""
-        return (*self._unusual(lambda one: isinstance(one.default, Mapping)), *own_file(self.document))
+        """What a fidelity sets and this run has otherwise, as params.env writes it.
+
+        Also options of a published load, and a Compose file of one's own.
+        """
+        published = {name: rule.published for load in loads().values() for name, rule in load.settings.items()}
+        options = self.load_settings.items() if self.layout.has_published_load else ()
+        load = (f"{name}={value}" for name, value in options if value != published.get(name))
+        return (*self._unusual(lambda one: isinstance(one.default, Mapping)), *load, *own_file(self.document))
 
     def _unusual(self, asked: Callable[[Param], bool]) -> tuple[str, ...]:
         if self.fidelity not in FIDELITIES:
@@ -133,18 +143,20 @@ class StoredRun:
     def context(self) -> dict[str, str]:
         """What must agree before two runs may be compared: name and value of each parameter and of where it ran."""
         params = self.layout.params
-        matter = {k: as_text(v) for k, v in self.parameters.items() if k not in params or params[k].matters}
+        asked = {name: value for name, value in self.parameters.items() if name != "load_settings"}
+        matter = {name: as_text(value) for name, value in asked.items() if name not in params or params[name].matters}
         revision = as_text(self.document["environment"].get("revision", NO_ID))
         return {**matter, "machine": self.machine_text, "revision": revision, "boot": self.boot}
 
     @cached_property
     def conditions(self) -> dict[str, str]:
-        """What it ran on and with, as far as it is known: state of the machine, engine, code, versions, whose images.
+        """What it ran on and with, as far as it is known: machine, engine, code, load, versions, whose images.
 
         Own images are of the run's code.
         """
         environment = self.document["environment"]
         found = {name: str(environment.get(name) or UNKNOWN) for name in (*SHARED, "engine", "code")}
+        found |= {f"load {name}": value for name, value in self.load_settings.items()}
         found |= {f"{part} version": str(one) for part, one in environment.get("versions", {}).items()}
         images = {
             f"{name} image": "of this lab" if one["own"] else str(one["id"]).removeprefix("sha256:")[:12]

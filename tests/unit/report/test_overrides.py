@@ -84,3 +84,27 @@ def test_a_compose_file_of_ones_own_is_a_factor(own: dict[str, str], named: str,
         for path in changed:
             shutil.rmtree(path)
         assert outcomes(shown(tmp_path))["stress", "thesis"] == UNDECIDED
+
+
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        ({"STRESS_CPU": "3", "STRESS_IO": "0"}, "STRESS_IO=0"),
+        ({"FLOOD_MESSAGES": "1000", "FLOOD_REPEAT": "true"}, "FLOOD_MESSAGES=1000"),
+        ({"STRESS_CPU": "3"}, ""),
+    ],
+)
+def test_a_load_with_other_options_than_published_is_a_set_up_of_its_own(
+    settings: dict[str, str], named: str, tmp_path: Path
+) -> None:
+    nine_scenarios(tmp_path)
+    before = shown(tmp_path)
+    (path,) = (m.run.path for m in before.measured if m.run.fidelity == "thesis" and m.run.scenario == "scenario2")
+    with edited(Path(shutil.copytree(path, tmp_path / path.name.replace("20", "21", 1)))) as run:
+        run["run_id"], run["parameters"]["load_settings"] = run["run_id"].replace("20", "21", 1), settings
+    after = shown(tmp_path)
+    # The published load repeats the run that is there.
+    assert (outcomes(after) == outcomes(before)) == bool(named)
+    assert [" ".join(m.run.overrides) for m in after.measured if m.run.overrides] == [named] * bool(named)
+    # The exercises count it all the same.
+    assert {m.run.factors for m in after.measured} == {()}

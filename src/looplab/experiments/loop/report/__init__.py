@@ -33,6 +33,8 @@ class MeasuredLoop(MeasuredCell, LoopCell):
 
 CELLS = {"": MeasuredLoop}
 PAGE = "index.html"
+# The thesis's scenarios, whose loads it prints.
+PUBLISHED = tuple(f"scenario{number}" for number in range(9))
 
 
 def cells_of(measured: "MeasuredRuns") -> Mapping[Key, MeasuredLoop]:
