@@ -41,9 +41,13 @@ class Scenario:
         return self.experiment.read_parameters({**environment, **expand(self.settings, environment)})
 
     def load_settings(self, environment: Mapping[str, str]) -> dict[str, str]:
-        """Return the options of all loads, which Compose takes from its own environment and not from params.env."""
+        """Return the options of all loads, which Compose takes from its own environment and not from params.env.
+
+        Compose knows the published value of each that stands in a command.
+        """
         given = {**environment, **expand(self.settings, environment)}
-        return {name: given.get(name, "") for load in loads().values() for name in load.settings}
+        rules = {name: rule for load in loads().values() for name, rule in load.settings.items()}
+        return {name: given.get(name) or ("" if rule.option else rule.published) for name, rule in rules.items()}
 
 
 def scenarios(root: Path) -> dict[str, Scenario]:

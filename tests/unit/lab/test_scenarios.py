@@ -133,6 +133,8 @@ def test_the_options_of_a_load_reach_it_from_params_env(tree: Path) -> None:
     found = scenarios(tree)
     asked = [("mine", {}), ("mine", {"STRESS_CPU": "8"}), ("scenario5", {})]
     assert [found[name].load_settings(given)["STRESS_CPU"] for name, given in asked] == ["6", "8", ""]
+    # No command of Compose has its default.
+    assert found["scenario7"].load_settings({})["FLOOD_REPEAT"] == "true"
 
 
 BAD_NAMES = ("", "x", "9lives", "My", "a_b", "a/b", "../x", "a" * 32, "with space", "ä1", "-a")
