@@ -19,8 +19,8 @@ class Broker:
 
     What it reports of itself comes from topics, or from a page of metrics on `page` ("15692/metrics"). `version` is
     the topic of its version, or the text before it on the page; `metrics` are topics, or the beginning of the series
-    that are summed, by family of the exporter. Both are empty where it reports nothing. Versions before
-    `counts_qos_2_since` leave PUBLISH packets at QoS 2 out of PUBLISHED.
+    that are summed, by family of the exporter. Both are empty where it reports nothing. In a range of `misses_qos_2`
+    (its first version, the one that mended it) PUBLISHED has no packets at QoS 2.
     """
 
     comm: str
@@ -28,12 +28,13 @@ class Broker:
     page: str = ""
     version: str = ""
     metrics: Mapping[str, str] = field(default_factory=dict)
-    counts_qos_2_since: tuple[int, ...] = ()
+    misses_qos_2: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...] = ()
 
     def counted_qos(self, version: str) -> tuple[int, ...]:
         """Return the qualities of service that its count of PUBLISH packets holds; all for an unknown version."""
         numbers = tuple(map(int, re.findall(r"\d+", version)))
-        return EVERY_QOS[:2] if numbers and numbers < self.counts_qos_2_since else EVERY_QOS
+        misses = any(first <= numbers < fixed for first, fixed in self.misses_qos_2)
+        return EVERY_QOS[:2] if misses else EVERY_QOS
 
     @property
     def role(self) -> Role:
@@ -65,7 +66,7 @@ BROKERS = {
             **_sys("publish/messages"),
             "lab_broker_stored_messages": f"{_SYS}store/messages/count",
         },
-        counts_qos_2_since=(1, 6, 13),
+        misses_qos_2=(((0,), (1, 6, 13)), ((2, 0, 0), (2, 0, 4))),
     ),
     "rabbitmq": Broker(
         "beam.smp",
