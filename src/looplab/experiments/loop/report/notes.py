@@ -16,8 +16,6 @@ LATE_SHARE = 0.05
 # Runnable processes for each core before the run; above it something else was at work.
 BUSY_BEFORE = 0.5
 PUBLISHED_REPETITIONS = 10
-# Above it the hypervisor's other guests show in the tails.
-STOLEN_SHARE = 0.01
 # Where an oddity is, "" for the whole run; its kind; a sentence.
 Oddity = tuple[str, str, str]
 
@@ -130,9 +128,8 @@ def _of_run(m: MeasuredRuns) -> Iterator[Oddity]:
     for key in ("malformed", "foreign"):
         if run.document.get(key):
             yield "", key, f"{run.document[key]} {key} messages arrived on the lab's topics and were ignored."
-    if (share := _stolen_share(run)) > STOLEN_SHARE:
-        gave = f"the hypervisor gave {share:.0%} of this machine's processor time to others during the run."
-        yield "", "stolen", gave
+    if why := quiet.why_not(run.document):
+        yield "", "disturbed", f"the run was not quiet: {why}."
     untouched = run.treatment("robot untouched by the load")
     if untouched is not None and not untouched["verified"]:
         short = f"bridge and robot were short of processor time ({untouched['found']})."
@@ -153,14 +150,6 @@ def _of_cells(m: MeasuredRuns) -> Iterator[Oddity]:
             yield where, f"late by {cell.late_because}", why
         if why := quiet.why_slow(cell.document):
             yield where, f"slow by {cell.slow_because}", why
-
-
-def _stolen_share(run: StoredRun) -> float:
-    """Return the share of the processors' time that others had while cells were measured; 0 if it is not counted."""
-    cells = run.document["cells"]
-    stolen_s = sum(cell.get("steal_s") or 0.0 for cell in cells)
-    span_s = sum(cell.get("load", {}).get("seconds", 0.0) for cell in cells)
-    return stolen_s / (span_s * run.machine[1]) if span_s else 0.0
 
 
 def _went_offline(run: StoredRun) -> list[str]:

@@ -73,15 +73,14 @@ def test_a_load_that_reached_the_robot_is_named(results: Path) -> None:
     assert "0.50 ms of 1.00 ms" in note
 
 
-@pytest.mark.parametrize(("steal_s", "said"), [(None, []), (0.1, []), (0.6, ["4%"])])
-def test_a_run_whose_processors_were_given_to_others_says_so(
-    results: Path, steal_s: float | None, said: list[str]
-) -> None:
-    """Of 4 s on each of 4 processors; a kernel may count none."""
-    with edited(write(results, "scenario1", {})) as run:
-        run["cells"][0] |= {"steal_s": steal_s, "load": {"seconds": 4.0}}
-    notes = [note for note in shown(results).context["notes"] if "hypervisor" in note]
-    assert [note.partition("gave ")[2].partition(" of")[0] for note in notes] == said
+def test_a_run_that_was_not_quiet_is_named_with_its_reason(results: Path) -> None:
+    folder = write(results, "scenario1", {})
+    assert not any("not quiet" in note for note in shown(results).context["notes"])
+    with edited(folder) as run:
+        run |= {"quiet": False, "not_quiet_because": ["the machine was suspended for 12.0 s"]}
+    (note,) = (note for note in shown(results).context["notes"] if "not quiet" in note)
+    assert "scenario1" in note
+    assert note.endswith("the run was not quiet: the machine was suspended for 12.0 s.")
 
 
 def test_a_stalled_cell_shows_who_waited_and_why(results: Path) -> None:
