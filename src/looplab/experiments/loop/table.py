@@ -7,6 +7,7 @@ from typing import Any
 
 from looplab.experiments.loop import LoopCell, thesis_tables
 from looplab.experiments.loop.fitted import depends, fitted
+from looplab.experiments.loop.protocol import RAW
 from looplab.run import quiet
 from looplab.run.accounting import mark
 from looplab.run.table import WIDTH, aligned, milliseconds, run_text, unsure, verdict
@@ -141,6 +142,9 @@ def _remarks(run: dict[str, Any], cells: Sequence[LoopCell]) -> Iterator[str]:
             yield f"{SLEEPING}{_fallen_behind(cells)}"
     if expired := run.get("expired", 0):
         yield f"{expired} answers came after their messages were counted as lost."
+    unasked = run.get("bridge", {}).get("counts", {}).get("unasked", 0)
+    if parameters.get("robot_framing") == RAW:
+        yield f"R ends at an answer's first bytes; {unasked} times more came, at which listing A.4 would end."
     if waited := sum(cell.waited for cell in cells):
         known = sum(cell.service_R["n"] for cell in cells)
         yield f"R free: R of the requests that did not queue at the robot; {waited} of {known + waited} queued."

@@ -71,6 +71,12 @@ def test_r_free_is_shown_where_requests_queued() -> None:
     assert "1 of 3 queued" in text
 
 
+def test_raw_answers_say_what_they_do_to_r() -> None:
+    raw = {**run(cell()), "parameters": {"robot_framing": "raw"}, "bridge": {"counts": {"unasked": 97}}}
+    assert "R ends at an answer's first bytes; 97 times more came" in " ".join(table(raw).split())
+    assert "first bytes" not in table(run(cell()))
+
+
 def test_parts_transport_and_o_are_of_the_same_messages() -> None:
     """Ten answers of 1 ms, two of 100 ms without all stamps: O is 17.5 ms, and its parts sum to 1 ms."""
     ledger = {name: figures(*[200_000] * 10) for name in NAMES}
