@@ -13,6 +13,7 @@ def test_printed_clients_are_found_as_printed(lab: Lab) -> None:
     assert found["client processes"] == "2"
     assert found["clients path to the broker"].startswith("port")
     assert found["clients' threads"] == "2 each"
+    assert (found["robot framing"], found["answer pairing"]) == ("raw", "count")
     # Python 2.7, or 3 with a note where the image has none.
     clients = treatments(run)["clients' interpreter"]
     assert clients["found"].startswith("Python 2.7") or clients["note"]
