@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+import yaml
+
 from looplab.exercises.exercise import Exercise, exercises, experiment_of, read_exercise
 from looplab.exercises.fidelity import FACTORS, HEAD, factor_rows
 from looplab.exercises.forms import FORM_FILE
@@ -17,8 +19,9 @@ from looplab.spec.experiment import Experiment, Experiments
 from looplab.system.remedies import table
 
 KEYS = Path("docs/keys.tsv")
-ORDER_PAGE, TRACKS_FILE = Path("docs/README.md"), Path("docs/exercises/tracks.tsv")
-PROBLEMS = Path("docs/problems.md")
+ORDER_PAGE, PROBLEMS = Path("docs/README.md"), Path("docs/problems.md")
+# The order of exercises on each track, as docs/README.md shows it.
+TRACKS_FILE = Path("docs/exercises/tracks.yaml")
 BLOCK = "<!--{name}: scripts/make-handouts-->\n{text}\n<!--/{name}-->"
 CHOOSE = "Choose now: `./lab predict {name}` makes your form, `answers/{name}.yaml` ({total} points)."
 
@@ -117,9 +120,9 @@ def pages(root: Path, experiments: Experiments) -> dict[Path, str]:
 
 
 def tracks(root: Path) -> dict[str, list[str]]:
-    """Return the exercises of each track, in their order: scenarios first, what a student builds last."""
-    lines = (root / TRACKS_FILE).read_text(encoding="utf-8").splitlines()[1:]
-    return {track: names.split() for track, names in (line.split("\t") for line in lines)}
+    """Return the names of the exercises on each track, in the order of a student."""
+    found: dict[str, list[str]] = yaml.safe_load((root / TRACKS_FILE).read_text(encoding="utf-8"))
+    return found
 
 
 def _order(root: Path, experiments: Experiments) -> str:

@@ -163,7 +163,9 @@ class StoredRun:
             for name, one in environment.get("images", {}).items()
             if "own" in one and name not in OBSERVERS
         }
-        return {**{name: one for name, one in found.items() if one and not one.startswith(NO_ID)}, **images}
+        program = self.document.get("own_client", {}).get("sha256")
+        own = {"own client": str(program)[:12]} if program else {}
+        return {**{name: one for name, one in found.items() if one and not one.startswith(NO_ID)}, **images, **own}
 
     @property
     def samples(self) -> int:

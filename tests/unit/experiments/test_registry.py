@@ -27,7 +27,7 @@ NAME_THEIRS = {"compose/loop.yaml", "compose/observe.yaml", "scripts/make-balanc
 # The thesis's claims are about its loads; an image and an identity of the broker have a name of their own.
 NAMES_OF_OTHERS = (
     "experiments/loop/report", "experiments/balance/report", "experiments/loop/studies.py", "lab/docker", "lab/hosts",
-    "lab/image_names.py", "lab/cli.py", "lab/commands/bundle.py", "lab/checkout.py", "run/identities.py",
+    "lab/image_names.py", "lab/cli.py", "lab/commands/bundle.py", "lab/commands/study.py", "lab/checkout.py", "report/power.py", "run/identities.py",
 )  # fmt: skip
 
 

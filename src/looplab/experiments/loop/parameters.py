@@ -46,11 +46,16 @@ REPETITION, RUN = "repetition", "run"
 PYTHONS = ("2.7", "3")
 # Containers reach the broker by the host's address and published port, or on their own network.
 PORT, DIRECT = "port", "direct"
-_FILE, _FILE_WORDS = r"(\w[\w./-]{0,200})?", "a file below this folder, e.g. answers/controller.py"
 ROBOT = Option("--robot", "ROBOT", "", "where the robot is", ROBOTS)
 BROKER = Option("--broker", "BROKER", "", "the broker under test", tuple(BROKERS))
 QOS_LEGS = Option("--qos-legs", "QOS_LEGS", "", "which of the loop's four legs have the QoS", tuple(LEGS.values()))
 LINK = Option("--link", "LINK", "NAME", "the bridge's link: none, wifi, custom (LINK_DELAY_MS=…)")
+
+
+def _own_program() -> Any:
+    """Return the field of a user's program: no verdict rests on a run with one, so its default is a fidelity's."""
+    pattern, expected = r"(\w[\w./-]{0,200})?", "a file below this folder, e.g. answers/controller.py"
+    return param(lambda get, name: get.matching(name, "", pattern, expected), {"thesis": ""})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,8 +85,8 @@ class LoopParameters(OrderedParameters):
     qos_legs: str = choice(LEGS, tuple(LEGS.values()), option=QOS_LEGS)
     connections: str = choice({"thesis": TWO, "corrected": ONE}, tuple(CONNECTIONS))
     clients: str = choice({"thesis": LAB, "printed": PRINTED}, (PRINTED, LAB, OWN))
-    own_client: str = matching("", _FILE, _FILE_WORDS)
-    own_bridge: str = matching("", _FILE, _FILE_WORDS)
+    own_client: str = _own_program()
+    own_bridge: str = _own_program()
     receiver: str = choice(RECEIVERS, (SPIN, SELECT))
     life: str = choice({"thesis": RUN, "printed": REPETITION}, (REPETITION, RUN))
     broker_path: str = choice({"thesis": DIRECT, "printed": PORT}, (PORT, DIRECT))
@@ -140,6 +145,8 @@ class LoopParameters(OrderedParameters):
             )
         if self.own_client and self.own_bridge:
             raise UsageError("OWN_CLIENT and OWN_BRIDGE are both set.", "Try each against the lab's other part first.")
+        if self.own_bridge and self.robot == "remote":
+            raise UsageError("OWN_BRIDGE runs here, and ROBOT=remote has its bridge on a Pi.", "Take another ROBOT.")
         if self.own_client and (self.priority_controller or self.broker_tls):
             raise UsageError(
                 "CLIENTS=own has neither real-time priority nor TLS.", "Take scenario 0 to 4, 6 or 7, BROKER_TLS=off."

@@ -43,7 +43,8 @@ ONLY = {
     "LINK": ({"", "none"}, "the link between hosts is real"),
     "ROBOT": ({"", "virtual", "usb"}, "a Raspberry Pi has a bridge of its own (rpi/README.md)"),
     "FIDELITY": ({"", "thesis", "corrected"}, "the printed clients know one machine"),
-    "CLIENTS": ({"", "lab"}, "the printed clients know one machine"),
+    "CLIENTS": ({"", "lab"}, "other clients know one machine"),
+    "OWN_BRIDGE": ({""}, "its file is on this machine alone"),
 }
 # The controller calls any other host with a bridge so.
 PI = "the Pi"

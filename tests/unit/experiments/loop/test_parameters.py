@@ -91,6 +91,7 @@ def test_clients_that_cannot_be_so_are_refused(settings: dict[str, str]) -> None
         ({"CLIENTS": "own", "OWN_CLIENT": "a.py", "OWN_BRIDGE": "b.py"}, "both set"),
         ({"CLIENTS": "own", "OWN_CLIENT": "a.py", "PRIORITY_CONTROLLER": "99"}, "real-time priority"),
         ({"CLIENTS": "own", "OWN_CLIENT": "a.py", "BROKER_TLS": "on"}, "TLS"), ({"OWN_BRIDGE": "/etc/b.py"}, "below"),
+        ({"OWN_BRIDGE": "b.py", "ROBOT": "remote"}, "on a Pi"),
     ],
 )  # fmt: skip
 def test_programs_of_ones_own_that_cannot_take_part_are_refused(settings: dict[str, str], words: str) -> None:
