@@ -4,7 +4,7 @@ docs/keys.tsv, the factors in docs/factors.tsv, the order of exercises in docs/R
 
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import yaml
@@ -35,8 +35,7 @@ def handouts(root: Path, experiments: Experiments) -> dict[Path, str]:
     for exercise in with_card:
         folder, experiment = folders[exercise.name], owners[exercise.name]
         links = {name: f"{os.path.relpath(path, folder)}/README.md" for name, path in folders.items()}
-        after = [other.name for other in with_card if exercise.name in other.card.before]
-        text = _with_card((folder / "README.md").read_text(encoding="utf-8"), exercise, after, links)
+        text = _with_card((folder / "README.md").read_text(encoding="utf-8"), exercise, links)
         text = with_block(text, "prediction", _prediction(exercise), before=r"^## Run\n")
         text = with_block(text, "table", _table(experiment, exercise), before=r"^## Questions\n")
         texts[folder / "README.md"] = text
@@ -55,15 +54,14 @@ def with_block(text: str, name: str, content: str, *, after: str = "", before: s
     return place.sub(put, text, count=1)
 
 
-def _with_card(text: str, exercise: Exercise, after: Sequence[str], pages: Mapping[str, str]) -> str:
-    """Return the text with its title, and the card's rows on goals, the exercises around it and a student's time."""
+def _with_card(text: str, exercise: Exercise, pages: Mapping[str, str]) -> str:
+    """Return the text with its title, and the card's rows on goals, the exercises before it and a student's time."""
     text = re.sub(r"\A# (\w[\w ]*: )?.*", lambda match: f"# {match[1] or ''}{exercise.title}", text)
     card = exercise.card
     parts = f"reading {card.reading}, runs {card.running}, answers {card.answering}"
     rows = {
         "you learn": "; ".join(card.goals),
         "before this": _links(card.before, pages),
-        "after this": _links(after, pages),
         "time": f"{card.minutes} minutes: {parts}",
     }
     for name in rows:

@@ -24,6 +24,7 @@ def test_students_get_no_answers_and_teachers_get_those(tmp_path: Path) -> None:
     assert [name for name in checkout_files(ROOT) if not (place / name).is_file()] == hidden
     assert {(place / path).read_text() for path in FOR_TEACHERS} == {NOTE}
     assert (place / ".students").is_file()
+    assert not any(re.search(r"^ +right:", path.read_text(), re.MULTILINE) for path in place.rglob("expected.yaml"))
     assert os.access(place / "lab", os.X_OK)
     pages = [place / name for name in checkout_files(ROOT) if name.endswith(".md") and name not in FOR_TEACHERS]
     links = [(page, target) for page in pages for target in re.findall(r"\]\((?!https?:)([^)#\s]+)", page.read_text())]

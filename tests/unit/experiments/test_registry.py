@@ -26,8 +26,9 @@ PATHS = {"compose/port.yaml", "compose/link.wifi.yaml", "compose/link.custom.yam
 NAME_THEIRS = {"compose/loop.yaml", "compose/observe.yaml", "scripts/make-balance-picture", *PATHS}
 # The thesis's claims are about its loads; an image and an identity of the broker have a name of their own.
 NAMES_OF_OTHERS = (
-    "experiments/loop/report", "experiments/balance/report", "experiments/loop/studies.py", "lab/docker", "lab/hosts",
-    "lab/image_names.py", "lab/cli.py", "lab/commands/bundle.py", "lab/commands/study.py", "lab/checkout.py", "report/power.py", "run/identities.py",
+    "experiments/loop/report", "experiments/balance/report", "experiments/loop/studies.py", "lab/docker",
+    "lab/hosts", "lab/image_names.py", "lab/cli.py", "lab/commands/bundle.py", "lab/commands/study.py",
+    "lab/checkout.py", "report/power.py", "run/identities.py", "system/remedies.py",
 )  # fmt: skip
 
 
