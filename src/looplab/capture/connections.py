@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from looplab.capture.streams import TYPES, Stream
-from looplab.mqtt.packets import MQTT_5, Publication, read_connect, read_publish
+from looplab.mqtt.packets import ASSIGNED_CLIENT_ID, MQTT_5, Publication, read_connect, read_properties, read_publish
 
 if TYPE_CHECKING:
     from looplab.capture.segments import Segment
@@ -74,6 +74,12 @@ class Connection:
     def connect(self, packet: bytes) -> None:
         self.version, name = read_connect(packet)
         self.name = name or self.name
+
+    def accept(self, packet: bytes) -> None:
+        """Take the name that the broker gives a client of MQTT 5 without one."""
+        if self.version == MQTT_5:
+            given = read_properties(packet, 4)[0].get(ASSIGNED_CLIENT_ID)
+            self.name = given.decode(errors="replace") if given else self.name
 
     def publication(self, packet: bytes, inbound: bool) -> Publication:
         """Return a PUBLISH with its topic. Raises ValueError or IndexError for one that does not fit."""
@@ -159,6 +165,8 @@ class Connections:
                 self.packets[kind] += 1
                 if kind == "CONNECT":
                     connection.connect(packet)
+                elif kind == "CONNACK":
+                    connection.accept(packet)
                 elif kind == "PUBLISH":
                     found = connection.publication(packet, inbound)
                     topic, qos, again = found.topic.decode(errors="replace"), packet[0] >> 1 & 3, bool(packet[0] & 8)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 _LENGTH_BYTES = 4
 MQTT_5 = 5
 # The properties that a capture reads: MQTT 5, 2.2.2.2.
-CORRELATION_DATA, TOPIC_ALIAS = 9, 35
+CORRELATION_DATA, ASSIGNED_CLIENT_ID, TOPIC_ALIAS = 9, 18, 35
 # How many bytes a property's value has; 0: a length of two bytes is before it, -1: two of these, None: it ends itself.
 _PROPERTY_BYTES: dict[int, int | None] = {
     **dict.fromkeys((1, 23, 25, 36, 37, 40, 41, 42), 1),

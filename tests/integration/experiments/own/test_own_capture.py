@@ -115,6 +115,13 @@ def test_capture_and_client_agree(watched: Callable[..., Watched], version: str,
         assert median(more) < 0.5
 
 
+def test_nagles_algorithm_in_a_client_is_seen(watched: Callable[..., Watched]) -> None:
+    """At QoS 1 a requester's own acknowledgement of an answer holds its next request."""
+    made = watched()
+    made.run(version="3.1.1", qos=1, clients=1, requests=100, interval_s=0.01, nodelay=False)
+    assert made.found()["held_by"].get("asks-0", [0])[0] >= 10
+
+
 @long
 def test_a_hundred_thousand_requests_are_accounted_for(watched: Callable[..., Watched]) -> None:
     made = watched()
