@@ -31,13 +31,15 @@ class Sender:
     def __init__(self) -> None:
         self._end = self._acknowledged = 0
         self._sent_ns = self._released_ns = ABSENT
-        # Since when its next segment may have waited.
+        # Since when its next segment may have waited; ABSENT if it may answer what came with the acknowledgement.
         self.waited_since_ns = ABSENT
 
-    def acknowledge(self, acknowledged: int, time_ns: int) -> None:
+    def acknowledge(self, segment: Segment, time_ns: int) -> None:
         """Note how far the other end has its bytes."""
+        acknowledged = segment.acknowledged
         if acknowledged != self._acknowledged and acknowledged == self._end:
-            self._released_ns, self.waited_since_ns = time_ns, self._sent_ns
+            self._released_ns = time_ns
+            self.waited_since_ns = ABSENT if segment.data else self._sent_ns
         self._acknowledged = acknowledged
 
     def send(self, segment: Segment, time_ns: int) -> int:
@@ -61,12 +63,8 @@ class Connection:
         self.foreign = ""
 
     def pass_on(self, segment: Segment, inbound: bool, time_ns: int) -> tuple[int, int]:
-        """Return when an acknowledgement let a segment leave, and since when it may have waited; ABSENT if none did.
-
-        A client may answer at once what came with an acknowledgement, so one without data alone tells of its waiting.
-        """
-        if inbound or not segment.data:
-            self.senders[not inbound].acknowledge(segment.acknowledged, time_ns)
+        """Return when an acknowledgement let a segment leave, and since when it may have waited; ABSENT if unknown."""
+        self.senders[not inbound].acknowledge(segment, time_ns)
         sender = self.senders[inbound]
         released_ns = sender.send(segment, time_ns) if segment.data else ABSENT
         return released_ns, ABSENT if released_ns == ABSENT else sender.waited_since_ns

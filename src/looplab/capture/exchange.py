@@ -93,8 +93,6 @@ class Exchange:
             self._count(message)
         for pattern, act in ((self._request, self._requested), (self._answer, self._answered)):
             if found := pattern.fullmatch(message.topic):
-                if message.inbound:
-                    self._hold_by(message)
                 key = self._key(message)
                 if key is None:
                     self.counts["without_key"] += message.inbound
@@ -157,6 +155,9 @@ class Exchange:
         if row == self._application.most:
             self.counts["without_room"] += 1
             return
+        waited_ns = message.waited_since_ns
+        if ABSENT not in (waited_ns, message.released_ns):
+            _hold(self.held_by, message, waited_ns)
         self.counts["key_in_use"] += bool(rows) and self._application.key != ORDER
         known = {"in_ns": message.time_ns, "requester": client, "qos": message.qos}
         for name, column in columns.items():
@@ -179,7 +180,10 @@ class Exchange:
         out_ns, released_ns = reached
         for name, value in {"out_ns": out_ns, "back_ns": message.time_ns, "device": client}.items():
             self.columns[name][row] = value
-        self._hold(message.connection, self.columns["in_ns"][row], out_ns, released_ns)
+        came_ns = self.columns["in_ns"][row]
+        _hold(self.held, message._replace(time_ns=out_ns, released_ns=released_ns), came_ns)
+        # What released this answer was sent after its request: it answers nothing that came with it.
+        _hold(self.held_by, message, out_ns)
 
     def _deliver(self, message: Message, key: object, rows: deque[int], client: int) -> None:
         """Note that the broker delivered an answer, if it did so to the one that asked."""
@@ -189,7 +193,7 @@ class Exchange:
         if row is None:
             return
         self.columns["received_ns"][row] = message.time_ns
-        self._hold(message.connection, back_ns[row], message.time_ns, message.released_ns)
+        _hold(self.held, message, back_ns[row])
         self.counts["together"] += self._last.get(client) == message.segment
         self._last[client] = message.segment
         rows.remove(row)
@@ -226,16 +230,6 @@ class Exchange:
         if passed and self.columns["out_ns"][row] == ABSENT:
             self.columns["out_ns"][row] = min(time_ns for time_ns, _released_ns in passed.values())
 
-    def _hold(self, connection: Connection, came_ns: int, left_ns: int, released_ns: int) -> None:
-        """Count a message that the broker had long before an acknowledgement of the client let it go."""
-        if released_ns != ABSENT and released_ns - came_ns > HELD_NS:
-            _add(self.held, connection.name, left_ns - came_ns)
-
-    def _hold_by(self, message: Message) -> None:
-        """Count a message that left a client as soon as the broker had acknowledged what was before it."""
-        if message.released_ns != ABSENT and message.released_ns - message.waited_since_ns > HELD_NS:
-            _add(self.held_by, message.connection.name, message.time_ns - message.waited_since_ns)
-
     def _number(self, connection: Connection) -> int:
         if connection.name not in self._numbers:
             self._numbers[connection.name] = len(self.clients)
@@ -243,10 +237,12 @@ class Exchange:
         return self._numbers[connection.name]
 
 
-def _add(held: dict[str, list[int]], name: str, held_ns: int) -> None:
-    counted = held.setdefault(name, [0, 0])
-    counted[0] += 1
-    counted[1] += held_ns
+def _hold(held: dict[str, list[int]], message: Message, came_ns: int) -> None:
+    """Count a message that waited for long before an acknowledgement let it go, by its client, and for how long."""
+    if message.released_ns != ABSENT and message.released_ns - came_ns > HELD_NS:
+        counted = held.setdefault(message.connection.name, [0, 0])
+        counted[0] += 1
+        counted[1] += message.time_ns - came_ns
 
 
 def _version(level: int) -> str:

@@ -220,6 +220,23 @@ def test_nagles_algorithm_is_seen_where_it_holds_and_nowhere_else() -> None:
     assert held_by_the_broker(nodelay=True)["held"] == {}
 
 
+def test_an_answer_that_a_later_request_releases_was_held_by_its_client() -> None:
+    """The acknowledgement of one answer comes with the next request: that very moment the answer before it leaves."""
+    asks, device = Talk("asks", b"\x0a\0\0\2", 40_000, "3.1.1"), Talk("device", b"\x0a\0\0\3", 41_000, "3.1.1")
+    for number in range(50):
+        at_s = 1.0 + number * 0.02
+        request = asks.client.publishes("app/request", json.dumps({"n": number}).encode(), 0)
+        asks.write(at_s, True, request)
+        device.write(at_s + 0.0001, False, request)
+        if number:
+            answer = asks.client.publishes("app/answer", json.dumps({"n": number - 1}).encode(), 0)
+            device.write(at_s + 0.00015, True, answer)
+            asks.write(at_s + 0.0002, False, answer)
+    found = Exchange.of(application(), in_order([asks, device]), PORT)
+    assert found["held_by"]["device"][0] >= 45
+    assert found["held"] == {}
+
+
 @pytest.mark.parametrize(("data", "what"), [(b"\x16\x03\x01\x02\x00\x01", "TLS"), (b"GET /mqtt HTTP/1.1", "WebSocket")])
 def test_other_protocols_are_named(data: bytes, what: str) -> None:
     talk = Talk("any", b"\x0a\0\0\2", 40_000, "3.1.1")

@@ -95,7 +95,7 @@ def check_engine(engine: Engine) -> Iterator[Check]:
         address = engine.proxy.rpartition("@")[2]
         yield Check("HTTP proxy", f"{address}: for builds and pulls, never between the lab's own parts")
     if engine.serves and not engine.memory_limits:
-        why = "Runs of the twin and of the IoT middleware are marked invalid."
+        why = "Runs whose parts have a machine of their own are marked invalid."
         yield Check("Memory limits", "ignored by this kernel", WARN, NO_MEMORY_LIMITS.do, why)
     # A rootless engine has no packet rules: a program opens its ports.
     if engine.serves and not engine.in_a_machine_of_its_own and not engine.rootless:

@@ -16,7 +16,7 @@ from looplab.report.statistics import Floats
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-PARTS = {"broker_in": "broker, to the device", "device": "device", "broker_out": "broker, to the requester"}
+PARTS = {"broker_in": "broker, in", "device": "device", "broker_out": "broker, out"}
 TITLES = {"How long answers take": ("T",), "Where the time goes": ("parts",)}
 POINTS = 240
 
