@@ -5,8 +5,10 @@ import random
 import paho.mqtt.client as mqtt
 import pytest
 from paho.mqtt.enums import CallbackAPIVersion
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.properties import Properties
 
-from looplab.mqtt.packets import PacketBuffer, parse_publish, publish_packet
+from looplab.mqtt.packets import PacketBuffer, parse_publish, publish_packet, read_connect, read_publish
 
 SIZES = [0, 1, 121, 122, 123, 16_377, 16_378, 70_000, 2_097_144, 2_097_145]
 
@@ -14,8 +16,8 @@ SIZES = [0, 1, 121, 122, 123, 16_377, 16_378, 70_000, 2_097_144, 2_097_145]
 class Written(mqtt.Client):
     """paho, with what it would send kept in `packets`."""
 
-    def __init__(self) -> None:
-        super().__init__(CallbackAPIVersion.VERSION2)
+    def __init__(self, protocol: mqtt.MQTTProtocolVersion = mqtt.MQTTv311, name: str = "") -> None:
+        super().__init__(CallbackAPIVersion.VERSION2, client_id=name, protocol=protocol)
         self.packets: list[bytes] = []
         self._sock = self  # type: ignore[assignment]
 
@@ -75,3 +77,23 @@ def test_a_packet_is_whole_wherever_a_read_ends(length: int) -> None:
         assert buffer.packets(packet[:end]) == []
         assert buffer.packets(packet[end:]) == [packet]
     assert PacketBuffer().packets(packet) == [packet]
+
+
+def test_properties_of_mqtt_5_are_read_as_paho_writes_them() -> None:
+    properties = Properties(PacketTypes.PUBLISH)
+    properties.CorrelationData, properties.TopicAlias, properties.ResponseTopic = b"\1\2", 7, "a/b"
+    properties.UserProperty, properties.MessageExpiryInterval = ("a", "b"), 60
+    client = Written(mqtt.MQTTv5)
+    for topic in ("a/töpic", ""):
+        client._send_publish(1, topic.encode(), b"payload", 1, False, False, mqtt.MQTTMessageInfo(1), properties)
+        assert read_publish(client.packets[-1], 5) == (topic.encode(), b"payload", b"\1\2", 7)
+    for cut in range(2, len(client.packets[-1]) - len(b"payload")):
+        with pytest.raises((ValueError, IndexError)):
+            read_publish(client.packets[-1][:cut], 5)
+
+
+@pytest.mark.parametrize(("protocol", "level"), [(mqtt.MQTTv31, 3), (mqtt.MQTTv311, 4), (mqtt.MQTTv5, 5)])
+def test_a_connect_says_who_and_which_version(protocol: mqtt.MQTTProtocolVersion, level: int) -> None:
+    client = Written(protocol, "töm")
+    client._send_connect(60)
+    assert read_connect(client.packets[0]) == (level, "töm")

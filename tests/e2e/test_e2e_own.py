@@ -1,0 +1,66 @@
+"""An application of one's own on the engine: the template finds who holds its answers, priorities, its own broker."""
+
+from typing import Any
+
+import pytest
+from support.e2e_lab import Lab
+
+from looplab.experiments.own.causes import NAGLE
+
+QUICK = ("run", "own", "--quick", "--json", "--allow-invalid")
+# A broker that the application brings along, on a port of its own.
+BROKER = """  mqtt:
+    <<: *part
+    image: ${MOSQUITTO_IMAGE:-eclipse-mosquitto:2.0.22}
+    pull_policy: missing
+    depends_on: []
+    volumes: []
+    working_dir: /tmp
+    tmpfs: [/tmp]
+    entrypoint:
+      [sh, -c, "printf 'listener 1884\\\\nallow_anonymous true\\\\n' >m.conf; exec /usr/sbin/mosquitto -c m.conf"]
+"""
+
+
+def cell_of(lab: Lab, *words: str, **variables: str) -> dict[str, Any]:
+    run = lab.stored(lab.run(*QUICK, *words, **variables).stdout)
+    (cell,) = run["cells"]
+    assert cell["sent"] > 200
+    assert cell["lost"] == 0
+    assert cell["captured"]["dropped"] == 0
+    assert {one["client"] for one in cell["clients"]} == {"my-controller", "my-device"}
+    return dict(cell)
+
+
+def held_by_the_broker(cell: dict[str, Any]) -> list[dict[str, Any]]:
+    return [one for one in cell["causes"] if one["cause"] == NAGLE and one["where"].startswith("in broker")]
+
+
+def test_the_template_finds_who_holds_its_answers(lab: Lab) -> None:
+    cell = cell_of(lab, TCP_NODELAY="off")
+    (cause,) = held_by_the_broker(cell)
+    # The controller asks every 20 ms, and the device takes 4.5 of them.
+    assert cause["messages"] > 0.8 * cell["sent"]
+    assert 12 < cause["mean_ms"] < 17
+    assert "set_tcp_nodelay true" in cause["remedy"]
+    assert held_by_the_broker(cell_of(lab, TCP_NODELAY="on")) == []
+
+
+def test_priorities_are_given_by_service_and_verified(lab: Lab) -> None:
+    if lab.machine_file().get("LAB_RTPRIO", "99") == "0" and not lab.machine_file().get("LAB_RATIONED"):
+        pytest.skip("this machine grants no real-time priority")
+    run = lab.stored(lab.run(*QUICK, OWN_PRIORITY="controller:80").stdout)
+    treatments = {one["what"]: one for one in run["treatments"]}
+    assert treatments["controller (service) scheduling policy"]["found"] == "SCHED_FIFO 80", treatments
+
+
+def test_its_own_broker_is_measured_where_it_is(lab: Lab) -> None:
+    lab.run("new", "own", "mine", code=0)
+    folder = lab.root / "my/mine"
+    for name in ("controller.py", "device.py"):
+        path = folder / name
+        path.write_text(path.read_text().replace('"broker", 1883', '"mqtt", 1884'))
+    compose = folder / "compose.yaml"
+    compose.write_text(compose.read_text() + BROKER)
+    variables = {"OWN_BROKER_SERVICE": "mqtt", "OWN_BROKER_PORT": "1884", "OWN_APPLICATION": "my/mine/compose.yaml"}
+    cell_of(lab, **variables)

@@ -1,0 +1,107 @@
+"""What a run of an application of one's own makes of what the capture found."""
+
+from typing import Any
+
+import pytest
+
+from looplab.errors import UsageError
+from looplab.experiments.own import OwnCell, in_words
+from looplab.experiments.own.causes import NAGLE, causes, refusals
+from looplab.experiments.own.controller import address, fates, fill, intervals
+from looplab.experiments.own.parameters import PARAMETERS
+from looplab.experiments.own.treatments import judge, priorities, roles
+from looplab.experiments.registry import EXPERIMENTS
+from looplab.run.document import cell_document
+from looplab.run.samples import ANSWERED, LATE, NOT_SENT, WAITING, SampleStore
+from looplab.treatments.service import check, permitted
+
+MS = 1_000_000
+ZERO_NS = 1_700_000_000 * 10**9
+
+
+def parameters(**variables: str) -> PARAMETERS:
+    return PARAMETERS.read({"SCENARIO": "own", **variables}, "compose/experiments/own")
+
+
+def columns(*rows: tuple[int, int, int, int]) -> dict[str, list[int]]:
+    """Four times of each request in ms, -1 for one that is unknown."""
+    times = [[-1 if ms < 0 else ZERO_NS + ms * MS for ms in one] for one in zip(*rows, strict=True)]
+    more = {"requester": [0] * len(rows), "device": [1] * len(rows), "qos": [1] * len(rows)}
+    return {**dict(zip(("in_ns", "out_ns", "back_ns", "received_ns"), times, strict=True)), **more}
+
+
+def test_each_request_has_its_outcome_and_the_lost_their_fate() -> None:
+    store = SampleStore(10, more=("out_ns", "back_ns", "requester", "device", "qos"))
+    captured = columns((0, 1, 5, 6), (20, 21, 140, 141), (40, -1, -1, -1), (60, 61, -1, -1), (80, 81, 85, -1))
+    rows = fill(store, range(10), captured, ZERO_NS, 100)
+    assert list(store["state"]) == [ANSWERED, LATE, *[WAITING] * 3, *[NOT_SENT] * 5]
+    assert fates(store, rows) == {"undelivered": 1, "unanswered": 1, "answer_lost": 1}
+    assert intervals(store, rows) == {"interval_ms": 20.0, "arrival_jitter_ms": 0.0}
+    cell = cell_document(OwnCell.keyed("app/request"), store, range(10), {})
+    assert [cell[name] for name in ("sent", "answered", "late", "lost")] == [5, 1, 1, 3]
+    assert [cell[f"{part}_us"]["min"] for part in ("T", "broker_in", "device", "broker_out", "age")] == [
+        6000, 1000, 4000, 1000, 5000,
+    ]  # fmt: skip
+    assert cell["missed_share"] == pytest.approx(0.8)
+
+
+def found(**changes: Any) -> dict[str, Any]:
+    kinds = ("foreign", "held", "held_by", "zero_windows", "sent_again", "counts")
+    return {**{kind: {} for kind in kinds}, "dropped": 0, **changes}
+
+
+def test_causes_name_who_holds_and_what_cures_it() -> None:
+    seen = found(
+        held={"asks": [90, 90 * 15 * MS]}, held_by={"device": [4, 4 * MS]}, counts={"together": 10},
+        sent_again={"broker": 2, "stranger": 50},
+    )  # fmt: skip
+    made = causes(seen, 100, "broker", ["asks", "device"])
+    assert [(one["cause"], one["where"], one["messages"]) for one in made] == [
+        (NAGLE, "in broker, to asks", 90),
+        ("answers that left together", "broker", 10),
+        ("segments sent again", "broker", 2),
+    ]
+    assert "set_tcp_nodelay true" in in_words(made[0])
+    assert "15.0 ms each" in in_words(made[0])
+
+
+def test_what_is_no_mqtt_is_refused_with_its_remedy() -> None:
+    tls, socket, other = refusals(
+        found(foreign={"TLS": 2, "WebSocket": 1, "no MQTT packet has type 0": 3}), parameters()
+    )
+    assert "before the TLS end" in tls
+    assert "plain listener" in socket
+    assert "3 connections to port 1883 of broker are not MQTT" in other
+
+
+def test_a_service_gets_its_priority_by_its_address() -> None:
+    p = parameters(OWN_PRIORITY="controller:80")
+    assert priorities(p) == {"controller (service)": 80}
+    own = roles(p, lambda name: {"controller": "10.0.0.7"}[name])
+    question = {"roles": {one.name: one.question(priorities(p).get(one.name, 0)) for one in own}}
+    assert question["roles"]["controller (service)"]["address"] == "10.0.0.7"
+    check(question, permitted(EXPERIMENTS))
+    with pytest.raises(UsageError, match="no-such-service has no address"):
+        address("no-such-service")
+
+
+def test_dropped_packets_are_a_treatment_that_failed() -> None:
+    thread = [{"scheduling": "SCHED_OTHER"}]
+    process = {"pid": 1, "started_ticks": 1, "threads": thread, "sockets": []}
+    role = {"before": [process], "processes": [process], "refused": []}
+    away = {"before": [], "processes": [], "refused": []}
+    scan = {"roles": {"controller": role, "broker": role, "stress": away, "flood": away}}
+    judged = {one.what: one for one in judge(parameters(), [scan, scan, scan], found(dropped=3))}
+    lost = judged["packets that the capture lost"]
+    assert (lost.found, lost.verified, lost.required) == ("3", False, True)
+    assert judged["stress load"].verified
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [("KEY", "no group"), ("KEY", "(a)(b)"), ("KEY", "(open"), ("OWN_PRIORITY", "mqtt"), ("OWN_PRIORITY", "mqtt:100"),
+     ("REQUEST_TOPIC", "a b")],
+)  # fmt: skip
+def test_a_wrong_value_is_refused(variable: str, value: str) -> None:
+    with pytest.raises(UsageError, match=variable):
+        parameters(**{variable: value})
