@@ -40,15 +40,24 @@ def between(before: Scan, after: Scan, roles: Iterable[str]) -> dict[str, Any]:
 
 
 def interference(before: Scan | None, after: Scan | None) -> dict[str, float | None]:
-    """Return what others took between two scans: `strangers_cpu_s`, `steal_s` of `seconds`; None if nobody counted."""
+    """Return what others took between two scans: `strangers_cpu_s`, `steal_s` of `seconds`; None if nobody counted.
+
+    Of several hosts it is the one that was disturbed most.
+    """
     if before is None or after is None or before is after:
         return dict.fromkeys(("seconds", "strangers_cpu_s", "steal_s"))
-    stolen_s = [sum(float(times["steal_s"]) for times in scan["processors"].values()) for scan in (before, after)]
+    of_hosts = [(before["hosts"][host], own) for host, own in after.get("hosts", {}).items()] or [(before, after)]
+    counted_s = [one for pair in of_hosts if (one := strangers_cpu_s(*pair)) is not None]
     return {
         "seconds": round(seconds(before, after), 3),
-        "strangers_cpu_s": strangers_cpu_s(before, after),
-        "steal_s": round(max(0.0, stolen_s[1] - stolen_s[0]), 2),
+        "strangers_cpu_s": max(counted_s) if len(counted_s) == len(of_hosts) else None,
+        "steal_s": max(_stolen_s(*pair) for pair in of_hosts),
     }
+
+
+def _stolen_s(before: Scan, after: Scan) -> float:
+    first, last = (sum(float(one["steal_s"]) for one in scan["processors"].values()) for scan in (before, after))
+    return round(max(0.0, last - first), 2)
 
 
 def strangers_cpu_s(before: Scan, after: Scan) -> float | None:

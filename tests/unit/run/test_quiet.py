@@ -77,6 +77,14 @@ def test_a_probe_that_the_load_may_delay_shows_no_noise() -> None:
     assert quiet.reasons(found) == []
 
 
+def test_of_several_hosts_the_most_disturbed_one_counts() -> None:
+    calm, busy = [busy_scan(0, 0.0, 0), busy_scan(10, 4.0, 8)], [busy_scan(5, 0.0, 0), busy_scan(15, 4.0, 3)]
+    scans = [{**mine, "hosts": {"A": mine, "B": other}} for mine, other in zip(calm, busy, strict=True)]
+    assert quiet.interference(*scans)["strangers_cpu_s"] == 10
+    scans[1]["hosts"]["B"] = busy_scan(15, None, 3)
+    assert quiet.interference(*scans)["strangers_cpu_s"] is None
+
+
 def test_scans_that_nobody_answered_count_nothing() -> None:
     answered = [busy_scan(0, 0.0, 0), busy_scan(10, 4.0, 6)]
     answered[1]["processors"] = {name: {**times, "steal_s": 1.0} for name, times in answered[1]["processors"].items()}
