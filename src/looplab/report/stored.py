@@ -19,8 +19,8 @@ from looplab.report.schema import LONGEST, fault, run_schema
 from looplab.run.folder import SCHEMA
 from looplab.run.life import run_table, summary
 from looplab.spec.experiment import Experiment, Experiments
-from looplab.spec.parameters import Param, as_text
-from looplab.spec.reader import FIDELITIES
+from looplab.spec.parameters import Param
+from looplab.spec.reader import FIDELITIES, as_text
 from looplab.system.machine_facts import NO_ID, UNKNOWN, own_file
 from looplab.system.machine_state import SHARED
 from looplab.treatments.loads import loads

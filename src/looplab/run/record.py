@@ -18,7 +18,8 @@ from looplab.run.accounting import Columns
 from looplab.run.folder import SCHEMA, RunFolder
 from looplab.run.quiet import reasons as reasons_not_quiet
 from looplab.run.samples import SampleStore
-from looplab.spec.parameters import RunParameters, as_text
+from looplab.spec.parameters import RunParameters
+from looplab.spec.reader import as_text
 from looplab.system.lock import Held, hold
 from looplab.system.machine_facts import OWN, OWN_FILE, ClockDistances, describe
 from looplab.system.machine_state import machine_state

@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Self
 
 from looplab.errors import UsageError
 from looplab.spec.cell import Cell
-from looplab.spec.reader import FIDELITIES, Reader, of_fidelity, read_number, read_qos
+from looplab.spec.reader import FIDELITIES, Reader, as_text, of_fidelity, read_number, read_qos
 
 # How a sender waits for the next message: an interval after the last one left, or until start + k * interval.
 SLEEP, SCHEDULE = PACINGS = ("sleep", "schedule")
@@ -346,12 +346,3 @@ def quick_settings(quick: Mapping[str, str], options: Sequence[Option], given: M
     """Return what `--quick` sets of `quick` beside the variables in `given`."""
     replaced = {name for option in options if option.variable in given for name in option.instead_of}
     return {name: value for name, value in quick.items() if name not in replaced}
-
-
-def as_text(value: object) -> str:
-    """Return a parameter as params.env has it."""
-    if isinstance(value, bool):
-        return "on" if value else "off"
-    if isinstance(value, list | tuple):
-        return " ".join(as_text(one) for one in value)
-    return f"{value:g}" if isinstance(value, float) else str(value)

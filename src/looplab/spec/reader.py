@@ -117,3 +117,12 @@ class Reader:
         if len(set(values)) != len(values):
             raise self._wrong(name, text, "each value once")
         return values
+
+
+def as_text(value: object) -> str:
+    """Return a parameter as params.env has it."""
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if isinstance(value, list | tuple):
+        return " ".join(as_text(one) for one in value)
+    return f"{value:g}" if isinstance(value, float) else str(value)

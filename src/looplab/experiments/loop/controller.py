@@ -13,9 +13,8 @@ from looplab.experiments.loop.connections import ControllerConnections
 from looplab.experiments.loop.document import COLUMNS, delayed, of_rows, passed
 from looplab.experiments.loop.losses import NEVER_NS, Evidence, Losses
 from looplab.experiments.loop.own_bridge import OwnBridge, judge_own_bridge
-from looplab.experiments.loop.own_client import OwnClient, OwnMeasurement
-from looplab.experiments.loop.parameters import LAB, OWN, PRINTED, LoopParameters
-from looplab.experiments.loop.printed.clients import PrintedClients
+from looplab.experiments.loop.own_client import OwnClient, OwnMeasurement, other_clients
+from looplab.experiments.loop.parameters import LAB, PRINTED, LoopParameters
 from looplab.experiments.loop.printed.measurement import PrintedMeasurement, written
 from looplab.experiments.loop.protocol import (
     ONE,
@@ -72,7 +71,7 @@ class LoopController(CellRun[LoopParameters, LoopCell]):
         self.seen = Scans(p, self.client, self.scans)
         self._connected_ns: list[int] = []
         self._client = _connections(p, token, self._received, self._note_connection)
-        self.others = _other_clients(p, self._client.wait)
+        self.others = other_clients(p, self._client.wait)
         self.own_bridge = OwnBridge(p, token)
         self._tls = self._unstamped = ""
         self._attempts: dict[str, str] = {}
@@ -340,13 +339,6 @@ def _connections(
     options = ClientOptions([*answers, *((topic, 1) for topic in news)])
     target = PairedTarget(host, port, parameters.tcp_nodelay, pairing)
     return ControllerConnections(number, target, token, options, received, connected)
-
-
-def _other_clients(parameters: LoopParameters, wait: Callable[[int], None]) -> PrintedClients | OwnClient | None:
-    """Return the clients that send in the controller's place, if any."""
-    if parameters.clients == PRINTED:
-        return PrintedClients(parameters, wait)
-    return OwnClient(parameters, wait) if parameters.clients == OWN else None
 
 
 # The name that looplab.run.life knows it by.

@@ -16,8 +16,8 @@ from time import perf_counter_ns
 from typing import Any, NamedTuple
 
 from looplab.errors import LabError
-from looplab.experiments.loop.parameters import LoopParameters
-from looplab.experiments.loop.printed.clients import STEP_NS
+from looplab.experiments.loop.parameters import OWN, PRINTED, LoopParameters
+from looplab.experiments.loop.printed.clients import STEP_NS, PrintedClients
 from looplab.experiments.loop.printed.measurement import PrintedMeasurement
 from looplab.experiments.loop.printed.wire import Publish, Wire
 from looplab.experiments.loop.protocol import TOPIC_REQUEST, parse_request
@@ -222,3 +222,10 @@ class OwnMeasurement(PrintedMeasurement):
             else:
                 due = sent_ns[sent[0]] + (row - sent[0]) * interval_ns
             due_ns[row] = min(sent_ns[row], due)
+
+
+def other_clients(parameters: LoopParameters, wait: Callable[[int], None]) -> PrintedClients | OwnClient | None:
+    """Return the clients that send in the controller's place, if any."""
+    if parameters.clients == PRINTED:
+        return PrintedClients(parameters, wait)
+    return OwnClient(parameters, wait) if parameters.clients == OWN else None

@@ -23,7 +23,6 @@ from looplab.spec.parameters import (
     Option,
     OrderedParameters,
     Param,
-    as_text,
     choice,
     integer,
     matching,
@@ -32,7 +31,7 @@ from looplab.spec.parameters import (
     qos_list,
     switch,
 )
-from looplab.spec.reader import Reader
+from looplab.spec.reader import Reader, as_text
 from looplab.treatments import NO_LOAD
 from looplab.treatments.link import NO_LINK
 from looplab.treatments.loads import loads

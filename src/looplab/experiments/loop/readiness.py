@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from looplab import __version__
+from looplab.experiments.loop.bridge_treatments import bridge_settings
 from looplab.experiments.loop.parameters import LoopParameters
 from looplab.experiments.loop.protocol import (
     COMMAND_EMULATED,
@@ -13,7 +14,6 @@ from looplab.experiments.loop.protocol import (
     TOPIC_BRIDGE_STATUS,
     TOPIC_ROBOT_STATUS,
 )
-from looplab.experiments.loop.treatments import bridge_settings
 from looplab.treatments.judgement import Treatment
 
 REMOTE = "remote"

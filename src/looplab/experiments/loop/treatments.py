@@ -7,17 +7,15 @@ from types import MappingProxyType
 from typing import Any
 
 from looplab.experiments.loop import BRIDGE, EXPERIMENT, ROBOT
+from looplab.experiments.loop.bridge_treatments import judge_bridge
 from looplab.experiments.loop.parameters import DIRECT, OWN, PORT, LoopParameters
 from looplab.experiments.loop.protocol import (
     COMMAND_EMULATED,
     CONNECTIONS,
     LEGS,
-    PAIRINGS,
-    SELECT,
     TOPIC_ANSWER,
     TOPIC_REQUEST,
     TWO,
-    legs_of,
     subscription_qos,
 )
 from looplab.run.placement import of_host
@@ -33,7 +31,6 @@ from looplab.treatments.judgement import (
     judge_nodelay,
     judge_policy,
     judge_process,
-    on_off,
     policy,
     unverified,
 )
@@ -45,8 +42,6 @@ from looplab.treatments.scans import Scan, grown, identities, mqtt_sockets, poli
 # The broker itself listens here, whatever port the host publishes.
 BROKER_PORT = 1883
 VIRTUAL_ROBOT = "socket://robot:"
-# What ftdi_sio sets for a port with low latency.
-LOWEST_TIMER_MS = 1
 # Bridge and robot take the place of another machine. Their own delay must be small beside what the report compares, in
 # absolute time, as changes of O are: a tenth of the 1 ms that O takes on a quiet machine.
 MOST_WAIT_US = 100
@@ -96,7 +91,7 @@ def judge(
             for one in judge_permission(good, role, fifo, attempts.get(role, ""))
         ),
         *(judge_nodelay(good, role, parameters.tcp_nodelay, parameters.broker_port, BROKER_PORT) for role in allowed),
-        *_judge_bridge(parameters, bridge),
+        *judge_bridge(parameters, bridge),
         *_judge_isolation(parameters, good, bridge),
         *judge_loads(parameters.load, parameters.load_settings, good),
     ]
@@ -297,44 +292,6 @@ def _has_robot(parameters: LoopParameters) -> bool:
 def is_virtual(bridge: Mapping[str, Any]) -> bool:
     """Return whether the robot of the bridge that reports this is the lab's own simulation."""
     return str(bridge.get("serial", "")).startswith(VIRTUAL_ROBOT)
-
-
-def bridge_settings(parameters: LoopParameters, bridge: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
-    """Return by variable how a run wants the bridge to be set up, and how the bridge reports that it is."""
-    nodelay, legs = bridge.get("tcp_nodelay"), legs_of(bridge.get("subscription_qos"))
-    return {
-        "RECEIVER": (parameters.bridge_receiver, str(bridge.get("receiver", SELECT))),
-        "TCP_NODELAY": (on_off(parameters.tcp_nodelay), "unknown" if nodelay is None else on_off(nodelay)),
-        "ROBOT_FRAMING": (parameters.robot_framing, str(bridge.get("framing"))),
-        "PAIRING": (parameters.pairing, str(bridge.get("pairing", PAIRINGS["thesis"]))),
-        "QOS_LEGS": (parameters.qos_legs, str(legs)),
-    }
-
-
-def _judge_bridge(parameters: LoopParameters, bridge: Mapping[str, Any]) -> list[Treatment]:
-    if parameters.own_bridge:
-        return []
-    if not bridge:
-        return [Treatment("bridge settings", "known", "the bridge did not say", False)]
-    settings, note = bridge_settings(parameters, bridge), "start the bridge with the same FIDELITY"
-    # The subscription shows the legs (judge_legs).
-    judged = [
-        compared("bridge receiver", *settings["RECEIVER"], note=note),
-        compared("bridge TCP_NODELAY", *settings["TCP_NODELAY"], note=note),
-        compared("robot framing", *settings["ROBOT_FRAMING"], note=note),
-        compared("answer pairing", *settings["PAIRING"], note=note),
-    ]
-    return [*judged, *_judge_adapter(bridge.get("latency_timer_ms"), low=parameters.serial_low_latency)]
-
-
-def _judge_adapter(timer_ms: object, *, low: bool) -> Iterator[Treatment]:
-    """Judge how long the robot's FTDI adapter may hold bytes back; another adapter has no such timer."""
-    if timer_ms is None:
-        return
-    good = timer_ms == LOWEST_TIMER_MS
-    wanted = f"{LOWEST_TIMER_MS} ms" if low else "as its driver sets it"
-    note = "" if good else f"R has up to {timer_ms} ms of it: SERIAL_LOW_LATENCY=on here and at the bridge"
-    yield Treatment("latency timer of the robot's adapter", wanted, f"{timer_ms} ms", good or not low, low, note)
 
 
 def _judge_isolation(

@@ -20,8 +20,8 @@ from looplab.experiments.middleware.placement import (
     siblings,
 )
 from looplab.experiments.middleware.systems import SYSTEMS, load
-from looplab.spec.parameters import REPETITIONS, Option, RunParameters, as_text, choice, integer, number, param, switch
-from looplab.spec.reader import Reader
+from looplab.spec.parameters import REPETITIONS, Option, RunParameters, choice, integer, number, param, switch
+from looplab.spec.reader import Reader, as_text
 
 FOLDER = EXPERIMENT.scenarios.replace("*", "")
 CONTAINER, BARE = "container", "bare"

@@ -11,8 +11,7 @@ from looplab.experiments.loop.parameters import LoopParameters, read_parameters
 from looplab.experiments.loop.report import MeasuredLoop, cells_of
 from looplab.experiments.loop.studies import STEPS, VARIANTS
 from looplab.report.samples import MeasuredRuns
-from looplab.spec.parameters import as_text
-from looplab.spec.reader import of_fidelity
+from looplab.spec.reader import as_text, of_fidelity
 
 STUDY = "clients"
 FEWEST_STEPS = 2

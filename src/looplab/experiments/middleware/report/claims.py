@@ -7,14 +7,21 @@ from statistics import fmean
 from looplab.experiments.middleware import Placement
 from looplab.experiments.middleware.report import CLIENT, PROCESSED, SERVER, MeasuredLoad, Unit
 from looplab.experiments.middleware.report.placements import (
+    BEST,
+    BEYOND,
+    DIRECT,
+    ONE,
     Pair,
+    balancer,
     best_loads,
+    beyond_best,
     container_pairs,
-    load_cells,
+    more_nodes,
     optima,
     optimum,
     places,
     published,
+    siblings,
 )
 from looplab.report.rounds import claims_of
 from looplab.report.rules import Answer, Rule, decided, directed, every, means, no_cost, no_gain
@@ -26,9 +33,6 @@ from looplab.report.verdicts import Claim, Line, Verdict, not_run
 MOST_ERRORS = 0.02
 # A load of which so much is processed does not show what a placement can do.
 ALL = 0.99
-# The placements of its tables: without and with the balancer, the best number of nodes, more than that.
-DIRECT, ONE = Placement(True, False, 1, 20), Placement(True, True, 1, 20)
-BEST, BEYOND = Placement(True, True, 5, 4), Placement(True, True, 7, 3)
 # What it compares, before and after.
 PUBLISHED = {"balancer-free": (DIRECT, ONE), "more-nodes": (ONE, BEST), "five-beat-seven": (BEYOND, BEST)}
 # What a run has in its place, or in words why it has none.
@@ -44,13 +48,13 @@ def claims() -> list[Claim]:
         "container-processed": _container,
         "container-time": _container_time,
         "errors-below": _errors,
-        "hyper-threading": partial(_processed, "hyper-threading", _siblings, None),
-        "balancer-free": partial(_processed, "balancer-free", _balancer, no_gain),
-        "more-nodes": partial(_processed, "more-nodes", _more_nodes, None),
-        "five-beat-seven": partial(_processed, "five-beat-seven", _beyond_best, None),
+        "hyper-threading": partial(_processed, "hyper-threading", siblings, None),
+        "balancer-free": partial(_processed, "balancer-free", balancer, no_gain),
+        "more-nodes": partial(_processed, "more-nodes", more_nodes, None),
+        "five-beat-seven": partial(_processed, "five-beat-seven", beyond_best, None),
         "errors-below-nodes": _errors,
-        "errors-beyond": partial(_errors_beyond, _more_nodes),
-        "balancer-errors": partial(_errors_beyond, _balancer),
+        "errors-beyond": partial(_errors_beyond, more_nodes),
+        "balancer-errors": partial(_errors_beyond, balancer),
         "mean-above-median": _mean_above_median,
         "memory-grows": _memory_grows,
         "time-grows": _time_grows,
@@ -229,21 +233,6 @@ def _processed(claim: str, sides: Sides, rule: Callable[[str], Rule] | None, run
     return verdict
 
 
-def _siblings(run: MeasuredRuns) -> tuple[Placement, Placement] | str:
-    """Return one processor of each core, and all processors, as the paper's 20 and 40."""
-    parameters = run.run.parameters
-    siblings, every = parameters.get("siblings") or [], int(parameters.get("processors") or 0)
-    cores = every - sum(len(core) - 1 for core in siblings)
-    if not siblings:
-        return "Each core of this machine is one processor: it cannot show what SMT siblings add."
-    if any(len(set(range(cores)) & set(core)) > 1 for core in siblings):
-        return f"The first {cores} processors of this machine are not of as many cores."
-    sides = [place for place in places(run) if place.container and place.cores in (cores, every)]
-    return (
-        (sides[0], sides[1]) if len(sides) == 2 else f"The run has no sound load on {cores} and on {every} processors."
-    )
-
-
 def _errors_beyond(sides: Sides, run: MeasuredRuns) -> Verdict:
     """Compare the errors of two placements at the loads beyond the optimal one of the first."""
     chosen, by_place = sides(run), places(run)
@@ -295,7 +284,7 @@ def _time_grows(run: MeasuredRuns) -> Verdict:
 
 def _memory_by_nodes(run: MeasuredRuns) -> Verdict:
     """Compare the memory at the start of one node with that of several with as many cores, at a load of both."""
-    sides = _more_nodes(run)
+    sides = more_nodes(run)
     if isinstance(sides, str):
         return not_run(sides)
     one, several = ({cell.devices: cell for cell in places(run)[place]} for place in sides)
@@ -320,38 +309,3 @@ def _all_cells(cells: Sequence[MeasuredLoad], names: tuple[str, str], what: str,
     shares = [(cell, [two[unit] / one[unit] for unit in one if one[unit] and unit in two]) for cell, (one, two) in each]
     verdict.lines = [Line(f"{ratio}, {cell}", over_runs(values) or UNKNOWN, "above 1") for cell, values in shares]
     return verdict
-
-
-def _balancer(run: MeasuredRuns) -> tuple[Placement, Placement] | str:
-    measured = places(run)
-    both = [(place, place._replace(balancer=True)) for place in measured if not place.balancer]
-    sides = [(direct, balanced) for direct, balanced in both if balanced in measured]
-    return sides[0] if sides else "The run has no node with and without the balancer."
-
-
-def _more_nodes(run: MeasuredRuns) -> tuple[Placement, Placement] | str:
-    one, spread, _beyond = _layouts(run)
-    return (one, spread) if one and spread else "The run has no sound load on one node and on several."
-
-
-def _beyond_best(run: MeasuredRuns) -> tuple[Placement, Placement] | str:
-    _one, spread, beyond = _layouts(run)
-    if spread and beyond:
-        return beyond, spread
-    exhausted = sorted({str(cell.place) for cell in load_cells(run) if cell.starved})
-    more = f" Out of memory: {'; '.join(exhausted)}." if exhausted else ""
-    return f"The run has no sound load on more nodes than have their own cores.{more}"
-
-
-def _layouts(run: MeasuredRuns) -> tuple[Placement | None, Placement | None, Placement | None]:
-    """Return one node, the nodes that stand for 5 x 4, and those that stand for 7 x 3; None where there is none.
-
-    All are behind the balancer. The second has the most nodes with as many cores in all as one node, the third the next
-    more nodes.
-    """
-    balanced = [place for place in places(run) if place.balancer]
-    one = max((place for place in balanced if place.nodes == 1), default=None)
-    several = [place for place in balanced if one and place.nodes > 1 and place.nodes * place.cores <= one.cores]
-    spread = BEST if BEST in balanced else several[-1] if several else None
-    beyond = [place for place in balanced if spread and place.nodes > spread.nodes]
-    return one, spread, BEYOND if BEYOND in beyond else beyond[0] if beyond else None

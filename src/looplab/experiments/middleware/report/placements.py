@@ -14,6 +14,9 @@ from looplab.report.samples import MeasuredRuns
 from looplab.report.statistics import FEWEST_REPETITIONS, SEED, Interval
 
 RESAMPLES = 4000
+# The placements of the paper's tables: without and with the balancer, the best number of nodes, more than that.
+DIRECT, ONE = Placement(True, False, 1, 20), Placement(True, True, 1, 20)
+BEST, BEYOND = Placement(True, True, 5, 4), Placement(True, True, 7, 3)
 # Bare metal and container, on the same cores under the same load.
 Pair = tuple[MeasuredLoad, MeasuredLoad]
 
@@ -114,3 +117,54 @@ def published(what: str) -> dict[Placement, float]:
         for line in printed(__file__, "middleware.csv")
         if line["what"] == what
     }
+
+
+def siblings(run: MeasuredRuns) -> tuple[Placement, Placement] | str:
+    """Return one processor of each core, and all processors, as the paper's 20 and 40."""
+    parameters = run.run.parameters
+    siblings, every = parameters.get("siblings") or [], int(parameters.get("processors") or 0)
+    cores = every - sum(len(core) - 1 for core in siblings)
+    if not siblings:
+        return "Each core of this machine is one processor: it cannot show what SMT siblings add."
+    if any(len(set(range(cores)) & set(core)) > 1 for core in siblings):
+        return f"The first {cores} processors of this machine are not of as many cores."
+    sides = [place for place in places(run) if place.container and place.cores in (cores, every)]
+    return (
+        (sides[0], sides[1]) if len(sides) == 2 else f"The run has no sound load on {cores} and on {every} processors."
+    )
+
+
+def balancer(run: MeasuredRuns) -> tuple[Placement, Placement] | str:
+    """Return a placement without and with the balancer, or in words why a run has none; likewise the two below."""
+    measured = places(run)
+    both = [(place, place._replace(balancer=True)) for place in measured if not place.balancer]
+    sides = [(direct, balanced) for direct, balanced in both if balanced in measured]
+    return sides[0] if sides else "The run has no node with and without the balancer."
+
+
+def more_nodes(run: MeasuredRuns) -> tuple[Placement, Placement] | str:
+    one, spread, _beyond = _layouts(run)
+    return (one, spread) if one and spread else "The run has no sound load on one node and on several."
+
+
+def beyond_best(run: MeasuredRuns) -> tuple[Placement, Placement] | str:
+    _one, spread, beyond = _layouts(run)
+    if spread and beyond:
+        return beyond, spread
+    exhausted = sorted({str(cell.place) for cell in load_cells(run) if cell.starved})
+    more = f" Out of memory: {'; '.join(exhausted)}." if exhausted else ""
+    return f"The run has no sound load on more nodes than have their own cores.{more}"
+
+
+def _layouts(run: MeasuredRuns) -> tuple[Placement | None, Placement | None, Placement | None]:
+    """Return one node, the nodes that stand for 5 x 4, and those that stand for 7 x 3; None where there is none.
+
+    All are behind the balancer. The second has the most nodes with as many cores in all as one node, the third the next
+    more nodes.
+    """
+    balanced = [place for place in places(run) if place.balancer]
+    one = max((place for place in balanced if place.nodes == 1), default=None)
+    several = [place for place in balanced if one and place.nodes > 1 and place.nodes * place.cores <= one.cores]
+    spread = BEST if BEST in balanced else several[-1] if several else None
+    beyond = [place for place in balanced if spread and place.nodes > spread.nodes]
+    return one, spread, BEYOND if BEYOND in beyond else beyond[0] if beyond else None
