@@ -14,7 +14,7 @@ from unit.docs.test_paths import TRACKED
 _HEADLESS = re.compile(r"^(?!\|).*\n(\|.*)\n(?!\|[-:| ]+\|$)", re.MULTILINE)
 _LINK = re.compile(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)")
 # A template's page and a test's are no pages of the lab.
-APART = ("compose/scenarios/_template/", "tests/")
+APART = ("compose/scenarios/_template/", "compose/experiments/own/template/", "tests/")
 # The first page is two screens; everything else is on the page that it links.
 MOST_WORDS = 750
 # Of all pages: what is said twice hides the rest. Code in a page counts, signs of a table do not.
