@@ -22,9 +22,10 @@ from looplab.report.study_file import Study
 from looplab.report.verdicts import UNDECIDED, Effect, Hypotheses, Verdict, settle
 from looplab.run import quiet
 from looplab.run.folder import SCHEMA
+from looplab.treatments.loads import loads
+from looplab.treatments.loads.load import HostLoad
 
-# The SD of ln(mean O) between quiet runs of 100 messages (bench/data), where no earlier runs are here.
-STRESS_SD, OTHER_SD = 0.30, 0.13
+# The spread is the usual one of each load where no earlier runs are here.
 FEWEST_DIFFERENCES = 4
 # What is simulated of one truth: the chance of a word has a standard error of 3.5 points at most.
 STUDIES = 200
@@ -152,7 +153,6 @@ def _sd(alike: Mapping[tuple[str, ...], Sequence[float]]) -> tuple[float, int] |
 
 
 def usual_sd(plan: Study, scenario: str) -> float:
-    """Return the SD of a quiet machine's runs: under stress half of 100 messages' variance is sampling, by batches."""
-    if plan.loads.get(scenario) != "stress":
-        return OTHER_SD
-    return STRESS_SD * math.sqrt(0.5 + 0.5 * 100 / plan.messages.get(scenario, 100))
+    """Return the SD of a quiet machine's runs under that load: what is sampling falls with the messages of a run."""
+    load = loads().get(plan.loads.get(scenario, ""), HostLoad)
+    return load.usual_sd * math.sqrt(1 - load.sampled + load.sampled * 100 / plan.messages.get(scenario, 100))

@@ -28,7 +28,7 @@ NAME_THEIRS = {"compose/loop.yaml", "compose/observe.yaml", "scripts/make-balanc
 NAMES_OF_OTHERS = (
     "experiments/loop/report", "experiments/balance/report", "experiments/loop/studies.py", "lab/docker",
     "lab/hosts", "lab/image_names.py", "lab/cli.py", "lab/commands/bundle.py", "lab/commands/study.py",
-    "lab/checkout.py", "report/power.py", "run/identities.py", "system/remedies.py",
+    "lab/checkout.py", "run/identities.py", "system/remedies.py",
 )  # fmt: skip
 
 

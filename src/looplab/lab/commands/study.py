@@ -30,14 +30,13 @@ from looplab.spec.brokers import BROKERS, DEFAULT, STUDY
 from looplab.system.machine_facts import boot_id, hashed, machine_id
 from looplab.system.terminal import say
 from looplab.system.words import plural, show_duration
+from looplab.treatments.loads import loads as known_loads
 
 ARM_NAMES = string.ascii_letters
 # Each variant of an arm has a name and settings.
 Variants = Mapping[str, Mapping[str, str]]
 # Starting and stopping containers, the warm-up and the scans take so long.
 RUN_OVERHEAD_S = 7.0
-# Of 100 messages the three slowest are a quarter of O under stress, and half of what runs differ by.
-QUICK_UNDER_STRESS = 300
 
 
 @dataclass(frozen=True)
@@ -117,9 +116,9 @@ def conduct(
     experiment = check_one_kind(known.values())
     labs, parameters = _prepared(root, known, chosen_ones, variants or {"": {}})
     loads = {name: load for (name, _), values in parameters.items() if (load := getattr(values, "load", None))}
-    few = int(chosen_ones.get("MESSAGES", 0)) < QUICK_UNDER_STRESS
-    if options.quick and few and not given.get("MESSAGES") and "stress" in loads.values():
-        chosen_ones["MESSAGES"] = str(QUICK_UNDER_STRESS)
+    least = max((load.quick_messages for name, load in known_loads().items() if name in loads.values()), default=0)
+    if options.quick and not given.get("MESSAGES") and int(chosen_ones.get("MESSAGES", 0)) < least:
+        chosen_ones["MESSAGES"] = str(least)
         labs, parameters = _prepared(root, known, chosen_ones, variants or {"": {}})
     sessions = {variant: RunSession(lab) for variant, lab in labs.items()}
     code = str(next(iter(sessions.values())).facts["code"])

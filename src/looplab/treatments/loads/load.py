@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from looplab.errors import UsageError
 from looplab.spec.roles import Role
@@ -64,6 +64,11 @@ class HostLoad:
     workers: Collection[str] = ()
     unit: str = ""
     weak: str = ""
+    # The SD of ln(mean O) between quiet runs of 100 messages (bench/data), how much of its variance is sampling, and
+    # how many messages a run of a quick study takes at least.
+    usual_sd: ClassVar[float] = 0.13
+    sampled: ClassVar[float] = 0.0
+    quick_messages: ClassVar[int] = 0
 
     @property
     def role(self) -> Role:

@@ -272,14 +272,8 @@ def _memory_grows(run: MeasuredRuns) -> Verdict:
 def _time_grows(run: MeasuredRuns) -> Verdict:
     """Compare each placement's highest load with its lowest."""
     ends = [(cells[0], cells[-1]) for cells in places(run).values() if len(cells) > 1]
-    if not ends:
-        return not_run("The run has no placement with two loads.")
-    groups = [dict.fromkeys(pair[0].by_unit(CLIENT), pair) for pair in ends]
-    verdict = _decided(*_figures(groups, CLIENT), directed("The median time at the highest load", +1, None))
-    verdict.lines = [
-        Line(f"{low} to {high.devices} devices", change((low, high), CLIENT), "", "change") for low, high in ends
-    ]
-    return verdict
+    what = "The median time at the highest load"
+    return _higher(ends, CLIENT, what) if ends else not_run("The run has no placement with two loads.")
 
 
 def _memory_by_nodes(run: MeasuredRuns) -> Verdict:
@@ -288,13 +282,19 @@ def _memory_by_nodes(run: MeasuredRuns) -> Verdict:
     if isinstance(sides, str):
         return not_run(sides)
     one, several = ({cell.devices: cell for cell in places(run)[place]} for place in sides)
-    if not (common := sorted(one.keys() & several.keys())):
+    if not (common := one.keys() & several.keys()):
         return not_run("There is no load with a sound cell on both.")
-    pair, name = (one[common[0]], several[common[0]]), "memory_bytes_at_start"
-    printed = published_change("memory-by-nodes") or 0.0
-    rounds = dict.fromkeys(pair[0].by_unit(name), pair)
-    verdict = _decided(*_figures([rounds], name), directed(f"The memory at the start of {sides[1]}", +1, printed))
-    verdict.lines = [Line(f"{sides[1]} against {sides[0]}", change(pair, name), f"{printed:+.0%}", "change")]
+    pair, what = (one[min(common)], several[min(common)]), f"The memory at the start of {sides[1]}"
+    return _higher([pair], "memory_bytes_at_start", what, published_change("memory-by-nodes"))
+
+
+def _higher(pairs: Sequence[Pair], figure: str, what: str, printed: float | None = None) -> Verdict:
+    groups = [dict.fromkeys(pair[0].by_unit(figure), pair) for pair in pairs]
+    verdict = _decided(*_figures(groups, figure), directed(what, +1, printed))
+    text = "" if printed is None else f"{printed:+.0%}"
+    verdict.lines = [
+        Line(f"{after} against {before}", change((before, after), figure), text, "change") for before, after in pairs
+    ]
     return verdict
 
 
