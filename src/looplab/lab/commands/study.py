@@ -117,7 +117,7 @@ def conduct(
     labs, parameters = _prepared(root, known, chosen_ones, variants or {"": {}})
     loads = {name: load for (name, _), values in parameters.items() if (load := getattr(values, "load", None))}
     least = max((load.quick_messages for name, load in known_loads().items() if name in loads.values()), default=0)
-    if options.quick and not given.get("MESSAGES") and int(chosen_ones.get("MESSAGES", 0)) < least:
+    if options.quick and not given.get("MESSAGES") and 0 < int(chosen_ones.get("MESSAGES", 0)) < least:
         chosen_ones["MESSAGES"] = str(least)
         labs, parameters = _prepared(root, known, chosen_ones, variants or {"": {}})
     sessions = {variant: RunSession(lab) for variant, lab in labs.items()}
