@@ -176,9 +176,16 @@ def by_construction(question: Hypotheses) -> Hypotheses:
 
 
 def stated(
-    parts: Sequence[PValues], reason: str | Mapping[str, str], lines: Sequence[Line] = (), notes: Sequence[str] = ()
+    parts: Sequence[PValues],
+    reason: str | Mapping[str, str],
+    lines: Sequence[Line] = (),
+    notes: Sequence[str] = (),
+    runs: int = 0,
 ) -> Verdict:
-    """Return the verdict on a claim of several parts, all of which must be true; `reason` may be one by outcome."""
+    """Return the verdict on a claim of several parts, all of which must be true; `reason` may be one by outcome.
+
+    Of a claim that holds or not in a run, `runs` is in how many it is known: so many cannot give a smaller p-value.
+    """
     p_values = together(parts)
 
     def decide(false: float, true: float, questions: int) -> Outcome:
@@ -188,7 +195,7 @@ def stated(
         return outcome, f"{why} Alone it would be decided; {questions} questions are asked together." if alone else why
 
     # What is not known can be neither shown nor refuted, so it takes no power from other claims.
-    question = Hypotheses(p_values, decide, float(min(p_values) >= 1))
+    question = Hypotheses(p_values, decide, 1.0 if min(p_values) >= 1 else 0.5**runs if runs else 0.0)
     return Verdict(reason=decide(*p_values, 1)[1], notes=[*notes], lines=lines, question=question)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from looplab.report.rounds import vetoed
-from looplab.report.rules import decided, directed, kept, mostly, together
+from looplab.report.rules import decided, directed, kept, mostly, stated, together
 from looplab.report.samples import Runs
 from looplab.report.statistics import compare, compare_blocks, over_runs
 from looplab.report.verdicts import REPRODUCED, UNDECIDED, Claim, Line, Verdict, judge, units
@@ -62,6 +62,9 @@ def test_a_statement_of_several_parts() -> None:
     assert together([(0.01, 0.9), (0.8, 0.02)], every_part=False) == (0.02, 0.9)
     assert mostly([True] * 5 + [None]) == (1 / 32, 1.0)
     assert mostly([None]) == (1.0, 1.0)
+    # Five runs cannot decide beside others, so they cost these nothing.
+    asked = [stated([mostly([True] * 5)], "", runs=5).question, stated([(1.0, 1.0)], "").question]
+    assert [one.least_p for one in asked if one] == [1 / 32, 1.0]
 
 
 def test_a_family_of_remarks_takes_no_power_from_the_findings() -> None:

@@ -42,7 +42,7 @@ def _theory(run: MeasuredRuns) -> Verdict:
         return not_run("The run has no cell with an answer.")
     words = f"{sum(one is True for one in agrees)} of {len(agrees)} cells do what the spectral radius says"
     holds = [all(known) for own in by_run if (known := [one for one in own if one is not None])]
-    return stated([mostly(holds)], f"{words}; it falls from 1 on.", lines, paused)
+    return stated([mostly(holds)], f"{words}; it falls from 1 on.", lines, paused, len(holds))
 
 
 def _agrees(run: MeasuredRuns) -> tuple[list[bool | None], list[Line], list[str]]:

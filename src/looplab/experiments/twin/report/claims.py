@@ -170,8 +170,8 @@ def _no_queue(run: MeasuredRuns) -> Verdict:
     if not above or not below:
         return not_run(f"Needs intervals above and below {at:g} ms.", lines=lines)
     reason = f"A queue at {sum(below)} of {len(below)} shorter intervals, at {sum(above)} of {len(above)} longer ones."
-    holds = (all(cell.queues == (cell.interval_ms < at) for cell in of_run if cell in cells) for of_run in usual(run))
-    return stated([mostly(holds)], reason, lines)
+    holds = [all(cell.queues == (cell.interval_ms < at) for cell in of_run if cell in cells) for of_run in usual(run)]
+    return stated([mostly(holds)], reason, lines, runs=len(holds))
 
 
 def _broker_limits(run: MeasuredRuns) -> Verdict:
@@ -235,7 +235,7 @@ def _limit(run: MeasuredRuns) -> Verdict:
     reason = f"The broker's processor is the limit in {by.count('broker')} of {len(by)} searches"
     reason += f", {left_open} left open." if left_open else "."
     shown, refuted = (mostly(holds(one) for one in known if one)[0] for holds in (_broker_alone, _no_broker))
-    return stated([(shown, refuted)], reason, lines)
+    return stated([(shown, refuted)], reason, lines, runs=sum(map(bool, known)))
 
 
 def _broker_alone(limited_by: Sequence[str]) -> bool:
