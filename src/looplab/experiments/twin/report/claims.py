@@ -234,16 +234,10 @@ def _limit(run: MeasuredRuns) -> Verdict:
     left_open = len(by) - sum(map(len, known))
     reason = f"The broker's processor is the limit in {by.count('broker')} of {len(by)} searches"
     reason += f", {left_open} left open." if left_open else "."
-    shown, refuted = (mostly(holds(one) for one in known if one)[0] for holds in (_broker_alone, _no_broker))
-    return stated([(shown, refuted)], reason, lines, runs=sum(map(bool, known)))
-
-
-def _broker_alone(limited_by: Sequence[str]) -> bool:
-    return set(limited_by) == {"broker"}
-
-
-def _no_broker(limited_by: Sequence[str]) -> bool:
-    return "broker" not in limited_by
+    by_search = [one for one in known if one]
+    shown = mostly({*one} == {"broker"} for one in by_search)[0]
+    refuted = mostly("broker" not in one for one in by_search)[0]
+    return stated([(shown, refuted)], reason, lines, runs=len(by_search))
 
 
 def _limited(searches: Sequence[MeasuredTwin]) -> str:
