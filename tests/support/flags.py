@@ -10,6 +10,7 @@ FLAGS = {
     "LAB_MANY_HOSTS": "8 min: root, two more engines; the loop with its parts on several hosts",
     "LAB_MIDDLEWARE_FAULTS": "20 min: root, dead services, a full disk, too little memory, bad input",
     "LAB_NETEM_VM": "10 min: qemu-system-x86, busybox-static, a kernel package; netem of the kernel",
+    "LAB_OWN_LONG": "6 min: root, tcpdump, a quiet machine; 100,000 requests, what the capture costs",
     "LAB_PI_VM": "10-60 min: root, qemu-system-x86, debootstrap, openssh-client; a virtual Raspberry Pi",
     "LAB_SWARM": "15 min: root, three further engines; the stack files on a Swarm over VXLAN",
     "LAB_TWO_HOSTS": "15 min: 1 or plain; root, a second engine; the bridge on another host",

@@ -90,7 +90,7 @@ class OwnController(CellRun[OwnParameters, OwnCell]):
     def _scan(self) -> None:
         p = self.parameters
         counted = f"{p.broker_service}:{p.broker_port}" if p.load != treatments.NO_LOAD else ""
-        self.scans.append(self.client.scan(treatments.priorities(p), counted))
+        self.scans.append(self.client.scan(treatments.priorities(p), counted, p.broker))
 
     def _figures(self, found: Mapping[str, Any], rows: range) -> dict[str, Any]:
         """Return what run.json holds of the cell beside its samples."""

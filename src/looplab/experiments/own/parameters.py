@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from looplab.capture.exchange import BY_TOPIC, key_of
 from looplab.experiments.own import OwnCell
+from looplab.spec.brokers import BROKERS, DEFAULT
 from looplab.spec.cell import Cell
-from looplab.spec.parameters import AS, Option, RunParameters, host, integer, matching, param, switch
+from looplab.spec.parameters import AS, Option, RunParameters, choice, host, integer, matching, param, switch
 from looplab.spec.reader import Reader
 from looplab.treatments import NO_LOAD
 from looplab.treatments.loads import loads
@@ -62,6 +63,7 @@ class OwnParameters(RunParameters):
     answer_topic: str = matching("app/answer", _TOPIC, _EXPECTED_TOPIC)
     key: str = param(_key, "json:n")
     application: str = matching("", r"[^\s?]{0,150}", "a Compose file", variable="OWN_APPLICATION")
+    broker: str = choice(DEFAULT, tuple(BROKERS), factor=True)
     broker_service: str = host("broker", variable="OWN_BROKER_SERVICE")
     broker_port: int = integer(1883, 1, 65535, variable="OWN_BROKER_PORT", matters=False)
     priorities: Mapping[str, int] = param(_priorities, "", variable="OWN_PRIORITY")

@@ -4,8 +4,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from looplab.experiments.own import APPLICATION, EXPERIMENT
+from looplab.experiments.own import APPLICATION
 from looplab.experiments.own.parameters import OwnParameters
+from looplab.spec.brokers import BROKERS
 from looplab.spec.roles import BROKER, CONTROLLER, Role
 from looplab.treatments import NO_LOAD
 from looplab.treatments.judgement import Treatment, compared, judge_nodelay, judge_policy, judge_process
@@ -18,7 +19,7 @@ __all__ = ["NO_LOAD", "judge", "priorities", "roles"]
 def roles(parameters: OwnParameters, address: Callable[[str], str]) -> list[Role]:
     """Return the experiment's roles, and one for each service of the application that gets a priority."""
     own = [replace(APPLICATION, name=role_of(name), address=address(name)) for name in parameters.priorities]
-    return [*(role for role in EXPERIMENT.roles if role is not APPLICATION), *own]
+    return [CONTROLLER, BROKERS[parameters.broker].role, *own]
 
 
 def role_of(service: str) -> str:

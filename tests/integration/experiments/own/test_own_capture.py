@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from statistics import median
+from statistics import geometric_mean, median
 from typing import Any
 
 import pytest
@@ -44,8 +44,12 @@ class Watched:
         tool.write_text(f'#!/bin/sh\nexec {shutil.which("tcpdump")} -Z root "$@"\n')
         tool.chmod(0o755)
         variables["PATH"] = f"{folder}:{os.environ['PATH']}"
-        command = [*within, sys.executable, "-m", "looplab.capture"]
-        self.capture = Child(command, folder / "capture.log", variables)
+        self._command, self._variables = [*within, sys.executable, "-m", "looplab.capture"], variables
+        self.begin()
+
+    def begin(self) -> None:
+        """Start the capture."""
+        self.capture = Child(self._command, self._folder / "capture.log", self._variables)
         until(self._answers, f"the capture answers: {self.capture.said()}")
         self.since_s = time.time()
 
@@ -81,7 +85,7 @@ def watched(tmp_path: Path, at_end: contextlib.ExitStack) -> Callable[..., Watch
     def start(*, nodelay: bool = True) -> Watched:
         made = Watched(lan, tmp_path, nodelay=nodelay)
         at_end.callback(made.broker.stop)
-        at_end.callback(made.capture.close)
+        at_end.callback(lambda: made.capture.close())
         return made
 
     return start
@@ -137,6 +141,21 @@ def test_a_hundred_thousand_requests_are_accounted_for(watched: Callable[..., Wa
     assert sum(one >= 0 for one in taken_ms(found)) == len(took)
     # A row of seven numbers is 56 bytes, of which the answer in JSON is a copy.
     assert after_kib - before_kib < 120_000
+
+
+@long
+def test_the_application_is_hardly_slower_for_the_capture(watched: Callable[..., Watched]) -> None:
+    """Paired, in turn: the client's median with the capture over that without it."""
+    made, ratios = watched(), []
+    asked = {"version": "3.1.1", "qos": 0, "clients": 4, "requests": 1000, "interval_s": 0.002}
+    for _ in range(8):
+        with_capture = median(made.run(**asked).values())
+        made.capture.close()
+        without = median(made.run(**asked).values())
+        ratios.append(with_capture / without)
+        made.begin()
+    print(f"with the capture over without it: {geometric_mean(ratios):.3f} of {[round(one, 2) for one in ratios]}")
+    assert geometric_mean(ratios) <= 1.05
 
 
 def _most_kib(pid: int) -> int:
