@@ -27,6 +27,7 @@ from looplab.treatments.judgement import Treatment, judge_clocks, reasons
 
 # In the live folder.
 LOCK, STATE, ROWS = "run.lock", "state.json", "samples.bin"
+MORE_LIVE = "Lower MESSAGES or REPETITIONS, or enlarge the volume `live` in compose/lab.yaml."
 # Compose hands in what other services get, so that a run can be repeated.
 _LINK = ("LINK_DELAY_MS", "LINK_JITTER_MS", "LINK_DISTRIBUTION", "LINK_LOSS_PERCENT")
 # Reports progress as (event, facts) to a person or to ./lab.
@@ -276,5 +277,5 @@ def _store(samples: int, live: Path | None, columns: tuple[str, ...]) -> SampleS
     except OSError as error:
         raise MachineError(
             f"Cannot hold {samples:,} live samples in {live or 'memory'}: {error.strerror}.",
-            "Lower MESSAGES or REPETITIONS, or enlarge the volume `live` in compose/observe.yaml.",
+            MORE_LIVE,
         ) from error

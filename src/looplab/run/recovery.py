@@ -3,6 +3,7 @@
 A run is dead if nobody holds its lock: the kernel releases it however the process ended, and no clock decides.
 """
 
+import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -47,7 +48,8 @@ def _recovered(folder: RunFolder, live: Path, experiments: Experiments) -> str:
     else:
         folder.discard()
     if own:
-        write_state(live, {**state, "state": "interrupted"})
+        with contextlib.suppress(OSError):
+            write_state(live, {**state, "state": "interrupted"})
     kept = f"{plural(samples, 'sample')} kept in results/{run}" if samples else "it had measured nothing"
     return f"{run}: {because}; {kept}."
 
