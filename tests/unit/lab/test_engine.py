@@ -69,12 +69,12 @@ def test_a_remote_engine_is_not_started_here(programs: fakes.Programs, monkeypat
 def test_an_engine_without_compose_names_the_next_step(programs: fakes.Programs) -> None:
     programs.add("docker", {"info*": fakes.good_info(ClientInfo=fakes.client(plugins=[]))})
     error = complaint(require_compose)
-    assert "is not installed: the lab needs docker compose 2.24.4" in error.message
+    assert "is not installed: the lab needs docker compose 2.24.6" in error.message
     assert "./lab setup" in error.remedy
 
 
 @pytest.mark.parametrize(
-    ("version", "serves"), [("v2.24.3", False), ("v2.24.4", True), ("2.6.0", False), ("5.0", True)]
+    ("version", "serves"), [("v2.24.5", False), ("v2.24.6", True), ("2.6.0", False), ("5.0", True)]
 )
 def test_which_compose_is_new_enough(programs: fakes.Programs, version: str, serves: bool) -> None:
     plugin = {"Name": "compose", "Version": version}

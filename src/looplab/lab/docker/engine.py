@@ -13,8 +13,8 @@ from looplab.errors import MachineError
 from looplab.lab.programs import TIMED_OUT, Outcome, call
 
 Version = tuple[int, int, int]
-# From this version on `include` with variables and `env_file` with `required` work.
-OLDEST_COMPOSE: Version = (2, 24, 4)
+# From this version on `include` takes a file twice, as the same choice of two variables; 2.24.4 refuses that.
+OLDEST_COMPOSE: Version = (2, 24, 6)
 
 # Why an engine does not serve; "" if it does.
 NO_CLIENT = "no client"
