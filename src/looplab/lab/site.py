@@ -39,9 +39,19 @@ def write_site(root: Path, out: Path, *, waiting: bool = False) -> None:
 
 
 def newest(results: Path) -> list[StoredRun]:
-    """Return the newest complete runs, the newest first."""
+    """Return the newest complete runs that can be printed, the newest first."""
     read = (read_run(results / name, EXPERIMENTS) for name in sorted(stored(results), key=age, reverse=True))
-    return list(itertools.islice((run for run in read if isinstance(run, StoredRun)), MOST_RUNS))
+    return list(itertools.islice((run for run in read if isinstance(run, StoredRun) and _is_printable(run)), MOST_RUNS))
+
+
+def _is_printable(run: StoredRun) -> bool:
+    try:
+        summary(EXPERIMENTS[run.experiment], [run.document])
+        run_table(EXPERIMENTS[run.experiment], run.document)
+    except Exception:
+        # It may be older than what the table shows, or somebody else's.
+        return False
+    return True
 
 
 def elsewhere(settings: Mapping[str, str]) -> list[tuple[str, str, str]]:

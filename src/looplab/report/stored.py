@@ -17,7 +17,6 @@ from looplab.errors import UsageError
 from looplab.report.cell import Key, MeasuredCell, measured_kind
 from looplab.report.schema import LONGEST, fault, run_schema
 from looplab.run.folder import SCHEMA
-from looplab.run.life import run_table, summary
 from looplab.spec.experiment import Experiment, Experiments
 from looplab.spec.parameters import Param
 from looplab.spec.reader import FIDELITIES, as_text
@@ -29,6 +28,8 @@ from looplab.treatments.loads import loads
 APART = "experiment"
 # Those of an hour of messages have 0.1 MiB; one of 27 MiB takes 700 MiB of memory to read.
 MOST_RUN_BYTES = 8 << 20
+# A whole number of 64 bits; larger ones are no figure, and no float holds some of them.
+MOST_DIGITS = 19
 # They watch a run: it is the same with other images of them. The version of Prometheus tells what scraped it.
 OBSERVERS = ("prometheus", "grafana")
 
@@ -255,7 +256,7 @@ def run_order(run: StoredRun) -> tuple[list[tuple[int, str]], bool, str]:
 
 
 def read_run(path: Path, experiments: Experiments, *, any_name: bool = False) -> StoredRun | Unusable:
-    """Return the run in a folder, or what that folder is instead; a run that is returned can be printed.
+    """Return the run in a folder, or what that folder is instead.
 
     The folder has the name of its run, unless it may have `any_name`.
     """
@@ -263,9 +264,6 @@ def read_run(path: Path, experiments: Experiments, *, any_name: bool = False) ->
         run = _run(path, experiments)
         if isinstance(run, StoredRun) and run.run_id != path.name and not any_name:
             return run.damaged(f"Its run.json is of the run {run.run_id}: give the folder that name.")
-        if isinstance(run, StoredRun):
-            run_table(experiments[run.experiment], run.document)
-            summary(experiments[run.experiment], [run.document])
         return run
     except Exception as error:
         # Nothing in one folder may end the report on the others.
@@ -309,9 +307,8 @@ def _document(path: Path) -> dict[str, Any] | tuple[str, str]:
         return "damaged", f"run.json has {size / 2**20:.1f} MiB, and {MOST_RUN_BYTES >> 20} MiB are the most of a run."
     try:
         # NaN and Infinity are no JSON, but Python writes them: a figure without a value.
-        document = json.loads(
-            (path / "run.json").read_text(encoding="utf-8"), parse_constant=lambda _name: None, parse_float=_finite
-        )
+        text = (path / "run.json").read_text(encoding="utf-8")
+        document = json.loads(text, parse_constant=lambda _name: None, parse_float=_finite, parse_int=_whole)
     except (OSError, ValueError, RecursionError) as error:
         why = (str(error) or type(error).__name__).splitlines()[0]
         return "damaged", f"run.json cannot be read ({why}): run it again."
@@ -326,6 +323,10 @@ def _document(path: Path) -> dict[str, Any] | tuple[str, str]:
 def _finite(text: str) -> float | None:
     value = float(text)
     return value if math.isfinite(value) else None
+
+
+def _whole(text: str) -> int | None:
+    return int(text) if len(text) <= MOST_DIGITS else None
 
 
 def _damage(document: dict[str, Any], layout: Layout) -> str:
