@@ -133,8 +133,9 @@ def write_hand_in(file: Path, exercise: str, runs: Sequence[StoredRun], form: Pa
                 if not name.startswith((f"{exercise}/", f"{exercise}.yaml")):
                     archive.writestr(name, content)
             archive.writestr(f"{exercise}/{exercise}.yaml", with_runs(text, [run.run_id for run in runs]))
-            for program in form.parent.glob(f"{exercise}.py"):
-                archive.write(program, f"{exercise}/{program.name}")
+            # A task's program or Compose file is beside the form.
+            for own in sorted({*form.parent.glob(f"{exercise}.*")} - {form}):
+                archive.write(own, f"{exercise}/{own.name}")
             for path in sorted(path for run in runs for path in run.path.iterdir()):
                 archive.write(path, f"{exercise}/{path.parent.name}/{path.name}")
             size = sum(member.file_size for member in archive.infolist())

@@ -240,9 +240,11 @@ def test_a_choice_without_its_key_is_left_to_the_teacher() -> None:
 def test_an_archive_is_marked_like_a_folder(lab: Path, tmp_path: Path, printed: Printed) -> None:
     put_sound_runs(lab / "results")
     put_answers(lab, right_answers(lab))
-    (lab / "answers/scenario2.py").write_text("# A program of the student's own.\n")
+    own = ["scenario2.own.yaml", "scenario2.py"]
+    for name in own:
+        (lab / "answers" / name).write_text("# What a student wrote for a task.\n")
     assert hand_in(lab, "scenario2", "ada") == 0
-    assert "scenario2/scenario2.py" in zipfile.ZipFile(lab / "ada.zip").namelist()
+    assert {f"scenario2/{name}" for name in own} <= {*zipfile.ZipFile(lab / "ada.zip").namelist()}
     assert re.search(r"^ada +scenario2 +10 +10$", printed(0, str(lab / "ada.zip")), re.MULTILINE)
     with pytest.raises(UsageError, match="There is no file"):
         check(lab, [str(tmp_path / "nobody.zip")])
