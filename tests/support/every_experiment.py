@@ -39,6 +39,7 @@ def begin(live: Path, name: str) -> None:
         fill(store, range(p.samples), **{name: ROBOT_NS if name == "robot_ns" else ABSENT for name in columns})
         if name == "balance":
             fill(store, range(p.samples), **rows_of(p.cells[0].interval_ms, p.samples))
+        # An experiment may have a single cell.
         answer_at_once(store, [TOTAL_NS] * min(30, p.samples))
         more["planned_cells"] = [cell.key_document for cell in p.cells]
     asked = {**p.as_json(), "fidelity": "thesis"}

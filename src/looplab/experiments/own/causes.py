@@ -19,7 +19,7 @@ _HOLDERS = (
 LEAST_SENT_AGAIN = 0.01
 _OF_AN_END = (
     ("zero_windows", "full receive buffer (zero window)", "This end reads too slowly."),
-    ("sent_again", "segments sent again", "The network lost or delayed packets of this end."),
+    ("sent_again", "segments sent again", "The network lost packets of this end, or they were acknowledged late."),
 )
 TLS = (
     "the connections are encrypted (TLS), and the capture reads no encrypted packet: measure before the TLS end, on a "
@@ -37,7 +37,7 @@ def refusals(found: Mapping[str, Any], parameters: OwnParameters) -> list[str]:
             faults.append("MQTT comes in WebSockets: have the clients use the plain listener")
         else:
             port = f"port {parameters.broker_port} of {parameters.broker_service}"
-            faults.append(f"{number} connections to {port} are not MQTT: {what}")
+            faults.append(f"{number} connections to {port} cannot be read as MQTT: {what}")
     return faults
 
 

@@ -71,7 +71,7 @@ def test_what_is_no_mqtt_is_refused_with_its_remedy() -> None:
     )
     assert "before the TLS end" in tls
     assert "plain listener" in socket
-    assert "3 connections to port 1883 of broker are not MQTT" in other
+    assert "3 connections to port 1883 of broker cannot be read as MQTT" in other
 
 
 def test_a_service_gets_its_priority_by_its_address() -> None:
