@@ -89,7 +89,8 @@ class Exchange:
 
     def take(self, message: Message) -> None:
         """Take the next message."""
-        if self._since_ns <= message.time_ns <= self._until_ns:
+        # What the broker says of itself is no part of the application.
+        if self._since_ns <= message.time_ns <= self._until_ns and not message.topic.startswith("$"):
             self._count(message)
         for pattern, act in ((self._request, self._requested), (self._answer, self._answered)):
             if found := pattern.fullmatch(message.topic):

@@ -65,7 +65,7 @@ class Capture:
         try:
             if ended_early or captured is None or dropped is None:
                 message = f"The capture ended before the cell did: {self._last_line()}."
-                raise LabError(message, "Lower MESSAGES.")
+                raise LabError(message, "Lower MESSAGES, or WATCH_S.")
             figures = dissect(read(self._path))
         finally:
             self._path.unlink(missing_ok=True)
