@@ -15,6 +15,7 @@ BROKER = """  mqtt:
     pull_policy: missing
     depends_on: []
     volumes: []
+    user: "1883:1883"
     working_dir: /tmp
     tmpfs: [/tmp]
     entrypoint:
