@@ -9,7 +9,7 @@ from support.compose_files import Service, merged
 from support.places import ROOT
 
 from looplab.errors import LabError, UsageError
-from looplab.lab.commands.new import ALIKE, new
+from looplab.lab.commands.new import ALIKE, new, new_application
 from looplab.lab.measuring_code import code
 from looplab.lab.scenarios import LOOP_FILE, check_one_kind, chosen, scenarios
 
@@ -180,3 +180,12 @@ def test_scenarios_and_experiments_are_not_mixed_in_a_run() -> None:
     with pytest.raises(UsageError, match="not run by one command") as caught:
         check_one_kind(chosen(ROOT, ["scenario0", "qos-delay"]))
     assert "qos-delay" in caught.value.remedy
+
+
+def test_an_application_is_a_copy_of_an_experiments_template(tree: Path) -> None:
+    folder = new_application(tree, "own", "robot")
+    assert folder == tree / "my/robot"
+    assert {path.name for path in folder.iterdir()} >= {"compose.yaml", "controller.py", "device.py", "README.md"}
+    for experiment, name in (("own", "robot"), ("own", "../x"), ("twin", "x1"), ("../own", "x1")):
+        with pytest.raises(UsageError):
+            new_application(tree, experiment, name)
