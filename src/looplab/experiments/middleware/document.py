@@ -290,7 +290,7 @@ def _warm_up_load(loaded: Sequence[Trial]) -> list[Treatment]:
     ]
 
 
-def files(_parameters: MiddlewareParameters, trials: Sequence[Trial] = ()) -> list[File]:
+def files(_parameters: MiddlewareParameters | None, trials: Sequence[Trial] = ()) -> list[File]:
     """Return the CSV files of a run; the rows that a record asks for are numbers of repetitions in `trials`."""
 
     def file(name: str, header: Sequence[str], rows_of: Callable[[Trial], Iterable[Sequence[object]]]) -> File:
