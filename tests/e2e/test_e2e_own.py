@@ -1,12 +1,17 @@
 """An application of one's own on the engine: the template finds who holds its answers, priorities, its own broker."""
 
+import json
 from typing import Any
 
 import pytest
 from support.e2e_lab import Lab
 
+from looplab.experiments.own import OwnCell
 from looplab.experiments.own.causes import NAGLE
+from looplab.experiments.own.parameters import PARAMETERS
+from looplab.report.schema import fault, run_schema
 
+SCHEMA = run_schema(OwnCell, PARAMETERS)
 QUICK = ("run", "own", "--quick", "--json", "--allow-invalid")
 # A broker that the application brings along, on a port of its own.
 BROKER = """  mqtt:
@@ -23,9 +28,15 @@ BROKER = """  mqtt:
 """
 
 
+def run_of(lab: Lab, *words: str, **variables: str) -> dict[str, Any]:
+    done = lab.run(*QUICK, *words, **variables)
+    (run,) = json.loads(done.stdout)["runs"]
+    assert fault(run, SCHEMA) == "", done.stderr
+    return dict(run)
+
+
 def cell_of(lab: Lab, *words: str, **variables: str) -> dict[str, Any]:
-    run = lab.stored(lab.run(*QUICK, *words, **variables).stdout)
-    (cell,) = run["cells"]
+    (cell,) = run_of(lab, *words, **variables)["cells"]
     assert cell["sent"] > 200
     assert cell["lost"] == 0
     assert cell["captured"]["dropped"] == 0
@@ -34,7 +45,7 @@ def cell_of(lab: Lab, *words: str, **variables: str) -> dict[str, Any]:
 
 
 def held_by_the_broker(cell: dict[str, Any]) -> list[dict[str, Any]]:
-    return [one for one in cell["causes"] if one["cause"] == NAGLE and one["where"].startswith("in broker")]
+    return [one for one in cell["causes"] if one["cause"] == NAGLE and one["where"] == "in broker, to my-controller"]
 
 
 def test_the_template_finds_who_holds_its_answers(lab: Lab) -> None:
@@ -50,7 +61,7 @@ def test_the_template_finds_who_holds_its_answers(lab: Lab) -> None:
 def test_priorities_are_given_by_service_and_verified(lab: Lab) -> None:
     if lab.machine_file().get("LAB_RTPRIO", "99") == "0" and not lab.machine_file().get("LAB_RATIONED"):
         pytest.skip("this machine grants no real-time priority")
-    run = lab.stored(lab.run(*QUICK, OWN_PRIORITY="controller:80").stdout)
+    run = run_of(lab, OWN_PRIORITY="controller:80")
     treatments = {one["what"]: one for one in run["treatments"]}
     assert treatments["controller (service) scheduling policy"]["found"] == "SCHED_FIFO 80", treatments
 

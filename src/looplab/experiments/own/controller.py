@@ -27,6 +27,8 @@ from looplab.treatments.scans import grown
 
 CAPTURE_PORT = 9109
 STEP_S = 1.0
+# The application's containers may start so much later.
+START_S = 20.0
 
 
 class OwnController(CellRun[OwnParameters, OwnCell]):
@@ -181,15 +183,22 @@ def intervals(columns: Columns, rows: range) -> dict[str, float | None]:
     return {"interval_ms": round(fmean(gaps), 6), "arrival_jitter_ms": round(pstdev(gaps), 6)}
 
 
-def address(service: str) -> str:
-    """Return the address of a service of the application. Raises LabError (exit code 2) if it has none."""
-    try:
-        return socket.gethostbyname(service)
-    except OSError as error:
-        raise UsageError(
-            f"OWN_PRIORITY: {service} has no address here: {error}.",
-            "Name a service of your Compose file that runs and is on the default network.",
-        ) from None
+def address(service: str, timeout_s: float = START_S) -> str:
+    """Return the address of a service of the application, which may start later than this run.
+
+    Raises LabError (exit code 2) if it has none after `timeout_s`.
+    """
+    end_s = time.monotonic() + timeout_s
+    while True:
+        try:
+            return socket.gethostbyname(service)
+        except OSError as error:
+            if time.monotonic() > end_s:
+                raise UsageError(
+                    f"OWN_PRIORITY: {service} has no address here: {error}.",
+                    "Name a service of your Compose file that runs and is on the default network.",
+                ) from None
+        time.sleep(STEP_S / 4)
 
 
 def _rates(topic: str, counted: Sequence[int], span_s: float) -> dict[str, Any]:

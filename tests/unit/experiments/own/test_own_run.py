@@ -82,7 +82,7 @@ def test_a_service_gets_its_priority_by_its_address() -> None:
     assert question["roles"]["controller (service)"]["address"] == "10.0.0.7"
     check(question, permitted(EXPERIMENTS))
     with pytest.raises(UsageError, match="no-such-service has no address"):
-        address("no-such-service")
+        address("no-such-service", timeout_s=0)
 
 
 def test_dropped_packets_are_a_treatment_that_failed() -> None:
