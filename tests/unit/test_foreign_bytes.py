@@ -60,7 +60,7 @@ def take_news(data: bytes) -> None:
     news = BridgeNews(RUN.decode(), 100)
     for topic in (b"lab/bridge/info", b"lab/bridge/status", b"lab/bridge/merged", data[:20]):
         news.take(topic, data)
-    json.dumps(news.document(1))
+    json.dumps(news.document(1, broker_restarted=False))
 
 
 def cut_packets(data: bytes) -> None:

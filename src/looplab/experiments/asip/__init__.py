@@ -41,6 +41,10 @@ class AsipCell(Cell):
     reports = Part(
         "analog reports that came unasked while it was measured: lines, bytes, lines a second", each("amount")
     )
+    factors = Part(
+        "the factors of the cell: adapter, TCP_NODELAY, unasked reports, compiler, the client's processors",
+        {"type": "object"},
+    )
     edge_cpu_us = Figure("processor time of the client for an edge that it copies", unit="us", live=True)
     runtime = Word("version of Python or Java, with or without its compiler")
 
