@@ -11,7 +11,7 @@ from typing import Any
 
 from looplab.capture import Application
 from looplab.capture import client as capture
-from looplab.errors import UsageError
+from looplab.errors import LabError, UsageError
 from looplab.experiments.own import EXPERIMENT, OwnCell, treatments
 from looplab.experiments.own.causes import causes, refusals
 from looplab.experiments.own.parameters import OwnParameters
@@ -23,7 +23,7 @@ from looplab.run.record import File, Place
 from looplab.run.samples import ABSENT, ANSWERED, LATE, WAITING, SampleStore, limit_ns
 from looplab.treatments.judgement import Treatment
 from looplab.treatments.loads.load import seconds
-from looplab.treatments.scans import grown
+from looplab.treatments.scans import grown, running
 
 CAPTURE_PORT = 9109
 STEP_S = 1.0
@@ -54,9 +54,18 @@ class OwnController(CellRun[OwnParameters, OwnCell]):
     def prepare(self) -> None:
         """Wait for the capture; the treatments take hold before the application is watched."""
         self.wait_for_part("capture", lambda: capture.check(self._capture))
+        if self.parameters.priorities:
+            self.wait_for_part("services with a priority", self._check_services)
         self._scan()
         time.sleep(self.parameters.warmup_s)
         self._scan()
+
+    def _check_services(self) -> None:
+        """Raise LabError until each service that gets a priority runs: it may still be starting."""
+        scan = self.client.scan({})
+        away = [role for role in treatments.priorities(self.parameters) if not running(scan, role)]
+        if away:
+            raise LabError(f"{', '.join(away)}: not running.", 'It needs `pid: "service:treatments"`.')
 
     def measure_cell(self, index: int, cell: OwnCell) -> CellResult[OwnCell]:
         p = self.parameters
