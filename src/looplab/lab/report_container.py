@@ -13,7 +13,10 @@ from looplab.errors import MachineError
 from looplab.lab.checkout import Lab
 from looplab.lab.settings import read_machine_file
 
-HARDENED = ("--read-only", "--tmpfs=/tmp", "--cap-drop=ALL", "--security-opt=no-new-privileges", "--pids-limit=256")
+HARDENED = (
+    "--read-only", "--tmpfs=/tmp", "--cap-drop=ALL", "--security-opt=no-new-privileges", "--security-opt=label=disable",
+    "--pids-limit=256",
+)  # fmt: skip
 # The container gets these variables of the shell.
 PASSED_ON = ("LAB_BIND", "LAB_EXPORTER_PORT", "NO_COLOR", "TERM")
 DEFAULT_OUT = "report"
