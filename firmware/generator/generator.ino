@@ -1,7 +1,7 @@
 // A signal generator on an Uno, after the description in the ASIP paper: a square wave on pin 9 whose frequency is set
-// on the fly. Connect pin 9 to pin 2 of the ASIP board, and the grounds; an oscilloscope shows that board's pins 2 and 13.
-// 57600 baud: a line is a frequency in Hz, 0 (off) to 20000; the answer repeats it, or begins with ERR.
-// Timer 1 makes the edges, so that serial traffic moves none. Below 1000 Hz the wave is right to 0.1 %.
+// on the fly. Connect pin 9 to pin 2 of the ASIP board, and the grounds; an oscilloscope shows that board's pins 2
+// and 13. 57600 baud: a line is a frequency in Hz, 0 (off) to 20000; the answer repeats it, or begins with ERR. Timer 1
+// makes the edges, so that serial traffic moves none. Below 1000 Hz the wave is right to 0.1 %.
 
 static const uint32_t BAUD = 57600;
 static const uint8_t PIN_WAVE = 9; // OC1A, which timer 1 toggles

@@ -177,7 +177,7 @@ def images(path: Path, *names: str, manifest: str = "", **more: str) -> None:
         ([OWN, "shop:latest"], {}, "shop:latest"),
         (["looplab/bridge/shop:1"], {}, "looplab/bridge/shop:1"),
         ([], {"manifest": '[{"repotags": ["shop:1"]}]'}, "shop:1"),
-        ([], {"manifest": '[{"RepoT\\u0061gs": ["shop:1"]}]'}, "a-backslash"),
+        ([], {"manifest": '[{"RepoTag\\u0073": ["shop:1"]}]'}, "a-backslash"),
         ([OWN], {"./manifest.json": "[]"}, "neither a bundle"),
         ([OWN], {"index.json": '{"io.containerd.image.name": "docker.io/library/shop:1"}'}, "shop:1"),
     ],
