@@ -25,7 +25,7 @@ TYPED = [pytest.param(handout, id=name_of(handout), marks=[] if handout == EXAMP
 
 
 # A look inside needs a run that goes on: test_e2e_look_inside.py has them.
-LOOKS = re.compile(r"\./lab inspect\b")
+LOOKS = re.compile(r"\./lab (inspect|setup qos-delay)\b")
 
 
 def typed(handout: Path) -> list[str]:

@@ -12,10 +12,14 @@ CONTROLLERS = [
     "plain/controller",
     *(f"services/{name}" for name in ("admin", "postgres", "spicedb", "tokens")),
 ]
-# What each part may read, of all files in its folder; every experiment's controller is the same user.
+# What each part may read, of all files in its folder: `machine` is no secret. Every experiment's controller is the same
+# user.
 READS = {
     "broker": ("/mosquitto/secrets", ["passwords", "server.pem", "plain/mosquitto_sub", "plain/passwords"]),
-    "scenario1": ("/run/looplab", ["controller", "device-workers", "devices", "nodes", "treatments", *CONTROLLERS]),
+    "scenario1": (
+        "/run/looplab",
+        ["controller", "device-workers", "devices", "machine", "nodes", "treatments", *CONTROLLERS],
+    ),
     "bridge": ("/run/looplab", ["bridge", "plain/bridge"]),
 }
 

@@ -55,7 +55,8 @@ def screen(page: Page, height: int) -> RenderableType:
     planned = sum(value for _labels, value in page["lab_run_messages_planned"])
     state = f"{'running' if view.active else 'ended'}, {sent:.0f} of {planned:.0f} messages"
     head = Text(f"{view.run['scenario']}, fidelity {view.run['fidelity']}: {state}", "bold")
-    cells, treatments = _cells(view), _treatments(page)
+    cells = _cells(view)
+    treatments = _treatments(page, height - cells.row_count - HEADING_LINES - FEWEST_PLOT_LINES)
     processes = [f"{labels['part']} {count:.0f}" for labels, count in page["lab_processes"] if count]
     free = min(MOST_PLOT_LINES, height - cells.row_count - treatments.row_count - HEADING_LINES)
     figures = {labels["figure"]: value for labels, value in page["lab_figure"] if labels["cell"] == view.current}
@@ -113,11 +114,17 @@ def _shares(view: View, lines: int) -> Table:
     return table
 
 
-def _treatments(page: Page) -> Table:
+def _treatments(page: Page, lines: int) -> Table:
+    """Return the treatments in so many lines; where they do not fit, those that are as wanted are left out first."""
     table = Table("treatment", "wanted", "found", "", box=None, pad_edge=False)
-    for labels, verified in page["lab_treatment_verified"]:
+    shown = rows = page["lab_treatment_verified"]
+    if len(rows) > lines:
+        shown = sorted(rows, key=lambda row: (row[1], row[0]["required"] != "true"))[: max(1, lines - 1)]
+    for labels, verified in shown:
         state = "ok" if verified else "WRONG" if labels["required"] == "true" else "no"
         table.add_row(*(_one_line(labels[name]) for name in ("what", "wanted", "found")), state)
+    if len(shown) < len(rows):
+        table.add_row(f"and {len(rows) - len(shown)} more")
     return table
 
 
