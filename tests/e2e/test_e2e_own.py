@@ -51,9 +51,9 @@ def held_by_the_broker(cell: dict[str, Any]) -> list[dict[str, Any]]:
 def test_the_template_finds_who_holds_its_answers(lab: Lab) -> None:
     cell = cell_of(lab, TCP_NODELAY="off")
     (cause,) = held_by_the_broker(cell)
-    # The controller asks every 20 ms, and the device takes 4.5 of them.
+    # The controller asks every 20 ms, and the device takes 4.5 of them; after a stall an answer may wait for all 20.
     assert cause["messages"] > 0.8 * cell["sent"]
-    assert 12 < cause["mean_ms"] < 17
+    assert 12 < cause["mean_ms"] < 21
     assert "set_tcp_nodelay true" in cause["remedy"]
     assert held_by_the_broker(cell_of(lab, TCP_NODELAY="on")) == []
 
