@@ -15,8 +15,8 @@ variable "BASE_IMAGE" {
 }
 
 variable "PYTHON2_MIRROR" {
-  # Of Debian 11, for the printed clients: mirrors may drop it, a snapshot does not.
-  default = "http://snapshot.debian.org/archive/debian/20260801T000000Z"
+  # A snapshot of Debian 11 for the printed clients, once mirrors drop it. Empty: the base image's own mirror.
+  default = ""
 }
 
 variable "REVISION" {

@@ -24,7 +24,7 @@ _OTHERS = {b"\x16\x03": "TLS", b"GE": "WebSocket"}
 _SEQUENCES = 1 << 32
 
 
-class Sender:
+class ConnectionSide:
     """One end of a connection, as far as Nagle's algorithm shows: it holds a small segment until all before it is
     acknowledged."""
 
@@ -57,7 +57,7 @@ class Connection:
         self.name, self.host, self.version = f"{host}:{port}", host, 0
         # By whether they go to the broker.
         self.streams = {True: Stream(), False: Stream()}
-        self.senders = {True: Sender(), False: Sender()}
+        self.senders = {True: ConnectionSide(), False: ConnectionSide()}
         self._aliases: dict[bool, dict[int, bytes]] = {True: {}, False: {}}
         # Why its bytes are not read, "" while they are.
         self.foreign = ""

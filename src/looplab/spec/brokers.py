@@ -20,7 +20,7 @@ class Broker:
     What it reports of itself comes from topics, or from a page of metrics on `page` ("15692/metrics"). `version` is
     the topic of its version, or the text before it on the page; `metrics` are topics, or the beginning of the series
     that are summed, by family of the exporter. Both are empty where it reports nothing. In a range of `misses_qos_2`
-    (its first version, the one that mended it) PUBLISHED has no packets at QoS 2.
+    (first version with the defect, first version without) PUBLISHED has no packets at QoS 2.
     """
 
     comm: str

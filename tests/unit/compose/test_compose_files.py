@@ -292,7 +292,7 @@ def test_every_open_port_is_a_row_of_the_security_page() -> None:
 
 
 def test_no_file_gives_an_own_image_a_name_of_docker_hub() -> None:
-    """Nobody here owns docker.io/looplab: whoever registers it would run in the lab."""
+    """The project does not own docker.io/looplab: its owner's images would run in the lab."""
     unowned = re.compile(r"(?<![\w./}-])looplab/[\w-]+(?=[:@`])")
     folders = ("compose", "images", "src", "scripts", "rpi", "bench", "docs")
     paths = [path for folder in folders for path in (ROOT / folder).rglob("*") if path.is_file()]
