@@ -264,8 +264,8 @@ def _settings(environment: dict[str, str]) -> BridgeFactors:
     )
     receiver = reader.choice("RECEIVER", reader.default(RECEIVERS), (SPIN, SELECT))
     low_latency = reader.switch("SERIAL_LOW_LATENCY", reader.fidelity == "corrected")
-    spins = receiver if reader.given("OWN_MACHINE") else SELECT
-    return BridgeFactors(nodelay, framing, pairing, legs, spins, low_latency)
+    receiver = receiver if reader.given("OWN_MACHINE") else SELECT
+    return BridgeFactors(nodelay, framing, pairing, legs, receiver, low_latency)
 
 
 def main() -> int:
