@@ -15,10 +15,10 @@ TOGETHER = {
     "e2e/test_e2e_middleware": "experiments",
     "e2e/test_e2e_qos_delay": "experiments",
     "e2e/test_e2e_twin": "experiments",
-    "integration/link/": "experiments",
     "e2e/": "lab",
     "system/": "lab",
     "integration/images/test_image_brokers.py": "lab",
+    "integration/link/": "lab",
     "integration/lab/test_host_on_the_engine.py": "lab",
     "integration/observability/": "view",
 }
