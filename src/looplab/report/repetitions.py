@@ -74,7 +74,7 @@ class _Spread:
 
 
 def _spread(sums: Floats, sizes: Floats) -> _Spread:
-    """Return that of the mean of all values, a ratio of two sums over repetitions of `sizes` values."""
+    """Return the spread of the mean of all values: a ratio of two sums over repetitions of `sizes` values."""
     count, total = sizes.size, sizes.sum()
     apart = sums - sums.sum() / total * sizes
     squares = float(np.sum(apart**2))

@@ -36,7 +36,7 @@ from looplab.system.words import plural
 VETO = 0.01
 # A load is judged by its dose: a run whose load took more or less than the side's others by this share is another.
 SAME_DOSE = 0.20
-# By the end of its name in a cell: messages, where they are counted, for what sends them takes little of a processor.
+# The dose is found by the end of its name in a cell. Messages count first: their sender takes little of a processor.
 _DOSES = {"_messages_per_s": "messages/s", "_cpu_s": "CPU s/s"}
 # They do not change while a report is made.
 todays_rules = cache(digest_of_rules)
@@ -115,9 +115,10 @@ def ask(verdict: Verdict, sides: Sequence[tuple[MeasuredRuns, "Value"]], rule: R
 
 
 def planned(study: Study | None, claim: str = "", sides: Sequence[MeasuredRuns] = ()) -> str:
-    """Return which study a verdict rests on, and how much of it is done; by its claim and `sides` also the rest.
+    """Return which study a verdict rests on, and how much of it is done.
 
-    That is: the how manieth of the claim it is, how many were left, and whether its rules are those of today.
+    With its claim and `sides` also how many studies of the claim there are, how many were left unfinished, and whether
+    the study was planned under today's rules.
     """
     if study is None:
         return "No study: the number of runs was not planned."
@@ -192,7 +193,7 @@ def unfit(compared: Sequence[MeasuredRuns], about: Sequence[str] | None = None) 
     if about is not None:
         first, second = compared
         troubles += [f"the runs differ in {what} too" for what in differences(first.run, second.run, about)]
-    # Where runs were left out, the others are not judged once more by their own median.
+    # A side is judged once, with all its runs: without those left out, the median dose would be another one.
     out = [(m, left_out(m.runs)) for m in compared]
     troubles += [f"{run_id}: {why}" for m, by_id in out if len(by_id) == len(m.runs) for run_id, why in by_id.items()]
     judged = [(one.run, one.run.treatment("robot untouched by the load")) for m in compared for one in m.runs]
@@ -215,7 +216,7 @@ def dose_of(document: Mapping[str, Any]) -> tuple[float, str]:
         name = f"{document['parameters'].get('load', '')}{end}"
         loads = [load for cell in document["cells"] if (load := cell.get("load") or {}).get(name)]
         seconds = sum(load["seconds"] for load in loads)
-        # One is a sum over the cell, the other is of each second already.
+        # CPU time is a sum over the cell, messages are counted a second already.
         each = (load[name] * (load["seconds"] if end.endswith("_per_s") else 1) for load in loads)
         if seconds:
             return sum(each) / seconds, unit

@@ -17,19 +17,19 @@ from numpy.typing import NDArray
 from scipy.special import stdtr, stdtrit
 
 Floats = NDArray[np.float64]
-# The p-values of a statement being false, and being true.
+# The p-values of two hypotheses: that a statement is false, and that it is true.
 PValues = tuple[float, float]
 
 CONFIDENCE = 0.95
 # Fewer repetitions, or runs, than this give no interval: their spread would be a guess.
 FEWEST_REPETITIONS = 3
 SIGNIFICANCE = 0.05
-# Fewer runs a side show a difference and give no verdict.
+# With fewer runs a side, a difference is shown, but gives no verdict.
 FEWEST_RUNS = 3
-# Every way to deal out the runs is tried up to so many, then so many at random.
+# A permutation test is exact up to so many ways to divide the runs; of more ways, so many are drawn at random.
 EXACT_SPLITS = 13_000
 RANDOM_SPLITS = 5000
-# What is drawn at random is fixed, so that the same runs give the same report.
+# The seed is fixed, so that the same runs give the same report.
 SEED = 20201028
 
 
@@ -224,7 +224,7 @@ def _split_p(before: Floats, after: Floats) -> tuple[float, float]:
 
     ways = math.comb(before.size + after.size, before.size)
     exact = ways <= EXACT_SPLITS
-    # Centred, or rounding would tell a mirrored split from the one that was.
+    # Values are centred: otherwise rounding would make a mirrored split differ from the original one.
     middle = np.concatenate([before, after]).mean()
     tested = permutation_test(
         (before - middle, after - middle),
@@ -242,12 +242,15 @@ def _welch_squares(before: Floats, after: Floats, axis: int = -1) -> Floats:
     """Return the square of Welch's t; rounded, for sides that differ in their order alone."""
     errors = sum(side.var(axis=axis, ddof=1) / side.shape[axis] for side in (before, after))
     squares: Floats = (after.mean(axis=axis) - before.mean(axis=axis)) ** 2 / np.maximum(errors, 1e-24)
-    # In single precision, ties are ties.
+    # Rounded to single precision, equal values compare as equal.
     return squares.astype(np.float32).astype(np.float64)
 
 
 def _dealt_p(blocks: Sequence[tuple[Floats, Floats]]) -> tuple[float, float]:
-    """Return the same of runs permuted within each block, which scipy's test does for sides of one run alone."""
+    """Return the p-value with runs permuted within each block, and the smallest possible one.
+
+    scipy's test permutes within pairs alone: sides of one run.
+    """
     ways = []
     for before, after in blocks:
         both, size = np.concatenate([before, after]), len(before)
