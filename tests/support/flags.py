@@ -12,6 +12,7 @@ FLAGS = {
     "LAB_NETEM_VM": "10 min: qemu-system-x86, busybox-static, a kernel package; netem of the kernel",
     "LAB_OWN_LONG": "6 min: root, tcpdump, a quiet machine; 100,000 requests, what the capture costs",
     "LAB_PI_VM": "10-60 min: root, qemu-system-x86, debootstrap, openssh-client; a virtual Raspberry Pi",
+    "LAB_SOAK": "60 min: 1, or another number of seconds; scenario5 beside reports, restarts and other callers",
     "LAB_SWARM": "15 min: root, three further engines; the stack files on a Swarm over VXLAN",
     "LAB_TWO_HOSTS": "15 min: 1 or plain; root, a second engine; the bridge on another host",
     "LAB_USB_VM": "3 min: qemu-system-x86, busybox-static, a kernel package; asip's board on a virtual USB",
