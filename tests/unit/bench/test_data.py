@@ -1,5 +1,6 @@
 """Raw data of benchmarks: small, read by the lab's own report code, and analysed again by one command."""
 
+import csv
 import json
 import os
 import re
@@ -21,6 +22,8 @@ from looplab.report.stored import Selection, StoredRun, read_run
 
 BENCH = ROOT / "bench"
 MOST_FILES, MOST_BYTES = 20, 2_000_000
+# How many claims docs/verdicts.tsv has of the stored study.
+JUDGED = 18
 sys.path.insert(0, str(BENCH))
 
 import kept  # noqa: E402
@@ -82,25 +85,13 @@ def test_printed_figures_are_those_of_the_report_code(data: Path, theme: str) ->
         assert kept.middle([value / 1000 for value in values if value is not None]) in lines[line], figure
 
 
-# The rows of the page's table on the stored study, by claim; one row is of three claims.
-JUDGED = (
-    "no-arduino-slower", "no-arduino-slower-stress", "stress", "stress-no-arduino", "client-priority", "flood-qos-0",
-    "flood-qos-1-2", "qos-2", "stress-spares-robot", "robot-third", "maxima-stay", "qos-priority", "client-waits",
-    "stress-median", "stress-varies", "maxima-stay-client",
-)  # fmt: skip
-
-
 def test_the_page_has_the_words_of_the_stored_study(data: Path) -> None:
     """As the engine judges it today, whatever was printed when it ran."""
-    page = (ROOT / "docs/published-and-here.md").read_text(encoding="utf-8")
-    table = page.partition("### The thesis, judged by one study")[2].partition("Not judged")[0]
-    printed = [line.split("|")[4].strip() for line in table.splitlines() if line.startswith("| ")][1:]
+    with (ROOT / "docs/verdicts.tsv").open(encoding="utf-8", newline="") as file:
+        printed = [row for row in csv.DictReader(file, delimiter="\t") if row["theme in bench/data"] == "claims"]
     found = shown(data / "claims")
-    words = [found.verdict(name).word for name in JUDGED]
-    assert len(printed) == len(words)
-    assert [
-        (name, text) for name, text, word in zip(JUDGED, printed, words, strict=True) if not text.startswith(word)
-    ] == []
+    assert len(printed) == JUDGED
+    assert [row for row in printed if not row["verdict"].startswith(found.verdict(row["claim"]).word)] == []
     assert "rules of before its first run were not stored" in found.verdict("stress").plan
 
 
