@@ -6,7 +6,7 @@ from typing import NamedTuple
 class Remedy(NamedTuple):
     """What a person sees, what to do, and by which words the output of a program is recognised.
 
-    Without `seen` the page has no row of it: the message alone is enough.
+    Without `seen` the page has no row of it, because the lab's own message has the remedy.
     """
 
     seen: str
@@ -19,37 +19,27 @@ NO_SPACE = Remedy(
     "Free some disk space: old runs in results/ may go; see `docker system df`.",
     ("no space left",),
 )
-READ_ONLY = Remedy(
-    "`Read-only file system`", "The disk of results/ is read-only: `mount -o remount,rw`, or move the checkout."
-)
-OTHER_USER = Remedy(
-    "`results/ … Permission denied`",
-    "Set LAB_UID in .env to the folder's owner (`stat -c %u results`), or `chmod a+rwx results`.",
-)
+READ_ONLY = Remedy("", "The disk of results/ is read-only: `mount -o remount,rw`, or move the checkout.")
+OTHER_USER = Remedy("", "Set LAB_UID in .env to the folder's owner (`stat -c %u results`), or `chmod a+rwx results`.")
 NO_MEMORY = Remedy(
     "`out of memory`",
     "Close other programs, or lower STRESS_VM; `dmesg` names what the kernel ended.",
     ("cannot allocate memory", "out of memory"),
 )
 ENGINE_GONE = Remedy(
-    "`The Docker engine ended`",
+    "",
     "Start it (`sudo systemctl start docker`, Docker Desktop); the next run stores what this one left.",
     ("cannot connect to the docker daemon", "is the docker daemon running", "error during connect"),
 )
-SUSPENDED = Remedy("`machine: … suspended`", "Keep the lid open, switch off sleep on idle, and run it again.")
-CLOCK_SET = Remedy(
-    "`wall clock: … set`", "`sudo timedatectl set-ntp true`; WSL and virtual machines set theirs after each sleep."
-)
+SUSPENDED = Remedy("", "Keep the lid open, switch off sleep on idle, and run it again.")
+CLOCK_SET = Remedy("", "`sudo timedatectl set-ntp true`; WSL and virtual machines set theirs after each sleep.")
 PORT_TAKEN = Remedy(
     "`Port 1883 is in use by …`, `port is already allocated`",
     "Set LAB_BROKER_PORT, LAB_PROMETHEUS_PORT, LAB_EXPORTER_PORT, LAB_GRAFANA_PORT or LAB_PAGES_PORT in .env to a "
     "free port.",
     ("port is already allocated", "address already in use"),
 )
-NO_MEMORY_LIMITS = Remedy(
-    "`Memory limits: ignored` (Raspberry Pi OS)",
-    "Add `cgroup_enable=memory` to the line of /boot/firmware/cmdline.txt, then reboot.",
-)
+NO_MEMORY_LIMITS = Remedy("", "Add `cgroup_enable=memory` to the line of /boot/firmware/cmdline.txt, then reboot.")
 # The first row whose sign is in the output counts.
 OF_ENGINE = (
     PORT_TAKEN,
@@ -108,7 +98,6 @@ OF_ENGINE = (
         ("no such image", "pull access", "not found"),
     ),
 )
-ON_PAGE = (*OF_ENGINE, READ_ONLY, OTHER_USER, NO_MEMORY_LIMITS, SUSPENDED, CLOCK_SET)
 
 
 def remedy_of(output: str, otherwise: str) -> str:
@@ -118,4 +107,4 @@ def remedy_of(output: str, otherwise: str) -> str:
 
 def table() -> str:
     """Return the rows as docs/problems.md has them."""
-    return "\n".join(["| you see | do |", "|---|---|", *(f"| {one.seen} | {one.do} |" for one in ON_PAGE if one.seen)])
+    return "\n".join(["| you see | do |", "|---|---|", *(f"| {one.seen} | {one.do} |" for one in OF_ENGINE if one.seen)])
