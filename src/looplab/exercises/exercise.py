@@ -18,7 +18,7 @@ from looplab.system.env_files import read_env
 FOLDERS = ("compose/scenarios", "compose/experiments", "docs/exercises")
 FILE = "expected.yaml"
 SCHEMA = Path(__file__).parent / "expected.schema.json"
-REMEDY = "See docs/marking.md."
+REMEDY = "See docs/teaching.md."
 # Entries of points and questions that are no plain words and numbers.
 PARSED = ("options", "figure", "largest", "found", "over")
 

@@ -12,7 +12,7 @@ from looplab.lab.programs import call
 FOLDER = "looplab"
 # These hold the answers, beside each handout, and how they are marked.
 ANSWERS, EXPECTED = "answers.txt", "/expected.yaml"
-FOR_TEACHERS = ("docs/marking.md", "docs/teaching.md")
+FOR_TEACHERS = ("docs/teaching.md",)
 NOTE = "This page is in the teachers' archive.\n"
 # Where this file exists, ./lab check prints no figure.
 STUDENTS_MARK = ".students"
