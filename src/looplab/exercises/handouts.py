@@ -4,7 +4,7 @@ docs/keys.tsv, the factors in docs/factors.tsv, the order of exercises in docs/R
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from pathlib import Path
 
 import yaml
@@ -23,21 +23,22 @@ ORDER_PAGE, PROBLEMS = Path("docs/README.md"), Path("docs/problems.md")
 # The order of exercises on each track, as docs/README.md shows it.
 TRACKS_FILE = Path("docs/exercises/tracks.yaml")
 BLOCK = "<!--{name}: scripts/make-handouts-->\n{text}\n<!--/{name}-->"
-CHOOSE = "Choose now: `./lab predict {name}` makes your form, `answers/{name}.yaml` ({total} points)."
+CHOOSE = "Choose now: `./lab predict {name}`"
 
 
 def handouts(root: Path, experiments: Experiments) -> dict[Path, str]:
     """Return what README and form of each exercise with a card must hold, by their paths."""
     folders = exercises(root)
-    with_card = [one for name in folders if (one := read_exercise(root, name, experiments)).card.goals]
-    owners = {one.name: experiment_of(root, experiments, one.runs[-1].scenario) for one in with_card}
+    found = {name: one for name in folders if (one := read_exercise(root, name, experiments)).card.goals}
+    lines = {name: _lines_read(root, one, experiments) for name, one in found.items()}
     texts = {}
-    for exercise in with_card:
-        folder, experiment = folders[exercise.name], owners[exercise.name]
-        links = {name: f"{os.path.relpath(path, folder)}/README.md" for name, path in folders.items()}
+    for name, exercise in found.items():
+        folder = folders[name]
+        links = {other: f"{os.path.relpath(path, folder)}/README.md" for other, path in folders.items()}
+        explained = {line for earlier in _before(name, found) for line in lines[earlier].items()}
         text = _with_card((folder / "README.md").read_text(encoding="utf-8"), exercise, links)
         text = with_block(text, "prediction", _prediction(exercise), before=r"^## Run\n")
-        text = with_block(text, "table", _table(experiment, exercise), before=r"^## Questions\n")
+        text = with_block(text, "table", _table(lines[name], explained), before=r"^## Questions\n")
         texts[folder / "README.md"] = text
         texts[folder / FORM_FILE] = answer_form(exercise)
     return texts
@@ -58,11 +59,10 @@ def _with_card(text: str, exercise: Exercise, pages: Mapping[str, str]) -> str:
     """Return the text with its title, and the card's rows on goals, the exercises before it and a student's time."""
     text = re.sub(r"\A# (\w[\w ]*: )?.*", lambda match: f"# {match[1] or ''}{exercise.title}", text)
     card = exercise.card
-    parts = f"reading {card.reading}, runs {card.running}, answers {card.answering}"
     rows = {
         "you learn": "; ".join(card.goals),
         "before this": _links(card.before, pages),
-        "time": f"{card.minutes} minutes: {parts}",
+        "time": f"{card.minutes} minutes, {card.running} for runs",
     }
     for name in rows:
         text = re.sub(rf"^\| {name} \|.*\n", "", text, flags=re.MULTILINE)
@@ -75,18 +75,20 @@ def _links(names: Iterable[str], pages: Mapping[str, str]) -> str:
 
 
 def _prediction(exercise: Exercise) -> str:
-    lines = []
-    for question in (question for question in exercise.questions if question.predicts):
-        options = [f"- {option}: {text}" for option, text in question.options.items()]
-        lines += [f"**{question.asks}**", "", *options, ""]
-    return "\n".join([*lines, CHOOSE.format(name=exercise.name, total=exercise.total)])
+    asked = [f"**{question.asks}**" for question in exercise.questions if question.predicts]
+    return "\n\n".join([*asked, CHOOSE.format(name=exercise.name)])
 
 
-def _table(experiment: Experiment, exercise: Exercise) -> str:
-    """Return what the lines mean that the exercise asks about, in the table of its main run."""
-    meanings = words(experiment, exercise.runs[-1].scenario)[0]
-    asked = [f"- `{line}`: {meanings[line]}" for line in _lines_read(experiment, exercise)]
-    return "\n".join(["### The table", "", "`./lab show` prints it. Read in it:", "", *asked])
+def _table(lines: Mapping[str, str], explained: Container[tuple[str, str]]) -> str:
+    """Return the lines of the table that the exercise asks about, with the meaning of those that are new."""
+    known = ", ".join(f"`{line}`" for line, meaning in lines.items() if (line, meaning) in explained)
+    new = [f"`{line}`: {meaning}" for line, meaning in lines.items() if (line, meaning) not in explained]
+    return "\n".join(["Read in `./lab show`:", "", *(f"- {one}" for one in (known, *new) if one)])
+
+
+def _before(name: str, found: Mapping[str, Exercise]) -> set[str]:
+    """Return the names of the exercises before that one, and of those before them."""
+    return {one for earlier in found[name].card.before for one in (earlier, *_before(earlier, found))}
 
 
 def words(experiment: Experiment, scenario: str) -> tuple[Mapping[str, str], Mapping[str, str]]:
@@ -94,11 +96,12 @@ def words(experiment: Experiment, scenario: str) -> tuple[Mapping[str, str], Map
     return table_words(experiment.table(scenario))
 
 
-def _lines_read(experiment: Experiment, exercise: Exercise) -> list[str]:
-    """Return those of the table's lines that the exercise asks about, without the first, which names the cell."""
-    lines, headings = words(experiment, exercise.runs[-1].scenario)
+def _lines_read(root: Path, exercise: Exercise, experiments: Experiments) -> dict[str, str]:
+    """Return the table's lines that the exercise asks about, with their meanings, without the cell's in front."""
+    scenario = exercise.runs[-1].scenario
+    lines, headings = words(experiment_of(root, experiments, scenario), scenario)
     wanted = {headings.get(one.name, headings.get(at := one.name.partition(".")[0], at)) for one in exercise.values}
-    return [line for line in list(lines)[1:] if line in wanted]
+    return {line: meaning for line, meaning in list(lines.items())[1:] if line in wanted}
 
 
 def pages(root: Path, experiments: Experiments) -> dict[Path, str]:
