@@ -24,6 +24,7 @@ from support.wire import call
 from looplab.errors import LabError, UsageError
 from looplab.exercises.exercise import Exercise, exercises, parse_exercise, read_exercise
 from looplab.exercises.hand_in import DISPUTE, MOST_BYTES, REASON, answer_form, hand_ins
+from looplab.exercises.handouts import handouts
 from looplab.exercises.marking import Marked, mark
 from looplab.experiments.registry import EXPERIMENTS
 from looplab.lab.class_archives import without_keys
@@ -385,7 +386,7 @@ def test_a_new_scenario_has_an_exercise_at_once(changeable_lab: Path, printed: P
     handout = (lab / "compose/scenarios/scenario91/README.md").read_text()
     assert "@" not in handout
     exercise = read_exercise(lab, "scenario91", EXPERIMENTS)
-    assert f"({exercise.total} points)" in handout
+    assert handouts(lab, EXPERIMENTS)[lab / "compose/scenarios/scenario91/README.md"] == handout
     assert (lab / "compose/scenarios/scenario91/form.yaml").read_text() == answer_form(exercise)
     put_run(lab / "results", "scenario91")
     text = printed(1, "scenario91")

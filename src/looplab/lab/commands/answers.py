@@ -35,7 +35,7 @@ def answers(root: Path, name: str) -> int:
 def questions(handout: str) -> list[str]:
     """Return the prediction, the questions on paper, and what to find out in “Look inside”, as answers.txt has them."""
     [predicted] = re.findall(r"<!--prediction:.*?\*\*(.+?)\*\*", handout, re.DOTALL)
-    on_paper = handout.partition("\nOn paper")[2].partition("\n## ")[0]
+    on_paper = handout.partition("\n## Questions\n")[2].partition("\n## ")[0]
     numbered = re.findall(r"^(\d+\. .+(?:\n +.+)*)", on_paper, re.MULTILINE)
     inside = handout.partition("\n## Look inside\n")[2].partition("\n## ")[0].rpartition("```\n")[2]
     return [" ".join(one.split()) for one in (f"Prediction: {predicted}", *numbered, f"Look inside: {inside}")]
