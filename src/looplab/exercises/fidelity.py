@@ -3,6 +3,7 @@
 Values are those of the experiment's parameters. `factors.csv` beside them adds what the source says, a line a variable:
 `printed` is chapter, figure, listing or table, empty for not stated; `note` says what is assumed or differs here.
 `verified` names treatments, keys or files of a run, with commas. `value` is for a factor whose default no field has.
+A file may have a column `why`: how the factor can change a result.
 """
 
 import csv
@@ -15,7 +16,7 @@ from looplab.spec.parameters import Param
 from looplab.spec.reader import FIDELITIES
 
 FACTORS = Path("docs/factors.tsv")
-HEAD = "experiment\tfactor\tvalue\tprinted in\tassumed, or different here"
+HEAD = "experiment\tfactor\tvalue\tprinted in\tassumed, or different here\twhy it matters"
 FILE = "factors.csv"
 # What the runs of every experiment can have.
 USUAL = ("thesis", "corrected")
@@ -35,11 +36,13 @@ def factor_rows(experiment: Experiment) -> list[str]:
     factors = {name: one for name, one in experiment.parameters.factors().items() if name in lines}
     defaults = [one.default for one in factors.values() if isinstance(one.default, Mapping)]
     fidelities = [name for name in FIDELITIES if name in USUAL or any(name in default for default in defaults)]
-    return [
-        "\t".join((experiment.name, name, _value(one, fidelities, line["value"]), line["printed"] or NOT_STATED, note))
-        for name, one in factors.items()
-        if not (note := (line := lines[name])["note"]).startswith("ours")
-    ]
+    rows = []
+    for name, one in factors.items():
+        line = lines[name]
+        if not line["note"].startswith("ours"):
+            value, printed = _value(one, fidelities, line["value"]), line["printed"] or NOT_STATED
+            rows.append("\t".join((experiment.name, name, value, printed, line["note"], line.get("why") or "")))
+    return rows
 
 
 def _value(one: Param, fidelities: list[str], value: str) -> str:
