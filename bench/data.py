@@ -2,6 +2,7 @@
 """Print the figures of the benchmarks by theme, from the raw data in bench/data.
 
 python3 bench/data.py [THEME [FOLDER]]
+python3 bench/data.py >bench/figures.tsv     write the table of all figures again
 """
 
 import random
@@ -13,7 +14,7 @@ from tempfile import TemporaryDirectory
 
 from kept import middle, overheads_ms, quantile, read_csv, read_rows, runs, unpack, us
 
-# A line of a table: its name, and the other cells.
+# A line of the table: the figure, and what was measured.
 Lines = Iterator[tuple[str, str]]
 PARTS = ("send_path_us", "wake_up_us", "bridge_wake_up_us", "bridge_send_path_us", "network_us")
 # A stall of a bystander, in us.
@@ -292,10 +293,10 @@ def main(words: Sequence[str]) -> int:
     with TemporaryDirectory() as name:
         if len(words) < 2:
             unpack(Path(name))
+        print("theme\tfigure\tmeasured")
         for theme in words[:1] or [theme for theme in THEMES if Path(name, theme).is_dir()]:
-            print(f"{theme}: {THEMES[theme].__doc__}")
-            for line in THEMES[theme](Path(words[1]) if len(words) > 1 else Path(name, theme)):
-                print(f"| {' | '.join(line)} |")
+            for figure, measured in THEMES[theme](Path(words[1]) if len(words) > 1 else Path(name, theme)):
+                print(f"{theme}\t{figure}\t{measured}")
     return 0
 
 
