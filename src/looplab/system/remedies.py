@@ -107,4 +107,5 @@ def remedy_of(output: str, otherwise: str) -> str:
 
 def table() -> str:
     """Return the rows as docs/problems.md has them."""
-    return "\n".join(["| you see | do |", "|---|---|", *(f"| {one.seen} | {one.do} |" for one in OF_ENGINE if one.seen)])
+    rows = [f"| {one.seen} | {one.do} |" for one in OF_ENGINE if one.seen]
+    return "\n".join(["| you see | do |", "|---|---|", *rows])
