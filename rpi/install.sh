@@ -27,7 +27,8 @@ rule_name=99-looplab-robot.rules
 model_file=${LOOPLAB_MODEL_FILE:-/proc/device-tree/model}
 os_file=${LOOPLAB_OS_FILE:-/etc/os-release}
 rules_dir=${LOOPLAB_RULES_DIR:-/etc/udev/rules.d}
-oldest_compose=2.24.4
+# The lab's own minimum: one figure for both machines (lab/docker/engine.py).
+oldest_compose=2.24.6
 
 check_only=no uninstall=no pairing='' image_file='' sha256='' wait_s=30 problems=0
 

@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 from support.places import ROOT
 
+from looplab.lab.docker.engine import OLDEST_COMPOSE, show_version
+
 INSTALL = ROOT / "rpi" / "install.sh"
 DPKG = shutil.which("dpkg")
 pytestmark = pytest.mark.skipif(DPKG is None, reason="no dpkg here: install.sh compares versions by it")
@@ -20,6 +22,7 @@ pytestmark = pytest.mark.skipif(DPKG is None, reason="no dpkg here: install.sh c
 TRIXIE = 'PRETTY_NAME="Debian GNU/Linux 13 (trixie)"\nID=debian\nVERSION_ID="13"\n'
 BOOKWORM = 'PRETTY_NAME="Raspbian GNU/Linux 12 (bookworm)"\nID=raspbian\nID_LIKE=debian\nVERSION_ID="12"\n'
 FEDORA = 'PRETTY_NAME="Fedora Linux 42"\nID=fedora\nVERSION_ID="42"\n'
+OLDEST = show_version(OLDEST_COMPOSE)
 PI4 = "Raspberry Pi 4 Model B Rev 1.4\0"
 
 Install = Callable[..., subprocess.CompletedProcess[str]]
@@ -103,8 +106,8 @@ def test_a_fresh_pi_gets_everything(install: Install, pairing: str, dpkg: str, u
 WRONG = {
     "ARMv6": ({"dpkg": "armhf", "uname": "armv6l", "model": "Raspberry Pi Zero W Rev 1.1\0"}, "ARMv6"),
     "riscv": ({"dpkg": "riscv64", "uname": "riscv64"}, "no image of the bridge for riscv64"),
-    "old Debian": ({"system": BOOKWORM, "dpkg": "armhf"}, "Compose 2.24.4 is needed"),
-    "old Debian's own Compose": ({"system": BOOKWORM, "compose": "1.29.2"}, "Compose 2.24.4 is needed"),
+    "old Debian": ({"system": BOOKWORM, "dpkg": "armhf"}, f"Compose {OLDEST} is needed"),
+    "a Compose just too old": ({"system": BOOKWORM, "compose": "2.24.5"}, f"Compose {OLDEST} is needed"),
     "no Debian": ({"system": FEDORA}, "This is no Debian"),
 }
 
@@ -125,7 +128,7 @@ def test_everything_that_stands_in_the_way_is_told_at_once(install: Install) -> 
     assert "not paired" in done.stdout
 
 
-@pytest.mark.parametrize("compose", ["2.24.4", "2.30.0", "v2.40.3"])
+@pytest.mark.parametrize("compose", [OLDEST, "2.30.0", "v2.40.3"])
 def test_a_docker_that_is_here_is_kept(install: Install, pairing: str, compose: str) -> None:
     done = install("--check", "--pairing", pairing, system=BOOKWORM, compose=compose)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -255,8 +255,17 @@ def test_root_takes_a_package_that_is_new_enough(host: Host, candidates: dict[st
     assert installs == ([package] if package else [])
 
 
-def test_both_sides_name_the_same_oldest_compose() -> None:
-    assert f"\noldest={show_version(OLDEST_COMPOSE)}\n" in (ROOT / "scripts/install-compose").read_text()
+@pytest.mark.parametrize(
+    ("place", "words"),
+    [
+        ("scripts/install-compose", "\noldest={}\n"),
+        ("rpi/install.sh", "\noldest_compose={}\n"),
+        ("docs/platforms.md", "Compose {} or later"),
+        (".github/workflows/ci.yaml", "LAB_COMPOSE_VERSIONS: v{} "),
+    ],
+)
+def test_each_place_names_the_oldest_compose_of_the_doctor(place: str, words: str) -> None:
+    assert words.format(show_version(OLDEST_COMPOSE)) in (ROOT / place).read_text(encoding="utf-8")
 
 
 class RunningEngine:
