@@ -61,7 +61,7 @@ pytestmark = [
     pytest.mark.timeout(3600),
 ]
 WANTED = ("scenario0", "scenario1", "scenario5", "twin", "asip")
-# Without a registry Compose reads which images stand in (docs/no-registry.md).
+# Without a registry Compose reads which images stand in (docs/platforms.md).
 SWEEP = "COMPOSE_ENV_FILES=.env,.env.machine INTERVALS_MS='200 100' MESSAGES=10 REPETITIONS=1"
 
 

@@ -38,7 +38,7 @@ def refusal(command: Sequence[str], output: str) -> LabError:
     shown = " ".join(command)
     if any(words in output for words in _NOT_PERMITTED):
         return MachineError(f"`{shown}` is not permitted here.", CAPABILITY_REMEDY)
-    remedy = "See images/link/README.md, what a kernel needs."
+    remedy = "See compose/links.md, what a kernel needs."
     if any(words in output for words in _NO_INTERFACE):
         remedy = "The interface vanished: its container was stopped or left the network. Restart both containers."
     lines = [line.strip() for line in output.splitlines() if line.strip()]

@@ -26,7 +26,7 @@ from looplab.system.remedies import remedy_of
 from looplab.system.terminal import Step, say
 
 GRAFANA_REPOSITORY = "grafana/grafana"
-STANDS_IN = "No registry gave them: images of upstream were built from Debian's packages (docs/no-registry.md)."
+STANDS_IN = "No registry gave them: images of upstream were built from Debian's packages (docs/platforms.md)."
 FLOOD_REPOSITORY = "inovex/mqtt-stresser"
 # Tests build images in this repository.
 TESTS = "looplab-test"

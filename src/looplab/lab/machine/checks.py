@@ -179,7 +179,7 @@ def _check_fifo(limits: Limits, engine: Engine) -> Check:
     elif engine.cgroup_version == 2:
         remedy = "If the kernel has RT_GROUP_SCHED, boot it with rt_group_sched=0."
     else:
-        remedy = "See docs/no-registry.md, real-time priority."
+        remedy = "See docs/platforms.md, real-time priority."
     effect = "Runs with applied priority (fidelity corrected) are marked invalid: it has no effect."
     return Check("SCHED_FIFO", f"does not work in containers ({why})", WARN, remedy, effect)
 

@@ -1,4 +1,4 @@
-"""The simulated devices: a process for each processor that drives them."""
+"""The simulated devices are greenlets of gevent; a process for each processor drives them."""
 
 import os
 from collections.abc import Mapping
