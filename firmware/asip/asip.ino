@@ -1,5 +1,5 @@
 // ASIP's core I/O service for Uno and Mega 2560: a text protocol by which a client sets and reads pins.
-// README.md has the requests and replies; request.h parses a line.
+// requests.tsv has the requests and replies; request.h parses a line.
 
 #include <avr/sleep.h>
 #include <avr/wdt.h>

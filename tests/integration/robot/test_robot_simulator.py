@@ -3,6 +3,7 @@
 Times are read from the trace's cycle stamps, never from a clock, so a slow machine changes no result.
 """
 
+import csv
 import math
 import os
 import random
@@ -71,8 +72,15 @@ def usb_constant(name: str) -> int:
     return int(found[1])
 
 
-# Worst cases as firmware/README.md tells them, in us from the request's first bit to the answer's last.
-WORST_US = {"T": 2460, "a": 2370, "T broken": 3390, "a broken": 1260, "L": 2050, "S": 1730, "?": 4790}
+def worst_cases() -> dict[str, int]:
+    """Return the longest time of each request in us, from its first bit to the answer's last; ` broken`: its sensor."""
+    with (ROOT / "firmware/worst-cases.tsv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file, delimiter="\t"))
+    kinds = {"broken": " broken"}
+    return {row["request"][0] + kinds.get(row["sensor"], ""): int(row["at most (us)"]) for row in rows}
+
+
+WORST_US = worst_cases()
 
 
 def check_worst_cases(robot: Robot, kind: str = "") -> None:
