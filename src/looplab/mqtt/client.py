@@ -17,12 +17,12 @@ from typing import Any
 
 import paho.mqtt.client as mqtt
 from paho.mqtt import MQTTException
-from paho.mqtt.enums import CallbackAPIVersion
 from paho.mqtt.reasoncodes import ReasonCode
 
 from looplab.mqtt.connection_errors import describe_end, describe_loss, describe_refusal
 from looplab.mqtt.dial import Dialler, Target
-from looplab.mqtt.packets import parse_publish, puback_packet, publish_packet, pubrec_packet
+from looplab.mqtt.packets import V3_1_1, V5, parse_publish, puback_packet, publish_packet, pubrec_packet
+from looplab.mqtt.paho_client import PahoClient
 from looplab.mqtt.stamped_socket import StampedSocket
 
 KEEPALIVE_S = 60
@@ -81,6 +81,7 @@ class ClientOptions:
     The broker publishes the last `will` 1.5 x `keepalive_s` after the last packet of a client whose network is gone.
     A `persistent` session outlives its connection at the broker. One that `holds` hands on each message when it
     arrives, also at QoS 2, and confirms none: within `on_message`, `message_id` is what `acknowledge` takes later.
+    With `topic_alias`, of MQTT 5 alone, a topic that repeats the one before it is not sent again.
     """
 
     subscriptions: Sequence[tuple[str, int]] = ()
@@ -89,27 +90,21 @@ class ClientOptions:
     max_inflight: int = MAX_INFLIGHT
     persistent: bool = False
     holds: bool = False
-
-
-class _Paho(mqtt.Client):
-    """paho's client on a socket that was connected before."""
-
-    next_socket: StampedSocket | None = None
-
-    def _create_socket_connection(self) -> StampedSocket:
-        # Private, but paho has no other hook for a socket of one's own.
-        sock, self.next_socket = self.next_socket, None
-        if sock is None:
-            raise ConnectionError("no connected socket at hand")
-        return sock
+    topic_alias: bool = False
 
 
 class MqttClient:
-    """One MQTT client on one thread, which `wait` drives.
+    """One MQTT 3.1.1 client on one thread, which `wait` drives; for MQTT 5: client_5.py.
 
     `on_message(topic, payload, qos)` (topic as bytes) must not publish: paho holds its callback lock there.
     `last_error` explains to a person why there is no connection. Times are monotonic ns.
     """
+
+    # Of MQTT 5: the properties of a message within `on_message`; whether topic aliases are used.
+    properties = b""
+    topic_alias = False
+    _parse: Callable[[bytes], tuple[bytes, bytes, bytes]] = staticmethod(parse_publish)
+    _packet: Callable[[bytes, bytes, bool], bytes] = staticmethod(publish_packet)
 
     def __init__(
         self,
@@ -138,26 +133,28 @@ class MqttClient:
         self._closing = False
         self._dialler = Dialler(target)
         self._maintain_ns = 0
-        # reconnect_on_failure: if a broker refuses this version of MQTT, paho would dial by itself.
-        self._paho = paho = _Paho(
-            CallbackAPIVersion.VERSION2,
-            client_id=client_id,
-            clean_session=not options.persistent,
-            protocol=mqtt.MQTTv311,
-            reconnect_on_failure=False,
-        )
+        self._paho = paho = self._paho_client(client_id)
         paho.on_message = self._received
         paho.on_connect = self._answered
         paho.on_subscribe = self._confirmed
         paho.on_disconnect = self._lost
         paho.max_inflight_messages_set(options.max_inflight)
-        paho.connect_async(target.host, target.port, options.keepalive_s)
+        paho.connect_async(target.host, target.port, options.keepalive_s, **paho.start)
         if options.will is not None:
             paho.will_set(*options.will, qos=1, retain=True)
+
+    def _paho_client(self, client_id: str) -> PahoClient:
+        return PahoClient(client_id, protocol=mqtt.MQTTv311, clean_session=not self._options.persistent)
 
     @property
     def target(self) -> Target:
         return self._dialler.target
+
+    @property
+    def version(self) -> str:
+        """The version of MQTT in which the broker answered this client's CONNECT, "" without an answer."""
+        length = self.sock.first[1:] if self.sock and self.connected else b""
+        return "" if not length else V3_1_1 if length == b"\2" else V5
 
     @property
     def subscribed(self) -> bool:
@@ -169,8 +166,11 @@ class MqttClient:
         """Whether anything waits for the socket to take it."""
         return self._paho.want_write() or bool(self.sock is not None and self.sock.unsent)
 
-    def publish(self, topic: str, payload: bytes, qos: int = 0, retain: bool = False) -> bool:
-        """Send now; False if there is no connection (paho keeps QoS 1 and 2 and sends them later)."""
+    def publish(self, topic: str, payload: bytes, qos: int = 0, retain: bool = False, properties: bytes = b"") -> bool:
+        """Send now; False if there is no connection (paho keeps QoS 1 and 2 and sends them later).
+
+        MQTT 3.1.1 has no `properties`, and leaves them out.
+        """
         sock = self.sock
         if qos and not self.connected and sock is not None:
             # paho would send it before the broker has accepted this client, and so before it has subscribed again:
@@ -180,7 +180,7 @@ class MqttClient:
         if qos or sock is None or not self.connected or sock.unsent or self._paho.want_write():
             return self._paho.publish(topic, payload, qos, retain).rc == mqtt.MQTT_ERR_SUCCESS
         try:
-            sock.send(publish_packet(topic.encode(), payload, retain))
+            sock.send(self._packet(topic.encode(), payload, retain))
         except OSError:
             # The next read reports the loss of the connection.
             return False
@@ -262,7 +262,7 @@ class MqttClient:
                 if self.sock is not sock:
                     return
                 continue
-            topic, self.message_id, payload = parse_publish(packet)
+            topic, self.message_id, payload = self._parse(packet)
             self._on_message(topic, payload, packet[0] >> 1 & 3)
             if self.message_id and not self._holds:
                 with contextlib.suppress(OSError):

@@ -36,6 +36,8 @@ def describe_dialling(error: OSError) -> str:
 
 def describe_refusal(reason: str, pairing: Any) -> str:
     """Return why the broker answered and refused this client."""
+    if reason == "Unsupported protocol version":
+        return f"refused: {reason}: this broker knows no MQTT 5; set MQTT_VERSION=3.1.1, or take another BROKER"
     if reason not in _REFUSALS:
         return f"refused: {reason}"
     if pairing is None:

@@ -88,6 +88,12 @@ class Segments:
         return bool(single)
 
 
+def received_bytes(sock: socket.socket) -> int | None:
+    """Return how many bytes TCP has received in order, None where the kernel does not say."""
+    info = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _INFO.size)
+    return int(_INFO.unpack(info)[0]) if len(info) == _INFO.size else None
+
+
 def last_byte(ancillary: Ancillary) -> int:
     """Return the number (32 bits) of the byte that a departure's stamp is for, ABSENT if it is of something else."""
     for level, kind, data in ancillary:

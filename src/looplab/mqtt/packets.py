@@ -1,4 +1,4 @@
-"""MQTT packets as bytes: cut out of a stream, PUBLISH read and written; CONNECT and MQTT 5's properties read.
+"""MQTT packets as bytes: cut out of a stream, PUBLISH and MQTT 5's properties read and written, CONNECT read.
 
 Only what the hot path and a capture need: paho takes 70 us for each message and direction on its way through locks,
 logging and message objects, a fifth of O on loopback. Everything else (sessions, QoS 1 and 2, keepalive) is paho's.
@@ -8,8 +8,10 @@ from typing import NamedTuple
 
 _LENGTH_BYTES = 4
 MQTT_5 = 5
-# The properties that a capture reads: MQTT 5, 2.2.2.2.
-CORRELATION_DATA, ASSIGNED_CLIENT_ID, TOPIC_ALIAS = 9, 18, 35
+# The versions as a CONNACK shows them: with MQTT 5 properties follow its two bytes.
+VERSIONS = V3_1_1, V5 = "3.1.1", "5"
+# The properties that the lab reads or writes: MQTT 5, 2.2.2.2.
+RESPONSE_TOPIC, CORRELATION_DATA, ASSIGNED_CLIENT_ID, TOPIC_ALIAS = 8, 9, 18, 35
 # How many bytes a property's value has; 0: a length of two bytes is before it, -1: two of these, None: it ends itself.
 _PROPERTY_BYTES: dict[int, int | None] = {
     **dict.fromkeys((1, 23, 25, 36, 37, 40, 41, 42), 1),
@@ -76,6 +78,19 @@ def parse_publish(packet: bytes) -> tuple[bytes, bytes, bytes]:
     if id_at == topic_at or payload_at > len(packet):
         raise ValueError("a PUBLISH that is shorter than its topic, or has none")
     return packet[topic_at:id_at], packet[id_at:payload_at], packet[payload_at:]
+
+
+def parse_publish_5(packet: bytes) -> tuple[bytes, bytes, bytes, bytes]:
+    """Return topic, message id, properties (from their length on) and payload of a PUBLISH of MQTT 5.
+
+    Raises ValueError or IndexError as `parse_publish`, also where an alias stands for the topic.
+    """
+    topic, number, rest = parse_publish(packet)
+    length, at = _variable(rest, 0)
+    end = at + length
+    if end > len(rest):
+        raise ValueError("properties that are longer than their packet")
+    return topic, number, rest[:end], rest[end:]
 
 
 class Publication(NamedTuple):
@@ -171,6 +186,19 @@ def publish_packet(topic: bytes, payload: bytes, retain: bool) -> bytes:
         length >>= 7
     packet.append(length)
     return bytes(packet + len(topic).to_bytes(2, "big") + topic + payload)
+
+
+def with_length(properties: bytes) -> bytes:
+    """Return properties as a packet of MQTT 5 holds them: their length comes first."""
+    length = len(properties)
+    return (
+        b"%c%b" % (length, properties) if length < 0x80 else b"%c%c%b" % (length & 0x7F | 0x80, length >> 7, properties)
+    )
+
+
+def property_bytes(name: int, value: bytes) -> bytes:
+    """Return one property whose value has a length before it."""
+    return b"%c%b%b" % (name, len(value).to_bytes(2, "big"), value)
 
 
 def puback_packet(message_id: bytes) -> bytes:

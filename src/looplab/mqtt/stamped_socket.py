@@ -61,6 +61,12 @@ class StampedSocket(socket.socket):
             self._departures = deque(maxlen=MOST_DEPARTING)
 
     @property
+    def moved_bytes(self) -> int | None:
+        """The bytes sent and received so far, None where the kernel does not count what it received."""
+        received = kernel_stamps.received_bytes(self)
+        return None if received is None else self._sent_bytes + received
+
+    @property
     def arrived_ns(self) -> int:
         """When the kernel received the `current` packet from the network; ABSENT where it gave no stamp of its own.
 

@@ -14,7 +14,9 @@ from support.mqtt_packets import CONNACK, PUBLISH, SUBACK, packet
 from support.parts import HOST, LIMIT_S, Broker, Listener, free_port, until
 
 from looplab.mqtt.client import ClientOptions, MqttClient
+from looplab.mqtt.client_5 import Mqtt5Client
 from looplab.mqtt.dial import RETRY_S, Target
+from looplab.mqtt.packets import CORRELATION_DATA, property_bytes, with_length
 from looplab.system import processes
 
 MS = 1_000_000
@@ -46,12 +48,28 @@ class Driven(MqttClient):
         self.wait(perf_counter_ns() + duration_ms * MS)
 
 
+class Driven5(Driven, Mqtt5Client):
+    """The same with MQTT 5; what it hears has its properties beside it."""
+
+    def __init__(self, port: int, **options: Any) -> None:
+        self.told: list[bytes] = []
+        super().__init__(port, **options)
+
+    def _hear(self, topic: bytes, payload: bytes, qos: int) -> None:
+        super()._hear(topic, payload, qos)
+        self.told.append(self.properties)
+
+
 MakeClient = Callable[..., Driven]
+KINDS = {"3.1.1": Driven, "5": Driven5}
 
 
 @pytest.fixture
 def make_client(at_end: contextlib.ExitStack) -> MakeClient:
-    return lambda port, **options: at_end.enter_context(contextlib.closing(Driven(port, **options)))
+    def make(port: int, version: str = "3.1.1", **options: Any) -> Driven:
+        return at_end.enter_context(contextlib.closing(KINDS[version](port, **options)))
+
+    return make
 
 
 @pytest.fixture
@@ -63,7 +81,13 @@ def client(broker: Broker, make_client: MakeClient) -> Driven:
 
 
 @pytest.mark.parametrize("qos", [0, 1, 2])
-def test_every_message_comes_once_and_in_order(client: Driven, qos: int) -> None:
+@pytest.mark.parametrize(("version", "alias"), [("3.1.1", False), ("5", False), ("5", True)])
+def test_every_message_comes_once_and_in_order(
+    broker: Broker, make_client: MakeClient, version: str, alias: bool, qos: int
+) -> None:
+    client = make_client(broker.port, version, topic_alias=alias)
+    assert client.connect(LIMIT_S)
+    assert (client.version, client.topic_alias) == (version, alias)
     payloads = [b"%d" % number for number in range(200)]
     for number, payload in enumerate(payloads):
         assert client.publish("echo/a", payload, qos)
@@ -73,6 +97,50 @@ def test_every_message_comes_once_and_in_order(client: Driven, qos: int) -> None
     client.flow(50)
     assert client.heard == [(b"echo/a", payload, qos) for payload in payloads]
     assert client.disconnects == 0
+
+
+@pytest.mark.parametrize("qos", [0, 1, 2])
+def test_mqtt_5_carries_properties_and_names_a_topic_again_after_a_reconnect(
+    broker: Broker, make_client: MakeClient, qos: int
+) -> None:
+    client = make_client(broker.port, "5", topic_alias=True)
+    assert isinstance(client, Driven5)
+    assert client.connect(LIMIT_S)
+    numbers = [property_bytes(CORRELATION_DATA, b"%d" % number) for number in range(6)]
+    for count, properties in enumerate(numbers, 1):
+        if count == 4:
+            assert client.sock is not None
+            client.sock.shutdown(socket.SHUT_RDWR)
+            client.drive(lambda: client.disconnects == 1 and client.subscribed, "connected again")
+        before = client.sock.moved_bytes if client.sock else 0
+        client.publish("echo/a", b"x", qos, properties=properties)
+        client.drive(lambda wanted=count: len(client.heard) == wanted, "the echo")
+        client.flow(20)
+        # In: 2 bytes of header, 8 of topic, 5 of properties, 1 of payload. Out: 3 more, and no topic if it is known.
+        assert client.sock is not None
+        assert before is not None
+        moved = (client.sock.moved_bytes or 0) - before - (35 if count in (1, 4) else 29)
+        assert moved > 0 if qos else moved == 0
+    assert client.told == list(map(with_length, numbers))
+    assert client.disconnects == 1
+
+
+def test_a_broker_that_knows_no_mqtt_5_is_named(make_client: MakeClient) -> None:
+    with contextlib.closing(nonsense.NonsenseBroker()) as broker:
+        client = make_client(broker.port, "5")
+        with contextlib.closing(visited(client, broker)) as visit:
+            assert visit.say(packet(CONNACK, b"\0\1"))
+            client.drive(lambda: "knows no MQTT 5" in client.last_error, "the refusal")
+
+
+def test_mqtt_5_brings_the_brokers_reason(broker: Broker, make_client: MakeClient) -> None:
+    client = make_client(broker.port, "5", topic_alias=True)
+    assert isinstance(client, Driven5)
+    assert client.connect(LIMIT_S)
+    client._paho.aliased = b"echo/a"
+    client.publish("echo/a", b"x")
+    client.drive(lambda: client.disconnects, "the end")
+    assert client.last_loss.startswith("the broker ended it: ")
 
 
 @pytest.mark.parametrize("size", [0, 1, 65535, 65536, 300_000])

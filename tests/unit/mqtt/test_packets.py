@@ -1,14 +1,29 @@
 """MQTT packets as bytes, against paho, which made or reads the same ones."""
 
 import random
+from typing import Any
 
 import paho.mqtt.client as mqtt
 import pytest
 from paho.mqtt.enums import CallbackAPIVersion
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
+from paho.mqtt.reasoncodes import ReasonCode
 
-from looplab.mqtt.packets import PacketBuffer, parse_publish, publish_packet, read_connect, read_publish
+from looplab.mqtt.client import ClientOptions
+from looplab.mqtt.client_5 import Mqtt5Client
+from looplab.mqtt.dial import Target
+from looplab.mqtt.packets import (
+    CORRELATION_DATA,
+    RESPONSE_TOPIC,
+    PacketBuffer,
+    parse_publish,
+    parse_publish_5,
+    property_bytes,
+    publish_packet,
+    read_connect,
+    read_publish,
+)
 
 SIZES = [0, 1, 121, 122, 123, 16_377, 16_378, 70_000, 2_097_144, 2_097_145]
 
@@ -90,6 +105,62 @@ def test_properties_of_mqtt_5_are_read_as_paho_writes_them() -> None:
     for cut in range(2, len(client.packets[-1]) - len(b"payload")):
         with pytest.raises((ValueError, IndexError)):
             read_publish(client.packets[-1][:cut], 5)
+
+
+class Sent(Mqtt5Client):
+    """A client that is connected to nobody; what it would send is in `packets`."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(Target("nobody", 1, True), "sent", ClientOptions(**options), lambda *_: None)
+        self.packets: list[bytes] = []
+        self.sock, self.connected = self, True  # type: ignore[assignment]
+        self.unsent = self.current = b""
+        self.error, self.ended, self._paho._sock = None, True, self  # type: ignore[assignment]
+
+    def send(self, data: bytes) -> int:
+        self.packets.append(bytes(data))
+        return len(data)
+
+
+@pytest.mark.parametrize("correlation", [None, b"", b"17", bytes(150)])
+@pytest.mark.parametrize("qos", [0, 1, 2])
+def test_a_publish_of_mqtt_5_is_the_one_paho_sends(qos: int, correlation: bytes | None) -> None:
+    paho, own, properties, ours = Written(mqtt.MQTTv5), Sent(), Properties(PacketTypes.PUBLISH), b""
+    if correlation is not None:
+        properties.ResponseTopic, properties.CorrelationData = "a/b", correlation
+        ours = property_bytes(RESPONSE_TOPIC, b"a/b") + property_bytes(CORRELATION_DATA, correlation)
+    for size in SIZES[:6]:
+        paho._send_publish(1, "a/töpic".encode(), bytes(size), qos, True, False, mqtt.MQTTMessageInfo(1), properties)
+        own._paho._last_mid = 0
+        own._paho._out_messages.clear()
+        own.publish("a/töpic", bytes(size), qos, retain=True, properties=ours)
+        assert own.packets[-1] == paho.packets[-1]
+        topic, number, found, payload = parse_publish_5(paho.packets[-1])
+        assert (topic, number, payload) == ("a/töpic".encode(), b"\0\1" if qos else b"", bytes(size))
+        assert found == properties.pack()
+
+
+@pytest.mark.parametrize("qos", [0, 1])
+def test_a_topic_that_repeats_is_an_alias_of_this_connection(qos: int) -> None:
+    client, taken = Sent(topic_alias=True), Properties(PacketTypes.CONNACK)
+    long = property_bytes(CORRELATION_DATA, bytes(130))
+
+    def sent(topic: str, properties: bytes = b"") -> tuple[bytes, int]:
+        client.publish(topic, b"payload", qos, properties=properties)
+        found = read_publish(client.packets[-1], 5)
+        assert found.payload == b"payload"
+        return found.topic, found.alias
+
+    assert sent("a") == (b"a", 0), "no broker has allowed any"
+    taken.TopicAliasMaximum = 1
+    for _connection in range(2):
+        client._answered(None, None, None, ReasonCode(PacketTypes.CONNACK, "Success"), taken)
+        assert [sent("a"), sent("a"), sent("b"), sent("b"), sent("a")] == [
+            (b"a", 1), (b"", 1), (b"b", 1), (b"", 1), (b"a", 1),
+        ]  # fmt: skip
+        assert [sent("a", long), sent("a")] == [(b"a", 0), (b"", 1)]
+    client._lost(None, None, None, None, None)
+    assert not client._paho.has_alias
 
 
 @pytest.mark.parametrize(("protocol", "level"), [(mqtt.MQTTv31, 3), (mqtt.MQTTv311, 4), (mqtt.MQTTv5, 5)])
