@@ -1,110 +1,240 @@
-"""Runs as a handout's or a plan's commands make them, simulated with the effect that is taught, and a right form."""
+"""Runs as commands of a handout or plan make them, in which the points of exercises hold; and the right form."""
 
 import json
-import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
+from math import ceil, inf, isinf, log, nan
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import yaml
 
-from looplab.exercises.exercise import Exercise, Value
+from looplab.exercises.exercise import Exercise, Question, Value, WantedRun, experiment_of
+from looplab.experiments.registry import EXPERIMENTS
+from looplab.run.accounting import summarise
+from looplab.spec.cell import Cell
+from looplab.spec.columns import Count, Figure, Latency, Part
+from looplab.spec.document import at
+from looplab.spec.experiment import Bound
 from looplab.spec.parameters import RunParameters
 from support.handouts import runs_of
-from support.run_files import edited, treatment
-from support.simulated_runs import LIKE_THE_THESIS, simulated_cell, write_run
+from support.places import ROOT
+from support.run_files import finish, treatment
+from support.simulated_middleware_runs import by_cores, write_middleware_run
 
 FIRST = datetime(2026, 1, 1, tzinfo=UTC)
-LIKE = {**LIKE_THE_THESIS, "scenario7": (9500, 0.3, 4290), "scenario8": (9500, 0.3, 4290)}
-# How many times as long a message takes at each QoS where TCP_NODELAY is off.
-SLOWER = {"request": {0: 1, 1: 1.2, 2: 8}, "all": {0: 1, 1: 8, 2: 16}}
+# More messages of a cell would show nothing more.
+MOST_ROWS = 300
+# A figure that is moved for one point may leave the bounds of another one.
+PASSES = 5
 
 
-def make_runs(results: Path, command: str) -> list[Path]:
-    """Write the runs of one `./lab run …`, newer than all that are there."""
-    folders = []
-    for asked in runs_of(command):
-        start = FIRST + timedelta(minutes=len(list(results.iterdir())))
-        folder = _write(results, f"{start:%Y%m%dT%H%M%SZ}", json.loads(json.dumps(asked.as_json())), asked)
-        if "LAB_OWN=" in command:
-            # The student's Compose file gives the broker what the thesis's has not.
-            policy = treatment("broker scheduling policy", "SCHED_FIFO 90") | {"verified": False}
-            with edited(folder) as run:
-                others = [one for one in run["treatments"] if one["what"] != policy["what"]]
-                run |= {"treatments": [*others, policy], "valid": False, "invalid_because": [policy["what"]]}
-        folders.append(folder)
-    return folders
+class SimulatedCell:
+    """A cell whose figures are drawn at random, as its spec names them; a latency has a value for each message."""
+
+    def __init__(self, rng: np.random.Generator, cell: Cell, rows: int) -> None:
+        self.cell, self.rows, self.lost = cell, rows, 0
+        self.ns = {one.name: rng.lognormal(log(rng.uniform(2e6, 2e7)), 0.3, rows) for one in cell.latencies()}
+        self.more: dict[str, Any] = {}
+        for column in cell.columns.values():
+            if isinstance(column, Figure) and not column.derived:
+                _put(self.more, column.path, rng.uniform(1, 10))
+            for name in column.parts if isinstance(column, Part) else ():
+                _put(self.more, (*column.path, name), rng.uniform(1000, 10_000))
+        self.outcomes = list(cell.outcomes().values())
+        self.answered, self.missing = (
+            next(count for count in self.outcomes if fate in count.fates) for fate in ("answered", "lost")
+        )
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """Its entry in run.json."""
+        counts = {**{count.name: 0 for count in self.outcomes}, self.cell.total().name: self.rows}
+        counts |= {self.answered.name: self.rows - self.lost, self.missing.name: self.lost}
+        answered = {name: ns[: self.rows - self.lost] for name, ns in self.ns.items()}
+        latencies = {one.path[0]: summarise(np.rint(answered[one.name]).tolist()) for one in self.cell.latencies()}
+        state = {"valid": True, "invalid_because": []}
+        return {**self.cell.key_document, **state, **counts, **latencies, **self.more}
+
+    def move(self, value: Value, target: float) -> None:
+        """Make a figure what a point wants."""
+        column = self.cell.columns[value.name.partition(".")[0]]
+        if isinstance(column, Count):
+            self.lost = ceil(target)
+            return
+        factor = target / read(value, self.document)
+        if isinstance(column, Latency):
+            self.ns[column.name] *= factor
+        elif isinstance(column, Figure) and column.over:
+            self.ns[column.over[0]] *= factor
+        else:
+            path = (*column.path, *value.name.split(".")[1:])
+            _put(self.more, path, factor * at(self.more, path))
+
+    @property
+    def samples(self) -> pd.DataFrame:
+        """Its lines of samples.csv."""
+        answered = np.arange(self.rows) < self.rows - self.lost
+        due_ns = 10**12 + 10**7 * np.arange(self.rows)
+        return pd.DataFrame({
+            "repetition": 0,
+            **self.cell.key_texts,
+            **{one.column: np.where(answered, np.rint(self.ns[one.name]) / 1000, np.nan)
+               for one in self.cell.latencies() if one.column},
+            "outcome": np.where(answered, self.answered.outcome, self.missing.outcome),
+            "due_ns": due_ns,
+            "received_ns": np.where(answered, due_ns + 10**6, np.nan),
+        })  # fmt: skip
 
 
-def _write(results: Path, start: str, parameters: dict[str, Any], asked: RunParameters) -> Path:
-    median_us, spread, robot_us = LIKE[asked.scenario]
+def _put(document: dict[str, Any], path: Sequence[str], value: float) -> None:
+    for step in path[:-1]:
+        document = document.setdefault(step, {})
+    document[path[-1]] = value
+
+
+def read(value: Value, document: Mapping[str, Any]) -> float:
+    """Return a figure of a cell of run.json, a latency in ms."""
+    name, _, part = value.name.partition(".")
+    cell = type(value.cell)(document)
+    if name not in cell.columns:
+        return float(cell.columns[name.removesuffix("_share")].of(cell) / cell.total().of(cell))
+    found = cell.columns[name].of(cell)
+    return float(found[part] if part else found) / (1000 if value.unit == "us" else 1)
+
+
+def make_runs(results: Path, *ordered: str, exercises: Sequence[Exercise] = ()) -> list[Path]:
+    """Write the runs of commands `./lab run …`, newer than all that are there; the points of `exercises` hold."""
+    runs = [asked for command in ordered for asked in runs_of(command)]
+    first = len(list(results.iterdir()))
+    starts = [f"{FIRST + timedelta(minutes=first + number):%Y%m%dT%H%M%SZ}" for number in range(len(runs))]
+    simulated = [{} if _own_files(one) else _cells(start, one) for start, one in zip(starts, runs, strict=True)]
+    found: list[dict[str, str]] = [{} for _ in runs]
+    unverified: list[set[str]] = [set() for _ in runs]
+    for exercise in exercises:
+        places = {wanted.handle: _newest(wanted, [asked.as_json() for asked in runs]) for wanted in exercise.runs}
+        _hold([point.wants for point in exercise.points if isinstance(point.wants, Bound)],
+              {handle: simulated[place] for handle, place in places.items()})  # fmt: skip
+        for handle, what, state in _treatments(exercise):
+            found[places[handle]][what] = state
+        for wanted in exercise.runs:
+            unverified[places[wanted.handle]] |= {wanted.allows} - {""}
+    return [_write(results, *one) for one in zip(starts, runs, simulated, found, unverified, strict=True)]
+
+
+def _own_files(asked: RunParameters) -> bool:
+    """Return whether its report reads files of its own, which no samples.csv with a line a message replaces."""
+    return hasattr(experiment_of(ROOT, EXPERIMENTS, asked.scenario).optional_part("report"), "read")
+
+
+def _cells(start: str, asked: RunParameters) -> dict[Any, SimulatedCell]:
     rng = np.random.default_rng([*start.encode()])
-    # No answer that is read off one run is right for the next ones.
-    median_us *= (1 + 0.12 * (len(list(results.iterdir())) % 5)) * (0.2 if asked.fidelity == "corrected" else 1)
-    cells, lost = {}, {}
-    for key in (cell.key for cell in asked.cells):
-        slower = 1 if parameters["tcp_nodelay"] else SLOWER[parameters["qos_legs"]][key[1]]
-        cells[key] = simulated_cell(rng, asked.repetitions, asked.messages, median_us * slower, robot_us, spread)
-        lost[key] = 5 if parameters["robot_framing"] == "burst" and key[0] < 4 else 0
-    applied = {"broker": asked.priority_broker, "controller": asked.priority_controller}
-    policies = {
-        f"{role} scheduling policy": f"SCHED_FIFO {fifo}" if fifo and asked.apply_priority else "SCHED_OTHER"
-        for role, fifo in applied.items()
-    }
-    permitted = "rtprio limit 90; SYS_NICE given"
-    found = {
-        **policies, "stress load": "running", "flood load": "running", "robot framing": parameters["robot_framing"],
-        "broker TCP_NODELAY": "on" if parameters["tcp_nodelay"] else "off",
-        "controller TLS": "TLSv1.3" if parameters["broker_tls"] else "off",
-        "bridge TLS": "TLSv1.3" if parameters["broker_tls"] else "off", "broker": parameters["broker"],
-        "own client's requests": "all of them", "own client's interval": "20 ms", "own bridge's answers": "all of them",
-        "answers": "the request's QoS",
-        "broker may use real-time priority": permitted,
-        "controller may use real-time priority": permitted,
+    rows = min(MOST_ROWS, asked.messages * asked.repetitions)
+    return {cell.key: SimulatedCell(rng, cell, rows) for cell in asked.published_cells}
+
+
+def _newest(wanted: WantedRun, parameters: Sequence[Mapping[str, Any]]) -> int:
+    """Return which run is the last one of those that fit."""
+    asked = {"scenario": wanted.scenario, **wanted.parameters}
+    asked |= {"fidelity": wanted.fidelity} if wanted.fidelity else {}
+    plain = json.loads(json.dumps(parameters))
+    return max(place for place, one in enumerate(plain) if all(one[name] == value for name, value in asked.items()))
+
+
+def _treatments(exercise: Exercise) -> Iterable[tuple[str, str, str]]:
+    """Yield run, treatment and the state to be found there: what a point wants, or an option of a question."""
+    for question in exercise.questions:
+        if question.found:
+            yield question.found.run, question.found.what, next(iter(question.options.values()))
+    for point in exercise.points:
+        if not isinstance(point.wants, Bound):
+            yield point.wants.run, point.wants.what, (*point.wants.states, "as wanted")[0]
+
+
+def _hold(bounds: Sequence[Bound[Value]], runs: Mapping[str, Mapping[Any, SimulatedCell]]) -> None:
+    """Move figures until all are within their bounds; those of cells that were not ordered stay out."""
+    for bound in [*bounds] * PASSES:
+        value, over = bound.figure, bound.figure.over
+        cells = [runs[one.run].get(one.cell.key) for one in (value, over) if one]
+        if None not in cells:
+            below = read(over, cells[-1].document) if over else 1
+            low, high = bound.ends
+            if not low <= read(value, cells[0].document) / below <= high:
+                target = 1.5 * low if isinf(high) else 0.6 * high if isinf(low) else (low + high) / 2
+                cells[0].move(value, target * below)
+
+
+def _write(
+    results: Path,
+    start: str,
+    asked: RunParameters,
+    cells: Mapping[Any, SimulatedCell],
+    found: Mapping[str, str],
+    unverified: set[str],
+) -> Path:
+    parameters = json.loads(json.dumps(asked.as_json()))
+    treatments = [{**treatment(what, state), "verified": what not in unverified} for what, state in found.items()]
+    more = {
+        "fidelity": asked.fidelity, "token": start, "treatments": treatments, "valid": not unverified,
+        "invalid_because": sorted(unverified),
     }  # fmt: skip
-    changes = {"treatments": [treatment(what, state) for what, state in found.items()]}
-    return write_run(
-        results, asked.scenario, fidelity=asked.fidelity, start=start, cells=cells, lost=lost, changes=changes,
-        parameters=parameters,
-    )  # fmt: skip
+    if _own_files(asked):
+        # With less capacity half of the requests have no answer, and a median is infinite.
+        return write_middleware_run(
+            results, asked.scenario, start=start, cells=asked.cells, capacity=lambda cell: 3 * by_cores(cell),
+            repetitions=asked.repetitions, changes={"fidelity": asked.fidelity, "parameters": parameters},
+        )  # fmt: skip
+    experiment = experiment_of(ROOT, EXPERIMENTS, asked.scenario).name
+    samples = pd.concat([cell.samples for cell in cells.values()]).to_csv(index=False, float_format="%.3f")
+    documents = [cell.document for cell in cells.values()]
+    files = {"samples.csv": samples.splitlines()}
+    return finish(results / f"{start}-{asked.scenario}", experiment, documents, parameters, files, **more)
+
+
+def runs_of_form(exercise: Exercise, made: Sequence[Path]) -> dict[str, dict[str, Any]]:
+    """Return by handle the `run.json` of the newest of `made` that fits."""
+    documents = [json.loads((folder / "run.json").read_text()) for folder in made]
+    parameters = [one["parameters"] for one in documents]
+    return {wanted.handle: documents[_newest(wanted, parameters)] for wanted in exercise.runs}
+
+
+def figure_of(runs: Mapping[str, Mapping[str, Any]], value: Value) -> float:
+    """Return a figure of the run that it is of, NaN without its cell."""
+    entries = (one for one in runs[value.run]["cells"] if type(value.cell)(one).key == value.cell.key)
+    return next((read(value, one) for one in entries), nan)
+
+
+def right_answers(exercise: Exercise, made: Sequence[Path]) -> dict[str, str | float]:
+    """Return the right answer to each question, as `./lab show` prints the newest of `made` that fits each run."""
+    runs = runs_of_form(exercise, made)
+    figure = partial(figure_of, runs)
+
+    def answer(question: Question) -> str | float:
+        if value := question.figure:
+            return round(figure(value) / (figure(value.over) if value.over else 1), value.digits)
+        if question.found:
+            what, run = question.found.what, runs[question.found.run]
+            state = next(one["found"] for one in run["treatments"] if one["what"] == what)
+            return next(key for key, option in question.options.items() if option == state)
+        largest = {option: figure(one) for option, one in question.largest.items()}
+        return question.right or max(question.options, key=lambda option: largest.get(option, -inf))
+
+    return {question.name: answer(question) for question in exercise.questions}
+
+
+def wrong_answers(question: Question, right: str | float) -> list[str | float]:
+    """Return answers that no run makes right: a third too large or too small, another unit, another option."""
+    if not question.figure:
+        return [option for option in question.options if option != right]
+    figure, last = float(right), 10.0**-question.figure.digits
+    return [1.3 * figure + last, 0.7 * figure - last, 1000 * figure + last]
 
 
 def fill_form(root: Path, exercise: Exercise, made: Sequence[Path]) -> None:
-    """Write the right answers into a new form, read off the `run.json` of the last of `made` that fits each run."""
-    documents = [json.loads((folder / "run.json").read_text()) for folder in made]
-    runs = {
-        wanted.handle: [
-            document for document in documents
-            if document["scenario"] == wanted.scenario and wanted.fidelity in ("", document["fidelity"])
-            and all(document["parameters"][name] == value for name, value in wanted.parameters.items())
-        ][-1]
-        for wanted in exercise.runs
-    }  # fmt: skip
-
-    def figure(value: Value) -> float:
-        cells = {(one["interval_ms"], one["qos"]): one for one in runs[value.run]["cells"]}
-        name, _, quantile = value.name.partition(".")
-        if value.cell.key not in cells:
-            return math.nan
-        cell = cells[value.cell.key]
-        return cell[f"{name}_us"][quantile] / 1000 if quantile else cell[name]
-
-    answers: dict[str, Any] = {}
-    for question in exercise.questions:
-        if question.figure:
-            over = figure(question.figure.over) if question.figure.over else 1
-            answers[question.name] = round(figure(question.figure) / over, 3)
-        elif question.right:
-            answers[question.name] = question.right
-        elif question.found:
-            what, run = question.found.what, runs[question.found.run]
-            state = next(str(one["found"]) for one in run["treatments"] if one["what"] == what)
-            answers[question.name] = next(key for key, option in question.options.items() if option == state)
-        else:
-            largest = {option: figure(value) for option, value in question.largest.items()}
-            answers[question.name] = max(largest or question.options, key=lambda option: largest.get(option, 0))
+    """Write the right answers into a new form."""
     form = root / f"answers/{exercise.name}.yaml"
     form.parent.mkdir(exist_ok=True)
-    form.write_text(yaml.safe_dump(answers))
+    form.write_text(yaml.safe_dump(right_answers(exercise, made)))

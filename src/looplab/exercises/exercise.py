@@ -10,7 +10,7 @@ import yaml
 from looplab.errors import LabError, UsageError, did_you_mean
 from looplab.report.schema import fault, validator
 from looplab.spec.cell import Cell
-from looplab.spec.columns import Key
+from looplab.spec.columns import Key, Latency
 from looplab.spec.experiment import Bound, Experiment, Experiments
 from looplab.system.env_files import read_env
 
@@ -58,6 +58,14 @@ class Value:
         """The unit in which it is stored; "" for a number of messages or a share."""
         column = self.cell.columns.get(self.name.partition(".")[0])
         return column.unit if column else ""
+
+    @property
+    def digits(self) -> int:
+        """How many digits behind the point a table shows of it; a quotient is as good as with two."""
+        column = self.cell.columns.get(self.name.partition(".")[0])
+        if self.over:
+            return 2
+        return 3 if self.unit == "us" and not isinstance(column, Latency) else int(getattr(column, "digits", 0))
 
     def __str__(self) -> str:
         return f"{self.name} of {self.run} at {self.cell}"

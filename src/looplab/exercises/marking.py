@@ -219,7 +219,7 @@ class _Judge:
             given = float(answer.replace(",", ".").removesuffix(question.unit).strip())
         except ValueError:
             return False, f"{answer!r} is no number"
-        slack = max(question.tolerance * abs(value), 0.0005 if question.unit else 0.5)
+        slack = max(question.tolerance * abs(value), 0.5 * 10.0**-question.figure.digits)
         unit = f" {question.unit}" if question.unit else ""
         return abs(given - value) <= slack, f"{given:g}{unit}; your run has {value:.4g}{unit} ({question.figure})"
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
+from support.exercise_runs import make_runs
 from support.places import ROOT
 from support.run_files import MACHINE, edited, treatment
 from support.simulated_delay_runs import Figure, one_way, write_delay_run
@@ -460,6 +461,29 @@ def test_the_form_is_yaml_whatever_the_questions_say() -> None:
     )
     assert yaml.safe_load(answer_form(exercise)) == {"q": None, DISPUTE: None}
     assert mark(exercise, [], {"q": "a"}).got == 1
+
+
+@pytest.mark.parametrize(
+    ("asked", "answer", "got"),
+    [
+        # The table prints 0.849 s as 0.8, and a cost of 0.12 as 0.120.
+        ("figure: {run: a, name: upright_s}, unit: s", "0.8", 1),
+        ("figure: {run: a, name: upright_s}, unit: s", "0.7", 0),
+        ("figure: {run: a, name: cost}", "0.12", 1),
+        ("figure: {run: a, name: cost}", "0", 0),
+        ("figure: {run: a, name: cost}, over: {run: a, name: upright_s}", "0.14", 1),
+        ("figure: {run: a, name: cost}, over: {run: a, name: upright_s}", "0.5", 0),
+    ],
+)
+def test_a_figure_is_right_as_the_table_prints_it(tmp_path: Path, asked: str, answer: str, got: int) -> None:
+    (folder,) = make_runs(tmp_path, "./lab run balance --intervals 20 --messages 100")
+    with edited(folder) as run:
+        run["cells"][0] |= {"upright_s": 0.849, "cost": 0.12}
+    exercise = parsed(
+        f"title: x\nruns: {{a: {{scenario: balance}}}}\nquestions: {{q: {{asks: s, {asked}}}}}", "balance"
+    )
+    marked = mark(exercise, [read_run(folder, EXPERIMENTS)], {"q": answer})
+    assert [one.got for one in marked.marks] == [1, got]
 
 
 def delay_marks(results: Path, ratio: Figure, *pairs: tuple[float, float]) -> Marked:

@@ -24,7 +24,7 @@ def exercise(name: str) -> Exercise:
 
 def did(lab: Path, name: str, command: str) -> list[str]:
     """Make the runs and fill the form by them; return the ids."""
-    made = make_runs(lab / "results", command)
+    made = make_runs(lab / "results", command, exercises=[exercise(name)])
     fill_form(lab, exercise(name), made)
     return [folder.name for folder in made]
 
