@@ -3,11 +3,11 @@
 import contextlib
 import json
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter_ns
-from types import SimpleNamespace
+from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,9 +15,11 @@ import numpy as np
 from looplab.experiments.loop import LoopCell, printed
 from looplab.experiments.loop.document import COLUMNS
 from looplab.experiments.loop.parameters import read_parameters
+from looplab.experiments.registry import EXPERIMENTS
 from looplab.report.study_file import Study
+from looplab.run import samples
 from looplab.run.cells import CellResult, entry
-from looplab.run.document import sample_lines, samples_header
+from looplab.run.document import files_of
 from looplab.run.samples import ABSENT, ANSWERED, WAITING, SampleStore
 from looplab.spec.cell import Cell
 
@@ -25,6 +27,7 @@ MACHINE = {"cpu": "Simulated", "cores": 4, "kernel": "6.1.0", "load_before": [0.
 MS = 1_000_000
 # How much later than due each message of a stored run left.
 LATENESS_NS = 30_000
+NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 def parameters(**changes: Any) -> dict[str, Any]:
@@ -93,9 +96,9 @@ def asked(cells: Sequence[Cell], messages: int, repetitions: int = 1, **more: An
 
 @dataclass(frozen=True)
 class Simulated:
-    """A cell whose messages are known: the latency of each in ns, further columns of its rows, `more` in run.json.
+    """A cell whose messages are known: the latency of each in ns, `columns` of its rows, `more` in run.json.
 
-    The last `lost` messages have no answer.
+    The last `lost` messages have no answer. `columns` may replace the usual times and states.
     """
 
     cell: Cell
@@ -104,30 +107,60 @@ class Simulated:
     lost: int = 0
     columns: Mapping[str, Any] = field(default_factory=dict)
     more: Mapping[str, Any] = field(default_factory=dict)
+    faults: list[str] = field(default_factory=list)
+
+
+def sent_ns(at: int, size: int, interval_ms: float) -> Any:
+    """Return when each of the `size` messages of the cell number `at` left."""
+    return 10**12 + np.arange(at * size, (at + 1) * size) * round(interval_ms * MS) + LATENESS_NS
 
 
 def sample(simulated: Sequence[Simulated]) -> SampleStore:
     """Return the rows of all cells, one after the other."""
     size = len(simulated[0].total_ns)
-    store = SampleStore(size * len(simulated), more=tuple(simulated[0].columns))
+    own = tuple(name for name in simulated[0].columns if name not in samples.COLUMNS)
+    store = SampleStore(size * len(simulated), more=own)
     for at, one in enumerate(simulated):
-        rows = range(at * size, (at + 1) * size)
-        due_ns = 10**12 + np.asarray(rows) * round(one.interval_ms * MS)
-        sent_ns, answered = due_ns + LATENESS_NS, np.arange(size) < size - one.lost
-        received_ns = np.where(answered, sent_ns + one.total_ns, ABSENT)
-        state = np.where(answered, ANSWERED, WAITING)
-        times = {"due_ns": due_ns, "intended_ns": due_ns, "sent_ns": sent_ns, "received_ns": received_ns}
-        fill(store, rows, **times, state=state, **one.columns)
+        left_ns, answered = sent_ns(at, size, one.interval_ms), np.arange(size) < size - one.lost
+        usual = {
+            "due_ns": left_ns - LATENESS_NS,
+            "intended_ns": left_ns - LATENESS_NS,
+            "sent_ns": left_ns,
+            "received_ns": np.where(answered, left_ns + one.total_ns, ABSENT),
+            "state": np.where(answered, ANSWERED, WAITING),
+        }
+        fill(store, range(at * size, (at + 1) * size), **{**usual, **one.columns})
     return store
 
 
-def measured(simulated: Sequence[Simulated], repetitions: int = 1) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return `cells` of run.json and the lines of samples.csv, as the spec of the cells says."""
-    store, size = sample(simulated), len(simulated[0].total_ns)
-    p = asked([one.cell for one in simulated], size // repetitions, repetitions)
-    cells = [entry(CellResult(one.cell, dict(one.more)), store, p.rows(at)) for at, one in enumerate(simulated)]
-    lines = sample_lines(p, store, range(size * len(simulated)))
-    return cells, [samples_header(type(simulated[0].cell)), *lines]
+def simulate(
+    folder: Path,
+    experiment: str,
+    simulated: Sequence[Simulated],
+    *,
+    repetitions: int = 1,
+    parameters: Mapping[str, Any] = NOTHING,
+    settings: Mapping[str, Any] = NOTHING,
+    figures: Callable[[Any, SampleStore, range, Any], Mapping[str, Any]] = lambda *_: NOTHING,
+    **more: Any,
+) -> Path:
+    """Write the folder of a finished run: the cells and the samples.csv that the experiment's tables make of the rows.
+
+    `parameters` and `more` are those of run.json; `settings` are what the experiment's own code asks of its parameters.
+    `figures` returns what a cell holds by its rows, beside counts and latencies.
+    """
+    messages = len(simulated[0].total_ns) // repetitions
+    scenario = folder.name.partition("-")[2]
+    p = asked([one.cell for one in simulated], messages, repetitions, scenario=scenario, **settings)
+    store = sample(simulated)
+    cells = []
+    for at, one in enumerate(simulated):
+        found = {**figures(p, store, p.rows(at), one.cell), **one.more}
+        cells.append(entry(CellResult(one.cell, found, one.faults), store, p.rows(at)))
+    file = files_of(EXPERIMENTS[experiment], p)[0]
+    lines = [file.header, *file.lines(store, range(store.count))]
+    size = {"messages": messages, "repetitions": repetitions}
+    return finish(folder, experiment, cells, {**size, **parameters}, {file.name: lines}, **more)
 
 
 @contextlib.contextmanager
@@ -205,13 +238,7 @@ def treatment(what: str, found: str) -> dict[str, Any]:
 def store(results: Path, run_id: str, fidelity: str = "thesis", messages: int = 3, **changes: Any) -> Path:
     """A whole run of the loop, as a controller leaves it."""
     columns = {"robot_ns": 4 * MS, **dict.fromkeys(("wire_robot_ns", "wait_ns", *printed.COLUMNS), ABSENT)}
-    cells, lines = measured([Simulated(LoopCell.keyed(20, 0), np.full(messages, 5 * MS), 20, columns=columns)])
-    scenario = run_id.partition("-")[2]
-    asked = {
-        "scenario": scenario, "fidelity": fidelity, "intervals_ms": [20], "qos": [0], "messages": messages,
-    }  # fmt: skip
-    treatments = [treatment("w", "a")]
-    return finish(
-        results / run_id, "loop", cells, asked, {"samples.csv": lines}, fidelity=fidelity,
-        **{"treatments": treatments, **changes},
-    )  # fmt: skip
+    simulated = Simulated(LoopCell.keyed(20, 0), np.full(messages, 5 * MS), 20, columns=columns)
+    asked = {"scenario": run_id.partition("-")[2], "fidelity": fidelity, "intervals_ms": [20], "qos": [0]}
+    changes = {"treatments": [treatment("w", "a")], **changes}
+    return simulate(results / run_id, "loop", [simulated], parameters=asked, fidelity=fidelity, **changes)

@@ -8,13 +8,11 @@ import numpy as np
 
 from looplab.experiments.asip import NAME, THROUGHPUT, AsipCell, LatencyCell, ThroughputCell
 from looplab.experiments.asip.board import CYCLE_NS
-from looplab.experiments.asip.document import COLUMNS, AsipMeasurement, copies, files, planned
-from looplab.experiments.asip.oscilloscope import BoardCounts
+from looplab.experiments.asip.document import copies, planned
 from looplab.experiments.asip.search import search_result
 from looplab.run.accounting import summarise
-from looplab.run.cells import entry
-from looplab.run.samples import ANSWERED, WAITING, SampleStore
-from support.run_files import Simulated, asked, fill, finish, sample, treatment
+from looplab.run.samples import ABSENT, ANSWERED, NOT_SENT, WAITING
+from support.run_files import Simulated, simulate, treatment
 
 # As the board's own counter sees them: 9 bytes in and 10 out, 170 us each; a wave's two reports are 19 bytes.
 WIRE_US, WIRE_HZ = 3230.0, 309.6
@@ -46,7 +44,6 @@ def write_latency_run(
     results: Path,
     *,
     start: str = "20260301T000000Z",
-    fidelity: str = "thesis",
     mean_us: Figure = near_the_wire,
     cells: tuple[tuple[str, str, str], ...] = CELLS,
     tests: int = 100,
@@ -57,7 +54,7 @@ def write_latency_run(
     """A folder as the experiment leaves it; the last `lost` tests of each cell have no answer."""
     rng = np.random.default_rng(int(start[6:8]))
     warmup = {"tests": 200, "first_us": 5210.0, "last_us": 3600.0}
-    simulated, measured = [], []
+    simulated = []
     for key in cells:
         spread = 1 + 0.01 * rng.standard_normal(tests)
         latency_ns = np.round(mean_us(*key) * 1000 * spread / spread.mean()).astype(int)
@@ -65,45 +62,50 @@ def write_latency_run(
         waves = 1_000_000 + 640_000 * np.arange(tests)
         copied = waves + np.round(CYCLES_PER_US * (latency_ns / 1000 - 60)).astype(int)
         delays_ns = np.round((copied - waves) * CYCLE_NS).astype(int)
-        columns = {**dict.fromkeys(COLUMNS, -1), "edge_ns": delays_ns}
-        simulated.append(Simulated(LatencyCell.keyed(*key), latency_ns, INTERVAL_MS, lost, columns))
         more = {"wire_us": wire_us, "wire_bytes": BYTES, "warmup": warmup, **copies(delays_ns.tolist())}
-        measured.append(_measured(simulated[-1].cell, more))
-    return _write(results / f"{start}-{NAME}", fidelity, sample(simulated), measured, tests, changes)
+        cell = LatencyCell.keyed(*key)
+        simulated.append(Simulated(cell, latency_ns, INTERVAL_MS, lost, {"edge_ns": delays_ns}, more))
+    return _simulate(results / f"{start}-{NAME}", simulated, changes)
 
 
 def write_throughput_run(
     results: Path,
     *,
     start: str = "20260302T000000Z",
-    fidelity: str = "thesis",
     tracked_hz: Figure = as_published,
     cells: tuple[tuple[str, str, str], ...] = CELLS,
-    changes: dict[str, Any] | None = None,
     edge_cpu_us: float = 50.0,
 ) -> Path:
     """A bisection that ends within 1 % of each cell's `tracked_hz`; above it, the surplus edges are missing."""
     tried = {key: _bisection(tracked_hz(*key)) for key in cells}
-    most, measured = max(map(len, tried.values())), []
-    store = SampleStore(most * len(cells), more=COLUMNS)
+    most, simulated = max(map(len, tried.values())), []
     for at, (key, frequencies) in enumerate(tried.items()):
-        limit = tracked_hz(*key)
-        steps: list[dict[str, Any]] = []
-        for number, hz in enumerate(frequencies):
-            wanted = 2 * round(hz)
-            out = wanted if hz <= limit else round(wanted * limit / hz)
-            steps.append({
-                "frequency_hz": hz, "seconds": 1.0, "edges_in": wanted, "edges_out": out, "tracked": out == wanted,
+        asked_hz = np.array(frequencies)
+        edges_in = 2 * np.round(asked_hz).astype(int)
+        share = np.minimum(1, tracked_hz(*key) / asked_hz)
+        edges_out = np.round(edges_in * share).astype(int)
+        steps = [
+            {
+                "frequency_hz": hz, "seconds": 1.0, "edges_in": wanted, "edges_out": out, "tracked": wanted == out,
                 "edge_latency_us": summarise([3_000_000] * out),
-            })  # fmt: skip
-            row, state = at * most + number, ANSWERED if out == wanted else WAITING
-            fill(
-                store, range(row, row + 1), due_ns=row, sent_ns=row, state=state, frequency_uhz=round(hz * 1e6),
-                edges_in=wanted, edges_out=out,
-            )  # fmt: skip
+            }
+            for hz, wanted, out in zip(frequencies, edges_in.tolist(), edges_out.tolist(), strict=True)
+        ]  # fmt: skip
+        number = at * most + np.arange(most)
+        columns = {
+            "due_ns": number, "sent_ns": number, "received_ns": ABSENT,
+            "state": _padded(np.where(edges_out == edges_in, ANSWERED, WAITING), most, NOT_SENT),
+            "frequency_uhz": _padded(np.round(asked_hz * 1e6), most),
+            "edges_in": _padded(edges_in, most), "edges_out": _padded(edges_out, most),
+        }  # fmt: skip
         more = {"wire_hz": WIRE_HZ, "steps": steps, "edge_cpu_us": edge_cpu_us, **search_result(steps)}
-        measured.append(_measured(ThroughputCell.keyed(*key), more))
-    return _write(results / f"{start}-{THROUGHPUT}", fidelity, store, measured, most, changes)
+        simulated.append(Simulated(ThroughputCell.keyed(*key), np.zeros(most), INTERVAL_MS, 0, columns, more))
+    return _simulate(results / f"{start}-{THROUGHPUT}", simulated)
+
+
+def _padded(values: np.ndarray, size: int, rest: int = ABSENT) -> np.ndarray:
+    """Return the column of a cell whose search ended before its last row."""
+    return np.pad(values.astype(int), (0, size - len(values)), constant_values=rest)
 
 
 def _bisection(limit: float) -> list[float]:
@@ -114,28 +116,14 @@ def _bisection(limit: float) -> list[float]:
     return tried
 
 
-def _measured(cell: AsipCell, more: dict[str, Any]) -> AsipMeasurement:
-    runtime = "Python 3.13.5" if cell.language == "python" else "OpenJDK 21.0.9, JIT"
-    board = BoardCounts({"max": 120.0, "mean": 3.0}, 0.0, "ATmega2560")
-    return AsipMeasurement(cell, {"runtime": runtime, "board_lag_us": board.lag_us, **more}, board=board)
+def _simulate(folder: Path, simulated: list[Simulated], changes: dict[str, Any] | None = None) -> Path:
+    throughput = isinstance(simulated[0].cell, ThroughputCell)
 
+    def figures(p: Any, _store: object, _rows: range, cell: AsipCell) -> dict[str, Any]:
+        runtime = "Python 3.13.5" if cell.language == "python" else "OpenJDK 21.0.9, JIT"
+        return {**planned(p, cell).more, "runtime": runtime, "board_lag_us": {"max": 120.0, "mean": 3.0}}
 
-def _write(
-    folder: Path,
-    fidelity: str,
-    store: SampleStore,
-    measured: list[AsipMeasurement],
-    tests: int,
-    changes: dict[str, Any] | None,
-) -> Path:
-    throughput = isinstance(measured[0].cell, ThroughputCell)
-    p = asked([one.cell for one in measured], tests, throughput=throughput, **SETTINGS)
-    for one in measured:
-        one.more = {**planned(p, one.cell).more, **one.more}
-    cells = [entry(one, store, p.rows(at)) for at, one in enumerate(measured)]
-    rows = range(store.count)
-    return finish(
-        folder, NAME, cells, {"messages": tests, **(changes or {})},
-        {file.name: [file.header, *file.lines(store, rows)] for file in files(p)},
-        fidelity=fidelity, treatments=[treatment("board clock", "16 MHz")],
+    return simulate(
+        folder, NAME, simulated, parameters=changes or {}, settings={"throughput": throughput, **SETTINGS},
+        figures=figures, treatments=[treatment("board clock", "16 MHz")],
     )  # fmt: skip

@@ -6,17 +6,16 @@ from typing import Any
 import numpy as np
 
 from looplab.experiments.balance import NAME, BalanceCell
-from looplab.experiments.balance.document import SAMPLES, control_figures
+from looplab.experiments.balance.document import control_figures
 from looplab.experiments.balance.laws import Law
 from looplab.experiments.balance.plant import LEVEL_ZERO, Plant, State
 from looplab.experiments.loop import printed
-from looplab.run.cells import CellResult, entry
-from looplab.run.document import sample_lines, samples_header
 from looplab.run.samples import ABSENT
-from support.run_files import MS, Simulated, asked, fill, finish, sample
+from support.run_files import MS, Simulated, sent_ns, simulate
 
 RUN_ID = "20260704T000000Z-balance"
 ROBOT_NS, TOTAL_NS = 5 * MS, 6 * MS
+MESSAGES = 150
 EMPTY = dict.fromkeys(("wire_robot_ns", "wait_ns", *printed.COLUMNS), ABSENT)
 
 
@@ -40,32 +39,23 @@ def write_balance_run(
     scenario: str = NAME,
     *,
     start: str = RUN_ID.partition("-")[0],
-    fidelity: str = "thesis",
     intervals_ms: tuple[float, ...] = (100, 20),
-    messages: int = 150,
 ) -> Path:
     """A folder as the controller leaves it; the last message of each cell is lost."""
-    each = [BalanceCell.keyed(interval_ms, 0) for interval_ms in intervals_ms]
     simulated = []
-    for cell in each:
-        columns = rows_of(cell.interval_ms, messages)
-        simulated.append(Simulated(cell, np.full(messages, TOTAL_NS), cell.interval_ms, 1, columns))
-    store = sample(simulated)
-    for at, cell in enumerate(each):
-        rows = range(at * messages, (at + 1) * messages)
-        used = np.asarray(store["used"])[rows.start : rows.stop]
-        sent = np.asarray(store["sent_ns"])[rows.start : rows.stop]
-        measured_ns = np.where(used >= 0, sent - round(cell.interval_ms * MS) + (TOTAL_NS - ROBOT_NS) // 2, ABSENT)
-        fill(store, rows, measured_ns=measured_ns, used=np.where(used >= 0, used + rows.start, ABSENT))
-        store["tilt_urad"][rows.stop - 1] = ABSENT
-    p = asked(each, messages)
-    cells = []
-    for at, cell in enumerate(each):
+    for at, interval_ms in enumerate(intervals_ms):
+        columns = rows_of(interval_ms, MESSAGES)
+        left_ns, read = sent_ns(at, MESSAGES, interval_ms), columns["used"] >= 0
+        measured_ns = left_ns - round(interval_ms * MS) + (TOTAL_NS - ROBOT_NS) // 2
+        columns["measured_ns"] = np.where(read, measured_ns, ABSENT)
+        columns["used"] = np.where(read, columns["used"] + at * MESSAGES, ABSENT)
+        columns["tilt_urad"][-1] = ABSENT
         more = {"duplicates": 0, "out_of_order": 0, "disconnects": 0}
-        document = entry(CellResult(cell, more), store, p.rows(at))
-        cells.append({**document, **control_figures(store, [p.rows(at)], round(cell.interval_ms * MS))})
-    lines = [samples_header(BalanceCell, SAMPLES), *sample_lines(p, store, range(store.count), SAMPLES)]
-    parameters = {"scenario": scenario, "fidelity": fidelity, "intervals_ms": list(intervals_ms), "qos": [0],
-                  "messages": messages, "command": "B", "controller": "lqr", "gains": [], "load": "none"}  # fmt: skip
-    run = results / f"{start}-{scenario}"
-    return finish(run, NAME, cells, parameters, {"samples.csv": lines}, fidelity=fidelity, treatments=[])
+        cell = BalanceCell.keyed(interval_ms, 0)
+        simulated.append(Simulated(cell, np.full(MESSAGES, TOTAL_NS), interval_ms, 1, columns, more))
+    parameters = {"scenario": scenario, "fidelity": "thesis", "intervals_ms": list(intervals_ms), "qos": [0],
+                  "command": "B", "controller": "lqr", "gains": [], "load": "none"}  # fmt: skip
+    return simulate(
+        results / f"{start}-{scenario}", NAME, simulated, parameters=parameters, fidelity="thesis", treatments=[],
+        figures=lambda _p, store, rows, cell: control_figures(store, [rows], round(cell.interval_ms * MS)),
+    )  # fmt: skip

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from looplab.experiments.qos_delay import USUAL, DelayCell
-from support.run_files import Simulated, finish, measured, treatment
+from support.run_files import Simulated, edited, simulate, treatment
 
 SYMMETRICAL = tuple((d, d) for d in (2, 5, 10, 20, 40, 60))
 PLACES = ((0, 20), (2, 18), (10, 10), (18, 2), (20, 0))
@@ -66,11 +66,9 @@ def write_delay_run(
             "packets_per_message": {"PUBLISH": 2.0, "PUBACK": 2.0 if qos == 1 else 0.0},
         }  # fmt: skip
         simulated.append(Simulated(DelayCell.keyed(pb, bs, qos, network), total_ns, INTERVAL_MS, more=more))
-    cells, lines = measured(simulated, repetitions)
-    for one, cell in zip(simulated, cells, strict=True):
-        cell.update((cell_changes or {}).get(one.cell.key, {}))
-    return finish(
-        results / f"{start}-qos-delay", "qos-delay", cells,
-        {"messages": messages // repetitions, "repetitions": repetitions}, {"samples.csv": lines},
-        **{"fidelity": fidelity, "treatments": [treatment("link backend", "nfqueue")], **(changes or {})},
-    )  # fmt: skip
+    more = {"fidelity": fidelity, "treatments": [treatment("link backend", "nfqueue")], **(changes or {})}
+    folder = simulate(results / f"{start}-qos-delay", "qos-delay", simulated, repetitions=repetitions, **more)
+    with edited(folder) as run:
+        for one, cell in zip(simulated, run["cells"], strict=True):
+            cell.update((cell_changes or {}).get(one.cell.key, {}))
+    return folder

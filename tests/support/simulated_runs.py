@@ -7,7 +7,7 @@ import numpy as np
 
 from looplab.experiments.loop import LoopCell, printed
 from looplab.run.samples import ABSENT
-from support.run_files import Simulated, finish, measured, treatment
+from support.run_files import Simulated, simulate, treatment
 
 # What each scenario gives its priority to.
 PRIORITY = {"broker": ("scenario4", "scenario5", "scenario6"), "controller": ("scenario5", "scenario8")}
@@ -37,16 +37,13 @@ def write_run(
     """A folder as the controller leaves it; `lost` messages of a cell (the last ones) have no answer."""
     run_id = f"{start}-{scenario}"
     simulated = [_cell(*key, *times, (lost or {}).get(key, 0)) for key, times in cells.items()]
-    repetitions, messages = next(iter(cells.values()))[0].shape
-    documents, lines = measured(simulated, repetitions)
+    repetitions, _messages = next(iter(cells.values()))[0].shape
     corrected = fidelity == "corrected"
     asked = {
         "scenario": scenario,
         "fidelity": fidelity,
         "intervals_ms": sorted({i for i, _ in cells}, reverse=True),
         "qos": sorted({q for _, q in cells}),
-        "messages": messages,
-        "repetitions": repetitions,
         "command": "E" if scenario in ("scenario0", "scenario3", "scenario6") else "T",
         "load": "none",
         "priority_broker": 90 if scenario in PRIORITY["broker"] else 0,
@@ -63,9 +60,8 @@ def write_run(
         for role, those in PRIORITY.items()
     ]
     more = {"fidelity": fidelity, "token": f"{abs(hash(run_id)) % 2**32:08x}", "treatments": treatments}
-    return finish(
-        results / run_id, "loop", documents, asked, {"samples.csv": lines}, **{**more, **(changes or {})}
-    )  # fmt: skip
+    more = {**more, **(changes or {})}
+    return simulate(results / run_id, "loop", simulated, repetitions=repetitions, parameters=asked, **more)
 
 
 def _cell(interval_ms: float, qos: int, overhead: np.ndarray, robot: np.ndarray, lost: int) -> Simulated:

@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 
 from looplab.experiments.twin import TwinCell
-from looplab.experiments.twin.document import files, queues_and_rates
-from looplab.run.cells import CellResult, entry
-from looplab.run.samples import ANSWERED, FAILED, WAITING, SampleStore
-from support.run_files import asked, finish, treatment
+from looplab.experiments.twin.document import queues_and_rates
+from looplab.run.samples import ABSENT, ANSWERED, FAILED, WAITING
+from support.run_files import Simulated, simulate, treatment
 
 # The paper's figure as a service time: 14.85 messages a second.
 PUBLISHED_S = 1 / 14.85
@@ -64,38 +63,32 @@ def experiment_2(spread: dict[str, float], rates: dict[tuple[int, str], float], 
     ]
 
 
-def fill(store: SampleStore, rows: range, truth: Truth) -> None:
-    """Send message k at k intervals through broker k mod brokers; each broker's are stored one after the other."""
+def columns_of(truth: Truth, at: int, messages: int) -> dict[str, list[int]]:
+    """Return the rows of the cell number `at`: message k leaves at k intervals through broker k mod brokers.
+
+    The messages of a broker are stored one after the other.
+    """
     cell, interval_ns = truth.cell, round(truth.cell.interval_ms * 1e6)
     # Cells follow each other, far enough apart.
-    start = 10**12 + rows.start * 10**9
+    start = 10**12 + at * messages * 10**9
     free = [0] * cell.brokers
-    last = len(rows) - truth.lost - truth.refused
-    for k, row in enumerate(rows):
+    last = messages - truth.lost - truth.refused
+    columns: dict[str, list[int]] = {
+        "due_ns": [start + k * interval_ns for k in range(messages)],
+        "sent_ns": [start + k * interval_ns + 20_000 for k in range(messages)],
+        "intended_ns": [ABSENT] * messages,
+        "copies": [int(k < truth.copies) for k in range(messages)],
+        "arrived_ns": [ABSENT] * messages,
+        "received_ns": [ABSENT] * messages,
+        "state": [ANSWERED] * last + [FAILED] * truth.refused + [WAITING] * truth.lost,
+    }
+    for k in range(last):
         broker = k % cell.brokers
-        store["due_ns"][row] = start + k * interval_ns
-        sent = store["sent_ns"][row] = store["due_ns"][row] + 20_000
-        store["copies"][row] = 1 if k < truth.copies else 0
-        if k >= last:
-            store["state"][row] = WAITING if k >= last + truth.refused else FAILED
-            continue
         factor = truth.factors[broker] if truth.factors else 1.0
-        begun = max(sent + TRAVEL_NS, free[broker])
-        store["arrived_ns"][row] = begun
-        store["received_ns"][row] = free[broker] = begun + round(truth.service_s * factor * 1e9)
-        store["state"][row] = ANSWERED
-
-
-def parameters(truths: Sequence[Truth], messages: int, **more: Any) -> Any:
-    """Return what document.py asks of the parameters of a run."""
-    cells = [truth.cell for truth in truths]
-    return asked(
-        cells,
-        messages,
-        broker_of=lambda row: row % messages % cells[row // messages].brokers + 1,
-        device_of=lambda _row: 1,
-        **more,
-    )
+        begun = max(columns["sent_ns"][k] + TRAVEL_NS, free[broker])
+        columns["arrived_ns"][k] = begun
+        columns["received_ns"][k] = free[broker] = begun + round(truth.service_s * factor * 1e9)
+    return columns
 
 
 def write_twin_run(
@@ -110,20 +103,20 @@ def write_twin_run(
     changes: dict[str, Any] | None = None,
 ) -> Path:
     """A folder as the experiment leaves it; `settings` are more parameters."""
-    store = SampleStore(len(truths) * messages, more=("copies",))
-    p = parameters(truths, messages)
-    for at, truth in enumerate(truths):
-        fill(store, p.rows(at), truth)
-    cells = []
-    for at, truth in enumerate(truths):
-        rows = p.rows(at)
-        more = {**queues_and_rates(p, store, rows, truth.cell), **truth.more}
-        cells.append(entry(CellResult(truth.cell, more, truth.faults), store, rows))
-    (file,) = files(p)
-    lines = [file.header, *file.lines(store, range(len(truths) * messages))]
-    return finish(
-        results / f"{start}-{scenario}", "twin", cells,
-        {"scenario": scenario, "fidelity": fidelity, "messages": messages, **(settings or {})}, {"samples.csv": lines},
+    simulated = [
+        Simulated(
+            truth.cell, np.zeros(messages), truth.cell.interval_ms, columns=columns_of(truth, at, messages),
+            more=truth.more, faults=truth.faults,
+        )
+        for at, truth in enumerate(truths)
+    ]  # fmt: skip
+    ways = {
+        "broker_of": lambda row: row % messages % truths[row // messages].cell.brokers + 1,
+        "device_of": lambda _row: 1,
+    }
+    return simulate(
+        results / f"{start}-{scenario}", "twin", simulated, figures=queues_and_rates, settings=ways,
+        parameters={"scenario": scenario, "fidelity": fidelity, **(settings or {})},
         **{"fidelity": fidelity, "treatments": [treatment("instance", "one process")], **(changes or {})},
     )  # fmt: skip
 
