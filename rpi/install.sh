@@ -213,7 +213,7 @@ keep_secrets() {
 
 # What is no secret goes into .env, above what was set there; a broker without a password is plain.
 keep_settings() {
-    paired_names='BROKER_HOST|BROKER_PORT|BROKER_PAIRING|FIDELITY|TCP_NODELAY|ROBOT_FRAMING|PAIRING|SERIAL_LOW_LATENCY|QOS_LEGS|RECEIVER|LAB_REGISTRY|LAB_TAG'
+    paired_names='BROKER_HOST|BROKER_PORT|BROKER_PAIRING|FIDELITY|TCP_NODELAY|ROBOT_FRAMING|PAIRING|SERIAL_LOW_LATENCY|QOS_LEGS|MQTT_VERSION|TOPIC_ALIAS|RECEIVER|LAB_REGISTRY|LAB_TAG'
     paired_names="$paired_names|SERIAL_URL"
     fresh=$(tr -d '\r' <"$pairing" | grep -E "^($paired_names)=" || true)
     seen_inside=''

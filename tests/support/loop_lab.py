@@ -143,7 +143,8 @@ def stand_in(listener: Listener, reply: Callable[[str, int], list[str]]) -> None
     """Be the bridge: answer so, and say that it is there."""
     answer_requests(listener, reply)
     info = {
-        "tcp_nodelay": True, "framing": "line", "subscription_qos": 2, "counts": {}, "instance": "ab12", "boot": "cd34",
+        "tcp_nodelay": True, "framing": "line", "subscription_qos": 2, "mqtt_version": "3.1.1", "counts": {},
+        "instance": "ab12", "boot": "cd34",
     }  # fmt: skip
     listener.say(TOPIC_BRIDGE_INFO, json.dumps(info), retain=True)
     listener.say(TOPIC_BRIDGE_STATUS, ONLINE, retain=True)

@@ -43,7 +43,8 @@ class Broker:
 
 
 _SYS = "$SYS/broker/"
-_MQTT_311 = '{protocol="mqtt311"'
+# Of every version of MQTT.
+_MQTT = '{protocol="mqtt'
 
 
 def _sys(publish: str) -> dict[str, str]:
@@ -75,9 +76,9 @@ BROKERS = {
         version='rabbitmq_version="',
         metrics={
             UPTIME: "rabbitmq_erlang_uptime_seconds",
-            PUBLISHED: f"rabbitmq_global_messages_received_total{_MQTT_311}",
-            "lab_broker_publish_sent_total": f"rabbitmq_global_messages_delivered_total{_MQTT_311}",
-            "lab_broker_publish_dropped_total": f"rabbitmq_global_messages_unroutable_dropped_total{_MQTT_311}",
+            PUBLISHED: f"rabbitmq_global_messages_received_total{_MQTT}",
+            "lab_broker_publish_sent_total": f"rabbitmq_global_messages_delivered_total{_MQTT}",
+            "lab_broker_publish_dropped_total": f"rabbitmq_global_messages_unroutable_dropped_total{_MQTT}",
         },
     ),
     "mochi": Broker("mochi", version=f"{_SYS}version", metrics=_sys("messages")),

@@ -13,7 +13,12 @@ from support.image_harness import Container, Starter, starter
 from support.places import ROOT
 from support.waiting import until
 
+from looplab.experiments.loop.protocol import answer_to, request_properties
 from looplab.lab.checkout import Lab
+from looplab.mqtt.client import ClientOptions, wait_for
+from looplab.mqtt.client_5 import Mqtt5Client
+from looplab.mqtt.dial import Target
+from looplab.mqtt.packets import with_length
 from looplab.spec.brokers import BROKERS
 from looplab.system import processes
 from looplab.treatments.broker import published, version
@@ -97,6 +102,29 @@ def test_reports_its_version_and_counts_what_is_published(broker: Running, clien
     for _ in range(100):
         publisher.publish("request/", b"x", 1).wait_for_publish(10)
     until(lambda: published(broker.known, broker.host, PORT)[0] == before + 100, "the count of 100 more")
+
+
+@pytest.mark.parametrize("alias", [False, True])
+def test_mqtt_5_passes_properties_and_takes_topic_aliases(broker: Running, alias: bool) -> None:
+    heard: list[tuple[bytes, bytes]] = []
+    options = ClientOptions([("answer/", 2)], topic_alias=alias)
+    target = Target(broker.host, PORT, tcp_nodelay=True)
+    client = Mqtt5Client(
+        target, f"five-{alias}", options, lambda _t, payload, _q: heard.append((payload, client.properties))
+    )
+    sent = [(b"%d" % qos, request_properties(b"E-run-%d" % number)) for qos in broker.known.qos for number in range(3)]
+    with contextlib.closing(client):
+        assert client.connect(10)
+        assert (client.version, client.topic_alias) == ("5", alias)
+        assert wait_for([client], lambda: client.subscribed, 10)
+        before, _ = published(broker.known, broker.host, PORT)
+        assert before is not None
+        for payload, properties in sent:
+            client.publish("answer/", payload, int(payload), properties=properties)
+        assert wait_for([client], lambda: len(heard) == len(sent), 10), client.last_loss
+        until(lambda: published(broker.known, broker.host, PORT)[0] == before + len(sent), "the count of these")
+    assert [payload for payload, _ in heard] == [payload for payload, _ in sent]
+    assert [answer_to(found) for _, found in heard] == [answer_to(with_length(properties)) for _, properties in sent]
 
 
 @pytest.mark.parametrize("name", OPTIONS)

@@ -8,6 +8,7 @@ import yaml
 from support.places import ROOT
 
 from looplab import __version__
+from looplab.lab.commands.pair import SHARED
 
 RPI = ROOT / "rpi"
 COMPOSE: dict[str, Any] = yaml.safe_load((RPI / "compose.yaml").read_text())
@@ -38,9 +39,9 @@ def test_of_the_pis_devices_only_serial_ports_may_be_opened() -> None:
 
 def test_every_setting_stands_in_the_example_and_none_besides() -> None:
     used = set(re.findall(r"\$\{([A-Z_]+)", (RPI / "compose.yaml").read_text()))
-    # Set by FIDELITY; each alone on purpose only.
-    by_fidelity = {"TCP_NODELAY", "ROBOT_FRAMING", "PAIRING", "SERIAL_LOW_LATENCY", "QOS_LEGS", "RECEIVER"}
-    assert used - set(EXAMPLE) == by_fidelity
+    # Set by FIDELITY or the pairing file; each alone on purpose only.
+    shared = set(SHARED) - {"FIDELITY"}
+    assert used - set(EXAMPLE) == shared
     assert set(EXAMPLE) <= used
 
 

@@ -194,6 +194,12 @@ class LoopCell(Paced):
     slow_because = Word("why answers came far beyond their median: `machine` or `scheduler`; absent if neither did it")
     steal_s = Figure("processor time that the hypervisor gave to others", unit="s")
     strangers_cpu_s = Figure("processor time of programs beside the lab", unit="s")
+    wire_bytes = Figure(
+        "MQTT of a message at the controller's sockets, in and out, acknowledgements included; none of other clients",
+        unit="bytes",
+        heading="on the wire",
+        digits=1,
+    )
     beyond_interval = Figure(
         "share of messages without an answer when the next one was due",
         share=lambda cell, response_ns: response_ns > 1e6 * cell.interval_ms,

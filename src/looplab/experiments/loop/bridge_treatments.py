@@ -20,6 +20,8 @@ def bridge_settings(parameters: LoopParameters, bridge: Mapping[str, Any]) -> di
         "ROBOT_FRAMING": (parameters.robot_framing, str(bridge.get("framing"))),
         "PAIRING": (parameters.pairing, str(bridge.get("pairing", PAIRINGS["thesis"]))),
         "QOS_LEGS": (parameters.qos_legs, str(legs)),
+        "MQTT_VERSION": (parameters.mqtt_version, str(bridge.get("mqtt_version") or "unknown")),
+        "TOPIC_ALIAS": (on_off(parameters.topic_alias), on_off(bridge.get("topic_alias", False))),
     }
 
 
@@ -36,7 +38,10 @@ def judge_bridge(parameters: LoopParameters, bridge: Mapping[str, Any]) -> list[
         compared("bridge TCP_NODELAY", *settings["TCP_NODELAY"], note=note),
         compared("robot framing", *settings["ROBOT_FRAMING"], note=note),
         compared("answer pairing", *settings["PAIRING"], note=note),
+        compared("bridge MQTT version", *settings["MQTT_VERSION"], note=note),
     ]
+    if parameters.topic_alias:
+        judged.append(compared("bridge topic alias", *settings["TOPIC_ALIAS"], note=note))
     return [*judged, *_judge_adapter(bridge.get("latency_timer_ms"), low=parameters.serial_low_latency)]
 
 

@@ -1,36 +1,27 @@
 """One run of the loop: waits for broker, bridge, robot, link and load, sends cell by cell, scans between cells."""
 
-import os
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from time import perf_counter_ns
 from typing import Any, ClassVar
 
 from looplab.errors import MachineError
 from looplab.experiments.loop import BRIDGE, EXPERIMENT, LoopCell, ledger, overhead_ns, readiness, treatments
 from looplab.experiments.loop.bridge_news import BROKER_RESTARTED, BridgeNews
-from looplab.experiments.loop.connections import ControllerConnections
+from looplab.experiments.loop.connections import controller_connections
 from looplab.experiments.loop.document import COLUMNS, delayed, of_rows, passed
 from looplab.experiments.loop.losses import NEVER_NS, Evidence, Losses
 from looplab.experiments.loop.own_bridge import OwnBridge, judge_own_bridge
 from looplab.experiments.loop.own_client import OwnClient, OwnMeasurement, other_clients
-from looplab.experiments.loop.parameters import LAB, PRINTED, LoopParameters
+from looplab.experiments.loop.parameters import PRINTED, LoopParameters
 from looplab.experiments.loop.printed.measurement import PrintedMeasurement, written
 from looplab.experiments.loop.protocol import (
-    ONE,
     TOPIC_ANSWER,
     TOPIC_BRIDGE_INFO,
-    TOPIC_BRIDGE_MERGED,
-    TOPIC_BRIDGE_STATUS,
     TOPIC_REQUEST,
-    TOPIC_ROBOT_STATUS,
     subscription_qos,
 )
 from looplab.experiments.loop.request_loop import RequestLoop
 from looplab.experiments.loop.scans import Scans, robot_lags
-from looplab.mqtt.client import ClientOptions
-from looplab.mqtt.paired import PairedTarget
-from looplab.mqtt.pairing import read_pairing
 from looplab.run import placement, quiet
 from looplab.run.accounting import answers_held_us, held_us, summarise, tally
 from looplab.run.cells import CellResult, CellRun, entry
@@ -43,7 +34,7 @@ from looplab.spec.parameters import SLEEP
 from looplab.spec.roles import CONTROLLER
 from looplab.system.own_process import try_fifo
 from looplab.treatments import NO_LOAD
-from looplab.treatments.broker import PLAIN_CONTROLLER, version
+from looplab.treatments.broker import version
 from looplab.treatments.judgement import Treatment
 from looplab.treatments.link import NO_LINK
 
@@ -53,8 +44,6 @@ STEP_NS = 100_000_000
 BRIDGE_REPORT_NS = 600_000_000
 # A run listens for answers of lost messages for so many time limits after its last message.
 HEAR_OUT = 2
-# Compose mounts it there; `prepare` makes it.
-PAIRING = "/run/looplab/controller"
 
 
 class LoopController(CellRun[LoopParameters, LoopCell]):
@@ -70,7 +59,7 @@ class LoopController(CellRun[LoopParameters, LoopCell]):
         self.client = placement.client_of(self.client)
         self.seen = Scans(p, self.client, self.scans)
         self._connected_ns: list[int] = []
-        self._client = _connections(p, token, self._received, self._note_connection)
+        self._client = controller_connections(p, token, self._received, self._note_connection)
         self.others = other_clients(p, self._client.wait)
         self.own_bridge = OwnBridge(p, token)
         self._tls = self._unstamped = ""
@@ -97,7 +86,7 @@ class LoopController(CellRun[LoopParameters, LoopCell]):
         self._current = self.measurement
 
     def measure_cell(self, index: int, cell: LoopCell) -> CellResult[LoopCell]:
-        p, rows = self.parameters, self.parameters.rows(index)
+        p, rows, moved_bytes = self.parameters, self.parameters.rows(index), self._client.meter()
         for repetition in range(p.repetitions):
             first = rows.start + repetition * p.messages
             self.measurement.repetition(first, p.messages, round(cell.interval_ms * 1e6), cell.qos)
@@ -105,10 +94,12 @@ class LoopController(CellRun[LoopParameters, LoopCell]):
             self.progress(index, cell, (repetition + 1) * p.messages)
         # Drain before the scan: nobody listens while the treatments are read.
         self.measurement.drain(rows)
-        store = self.record.store
+        moved, store = moved_bytes(), self.record.store
         self._count_own(store, rows, cell.qos)
         # Only O is summarised here: all latencies would take too long between cells.
-        return CellResult(cell, {"O_us": summarise(latencies_ns(overhead_ns, store, tally(store, rows)[1]))})
+        o_us = summarise(latencies_ns(overhead_ns, store, tally(store, rows)[1]))
+        wire_bytes = None if moved is None or self.others else round(moved / len(rows), 2)
+        return CellResult(cell, {"O_us": o_us, "wire_bytes": wire_bytes})
 
     def conclude(self, index: int) -> None:
         self._scan()
@@ -169,7 +160,11 @@ class LoopController(CellRun[LoopParameters, LoopCell]):
     def judge_clients(self) -> Sequence[Treatment]:
         """Return what the scans show of the lab's own client."""
         p = self.parameters
-        return [treatments.judge_number(p, self.scans), treatments.judge_path(p, self.scans, CONTROLLER)]
+        return [
+            treatments.judge_number(p, self.scans),
+            treatments.judge_path(p, self.scans, CONTROLLER),
+            *self._client.judge_version(p),
+        ]
 
     def document(self, measured: CellResult[LoopCell], rows: range) -> dict[str, Any]:
         index, store, cell = rows.start // len(rows), self.record.store, measured.cell
@@ -178,6 +173,7 @@ class LoopController(CellRun[LoopParameters, LoopCell]):
             **self.measurement.counts.of_cell(index),
             **self.seen.cell(index),
             **{name: self.interference[index][name] for name in ("steal_s", "strangers_cpu_s")},
+            "wire_bytes": measured.more["wire_bytes"],
             "lost_by": self._losses.count(rows),
             "written": written(store, rows, self.parameters.messages) if self.parameters.clients == PRINTED else 0,
         }
@@ -315,30 +311,6 @@ class LoopController(CellRun[LoopParameters, LoopCell]):
 
     def _step(self) -> None:
         self._client.wait(perf_counter_ns() + STEP_NS)
-
-
-def _connections(
-    parameters: LoopParameters, token: str, received: Any, connected: Callable[[], None]
-) -> ControllerConnections:
-    """Return the controller's connections; by a pairing file with a robot elsewhere or TLS. Raises LabError."""
-    host, port, pairing = parameters.broker_host, parameters.broker_port, None
-    if parameters.broker_tls:
-        pairing = Path(os.environ.get("BROKER_PAIRING") or PAIRING)
-        access = read_pairing(pairing)
-        host, port = access.host, access.port
-    elif parameters.robot == "remote":
-        pairing = PLAIN_CONTROLLER
-    # Subscribe to each by name: RabbitMQ sends no retained message to a wildcard. The bridge's status comes last:
-    # by then its identity is known.
-    news = (TOPIC_BRIDGE_INFO, TOPIC_BRIDGE_MERGED, TOPIC_ROBOT_STATUS, TOPIC_BRIDGE_STATUS)
-    answers = [(TOPIC_ANSWER, subscription_qos(parameters.qos_legs, max(parameters.qos)))]
-    number = parameters.connections
-    if parameters.clients != LAB:
-        # Other clients have their own connections; this one hears the bridge alone.
-        answers, number = [], ONE
-    options = ClientOptions([*answers, *((topic, 1) for topic in news)])
-    target = PairedTarget(host, port, parameters.tcp_nodelay, pairing)
-    return ControllerConnections(number, target, token, options, received, connected)
 
 
 # The name that looplab.run.life knows it by.

@@ -7,6 +7,7 @@ from typing import Any
 from looplab.errors import UsageError
 from looplab.experiments.loop import LoopCell
 from looplab.experiments.loop.protocol import CONNECTIONS, FRAMINGS, LEGS, ONE, PAIRINGS, RECEIVERS, SELECT, SPIN, TWO
+from looplab.mqtt.packets import V3_1_1, V5, VERSIONS
 from looplab.spec.brokers import BROKERS, DEFAULT
 from looplab.spec.parameters import (
     INTERVALS,
@@ -81,6 +82,9 @@ class LoopParameters(OrderedParameters):
     robot_framing: str = choice(FRAMINGS, tuple(FRAMINGS.values()))
     pairing: str = choice(PAIRINGS, tuple(PAIRINGS.values()))
     serial_low_latency: bool = switch({"thesis": False, "corrected": True})
+    # The lab's clients, and request and response by MQTT 5's own means.
+    mqtt_version: str = choice(V3_1_1, VERSIONS, factor=True)
+    topic_alias: bool = switch(False, factor=True)
     qos_legs: str = choice(LEGS, tuple(LEGS.values()), option=QOS_LEGS)
     connections: str = choice({"thesis": TWO, "corrected": ONE}, tuple(CONNECTIONS))
     clients: str = choice({"thesis": LAB, "printed": PRINTED}, (PRINTED, LAB, OWN))
@@ -127,6 +131,7 @@ class LoopParameters(OrderedParameters):
                 "Set BROKER_PATH=direct, or leave LINK empty.",
             )
         self._check_own()
+        self._check_version()
         known = tuple(qos for qos in self.qos if qos in broker.qos)
         left_out = tuple(qos for qos in self.qos if qos not in broker.qos)
         if not known:
@@ -150,6 +155,16 @@ class LoopParameters(OrderedParameters):
             raise UsageError(
                 "CLIENTS=own has neither real-time priority nor TLS.", "Take scenario 0 to 4, 6 or 7, BROKER_TLS=off."
             )
+
+    def _check_version(self) -> None:
+        """Raise LabError (exit code 2) where a client cannot be of MQTT 5."""
+        if self.topic_alias and self.mqtt_version != V5:
+            raise UsageError(
+                f"TOPIC_ALIAS=on: MQTT {self.mqtt_version} has no topic alias.", "Set MQTT_VERSION=5 as well."
+            )
+        others = f"CLIENTS={self.clients}" if self.clients != LAB else "OWN_BRIDGE" if self.own_bridge else ""
+        if others and self.mqtt_version == V5:
+            raise UsageError(f"MQTT_VERSION=5 is for the lab's clients, not for {others}.", "Leave out one of the two.")
 
     def _of_clients(self, environment: Mapping[str, str]) -> dict[str, Any]:
         """Return what these clients alone can be. Raises LabError (exit code 2) where another value is set."""

@@ -9,11 +9,16 @@ earlier one: how long it took between its request's bytes entering and its own b
 only once sent), how long its request waited for the robot to be done with those before it, and by the kernel's time
 stamps how long the request took from the network to the bridge and the answer from the bridge to the network. The last
 two are empty where the kernel gave no stamp.
+
+With MQTT 5 a request also names the topic of its answer, and has its sequence as correlation data, which the answer
+brings back (MQTT 5, 4.10).
 """
 
 import re
 from collections.abc import Iterable
 from typing import NamedTuple
+
+from looplab.mqtt.packets import CORRELATION_DATA, RESPONSE_TOPIC, property_bytes, read_properties
 
 TOPIC_REQUEST = "request/"
 TOPIC_ANSWER = "answer/"
@@ -63,6 +68,8 @@ STATUS_GARBLED = "garbled"
 
 MAX_PAYLOAD_BYTES = 160
 
+# A response topic: a wildcard would cost the bridge its connection.
+_TOPIC = re.compile(r"[^+#\0]{1,100}")
 _REQUEST = re.compile(rb"([TLSEU]|B[0-9]{1,3})-([A-Za-z0-9_.-]{1,64})-([0-9]{1,9})")
 _ANSWER = re.compile(
     rb"([A-Za-z0-9_.-]{1,64}),([0-9]{1,9}),([a-z]{1,16}),([0-9]{1,18}),([ -+\--~]{0,32})"
@@ -120,6 +127,32 @@ def parse_answer(payload: bytes) -> LoopAnswer | None:
     return LoopAnswer(
         run, int(sequence), status, int(robot_ns), value, *(int(field) if field else -1 for field in earlier)
     )
+
+
+def request_properties(payload: bytes) -> bytes:
+    """Return MQTT 5's properties of a request."""
+    number = payload.rpartition(b"-")[2]
+    return property_bytes(RESPONSE_TOPIC, TOPIC_ANSWER.encode()) + property_bytes(CORRELATION_DATA, number)
+
+
+def answer_to(properties: bytes) -> tuple[str, bytes]:
+    """Return topic and properties of the answer to a request with these properties of MQTT 5, b"" without any.
+
+    Raises ValueError or IndexError if they are malformed.
+    """
+    if not properties:
+        return TOPIC_ANSWER, b""
+    found = read_properties(properties, 0)[0]
+    topic = found[RESPONSE_TOPIC].decode() if RESPONSE_TOPIC in found else TOPIC_ANSWER
+    correlation = found.get(CORRELATION_DATA)
+    if not _TOPIC.fullmatch(topic) or len(properties) > MAX_PAYLOAD_BYTES:
+        raise ValueError("a response topic or correlation data that no answer can have")
+    return topic, b"" if correlation is None else property_bytes(CORRELATION_DATA, correlation)
+
+
+def is_correlated(payload: bytes, properties: bytes) -> bool:
+    """Return whether an answer has the correlation data of its request."""
+    return read_properties(properties, 0)[0].get(CORRELATION_DATA) == payload.split(b",", 2)[1]
 
 
 def merged_payload(run: bytes, sequences: Iterable[int]) -> bytes:

@@ -10,7 +10,10 @@ from looplab.lab.secret_files import write_secret
 from looplab.system.terminal import say
 
 # A Pi takes these settings over, so that both sides run alike; an empty one must replace the Pi's own.
-SHARED = ("FIDELITY", "TCP_NODELAY", "ROBOT_FRAMING", "PAIRING", "SERIAL_LOW_LATENCY", "QOS_LEGS", "RECEIVER")
+SHARED = (
+    "FIDELITY", "TCP_NODELAY", "ROBOT_FRAMING", "PAIRING", "SERIAL_LOW_LATENCY", "QOS_LEGS", "MQTT_VERSION",
+    "TOPIC_ALIAS", "RECEIVER",
+)  # fmt: skip
 IMAGE = ("LAB_REGISTRY", "LAB_TAG")
 _ADDRESS = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*|[0-9A-Fa-f:]*:[0-9A-Fa-f:]*")
 MARK = "# Pairing of Looplab"

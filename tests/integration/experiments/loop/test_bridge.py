@@ -10,7 +10,11 @@ from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
+import paho.mqtt.client as mqtt
 import pytest
+from paho.mqtt.enums import CallbackAPIVersion
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.properties import Properties
 from support.loop_lab import LoopLab
 from support.parts import ANSWER_TIMEOUT_NS, Listener, RobotDouble, answer_line, free_port, until
 from support.places import ROOT
@@ -20,6 +24,7 @@ from looplab.experiments.loop.protocol import (
     OFFLINE,
     ONLINE,
     TOPIC_BRIDGE_STATUS,
+    TOPIC_REQUEST,
     TOPIC_ROBOT_STATUS,
 )
 from looplab.system.processes import facts
@@ -37,6 +42,34 @@ def test_an_emulated_answer_comes_without_the_robot(online: LoopLab) -> None:
         assert answer.status == b"ok"
         assert 15 <= float(answer.value) <= 35
     assert online.robot.asked == 0
+
+
+@pytest.mark.parametrize("qos", [0, 1, 2])
+def test_with_mqtt_5_the_answer_goes_where_the_request_says(lab: LoopLab, qos: int) -> None:
+    lab.online_bridge(MQTT_VERSION="5", TOPIC_ALIAS="on")
+    assert lab.listener.bridge_info["mqtt_version"] == "5"
+    heard: list[mqtt.MQTTMessage] = []
+    asking = mqtt.Client(CallbackAPIVersion.VERSION2, protocol=mqtt.MQTTv5)
+    asking.on_connect = lambda client, *_: client.subscribe("mine/#", 2)
+    asking.on_subscribe = lambda *_: heard.clear()
+    asking.on_message = lambda _client, _data, message: heard.append(message)
+    asking.connect(lab.broker.host, lab.broker.port)
+    asking.loop_start()
+    try:
+        until(asking.is_connected, "a client of MQTT 5")
+        time.sleep(0.1)
+        for number in range(3):
+            properties = Properties(PacketTypes.PUBLISH)
+            properties.ResponseTopic, properties.CorrelationData = f"mine/{number % 2}", bytes([number]) * 20
+            asking.publish(TOPIC_REQUEST, f"E-run-{number}", qos, properties=properties)
+        until(lambda: len(heard) == 3, "three answers")
+    finally:
+        asking.disconnect()
+        asking.loop_stop()
+    told = [(one.topic, one.properties.CorrelationData, one.payload.split(b",")[1]) for one in heard if one.properties]
+    assert told == [(f"mine/{number % 2}", bytes([number]) * 20, b"%d" % number) for number in range(3)]
+    # A request that names nothing is answered as ever.
+    assert lab.answer_to(9, "E").status == b"ok"
 
 
 def test_the_robots_answer_is_passed_on(online: LoopLab) -> None:

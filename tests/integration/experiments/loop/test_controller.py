@@ -82,6 +82,42 @@ def test_the_legs_have_the_qos_as_set(lab: LoopLab, legs: str, answered: set[int
     assert found["controller's subscription to answer/"] == found["bridge's subscription to request/"] == granted
 
 
+@pytest.mark.parametrize(("version", "alias"), [("3.1.1", "off"), ("5", "off"), ("5", "on")])
+def test_the_version_of_mqtt_is_the_brokers_word(lab: LoopLab, version: str, alias: str) -> None:
+    """The size of a message shows it, too: request and answer pass the controller's sockets once each at QoS 0."""
+    lab.pids["bridge"] = [lab.online_bridge(MQTT_VERSION=version, TOPIC_ALIAS=alias).pid]
+    child = lab.controller(QOS="0 1 2", MQTT_VERSION=version, TOPIC_ALIAS=alias, ORDER="published", COMMAND="T")
+    assert child.wait() == 0, child.said()
+    run = check(lab.run)
+    assert run["valid"], run["invalid_because"]
+    assert [(cell["sent"], cell["answered"] + cell["late"]) for cell in run["cells"]] == [(40, 40)] * 3
+    found = {entry["what"]: entry["found"] for entry in run["treatments"]}
+    assert found["controller MQTT version"] == found["bridge MQTT version"] == version
+    assert found.get("bridge topic alias", "off") == alias
+    assert ("answers' correlation data" in found) is (version == "5")
+    own = [one for one in lab.listener.messages if one.payload.startswith(run["token"].encode())]
+    payload = sum(len(one.payload) for one in own if one.qos == 0) / 40 + len(f"T-{run['token']}-17")
+    # Beside the payloads header and topic of request and answer; MQTT 5: response topic, correlation data and their lengths.
+    more = 0 if version == "3.1.1" else 1 + 10 + 5 + 1 + 5 - (5 if alias == "on" else 0)
+    assert run["cells"][0]["wire_bytes"] == pytest.approx(payload + 12 + 11 + more, abs=1)
+    assert all(cell["wire_bytes"] > run["cells"][0]["wire_bytes"] for cell in run["cells"][1:])
+
+
+def test_another_version_at_the_bridge_makes_the_run_invalid(lab: LoopLab) -> None:
+    lab.bridge()
+    child = lab.controller(MQTT_VERSION="5")
+    assert child.wait() == 1
+    why = [why.partition(":")[0] for why in check(lab.run)["invalid_because"]]
+    assert why == ["bridge MQTT version", "answers' correlation data"]
+
+
+def test_a_broker_without_topic_aliases_is_named(start_broker: Callable[..., Broker], lab: LoopLab) -> None:
+    broker = start_broker(more="allow_anonymous true\nmax_topic_alias 0\n")
+    child = lab.controller(MQTT_VERSION="5", TOPIC_ALIAS="on", BROKER_PORT=str(broker.port))
+    assert child.wait() == 2
+    assert "Topic Alias Maximum is 0" in child.said()
+
+
 def test_a_treatment_that_did_not_take_makes_the_run_invalid(lab: LoopLab) -> None:
     lab.bridge(FIDELITY="thesis")
     child = lab.controller(LOOPLAB_EVENTS="")

@@ -92,12 +92,17 @@ def test_clients_that_cannot_be_so_are_refused(settings: dict[str, str]) -> None
         ({"CLIENTS": "own", "OWN_CLIENT": "a.py", "PRIORITY_CONTROLLER": "99"}, "real-time priority"),
         ({"CLIENTS": "own", "OWN_CLIENT": "a.py", "BROKER_TLS": "on"}, "TLS"), ({"OWN_BRIDGE": "/etc/b.py"}, "below"),
         ({"OWN_BRIDGE": "b.py", "ROBOT": "remote"}, "on a Pi"),
+        ({"MQTT_VERSION": "5", "CLIENTS": "own", "OWN_CLIENT": "a.py"}, "not for CLIENTS=own"),
+        ({"MQTT_VERSION": "5", "FIDELITY": "printed"}, "not for CLIENTS=printed"),
+        ({"MQTT_VERSION": "5", "OWN_BRIDGE": "b.py"}, "not for OWN_BRIDGE"),
+        ({"TOPIC_ALIAS": "on"}, "3.1.1 has no topic alias"),
     ],
 )  # fmt: skip
-def test_programs_of_ones_own_that_cannot_take_part_are_refused(settings: dict[str, str], words: str) -> None:
+def test_programs_and_versions_that_do_not_fit_are_refused(settings: dict[str, str], words: str) -> None:
     with pytest.raises(UsageError, match=words):
         read_parameters({**SCENARIO, **settings})
     assert read_parameters({**SCENARIO, "CLIENTS": "own", "OWN_CLIENT": "answers/a.py"}).clients == "own"
+    assert read_parameters({**SCENARIO, "MQTT_VERSION": "5", "TOPIC_ALIAS": "on"}).topic_alias
 
 
 def test_the_settings_of_a_load_are_those_of_its_container() -> None:

@@ -4,7 +4,17 @@ import random
 
 import pytest
 
-from looplab.experiments.loop.protocol import MAX_PAYLOAD_BYTES, LoopAnswer, LoopRequest, parse_answer, parse_request
+from looplab.experiments.loop.protocol import (
+    MAX_PAYLOAD_BYTES,
+    LoopAnswer,
+    LoopRequest,
+    answer_to,
+    is_correlated,
+    parse_answer,
+    parse_request,
+    request_properties,
+)
+from looplab.mqtt.packets import CORRELATION_DATA, RESPONSE_TOPIC, property_bytes, with_length
 
 
 @pytest.mark.parametrize("command", [b"T", b"L", b"S", b"E"])
@@ -92,3 +102,20 @@ def test_any_bytes_are_either_read_or_refused(seed: int) -> None:
         if request is not None:
             assert b"%s-%s-%d" % request == bytes(payload) or b"-0" in payload
         assert answer is None or answer.sequence >= 0
+
+
+def test_an_answer_of_mqtt_5_goes_where_its_request_says() -> None:
+    topic, properties = answer_to(with_length(request_properties(b"T-a1b2-17")))
+    assert (topic, properties) == ("answer/", property_bytes(CORRELATION_DATA, b"17"))
+    for payload, right in {b"a1b2,17,ok,1,20.00": True, b"a1b2,18,ok,1,20.00": False}.items():
+        assert is_correlated(payload, with_length(properties)) is right
+    assert not is_correlated(b"a1b2,17,ok,1,20.00", b"\0")
+    assert answer_to(b"") == answer_to(b"\0") == ("answer/", b"")
+
+
+@pytest.mark.parametrize("topic", [b"", b"a/#", b"+", b"\xff", b"a\0b", b"a" * 101])
+def test_a_topic_that_no_answer_can_have_is_malformed(topic: bytes) -> None:
+    with pytest.raises(ValueError, match=r"no answer can have|codec"):
+        answer_to(with_length(property_bytes(RESPONSE_TOPIC, topic)))
+    with pytest.raises(ValueError, match=r"no answer can have|codec"):
+        answer_to(with_length(property_bytes(CORRELATION_DATA, bytes(MAX_PAYLOAD_BYTES))))

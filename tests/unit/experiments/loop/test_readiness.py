@@ -23,7 +23,10 @@ from looplab.experiments.loop.protocol import TOPIC_BRIDGE_INFO, TOPIC_BRIDGE_ST
 from looplab.experiments.loop.table import table
 from looplab.run.samples import ANSWERED, LATE, WAITING
 
-GOOD = {"version": __version__, "tcp_nodelay": False, "framing": "burst", "subscription_qos": 0, "robot_fault": ""}
+GOOD = {
+    "version": __version__, "tcp_nodelay": False, "framing": "burst", "subscription_qos": 0, "mqtt_version": "3.1.1",
+    "robot_fault": "",
+}  # fmt: skip
 
 
 def missing(robot: str, status: str = "online", robot_status: str = "online", **info: Any) -> readiness.Missing | None:
@@ -42,6 +45,8 @@ CASES: dict[str, tuple[dict[str, Any], str, bool]] = {
     "another framing": ({"framing": "line"}, "ROBOT_FRAMING=line, this run with ROBOT_FRAMING=burst", True),
     "another socket option": ({"tcp_nodelay": True}, "TCP_NODELAY=on, this run with TCP_NODELAY=off", True),
     "other legs": ({"subscription_qos": 2}, "QOS_LEGS=all, this run with QOS_LEGS=request", True),
+    "another MQTT": ({"mqtt_version": "5"}, "MQTT_VERSION=5, this run with MQTT_VERSION=3.1.1", True),
+    "topic aliases": ({"topic_alias": True}, "TOPIC_ALIAS=on, this run with TOPIC_ALIAS=off", True),
     "an older version": ({"version": "0.0.9"}, "of version 0.0.9", True),
     "a version that tells none": ({"version": None}, "of version None", True),
 }

@@ -32,6 +32,7 @@ from looplab.treatments.scans import TreatmentsClient
 
 BRIDGE = {
     "tcp_nodelay": True, "framing": "line", "scheduling": "SCHED_FIFO 95", "instance": "ab12", "boot": "cd34",
+    "mqtt_version": "3.1.1",
     "reopened": 0, "robot_faults": {"reset": 0},
 }  # fmt: skip
 Scan = dict[str, Any]
@@ -256,7 +257,7 @@ def test_a_restart_names_what_may_have_ended_it() -> None:
     assert judged(parameters(), [scan(), scan(stress=[STRESS])])[LOAD].wanted == "not running"
 
 
-THESIS_BRIDGE = {"tcp_nodelay": False, "framing": "burst"}
+THESIS_BRIDGE = {"tcp_nodelay": False, "framing": "burst", "mqtt_version": "3.1.1"}
 
 
 def test_thesis_permits_priority_and_applies_none() -> None:
@@ -316,8 +317,11 @@ def test_a_limit_is_met_from_the_published_value_on(limit: str, met: bool) -> No
 
 
 def test_a_bridge_that_is_set_up_otherwise_is_invalid() -> None:
-    found = judged(parameters(), [scan()], {"tcp_nodelay": False, "framing": "burst"})
-    assert wrong(found) == {"bridge TCP_NODELAY", "robot framing"}
+    found = judged(parameters(), [scan()], {"tcp_nodelay": False, "framing": "burst", "mqtt_version": "5"})
+    assert wrong(found) == {"bridge TCP_NODELAY", "robot framing", "bridge MQTT version"}
+    assert "bridge MQTT version" in wrong(judged(parameters(), [scan()], {**BRIDGE, "mqtt_version": ""}))
+    aliases = judged(parameters(MQTT_VERSION="5", TOPIC_ALIAS="on"), [scan()], {**BRIDGE, "mqtt_version": "5"})
+    assert wrong(aliases) == {"bridge topic alias"}
     assert "FIDELITY" in found["robot framing"].note
     assert wrong(judged(parameters(), [scan()], {})) == {"bridge settings"}
 

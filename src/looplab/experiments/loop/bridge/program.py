@@ -27,15 +27,16 @@ from looplab.experiments.loop.protocol import (
     STATUS_OFFLINE,
     STATUS_OK,
     STATUS_TIMEOUT,
-    TOPIC_ANSWER,
     TOPIC_BRIDGE_STATUS,
     TOPIC_REQUEST,
     LoopRequest,
+    answer_to,
     parse_request,
     subscription_qos,
 )
 from looplab.mqtt.address import read_broker
 from looplab.mqtt.kernel_stamps import ABSENT
+from looplab.mqtt.packets import V3_1_1, V5, VERSIONS
 from looplab.spec.reader import Reader
 from looplab.system import own_process
 
@@ -63,6 +64,9 @@ class Waiting(NamedTuple):
     entered_ns: int
     wire_entered_ns: int
     wake_up_ns: int
+    # Of the answer.
+    topic: str
+    properties: bytes
 
 
 class BridgeFactors(NamedTuple):
@@ -74,6 +78,8 @@ class BridgeFactors(NamedTuple):
     qos_legs: str
     receiver: str
     serial_low_latency: bool
+    mqtt_version: str
+    topic_alias: bool
 
 
 class RobotBridge:
@@ -88,6 +94,7 @@ class RobotBridge:
     ) -> None:
         # Imported here: loading MQTT and TLS takes longest, and by now the robot's port is being opened (see `main`).
         from looplab.mqtt.client import ClientOptions, MqttClient
+        from looplab.mqtt.client_5 import Mqtt5Client
         from looplab.mqtt.paired import PairedTarget
 
         host, port, pairing = broker
@@ -103,7 +110,8 @@ class RobotBridge:
         self._free_ns = 0
         self._quiet_ns = 0
         self._stopping = False
-        self._mqtt = self._reporter.mqtt = MqttClient(
+        kind = Mqtt5Client if settings.mqtt_version == V5 else MqttClient
+        self._mqtt = self._reporter.mqtt = kind(
             PairedTarget(host, port, settings.tcp_nodelay, pairing),
             # Not the host's name: cloned cards share it, and a broker disconnects the older of two equal ids.
             f"bridge-{self._reporter.identity['instance']}",
@@ -111,6 +119,7 @@ class RobotBridge:
                 [(TOPIC_REQUEST, subscription_qos(settings.qos_legs, 2))],
                 will=(TOPIC_BRIDGE_STATUS, OFFLINE),
                 keepalive_s=KEEPALIVE_S,
+                topic_alias=settings.topic_alias,
             ),
             self._request,
             self._reporter.announce,
@@ -153,13 +162,17 @@ class RobotBridge:
     def _request(self, topic: bytes, payload: bytes, qos: int) -> None:
         entered_ns = perf_counter_ns()
         request = parse_request(payload) if topic == _REQUEST_TOPIC else None
+        try:
+            answer = answer_to(self._mqtt.properties)
+        except (ValueError, IndexError):
+            request = None
         if request is None:
             self.counts["malformed"] += 1
             return
         sock = self._mqtt.sock
         wire_ns, arrived_ns = (sock.received_ns, sock.arrived_ns) if sock else (entered_ns, ABSENT)
         wake_up_ns = ABSENT if arrived_ns == ABSENT else entered_ns - arrived_ns
-        self._arrived.append(Waiting(request, qos, entered_ns, wire_ns, wake_up_ns))
+        self._arrived.append(Waiting(request, qos, entered_ns, wire_ns, wake_up_ns, *answer))
 
     def _forward(self) -> None:
         """Answer E at once, ask the robot for others; outside the callback, where paho would only queue an answer."""
@@ -223,7 +236,8 @@ class RobotBridge:
         earlier = self._times.take(request.run, not sock.unstamped, sock.take_departures) if sock else b""
         tail = b",%s%s" % (value, earlier)
         answered_ns = perf_counter_ns()
-        self._mqtt.publish(TOPIC_ANSWER, head + b"%d" % (answered_ns - item.entered_ns) + tail, item.qos)
+        payload = head + b"%d" % (answered_ns - item.entered_ns) + tail
+        self._mqtt.publish(item.topic, payload, item.qos, properties=item.properties)
         self.counts["answers"] += 1
         # The bridge answers E, and requests that could not be asked, without the robot.
         by_robot = request.command != b"E" and status != STATUS_OFFLINE
@@ -265,7 +279,8 @@ def _settings(environment: dict[str, str]) -> BridgeFactors:
     receiver = reader.choice("RECEIVER", reader.default(RECEIVERS), (SPIN, SELECT))
     low_latency = reader.switch("SERIAL_LOW_LATENCY", reader.fidelity == "corrected")
     receiver = receiver if reader.given("OWN_MACHINE") else SELECT
-    return BridgeFactors(nodelay, framing, pairing, legs, receiver, low_latency)
+    version, alias = reader.choice("MQTT_VERSION", V3_1_1, VERSIONS), reader.switch("TOPIC_ALIAS", False)
+    return BridgeFactors(nodelay, framing, pairing, legs, receiver, low_latency, version, alias)
 
 
 def main() -> int:

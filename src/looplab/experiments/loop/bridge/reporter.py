@@ -133,6 +133,8 @@ class Reporter:
             "tcp_nodelay": bool(sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)) if sock else None,
             # As the broker granted it.
             "subscription_qos": self.mqtt.granted.get(TOPIC_REQUEST),
+            "mqtt_version": self.mqtt.version,
+            "topic_alias": self.mqtt.topic_alias,
             "tls": sock.tls if sock else "",
             # Why the kernel stamps nothing, "" if it does.
             "unstamped": sock.unstamped if sock else "not connected",
