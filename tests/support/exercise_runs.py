@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from math import ceil, inf, isinf, log, nan
@@ -231,6 +232,14 @@ def wrong_answers(question: Question, right: str | float) -> list[str | float]:
         return [option for option in question.options if option != right]
     figure, last = float(right), 10.0**-question.figure.digits
     return [1.3 * figure + last, 0.7 * figure - last, 1000 * figure + last]
+
+
+def readings(exercise: Exercise, made: Sequence[Path]) -> dict[str, set[str]]:
+    """Return what a table may print of each figure that a question asks about."""
+    runs = runs_of_form(exercise, made)
+    asked = [v for q in exercise.questions for v in (q.figure, q.figure and q.figure.over, *q.largest.values()) if v]
+    digits = {str(value): (figure_of(runs, value), replace(value, over=None).digits) for value in asked}
+    return {name: {f"{figure:.{places}f}", f"{figure:.1%}"} for name, (figure, places) in digits.items()}
 
 
 def fill_form(root: Path, exercise: Exercise, made: Sequence[Path]) -> None:

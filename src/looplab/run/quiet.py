@@ -208,7 +208,7 @@ def _alone(floor: Mapping[str, Any]) -> bool:
 def facts(cell: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield (what, figures) of a cell of run.json: run-queue waits, the noise floor."""
     if waits := cell.get("cpu_wait_us"):
-        shown = ", ".join(f"{role} {us / 1000:.1f}" for role, us in waits.items())
+        shown = ", ".join(f"{role} {us / 1000:.3f}" for role, us in waits.items())
         yield "run queue", f"{shown} ms"
     if floor := cell.get("noise_floor"):
         entry = worst(floor)

@@ -1,18 +1,20 @@
 """The commands of plans and handouts can give every point, and no wrong answer gets one."""
 
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import yaml
-from support.exercise_runs import fill_form, make_runs, wrong_answers
+from support.exercise_runs import fill_form, make_runs, readings, wrong_answers
 from support.handouts import HANDOUTS, commands, exercise_of, name_of
 from support.places import ROOT
 
 from looplab.exercises.marking import ANSWER, mark
 from looplab.experiments.registry import EXPERIMENTS
 from looplab.report.stored import read_run
+from looplab.run.life import run_table
 
 Printed = Callable[..., str]
 BY_NAME = {name_of(handout): handout for handout in HANDOUTS}
@@ -87,3 +89,14 @@ def test_a_handout_gives_all_points_to_right_answers_and_none_to_wrong_ones(
         marked = mark(exercise, runs, {**right, **{question: all_[at % len(all_)] for question, all_ in wrong.items()}})
         scored = [one for one in marked.marks if one.name in wrong and one.kind == ANSWER and one.got]
         assert scored == []
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+def test_each_figure_that_is_asked_stands_in_what_lab_show_prints(lab: Path, name: str) -> None:
+    exercise = exercise_of(BY_NAME[name])
+    made = make_runs(lab / "results", *run_commands(name), exercises=[exercise])
+    documents = [json.loads((folder / "run.json").read_text()) for folder in made]
+    shown = "".join(run_table(EXPERIMENTS.of(document), document) for document in documents)
+    assert [
+        figure for figure, texts in readings(exercise, made).items() if not any(text in shown for text in texts)
+    ] == []

@@ -61,7 +61,8 @@ def cell_lines(cell: LoopCell, parameters: Mapping[str, Any]) -> Iterator[str]:
     yield _LATENCY_HEAD
     same = cell.ledger.get("O", {"n": 0})
     for one in cell.latencies():
-        if one.heading and one.path[0] in cell.document:
+        # Only printed clients stamp their messages.
+        if one.heading and one.path[0] in cell.document and (one.name != "client_O" or cell.client_O.get("n")):
             figures, star = one.of(cell), _star(parameters, one.name)
             if one.name == "transport_O" and same["n"]:
                 # Show it for the same messages as O above it: the two are compared.

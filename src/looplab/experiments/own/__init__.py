@@ -85,9 +85,12 @@ class OwnCell(Cell):
 
     @classmethod
     def remarks(cls, run: Document) -> Iterator[str]:
-        """Yield the causes that the packets show, each with its remedy."""
-        for cell in run["cells"]:
-            for one in cell.get("causes") or ():
+        """Yield the tail of each part of T, and the causes that the packets show, each with its remedy."""
+        for cell in map(cls, run["cells"]):
+            parts = {"in": cell.broker_in, "device": cell.device, "out": cell.broker_out}
+            known = (f"{name} {part['p99'] / 1000:.3f}" for name, part in parts.items() if part.get("n"))
+            yield fill(f"p99 of {cell}: {', '.join(known) or '-'} ms", 80, subsequent_indent="  ")
+            for one in cell.document.get("causes") or ():
                 yield fill(in_words(one), 80, subsequent_indent="  ")
 
 

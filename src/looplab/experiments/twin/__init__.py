@@ -138,7 +138,7 @@ class TwinCell(Paced):
     device_lateness_us = Part(
         "how much later than due messages left, of all workers that reported it, merged by count", defined("latency")
     )
-    limit_per_s = Figure("the highest rate that was sustained")
+    limit_per_s = Figure("the highest rate that was sustained", digits=0)
 
     @property
     def text(self) -> str:

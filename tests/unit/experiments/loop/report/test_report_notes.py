@@ -103,7 +103,7 @@ def test_a_stalled_cell_shows_who_waited_and_why(results: Path) -> None:
     assert note.startswith("scenario2")
     assert "614 ms on the run queue" in note
     assert "13.2 ms at most" in note
-    for figures in ("controller 614.0, broker 2.5 ms", "p99 0.080, max 13.250 ms on processor 1"):
+    for figures in ("controller 614.000, broker 2.500 ms", "p99 0.080, max 13.250 ms on processor 1"):
         assert figures in after.text
     assert "not recorded" not in after.text
 
