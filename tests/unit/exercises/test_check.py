@@ -486,6 +486,19 @@ def test_a_figure_is_right_as_the_table_prints_it(tmp_path: Path, asked: str, an
     assert [one.got for one in marked.marks] == [1, got]
 
 
+@pytest.mark.parametrize(("age_ms", "got"), [(22, 0), (52, 3), (72, 0)])
+def test_only_a_delay_near_the_margin_is_the_smallest_that_fells(tmp_path: Path, age_ms: float, got: int) -> None:
+    """Without a delay the reading is 22 ms old and the robot stands; at 50 ms it falls, and with less, too."""
+    (folder,) = make_runs(
+        tmp_path, "./lab run balance --intervals 20 --messages 600 --fidelity corrected --link custom"
+    )
+    with edited(folder) as run:
+        run["cells"][0]["age_ms"] = age_ms
+    exercise = read_exercise(ROOT, "make-the-robot-fall", EXPERIMENTS)
+    marked = mark(exercise, [read_run(folder, EXPERIMENTS)], {})
+    assert [one.got for one in marked.marks if one.name == "smallest"] == [got]
+
+
 def delay_marks(results: Path, ratio: Figure, *pairs: tuple[float, float]) -> Marked:
     """Return the marks of a thesis run as published and a corrected one with such latencies over its delays."""
     made = {"treatments": [treatment("link delay", "in every cell")]}
