@@ -137,6 +137,7 @@ def simulate(
     folder: Path,
     experiment: str,
     simulated: Sequence[Simulated],
+    /,
     *,
     repetitions: int = 1,
     parameters: Mapping[str, Any] = NOTHING,
