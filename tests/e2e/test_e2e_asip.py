@@ -4,13 +4,9 @@ Python over every transport: tests/integration/experiments/asip.
 """
 
 import json
-import os
 
-import pytest
-from support.e2e_lab import Lab
+from support.e2e_lab import Lab, needs_root
 from support.hardening import judge_container
-
-needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="killing a container's process from outside needs root")
 
 
 def test_java_over_every_transport_is_accounted_for(lab: Lab) -> None:

@@ -5,14 +5,11 @@ import signal
 from pathlib import Path
 from typing import Any
 
-import pytest
 from support.containers import docker
-from support.e2e_lab import Lab
+from support.e2e_lab import Lab, needs_root
 from support.run_checks import treatments
 
 from looplab.spec.brokers import BROKERS
-
-needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="killing a container's process from outside needs root")
 
 
 def check_found(run: dict[str, Any], broker: str) -> None:

@@ -9,10 +9,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from support.e2e_lab import Background, Lab
+from support.e2e_lab import Background, Lab, needs_root
 from support.run_checks import read_samples, total, treatments
-
-needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="killing a container's process from outside needs root")
 
 
 def start(lab: Lab, scenario: str, repetitions: int, *options: str, **variables: str) -> Background:

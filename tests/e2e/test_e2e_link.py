@@ -1,12 +1,8 @@
 """The loop behind an emulated link: recorded as wanted and made, and missed when its emulator dies."""
 
-import os
-
-import pytest
-from support.e2e_lab import Lab
+from support.e2e_lab import Lab, needs_root
 from support.run_checks import treatments
 
-needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="killing a container's process from outside needs root")
 # The wifi model's two ways at their least (the table ends at four deviations); the loop's own part comes on top.
 LEAST_O_US = 2 * (4.2 - 4 * 0.25) * 1000
 

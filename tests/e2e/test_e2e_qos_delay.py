@@ -1,18 +1,16 @@
 """The experiment qos-delay on the engine: its files, what a message costs, and an emulator that dies in the middle."""
 
 import json
-import os
 from typing import Any
 
 import pytest
-from support.e2e_lab import Lab
+from support.e2e_lab import Lab, needs_root
 from support.hardening import judge_container
 
 from looplab.experiments.registry import EXPERIMENTS
 from looplab.report.samples import read_cells
 from looplab.report.stored import StoredRun, Unusable, read_run
 
-needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="killing a container's process from outside needs root")
 MESSAGES, REPETITIONS = 250, 2
 
 

@@ -5,9 +5,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from looplab.experiments.asip.board import BOARDS
 from looplab.experiments.asip.oscilloscope import Oscilloscope
 from support.board import Board
+from support.containers import copy_out, own_image
 from support.parts import HOST, Broker, Child, python
 from support.ports import free_port
 from support.waiting import until
@@ -17,6 +20,14 @@ ASIP_FILES = (
     "/usr/local/bin/robot", "/usr/share/looplab/asip-mega.hex", "/usr/share/looplab/asip-uno.hex",
     "/usr/share/looplab/generator.hex",
 )  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def asip_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of the board program and of the ASIP firmwares, copied out of the lab's image."""
+    folder = tmp_path_factory.mktemp("asip")
+    copy_out(own_image("robot"), folder, *ASIP_FILES)
+    return folder
 
 
 class AsipBoard(Board):

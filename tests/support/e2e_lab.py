@@ -19,6 +19,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from support.containers import docker
 from support.parts import CLEARED
 from support.places import ROOT
@@ -32,6 +34,7 @@ PROJECT = f"{PROJECT_PREFIX}{os.getpid()}"
 PROJECT_LABEL = "com.docker.compose.project"
 PORTS = ("LAB_BROKER_PORT", "LAB_PROMETHEUS_PORT", "LAB_GRAFANA_PORT", "LAB_EXPORTER_PORT", "LAB_PAGES_PORT")
 RATIONED = "LAB_RATIONED"
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="killing a container's process from outside needs root")
 
 # An image that Compose built has the label of its project, and so has any container of that image; Compose's own
 # containers have this one, too.

@@ -1,5 +1,6 @@
 """Drives the robot's board program: its serial port over TCP, its trace and its statistics."""
 
+import math
 import re
 import select
 import selectors
@@ -12,6 +13,12 @@ from pathlib import Path
 
 IDENTITY = "looplab mbot_ranger 0.4.0"
 ANSWER_TIMEOUT_S = 20.0  # a bound for a hung robot, far above any answer time on a loaded machine
+
+
+def formula_celsius(adc: float) -> float:
+    """Return the temperature of the thermistor at this level of the converter."""
+    ohm = 10000 / (1023 / adc - 1)
+    return 1 / (math.log(ohm / 10000) / 3380 + 1 / 298.15) - 273.15
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,8 @@
 """Programs of this machine that tests run: ./lab test installs them, so a missing one is a failure."""
 
 import shutil
+import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -13,3 +15,10 @@ def program(name: str) -> str:
     if found is None:
         pytest.fail(f"`{name}` is missing: `./lab test` installs its package, see {PACKAGES}")
     return found
+
+
+def make_repository(folder: Path) -> None:
+    """Make a Git repository of the folder, with all its files in a first commit."""
+    git = ["git", "-C", str(folder), "-c", "user.name=a", "-c", "user.email=a@example.org"]
+    for words in (["init"], ["add", "."], ["commit", "-m", "first"]):
+        subprocess.run([*git, *words], check=True, capture_output=True)

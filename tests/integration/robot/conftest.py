@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from support.asip_parts import ASIP_FILES
+from support.asip_parts import asip_files  # noqa: F401
 from support.board import ROBOT_FILES
 from support.containers import copy_out, docker, own_image
 from support.image_harness import build
@@ -54,14 +54,6 @@ def robot_files(robot_image: str, tmp_path_factory: pytest.TempPathFactory) -> R
     folder = tmp_path_factory.mktemp("robot")
     copy_out(robot_image, folder, *ROBOT_FILES)
     return RobotFiles(folder / "robot", folder / "mbot_ranger.hex")
-
-
-@pytest.fixture(scope="session")
-def asip_files(robot_image: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the folder of the board program and of the ASIP firmwares, copied out of the image."""
-    folder = tmp_path_factory.mktemp("asip")
-    copy_out(robot_image, folder, *ASIP_FILES)
-    return folder
 
 
 @pytest.fixture(scope="session")

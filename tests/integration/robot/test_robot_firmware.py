@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import ctypes
-import math
 import string
 
 import pytest
+from support.robot_harness import formula_celsius
 
 from looplab.experiments.loop.bridge.robot_answers import NUMBERS, parse_numbered
 
 UNKNOWN = -(2**31)
 SAMPLES = 3
-
-
-def formula_celsius(adc: float) -> float:
-    ohm = 10000 / (1023 / adc - 1)
-    return 1 / (math.log(ohm / 10000) / 3380 + 1 / 298.15) - 273.15
 
 
 def formatted(function: ctypes._NamedFuncPointer, value: int) -> bytes:

@@ -20,7 +20,7 @@ import pytest
 import serial
 from support.places import ROOT
 from support.ports import free_port
-from support.robot_harness import IDENTITY, Client, Robot, RobotFiles, TraceEvent
+from support.robot_harness import IDENTITY, Client, Robot, RobotFiles, TraceEvent, formula_celsius
 
 from looplab.experiments.loop.bridge.robot_answers import NUMBERS, parse_numbered
 from looplab.experiments.loop.scans import robot_lag
@@ -60,10 +60,6 @@ def divider_adc_level(celsius: float) -> int:
     """What the ADC reads with the thermistor at this temperature: 5 V divider, rounded to mV, 10 bits."""
     ohm = 10000 * math.exp(3380 * (1 / (celsius + 273.15) - 1 / 298.15))
     return round(5000 * ohm / (ohm + 10000)) * 1023 // 5000
-
-
-def formula_celsius(adc: float) -> float:
-    return 1 / (math.log(10000 / (1023 / adc - 1) / 10000) / 3380 + 1 / 298.15) - 273.15
 
 
 def usb_constant(name: str) -> int:

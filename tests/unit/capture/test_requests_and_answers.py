@@ -10,9 +10,9 @@ from typing import Any
 
 import paho.mqtt.client as mqtt
 import pytest
-from paho.mqtt.enums import CallbackAPIVersion
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
+from support.mqtt_packets import Written
 
 from looplab.capture import Application
 from looplab.capture.connections import FIN, SYN, Connections
@@ -24,20 +24,8 @@ START_S = 1_700_000_000.0
 VERSIONS = {"3.1.1": mqtt.MQTTv311, "5": mqtt.MQTTv5}
 
 
-class Written(mqtt.Client):
-    """paho, with what it would send kept in `packets`."""
-
-    def __init__(self, name: str, version: str) -> None:
-        super().__init__(CallbackAPIVersion.VERSION2, client_id=name, protocol=VERSIONS[version])
-        self.packets: list[bytes] = []
-        self._sock = self  # type: ignore[assignment]
-
-    def send(self, data: bytes) -> int:
-        self.packets.append(bytes(data))
-        return len(data)
-
-    def close(self) -> None:
-        """Closes nothing."""
+class Client(Written):
+    """A client of the application, which makes a packet at a time."""
 
     def connects(self) -> bytes:
         self._send_connect(60)
@@ -66,7 +54,7 @@ class Talk:
     segments: list[Segment] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.client = Written(self.name, self.version)
+        self.client = Client(VERSIONS[self.version], self.name)
         self.sequences = {True: 4_294_967_000 + self.port, False: 77}
         for inbound in (True, False):
             self._segment(0.0, inbound, b"", SYN)

@@ -2,12 +2,12 @@
 
 import re
 import socket
-import subprocess
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from support import host_fakes as fakes
+from support.tools import make_repository
 
 from looplab.lab.checkout import Lab
 from looplab.lab.docker.engine import Engine
@@ -39,16 +39,6 @@ def test_a_serial_device_goes_by_its_lasting_name(tmp_path: Path) -> None:
     assert serial_devices(tmp_path / "none", tmp_path / "by-id") == ()
 
 
-def test_facts_of_this_host(tmp_path: Path) -> None:
-    facts = host_facts(tmp_path / "not" / "there" / "yet", Engine())
-    assert facts.cores >= 1
-    assert facts.memory_bytes > 2**20
-    assert facts.disk_free_bytes > 0
-    assert facts.results_writable
-    assert facts.cpu
-    assert facts.kernel
-
-
 @pytest.mark.parametrize(
     ("system", "endpoint", "cores"),
     [("Debian GNU/Linux 12", "default", 0), ("Docker Desktop", "desktop-linux", 3), ("Debian", "ssh://pi", 3)],
@@ -65,20 +55,14 @@ def test_the_cores_that_count_are_those_of_the_engine(tmp_path: Path, system: st
 
 
 def test_two_different_dirty_trees_are_two_revisions(tmp_path: Path) -> None:
-    def git(*words: str) -> None:
-        who = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
-        subprocess.run(["git", "-C", str(tmp_path), *who, *words], check=True, capture_output=True)
-
     def after(name: str, text: str) -> str:
         (tmp_path / name).write_text(text)
         return Lab(tmp_path).revision()
 
     assert Lab(tmp_path).revision() == "no git checkout"
     (tmp_path / "src").mkdir()
-    git("init")
     (tmp_path / "src/module.py").write_text("one")
-    git("add", ".")
-    git("commit", "-m", "first")
+    make_repository(tmp_path)
     clean = Lab(tmp_path).revision()
     assert len(clean) == 40
     found = [after("src/module.py", text) for text in ("two", "three", "two")] + [after("src/fresh.py", "four")]

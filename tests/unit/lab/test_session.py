@@ -1,12 +1,12 @@
 """A session of runs: alone on its engine, and nothing of others is stopped or taken for its own."""
 
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 from support import host_fakes as fakes
 from support.places import ROOT
+from support.tools import make_repository
 
 from looplab.errors import EXIT_MACHINE, LabError
 from looplab.experiments.registry import EXPERIMENTS
@@ -39,15 +39,9 @@ def test_the_command_of_a_run_holds_what_the_shell_set(name: str, monkeypatch: p
 
 
 def test_the_command_of_a_run_holds_what_its_env_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def git(*words: str) -> None:
-        who = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
-        subprocess.run(["git", "-C", str(tmp_path), *who, *words], check=True, capture_output=True)
-
     shutil.copy(ROOT / "compose.yaml", tmp_path)
     (tmp_path / ".env").write_text("LINK=\nFIDELITY=thesis\nBROKER=mosquitto\n")
-    git("init")
-    git("add", ".")
-    git("commit", "-m", "first")
+    make_repository(tmp_path)
     (tmp_path / ".env").write_text("LINK=wifi\nFIDELITY=corrected\nBROKER=mosquitto\n")
     monkeypatch.setattr("sys.argv", ["./lab", "run", "scenario2"])
     monkeypatch.setenv("FIDELITY", "printed")

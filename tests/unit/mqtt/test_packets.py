@@ -5,10 +5,10 @@ from typing import Any
 
 import paho.mqtt.client as mqtt
 import pytest
-from paho.mqtt.enums import CallbackAPIVersion
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
+from support.mqtt_packets import Written
 
 from looplab.mqtt.client import ClientOptions
 from looplab.mqtt.client_5 import Mqtt5Client
@@ -26,22 +26,6 @@ from looplab.mqtt.packets import (
 )
 
 SIZES = [0, 1, 121, 122, 123, 16_377, 16_378, 70_000, 2_097_144, 2_097_145]
-
-
-class Written(mqtt.Client):
-    """paho, with what it would send kept in `packets`."""
-
-    def __init__(self, protocol: mqtt.MQTTProtocolVersion = mqtt.MQTTv311, name: str = "") -> None:
-        super().__init__(CallbackAPIVersion.VERSION2, client_id=name, protocol=protocol)
-        self.packets: list[bytes] = []
-        self._sock = self  # type: ignore[assignment]
-
-    def send(self, data: bytes) -> int:
-        self.packets.append(bytes(data))
-        return len(data)
-
-    def close(self) -> None:
-        """Closes nothing."""
 
 
 def paho_publish(payload: bytes, qos: int, retain: bool) -> bytes:

@@ -9,7 +9,7 @@ import os
 import random
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -41,47 +41,39 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     return [(*path, key) for key in keys] + [p for key in keys for p in places(value[key], (*path, key))]
 
 
+GONE = object()
+STRANGER = [*STRANGE, GONE, GONE, math.inf, 10**400, "\x1b[2J", "20990101T000000Z-scenario1", 0.5]
+
+
+def mutations(
+    sound: Any, dice: random.Random, values: list[Any] = STRANGER, counts: Sequence[int] = (1, 1, 1, 2, 3)
+) -> Iterator[Any]:
+    """Yield documents with a few values replaced or left out."""
+    everywhere = places(sound)
+    while True:
+        document = copy.deepcopy(sound)
+        for path in dice.sample(everywhere, dice.choice(counts)):
+            target: Any = document
+            with contextlib.suppress(KeyError, IndexError, TypeError):
+                for key in path[:-1]:
+                    target = target[key]
+                target[path[-1]] = dice.choice(values)
+                if target[path[-1]] is GONE:
+                    del target[path[-1]]
+        yield document
+
+
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("kind", SMALL)
 def test_any_value_anywhere(tmp_path: Path, kind: str, seed: int) -> None:
     folder = SMALL[kind](tmp_path)
     sound = json.loads((folder / "run.json").read_text())
     dice = random.Random(seed)
-    everywhere = places(sound)
-    for _ in range(DOCUMENTS):
-        document = copy.deepcopy(sound)
-        for path in dice.sample(everywhere, dice.choice([1, 1, 2])):
-            target: Any = document
-            try:
-                for key in path[:-1]:
-                    target = target[key]
-                target[path[-1]] = dice.choice(STRANGE)
-            except (KeyError, IndexError, TypeError):
-                continue
+    for document in itertools.islice(mutations(sound, dice, STRANGE, [1, 1, 2]), DOCUMENTS):
         (folder / "run.json").write_text(json.dumps(document))
         text = shown(tmp_path, kind.removesuffix("-throughput")).text
         assert folder.name in text or str(document.get("run_id")) in text or not document.get("run_id")
         assert "<script x>" not in text
-
-
-GONE = object()
-STRANGER = [*STRANGE, GONE, GONE, math.inf, 10**400, "\x1b[2J", "20990101T000000Z-scenario1", 0.5]
-
-
-def mutations(sound: Any, dice: random.Random) -> Iterator[Any]:
-    """Yield documents with a few values replaced or left out."""
-    everywhere = places(sound)
-    while True:
-        document = copy.deepcopy(sound)
-        for path in dice.sample(everywhere, dice.choice([1, 1, 1, 2, 3])):
-            target: Any = document
-            with contextlib.suppress(KeyError, IndexError, TypeError):
-                for key in path[:-1]:
-                    target = target[key]
-                target[path[-1]] = dice.choice(STRANGER)
-                if target[path[-1]] is GONE:
-                    del target[path[-1]]
-        yield document
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -4,20 +4,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from support.asip_parts import ASIP_FILES, AsipParts
-from support.containers import copy_out, own_image
-
-
-@pytest.fixture(scope="session")
-def asip_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the folder of the board program and of the firmwares, copied out of the lab's image."""
-    folder = tmp_path_factory.mktemp("asip")
-    copy_out(own_image("robot"), folder, *ASIP_FILES)
-    return folder
+from support.asip_parts import AsipParts, asip_files  # noqa: F401
 
 
 @pytest.fixture
-def parts(asip_files: Path, tmp_path: Path) -> Iterator[Callable[..., AsipParts]]:
+def parts(asip_files: Path, tmp_path: Path) -> Iterator[Callable[..., AsipParts]]:  # noqa: F811
     """Start all parts; they end with the test."""
     started: list[AsipParts] = []
 
