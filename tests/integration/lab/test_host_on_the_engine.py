@@ -1,6 +1,5 @@
 """The host side against the real engine of this machine."""
 
-import json
 import os
 import subprocess
 from pathlib import Path
@@ -75,11 +74,3 @@ def test_compose_out_of_debians_package_runs_here(tmp_path: Path) -> None:
     ).stdout
     assert version.startswith("2.")
     assert "looplab-compose-" not in docker("ps", "--all", "--format", "{{.Names}}").stdout
-
-
-def test_the_doctor_speaks_json() -> None:
-    done = subprocess.run([str(ROOT / "lab"), "doctor", "--json"], capture_output=True, text=True, check=False)
-    document = json.loads(done.stdout)
-    assert done.returncode == (0 if document["run_possible"] else 3)
-    assert {check["state"] for check in document["checks"]} <= {"ok", "warn", "fail"}
-    assert document["engine"] == find_engine().server_version

@@ -44,16 +44,7 @@ def test_panel(panel: dict[str, Any]) -> None:
     if panel["type"] == "text":
         return
     assert panel["datasource"] == {"type": "prometheus", "uid": DATASOURCE_UID}
-    ref_ids = [target["refId"] for target in panel["targets"]]
-    assert ref_ids == [chr(ord("A") + number) for number in range(len(ref_ids))]
-    for target in panel["targets"]:
-        assert target["datasource"] == panel["datasource"]
-        assert target["instant"] is not target["range"]
-        assert target["expr"].count("(") == target["expr"].count(")")
-    if panel.get("transformations"):
-        assert len(panel["targets"]) == 1
-        assert panel["targets"][0]["format"] == "table"
-        assert panel["targets"][0]["instant"]
+    assert all(target["datasource"] == panel["datasource"] for target in panel["targets"])
     if panel["type"] in ("timeseries", "stat", "xychart"):
         assert panel["fieldConfig"]["defaults"]["unit"]
     if panel["type"] == "timeseries":
@@ -137,13 +128,6 @@ def test_an_xy_chart_names_its_x_and_the_command_that_fills_it(panel: dict[str, 
     assert "\\" not in next(p["value"] for p in x["properties"] if p["id"] == "displayName")
     assert "or on () label_replace(" in panel["targets"][0]["expr"]
     assert "./lab run " in panel["targets"][0]["expr"]
-
-
-def test_compare_opens_with_four_scenarios_named_in_words() -> None:
-    found = load(ROOT / "grafana/dashboards/compare-scenarios.json")
-    (scenario,) = [v for v in found["templating"]["list"] if v["name"] == "scenario"]
-    assert len(scenario["current"]["value"]) == 4
-    assert all(f"scenario{n}:\N{NO-BREAK SPACE}" in found["panels"][0]["targets"][0]["expr"] for n in range(9))
 
 
 @pytest.mark.parametrize("panel", list(each_panel()))

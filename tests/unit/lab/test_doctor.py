@@ -95,6 +95,8 @@ def test_what_the_engine_says_of_its_kernel_and_proxy_is_read(tmp_path: Path, mo
 
     assert (read().selinux, read().memory_limits, read().proxy) == (True, True, "")
     assert not read(MemoryLimit=False).memory_limits
+    rootless = read(SecurityOptions=["name=rootless"], CgroupVersion="2")
+    assert (rootless.rootless, rootless.cgroup_version) == (True, 2)
     (tmp_path / "config.json").write_text('{"proxies": {"default": {"httpProxy": "http://ada:secret@proxy:3128"}}}')
     (shown,) = (one for one in checks.check_engine(read()) if one.name == "HTTP proxy")
     assert shown.found.startswith("proxy:3128: ")

@@ -85,14 +85,6 @@ def test_which_compose_is_new_enough(programs: fakes.Programs, version: str, ser
         assert f"{version.lstrip('v')} is too old" in complaint(require_compose).message
 
 
-def test_rootless_and_cgroup_2(programs: fakes.Programs) -> None:
-    options = ["name=seccomp,profile=builtin", "name=rootless", "name=cgroupns"]
-    programs.add("docker", {"info*": fakes.good_info(CgroupVersion="2", SecurityOptions=options)})
-    engine = find_engine()
-    assert engine.rootless
-    assert engine.cgroup_version == 2
-
-
 @pytest.mark.parametrize(
     "question",
     [

@@ -17,7 +17,7 @@ from support.wire import call
 
 from looplab.lab import pages
 from looplab.lab.pages import Renderer, run_goes_on, stored
-from looplab.lab.site import elsewhere, newest, write_site
+from looplab.lab.site import elsewhere, write_site
 from looplab.run.folder import UNFINISHED, RunFolder
 
 
@@ -156,13 +156,6 @@ def test_without_a_run_the_front_page_says_how_to_start_one(root: Path) -> None:
     write_site(root, root / "out")
     assert "No run yet" in (root / "out/index.html").read_text()
     assert not (root / "out/reports").exists()
-
-
-def test_runs_that_are_no_runs_are_passed_over(root: Path) -> None:
-    for name, text in (("20260104T000000Z-scenario1", "{"), ("20260105T000000Z-x", '{"schema": 99}')):
-        (root / "results" / name).mkdir()
-        (root / "results" / name / "run.json").write_text(text)
-    assert [run.run_id for run in newest(root / "results")] == ["20260101T000000Z-scenario1"]
 
 
 def test_a_damaged_run_stops_no_page(root: Path) -> None:

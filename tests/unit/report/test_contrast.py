@@ -19,11 +19,6 @@ def variables() -> dict[str, str]:
     return dict(re.findall(r"--([a-z]+): (#[0-9a-f]{6})", CSS))
 
 
-def test_the_measure_itself() -> None:
-    assert contrast("#000000", "#ffffff") == pytest.approx(21)
-    assert contrast("#777777", "#ffffff") == pytest.approx(4.48, abs=0.01)
-
-
 @pytest.mark.parametrize("name", ["ink", "soft", "link"])
 @pytest.mark.parametrize("ground", ["white", "ground"])
 def test_text_stands_out_from_its_ground(name: str, ground: str) -> None:

@@ -21,10 +21,6 @@ def test_idle_is_also_what_waited_for_a_disk(tmp_path: Path) -> None:
     }
 
 
-def test_this_machine_has_processors() -> None:
-    assert len(processor_times()) == os.cpu_count()
-
-
 def test_what_this_process_and_its_children_use_is_no_strangers(monkeypatch: pytest.MonkeyPatch) -> None:
     seconds = iter((0.0, 10.0))
     free = iter([{"0": {"idle_s": 90.0, "steal_s": 10.0}}, {"0": {"idle_s": 101.0, "steal_s": 11.0}}])

@@ -130,29 +130,6 @@ def test_a_board_behind_real_time_stands_beside_the_verdict(tmp_path: Path) -> N
     assert "was 862.40 ms behind" in analysed(tmp_path).verdict("below-15-ms").notes[0]
 
 
-def test_tcp_nodelay_alone_is_a_factor_of_either_fidelity(tmp_path: Path) -> None:
-    over_tcp = (("java", "tcp", "one"),)
-    write_latency_run(tmp_path, cells=over_tcp, changes={"tcp_nodelay": False})
-    write_latency_run(tmp_path, start="20260305T000000Z", cells=over_tcp, changes={"tcp_nodelay": True})
-    found = analysed(tmp_path)
-    assert [" ".join(one.run.factors) for one in found.measured] == ["", "TCP_NODELAY=on"]
-
-
-def test_a_factor_is_shown_and_leaves_the_claims_alone(tmp_path: Path) -> None:
-    write_latency_run(tmp_path)
-    serial = (("python", "serial", "one"),)
-    with_adapter = {"adapter": "ftdi-16", "jit": True}
-    write_latency_run(
-        tmp_path, start="20260305T000000Z", cells=serial, mean_us=lambda *_key: 19_000.0, changes=with_adapter
-    )
-    found = analysed(tmp_path)
-    assert not found.selection.set_aside
-    means: Any = {" ".join(one.run.factors): one.cells["python", "serial", "one"] for one in found.measured}
-    assert round(means["ADAPTER=ftdi-16"].statistic("latency", "avg")) == 19_000
-    assert "asip, thesis, ADAPTER=ftdi-16" in found.text
-    assert "18" not in found.verdict("below-15-ms").reason
-
-
 def test_lost_tests_are_counted_and_the_mean_is_of_the_answered(tmp_path: Path) -> None:
     folder = write_latency_run(tmp_path, lost=7)
     cell: Any = analysed(tmp_path).measured[0].cells["python", "serial", "one"]
