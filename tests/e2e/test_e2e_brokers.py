@@ -25,8 +25,10 @@ def check_found(run: dict[str, Any], broker: str) -> None:
 
 def test_a_scenario_with_another_broker_is_found_as_wanted(lab: Lab) -> None:
     words = ("--quick", "--messages", "50", "--broker", "mochi", "--json", "--allow-invalid")
-    run = lab.stored(lab.run("run", "scenario8", *words).stdout)
+    run = lab.stored(lab.run("run", "scenario8", *words, MQTT_VERSION="5").stdout)
     check_found(run, "mochi")
+    assert {treatments(run)[f"{role} MQTT version"]["found"] for role in ("controller", "bridge")} == {"5"}
+    assert treatments(run)["answers' correlation data"]["verified"]
     assert treatments(run)["broker process"]["verified"]
     assert all(cell["load"]["broker_publish_per_s"] > 60 for cell in run["cells"])
     assert treatments(run)["broker scheduling policy"]["found"] == "SCHED_OTHER"

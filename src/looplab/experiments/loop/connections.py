@@ -54,8 +54,9 @@ class ControllerConnections(Clients):
         received: Received,
         connected: Callable[[], None],
     ) -> None:
-        self.versions: set[str] = set()
-        self.subscriber = self.publisher = self.kind(target, f"controller-{token}", options, received, connected)
+        self._options, self._versions = options, set[str]()
+        heard = self._handler(received, token)
+        self.subscriber = self.publisher = self.kind(target, f"controller-{token}", options, heard, connected)
         if number == TWO:
             own = replace(options, subscriptions=[(TOPIC_REQUEST, 0)])
             self.publisher = self.kind(target, f"publisher-{token}", own, lambda *_: None, connected)
@@ -74,14 +75,18 @@ class ControllerConnections(Clients):
     def publish(self, topic: str, payload: bytes, qos: int = 0) -> bool:
         return self.publisher.publish(topic, payload, qos)
 
+    def _handler(self, received: Received, _token: str) -> Received:
+        """Return what each message is given to; `received` stamps it."""
+        return received
+
     def connect(self, timeout_s: float) -> bool:
         connected = super().connect(timeout_s)
-        self.versions = {client.version or "unknown" for client in self.clients}
+        self._versions = {client.version or "unknown" for client in self.clients}
         return connected
 
     def judge_version(self, parameters: LoopParameters) -> Iterator[Treatment]:
         """Judge the version by how the broker answered each CONNECT: its CONNACK has the form of that version."""
-        yield compared("controller MQTT version", parameters.mqtt_version, self.versions)
+        yield compared("controller MQTT version", parameters.mqtt_version, self._versions)
 
     def meter(self) -> Callable[[], int | None]:
         """Return a function that returns how many bytes all sockets have sent and received since now.
@@ -106,22 +111,11 @@ class Mqtt5Connections(ControllerConnections):
 
     kind = Mqtt5Client
 
-    def __init__(
-        self,
-        number: str,
-        target: Target,
-        token: str,
-        options: ClientOptions,
-        received: Received,
-        connected: Callable[[], None],
-    ) -> None:
-        self._wants_alias, self._uncorrelated = options.topic_alias, 0
-        self._handle, self._answers = received, (TOPIC_ANSWER.encode(), token.encode() + b",")
-        super().__init__(number, target, token, options, self._received, connected)
+    _uncorrelated = 0
 
     def connect(self, timeout_s: float) -> bool:
         connected = super().connect(timeout_s)
-        if connected and self._wants_alias and not self.publisher.topic_alias:
+        if connected and self._options.topic_alias and not self.publisher.topic_alias:
             raise UsageError(
                 "TOPIC_ALIAS=on: this broker takes no topic alias (its Topic Alias Maximum is 0).",
                 "Leave out TOPIC_ALIAS, or take another BROKER.",
@@ -136,12 +130,16 @@ class Mqtt5Connections(ControllerConnections):
     def publish(self, topic: str, payload: bytes, qos: int = 0) -> bool:
         return self.publisher.publish(topic, payload, qos, properties=request_properties(payload))
 
-    def _received(self, topic: bytes, payload: bytes, qos: int) -> None:
-        # Stamp it before all else.
-        self._handle(topic, payload, qos)
-        answers, token = self._answers
-        if topic == answers and payload.startswith(token):
-            self._uncorrelated += not is_correlated(payload, self.subscriber.properties)
+    def _handler(self, received: Received, token: str) -> Received:
+        answers, own = TOPIC_ANSWER.encode(), token.encode() + b","
+
+        def handle(topic: bytes, payload: bytes, qos: int) -> None:
+            # Stamp it before all else.
+            received(topic, payload, qos)
+            if topic == answers and payload.startswith(own):
+                self._uncorrelated += not is_correlated(payload, self.subscriber.properties)
+
+        return handle
 
 
 def controller_connections(

@@ -97,7 +97,7 @@ def test_the_version_of_mqtt_is_the_brokers_word(lab: LoopLab, version: str, ali
     assert ("answers' correlation data" in found) is (version == "5")
     own = [one for one in lab.listener.messages if one.payload.startswith(run["token"].encode())]
     payload = sum(len(one.payload) for one in own if one.qos == 0) / 40 + len(f"T-{run['token']}-17")
-    # Beside the payloads header and topic of request and answer; MQTT 5: response topic, correlation data and their lengths.
+    # Beside the payloads header and topic of both; MQTT 5: response topic, correlation data and their lengths.
     more = 0 if version == "3.1.1" else 1 + 10 + 5 + 1 + 5 - (5 if alias == "on" else 0)
     assert run["cells"][0]["wire_bytes"] == pytest.approx(payload + 12 + 11 + more, abs=1)
     assert all(cell["wire_bytes"] > run["cells"][0]["wire_bytes"] for cell in run["cells"][1:])
