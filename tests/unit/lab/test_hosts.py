@@ -57,12 +57,33 @@ def test_each_part_starts_on_its_host_the_controller_last() -> None:
     }  # fmt: skip
 
 
-def test_three_hosts_speak_tls_and_share_the_brokers_passwords() -> None:
+def copied(made: PlacementPlan) -> set[tuple[str, str, str]]:
+    """Each file of the volume `identities` that travels: from which host, to which, its path there."""
+    found = set()
+    for step in made.start:
+        if step.into:
+            (source, path), folder = step.words[4].split(":/identities/"), step.into[5].partition(":/identities/")[2]
+            assert path == f"{folder}{Path(path).name}", "it keeps its place"
+            assert source == "looplab-hosts-prepare-1"
+            found.add((step.host, step.into[2], path))
+    return found
+
+
+def test_three_hosts_speak_tls() -> None:
     made = plan(controller=A, broker=B, bridge=C, tls="on")
     assert {(own["LAB_LISTENER"], own["LAB_ACCESS"]) for own in made.settings.values()} == {("8883", "")}
-    copies = [(step.host, step.into[2]) for step in made.start if step.into]
-    assert copies == [("B", "C"), ("B", "A")]
     assert "stress" not in " ".join(one for one in started(made) if one[0] == "C")
+
+
+@pytest.mark.parametrize(("tls", "access"), [("on", ""), ("off", "plain/")])
+def test_a_host_gets_the_secrets_of_its_own_parts_alone(tls: str, access: str) -> None:
+    assert copied(plan(controller=A, broker=B, bridge=C, tls=tls)) == {
+        *(("B", "A", "treatments"), ("B", "A", f"{access}controller")),
+        *(("B", "C", "treatments"), ("B", "C", f"{access}bridge")),
+    }
+    together = {("B", "A", name) for name in ("treatments", f"{access}controller", f"{access}bridge")}
+    assert copied(plan(controller=A, broker=B, bridge=A, tls=tls)) == together
+    assert copied(plan(controller=B, broker=B, bridge=B, tls=tls)) == set()
 
 
 def test_what_one_host_has_alone_opens_no_port() -> None:
@@ -82,8 +103,8 @@ def test_the_printed_plan_is_what_is_executed() -> None:
     assert {shlex.split(line)[2] for line in lines if line.startswith("docker")} == {"A", "B", HOME}
     piped = next(line for line in lines if "|" in line)
     assert piped == (
-        "docker --context B cp looplab-hosts-prepare-1:/identities/. - | "
-        "docker --context default cp - looplab-hosts-prepare-1:/identities"
+        "docker --context B cp looplab-hosts-prepare-1:/identities/treatments - | "
+        "docker --context default cp - looplab-hosts-prepare-1:/identities/"
     )
     assert [step.host for step in made.stop] == ["B", HOME, "A"]
     assert all("--volumes" in step.words for step in made.stop)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from looplab.lab.hosts.contexts import Host
+from looplab.treatments.scans import TOKEN
 
 PROJECT = "looplab-hosts"
 FILE = "compose/hosts.yaml"
@@ -78,7 +79,7 @@ def make_plan(
     `services` are those that it starts, `common` the settings of every host, `limits` what each grants.
     """
     controller = placed[CONTROLLER]
-    # The broker's host is first: all parts need its passwords.
+    # The broker's host is first: it makes the passwords of all parts.
     shares = {placed[part].name: _share(placed[part], placed, services) for part in SERVICES}
     settings = {
         name: {**common, **limits.get(name, {}), **_network(share.host, placed, common)}
@@ -88,7 +89,8 @@ def make_plan(
     settings[controller.name]["LAB_HOSTS"] = " ".join(share.described(controller) for share in hosts)
     start = []
     for share in shares.values():
-        start += [*_prepared(share.host, scenario, placed), _up(share.host, scenario, "treatments")]
+        access = settings[share.host.name]["LAB_ACCESS"]
+        start += [*_prepared(share.host, scenario, placed, access), _up(share.host, scenario, "treatments")]
         start += [_up(share.host, scenario, *share.services)] if share.services else []
     engine, container = ("docker", "--context", controller.name), f"{PROJECT}-{scenario}-1"
     return PlacementPlan(
@@ -147,14 +149,18 @@ def _up(host: Host, scenario: str, *services: str) -> EngineCommand:
     return EngineCommand(("docker", "--context", host.name, "compose", *files, *up, "--detach", "--no-deps", *services))
 
 
-def _prepared(host: Host, scenario: str, placed: Mapping[str, Host]) -> list[EngineCommand]:
-    """Return what fills a host's volumes: passwords, which the broker's host makes, and files that its parts read."""
+def _prepared(host: Host, scenario: str, placed: Mapping[str, Host], access: str) -> list[EngineCommand]:
+    """Return what fills a host's volumes: the files of its parts, and of the broker's secrets those that they read.
+
+    `access` is the folder of the passwords for the listener in use.
+    """
     copy, broker = ("docker", "--context", host.name, "cp"), placed[BROKER]
     # An attached Compose never ends over ssh.
     steps = [_up(host, scenario, "prepare"), EngineCommand(("docker", "--context", host.name, "wait", PREPARE))]
     if host.name == broker.name:
-        steps.append(EngineCommand((*copy, "compose/mosquitto/.", f"{PREPARE}:/files")))
-    else:
-        read = ("docker", "--context", broker.name, "cp", f"{PREPARE}:/identities/.", "-")
-        steps.append(EngineCommand(read, (*copy, "-", f"{PREPARE}:/identities")))
+        return [*steps, EngineCommand((*copy, "compose/mosquitto/.", f"{PREPARE}:/files"))]
+    needed = [("", TOKEN), *((access, part) for part in (CONTROLLER, BRIDGE) if placed[part].name == host.name)]
+    for folder, name in needed:
+        read = ("docker", "--context", broker.name, "cp", f"{PREPARE}:/identities/{folder}{name}", "-")
+        steps.append(EngineCommand(read, (*copy, "-", f"{PREPARE}:/identities/{folder}")))
     return steps
