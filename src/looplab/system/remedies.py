@@ -40,6 +40,11 @@ PORT_TAKEN = Remedy(
     ("port is already allocated", "address already in use"),
 )
 NO_MEMORY_LIMITS = Remedy("", "Add `cgroup_enable=memory` to the line of /boot/firmware/cmdline.txt, then reboot.")
+PULL_LIMIT = Remedy(
+    "`toomanyrequests` (a class behind one address)",
+    "Bring the images by `./lab bundle FILE` and `./lab load FILE`, or `docker login`: Docker Hub counts pulls.",
+    ("toomanyrequests", "too many requests", "pull rate limit"),
+)
 # The first row whose sign is in the output counts.
 OF_ENGINE = (
     PORT_TAKEN,
@@ -54,11 +59,7 @@ OF_ENGINE = (
         '`"default-address-pools": [{"base":"10.213.0.0/16","size":24}]` in /etc/docker/daemon.json.',
         ("non-overlapping ipv4 address pool", "address pools have been fully subnetted"),
     ),
-    Remedy(
-        "`toomanyrequests` (a class behind one address)",
-        "Bring the images by `./lab bundle FILE` and `./lab load FILE`, or `docker login`: Docker Hub counts pulls.",
-        ("toomanyrequests", "pull rate limit"),
-    ),
+    PULL_LIMIT,
     Remedy(
         "`no such host`, `i/o timeout` at a pull",
         "This machine reaches no registry: `./lab setup` builds stand-ins, `./lab load FILE` brings all images.",

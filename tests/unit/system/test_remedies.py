@@ -11,6 +11,7 @@ SAID = {
     "could not find an available, non-overlapping IPv4 address pool among the defaults to assign to the network": "VPN",
     "all predefined address pools have been fully subnetted": "default-address-pools",
     "toomanyrequests: You have reached your pull rate limit.": "./lab load FILE",
+    "429 Too Many Requests - Server message: denied": "docker login",
     "dial tcp: lookup registry-1.docker.io on 10.0.0.53:53: no such host": "reaches no registry",
     "ModuleNotFoundError: No module named 'looplab.run.recovery'": "older than this checkout",
     "write /var/lib/docker/tmp/x: no space left on device": "docker system df",

@@ -21,8 +21,8 @@ from looplab.lab.image_names import (
     repository_of,
     without_digest,
 )
-from looplab.lab.programs import TIMED_OUT, call, follow, run_script
-from looplab.system.remedies import remedy_of
+from looplab.lab.programs import TIMED_OUT, Outcome, call, follow, run_script
+from looplab.system.remedies import PULL_LIMIT, remedy_of
 from looplab.system.terminal import Step, say
 
 GRAFANA_REPOSITORY = "grafana/grafana"
@@ -34,8 +34,6 @@ TESTS = "looplab-test"
 PULL_TIMEOUT_S = 1800.0
 # These words of the engine mean that a registry is silent; with others the registry refuses.
 _SILENT = ("no such host", "connection refused", "timeout", "unreachable", "tls", "x509", "certificate")
-
-LIMITED = "toomanyrequests"
 
 
 def is_here(reference: str, docker: Sequence[str] = DOCKER) -> bool:
@@ -147,8 +145,8 @@ class Images:
         self.base_asked = False
         self.notes: list[str] = []
         self.silent: dict[str, str] = {}
-        # What Docker Hub says once it has given too many images to this network.
-        self.limited = ""
+        # What a registry says once it has given too many images to this network.
+        self.limited: dict[str, str] = {}
         # Stand-ins that are still to be built.
         self.builds: list[Build] = []
         self._root = root
@@ -162,17 +160,25 @@ class Images:
             command = ["docker", "pull", reference]
             done = follow(command, lambda line: step.note(line[:40]), timeout_s=PULL_TIMEOUT_S)
             if not done.good:
-                step.finish_as(f"not available: {done.reason.rpartition(': ')[2]}")
-        if done.code == TIMED_OUT or any(sign in done.reason.lower() for sign in _SILENT):
-            self.silent[registry] = done.reason.rpartition(": ")[2]
-        elif LIMITED in done.reason:
-            self.limited = done.reason
+                step.finish_as(f"not available: {self._refused(registry, done)}")
         return done.good
+
+    def _refused(self, registry: str, done: Outcome) -> str:
+        """Remember what a failed pull says of its registry; return its cause in few words."""
+        said, cause = done.reason.lower(), done.reason.rpartition(": ")[2]
+        if any(sign in said for sign in PULL_LIMIT.signs):
+            self.limited[registry] = done.reason
+            # The engine's sentence ends with a link.
+            return "too many pulls from this network"
+        if done.code == TIMED_OUT or any(sign in said for sign in _SILENT):
+            self.silent[registry] = cause
+        return cause
 
     def why_not(self, reference: str) -> str:
         """Return why the registry did not give an image."""
-        known = self.silent.get(registry_of(reference)) or self.limited
-        return known or f"{registry_of(reference) or 'the registry'} does not have it"
+        registry = registry_of(reference)
+        known = self.silent.get(registry) or self.limited.get(registry)
+        return known or f"{registry or 'the registry'} does not have it"
 
     def ensure_base(self) -> str:
         """Have and return the image that all own ones are built from, and that Compose may have to come out of."""
