@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from support.e2e_lab import Lab
+from support.run_checks import treatments
 
 from looplab.experiments.own import OwnCell
 from looplab.experiments.own.causes import NAGLE
@@ -26,6 +27,7 @@ BROKER = """  mqtt:
     entrypoint:
       [sh, -c, "printf 'listener 1884\\\\nallow_anonymous true\\\\n' >m.conf; exec /usr/sbin/mosquitto -c m.conf"]
 """
+NODELAY = "client.on_socket_open = lambda *one: one[2].setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)"
 
 
 def run_of(lab: Lab, *words: str, **variables: str) -> dict[str, Any]:
@@ -62,8 +64,34 @@ def test_priorities_are_given_by_service_and_verified(lab: Lab) -> None:
     if lab.machine_file().get("LAB_RTPRIO", "99") == "0" and not lab.machine_file().get("LAB_RATIONED"):
         pytest.skip("this machine grants no real-time priority")
     run = run_of(lab, OWN_PRIORITY="controller:80")
-    treatments = {one["what"]: one for one in run["treatments"]}
-    assert treatments["controller (service) scheduling policy"]["found"] == "SCHED_FIFO 80", treatments
+    assert treatments(run)["controller (service) scheduling policy"]["found"] == "SCHED_FIFO 80"
+
+
+def test_a_link_delays_one_service_both_ways(lab: Lab) -> None:
+    """The device alone has TCP_NODELAY: with Nagle's algorithm an answer would wait for a round trip, too."""
+    lab.run("new", "own", "linked", code=0)
+    device = lab.root / "my/linked/device.py"
+    text = device.read_text().replace("import time\n", "import socket\nimport time\n")
+    device.write_text(text.replace("client.connect(", f"{NODELAY}\nclient.connect("))
+    variables = {"OWN_APPLICATION": "my/linked/compose.yaml", "TCP_NODELAY": "on"}
+    plain = cell_of(lab, **variables)
+    run = run_of(lab, OWN_LINK="device", LINK_DELAY_MS="25", **variables)
+    link = treatments(run)["link"]
+    assert link["wanted"] == "device: egress 25 ms; ingress 25 ms"
+    assert link["verified"], link
+    assert (run["parameters"]["link"], run["parameters"]["link_delay_ms"]) == ("device", 25)
+    # The fastest answers of both: what a busy machine adds is in neither.
+    delayed_us, plain_us = (cell["T_us"]["min"] for cell in (run["cells"][0], plain))
+    assert 50_000 <= delayed_us - plain_us < 60_000
+    assert [way["settings"]["direction"] for way in run["link"]["links"]] == ["egress", "ingress"]
+
+
+@pytest.mark.parametrize(
+    ("service", "what"), [("no-such-service", "no-such-service"), ("broker", "OWN_LINK=broker is the broker")]
+)
+def test_a_link_that_cannot_be_is_refused(lab: Lab, service: str, what: str) -> None:
+    done = lab.run(*QUICK, OWN_LINK=service, code=2)
+    assert what in done.stderr
 
 
 def test_its_own_broker_is_measured_where_it_is(lab: Lab) -> None:

@@ -9,7 +9,7 @@ from support.containers import docker
 
 # They change from root to a user that keeps the other capabilities alone.
 _PREPARED = {"SETUID", "SETGID"}
-LINKS = ("link", "twin-link", "qos-delay-link", "qos-delay-link-broker")
+LINKS = ("link", "twin-link", "own-link", "qos-delay-link", "qos-delay-link-broker")
 CAPTURES = ("capture", "qos-delay-capture", "own-capture")
 # What `cap_add` may name, by service. The prioritised parts as published: permitted, not held.
 MAY_ADD = {

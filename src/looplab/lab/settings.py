@@ -41,7 +41,7 @@ OVERLAYS = {"BROKER": "broker", "ROBOT": "robot", "LINK": "link", "BROKER_TLS": 
 # Files with a user's own program in a part's place.
 OWN_PROGRAMS = ("OWN_CLIENT", "OWN_BRIDGE")
 # These values change nothing: Compose gets an empty variable and reads no file.
-NO_FILE = {"LINK": NO_LINK, "GRAFANA": "on", "TWIN_LINK": "off"}
+NO_FILE = {"LINK": NO_LINK, "OWN_LINK": NO_LINK, "GRAFANA": "on", "TWIN_LINK": "off"}
 
 
 def file_choices(settings: Mapping[str, str]) -> dict[str, str]:

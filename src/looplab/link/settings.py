@@ -64,9 +64,10 @@ class LinkSettings:
             )
 
 
-def both_ways(peer: str, delay_ms: float, **more: Any) -> list[LinkSettings]:
-    """Return a link to `peer` whose directions are alike; `more` are further settings."""
-    return [LinkSettings(peer, direction, delay_ms, **more) for direction in DIRECTIONS]
+def both_ways(peer: str, delay_ms: float, jitter_ms: float = 0.0, **more: Any) -> list[LinkSettings]:
+    """Return a link to `peer` whose directions are alike, its jitter normal; `more` are further settings."""
+    distribution = "normal" if jitter_ms else "constant"
+    return [LinkSettings(peer, direction, delay_ms, jitter_ms, distribution, **more) for direction in DIRECTIONS]
 
 
 def parse_links(document: object) -> list[LinkSettings]:

@@ -29,7 +29,7 @@ SHARED_NETWORKS = {
     "link": "service:bridge", "qos-delay-link": "service:qos-delay", "qos-delay-capture": "service:qos-delay",
     "qos-delay-link-broker": "service:qos-delay-broker", "twin-link": "service:twin-broker",
     "capture": "service:${CAPTURE:-broker}", "own-capture": "service:${OWN_BROKER_SERVICE:-broker-prioritised}",
-    "prepare": "none", "report": "none",
+    "own-link": "service:${OWN_LINK:-broker-prioritised}", "prepare": "none", "report": "none",
 }  # fmt: skip
 # In params.env, and no choice of the shell: loop.yaml has the same.
 GIVEN = ("SCENARIO", "TITLE", "PUBLISHED", "LOAD", "PRIORITY_BROKER", "PRIORITY_CONTROLLER")
@@ -60,7 +60,7 @@ def everything(**variables: str) -> dict[str, Service]:
 
 SERVICES = everything()
 ALSO = [
-    everything(ROBOT="usb", LINK="wifi", BROKER_TLS="on", TWIN_LINK="on"),
+    everything(ROBOT="usb", LINK="wifi", BROKER_TLS="on", TWIN_LINK="on", OWN_LINK="device"),
     everything(ROBOT="remote", GRAFANA="off"),
     merged(ROOT, {"BROKER_TLS": "on"}, "compose/hosts.yaml"),
 ]

@@ -77,6 +77,7 @@ def test_a_stand_in_with_a_name_of_docker_hub_is_found_again(tmp_path: Path) -> 
     ("settings", "chosen"),
     [
         ({"LINK": "none", "GRAFANA": "on", "TWIN_LINK": "off"}, {"LINK": "", "GRAFANA": "", "TWIN_LINK": ""}),
+        ({"OWN_LINK": "none"}, {"OWN_LINK": ""}),
         ({"LINK": "wifi", "GRAFANA": "off", "BROKER_TLS": "off"}, {}),
     ],
 )

@@ -7,7 +7,7 @@ from looplab.spec.cell import Cell
 from looplab.spec.columns import Count, Figure, Key, Latency, Part
 from looplab.spec.document import Document, each, rows
 from looplab.spec.experiment import Experiment
-from looplab.spec.roles import BROKER, CONTROLLER, Role
+from looplab.spec.roles import BROKER, CONTROLLER, LINK, Role
 from looplab.treatments.loads import loads
 
 NAME = "own"
@@ -105,7 +105,7 @@ EXPERIMENT = Experiment(
     __name__,
     scenarios=f"compose/experiments/{NAME}*",
     cell=OwnCell,
-    roles=(CONTROLLER, BROKER, APPLICATION),
+    roles=(CONTROLLER, BROKER, LINK, APPLICATION),
     studies={f"{NAME}-{load}": (NAME, f"{NAME}-{load}") for load in loads()},
     judged=("T_us", "p99"),
 )

@@ -15,17 +15,21 @@ from looplab.errors import LabError, UsageError
 from looplab.experiments.own import EXPERIMENT, OwnCell, treatments
 from looplab.experiments.own.causes import causes, refusals
 from looplab.experiments.own.parameters import OwnParameters
+from looplab.link import client as emulator
+from looplab.link.settings import both_ways
 from looplab.run import quiet
 from looplab.run.accounting import Columns, summarise
 from looplab.run.cells import CellResult, CellRun
 from looplab.run.document import samples_file
 from looplab.run.record import File, Place
 from looplab.run.samples import ABSENT, ANSWERED, LATE, WAITING, SampleStore, limit_ns
+from looplab.treatments import link
+from looplab.treatments.emulators import CLEAR_TIMEOUT_S
 from looplab.treatments.judgement import Treatment
 from looplab.treatments.loads.load import seconds
 from looplab.treatments.scans import grown, running
 
-CAPTURE_PORT = 9109
+CAPTURE_PORT, LINK_PORT = 9109, 9107
 STEP_S = 1.0
 # The application's containers may start so much later.
 START_S = 20.0
@@ -39,9 +43,13 @@ class OwnController(CellRun[OwnParameters, OwnCell]):
 
     def __init__(self, parameters: OwnParameters, place: Place) -> None:
         self._names: list[str] = []
-        super().__init__(parameters, place, treatments.roles(parameters, address))
+        super().__init__(
+            parameters, place, treatments.roles(parameters, lambda service: address(service, "OWN_PRIORITY"))
+        )
         self.broker = (parameters.broker_service, parameters.broker_port)
         self._capture = os.environ.get("CAPTURE_URL") or f"http://{parameters.broker_service}:{CAPTURE_PORT}"
+        self._link = f"http://{parameters.link}:{LINK_PORT}" if parameters.link != link.NO_LINK else ""
+        self._links: list[dict[str, Any]] = []
         self._found: Mapping[str, Any] = {}
 
     def files(self) -> list[File]:
@@ -56,9 +64,17 @@ class OwnController(CellRun[OwnParameters, OwnCell]):
         self.wait_for_part("capture", lambda: capture.check(self._capture))
         if self.parameters.priorities:
             self.wait_for_part("services with a priority", self._check_services)
+        if self._link:
+            address(self.parameters.link, "OWN_LINK")
+            self.wait_for_part("link emulator", self._set_link)
         self._scan()
         time.sleep(self.parameters.warmup_s)
         self._scan()
+
+    def _set_link(self) -> None:
+        p = self.parameters
+        more = {"loss_percent": p.link_loss_percent, "reorder": False}
+        emulator.apply(both_ways(p.broker_service, p.link_delay_ms, p.link_jitter_ms, **more), self._link)
 
     def _check_services(self) -> None:
         """Raise LabError until each service that gets a priority runs: it may still be starting."""
@@ -92,16 +108,24 @@ class OwnController(CellRun[OwnParameters, OwnCell]):
         self.record.append(self.parameters.rows(index))
 
     def judge(self) -> list[Treatment]:
-        return self.by_scans(lambda scans: treatments.judge(self.parameters, scans, self._found))
+        return self.by_scans(lambda scans: treatments.judge(self.parameters, scans, self._links, self._found))
+
+    def contents(self) -> Mapping[str, Any]:
+        return {**super().contents(), **({"link": self._links[-1]} if self._links else {})}
 
     def close(self) -> None:
-        """Have the load end: nothing is measured any more."""
+        """Have load and link end: nothing is measured any more."""
         self.client.end_loads()
+        if self._link:
+            with contextlib.suppress(LabError):
+                emulator.clear(self._link, CLEAR_TIMEOUT_S)
 
     def _scan(self) -> None:
         p = self.parameters
         counted = f"{p.broker_service}:{p.broker_port}" if p.load != treatments.NO_LOAD else ""
         self.scans.append(self.client.scan(treatments.priorities(p), counted, p.broker))
+        if self._link:
+            self._links.append(link.scan(self._link))
 
     def _figures(self, found: Mapping[str, Any], rows: range) -> dict[str, Any]:
         """Return what run.json holds of the cell beside its samples."""
@@ -192,22 +216,29 @@ def intervals(columns: Columns, rows: range) -> dict[str, float | None]:
     return {"interval_ms": round(fmean(gaps), 6), "arrival_jitter_ms": round(pstdev(gaps), 6)}
 
 
-def address(service: str, timeout_s: float = START_S) -> str:
-    """Return the address of a service of the application, which may start later than this run.
+def address(service: str, variable: str, timeout_s: float = START_S) -> str:
+    """Return the address of a service that `variable` names; it may start later than this run.
 
-    Raises LabError (exit code 2) if it has none after `timeout_s`.
+    Raises LabError (exit code 2) if it has none after `timeout_s`, or several.
     """
     end_s = time.monotonic() + timeout_s
     while True:
         try:
-            return socket.gethostbyname(service)
+            addresses = socket.gethostbyname_ex(service)[2]
+            break
         except OSError as error:
             if time.monotonic() > end_s:
                 raise UsageError(
-                    f"OWN_PRIORITY: {service} has no address here: {error}.",
+                    f"{variable}: {service} has no address here: {error}.",
                     "Name a service of your Compose file that runs and is on the default network.",
                 ) from None
         time.sleep(STEP_S / 4)
+    if len(addresses) > 1:
+        raise UsageError(
+            f"{variable}: {service} has {len(addresses)} containers, and this is for one.",
+            "Name a service with one container (no `scale`).",
+        )
+    return addresses[0]
 
 
 def _rates(topic: str, counted: Sequence[int], span_s: float) -> dict[str, Any]:

@@ -3,18 +3,25 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Self
 
 from looplab.capture.exchange import BY_TOPIC, key_of
+from looplab.errors import UsageError
 from looplab.experiments.own import OwnCell
 from looplab.spec.brokers import BROKERS, DEFAULT
 from looplab.spec.cell import Cell
-from looplab.spec.parameters import AS, Option, RunParameters, choice, host, integer, matching, param, switch
+from looplab.spec.parameters import AS, Option, RunParameters, choice, host, integer, matching, number, param, switch
 from looplab.spec.reader import Reader
+from looplab.spec.roles import BROKER
 from looplab.treatments import NO_LOAD
+from looplab.treatments.link import NO_LINK
 from looplab.treatments.loads import loads
 
 WATCH = Option("--watch", "WATCH_S", "S", "how long the application is watched")
 DEADLINE = Option("--deadline", "DEADLINE_MS", "MS", "an answer later than this misses its deadline")
+# The service of the lab's own broker.
+PRIORITISED = "broker-prioritised"
+_SERVICE = r"[A-Za-z0-9_.-]{1,63}"
 _TOPIC = r"[^\s,\"'?]{1,150}"
 _EXPECTED_TOPIC = "an MQTT topic filter without spaces, commas and quotes, e.g. app/+/request"
 
@@ -34,7 +41,7 @@ def _priorities(get: Reader, name: str) -> dict[str, int]:
 
     def one(text: str) -> tuple[str, int]:
         service, colon, priority = text.partition(":")
-        if not colon or not re.fullmatch(r"[A-Za-z0-9_.-]{1,63}", service) or not 1 <= int(priority) <= 99:
+        if not colon or not re.fullmatch(_SERVICE, service) or not 1 <= int(priority) <= 99:
             raise ValueError(text)
         return service, int(priority)
 
@@ -67,10 +74,22 @@ class OwnParameters(RunParameters):
     broker_service: str = host("broker", variable="OWN_BROKER_SERVICE")
     broker_port: int = integer(1883, 1, 65535, variable="OWN_BROKER_PORT", matters=False)
     priorities: Mapping[str, int] = param(_priorities, "", variable="OWN_PRIORITY")
+    link: str = matching(NO_LINK, _SERVICE, "a service of your Compose file", variable="OWN_LINK", factor=True)
+    link_delay_ms: float = number(10, 0, 500, factor=True)
+    link_jitter_ms: float = number(0, 0, 500, factor=True)
+    link_loss_percent: float = number(0, 0, 50, factor=True)
     tcp_nodelay: bool = switch({"thesis": False, "corrected": True})
     load: str = param(lambda get, name: get.choice(name, NO_LOAD, (NO_LOAD, *loads())), NO_LOAD)
     load_settings: Mapping[str, str] = param(_load_settings, matters=False)
     as_scenario: str = matching("", r"[a-z]{0,20}", "the name of a load", option=AS, matters=False)
+
+    def checked(self, environment: Mapping[str, str]) -> Self:
+        if self.link in (self.broker_service, BROKER.name, PRIORITISED):
+            raise UsageError(
+                f"OWN_LINK={self.link} is the broker, and a link is between a client and the broker.",
+                "Name the service of a client.",
+            )
+        return self
 
     @property
     def published_cells(self) -> list[OwnCell]:

@@ -7,11 +7,11 @@ from typing import Any
 from looplab.experiments.own import APPLICATION
 from looplab.experiments.own.parameters import OwnParameters
 from looplab.spec.brokers import BROKERS
-from looplab.spec.roles import BROKER, CONTROLLER, Role
-from looplab.treatments import NO_LOAD
+from looplab.spec.roles import BROKER, CONTROLLER, LINK, Role
+from looplab.treatments import NO_LOAD, link
 from looplab.treatments.judgement import Treatment, compared, judge_nodelay, judge_policy, judge_process
 from looplab.treatments.loads import loads
-from looplab.treatments.scans import Scan
+from looplab.treatments.scans import Scan, running
 
 __all__ = ["NO_LOAD", "judge", "priorities", "roles"]
 
@@ -19,7 +19,7 @@ __all__ = ["NO_LOAD", "judge", "priorities", "roles"]
 def roles(parameters: OwnParameters, address: Callable[[str], str]) -> list[Role]:
     """Return the experiment's roles, and one for each service of the application that gets a priority."""
     own = [replace(APPLICATION, name=role_of(name), address=address(name)) for name in parameters.priorities]
-    return [CONTROLLER, BROKERS[parameters.broker].role, *own]
+    return [CONTROLLER, BROKERS[parameters.broker].role, LINK, *own]
 
 
 def role_of(service: str) -> str:
@@ -32,8 +32,10 @@ def priorities(parameters: OwnParameters) -> dict[str, int]:
     return {role_of(service): priority for service, priority in parameters.priorities.items()}
 
 
-def judge(parameters: OwnParameters, scans: Sequence[Scan], found: Mapping[str, Any]) -> list[Treatment]:
-    """Judge every treatment by all scans, and by what the capture found."""
+def judge(
+    parameters: OwnParameters, scans: Sequence[Scan], links: Sequence[dict[str, Any]], found: Mapping[str, Any]
+) -> list[Treatment]:
+    """Judge every treatment by all scans, by those of an emulated link, and by what the capture found."""
     p = parameters
     treatments = [judge_process(scans, CONTROLLER.name)]
     for service, priority in p.priorities.items():
@@ -44,6 +46,7 @@ def judge(parameters: OwnParameters, scans: Sequence[Scan], found: Mapping[str, 
             judge_process(scans, BROKER.name),
             judge_nodelay(scans, BROKER.name, p.tcp_nodelay, p.broker_port),
         ]
+    treatments.append(link.judge(p.link, links, any(running(scan, LINK.name) for scan in scans)))
     treatments += [load.judge(scans, wanted=load.name == p.load) for load in loads().values()]
     if load := loads().get(p.load):
         treatments += [*load.judge_options(scans, p.load_settings), *load.judge_strength(scans, p.load_settings)]

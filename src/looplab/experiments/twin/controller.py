@@ -150,8 +150,8 @@ def links(p: TwinParameters) -> dict[str, list[LinkSettings]]:
     """
     if not p.link:
         return {}
-    jitter = {"jitter_ms": p.link_jitter_ms, "distribution": "normal" if p.link_jitter_ms else "constant"}
-    return {"broker": both_ways(PEER, p.link_delay_ms, **jitter, loss_percent=p.link_loss_percent, reorder=False)}
+    loss = p.link_loss_percent
+    return {"broker": both_ways(PEER, p.link_delay_ms, p.link_jitter_ms, loss_percent=loss, reorder=False)}
 
 
 Controller = TwinController

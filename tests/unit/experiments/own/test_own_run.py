@@ -82,7 +82,7 @@ def test_a_service_gets_its_priority_by_its_address() -> None:
     assert question["roles"]["controller (service)"]["address"] == "10.0.0.7"
     check(question, permitted(EXPERIMENTS))
     with pytest.raises(UsageError, match="no-such-service has no address"):
-        address("no-such-service", timeout_s=0)
+        address("no-such-service", "OWN_PRIORITY", timeout_s=0)
 
 
 def test_dropped_packets_are_a_treatment_that_failed() -> None:
@@ -90,17 +90,29 @@ def test_dropped_packets_are_a_treatment_that_failed() -> None:
     process = {"pid": 1, "started_ticks": 1, "threads": thread, "sockets": []}
     role = {"before": [process], "processes": [process], "refused": []}
     away = {"before": [], "processes": [], "refused": []}
-    scan = {"roles": {"controller": role, "broker": role, "stress": away, "flood": away}}
-    judged = {one.what: one for one in judge(parameters(), [scan, scan, scan], found(dropped=3))}
+    scan = {"roles": {"controller": role, "broker": role, "link": away, "stress": away, "flood": away}}
+    judged = {one.what: one for one in judge(parameters(), [scan, scan, scan], [], found(dropped=3))}
     lost = judged["packets that the capture lost"]
     assert (lost.found, lost.verified, lost.required) == ("3", False, True)
     assert judged["stress load"].verified
+    assert judged["link"].verified
+    away_from_it = judge(parameters(OWN_LINK="device"), [scan], [{"fault": "no answer"}], {})
+    assert [one.found for one in away_from_it if one.what == "link"] == ["not emulated to the end"]
+
+
+def test_a_link_is_of_one_container_of_a_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UsageError, match="OWN_LINK=mqtt is the broker"):
+        parameters(OWN_BROKER_SERVICE="mqtt", OWN_LINK="mqtt")
+    assert parameters(OWN_LINK="none").link == parameters().link
+    monkeypatch.setattr("socket.gethostbyname_ex", lambda name: (name, [], ["10.0.0.7", "10.0.0.8"]))
+    with pytest.raises(UsageError, match="OWN_LINK: device has 2 containers"):
+        address("device", "OWN_LINK")
 
 
 @pytest.mark.parametrize(
     ("variable", "value"),
     [("KEY", "no group"), ("KEY", "(a)(b)"), ("KEY", "(open"), ("OWN_PRIORITY", "mqtt"), ("OWN_PRIORITY", "mqtt:100"),
-     ("REQUEST_TOPIC", "a b")],
+     ("REQUEST_TOPIC", "a b"), ("OWN_LINK", "two words"), ("OWN_LINK", "broker"), ("LINK_DELAY_MS", "501")],
 )  # fmt: skip
 def test_a_wrong_value_is_refused(variable: str, value: str) -> None:
     with pytest.raises(UsageError, match=variable):
