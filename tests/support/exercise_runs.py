@@ -42,7 +42,7 @@ class SimulatedCell:
         self.more: dict[str, Any] = {}
         for column in cell.columns.values():
             if isinstance(column, Figure) and not column.derived:
-                _put(self.more, column.path, rng.uniform(1, 10))
+                _put(self.more, column.path, rng.uniform(100, 1000))
             for name in column.parts if isinstance(column, Part) else ():
                 _put(self.more, (*column.path, name), rng.uniform(1000, 10_000))
         self.outcomes = list(cell.outcomes().values())

@@ -238,7 +238,9 @@ class _Judge:
         if question.right:
             return answer == question.right, f"{answer}; right is {question.right}: {question.options[question.right]}"
         values = {option: self._value(figure) for option, figure in question.largest.items()}
-        right = [option for option in values if values[option] == max(values.values())]
+        # Those that a table prints alike are alike.
+        shown = {option: round(value, question.largest[option].digits) for option, value in values.items()}
+        right = [option for option in shown if shown[option] == max(shown.values())]
         measured = ", ".join(f"{option}: {_shown(question.largest[option], value)}" for option, value in values.items())
         return answer in right, f"{answer}; your runs say {' or '.join(right)} ({measured})"
 
