@@ -65,7 +65,10 @@ class Value:
         column = self.cell.columns.get(self.name.partition(".")[0])
         if self.over:
             return 2
-        return 3 if self.unit == "us" and not isinstance(column, Latency) else int(getattr(column, "digits", 0))
+        is_share = column is None or bool(getattr(column, "share", None))
+        if is_share or (self.unit == "us" and not isinstance(column, Latency)):
+            return 3
+        return int(getattr(column, "digits", 0))
 
     def __str__(self) -> str:
         return f"{self.name} of {self.run} at {self.cell}"

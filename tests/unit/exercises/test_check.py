@@ -469,6 +469,8 @@ def test_the_form_is_yaml_whatever_the_questions_say() -> None:
         # The table prints 0.849 s as 0.8, and a cost of 0.12 as 0.120.
         ("figure: {run: a, name: upright_s}, unit: s", "0.8", 1),
         ("figure: {run: a, name: upright_s}, unit: s", "0.7", 0),
+        ("figure: {run: a, name: lost_share}", "0.1", 0),
+        ("figure: {run: a, name: beyond_interval}", "0.01", 0),
         ("figure: {run: a, name: cost}", "0.12", 1),
         ("figure: {run: a, name: cost}", "0", 0),
         ("figure: {run: a, name: cost}, over: {run: a, name: upright_s}", "0.14", 1),
@@ -478,7 +480,7 @@ def test_the_form_is_yaml_whatever_the_questions_say() -> None:
 def test_a_figure_is_right_as_the_table_prints_it(tmp_path: Path, asked: str, answer: str, got: int) -> None:
     (folder,) = make_runs(tmp_path, "./lab run balance --intervals 20 --messages 100")
     with edited(folder) as run:
-        run["cells"][0] |= {"upright_s": 0.849, "cost": 0.12}
+        run["cells"][0] |= {"upright_s": 0.849, "cost": 0.12, "beyond_interval": 0.013}
     exercise = parsed(
         f"title: x\nruns: {{a: {{scenario: balance}}}}\nquestions: {{q: {{asks: s, {asked}}}}}", "balance"
     )
