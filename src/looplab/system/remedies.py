@@ -86,6 +86,11 @@ OF_ENGINE = (
         (".yaml: no such file",),
     ),
     Remedy(
+        "",
+        "OWN_LINK and OWN_BROKER_SERVICE name services of your Compose file (OWN_APPLICATION): correct them.",
+        ("undefined service",),
+    ),
+    Remedy(
         "`No module named 'looplab…'`, `executable file not found`",
         "The images are older than this checkout: `./lab setup`, or `docker compose --profile '*' build`.",
         ("no module named", "executable file not found"),
