@@ -87,7 +87,8 @@ def test_a_link_delays_one_service_both_ways(lab: Lab) -> None:
 
 
 @pytest.mark.parametrize(
-    ("service", "what"), [("no-such-service", "OWN_LINK and OWN_BROKER_SERVICE name services"), ("broker", "OWN_LINK=broker is the broker")]
+    ("service", "what"),
+    [("no-such-service", "OWN_LINK and OWN_BROKER_SERVICE name services"), ("broker", "OWN_LINK=broker is the broker")],
 )
 def test_a_link_that_cannot_be_is_refused(lab: Lab, service: str, what: str) -> None:
     done = lab.run(*QUICK, OWN_LINK=service, code=2)
