@@ -18,6 +18,7 @@ from looplab.system.lock import Held
 from looplab.system.words import plural
 
 KILLED = "its controller was killed"
+GONE = "; live memory, which `docker compose down` empties, had none of its rows"
 
 
 def recover(results: Path, live: Path, experiments: Experiments) -> Iterator[str]:
@@ -50,8 +51,9 @@ def _recovered(folder: RunFolder, live: Path, experiments: Experiments) -> str:
     if own:
         with contextlib.suppress(OSError):
             write_state(live, {**state, "state": "interrupted"})
-    kept = f"{plural(samples, 'sample')} kept in results/{run}" if samples else "it had measured nothing"
-    return f"{run}: {because}; {kept}."
+    nothing = "it had measured nothing" if own else "nothing is kept"
+    kept = f"{plural(samples, 'sample')} kept in results/{run}" if samples else nothing
+    return f"{run}: {because}; {kept}{'' if own else GONE}."
 
 
 def _store_rows(folder: RunFolder, live: Path, state: dict[str, Any], experiments: Experiments) -> None:

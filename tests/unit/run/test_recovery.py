@@ -11,7 +11,7 @@ from looplab.experiments.registry import EXPERIMENTS
 from looplab.run.document import files_of
 from looplab.run.folder import RunFolder
 from looplab.run.record import STATE, Place, Record
-from looplab.run.recovery import recover
+from looplab.run.recovery import GONE, recover
 from looplab.run.samples import ANSWERED, WAITING
 from looplab.spec.experiment import Experiments
 
@@ -43,6 +43,11 @@ def killed(results: Path, live: Path) -> str:
     record.append(range(1))
     measure(record, range(1, 3))
     measure(record, range(3, 4), WAITING)
+    return hidden(results)
+
+
+def hidden(results: Path) -> str:
+    """Return the name that the only folder would get at the end of its run."""
     return "".join(path.name for path in results.iterdir())[1:].removesuffix(".partial")
 
 
@@ -94,11 +99,11 @@ def another_plan(state: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (another_run, "killed; 1 sample kept"),
+        (another_run, f"killed; 1 sample kept in results/{{}}{GONE}."),
         (another_plan, "6 rows in place of 8"),
         (lambda state: {**state, "parameters": []}, "cannot be read"),
         (lambda state: {**state, "experiment": "unknown"}, "cannot be read"),
-        (lambda state: [state], "1 sample kept"),
+        (lambda state: [state], f"killed; 1 sample kept in results/{{}}{GONE}."),
     ],
 )
 def test_rows_that_are_not_this_runs_leave_what_was_stored(
@@ -108,13 +113,22 @@ def test_rows_that_are_not_this_runs_leave_what_was_stored(
     state = json.loads((tmp_path / STATE).read_text())
     (tmp_path / STATE).write_text(json.dumps(change(state)))
     (line,) = recover(results, tmp_path, KNOWN)
-    assert words in line
+    assert words.format(run) in line
     assert len((results / run / "samples.csv").read_text().splitlines()) == 2
 
 
 def test_a_run_that_had_measured_nothing_leaves_nothing(tmp_path: Path, results: Path) -> None:
-    run = RunFolder.begun(results, "counter", 1, {"samples.csv": "row"}).run_id
+    record_of(results, tmp_path)
+    run = hidden(results)
     assert list(recover(results, tmp_path, KNOWN)) == [f"{run}: its controller was killed; it had measured nothing."]
+    assert list(results.iterdir()) == []
+
+
+def test_a_run_whose_live_rows_are_gone_is_not_said_to_have_measured_nothing(tmp_path: Path, results: Path) -> None:
+    """As after `docker compose down`, which unmounts live memory."""
+    run = RunFolder.begun(results, "counter", 1, {"samples.csv": "row"}).run_id
+    said = f"{run}: its controller was killed; nothing is kept{GONE}."
+    assert list(recover(results, tmp_path, KNOWN)) == [said]
     assert list(results.iterdir()) == []
 
 
