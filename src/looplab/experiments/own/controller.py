@@ -69,6 +69,9 @@ class OwnController(CellRun[OwnParameters, OwnCell]):
             self.wait_for_part("link emulator", self._set_link)
         self._scan()
         time.sleep(self.parameters.warmup_s)
+        if self._link:
+            # A second container of the service may have started meanwhile.
+            address(self.parameters.link, "OWN_LINK")
         self._scan()
 
     def _set_link(self) -> None:
