@@ -19,24 +19,34 @@ h3 { font-size: 11pt; margin: 4mm 0 1mm; break-after: avoid; }
 table { border-collapse: collapse; } th, td { border: 0.4pt solid #000; padding: 1mm 2mm; text-align: left; }
 pre { font: 8pt/1.3 "DejaVu Sans Mono", monospace; border: 0.4pt solid #000; padding: 2mm; break-inside: avoid;
       white-space: pre-wrap; }
-code { font-family: "DejaVu Sans Mono", monospace; font-size: 0.9em; }
+code { font-family: "DejaVu Sans Mono", monospace; font-size: 0.9em; } pre code { font-size: 1em; }
+@media print { nav { display: none; } }
 .form { break-before: page; } .question { break-inside: avoid; margin: 4mm 0; }
 .option { margin: 1mm 0 1mm 6mm; } .box { display: inline-block; width: 3.4mm; height: 3.4mm; border: 0.6pt solid #000;
       margin-right: 2mm; vertical-align: -0.5mm; }
 .write { border-bottom: 0.4pt solid #000; height: 8mm; } .short { display: inline-block; width: 40mm; }
+@media screen {
+  body { font-size: 16px; max-width: 46rem; margin: 0 auto; padding: 1.25rem; overflow-wrap: break-word; }
+  pre { font-size: 13px; background: #f4f4f2; } .form { margin-top: 3rem; border-top: 3px solid #000; }
+}
 """
 
 
-def printed(root: Path, name: str, experiments: Experiments) -> str:
-    """Return the handout of exercise `name` with its form as one HTML page, nothing of which is fetched."""
+def printed(root: Path, name: str, experiments: Experiments, *, linked: bool = False) -> str:
+    """Return the handout of exercise `name` with its form as one HTML page, nothing of which is fetched.
+
+    If it is `linked`, its references lead to the other handouts in its folder, and to the pages in ../docs.
+    """
     exercise = read_exercise(root, name, experiments)
     text = (exercises(root)[name] / "README.md").read_text(encoding="utf-8")
-    body = MarkdownIt("commonmark").enable("table").render(_for_paper(text))
+    body = MarkdownIt("commonmark").enable("table").render(_for_paper(text, linked))
+    back = '<nav><a href="../index.html">The lab</a></nav>' if linked else ""
     fields = "".join(_field(question) for question in exercise.questions)
     paper = "".join(_paper(question) for question in paper_questions(text))
     return (
-        f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(exercise.title)}</title>'
-        f"<style>{STYLE}</style></head><body>{body}"
+        f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
+        f'<meta name="viewport" content="width=device-width, initial-scale=1"><title>{escape(exercise.title)}</title>'
+        f"<style>{STYLE}</style></head><body>{back}{body}"
         f'<section class="form"><h1>Form: {escape(exercise.title)}</h1>'
         '<p>Name <span class="write short"></span> Date <span class="write short"></span></p>'
         f"{fields}<h2>In your own words</h2>{paper}</section></body></html>\n"
@@ -48,16 +58,22 @@ def paper_questions(text: str) -> list[str]:
     return [" ".join(question.split()) for question in re.findall(r"^\d+\. (.+(?:\n {2,}.+)*)", asked, re.MULTILINE)]
 
 
-def _for_paper(text: str) -> str:
+def _for_paper(text: str, linked: bool = False) -> str:
     """Return the text without comments; a link to a page has the page's name behind it, other links are their text."""
+
+    def named(link: re.Match[str]) -> str:
+        words, path, part = link[1], link[2], link[3] or ""
+        *folders, page = path.split("/")
+        shown = "" if page == "README.md" or not page.endswith(".md") else f" ({page})"
+        leads_to = ""
+        if folders == ["..", ".."]:
+            leads_to = f"../docs/{page.removesuffix('.md')}.html{part}"
+        elif len(folders) == 2 and page == "README.md":
+            leads_to = f"{folders[1]}.html"
+        return (f"[{words}]({leads_to})" if linked and leads_to else words) + shown
+
     plain = re.sub(r"<!--.*?-->\n?", "", text, flags=re.DOTALL)
-    named = re.sub(r"\[([^\]]+)\]\([^)]*?([\w-]+\.md)(?:#[^)]*)?\)", _with_page, plain)
-    return re.sub(r"\[([^\]]+)\]\([^)]+\)", r"\1", named)
-
-
-def _with_page(link: re.Match[str]) -> str:
-    words, page = link[1], link[2]
-    return words if page == "README.md" else f"{words} ({page})"
+    return re.sub(r"\[([^\]]+)\]\(([^)#]+)(#[^)]*)?\)", named, plain)
 
 
 def _field(question: Question) -> str:

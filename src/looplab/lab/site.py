@@ -33,6 +33,7 @@ def write_site(root: Path, out: Path, *, waiting: bool = False) -> None:
         "table": run_table(EXPERIMENTS[runs[0].experiment], runs[0].document) if runs else "",
         "reports": _reports(root, out / "reports") if runs else [],
         "handouts": [] if waiting else _handouts(root, out / "handouts"),
+        "docs": "" if waiting else _docs(root, out / "docs"),
         "elsewhere": elsewhere(os.environ),
     }
     (out / "index.html").write_text(page(Path(__file__).with_name("pages.html.j2"), context), encoding="utf-8")
@@ -89,9 +90,17 @@ def _handouts(root: Path, out: Path) -> list[tuple[str, str]]:
         exercise = read_exercise(root, name, EXPERIMENTS)
         # An exercise without goals has no handout.
         if exercise.card.goals:
-            (out / f"{name}.html").write_text(printed(root, name, EXPERIMENTS), encoding="utf-8")
+            (out / f"{name}.html").write_text(printed(root, name, EXPERIMENTS, linked=True), encoding="utf-8")
             pages.append((name, exercise.title))
     return pages
+
+
+def _docs(root: Path, out: Path) -> str:
+    """Write the documentation; return where it begins."""
+    from looplab.lab.site_docs import write_docs
+
+    write_docs(root / "docs", out)
+    return "docs/README.html"
 
 
 if __name__ == "__main__":

@@ -151,6 +151,27 @@ def test_the_front_page_has_runs_reports_and_handouts(root: Path) -> None:
     assert [link for link in here if not (root / "out" / link).is_file()] == []
 
 
+def test_every_link_of_every_page_leads_somewhere(root: Path) -> None:
+    write_site(root, root / "out")
+    texts = {path: path.read_text() for path in (root / "out").rglob("*.html")}
+    dead = []
+    for path, text in texts.items():
+        for link in re.findall(r'(?:href|src)="(?!https?:|data:)([^"]+)"', text):
+            to, _, part = html.unescape(link).partition("#")
+            target = (path.parent / to).resolve() if to else path
+            if not target.is_file() or (part and f'id="{part}"' not in texts[target]):
+                dead.append((path.name, link))
+    assert dead == []
+
+
+def test_a_table_of_the_pages_is_shown_as_a_table(root: Path) -> None:
+    write_site(root, root / "out")
+    text = (root / "out/docs/ports.tsv.html").read_text()
+    assert "<th>open to</th>" in text
+    assert len(re.findall("<tr>", text)) == len((root / "docs/ports.tsv").read_text().splitlines())
+    assert '<a href="published-and-here.tsv.html">' in (root / "out/docs/published-and-here.html").read_text()
+
+
 def test_without_a_run_the_front_page_says_how_to_start_one(root: Path) -> None:
     (root / "results/20260101T000000Z-scenario1").rename(root / "elsewhere")
     write_site(root, root / "out")

@@ -1,0 +1,80 @@
+"""The documentation as pages: docs/*.md, its tables (docs/*.tsv) and pictures, with links that lead on."""
+
+import csv
+import posixpath
+import re
+import shutil
+from collections.abc import Sequence
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+from looplab.report.page import page
+
+TEMPLATE = Path(__file__).with_name("document.html.j2")
+SCROLLED = '<div class="scroll" tabindex="0"><table>\n', "</table></div>\n"
+
+
+def write_docs(docs: Path, out: Path) -> None:
+    """Write each page and each table of the folder `docs` as an HTML page to `out`."""
+    shutil.copytree(docs / "pictures", out / "pictures")
+    markdown = MarkdownIt("commonmark").enable("table")
+    markdown.core.ruler.push("lead_on", _lead_on)
+    markdown.add_render_rule("table_open", lambda *_given: SCROLLED[0])
+    markdown.add_render_rule("table_close", lambda *_given: SCROLLED[1])
+    for source in docs.iterdir():
+        text = source.read_text(encoding="utf-8") if source.suffix in (".md", ".tsv") else ""
+        if text:
+            body = _table(text, source.name, markdown) if source.suffix == ".tsv" else markdown.render(text)
+            html = page(TEMPLATE, {"title": source.name, "body": body})
+            (out / target(source.name)).write_text(html, encoding="utf-8")
+
+
+def target(link: str) -> str:
+    """Return where a link of a page in docs/ leads on the site; nowhere is the empty string."""
+    path, hash_, part = link.partition("#")
+    if "://" in path or not path or path.startswith("pictures/"):
+        return link
+    handout = re.fullmatch(r"(?:exercises|\.\./compose/(?:scenarios|experiments))/([\w-]+)/README\.md", path)
+    if handout:
+        return f"../handouts/{handout[1]}.html"
+    if posixpath.dirname(path) or not path.endswith((".md", ".tsv")):
+        return ""
+    # A page and a table may share their name.
+    return path.removesuffix(".md") + ".html" + hash_ + part
+
+
+def _lead_on(state: Any) -> None:
+    """Give each heading the anchor that GitHub gives it, and each link its page on the site."""
+    for token, following in zip(state.tokens, [*state.tokens[1:], None], strict=True):
+        if token.type == "heading_open":
+            words = "".join(part.content for part in following.children)
+            token.attrSet("id", re.sub(r"[^\w\- ]", "", words.lower()).replace(" ", "-"))
+        if token.children:
+            token.children = _with_targets(token.children)
+
+
+def _with_targets(tokens: Sequence[Token]) -> list[Token]:
+    """Return the tokens without links to what the site does not hold."""
+    kept, leads_to = [], ""
+    for token in tokens:
+        if token.type == "link_open":
+            leads_to = target(str(token.attrGet("href")))
+            token.attrSet("href", leads_to)
+        if leads_to or token.type not in ("link_open", "link_close"):
+            kept.append(token)
+    return kept
+
+
+def _table(text: str, name: str, markdown: MarkdownIt) -> str:
+    """Return a table of tab-separated values as HTML; its cells are Markdown."""
+    head, *rows = csv.reader(text.splitlines(), delimiter="\t", quoting=csv.QUOTE_NONE)
+    titles, lines = _row(head, "th", markdown), "".join(_row(row, "td", markdown) for row in rows)
+    return f"<h1>{escape(name)}</h1>{SCROLLED[0]}<thead>{titles}</thead>{lines}{SCROLLED[1]}"
+
+
+def _row(cells: Sequence[str], tag: str, markdown: MarkdownIt) -> str:
+    return f"<tr>{''.join(f'<{tag}>{markdown.renderInline(cell)}</{tag}>' for cell in cells)}</tr>\n"
