@@ -35,6 +35,9 @@ def test_an_interrupted_study_goes_on_with_the_same_command(lab: Lab) -> None:
     assert plan.rules == digest_of_rules(EXPERIMENTS["loop"].folder)
     assert plan.messages == {"scenario0": 75}
     assert [run["run_id"] for run in plan.runs[2:]] == [run["run_id"] for run in json.loads(done.stdout)["runs"]]
+    # The machine is looked at before the first run of the command; a later one counts for itself.
+    environments = [run["environment"] for run in json.loads(done.stdout)["runs"]]
+    assert ["busy_before" in one for one in environments] == [True, False]
     # The order is that of the plan, and no run knows its arm.
     assert [run["arm"] for run in plan.runs] == [arm for block in plan.blocks for arm in block]
     assert sorted(run_id for study in read_studies(results) for run_id in study.places) == sorted(
