@@ -287,6 +287,7 @@ THEMES: dict[str, Callable[[Path], Lines]] = {
     for one in (latency, instrument, legs, steps, life, proxy, claims, priority, softirq, bystander, tls, scrape,
                 delay, asip, standing)
 }  # fmt: skip
+THEMES["claims-printed"] = claims
 
 
 def main(words: Sequence[str]) -> int:
