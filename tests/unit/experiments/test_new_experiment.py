@@ -86,6 +86,7 @@ def test_the_lab_s_pages_show_it(
     counter: Experiments, results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(site, "EXPERIMENTS", counter)
+    (tmp_path / "docs/pictures").mkdir(parents=True)
     site.write_site(tmp_path, tmp_path / "site")
     front = (tmp_path / "site/index.html").read_text()
     assert "reports/counter.html" in front
