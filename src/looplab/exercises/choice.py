@@ -18,14 +18,19 @@ Folders = Sequence[StoredRun | Unusable]
 
 
 def choose(exercise: Exercise, runs: Folders, form: Mapping[str, Any] | None = None) -> dict[str, StoredRun]:
-    """Return by handle the sound runs that the form names, else the newest that come nearest to what is wanted."""
+    """Return by handle the sound runs that the form names, else those that come nearest to what is wanted.
+
+    Of several alike the newest is the main run, and the others are those made last before it.
+    """
     named = (form or {}).get(RUNS_LINE)
     ids = {str(run_id) for run_id in (named if isinstance(named, list) else [named])}
+    made = sorted(run.run_id for run in runs if isinstance(run, StoredRun))
 
     def rank(wanted: WantedRun, run: StoredRun, main: StoredRun | None) -> tuple[Any, ...]:
         listed = run.run_id in ids
         sound = exercise.keys_of(wanted.handle) <= run.cells.keys() and not faults(exercise, wanted, run, main)[0]
-        return listed and sound, _goods(exercise, wanted, run, main), listed, age(run.run_id)
+        steps = made.index(run.run_id) - made.index(main.run_id) if main else 0
+        return listed and sound, _goods(exercise, wanted, run, main), listed, steps <= 0, -abs(steps), age(run.run_id)
 
     return _best(exercise.runs, runs, rank)
 

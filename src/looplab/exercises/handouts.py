@@ -38,7 +38,7 @@ def handouts(root: Path, experiments: Experiments) -> dict[Path, str]:
         explained = {line for earlier in _before(name, found) for line in lines[earlier].items()}
         text = _with_card((folder / "README.md").read_text(encoding="utf-8"), exercise, links)
         text = with_block(text, "prediction", _prediction(exercise), before=r"^## Run\n")
-        text = with_block(text, "table", _table(lines[name], explained), before=r"^## Questions\n")
+        text = with_block(text, "table", _table(exercise, lines[name], explained), before=r"^## Questions\n")
         texts[folder / "README.md"] = text
         texts[folder / FORM_FILE] = answer_form(exercise)
     return texts
@@ -79,11 +79,12 @@ def _prediction(exercise: Exercise) -> str:
     return "\n\n".join([*asked, CHOOSE.format(name=exercise.name)])
 
 
-def _table(lines: Mapping[str, str], explained: Container[tuple[str, str]]) -> str:
+def _table(exercise: Exercise, lines: Mapping[str, str], explained: Container[tuple[str, str]]) -> str:
     """Return the lines of the table that the exercise asks about, with the meaning of those that are new."""
+    shown = ", ".join(f"`./lab show {scenario}`" for scenario in dict.fromkeys(run.scenario for run in exercise.runs))
     known = ", ".join(f"`{line}`" for line, meaning in lines.items() if (line, meaning) in explained)
     new = [f"`{line}`: {meaning}" for line, meaning in lines.items() if (line, meaning) not in explained]
-    return "\n".join(["Read in `./lab show`:", "", *(f"- {one}" for one in (known, *new) if one)])
+    return "\n".join([f"Read in {shown}:", "", *(f"- {one}" for one in (known, *new) if one)])
 
 
 def _before(name: str, found: Mapping[str, Exercise]) -> set[str]:

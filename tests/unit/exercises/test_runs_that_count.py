@@ -64,6 +64,12 @@ def test_newer_runs_leave_a_right_answer_right(lab: Path, printed: Printed, seco
     }  # fmt: skip
 
 
+def test_the_next_exercise_takes_no_side_of_an_unchecked_pair(lab: Path, printed: Printed) -> None:
+    pair = did(lab, "scenario2", "./lab run scenario1 scenario2 --intervals 20 --repetitions 3")
+    make_runs(lab / "results", "./lab run scenario1 --intervals 20,10 --repetitions 3")
+    assert f"1/1  calm: {pair[0]}" in printed(0, "scenario2")
+
+
 def test_runs_with_a_factor_of_their_own_stay_too(lab: Path, printed: Printed) -> None:
     command = "./lab run scenario1 scenario2 --intervals 20 --repetitions 3"
     ids = did(lab, "scenario2", f"ROBOT_FRAMING=line {command}")
