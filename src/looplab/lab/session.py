@@ -79,10 +79,9 @@ class RunSession:
         wanted = lab.settings().get(BUSY) == "on"
         cores = os.cpu_count() or 1
         if share * cores > MOST_STRANGERS and not wanted:
-            load = f"load {os.getloadavg()[0]:.1f} on {plural(cores, 'core')}"
             say(
-                f"This machine is busy: {load}, {share:.0%} of the processors are in use. "
-                "Wait, or take --busy: no verdict rests on runs beside other programs otherwise."
+                f"This machine is busy: other programs use {share * cores:.0%} of a processor, {MOST_STRANGERS:.0%} at "
+                "most leave a run quiet. It goes on, and its points count; a verdict rests on it only with --busy."
             )
         busy = {"busy_wanted": wanted, "busy_before": round(share, 3)}
         typed = command_line(lab.root, [scenario.experiment for scenario in lab.scenarios])
