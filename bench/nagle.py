@@ -39,7 +39,7 @@ class End:
     shared: bool = False
 
 
-class Repetition:
+class SentRepetition:
     """Simulate MESSAGES requests, one each interval."""
 
     def __init__(self, there: Callable[[], float], back: Callable[[], float], interval_ms: float, nagle: bool) -> None:
@@ -102,7 +102,7 @@ def run(link: LinkSettings, interval_ms: float, nagle: bool, repetitions: int) -
     """Return (O of every message in ms, repetitions that locked)."""
     rng = random.Random(1)
     there, back = sampler(link, rng), sampler(link, rng)
-    done = [Repetition(lambda: there() / 1e6, lambda: back() / 1e6, interval_ms, nagle) for _ in range(repetitions)]
+    done = [SentRepetition(lambda: there() / 1e6, lambda: back() / 1e6, interval_ms, nagle) for _ in range(repetitions)]
     return [ms for one in done for ms in one.latencies_ms], sum(one.locked for one in done)
 
 
