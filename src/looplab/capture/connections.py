@@ -59,6 +59,8 @@ class Connection:
         self.streams = {True: Stream(), False: Stream()}
         self.senders = {True: ConnectionSide(), False: ConnectionSide()}
         self._aliases: dict[bool, dict[int, bytes]] = {True: {}, False: {}}
+        # By packet identifier: messages of QoS 2 from the broker that their client may not hand over yet.
+        self._unreleased: dict[bytes, Message] = {}
         # Why its bytes are not read, "" while they are.
         self.foreign = ""
 
@@ -69,17 +71,17 @@ class Connection:
         released_ns = sender.send(segment, time_ns) if segment.data else ABSENT
         return released_ns, ABSENT if released_ns == ABSENT else sender.waited_since_ns
 
-    def connect(self, packet: bytes) -> None:
+    def _connect(self, packet: bytes) -> None:
         self.version, name = read_connect(packet)
         self.name = name or self.name
 
-    def accept(self, packet: bytes) -> None:
+    def _accept(self, packet: bytes) -> None:
         """Take the name that the broker gives a client of MQTT 5 without one."""
         if self.version == MQTT_5:
             given = read_properties(packet, 4)[0].get(ASSIGNED_CLIENT_ID)
             self.name = given.decode(errors="replace") if given else self.name
 
-    def publication(self, packet: bytes, inbound: bool) -> Publication:
+    def _publication(self, packet: bytes, inbound: bool) -> Publication:
         """Return a PUBLISH with its topic. Raises ValueError or IndexError for one that does not fit."""
         if not self.version:
             # Its CONNECT was before the capture. Text of MQTT 3.1.1 is hardly ever a list of properties.
@@ -95,14 +97,32 @@ class Connection:
             aliases[found.alias] = found.topic
         return found if found.topic else found._replace(topic=aliases.get(found.alias, b"?"))
 
+    def messages(self, kind: str, packet: bytes, inbound: bool, passed: tuple[int, int, int, int]) -> Iterator[Message]:
+        """Yield the message that this packet hands over, if it does; `passed` are the last fields of a message."""
+        if kind == "CONNECT":
+            self._connect(packet)
+        elif kind == "CONNACK":
+            self._accept(packet)
+        elif kind == "PUBLISH":
+            found = self._publication(packet, inbound)
+            topic, qos, again = found.topic.decode(errors="replace"), packet[0] >> 1 & 3, bool(packet[0] & 8)
+            message = Message(self, inbound, topic, qos, again, found, len(packet), *passed)
+            if inbound or qos < 2:
+                yield message
+            else:
+                self._unreleased[found.number] = message
+        elif kind == "PUBREL" and not inbound and (held := self._unreleased.pop(packet[2:4], None)):
+            yield held._replace(time_ns=passed[0], segment=passed[1])
+
 
 class Message(NamedTuple):
     """A PUBLISH at the broker's interface: to the broker (`inbound`) or from it, when its last byte passed.
 
+    At QoS 2 a client hands a message over when the broker's PUBREL comes (MQTT 3.1.1, 4.3.3, method A, which paho,
+    mqtt.js and Paho for Java follow). So the time of such a message from the broker is that of its PUBREL.
     Messages that left together have one `segment`; the last two are as Connection.pass_on returns them.
     """
 
-    time_ns: int
     connection: Connection
     inbound: bool
     topic: str
@@ -110,6 +130,7 @@ class Message(NamedTuple):
     again: bool
     publication: Publication
     size: int
+    time_ns: int
     segment: int
     released_ns: int
     waited_since_ns: int
@@ -161,15 +182,7 @@ class Connections:
             for _end, packet in stream.put(segment.sequence, segment.data):
                 kind = TYPES[packet[0] >> 4]
                 self.packets[kind] += 1
-                if kind == "CONNECT":
-                    connection.connect(packet)
-                elif kind == "CONNACK":
-                    connection.accept(packet)
-                elif kind == "PUBLISH":
-                    found = connection.publication(packet, inbound)
-                    topic, qos, again = found.topic.decode(errors="replace"), packet[0] >> 1 & 3, bool(packet[0] & 8)
-                    size = len(packet)
-                    yield Message(time_ns, connection, inbound, topic, qos, again, found, size, number, *waits)
+                yield from connection.messages(kind, packet, inbound, (time_ns, number, *waits))
         except (ValueError, IndexError) as error:
             connection.foreign = str(error)
             self.foreign[connection.foreign] += 1

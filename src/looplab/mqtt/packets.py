@@ -94,9 +94,13 @@ def parse_publish_5(packet: bytes) -> tuple[bytes, bytes, bytes, bytes]:
 
 
 class Publication(NamedTuple):
-    """A PUBLISH as a capture reads it; at MQTT 5 its topic may be an `alias` that the connection knows, else 0."""
+    """A PUBLISH as a capture reads it; at MQTT 5 its topic may be an `alias` that the connection knows, else 0.
+
+    `number` is its packet identifier, b"" at QoS 0.
+    """
 
     topic: bytes
+    number: bytes
     payload: bytes
     correlation: bytes
     alias: int
@@ -105,15 +109,16 @@ class Publication(NamedTuple):
 def read_publish(packet: bytes, version: int) -> Publication:
     """Return a PUBLISH of any version. Raises ValueError or IndexError if its bytes do not fit."""
     if version < MQTT_5:
-        topic, _id, payload = parse_publish(packet)
-        return Publication(topic, payload, b"", 0)
+        topic, number, payload = parse_publish(packet)
+        return Publication(topic, number, payload, b"", 0)
     _length, at = _variable(packet, 1)
     topic, at = _prefixed(packet, at)
-    properties, at = read_properties(packet, at + (2 if packet[0] & 6 else 0))
+    number = packet[at : at + 2] if packet[0] & 6 else b""
+    properties, at = read_properties(packet, at + len(number))
     alias = int.from_bytes(properties.get(TOPIC_ALIAS, b""), "big")
     if not topic and not alias:
         raise ValueError("a PUBLISH without a topic")
-    return Publication(topic, packet[at:], properties.get(CORRELATION_DATA, b""), alias)
+    return Publication(topic, number, packet[at:], properties.get(CORRELATION_DATA, b""), alias)
 
 
 def read_connect(packet: bytes) -> tuple[int, str]:

@@ -22,6 +22,8 @@ from looplab.capture.segments import Segment
 PORT, BROKER = 1883, b"\x0a\x00\x00\x01"
 START_S = 1_700_000_000.0
 VERSIONS = {"3.1.1": mqtt.MQTTv311, "5": mqtt.MQTTv5}
+# Every packet has this identifier.
+PUBREL_7 = b"\x62\x02\x00\x07"
 
 
 class Client(Written):
@@ -103,6 +105,8 @@ def talks(version: str, qos: int, rng: random.Random, requests: int = 60, rate: 
             packet = device.client.publishes(topic, payload, qos, number=number)
             cuts = rng.sample(range(1, len(packet)), min(len(packet) - 1, rng.choice([0, 0, 1, 4])))
             talk.write(when_s, inbound, packet, tuple(cuts))
+            if qos == 2 and not inbound:
+                talk.write(when_s + 1e-5, inbound, PUBREL_7)
     yield from (*requesters, device)
 
 
@@ -138,6 +142,29 @@ def test_every_request_has_its_four_times(version: str, qos: int, seed: int) -> 
             assert (now - was) / 1e6 == pytest.approx(wanted_ms, abs=0.05)
     assert found["packets"]["PUBLISH"] == 300
     assert found["foreign"] == {}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_at_qos_2_a_message_arrives_with_the_brokers_pubrel(version: str) -> None:
+    requester, device = (Talk(name, b"\x0a\x00\x00\x02", 40_000 + len(name), version) for name in ("asks", "device"))
+    for number, released in enumerate((True, True, False)):
+        payload, at_s = json.dumps({"n": number}).encode(), 1.0 + number
+        for talk, after_s, inbound, topic in (
+            (requester, 0.0, True, "app/request"),
+            (device, 0.001, False, "app/request"),
+            (device, 0.008, True, "app/answer"),
+            (requester, 0.009, False, "app/answer"),
+        ):
+            talk.write(at_s + after_s, inbound, device.client.publishes(topic, payload, 2, number=number))
+            if not inbound and (talk is device or released):
+                talk.write(at_s + after_s + 0.003, inbound, PUBREL_7)
+    columns = Exchange.of(application(), in_order([requester, device]), PORT)["columns"]
+    ms = [
+        [round((columns[name][row] - columns["in_ns"][row]) / 1e6) for name in ("out_ns", "back_ns", "received_ns")]
+        for row in range(3)
+    ]
+    assert ms[:2] == [[4, 8, 12]] * 2
+    assert columns["received_ns"][2] == -1
 
 
 @pytest.mark.parametrize("key", ["json:n", r'"n": (\d+)', "correlation", "order"])

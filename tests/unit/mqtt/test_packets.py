@@ -85,7 +85,7 @@ def test_properties_of_mqtt_5_are_read_as_paho_writes_them() -> None:
     client = Written(mqtt.MQTTv5)
     for topic in ("a/töpic", ""):
         client._send_publish(1, topic.encode(), b"payload", 1, False, False, mqtt.MQTTMessageInfo(1), properties)
-        assert read_publish(client.packets[-1], 5) == (topic.encode(), b"payload", b"\1\2", 7)
+        assert read_publish(client.packets[-1], 5) == (topic.encode(), b"\0\1", b"payload", b"\1\2", 7)
     for cut in range(2, len(client.packets[-1]) - len(b"payload")):
         with pytest.raises((ValueError, IndexError)):
             read_publish(client.packets[-1][:cut], 5)
