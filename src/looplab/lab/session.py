@@ -75,7 +75,7 @@ class RunSession:
         self._has_report = False
         self.facts = lab.environment_facts(engine)
         # What this machine does does not disturb an engine elsewhere.
-        share = _busy_share(watch) if engine.local else 0.0
+        share = _busy_share(watch, lab.compose().pids) if engine.local else 0.0
         wanted = lab.settings().get(BUSY) == "on"
         cores = os.cpu_count() or 1
         if share * cores > MOST_STRANGERS and not wanted:
@@ -143,16 +143,16 @@ class RunSession:
         sys.stdout.flush()
 
 
-def _busy_share(since: BusyWatch) -> float:
-    """Return which share of the processors others used in a warm set-up, or use now.
+def _busy_share(since: BusyWatch, own: Callable[[], Sequence[int]]) -> float:
+    """Return which share of the processors others used in a warm set-up, or than the lab's containers use now.
 
-    What the engine still does after a set-up ends within seconds. So a share that is too large is looked at again.
+    The pages still draw the run before. What the engine does after a set-up ends within seconds: look again.
     """
     share = since.share() if since.elapsed_s <= WARM_S else math.inf
     for _ in range(MOST_LOOKS):
         if share * (os.cpu_count() or 1) <= MOST_STRANGERS:
             break
-        watch = BusyWatch()
+        watch = BusyWatch(own())
         time.sleep(LOOK_S)
         share = watch.share()
     return share

@@ -134,6 +134,11 @@ class Compose:
         form = ["docker", "inspect", "--format", "{{.State.StartedAt}}", self.container(service)]
         return f"{call(form).stdout[:19].replace('T', ' ')} UTC"
 
+    def pids(self) -> list[int]:
+        """Return the first process of each running container, as the engine's machine numbers them."""
+        found = call(["docker", "inspect", "--format", "{{.State.Pid}}", *self.listed().values()]).stdout.split()
+        return [int(word) for word in found if word.isdigit()]
+
     def exit_code(self, service: str) -> int:
         """Wait for a service's container and return its exit code."""
         answer = call(["docker", "wait", self.container(service)], timeout_s=30)
