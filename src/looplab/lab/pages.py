@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,8 @@ COMMAND = ("-m", "looplab.lab.site")
 # This folder is in memory; the link `current` names the site that is served.
 SITE = Path("/pages")
 CURRENT = "current"
+TEMPLATES = (Path(__file__).parent, Path(__file__).parents[1] / "report")
+DEFAULT_PORTS = {"GRAFANA": 3000, "PROMETHEUS": 9090}
 EVERY_S, WATCHED_EVERY_S = 2.0, 0.2
 # Runs of one command follow each other within this time.
 QUIET_S = 10.0
@@ -43,6 +46,26 @@ def run_goes_on(results: Path) -> bool:
 def stored(results: Path) -> frozenset[str]:
     """Return the folders of the runs that have ended."""
     return frozenset(entry.name for entry in os.scandir(results) if entry.name[0] != "." and entry.is_dir())
+
+
+def elsewhere(settings: Mapping[str, str]) -> list[tuple[str, str, str]]:
+    """Return name, address and purpose of what else the lab serves."""
+    host = settings.get("LAB_BIND") or "127.0.0.1"
+    host = "127.0.0.1" if host == "0.0.0.0" else host
+    ports = {name: settings.get(f"LAB_{name}_PORT") or default for name, default in DEFAULT_PORTS.items()}
+    grafana = ("Grafana", f"http://{host}:{ports['GRAFANA']}", "the run that goes on, live")
+    prometheus = ("Prometheus", f"http://{host}:{ports['PROMETHEUS']}", "every figure as a query")
+    return [prometheus] if settings.get("GRAFANA") == "off" else [grafana, prometheus]
+
+
+def write_first_page(out: Path) -> None:
+    """Write the page that is served until the first rendering. The libraries of a report would load beside a run."""
+    from jinja2 import Environment, FileSystemLoader
+
+    out.mkdir()
+    templates = Environment(loader=FileSystemLoader(TEMPLATES), autoescape=True)
+    context = {"waiting": True, "elsewhere": elsewhere(os.environ)}
+    (out / "index.html").write_text(templates.get_template("pages.html.j2").render(context), encoding="utf-8")
 
 
 class Renderer:
@@ -114,7 +137,7 @@ class Handler(http.server.SimpleHTTPRequestHandler):
 
 def main() -> None:
     """Serve the site and keep it up to date."""
-    subprocess.run([sys.executable, *COMMAND, str(SITE / "waiting"), "waiting"], check=True)
+    write_first_page(SITE / "waiting")
     publish(SITE, SITE / "waiting")
     server = BoundedServer(("", PORT), Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()

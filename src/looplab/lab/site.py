@@ -1,39 +1,36 @@
 """What the lab's pages hold: newest run, reports on all runs, handouts. looplab.lab.pages serves it.
 
-python3 -m looplab.lab.site FOLDER [waiting]      writes the site of the lab at LAB_ROOT; `waiting` is its first page
+python3 -m looplab.lab.site FOLDER      writes the site of the lab at LAB_ROOT
 """
 
 import itertools
 import os
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from looplab.exercises.exercise import exercises, read_exercise
 from looplab.experiments.registry import EXPERIMENTS
-from looplab.lab.pages import stored
+from looplab.lab.pages import elsewhere, stored
 from looplab.report.page import page
 from looplab.report.stored import StoredRun, read_run
 from looplab.run.folder import age
 from looplab.run.life import run_table, summary
 
-DEFAULT_PORTS = {"GRAFANA": 3000, "PROMETHEUS": 9090}
 MOST_RUNS = 12
 
 
-def write_site(root: Path, out: Path, *, waiting: bool = False) -> None:
-    """Write front page, reports and handouts of the lab at `root` to `out`; `waiting` leaves out what takes time."""
+def write_site(root: Path, out: Path) -> None:
+    """Write front page, reports and handouts of the lab at `root` to `out`."""
     out.mkdir()
-    runs = [] if waiting else newest(root / "results")
+    runs = newest(root / "results")
     context: dict[str, Any] = {
-        "waiting": waiting,
         "runs": runs,
         "summary": summary(EXPERIMENTS[runs[0].experiment], [runs[0].document]) if runs else "",
         "table": run_table(EXPERIMENTS[runs[0].experiment], runs[0].document) if runs else "",
         "reports": _reports(root, out / "reports") if runs else [],
-        "handouts": [] if waiting else _handouts(root, out / "handouts"),
-        "docs": "" if waiting else _docs(root, out / "docs"),
+        "handouts": _handouts(root, out / "handouts"),
+        "docs": _docs(root, out / "docs"),
         "elsewhere": elsewhere(os.environ),
     }
     (out / "index.html").write_text(page(Path(__file__).with_name("pages.html.j2"), context), encoding="utf-8")
@@ -53,16 +50,6 @@ def _is_printable(run: StoredRun) -> bool:
         # It may be older than what the table shows, or somebody else's.
         return False
     return True
-
-
-def elsewhere(settings: Mapping[str, str]) -> list[tuple[str, str, str]]:
-    """Return name, address and purpose of what else the lab serves."""
-    host = settings.get("LAB_BIND") or "127.0.0.1"
-    host = "127.0.0.1" if host == "0.0.0.0" else host
-    ports = {name: settings.get(f"LAB_{name}_PORT") or default for name, default in DEFAULT_PORTS.items()}
-    grafana = ("Grafana", f"http://{host}:{ports['GRAFANA']}", "the run that goes on, live")
-    prometheus = ("Prometheus", f"http://{host}:{ports['PROMETHEUS']}", "every figure as a query")
-    return [prometheus] if settings.get("GRAFANA") == "off" else [grafana, prometheus]
 
 
 def _reports(root: Path, out: Path) -> list[dict[str, str]]:
@@ -104,4 +91,4 @@ def _docs(root: Path, out: Path) -> str:
 
 
 if __name__ == "__main__":
-    write_site(Path(os.environ["LAB_ROOT"]), Path(sys.argv[1]), waiting="waiting" in sys.argv[2:])
+    write_site(Path(os.environ["LAB_ROOT"]), Path(sys.argv[1]))

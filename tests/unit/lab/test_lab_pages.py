@@ -16,8 +16,8 @@ from support.waiting import until
 from support.wire import call
 
 from looplab.lab import pages
-from looplab.lab.pages import Renderer, run_goes_on, stored
-from looplab.lab.site import elsewhere, write_site
+from looplab.lab.pages import Renderer, elsewhere, run_goes_on, stored
+from looplab.lab.site import write_site
 from looplab.run.folder import UNFINISHED, RunFolder
 
 
@@ -192,3 +192,15 @@ def test_ports_and_address_are_those_of_the_lab() -> None:
     settings = {"LAB_BIND": "192.0.2.7", "LAB_GRAFANA_PORT": "3001", "LAB_PROMETHEUS_PORT": ""}
     assert [address for _, address, _ in elsewhere(settings)] == ["http://192.0.2.7:3001", "http://192.0.2.7:9090"]
     assert [name for name, *_ in elsewhere({"GRAFANA": "off", "LAB_BIND": "0.0.0.0"})] == ["Prometheus"]
+
+
+def test_the_first_page_loads_no_library_of_a_report(tmp_path: Path) -> None:
+    lines = (
+        "import sys, pathlib",
+        "from looplab.lab.pages import write_first_page",
+        f"write_first_page(pathlib.Path({str(tmp_path / 'site')!r}))",
+        "print(*{'numpy', 'pandas', 'scipy'} & set(sys.modules))",
+    )
+    done = call(sys.executable, "-c", "\n".join(lines), env={"PYTHONPATH": str(ROOT / "src")})
+    assert done.strip() == ""
+    assert "No page yet" in (tmp_path / "site/index.html").read_text()
