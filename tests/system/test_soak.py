@@ -12,10 +12,10 @@ import pytest
 from support.containers import docker
 from support.e2e_lab import Lab
 
-pytestmark = pytest.mark.flag("LAB_SOAK")
 # LAB_SOAK=1 takes an hour, another number so many seconds.
 GIVEN_S = int(os.environ.get("LAB_SOAK") or 0)
 LENGTH_S = GIVEN_S if GIVEN_S > 1 else 3600
+pytestmark = [pytest.mark.flag("LAB_SOAK"), pytest.mark.timeout(LENGTH_S + 1200)]
 MESSAGES, INTERVAL_MS = 3000, 20
 REPETITIONS = max(1, LENGTH_S * 1000 // (MESSAGES * INTERVAL_MS))
 BETWEEN_ACTS_S, BETWEEN_SAMPLES_S = 60, 15
