@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from support.containers import docker
-from support.image_harness import HARDENED, Container, Starter, build, configuration, published_at
+from support.containers import docker, own_image
+from support.image_harness import HARDENED, Container, Starter, configuration, published_at
+from support.places import ROOT
 from support.waiting import until
 
 pytestmark = pytest.mark.engine
@@ -17,7 +18,11 @@ BROKER = ("-broker", "tcp://127.0.0.1:1883")
 
 @pytest.fixture(scope="module")
 def flood_image() -> str:
-    return build("looplab-test/flood", "images/flood", "Dockerfile", "--target", "flood")
+    """The lab's own program in the image that the set-up made; upstream's may lie beside it."""
+    docker(
+        "build", "--quiet", "--tag", "looplab-test/flood", "-", given=f"FROM {own_image('flood')}\nENV FLOOD_PROGRAM=\n"
+    )
+    return "looplab-test/flood"
 
 
 def flood(image: str, broker: Container, *arguments: str) -> dict[str, Any]:
@@ -73,10 +78,10 @@ def test_repeats_until_sigterm_and_then_ends_at_once(flood_image: str, broker: C
 @pytest.fixture(scope="module")
 def repeating_image(flood_image: str) -> str:
     """The image with a program of upstream's command line: the lab's own, behind upstream's path."""
-    lines = f"FROM {flood_image} AS own\nFROM scratch\nCOPY --from=own /flood /bin/mqtt-stresser\n"
-    docker("build", "--quiet", "--tag", "looplab-test/mqtt-stresser", "-", given=lines)
-    options = ("--target", "flood-upstream", "--build-arg", "FLOOD_IMAGE=looplab-test/mqtt-stresser")
-    return build("looplab-test/flood-upstream", "images/flood", "Dockerfile", *options)
+    stage = (ROOT / "images/flood/Dockerfile").read_text().partition("FROM flood AS flood-upstream\n")[2]
+    lines = f"FROM {flood_image} AS flood\nFROM scratch AS upstream\nCOPY --from=flood /flood /bin/mqtt-stresser\n"
+    docker("build", "--quiet", "--tag", "looplab-test/flood-upstream", "-", given=f"{lines}FROM flood\n{stage}")
+    return "looplab-test/flood-upstream"
 
 
 def test_repeats_the_program_of_upstream(repeating_image: str, broker: Container, start: Starter) -> None:
