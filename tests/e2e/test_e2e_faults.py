@@ -114,20 +114,3 @@ def test_a_run_whose_load_was_weakened_is_invalid(
     assert not found[what]["verified"]
     assert re.search(words, f"{found[what]['found']}; {found[what]['note']}")
     assert any(why.startswith(what) for why in run["invalid_because"])
-
-
-@needs_root
-def test_a_run_whose_treatments_service_died_ends_clearly(lab: Lab) -> None:
-    """It owns the PID namespace of the measured: the kernel ends them all with it."""
-    before = {path.name for path in (lab.root / "results").iterdir()}
-    running = start(lab, "scenario0", 5)
-    lab.kill_process("treatments")
-    code, _, said = running.finish(timeout_s=60)
-    assert code == 3
-    assert "Traceback" not in said
-    assert "treatments container ended" in said
-    assert lab.containers(running=False) == {}
-    (kept,) = {path.name for path in (lab.root / "results").iterdir()} - before
-    assert f"results/{kept}" in said
-    assert not (lab.root / "results" / kept / "run.json").exists()
-    assert len(read_samples(lab.root / "results" / kept)) >= 100
