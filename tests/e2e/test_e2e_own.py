@@ -1,6 +1,7 @@
 """An application of one's own on the engine: the template finds who holds its answers, priorities, its own broker."""
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -30,15 +31,16 @@ BROKER = """  mqtt:
 NODELAY = "client.on_socket_open = lambda *one: one[2].setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)"
 
 
-def run_of(lab: Lab, *words: str, **variables: str) -> dict[str, Any]:
-    done = lab.run(*QUICK, *words, **variables)
+def run_of(lab: Lab, **variables: str) -> dict[str, Any]:
+    done = lab.run(*QUICK, **variables)
     (run,) = json.loads(done.stdout)["runs"]
     assert fault(run, SCHEMA) == "", done.stderr
     return dict(run)
 
 
-def cell_of(lab: Lab, *words: str, **variables: str) -> dict[str, Any]:
-    (cell,) = run_of(lab, *words, **variables)["cells"]
+def cell_of(run: dict[str, Any]) -> dict[str, Any]:
+    """Return its only cell, in which no message was lost."""
+    (cell,) = run["cells"]
     assert cell["sent"] > 200
     assert cell["lost"] == 0
     assert cell["captured"]["dropped"] == 0
@@ -50,38 +52,51 @@ def held_by_the_broker(cell: dict[str, Any]) -> list[dict[str, Any]]:
     return [one for one in cell["causes"] if one["cause"] == NAGLE and one["where"] == "in broker, to my-controller"]
 
 
-def test_the_template_finds_who_holds_its_answers(lab: Lab) -> None:
-    cell = cell_of(lab, TCP_NODELAY="off")
+@pytest.fixture(scope="module")
+def published(session_lab: Lab) -> Iterator[dict[str, Any]]:
+    """A run of the template as it is published, its controller with priority."""
+    yield run_of(session_lab, TCP_NODELAY="off", OWN_PRIORITY="controller:80")
+    session_lab.down()
+
+
+@pytest.fixture(scope="module")
+def corrected(session_lab: Lab) -> Iterator[dict[str, Any]]:
+    """The only cell of a run of the template without Nagle's algorithm at the broker."""
+    yield cell_of(run_of(session_lab, TCP_NODELAY="on"))
+    session_lab.down()
+
+
+def test_the_template_finds_who_holds_its_answers(published: dict[str, Any], corrected: dict[str, Any]) -> None:
+    cell = cell_of(published)
     (cause,) = held_by_the_broker(cell)
     # The controller asks every 20 ms, and the device takes 4.5 of them; after a stall an answer may wait for all 20.
     assert cause["messages"] > 0.8 * cell["sent"]
     assert 12 < cause["mean_ms"] < 21
     assert "set_tcp_nodelay true" in cause["remedy"]
-    assert held_by_the_broker(cell_of(lab, TCP_NODELAY="on")) == []
+    assert held_by_the_broker(corrected) == []
 
 
-def test_priorities_are_given_by_service_and_verified(lab: Lab) -> None:
-    if lab.machine_file().get("LAB_RTPRIO", "99") == "0" and not lab.machine_file().get("LAB_RATIONED"):
+def test_priorities_are_given_by_service_and_verified(session_lab: Lab, published: dict[str, Any]) -> None:
+    machine = session_lab.machine_file()
+    if machine.get("LAB_RTPRIO", "99") == "0" and not machine.get("LAB_RATIONED"):
         pytest.skip("this machine grants no real-time priority")
-    run = run_of(lab, OWN_PRIORITY="controller:80")
-    assert treatments(run)["controller (service) scheduling policy"]["found"] == "SCHED_FIFO 80"
+    assert treatments(published)["controller (service) scheduling policy"]["found"] == "SCHED_FIFO 80"
 
 
-def test_a_link_delays_one_service_both_ways(lab: Lab) -> None:
+def test_a_link_delays_one_service_both_ways(lab: Lab, corrected: dict[str, Any]) -> None:
     """The device alone has TCP_NODELAY: with Nagle's algorithm an answer would wait for a round trip, too."""
     lab.run("new", "own", "linked", code=0)
     device = lab.root / "my/linked/device.py"
     text = device.read_text().replace("import time\n", "import socket\nimport time\n")
     device.write_text(text.replace("client.connect(", f"{NODELAY}\nclient.connect("))
     variables = {"OWN_APPLICATION": "my/linked/compose.yaml", "TCP_NODELAY": "on"}
-    plain = cell_of(lab, **variables)
     run = run_of(lab, OWN_LINK="device", LINK_DELAY_MS="25", **variables)
     link = treatments(run)["link"]
     assert link["wanted"] == "device: egress 25 ms; ingress 25 ms"
     assert link["verified"], link
     assert (run["parameters"]["link"], run["parameters"]["link_delay_ms"]) == ("device", 25)
     # The fastest answers of both: what a busy machine adds is in neither.
-    delayed_us, plain_us = (cell["T_us"]["min"] for cell in (run["cells"][0], plain))
+    delayed_us, plain_us = (cell["T_us"]["min"] for cell in (run["cells"][0], corrected))
     assert 50_000 <= delayed_us - plain_us < 60_000
     assert [way["settings"]["direction"] for way in run["link"]["links"]] == ["egress", "ingress"]
 
@@ -104,4 +119,4 @@ def test_its_own_broker_is_measured_where_it_is(lab: Lab) -> None:
     compose = folder / "compose.yaml"
     compose.write_text(compose.read_text() + BROKER)
     variables = {"OWN_BROKER_SERVICE": "mqtt", "OWN_BROKER_PORT": "1884", "OWN_APPLICATION": "my/mine/compose.yaml"}
-    cell_of(lab, **variables)
+    cell_of(run_of(lab, **variables))
