@@ -34,6 +34,22 @@ def outcomes(found: Shown) -> dict[tuple[str, str], str]:
     }
 
 
+@pytest.fixture(scope="module")
+def published(tmp_path_factory: pytest.TempPathFactory) -> Shown:
+    """What the report shows of the nine scenarios as published."""
+    results = tmp_path_factory.mktemp("published")
+    nine_scenarios(results)
+    return shown(results)
+
+
+def doubled(published: Shown, results: Path) -> tuple[Path, Path]:
+    """Copy the published runs; return the folder of scenario2, and that of a second copy with a start of its own."""
+    for measured in published.measured:
+        shutil.copytree(measured.run.path, results / measured.run.path.name)
+    (usual,) = results.glob("*-scenario2")
+    return usual, Path(shutil.copytree(usual, results / usual.name.replace("20", "21", 1)))
+
+
 @pytest.mark.parametrize("name", OVERRIDDEN)
 def test_no_verdict_rests_on_another_set_up(name: str, tmp_path: Path) -> None:
     experiment = name if name in EXPERIMENTS else "loop"
@@ -70,22 +86,20 @@ def test_a_run_as_published_is_not_displaced(name: str, tmp_path: Path) -> None:
         ({"file": "compose/own.yaml"}, ""),
     ],
 )
-def test_a_compose_file_of_ones_own_is_a_factor(own: dict[str, str], named: str, tmp_path: Path) -> None:
-    nine_scenarios(tmp_path)
-    before = shown(tmp_path)
-    changed = [m.run.path for m in before.measured if m.run.fidelity == "thesis" and m.run.scenario == "scenario2"]
-    for path in changed:
-        with edited(Path(shutil.copytree(path, tmp_path / path.name.replace("20", "21", 1)))) as run:
-            run["run_id"], run["environment"]["lab_own"] = run["run_id"].replace("20", "21", 1), own
+def test_a_compose_file_of_ones_own_is_a_factor(
+    own: dict[str, str], named: str, published: Shown, tmp_path: Path
+) -> None:
+    usual, changed = doubled(published, tmp_path)
+    with edited(changed) as run:
+        run["run_id"], run["environment"]["lab_own"] = changed.name, own
     after = shown(tmp_path)
-    assert len(after.measured) == len(before.measured) + bool(named)
+    assert len(after.measured) == len(published.measured) + bool(named)
     assert {" ".join(m.run.factors) for m in after.measured} == {"", named}
     if named:
-        assert outcomes(after) == outcomes(before)
+        assert outcomes(after) == outcomes(published)
         assert f"thesis, {named}" in after.text
         # Where it is the only run, nothing is judged by it.
-        for path in changed:
-            shutil.rmtree(path)
+        shutil.rmtree(usual)
         assert outcomes(shown(tmp_path))["stress", "thesis"] == UNDECIDED
 
 
@@ -98,16 +112,14 @@ def test_a_compose_file_of_ones_own_is_a_factor(own: dict[str, str], named: str,
     ],
 )
 def test_a_load_with_other_options_than_published_is_a_set_up_of_its_own(
-    settings: dict[str, str], named: str, tmp_path: Path
+    settings: dict[str, str], named: str, published: Shown, tmp_path: Path
 ) -> None:
-    nine_scenarios(tmp_path)
-    before = shown(tmp_path)
-    (path,) = (m.run.path for m in before.measured if m.run.fidelity == "thesis" and m.run.scenario == "scenario2")
-    with edited(Path(shutil.copytree(path, tmp_path / path.name.replace("20", "21", 1)))) as run:
-        run["run_id"], run["parameters"]["load_settings"] = run["run_id"].replace("20", "21", 1), settings
+    _usual, changed = doubled(published, tmp_path)
+    with edited(changed) as run:
+        run["run_id"], run["parameters"]["load_settings"] = changed.name, settings
     after = shown(tmp_path)
     # The published load repeats the run that is there.
-    assert (outcomes(after) == outcomes(before)) == bool(named)
+    assert (outcomes(after) == outcomes(published)) == bool(named)
     assert [" ".join(m.run.overrides) for m in after.measured if m.run.overrides] == [named] * bool(named)
     # The exercises count it all the same.
     assert {m.run.factors for m in after.measured} == {()}
