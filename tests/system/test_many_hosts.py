@@ -8,6 +8,7 @@ import os
 import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import pytest
 from support.e2e_lab import Lab
 from support.engines import Engine
 from support.run_checks import total, treatments
+from support.waiting import until
 from support.wire import Lan
 
 pytestmark = [
@@ -68,6 +70,17 @@ def run_on(lab: Lab, engines: Hosts, *words: str, code: int = 0, **settings: str
     return run
 
 
+@contextmanager
+def captured(host: Engine, file: Path, what: str) -> Iterator[Path]:
+    """Record what passes the network card of a host."""
+    inside = ["nsenter", f"--net=/run/netns/{host.lan.namespace(host.name)}"]
+    command = [*inside, "tcpdump", "-n", "-U", "-s", "0", "-i", "eth0", "-w", str(file), "-Z", "root", *what.split()]
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as tcpdump:
+        until(lambda: file.exists() and file.stat().st_size, "tcpdump")
+        yield file
+        tcpdump.terminate()
+
+
 def test_scenario1_with_the_controller_on_another_host(placed: Lab, engines: Hosts) -> None:
     run = run_on(placed, engines, "scenario1", *APART)
     assert total(run, "sent") == total(run, "answered") == 200
@@ -84,8 +97,12 @@ def test_scenario1_with_the_controller_on_another_host(placed: Lab, engines: Hos
 
 
 @pytest.mark.parametrize("tls", ["off", "on"])
-def test_scenario5_with_stress_on_both_hosts(placed: Lab, engines: Hosts, tls: str) -> None:
-    run = run_on(placed, engines, "scenario5", *APART, BROKER_TLS=tls)
+def test_scenario5_with_stress_on_both_hosts(placed: Lab, engines: Hosts, tls: str, tmp_path: Path) -> None:
+    with captured(engines["host-b"], tmp_path / "wire.pcap", "port 9110") as wire:
+        run = run_on(placed, engines, "scenario5", *APART, BROKER_TLS=tls)
+    # What asks the treatments service of host-b crosses the network in the clear only without TLS.
+    assert (b"Authorization: Bearer" in wire.read_bytes()) == (tls == "off")
+    assert wire.stat().st_size > 5000
     assert sum(total(run, count) for count in ("answered", "late", "lost", "robot_errors")) == 200
     judged = treatments(run)
     for host in ("host-a", "host-b"):

@@ -45,9 +45,12 @@ class Readers(NamedTuple):
     bridge: int
 
 
-def make(folder: Path, readers: Readers, own: Collection[Secret] = ()) -> None:
-    """Write what each of `readers` needs, from what was made at the first start; `own` are the experiments' secrets."""
-    kept = _kept(folder, {_password(one) for one in own if not one.each_start})
+def make(folder: Path, readers: Readers, own: Collection[Secret] = (), addresses: Collection[str] = ()) -> None:
+    """Write what each of `readers` needs, from what was made at the first start; `own` are the experiments' secrets.
+
+    The treatments service of each host at one of `addresses` gets a certificate for it.
+    """
+    kept = _kept(folder, {_password(one) for one in own if not one.each_start}, addresses)
     tls, plain = pairings_of(folder), pairings_of(folder, tls=False)
     # Options of mosquitto_sub, for the broker's health check.
     observer = f"-u observer\n-P {plain['observer'].password}\n"
@@ -67,9 +70,15 @@ def make(folder: Path, readers: Readers, own: Collection[Secret] = ()) -> None:
     for one in (TREATMENTS, *own):
         word = secrets.token_urlsafe(32) if one.each_start else kept["shared"][_password(one)]
         files.append((one.name, word, readers.controller if one.reader is None else one.reader, one.group))
+    files += [(certificate_of(one), kept["hosts"][one], TREATMENTS_GID, -1) for one in addresses]
     for name, text, reader, group in files:
         (folder / name).parent.mkdir(mode=0o755, exist_ok=True)
         write(folder / name, text, reader, group)
+
+
+def certificate_of(address: str) -> str:
+    """Return the name of the file with certificate and key of the treatments service at `address`."""
+    return f"{address}.pem"
 
 
 def _password(one: Secret) -> str:
@@ -88,8 +97,11 @@ def pairings_of(folder: Path, *, tls: bool = True) -> dict[str, Pairing]:
     return {who: Pairing(SERVER_NAME, port, who, word, authority) for who, word in words.items()}
 
 
-def _kept(folder: Path, passwords: Collection[str] = ()) -> dict[str, Any]:
-    kept = _read(folder / KEPT) or _made()
+def _kept(folder: Path, passwords: Collection[str] = (), addresses: Collection[str] = ()) -> dict[str, Any]:
+    kept = _read(folder / KEPT)
+    # A host that comes later needs a new authority: its key is not kept.
+    if not kept or not {*addresses} <= kept.get("hosts", {}).keys():
+        kept = _made(addresses)
     # The volume may be older than an experiment, and older labs had no password without TLS.
     shared = {name: secrets.token_urlsafe(24) for name in passwords} | kept.get("shared", {})
     plain = {who: secrets.token_urlsafe(24) for who in USERS} | kept.get("plain", {})
@@ -117,7 +129,7 @@ def _read(path: Path) -> dict[str, Any]:
     return kept
 
 
-def _made() -> dict[str, Any]:
+def _made(addresses: Collection[str]) -> dict[str, Any]:
     # Imported at the first start alone.
     import trustme
 
@@ -128,6 +140,7 @@ def _made() -> dict[str, Any]:
         "authority": authority.cert_pem.bytes().decode(),
         "server": server.bytes().decode(),
         "passwords": {who: secrets.token_urlsafe(24) for who in USERS},
+        "hosts": {one: authority.issue_cert(one).private_key_and_cert_chain_pem.bytes().decode() for one in addresses},
     }
 
 

@@ -1,16 +1,19 @@
 """A run on several hosts: each part is treated and read by the treatments service of its own host.
 
 LAB_HOSTS lists them, the controller's first: `A=controller,stress= B=broker,stress=10.0.0.2:9110`. What counts time, as
-the noise floor does, is judged by the scans of one host: no two clocks are compared.
+the noise floor does, is judged by the scans of one host: no two clocks are compared. Where the broker has TLS, other
+hosts are asked by TLS, too: each has a certificate of the broker's authority for its address.
 """
 
 import os
+import ssl
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from looplab.run import quiet
 from looplab.spec.brokers import DEFAULT
 from looplab.spec.roles import BROKER
+from looplab.treatments.broker import access
 from looplab.treatments.scans import Scan, TreatmentsClient
 
 # As the treatments service beside the broker reaches it.
@@ -18,14 +21,14 @@ BROKER_THERE = "broker:1883"
 
 
 class PlacedClient(TreatmentsClient):
-    """Asks the treatments services of all `hosts`, "NAME=ROLES=ADDRESS" each, as if they were one."""
+    """Asks the treatments services of all `hosts`, "NAME=ROLES=ADDRESS" each, as if they were one; others by `tls`."""
 
-    def __init__(self, one: TreatmentsClient, hosts: Sequence[str]) -> None:
+    def __init__(self, one: TreatmentsClient, hosts: Sequence[str], tls: ssl.SSLContext | None) -> None:
         self.fault = ""
         self._placed = {}
         for host, roles, address in (words.split("=") for words in hosts):
-            url = f"http://{address}/facts" if address else ""
-            self._placed[host] = (roles.split(","), TreatmentsClient(one.roles, url))
+            url = f"http{'s' if tls else ''}://{address}/facts" if address else ""
+            self._placed[host] = (roles.split(","), TreatmentsClient(one.roles, url, tls))
 
     def scan(self, priorities: Mapping[str, int], published_from: str = "", broker: str = DEFAULT) -> Scan | None:
         """Return the scan of the controller's host with each role as found where it runs, and in `hosts` all scans.
@@ -52,8 +55,12 @@ class PlacedClient(TreatmentsClient):
 
 
 def client_of(one: TreatmentsClient) -> TreatmentsClient:
-    """Return `one`, or what asks the services of all hosts where LAB_HOSTS names them."""
-    return PlacedClient(one, hosts) if (hosts := os.environ.get("LAB_HOSTS", "").split()) else one
+    """Return `one`, or what asks the services of all hosts where LAB_HOSTS names them. Raises LabError as access."""
+    hosts = os.environ.get("LAB_HOSTS", "").split()
+    if not hosts:
+        return one
+    pairing = access()
+    return PlacedClient(one, hosts, pairing.context() if pairing and pairing.ca_pem else None)
 
 
 def of_host(scans: Sequence[Scan], host: str) -> list[Scan]:

@@ -131,7 +131,8 @@ def _prepare(experiments: Experiments, words: Sequence[str], environment: dict[s
         print(error, file=sys.stderr)
         return 2
     readers = identities.Readers(identities.BROKER_UID, uid, identities.BRIDGE_UID)
-    identities.make(IDENTITIES, readers, [one for each in experiments.values() for one in each.secrets])
+    own = [one for each in experiments.values() for one in each.secrets]
+    identities.make(IDENTITIES, readers, own, environment.get("TREATMENTS_ADDRESSES", "").split())
     for name in SHARED:
         share(Path(name), gid)
     problems = [problem for name in FOLDERS if (problem := open_folder(Path(name), uid, gid))]

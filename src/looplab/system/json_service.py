@@ -5,11 +5,14 @@ A service answers 200, or 400 (wrong use), 401 (wrong token), 404, 409 (refused)
 application/json: a web page may send another site no such request unless that site allows it, and no service does.
 """
 
+import contextlib
 import hmac
 import json
+import ssl
 import threading
 from collections.abc import Callable, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 from urllib.parse import parse_qsl
 
@@ -33,17 +36,38 @@ class Request(NamedTuple):
 Routes = Mapping[str, Callable[[Request], dict[str, Any]]]
 
 
+def server_tls(certificate: Path) -> ssl.SSLContext:
+    """Return TLS 1.2 or later with the certificate and key in one file. Raises LabError (exit code 3)."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        context.load_cert_chain(certificate)
+    except OSError as error:
+        what = f"The certificate {certificate} cannot be used: {error.strerror or error}."
+        raise MachineError(what, "`prepare` writes it at each start: start the lab again.") from error
+    return context
+
+
 def serve(
-    address: str, port: int, routes: Routes, remedy: str, token: Callable[[], str] | None = None
+    address: str,
+    port: int,
+    routes: Routes,
+    remedy: str,
+    token: Callable[[], str] | None = None,
+    tls: ssl.SSLContext | None = None,
 ) -> ThreadingHTTPServer:
     """Answer `routes` ("PUT /links": function) in threads of their own, and return the server.
 
     With `token` only requests that carry what it then returns are answered; an empty one opens nothing.
+    With `tls` none is answered without it.
     Raises LabError (exit code 3) with `remedy` if the port cannot be opened.
     """
     try:
         own = type("Handler", (_Handler,), {"routes": routes, "token": [token]})
         server = BoundedServer((address, port), own)
+        if tls is not None:
+            # Each client's thread shakes hands, so a silent client holds up no other.
+            server.socket = tls.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
     except OSError as error:
         raise MachineError(f"Port {address}:{port} cannot be opened: {error.strerror}.", remedy) from error
     threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -77,6 +101,11 @@ class _Handler(BaseHTTPRequestHandler):
     routes: ClassVar[Routes] = {}
     # The function stands in a list: as a class attribute it would become a method.
     token: ClassVar[list[Callable[[], str] | None]] = [None]
+
+    def handle(self) -> None:
+        """Answer, but print nothing about a client that hangs up, speaks no TLS or trusts another authority."""
+        with contextlib.suppress(ssl.SSLError, ConnectionError):
+            super().handle()
 
     def _answer(self) -> None:
         path, _, query = self.path.partition("?")

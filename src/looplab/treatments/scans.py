@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import ssl
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -22,13 +23,17 @@ Scan = Mapping[str, Any]
 
 
 class TreatmentsClient:
-    """Asks the treatments service about `roles`; `url` is its /facts, by default that of `TREATMENTS_URL`."""
+    """Asks the treatments service about `roles`; `url` is its /facts, by default that of `TREATMENTS_URL`.
 
-    def __init__(self, roles: Iterable[Role], url: str = "") -> None:
+    `tls` holds the authority of its certificate where it has one.
+    """
+
+    def __init__(self, roles: Iterable[Role], url: str = "", tls: ssl.SSLContext | None = None) -> None:
         self.roles = tuple(roles)
         # Why the last scan that failed got no answer.
         self.fault = ""
         self._url = url or os.environ.get("TREATMENTS_URL") or URL
+        self._service = _TREATMENTS._replace(tls=tls)
 
     def scan(self, priorities: Mapping[str, int], published_from: str = "", broker: str = DEFAULT) -> Scan | None:
         """Apply `priorities` (SCHED_FIFO by role) and read; None if no service answers.
@@ -41,15 +46,15 @@ class TreatmentsClient:
         if published_from:
             question |= {"published_from": published_from, "broker": broker}
         try:
-            return _TREATMENTS.ask(self._url, "POST", question, token=read_token(TOKEN))
+            return self._service.ask(self._url, "POST", question, token=read_token(TOKEN))
         except LabError as error:
-            self.fault = error.message
+            self.fault = f"{error.message} {error.remedy}"
             return None
 
     def end_loads(self) -> None:
         """Have every load ended, if a service answers: nothing is measured any more."""
         with contextlib.suppress(LabError):
-            _TREATMENTS.ask(self._url.replace("/facts", "/loads"), "DELETE", token=read_token(TOKEN))
+            self._service.ask(self._url.replace("/facts", "/loads"), "DELETE", token=read_token(TOKEN))
 
 
 def processes(scan: Scan, role: str) -> list[dict[str, Any]]:

@@ -25,8 +25,8 @@ from looplab.spec.brokers import BROKERS, DEFAULT
 from looplab.spec.experiment import Experiments
 from looplab.system import own_process, processes
 from looplab.system.containers import at_address, files_of
-from looplab.system.json_client import read_token
-from looplab.system.json_service import Routes, serve
+from looplab.system.json_client import read_token, secret_file
+from looplab.system.json_service import Routes, serve, server_tls
 from looplab.system.processors import processor_times
 from looplab.treatments.broker import PublishCounts, published
 from looplab.treatments.loads import loads
@@ -119,7 +119,10 @@ def treat(pids: Sequence[int], fifo: int, files: Sequence[str] = ()) -> dict[str
 
 
 def main(experiments: Experiments) -> int:
-    """Serve the roles of `experiments` until SIGTERM, at the address TREATMENTS_BIND; 3 without a token or a port."""
+    """Serve the roles of `experiments` until SIGTERM, at the address TREATMENTS_BIND; 3 without a token or a port.
+
+    TREATMENTS_CERTIFICATE names a file beside the token: then it answers by TLS alone.
+    """
     own_process.set_name("lab-treatments")
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
     # Process 1 of the namespace: orphans of all its containers come here, and only this process can reap them.
@@ -135,7 +138,9 @@ def main(experiments: Experiments) -> int:
         if not token():
             raise MachineError("No token for the treatments service.", "`docker compose up` has `prepare` write one.")
         # Read again at each request: `prepare` makes a new one at each start, and this service may outlive a run.
-        serve(os.environ.get("TREATMENTS_BIND") or "127.0.0.1", PORT, routes, "Stop the other one.", token)
+        certificate = os.environ.get("TREATMENTS_CERTIFICATE")
+        tls = server_tls(secret_file(certificate)) if certificate else None
+        serve(os.environ.get("TREATMENTS_BIND") or "127.0.0.1", PORT, routes, "Stop the other one.", token, tls)
     except LabError as error:
         print(error, file=sys.stderr, flush=True)
         return error.exit_code

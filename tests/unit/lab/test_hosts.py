@@ -73,13 +73,17 @@ def test_three_hosts_speak_tls() -> None:
     made = plan(controller=A, broker=B, bridge=C, tls="on")
     assert {(own["LAB_LISTENER"], own["LAB_ACCESS"]) for own in made.settings.values()} == {("8883", "")}
     assert "stress" not in " ".join(one for one in started(made) if one[0] == "C")
+    served = {name: own.get("TREATMENTS_CERTIFICATE") for name, own in made.settings.items()}
+    assert served == {"A": None, "B": "10.0.0.2.pem", "C": "10.0.0.3.pem"}
+    made_for = {name: own.get("TREATMENTS_ADDRESSES") for name, own in made.settings.items()}
+    assert made_for == {"A": None, "B": "10.0.0.2 10.0.0.3", "C": None}
 
 
-@pytest.mark.parametrize(("tls", "access"), [("on", ""), ("off", "plain/")])
-def test_a_host_gets_the_secrets_of_its_own_parts_alone(tls: str, access: str) -> None:
+@pytest.mark.parametrize(("tls", "access", "more"), [("on", "", ["10.0.0.3.pem"]), ("off", "plain/", [])])
+def test_a_host_gets_the_secrets_of_its_own_parts_alone(tls: str, access: str, more: list[str]) -> None:
     assert copied(plan(controller=A, broker=B, bridge=C, tls=tls)) == {
         *(("B", "A", "treatments"), ("B", "A", f"{access}controller")),
-        *(("B", "C", "treatments"), ("B", "C", f"{access}bridge")),
+        *(("B", "C", "treatments"), ("B", "C", f"{access}bridge"), *(("B", "C", name) for name in more)),
     }
     together = {("B", "A", name) for name in ("treatments", f"{access}controller", f"{access}bridge")}
     assert copied(plan(controller=A, broker=B, bridge=A, tls=tls)) == together
@@ -87,7 +91,7 @@ def test_a_host_gets_the_secrets_of_its_own_parts_alone(tls: str, access: str) -
 
 
 def test_what_one_host_has_alone_opens_no_port() -> None:
-    for made in (plan(B, B, B), plan(HERE, HERE, HERE)):
+    for made in (plan(B, B, B), plan(HERE, HERE, HERE), plan(B, B, B, tls="on")):
         (own,) = made.settings.values()
         assert own.keys() == {"BROKER_TLS", "QOS", "LAB_LISTENER", "LAB_ACCESS", "BROKER_PATH", "LAB_HOSTS"}
         assert own["BROKER_PATH"] == "direct"

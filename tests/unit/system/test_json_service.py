@@ -4,17 +4,28 @@ import http.client
 import http.server
 import json
 import socket
+import ssl
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+import trustme
 
 from looplab.errors import EXIT_INVALID, EXIT_MACHINE, EXIT_USAGE, LabError
 from looplab.system import json_service
 from looplab.system.json_client import Service
-from looplab.system.json_service import MAX_REQUEST_BYTES, MOST_CLIENTS, Request, serve
+from looplab.system.json_service import MAX_REQUEST_BYTES, MOST_CLIENTS, Request, serve, server_tls
 
 SERVICE = Service("thing", "Start it.")
+
+
+def certified(folder: Path) -> tuple[ssl.SSLContext, ssl.SSLContext]:
+    """TLS of a service at 127.0.0.1, and of a client that trusts its authority."""
+    authority, client = trustme.CA(), ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    authority.issue_cert("127.0.0.1").private_key_and_cert_chain_pem.write_to_path(folder / "service.pem")
+    authority.configure_trust(client)
+    return server_tls(folder / "service.pem"), client
 
 
 def answer(request: Request) -> dict[str, object]:
@@ -121,12 +132,15 @@ def test_a_strangers_body_is_not_read() -> None:
     server.server_close()
 
 
-def test_silent_clients_are_few_and_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_silent_clients_are_few_and_cut_off(monkeypatch: pytest.MonkeyPatch, scheme: str, tmp_path: Path) -> None:
     monkeypatch.setattr(json_service._Handler, "timeout", 0.5)
-    server = serve("127.0.0.1", 0, {"GET /thing": answer}, "")
+    tls, client = certified(tmp_path) if scheme == "https" else (None, None)
+    server = serve("127.0.0.1", 0, {"GET /thing": answer}, "", tls=tls)
     before = threading.active_count()
     silent = [socket.create_connection(("127.0.0.1", server.server_port)) for _ in range(2 * MOST_CLIENTS)]
-    assert SERVICE.ask(f"http://127.0.0.1:{server.server_port}/thing", "GET")["body"] is None
+    here = SERVICE._replace(tls=client)
+    assert here.ask(f"{scheme}://127.0.0.1:{server.server_port}/thing", "GET")["body"] is None
     assert threading.active_count() <= before + MOST_CLIENTS
     for one in silent:
         one.settimeout(20)
@@ -143,6 +157,17 @@ def test_a_service_that_is_away_is_named(port: int) -> None:
     with pytest.raises(LabError, match=f"Port 127.0.0.1:{port} cannot be opened") as caught:
         serve("127.0.0.1", port, {}, "Set `PORT`.")
     assert caught.value.remedy == "Set `PORT`."
+
+
+def test_a_service_without_tls_or_a_readable_certificate_is_named(port: int, tmp_path: Path) -> None:
+    _, client = certified(tmp_path)
+    with pytest.raises(LabError, match=r"The thing at https://\S+ speaks no TLS") as caught:
+        SERVICE._replace(tls=client).ask(f"https://127.0.0.1:{port}/thing", "GET")
+    assert "./lab down" in caught.value.remedy
+    (tmp_path / "empty.pem").touch()
+    for name in ("missing.pem", "empty.pem"):
+        with pytest.raises(LabError, match=f"{name} cannot be used"):
+            server_tls(tmp_path / name)
 
 
 def test_an_answer_that_is_no_json_is_an_error_too() -> None:

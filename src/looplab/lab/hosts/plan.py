@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from looplab.lab.hosts.contexts import Host
+from looplab.run.identities import certificate_of
 from looplab.treatments.scans import TOKEN
 
 PROJECT = "looplab-hosts"
@@ -89,8 +90,10 @@ def make_plan(
     settings[controller.name]["LAB_HOSTS"] = " ".join(share.described(controller) for share in hosts)
     start = []
     for share in shares.values():
-        access = settings[share.host.name]["LAB_ACCESS"]
-        start += [*_prepared(share.host, scenario, placed, access), _up(share.host, scenario, "treatments")]
+        start += [
+            *_prepared(share.host, scenario, placed, settings[share.host.name]),
+            _up(share.host, scenario, "treatments"),
+        ]
         start += [_up(share.host, scenario, *share.services)] if share.services else []
     engine, container = ("docker", "--context", controller.name), f"{PROJECT}-{scenario}-1"
     return PlacementPlan(
@@ -134,13 +137,18 @@ def _network(host: Host, placed: Mapping[str, Host], common: Mapping[str, str]) 
     """Return addresses and ports of one host: open are those that another one needs."""
     broker, tls = placed[BROKER], common["BROKER_TLS"] == "on"
     own = {"LAB_LISTENER": TLS_PORT if tls else PLAIN_PORT, "LAB_ACCESS": "" if tls else "plain/"}
+    asked = {other.name: other.address for other in placed.values() if other.name != placed[CONTROLLER].name}
     if host.name != broker.name:
         own["LAB_BROKER_AT"] = f"broker:{broker.address}"
     elif any(other.name != host.name for other in placed.values()):
         own["LAB_BIND"] = host.address
-    if host.name != placed[CONTROLLER].name:
-        return {**own, "LAB_TREATMENTS_AT": f"{host.address}:{TREATMENTS_PORT}"}
-    return {**own, "BROKER_PATH": "direct" if host.name == broker.name else "port"}
+    if host.name == broker.name and tls and asked:
+        own["TREATMENTS_ADDRESSES"] = " ".join(asked.values())
+    if host.name not in asked:
+        return {**own, "BROKER_PATH": "direct" if host.name == broker.name else "port"}
+    if tls:
+        own["TREATMENTS_CERTIFICATE"] = certificate_of(host.address)
+    return {**own, "LAB_TREATMENTS_AT": f"{host.address}:{TREATMENTS_PORT}"}
 
 
 def _up(host: Host, scenario: str, *services: str) -> EngineCommand:
@@ -149,17 +157,17 @@ def _up(host: Host, scenario: str, *services: str) -> EngineCommand:
     return EngineCommand(("docker", "--context", host.name, "compose", *files, *up, "--detach", "--no-deps", *services))
 
 
-def _prepared(host: Host, scenario: str, placed: Mapping[str, Host], access: str) -> list[EngineCommand]:
-    """Return what fills a host's volumes: the files of its parts, and of the broker's secrets those that they read.
-
-    `access` is the folder of the passwords for the listener in use.
-    """
+def _prepared(
+    host: Host, scenario: str, placed: Mapping[str, Host], settings: Mapping[str, str]
+) -> list[EngineCommand]:
+    """Return what fills a host's volumes: the files of its parts, and of the broker's secrets those that they read."""
     copy, broker = ("docker", "--context", host.name, "cp"), placed[BROKER]
     # An attached Compose never ends over ssh.
     steps = [_up(host, scenario, "prepare"), EngineCommand(("docker", "--context", host.name, "wait", PREPARE))]
     if host.name == broker.name:
         return [*steps, EngineCommand((*copy, "compose/mosquitto/.", f"{PREPARE}:/files"))]
-    needed = [("", TOKEN), *((access, part) for part in (CONTROLLER, BRIDGE) if placed[part].name == host.name)]
+    needed = [("", name) for name in (TOKEN, settings.get("TREATMENTS_CERTIFICATE")) if name]
+    needed += [(settings["LAB_ACCESS"], part) for part in (CONTROLLER, BRIDGE) if placed[part].name == host.name]
     for folder, name in needed:
         read = ("docker", "--context", broker.name, "cp", f"{PREPARE}:/identities/{folder}{name}", "-")
         steps.append(EngineCommand(read, (*copy, "-", f"{PREPARE}:/identities/{folder}")))
