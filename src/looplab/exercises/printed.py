@@ -1,6 +1,8 @@
 """Handouts on paper: each as one HTML page, the form with boxes and lines to write on at its end."""
 
+import posixpath
 import re
+from collections.abc import Callable
 from html import escape
 from pathlib import Path
 
@@ -38,8 +40,19 @@ def printed(root: Path, name: str, experiments: Experiments, *, linked: bool = F
     If it is `linked`, its references lead to the other handouts in its folder, and to the pages in ../docs.
     """
     exercise = read_exercise(root, name, experiments)
-    text = (exercises(root)[name] / "README.md").read_text(encoding="utf-8")
-    body = MarkdownIt("commonmark").enable("table").render(_for_paper(text, linked))
+    folders = exercises(root)
+    text = (folders[name] / "README.md").read_text(encoding="utf-8")
+
+    def leads_to(path: str, part: str) -> str:
+        folder, page = posixpath.split(posixpath.normpath(folders[name].relative_to(root).as_posix() + "/" + path))
+        if not linked or not (folders[name] / path).is_file():
+            return ""
+        if folder == "docs" and page.endswith(".md"):
+            return f"../docs/{page.removesuffix('.md')}.html{part}"
+        exercise_name = posixpath.basename(folder)
+        return f"{exercise_name}.html" if exercise_name in folders and page == "README.md" else ""
+
+    body = MarkdownIt("commonmark").enable("table").render(_for_paper(text, leads_to))
     back = '<nav><a href="../index.html">The lab</a></nav>' if linked else ""
     fields = "".join(_field(question) for question in exercise.questions)
     paper = "".join(_paper(question) for question in paper_questions(text))
@@ -58,19 +71,18 @@ def paper_questions(text: str) -> list[str]:
     return [" ".join(question.split()) for question in re.findall(r"^\d+\. (.+(?:\n {2,}.+)*)", asked, re.MULTILINE)]
 
 
-def _for_paper(text: str, linked: bool = False) -> str:
-    """Return the text without comments; a link to a page has the page's name behind it, other links are their text."""
+def _for_paper(text: str, leads_to: Callable[[str, str], str] = lambda _path, _part: "") -> str:
+    """Return the text without comments; a link to a page has the page's name behind it, other links are their text.
+
+    `leads_to` gives the address of a path and its part on the site; without one the link is its text.
+    """
 
     def named(link: re.Match[str]) -> str:
         words, path, part = link[1], link[2], link[3] or ""
-        *folders, page = path.split("/")
+        page = posixpath.basename(path)
         shown = "" if page == "README.md" or not page.endswith(".md") else f" ({page})"
-        leads_to = ""
-        if folders == ["..", ".."]:
-            leads_to = f"../docs/{page.removesuffix('.md')}.html{part}"
-        elif len(folders) == 2 and page == "README.md":
-            leads_to = f"{folders[1]}.html"
-        return (f"[{words}]({leads_to})" if linked and leads_to else words) + shown
+        address = leads_to(path, part)
+        return (f"[{words}]({address})" if address else words) + shown
 
     plain = re.sub(r"<!--.*?-->\n?", "", text, flags=re.DOTALL)
     return re.sub(r"\[([^\]]+)\]\(([^)#]+)(#[^)]*)?\)", named, plain)

@@ -5,6 +5,7 @@ import posixpath
 import re
 import shutil
 from collections.abc import Sequence
+from functools import partial
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ def write_docs(docs: Path, out: Path) -> None:
     """Write each page and each table of the folder `docs` as an HTML page to `out`."""
     shutil.copytree(docs / "pictures", out / "pictures")
     markdown = MarkdownIt("commonmark").enable("table")
-    markdown.core.ruler.push("lead_on", _lead_on)
+    markdown.core.ruler.push("lead_on", partial(_lead_on, docs))
     markdown.add_render_rule("table_open", lambda *_given: SCROLLED[0])
     markdown.add_render_rule("table_close", lambda *_given: SCROLLED[1])
     for source in docs.iterdir():
@@ -30,39 +31,50 @@ def write_docs(docs: Path, out: Path) -> None:
         if text:
             body = _table(text, source.name, markdown) if source.suffix == ".tsv" else markdown.render(text)
             html = page(TEMPLATE, {"title": source.name, "body": body})
-            (out / target(source.name)).write_text(html, encoding="utf-8")
+            (out / target(source.name, docs)).write_text(html, encoding="utf-8")
 
 
-def target(link: str) -> str:
-    """Return where a link of a page in docs/ leads on the site; nowhere is the empty string."""
-    path, hash_, part = link.partition("#")
+def target(link: str, docs: Path) -> str:
+    """Return where a link of a page in `docs` leads on the site; nowhere is the empty string.
+
+    A students' copy lacks pages, and has a note without headings in place of others.
+    """
+    path, _, part = link.partition("#")
     if "://" in path or not path or path.startswith("pictures/"):
         return link
+    if not (docs / path).is_file():
+        return ""
     handout = re.fullmatch(r"(?:exercises|\.\./compose/(?:scenarios|experiments))/([\w-]+)/README\.md", path)
     if handout:
         return f"../handouts/{handout[1]}.html"
     if posixpath.dirname(path) or not path.endswith((".md", ".tsv")):
         return ""
     # A page and a table may share their name.
-    return path.removesuffix(".md") + ".html" + hash_ + part
+    page_name = path.removesuffix(".md") + ".html"
+    headings = re.findall(r"^#+ (.*)$", (docs / path).read_text(encoding="utf-8"), re.MULTILINE)
+    return f"{page_name}#{part}" if part in map(_anchor, headings) else page_name
 
 
-def _lead_on(state: Any) -> None:
-    """Give each heading the anchor that GitHub gives it, and each link its page on the site."""
+def _anchor(heading: str) -> str:
+    """Return the anchor that GitHub gives a heading."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+def _lead_on(docs: Path, state: Any) -> None:
+    """Give each heading its anchor, and each link its page on the site."""
     for token, following in zip(state.tokens, [*state.tokens[1:], None], strict=True):
         if token.type == "heading_open":
-            words = "".join(part.content for part in following.children)
-            token.attrSet("id", re.sub(r"[^\w\- ]", "", words.lower()).replace(" ", "-"))
+            token.attrSet("id", _anchor("".join(part.content for part in following.children)))
         if token.children:
-            token.children = _with_targets(token.children)
+            token.children = _with_targets(token.children, docs)
 
 
-def _with_targets(tokens: Sequence[Token]) -> list[Token]:
+def _with_targets(tokens: Sequence[Token], docs: Path) -> list[Token]:
     """Return the tokens without links to what the site does not hold."""
     kept, leads_to = [], ""
     for token in tokens:
         if token.type == "link_open":
-            leads_to = target(str(token.attrGet("href")))
+            leads_to = target(str(token.attrGet("href")), docs)
             token.attrSet("href", leads_to)
         if leads_to or token.type not in ("link_open", "link_close"):
             kept.append(token)

@@ -2,8 +2,10 @@
 
 import html
 import re
+import shutil
 import subprocess
 import sys
+import tarfile
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -16,6 +18,7 @@ from support.waiting import until
 from support.wire import call
 
 from looplab.lab import pages
+from looplab.lab.class_archives import write_archives
 from looplab.lab.pages import Renderer, elsewhere, run_goes_on, stored
 from looplab.lab.site import write_site
 from looplab.run.folder import UNFINISHED, RunFolder
@@ -151,7 +154,16 @@ def test_the_front_page_has_runs_reports_and_handouts(root: Path) -> None:
     assert [link for link in here if not (root / "out" / link).is_file()] == []
 
 
-def test_every_link_of_every_page_leads_somewhere(root: Path) -> None:
+@pytest.mark.parametrize("students", [False, True])
+def test_every_link_of_every_page_leads_somewhere(root: Path, students: bool) -> None:
+    """A students' copy has a note in place of the teachers' page; here it lacks a page that others link, too."""
+    if students:
+        archive, _ = write_archives(ROOT, root / "room.bundle")
+        with tarfile.open(archive) as packed:
+            packed.extractall(root / "copy", filter="data")
+        shutil.copytree(root / "results", root / "copy/looplab/results", dirs_exist_ok=True)
+        root = root / "copy/looplab"
+        (root / "docs/method.md").unlink()
     write_site(root, root / "out")
     texts = {path: path.read_text() for path in (root / "out").rglob("*.html")}
     dead = []
@@ -162,6 +174,8 @@ def test_every_link_of_every_page_leads_somewhere(root: Path) -> None:
             if not target.is_file() or (part and f'id="{part}"' not in texts[target]):
                 dead.append((path.name, link))
     assert dead == []
+    assert ("preparing-a-room" in texts[root / "out/docs/platforms.html"]) != students
+    assert 'href="../docs/background.html#delay-margin' in texts[root / "out/handouts/balance.html"]
 
 
 def test_a_table_of_the_pages_is_shown_as_a_table(root: Path) -> None:
