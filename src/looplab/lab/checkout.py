@@ -12,7 +12,7 @@ from looplab.errors import MachineError, UsageError
 from looplab.lab.docker.builds import build_all
 from looplab.lab.docker.compose import Compose
 from looplab.lab.docker.engine import Engine, show_version
-from looplab.lab.docker.images import Images, wrapped
+from looplab.lab.docker.images import Images, images_of, wrapped
 from looplab.lab.docker.model import is_empty, model_facts
 from looplab.lab.docker.own_images import REPORT_SOURCES, OwnImages, read_stamps
 from looplab.lab.image_names import BASE, BASE_IMAGE, FLOOD, REPEATED, REPORT, is_decided, name_of, own_reference
@@ -124,13 +124,13 @@ class Lab:
         # Check the ports first: Compose would not name a port that is no number.
         self.ports()
         (self.root / "results").mkdir(exist_ok=True)
-        if not read_stamps(self.root):
-            say("First start: the images take up to two minutes. Later starts take 8 s.")
         images, before = self._images(), self._machine()
         engine = ensure_engine()
         before_images(engine)
         engine = ensure_compose(engine, images.ensure_base)
         ours, upstream = self.images()
+        if not read_stamps(self.root) and len(images_of(ours)) < len(ours):
+            say("First start: the images take up to two minutes. Later starts take 8 s.")
         images.ensure_upstream(upstream)
         wrapped = images.variables.get(REPEATED, upstream.get(REPEATED, ""))
         self._have(images, OwnImages(self.root, ours, self._profiles, wraps={self.own_image(FLOOD): wrapped}))

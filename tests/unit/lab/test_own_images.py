@@ -1,6 +1,7 @@
 """The lab's own images: names as Compose reads them; pulled if a registry is named and answers, else built."""
 
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -8,11 +9,14 @@ from support import host_fakes as fakes
 from support.places import ROOT
 
 from looplab import __version__
+from looplab.lab import checkout
 from looplab.lab.checkout import Lab
 from looplab.lab.docker.builds import build_all
+from looplab.lab.docker.engine import Engine
 from looplab.lab.docker.images import Images
 from looplab.lab.docker.own_images import IN_IMAGES, STAMP, OwnImages
 from looplab.lab.image_names import is_own, is_published, own_reference, registry_of, repository_of
+from looplab.lab.machine.limits import Limits
 
 BASE = "debian:trixie-slim"
 DIGEST = "sha256:" + "1" * 64
@@ -158,6 +162,23 @@ def test_images_are_those_that_compose_reads(docker: fakes.Docker, lab: Lab) -> 
         docker.compose_reads({**built, "flood": {"image": here["flood"], "build": {"args": arguments}}})
         ours = {here["bridge"]: "bridge", here["prepare"]: "prepare", here["flood"]: "flood"}
         assert Lab(lab.root).images() == (ours, upstream)
+
+
+@pytest.mark.parametrize("missing", [True, False])
+def test_the_first_start_takes_minutes_only_if_an_image_is_missing(
+    docker: fakes.Docker, lab: Lab, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], missing: bool
+) -> None:
+    """As on a fresh checkout beside an older one: it has no record of what was built."""
+    shutil.copy(ROOT / ".env", lab.root)
+    bridge = own_reference("bridge", {})
+    docker.compose_reads({"bridge": {"image": bridge, "build": {}}})
+    docker.has(*([BASE] if missing else [bridge]))
+    docker.compose_builds(*([bridge] if missing else []))
+    monkeypatch.setattr(checkout, "ensure_engine", Engine)
+    monkeypatch.setattr(checkout, "ensure_compose", lambda engine, _base: engine)
+    monkeypatch.setattr(checkout, "probe_limits", lambda *_given: Limits())
+    lab.make_ready()
+    assert ("First start" in capsys.readouterr().err) is missing
 
 
 def test_a_flood_of_another_program_is_built_again(docker: fakes.Docker, tmp_path: Path) -> None:
