@@ -61,12 +61,26 @@ def test_what_is_shown_in_80_by_24(live_page: str) -> None:
     lines = lines_of(live_page)
     text = "\n".join(lines)
     assert lines[0] == "scenario1, fidelity thesis: running, 30 of 40 messages"
-    assert re.search(r"^  20 ms, QoS 0 +20 +20 +0 +0 +0 +4\.02 +7\.15 +7\.15 +7\.15$", text, re.MULTILINE)
+    assert re.search(r"^  20 ms, QoS 0 +20 +20 +0 +0 +0 +4\.02 +7\.15 +7\.15 +7\.15 +0\.10$", text, re.MULTILINE)
     assert re.search(r"^> 10 ms, QoS 0 +10 +10 ", text, re.MULTILINE)
     assert re.search(r"^stress load +running +not running +WRONG$", text, re.MULTILINE)
     # Bars of T, R and O: half of T's answers came within 7 ms.
     assert re.search(r"^answered within +T +R +O$", text, re.MULTILINE)
     assert re.search(r"^6\.81 ms +█{7}▌ +█{20} +█{16}$", text, re.MULTILINE)
+
+
+def test_the_lateness_of_the_sender_is_shown_while_it_sends(tmp_path: Path) -> None:
+    writer = Writer(tmp_path, 20)
+    for row in range(10):
+        writer.send(row)
+        writer.store["sent_ns"][row] += 30_000_000 * (row == 5)
+        writer.answer(row, ANSWERED)
+    publish_state(tmp_path, "running", parameters=parameters(INTERVALS_MS="20"))
+    lines = lines_of(metrics(tmp_path))
+    assert lines[1].endswith(" lateness")
+    assert lines[2].endswith(" p99")
+    lateness_ms = float(lines[3].split()[-1])
+    assert 30 <= lateness_ms <= 30 * 1.06
 
 
 def test_a_lost_message_is_within_no_time(tmp_path: Path) -> None:

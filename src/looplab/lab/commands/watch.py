@@ -27,7 +27,7 @@ MOST_CELLS = 6
 HEADING_LINES = 5  # of both tables, the run, the parts
 FEWEST_PLOT_LINES, MOST_PLOT_LINES = 6, 16
 QUANTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "p99.9": 0.999}
-LATENESS = "send lateness"
+LATENESS, LATENESS_HEADING = "send lateness", "lateness\np99"
 
 
 class View:
@@ -65,16 +65,20 @@ def screen(page: Page, height: int) -> RenderableType:
 
 
 def _cells(view: View) -> Table:
-    """Return the last cells: counts, and the last metric's quantiles in ms."""
+    """Return the last cells: counts, the last metric's quantiles in ms, and how late the sender was, if it is known."""
     within = _within(view.page)
     metric = next((one for _cell, one in reversed(within) if one != LATENESS), "")
     outcomes = [name.replace("_", "\n") for name in view.cell.outcomes()]
-    table = Table("cell", "sent", *outcomes, *(f"{metric} {q}" for q in QUANTILES), box=None, pad_edge=False)
+    lateness = [LATENESS_HEADING] if any(one == LATENESS for _cell, one in within) else []
+    headings = ["cell", "sent", *outcomes, *(f"{metric}\n{q}" for q in QUANTILES), *lateness]
+    # One space between columns: all of them fit into 80 characters.
+    table = Table(*headings, box=None, padding=(0, 1, 0, 0), pad_edge=False)
     counts = {(labels["cell"], labels["outcome"]): value for labels, value in view.page["lab_messages_total"]}
     for labels, sent in view.page["lab_messages_sent_total"][-MOST_CELLS:]:
         cell = labels["cell"]
         fates = [f"{counts.get((cell, name), 0):.0f}" for name in view.cell.outcomes()]
         times = [_quantile(within.get((cell, metric), {}), share) for share in QUANTILES.values()]
+        times += [_quantile(within.get((cell, LATENESS), {}), QUANTILES["p99"]) for _ in lateness]
         mark = ">" if cell == view.current else " "
         table.add_row(_one_line(f"{mark} {cell}"), f"{sent:.0f}", *fates, *times)
     return table
