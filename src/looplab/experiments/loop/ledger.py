@@ -80,6 +80,8 @@ def gaps(columns: Columns, rows: Sequence[int], unstamped: str, bridge: Mapping[
 
     `unstamped` is why the controller's kernel stamps nothing, `bridge` what the bridge reports of itself.
     """
+    if not bridge:
+        return ["The bridge reports no part of O."]
     kernels = {"The controller's kernel": unstamped, "The kernel of the bridge": bridge.get("unstamped")}
     if any(kernels.values()):
         return [f"{kernel} gives no time stamps ({why})." for kernel, why in kernels.items() if why]

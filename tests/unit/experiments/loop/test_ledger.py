@@ -90,6 +90,13 @@ def test_a_negative_remainder_is_counted(store: SampleStore) -> None:
     assert "2 of 50 answered messages have a negative remainder" in ledger.gaps(store, range(50), "", STAMPED)[-1]
 
 
+def test_a_bridge_that_reports_nothing_is_the_one_reason(store: SampleStore) -> None:
+    """Its messages neither came together nor lacked a later answer."""
+    for name in COLUMNS:
+        store[name][0] = ABSENT
+    assert ledger.gaps(store, range(50), "", {}) == ["The bridge reports no part of O."]
+
+
 def test_parts_that_cannot_be_are_no_parts(store: SampleStore) -> None:
     """A stamp before its message was sent, and parts that are longer than O."""
     store["left_ns"][0] = SENT_NS - 1
