@@ -147,7 +147,9 @@ def write_hand_in(file: Path, exercise: str, runs: Sequence[StoredRun], form: Pa
         fresh.replace(file)
     finally:
         fresh.unlink(missing_ok=True)
-    return sorted(PurePath(name).stem for name in before if name.endswith(".yaml"))
+    # A task's own Compose file has two dots in its name.
+    forms = {PurePath(name).stem for name in before if name.endswith(".yaml")}
+    return sorted(name for name in forms if "." not in name)
 
 
 def _members(file: Path) -> dict[str, bytes]:
