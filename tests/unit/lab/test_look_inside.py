@@ -57,7 +57,7 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> None:
     answers = {"ps": listed, "inspect": json.dumps(described), "top": "PID CLS RTPRIO\n7 TS -\n8 FF 98\n9 FF 98\n"}
 
     def call(words: list[str], **_more: Any) -> Any:
-        return type("Outcome", (), {"stdout": answers.get(words[1], ""), "good": False, "code": 1})
+        return type("Outcome", (), {"stdout": answers.get(words[1], ""), "stderr": "", "good": False, "code": 1})
 
     monkeypatch.setattr(inspect_parts, "call", call)
     monkeypatch.setattr("looplab.lab.docker.engine.call", call)
@@ -89,6 +89,23 @@ def test_the_list_has_load_time_and_order(capsys: pytest.CaptureFixture[str], na
     list_all(ROOT)
     (line,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith(f"{name} "))
     assert line.split()[-3:] == words
+
+
+@pytest.mark.usefixtures("engine")
+def test_scheduling_that_the_engine_cannot_read_is_no_empty_field(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A minimal Debian has no ps, which the engine runs for `docker top`."""
+    known = inspect_parts.call
+
+    def call(words: list[str], **more: Any) -> Any:
+        refused = 'Error response from daemon: ps: exec: "ps": executable file not found in $PATH'
+        fields = {"stdout": "", "stderr": refused, "good": False, "code": 1}
+        return type("Outcome", (), fields) if words[1] == "top" else known(words, **more)
+
+    monkeypatch.setattr(inspect_parts, "call", call)
+    inspect_parts.inspect(ROOT, None, as_json=False)
+    assert "broker-prioritised unknown (no ps) 172.18.0.2" in capsys.readouterr().out
 
 
 @pytest.mark.usefixtures("engine")

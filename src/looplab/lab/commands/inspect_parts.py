@@ -22,6 +22,8 @@ from looplab.system.terminal import say
 from looplab.treatments.loads import loads
 
 COST = "inspect: about a second of processor time, once; the run notes it."
+# The engine asks this program of its host.
+NO_PS = '"ps": executable file not found'
 HEAD = ("part", "scheduling", "addresses, ports on the host")
 # These services have no role in an experiment.
 KINDS = {
@@ -124,7 +126,10 @@ def _addresses(state: Mapping[str, Any], names: Mapping[str, str]) -> list[str]:
 
 def _scheduling(container: str) -> str:
     """Return the scheduling of a container's processes: class and real-time priority, as ps prints them."""
-    listed = call(["docker", "top", container, "-o", "pid,cls,rtprio"]).stdout.splitlines()[1:]
+    top = call(["docker", "top", container, "-o", "pid,cls,rtprio"])
+    if NO_PS in top.stderr:
+        return "unknown (no ps)"
+    listed = top.stdout.splitlines()[1:]
     return ", ".join(sorted({" ".join(line.split()[1:]).removesuffix(" -") for line in listed}))
 
 
