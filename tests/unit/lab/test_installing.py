@@ -88,7 +88,7 @@ def test_root_on_debian_gets_one_installed_and_started(host: Host) -> None:
     host.engine(daemon="UP", installed=False)
     host.policies(docker_cli="26.1.5", docker_other="(none)")
     assert ensure_engine().serves
-    assert host.programs.calls("apt-get")[-1].endswith("install docker.io iptables docker-cli")
+    assert host.programs.calls("apt-get")[-1].endswith("install docker.io iptables procps docker-cli")
     # Only scripts/stop-engine needs to know which engine the lab started.
     assert (host.place / ".cache/engine.pid").read_text().strip().isdigit()
     # One that serves is left alone.
@@ -117,6 +117,22 @@ def test_a_real_time_budget_is_given_where_the_kernel_rations(host: Host, ration
     assert host.programs.calls("dockerd") == [""]
 
 
+@pytest.mark.parametrize(("user_id", "remedy"), [(1000, "Run sudo ./lab setup"), (0, "The group above it")])
+def test_a_refused_budget_names_a_step_that_is_left(
+    host: Host, capsys: pytest.CaptureFixture[str], user_id: int, remedy: str
+) -> None:
+    """Root has done what sudo would do."""
+    top = host.place / "sys/fs/cgroup/cpu"
+    (top / "docker/cpu.rt_runtime_us").mkdir(parents=True)
+    (top / "cpu.rt_runtime_us").touch()
+    host.engine(daemon="UP")
+    ensure_engine()
+    capsys.readouterr()
+    host.become(user_id)
+    ensure_engine()
+    assert remedy in capsys.readouterr().err
+
+
 def test_a_daemon_that_ends_at_once_shows_its_reason(host: Host) -> None:
     host.engine(daemon="echo failed to start daemon: no space left; echo '(exit status 4)'; exit 1")
     error = refusal(ensure_engine)
@@ -125,11 +141,11 @@ def test_a_daemon_that_ends_at_once_shows_its_reason(host: Host) -> None:
 
 
 def test_the_packages_depend_on_the_kernel(host: Host) -> None:
-    assert engine_packages() == ["docker.io", "iptables"]
+    assert engine_packages() == ["docker.io", "iptables", "procps"]
     (host.place / "sys/fs/cgroup/cgroup.procs").unlink()
     (host.place / "sys/module/apparmor/parameters").mkdir(parents=True)
     (host.place / "sys/module/apparmor/parameters/enabled").write_text("Y\n")
-    assert engine_packages() == ["docker.io", "iptables", "apparmor", "cgroupfs-mount"]
+    assert engine_packages() == ["docker.io", "iptables", "procps", "apparmor", "cgroupfs-mount"]
 
 
 @pytest.mark.parametrize(

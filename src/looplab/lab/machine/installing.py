@@ -30,10 +30,8 @@ def ensure_engine() -> Engine:
         engine = find_engine()
     require_engine(engine)
     if not give_rt_budget(engine):
-        say(
-            "The engine's control group has too small a real-time budget, so real-time priority cannot work. "
-            "Run sudo ./lab setup."
-        )
+        remedy = "Run sudo ./lab setup." if os.geteuid() else "The group above it gives no more: docs/platforms.md."
+        say(f"The engine's control group has too small a real-time budget, so real-time priority cannot work. {remedy}")
     return engine
 
 
