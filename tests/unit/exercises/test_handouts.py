@@ -11,6 +11,7 @@ from support.places import ROOT
 from looplab.exercises.exercise import Exercise, WantedRun
 from looplab.experiments.loop.parameters import read_parameters
 from looplab.lab.cli import parser
+from looplab.lab.image_names import STAND_INS
 from looplab.spec.parameters import RunParameters
 
 
@@ -26,6 +27,12 @@ def dashboards() -> dict[str, set[str]]:
             names |= {title.replace(name, one["text"]) for title in names for one in variable.get("options", [])}
         shown[dashboard["title"]] = {title for title in names if "$" not in title}
     return shown
+
+
+def test_the_task_of_priority_names_a_broker_with_chrt() -> None:
+    """Upstream's image has no chrt; the lab builds the one of this name, even where a registry answers."""
+    page = (ROOT / "docs/exercises/give-the-broker-priority/README.md").read_text(encoding="utf-8")
+    assert f"MOSQUITTO_IMAGE={STAND_INS['eclipse-mosquitto']}\n" in page
 
 
 @pytest.mark.parametrize("handout", HANDOUTS, ids=name_of)
