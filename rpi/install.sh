@@ -214,7 +214,7 @@ keep_secrets() {
 # What is no secret goes into .env, above what was set there; a broker without a password is plain.
 keep_settings() {
     paired_names='BROKER_HOST|BROKER_PORT|BROKER_PAIRING|FIDELITY|TCP_NODELAY|ROBOT_FRAMING|PAIRING|SERIAL_LOW_LATENCY|QOS_LEGS|MQTT_VERSION|TOPIC_ALIAS|RECEIVER|LAB_REGISTRY|LAB_TAG'
-    paired_names="$paired_names|SERIAL_URL"
+    paired_names="$paired_names|ROBOT_DEVICE"
     fresh=$(tr -d '\r' <"$pairing" | grep -E "^($paired_names)=" || true)
     seen_inside=''
     if grep -q '^BROKER_PASSWORD=' "$pairing"; then seen_inside=/run/looplab/pairing.env; fi

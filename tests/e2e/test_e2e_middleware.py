@@ -72,17 +72,15 @@ def test_both_places_answer_and_leave_nothing_on_the_host(lab: Lab) -> None:
     assert isinstance(read_run(folder, EXPERIMENTS), StoredRun)
 
 
-def test_two_nodes_behind_the_balancer_and_one_dies(lab: Lab) -> None:
-    running = lab.start(
-        *("run", "middleware-nodes", "--layouts", "2x1", *SHORT),
-        WARM_UP_S="2",
-        DEADLINE_MS="2000",
-        LOAD_PROCESSES="2",
-    )
+def test_two_nodes_behind_the_balancer_and_one_dies(own_lab: Lab) -> None:
+    parameters = own_lab.root / "compose/experiments/middleware-nodes/params.env"
+    parameters.write_text(parameters.read_text().replace("LOAD_PROCESSES=", "LOAD_PROCESSES=2"))
+    words = ("run", "middleware-nodes", "--layouts", "2x1", *SHORT)
+    running = own_lab.start(*words, WARM_UP_S="2", DEADLINE_MS="2000")
     running.wait_for("2 nodes x 1 core")
-    for service, container in lab.containers().items():
+    for service, container in own_lab.containers().items():
         judge_container(service, container)
-    kill_service(lab, "middleware-node-2", "http", wait_s=1.5)
+    kill_service(own_lab, "middleware-node-2", "http", wait_s=1.5)
     code, output, progress = running.finish()
     (run,) = json.loads(output)["runs"]
     (cell,) = run["cells"]

@@ -219,7 +219,7 @@ def test_an_arduino_mega_on_ttyacm(session_lab: Lab, installed: Pi) -> None:
     assert "looplab-robot" in installed.run("udevadm info --query=symlink /dev/ttyACM0").split()
     assert installed.run("stat -c '%G %a' /dev/ttyACM0").strip() == "dialout 660"
     try:
-        installed.run("sudo SERIAL_URL=/dev/ttyACM0 docker compose -f rpi/compose.yaml up --detach")
+        installed.run("sudo ROBOT_DEVICE=/dev/ttyACM0 docker compose -f rpi/compose.yaml up --detach")
         words = ["--intervals", str(INTERVAL_MS), "--messages", "50", "--repetitions", "1", "--json"]
         done = session_lab.run("run", "scenario1", *words, ROBOT_FRAMING="line", code=0)
         run, _ = run_of(session_lab, done.stdout)
@@ -299,7 +299,7 @@ def test_the_robot_is_found_by_its_id(installed: Pi) -> None:
     def online() -> int:
         return installed.log().count("robot: online")
 
-    installed.run("sudo SERIAL_URL='/dev/serial/by-id/*' docker compose -f rpi/compose.yaml up --detach bridge")
+    installed.run("sudo ROBOT_DEVICE='/dev/serial/by-id/*' docker compose -f rpi/compose.yaml up --detach bridge")
     try:
         until(online, "the robot behind /dev/serial/by-id", 10 * BOUND_S)
         with installed.usb_cable_out():

@@ -60,7 +60,7 @@ class Pi:
     def __enter__(self) -> Pi:
         shutil.copytree(ROOT / "rpi", self.rpi, ignore=shutil.ignore_patterns(".env", "secrets"))
         # Its metrics and asip's bridge are for the other host; by default nobody reaches them.
-        (self.rpi / ".env").write_text("PI_BIND=0.0.0.0\n")
+        (self.rpi / ".env").write_text("LAB_BIND=0.0.0.0\n")
         self.engine.__enter__()
         return self
 
@@ -198,7 +198,7 @@ def installed(far_lab: Lab, pi: Pi, pairing: Path) -> Pi:
         call("docker", "save", "--output", str(image), own_image("bridge"))
     else:
         bundle_of_bridge(image)
-    pi.settle(ROBOT_FRAMING="line", SERIAL_URL=pi.robot_device, BROKER_HOST="10.0.0.1")
+    pi.settle(ROBOT_FRAMING="line", ROBOT_DEVICE=pi.robot_device, BROKER_HOST="10.0.0.1")
     words = ["--pairing", str(pairing), "--image", str(image), "--wait", "15"]
     planned = pi.install("--check", *words)
     print(planned.stdout)
@@ -235,7 +235,7 @@ def paired(far_lab: Lab, installed: Pi) -> Iterator[Lab]:
 def asip(far_lab: Lab, installed: Pi, tmp_path: Path) -> Iterator[Lab]:
     """As rpi/README.md: a board of asip on the Pi's USB, and the bridge of asip in place of the scenarios'."""
     copy_out(own_image("robot"), tmp_path, *ASIP_FILES)
-    with closing(AsipBoard(tmp_path, tmp_path)) as board, installed.settled(SERIAL_URL=by_rule(board.device)):
+    with closing(AsipBoard(tmp_path, tmp_path)) as board, installed.settled(ROBOT_DEVICE=by_rule(board.device)):
         try:
             installed.compose("stop", "bridge")
             installed.compose("up", "--detach", "asip-bridge")
@@ -410,7 +410,7 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 def test_what_is_missing_at_the_pi_is_named(far_lab: Lab, installed: Pi, case: str) -> None:
     fidelity = "corrected" if case == "another fidelity" else "thesis"
-    with far_bridge(far_lab, installed, **{"SERIAL_URL": "/dev/looplab-is-not-there"} if case == "no robot" else {}):
+    with far_bridge(far_lab, installed, **{"ROBOT_DEVICE": "/dev/looplab-is-not-there"} if case == "no robot" else {}):
         if case == "no bridge":
             installed.compose("down")
         options = {"PARTS_TIMEOUT_S": "10", "ROBOT_FRAMING": "line"}

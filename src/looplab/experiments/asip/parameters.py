@@ -34,11 +34,11 @@ class Shared(Settings):
     """What a run and its bridge must have in common."""
 
     tcp_nodelay: bool = switch({"thesis": False, "corrected": True}, factor=True)
-    qos: int = integer(0, 0, 2, variable="ASIP_QOS", factor=True)
+    qos: int = integer(0, 0, 2, factor=True)
 
     def variables(self) -> dict[str, str]:
         """Return it as either side writes it."""
-        return {"version": __version__, "TCP_NODELAY": on_off(self.tcp_nodelay), "ASIP_QOS": str(self.qos)}
+        return {"version": __version__, "TCP_NODELAY": on_off(self.tcp_nodelay), "QOS": str(self.qos)}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,8 +19,6 @@ from looplab.experiments.middleware.systems import folder_of
 from looplab.system import own_process
 
 CACHE = Path(".cache")
-# compose/experiments/middleware/compose.yaml gives the node's container this label with the token of the run.
-LABEL = "looplab.bare"
 NAMESPACES = Path("/proc/self/ns/net")
 LOOK_S = 0.3
 NOBODY = (65534, 65534)
@@ -44,10 +42,11 @@ def host_programs(
         say(f"Bare metal is left out: {why}")
         yield {}
         return
+    project = settings.get("COMPOSE_PROJECT_NAME") or "looplab"
     folder = programs(root, settings.get("MIDDLEWARE_IMAGE") or image("magistrala"), system)
     token = secrets.token_hex(16)
     over = threading.Event()
-    follower = threading.Thread(target=_follow, args=(root, folder, token, over), daemon=True)
+    follower = threading.Thread(target=_follow, args=(root, folder, project, token, over), daemon=True)
     follower.start()
     try:
         yield {HOST_TOKEN: token}
@@ -74,9 +73,10 @@ def programs(root: Path, image: str, system: str = "magistrala") -> Path:
     return folder
 
 
-def _follow(root: Path, folder: Path, token: str, over: threading.Event) -> None:
+def _follow(root: Path, folder: Path, project: str, token: str, over: threading.Event) -> None:
     """Keep an agent in the network of the node's container until `over`; each run of a study has another container."""
     agents: dict[str, subprocess.Popen[bytes]] = {}
+    node = [f"--filter=label=com.docker.compose.{name}" for name in (f"project={project}", "service=middleware-node-1")]
 
     def end_agents() -> None:
         while agents:
@@ -84,7 +84,7 @@ def _follow(root: Path, folder: Path, token: str, over: threading.Event) -> None
 
     while not over.wait(LOOK_S):
         with contextlib.suppress(subprocess.CalledProcessError):
-            container = _call("docker", "ps", "--quiet", "--filter", f"label={LABEL}={token}")
+            container = _call("docker", "ps", "--quiet", *node)
             if container not in agents:
                 end_agents()
             if container and not agents:

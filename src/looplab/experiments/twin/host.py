@@ -41,8 +41,8 @@ class Sizes(NamedTuple):
 
 
 def machine(kind: int, scale: float) -> Sizes:
-    """Return what a machine of type 1, 2 or 3 has at a scale."""
-    return Sizes(round(VCPUS[kind] * scale, 4), int(GIGABYTES[kind] * 1024 * scale) * MIB)
+    """Return what a machine of type 1, 2 or 3 has at a scale: its memory is as published at each."""
+    return Sizes(round(VCPUS[kind] * scale, 4), GIGABYTES[kind] * 1024 * MIB)
 
 
 def fitting_scale(processors: int) -> float:
@@ -64,7 +64,7 @@ def broker_machines(p: TwinParameters) -> dict[str, Sizes | None]:
 def host_programs(
     _root: Path, settings: Mapping[str, str], _image: Callable[[str], str], _say: Callable[[str], None]
 ) -> Iterator[Mapping[str, str]]:
-    """Yield the variables that give each broker's container its processors and memory; nothing runs on the host."""
+    """Yield the variables that give each broker's container its processors; nothing runs on the host."""
     yield variables(settings, sorted(os.sched_getaffinity(0)))
 
 
@@ -82,12 +82,9 @@ def variables(settings: Mapping[str, str], processors: Sequence[int]) -> dict[st
             f"Set MACHINE_SCALE={fitting_scale(len(processors)):g}, or leave it empty, in .env.",
         )
     given = {"MACHINE_SCALE": f"{scale:g}"}
-    for kind in VCPUS:
-        sizes = machine(kind, scale)
-        given[f"TWIN_MEMORY_{kind}"] = str(sizes.memory_bytes)
-        if kind > 1:  # Each of the machines of type 1 has a set of its own.
-            given[f"TWIN_CPUSET_{kind}"] = _set(processors, 0, sizes.whole_cpus)
-    # Two machines of half a processor share one.
+    for kind in (2, 3):
+        given[f"TWIN_CPUSET_{kind}"] = _set(processors, 0, machine(kind, scale).whole_cpus)
+    # Each machine of type 1 has a set of its own; two of half a processor share one.
     own = machine(1, scale)
     for place in range(DISTRIBUTED_MACHINES):
         given[f"TWIN_CPUSET_BROKER_{place + 1}"] = _set(processors, int(place * own.cpus), own.whole_cpus)

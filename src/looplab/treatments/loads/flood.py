@@ -1,15 +1,15 @@
 """An MQTT flood through the broker under test, by the lab's own flood or inovex/mqtt-stresser."""
 
-import re
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from math import ceil
 
 from looplab.treatments.judgement import Treatment
-from looplab.treatments.loads.load import WARM_UP_SCANS, Found, HostLoad, Setting, count, published
+from looplab.treatments.loads.load import WARM_UP_SCANS, Found, HostLoad, Setting, constant, count, published
 from looplab.treatments.scans import Scan
 
-# A round: FLOOD_RAMPUP_SIZE clients start every FLOOD_RAMPUP_DELAY, each publishes its FLOOD_MESSAGES at once.
+# A round: so many clients start in each second, and each publishes its FLOOD_MESSAGES at once.
+BATCH, STEP_S = 10, 1
 # Of that rate, so much must arrive in every cell: clients that wait for the broker start the next round later.
 SHARE_OF_RATE = 0.5
 # And so much in any window of a cell: a flood that pauses for most of one is none, whatever the cell got on the whole.
@@ -17,9 +17,8 @@ SHARE_OF_WINDOW, WINDOW_S = 0.25, 10.0
 # Beyond this rate it is the machine, not the options, that limits a flood.
 MOST_PER_S = 500.0
 # A flood comes in bursts, and at the end of a round it pauses: cells are judged together until they have seen this many
-# times FLOOD_RAMPUP_DELAY, of which two may fall into pauses.
-STEPS, PAUSES = 5, 2
-_UNITS_S = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+# seconds, of which two may fall into pauses.
+SEEN_S, PAUSES_S = 5, 2
 # The broker's count is its own clock's: two of them are further apart.
 _LEAST_SPAN_S = 0.1
 
@@ -29,28 +28,25 @@ class Flood(HostLoad):
 
     def judge_strength(self, scans: Sequence[Scan], settings: Mapping[str, str]) -> list[Treatment]:
         """Judge the messages a second of each cell, and of the weakest window within one."""
-        step_s, rate = _nominal(settings)
-        window_s = max(WINDOW_S, STEPS * step_s)
-        per_s = [one for cell in pairwise(scans[WARM_UP_SCANS:]) for one in windows(*cell, window_s)]
+        per_s = [one for cell in pairwise(scans[WARM_UP_SCANS:]) for one in windows(*cell, WINDOW_S)]
         judged = super().judge_strength(scans, settings)
         if per_s:
-            least = SHARE_OF_WINDOW * rate * (1 - PAUSES * step_s / window_s)
+            least = SHARE_OF_WINDOW * _nominal_per_s(settings) * (1 - PAUSES_S / WINDOW_S)
             good = min(per_s) >= least
-            what, wanted = f"{self.name} without a pause", f"{least:.2f} {self.unit} at least in any {window_s:g} s"
+            what, wanted = f"{self.name} without a pause", f"{least:.2f} {self.unit} at least in any {WINDOW_S:g} s"
             note = "" if good else self.weak
             judged.append(Treatment(what, wanted, f"{min(per_s):.2f} {self.unit}", good, note=note))
         return judged
 
     def strengths(self, cells: Sequence[tuple[Scan, Scan]], settings: Mapping[str, str]) -> list[Found]:
         """Return messages a second beside the run's own, of as many neighbouring cells as bursts and pauses need."""
-        step_s, rate = _nominal(settings)
         found = []
-        for first, last in together([_span_s(*cell) for cell in cells], STEPS * step_s):
+        for first, last in together([_span_s(*cell) for cell in cells], SEEN_S):
             counted = published(cells[first][0], cells[last - 1][1])
             arrived, own, span_s = counted or (0, 0, 0.0)
             span_s = max(span_s, _LEAST_SPAN_S)
             # One message at least: a flood of which nothing arrived is none, however short the run is.
-            least = max(1.0, SHARE_OF_RATE * rate * (span_s - PAUSES * step_s))
+            least = max(1.0, SHARE_OF_RATE * _nominal_per_s(settings) * (span_s - PAUSES_S))
             name = f"cell {last}" if last - first == 1 else f"cells {first + 1} to {last}"
             found.append(Found(f"{name} of {len(cells)}", (arrived - own) / span_s, least / span_s))
         return found
@@ -95,28 +91,16 @@ def together(spans_s: Sequence[float], least_s: float) -> list[tuple[int, int]]:
     return ranges
 
 
-def _nominal(settings: Mapping[str, str]) -> tuple[float, float]:
-    """Return (seconds between two batches of clients, messages a second) by the options."""
-    step_s = read_duration_s(settings["FLOOD_RAMPUP_DELAY"])
-    clients, size = int(settings["FLOOD_CLIENTS"]), int(settings["FLOOD_RAMPUP_SIZE"])
-    round_s = ceil(clients / size) * step_s
-    messages = clients * int(settings["FLOOD_MESSAGES"])
-    return step_s, min(MOST_PER_S, messages / round_s if round_s else MOST_PER_S)
-
-
-def read_duration_s(text: str) -> float:
-    """Return the seconds of a duration as Go writes it, e.g. 1m30s."""
-    return sum(float(number) * _UNITS_S[unit] for number, unit in re.findall(r"([0-9.]+)(ns|us|ms|s|m|h)", text))
+def _nominal_per_s(settings: Mapping[str, str]) -> float:
+    """Return messages a second by the options."""
+    clients = int(settings["FLOOD_CLIENTS"])
+    round_s = ceil(clients / BATCH) * STEP_S
+    return min(MOST_PER_S, clients * int(settings["FLOOD_MESSAGES"]) / round_s)
 
 
 def _span_s(before: Scan, after: Scan) -> float:
     found = published(before, after)
     return found[2] if found else 0.0
-
-
-def _duration(published_value: str, option: str) -> Setting:
-    # Go reads durations like this.
-    return Setting(published_value, r"([0-9]+(\.[0-9]+)?(ns|us|ms|s|m|h))+", "a time with its unit, e.g. 100s", option)
 
 
 LOAD = Flood(
@@ -131,10 +115,10 @@ LOAD = Flood(
     settings={
         "FLOOD_CLIENTS": count(100, "-num-clients"),
         "FLOOD_MESSAGES": count(10, "-num-messages"),
-        "FLOOD_RAMPUP_SIZE": count(10, "-rampup-size"),
-        "FLOOD_RAMPUP_DELAY": _duration("1s", "-rampup-delay"),
-        "FLOOD_GLOBAL_TIMEOUT": _duration("180s", "-global-timeout"),
-        "FLOOD_TIMEOUT": _duration("100s", "-timeout"),
+        "FLOOD_RAMPUP_SIZE": constant(f"{BATCH}", "-rampup-size"),
+        "FLOOD_RAMPUP_DELAY": constant(f"{STEP_S}s", "-rampup-delay"),
+        "FLOOD_GLOBAL_TIMEOUT": constant("180s", "-global-timeout"),
+        "FLOOD_TIMEOUT": constant("100s", "-timeout"),
         "FLOOD_REPEAT": Setting("true", r"true|false", "true (round after round) or false (one round)", ""),
     },
 )

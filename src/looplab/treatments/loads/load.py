@@ -36,6 +36,11 @@ def workers(published: int, option: str) -> Setting:
     return Setting(str(published), r"0|[1-9][0-9]{0,5}", "a whole number from 0 to 999999", option)
 
 
+def constant(published: str, option: str) -> Setting:
+    """Return the rule of an option that stands in the Compose files and has no variable: a run records it."""
+    return Setting(published, published, f"{published}, which is no choice", option)
+
+
 class Found(NamedTuple):
     """How strong a load was in one or several cells, and the least it had to be; `cells` names them for a person."""
 

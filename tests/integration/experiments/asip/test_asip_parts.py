@@ -157,9 +157,7 @@ def test_board_and_adapter_are_judged_by_what_the_parts_report(parts: Start) -> 
 
 @pytest.mark.parametrize("qos", ["1", "2"])
 def test_more_than_qos_0_carries_every_test(parts: Start, qos: str) -> None:
-    _, run = parts(ASIP_QOS=qos).run(
-        MESSAGES="10", WARMUP_MESSAGES="20", INTERVAL_MS="40", EDGE_HZ="25", TRANSPORTS="mqtt"
-    )
+    _, run = parts(QOS=qos).run(MESSAGES="10", WARMUP_MESSAGES="20", INTERVAL_MS="40", EDGE_HZ="25", TRANSPORTS="mqtt")
     assert reasons(run) == [NO_TREATMENTS]
     (cell,) = run["cells"]
     assert cell["qos"] == int(qos)

@@ -58,7 +58,7 @@ def test_a_bridge_on_a_pi_is_there_once_it_has_the_broker(bridge: Serve) -> None
     placement.BridgeClient(AsipParameters.read(over_tcp), bridge("off")).check()
 
 
-@pytest.mark.parametrize("there", [{"FIDELITY": "corrected"}, {"ASIP_QOS": "1"}])
+@pytest.mark.parametrize("there", [{"FIDELITY": "corrected"}, {"QOS": "1"}])
 def test_a_bridge_on_a_pi_that_is_set_up_otherwise_is_refused(bridge: Serve, there: dict[str, str]) -> None:
     p = AsipParameters.read(ON_PI)
     with pytest.raises(UsageError, match=r"runs with \w+=\w+, this run with") as error:

@@ -126,7 +126,7 @@ def test_the_settings_of_a_load_are_those_of_its_container() -> None:
         ({"LOAD": "stress", "STRESS_CPU": "6", "STRESS_VM": "5"}, "STRESS_CPU=6 "),
         ({"FIDELITY": "corrected", "TCP_NODELAY": "off"}, "FIDELITY=corrected TCP_NODELAY=off "),
         ({"LINK": "custom", "LINK_DELAY_MS": "25"}, "LINK=custom LINK_DELAY_MS=25 "),
-        ({"LAB_OWN": "my/stress.yaml", "STRESS_IMAGE": "a/b:1"}, "LAB_OWN=my/stress.yaml STRESS_IMAGE=a/b:1 "),
+        ({"LAB_OWN": "my/stress.yaml", "MOSQUITTO_IMAGE": "a/b:1"}, "LAB_OWN=my/stress.yaml MOSQUITTO_IMAGE=a/b:1 "),
         ({"LAB_OWN": "compose/own.yaml", "PATH": "/bin"}, ""),
     ],
 )

@@ -625,23 +625,18 @@ def test_a_flood_that_pauses_within_a_cell_is_found_by_windows(begin_s: float, e
     assert found[PAUSED].wanted == "20.00 messages/s at least in any 10 s"
 
 
-def test_a_flood_in_slow_batches_is_judged_by_longer_windows() -> None:
-    slow = parameters(LOAD="flood", FLOOD_RAMPUP_DELAY="4s", FLOOD_MESSAGES="40")
-    assert judged(slow, list(paused(20, 33)))[PAUSED].wanted.endswith("in any 20 s")
-
-
 def test_a_cell_takes_the_processor_time_of_ended_rounds() -> None:
     before, after = scan(flood=[process(children_cpu_ns=10**9)]), scan(2.5, flood=[process(children_cpu_ns=3 * 10**9)])
     assert strength("flood", before, after)["flood_cpu_s"] == 2.0
 
 
 def test_a_flood_is_measured_by_its_own_options() -> None:
-    weak = {"FLOOD_CLIENTS": "10", "FLOOD_MESSAGES": "10", "FLOOD_RAMPUP_SIZE": "1", "FLOOD_RAMPUP_DELAY": "1s"}
+    weak = {"FLOOD_CLIENTS": "10", "FLOOD_MESSAGES": "1"}
     scans = flooded(200, 200)
     assert wrong(judged(parameters(LOAD="flood", **weak), list(scans))) == set()
     assert wrong(judged(parameters(LOAD="flood"), list(scans))) == {FLOODED}
     # Here the machine is the limit, not the options.
-    strong = parameters(LOAD="flood", FLOOD_MESSAGES="100000", FLOOD_RAMPUP_DELAY="100ms")
+    strong = parameters(LOAD="flood", FLOOD_MESSAGES="100000")
     assert wrong(judged(strong, list(flooded(200_000, 6000)))) == set()
     assert wrong(judged(strong, list(flooded(200_000, 4000)))) == {FLOODED}
 

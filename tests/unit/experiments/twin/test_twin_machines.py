@@ -9,8 +9,8 @@ from support.places import ROOT
 
 from looplab.errors import UsageError
 from looplab.experiments.twin.database import DatabaseFacts
-from looplab.experiments.twin.host import fitting_scale, host_programs, variables
-from looplab.experiments.twin.parameters import TwinParameters
+from looplab.experiments.twin.host import GIGABYTES, VCPUS, fitting_scale, host_programs, machine, variables
+from looplab.experiments.twin.parameters import PLAIN_SCALE, TwinParameters
 from looplab.experiments.twin.treatments import judge
 from looplab.system.containers import container_facts, files_of
 
@@ -22,7 +22,7 @@ def test_the_published_machines_are_scaled_to_the_computer() -> None:
     assert [fitting_scale(count) for count in (1, 2, 4, 64)] == [0.25, 0.5, 1, 1]
     found = variables({"SCENARIO": "twin", "CONFINE": "broker"}, range(2))
     assert found["MACHINE_SCALE"] == "0.5"
-    assert [int(found[f"TWIN_MEMORY_{kind}"]) for kind in (1, 2, 3)] == [GIB, 2 * GIB, 4 * GIB]
+    assert [machine(kind, 0.5).memory_bytes // GIB for kind in (1, 2, 3)] == [2, 4, 8]
 
 
 def test_sets_of_processors_lie_side_by_side() -> None:
@@ -45,19 +45,19 @@ def test_a_machine_larger_than_the_computer_is_refused() -> None:
 def test_compose_has_the_same_machines_by_itself() -> None:
     text = (ROOT / "compose/experiments/twin/compose.yaml").read_text()
     with host_programs(ROOT, {"SCENARIO": "twin", "MACHINE_SCALE": "0.01"}, str, print) as given:
-        assert all(f"${{{name}:-" in text for name in given)
+        assert all(f"${{{name}:-" in text for name in given.keys() - {"MACHINE_SCALE"})
     found = variables({"SCENARIO": "twin-brokers"}, range(2))
-    assert found["MACHINE_SCALE"] == "0.5"
-    for name in [one for one in found if "CPUSET" in one or one == "MACHINE_SCALE"]:
+    assert float(found["MACHINE_SCALE"]) == PLAIN_SCALE
+    for name in found.keys() - {"MACHINE_SCALE"}:
         assert f"${{{name}:-{found[name]}}}" in text
-    for kind, memory in {1: "1g", 2: "2g", 3: "4g"}.items():
-        assert f"mem_limit: &memory-{kind} ${{TWIN_MEMORY_{kind}:-{memory}}}" in text
+    for kind in VCPUS:
+        assert f"mem_limit: &memory-{kind} {GIGABYTES[kind]}g" in text
         assert f"memswap_limit: *memory-{kind}" in text
 
 
 def process(host: str, **more: Any) -> dict[str, Any]:
     """Return what a scan finds of one broker: by default a machine of type 3, without persistence."""
-    container = {"hostname": host, "cpu_limit": more.pop("quota", None), "memory_limit": more.pop("memory", 4 * GIB)}
+    container = {"hostname": host, "cpu_limit": more.pop("quota", None), "memory_limit": more.pop("memory", 8 * GIB)}
     sockets = [
         {"local_port": local, "peer_port": peer, "tcp_nodelay": nodelay}
         for local, peer, nodelay in more.pop("sockets", [(1883, 5000, True)])
@@ -86,18 +86,18 @@ def judged(
 def test_a_machines_limits_are_read_from_its_container() -> None:
     found = judged([process("broker-1")])
     assert found["broker-1 processors"] == ("set of 2", "set of 2", True)
-    assert found["broker-1 memory"] == ("4096 MiB", "4096 MiB", True)
+    assert found["broker-1 memory"] == ("8192 MiB", "8192 MiB", True)
     found = judged([process("broker-1", quota=1.0, memory=None)])
     assert found["broker-1 processors"] == ("set of 2", "quota 1", False)
-    assert found["broker-1 memory"] == ("4096 MiB", "no limit", False)
+    assert found["broker-1 memory"] == ("8192 MiB", "no limit", False)
     assert judged([process("broker-1", cpus=[0])])["broker-1 processors"] == ("set of 2", "set of 1", False)
-    assert judged([], MESSAGES="5")["broker-1 memory"] == ("4096 MiB", "not running", False)
+    assert judged([], MESSAGES="5")["broker-1 memory"] == ("8192 MiB", "not running", False)
 
 
 def test_a_machine_holds_its_broker_and_the_instances_workers() -> None:
     """One that may use a processor more than its broker is on no machine of the run."""
     both = {"CONFINE": "all", "MACHINE_SCALE": "0.25"}
-    broker = process("broker-1", cpus=[1], memory=2 * GIB)
+    broker = process("broker-1", cpus=[1])
     within, outside = process("instance", cpus=[1]), process("instance", cpus=[0, 1])
     found = judged([broker], [within], **both)
     assert found["workers within their machine"] == ("processors 1", "processors 1", True)
@@ -131,7 +131,7 @@ def test_persistence_is_read_from_the_brokers_file() -> None:
     assert judged([kept])["broker-1 persistence"] == ("off", "on", False)
     assert judged([process("broker-1")], PERSISTENCE="on")["broker-1 persistence"] == ("on", "off", False)
     several = {"SCENARIO": "twin-brokers", "BROKERS": "2", "PLACEMENTS": "central", "PERSISTENCE": "on"}
-    one = process("central-2", memory=2 * GIB, files=["mosquitto/data/1884/mosquitto.db"])
+    one = process("central-2", memory=4 * GIB, files=["mosquitto/data/1884/mosquitto.db"])
     assert judged([one], **several)["central-2 persistence"] == ("on", "on for some of its brokers", False)
 
 

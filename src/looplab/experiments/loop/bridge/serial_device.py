@@ -78,7 +78,7 @@ def _open_url(url: str) -> serial.SerialBase:
 def _ports_there(patterns: Sequence[str]) -> str:
     """Name the ports there are: no udev rule renames an adapter it does not know."""
     ports = sorted(port for pattern in patterns for port in glob.glob(pattern))
-    return f" (there is {', '.join(ports)}: if that is the robot, name it in SERIAL_URL)" if ports else ""
+    return f" (there is {', '.join(ports)}: if that is the robot, name it in ROBOT_DEVICE)" if ports else ""
 
 
 def _single(pattern: str) -> str:

@@ -84,7 +84,7 @@ def test_a_missing_device_is_said_to_be_missing(tmp_path: Path, name: str) -> No
 def test_what_is_there_under_another_name_is_told(tmp_path: Path) -> None:
     (tmp_path / "ttyACM3").touch()
     said = refusal(f"{tmp_path}/looplab-robot", [f"{tmp_path}/ttyACM*"])
-    assert said.endswith(f"(there is {tmp_path}/ttyACM3: if that is the robot, name it in SERIAL_URL)")
+    assert said.endswith(f"(there is {tmp_path}/ttyACM3: if that is the robot, name it in ROBOT_DEVICE)")
 
 
 def test_a_device_of_another_group_says_whose_number_is_wanted(tmp_path: Path) -> None:
