@@ -12,9 +12,7 @@ from support.e2e_lab import PROJECT, Lab
 from support.places import ROOT
 
 from looplab.experiments.middleware.host import programs
-from looplab.experiments.middleware.systems import NodePlace
-from looplab.experiments.middleware.systems.devicehive import SYSTEM
-from looplab.experiments.middleware.systems.devicehive.programs import node
+from looplab.experiments.middleware.systems import load
 
 pytestmark = pytest.mark.flag("LAB_MIDDLEWARE_FAULTS")
 FOLDER = ROOT / "src/looplab/experiments/middleware/systems/devicehive"
@@ -87,5 +85,6 @@ def test_the_image_has_its_user_and_a_folder_to_write(image: str) -> None:
 
 def test_bare_metal_gets_its_programs_out_of_the_image(image: str, tmp_path: Path) -> None:
     folder = programs(tmp_path, image, "devicehive")
-    place = NodePlace(str(folder), dict.fromkeys(SYSTEM.data, "127.0.0.1"), {"postgres": "", "tokens": ""})
-    assert all(Path(one.command[-1]).is_file() for one in node(place))
+    system = load("devicehive")
+    programs_there = system.node(str(folder), dict.fromkeys(system.data, "127.0.0.1"), {"postgres": "", "tokens": ""})
+    assert all(Path(one.command[-1]).is_file() for one in programs_there)

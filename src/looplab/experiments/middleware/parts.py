@@ -18,7 +18,7 @@ from looplab.experiments.middleware.agent.programs import connects
 from looplab.experiments.middleware.load import DeviceLoad
 from looplab.experiments.middleware.parameters import MiddlewareParameters
 from looplab.experiments.middleware.placement import of_node
-from looplab.experiments.middleware.systems import address_of, load, part, read_secrets
+from looplab.experiments.middleware.systems import address_of, client_of, load, read_secrets
 from looplab.run.cells import wait_for
 from looplab.system.json_client import Service, read_token
 
@@ -163,7 +163,7 @@ class MiddlewareParts:
 
     def provision(self, cell: LoadCell, count: int, token: str) -> None:
         """Make devices known to the middleware that runs as `cell` has it, past its balancer. Raises LabError."""
-        provision, ask = part(self.system.name, "client").provision, partial(self._ask, self._agents_of(cell)[0])
+        provision, ask = client_of(self.system.name).provision, partial(self._ask, self._agents_of(cell)[0])
         with self._memory_watched(cell):
             self._entries = provision(ask, self.secrets["admin"], count, token)
         self.load.hand_out(self._entries)
@@ -173,7 +173,7 @@ class MiddlewareParts:
         # The tests import this module without gevent.
         from looplab.experiments.middleware.devices.device import DeviceConnections
 
-        nodes, warm_up = self._agents_of(cell), part(self.system.name, "client").warm_up
+        nodes, warm_up = self._agents_of(cell), client_of(self.system.name).warm_up
         with self._memory_watched(cell):
             for number, node in enumerate(nodes):
                 client = DeviceConnections(self._routes(address_of_part(node.name)), "", ASK_TIMEOUT_S)

@@ -4,7 +4,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from looplab.errors import LabError, MachineError
 from looplab.experiments.middleware import LoadCell
@@ -14,7 +14,7 @@ from looplab.experiments.middleware.load import SECOND_NS, DeviceLoad, Requests
 from looplab.experiments.middleware.parameters import LOAD, TOGETHER, MiddlewareParameters
 from looplab.experiments.middleware.parts import MiddlewareParts, OutOfMemory, Snapshot
 from looplab.experiments.middleware.placement import of_node, shared
-from looplab.experiments.middleware.systems import part
+from looplab.experiments.middleware.systems import client_of
 from looplab.system.histogram import Histogram
 
 SCAN_S = 0.2
@@ -30,15 +30,6 @@ WARM = "warm-"
 LIMIT_DEVICES, LIMIT_PERIOD_NS = 50, 2_000_000
 LIMIT_WARM_UP_S, LIMIT_S = 4, 8
 LIMIT_DEADLINE_NS = 5 * SECOND_NS
-
-
-class Snapshots(NamedTuple):
-    """What the services used when they were ready, when the load began and ended, and after the last answer."""
-
-    ready: Snapshot
-    begun: Snapshot
-    ended: Snapshot
-    last: Snapshot
 
 
 class Measurement:
@@ -73,8 +64,7 @@ class Measurement:
         ended = parts.snapshot(cell)
         self._drain()
         faults, used = parts.load.end()
-        snapshots = Snapshots(ready, begun, ended, parts.snapshot(cell))
-        return self._trial(requests, faults, {**used, **warm}, snapshots)
+        return self._trial(requests, faults, {**used, **warm}, [ready, begun, ended, parts.snapshot(cell)])
 
     def _warmed(self, way: Mapping[str, Any]) -> dict[str, Any]:
         """Load the middleware as the cell does, until every request has ended; return what a Trial has of it."""
@@ -134,7 +124,10 @@ class Measurement:
             time.sleep(SCAN_S)
         return left
 
-    def _trial(self, requests: Requests, faults: Sequence[str], used: Mapping[str, Any], snapshots: Snapshots) -> Trial:
+    def _trial(
+        self, requests: Requests, faults: Sequence[str], used: Mapping[str, Any], snapshots: Sequence[Snapshot]
+    ) -> Trial:
+        """Return it by what services used when they were ready, the load began and ended, the last answer came."""
         p, cell = self._p, self._cell
         ready, begun, ended, last = snapshots
         wanted = {one for number in range(cell.nodes) for one in of_node(number, cell.cores, p.processors)}
@@ -188,7 +181,7 @@ class Measurement:
     def _stored(self) -> Iterable[tuple[int, int]]:
         """Yield (device, number) of each message of this repetition in the database."""
         parts = self._parts
-        for text in part(parts.system.name, "client").stored(parts.hosts(), parts.secrets, f"{self._name}-"):
+        for text in client_of(parts.system.name).stored(parts.hosts(), parts.secrets, f"{self._name}-"):
             device, _, number = text[len(self._name) + 1 :].partition("-")
             yield int(device), int(number)
 
@@ -201,13 +194,13 @@ def server_times(durations_us: Mapping[int, int]) -> Histogram:
     return times
 
 
-def dead(snapshots: Snapshots) -> list[str]:
+def dead(snapshots: Sequence[Snapshot]) -> list[str]:
     """Return the services that ended during a repetition, or went with their node."""
+    ready, last = snapshots[0], snapshots[-1]
     gone = [
         f"{name} of {where}: gone"
-        for snapshot in snapshots
-        for where, name in snapshots.ready.services - snapshot.services
-        if f"{where}: does not answer" not in snapshot.dead
+        for where, name in ready.services - last.services
+        if f"{where}: does not answer" not in last.dead
     ]
     return sorted({*gone, *(one for snapshot in snapshots for one in snapshot.dead)})
 

@@ -14,11 +14,11 @@ from support.waiting import until
 from looplab.errors import LabError
 from looplab.experiments.middleware.agent import usage
 from looplab.experiments.middleware.agent.__main__ import Agent, order_token
-from looplab.experiments.middleware.agent.balancer import configuration
+from looplab.experiments.middleware.agent.balancer import upstreams
 from looplab.experiments.middleware.agent.programs import RunningPrograms, answers, microseconds
 from looplab.experiments.middleware.host import as_user
 from looplab.experiments.middleware.parts import AgentClient
-from looplab.experiments.middleware.systems import ServiceProgram, in_turn, load
+from looplab.experiments.middleware.systems import ServiceProgram, load
 from looplab.system.json_service import serve
 
 LISTEN = "import os, socket, time; s = socket.create_server(('127.0.0.1', {port})); {then}"
@@ -79,7 +79,7 @@ def test_the_time_of_a_program_that_was_stopped_still_counts(programs: RunningPr
     [
         # Java leaves a blank line below what it says.
         ((sys.executable, "-c", "print('no such table\\n\\n'); raise SystemExit(1)"), "no such table"),
-        (in_turn(("sh", "-c", "echo schema is newer; exit 1"), ("sleep", "60")), "schema is newer"),
+        (("sh", "-ec", "echo schema is newer; false; exec sleep 60"), "schema is newer"),
         (("sleep", "60"), "it printed nothing"),
         (("/no/such/program",), "not found"),
     ],
@@ -130,13 +130,13 @@ def test_all_are_stopped(programs: RunningPrograms) -> None:
 @pytest.mark.parametrize("upstream", ["10.0.0.1; }", "10.0.0.1:80", "node-1", "", "unix:/tmp/x", "10.0.0.1\n"])
 def test_the_balancer_takes_addresses_alone(upstream: str) -> None:
     with pytest.raises(AddressValueError):
-        configuration(load("magistrala"), ["10.0.0.1", upstream])
+        upstreams(load("magistrala"), ["10.0.0.1", upstream])
 
 
 def test_the_balancer_knows_each_paths_service_on_every_node() -> None:
-    text = configuration(load("magistrala"), ["10.0.0.1", "10.0.0.2"])
+    text = "".join(upstreams(load("magistrala"), ["10.0.0.1", "10.0.0.2"]).values())
     for line in (
-        "worker_connections 9000", "listen 8443 ssl backlog=9000", "server 10.0.0.1:8008 ", "server 10.0.0.2:8008 ",
+        "server 10.0.0.1:8008 ", "server 10.0.0.2:8008 ",
         "location /channels/ { proxy_pass http://port_8008; }", "location / { proxy_pass http://port_9000; }",
     ):  # fmt: skip
         assert line in text

@@ -11,11 +11,11 @@ import yaml
 from support.devicehive_double import DeviceHive, Redis, devicehive
 from support.places import ROOT
 
-from looplab.experiments.middleware.systems import SYSTEMS, MiddlewareAnswer, NodePlace, load, part
+from looplab.experiments.middleware.systems import SYSTEMS, MiddlewareAnswer, client_of, load
 from looplab.system.json_client import Service
 
 SYSTEM = load("devicehive")
-CLIENT, PROGRAMS = part("devicehive", "client"), part("devicehive", "programs")
+CLIENT = client_of("devicehive")
 Api = tuple[DeviceHive, Redis, int, int]
 
 
@@ -98,8 +98,7 @@ def test_a_node_gets_the_three_published_requests(api: Api) -> None:
 
 def test_its_programs_have_what_the_real_ones_need() -> None:
     hosts = {name: f"10.0.0.{at}" for at, name in enumerate(SYSTEM.data)}
-    programs = PROGRAMS.node(NodePlace("/elsewhere", hosts, {"postgres": "p", "tokens": "t"}))
-    assert tuple(one.name for one in programs) == SYSTEM.services
+    programs = SYSTEM.node("/elsewhere", hosts, {"postgres": "p", "tokens": "t"})
     for one in programs:
         assert f"-Dbootstrap.servers={hosts['kafka']}:9092" in one.command
         assert one.environment["REDIS_MASTER_HOST"] == hosts["redis"]

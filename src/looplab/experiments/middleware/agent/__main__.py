@@ -10,7 +10,7 @@ from typing import Any
 from looplab.experiments.middleware.agent import PORT, TOKEN, balancer
 from looplab.experiments.middleware.agent.programs import RunningPrograms
 from looplab.experiments.middleware.service import run_service
-from looplab.experiments.middleware.systems import NodePlace, folder_of, load, part
+from looplab.experiments.middleware.systems import folder_of, load
 from looplab.system.json_client import read_token
 from looplab.system.json_service import Request
 
@@ -33,8 +33,7 @@ class Agent:
         if upstreams := body.get("upstreams"):
             programs = [balancer.program(system, upstreams)]
         else:
-            place = NodePlace(self._folder or folder_of(system.name), body["hosts"], body["secrets"])
-            programs = part(system.name, "programs").node(place)
+            programs = system.node(self._folder or folder_of(system.name), body["hosts"], body["secrets"])
         self._starter.submit(self.programs.start, programs, body["processors"], system.start_timeout_s).result()
         return {}
 

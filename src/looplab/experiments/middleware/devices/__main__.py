@@ -20,7 +20,7 @@ from looplab.errors import MachineError
 from looplab.experiments.middleware.devices import PORT, PROCESS, DevicePlan, count, order_token
 from looplab.experiments.middleware.devices.device import Device, Fleet
 from looplab.experiments.middleware.service import run_service
-from looplab.experiments.middleware.systems import part
+from looplab.experiments.middleware.systems import client_of
 from looplab.system.json_service import Request
 
 
@@ -52,7 +52,7 @@ class DeviceService:
         body = request.body
         plan = DevicePlan(**body["plan"])
         self._load_cpu_s = []
-        self._fleet = fleet = Fleet(plan, self._entries, part(body["system"], "client").Adapter)
+        self._fleet = fleet = Fleet(plan, self._entries, client_of(body["system"]).Adapter)
         for number in plan.numbers:
             self._devices.spawn(Device(fleet, number).run)
         self._note_cpu()

@@ -1,51 +1,28 @@
-"""The middlewares that can be measured: a folder each, with the same modules.
+"""The middlewares that can be measured: a folder each, with the same files.
 
-| module | gives |
+| file | gives |
 |---|---|
-| `__init__.py` | `SYSTEM`: what it is, which services it has |
-| `programs.py` | `node(place)`: the programs of a node |
+| `system.toml` | its version, its data services, the programs of a node with their environment |
 | `client.py` | `provision(ask, password, devices, token)`: an entry for each device |
 | | `Adapter(entry)`: what one device asks of the middleware |
 | | `warm_up(ask, client, entry, name)`: the three published requests before a load |
 | | `stored(hosts, secrets, prefix)`: the names of the messages that it keeps |
 """
 
-import shlex
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from looplab.errors import MachineError
 
-# A token outlives any run, because no device asks for another one.
-TOKEN_LIFE_S = 30 * 86_400
 # `prepare` writes the passwords here.
 SECRETS = Path("/run/looplab/services")
 SYSTEMS = ("magistrala", "devicehive")
-POSTGRES, REDIS = 5432, 6379
-# The user who owns the databases of every system (images/magistrala/make-database).
-OWNER = "magistrala"
 # A function of method, path, bearer token and body that returns the JSON of the answer. Raises LabError.
 Ask = Callable[[str, str, str, object], Any]
-
-
-@dataclass(frozen=True)
-class System:
-    """One middleware: its version, the services of a node, the data services that all nodes share with their ports.
-
-    `ports` are those of a node that devices reach, by the beginning of a path ("" for all others). A node takes about
-    `start_s` to get ready, and has failed after `start_timeout_s`.
-    """
-
-    name: str
-    version: str
-    services: tuple[str, ...]
-    data: Mapping[str, int]
-    ports: Mapping[str, int]
-    start_s: float = 5.0
-    start_timeout_s: float = 90.0
 
 
 @dataclass(frozen=True)
@@ -56,7 +33,7 @@ class ServiceProgram:
     """
 
     name: str
-    command: tuple[str, ...]
+    command: Sequence[str]
     environment: Mapping[str, str] = field(default_factory=dict)
     health: str | int = 0
     marked: str = ""
@@ -64,18 +41,42 @@ class ServiceProgram:
 
 
 @dataclass(frozen=True)
-class NodePlace:
-    """Where a part runs: `programs` is the folder of the system's own programs, `hosts` are the data services."""
+class System:
+    """One middleware as its system.toml has it; `data` are the ports of the data services that all nodes share.
 
-    programs: str
-    hosts: Mapping[str, str]
-    secrets: Mapping[str, str]
+    `ports` are those of a node that devices reach, by the beginning of a path ("" for all others). A node takes about
+    `start_s` to get ready, and has failed after `start_timeout_s`. {options} in a command stands for all `options`.
+    """
 
+    name: str
+    version: str
+    start_s: float
+    start_timeout_s: float
+    data: Mapping[str, int]
+    ports: Mapping[str, int]
+    environment: Mapping[str, str]
+    programs: Sequence[Mapping[str, Any]]
+    options: Sequence[str] = ()
 
-def in_turn(*commands: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the command that becomes the last of `commands` once the ones before have ended well."""
-    *first, last = map(shlex.join, commands)
-    return "sh", "-ec", "; ".join([*first, f"exec {last}"])
+    @property
+    def services(self) -> tuple[str, ...]:
+        """The names of a node's programs, in the order in which they start."""
+        return tuple(one["name"] for one in self.programs)
+
+    def node(self, folder: str, hosts: Mapping[str, str], secrets: Mapping[str, str]) -> list[ServiceProgram]:
+        """Return the programs of a node: the system's own are in `folder`, the data services on `hosts`."""
+        known = {"programs": folder, **hosts, **{f"{name}_secret": secret for name, secret in secrets.items()}}
+        return [self._program(ServiceProgram(**one), known) for one in self.programs]
+
+    def _program(self, program: ServiceProgram, known: Mapping[str, str]) -> ServiceProgram:
+        words = [word for one in program.command for word in (self.options if one == "{options}" else (one,))]
+        environment = {**self.environment, **program.environment}
+        return replace(
+            program,
+            command=[word.format(**known) for word in words],
+            environment={name: value.format(**known) for name, value in environment.items()},
+            folder=program.folder.format(**known),
+        )
 
 
 class MiddlewareAnswer(NamedTuple):
@@ -98,9 +99,8 @@ def address_of(routes: Mapping[str, str], path: str) -> str:
 
 
 def load(name: str) -> System:
-    """Return the system of that name. Raises ModuleNotFoundError if there is none."""
-    system: System = import_module(f"{__name__}.{name}").SYSTEM
-    return system
+    """Return the system of that name. Raises FileNotFoundError if there is none."""
+    return System(name, **tomllib.loads((Path(__file__).parent / name / "system.toml").read_text()))
 
 
 def folder_of(system: str) -> str:
@@ -108,9 +108,9 @@ def folder_of(system: str) -> str:
     return f"/opt/{system}"
 
 
-def part(system: str, name: str) -> Any:
-    """Return the module `name` of a system's folder."""
-    return import_module(f"{__name__}.{system}.{name}")
+def client_of(system: str) -> Any:
+    """Return what asks a system: the module `client` of its folder."""
+    return import_module(f"{__name__}.{system}.client")
 
 
 def read_secrets() -> dict[str, str]:

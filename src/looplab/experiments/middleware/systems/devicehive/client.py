@@ -7,8 +7,9 @@ from io import BufferedIOBase
 from typing import Any
 
 from looplab.errors import MachineError
-from looplab.experiments.middleware.systems import REDIS, Ask, Client, MiddlewareAnswer
+from looplab.experiments.middleware.systems import Ask, Client, MiddlewareAnswer
 
+REDIS = 6379
 JSON = "application/json"
 # All notifications have this name. Their parameters distinguish them.
 NOTIFICATION = "lab"

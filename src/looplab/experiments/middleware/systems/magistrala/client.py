@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from looplab.errors import LabError
-from looplab.experiments.middleware.systems import OWNER, POSTGRES, Ask, Client, MiddlewareAnswer
+from looplab.experiments.middleware.systems import Ask, Client, MiddlewareAnswer
 
 SENML = "application/senml+json"
 EMAIL = "admin@looplab.invalid"
@@ -91,7 +91,7 @@ def stored(hosts: Mapping[str, str], secrets: Mapping[str, str], prefix: str) ->
     # Only the image of the controller has psycopg.
     import psycopg
 
-    where = f"host={hosts['postgres']} port={POSTGRES} user={OWNER} dbname=messages connect_timeout=5"
+    where = f"host={hosts['postgres']} user=magistrala dbname=messages connect_timeout=5"
     try:
         with psycopg.connect(where, password=secrets["postgres"]) as connection, connection.cursor("names") as cursor:
             cursor.execute("SELECT name FROM messages WHERE starts_with(name, %s)", (prefix,))
