@@ -39,6 +39,9 @@ PUBLISHED = {"balancer-free": (DIRECT, ONE), "more-nodes": (ONE, BEST), "five-be
 Sides = Callable[[MeasuredRuns], tuple[Placement, Placement] | str]
 # What is compared in each round: two cells of one load.
 Rounds = Mapping[Unit, Pair]
+# A figure of each round, before and after, and in words of what.
+Sample = tuple[str, Mapping[Unit, float], Mapping[Unit, float]]
+MEMORY = ("memory_bytes_at_start", "memory_bytes_at_end")
 
 
 def claims() -> list[Claim]:
@@ -55,8 +58,10 @@ def claims() -> list[Claim]:
         "errors-below-nodes": _errors,
         "errors-beyond": partial(_errors_beyond, more_nodes),
         "balancer-errors": partial(_errors_beyond, balancer),
-        "mean-above-median": _mean_above_median,
-        "memory-grows": _memory_grows,
+        "mean-above-median": partial(
+            _within, "The mean time, beside the median,", "sent_response.p50", "sent_response.avg"
+        ),
+        "memory-grows": partial(_within, "The memory at the end of the load, beside that at its start,", *MEMORY),
         "time-grows": _time_grows,
         "memory-by-nodes": _memory_by_nodes,
     }
@@ -85,7 +90,10 @@ def published_change(claim: str) -> float | None:
 
 def change(pair: Pair, figure: str) -> Interval:
     """Return (second - first) / first of a figure, with its interval over the repetitions."""
-    before, after = (list(cell.by_unit(figure).values()) for cell in pair)
+    return _change(*(list(cell.by_unit(figure).values()) for cell in pair))
+
+
+def _change(before: Sequence[float], after: Sequence[float]) -> Interval:
     if comparison := compare(before, after, runs=False):
         return comparison.share
     return Interval(fmean(after) / fmean(before) - 1) if before and after else UNKNOWN
@@ -239,16 +247,13 @@ def _errors_beyond(sides: Sides, run: MeasuredRuns) -> Verdict:
     if isinstance(chosen, str):
         return not_run(chosen)
     best = optimum(by_place[chosen[0]]).load
-    each = [{cell.devices: cell for cell in by_place[place] if cell.devices > best} for place in chosen]
-    loads = sorted(each[0].keys() & each[1].keys())
-    if not loads:
-        return not_run(f"The run has no load beyond the optimal one of {chosen[0]}, on both.")
-    before, after = (list(means([one[load] for load in loads], _errors_of).values()) for one in each)
-    verdict = _decided(before, after, directed(f"The share of errors of {chosen[1]}", -1, None))
-    verdict.lines = [
-        Line(str(one[load]), one[load].interval("failed_share"), "", "%") for load in loads for one in each
+    first, second = ({cell.devices: cell for cell in by_place[place] if cell.devices > best} for place in chosen)
+    samples = [
+        (f"{second[load]} against {first[load]}", _errors_of(first[load]), _errors_of(second[load]))
+        for load in sorted(first.keys() & second.keys())
     ]
-    return verdict
+    missing = f"no load beyond the optimal one of {chosen[0]}, on both"
+    return _compared(samples, f"The share of errors of {chosen[1]}", missing, -1)
 
 
 def _errors_of(cell: MeasuredLoad) -> dict[Unit, float]:
@@ -256,24 +261,18 @@ def _errors_of(cell: MeasuredLoad) -> dict[Unit, float]:
     return cell.by_unit(lambda one: (one.failed + one.unfinished + 0.5) / (one.requests + 1))
 
 
-def _mean_above_median(run: MeasuredRuns) -> Verdict:
+def _within(what: str, first: str, second: str, run: MeasuredRuns) -> Verdict:
+    """Compare two figures of every cell: the second must be higher."""
     cells = [cell for cells in places(run).values() for cell in cells]
-    return _all_cells(
-        cells, ("sent_response.p50", "sent_response.avg"), "The mean time, beside the median,", "mean/median"
-    )
-
-
-def _memory_grows(run: MeasuredRuns) -> Verdict:
-    cells = [cell for cells in places(run).values() for cell in cells]
-    names = ("memory_bytes_at_start", "memory_bytes_at_end")
-    return _all_cells(cells, names, "The memory at the end of the load, beside that at its start,", "end/start")
+    samples = [(str(cell), cell.by_unit(first), cell.by_unit(second)) for cell in cells]
+    return _compared(samples, what, "no sound load")
 
 
 def _time_grows(run: MeasuredRuns) -> Verdict:
     """Compare each placement's highest load with its lowest."""
     ends = [(cells[0], cells[-1]) for cells in places(run).values() if len(cells) > 1]
-    what = "The median time at the highest load"
-    return _higher(ends, CLIENT, what) if ends else not_run("The run has no placement with two loads.")
+    samples = [(f"{last} against {first}", first.by_unit(CLIENT), last.by_unit(CLIENT)) for first, last in ends]
+    return _compared(samples, "The median time at the highest load", "no placement with two loads")
 
 
 def _memory_by_nodes(run: MeasuredRuns) -> Verdict:
@@ -282,30 +281,24 @@ def _memory_by_nodes(run: MeasuredRuns) -> Verdict:
     if isinstance(sides, str):
         return not_run(sides)
     one, several = ({cell.devices: cell for cell in places(run)[place]} for place in sides)
-    if not (common := one.keys() & several.keys()):
-        return not_run("There is no load with a sound cell on both.")
-    pair, what = (one[min(common)], several[min(common)]), f"The memory at the start of {sides[1]}"
-    return _higher([pair], "memory_bytes_at_start", what, published_change("memory-by-nodes"))
-
-
-def _higher(pairs: Sequence[Pair], figure: str, what: str, printed: float | None = None) -> Verdict:
-    groups = [dict.fromkeys(pair[0].by_unit(figure), pair) for pair in pairs]
-    verdict = _decided(*_figures(groups, figure), directed(what, +1, printed))
-    text = "" if printed is None else f"{printed:+.0%}"
-    verdict.lines = [
-        Line(f"{after} against {before}", change((before, after), figure), text, "change") for before, after in pairs
+    samples = [
+        (f"{several[load]} against {one[load]}", one[load].by_unit(MEMORY[0]), several[load].by_unit(MEMORY[0]))
+        for load in sorted(one.keys() & several.keys())[:1]
     ]
-    return verdict
+    what, printed = f"The memory at the start of {sides[1]}", published_change("memory-by-nodes")
+    return _compared(samples, what, "no load with a sound cell on both", +1, printed)
 
 
-def _all_cells(cells: Sequence[MeasuredLoad], names: tuple[str, str], what: str, ratio: str) -> Verdict:
-    """Return whether the second figure is higher than the first, over all cells."""
-    if not cells:
-        return not_run("The run has no sound load.")
-    groups = [dict.fromkeys(cell.by_unit(names[0]), (cell, cell)) for cell in cells]
-    before, after = (_figures(groups, name)[0] for name in names)
-    verdict = _decided(before, after, directed(what, +1, None))
-    each = [(cell, [cell.by_unit(name) for name in names]) for cell in cells]
-    shares = [(cell, [two[unit] / one[unit] for unit in one if one[unit] and unit in two]) for cell, (one, two) in each]
-    verdict.lines = [Line(f"{ratio}, {cell}", over_runs(values) or UNKNOWN, "above 1") for cell, values in shares]
+def _compared(
+    samples: Sequence[Sample], what: str, missing: str, direction: int = +1, printed: float | None = None
+) -> Verdict:
+    """Return whether the second figures are higher (or lower) than the first, over all samples."""
+    if not samples:
+        return not_run(f"The run has {missing}.")
+    _names, *sides = zip(*samples, strict=True)
+    before, after = (list(means(side, lambda figures: figures).values()) for side in sides)
+    verdict = _decided(before, after, directed(what, direction, printed))
+    text = "" if printed is None else f"{printed:+.0%}"
+    changes = [(name, _change(list(first.values()), list(second.values()))) for name, first, second in samples]
+    verdict.lines = [Line(name, change, text, "change") for name, change in changes]
     return verdict

@@ -10,7 +10,7 @@ from typing import Any
 
 from looplab.experiments.middleware import NAME, NODES, Placement
 from looplab.experiments.middleware.report import CLIENT, PROCESSED, SERVER, MeasuredLoad
-from looplab.experiments.middleware.report.claims import MOST_ERRORS, change, difference
+from looplab.experiments.middleware.report.claims import MOST_ERRORS, difference
 from looplab.experiments.middleware.report.placements import (
     RESAMPLES,
     container_pairs,
@@ -29,8 +29,8 @@ TITLES = {
     "Figures 2 and 3: processed requests, bare metal and container": ("2", "3"),
     "Figures 4 and 5: time of a request at the client, bare metal and container": ("4", "5"),
     "Figures 6, 7 and 8: bare metal against container": ("6", "7", "8"),
-    "Figures 10, 11 and 12: processed requests and errors, several nodes": ("10", "11", "12"),
-    "Figures 13 and 14: time of a request at the client, several nodes": ("13", "14"),
+    "Figures 10 and 12: processed requests and errors, several nodes": ("10", "12"),
+    "Figure 14: time of a request at the client, several nodes": ("14",),
 }
 # Room for percentages on the left and two lines of names above.
 _PLACE, _COLUMNS = (0.19, 0.145, 0.785, 0.70), 2
@@ -120,12 +120,10 @@ def _cores(run: MeasuredRuns) -> Iterator[Plot]:
 def _nodes(run: MeasuredRuns) -> Iterator[Plot]:
     draw = partial(_plots, run, _nodes_text)
     yield from draw("10", _COUNTED, _quartiles, _PROCESSED, best=True)
-    yield from _against_one(run)
     caption = (
         f"Share of the requests, unfinished ones included, mean of the repetitions. The line is at {MOST_ERRORS:.0%}."
     )
     yield from draw("12", caption, _failed, "failed requests", levels=(MOST_ERRORS,), percent=True)
-    yield from draw("13", "Mean over all requests that succeeded.", _mean, "mean ms from sent to answered")
     yield from draw("14", _TIMED, _times, "median ms from sent to answered")
 
 
@@ -151,28 +149,6 @@ def _plots(
         trimmed and mark is not _failed and any(len(cell.every) > 2 for each in places(run).values() for cell in each)
     )
     return lines.plot(run, figure, caption + _TRIMMED * left_out, place=_PLACE, legend_columns=_COLUMNS)
-
-
-def _against_one(run: MeasuredRuns) -> list[Plot]:
-    """Return the paper's detail of Figure 10: what each placement processes beside one node behind the balancer."""
-    by_place = places(run)
-    one = {
-        cell.devices: cell for place, cells in by_place.items() if place.balancer and place.nodes == 1 for cell in cells
-    }
-    series = {
-        _nodes_text(place): [
-            point(cell.devices, share)
-            for cell in cells
-            if cell.devices in one and not math.isnan((share := change((one[cell.devices], cell), PROCESSED)).estimate)
-        ]
-        for place, cells in by_place.items()
-        if place.nodes > 1 or not place.balancer
-    }
-    lines = LinePlot(
-        {name: each for name, each in series.items() if each}, "devices", "against one node", (0.0,), percent=True
-    )
-    caption = "Requests processed beside one node behind the balancer. Bars are 95 % intervals."
-    return lines.plot(run, "11", caption, place=_PLACE, legend_columns=_COLUMNS)
 
 
 def _cores_text(container: bool, place: Placement) -> str:
@@ -202,10 +178,3 @@ def _box(cell: MeasuredLoad, quartiles: Sequence[float]) -> PlotPoint | None:
 
 def _failed(cell: MeasuredLoad, _trimmed: bool) -> PlotPoint:
     return PlotPoint(cell.devices, fmean(one.failed_share or 0.0 for one in cell.every))
-
-
-def _mean(cell: MeasuredLoad, trimmed: bool) -> PlotPoint | None:
-    answered = cell.kept("sent_response.avg", trimmed)
-    requests = sum(one.succeeded for one in answered)
-    total_us = sum((one.figure("sent_response.avg") or 0.0) * one.succeeded for one in answered)
-    return PlotPoint(cell.devices, total_us / requests / 1000) if requests else None
