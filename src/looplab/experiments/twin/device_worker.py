@@ -6,9 +6,10 @@ the lab (see device_workers).
 
 import json
 import os
+import signal
 import socket
 import sys
-import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from time import perf_counter_ns
 from typing import Any
@@ -22,14 +23,8 @@ from looplab.system import own_process
 
 PROCESS_NAME = "lab-devices"
 RETRY_S = 0.2
-# It reports this often how much it has sent, and checks whether it shall end.
+# It reports this often how much it has sent.
 REPORT_NS = 500_000_000
-# A worker that is stopped waits this long for confirmations of the brokers.
-CONFIRM_NS = 1_000_000_000
-
-
-class Stopped(Exception):
-    """A signal asked this worker to end."""
 
 
 class ReportingDevices(Devices):
@@ -55,17 +50,17 @@ class ReportingDevices(Devices):
 
 
 class DeviceWorker:
-    """Serves one connection to the controller until it ends or `stop` is set."""
+    """Serves one connection to the controller until it ends."""
 
-    def __init__(self, connection: socket.socket, first: bytes, stop: threading.Event) -> None:
-        self._connection, self._stop = connection, stop
+    def __init__(self, connection: socket.socket, first: bytes) -> None:
+        self._connection = connection
         self._rest = b""
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, LOST_NS // 1_000_000)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         connection.sendall(first)
 
     def run(self) -> None:
-        """Follow orders. Raises OSError where the connection ends, Stopped."""
+        """Follow orders. Raises OSError where the connection ends."""
         while True:
             order = self._next(()).get("order")
             if order is not None:
@@ -90,29 +85,16 @@ class DeviceWorker:
     def _send(self, devices: ReportingDevices, begin: Mapping[str, Any]) -> None:
         start_ns = perf_counter_ns()
         self._write(begun=True)
-        store, stopped = SampleStore(begin["count"]), False
-        devices.first, devices.report = begin["first"], lambda: self._report(devices)
-        try:
-            devices.wait(start_ns + begin["lead_ns"])
-            devices.send(store, range(begin["count"]), begin["interval_ns"], begin["qos"], sleeps=begin["sleeps"])
-        except Stopped:
-            stopped = True
-            wait(devices.clients, perf_counter_ns() + CONFIRM_NS)
+        store = SampleStore(begin["count"])
+        devices.first, devices.report = begin["first"], lambda: self._write(sent=devices.published)
+        devices.wait(start_ns + begin["lead_ns"])
+        devices.send(store, range(begin["count"]), begin["interval_ns"], begin["qos"], sleeps=begin["sleeps"])
         times = {name: [at if at == ABSENT else at - start_ns for at in store[name].tolist()] for name in TIMES}
         self._write(sent=devices.published, times=times, disconnects=devices.disconnects)
-        if stopped:
-            raise Stopped
-
-    def _report(self, devices: ReportingDevices) -> None:
-        self._write(sent=devices.published)
-        if self._stop.is_set():
-            raise Stopped
 
     def _next(self, clients: Sequence[MqttClient]) -> dict[str, Any]:
         """Return the next order, and keep the connections of `clients` meanwhile."""
         while b"\n" not in self._rest:
-            if self._stop.is_set():
-                raise Stopped
             if wait(clients, perf_counter_ns() + REPORT_NS, [self._connection.fileno()]):
                 data = self._connection.recv(65536)
                 if not data:
@@ -135,23 +117,20 @@ def _nodelay(devices: Devices) -> list[bool]:
 def main() -> int:
     """Serve one controller after another until SIGTERM. Reads CONTROLLER (a host), DEVICE_PORT, LAB_NODE (its own)."""
     own_process.set_name(PROCESS_NAME)
-    stop = own_process.stop_event()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     controller = os.environ.get("CONTROLLER") or "controller"
     host = os.environ.get("LAB_NODE") or socket.gethostname()
-    while not stop.is_set():
+    while True:
         try:
             first = f"{own_token()} {host}\n".encode()
             with socket.create_connection((controller, port()), timeout=2) as connection:
                 connection.settimeout(None)
-                DeviceWorker(connection, first, stop).run()
-        except Stopped:
-            break
+                DeviceWorker(connection, first).run()
         except OSError:
-            stop.wait(RETRY_S)
+            time.sleep(RETRY_S)
         except MachineError as error:
             print(error, file=sys.stderr, flush=True)
             return error.exit_code
-    return 0
 
 
 if __name__ == "__main__":

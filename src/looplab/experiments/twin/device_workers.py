@@ -105,9 +105,6 @@ class WorkerConnection:
             self.fault = "reported other messages than its own"
             del self.reported["times"]
         else:
-            self.fault = "was stopped" if self.sent < len(self.rows) else ""
-            for row in self.rows[self.sent :]:
-                store["state"][row] = NOT_SENT
             for name in TIMES:
                 for row, time_ns in zip(self.rows, times[name], strict=True):
                     store[name][row] = ABSENT if time_ns == ABSENT else self._begin_ns + self.error_ns + time_ns
