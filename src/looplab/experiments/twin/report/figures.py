@@ -1,8 +1,8 @@
-"""Draw the paper's three figures from stored runs, and the queue without each cause."""
+"""Draw the paper's three figures from stored runs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -31,7 +31,6 @@ _COLUMNS = {**key_types(TwinCell), "outcome": WORD, "sent_ns": NUMBER, "committe
 TITLES = {
     "Figure 1: the queue over time": ("1",),
     "Figures 2 and 3: the time of each broker": ("2", "3"),
-    "Without each cause": ("causes",),
 }
 # Two lines of legend fit above.
 _PLACE = (0.14, 0.145, 0.835, 0.68)
@@ -44,21 +43,26 @@ def sketches(runs: Mapping[str, MeasuredRuns]) -> list[Plot]:
     """Return the figures for which the runs of one fidelity, by scenario, have cells."""
     plots: list[Plot | None] = []
     if "twin" in runs:
-        plots += [_by_interval(runs["twin"]), _by_mode(runs["twin"])]
+        plots.append(_by_interval(runs["twin"]))
     if "twin-brokers" in runs:
         plots += [_times(runs["twin-brokers"], "2", CENTRAL), _times(runs["twin-brokers"], "3", DISTRIBUTED)]
     return [sketch for sketch in plots if sketch is not None]
 
 
-def _queues(
-    figure: str, run: MeasuredRuns, cells: Sequence[MeasuredTwin], name: Callable[[MeasuredTwin], str], why: str
-) -> Plot:
-    """Return the queue length over time, a line for each cell as `name` calls it."""
+def _by_interval(run: MeasuredRuns) -> Plot | None:
+    """Return the queue length over time, a line for each interval, in the write mode of the run's fidelity."""
+    mode, cells = next(iter(by_mode(run).items()), ("", []))
+    # Of several runs the newest one, of several repetitions the first.
+    first = {cell.key: cell for cell in cells if cell.repetition == 0 and cell.key in run.run.cells}
+    if not first:
+        return None
     samples = read_csv(run.run.path / "samples.csv", _COLUMNS)
-    named = {name(cell): _curve(samples, cell) for cell in cells if cell.key in run.run.cells}
+    ordered = sorted(first.values(), key=lambda cell: -cell.interval_ms)
+    named = {f"{cell.interval_ms:g} ms": _curve(samples, cell) for cell in ordered}
     longest = ", ".join(f"{name} {max(length, default=0)}" for name, (_at_s, length) in named.items())
+    why = f"Write mode {mode}, one broker; a line for each interval between two messages."
     text = f"Longest queue in messages: {longest}."
-    return Plot.of(run, figure, why, text, partial(_put_queues, named), place=_PLACE)
+    return Plot.of(run, "1", why, text, partial(_put_queues, named), place=_PLACE)
 
 
 def _put_queues(named: Mapping[str, Curve], axes: Axes) -> None:
@@ -70,33 +74,6 @@ def _put_queues(named: Mapping[str, Curve], axes: Axes) -> None:
     axes.set_ylim(0, max(_LEAST_HEIGHT, 1.05 * longest))
     axes.set_xlabel("time since the first message in s")
     axes.set_ylabel("sent and not yet stored")
-
-
-def _newest(run: MeasuredRuns) -> dict[str, list[MeasuredTwin]]:
-    """Return the first repetition's cells of one broker by write mode: of several runs those of the newest."""
-    return {mode: [cell for cell in cells if cell.repetition == 0] for mode, cells in by_mode(run).items()}
-
-
-def _by_interval(run: MeasuredRuns) -> Plot | None:
-    modes = _newest(run)
-    if not modes:
-        return None
-    mode, cells = next(iter(modes.items()))
-    ordered = sorted({cell.key: cell for cell in cells}.values(), key=lambda cell: -cell.interval_ms)
-    why = f"Write mode {mode}, one broker; a line for each interval between two messages."
-    return _queues("1", run, ordered, lambda cell: f"{cell.interval_ms:g} ms", why)
-
-
-def _by_mode(run: MeasuredRuns) -> Plot | None:
-    """Return the queues of every write mode at the shortest interval that all have."""
-    modes = _newest(run)
-    common = set.intersection(*({cell.interval_ms for cell in cells} for cells in modes.values())) if modes else set()
-    if len(modes) < 2 or not common:
-        return None
-    shortest = min(common)
-    cells = [next(cell for cell in each if cell.interval_ms == shortest) for each in modes.values()]
-    why = f"A message every {shortest:g} ms, one broker; a line for each write mode."
-    return _queues("causes", run, cells, lambda cell: cell.write_mode, why)
 
 
 def _times(run: MeasuredRuns, figure: str, placement: str) -> Plot | None:
