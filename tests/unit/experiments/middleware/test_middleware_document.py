@@ -10,7 +10,7 @@ from support.simulated_middleware_runs import by_cores, trial
 from looplab.experiments.middleware import LoadCell
 from looplab.experiments.middleware.document import Second, Trial, contents, files, judge, live, restarted
 from looplab.experiments.middleware.parts import Snapshot
-from looplab.experiments.middleware.trial import Snapshots, dead
+from looplab.experiments.middleware.trial import dead
 
 ONE, TWO = LoadCell.keyed(True, False, 1, 1, 30), LoadCell.keyed(False, False, 1, 2, 60)
 
@@ -126,9 +126,9 @@ def test_services_that_went_with_their_node_are_named() -> None:
     nginx, http = ("balancer", "nginx"), ("node-2", "http")
     whole, idle = Snapshot(services={nginx, http}), Snapshot(services={nginx})
     away = Snapshot(services={nginx}, dead=["node-2: does not answer"])
-    assert dead(Snapshots(whole, whole, whole, whole)) == []
-    assert dead(Snapshots(whole, whole, idle, idle)) == ["http of node-2: gone"]
-    assert dead(Snapshots(whole, whole, away, away)) == ["node-2: does not answer"]
+    assert dead([whole, whole, whole, whole]) == []
+    assert dead([whole, whole, idle, idle]) == ["http of node-2: gone"]
+    assert dead([whole, whole, away, away]) == ["node-2: does not answer"]
 
 
 def test_files_hold_a_line_a_second_and_a_line_a_bucket() -> None:
