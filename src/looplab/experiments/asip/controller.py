@@ -54,12 +54,6 @@ class AsipController(CellRun[AsipParameters, AsipCell]):
             self._measure(index, measured)
         except LabError as error:
             measured.faults.append(error.message)
-            # The cell may have failed because the bridge is away.
-            if cell.transport != "serial":
-                try:
-                    self._bridge.check()
-                except LabError as missing:
-                    measured.faults.append(missing.message)
         return measured
 
     def judge(self) -> list[Treatment]:
