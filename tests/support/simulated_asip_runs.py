@@ -9,7 +9,7 @@ import numpy as np
 from looplab.experiments.asip import NAME, THROUGHPUT, AsipCell, LatencyCell, ThroughputCell
 from looplab.experiments.asip.board import CYCLE_NS
 from looplab.experiments.asip.document import copies, planned
-from looplab.experiments.asip.search import search_result
+from looplab.experiments.asip.waves import search_result
 from looplab.run.accounting import summarise
 from looplab.run.samples import ABSENT, ANSWERED, NOT_SENT, WAITING
 from support.run_files import Simulated, simulate, treatment

@@ -7,7 +7,7 @@ from typing import Any
 from looplab.experiments.asip import AsipCell, LatencyCell, ThroughputCell
 from looplab.experiments.asip.oscilloscope import BoardCounts
 from looplab.experiments.asip.parameters import AsipParameters
-from looplab.experiments.asip.search import search_result
+from looplab.experiments.asip.waves import search_result
 from looplab.run import cells
 from looplab.run.accounting import summarise
 from looplab.run.document import More, microseconds, samples_file

@@ -20,8 +20,7 @@ from looplab.experiments.asip.board import (
 from looplab.experiments.asip.document import AsipMeasurement, copies
 from looplab.experiments.asip.oscilloscope import Oscilloscope, Scope
 from looplab.experiments.asip.parameters import AsipParameters
-from looplab.experiments.asip.search import bisect, search_result, search_step
-from looplab.experiments.asip.waves import Row, copied, copy_delays_ns
+from looplab.experiments.asip.waves import Row, bisect, copied, copy_delays_ns, search_result, search_step
 from looplab.experiments.asip.workers import WorkerClient
 from looplab.run.samples import ABSENT, ANSWERED, LATE, WAITING, SampleStore
 from looplab.treatments.judgement import on_off

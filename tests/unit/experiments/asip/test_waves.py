@@ -3,8 +3,7 @@
 import pytest
 
 from looplab.experiments.asip.oscilloscope import Oscilloscope, Scope
-from looplab.experiments.asip.search import bisect, search_result
-from looplab.experiments.asip.waves import copied
+from looplab.experiments.asip.waves import bisect, copied, search_result
 
 WAVE, COPY = 2, 13
 
