@@ -13,7 +13,6 @@ import signal
 import socket
 import subprocess
 import time
-import urllib.request
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -38,7 +37,7 @@ from support.far_runs import (
 )
 from support.places import ROOT
 from support.run_checks import total, treatments
-from support.waiting import LIMIT_S, until
+from support.waiting import LIMIT_S
 from support.wire import Wire, call
 
 from looplab.experiments.loop.bridge_news import RESTARTED
@@ -59,7 +58,7 @@ class Pi:
 
     def __enter__(self) -> Pi:
         shutil.copytree(ROOT / "rpi", self.rpi, ignore=shutil.ignore_patterns(".env", "secrets"))
-        # Its metrics and asip's bridge are for the other host; by default nobody reaches them.
+        # asip's bridge is for the other host; by default nobody reaches it.
         (self.rpi / ".env").write_text("LAB_BIND=0.0.0.0\n")
         self.engine.__enter__()
         return self
@@ -157,7 +156,6 @@ pytestmark = [
 
 # The Pi's engine must start first.
 BOOT_S = 8.0
-TELEMETRY_LIMIT_S = 30.0
 QUICK_TESTS = 20
 SILENT = "The bridge on the Pi at {}:5000 does not answer."
 
@@ -256,7 +254,7 @@ def test_what_was_installed(installed: Pi, pairing: Path) -> None:
     inspected = installed.inspected()
     assert secret is None or secret not in inspected
     services = [found["Config"]["Labels"]["com.docker.compose.service"] for found in json.loads(inspected)]
-    assert sorted(services) == ["bridge", "exporter"]
+    assert services == ["bridge"]
     kept_whole = installed.rpi / "secrets" / "pairing.env"
     assert (kept_whole.stat().st_mode & 0o777, kept_whole.stat().st_uid) == (0o400, 10002)
     again = installed.install("--wait", "15")
@@ -373,31 +371,6 @@ def test_asip_names_a_bridge_that_is_missing_or_set_up_otherwise(asip: Lab, wire
     installed.compose("stop", "asip-bridge")
     done = asip.run(*words, code=3, PARTS_TIMEOUT_S="10")
     assert SILENT.format(wire.there) in done.stderr
-
-
-def prometheus(lab: Lab, wire: Wire, query: str) -> list[dict[str, Any]]:
-    url = f"http://{wire.here}:{lab.environment['LAB_PROMETHEUS_PORT']}/api/v1/query?query={query}"
-    with urllib.request.urlopen(url, timeout=10) as reply:
-        found: list[dict[str, Any]] = json.load(reply)["data"]["result"]
-        return found
-
-
-def test_prometheus_scrapes_the_bridge_on_the_pi(paired: Lab, wire: Wire) -> None:
-    done = paired.run("run", "scenario1", "--quick", ROBOT_FRAMING="line")
-    assert done.returncode == 0, done.stderr
-
-    def value(query: str) -> float | None:
-        found = prometheus(paired, wire, query)
-        return float(found[0]["value"][1]) if found else None
-
-    until(lambda: value('up{job="pi"}') == 1, "Prometheus at the Pi", TELEMETRY_LIMIT_S)
-    assert value("lab_pi_bridge_up") == 1
-    assert value("lab_pi_robot_online") == 1
-    wanted = 100 + 20
-    query = 'lab_pi_bridge_events_total{event="requests"}'
-    until(lambda: (value(query) or 0) >= wanted, "the bridge's count of requests", TELEMETRY_LIMIT_S)
-    gone = "the run is over, its broker gone: told without a broker"
-    until(lambda: value("lab_pi_bridge_connected") == 0, gone, TELEMETRY_LIMIT_S)
 
 
 CASES = {

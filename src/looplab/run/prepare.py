@@ -5,9 +5,7 @@
 """
 
 import contextlib
-import json
 import os
-import re
 import stat
 import sys
 import textwrap
@@ -21,7 +19,6 @@ from looplab.run import identities
 from looplab.run.recovery import recover
 from looplab.spec.experiment import Experiments
 
-PI_METRICS_PORT = 9102
 # Compose puts the name of a service before each line: of 80 columns so many are left.
 WIDTH = 58
 IDENTITIES = Path("/identities")
@@ -66,26 +63,6 @@ def share(folder: Path, gid: int) -> None:
                     os.close(number)
 
 
-def write_targets(folder: Path, environment: dict[str, str]) -> None:
-    """Tell Prometheus (file_sd) where the Pi's metrics are; raises ValueError where LAB_PI is no address."""
-    pi = environment.get("LAB_PI", "").strip() if environment.get("ROBOT") == "remote" else ""
-    if not re.fullmatch(r"(?:[A-Za-z0-9_.-]{1,253}(?::[0-9]{1,5})?)?", pi):
-        raise ValueError(f"LAB_PI={pi!r} in .env: expected the Pi's address or name, and :port where it is not 9102")
-    targets = [pi if ":" in pi else f"{pi}:{PI_METRICS_PORT}"] if pi else []
-    write_into_volume(folder / "pi.json", json.dumps([{"targets": targets}]).encode())
-
-
-def write_into_volume(path: Path, content: bytes) -> None:
-    """Put the file there as a whole; who has opened the one before keeps that."""
-    if not os.access(path.parent, os.W_OK):
-        # A volume that the engine has just made is root's.
-        path.parent.chmod(0o1777)
-    fresh = path.with_name(f"{path.name}.new")
-    fresh.write_bytes(content)
-    fresh.chmod(0o644)
-    fresh.replace(path)
-
-
 def guide(environment: Mapping[str, str], compose: Path) -> str:
     """Return the profiles, where the pages are, and how to stop."""
     shown = [("reports", "LAB_PAGES_PORT", 8080), ("Prometheus", "LAB_PROMETHEUS_PORT", 9090)]
@@ -124,11 +101,6 @@ def _prepare(experiments: Experiments, words: Sequence[str], environment: dict[s
         uid, gid = (int(environment.get(name) or 1000) for name in ("LAB_UID", "LAB_GID"))
     except ValueError as error:
         print(f"LAB_UID and LAB_GID in .env must be whole numbers: {error}", file=sys.stderr)
-        return 2
-    try:
-        write_targets(Path("/targets"), environment)
-    except ValueError as error:
-        print(error, file=sys.stderr)
         return 2
     readers = identities.Readers(identities.BROKER_UID, uid, identities.BRIDGE_UID)
     own = [one for each in experiments.values() for one in each.secrets]

@@ -1,6 +1,5 @@
 """What every start does first: the guide, and results/ opened for the controller's user."""
 
-import json
 import os
 import stat
 from pathlib import Path
@@ -31,28 +30,6 @@ def test_who_may_write_already_needs_nothing(tmp_path: Path, rights: int, uid: i
     tmp_path.chmod(rights)
     assert prepare.open_folder(tmp_path, uid, tmp_path.stat().st_gid if gid is None else gid) == ""
     assert mode(tmp_path) == rights
-
-
-@pytest.mark.parametrize(
-    ("robot", "pi", "targets"),
-    [
-        ("remote", "192.168.1.20", ["192.168.1.20:9102"]),
-        ("remote", "pi.local:9200", ["pi.local:9200"]),
-        ("remote", "", []),
-        ("virtual", "192.168.1.20", []),
-    ],
-)
-def test_prometheus_is_told_where_the_pi_is(tmp_path: Path, robot: str, pi: str, targets: list[str]) -> None:
-    for _ in range(2):
-        prepare.write_targets(tmp_path, {"ROBOT": robot, "LAB_PI": pi})
-        assert json.loads((tmp_path / "pi.json").read_text()) == [{"targets": targets}]
-    assert [path.name for path in tmp_path.iterdir()] == ["pi.json"]
-
-
-@pytest.mark.parametrize("pi", ["http://pi", "pi:port", "a b", "pi:9102:1"])
-def test_a_pi_that_is_no_address_is_refused(tmp_path: Path, pi: str) -> None:
-    with pytest.raises(ValueError, match="LAB_PI"):
-        prepare.write_targets(tmp_path, {"ROBOT": "remote", "LAB_PI": pi})
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives a folder to another group")

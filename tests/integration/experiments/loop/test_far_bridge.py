@@ -107,7 +107,7 @@ def test_a_cut_of_a_second_costs_no_answer(
 def test_a_long_cut_ends_in_a_new_connection_of_the_same_bridge(
     wire: Wire, far_broker: tuple[Broker, int], far_bridge: Child, tmp_path: Path
 ) -> None:
-    """The bridge gives a silent peer up after 3 s; its metrics go on without any network."""
+    """The bridge gives a silent peer up after 3 s; its state file goes on without any network."""
     broker, _ = far_broker
     listener = Listener(broker.port)
     until(lambda: listener.last("lab/robot/status") == b"online", "the far bridge's robot")

@@ -19,11 +19,10 @@ LOOK_S = 0.2
 REFUSED = os.strerror(errno.ECONNREFUSED)
 
 
-def status(state: bridge_state.BridgeState | None) -> tuple[list[str], bool]:
+def status(facts: dict[str, Any] | None) -> tuple[list[str], bool]:
     """Return lines on bridge, robot and broker, and whether nothing is missing here or on the way to the broker."""
-    if state is None:
+    if facts is None:
         return ["bridge: not running (docker compose -f rpi/compose.yaml logs bridge names the cause)"], False
-    facts = state.facts
     robot, connected = bool(facts.get("robot_online")), bool(facts.get("connected"))
     no_run = REFUSED in str(facts.get("last_error"))
     first = f"bridge: running, version {facts.get('version')}, framing {facts.get('framing')}"

@@ -13,7 +13,7 @@ from looplab.experiments.loop.bridge.answer_times import AnswerTimes, Times
 from looplab.experiments.loop.bridge.reporter import Reporter
 from looplab.experiments.loop.bridge.robot_answers import Reply
 from looplab.experiments.loop.bridge.robot_port import RobotPort
-from looplab.experiments.loop.bridge.state import BridgeCounts
+from looplab.experiments.loop.bridge.state import BridgeState
 from looplab.experiments.loop.protocol import (
     COUNT,
     FRAMINGS,
@@ -98,10 +98,11 @@ class RobotBridge:
         from looplab.mqtt.paired import PairedTarget
 
         host, port, pairing = broker
-        self.counts = BridgeCounts(COUNTED, state_dir)
+        self.counts = dict.fromkeys(COUNTED, 0)
         self._spins, self._by_count = settings.receiver == SPIN, settings.pairing == COUNT
         self._robot = robot
-        self._reporter = Reporter(robot, self.counts, settings.receiver, settings.pairing)
+        state = BridgeState(state_dir)
+        self._reporter = Reporter(robot, self.counts, settings.receiver, settings.pairing, state)
         self._waiting: deque[Waiting] = deque()
         # Requests that the robot has not begun to answer.
         self._owed = 0
@@ -140,7 +141,6 @@ class RobotBridge:
                 # Report now: there is no idle moment while requests come.
                 self._reporter.report()
             now = perf_counter_ns()
-            self.counts.beat(now)
             if self._waiting and now > self._time_over_ns:
                 self._time_over()
             elif now >= self._quiet_ns:

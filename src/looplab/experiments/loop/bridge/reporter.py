@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import secrets
 import socket
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from looplab import __version__
 from looplab.experiments.loop.bridge.robot_port import RobotPort
-from looplab.experiments.loop.bridge.state import BridgeCounts
+from looplab.experiments.loop.bridge.state import BridgeState
 from looplab.experiments.loop.protocol import (
     OFFLINE,
     ONLINE,
@@ -36,10 +37,13 @@ class Reporter:
 
     mqtt: MqttClient
 
-    def __init__(self, robot: RobotPort, counts: BridgeCounts, receiver: str, pairing: str) -> None:
+    def __init__(
+        self, robot: RobotPort, counts: Mapping[str, int], receiver: str, pairing: str, state: BridgeState
+    ) -> None:
         # A restarted bridge is another instance, a restarted machine another boot.
         self.identity = {"instance": secrets.token_hex(4), "boot": boot_id()[:8]}
         self._robot, self._counts, self._receiver, self._pairing = robot, counts, receiver, pairing
+        self._state = state
         self._published: tuple[bytes, bytes] = (b"", b"")
         self._reported_online = False
         self._logged: tuple[str, tuple[int, ...]] = ("", tuple(robot.faults.values()))
@@ -84,7 +88,7 @@ class Reporter:
             "broker": str(mqtt.target),
             "last_error": "" if mqtt.connected else mqtt.last_error,
         }
-        self._counts.write_state({**info, "robot_online": online, **connection})
+        self._state.write({**info, "robot_online": online, **connection})
         if not mqtt.connected:
             return
         state = (ONLINE if online else OFFLINE, json.dumps(info).encode())

@@ -1,87 +1,46 @@
-"""What the bridge shows other processes of its machine, without the network: two small files in memory.
+"""What the bridge shows other programs of its machine, without the network: a small file in memory.
 
-`bridge.json` holds how it is set up and connected (rewritten when that changes, at idle moments), `counts.bin` its
-counters as they grow: 64-bit integers, the monotonic ns of the bridge's last turn first. Reading them costs the
-bridge nothing, so its metrics are another process's work (metrics.py).
+`bridge.json` holds how it is set up and connected, rewritten when that changes, at idle moments. The bridge holds a
+lock beside it for as long as it lives.
 """
 
 import json
-import mmap
-import os
-import struct
-from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
-from time import CLOCK_MONOTONIC, clock_gettime_ns
-from typing import Any, NamedTuple
+from typing import Any
 
-STATE_FILE, COUNTS_FILE = "bridge.json", "counts.bin"
-# The bridge turns its loop at least each 0.3 s.
-SILENCE_NS = 2_000_000_000
+from looplab.system.lock import Held, hold, holder
+
+STATE_FILE, LOCK = "bridge.json", "bridge.lock"
 
 
-class BridgeCounts(dict[str, int]):
-    """The bridge's counters, written through to `counts.bin` of `folder` (None: kept here alone)."""
+class BridgeState:
+    """The bridge's file in `folder`, None for no file; a full or missing folder must not stop the bridge."""
 
-    def __init__(self, names: Iterable[str], folder: Path | None = None) -> None:
-        super().__init__(dict.fromkeys(names, 0))
-        size = 8 * (1 + len(self))
+    def __init__(self, folder: Path | None) -> None:
         self._folder = folder
-        self._cells = memoryview(_map(folder / COUNTS_FILE, size) if folder else bytearray(size)).cast("q")
-        self._index = {name: number for number, name in enumerate(self, 1)}
         self._written = ""
+        with suppress(OSError, Held):
+            self._lock = hold(folder / LOCK, "the bridge") if folder else None
 
-    def __setitem__(self, name: str, value: int) -> None:
-        super().__setitem__(name, value)
-        self._cells[self._index[name]] = value
-
-    def beat(self, now_ns: int) -> None:
-        """Record that the bridge is alive at `now_ns` (monotonic)."""
-        self._cells[0] = now_ns
-
-    def write_state(self, state: dict[str, Any]) -> None:
-        """Write `bridge.json` if `state` has changed; a full or missing folder must not stop the bridge."""
-        if self._folder is None:
-            return
-        text = json.dumps({**state, "counts": list(self)})
-        if text == self._written:
+    def write(self, state: dict[str, Any]) -> None:
+        """Write the file if `state` has changed."""
+        text = json.dumps(state)
+        if self._folder is None or text == self._written:
             return
         fresh = self._folder / f"{STATE_FILE}.new"
-        try:
+        with suppress(OSError):
             fresh.write_text(text)
             fresh.replace(self._folder / STATE_FILE)
-        except OSError:
-            return
-        self._written = text
+            self._written = text
 
 
-class BridgeState(NamedTuple):
-    """`facts` is bridge.json's object, `beat_ns` the monotonic ns of the bridge's last turn."""
-
-    facts: dict[str, Any]
-    counts: dict[str, int]
-    beat_ns: int
-
-
-def read(folder: Path) -> BridgeState | None:
-    """Return the bridge's state, None if there is no bridge or it was silent for SILENCE_NS."""
+def read(folder: Path) -> dict[str, Any] | None:
+    """Return what the bridge wrote last, None if there is no bridge or nothing of it can be read."""
+    if not holder(folder / LOCK):
+        return None
     try:
         facts = json.loads((folder / STATE_FILE).read_text())
-        cells = (folder / COUNTS_FILE).read_bytes()
-        names = facts["counts"]
-        beat_ns, *values = struct.unpack(f"={1 + len(names)}q", cells)
-    except (OSError, ValueError, KeyError, TypeError, struct.error):
+    except (OSError, ValueError):
         return None
-    if clock_gettime_ns(CLOCK_MONOTONIC) - beat_ns > SILENCE_NS:
-        return None
-    return BridgeState(facts, dict(zip(names, values, strict=True)), beat_ns)
-
-
-def _map(path: Path, size: int) -> mmap.mmap:
-    """Map a new file for each bridge: a process that still maps the former one's keeps that."""
-    path.unlink(missing_ok=True)
-    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644)
-    try:
-        os.posix_fallocate(fd, 0, size)
-        return mmap.mmap(fd, size)
-    finally:
-        os.close(fd)
+    return facts if isinstance(facts, dict) else None
