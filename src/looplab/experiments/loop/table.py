@@ -18,6 +18,7 @@ from looplab.system.words import plural
 
 MOST_ABSENCES = 10
 _CPU = "_cpu_s"
+_STRAY = ("malformed", "foreign")
 _EXTRAS = (("duplicates", "dup."), ("out_of_order", "out of order"), ("disconnects", "disconn."))
 _HEAD = f"{'interval':>9} {'QoS':>3} {'sent':>6} {'answ.':>6} {'lost':>5} {'late':>4} {'err.':>4}"
 _STATISTICS = ("min", "avg", "p50", "p95", "p99", "max")
@@ -166,6 +167,7 @@ def notices(run: dict[str, Any]) -> Iterator[str]:
     if left_out:
         yield f"{broker} knows no QoS {', '.join(map(str, left_out))}: those cells are left out."
     yield from (f"Not the published set-up: {one} changes its Compose files." for one in own_file(run))
+    yield from (f"Ignored: {run[kind]} {kind} messages on the lab's topics." for kind in _STRAY if run.get(kind))
     yield from _absences(run.get("absences", []))
     if count := run.get("reconnects", 0):
         yield (
@@ -210,7 +212,8 @@ def summary(runs: Sequence[dict[str, Any]], width: int = WIDTH) -> str:
         lines.append(FITTED_NOTE)
     for run in runs:
         first, *more = verdict(run, brief=True, width=width - 2)
-        lines += ["", f"{run['scenario']}: {first}", *more, *_doubts(run), f"Kept in results/{run['run_id']}"]
+        doubted = (f"! {doubt}" for doubt in doubts(run))
+        lines += ["", f"{run['scenario']}: {first}", *more, *doubted, f"Kept in results/{run['run_id']}"]
     indented = (f"  {line}".rstrip() for line in lines)
     return "\n".join(fill(line, width, subsequent_indent=" " * 4) if len(line) > width else line for line in indented)
 
@@ -241,20 +244,24 @@ def _text(figures: Mapping[str, Any], statistic: str) -> str:
     return "lost" if value is None and figures.get("n") else significant(value) + mark(statistic, figures.get("n"))
 
 
-def _doubts(run: dict[str, Any]) -> Iterator[str]:
-    """Yield, a line each, what makes the figures doubtful though the run may be VALID."""
+def doubts(run: dict[str, Any]) -> Iterator[str]:
+    """Yield, a sentence each, what makes the figures doubtful though the run may be VALID; the report has the same.
+
+    Runs alike differ in the figures behind the first colon alone.
+    """
     cells = [LoopCell(document) for document in run["cells"]]
-    latest_us = max((cell.send_lateness["p99"] or 0 for cell in cells), default=0)
+    latest_us = max((cell.send_lateness.get("p99") or 0 for cell in cells), default=0)
     if latest_us > quiet.LATE_US:
         facts = run.get("environment", {})
         load = facts.get("load_before", [0])[0]
         before = f" (load {load:.1f} on {plural(facts['cores'], 'core')} before the run)" if load else ""
-        yield f"! This machine was busy{before}: 1 of 100 requests left {significant(latest_us)} ms late or later."
-    yield from (f"! {cell}: {cell.lost} lost: {cell.causes}." for cell in cells if cell.causes)
-    yield from (f"! {cell}: {cell.late} answers came late." for cell in cells if cell.late)
-    # Name each doubt once for all cells: `./lab show` has them by cell.
-    slow = dict.fromkeys(why for cell in cells if (why := quiet.why_slow(cell.document)))
-    yield from (f"! {doubt}" for doubt in (*slow, *notices(run)))
+        yield f"This machine was busy: 1 of 100 requests left {significant(latest_us)} ms late or later{before}."
+    yield from (f"{cell}: {cell.lost} lost: {cell.causes}." for cell in cells if cell.causes)
+    yield from (f"{cell}: {cell.late} answers came late." for cell in cells if cell.late)
+    # Name each cause once for all cells: `./lab show` has them by cell.
+    causes = (why(cell.document) for why in (quiet.why_late, quiet.why_slow) for cell in cells)
+    yield from dict.fromkeys(filter(None, causes))
+    yield from notices(run)
 
 
 def significant(value_us: float | None) -> str:

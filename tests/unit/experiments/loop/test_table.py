@@ -177,7 +177,7 @@ def test_a_summary_names_what_makes_figures_doubtful(stored: dict[str, Any]) -> 
     stored["environment"] = {"load_before": [9.5], "cores": 2}
     text = " ".join(summary([stored]).split())
     assert "0.438 lost lost" in text
-    assert "busy (load 9.5 on 2 cores before the run): 1 of 100 requests left 67.0 ms late or later." in text
+    assert "busy: 1 of 100 requests left 67.0 ms late or later (load 9.5 on 2 cores before the run)." in text
 
 
 def test_an_invalid_run_says_why_and_what_to_do(stored: dict[str, Any]) -> None:

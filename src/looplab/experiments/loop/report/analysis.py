@@ -47,7 +47,6 @@ def analyse(measured: Sequence[MeasuredRuns]) -> Analysis:
         "fitted": [one for one in FITTED_CONSTANTS if any(one in fitted(m.run.parameters) for m in measured)],
         "notes": notes.notes(measured),
         "steps": steps.steps(measured),
-        "setup": notes.setup(measured),
     }
 
     csv_files = {
