@@ -8,7 +8,6 @@ hands the experiments in.
 from __future__ import annotations
 
 import sys
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from looplab.errors import EXIT_GOOD, EXIT_INVALID, MachineError
 from looplab.report.csv_rows import write_csv
 from looplab.report.drawing import OVERVIEW
-from looplab.report.stored import APART, Selection, StoredRun, Unusable, read_run, run_folders
+from looplab.report.stored import Selection, StoredRun, Unusable, read_run, run_folders
 from looplab.run.folder import age
 from looplab.run.life import summary
 from looplab.spec.experiment import Experiment, Experiments
@@ -54,11 +53,7 @@ def write_reports(results: Path, named: Sequence[str], out: Path, experiments: E
     code = EXIT_GOOD
     rows: list[dict[str, str]] = []
     for name, selection in used.items():
-        others = [run for other, one in used.items() if other != name for run in one.folders]
-        meaning = "of the experiment {}, left to its own report."
-        apart = [Unusable(run.name, APART, meaning.format(run.experiment), run.experiment) for run in others]
-        shown_apart = apart if name == experiments.default and not named else []
-        measured = _write_report(experiments[name], selection, shown_apart, out)
+        measured = _write_report(experiments[name], selection, out)
         rows += _run_rows(measured, selection)
         if not measured or (named and selection.unusable):
             code = EXIT_INVALID
@@ -71,11 +66,9 @@ def page_name(experiment: Experiment) -> str:
     return str(getattr(experiment.optional_part("report"), "PAGE", f"{experiment.name}.html"))
 
 
-def _write_report(
-    experiment: Experiment, selection: Selection, apart: Sequence[Unusable], out: Path
-) -> Sequence[MeasuredRuns]:
+def _write_report(experiment: Experiment, selection: Selection, out: Path) -> Sequence[MeasuredRuns]:
     """Write the page of one experiment, name in the terminal what it found, and return the runs it shows."""
-    made = _made_without_damage(experiment, selection, apart)
+    made = _made_without_damage(experiment, selection)
     page = out / page_name(experiment)
     try:
         (out / "figures").mkdir(parents=True, exist_ok=True)
@@ -91,8 +84,6 @@ def _write_report(
         ) from error
     for line in _found(experiment.name, made.measured, made.verdicts):
         print(fitted(line, sys.stdout, " " * 6))
-    for meaning, runs in Counter(problem.meaning for problem in apart).items():
-        print(fitted(f"apart: {plural(runs, 'run')} {meaning}", sys.stdout))
     for problem in selection.unusable:
         print(fitted(str(problem), sys.stdout))
     # Never broken, so that it can be copied.
@@ -110,16 +101,16 @@ class _Made(NamedTuple):
     text: str
 
 
-def _made_without_damage(experiment: Experiment, selection: Selection, apart: Sequence[Unusable]) -> _Made:
+def _made_without_damage(experiment: Experiment, selection: Selection) -> _Made:
     """Return the report; a run that no report can show becomes one of `selection.unusable`."""
     runs, unusable = [*selection.runs], [*selection.unusable]
     try:
-        return _made(experiment, selection, apart)
+        return _made(experiment, selection)
     except Exception:
         damaged: dict[str, Unusable] = {}
         for run in runs:
             try:
-                _made(experiment, Selection([run]), ())
+                _made(experiment, Selection([run]))
             except Exception as error:
                 damaged[run.name] = run.damaged(f"It cannot be shown ({type(error).__name__}: {error}): run it again.")
         if not damaged:
@@ -127,10 +118,10 @@ def _made_without_damage(experiment: Experiment, selection: Selection, apart: Se
         selection.runs = [run for run in runs if run.name not in damaged]
         selection.unusable = [*unusable, *damaged.values()]
         selection.set_aside = []
-        return _made(experiment, selection, apart)
+        return _made(experiment, selection)
 
 
-def _made(experiment: Experiment, selection: Selection, apart: Sequence[Unusable]) -> _Made:
+def _made(experiment: Experiment, selection: Selection) -> _Made:
     # Imported here: a list of stored runs needs neither.
     from looplab.report.analysis import analysed
     from looplab.report.samples import measure
@@ -142,7 +133,7 @@ def _made(experiment: Experiment, selection: Selection, apart: Sequence[Unusable
     drawn = [sketch.draw() for sketch in analysis.sketches]
     drawn = [replace(one, name=overview) if one.figure == OVERVIEW else one for one in drawn]
     csv_files = {name: [*rows] for name, rows in analysis.csv_files.items()}
-    text = page_text(experiment, analysis, measured, selection, apart, drawn)
+    text = page_text(experiment, analysis, measured, selection, drawn)
     return _Made(measured, analysis.verdicts, drawn, csv_files, text)
 
 
@@ -151,10 +142,9 @@ def page_text(
     analysis: Analysis,
     measured: Sequence[MeasuredRuns],
     selection: Selection,
-    apart: Sequence[Unusable] = (),
     drawn: Sequence[Drawing] = (),
 ) -> str:
-    """Return the page of one experiment; runs in `apart` have a page of their own."""
+    """Return the page of one experiment."""
     from looplab.report.page import page
 
     runs = [one.run for m in measured for one in m.runs]
@@ -173,7 +163,7 @@ def page_text(
         "newest": summary(experiment, [newest.document]) if newest else "",
         "newest_figure": newest and _figure_of(newest, drawn),
         "overview": next((d for d in drawn if d.figure == OVERVIEW), None),
-        "unusable": [*selection.unusable, *apart],
+        "unusable": selection.unusable,
         "set_aside": selection.set_aside,
         "files": [*analysis.csv_files, "runs.csv"],
         "figures": analysis.figures(drawn),

@@ -24,8 +24,6 @@ from looplab.system.machine_facts import NO_ID, UNKNOWN, own_file
 from looplab.system.machine_state import SHARED
 from looplab.treatments.loads import loads
 
-# A run of an experiment that this report does not show.
-APART = "experiment"
 # Those of an hour of messages have 0.1 MiB; one of 27 MiB takes 700 MiB of memory to read.
 MOST_RUN_BYTES = 8 << 20
 # A whole number of 64 bits; larger ones are no figure, and no float holds some of them.
@@ -278,8 +276,8 @@ def _run(path: Path, experiments: Experiments) -> StoredRun | Unusable:
     try:
         experiment = experiments.of(document)
     except KeyError:
-        meaning = f"of the experiment {document['experiment']}, left to its own report."
-        return Unusable(path.name, APART, meaning, experiments.default)
+        meaning = f"This lab has no experiment {document['experiment']}."
+        return Unusable(path.name, "experiment", meaning, experiments.default)
     layout = Layout(experiment, str(document.get("scenario")))
     meaning = _damage(document, layout)
     if not meaning and not (path / "samples.csv").is_file():

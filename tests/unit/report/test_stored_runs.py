@@ -223,7 +223,7 @@ def test_the_page_shows_r_without_the_wait_of_queued_requests(results: Path, tmp
 def test_runs_of_an_unknown_experiment_are_named(results: Path, tmp_path: Path) -> None:
     folder = small_run(results, changes={"experiment": "something-else"})
     assert write(results, tmp_path / "out") == 1
-    assert "of the experiment something-else, left to its own report" in (tmp_path / "out/index.html").read_text()
+    assert "This lab has no experiment something-else." in (tmp_path / "out/index.html").read_text()
     assert write(results, tmp_path / "out", folder.name) == 1
 
 
