@@ -25,8 +25,7 @@ LONGEST = 200
 @cache
 def validator(schema: Path) -> Draft202012Validator:
     """Return the validator of a schema file, which may refer to its own definitions."""
-    document = json.loads(schema.read_text(encoding="utf-8"))
-    return Draft202012Validator(_inlined(document, document.get("$defs", {})))
+    return Draft202012Validator(json.loads(schema.read_text(encoding="utf-8")))
 
 
 def run_schema(cell: type[Cell], settings: type[Settings]) -> Draft202012Validator:
@@ -37,7 +36,7 @@ def run_schema(cell: type[Cell], settings: type[Settings]) -> Draft202012Validat
     kinds = get_type_hints(settings)
     properties["parameters"]["properties"] = {one.name: _typed(kinds[one.name]) for one in fields(settings)}
     properties.update(cell.of_run)
-    return Draft202012Validator(_inlined(frame, frame.get("$defs", {})))
+    return Draft202012Validator(frame)
 
 
 def cell_schema(cell: type[Cell]) -> dict[str, Any]:
@@ -89,19 +88,6 @@ def _place(properties: dict[str, Any], path: Sequence[str], kind: Mapping[str, A
         part = properties.setdefault(step, {"type": ["object", "null"]})
         properties = part.setdefault("properties", {})
     properties[path[-1]] = {**properties.get(path[-1], {}), **kind}
-
-
-def _inlined(part: Any, definitions: Mapping[str, Any]) -> Any:
-    """Return a part of a schema with what its references name in their place: looking them up takes as long again."""
-    if isinstance(part, list):
-        return [_inlined(one, definitions) for one in part]
-    if not isinstance(part, dict):
-        return part
-    own = {name: _inlined(value, definitions) for name, value in part.items() if name not in ("$ref", "$defs", "$id")}
-    if "$ref" not in part:
-        return own
-    named = _inlined(definitions[part["$ref"].removeprefix("#/$defs/")], definitions)
-    return {**named, **own} if own else named
 
 
 def fault(document: Any, schema: Draft202012Validator) -> str:
