@@ -32,7 +32,8 @@ def cell_intervals(
     order = np.sort(values)
     mean = float(order.mean())
     quantiles = [float(q) for q in np.quantile(order, shares)]
-    codes, count = _codes(repetition)
+    present, codes = np.unique(repetition, return_inverse=True)
+    count = present.size
     if count < FEWEST_REPETITIONS:
         nothing = [Interval(q, math.nan, math.nan) for q in quantiles]
         return Interval(mean, math.nan, math.nan), nothing
@@ -43,14 +44,6 @@ def cell_intervals(
         below = np.bincount(codes[values <= quantile], minlength=count).astype(np.float64)
         intervals.append(_quantile_interval(order, quantile, share, _spread(below, sizes)))
     return _mean_interval(mean, _spread(sums, sizes)), intervals
-
-
-def _codes(repetition: NDArray[np.integer]) -> tuple[NDArray[np.int64], int]:
-    """Repetitions as 0, 1, 2, ... whichever of them answered, and how many there are."""
-    offsets = repetition - repetition.min()
-    present = np.bincount(offsets) > 0
-    codes = (np.cumsum(present) - 1)[offsets]
-    return np.asarray(codes, dtype=np.int64), int(present.sum())
 
 
 @dataclass(frozen=True)
