@@ -1,24 +1,80 @@
-"""A student's controller and bridge in the place of the lab's: the files that the handouts give."""
+"""A student's controller and bridge in the place of the lab's: the files that the handouts give, and images."""
+
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from support.containers import docker, own_image
 from support.e2e_lab import Lab
+from support.places import ROOT
 from support.run_checks import treatments
 
 CONTROLLER = {"CLIENTS": "own", "OWN_CLIENT": "docs/exercises/write-a-controller/controller.py"}
 BRIDGE = {"OWN_BRIDGE": "docs/exercises/write-the-bridge/bridge.py"}
+# One holds a program without any library, the other has a Python of its own.
+NOTHING_ELSE, PYTHON = "looplab-test/own-nothing-else", "looplab-test/own-python"
+C_IMAGE = {"CLIENTS": "own", "OWN_IMAGE": NOTHING_ELSE, "OWN_CLIENT": "/client"}
+PYTHON_IMAGE = {"CLIENTS": "own", "OWN_IMAGE": PYTHON, "OWN_CLIENT": "python3 /app/controller.py"}
+BRIDGE_IMAGE = {"OWN_IMAGE": PYTHON, "OWN_BRIDGE": "python3 /app/bridge.py"}
 
 
+@pytest.fixture(scope="module")
+def images(tmp_path_factory: pytest.TempPathFactory, session_lab: Lab) -> Iterator[None]:
+    def build(name: str, lines: str, folder: Path) -> None:
+        (folder / "Dockerfile").write_text(lines)
+        docker("build", "--quiet", "--tag", name, str(folder))
+
+    folder = tmp_path_factory.mktemp("images")
+    source = ROOT / "tests/e2e/own_client.c"
+    subprocess.run(["cc", "-static", "-o", str(folder / "client"), str(source)], capture_output=True, check=True)
+    for program in (CONTROLLER["OWN_CLIENT"], BRIDGE["OWN_BRIDGE"]):
+        shutil.copy(ROOT / program, folder)
+    build(NOTHING_ELSE, "FROM scratch\nCOPY client /client\n", folder)
+    build(PYTHON, f"FROM {own_image('controller')}\nCOPY *.py /app/\n", folder)
+    yield
+    docker("rmi", "--force", NOTHING_ELSE, PYTHON)
+
+
+@pytest.mark.usefixtures("images")
 @pytest.mark.parametrize(
-    ("scenario", "own", "what"),
+    ("scenario", "own", "part", "what"),
     [
-        ("scenario1", CONTROLLER, "own client's requests"),
-        ("scenario0", BRIDGE, "own bridge's answers"),
+        ("scenario1", CONTROLLER, "controller", "own client's requests"),
+        ("scenario1", C_IMAGE, "controller", "own client's requests"),
+        ("scenario1", PYTHON_IMAGE, "controller", "own client's requests"),
+        ("scenario0", BRIDGE, "bridge", "own bridge's answers"),
+        ("scenario0", BRIDGE_IMAGE, "bridge", "own bridge's answers"),
     ],
 )
-def test_a_program_of_ones_own_is_measured(lab: Lab, scenario: str, own: dict[str, str], what: str) -> None:
+def test_a_program_of_ones_own_is_measured(lab: Lab, scenario: str, own: dict[str, str], part: str, what: str) -> None:
     done = lab.run("run", scenario, "--quick", "--messages", "50", "--json", "--busy", **own)
+    assert done.returncode == 0, done.stderr
     run = lab.stored(done.stdout)
     assert run["valid"], run["invalid_because"]
     assert treatments(run)[what]["found"] == "all of them"
     assert [(cell["sent"], cell["answered"]) for cell in run["cells"]] == [(50, 50)]
     assert run["cells"][0]["O_us"]["p50"] > 0
+    # The bridge is their very image; the controller's holds it, and is none of this checkout alone.
+    image = run["environment"]["images"][part]
+    assert image["own"] == ("OWN_IMAGE" not in own)
+    if own is BRIDGE_IMAGE:
+        assert image["id"] == docker("image", "inspect", "--format", "{{.Id}}", PYTHON)
+
+
+@pytest.mark.usefixtures("images")
+@pytest.mark.parametrize(
+    ("own", "code", "words"),
+    [
+        ({**C_IMAGE, "OWN_CLIENT": "/no-such"}, 2, "OWN_CLIENT=/no-such does not start in OWN_IMAGE="),
+        ({**PYTHON_IMAGE, "OWN_CLIENT": "python3 -m this"}, 1, "sent no request"),
+        ({**BRIDGE_IMAGE, "OWN_BRIDGE": "python3 -m this"}, 3, "bridge is not running. Its last lines: "),
+        ({**BRIDGE_IMAGE, "OWN_BRIDGE": "/no-such"}, 3, "/no-such"),
+        ({**BRIDGE_IMAGE, "OWN_BRIDGE": "sleep 60"}, 3, "The bridge sleep 60 answers nothing"),
+        ({"OWN_BRIDGE": "/app/bridge"}, 2, "with OWN_IMAGE=NAME a command in that image"),
+    ],
+)
+def test_an_image_that_breaks_the_agreement_is_named(lab: Lab, own: dict[str, str], code: int, words: str) -> None:
+    done = lab.run("run", "scenario0", "--quick", "--busy", code=code, PARTS_TIMEOUT_S="3", **own)
+    assert words in done.stderr

@@ -16,10 +16,11 @@ Service = dict[str, Any]
 REPLACED = ("command", "entrypoint", "test")
 # The control loop's list, which FIDELITY gives variables.
 LIST = "compose/control-loop.yaml"
+RESET = object()
 
 
 class LOADER(yaml.CSafeLoader):
-    """Reads `!override`, too: the value that follows replaces the one of the files before."""
+    """Reads `!override`, too: the value that follows replaces the one of the files before; `!reset` removes it."""
 
 
 class Override(list[Any]):
@@ -34,6 +35,7 @@ def _override(loader: LOADER, node: yaml.Node) -> object:
 
 
 LOADER.add_constructor("!override", _override)
+LOADER.add_constructor("!reset", lambda _loader, _node: RESET)
 
 
 def mosquitto_conf(**settings: str) -> str:
@@ -101,8 +103,10 @@ def _groups(root: Path, variables: Mapping[str, str], name: str = "compose.yaml"
 
 
 def _path(text: str, variables: Mapping[str, str]) -> str:
-    """Return a path with `${NAME:+prefix}` and `${NAME:-default}` replaced."""
-    chosen = re.sub(r"\$\{(\w+):\+([^}]*)\}", lambda match: match[2] if variables.get(match[1]) else "", text)
+    """Return a path with `${NAME:+prefix}`, which may hold another one, and `${NAME:-default}` replaced."""
+    chosen, inner = text, re.compile(r"\$\{(\w+):\+([^{}]*)\}")
+    while inner.search(chosen):
+        chosen = inner.sub(lambda match: match[2] if variables.get(match[1]) else "", chosen)
     return expand({"path": chosen}, variables)["path"]
 
 
@@ -114,4 +118,4 @@ def _over(base: Service, own: Service) -> Service:
             result[key] = _over(before, value)
         elif isinstance(value, list) and isinstance(before, list) and key not in REPLACED:
             result[key] = list(value) if isinstance(value, Override) else before + value
-    return result
+    return {key: value for key, value in result.items() if value is not RESET}

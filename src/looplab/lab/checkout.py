@@ -15,7 +15,7 @@ from looplab.lab.docker.engine import Engine, show_version
 from looplab.lab.docker.images import Images, images_of, wrapped
 from looplab.lab.docker.model import is_empty, model_facts
 from looplab.lab.docker.own_images import REPORT_SOURCES, OwnImages, read_stamps
-from looplab.lab.image_names import BASE, BASE_IMAGE, FLOOD, REPEATED, REPORT, is_decided, name_of, own_reference
+from looplab.lab.image_names import BASE, BASE_IMAGE, REPORT, is_decided, name_of, own_reference
 from looplab.lab.machine.facts import OF_THIS_LAB, port_owners
 from looplab.lab.machine.installing import ensure_compose, ensure_engine
 from looplab.lab.machine.limits import CACHE, machine_variables, probe_limits
@@ -132,8 +132,9 @@ class Lab:
         if not read_stamps(self.root) and len(images_of(ours)) < len(ours):
             say("First start: the images take up to two minutes. Later starts take 8 s.")
         images.ensure_upstream(upstream)
-        wrapped = images.variables.get(REPEATED, upstream.get(REPEATED, ""))
-        self._have(images, OwnImages(self.root, ours, self._profiles, wraps={self.own_image(FLOOD): wrapped}))
+        services = [one for one in self._services.values() if one["image"] in ours]
+        wraps = {one["image"]: images.variables.get(*each) for one in services for each in wrapped(one).items()}
+        self._have(images, OwnImages(self.root, ours, self._profiles, wraps=wraps))
         limits = probe_limits(engine, self.own_image(PROBE), self.root / CACHE)
         # In a rootless engine root is the user who started it; other users do not exist on the host.
         owner = {"LAB_UID": "0", "LAB_GID": "0"} if engine.rootless else {}

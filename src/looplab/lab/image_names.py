@@ -7,7 +7,7 @@ from looplab import __version__
 # No run waits for the image of the report to be built.
 REPORT = "report"
 # The image of the flood runs the program of the upstream image that this variable names.
-FLOOD, REPEATED = "flood", "FLOOD_IMAGE"
+REPEATED = "FLOOD_IMAGE"
 FOLDER = "looplab"
 REGISTRY, TAG, PULL = "LAB_REGISTRY", "LAB_TAG", "LAB_PULL"
 BASE, BASE_IMAGE = "BASE_IMAGE", "debian:trixie-slim"

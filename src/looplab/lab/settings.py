@@ -38,7 +38,7 @@ RULES = {
 ADDRESSES = ("LAB_BIND", "LAB_LAN_BIND")
 # The variables by which compose.yaml chooses a file, compose/<kind>.<value>.yaml.
 OVERLAYS = {"BROKER": "broker", "ROBOT": "robot", "LINK": "link", "BROKER_TLS": "tls", "GRAFANA": "grafana"}
-# Files with a user's own program in a part's place.
+# A user's own program in a part's place: a file, or a command in the image that OWN_IMAGE names.
 OWN_PROGRAMS = ("OWN_CLIENT", "OWN_BRIDGE")
 # These values change nothing: Compose gets an empty variable and reads no file.
 NO_FILE = {"LINK": NO_LINK, "OWN_LINK": NO_LINK, "GRAFANA": "on", "TWIN_LINK": "off"}
@@ -65,8 +65,10 @@ def check_parts(root: Path, settings: Mapping[str, str]) -> None:
                 f"{variable}={name}: there is no compose/{kind}.{name}.yaml.", f"Known: {', '.join(known)}."
             )
     for variable in OWN_PROGRAMS:
-        if (name := settings.get(variable)) and not (root / name).is_file():
-            raise UsageError(f"{variable}={name}: there is no such file below {root}.", "Copy your program there.")
+        name = "" if settings.get("OWN_IMAGE") else settings.get(variable, "")
+        if name and not (root / name).is_file():
+            remedy = f"Copy your program there, or set OWN_IMAGE to your image and {variable} to a command in it."
+            raise UsageError(f"{variable}={name}: there is no such file below {root}.", remedy)
     broker = settings.get("BROKER") or DEFAULT
     if broker != DEFAULT and "on" in (settings.get("BROKER_TLS"), "on" if settings.get("ROBOT") == "remote" else ""):
         raise UsageError(

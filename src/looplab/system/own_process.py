@@ -10,6 +10,7 @@ from typing import Any
 
 PR_SET_NAME = 15
 PR_SET_TIMERSLACK = 29
+PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL = 47, 4
 POLICIES = {getattr(os, name): name for name in map("SCHED_{}".format, ("OTHER", "FIFO", "RR", "BATCH", "IDLE"))}
 _libc = ctypes.CDLL(None, use_errno=True)
 # What a part found that let a child of its own ask for the published priority; `start` of a broker writes it, too.
@@ -21,6 +22,11 @@ def set_name(name: str) -> None:
     """Name this process (at most 15 bytes) so that others find it, and ask for sharp timers (1 ns slack)."""
     _libc.prctl(PR_SET_NAME, name.encode()[:15], 0, 0, 0)
     _libc.prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0)
+
+
+def drop_capabilities() -> None:
+    """Give what this process executes next no capability, unless root executes it."""
+    _libc.prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
 
 
 def stop_event() -> threading.Event:

@@ -89,5 +89,7 @@ def test_a_value_that_changes_nothing_chooses_no_file(settings: dict[str, str], 
 def test_a_program_that_is_not_there_is_named_before_anything_starts(variable: str) -> None:
     check_parts(ROOT, {variable: "README.md"})
     # The engine would make a folder of that name.
-    with pytest.raises(UsageError, match=f"{variable}=answers/none.py: there is no such file"):
+    with pytest.raises(UsageError, match=f"{variable}=answers/none.py: there is no such file") as caught:
         check_parts(ROOT, {variable: "answers/none.py"})
+    assert f"set OWN_IMAGE to your image and {variable} to a command in it" in caught.value.remedy
+    check_parts(ROOT, {variable: "/none", "OWN_IMAGE": "me/client:1"})

@@ -10,7 +10,7 @@ from looplab.experiments.loop.bridge_news import BROKER_RESTARTED, BridgeNews
 from looplab.experiments.loop.connections import controller_connections
 from looplab.experiments.loop.document import COLUMNS, delayed, of_rows, passed
 from looplab.experiments.loop.losses import NEVER_NS, Evidence, Losses
-from looplab.experiments.loop.own_bridge import OwnBridge, judge_own_bridge
+from looplab.experiments.loop.own_bridge import OwnBridge, bridge_role, judge_own_bridge
 from looplab.experiments.loop.own_client import OwnClient, OwnMeasurement, other_clients
 from looplab.experiments.loop.parameters import PRINTED, LoopParameters
 from looplab.experiments.loop.printed.measurement import PrintedMeasurement, written
@@ -53,7 +53,7 @@ class LoopController(CellRun[LoopParameters, LoopCell]):
     columns: ClassVar[tuple[str, ...]] = COLUMNS
 
     def __init__(self, parameters: LoopParameters, place: Place) -> None:
-        super().__init__(parameters, place, treatments.roles(parameters.broker))
+        super().__init__(parameters, place, treatments.roles(parameters.broker, bridge_role(parameters)))
         p, token = self.parameters, self.record.token
         self.news = BridgeNews(token, p.samples)
         self.client = placement.client_of(self.client)

@@ -1,14 +1,29 @@
 """OWN_BRIDGE: a bridge that somebody else wrote. It says nothing of itself, so the run goes by its answers."""
 
+from contextlib import suppress
+from dataclasses import replace
+from socket import gethostbyname
 from time import perf_counter_ns
 
 from looplab.errors import MachineError
+from looplab.experiments.loop import BRIDGE
 from looplab.experiments.loop.parameters import LoopParameters
 from looplab.experiments.loop.protocol import STATUS_OK, TOPIC_REQUEST, parse_answer
 from looplab.run.open_loop import MessageCounts, Sender
+from looplab.spec.roles import Role
 from looplab.treatments.judgement import Treatment
 
 PROBE_NS = 500_000_000
+
+
+def bridge_role(parameters: LoopParameters) -> Role:
+    """Return the bridge's role; a program in the user's image has any name, and is found by its address."""
+    if not (parameters.own_bridge and parameters.own_image):
+        return BRIDGE
+    with suppress(OSError):
+        return replace(BRIDGE, address=gethostbyname(BRIDGE.name))
+    # It has ended already: `wait` reports that.
+    return BRIDGE
 
 
 class OwnBridge:

@@ -6,6 +6,7 @@ a program, and with a bridge of OWN_BRIDGE, is in docs/adding-an-experiment.md.
 
 import hashlib
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -15,14 +16,14 @@ from statistics import median
 from time import perf_counter_ns
 from typing import Any, NamedTuple
 
-from looplab.errors import LabError
+from looplab.errors import LabError, UsageError
 from looplab.experiments.loop.parameters import OWN, PRINTED, LoopParameters
 from looplab.experiments.loop.printed.clients import STEP_NS, PrintedClients
 from looplab.experiments.loop.printed.measurement import PrintedMeasurement
 from looplab.experiments.loop.printed.wire import Publish, Wire
 from looplab.experiments.loop.protocol import TOPIC_REQUEST, parse_request
 from looplab.run.samples import NOT_SENT
-from looplab.system.own_process import end_child
+from looplab.system.own_process import drop_capabilities, end_child
 from looplab.treatments.broker import access
 from looplab.treatments.judgement import Treatment
 
@@ -35,8 +36,6 @@ MOST_TIMES = 2
 # By how much the median distance of two requests may differ from the interval.
 MOST_DRIFT = 0.1
 OUTPUT_BYTES, WORDS_KEPT = 2000, 200
-# The controller captures packets, the program does not.
-_NO_CAPTURE = ("setpriv", "--inh-caps=-net_raw", "--ambient-caps=-net_raw")
 
 
 class Performance(NamedTuple):
@@ -83,10 +82,12 @@ class OwnClient:
                 return
 
     def start(self, **asked: object) -> None:
-        """Start the program; `asked` are its variables."""
+        """Start the program; `asked` are its variables. Raises LabError (exit code 2) where its image lacks it."""
         p, pairing = self._parameters, access()
+        command = shlex.split(p.own_client) if p.own_image else [sys.executable, "-B", str(self.program)]
         variables = {
-            "PATH": os.environ.get("PATH", ""),
+            # An image sets some for its program.
+            **(os.environ if p.own_image else {"PATH": os.environ.get("PATH", "")}),
             "PYTHONUNBUFFERED": "1",
             "BROKER_HOST": p.broker_host,
             "BROKER_PORT": p.broker_port,
@@ -95,13 +96,21 @@ class OwnClient:
             **asked,
         }
         self._output = b""
-        self._process = subprocess.Popen(
-            [*_NO_CAPTURE, sys.executable, "-B", str(self.program)],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            env={name: str(value) for name, value in variables.items()},
-        )
+        try:
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                env={name: str(value) for name, value in variables.items()},
+                # The controller captures packets, the program does not.
+                preexec_fn=drop_capabilities,
+            )
+        except OSError as error:
+            raise UsageError(
+                f"OWN_CLIENT={p.own_client} does not start in OWN_IMAGE={p.own_image}: {error.strerror}.",
+                "Name the command with its path, as ENTRYPOINT and CMD of the image have it.",
+            ) from error
         assert self._process.stdout is not None
         os.set_blocking(self._process.stdout.fileno(), False)
 
@@ -135,7 +144,9 @@ class OwnClient:
         self._wire.close()
 
     def document(self) -> dict[str, Any]:
-        """Return what run.json holds of the program."""
+        """Return what run.json holds of a program in a file; the environment has the id of an image."""
+        if self._parameters.own_image:
+            return {}
         return {"own_client": {"sha256": hashlib.sha256(self.program.read_bytes()).hexdigest()}}
 
     def judge_clients(self) -> Iterator[Treatment]:

@@ -49,13 +49,17 @@ PORT, DIRECT = "port", "direct"
 ROBOT = Option("--robot", "ROBOT", "", "where the robot is", ROBOTS)
 BROKER = Option("--broker", "BROKER", "", "the broker under test", tuple(BROKERS))
 QOS_LEGS = Option("--qos-legs", "QOS_LEGS", "", "which of the loop's four legs have the QoS", tuple(LEGS.values()))
+# A user's own program is a file, which runs in the image of the lab's part, or a command in an image of theirs.
+OWN_FORMS = "a file below this folder, e.g. answers/program.py, or with OWN_IMAGE=NAME a command in that image"
 LINK = Option("--link", "LINK", "NAME", "the bridge's link: none, wifi, custom (LINK_DELAY_MS=…)")
 
 
 def _own_program() -> Any:
     """Return the field of a user's program: no verdict rests on a run with one, so its default is a fidelity's."""
-    pattern, expected = r"(\w[\w./-]{0,200})?", "a file below this folder, e.g. answers/controller.py"
-    return param(lambda get, name: get.matching(name, "", pattern, expected), {"thesis": ""})
+    file, command = r"(\w[\w./-]{0,200})?", r"([\w/.][^$\\'\"]{0,200})?"
+    return param(
+        lambda get, name: get.matching(name, "", command if get.given("OWN_IMAGE") else file, OWN_FORMS), {"thesis": ""}
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,6 +94,10 @@ class LoopParameters(OrderedParameters):
     clients: str = choice({"thesis": LAB, "printed": PRINTED}, (PRINTED, LAB, OWN))
     own_client: str = _own_program()
     own_bridge: str = _own_program()
+    own_image: str = param(
+        lambda get, name: get.matching(name, "", r"([a-z0-9][\w./:@-]{0,300})?", "an image, e.g. me/client:1"),
+        {"thesis": ""},
+    )
     receiver: str = choice(RECEIVERS, (SPIN, SELECT))
     life: str = choice({"thesis": RUN, "printed": REPETITION}, (REPETITION, RUN))
     broker_path: str = choice({"thesis": DIRECT, "printed": PORT}, (PORT, DIRECT))
@@ -147,6 +155,13 @@ class LoopParameters(OrderedParameters):
             raise UsageError(
                 "CLIENTS=own and OWN_CLIENT belong together.", "Set both: CLIENTS=own OWN_CLIENT=answers/controller.py"
             )
+        if self.own_image and not (self.own_client or self.own_bridge):
+            raise UsageError(
+                f"OWN_IMAGE={self.own_image} is in no part's place.",
+                "Set OWN_BRIDGE, or CLIENTS=own and OWN_CLIENT, to the command that the image is to run.",
+            )
+        if self.own_image and self.own_bridge and self.link != NO_LINK:
+            raise UsageError("OWN_IMAGE in the bridge's place has no LINK.", "Leave LINK empty, or take a Python file.")
         if self.own_client and self.own_bridge:
             raise UsageError("OWN_CLIENT and OWN_BRIDGE are both set.", "Try each against the lab's other part first.")
         if self.own_bridge and self.robot == "remote":

@@ -50,9 +50,10 @@ WAKE_UPS = 2
 _PROCESSES = (BROKER, CONTROLLER, BRIDGE, ROBOT)
 
 
-def roles(broker: str) -> list[Role]:
-    """Return every role of the loop, with that of its broker."""
-    return [BROKERS[broker].role if role is BROKER else role for role in EXPERIMENT.roles]
+def roles(broker: str, bridge: Role = BRIDGE) -> list[Role]:
+    """Return every role of the loop, with that of its broker and of its bridge."""
+    others = {BROKER: BROKERS[broker].role, BRIDGE: bridge}
+    return [others.get(role, role) for role in EXPERIMENT.roles]
 
 
 def priorities(parameters: LoopParameters) -> dict[str, int]:

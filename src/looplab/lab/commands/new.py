@@ -13,7 +13,12 @@ APPLICATIONS = "my"
 # A new scenario starts the parts of this one unless another is named: no load, no priority.
 PLAIN = "scenario1"
 # These overlays list every controller; a new one gets the anchor that is named beside the file.
-ALIKE = {"compose/printed.yaml": "printed", "compose/port.yaml": "port", "compose/own-client.lab.yaml": "own"}
+ALIKE = {
+    "compose/printed.yaml": "printed",
+    "compose/port.yaml": "port",
+    "compose/own-client.lab.yaml": "own",
+    "compose/own-client.image.lab.yaml": "own",
+}
 _NAME = re.compile(r"[a-z][a-z0-9-]{1,30}")
 _LINE = "  {name}: {{<<: {parts}, profiles: [{name}], env_file: [*default, scenarios/{name}/params.env]}}\n"
 

@@ -30,7 +30,7 @@ STAMP = Path(".cache/images.sha256")
 class OwnImages:
     """Images, each with the service that builds it; `profiles` have these services.
 
-    `sources` holds patterns of the files that they are built from, by folder, `wraps` the upstream image whose program
+    `sources` holds patterns of the files that they are built from, by folder, `wraps` the other image whose program
     one of them holds.
     """
 

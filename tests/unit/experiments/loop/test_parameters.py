@@ -92,6 +92,10 @@ def test_clients_that_cannot_be_so_are_refused(settings: dict[str, str]) -> None
         ({"CLIENTS": "own", "OWN_CLIENT": "a.py", "PRIORITY_CONTROLLER": "99"}, "real-time priority"),
         ({"CLIENTS": "own", "OWN_CLIENT": "a.py", "BROKER_TLS": "on"}, "TLS"), ({"OWN_BRIDGE": "/etc/b.py"}, "below"),
         ({"OWN_BRIDGE": "b.py", "ROBOT": "remote"}, "on a Pi"),
+        ({"OWN_BRIDGE": "me/bridge:1"}, "a file .* or with OWN_IMAGE=NAME a command"),
+        ({"OWN_IMAGE": "me/bridge:1", "OWN_BRIDGE": "$HOME/b"}, "a file .* or with OWN_IMAGE=NAME a command"),
+        ({"OWN_IMAGE": "me/bridge:1"}, "is in no part's place"), ({"OWN_IMAGE": "-x"}, "an image, e.g."),
+        ({"OWN_IMAGE": "me/bridge:1", "OWN_BRIDGE": "/b", "LINK": "wifi"}, "has no LINK"),
         ({"MQTT_VERSION": "5", "CLIENTS": "own", "OWN_CLIENT": "a.py"}, "not for CLIENTS=own"),
         ({"MQTT_VERSION": "5", "FIDELITY": "printed"}, "not for CLIENTS=printed"),
         ({"MQTT_VERSION": "5", "OWN_BRIDGE": "b.py"}, "not for OWN_BRIDGE"),
@@ -102,6 +106,8 @@ def test_programs_and_versions_that_do_not_fit_are_refused(settings: dict[str, s
     with pytest.raises(UsageError, match=words):
         read_parameters({**SCENARIO, **settings})
     assert read_parameters({**SCENARIO, "CLIENTS": "own", "OWN_CLIENT": "answers/a.py"}).clients == "own"
+    image = {"OWN_IMAGE": "me/client:1", "OWN_CLIENT": "node /app/client.js --fast"}
+    assert read_parameters({**SCENARIO, "CLIENTS": "own", **image}).own_client == image["OWN_CLIENT"]
     assert read_parameters({**SCENARIO, "MQTT_VERSION": "5", "TOPIC_ALIAS": "on"}).topic_alias
 
 
