@@ -9,29 +9,37 @@
 #include <time.h>
 #include <unistd.h>
 
-static double now_s(void) {
+static double now_s(void)
+{
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return now.tv_sec + now.tv_nsec / 1e9;
 }
 
 /* Read and forget what the broker sends, until `end_s`. */
-static void hear(int sock, double end_s) {
+static void hear(int sock, double end_s)
+{
     char answer[4096];
     struct pollfd news = {sock, POLLIN, 0};
     for (double left_s; (left_s = end_s - now_s()) > 0;)
-        if (poll(&news, 1, left_s * 1000 + 1) > 0 && read(sock, answer, sizeof answer) <= 0) exit(1);
+        if (poll(&news, 1, left_s * 1000 + 1) > 0 && read(sock, answer, sizeof answer) <= 0)
+            exit(1);
 }
 
-static void write_all(int sock, const char *bytes, size_t count) {
-    if (write(sock, bytes, count) != (ssize_t)count) exit(1);
+static void write_all(int sock, const char *bytes, size_t count)
+{
+    if (write(sock, bytes, count) != (ssize_t)count)
+        exit(1);
 }
 
-int main(void) {
+int main(void)
+{
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *broker;
-    if (getaddrinfo(getenv("BROKER_HOST"), getenv("BROKER_PORT"), &hints, &broker)) return 2;
+    if (getaddrinfo(getenv("BROKER_HOST"), getenv("BROKER_PORT"), &hints, &broker))
+        return 2;
     int sock = socket(broker->ai_family, SOCK_STREAM, 0), on = 1;
-    if (connect(sock, broker->ai_addr, broker->ai_addrlen)) return 3;
+    if (connect(sock, broker->ai_addr, broker->ai_addrlen))
+        return 3;
     setsockopt(sock, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     write_all(sock, "\x10\x0d\0\4MQTT\4\2\0\x3c\0\1c", 15);
     hear(sock, now_s() + 0.2);

@@ -101,9 +101,9 @@ def test_the_files_and_what_a_reader_opens_do_not_grow() -> None:
         "their variables": (len(variables(opened)), 74),
         "lines of compose.yaml": (lines_of(ROOT / "compose.yaml"), 40),
         "lines of loop.yaml": (lines_of(COMPOSE / "loop.yaml") - own, 110),
-        "overlays": (len(OVERLAY_FILES), 18),
+        "overlays": (len(OVERLAY_FILES), 20),
         "lines of an overlay": (max(map(lines_of, OVERLAY_FILES)), 40),
-        "variables": (len(variables([*COMPOSE_FILES, *COMPOSE.glob("**/*.env")])), 129),
+        "variables": (len(variables([*COMPOSE_FILES, *COMPOSE.glob("**/*.env")])), 130),
         "settings in .env": (len(names_of(ROOT / ".env")), 40),
         "hops": (sum("extends:" in path.read_text() for path in COMPOSE_FILES), 0),
     }

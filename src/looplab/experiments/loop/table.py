@@ -207,7 +207,7 @@ def summary(runs: Sequence[dict[str, Any]], width: int = WIDTH) -> str:
     parameters = runs[0].get("parameters", {})
     image = f" in {parameters['own_image']}" if parameters.get("own_image") else ""
     own = (parameters.get(name) for name in ("own_client", "own_bridge"))
-    clients = [f"with {program}{image}" for program in own if program] or ["the lab's client"] * (runs[0]["fidelity"] == "thesis")
+    clients = [f"with {one}{image}" for one in own if one] or ["the lab's client"] * (runs[0]["fidelity"] == "thesis")
     how = ", ".join([FIDELITIES[runs[0]["fidelity"]], *clients])
     lines = [*titles, f"{how}, latencies in ms", "", *_cells(runs), _SUMMARY_NOTE]
     if any(fitted(run.get("parameters", {})) for run in runs):
