@@ -2,11 +2,13 @@
 
 import json
 import os
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support.hardening import NUMBERS
 from support.loop_lab import LoopLab, event
 from support.places import ROOT
 from support.run_checks import check_run
@@ -80,6 +82,20 @@ def test_a_controller_that_never_sends_ends_the_run_with_its_own_words(
     error = event(child, "error")
     assert "sent no request" in error["message"]
     assert words in error["message"]
+
+
+@needs_packets
+def test_a_program_has_none_of_the_controllers_capabilities() -> None:
+    code = (
+        "import subprocess; from looplab.system.own_process import drop_capabilities\n"
+        "for first in (None, drop_capabilities):\n"
+        "    subprocess.run(['grep', '-E', 'Cap(Prm|Eff|Amb)', '/proc/self/status'], preexec_fn=first, check=True)"
+    )
+    # As in a container: root's own rights do not count.
+    as_there = ["setpriv", "--securebits=+noroot", "--inh-caps=-all,+net_raw", "--ambient-caps=-all,+net_raw"]
+    done = subprocess.run([*as_there, sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    held = [int(word, 16) for word in done.stdout.split()[1::2]]
+    assert held == [1 << NUMBERS["NET_RAW"]] * 3 + [0] * 3
 
 
 def run_bridge(lab: LoopLab, program: Path, text: str, **variables: str) -> Any:
