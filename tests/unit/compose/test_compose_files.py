@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import yaml
-from support.compose_files import LOADER, Service, files_of, merged, started_conf
+from support.compose_files import LOADER, RESET, Service, files_of, merged, started_conf
 from support.places import ROOT
 
 from looplab.experiments.loop.parameters import PARAMETERS
@@ -271,7 +271,7 @@ def test_an_own_image_has_a_name_of_its_own_and_is_never_pulled() -> None:
     for path in [*COMPOSE.glob("**/*.yaml"), ROOT / "rpi/compose.yaml"]:
         for name, service in (load(path).get("services") or {}).items():
             image = str((service or {}).get("image", ""))
-            if "build" in (service or {}):
+            if (service or {}).get("build", RESET) is not RESET:
                 assert OWN_IMAGE.fullmatch(image), f"{path}: {name} builds {image}"
                 built.add(image)
     every = [*SERVICES.items(), *(one for found in ALSO for one in found.items())]
