@@ -6,7 +6,6 @@ a program, and with a bridge of OWN_BRIDGE, is in docs/adding-an-experiment.md.
 
 import hashlib
 import os
-import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -84,7 +83,7 @@ class OwnClient:
     def start(self, **asked: object) -> None:
         """Start the program; `asked` are its variables. Raises LabError (exit code 2) where its image lacks it."""
         p, pairing = self._parameters, access()
-        command = shlex.split(p.own_client) if p.own_image else [sys.executable, "-B", str(self.program)]
+        command = p.own_client.split() if p.own_image else [sys.executable, "-B", str(self.program)]
         variables = {
             # An image sets some for its program.
             **(os.environ if p.own_image else {"PATH": os.environ.get("PATH", "")}),
