@@ -1,5 +1,6 @@
 """Read samples.csv as columns, cell by cell; it must agree with run.json."""
 
+import itertools
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -9,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from looplab.report.cell import QUANTILES, Key, MeasuredCell, quantile
+from looplab.report.cell import QUANTILES, STATISTICS, Key, MeasuredCell, quantile
 from looplab.report.csv_file import KEY, NUMBER, WORD, Unreadable, key_types, read_csv
 from looplab.report.statistics import Floats
 from looplab.report.stored import Layout, Selection, StoredRun, Unusable, differences, run_order
@@ -18,7 +19,7 @@ from looplab.run.folder import age
 from looplab.spec.columns import Column, Count, Figure, Latency, Part
 from looplab.spec.document import with_values
 
-AVERAGE_TOLERANCE_US = 0.01
+TOLERANCE_US = 0.01
 
 
 @dataclass(frozen=True)
@@ -211,12 +212,12 @@ def _disagreement(run: StoredRun, samples: pd.DataFrame) -> str:
 
 
 def _edited(cell: MeasuredCell) -> str:
-    """Compare the averages, which both files hold to three decimals: a difference means one file was changed."""
-    for metric in cell.latency_us:
-        sampled, stored = cell.statistic(metric, "avg"), cell.document.get(f"{metric}_us", {}).get("avg")
-        if sampled is not None and stored is not None and abs(stored - sampled) > AVERAGE_TOLERANCE_US:
+    """Compare what both files hold to three decimals: a difference means one file was changed."""
+    for metric, name in itertools.product(cell.latency_us, STATISTICS):
+        sampled, stored = cell.statistic(metric, name), cell.document.get(f"{metric}_us", {}).get(name)
+        if sampled is not None and stored is not None and abs(stored - sampled) > TOLERANCE_US:
             return (
-                f"The mean {metric} at {cell} is {sampled:.3f} us in samples.csv and {stored:.3f} us in run.json: one "
+                f"{metric} {name} at {cell} is {sampled:.3f} us in samples.csv and {stored:.3f} us in run.json: one "
                 "of the two was edited. "
             )
     return ""

@@ -97,6 +97,10 @@ SPOILT: dict[str, tuple[Spoil, str, str]] = {
     "outcome edited": (rewrite(lambda text: text.replace("answered", "lost", 1)), "damaged", "disagree"),
     "latency missing": (put_latency(",,"), "damaged", "not finite numbers"),
     "latency edited": (put_latency("4300.000,4200.000,100.000"), "damaged", "edited"),
+    **{
+        f"{name} edited": (edit(f"cells.0.O_us.{name}", -5.0), "damaged", f"O {name} at")
+        for name in ("min", "max", "avg", "p50", "p95", "p99")
+    },
 }
 
 
