@@ -20,7 +20,7 @@ NO_SPACE = Remedy(
     ("no space left",),
 )
 READ_ONLY = Remedy("", "The disk of results/ is read-only: `mount -o remount,rw`, or move the checkout.")
-OTHER_USER = Remedy("", "Set LAB_UID in .env to the folder's owner (`stat -c %u results`), or `chmod a+rwx results`.")
+OTHER_USER = Remedy("", "Set LAB_UID in .env to the folder's owner: `stat -c %u results`.")
 NO_MEMORY = Remedy(
     "`out of memory`",
     "Close other programs, or lower STRESS_VM; `dmesg` names what the kernel ended.",

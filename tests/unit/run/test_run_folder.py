@@ -105,7 +105,12 @@ def test_too_little_space_is_said_before_anything_is_measured(tmp_path: Path) ->
 
 @pytest.mark.parametrize(
     ("code", "remedy"),
-    [(errno.ENOSPC, "disk space"), (errno.EDQUOT, "disk space"), (errno.EROFS, "read-only"), (errno.EACCES, "LAB_UID")],
+    [
+        (errno.ENOSPC, "disk space"),
+        (errno.EDQUOT, "disk space"),
+        (errno.EROFS, "read-only"),
+        (errno.EACCES, "folder's owner: `stat"),
+    ],
 )
 def test_a_disk_that_fails_in_the_middle_names_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, remedy: str
