@@ -57,6 +57,14 @@ def test_every_service_is_hardened(choice: dict[str, str]) -> None:
         judge_configuration(name, service, users_of_images(found))
 
 
+@pytest.mark.parametrize("tls", ["off", "on"])
+def test_the_services_of_several_hosts_are_hardened(tls: str) -> None:
+    found = services("--file", "compose/hosts.yaml", BROKER_TLS=tls)
+    assert {"prepare", "treatments", "broker", "bridge", "scenario5", "stress", "flood"} <= set(found)
+    for name, service in found.items():
+        judge_configuration(name, service, users_of_images(found))
+
+
 @pytest.mark.parametrize("broker", ["mosquitto", "mochi", "rabbitmq"])
 def test_the_prioritised_parts_hold_their_capability_as_root(broker: str) -> None:
     usual, held = services(BROKER=broker, LAB_PRIORITY_UID=""), services(BROKER=broker, LAB_PRIORITY_UID="0")
