@@ -29,12 +29,12 @@ CHOICES = {
 def built(version: str, folder: Path) -> Path:
     """Return the plugin of a version, built from its Go module."""
     if shutil.which("go") is None:
-        pytest.skip("no Go is here to build Compose with")
+        pytest.fail("no Go is here to build Compose with: install golang-go, or name files of plugins")
     module = f"github.com/docker/compose/{version.partition('.')[0]}"
     download = ["go", "mod", "download", "-json", f"{module}@{version}"]
     found = subprocess.run(download, cwd=folder, capture_output=True, text=True, check=False)
     if found.returncode:
-        pytest.skip(f"no Go module of Compose {version}: {found.stdout[-300:]}")
+        pytest.fail(f"no Go module of Compose {version}: {found.stdout[-300:]}")
     # `go install` refuses a module that replaces others.
     sources = Path(shutil.copytree(json.loads(found.stdout)["Dir"], folder / "sources"))
     subprocess.run(["chmod", "-R", "u+w", str(sources)], check=True)
