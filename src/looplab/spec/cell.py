@@ -21,7 +21,7 @@ class Cell:
     # What samples.csv calls `received_ns`, when a message had its outcome.
     received: ClassVar[str] = "received_ns"
     runs: "Sequence[Cell]" = ()
-    send_lateness = Latency("how much later than due messages left", times=("due_ns", "sent_ns"))
+    send_lateness = Latency("how long after its due time a message left", times=("due_ns", "sent_ns"))
 
     def __init_subclass__(cls) -> None:
         classes = list(reversed(cls.__mro__))

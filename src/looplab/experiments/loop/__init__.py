@@ -157,7 +157,7 @@ class LoopCell(Paced):
         heading="response",
     )
     send_lateness = Latency(
-        "how much later than due messages left: not part of T",
+        "how long after its due time a message left; not part of T",
         times=("due_ns", "sent_ns"),
         heading="send lateness",
     )
@@ -195,7 +195,7 @@ class LoopCell(Paced):
     steal_s = Figure("processor time that the hypervisor gave to others", unit="s")
     strangers_cpu_s = Figure("processor time of programs beside the lab", unit="s")
     wire_bytes = Figure(
-        "MQTT of a message at the controller's sockets, in and out, acknowledgements included; none of other clients",
+        "MQTT of a message at the controller's sockets, both ways, with acknowledgements; none of other clients",
         unit="bytes",
         heading="on the wire",
         digits=1,

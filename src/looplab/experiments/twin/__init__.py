@@ -136,7 +136,8 @@ class TwinCell(Paced):
         rows(host="text", sent="count", stored="count", start_error_us="number", fault="text"),
     )
     device_lateness_us = Part(
-        "how much later than due messages left, of all workers that reported it, merged by count", defined("latency")
+        "how long after its due time a message left, of all workers that reported it, merged by count",
+        defined("latency"),
     )
     limit_per_s = Figure("the highest rate that was sustained", digits=0)
 
