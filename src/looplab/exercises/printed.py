@@ -44,13 +44,8 @@ def printed(root: Path, name: str, experiments: Experiments, *, linked: bool = F
     text = (folders[name] / "README.md").read_text(encoding="utf-8")
 
     def leads_to(path: str, part: str) -> str:
-        folder, page = posixpath.split(posixpath.normpath(folders[name].relative_to(root).as_posix() + "/" + path))
-        if not linked or not (folders[name] / path).is_file():
-            return ""
-        if folder == "docs" and page.endswith(".md"):
-            return f"../docs/{page.removesuffix('.md')}.html{part}"
-        exercise_name = posixpath.basename(folder)
-        return f"{exercise_name}.html" if exercise_name in folders and page == "README.md" else ""
+        place = place_on_site(root, f"{folders[name].relative_to(root).as_posix()}/{path}") if linked else ""
+        return f"../{place}{part}" if place else ""
 
     body = MarkdownIt("commonmark").enable("table").render(_for_paper(text, leads_to))
     back = '<nav><a href="../index.html">The lab</a></nav>' if linked else ""
@@ -64,6 +59,18 @@ def printed(root: Path, name: str, experiments: Experiments, *, linked: bool = F
         '<p>Name <span class="write short"></span> Date <span class="write short"></span></p>'
         f"{fields}<h2>In your own words</h2>{paper}</section></body></html>\n"
     )
+
+
+def place_on_site(root: Path, path: str) -> str:
+    """Return where the site of the lab at `root` has a file as a page: in docs/ or handouts/; "" if nowhere."""
+    folder, name = posixpath.split(posixpath.normpath(path))
+    exercise = posixpath.basename(folder)
+    if folder == "docs" and name.endswith((".md", ".tsv")):
+        # A page and a table may share their name.
+        place = f"docs/{name.removesuffix('.md')}.html"
+    else:
+        place = f"handouts/{exercise}.html" if name == "README.md" and exercise in exercises(root) else ""
+    return place if (root / folder / name).is_file() else ""
 
 
 def paper_questions(text: str) -> list[str]:

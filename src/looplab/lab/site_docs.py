@@ -1,7 +1,6 @@
 """The documentation as pages: docs/*.md, its tables (docs/*.tsv) and pictures, with links that lead on."""
 
 import csv
-import posixpath
 import re
 import shutil
 from collections.abc import Sequence
@@ -13,6 +12,7 @@ from typing import Any
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
+from looplab.exercises.printed import place_on_site
 from looplab.report.page import page
 
 TEMPLATE = Path(__file__).with_name("document.html.j2")
@@ -42,15 +42,10 @@ def target(link: str, docs: Path) -> str:
     path, _, part = link.partition("#")
     if "://" in path or not path or path.startswith("pictures/"):
         return link
-    if not (docs / path).is_file():
-        return ""
-    handout = re.fullmatch(r"(?:exercises|\.\./compose/(?:scenarios|experiments))/([\w-]+)/README\.md", path)
-    if handout:
-        return f"../handouts/{handout[1]}.html"
-    if posixpath.dirname(path) or not path.endswith((".md", ".tsv")):
-        return ""
-    # A page and a table may share their name.
-    page_name = path.removesuffix(".md") + ".html"
+    place = place_on_site(docs.parent, f"docs/{path}")
+    if not place.startswith("docs/"):
+        return place and f"../{place}"
+    page_name = place.removeprefix("docs/")
     headings = re.findall(r"^#+ (.*)$", (docs / path).read_text(encoding="utf-8"), re.MULTILINE)
     return f"{page_name}#{part}" if part in map(_anchor, headings) else page_name
 
