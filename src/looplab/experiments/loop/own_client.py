@@ -200,8 +200,10 @@ class OwnMeasurement(PrintedMeasurement):
         sent = [row for row in rows if self._state[row] != NOT_SENT]
         faults = [*self._faults(len(sent), count), *([f"exit code {code}: {client.last_words}"] if code else [])]
         if not (sent or client.works):
+            # An exit code brings the last line with it.
+            last = "" if code else f". Its last line: {client.last_words or 'none'}"
             raise LabError(
-                f"Your client sent no request: {'; '.join(faults)}. Its last line: {client.last_words or 'none'}",
+                f"Your client sent no request: {'; '.join(faults)}{last}",
                 "See docs/adding-an-experiment.md for the agreement; it must connect to BROKER_HOST and publish.",
             )
         client.works = True
