@@ -110,6 +110,7 @@ def read(value: Value, document: Mapping[str, Any]) -> float:
 def make_runs(results: Path, *ordered: str, exercises: Sequence[Exercise] = ()) -> list[Path]:
     """Write the runs of commands `./lab run …`, newer than all that are there; the points of `exercises` hold."""
     runs = [asked for command in ordered for asked in runs_of(command)]
+    typed = [command for command in ordered for _ in runs_of(command)]
     first = len(list(results.iterdir()))
     starts = [f"{FIRST + timedelta(minutes=first + number):%Y%m%dT%H%M%SZ}" for number in range(len(runs))]
     simulated = [{} if _own_files(one) else _cells(start, one) for start, one in zip(starts, runs, strict=True)]
@@ -123,7 +124,7 @@ def make_runs(results: Path, *ordered: str, exercises: Sequence[Exercise] = ()) 
             found[places[handle]][what] = state
         for wanted in exercise.runs:
             unverified[places[wanted.handle]] |= {wanted.allows} - {""}
-    return [_write(results, *one) for one in zip(starts, runs, simulated, found, unverified, strict=True)]
+    return [_write(results, *one) for one in zip(starts, runs, typed, simulated, found, unverified, strict=True)]
 
 
 def _own_files(asked: RunParameters) -> bool:
@@ -172,6 +173,7 @@ def _write(
     results: Path,
     start: str,
     asked: RunParameters,
+    typed: str,
     cells: Mapping[Any, SimulatedCell],
     found: Mapping[str, str],
     unverified: set[str],
@@ -179,8 +181,8 @@ def _write(
     parameters = json.loads(json.dumps(asked.as_json()))
     treatments = [{**treatment(what, state), "verified": what not in unverified} for what, state in found.items()]
     more = {
-        "fidelity": asked.fidelity, "token": start, "treatments": treatments, "valid": not unverified,
-        "invalid_because": sorted(unverified),
+        "fidelity": asked.fidelity, "command_line": typed, "token": start, "treatments": treatments,
+        "valid": not unverified, "invalid_because": sorted(unverified),
     }  # fmt: skip
     if _own_files(asked):
         # With less capacity half of the requests have no answer, and a median is infinite.

@@ -110,6 +110,10 @@ def _checks(exercise: Exercise, wanted: WantedRun, run: StoredRun, main: StoredR
             all(run.parameters.get(name) == value for name, value in wanted.parameters.items()),
             f"{run.run_id} was not run with {asked}. Repeat it: {again}",
         ),
+        (
+            not wanted.by or f"./lab {wanted.by} " in str(run.document.get("command_line")),
+            f"{run.run_id} was not made by ./lab {wanted.by}, as this exercise needs.",
+        ),
         # With another broker, say, an exercise that names none has not been done.
         (all(factor.partition("=")[0].lower() in wanted.parameters for factor in run.factors), ""),
         (exercise.keys_of(wanted.handle) <= run.cells.keys(), ""),

@@ -31,6 +31,7 @@ class WantedRun:
     """A run that must be there; `fidelity` "" is that of the exercise's main run.
 
     `allows` names a treatment for which alone the run may be INVALID: the student has changed it on purpose.
+    `by` is the command of ./lab that must have made it.
     """
 
     handle: str
@@ -39,6 +40,7 @@ class WantedRun:
     parameters: Mapping[str, Any] = field(default_factory=dict)
     needs: str = ""
     allows: str = ""
+    by: str = ""
 
 
 @dataclass(frozen=True)

@@ -148,6 +148,14 @@ def test_a_second_exercise_is_added_and_the_same_one_replaced(
     assert re.findall(r"^ada +(\S+) +(\d+)", table, re.MULTILINE) == [("scenario2", "10"), ("scenario4", "11")]
 
 
+def test_a_study_is_made_by_a_study(lab: Path, printed: Printed) -> None:
+    """Two runs of one's own choice have no random order and no A/A arms."""
+    did(lab, "one-study", "./lab run scenario1 scenario2 --intervals 20 --repetitions 3")
+    assert printed(1, "one-study").count("was not made by ./lab study") == 2
+    did(lab, "one-study", "STRESS_CPU=1 ./lab study scenario1 scenario2 --intervals 20 --repetitions 3 --rounds 5")
+    assert "was not made" not in printed(0, "one-study")
+
+
 def _damaged(file: Path) -> None:
     content = bytearray(file.read_bytes())
     middle = len(content) // 3
