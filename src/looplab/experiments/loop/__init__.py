@@ -229,11 +229,6 @@ class LoopCell(Paced):
         """R without queueing at the robot; {} if nothing queued."""
         return self.service_R if self.service_R.get("n") and self.waited else {}
 
-    @property
-    def behind(self) -> int | None:
-        """How many messages had no answer when the next one was due; None if that is not known."""
-        return None if self.beyond_interval is None else round(self.beyond_interval * self.sent)
-
 
 EXPERIMENT = Experiment(
     "loop",
