@@ -34,7 +34,6 @@ def test_of_the_pis_devices_only_serial_ports_may_be_opened() -> None:
     rules = SERVICES["bridge"]["device_cgroup_rules"]
     assert {re.fullmatch(r"c ([0-9]+):\* rw", rule)[1] for rule in rules} == SERIAL_MAJORS  # type: ignore[index]
     assert "/dev:/dev:ro" in SERVICES["bridge"]["volumes"]
-    assert all("/dev" not in volume for volume in SERVICES["exporter"]["volumes"])
 
 
 def test_every_setting_stands_in_the_example_and_none_besides() -> None:
