@@ -115,10 +115,24 @@ def test_the_table_shows_each_part_in_80_columns(capsys: pytest.CaptureFixture[s
     assert max(map(len, lines)) <= 80
     assert lines[0] == "scenario5 runs"
     assert lines[3] == "broker-prioritised FF 98, TS  172.18.0.2, 172.19.0.2, 127.0.0.1:1883"
-    assert lines[4] == "  MQTT broker; looplab/broker-prioritised:0.1.0"
+    assert lines[4] == "  looplab/broker-prioritised:0.1.0"
     assert lines[5] == "  rtprio 90, cpus 0.5, memory 256 MiB, 256 processes, SYS_NICE"
     assert lines[6] == "  broker scheduling policy: SCHED_OTHER, but SCHED_FIFO 90 was wanted"
     assert lines[7] == "link               FF 98, TS  of broker-prioritised"
     assert "  real time 130 ms/s, 256 processes" in lines
     assert "  controller TCP_NODELAY: off, as wanted" in lines
     assert lines[-2:] == ["treatments of the whole run", "  stress load: running, as wanted"]
+
+
+@pytest.mark.parametrize(
+    ("name", "image", "roles"),
+    [
+        ("middleware-nats", "nats:2.10", {"nats"}),
+        ("twin-brokers-2", "eclipse-mosquitto:2.0.22", {"broker"}),
+        ("scenario5", "localhost/looplab/controller:0.1.0", {"controller"}),
+    ],
+)
+def test_a_treatment_is_shown_with_the_part_it_is_about(name: str, image: str, roles: set[str]) -> None:
+    part = inspect_parts.LabPart(name, image)
+    asked = ("nats", "redis", "broker", "controller", "bridge")
+    assert {role for role in asked if inspect_parts._has_role(part, role, {"scenario5"})} == roles

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -10,36 +10,21 @@ from textwrap import fill
 from typing import Any
 
 from looplab.errors import EXIT_GOOD
-from looplab.experiments.registry import EXPERIMENTS
 from looplab.lab.checkout import Lab
 from looplab.lab.metrics_page import exporter_url, fetch, parse
 from looplab.lab.programs import call
 from looplab.lab.scenarios import chosen, every
 from looplab.run.inspections import noted
 from looplab.run.table import WIDTH, aligned
-from looplab.spec.roles import BROKER, CONTROLLER, LINK
+from looplab.spec.roles import BROKER, CONTROLLER
 from looplab.system.terminal import say
-from looplab.treatments.loads import loads
 
 COST = "inspect: about a second of processor time, once; the run notes it."
 # The engine asks this program of its host.
 NO_PS = '"ps": executable file not found'
 HEAD = ("part", "scheduling", "addresses, ports on the host")
-# These services have no role in an experiment.
-KINDS = {
-    "echo": "answers the probes of an emulated link",
-    LINK.name: LINK.about,
-    "capture": "counts packets of the run",
-    "treatments": "applies priorities, verifies what was done",
-    "exporter": "turns live samples into metrics",
-    "prometheus": "stores metrics",
-    "grafana": "draws metrics",
-    "pages": "serves the lab's pages",
-    "prepare": "prepares volumes, then ends",
-    "node": "a node of what is measured",
-    # With several brokers the services have other names: the image shows what they are.
-    "mosquitto": BROKER.about,
-}
+# With several brokers the services have other names: the image shows what they are.
+BROKERS = {BROKER.name, "mosquitto"}
 
 
 @dataclass
@@ -47,7 +32,6 @@ class LabPart:
     """One container, or one that would be started; `scheduling` as ps shows it, e.g. "FF 90"."""
 
     name: str
-    what: str
     image: str
     addresses: list[str] = field(default_factory=list)
     ports: list[str] = field(default_factory=list)
@@ -64,11 +48,11 @@ def inspect(root: Path, scenario: str | None, *, as_json: bool) -> int:
     controllers = {*every(root)}
     if named and named not in running:
         title = f"{named} does not run; it would start:"
-        parts, rest = _planned(lab, named, controllers), []
+        parts, rest = _planned(lab, named), []
     else:
         with noted(root / "results", "./lab inspect"):
-            parts = _live(running, controllers)
-            rest = _add_treatments(parts, lab.settings())
+            parts = _live(running)
+            rest = _add_treatments(parts, controllers, lab.settings())
         title = f"{', '.join(running.keys() & controllers) or 'no scenario'} runs"
     if as_json:
         print(json.dumps({"parts": list(map(asdict, parts)), "treatments": rest}, indent=1))
@@ -78,20 +62,7 @@ def inspect(root: Path, scenario: str | None, *, as_json: bool) -> int:
     return EXIT_GOOD
 
 
-def _kinds() -> dict[str, str]:
-    """Return the description of each part by a word of its service's or its image's name."""
-    roles = [role for experiment in EXPERIMENTS.values() for role in experiment.roles]
-    # Roles of several experiments share a name, and some have no description.
-    about = {role.name: role.about for role in roles if role.about}
-    return {**KINDS, **{load: f"load: {load}" for load in loads()}, **about}
-
-
-def _what(service: str, image: str, controllers: Iterable[str]) -> str:
-    words = [CONTROLLER.name] if service in controllers else re.split(r"\W", f"{service} {image}")
-    return next((what for kind, what in _kinds().items() if kind in words), "")
-
-
-def _live(running: Mapping[str, str], controllers: Iterable[str]) -> list[LabPart]:
+def _live(running: Mapping[str, str]) -> list[LabPart]:
     """Return the parts by what the engine holds of their containers."""
     containers = json.loads(call(["docker", "inspect", *running.values()]).stdout or "[]") if running else []
     states = {one["Id"]: one for one in containers}
@@ -101,7 +72,6 @@ def _live(running: Mapping[str, str], controllers: Iterable[str]) -> list[LabPar
     return [
         LabPart(
             name,
-            _what(name, state["Config"]["Image"], controllers),
             state["Config"]["Image"],
             _addresses(state, names),
             [
@@ -147,13 +117,12 @@ def _given(host: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _planned(lab: Lab, profile: str, controllers: Iterable[str]) -> list[LabPart]:
+def _planned(lab: Lab, profile: str) -> list[LabPart]:
     """Return the parts as the Compose files describe them."""
     services = lab.compose().config(profile)["services"].items()
     return [
         LabPart(
             name,
-            _what(name, given["image"], controllers),
             given["image"],
             [f"of {other}" for other in given.get("network_mode", "").split(":")[1:]],
             [f"{port.get('host_ip', '')}:{port['published']}" for port in given.get("ports", [])],
@@ -177,7 +146,9 @@ def _limits(given: Mapping[str, Any]) -> Iterator[str]:
     yield from given.get("cap_add") or []
 
 
-def _add_treatments(parts: Sequence[LabPart], settings: Mapping[str, str]) -> list[dict[str, Any]]:
+def _add_treatments(
+    parts: Sequence[LabPart], controllers: Collection[str], settings: Mapping[str, str]
+) -> list[dict[str, Any]]:
     """Give each part the treatments of the run that goes on which begin with its name; return the others."""
     try:
         page = parse(fetch(f"{exporter_url(settings)}/metrics"))
@@ -191,12 +162,20 @@ def _add_treatments(parts: Sequence[LabPart], settings: Mapping[str, str]) -> li
             continue
         treatment: dict[str, Any] = {name: labels[name] for name in ("what", "wanted", "found")}
         treatment["verified"] = verified == 1
-        what = _kinds().get(re.split(r"\W", labels["what"])[0])
-        owners = [part for part in parts if what and part.what == what]
+        role = re.split(r"\W", labels["what"])[0]
+        owners = [part for part in parts if _has_role(part, role, controllers)]
         for owner in owners:
             owner.treatments.append(treatment)
         rest += [] if owners else [treatment]
     return rest
+
+
+def _has_role(part: LabPart, role: str, controllers: Collection[str]) -> bool:
+    """Return whether the name of a part, or of its image, holds that of a role."""
+    if part.name in controllers:
+        return role == CONTROLLER.name
+    words = re.split(r"\W", f"{part.name} {part.image}")
+    return not {*words}.isdisjoint(BROKERS if role == BROKER.name else {role})
 
 
 def _lines(title: str, parts: Sequence[LabPart], rest: Sequence[Mapping[str, Any]]) -> Iterator[str]:
@@ -206,7 +185,7 @@ def _lines(title: str, parts: Sequence[LabPart], rest: Sequence[Mapping[str, Any
     yield from (title, "", heads[0])
     for part, head in zip(parts, heads[1:], strict=True):
         yield fill(head, WIDTH, subsequent_indent="    ", break_on_hyphens=False)
-        yield _line("; ".join(filter(None, (part.what, part.image))))
+        yield _line(part.image)
         yield from map(_line, filter(None, (", ".join(part.limits), *map(_treatment, part.treatments))))
     if rest:
         yield from ("", "treatments of the whole run", *(_line(_treatment(one)) for one in rest))
