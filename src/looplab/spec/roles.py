@@ -24,8 +24,8 @@ class Role:
     A run may ask for another one up to `most_fifo`, and for a role without it never.
 
     One that is `optional` need not be there in every run. `files` are patterns, relative to the root of its container:
-    a scan names those that exist. `about` is what it does, in words for a student. A role with an `address` is every
-    process of the container that has it, whatever its name.
+    a scan names those that exist. A role with an `address` is every process of the container that has it, whatever its
+    name.
     """
 
     name: str
@@ -34,7 +34,6 @@ class Role:
     most_fifo: int = 0
     optional: bool = False
     files: tuple[str, ...] = ()
-    about: str = ""
     address: str = ""
 
     def question(self, fifo: int = 0) -> dict[str, object]:
@@ -44,7 +43,7 @@ class Role:
         return {"comm": list(self.comms), "fifo": fifo or self.fifo, **files, **where}
 
 
-BROKER = Role("broker", ("mosquitto",), most_fifo=99, about="MQTT broker")
-CONTROLLER = Role("controller", ("lab-controller",), most_fifo=99, about="sends the requests and measures")
+BROKER = Role("broker", ("mosquitto",), most_fifo=99)
+CONTROLLER = Role("controller", ("lab-controller",), most_fifo=99)
 # An emulated link takes the place of a network elsewhere: if the kernel allows, the host's load must not reach it.
-LINK = Role("link", ("lab-link",), fifo=97, optional=True, about="emulates a network link")
+LINK = Role("link", ("lab-link",), fifo=97, optional=True)

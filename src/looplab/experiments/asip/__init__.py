@@ -18,8 +18,8 @@ FRAMES = "the USB frames of ch340, ftdi-1 and ftdi-16 are those fitted to the th
 _WITH_FRAMES = ("ch340", "ftdi-1", "ftdi-16")
 # The roles have the names of the languages. A run may use one alone.
 CLIENTS = (
-    Role("python", ("lab-asip-client",), optional=True, about="client in Python"),
-    Role("java", ("lab-asip-java",), optional=True, about="client in Java"),
+    Role("python", ("lab-asip-client",), optional=True),
+    Role("java", ("lab-asip-java",), optional=True),
 )
 
 

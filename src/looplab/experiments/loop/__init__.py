@@ -13,12 +13,10 @@ from looplab.spec.experiment import Experiment
 from looplab.spec.roles import BROKER, CONTROLLER, LINK, Role
 
 # Bridge and robot stand for other machines, as the link does: they always have real-time priority.
-BRIDGE = Role("bridge", ("lab-bridge",), fifo=95, about="passes requests from MQTT to the serial line")
-ROBOT = Role("robot", ("robot",), fifo=96, about="firmware in a simulated ATmega2560")
+BRIDGE = Role("bridge", ("lab-bridge",), fifo=95)
+ROBOT = Role("robot", ("robot",), fifo=96)
 # With CLIENTS=printed the controller starts publisher and subscriber as its children.
-CLIENTS = Role(
-    "clients", ("lab-publisher", "lab-subscriber"), most_fifo=99, optional=True, about="the thesis's clients"
-)
+CLIENTS = Role("clients", ("lab-publisher", "lab-subscriber"), most_fifo=99, optional=True)
 PARTS = ("controller", "broker", "bridge", "robot")
 # `ledger_us` holds these beside the parts of O: O and transport O of the same messages, and O of the others.
 WHOLE = ("O", "transport_O", "others_O")

@@ -180,7 +180,7 @@ EXPERIMENT = Experiment(
     cell=LoadCell,
     roles=(
         CONTROLLER,
-        *(Role(name, (comm,), optional=True, about="a part beside the nodes") for name, comm in _SERVICES.items()),
+        *(Role(name, (comm,), optional=True) for name, comm in _SERVICES.items()),
     ),
     studies={name: (name,) for name in (NAME, f"{NAME}-nodes")},
     secrets=SECRETS,

@@ -12,7 +12,7 @@ from looplab.treatments.loads import loads
 
 NAME = "own"
 # Services of the application that OWN_PRIORITY names: the treatments service finds them by their address.
-APPLICATION = Role("application", (), most_fifo=99, optional=True, about="your own services")
+APPLICATION = Role("application", (), most_fifo=99, optional=True)
 
 
 class OwnCell(Cell):

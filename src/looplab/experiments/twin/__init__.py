@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from looplab.spec import roles
 from looplab.spec.cell import Paced
 from looplab.spec.columns import Count, Figure, Key, Latency, Part, Text, Word
 from looplab.spec.document import Document, defined, each, rows
@@ -13,10 +12,10 @@ from looplab.system.words import plural
 
 NAME = "twin"
 # A broker with persistence keeps one file for each of its ports.
-BROKER = Role("broker", ("mosquitto",), files=("mosquitto/data/*/mosquitto.db",), about=roles.BROKER.about)
-INSTANCE = Role("instance", ("lab-twin",), about="the digital twin's instance: stores each message")
+BROKER = Role("broker", ("mosquitto",), files=("mosquitto/data/*/mosquitto.db",))
+INSTANCE = Role("instance", ("lab-twin",))
 WORKERS = Role("workers", ("lab-twin-store",), optional=True)
-DATABASE = Role("database", ("postgres",), about="PostgreSQL")
+DATABASE = Role("database", ("postgres",))
 _POSTGRES_UID = 999
 # The passwords of the users of the database, and the token of device workers.
 SECRETS = (
