@@ -258,7 +258,7 @@ def doubts(run: dict[str, Any]) -> Iterator[str]:
         load = facts.get("load_before", [0])[0]
         before = f" (load {load:.1f} on {plural(facts['cores'], 'core')} before the run)" if load else ""
         yield f"This machine was busy: 1 of 100 requests left {significant(latest_us)} ms late or later{before}."
-    yield from (f"{cell}: {cell.lost} lost: {cell.causes}." for cell in cells if cell.causes)
+    yield from (f"{cell}: {cell.lost} lost{f': {cell.causes}' if cell.causes else ''}." for cell in cells if cell.lost)
     yield from (f"{cell}: {cell.late} answers came late." for cell in cells if cell.late)
     # Name each cause once for all cells: `./lab show` has them by cell.
     causes = (why(cell.document) for why in (quiet.why_late, quiet.why_slow) for cell in cells)

@@ -523,7 +523,7 @@ def test_a_cell_where_nothing_was_answered_is_shown_and_named(results: Path) -> 
     cells = {(20.0, 0): simulated_cell(rng, 5, 20, 900, 4290), (10.0, 0): simulated_cell(rng, 5, 20, 900, 4290)}
     write_run(results, "scenario1", cells=cells, lost={(10.0, 0): 100})
     analysis = shown(results)
-    assert any("none of 100 messages was answered" in note for note in analysis.context["notes"])
+    assert any("10 ms, QoS 0: 100 lost." in note for note in analysis.context["notes"])
     assert "100 of 100 lost" in analysis.verdict("loss-10-ms").reason
     silent = next(m for m in analysis.measured).cells[10.0, 0]
     assert math.isnan(silent.interval("O.avg").estimate)
