@@ -19,8 +19,7 @@ def addresses(p: AsipParameters, environment: Mapping[str, str] = os.environ) ->
     """Return where clients reach the board by each transport; ASIP_TCP and its like name another place."""
     at = dict(ADDRESSES)
     if p.robot == "remote":
-        # LAB_PI may end with the port of the Pi's metrics.
-        at |= {"tcp": f"{environment.get('LAB_PI', '').partition(':')[0]}:5000", "mqtt": f"broker:1883/{TOPIC_ON_PI}"}
+        at |= {"tcp": f"{environment.get('LAB_PI', '')}:5000", "mqtt": f"broker:1883/{TOPIC_ON_PI}"}
     return {name: environment.get(f"ASIP_{name.upper()}") or address for name, address in at.items()}
 
 

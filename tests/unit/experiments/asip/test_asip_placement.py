@@ -12,7 +12,7 @@ from looplab.experiments.asip import placement
 from looplab.experiments.asip.bridge import read_settings
 from looplab.experiments.asip.parameters import AsipParameters
 
-ON_PI = {"ROBOT": "remote", "LAB_PI": "192.0.2.7:9199", "TRANSPORTS": "tcp,mqtt"}
+ON_PI = {"ROBOT": "remote", "LAB_PI": "192.0.2.7", "TRANSPORTS": "tcp,mqtt"}
 
 
 def test_a_board_on_a_pi_is_reached_at_its_bridge_there() -> None:
