@@ -6,13 +6,13 @@ import os
 import re
 import runpy
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support.places import ROOT, STORED_RUNS
+from support.places import ROOT
 from support.reports import shown
 from support.run_checks import check_ledger
 
@@ -138,20 +138,6 @@ def test_a_benchmark_replaces_its_own_theme_alone(
     files = sorted(str(path.relative_to(tmp_path / "new")) for path in (tmp_path / "new").rglob("*.*"))
     assert files == ["other/other.csv", "proxy/runs.jsonl"]
     assert "proxy\tport\t1.0 (1.0–1.0) |" in capfd.readouterr().out
-
-
-def other_runs() -> Iterator[Path]:
-    """Yield every other run.json in the tree, those of this machine's own results included."""
-    for place in (STORED_RUNS, ROOT / "results"):
-        yield from sorted(place.glob("*/run.json"))
-    yield ROOT / "tests/support/sample_runs/loop.json"
-
-
-@pytest.mark.parametrize("path", [*other_runs()], ids=lambda path: path.parent.name)
-def test_the_parts_of_a_stored_run_sum_to_its_o(path: Path) -> None:
-    for cell in json.loads(path.read_text())["cells"]:
-        if "O_us" in cell:
-            check_ledger(cell)
 
 
 def test_the_table_of_figures_is_what_the_raw_data_give(capsys: pytest.CaptureFixture[str]) -> None:

@@ -179,25 +179,6 @@ def test_apts_reason_is_passed_on(host: Host) -> None:
     assert "sudo apt-get install" in refusal(lambda: install_packages("x")).remedy
 
 
-@pytest.mark.parametrize("own_policy", ["", "its own"])
-def test_known_packages_are_installed_and_start_no_service(host: Host, own_policy: str) -> None:
-    host.policies(broker="1", later_release="(none)")
-    policy, service = host.place / "usr/sbin/policy-rc.d", host.place / "etc/init.d/broker"
-    for file in (policy, service):
-        file.parent.mkdir(parents=True, exist_ok=True)
-    service.touch()
-    if own_policy:
-        policy.write_text(own_policy)
-    host.programs.script("apt-get", f'case "$*" in *install*) cp {policy} {host.place}/policy ;; esac')
-    host.programs.script("update-rc.d")
-    known = ("--if-known", "broker", "--if-known", "later-release")
-    install_packages("--no-services", *known)
-    assert (own_policy or "exit 101") in (host.place / "policy").read_text()
-    assert policy.exists() == bool(own_policy)
-    assert host.programs.calls("apt-get")[-1].endswith(" install broker")
-    assert host.programs.calls("update-rc.d") == ["broker disable"]
-
-
 def compose_in_container(host: Host, version: str, download: str = "") -> None:
     """`docker cp` puts a plugin of that version in place, which `docker info` shows from then on."""
     for name, plugins in (("without", []), ("with", [{"Name": "compose", "Version": version}])):

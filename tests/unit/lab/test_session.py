@@ -48,16 +48,6 @@ def test_the_command_of_a_run_holds_what_its_env_changes(tmp_path: Path, monkeyp
     assert command_line(tmp_path, []) == "FIDELITY=printed LINK=wifi ./lab run scenario2"
 
 
-def test_the_second_session_learns_who_measures(tmp_path: Path, engine: Engine) -> None:
-    with (
-        hold(lock_file(tmp_path, engine), "scenario5 of user ada in /home/ada/looplab, process 7"),
-        pytest.raises(LabError, match="scenario5 of user ada in /home/ada/looplab, process 7, since 20") as caught,
-    ):
-        hold_lab(Lab(tmp_path), engine)
-    assert caught.value.exit_code == EXIT_MACHINE
-    assert "./lab down" in caught.value.remedy
-
-
 def test_a_held_lab_gets_no_image(
     tmp_path: Path, engine: Engine, docker: fakes.Docker, monkeypatch: pytest.MonkeyPatch
 ) -> None:

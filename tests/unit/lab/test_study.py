@@ -48,18 +48,6 @@ def test_an_arms_name_does_not_show_which_it_is() -> None:
     assert len(names) > 5
 
 
-def test_an_interrupted_study_goes_on_where_it_was(tmp_path: Path) -> None:
-    plan = begin(rounds=2)
-    whole = plan.left
-    for block, arm in whole[:4]:
-        plan.runs.append({"block": block, "arm": arm, "run_id": f"r{block}{arm}", "valid": True})
-    plan.write(tmp_path)
-    found = study._unfinished(tmp_path, ["stress"], options(2), {"INTERVALS_MS": "20"}, WHERE)
-    assert found is not None
-    assert found.left == whole[4:]
-    assert found.places["r0" + whole[0][1]] == (0, whole[0][1])
-
-
 @pytest.mark.parametrize(
     ("names", "rounds", "seed", "chosen", "where"),
     [

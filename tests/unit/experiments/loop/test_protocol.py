@@ -1,7 +1,5 @@
 """Requests and answers: what is written is read back, anything else is told to be malformed."""
 
-import random
-
 import pytest
 
 from looplab.experiments.loop.protocol import (
@@ -89,19 +87,6 @@ def test_answer_with_times_of_an_earlier_one(more: bytes, wake_up_ns: int, send_
 )
 def test_malformed_answer_is_none(payload: bytes) -> None:
     assert parse_answer(payload) is None
-
-
-@pytest.mark.parametrize("seed", range(50))
-def test_any_bytes_are_either_read_or_refused(seed: int) -> None:
-    dice = random.Random(seed)
-    for _ in range(200):
-        payload = bytearray(dice.choice((b"T-run-12", b"run,12,ok,5,20.5", b"run,12,ok,5,20.5,11,6,0,,7")))
-        for _ in range(dice.randrange(1, 4)):
-            payload[dice.randrange(len(payload))] = dice.randrange(256)
-        request, answer = parse_request(bytes(payload)), parse_answer(bytes(payload))
-        if request is not None:
-            assert b"%s-%s-%d" % request == bytes(payload) or b"-0" in payload
-        assert answer is None or answer.sequence >= 0
 
 
 def test_an_answer_of_mqtt_5_goes_where_its_request_says() -> None:

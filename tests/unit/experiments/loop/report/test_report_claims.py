@@ -247,15 +247,6 @@ def test_a_study_has_a_verdict_after_its_last_round(results: Path) -> None:
     assert shown(results).verdict("stress").outcome == REPRODUCED
 
 
-def test_runs_of_no_study_have_no_plan(results: Path) -> None:
-    pair(results, {"scenario1": 9000, "scenario2": 13500}, run_sd=0.01)
-    for path in results.glob("*.study.json"):
-        path.unlink()
-    found = shown(results).verdict("stress")
-    assert found.because == NO_PLAN
-    assert "./lab study" in found.reason
-
-
 def test_runs_outside_the_study_do_not_enter_its_verdict(results: Path) -> None:
     """Five runs of scenario 2 that somebody made beside the study, and that took four times as long."""
     before = pair(results, {"scenario1": 9000, "scenario2": 13500}).verdict("stress")
