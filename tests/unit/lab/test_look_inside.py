@@ -96,7 +96,7 @@ def test_scheduling_that_the_engine_cannot_read_is_no_empty_field(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A minimal Debian has no ps, which the engine runs for `docker top`."""
-    known = inspect_parts.call
+    known = vars(inspect_parts)["call"]
 
     def call(words: list[str], **more: Any) -> Any:
         refused = 'Error response from daemon: ps: exec: "ps": executable file not found in $PATH'
