@@ -4,6 +4,7 @@ Needs Node 20 with npm, and Debian's chromium, pngquant and fonts-inter.
 """
 
 import json
+import re
 import subprocess
 import tempfile
 from pathlib import Path
@@ -11,8 +12,6 @@ from typing import Any
 
 PAGE = Path(__file__).resolve().parent
 PATIENCE_MS = 15_000
-# As page.jsx: a row of a dashboard's grid, and the gap below it.
-ROW_PX, GAP_PX = 30, 8
 
 
 def build() -> None:
@@ -21,12 +20,6 @@ def build() -> None:
         install = ["npm", "install", "--legacy-peer-deps", "--no-package-lock", "--no-audit", "--no-fund"]
         subprocess.run(install, cwd=PAGE, check=True, timeout=900)
     subprocess.run(["npm", "run", "--silent", "build"], cwd=PAGE, check=True, timeout=300)
-
-
-def height_px(dashboard: dict[str, Any]) -> int:
-    """Return how high a dashboard is with all its rows."""
-    last = max(panel["gridPos"]["y"] + panel["gridPos"]["h"] for panel in dashboard["panels"])
-    return int(last) * (ROW_PX + GAP_PX) + GAP_PX
 
 
 def draw(given: dict[str, Any], picture: Path, width: int, height: int, colours: int = 256) -> None:
@@ -43,12 +36,19 @@ def draw(given: dict[str, Any], picture: Path, width: int, height: int, colours:
 
 
 def photograph(page: Path, picture: Path, width: int, height: int, colours: int = 256) -> None:
-    """Photograph a page in Chromium after PATIENCE_MS of its own time; write a PNG of at most so many colours."""
+    """Photograph a page in Chromium after PATIENCE_MS of its own time; write a PNG of at most so many colours.
+
+    Raises RuntimeError with the reason of a page whose title says that it failed.
+    """
     window = f"--window-size={width},{height}"
     with tempfile.TemporaryDirectory() as profile:
         options = ["--headless", "--disable-gpu", "--hide-scrollbars", "--no-sandbox", f"--user-data-dir={profile}"]
         options += ["--allow-file-access-from-files", f"--virtual-time-budget={PATIENCE_MS}", window]
         shot = f"--screenshot={picture}"
-        subprocess.run(["chromium", *options, shot, page.as_uri()], check=True, capture_output=True, timeout=120)
+        command = ["chromium", *options, shot, "--dump-dom", page.as_uri()]
+        drawn = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120).stdout
+    if failed := re.search(r"<title>failed: (.*?)</title>", drawn):
+        picture.unlink()
+        raise RuntimeError(failed[1])
     reduced = ["pngquant", "--force", "--strip", "--ext", ".png", str(colours), str(picture)]
     subprocess.run(reduced, check=True, timeout=60)
