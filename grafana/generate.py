@@ -1,7 +1,4 @@
-"""Write the dashboards; with --check only report which are out of date.
-
-PYTHONPATH=src .venv/bin/python grafana/generate.py [--check]
-"""
+"""Write the dashboards: PYTHONPATH=src .venv/bin/python grafana/generate.py"""
 
 import json
 import sys
@@ -17,7 +14,7 @@ from generator.plain import plain
 
 from looplab.experiments.registry import EXPERIMENTS
 
-ROOT = Path(__file__).parent.parent
+FOLDER = Path(__file__).parent / "dashboards"
 
 
 def files() -> dict[Path, str]:
@@ -27,23 +24,11 @@ def files() -> dict[Path, str]:
     dashboards |= {"machine-and-parts": machine_and_parts()}
     dashboards = {"home": home(list(dashboards.values())), **dashboards}
     return {
-        ROOT / "grafana" / "dashboards" / f"{name}.json": json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+        FOLDER / f"{name}.json": json.dumps(content, indent=1, ensure_ascii=False) + "\n"
         for name, content in dashboards.items()
     }
 
 
-def main() -> int:
-    """Return exit code 1 if --check finds a file that is out of date."""
-    check = "--check" in sys.argv[1:]
-    stale = {
-        path: text for path, text in files().items() if not path.exists() or path.read_text(encoding="utf-8") != text
-    }
-    for path, text in stale.items():
-        if not check:
-            path.write_text(text, encoding="utf-8", newline="\n")
-        print(f"{'out of date' if check else 'written'}: {path.relative_to(ROOT)}")
-    return 1 if stale and check else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    for path, text in files().items():
+        path.write_text(text, encoding="utf-8", newline="\n")

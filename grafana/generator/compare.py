@@ -1,9 +1,9 @@
 """Dashboard: finished and running scenarios side by side, with the published figures."""
 
-from generator.curves import METRICS, cdf_panel, scenario_curves, scenario_overrides
-from generator.dashboard import Dashboard, choice, dashboard, fixed_choice
+from generator.curves import cdf_panel, scenario_curves, scenario_overrides
+from generator.dashboard import Dashboard, choice, dashboard
 from generator.panels import Panel, words
-from generator.queries import STATISTICS, joined, newest_runs, statistics
+from generator.queries import STATISTICS, named_cells, newest_runs, statistics
 from generator.tables import matrix
 from generator.thesis import table, with_points
 from looplab.experiments.loop.fitted import FITTED_CONSTANTS
@@ -12,6 +12,7 @@ CELLS = 'experiment="loop",fidelity=~"$fidelity",cell=~"$cell"'
 CHOSEN = f'scenario=~"$scenario",{CELLS},metric="$metric"'
 NEWEST = newest_runs('experiment="loop"')
 _RUNS, _SENT = (f'{name}{{experiment="loop"}}' for name in ("lab_run_info", "lab_messages_sent_total"))
+_LATENCIES = 'lab_latency_seconds_count{experiment="loop",metric=~"[TRO]"}'
 # One robot without load, with stress, and with either priority; the others are a click away.
 _FIRST_SHOWN = ["scenario1", "scenario2", "scenario4", "scenario5"]
 
@@ -64,7 +65,7 @@ def compare_scenarios() -> Dashboard:
             choice("scenario", "Scenario", _RUNS, "Drawn in the uppermost panel and the table.", _FIRST_SHOWN),
             choice("fidelity", "Fidelity", _RUNS, "thesis: as published; corrected: no known artefacts.", ["thesis"]),
             choice("cell", "Cell", _SENT, "Time between two requests, and quality of service.", ["20 ms, QoS 0"]),
-            fixed_choice("metric", "Latency", "For the uppermost panel and the table.", METRICS, "O"),
+            choice("metric", "Latency", _LATENCIES, "T: in all, R: at the robot, O: without it.", "O"),
         ],
         refresh="5s",
         since="7d",
@@ -97,7 +98,7 @@ def _any() -> Panel:
 
 
 def _table() -> Panel:
-    named = joined(f"({statistics(CHOSEN, NEWEST)})", "series", ["scenario", "fidelity", "cell"], "$1 $2 $3")
+    named = named_cells(f"({statistics(CHOSEN, NEWEST)})")
     return matrix(
         "$metric in numbers",
         "From the histograms of the lab, at most 5 % off; the report has the exact figures. n counts the answers, late "

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 from generator.panels import LEGEND, NO_VALUE, Panel, fields, panel, target
 from generator.queries import cdf, joined, or_named
-from generator.styles import CORRECTED, LOGARITHMIC, Override, by_name, by_regex, fixed, line
+from generator.styles import CORRECTED, LOGARITHMIC, Override, by_name, by_regex, dashed, line
 from generator.tables import sorted_by, to_matrix
 
 # Not by colour alone: stress is dashed, stress with priority long-dashed, flood dotted.
@@ -12,28 +12,25 @@ _STRESS, _PRIORITY, _FLOOD = [8, 6], [18, 6], [2, 6]
 
 
 class Look(NamedTuple):
-    """How legends and tables call a scenario, its colour, that of its corrected runs, and its dash (None: solid)."""
+    """How legends and tables call a scenario, its colour and its dash (None: solid)."""
 
     words: str
     colour: str
-    corrected: str
     dash: list[int] | None = None
 
 
-# Nine hues after Paul Tol's muted scheme, each at least 3:1 on white and on Grafana's dark panels; the corrected one is
-# the same hue in another shade.
+# Nine hues after Paul Tol's muted scheme, each at least 3:1 on white and on Grafana's dark panels.
 SCENARIOS = {
-    "scenario0": Look("no robot", "#5858E1", "#8787E9"),
-    "scenario1": Look("robot", "#117733", "#18A748"),
-    "scenario2": Look("stress", "#CC6677", "#B93E52", _STRESS),
-    "scenario3": Look("stress, no robot", "#3D98D3", "#2470A1", _STRESS),
-    "scenario4": Look("stress, broker first", "#AA4499", "#C875BA", _PRIORITY),
-    "scenario5": Look("stress, broker and client first", "#C27C1A", "#955F14", _PRIORITY),
-    "scenario6": Look("stress, broker first, no robot", "#2A9D8F", "#20776D", _PRIORITY),
-    "scenario7": Look("flood", "#C72375", "#E465A4", _FLOOD),
-    "scenario8": Look("flood, client first", "#777711", "#969615", _FLOOD),
+    "scenario0": Look("no robot", "#5858E1"),
+    "scenario1": Look("robot", "#117733"),
+    "scenario2": Look("stress", "#CC6677", _STRESS),
+    "scenario3": Look("stress, no robot", "#3D98D3", _STRESS),
+    "scenario4": Look("stress, broker first", "#AA4499", _PRIORITY),
+    "scenario5": Look("stress, broker and client first", "#C27C1A", _PRIORITY),
+    "scenario6": Look("stress, broker first, no robot", "#2A9D8F", _PRIORITY),
+    "scenario7": Look("flood", "#C72375", _FLOOD),
+    "scenario8": Look("flood, client first", "#777711", _FLOOD),
 }
-METRICS = {"O": "O, without the robot", "T": "T, in all", "R": "R, at the robot"}
 # The curve of each metric: colour and dash.
 _METRIC_CURVES = {"T": ("#5858E1", None), "R": ("#117733", [2, 6]), "O": ("#CC6677", [8, 6])}
 # The parts of O, of src/looplab/experiments/loop/ledger.py, with name and colour; those of one end have one hue.
@@ -45,7 +42,11 @@ OVERHEAD_PARTS = {
     "wake_up": ("controller's wake-up", "#4A94DF"),
 }
 QUANTILE_COLOURS = {"p50": "#3D98D3", "p99": "#CC6677"}
-# Not by colour alone.
+# Not by colour alone: the cells of an experiment beside the loop differ in these, too; the last that matches counts.
+CELLS_APART = [
+    by_regex(pattern, dashed(dash))
+    for pattern, dash in (("/QoS 1|java|bare/", _STRESS), ("/QoS 2|100 ms|mqtt/", _FLOOD), ("/50 ms|tcp/", _PRIORITY))
+]
 THIN_MEDIAN = by_regex("/p50$/", {"custom.lineWidth": 1})
 
 
@@ -74,17 +75,9 @@ def cdf_panel(
     custom = {
         "show": "points+lines",
         "pointSize": {"fixed": 3},
-        "pointShape": "circle",
-        "pointStrokeWidth": 1,
         "fillOpacity": 60,
         "lineWidth": 3,
-        "lineStyle": {"fill": "solid"},
-        "axisPlacement": "auto",
         "axisLabel": "share of messages answered within x",
-        "axisColorMode": "text",
-        "axisBorderShow": False,
-        "scaleDistribution": {"type": "linear"},
-        "hideFrom": {"legend": False, "tooltip": False, "viz": False},
     }
     to_number = {"targetField": field, "destinationType": "number"}
     return panel(
@@ -128,10 +121,6 @@ def metric_overrides() -> list[Override]:
 def scenario_overrides() -> list[Override]:
     """Return colour and dash of each scenario's curve, and its published points as squares of that colour."""
     curves = [by_regex(f"/^{name}(:|\\s|$)/", line(look.colour, look.dash)) for name, look in SCENARIOS.items()]
-    corrected = [
-        by_regex(f"/^{name}(:|\\s).*corrected/", {"color": fixed(look.corrected), **CORRECTED})
-        for name, look in SCENARIOS.items()
-    ]
     published: dict[str, Any] = {
         "custom.show": "points",
         "custom.pointSize": {"fixed": 14},
@@ -141,4 +130,4 @@ def scenario_overrides() -> list[Override]:
         # They have their scenario's colour, and would double the legend.
         "custom.hideFrom": {"legend": True, "tooltip": False, "viz": False},
     }
-    return [*curves, *corrected, by_regex("/ published$/", published)]
+    return [*curves, by_regex("/corrected/", CORRECTED), by_regex("/ published$/", published)]

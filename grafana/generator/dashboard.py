@@ -45,7 +45,6 @@ def dashboard(
         "time": {"from": f"now-{since}", "to": "now"},
         "timepicker": {"refresh_intervals": ["1s", "2s", "5s", "10s", "30s", "1m"]},
         "timezone": "browser",
-        "fiscalYearStartMonth": 0,
         "links": _links(),
         "templating": {"list": [*variables, _pages_port()]},
         "annotations": {"list": [_runs(), _treatments(), _faults()]},
@@ -54,21 +53,10 @@ def dashboard(
 
 
 def _links() -> list[dict[str, Any]]:
-    common = {"icon": "external link", "includeVars": False, "keepTime": True, "targetBlank": False, "tooltip": ""}
+    handout = f"http://127.0.0.1:${{{_PAGES_PORT}}}/"
     return [
-        {**common, "type": "dashboards", "title": "Dashboards", "tags": ["looplab"], "asDropdown": False, "url": ""},
-        {
-            **common,
-            "type": "link",
-            "title": "Handout",
-            "icon": "doc",
-            "tags": [],
-            "asDropdown": False,
-            "keepTime": False,
-            "targetBlank": True,
-            "tooltip": "The tasks of each scenario, on the lab's pages",
-            "url": f"http://127.0.0.1:${{{_PAGES_PORT}}}/",
-        },
+        {"type": "dashboards", "title": "Dashboards", "tags": ["looplab"], "keepTime": True},
+        {"type": "link", "title": "Handout", "icon": "doc", "targetBlank": True, "url": handout},
     ]
 
 
@@ -96,70 +84,49 @@ def _regions(name: str, colour: str, expression: str, labels: list[str]) -> dict
         "name": name,
         "datasource": DATASOURCE,
         "enable": True,
-        "hide": False,
         "iconColor": colour,
         "target": {"refId": "Anno", "expr": expression, "interval": "5s"},
         "titleFormat": f"{{{{{labels[0]}}}}}",
         "textFormat": " ".join(f"{{{{{label}}}}}" for label in labels[1:]),
         "tagKeys": ",".join(labels),
-        "useValueForTime": False,
     }
 
 
-def choice(name: str, label: str, metric: str, description: str, current: list[str], *, of: str = "") -> dict[str, Any]:
-    """Return a variable with the values that the label `of` (default `name`) of `metric` has."""
-    shown = {"text": current, "value": ["$__all" if value == "All" else value for value in current]}
-    # Asked again with each change of the time range: a scenario's first run appears.
-    return _queried(name, label, description, f"label_values({metric}, {of or name})", shown, refresh=2)
+def choice(
+    name: str, label: str, metric: str, description: str, current: list[str] | str, *, of: str = ""
+) -> dict[str, Any]:
+    """Return a variable with the values that the label `of` (default `name`) of `metric` has.
+
+    Several or all may be chosen where `current` is a list.
+    """
+    several = isinstance(current, list)
+    value = ["$__all" if one == "All" else one for one in current] if several else current
+    return {
+        **_queried(name, description, f"label_values({metric}, {of or name})", {"text": current, "value": value}),
+        "label": label,
+        "multi": several,
+        "includeAll": several,
+        "allValue": ".+",
+        "sort": 3,
+    }
 
 
 def _pages_port() -> dict[str, Any]:
     """Return a hidden variable: the port of the lab's pages, as the exporter reports it."""
-    query, shown = "label_values(lab_pages_info, port)", {"text": "8080", "value": "8080"}
-    # Asked once, when the dashboard is opened.
-    return _queried(
-        _PAGES_PORT, "Port of the pages", "Where the link to the handouts leads.", query, shown, refresh=1, hidden=True
-    )
+    usual = {"text": "8080", "value": "8080"}
+    query = "label_values(lab_pages_info, port)"
+    return {**_queried(_PAGES_PORT, "Where the link to the handouts leads.", query, usual), "hide": 2}
 
 
-def _queried(
-    name: str, label: str, description: str, query: str, current: dict[str, Any], *, refresh: int, hidden: bool = False
-) -> dict[str, Any]:
-    """Return a variable with values from Prometheus; unless hidden, several or all may be chosen."""
+def _queried(name: str, description: str, query: str, current: dict[str, Any]) -> dict[str, Any]:
+    """Return a variable with values from Prometheus."""
     return {
         "type": "query",
         "name": name,
-        "label": label,
         "description": description,
         "datasource": DATASOURCE,
-        "definition": query,
         "query": {"query": query, "qryType": 1, "refId": "PrometheusVariableQueryEditor-VariableQuery"},
-        "options": [],
-        "regex": "",
-        "refresh": refresh,
-        "sort": 0 if hidden else 3,
-        "multi": not hidden,
-        "includeAll": not hidden,
-        **({} if hidden else {"allValue": ".+"}),
+        # Asked again with each change of the time range: a scenario's first run appears.
+        "refresh": 2,
         "current": current,
-        "hide": 2 if hidden else 0,
-        "skipUrlSync": hidden,
-    }
-
-
-def fixed_choice(name: str, label: str, description: str, options: dict[str, str], current: str) -> dict[str, Any]:
-    """Return a variable with given values: value -> text shown."""
-    return {
-        "type": "custom",
-        "name": name,
-        "label": label,
-        "description": description,
-        # Grafana rebuilds the options from this text: a comma within one must not split it.
-        "query": ", ".join(f"{text} : {value}".replace(",", r"\,") for value, text in options.items()),
-        "multi": False,
-        "includeAll": False,
-        "current": {"text": options[current], "value": current, "selected": True},
-        "options": [{"text": text, "value": value, "selected": value == current} for value, text in options.items()],
-        "hide": 0,
-        "skipUrlSync": False,
     }

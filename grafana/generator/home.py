@@ -15,7 +15,7 @@ def home(others: list[Dashboard]) -> Dashboard:
         "looplab-home",
         "Looplab",
         "Where everything is: dashboards, handouts, runs, report.",
-        [(18, [_ways(others), _runs()], 9, 15)],
+        [(18, [_ways(others), _runs()], 10, 14)],
         [],
         refresh="5s",
         since="2m",
@@ -23,24 +23,14 @@ def home(others: list[Dashboard]) -> Dashboard:
 
 
 def _ways(others: list[Dashboard]) -> panels.Panel:
-    dashboards = [f"- [{one['title']}](/d/{one['uid']}): {one['description']}" for one in others]
-    return panels.words(
-        "Where to look",
-        "Begin with *Live* while a scenario runs. The list on the right shows which runs can be compared.",
-        "\n".join(
-            [
-                "**Dashboards**",
-                "",
-                *dashboards,
-                "",
-                f"**Handouts**: [the tasks of each scenario]({_PAGES}/), or a scenario on the right.",
-                "",
-                "**Start a run**: `./lab run scenario2 --quick`; without `--quick` it is as long as published.",
-                "",
-                "**Report**: `./lab report` writes `report/index.html`: figures, tables and verdicts.",
-            ]
-        ),
-    )
+    text = [
+        *(f"- [{one['title']}](/d/{one['uid']}): {one['description']}" for one in others),
+        f"\n**Handouts**: [the tasks of each scenario]({_PAGES}/), or a scenario on the right.",
+        "\n**Start a run**: `./lab run scenario2 --quick`; without `--quick` it is as long as published.",
+        "\n**Report**: `./lab report` writes `report/index.html`: figures, tables and verdicts.",
+    ]
+    about = "Begin with *Live* while a scenario runs. The list on the right shows which runs can be compared."
+    return panels.words("Where to look", about, "\n".join(text))
 
 
 def _runs() -> panels.Panel:
@@ -52,18 +42,12 @@ def _runs() -> panels.Panel:
         "Newest run of each scenario",
         "The newest run of each scenario and fidelity within seven days. A scenario's name opens its handout. An "
         "invalid run lacks a required treatment: its run.json and the report name it.",
-        f"{info} * on (run_id) {valid}\nor {info} * 2",
+        f"{info} * on (run_id) group_left () {valid}\nor {info} * 2",
         order="scenario",
         columns={"scenario": "scenario", "title": "title", "fidelity": "fidelity", "run_id": "run", "Value": "valid"},
         overrides=[
             by_name("scenario", {"links": [handout]}),
-            by_name(
-                "valid",
-                {
-                    "mappings": [verdict],
-                    "custom.cellOptions": {"type": "color-text"},
-                },
-            ),
-            *widths({"scenario": 135, "title": 235, "fidelity": 80, "valid": 75}),
+            by_name("valid", {"mappings": [verdict], "custom.cellOptions": {"type": "color-text"}}),
+            *widths({"scenario": 110, "fidelity": 75, "run": 235, "valid": 100}),
         ],
     )

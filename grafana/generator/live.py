@@ -1,13 +1,7 @@
 """Dashboard: the run that is going on, or the last one, of any experiment."""
 
 from generator import panels
-from generator.curves import (
-    OVERHEAD_PARTS,
-    QUANTILE_COLOURS,
-    THIN_MEDIAN,
-    cdf_panel,
-    metric_overrides,
-)
+from generator.curves import OVERHEAD_PARTS, QUANTILE_COLOURS, THIN_MEDIAN, cdf_panel, metric_overrides
 from generator.dashboard import Dashboard, choice, dashboard
 from generator.queries import cdf, current_cell, last, newest_run, running_cell, whole
 from generator.styles import by_name, colours, widths, yes_or_no
@@ -15,6 +9,7 @@ from generator.tables import listing
 
 CHOSEN = 'experiment=~"$experiment"'
 NEWEST, CURRENT, RUNNING = newest_run(CHOSEN), current_cell(CHOSEN), running_cell(CHOSEN)
+QUANTILES = {"p50": "0.5", "p99": "0.99"}
 LOOP_ONLY = "only the control loop has this: ./lab run scenario2 --quick"
 
 
@@ -87,12 +82,11 @@ def _quantile(share: str, selector: str) -> str:
 
 
 def _quantiles() -> panels.Panel:
-    quantiles = {"p50": "0.5", "p99": "0.99"}
     return panels.graph(
         "Running quantiles",
         "Of all answers of the cell so far, at most 5 % off. p99 = 20 ms: one message in a hundred took longer than "
         "20 ms. Watch p99 if p50 does not move: load shows in the tail first.",
-        {f"{{{{metric}}}} {name}": _quantile(q, 'metric!="send lateness"') for name, q in quantiles.items()},
+        {f"{{{{metric}}}} {name}": _quantile(q, 'metric!="send lateness"') for name, q in QUANTILES.items()},
         unit="s",
         label="latency (logarithmic)",
         logarithmic=True,
@@ -104,7 +98,8 @@ def _made_of() -> panels.Panel:
     return panels.graph(
         "What is O made of?",
         "The mean O of the cell so far, part by part, by the kernel's time stamps. Wake-up: a message is there and its "
-        "program waits for a processor. Send path: from the program to the network. Which part grows under load?",
+        "program waits for a processor. Send path: from the program to the network. "
+        "Stacked in the legend's order. Which part grows under load?",
         {name: f'max(lab_figure{{figure="O: {part}"}}\nand {RUNNING})' for part, (name, _) in OVERHEAD_PARTS.items()},
         unit="µs",
         label="mean of the cell so far",
@@ -120,7 +115,7 @@ def _lateness() -> panels.Panel:
         "Each request is due at a fixed time, whatever came back (pacing sleep: an interval after the last one left). "
         "This is how much later it left. Above the dashed line (5 ms, half of the shortest interval) the sender itself "
         "is disturbed: do not trust the other panels.",
-        {name: _quantile(q, 'metric="send lateness"') for name, q in (("p50", "0.5"), ("p99", "0.99"))},
+        {name: _quantile(q, 'metric="send lateness"') for name, q in QUANTILES.items()},
         unit="s",
         label="lateness (logarithmic)",
         logarithmic=True,
@@ -154,13 +149,7 @@ def _treatments() -> panels.Panel:
         "A required one that was not found makes the run invalid.",
         # 2 where it does not matter.
         f"{required}\nor ({other} == 1)\nor {other} + 2",
-        columns={
-            "what": "treatment",
-            "wanted": "wanted",
-            "found": "found",
-            "required": "required",
-            "Value": "as wanted",
-        },
+        columns={"what": "treatment", **{one: one for one in ("wanted", "found", "required")}, "Value": "as wanted"},
         order="treatment",
         overrides=[by_name("as wanted", verdict), *widths({"treatment": 330, "required": 80, "as wanted": 90})],
     )

@@ -1,19 +1,11 @@
 """Dashboard: what a scenario does to the lab's parts and to the machine."""
 
 from generator.dashboard import Dashboard, dashboard
-from generator.panels import graph, lines, numbers, parts
-from generator.styles import BAD, FIRST, GOOD, SECOND, by_name, colours, dashed, fixed, widths, yes_or_no
+from generator.panels import graph, numbers, parts
+from generator.styles import BAD, FIRST, GOOD, LIGHT, SECOND, by_name, colours, dashed, fixed, line, widths, yes_or_no
 from generator.tables import listing
 
-_MODES = {
-    "user": "#5858E1",
-    "system": "#CC6677",
-    "softirq": "#C72375",
-    "irq": "#AA4499",
-    "iowait": "#C27C1A",
-    "nice": "#3D98D3",
-    "steal": "#777711",
-}
+_MODES = {"user": FIRST, "system": SECOND, "softirq": "#C72375", "iowait": "#C27C1A", "steal": "#777711"}
 _LIMIT_LINE = {"color": fixed(BAD), "custom.stacking": {"mode": "none"}, "custom.fillOpacity": 0, **dashed([10, 10])}
 
 
@@ -38,8 +30,8 @@ _PARTS = numbers(
 _PROCESSORS = [
     graph(
         "The machine's processors",
-        "Processor time by kind, stacked; the dashed line is all processors. At that line every task must wait, also "
-        "the control loop. softirq is the network's share.",
+        "Processor time by kind, stacked in the legend's order; the dashed line is all processors. At that line "
+        "every task must wait, also the control loop. softirq is the network's share.",
         {"{{mode}}": 'max by (mode) (lab:host_cpu:cores{mode!="idle"})', "all processors": "max(lab_host_cpus)"},
         label="processors",
         stacked=True,
@@ -47,51 +39,45 @@ _PROCESSORS = [
     ),
     parts(
         "Processors used by each part",
-        "1 is one whole processor. Stress and flood are the disturbance, the exporter is the cost of observing.",
+        "1 is one whole processor. Stress and flood are the disturbance, the exporter is the cost of observing. "
+        "Stacked in the legend's order.",
         "lab:part_cpu:cores",
         label="processors",
         stacked=True,
     ),
 ]
 _BESIDE = [
-    lines(
+    graph(
         "Tasks that want a processor",
         "Tasks that run or wait at the moment of the scrape, and the average over one minute. "
         "More tasks than processors means waiting.",
         {
-            "now": ("max(lab_host_runnable)", "#3D98D3"),
-            "average of 1 min": ("max(lab_host_load1)", FIRST),
-            "processors": ("max(lab_host_cpus)", BAD),
+            "now": "max(lab_host_runnable)",
+            "average of 1 min": "max(lab_host_load1)",
+            "processors": "max(lab_host_cpus)",
         },
         label="tasks",
+        overrides=[
+            by_name("now", line(LIGHT, None)),
+            by_name("average of 1 min", line(FIRST, [18, 6])),
+            by_name("processors", _LIMIT_LINE),
+        ],
     ),
-    lines(
+    graph(
         "Messages through the broker",
-        "PUBLISH packets a second, in and out. No line: no broker runs.",
+        "PUBLISH packets a second, in and out. Dropped ones are lost for their subscriber. No line: no broker runs.",
         {
-            "in": ("max(lab:broker_publish_received:per_second)", GOOD),
-            "out": ("max(lab:broker_publish_sent:per_second)", SECOND),
+            "in": "max(lab:broker_publish_received:per_second)",
+            "out": "max(lab:broker_publish_sent:per_second)",
+            "dropped": "max(rate(lab_broker_publish_dropped_total[10s]))",
         },
         label="packets a second",
+        overrides=[
+            by_name("in", line(GOOD, None)),
+            by_name("out", line(SECOND, [8, 6])),
+            by_name("dropped", line(BAD, [2, 6])),
+        ],
     ),
-    lines(
-        "Held and dropped by the broker",
-        "Held: queued, in flight and retained. Dropped ones are lost for their subscriber.",
-        {
-            "held": ("max(lab_broker_stored_messages)", FIRST),
-            "dropped": ("max(lab_broker_publish_dropped_total)", BAD),
-        },
-        label="messages",
-    ),
-    lines(
-        "Clients of the broker",
-        "Four of the loop as published: controller (publisher and subscriber), bridge, exporter. "
-        "The flood adds up to a hundred.",
-        {"connected": ("max(lab_broker_clients_connected)", FIRST)},
-        label="clients",
-    ),
-]
-_REST = [
     graph(
         "What the bridge counts",
         "Merged: answers of the robot that came in one burst and count as one (the published loss at 10 ms). "
@@ -99,6 +85,8 @@ _REST = [
         {"{{event}}": "max by (event) (lab_bridge_events_total)"},
         label="messages since the bridge's start",
     ),
+]
+_REST = [
     parts(
         "Memory of each part",
         "Resident memory, as the kernel counts it.",
@@ -124,12 +112,7 @@ def machine_and_parts() -> Dashboard:
         "looplab-host",
         "Machine and parts",
         "What the stress, the flood and the lab itself do to the parts and to this machine.",
-        [
-            (5, [_PARTS]),
-            (10, _PROCESSORS),
-            (10, _BESIDE),
-            (9, _REST),
-        ],
+        [(5, [_PARTS]), (10, _PROCESSORS), (10, _BESIDE), (9, _REST)],
         [],
         refresh="2s",
         since="10m",

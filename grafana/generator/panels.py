@@ -72,14 +72,10 @@ def graph(
     Unless it is `signed`, the axis begins at zero.
     """
     custom = {
-        "drawStyle": "line",
         "lineWidth": 2,
         "fillOpacity": 30 if stacked else 0,
-        "showPoints": "auto",
-        "pointSize": 4,
         "spanNulls": GAP_MS,
         "axisLabel": label,
-        "axisPlacement": "auto",
         "scaleDistribution": LOGARITHMIC if logarithmic else {"type": "linear"},
         "stacking": {"mode": "normal" if stacked else "none", "group": "A"},
         "thresholdsStyle": {"mode": "off" if warn_at is None else "dashed"},
@@ -99,20 +95,6 @@ def graph(
         [target(expression, legend=legend) for legend, expression in curves.items()],
         fieldConfig=fields(defaults, overrides),
         options={"legend": LEGEND, "tooltip": {"mode": "multi", "sort": "desc"}},
-    )
-
-
-def lines(
-    title: str, description: str, curves: dict[str, tuple[str, str]], *, label: str, unit: str = "short"
-) -> Panel:
-    """Return a graph of few curves: name -> (expression, colour)."""
-    return graph(
-        title,
-        description,
-        {name: expression for name, (expression, _colour) in curves.items()},
-        label=label,
-        unit=unit,
-        overrides=colours({name: colour for name, (_expression, colour) in curves.items()}),
     )
 
 
@@ -155,7 +137,6 @@ def numbers(
             "colorMode": "value",
             "graphMode": "none",
             "justifyMode": "auto",
-            "orientation": "auto",
             "reduceOptions": {"calcs": ["lastNotNull"], "fields": "", "values": False},
         },
     )

@@ -61,6 +61,11 @@ def joined(expression: str, label: str, of: Sequence[str], pattern: str) -> str:
     return f'label_replace({found}, "{label}", "{pattern}", "{label}", "{values}")'
 
 
+def named_cells(expression: str) -> str:
+    """Give each series the label `series`: scenario, fidelity and cell."""
+    return joined(expression, "series", ["scenario", "fidelity", "cell"], "$1 $2 $3")
+
+
 def labelled(expression: str, **labels: str) -> str:
     """Give each series these labels."""
     for name, value in labels.items():

@@ -5,8 +5,8 @@ from typing import Any
 Properties = dict[str, Any]
 Override = dict[str, Any]
 
-# One curve, another one; what is well, what is not.
-FIRST, SECOND, GOOD, BAD = "#5858E1", "#CC6677", "#117733", "#CC3311"
+# Two curves and one beside them; what is well, what is not.
+FIRST, SECOND, LIGHT, GOOD, BAD = "#5858E1", "#CC6677", "#3D98D3", "#117733", "#CC3311"
 # A load without a colour of its own here is drawn in the next one of Grafana's palette.
 PART_COLOURS = {
     "controller": "#5858E1",

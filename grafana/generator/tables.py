@@ -21,11 +21,10 @@ def matrix(
     The columns sent and n are counts; all others are seconds.
     """
     first = "series\\stat"
-    organized = _organized([first, *columns], hidden=(), renamed={first: row_title})
-    steps = [*to_matrix("series", "stat"), organized]
-    counts = [by_name(name, {"unit": "none", "decimals": 0, "custom.width": 60}) for name in ("sent", "n")]
-    look = [*widths({row_title: row_px}), *counts]
-    return _table(title, description, expression, steps, {"unit": "s", "decimals": 2}, look, no_value)
+    steps = [*to_matrix("series", "stat"), _organized({first: row_title, **{name: name for name in columns}})]
+    counts = [by_name(name, {"unit": "none", "decimals": 0, "custom.width": 55}) for name in ("sent", "n")]
+    shown = {"noValue": no_value, "unit": "s", "decimals": 1}
+    return _table(title, description, expression, steps, shown, [*widths({row_title: row_px}), *counts])
 
 
 def listing(
@@ -42,10 +41,9 @@ def listing(
 
     The lines are sorted by the heading `order`, if any: Prometheus gives them in no order.
     """
-    hidden = tuple(name for name in ("Time", "Value") if name not in columns)
-    steps = [_organized(list(columns), hidden=hidden, renamed=columns)]
+    steps = [_organized(columns, *(name for name in ("Time", "Value") if name not in columns))]
     steps += [sorted_by(order)] if order else []
-    return _table(title, description, expression, steps, {}, overrides, no_value)
+    return _table(title, description, expression, steps, {"noValue": no_value}, overrides)
 
 
 def to_matrix(row: str, column: str) -> list[dict[str, Any]]:
@@ -58,35 +56,23 @@ def sorted_by(field: str) -> dict[str, Any]:
     return {"id": "sortBy", "options": {"fields": {}, "sort": [{"field": field}]}}
 
 
-def _organized(order: list[str], *, hidden: tuple[str, ...], renamed: dict[str, str]) -> dict[str, Any]:
-    return {
-        "id": "organize",
-        "options": {
-            "excludeByName": dict.fromkeys(hidden, True),
-            "includeByName": {},
-            "indexByName": {name: index for index, name in enumerate(order)},
-            "renameByName": renamed,
-        },
-    }
+def _organized(columns: dict[str, str], *hidden: str) -> dict[str, Any]:
+    """Return the step that orders and renames `columns`, and hides others."""
+    places = {name: index for index, name in enumerate(columns)}
+    options = {"excludeByName": dict.fromkeys(hidden, True), "indexByName": places, "renameByName": columns}
+    return {"id": "organize", "options": options}
 
 
 def _table(
-    title: str,
-    description: str,
-    expression: str,
-    steps: list[dict[str, Any]],
-    defaults: dict[str, Any],
-    overrides: list[Override],
-    no_value: str,
+    title: str, description: str, expression: str, steps: list[Any], shown: dict[str, Any], overrides: list[Override]
 ) -> Panel:
     # Grafana's own least width, 150, would push the last columns of a table out of sight.
-    look = {"align": "auto", "cellOptions": {"type": "auto"}, "filterable": False, "minWidth": 60}
     return panel(
         "table",
         title,
         description,
         [target(expression, instant=True, table=True)],
         transformations=steps,
-        fieldConfig=fields({"noValue": no_value, **defaults, "custom": look}, overrides),
+        fieldConfig=fields({**shown, "custom": {"minWidth": 60}}, overrides),
         options={"showHeader": True, "cellHeight": "sm"},
     )
