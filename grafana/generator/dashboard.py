@@ -129,4 +129,6 @@ def _queried(name: str, description: str, query: str, current: dict[str, Any]) -
         # Asked again with each change of the time range: a scenario's first run appears.
         "refresh": 2,
         "current": current,
+        # Grafana has no defaults for these.
+        **{"options": [], "regex": "", "sort": 0, "hide": 0, "multi": False, "includeAll": False},
     }

@@ -34,6 +34,13 @@ def test_answers_after_the_runs_have_ended(measured: Lab, panel: dict[str, Any],
     assert any(math.isfinite(float(value)) for _time, value in pairs)
 
 
+def test_the_first_page_has_a_line_with_a_name_for_each_run(measured: Lab) -> None:
+    (target,) = [target for name, _panel, target in targets() if name == "home"]
+    lines = [one["metric"] for one in answer(measured, target)]
+    assert len({line["run_id"] for line in lines}) == len(lines)
+    assert all(line.get("scenario") for line in lines)
+
+
 def test_answers_while_a_run_goes_on(measured: Lab) -> None:
     run = measured.run("scenario2", MESSAGES=1200, INTERVALS_MS="20")
     live = [(panel, target) for name, panel, target in targets() if name == "live"]
