@@ -65,19 +65,33 @@ _BESIDE = [
     ),
     graph(
         "Messages through the broker",
-        "PUBLISH packets a second, in and out. Dropped ones are lost for their subscriber. No line: no broker runs.",
+        "PUBLISH packets a second, in and out. No line: no broker runs.",
         {
             "in": "max(lab:broker_publish_received:per_second)",
             "out": "max(lab:broker_publish_sent:per_second)",
-            "dropped": "max(rate(lab_broker_publish_dropped_total[10s]))",
         },
         label="packets a second",
         overrides=[
             by_name("in", line(GOOD, None)),
             by_name("out", line(SECOND, [8, 6])),
-            by_name("dropped", line(BAD, [2, 6])),
         ],
     ),
+    graph(
+        "Held and dropped by the broker",
+        "Held: queued, in flight and retained. Dropped ones are lost for their subscriber.",
+        {"held": "max(lab_broker_stored_messages)", "dropped": "max(lab_broker_publish_dropped_total)"},
+        label="messages",
+        overrides=[by_name("held", line(FIRST, None)), by_name("dropped", line(BAD, [2, 6]))],
+    ),
+    graph(
+        "Clients of the broker",
+        "Four of the loop as published: controller (publisher and subscriber), bridge, exporter. "
+        "The flood adds up to a hundred.",
+        {"connected": "max(lab_broker_clients_connected)"},
+        label="clients",
+    ),
+]
+_REST = [
     graph(
         "What the bridge counts",
         "Merged: answers of the robot that came in one burst and count as one (the published loss at 10 ms). "
@@ -85,8 +99,6 @@ _BESIDE = [
         {"{{event}}": "max by (event) (lab_bridge_events_total)"},
         label="messages since the bridge's start",
     ),
-]
-_REST = [
     parts(
         "Memory of each part",
         "Resident memory, as the kernel counts it.",

@@ -2,7 +2,7 @@
 
 from generator.curves import CELLS_APART, cdf_panel
 from generator.dashboard import Dashboard, choice, dashboard
-from generator.panels import graph, messages
+from generator.panels import ROBOT_ERRORS, graph, messages
 from generator.queries import STATISTICS, cdf, named_cells, newest_run, newest_runs, statistics
 from generator.tables import matrix
 from looplab.metrics.cells import shown
@@ -44,15 +44,28 @@ def plain(experiment: Experiment) -> Dashboard:
         signed=True,
         no_value=empty,
     )
-    rows = [(5, [messages("The newest run", newest_run(own), empty)]), (11, [curves, table], 9, 15), (8, [figures])]
+    rates = graph(
+        "Messages a second",
+        "Sent, and by outcome, over the last ten seconds.",
+        {
+            "sent": f"sum(rate(lab_messages_sent_total{{{own}}}[10s]))",
+            "{{outcome}}": f"sum by (outcome) (rate(lab_messages_total{{{own}}}[10s]))",
+        },
+        label="messages a second",
+        overrides=[ROBOT_ERRORS],
+        no_value=empty,
+    )
+    live = bool(experiment.optional_part("live"))
+    over_time = [figures, rates] if live else [rates]
+    rows = [(5, [messages("The newest run", newest_run(own), empty)]), (11, [curves, table], 9, 15), (8, over_time)]
     choices = [
         choice("scenario", "Scenario", f"lab_run_info{{{own}}}", "The newest run of each is shown.", ["All"]),
         choice("fidelity", "Fidelity", f"lab_run_info{{{own}}}", "thesis: as published.", ["All"]),
         choice("cell", "Cell", f"lab_messages_sent_total{{{own}}}", "What the table calls a line.", ["All"]),
         choice("figure", "Figure", f"lab_figure{{{own}}}", "Drawn over time.", ["All"]),
     ]
-    # An experiment without figures while it runs has no row and no choice of them.
-    shown_ones = slice(None if experiment.optional_part("live") else -1)
+    # An experiment without figures while it runs has no choice of them.
+    choices = choices if live else choices[:-1]
     title, about = experiment.name.capitalize(), f"{experiment.title.rstrip('.?')}."
     name = f"looplab-{experiment.name}"
-    return dashboard(name, title, about, rows[shown_ones], choices[shown_ones], refresh="5s", since="1h")
+    return dashboard(name, title, about, rows, choices, refresh="5s", since="1h")
