@@ -95,14 +95,6 @@ def test_results_that_is_a_file_is_said(tmp_path: Path) -> None:
     assert "folder" in caught.value.remedy
 
 
-def test_too_little_space_is_said_before_anything_is_measured(tmp_path: Path) -> None:
-    room = os.statvfs(tmp_path)
-    with pytest.raises(MachineError, match="MB needed") as caught:
-        folder_of(tmp_path, "s", room.f_bavail * room.f_frsize, AT)
-    assert "disk space" in caught.value.remedy
-    assert list(tmp_path.iterdir()) == []
-
-
 @pytest.mark.parametrize(
     ("code", "remedy"),
     [
