@@ -172,7 +172,11 @@ class Lab:
 
     def kill_process(self, service: str, number: int = signal.SIGKILL) -> None:
         """SIGKILL from the host: `docker kill` would count as a person's wish and hold the restart policy back."""
-        os.kill(int(docker("inspect", "--format", "{{.State.Pid}}", self.container(service))), number)
+        os.kill(self.process(service), number)
+
+    def process(self, service: str) -> int:
+        """Process id of a service, once it runs."""
+        return int(docker("inspect", "--format", "{{.State.Pid}}", self.container(service)))
 
     def container(self, service: str) -> str:
         """Id of a service's container, once it runs."""
