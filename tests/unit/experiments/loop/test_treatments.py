@@ -26,6 +26,7 @@ from looplab.experiments.loop.treatments import (
 )
 from looplab.spec.brokers import DEFAULT
 from looplab.spec.roles import CONTROLLER
+from looplab.system.json_client import Service
 from looplab.treatments.judgement import Treatment
 from looplab.treatments.loads import loads
 from looplab.treatments.scans import TreatmentsClient
@@ -663,12 +664,11 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     """The questions that the treatments service was asked; its answers are {}."""
     questions: list[dict[str, Any]] = []
 
-    class Recorder:
-        def ask(self, _url: str, _method: str, question: dict[str, Any], token: str) -> dict[str, Any]:
-            questions.append(question)
-            return {}
+    def ask(_service: Service, _url: str, _method: str, question: dict[str, Any], token: str) -> dict[str, Any]:
+        questions.append(question)
+        return {}
 
-    monkeypatch.setattr("looplab.treatments.scans._TREATMENTS", Recorder())
+    monkeypatch.setattr(Service, "ask", ask)
     return questions
 
 
