@@ -31,4 +31,6 @@ def files() -> dict[Path, str]:
 
 if __name__ == "__main__":
     for path, text in files().items():
-        path.write_text(text, encoding="utf-8", newline="\n")
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            path.write_text(text, encoding="utf-8", newline="\n")
+            print(f"written: grafana/dashboards/{path.name}")

@@ -54,9 +54,12 @@ def dashboard(
 
 def _links() -> list[dict[str, Any]]:
     handout = f"http://127.0.0.1:${{{_PAGES_PORT}}}/"
+    # Grafana's schema wants every one of these keys.
+    usual = {"asDropdown": False, "icon": "external link", "includeVars": False, "keepTime": False, "tags": []}
+    usual |= {"targetBlank": False, "tooltip": "", "url": ""}
     return [
-        {"type": "dashboards", "title": "Dashboards", "tags": ["looplab"], "keepTime": True},
-        {"type": "link", "title": "Handout", "icon": "doc", "targetBlank": True, "url": handout},
+        {**usual, "type": "dashboards", "title": "Dashboards", "tags": ["looplab"], "keepTime": True},
+        {**usual, "type": "link", "title": "Handout", "icon": "doc", "targetBlank": True, "url": handout},
     ]
 
 

@@ -23,7 +23,8 @@ ELSEWHERE = ("report/", "exercise.py")
 
 
 def in_the_checkout() -> list[str]:
-    rooms = [path for room in IN_IMAGES for path in (ROOT / "src/looplab" / room).rglob("*.py")]
+    programs = (".py", ".toml", ".conf")
+    rooms = [path for room in IN_IMAGES for path in (ROOT / "src/looplab" / room).rglob("*") if path.suffix in programs]
     names = [str(path.relative_to(ROOT / "src/looplab")) for path in [*rooms, *(ROOT / "src/looplab").glob("*.py")]]
     wanted = [name for name in names if not any(part in name for part in ELSEWHERE)]
     return sorted([*wanted, "experiments/loop/report/published/thesis_tables.csv"])

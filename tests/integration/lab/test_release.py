@@ -137,7 +137,7 @@ def test_a_dockerfile_takes_any_base_and_names_no_architecture(file: Path) -> No
     text = file.read_text()
     bases = re.findall(r"^FROM (?:--platform=linux )?(\S+)", text, re.MULTILINE)
     stages = re.findall(r"^FROM (?:--platform=linux )?\S+ AS (\S+)", text, re.MULTILINE)
-    assert set(bases) <= {"${BASE_IMAGE}", "${FLOOD_IMAGE:-scratch}", "scratch", *stages}
+    assert set(bases) <= {"${BASE_IMAGE}", "${FLOOD_IMAGE:-scratch}", "${OWN_IMAGE}", "scratch", *stages}
     assert f"ARG BASE_IMAGE={BASE_IMAGE}" in text
     code = [line for line in text.splitlines() if not line.startswith("#")]
     assert not re.search(r"amd64|x86[_-]64|arm64|aarch64|armhf", "\n".join(code))
