@@ -47,8 +47,9 @@ def requesters(asked: dict[str, Any]) -> None:
     took: dict[str, float] = {}
 
     def received(_client: Any, _data: Any, message: Any) -> None:
+        now_s = time.perf_counter()
         name, number = message.topic.split("/")[1], json.loads(message.payload)["n"]
-        took[f"{name} {number}"] = (time.perf_counter() - sent[name, number]) * 1000
+        took[f"{name} {number}"] = (now_s - sent[name, number]) * 1000
 
     names = [f"asks-{number}" for number in range(asked["clients"])]
     clients = [connected(name, asked, f"app/{name}/answer", received) for name in names]
@@ -56,8 +57,9 @@ def requesters(asked: dict[str, Any]) -> None:
     for number in range(asked["requests"]):
         at = number % len(clients)
         time.sleep(max(0.0, start_s + number * asked["interval_s"] - time.perf_counter()))
+        topic, payload = f"app/{names[at]}/ask", json.dumps({"n": number})
         sent[names[at], number] = time.perf_counter()
-        clients[at].publish(f"app/{names[at]}/ask", json.dumps({"n": number}), asked["qos"])
+        clients[at].publish(topic, payload, asked["qos"])
     end_s = time.perf_counter() + WAIT_S
     while len(took) < asked["requests"] and time.perf_counter() < end_s:
         time.sleep(0.05)
