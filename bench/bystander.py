@@ -110,10 +110,8 @@ def start(scenario: str, processors: int) -> dict[str, str]:
     0 `processors` are all of the machine's, else the parts get the first ones.
     """
     compose = Lab(ROOT).compose()
-    compose.up(scenario)
-    for service in compose.listed():
-        if service.endswith("controller"):
-            compose.stop(service)
+    compose.up(scenario, replace=True)
+    compose.stop(scenario)
     containers = compose.listed()
     if processors:
         docker("update", f"--cpuset-cpus=0-{processors - 1}", *containers.values())
