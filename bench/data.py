@@ -31,6 +31,14 @@ def latency(folder: Path) -> Lines:
             f"O p50 {name} over a C libmosquitto loop (limit: {limit} x)",
             f"{missed}{median(ratios):.2f} x ({min(ratios):.2f} to {max(ratios):.2f})",
         )
+    for name, what, base in (
+        ("bridge", "the lab's bridge in place of C's", "floor"),
+        ("controller", "the lab's controller in place of C's", "floor"),
+        ("application", "both", "floor"),
+        ("probes", "the probes beside both", "application"),
+    ):
+        more = [quantile(one[f"{name}_us"], 0.5) - quantile(one[f"{base}_us"], 0.5) for one in rounds]
+        yield f"what {what} adds to O p50", f"{median(more):.0f} ({min(more):.0f} to {max(more):.0f}) µs"
     late = [quantile(one["lateness_us"], 0.99) / 1000 for one in rounds]
     missed = "missed: " if median(late) > 0.5 else ""
     figure = f"{missed}{median(late):.2f} ms ({min(late):.2f} to {max(late):.2f})"

@@ -2,7 +2,8 @@
 """Compare the lab's ends with the floor: a C libmosquitto loop through the same broker, in turn.
 
 Scenario 0, corrected, QoS 0, 20 ms, command E. The bridge has its robot: without one it spends the run looking for it.
-Prints one line a round and the figures of all rounds.
+Each round also pairs one end of the lab with the other of C, and both ends of the lab with the probes of the treatments
+service: what each of them adds. Prints one line a round and the figures of all rounds.
 Needs a running engine and the lab's images (./lab setup); run it on an idle machine.
 
     python3 bench/latency.py [--rounds 5] [--messages 300] [--keep FOLDER]
@@ -33,6 +34,13 @@ FLOOR = "localhost/looplab/floor:dev"
 BROKER = (
     *("--entrypoint", "/mosquitto/lab/start", "--network-alias", "broker", "--env", "FIDELITY=corrected"),
     *("--volume", f"{ROOT}/compose/mosquitto:/mosquitto/lab:ro"),
+)
+C_ENDS = ("--host", "broker", "--qos", "0", "--nodelay", "1")
+# The probes alone, as the treatments service starts them.
+_PROBES = "from time import sleep; from looplab.treatments.probes import Probes; probes = Probes(); sleep(600)"
+PROBES = (
+    *("--user", "0", "--cap-add", "SYS_NICE", "--cpu-rt-runtime", "3000"),
+    *("--entrypoint", "python3", "-c", _PROBES),
 )
 
 
@@ -71,19 +79,20 @@ def _container(network_name: str, *words: str) -> Iterator[str]:
         subprocess.run(["docker", "rm", "--force", name], capture_output=True, check=False)
 
 
-def floor(messages: int, container: Any) -> list[float]:
-    """Return O in us of the C ends, each in a container of its own, as the lab's are."""
-    ends = ("--host", "broker", "--qos", "0", "--nodelay", "1")
-    with container(FLOOR, "--role", "bridge", *ends):
-        out = docker(
-            *("run", "--rm", "--network", NETWORK, FLOOR, "--role", "controller", *ends),
-            *("--messages", str(messages), "--interval-ms", str(INTERVAL_MS)),
-        )
+def floor(messages: int) -> list[float]:
+    """Return O in us that the C controller finds with the bridge that runs."""
+    out = docker(
+        *("run", "--rm", "--network", NETWORK, FLOOR, "--role", "controller", *C_ENDS),
+        *("--messages", str(messages), "--interval-ms", str(INTERVAL_MS)),
+    )
     return list(json.loads(out)["O_us"]["each"])
 
 
-def lab(messages: int, container: Any, bridge: str, controller: str, robot: str) -> dict[str, list[float]]:
-    """Return O of the lab's own ends at both layers, of the same messages, and all send lateness, in us."""
+def lab(messages: int, controller: str) -> dict[str, list[float]]:
+    """Return O that the lab's controller finds, at both layers, of the same messages, and all send lateness, in us.
+
+    The C bridge sends no stamps: with it, O is known at the application alone.
+    """
     variables: dict[str, Any] = {
         "SCENARIO": "bench",
         "COMMAND": "E",
@@ -97,11 +106,7 @@ def lab(messages: int, container: Any, bridge: str, controller: str, robot: str)
         "LIVE_DIR": "",
     }
     settings = [word for name, value in variables.items() for word in ("--env", f"{name}={value}")]
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        container("--network-alias", "robot", robot),
-        container("--env", "FIDELITY=corrected", bridge),
-    ):
+    with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o777)
         command = ["docker", "run", "--rm", "--network", NETWORK, "--volume", f"{folder}:/results", *settings]
         done = subprocess.run([*command, controller], capture_output=True, text=True, check=False)
@@ -109,12 +114,23 @@ def lab(messages: int, container: Any, bridge: str, controller: str, robot: str)
             sys.exit(f"the run failed: {done.stdout}{done.stderr}")
         samples, stamps = (read_csv(stored[0].with_name(f"{name}.csv")) for name in ("samples", "transport"))
     transport = {row["sequence"]: row["transport_overhead_us"] for row in stamps}
-    both = [row for row in samples if transport.get(row["sequence"])]
     return {
-        "transport_us": [float(transport[row["sequence"]]) for row in both],
-        "application_us": [float(row["overhead_us"]) for row in both],
+        "transport_us": [float(one) for row in samples if (one := transport.get(row["sequence"]))],
+        "application_us": [float(row["overhead_us"]) for row in samples if row["overhead_us"]],
         "lateness_us": [(int(row["sent_ns"]) - int(row["due_ns"])) / 1000 for row in samples],
     }
+
+
+def one_round(messages: int, container: Any, images: dict[str, str]) -> dict[str, list[float]]:
+    """Return O of each pair of ends in us, and the lateness of the lab's controller."""
+    with container(FLOOR, "--role", "bridge", *C_ENDS):
+        found = {"floor_us": floor(messages), "controller_us": lab(messages, images["controller"])["application_us"]}
+    robot = container("--network-alias", "robot", images["robot"])
+    with robot, container("--env", "FIDELITY=corrected", images["bridge"]):
+        found |= {"bridge_us": floor(messages), **lab(messages, images["controller"])}
+        with container(*PROBES[:-2], images["treatments"], *PROBES[-2:]):
+            found["probes_us"] = lab(messages, images["controller"])["application_us"]
+    return found
 
 
 def main() -> int:
@@ -123,13 +139,13 @@ def main() -> int:
     parser.add_argument("--messages", type=int, default=300)
     given = parser.parse_args()
     checkout = Lab(ROOT)
-    images = [checkout.own_image(name) for name in ("bridge", "controller", "robot")]
+    images = {name: checkout.own_image(name) for name in ("bridge", "controller", "robot", "treatments")}
     build_floor(checkout)
     rounds = []
     with network(NETWORK) as container, container(*BROKER, checkout.settings()["MOSQUITTO_IMAGE"]):
         for number in range(1, given.rounds + 1):
-            rounds.append({"floor_us": floor(given.messages, container), **lab(given.messages, container, *images)})
-            middles = ", ".join(f"{name} {quantile(values, 0.5):.0f}" for name, values in rounds[-1].items())
+            rounds.append(one_round(given.messages, container, images))
+            middles = ", ".join(f"{name} {quantile(values, 0.5):.0f}" for name, values in rounds[-1].items() if values)
             print(f"round {number}, p50: {middles}", flush=True)
     with keeping("latency", given.keep) as folder:
         write_rows(folder / "rounds.jsonl", rounds)

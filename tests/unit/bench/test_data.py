@@ -90,6 +90,8 @@ def test_printed_figures_are_those_of_the_report_code(data: Path, theme: str) ->
         ("claims-printed", "loop", "printed", 18),
         ("qos-delay-study", "qos-delay", "thesis", 7),
         ("asip-study", "asip", "thesis", 4),
+        ("twin-study", "twin", "thesis", 3),
+        ("middleware-study", "middleware", "thesis", 3),
     ],
 )
 def test_the_table_has_the_words_of_a_stored_study(
