@@ -24,7 +24,7 @@ LONG_US = 25_000
 def latency(folder: Path) -> Lines:
     """Yield O and lateness of bench/latency.py."""
     rounds = read_rows(folder / "rounds.jsonl")
-    for layer, name, limit in (("transport", "at the sockets", 1.2), ("application", "in the programs", 1.9)):
+    for layer, name, limit in (("transport", "at the sockets", 1.2), ("application", "in the programs", 1.5)):
         ratios = [quantile(one[f"{layer}_us"], 0.5) / quantile(one["floor_us"], 0.5) for one in rounds]
         missed = "missed: " if median(ratios) > limit else ""
         yield (

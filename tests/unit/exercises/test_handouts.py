@@ -24,7 +24,9 @@ def dashboards() -> dict[str, set[str]]:
         names = {panel.get("title", "") for panel in dashboard["panels"]}
         for variable in dashboard["templating"]["list"]:
             name = f"${variable['name']}"
-            names |= {title.replace(name, one["text"]) for title in names for one in variable.get("options", [])}
+            choices = [*variable.get("options", []), variable.get("current", {})]
+            texts = [one["text"] for one in choices if isinstance(one.get("text"), str)]
+            names |= {title.replace(name, text) for title in names for text in texts}
         shown[dashboard["title"]] = {title for title in names if "$" not in title}
     return shown
 
