@@ -76,9 +76,11 @@ def captured(host: Engine, file: Path, what: str) -> Iterator[Path]:
     inside = ["nsenter", f"--net=/run/netns/{host.lan.namespace(host.name)}"]
     command = [*inside, "tcpdump", "-n", "-U", "-s", "0", "-i", "eth0", "-w", str(file), "-Z", "root", *what.split()]
     with subprocess.Popen(command, stderr=subprocess.DEVNULL) as tcpdump:
-        until(lambda: file.exists() and file.stat().st_size, "tcpdump")
-        yield file
-        tcpdump.terminate()
+        try:
+            until(lambda: file.exists() and file.stat().st_size, "tcpdump")
+            yield file
+        finally:
+            tcpdump.terminate()
 
 
 def test_scenario1_with_the_controller_on_another_host(placed: Lab, engines: Hosts) -> None:
