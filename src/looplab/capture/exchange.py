@@ -89,14 +89,15 @@ class Exchange:
 
     def take(self, message: Message) -> None:
         """Take the next message."""
+        watched = self._since_ns <= message.time_ns <= self._until_ns
         # What the broker says of itself is no part of the application.
-        if self._since_ns <= message.time_ns <= self._until_ns and not message.topic.startswith("$"):
+        if watched and not message.topic.startswith("$"):
             self._count(message)
         for pattern, act in ((self._request, self._requested), (self._answer, self._answered)):
             if found := pattern.fullmatch(message.topic):
                 key = self._key(message)
                 if key is None:
-                    self.counts["without_key"] += message.inbound
+                    self.counts["without_key"] += watched and message.inbound
                 else:
                     act(message, (found.groups(), key) if self._by_topic else key)
 
@@ -176,7 +177,9 @@ class Exchange:
             if self.columns["back_ns"][row] == ABSENT and reached:
                 break
         else:
-            self.counts["duplicates" if rows else "unasked"] += 1
+            # One that came before may answer a request that is no part of the run.
+            watched = self._since_ns <= message.time_ns <= self._until_ns
+            self.counts["duplicates" if rows else "unasked"] += bool(rows) or watched
             return
         out_ns, released_ns = reached
         for name, value in {"out_ns": out_ns, "back_ns": message.time_ns, "device": client}.items():

@@ -90,8 +90,24 @@ class OwnCell(Cell):
             parts = {"in": cell.broker_in, "device": cell.device, "out": cell.broker_out}
             known = (f"{name} {part['p99'] / 1000:.3f}" for name, part in parts.items() if part.get("n"))
             yield fill(f"p99 of {cell}: {', '.join(known) or '-'} ms", 80, subsequent_indent="  ")
-            for one in cell.document.get("causes") or ():
-                yield fill(in_words(one), 80, subsequent_indent="  ")
+            for text in (*cell.losses(), *map(in_words, cell.document.get("causes") or ())):
+                yield fill(text, 80, subsequent_indent="  ")
+
+    def losses(self) -> Iterator[str]:
+        """Yield what became of the lost requests, and which messages had no key of use."""
+        fates = {
+            "passed on to nobody": self.undelivered,
+            "passed on, without an answer": self.unanswered,
+            "answered, and the answer not passed on": self.answer_lost,
+        }
+        keys = {
+            "without a key": self.without_key,
+            "requests with the key of an open one": self.key_in_use,
+        }
+        if self.lost:
+            yield f"Lost: {', '.join(f'{number} {words}' for words, number in fates.items() if number)}."
+        if self.lost and any(keys.values()):
+            yield f"Is KEY right? {', '.join(f'{number} {words}' for words, number in keys.items() if number)}."
 
 
 def in_words(cause: Document) -> str:

@@ -169,7 +169,7 @@ class OwnController(CellRun[OwnParameters, OwnCell]):
         if not rows and not faults:
             seen = ", ".join(sorted(found["topics"])[:8]) or "none"
             faults.append(f"no request of {self.parameters.request_topic} with a key; topics seen: {seen}")
-        return faults
+        return [*faults, *unmatched(self.record.store, rows, found["counts"], self.parameters.key)]
 
 
 def fill(
@@ -206,6 +206,14 @@ def fates(columns: Columns, rows: range) -> dict[str, int]:
         "unanswered": len(passed) - len(answered),
         "answer_lost": len(answered),
     }
+
+
+def unmatched(columns: Columns, rows: range, counts: Mapping[str, int], key: str) -> list[str]:
+    """Return what is wrong with the key if there were answers, and none belongs to a request."""
+    without, unasked = counts.get("without_key", 0), counts.get("unasked", 0)
+    if not rows or not without + unasked or any(columns["back_ns"][row] != ABSENT for row in rows):
+        return []
+    return [f"KEY={key}: no answer has the key of a request ({without} messages have none, {unasked} answers another)"]
 
 
 def intervals(columns: Columns, rows: range) -> dict[str, float | None]:

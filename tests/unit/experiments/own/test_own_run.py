@@ -7,7 +7,7 @@ import pytest
 from looplab.errors import UsageError
 from looplab.experiments.own import OwnCell, in_words
 from looplab.experiments.own.causes import NAGLE, causes, refusals
-from looplab.experiments.own.controller import address, fates, fill, intervals
+from looplab.experiments.own.controller import address, fates, fill, intervals, unmatched
 from looplab.experiments.own.parameters import PARAMETERS
 from looplab.experiments.own.treatments import judge, priorities, roles
 from looplab.experiments.registry import EXPERIMENTS
@@ -43,6 +43,19 @@ def test_each_request_has_its_outcome_and_the_lost_their_fate() -> None:
         6000, 1000, 4000, 1000, 5000,
     ]  # fmt: skip
     assert cell["missed_share"] == pytest.approx(0.8)
+
+
+def test_a_key_that_no_answer_shares_is_a_fault_and_losses_are_in_words() -> None:
+    store = SampleStore(10, more=("out_ns", "back_ns", "requester", "device", "qos"))
+    rows = fill(store, range(10), columns((0, 1, -1, -1), (20, 21, -1, -1)), ZERO_NS, 100)
+    assert unmatched(store, rows, {}, "order") == []
+    [fault] = unmatched(store, rows, {"without_key": 2}, "correlation")
+    assert fault.startswith("KEY=correlation: no answer has the key of a request (2 messages have none, 0")
+    cell = cell_document(OwnCell.keyed("app/request"), store, range(10), {})
+    lost = OwnCell({**cell, **fates(store, rows), "without_key": 2})
+    assert [*lost.losses()] == ["Lost: 2 passed on, without an answer.", "Is KEY right? 2 without a key."]
+    rows = fill(store, range(10), columns((0, 1, 4, 5)), ZERO_NS, 100)
+    assert unmatched(store, rows, {"unasked": 1}, "order") == []
 
 
 def found(**changes: Any) -> dict[str, Any]:
