@@ -43,6 +43,7 @@ class OwnController(CellRun[OwnParameters, OwnCell]):
 
     def __init__(self, parameters: OwnParameters, place: Place) -> None:
         self._names: list[str] = []
+        self._hosts: dict[str, str] = {}
         super().__init__(
             parameters, place, treatments.roles(parameters, lambda service: address(service, "OWN_PRIORITY"))
         )
@@ -101,6 +102,8 @@ class OwnController(CellRun[OwnParameters, OwnCell]):
         found = self._found = capture.stop_application(application, self._capture)
         named = {one["client"]: _name(one["client"]) for one in found["clients"]}
         self._names = list(named.values())
+        containers = {host: _name(f"{host}:0").removesuffix(":0") for host in {one["host"] for one in found["clients"]}}
+        self._hosts = {named[one["client"]]: containers[one["host"]] for one in found["clients"]}
         for kind in ("held", "held_by", "zero_windows", "sent_again"):
             found[kind] = {named.get(name, name): value for name, value in found[kind].items()}
         rows = fill(self.record.store, p.rows(index), found["columns"], round(since_s * 1e9), p.deadline_ms)
@@ -145,7 +148,7 @@ class OwnController(CellRun[OwnParameters, OwnCell]):
             "send_lateness_us": summarise(()),
             "clients": [{**one, "client": name} for one, name in zip(found["clients"], self._names, strict=True)],
             "topics": [_rates(topic, counted, p.watch_s) for topic, counted in sorted(found["topics"].items())],
-            "causes": causes(found, len(rows), p.broker_service, self._names),
+            "causes": causes(found, len(rows), p.broker_service, self._hosts),
             **self._around(),
         }
 

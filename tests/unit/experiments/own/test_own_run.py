@@ -68,7 +68,7 @@ def test_causes_name_who_holds_and_what_cures_it() -> None:
         held={"asks": [90, 90 * 15 * MS]}, held_by={"device": [4, 4 * MS]}, counts={"together": 10},
         sent_again={"broker": 2, "stranger": 50},
     )  # fmt: skip
-    made = causes(seen, 100, "broker", ["asks", "device"])
+    made = causes(seen, 100, "broker", {"asks": "a", "device": "b"})
     assert [(one["cause"], one["where"], one["messages"]) for one in made] == [
         (NAGLE, "in broker, to asks", 90),
         ("answers that left together", "broker", 10),
@@ -76,6 +76,14 @@ def test_causes_name_who_holds_and_what_cures_it() -> None:
     ]
     assert "set_tcp_nodelay true" in in_words(made[0])
     assert "15.0 ms each" in in_words(made[0])
+
+
+def test_clients_that_connect_for_each_request_are_one_cause() -> None:
+    asks = {f"asks-{number}": [1, 40 * MS] for number in range(60)}
+    hosts = {**dict.fromkeys(asks, "lab-sample-1"), "device": "lab-device-1"}
+    [made] = causes(found(held_by={**asks, "stranger": [4, 4 * MS]}), 100, "broker", hosts)
+    assert (made["where"], made["messages"]) == ("in 60 clients of lab-sample-1, to broker, at most", 60)
+    assert made["mean_ms"] == 40
 
 
 def test_what_is_no_mqtt_is_refused_with_its_remedy() -> None:
