@@ -21,7 +21,7 @@ UBUNTU = "gutsy"
 UBUNTU_KEYS = Path("/usr/share/keyrings/ubuntu-archive-keyring.gpg")
 
 
-class System(NamedTuple):
+class GuestSystem(NamedTuple):
     """`installed` are its packages beside those of each machine, `to_be_installed` those of its archive."""
 
     suite: str
@@ -39,15 +39,15 @@ class System(NamedTuple):
 ROOTLESS = "rootlesskit slirp4netns uidmap dbus-user-session"
 SYSTEMS = {
     # To be installed is what rpi/install.sh asks apt-get for.
-    "pi": System("trixie", "robot-pi", "pi", "", "docker.io docker-cli docker-compose"),
+    "pi": GuestSystem("trixie", "robot-pi", "pi", "", "docker.io docker-cli docker-compose"),
     # With engines that the lab refuses, or where a part of it has no effect.
-    "debian13": System(
+    "debian13": GuestSystem(
         "trixie", "lab-debian13",
         installed=f"docker.io docker-cli docker-compose git python3 {ROOTLESS} podman nftables",
     ),
     # Debian 12 has no Compose plugin: the host's is brought.
-    "debian12": System("bookworm", "lab-debian12", installed="docker.io apparmor git python3"),
-    "ubuntu2404": System(
+    "debian12": GuestSystem("bookworm", "lab-debian12", installed="docker.io apparmor git python3"),
+    "ubuntu2404": GuestSystem(
         "noble", "lab-ubuntu2404", installed="docker.io docker-compose-v2 git python3", kernel="linux-image-virtual",
         script=UBUNTU,
         sources=("{0} {1} universe", "{0} {1}-updates main universe", "{0} {1}-security main universe"),
@@ -93,7 +93,7 @@ def make_disk(name: str) -> Disk:
     return Disk(folder / "vmlinuz", folder / "initrd.img", folder / "root.ext4", system.user)
 
 
-def _make(folder: Path, system: System, mirror: str) -> None:
+def _make(folder: Path, system: GuestSystem, mirror: str) -> None:
     tree = folder / "tree"
     # Without Ubuntu's keyring, which Debian lacks, debootstrap would ask Debian for noble.
     trust = ["--no-check-gpg"] if system.script == UBUNTU and not UBUNTU_KEYS.exists() else []
