@@ -196,11 +196,11 @@ def server_times(durations_us: Mapping[int, int]) -> Histogram:
 
 def dead(snapshots: Sequence[Snapshot]) -> list[str]:
     """Return the services that ended during a repetition, or went with their node."""
-    ready, last = snapshots[0], snapshots[-1]
     gone = [
         f"{name} of {where}: gone"
-        for where, name in ready.services - last.services
-        if f"{where}: does not answer" not in last.dead
+        for snapshot in snapshots
+        for where, name in snapshots[0].services - snapshot.services
+        if f"{where}: does not answer" not in snapshot.dead
     ]
     return sorted({*gone, *(one for snapshot in snapshots for one in snapshot.dead)})
 
