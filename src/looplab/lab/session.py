@@ -24,7 +24,7 @@ from looplab.lab.programs import call
 from looplab.lab.progress import follow_run
 from looplab.lab.run_options import BUSY
 from looplab.lab.scenarios import LOOP_FILE, Scenario, every
-from looplab.lab.settings import check_parts
+from looplab.lab.settings import check_parts, project_name
 from looplab.run.folder import LOCK, UNFINISHED, count_samples
 from looplab.run.quiet import MOST_STRANGERS
 from looplab.spec.experiment import Experiment
@@ -75,7 +75,7 @@ class RunSession:
         self._has_report = False
         self.facts = lab.environment_facts(engine)
         # What this machine does does not disturb an engine elsewhere.
-        share = _busy_share(watch, lab.compose().pids) if engine.local else 0.0
+        share = _busy_share(watch, lambda: lab.compose().pids()) if engine.local else 0.0
         wanted = lab.settings().get(BUSY) == "on"
         cores = os.cpu_count() or 1
         if share * cores > MOST_STRANGERS and not wanted:
@@ -162,7 +162,7 @@ def _host_part(lab: Lab, scenario: Scenario) -> contextlib.AbstractContextManage
     """Return the context in which the experiment's programs run on the host; an empty one if it has none."""
     if not scenario.experiment.host:
         return contextlib.nullcontext({})
-    settings = {**lab.settings(), "SCENARIO": scenario.name}
+    settings = {**lab.settings(), "COMPOSE_PROJECT_NAME": project_name(lab.root), "SCENARIO": scenario.name}
     context: contextlib.AbstractContextManager[Mapping[str, str]] = scenario.experiment.part("host").host_programs(
         lab.root, settings, lab.own_image, say
     )

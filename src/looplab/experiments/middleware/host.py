@@ -42,7 +42,7 @@ def host_programs(
         say(f"Bare metal is left out: {why}")
         yield {}
         return
-    project = settings.get("COMPOSE_PROJECT_NAME") or "looplab"
+    project = settings["COMPOSE_PROJECT_NAME"]
     folder = programs(root, settings.get("MIDDLEWARE_IMAGE") or image("magistrala"), system)
     token = secrets.token_hex(16)
     over = threading.Event()
