@@ -89,7 +89,7 @@ class Exchange:
 
     def take(self, message: Message) -> None:
         """Take the next message."""
-        watched = self._since_ns <= message.time_ns <= self._until_ns
+        watched = self._is_watched(message)
         # What the broker says of itself is no part of the application.
         if watched and not message.topic.startswith("$"):
             self._count(message)
@@ -126,6 +126,9 @@ class Exchange:
             "counts": dict(self.counts),
         }
 
+    def _is_watched(self, message: Message) -> bool:
+        return self._since_ns <= message.time_ns <= self._until_ns
+
     def _count(self, message: Message) -> None:
         known = message.topic in self.topics or len(self.topics) < MOST_TOPICS
         counted = self.topics.setdefault(message.topic if known else OTHER_TOPICS, [0, 0, 0, 0])
@@ -152,7 +155,7 @@ class Exchange:
         if message.again and any(columns["requester"][one] == client for one in rows):
             self.counts["duplicates"] += 1
             return
-        if not self._since_ns <= message.time_ns <= self._until_ns:
+        if not self._is_watched(message):
             return
         if row == self._application.most:
             self.counts["without_room"] += 1
@@ -178,8 +181,7 @@ class Exchange:
                 break
         else:
             # One that came before may answer a request that is no part of the run.
-            watched = self._since_ns <= message.time_ns <= self._until_ns
-            self.counts["duplicates" if rows else "unasked"] += bool(rows) or watched
+            self.counts["duplicates" if rows else "unasked"] += bool(rows) or self._is_watched(message)
             return
         out_ns, released_ns = reached
         for name, value in {"out_ns": out_ns, "back_ns": message.time_ns, "device": client}.items():
