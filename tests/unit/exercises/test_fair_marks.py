@@ -131,7 +131,7 @@ def test_losing_the_connection_as_published_costs_nothing(runs: list[Path]) -> N
     exercise = exercise_of("scenario7")
     sent = json.loads((seven / "run.json").read_text())["cells"][0]["sent"]
     right = next(question.right for question in exercise.questions if question.name == "notice")
-    marked = mark(exercise, stored(runs), {"prediction": "a", "lost": sent, "tail": "b", "notice": right})
+    marked = mark(exercise, stored(runs), {"prediction": "a", "rate": "b", "lost": sent, "tail": "b", "notice": right})
     assert [m for m in marked.marks if m.got < m.worth] == []
     # The same loss in an exercise that did not ask for it is one.
     strict = replace(exercise, points=[replace(point, or_lost=False) for point in exercise.points])
