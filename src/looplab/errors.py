@@ -40,7 +40,7 @@ class MachineError(LabError):
         super().__init__(message, remedy, EXIT_MACHINE)
 
 
-def did_you_mean(name: str, known: Iterable[str], first: Iterable[str] = ()) -> str:
-    """Return a question with `first` and the names of `known` that are near, at most three; "" without one."""
-    near = list(dict.fromkeys([*first, *get_close_matches(name.lower(), list(known))]))[:3]
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return a question with the names of `known` that are near, at most three; "" without one."""
+    near = get_close_matches(name.lower(), list(known))
     return f"Did you mean {' or '.join(near)}? " if near else ""

@@ -1,5 +1,6 @@
 """The capture's service, on 127.0.0.1 of the network namespace it watches, or on CAPTURE_BIND.
 
+    GET /: {}
     POST /start {"broker_port"}: begins a capture; one that was begun before is dropped
     POST /stop {"connections": [[publisher's port, subscriber's port, since_s, until_s], …]}: ends it; the figures of
         segments.count
@@ -13,7 +14,6 @@ the thread that measures.
 """
 
 import os
-import socket
 import sys
 import threading
 from collections.abc import Callable, Iterable
@@ -26,8 +26,7 @@ from looplab.capture.segments import Segment, count
 from looplab.capture.tcpdump import Capture
 from looplab.errors import EXIT_GOOD, LabError
 from looplab.system import own_process
-from looplab.system.json_service import Request, serve
-from looplab.system.network_namespace import ways_out
+from looplab.system.json_service import Request, Routes, check_client, serve
 
 PORT = 9109
 LOOK_S = 0.25
@@ -64,11 +63,7 @@ class CaptureService:
         """Return what dissects the segments as a request asks. Raises ValueError for a key or filter that is none."""
         if "application" in request:
             return partial(Exchange.of, Application(**request["application"]), port=self._port)
-        connections = [
-            CapturedConnections(int(publisher), int(subscriber), float(since_s), float(until_s))
-            for publisher, subscriber, since_s, until_s in request["connections"]
-        ]
-        return partial(count, connections=connections)
+        return partial(count, connections=[CapturedConnections(*one) for one in request["connections"]])
 
     def close(self) -> None:
         """Leave no tcpdump behind."""
@@ -78,37 +73,29 @@ class CaptureService:
                 self._capture = None
 
 
-def _check_asks(request: Request, control: str) -> None:
-    """Raise LabError unless a request comes from this network namespace, or from the host `control`."""
-    if request.client.startswith("127."):
-        return
-    try:
-        entries = socket.getaddrinfo(control, None, socket.AF_INET) if control else []
-    except OSError:
-        entries = []
-    if request.client not in {entry[4][0] for entry in entries}:
-        raise LabError("Only the capture's own network namespace may do that.", "Set `CAPTURE_CONTROL`.")
-
-
 def main() -> int:
     """Serve until SIGTERM, or until the container ends whose packets these are: its next start has another network."""
     stop = own_process.stop_event()
     control, bind = os.environ.get("CAPTURE_CONTROL", ""), os.environ.get("CAPTURE_BIND") or "127.0.0.1"
 
     def guarded(act: Callable[[dict[str, Any]], dict[str, Any]], request: Request) -> dict[str, Any]:
-        _check_asks(request, control)
+        check_client(request, control, "CAPTURE_CONTROL")
         return act(request.body)
 
     try:
         service = CaptureService(int(os.environ.get("CAPTURE_PORT_FROM_START") or 0))
-        routes = {"POST /start": partial(guarded, service.start), "POST /stop": partial(guarded, service.stop)}
+        routes: Routes = {
+            "GET /": lambda _request: {},
+            "POST /start": partial(guarded, service.start),
+            "POST /stop": partial(guarded, service.stop),
+        }
         serve(bind, int(os.environ.get("CAPTURE_PORT") or PORT), routes, "Set `CAPTURE_PORT`.")
     except LabError as error:
         print(f"capture: {error}", file=sys.stderr, flush=True)
         return error.exit_code
-    there = bool(ways_out())
+    there = bool(own_process.ways_out())
     while not stop.wait(LOOK_S):
-        if there and not ways_out():
+        if there and not own_process.ways_out():
             print("capture: the container whose packets these were has ended, and so does its capture", flush=True)
             break
     service.close()

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from looplab.capture.streams import TYPES, Stream
-from looplab.mqtt.packets import ASSIGNED_CLIENT_ID, MQTT_5, Publication, read_connect, read_properties, read_publish
+from looplab.mqtt.packets import MQTT_5, Publication, read_connect, read_publish
 
 if TYPE_CHECKING:
     from looplab.capture.segments import Segment
@@ -71,16 +71,6 @@ class Connection:
         released_ns = sender.send(segment, time_ns) if segment.data else ABSENT
         return released_ns, ABSENT if released_ns == ABSENT else sender.waited_since_ns
 
-    def _connect(self, packet: bytes) -> None:
-        self.version, name = read_connect(packet)
-        self.name = name or self.name
-
-    def _accept(self, packet: bytes) -> None:
-        """Take the name that the broker gives a client of MQTT 5 without one."""
-        if self.version == MQTT_5:
-            given = read_properties(packet, 4)[0].get(ASSIGNED_CLIENT_ID)
-            self.name = given.decode(errors="replace") if given else self.name
-
     def _publication(self, packet: bytes, inbound: bool) -> Publication:
         """Return a PUBLISH with its topic. Raises ValueError or IndexError for one that does not fit."""
         if not self.version:
@@ -100,9 +90,8 @@ class Connection:
     def messages(self, kind: str, packet: bytes, inbound: bool, passed: tuple[int, int, int, int]) -> Iterator[Message]:
         """Yield the message that this packet hands over, if it does; `passed` are the last fields of a message."""
         if kind == "CONNECT":
-            self._connect(packet)
-        elif kind == "CONNACK":
-            self._accept(packet)
+            self.version, name = read_connect(packet)
+            self.name = name or self.name
         elif kind == "PUBLISH":
             found = self._publication(packet, inbound)
             topic, qos, again = found.topic.decode(errors="replace"), packet[0] >> 1 & 3, bool(packet[0] & 8)

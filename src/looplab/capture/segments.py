@@ -2,7 +2,7 @@
 
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -54,55 +54,36 @@ def read(capture: Path) -> Iterator[Segment]:
 def count(segments: Iterable[Segment], connections: Sequence[CapturedConnections]) -> dict[str, Any]:
     """Return the figures of the segments that belong to these connections, each in its own time.
 
-    {"segments": {"publisher": …, "subscriber": …}, "packets": {"PUBLISH": n, …}, "published": n, "unconfirmed_max": n}:
-    what the publisher sent, what was sent to the subscriber, all MQTT packets of both connections in both directions,
-    the PUBLISH packets of the publisher, and how many of them were unconfirmed at most (all, at QoS 0). A segment that
-    was sent again is counted apart. Raises ValueError for bytes that are not MQTT.
+    {"segments": {"publisher": …}, "packets": {"PUBLISH": n, …}, "published": n}: what the publisher sent, all MQTT
+    packets of both connections in both directions, and the PUBLISH packets of the publisher. A segment that was sent
+    again is counted apart. Raises ValueError for bytes that are not MQTT.
     """
-    publishers = {one.publisher: one for one in connections}
-    subscribers = {one.subscriber: one for one in connections}
-    known = {**publishers, **subscribers}
-    # How many of a publisher's messages are unconfirmed, by its connection.
-    unconfirmed: Counter[int] = Counter()
-    unconfirmed_max = 0
+    known = {port: one for one in connections for port in (one.publisher, one.subscriber)}
+    publishers = {one.publisher for one in connections}
     own = [one for one in segments if one.data and known.keys() & {one.source, one.destination}]
     _dissect(own)
-    ways: dict[str, list[Segment]] = defaultdict(list)
-    sent_again: Counter[str] = Counter()
-    seen: set[tuple[int, int, int]] = set()
+    packets: Counter[str] = Counter()
+    sent: list[Segment] = []
+    seen: set[tuple[int, int]] = set()
+    again = 0
     for segment in own:
         connection = known.get(segment.source) or known[segment.destination]
-        unconfirmed[connection.publisher] += _opened(segment, publishers)
         if not connection.since_s <= segment.time_s <= connection.until_s:
             continue
-        unconfirmed_max = max(unconfirmed_max, unconfirmed[connection.publisher])
-        way = "back"
+        packets.update(segment.packets)
         if segment.source in publishers:
-            way = "publisher"
-        elif segment.destination in subscribers:
-            way = "subscriber"
-        place = (segment.source, segment.destination, segment.sequence)
-        if place in seen and not segment.packets:
-            sent_again[way] += 1
-        else:
-            seen.add(place)
-            ways[way].append(segment)
-    packets = Counter(kind for way in ways.values() for segment in way for kind in segment.packets)
+            place = (segment.source, segment.sequence)
+            # A segment that is sent again may bring packets that were never sent before.
+            if place in seen and not segment.packets:
+                again += 1
+            else:
+                seen.add(place)
+                sent.append(segment)
     return {
-        "segments": {way: _figures(ways[way], sent_again[way]) for way in ("publisher", "subscriber")},
+        "segments": {"publisher": _figures(sent, again)},
         "packets": {name: packets[name] for name in TYPES.values() if packets[name]},
-        "published": sum(segment.packets.count("PUBLISH") for segment in ways["publisher"]),
-        "unconfirmed_max": unconfirmed_max,
+        "published": sum(segment.packets.count("PUBLISH") for segment in sent),
     }
-
-
-def _opened(segment: Segment, publishers: Container[int]) -> int:
-    """Return how many more messages of a publisher are unconfirmed after a segment."""
-    if segment.source in publishers:
-        return segment.packets.count("PUBLISH")
-    if segment.destination in publishers:
-        return -sum(segment.packets.count(kind) for kind in ("PUBACK", "PUBCOMP"))
-    return 0
 
 
 def _figures(segments: Sequence[Segment], sent_again: int) -> dict[str, Any]:

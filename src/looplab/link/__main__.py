@@ -7,9 +7,9 @@ from time import monotonic
 
 from looplab.errors import EXIT_GOOD, LabError, MachineError, UsageError
 from looplab.link import netem
-from looplab.link.network import CAPABILITY_REMEDY, parse_rto_min, raise_rto_min, refusal
+from looplab.link.network import parse_rto_min, raise_rto_min, refusal
 from looplab.link.nfqueue import Nfqueue
-from looplab.link.service import CHECK_S, PEER_TIMEOUT_S, PORT, RESOLVE_S, BackEnd, Emulator, resolve, serve_links
+from looplab.link.service import CHECK_S, PEER_TIMEOUT_S, PORT, RESOLVE_S, BackEnd, Emulator, serve_links
 from looplab.link.settings import LinkSettings, from_environment
 from looplab.system import own_process
 from looplab.system.env_files import read_port
@@ -43,10 +43,8 @@ def _emulate(stop: threading.Event) -> None:
     backend = _choose(os.environ.get("LINK_BACKEND", ""))
     emulator = Emulator(backend)
     try:
-        _wait_for_peers(links, stop)
-        if stop.is_set():
+        if not _apply(emulator, links, stop):
             return
-        emulator.apply(links)
         serve_links(
             emulator, os.environ.get("LINK_BIND") or "127.0.0.1", port, os.environ.get("LINK_CONTROL", "").strip()
         )
@@ -69,15 +67,8 @@ def _choose(name: str) -> BackEnd:
         return netem.Netem()
     if name == "netem":
         raise refusal(["tc", "qdisc", "add", "…", "netem"], missing)
-    try:
-        return Nfqueue()
-    except LabError as error:
-        if error.remedy == CAPABILITY_REMEDY:
-            raise
-        raise MachineError(
-            f"This kernel can emulate no link: netem: {missing}; NFQUEUE: {error.message}",
-            "On the host: modprobe sch_netem ifb, or modprobe nfnetlink_queue xt_NFQUEUE.",
-        ) from error
+    print(f"link: no netem: {missing}", flush=True)
+    return Nfqueue()
 
 
 def _watch(emulator: Emulator, stop: threading.Event) -> None:
@@ -98,18 +89,18 @@ def _watch(emulator: Emulator, stop: threading.Event) -> None:
             resolved_s = monotonic()
 
 
-def _wait_for_peers(links: list[LinkSettings], stop: threading.Event) -> None:
-    """Wait until every peer has an address: its container may start after this one."""
+def _apply(emulator: Emulator, links: list[LinkSettings], stop: threading.Event) -> bool:
+    """Return whether the links are set once every peer has an address: its container may start after this one."""
     end_s = monotonic() + PEER_TIMEOUT_S
-    for link in links:
-        while not stop.is_set():
-            try:
-                resolve(link.peer)
-                break
-            except LabError as error:
-                if monotonic() > end_s:
-                    raise MachineError(error.message, error.remedy) from None
-            stop.wait(CHECK_S)
+    while not stop.is_set():
+        try:
+            emulator.apply(links)
+            return True
+        except UsageError as error:
+            if monotonic() > end_s:
+                raise MachineError(error.message, error.remedy) from None
+        stop.wait(CHECK_S)
+    return False
 
 
 if __name__ == "__main__":

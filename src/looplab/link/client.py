@@ -13,9 +13,9 @@ _EMULATOR = Service(
 )
 
 
-def apply(links: Sequence[LinkSettings], url: str = URL) -> dict[str, Any]:
-    """Set all links at once and return {"backend", "links"}. Raises LabError (exit code 2 for bad settings)."""
-    return _EMULATOR.ask(f"{url}/links", "PUT", [link.as_json() for link in links])
+def apply(links: Sequence[LinkSettings], url: str = URL, timeout_s: float = TIMEOUT_S) -> dict[str, Any]:
+    """Set these links and no others; return {"backend", "links"}. Raises LabError (exit code 2 for bad settings)."""
+    return _EMULATOR.ask(f"{url}/links", "PUT", [link.as_json() for link in links], timeout_s)
 
 
 def state(url: str = URL, pings: int = 0, timeout_s: float = TIMEOUT_S) -> dict[str, Any]:
@@ -24,8 +24,3 @@ def state(url: str = URL, pings: int = 0, timeout_s: float = TIMEOUT_S) -> dict[
     Raises LabError if no emulator answers.
     """
     return _EMULATOR.ask(f"{url}/links?ping={pings}" if pings else f"{url}/links", "GET", timeout_s=timeout_s)
-
-
-def clear(url: str = URL, timeout_s: float = TIMEOUT_S) -> None:
-    """Remove every link. Raises LabError if no emulator answers."""
-    _EMULATOR.ask(f"{url}/links", "DELETE", timeout_s=timeout_s)

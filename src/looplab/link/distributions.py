@@ -1,12 +1,14 @@
-"""What a link decides for each packet, delays drawn as netem draws them, from the tables that iproute2 installs.
+"""What a link decides for each packet, delays drawn as netem draws them, and the figures of delays that were made.
 
-Knows neither sockets nor clocks.
+The tables are those that iproute2 installs. Knows neither sockets nor clocks.
 """
 
+import math
 import random
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from looplab.errors import MachineError
 from looplab.link.settings import LinkSettings
@@ -85,3 +87,29 @@ def theory(link: LinkSettings) -> tuple[float, float]:
     delays = [max(0.0, link.delay_ms + link.jitter_ms * share) for share in shares]
     mean = sum(delays) / len(delays)
     return mean, (sum((delay - mean) ** 2 for delay in delays) / len(delays)) ** 0.5
+
+
+class Delays:
+    """Delays in ns, in bounded memory: their number, mean, standard deviation and least; one below 0 counts as 0."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._sum_ms = self._squares_ms2 = 0.0
+        self._min_ms = math.inf
+
+    def add(self, value_ns: int) -> None:
+        ms = max(value_ns, 0) / 1e6
+        self.count += 1
+        self._sum_ms += ms
+        self._squares_ms2 += ms * ms
+        self._min_ms = min(self._min_ms, ms)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return n, mean, sd and min in ms, null without a delay."""
+        n = self.count
+        if not n:
+            return {"n": 0, "mean": None, "sd": None, "min": None}
+        mean = self._sum_ms / n
+        variance = (self._squares_ms2 - n * mean * mean) / (n - 1) if n > 1 else 0.0
+        figures = {"mean": mean, "sd": math.sqrt(max(variance, 0.0)), "min": self._min_ms}
+        return {"n": n, **{name: round(value, 4) for name, value in figures.items()}}

@@ -1,22 +1,20 @@
 """The back end in the kernel: netem below a prio queue, for packets that arrive behind an ifb device.
 
 The nftables rules that lead packets there are in tables that belong to the service alone. The kernel removes such a
-table ("flags owner", Linux 5.12) when its process ends, however it ends: then no packet meets a queue. A helper process
-removes the queues, too, unless it was killed as well.
+table ("flags owner", Linux 5.12) when its process ends, however it ends: then no packet meets a queue. What queues a
+killed emulator left, the next one removes.
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from multiprocessing.connection import Connection
+from collections.abc import Mapping, Sequence
 from time import monotonic
 from typing import Any, NamedTuple
 
 from looplab.errors import LabError
-from looplab.link.figures import Delays
-from looplab.link.helper import Helper
-from looplab.link.network import attempt, device_to, refusal, run
+from looplab.link.distributions import Delays
+from looplab.link.network import PROCESS_NAME, attempt, device_to, refusal, run
 from looplab.link.settings import LinkSettings
+from looplab.system import own_process
 
 PROBE_DEVICE = "lab-link-try"
 IFB_PREFIX = "lab-in-"
@@ -54,7 +52,7 @@ def missing() -> str:
 def _missing_steering(device: str) -> str:
     """Return why this kernel cannot lead packets so, "" if it can: tried on an interface without traffic."""
     try:
-        Steering().replace([Turn(device, "192.0.2.1", "1:1"), Turn(device, "192.0.2.1", "1:1", ifb=device)])
+        Steering().replace([QueuePlace(way, device, device, 0, ["192.0.2.1"]) for way in ("egress", "ingress")])
     except LabError as error:
         return error.message
     return ""
@@ -95,26 +93,25 @@ def handle_of(at: int) -> str:
     return f"{101 + at}:"
 
 
-@dataclass(frozen=True)
-class Turn:
-    """Leads packets of one peer's address on one interface to the class (`1:2`) of a prio queue.
+class QueuePlace(NamedTuple):
+    """Where one link's packets wait: at position `at` of the prio queue of `queue`, for packets on `device`."""
 
-    With `ifb` those that arrive, by that device; without it those that leave.
-    """
-
+    direction: str
     device: str
-    address: str
-    flow: str
-    ifb: str = ""
+    queue: str
+    at: int
+    addresses: Sequence[str]
 
-    def rule(self) -> str:
-        if self.ifb:
-            return f'ip saddr {self.address} meta priority set {self.flow} fwd to "{self.ifb}"'
-        return f'oifname "{self.device}" ip daddr {self.address} meta priority set {self.flow}'
+    def rules(self) -> list[str]:
+        """Return what leads packets of the peer's addresses there: those that arrive by the ifb device."""
+        flow = flow_of(self.at)
+        if self.direction == "ingress":
+            return [f'ip saddr {one} meta priority set {flow} fwd to "{self.queue}"' for one in self.addresses]
+        return [f'oifname "{self.device}" ip daddr {one} meta priority set {flow}' for one in self.addresses]
 
 
 class Steering:
-    """At most one set of turns, which lasts as long as this object; no forked process may share it."""
+    """At most one set of rules, which lasts as long as this object."""
 
     def __init__(self) -> None:
         # Imported here: only this back end needs it.
@@ -123,13 +120,13 @@ class Steering:
         self._nft = Nftables()
         self._there = False
 
-    def replace(self, turns: Iterable[Turn]) -> None:
-        """Make these the only turns, in one step; on LabError (exit code 3) those before stay."""
-        self._run([*self._removal(), *_creation(list(turns))])
+    def replace(self, places: Sequence[QueuePlace]) -> None:
+        """Lead packets to these places alone, in one step; on LabError (exit code 3) the rules before stay."""
+        self._run([*self._removal(), *_creation(places)])
         self._there = True
 
     def clear(self) -> None:
-        """Remove all turns. Raises LabError (exit code 3)."""
+        """Remove all rules. Raises LabError (exit code 3)."""
         self._run(self._removal())
         self._there = False
 
@@ -143,33 +140,16 @@ class Steering:
             raise refusal(["nft", "…", TABLE], first[0] if first else "")
 
 
-def _creation(turns: list[Turn]) -> list[str]:
+def _creation(places: Sequence[QueuePlace]) -> list[str]:
     lines = [f"add table {family} {TABLE} {{ flags owner; }}" for family in _FAMILIES]
     lines.append(f"add chain ip {TABLE} out {{ type filter hook postrouting priority 0; }}")
-    lines += [f"add rule ip {TABLE} out {turn.rule()}" for turn in turns if not turn.ifb]
-    for at, device in enumerate(sorted({turn.device for turn in turns if turn.ifb})):
+    leaving, arriving = ([p for p in places if p.direction == way] for way in ("egress", "ingress"))
+    lines += [f"add rule ip {TABLE} out {rule}" for place in leaving for rule in place.rules()]
+    for at, device in enumerate(sorted({place.device for place in arriving})):
         lines.append(f'add chain netdev {TABLE} in{at} {{ type filter hook ingress device "{device}" priority 0; }}')
-        lines += [
-            f"add rule netdev {TABLE} in{at} {turn.rule()}" for turn in turns if turn.ifb and turn.device == device
-        ]
+        here = (rule for place in arriving if place.device == device for rule in place.rules())
+        lines += [f"add rule netdev {TABLE} in{at} {rule}" for rule in here]
     return lines
-
-
-class QueuePlace(NamedTuple):
-    """Where one link's packets wait: at position `at` of the prio queue of `queue`, for packets on `device`."""
-
-    link: LinkSettings
-    device: str
-    at: int
-
-    @property
-    def queue(self) -> str:
-        return ifb_of(self.device) if self.link.direction == "ingress" else self.device
-
-    def turns(self, addresses: Sequence[str]) -> list[Turn]:
-        """Return what leads the packets of these addresses there."""
-        ifb = "" if self.queue == self.device else self.queue
-        return [Turn(self.device, address, flow_of(self.at), ifb) for address in addresses]
 
 
 class Netem:
@@ -178,34 +158,18 @@ class Netem:
     name = "netem"
 
     def __init__(self) -> None:
-        self._links: list[LinkSettings] = []
-        self._addresses: dict[str, list[str]] = {}
         self._places: list[QueuePlace] = []
         self._check_s = 0.0
-        self._helper = Helper(_remove_at_end)
-        # Open it after the fork: the helper must not hold the rules' socket open.
         self._steering = Steering()
+        # The role of the emulator is found by this name, whichever process makes the links.
+        own_process.set_name(PROCESS_NAME)
 
     def fault(self) -> str:
-        if not self._helper.process.is_alive():
-            return "the process that removes the queues ended"
         if monotonic() < self._check_s:
             return ""
         self._check_s = monotonic() + CHECK_S
         gone = sorted({place.queue for place in self._places if not _counts(place.queue)})
         return f"netem is gone from {', '.join(gone)}" if gone else ""
-
-    def apply(self, links: Sequence[LinkSettings], addresses: Mapping[str, Sequence[str]]) -> None:
-        """Replace all links; on an error restore the previous ones. Raises LabError."""
-        before, addresses_before = self._links, self._addresses
-        try:
-            self._build(links, addresses)
-        except LabError:
-            self._build(before, addresses_before)
-            raise
-
-    def move(self, addresses: Mapping[str, Sequence[str]]) -> None:
-        self._build(self._links, addresses)
 
     def state(self) -> list[dict[str, Any]]:
         """Return counts of each link since it was set; netem reports no delays."""
@@ -218,37 +182,32 @@ class Netem:
         return result
 
     def close(self) -> None:
-        """Remove all queues and end the helper."""
-        self._clear()
-        self._helper.end()
+        """Remove all queues and the rules that lead to them."""
+        self._steering.clear()
+        remove(sorted({place.device for place in self._places}))
+        self._places = []
 
-    def _build(self, links: Sequence[LinkSettings], addresses: Mapping[str, Sequence[str]]) -> None:
-        self._clear()
-        self._links, self._addresses = list(links), {peer: list(known) for peer, known in addresses.items()}
+    def apply(self, links: Sequence[LinkSettings], addresses: Mapping[str, Sequence[str]]) -> None:
+        """Replace all queues. Raises LabError."""
+        self.close()
         places: list[QueuePlace] = []
         queues: dict[str, list[LinkSettings]] = {}
         for link in links:
             device = device_to(addresses[link.peer][0])
-            here = queues.setdefault(QueuePlace(link, device, 0).queue, [])
-            places.append(QueuePlace(link, device, len(here)))
+            queue = ifb_of(device) if link.direction == "ingress" else device
+            here = queues.setdefault(queue, [])
+            places.append(QueuePlace(link.direction, device, queue, len(here), addresses[link.peer]))
             here.append(link)
         devices = sorted({place.device for place in places})
-        # The helper knows of them before they are there.
-        self._helper.pipe.send(devices)
         self._places = places
-        # Left by an emulator that was killed with its helper.
+        # Left by an emulator that was killed.
         remove(devices)
         for ifb in sorted(set(queues) - set(devices)):
             run(["ip", "link", "add", ifb, "type", "ifb"])
             run(["ip", "link", "set", ifb, "up"])
         for queue, here in queues.items():
             run(["tc", "-batch", "-"], tc_batch(queue, here))
-        self._steering.replace([turn for place in places for turn in place.turns(addresses[place.link.peer])])
-
-    def _clear(self) -> None:
-        self._steering.clear()
-        remove(sorted({place.device for place in self._places}))
-        self._places = []
+        self._steering.replace(places)
 
 
 def ifb_of(device: str) -> str:
@@ -268,13 +227,3 @@ def _counts(device: str) -> dict[str, tuple[int, int]]:
     good, output = attempt(["tc", "-s", "-json", "qdisc", "show", "dev", device])
     queues = json.loads(output) if good else []
     return {str(q["handle"]): (int(q["packets"]), int(q["drops"])) for q in queues if q["kind"] == "netem"}
-
-
-def _remove_at_end(commands: Connection) -> None:
-    """Be the helper process: remember the interfaces, and remove their queues when the service is gone."""
-    devices: list[str] = []
-    try:
-        while (command := commands.recv()) is not None:
-            devices = command
-    except EOFError:
-        remove(devices)

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 
 from looplab.errors import LabError, MachineError, UsageError
 
+# What makes the links has this name, by which the treatments find it.
+PROCESS_NAME = "lab-link"
 TIMEOUT_S = 20
 # The kernel's own bound (TCP_RTO_MAX).
 MAX_RTO_MIN_MS = 120_000
 CAPABILITY_REMEDY = "Give the emulator's container cap_add: [NET_ADMIN, SETUID, SETGID] as compose/loop.yaml does."
 _NOT_PERMITTED = ("ermission denied", "not permitted", "must be root")
-_NO_INTERFACE = ("Cannot find device", "No such device", "Network is unreachable")
 
 
 def attempt(command: Sequence[str], text: str = "") -> tuple[bool, str]:
@@ -38,11 +39,9 @@ def refusal(command: Sequence[str], output: str) -> LabError:
     shown = " ".join(command)
     if any(words in output for words in _NOT_PERMITTED):
         return MachineError(f"`{shown}` is not permitted here.", CAPABILITY_REMEDY)
-    remedy = "See compose/links.md, what a kernel needs."
-    if any(words in output for words in _NO_INTERFACE):
-        remedy = "The interface vanished: its container was stopped or left the network. Restart both containers."
-    lines = [line.strip() for line in output.splitlines() if line.strip()]
-    return MachineError(f"`{shown}` failed: {lines[-1] if lines else 'no output'}", remedy)
+    last = output.strip().rpartition("\n")[2] or "no output"
+    remedy = "A kernel needs what compose/links.md names; an interface vanishes with its container: restart both."
+    return MachineError(f"`{shown}` failed: {last}", remedy)
 
 
 def device_to(address: str) -> str:

@@ -1,33 +1,54 @@
-"""The back end in user space: rules lead packets to a process that holds each one until it is due."""
+"""The back end in user space: rules lead packets to a process that holds each one until it is due.
 
+The service commands it through a pipe; if that pipe ends so does the process, and the rules' bypass lets the packets
+pass. Nothing but packets and that pipe wakes it.
+"""
+
+from __future__ import annotations
+
+import gc
+import heapq
+import multiprocessing
+import os
+import select
+import signal
 from collections.abc import Mapping, Sequence
+from multiprocessing.connection import Connection
 from pathlib import Path
+from time import perf_counter_ns
 from typing import Any
 
+from netfilterqueue import COPY_PACKET, NetfilterQueue
+
 from looplab.errors import LabError, MachineError
-from looplab.link.helper import Helper
-from looplab.link.network import CAPABILITY_REMEDY, attempt, refusal, run
+from looplab.link.distributions import Delays, Direction
+from looplab.link.network import CAPABILITY_REMEDY, PROCESS_NAME, attempt, run
 from looplab.link.settings import FIRST_QUEUE, LinkSettings
+from looplab.system import own_process
 
 REPLY_TIMEOUT_S = 10.0
 QUEUE_TABLE = Path("/proc/self/net/netfilter/nfnetlink_queue")
 # Built-in chain -> ours. Both address matches are part of every kernel that has iptables at all.
 CHAINS = {"OUTPUT": "LAB-LINK-OUT", "INPUT": "LAB-LINK-IN"}
 _MATCHES = {"egress": ("LAB-LINK-OUT", "-d"), "ingress": ("LAB-LINK-IN", "-s")}
+# Packets one queue may hold: 10 s of 10 000 a second.
+QUEUE_PACKETS = 100_000
+# Enough for a verdict and duration of a sleep; the kernel's socket buffer holds what arrives meanwhile.
+SOCKET_BYTES = 16 << 20
+COPY_BYTES = 65_535
 
 
 class Rules:
     """The iptables rules of a network namespace that hand packets to queues, in two chains of their own."""
 
-    def __init__(self) -> None:
-        self._iptables = _flavour()
-
     def install(self) -> None:
         """Make the chains and lead all packets through them, once."""
+        # A rule for an address that no packet has fails here and now if the kernel has no NFQUEUE.
+        self.replace([LinkSettings("nobody", "egress")], {"nobody": ["0.0.0.0"]})
         self.replace([], {})
         for built_in, own in CHAINS.items():
-            if not attempt([self._iptables, "-w", "-C", built_in, "-j", own])[0]:
-                run([self._iptables, "-w", "-I", built_in, "-j", own])
+            if not attempt(["iptables-nft", "-w", "-C", built_in, "-j", own])[0]:
+                run(["iptables-nft", "-w", "-I", built_in, "-j", own])
 
     def replace(self, links: Sequence[LinkSettings], addresses: Mapping[str, Sequence[str]]) -> None:
         """Lead each link's packets to its queue, all at once; they pass if no process reads the queue."""
@@ -38,13 +59,13 @@ class Rules:
                 f"-A {chain} {match} {address} -j NFQUEUE --queue-num {queue} --queue-bypass"
                 for address in addresses[link.peer]
             ]
-        run([f"{self._iptables}-restore", "-w", "--noflush"], "\n".join([*lines, "COMMIT", ""]))
+        run(["iptables-nft-restore", "-w", "--noflush"], "\n".join([*lines, "COMMIT", ""]))
 
     def remove(self) -> None:
         """Remove everything that was installed, if it is still there."""
         for built_in, own in CHAINS.items():
             for words in (("-D", built_in, "-j", own), ("-F", own), ("-X", own)):
-                attempt([self._iptables, "-w", *words])
+                attempt(["iptables-nft", "-w", *words])
 
 
 class Nfqueue:
@@ -53,32 +74,27 @@ class Nfqueue:
     name = "nfqueue"
 
     def __init__(self) -> None:
-        # Imported here: only this back end needs netfilterqueue.
-        from looplab.link.nfqueue_process import hold_packets
-
         self._rules = Rules()
         self._rules.install()
-        self._helper = Helper(hold_packets)
+        self._pipe, theirs = multiprocessing.Pipe()
+        # Forked, not spawned: nothing is imported again, and no thread runs yet.
+        fork = multiprocessing.get_context("fork")
+        self._process = fork.Process(target=_hold_packets, args=(theirs, self._pipe), daemon=True)
+        self._process.start()
+        theirs.close()
         self._links: Sequence[LinkSettings] = []
         self._lost_before: Mapping[int, int] = {}
 
     def fault(self) -> str:
-        helper = self._helper.process
-        return "" if helper.is_alive() else f"the process that held the packets ended ({helper.exitcode})"
+        alive = self._process.is_alive()
+        return "" if alive else f"the process that held the packets ended ({self._process.exitcode})"
 
     def apply(self, links: Sequence[LinkSettings], addresses: Mapping[str, Sequence[str]]) -> None:
-        """Replace all links; on an error those before stay. Raises LabError."""
+        """Replace all links. Raises LabError."""
         if refused := self._ask(links):
             raise _refused(refused)
-        try:
-            self._rules.replace(links, addresses)
-        except LabError:
-            self._ask(self._links)
-            raise
+        self._rules.replace(links, addresses)
         self._links, self._lost_before = links, overflows()
-
-    def move(self, addresses: Mapping[str, Sequence[str]]) -> None:
-        self._rules.replace(self._links, addresses)
 
     def state(self) -> list[dict[str, Any]]:
         """Return counts and delays of each link, in the order they were given.
@@ -100,13 +116,15 @@ class Nfqueue:
     def close(self) -> None:
         """Remove the rules; then every held packet leaves at once."""
         self._rules.remove()
-        self._helper.end()
+        if self._process.is_alive():
+            self._pipe.send(None)
+            self._process.join(REPLY_TIMEOUT_S)
 
     def _ask(self, command: str | Sequence[LinkSettings]) -> Any:
         try:
-            self._helper.pipe.send(command)
-            if self._helper.pipe.poll(REPLY_TIMEOUT_S):
-                return self._helper.pipe.recv()
+            self._pipe.send(command)
+            if self._pipe.poll(REPLY_TIMEOUT_S):
+                return self._pipe.recv()
         except (OSError, EOFError):
             pass
         why = self.fault() or "the process that holds the packets does not answer"
@@ -114,6 +132,115 @@ class Nfqueue:
             f"The link is not emulated any more: {why}.",
             "Packets pass without delay now. Restart the emulator's container and repeat the run.",
         )
+
+
+def _hold_packets(commands: Connection, other_end: Connection) -> None:
+    """Be the helper process, which ends with the service's end of the pipe, or when it gets None."""
+    # If this process kept it open, the pipe would not end with the service.
+    other_end.close()
+    own_process.set_name(PROCESS_NAME)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    gc.freeze()
+    gc.disable()
+    Holder(commands).run()
+    os._exit(0)
+
+
+class Queue:
+    """One kernel queue, with the decisions and counts of the link that it carries now."""
+
+    def __init__(self, holder: Holder, number: int, link: LinkSettings) -> None:
+        self._holder = holder
+        self.carry(link)
+        self._netlink = NetfilterQueue()
+        self._netlink.bind(number, self._arrived, QUEUE_PACKETS, COPY_PACKET, COPY_BYTES, SOCKET_BYTES)
+        self.descriptor = self._netlink.get_fd()
+
+    def carry(self, link: LinkSettings) -> None:
+        """Be the queue of `link` from now on; packets that are held leave when they were to."""
+        self.direction, self.delays = Direction(link), Delays()
+        self.packets = self.dropped = 0
+
+    def read(self) -> None:
+        """Take the packets that wait in the kernel's socket."""
+        self._netlink.run(block=False)
+
+    def _arrived(self, packet: Any) -> None:
+        now_ns = perf_counter_ns()
+        self.packets += 1
+        if self.direction.loses():
+            packet.drop()
+            self.dropped += 1
+        else:
+            self._holder.hold(self.direction.due_ns(now_ns), now_ns, packet, self.delays)
+
+
+class Holder:
+    """All queues of the process and the packets they hold, by the time they are due."""
+
+    def __init__(self, commands: Connection) -> None:
+        self._commands = commands
+        self._queues: list[Queue] = []
+        self._held: list[tuple[int, int, int, Any, Delays]] = []
+        self._serial = 0
+
+    def hold(self, due_ns: int, arrival_ns: int, packet: Any, delays: Delays) -> None:
+        """Keep a packet; the serial number keeps packets with the same due time in order."""
+        self._serial += 1
+        heapq.heappush(self._held, (due_ns, self._serial, arrival_ns, packet, delays))
+
+    def run(self) -> None:
+        """Serve until the pipe ends or None arrives; every held packet then leaves at once."""
+        try:
+            while self._step():
+                pass
+        finally:
+            for _due, _serial, _arrival, packet, _delays in self._held:
+                packet.accept()
+
+    def _step(self) -> bool:
+        queues = {queue.descriptor: queue for queue in self._queues}
+        patience_s = max(0.0, (self._held[0][0] - perf_counter_ns()) / 1e9) if self._held else None
+        for source in select.select([self._commands, *queues], [], [], patience_s)[0]:
+            if source is not self._commands:
+                queues[source].read()
+            elif not self._obey():
+                return False
+        self._release()
+        return True
+
+    def _release(self) -> None:
+        waiting = self._held
+        while waiting and waiting[0][0] <= perf_counter_ns():
+            _due, _serial, arrival_ns, packet, delays = heapq.heappop(waiting)
+            packet.accept()
+            delays.add(perf_counter_ns() - arrival_ns)
+
+    def _obey(self) -> bool:
+        """Carry out one command, a list of links to carry or the word for the counts; False at the end."""
+        try:
+            command = self._commands.recv()
+        except EOFError:
+            return False
+        if command is None:
+            return False
+        self._commands.send(self._state() if isinstance(command, str) else self._carry(command))
+        return True
+
+    def _state(self) -> list[tuple[int, int, Delays, int]]:
+        return [(q.packets, q.dropped, q.delays, q.direction.waited_ns) for q in self._queues]
+
+    def _carry(self, links: Sequence[LinkSettings]) -> str:
+        """Have the first queues carry these links; return why the kernel refuses one more, "" if it does not."""
+        try:
+            for number in range(len(self._queues), len(links)):
+                self._queues.append(Queue(self, FIRST_QUEUE + number, links[number]))
+        except OSError as error:
+            return str(error)
+        for queue, link in zip(self._queues, links, strict=False):
+            queue.carry(link)
+        return ""
 
 
 def overflows() -> dict[int, int]:
@@ -130,26 +257,3 @@ def overflows() -> dict[int, int]:
 def _refused(why: str) -> LabError:
     remedy = CAPABILITY_REMEDY if "not permitted" in why else "Stop the other emulator in this network namespace."
     return MachineError(f"The kernel refuses a queue: {why}.", remedy)
-
-
-def _flavour() -> str:
-    """Return iptables over nf_tables if the kernel can, else the old one. Raises LabError (exit code 3)."""
-    command, output = ["iptables-nft"], ""
-    for name in ("iptables-nft", "iptables-legacy"):
-        command = [name, "-w", "-S", "OUTPUT"]
-        good, output = attempt(command)
-        # Listing needs no NFQUEUE target; a chain of no consequence shows whether it is there.
-        if good and _has_target(name):
-            return name
-    if "NFQUEUE" in output or not output:
-        raise MachineError("This kernel has no NFQUEUE target.", "Load xt_NFQUEUE and nfnetlink_queue on the host.")
-    raise refusal(command, output)
-
-
-def _has_target(name: str) -> bool:
-    probe = "LAB-LINK-PROBE"
-    text = f"*filter\n:{probe} - [0:0]\n-A {probe} -j NFQUEUE --queue-num 0 --queue-bypass\nCOMMIT\n"
-    good = attempt([f"{name}-restore", "-w", "--noflush"], text)[0]
-    attempt([name, "-w", "-F", probe])
-    attempt([name, "-w", "-X", probe])
-    return good

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from time import perf_counter_ns
 from typing import Any
 
-from looplab.link.figures import Delays
+from looplab.link.distributions import Delays
 
 INTERVAL_NS = 10_000_000
 MOST_PINGS = 1000

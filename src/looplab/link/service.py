@@ -1,9 +1,8 @@
 """The emulator's service: one set of links at a time, set over HTTP, watched, and removed at the end.
 
-    PUT /links     a JSON list of LinkSettings; all take effect at once, or none
+    PUT /links     a JSON list of LinkSettings, [] for none; all take effect at once and replace those before
     GET /links     the back end, and of each link its settings, counts and the delay it really made since PUT;
                    with ?ping=20 also the round trip to each peer, by so many ICMP echoes
-    DELETE /links  removes every link
 
 Bodies and answers are JSON (system/json_service.py). Only this network namespace and LINK_CONTROL may change
 anything; GET is answered wherever the port is bound (LINK_BIND).
@@ -12,8 +11,7 @@ anything; GET is answered wherever the port is bound (LINK_BIND).
 import secrets
 import socket
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from time import monotonic
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from looplab.errors import LabError, UsageError
@@ -21,8 +19,8 @@ from looplab.link.distributions import theory
 from looplab.link.network import device_to
 from looplab.link.ping import MOST_PINGS, WAIT_S, ping
 from looplab.link.settings import LinkSettings, parse_links
-from looplab.system.json_service import Request, serve
-from looplab.system.network_namespace import devices, ways_out
+from looplab.system.json_service import Request, check_client, serve
+from looplab.system.own_process import devices, ways_out
 
 PORT = 9107
 PEER_TIMEOUT_S = 60.0
@@ -39,9 +37,8 @@ class BackEnd(Protocol):
     def fault(self) -> str:
         """Return why the emulation has ended, "" while it has not."""
 
-    def apply(self, links: Sequence[LinkSettings], addresses: Mapping[str, Sequence[str]]) -> None: ...
-    def move(self, addresses: Mapping[str, Sequence[str]]) -> None:
-        """Lead the same links to peers that have other addresses now."""
+    def apply(self, links: Sequence[LinkSettings], addresses: Mapping[str, Sequence[str]]) -> None:
+        """Replace all links. Raises LabError."""
 
     def state(self) -> list[dict[str, Any]]: ...
     def close(self) -> None: ...
@@ -57,20 +54,23 @@ class Emulator:
         self._addresses: dict[str, list[str]] = {}
         self._devices: set[str] = set()
         self._ways_out_before = ways_out()
-        self._applied_s = monotonic()
-        self._moves = 0
         # Differs after a restart, when all counts are 0 again.
         self._instance = secrets.token_hex(4)
 
     def apply(self, links: Sequence[LinkSettings]) -> dict[str, Any]:
         """Replace all links; on LabError those before stay."""
         with self._lock:
-            addresses = {link.peer: resolve(link.peer) for link in links}
-            leading = _leading(addresses)
-            self.backend.apply(links, addresses)
-            self._links, self._addresses, self._applied_s, self._moves = list(links), addresses, monotonic(), 0
-            self._devices = leading
+            self._lead(links, {link.peer: resolve(link.peer) for link in links})
             return {"backend": self.backend.name, "links": [link.as_json() for link in links]}
+
+    def _lead(self, links: Sequence[LinkSettings], addresses: dict[str, list[str]]) -> None:
+        devices_to = {device_to(address) for known in addresses.values() for address in known}
+        try:
+            self.backend.apply(links, addresses)
+        except LabError:
+            self.backend.apply(self._links, self._addresses)
+            raise
+        self._links, self._addresses, self._devices = list(links), addresses, devices_to
 
     def state(self, pings: int = 0) -> dict[str, Any]:
         """Return what GET /links answers. Raises LabError if the emulation has ended."""
@@ -94,8 +94,6 @@ class Emulator:
             return {
                 "backend": self.backend.name,
                 "instance": self._instance,
-                "since_s": round(monotonic() - self._applied_s, 3),
-                "moves": self._moves,
                 "links": links,
                 **({"rtt_ms": trips} if pings else {}),
             }
@@ -127,19 +125,12 @@ class Emulator:
                 except LabError:
                     fresh[peer] = known
             if fresh != self._addresses:
-                leading = _leading(fresh)
-                self.backend.move(fresh)
-                self._addresses, self._devices = fresh, leading
-                self._moves += 1
+                self._lead(self._links, fresh)
 
     def close(self) -> None:
         with self._lock:
             self._links, self._addresses = [], {}
             self.backend.close()
-
-
-def _leading(addresses: Mapping[str, Sequence[str]]) -> set[str]:
-    return {device_to(address) for known in addresses.values() for address in known}
 
 
 def resolve(peer: str) -> list[str]:
@@ -160,34 +151,12 @@ def serve_links(emulator: Emulator, address: str, port: int, control: str = "") 
     `control` is the host that may change the links from outside this network namespace, "" for none.
     """
 
-    def guarded(act: Callable[[Request], dict[str, Any]]) -> Callable[[Request], dict[str, Any]]:
-        def checked(request: Request) -> dict[str, Any]:
-            if not _may_change(request.client, control):
-                raise LabError("Only the emulator's own network namespace may do that.", "Set `LINK_CONTROL`.")
-            return act(request)
+    def apply(request: Request) -> dict[str, Any]:
+        check_client(request, control, "LINK_CONTROL")
+        return emulator.apply(parse_links(request.body))
 
-        return checked
+    def state(request: Request) -> dict[str, Any]:
+        return emulator.state(min(int(request.query.get("ping", "0")), MOST_PINGS))
 
-    routes = {
-        "GET /links": lambda request: emulator.state(_pings(request.query)),
-        "PUT /links": guarded(lambda request: emulator.apply(parse_links(request.body))),
-        "DELETE /links": guarded(lambda _request: emulator.apply([])),
-    }
+    routes = {"GET /links": state, "PUT /links": apply}
     serve(address, port, routes, "Stop the other emulator in this network namespace, or set `LINK_PORT`.")
-
-
-def _may_change(address: str, control: str) -> bool:
-    """Return whether a client at `address` may set the links: in this network namespace, or the host `control`."""
-    if address.startswith("127."):
-        return True
-    try:
-        return bool(control) and address in resolve(control)
-    except LabError:
-        return False
-
-
-def _pings(query: Mapping[str, str]) -> int:
-    text = query.get("ping", "0")
-    if not text.isdigit() or int(text) > MOST_PINGS:
-        raise UsageError(f"ping={text!r}: expected 0 to {MOST_PINGS}.", "Correct `ping`.")
-    return int(text)

@@ -1,12 +1,11 @@
 """What a link does to packets, read from JSON or from the environment."""
 
-import math
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from typing import Any
 
-from looplab.errors import LabError, UsageError
+from looplab.errors import UsageError
 
 DIRECTIONS = ("egress", "ingress")
 DISTRIBUTIONS = ("constant", "uniform", "normal", "pareto", "paretonormal")
@@ -15,13 +14,16 @@ MAX_DELAY_MS = 10_000
 MAX_LINKS = 15
 # With NFQUEUE link n has queue FIRST_QUEUE + n.
 FIRST_QUEUE = 9100
-# The most each number may be, and its unit.
-NUMBERS: dict[str, tuple[int, str]] = {
-    "delay_ms": (MAX_DELAY_MS, "milliseconds"),
-    "jitter_ms": (MAX_DELAY_MS, "milliseconds"),
-    "loss_percent": (100, "per cent"),
-}
 _PEER = re.compile(r"[A-Za-z0-9_.-]{1,253}")
+_EXPECTED = {
+    "peer": "a host name or an IPv4 address",
+    "direction": " or ".join(DIRECTIONS),
+    "distribution": ", ".join(DISTRIBUTIONS),
+    "delay_ms": f"0 to {MAX_DELAY_MS} ms",
+    "jitter_ms": f"0 to {MAX_DELAY_MS} ms, and 0 with the distribution constant",
+    "loss_percent": "0 to 100",
+    "reorder": "true or false",
+}
 
 
 @dataclass(frozen=True)
@@ -48,19 +50,19 @@ class LinkSettings:
 
     def __post_init__(self) -> None:
         """Raise LabError (exit code 2) for a value no link can have."""
-        if not isinstance(self.peer, str) or not _PEER.fullmatch(self.peer):
-            raise _invalid("peer", self.peer, "a host name or an IPv4 address")
-        for name, allowed in (("direction", DIRECTIONS), ("distribution", DISTRIBUTIONS)):
-            if getattr(self, name) not in allowed:
-                raise _invalid(name, getattr(self, name), f"one of {', '.join(allowed)}")
-        for name, (most, unit) in NUMBERS.items():
-            _check_number(name, getattr(self, name), most, unit)
-        if not isinstance(self.reorder, bool):
-            raise _invalid("reorder", self.reorder, "true or false")
-        if self.jitter_ms and self.distribution == "constant":
+        fits = {
+            "peer": bool(_PEER.fullmatch(self.peer)),
+            "direction": self.direction in DIRECTIONS,
+            "distribution": self.distribution in DISTRIBUTIONS,
+            "delay_ms": 0 <= self.delay_ms <= MAX_DELAY_MS,
+            "jitter_ms": 0 <= self.jitter_ms <= (0 if self.distribution == "constant" else MAX_DELAY_MS),
+            "loss_percent": 0 <= self.loss_percent <= 100,
+            "reorder": self.reorder in (True, False),
+        }
+        for name in (name for name, good in fits.items() if not good):
             raise UsageError(
-                f"jitter_ms={self.jitter_ms:g} contradicts the distribution constant.",
-                f"Choose one of {', '.join(DISTRIBUTIONS[1:])}, or set `jitter_ms` to 0.",
+                f"{name}={getattr(self, name)!r} is invalid: expected {_EXPECTED[name]}.",
+                f"Correct `{name}` (`LINK_{name.upper()}` in the environment).",
             )
 
 
@@ -71,17 +73,13 @@ def both_ways(peer: str, delay_ms: float, jitter_ms: float = 0.0, **more: Any) -
 
 
 def parse_links(document: object) -> list[LinkSettings]:
-    """Return the links of a decoded JSON list; raises LabError (exit code 2) naming the field at fault."""
-    if not isinstance(document, list):
-        raise UsageError("The links are not a JSON list.", "Send [{...}, {...}], one object for each link.")
-    if len(document) > MAX_LINKS:
-        raise UsageError(f"{len(document)} links are more than one emulator carries ({MAX_LINKS}).", "Ask for fewer.")
-    links = [_parse_link(entry) for entry in document]
-    ends = [(link.peer, link.direction) for link in links]
-    for peer, direction in ends:
-        if ends.count((peer, direction)) > 1:
-            raise UsageError(f"{direction} of {peer} is set twice.", "Set each direction of a peer once.")
-    return links
+    """Return the links of a decoded JSON list. Raises LabError (exit code 2)."""
+    if not isinstance(document, list) or len(document) > MAX_LINKS:
+        raise UsageError(f"The links are no JSON list of at most {MAX_LINKS}.", "Send [{...}, {...}].")
+    try:
+        return [LinkSettings(**entry) for entry in document]
+    except TypeError as error:
+        raise UsageError(f"A link is not understood: {error}.", "Send [{...}, {...}].") from None
 
 
 def from_environment(environment: Mapping[str, str]) -> list[LinkSettings]:
@@ -94,40 +92,14 @@ def from_environment(environment: Mapping[str, str]) -> list[LinkSettings]:
     if "LINK_PEER" not in given:
         return []
     direction = given.get("LINK_DIRECTION", "both")
-    values: dict[str, Any] = {name: _float(given, f"LINK_{name.upper()}") for name in NUMBERS}
+    numbers = ("delay_ms", "jitter_ms", "loss_percent")
+    values: dict[str, Any] = {name: _float(given, f"LINK_{name.upper()}") for name in numbers}
     values["distribution"] = given.get("LINK_DISTRIBUTION", "normal" if values["jitter_ms"] else "constant")
     reorder = given.get("LINK_REORDER", "on").lower()
     if reorder not in ("on", "off"):
         raise UsageError(f"LINK_REORDER={reorder!r}: expected on or off.", "Correct `LINK_REORDER`.")
     values.update(peer=given["LINK_PEER"], reorder=reorder == "on")
     return parse_links([{**values, "direction": one} for one in (DIRECTIONS if direction == "both" else [direction])])
-
-
-def _parse_link(entry: object) -> LinkSettings:
-    if not isinstance(entry, dict):
-        raise UsageError(f"A link is {entry!r}, not a JSON object.", "Send [{...}, {...}].")
-    known = [field.name for field in fields(LinkSettings)]
-    for name in entry:
-        if name not in known:
-            raise UsageError(f"A link has no {name!r}.", f"Known are {', '.join(known)}.")
-    for name in ("peer", "direction"):
-        if name not in entry:
-            raise UsageError(f"A link has no {name}.", f"Set `{name}` for each link.")
-    return LinkSettings(**entry)
-
-
-def _check_number(name: str, value: object, most: int, unit: str) -> None:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-        raise _invalid(name, value, f"a number of {unit}")
-    if not 0 <= value <= most:
-        raise _invalid(name, value, f"0 to {most} {unit}")
-
-
-def _invalid(name: str, value: object, expected: str) -> LabError:
-    return UsageError(
-        f"{name}={value!r} is invalid: expected {expected}.",
-        f"Correct `{name}` (`LINK_{name.upper()}` in the environment).",
-    )
 
 
 def _float(given: Mapping[str, str], name: str) -> float:

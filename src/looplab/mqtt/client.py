@@ -20,9 +20,8 @@ from paho.mqtt import MQTTException
 from paho.mqtt.reasoncodes import ReasonCode
 
 from looplab.mqtt.connection_errors import describe_end, describe_loss, describe_refusal
-from looplab.mqtt.dial import Dialler, Target
+from looplab.mqtt.dial import Dialler, PahoClient, Target
 from looplab.mqtt.packets import V3_1_1, V5, parse_publish, puback_packet, publish_packet, pubrec_packet
-from looplab.mqtt.paho_client import PahoClient
 from looplab.mqtt.stamped_socket import StampedSocket
 
 KEEPALIVE_S = 60
@@ -261,6 +260,7 @@ class MqttClient:
                 self._paho.loop_read()
                 if self.sock is not sock:
                     return
+                self._announce()
                 continue
             topic, self.message_id, payload = self._parse(packet)
             self._on_message(topic, payload, packet[0] >> 1 & 3)
@@ -272,13 +272,14 @@ class MqttClient:
             return
         if self._paho.want_write():
             self._paho.loop_write()
-        if self._announcing:
-            while self._early:
-                self._paho.publish(*self._early.pop(0))
-            # Announce now: the announcement includes what the broker granted.
-            if self.subscribed:
-                self._announcing = False
-                self._on_connect()
+
+    def _announce(self) -> None:
+        """Send what waited for a connection; announce it once it is subscribed, before a message of the same read."""
+        while self._announcing and self._early:
+            self._paho.publish(*self._early.pop(0))
+        if self._announcing and self.subscribed:
+            self._announcing = False
+            self._on_connect()
 
     def _bypasses_paho(self, first: int) -> bool:
         """Return whether a packet with this first byte is a PUBLISH at QoS 0, or 1 if nothing waits that its
@@ -340,7 +341,7 @@ class MqttClient:
             if self.sock is not None:
                 self.last_loss = describe_loss(self.sock.error, ended=self.sock.ended)
         if not self.connected and not self._refused and self.sock is not None:
-            self.last_error = f"{self.target}: {describe_end(self.sock.first, self._dialler.pairing)}"
+            self.last_error = f"{self.target}: {describe_end(self.sock.first)}"
         self.connected = self._announcing = False
         self.sock = None
         self._maintain_ns = 0

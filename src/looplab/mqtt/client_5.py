@@ -8,8 +8,8 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.reasoncodes import ReasonCode
 
 from looplab.mqtt.client import MqttClient
+from looplab.mqtt.dial import PahoClient
 from looplab.mqtt.packets import TOPIC_ALIAS, parse_publish_5, publish_packet, with_length
-from looplab.mqtt.paho_client import PahoClient
 
 _DISCONNECT = b"\xe0"
 # An alias is a property of three bytes; with it, the length of all is still one byte.

@@ -1,8 +1,11 @@
-"""Opens a connection to the broker."""
+"""Opens a connection to the broker, on which paho's client then speaks."""
 
 import socket
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
+
+import paho.mqtt.client as mqtt
+from paho.mqtt.enums import CallbackAPIVersion
 
 from looplab.errors import LabError
 from looplab.mqtt.connection_errors import describe_dialling
@@ -90,3 +93,22 @@ class Dialler:
     def accepted(self) -> None:
         """Have the next attempt begin at once: the broker has accepted this client."""
         self._pause_s = 0.0
+
+
+class PahoClient(mqtt.Client):
+    """It takes `next_socket` where it would dial; `version` is protocol and session as paho calls them."""
+
+    next_socket: StampedSocket | None = None
+    # How a session begins, by the words of MQTT 5.
+    start: ClassVar[dict[str, Any]] = {}
+
+    def __init__(self, client_id: str, **version: Any) -> None:
+        # reconnect_on_failure: if a broker refuses this version of MQTT, paho would dial by itself.
+        super().__init__(CallbackAPIVersion.VERSION2, client_id=client_id, reconnect_on_failure=False, **version)
+
+    def _create_socket_connection(self) -> StampedSocket:
+        # Private, but paho has no other hook for a socket of one's own.
+        sock, self.next_socket = self.next_socket, None
+        if sock is None:
+            raise ConnectionError("no connected socket at hand")
+        return sock

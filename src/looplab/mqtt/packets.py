@@ -11,7 +11,7 @@ MQTT_5 = 5
 # The versions as a CONNACK shows them: with MQTT 5 properties follow its two bytes.
 VERSIONS = V3_1_1, V5 = "3.1.1", "5"
 # The properties that the lab reads or writes: MQTT 5, 2.2.2.2.
-RESPONSE_TOPIC, CORRELATION_DATA, ASSIGNED_CLIENT_ID, TOPIC_ALIAS = 8, 9, 18, 35
+RESPONSE_TOPIC, CORRELATION_DATA, TOPIC_ALIAS = 8, 9, 35
 # How many bytes a property's value has; 0: a length of two bytes is before it, -1: two of these, None: it ends itself.
 _PROPERTY_BYTES: dict[int, int | None] = {
     **dict.fromkeys((1, 23, 25, 36, 37, 40, 41, 42), 1),

@@ -6,12 +6,16 @@ file without TLS: a password is never sent in the clear by mistake.
 """
 
 import base64
-import ssl
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from looplab.errors import LabError, UsageError
 from looplab.system.env_files import read_env, read_port
+
+if TYPE_CHECKING:
+    import ssl
 
 PAIR_AGAIN = "On the machine that runs the lab: ./lab pair FILE; then rpi/install.sh --pairing FILE on the Pi."
 # The name in the broker's certificate, whatever its address.
@@ -31,8 +35,11 @@ class Pairing:
     password: str = field(repr=False)
     ca_pem: str = field(repr=False)
 
-    def context(self) -> ssl.SSLContext:
+    def context(self) -> "ssl.SSLContext":
         """TLS 1.2 or later, this authority alone, SERVER_NAME checked. Raises ssl.SSLError for a broken certificate."""
+        # Loading it takes a slow machine a second, in which the robot's boot loader can be done.
+        import ssl
+
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.load_verify_locations(cadata=self.ca_pem)
@@ -57,10 +64,23 @@ def read_pairing(path: Path) -> Pairing:
         pairing = Pairing(settings["BROKER_HOST"], port, settings["BROKER_USER"], settings["BROKER_PASSWORD"], ca_pem)
         if pairing.ca_pem:
             pairing.context()
-    except (LabError, ValueError, ssl.SSLError) as error:
+    # ssl.SSLError is an OSError.
+    except (LabError, ValueError, OSError) as error:
         why = error.message if isinstance(error, LabError) else error
         raise UsageError(f"The pairing file {path} is damaged ({why}).", PAIR_AGAIN) from error
     return pairing
+
+
+def read_broker(environment: Mapping[str, str]) -> tuple[str, int, Path | None]:
+    """Return where a bridge finds the broker: host, port, and the pairing file if BROKER_PAIRING names one.
+
+    BROKER_HOST and BROKER_PORT override the file. Raises LabError (exit code 2).
+    """
+    name = environment.get("BROKER_PAIRING", "").strip()
+    pairing = Path(name) if name else None
+    known = read_pairing(pairing) if pairing else None
+    host = environment.get("BROKER_HOST", "").strip() or (known.host if known else "broker")
+    return host, read_port(environment, "BROKER_PORT", known.port if known else 1883), pairing
 
 
 def write_pairing(pairing: Pairing) -> str:

@@ -69,11 +69,6 @@ def tally(columns: Columns, rows: Sequence[int]) -> tuple[list[int], list[int]]:
     return sent, [row for row in sent if state[row] in (ANSWERED, LATE)]
 
 
-def total_ns(columns: Columns, rows: Sequence[int]) -> list[int]:
-    """Return the times from sending to receiving, of rows that have both."""
-    return [columns["received_ns"][row] - columns["sent_ns"][row] for row in rows]
-
-
 def held_us(columns: Columns, sent: Sequence[int]) -> float:
     """Return how long the sender itself held messages back, in us: the sum of its delays of at least HELD_NS.
 

@@ -64,7 +64,7 @@ class CellRun(ABC, Generic[P, C]):
 
     def __init__(self, parameters: P, place: Place, roles: Sequence[Role] = ()) -> None:
         self.parameters, self.roles = parameters, roles or self.experiment.roles
-        self.record = Record(parameters, place, self.columns, self.files(), {"experiment": self.experiment.name})
+        self.record = Record(parameters, place, self.columns, self.files(), self.experiment.name)
         self.client = TreatmentsClient([*self.roles, *(load.role for load in loads().values())])
         self.scans: list[Scan | None] = []
         self.measured: list[CellResult[C]] = []
@@ -116,8 +116,9 @@ class CellRun(ABC, Generic[P, C]):
 
     def measure(self) -> None:
         """Wait for the parts, warm up, send every cell. Raises LabError, Interrupted."""
-        p, record = self.parameters, self.record
         self.prepare()
+        # A run may measure some of its parameters while it prepares.
+        p, record = self.parameters, self.record
         record.say("plan", cells=len(p.cells), messages=p.samples, seconds=round(p.total_s))
         record.begin()
         for index, cell in enumerate(p.schedule):
@@ -167,10 +168,26 @@ class CellRun(ABC, Generic[P, C]):
                 return
             pause()
 
+    def wait_for_quiet(self) -> None:
+        """Wait for programs beside the lab, SETTLE_S at most; with `--busy` nobody waits."""
+        if self.record.busy_wanted:
+            return
+        seen, end_s = self.scans[-1] if self.scans else None, time.monotonic() + quiet.SETTLE_S
+        if seen is None:
+            seen = _look()
+            time.sleep(quiet.LOOK_S)
+        if seen := _disturbed_since(seen):
+            self.record.say("waiting", what="programs beside the lab")
+        while seen and time.monotonic() < end_s:
+            time.sleep(quiet.LOOK_S)
+            seen = _disturbed_since(seen)
+
     def scan(self) -> Scan | None:
         """Have the treatments read while nothing is sent; on a Swarm nobody can read them."""
         if self.parameters.swarm:
             return None
+        if not self.scans:
+            self.wait_for_quiet()
         self.scans.append(self.client.scan({}))
         return self.scans[-1]
 
@@ -181,6 +198,17 @@ class CellRun(ABC, Generic[P, C]):
         self._reported, first = (index, done), self.parameters.rows(index).start
         answered = sum(at >= 0 for at in self.record.store["received_ns"][first : first + done].tolist())
         self.record.progress(str(cell), answered, first + done, self.parameters.left_s(first + done))
+
+
+def _look() -> Scan | None:
+    # It names no role, so no treatment changes.
+    return TreatmentsClient([]).scan({})
+
+
+def _disturbed_since(before: Scan | None) -> Scan | None:
+    """Return a new scan if programs beside the lab used too much since `before`; None if not, or if nobody counts."""
+    after = _look()
+    return after if before and after and quiet.disturbed(before, after) else None
 
 
 def wait_for(

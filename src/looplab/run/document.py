@@ -13,12 +13,9 @@ from looplab.spec.parameters import RunParameters
 
 # These latencies exist for every message that was sent, whatever came back.
 LATENESS = (Cell.send_lateness.name, Paced.schedule_lateness.name)
-# The last column of a paced cell's samples; older runs lack it.
-INTENDED = "intended_ns"
-TIMES = ("due_ns", "sent_ns", "received_ns")
 # Where a latency is looked up: the samples and a row.
 Made = Callable[[Any, int], int]
-# A field of the experiment's own in a line of samples.csv.
+# A field of a line of samples.csv.
 More = Callable[[Any, int], object]
 NO_MORE: Mapping[str, More] = MappingProxyType({})
 
@@ -29,40 +26,46 @@ def files_of(experiment: Experiment, parameters: RunParameters) -> list[File]:
     return own(parameters) if own else [samples_file(experiment.table(parameters.scenario), parameters)]
 
 
-def samples_header(cell: type[Cell], more: Iterable[str] = ()) -> str:
-    """Return the first line of samples.csv; `more` are columns of the experiment's own."""
-    keys = [key.name for key in cell.key_columns()]
-    repetition = [] if "repetition" in keys else ["repetition"]
-    last = [INTENDED] if issubclass(cell, Paced) else []
-    times = [*TIMES[:2], cell.received]
-    return ",".join([*keys, *repetition, "sequence", *times, *_stored(cell), *more, "outcome", *last])
-
-
 def samples_file(cell: type[Cell], parameters: RunParameters, more: Mapping[str, More] = NO_MORE) -> File:
-    """Return samples.csv of a run with the cells of `parameters`; `more` gives columns of the experiment's own."""
-    header = samples_header(cell, more)
-    return File("samples.csv", header, lambda columns, rows: sample_lines(parameters, columns, rows, more))
+    """Return samples.csv of a run with the cells of `parameters`; `more` gives columns of the experiment's own.
+
+    Its lines have no line ends, and there are none for rows that were never sent.
+    """
+    size, fates = parameters.messages * parameters.repetitions, outcomes_by_fate(cell)
+    keys = [one.key_texts for one in parameters.cells]
+    fields: dict[str, More] = {key.name: _key(keys, size, key.name) for key in cell.key_columns()}
+    if "repetition" not in fields:
+        fields["repetition"] = lambda _columns, row: row % size // parameters.messages
+    fields |= {
+        "sequence": lambda _columns, row: row,
+        "due_ns": lambda columns, row: columns["due_ns"][row],
+        "sent_ns": lambda columns, row: columns["sent_ns"][row],
+        cell.received: _time("received_ns"),
+        **{one.column: _latency(one.made) for one in cell.latencies() if one.column and one.made},
+        **more,
+        "outcome": lambda columns, row: fates[OUTCOMES[columns["state"][row]]],
+    }
+    if issubclass(cell, Paced):
+        # Older runs lack it.
+        fields["intended_ns"] = _time("intended_ns")
+
+    def lines(columns: Columns, rows: Iterable[int]) -> Iterator[str]:
+        sent = (row for row in rows if columns["state"][row] != NOT_SENT)
+        return (",".join(str(make(columns, row)) for make in fields.values()) for row in sent)
+
+    return File("samples.csv", ",".join(fields), lines)
 
 
-def sample_lines(
-    parameters: RunParameters, columns: Columns, rows: Sequence[int], more: Mapping[str, More] = NO_MORE
-) -> Iterator[str]:
-    """Yield the lines of samples.csv for `rows`, without line ends; none for rows that were never sent."""
-    cells, size = parameters.cells, parameters.messages * parameters.repetitions
-    own = type(cells[0])
-    stored, fates = list(_stored(own).values()), outcomes_by_fate(own)
-    keys = [",".join(cell.key_texts.values()) for cell in cells]
-    repeats = "repetition" not in own.columns
-    due, sent, received, state, intended = (columns[name] for name in (*TIMES, "state", INTENDED))
-    for row in rows:
-        if state[row] != NOT_SENT:
-            latencies = [microseconds(made(columns, row)) for made in stored]
-            own_columns = [str(make(columns, row)) for make in more.values()]
-            repetition = [str(row % size // parameters.messages)] if repeats else []
-            times = [str(due[row]), str(sent[row]), _whole(received[row])]
-            fields = [*repetition, str(row), *times, *latencies, *own_columns]
-            last = [_whole(intended[row])] if issubclass(own, Paced) else []
-            yield ",".join([keys[row // size], *fields, fates[OUTCOMES[state[row]]], *last])
+def _key(keys: Sequence[Mapping[str, str]], size: int, name: str) -> More:
+    return lambda _columns, row: keys[row // size][name]
+
+
+def _time(name: str) -> More:
+    return lambda columns, row: "" if columns[name][row] == ABSENT else columns[name][row]
+
+
+def _latency(made: Made) -> More:
+    return lambda columns, row: microseconds(made(columns, row))
 
 
 def cell_document(cell: Cell, columns: Columns, rows: Sequence[int], more: Mapping[str, Any]) -> dict[str, Any]:
@@ -98,15 +101,6 @@ def latencies_ns(made: Made, columns: Columns, rows: Sequence[int]) -> list[int]
 def outcomes_by_fate(cell: type[Cell]) -> dict[str, str]:
     """Return what the cells of an experiment call each fate that the accounting knows."""
     return {fate: name for name, count in cell.outcomes().items() for fate in count.fates}
-
-
-def _stored(cell: type[Cell]) -> dict[str, Made]:
-    """Return the latencies that samples.csv holds, by their column."""
-    return {one.column: one.made for one in cell.latencies() if one.column and one.made}
-
-
-def _whole(value_ns: int) -> str:
-    return "" if value_ns == ABSENT else str(value_ns)
 
 
 def microseconds(value_ns: int) -> str:

@@ -1,7 +1,8 @@
 """What every start of the lab does first: open folders, fill what others are handed.
 
 `pairing USER HOST PORT [plain]` prints what a client elsewhere needs to reach the broker, and does nothing else.
-`recover` stores what killed controllers left, and does nothing else.
+`recover` stores what killed controllers left (live rows of the last one, hidden folders), and does nothing else.
+A run is dead if nobody holds its lock: the kernel releases it however the process ended, and no clock decides.
 """
 
 import contextlib
@@ -9,15 +10,21 @@ import os
 import stat
 import sys
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from looplab.errors import LabError
 from looplab.mqtt.pairing import write_pairing
 from looplab.run import identities
-from looplab.run.recovery import recover
+from looplab.run.document import files_of
+from looplab.run.folder import RunFolder
+from looplab.run.record import LOCK, ROWS, read_state, write_state
+from looplab.run.samples import SharedSamples
 from looplab.spec.experiment import Experiments
+from looplab.system.lock import Held, hold
+from looplab.system.words import plural
 
 # Compose puts the name of a service before each line: of 80 columns so many are left.
 WIDTH = 58
@@ -25,6 +32,8 @@ IDENTITIES = Path("/identities")
 # The user of LAB_UID writes into these.
 SHARED = ("/report", "/answers")
 FOLDERS = ("/results", *SHARED)
+KILLED = "its controller was killed"
+GONE = "; live memory, which `docker compose down` empties, had none of its rows"
 
 
 def open_folder(folder: Path, uid: int, gid: int) -> str:
@@ -72,6 +81,53 @@ def guide(environment: Mapping[str, str], compose: Path) -> str:
     profiles = f"Profiles: {', '.join(one.parent.name for one in found)}"
     lines = [profiles, f"Pages: {pages}", "Stop all: docker compose --profile '*' down"]
     return "\n".join(textwrap.fill(line, WIDTH, subsequent_indent="  ", break_on_hyphens=False) for line in lines)
+
+
+def recover(results: Path, live: Path, experiments: Experiments) -> Iterator[str]:
+    """Give the folder of each killed controller its name and what live memory holds of it; yield a sentence each."""
+    try:
+        # No controller of this lab begins meanwhile: it would empty the live rows.
+        with hold(live / LOCK, "recovery"):
+            for folder in RunFolder.abandoned(results):
+                yield _recovered(folder, live, experiments)
+    except Held:
+        return
+    except (OSError, LabError) as error:
+        yield f"What a killed controller left in results/ cannot be stored: {error}"
+
+
+def _recovered(folder: RunFolder, live: Path, experiments: Experiments) -> str:
+    state, run = read_state(live), folder.run_id
+    own = state.get("run_id") == run and state.get("state") == "running"
+    because = KILLED
+    if own:
+        try:
+            _store_rows(folder, live, state, experiments)
+        except (KeyError, TypeError, ValueError, AttributeError, ImportError) as error:
+            because += f", and its live rows cannot be read ({type(error).__name__}: {error})"
+    samples = folder.samples()
+    if samples:
+        folder.interrupt({"scenario": run.partition("-")[2], "interrupted_because": because})
+    else:
+        folder.discard()
+    if own:
+        with contextlib.suppress(OSError):
+            write_state(live, {**state, "state": "interrupted"})
+    nothing = "it had measured nothing" if own else "nothing is kept"
+    kept = f"{plural(samples, 'sample')} kept in results/{run}" if samples else nothing
+    return f"{run}: {because}; {kept}{'' if own else GONE}."
+
+
+def _store_rows(folder: RunFolder, live: Path, state: dict[str, Any], experiments: Experiments) -> None:
+    """Write the files again from the live rows; an experiment without them has appended all that it measured."""
+    if "planned_cells" not in state:
+        return
+    experiment = experiments.of(state)
+    parameters, rows = experiment.parameters.of_json(state["parameters"]), SharedSamples(live / ROWS)
+    if rows.count != parameters.samples:
+        raise ValueError(f"{rows.count} rows in place of {parameters.samples}")
+    for file in files_of(experiment, parameters):
+        folder.rewrite(file.name, file.header, file.lines(rows, range(rows.count)))
 
 
 def main(experiments: Experiments, words: Sequence[str] = ()) -> int:

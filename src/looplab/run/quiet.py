@@ -12,25 +12,24 @@ from typing import Any
 
 from looplab.system.histogram import Histogram
 from looplab.treatments.loads.load import seconds
-from looplab.treatments.probes import EDGES_NS, bin_of
 from looplab.treatments.scans import Scan, cpu_wait_us
 
 # Beyond these a run is VALID, not quiet. Strangers: processors that they use, however many there are. Steal: a share of
 # all processors' time. Noise: p99 of the probes, as a share of the median of O.
 MOST_STRANGERS, MOST_STEAL, MOST_NOISE, MOST_SUSPENDED_S = 0.20, 0.01, 0.5, 1.0
+# A run waits so long, at most, for programs beside the lab: Prometheus reads and packs its log as it starts.
+SETTLE_S, LOOK_S = 10.0, 0.5
 # A cell whose p99 of lateness is above this must name the cause.
 LATE_US = 20_000
 # A cause explains lateness if it is at least this share of it: one stall of the machine of the p99, all stalls and the
 # run-queue waits of a cell of all the time that the sender, or the answers, were held back.
 SHARE = 0.5
 MACHINE, SCHEDULER, UNKNOWN = "machine", "scheduler", "unknown"
-_SENTENCES = {
-    MACHINE: "the machine itself stalled: a probe with real-time priority was late by up to {machine_ms:.0f} ms on "
-    "processor {processor}.",
-    SCHEDULER: "the kernel's scheduler let it wait: {wait_ms:.0f} ms on the run queue in this cell, while the machine "
-    "itself stalled for {machine_ms:.1f} ms at most. `./lab doctor` tries whether this kernel is known for it.",
-    UNKNOWN: "neither the machine ({machine_ms:.1f} ms at most) nor the run queue ({wait_ms:.0f} ms in all) explains "
-    "it.",
+# The figures are in the cell: `noise_floor`, `cpu_wait_us`.
+_WHY = {
+    MACHINE: "the machine itself stalled (noise floor)",
+    SCHEDULER: "the kernel's scheduler let it wait (run queue). `./lab doctor` knows such kernels",
+    UNKNOWN: "neither the machine nor the run queue explains it",
 }
 
 
@@ -72,6 +71,12 @@ def strangers_cpu_s(before: Scan, after: Scan) -> float | None:
     return round(max(0.0, seconds(before, after) * len(after["processors"]) - unused_s - own_s), 2)
 
 
+def disturbed(before: Scan, after: Scan) -> bool:
+    """Return whether strangers used more of the processors between two scans than a quiet run allows."""
+    used_s = strangers_cpu_s(before, after)
+    return used_s is not None and used_s > MOST_STRANGERS * seconds(before, after)
+
+
 def _unused_s(scan: Scan) -> float:
     unused = ("idle_s", "steal_s", "interrupts_s")
     return sum(float(times.get(name, 0.0)) for times in scan["processors"].values() for name in unused)
@@ -81,11 +86,11 @@ def noise_floor(before: Scan, after: Scan) -> list[dict[str, Any]]:
     """Return the machine's stalls between two scans, one entry a processor; [] where a scan has none.
 
     `count` are stalls (STALL_NS of the probes), `sum_us` is their sum, `max_us` and `p99_us` the lateness of all
-    wake-ups: the upper end of a bin of 9 %. `max_us` is exact where it was one of the last stalls.
+    wake-ups: the upper end of a bin of 9 %.
     """
     first = {entry["processor"]: entry for entry in before.get("noise", ())}
     return [
-        _stalls(first[entry["processor"]], entry, before["clock_ns"])
+        _stalls(first[entry["processor"]], entry)
         for entry in after.get("noise", ())
         if entry["processor"] in first and entry["wakeups"] > first[entry["processor"]]["wakeups"]
     ]
@@ -97,20 +102,17 @@ def noise_of_run(scans: Sequence[Scan | None]) -> list[dict[str, Any]]:
     return noise_floor(good[0], good[-1]) if len(good) > 1 else []
 
 
-def _stalls(first: Mapping[str, Any], last: Mapping[str, Any], since_ns: int) -> dict[str, Any]:
+def _stalls(first: Mapping[str, Any], last: Mapping[str, Any]) -> dict[str, Any]:
     # Only differences above 0 stay.
     counts = Counter(last["bins"]) - Counter(first["bins"])
     late = Histogram({int(edge_ns): count for edge_ns, count in counts.items()}, max_ns=max(map(int, counts)))
-    latest = max((late_ns for due_ns, late_ns in last["latest"] if due_ns >= since_ns), default=0)
-    # The bins keep what was longest however many stalls came after it.
-    longest_ns = latest if EDGES_NS[bin_of(latest)] == late.max_ns else late.max_ns
     return {
         "processor": last["processor"],
         "policy": last["policy"],
         "wakeups": last["wakeups"] - first["wakeups"],
         "count": last["stalls"] - first["stalls"],
         "sum_us": round((last["stalled_ns"] - first["stalled_ns"]) / 1000, 3),
-        "max_us": round(longest_ns / 1000, 3),
+        "max_us": round(late.max_ns / 1000, 3),
         "p99_us": round(late.quantiles_ns([0.99])[0] / 1000, 3),
     }
 
@@ -134,10 +136,9 @@ def _by_others(run: Mapping[str, Any]) -> Iterator[str]:
     ]
     if len(shares) < len(run["interference"]):
         yield "nobody counted what other programs used"
-    before = cores * float(run["environment"].get("busy_before") or 0.0)
-    used, when = max([(before, "before it"), *((strangers, cell) for strangers, _, cell in shares)])
+    used, where = max(((strangers, cell) for strangers, _, cell in shares), default=(0.0, ""))
     if used > MOST_STRANGERS:
-        yield f"programs beside the lab used {used:.0%} of a processor {when} ({MOST_STRANGERS:.0%} at most)"
+        yield f"programs beside the lab used {used:.0%} of a processor {where} ({MOST_STRANGERS:.0%} at most)"
     stolen, where = max(((share, cell) for _, share, cell in shares), default=(0.0, ""))
     if stolen > MOST_STEAL:
         yield f"the hypervisor gave others {stolen:.1%} of the processors' time {where} ({MOST_STEAL:.0%} at most)"
@@ -218,27 +219,9 @@ def facts(cell: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         )
 
 
-def why_late(cell: Mapping[str, Any]) -> str:
-    """Return why the sender of a cell was late, as a sentence; "" if it was not."""
-    if not (cause := cell.get("late_because")):
-        return ""
-    machine = worst(cell.get("noise_floor", ()))
-    why = _SENTENCES[cause].format(
-        machine_ms=machine.get("max_us", 0) / 1000,
-        processor=machine.get("processor", "?"),
-        wait_ms=cell.get("cpu_wait_us", {}).get("controller", 0) / 1000,
-    )
-    return f"The sender was late: {why}"
-
-
-def why_slow(cell: Mapping[str, Any]) -> str:
-    """Return why the answers of a cell were slow though most were not, as a sentence; "" if nothing explains it."""
-    cause, waits = cell.get("slow_because"), cell.get("cpu_wait_us", {})
-    if cause == MACHINE:
-        how = f"the machine itself stalled for {worst(cell['noise_floor'])['max_us'] / 1000:.0f} ms"
-    elif cause == SCHEDULER:
-        role, wait_us = max(waits.items(), key=lambda one: float(one[1]))
-        how = f"the {role} waited {wait_us / 1000:.0f} ms on the run queue in this cell"
-    else:
-        return ""
-    return f"One answer in a hundred was slow: {how}."
+def why_slow(cell: Mapping[str, Any]) -> Iterator[str]:
+    """Yield why the sender of a cell was late, and why its answers were slow though most were not, as sentences."""
+    if cause := cell.get("late_because"):
+        yield f"The sender was late: {_WHY[cause]}."
+    if cause := cell.get("slow_because"):
+        yield f"One answer in a hundred was slow: {_WHY[cause]}."

@@ -13,7 +13,6 @@ from types import MappingProxyType
 from typing import IO, Any, NamedTuple
 
 from looplab.errors import LabError, MachineError
-from looplab.run import inspections
 from looplab.run.accounting import Columns
 from looplab.run.folder import SCHEMA, RunFolder
 from looplab.run.quiet import reasons as reasons_not_quiet
@@ -21,13 +20,11 @@ from looplab.run.samples import SampleStore
 from looplab.spec.parameters import RunParameters
 from looplab.spec.reader import as_text
 from looplab.system.lock import Held, hold
-from looplab.system.machine_facts import OWN, OWN_FILE, ClockDistances, describe
-from looplab.system.machine_state import machine_state
+from looplab.system.machine_facts import OWN, OWN_FILE, ClockDistances, describe, machine_state
 from looplab.treatments.judgement import Treatment, judge_clocks, reasons
 
-# In the live folder.
+# In the live folder; who holds the lock is the only process that may replace the live rows.
 LOCK, STATE, ROWS = "run.lock", "state.json", "samples.bin"
-MORE_LIVE = "Lower MESSAGES or REPETITIONS, or enlarge the volume `live` in compose/lab.yaml."
 # Compose hands in what other services get, so that a run can be repeated.
 _LINK = ("LINK_DELAY_MS", "LINK_JITTER_MS", "LINK_DISTRIBUTION", "LINK_LOSS_PERCENT")
 # Reports progress as (event, facts) to a person or to ./lab.
@@ -55,7 +52,7 @@ class Record:
     """One run's rows, folder and live state.
 
     `columns` are the experiment's own beside looplab.run.samples.COLUMNS. The first of `files` grows while the run is
-    measured. `marks` are what run.json and the live state carry besides, e.g. the experiment's name.
+    measured.
     """
 
     def __init__(
@@ -64,7 +61,7 @@ class Record:
         place: Place,
         columns: tuple[str, ...],
         files: Sequence[File],
-        marks: Mapping[str, str],
+        experiment: str,
     ) -> None:
         self.say = place.say
         # Hold it as long as the run: a second controller would empty this one's live rows.
@@ -76,7 +73,7 @@ class Record:
         self._parameters = parameters
         self._live = place.live
         self._files = files
-        self._marks = marks
+        self._experiment = experiment
         self._folder = RunFolder.begun(
             place.results, parameters.scenario, parameters.samples, {file.name: file.header for file in files}
         )
@@ -86,6 +83,11 @@ class Record:
         self._treatments: list[dict[str, Any]] = []
         self._begun_s = time.monotonic()
         self._clocks = ClockDistances.now()
+
+    @property
+    def busy_wanted(self) -> bool:
+        """Whether somebody asked for a machine that is not quiet (`--busy`)."""
+        return bool(self._environment.get("busy_wanted"))
 
     def begin(self) -> None:
         """Note that sending begins now."""
@@ -125,7 +127,7 @@ class Record:
         if self._live is None:
             return
         document = {
-            **self._marks,
+            "experiment": self._experiment,
             "state": state,
             "run_id": self._folder.run_id,
             "parameters": self._parameters.as_json(),
@@ -154,7 +156,7 @@ class Record:
         stolen_s = [one["steal_s"] for one in contents["interference"]]
         environment = {
             **self._environment,
-            "changed": _changed(self._environment),
+            "changed": {name: now for name, now in machine_state().items() if now != self._environment[name]},
             "suspended_s": max(0.0, round(clocks.suspended_s - self._clocks.suspended_s, 3)),
             "versions": self.versions,
             "steal_s": round(sum(stolen_s), 2) if None not in stolen_s else None,
@@ -162,7 +164,7 @@ class Record:
         disturbed = reasons_not_quiet({**contents, "environment": environment})
         return {
             "schema": SCHEMA,
-            **self._marks,
+            "experiment": self._experiment,
             "run_id": self._folder.run_id,
             "scenario": self._parameters.scenario,
             "fidelity": self._parameters.fidelity,
@@ -175,7 +177,6 @@ class Record:
             "token": self.token,
             **contents,
             "treatments": list(map(asdict, treatments)),
-            "inspections": inspections.read(self._folder.path),
             "environment": environment,
         }
 
@@ -224,11 +225,6 @@ def write_state(live: Path, state: Mapping[str, Any]) -> None:
     fresh.replace(live / STATE)
 
 
-def hold_live(live: Path, who: str) -> IO[str]:
-    """Return the lock of the only process that may replace the live rows. Raises Held, OSError."""
-    return hold(live / LOCK, who)
-
-
 def by_hand(parameters: RunParameters, environment: Mapping[str, str]) -> str:
     """Return the command that repeats a run of plain Compose: what was set in the shell or in .env stands before it."""
     own = {OWN: environment[OWN]} if environment.get(OWN, "") not in ("", OWN_FILE) else {}
@@ -251,15 +247,10 @@ def _unusual(parameters: RunParameters) -> dict[str, str]:
     return own | {name: one for name, one in of_load.items() if one != parameters.factors()[name].default}
 
 
-def _changed(before: Mapping[str, Any]) -> dict[str, Any]:
-    """Return which facts of the machine are not as they were `before` the run, as they are now."""
-    return {name: now for name, now in machine_state().items() if now != before[name]}
-
-
 def _alone(live: Path, scenario: str) -> IO[str]:
     """Return the lock of the only controller that measures with this folder. Raises MachineError if there is one."""
     try:
-        return hold_live(live, scenario)
+        return hold(live / LOCK, scenario)
     except Held as other:
         raise MachineError(
             f"Another run of this lab goes on: {other}. {scenario} was not started.",
@@ -277,5 +268,5 @@ def _store(samples: int, live: Path | None, columns: tuple[str, ...]) -> SampleS
     except OSError as error:
         raise MachineError(
             f"Cannot hold {samples:,} live samples in {live or 'memory'}: {error.strerror}.",
-            MORE_LIVE,
+            "Lower MESSAGES or REPETITIONS, or enlarge the volume `live` in compose/lab.yaml.",
         ) from error

@@ -69,9 +69,13 @@ class SampleStore(SharedSamples):
         header = MAGIC + struct.pack("<Q", count) + " ".join(columns).encode() + b"\n"
         self._map[: len(header)] = header
         self._share(count, columns)
+        self.clear(range(count))
+
+    def clear(self, rows: range) -> None:
+        """Make `rows` as they are before anything was sent."""
         for name, column in self._columns.items():
-            fill = NOT_SENT if name == "state" else ABSENT
-            column[:] = memoryview(struct.pack("<q", fill) * count).cast("q")
+            fill = struct.pack("<q", NOT_SENT if name == "state" else ABSENT)
+            column[rows.start : rows.stop] = memoryview(fill * len(rows)).cast("q")
 
 
 def limit_ns(deadline_ms: int) -> int:

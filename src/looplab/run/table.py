@@ -113,8 +113,7 @@ def verdict(run: dict[str, Any], *, brief: bool = False, width: int = WIDTH) -> 
         lines.append(f"{plural(len(unmet), 'treatment')} not as wanted, and not required: ./lab show --treatments")
     elif unmet:
         lines += ["Not required, and not as wanted:", *_items(map(as_found, unmet), width)]
-    looked = dict.fromkeys(entry["command"] for entry in run.get("inspections", []))
-    return [*lines, *([f"Looked inside meanwhile: {', '.join(looked)}."] if looked else [])]
+    return lines
 
 
 def as_found(treatment: dict[str, Any]) -> str:

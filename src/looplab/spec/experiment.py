@@ -57,9 +57,8 @@ class Experiment:
     `aliases` are other names of scenarios: Compose profiles beside theirs.
     `bounds` are its claims by name and title, unless its module report.claims has `claims()`.
     `roles` are its containers as the treatments service and the exporter know them. `studies` gives the scenarios that
-    each claim compares, for `./lab study`, `variants` by study the settings of each arm. `switches` are
-    variables of .env that are on or off. `secrets` are its parts' passwords and tokens. `kept` are services that stay
-    after a run.
+    each claim compares, for `./lab study`, `variants` by study the settings of each arm. `secrets` are its parts'
+    passwords and tokens. `kept` are services that stay after a run.
     With `borrows` it also runs with the parts and treatments of the default experiment's scenarios: NAME-scenario5.
     `judged` is the place in a cell of what its studies compare, by which they say what they can find.
     With `host`, it has a part on the host: `host_programs(root, settings, image, say)` of its host.py is a context
@@ -76,7 +75,6 @@ class Experiment:
     aliases: Mapping[str, str] = field(default_factory=dict)
     studies: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     variants: Mapping[str, Mapping[str, Mapping[str, str]]] = field(default_factory=dict)
-    switches: tuple[str, ...] = ()
     secrets: tuple[Secret, ...] = ()
     kept: tuple[str, ...] = ()
     host: bool = False

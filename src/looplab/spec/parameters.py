@@ -11,7 +11,7 @@ read from these fields.
 
 import random
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
 from itertools import product
@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Self
 
 from looplab.errors import UsageError
 from looplab.spec.cell import Cell
-from looplab.spec.reader import FIDELITIES, Reader, as_text, of_fidelity, read_number, read_qos
+from looplab.spec.reader import FIDELITIES, HOST, Reader, as_text, of_fidelity, read_number, read_qos
 
 # How a sender waits for the next message: an interval after the last one left, or until start + k * interval.
 SLEEP, SCHEDULE = PACINGS = ("sleep", "schedule")
@@ -32,17 +32,13 @@ Read = Callable[[Reader, str], object]
 
 @dataclass(frozen=True)
 class Option:
-    """An option of `./lab run` and the variable that it sets.
-
-    `--quick` sets nothing for a variable in `instead_of` if this option is given.
-    """
+    """An option of `./lab run` and the variable that it sets."""
 
     flag: str
     variable: str
     metavar: str
     help: str
     choices: tuple[str, ...] = ()
-    instead_of: tuple[str, ...] = ()
 
 
 # Those that experiments share.
@@ -95,34 +91,22 @@ def param(read: Read | None = None, default: object = None, **more: Any) -> Any:
     return field(metadata={"param": Param(read, default, **more)})
 
 
-def integer(default: object, low: int, high: int, **more: Any) -> Any:
-    """Return a field for a whole number from `low` to `high`."""
-    return param(lambda get, name: get.integer(name, get.default(default), low, high), default, **more)
+def _read_by(read: Callable[..., object]) -> Callable[..., Any]:
+    """Return what makes fields that a method of Reader reads.
+
+    It takes the default, what the method takes behind it, and `more` as in Param.
+    """
+
+    def made(default: object, *arguments: Any, **more: Any) -> Any:
+        return param(lambda get, name: read(get, name, get.default(default), *arguments), default, **more)
+
+    return made
 
 
-def number(default: object, low: float, high: float, **more: Any) -> Any:
-    """Return a field for a number from `low` to `high`."""
-    return param(lambda get, name: get.number(name, get.default(default), low, high), default, **more)
-
-
-def switch(default: object, **more: Any) -> Any:
-    """Return a field that is on or off."""
-    return param(lambda get, name: get.switch(name, get.default(default)), default, **more)
-
-
-def choice(default: object, allowed: tuple[str, ...], **more: Any) -> Any:
-    """Return a field for one word of `allowed`."""
-    return param(lambda get, name: get.choice(name, get.default(default), allowed), default, **more)
-
-
-def words(default: object, allowed: tuple[str, ...], **more: Any) -> Any:
-    """Return a field for one or more words of `allowed`."""
-    return param(lambda get, name: get.words(name, get.default(default), allowed), default, **more)
-
-
-def listed(default: object, one: Callable[[str], object], expected: str, **more: Any) -> Any:
-    """Return a field for a list: `one` reads an entry or raises ValueError, `expected` describes all."""
-    return param(lambda get, name: get.list(name, get.default(default), one, expected), default, **more)
+# Numbers from one to another; on or off; one or more words of some; a list of what a function reads; text of a pattern.
+integer, number, switch = _read_by(Reader.integer), _read_by(Reader.number), _read_by(Reader.switch)
+choice, words = _read_by(Reader.choice), _read_by(Reader.words)
+listed, matching = _read_by(Reader.list), _read_by(Reader.matching)
 
 
 def numbers(default: object, low: float, high: float, **more: Any) -> Any:
@@ -137,14 +121,9 @@ def numbers(default: object, low: float, high: float, **more: Any) -> Any:
     return listed(default, one, f"numbers from {low:g} to {high:g}, e.g. 100,50,20,10", **more)
 
 
-def matching(default: str | None, pattern: str, expected: str, **more: Any) -> Any:
-    """Return a field for text that matches `pattern` whole; `expected` describes it."""
-    return param(lambda get, name: get.matching(name, default, pattern, expected), default, **more)
-
-
 def host(default: str, **more: Any) -> Any:
     """Return a field for a host, which no comparison depends on."""
-    return param(lambda get, name: get.host(name, default), default, matters=False, **more)
+    return matching(default, HOST, "a host name or an address", matters=False, **more)
 
 
 def qos_list(default: str) -> Any:
@@ -190,12 +169,12 @@ class Settings:
         return {name: own[name] for name, _ in named if name != "SCENARIO"}
 
     @classmethod
-    def quick_preset(cls, scenario: str = "") -> dict[str, str]:
-        """Return the variables that `--quick` sets for a scenario."""
+    def quick_preset(cls, scenario: str = "", given: Collection[str] = ()) -> dict[str, str]:
+        """Return the variables that `--quick` sets for a scenario, of fields that no variable in `given` sets."""
         variables: dict[str, str] = {}
         for name, one in cls.params().items():
             text = one.quick if isinstance(one.quick, str) else one.quick.get(scenario, one.quick.get("", ""))
-            if text:
+            if text and not any(option and option.variable in given for option in (one.option, one.also)):
                 variables[one.also.variable if one.also else one.variable_of(name)] = text
         return variables
 
@@ -217,6 +196,8 @@ class RunParameters(Settings):
     fidelity: str = choice("thesis", FIDELITIES, option=FIDELITY, matters=False)
     # Whether its parts run on a Swarm, where no part sees the processes of another.
     swarm = False
+    # Whether its messages are another's, whose number the run knows at its end.
+    watches: ClassVar[bool] = False
     messages: int
     repetitions: int = 1
     deadline_ms: int = 1000
@@ -340,9 +321,3 @@ class OrderedParameters(RunParameters):
         chance = random.Random(self.order_seed)
         cells = sorted(self.published_cells, key=lambda _cell: chance.random())
         return sorted(cells, key=lambda cell: cell.document.get("repetition", 0))
-
-
-def quick_settings(quick: Mapping[str, str], options: Sequence[Option], given: Mapping[str, str]) -> dict[str, str]:
-    """Return what `--quick` sets of `quick` beside the variables in `given`."""
-    replaced = {name for option in options if option.variable in given for name in option.instead_of}
-    return {name: value for name, value in quick.items() if name not in replaced}

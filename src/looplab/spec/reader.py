@@ -97,9 +97,6 @@ class Reader:
             raise self._wrong(name, text, "on or off")
         return text == "on"
 
-    def host(self, name: str, default: str) -> str:
-        return self.matching(name, default, HOST, "a host name or an address")
-
     def words(self, name: str, default: str, allowed: tuple[str, ...]) -> tuple[str, ...]:
         def one(text: str) -> str:
             if text not in allowed:

@@ -72,12 +72,8 @@ class Service(NamedTuple):
 
     def _silence(self, url: str, error: Exception) -> LabError:
         cause = getattr(error, "reason", error)
-        if isinstance(cause, ssl.SSLCertVerificationError):
-            why = f"The certificate of the {self.name} at {url} is not of this start: {cause.verify_message}."
-            return MachineError(why, STRANGER)
-        if isinstance(cause, ssl.SSLError):
-            return MachineError(f"The {self.name} at {url} speaks no TLS: {cause.reason or cause}.", STRANGER)
-        return MachineError(f"The {self.name} at {url} does not answer: {error}.", self.remedy)
+        remedy = STRANGER if isinstance(cause, ssl.SSLError) else self.remedy
+        return MachineError(f"The {self.name} at {url} does not answer: {error}.", remedy)
 
     def _refusal(self, error: urllib.error.HTTPError) -> LabError:
         try:

@@ -8,11 +8,13 @@ application/json: a web page may send another site no such request unless that s
 import contextlib
 import hmac
 import json
+import socket
 import ssl
 import threading
 from collections.abc import Callable, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from socketserver import TCPServer
 from typing import Any, ClassVar, NamedTuple
 from urllib.parse import parse_qsl
 
@@ -74,6 +76,16 @@ def serve(
     return server
 
 
+def check_client(request: Request, control: str, variable: str) -> None:
+    """Raise LabError unless the request is of this network namespace or of the host `control`, set by `variable`."""
+    if request.client.startswith("127."):
+        return
+    with contextlib.suppress(OSError):
+        if control and request.client in {at[4][0] for at in socket.getaddrinfo(control, None, socket.AF_INET)}:
+            return
+    raise LabError("Only this service's own network namespace may do that.", f"Set `{variable}`.")
+
+
 class BoundedServer(ThreadingHTTPServer):
     """Serves MOST_CLIENTS at once, each in a thread of its own."""
 
@@ -83,6 +95,11 @@ class BoundedServer(ThreadingHTTPServer):
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
         self._free = threading.BoundedSemaphore(MOST_CLIENTS)
+
+    def server_bind(self) -> None:
+        """Open the port; HTTPServer would ask the DNS for its own name, which takes 15 s where none answers."""
+        TCPServer.server_bind(self)
+        self.server_name, self.server_port = str(self.server_address[0]), self.server_address[1]
 
     def process_request(self, request: Any, client_address: Any) -> None:
         self._free.acquire()

@@ -10,31 +10,27 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from looplab.system.machine_state import machine_state, text
-
-CPU_FILE = Path("/proc/cpuinfo")
+SYS, PROC = Path("/sys"), Path("/proc")
+CPU_FILE = PROC / "cpuinfo"
 BOARD_FILE = Path("/proc/device-tree/model")
 # The first file that exists is used: systemd's, D-Bus's, the firmware's (only root reads that).
 ID_FILES = (Path("/etc/machine-id"), Path("/var/lib/dbus/machine-id"), Path("/sys/class/dmi/id/product_uuid"))
 # Where no other id is seen: `prepare` made it at the lab's first start here.
 KEPT_ID = Path("/run/looplab/machine")
-NO_ID = "unknown"
+# What the kernel does not say, and what it has no file for.
+NO_ID, NO_FILE = "unknown", "none"
 UNKNOWN = "unknown (started without ./lab)"
 # The variable of the user's own Compose file, and the one that is there to begin with.
 OWN, OWN_FILE = "LAB_OWN", "compose/own.yaml"
-# Implementer and part numbers of the Main ID Register, of the cores that a lab may meet; as in lscpu's table.
-ARM_PARTS: dict[int, tuple[str, dict[int, str]]] = {
-    0x41: ("ARM", {
-        0xB76: "ARM1176", 0xC07: "Cortex-A7", 0xD03: "Cortex-A53", 0xD05: "Cortex-A55", 0xD07: "Cortex-A57",
-        0xD08: "Cortex-A72", 0xD09: "Cortex-A73", 0xD0A: "Cortex-A75", 0xD0B: "Cortex-A76", 0xD0C: "Neoverse-N1",
-        0xD0D: "Cortex-A77", 0xD40: "Neoverse-V1", 0xD41: "Cortex-A78", 0xD44: "Cortex-X1", 0xD49: "Neoverse-N2",
-        0xD4F: "Neoverse-V2",
-    }),
-    0x51: ("Qualcomm", {0x001: "Oryon", 0x804: "Kryo-4xx-Gold", 0x805: "Kryo-4xx-Silver"}),
-    # Under macOS a virtual machine sees part 0.
-    0x61: ("Apple", {0x000: "Silicon"}),
-    0xC0: ("Ampere", {0xAC3: "Ampere-1", 0xAC4: "Ampere-1a"}),
-}  # fmt: skip
+# Implementers in the Main ID Register of ARM cores; under macOS a virtual machine sees Apple's part 0.
+ARM_MAKERS = {"0x41": "ARM", "0x51": "Qualcomm", "0x61": "Apple", "0xc0": "Ampere"}
+
+# Two runs that differ in one of these do not repeat each other.
+SHARED = (
+    "governor", "energy_preference", "boost", "smt", "idle_driver", "power_source", "clock_source",
+    "kernel_command_line",
+)  # fmt: skip
+CLOCK_SOURCE = Path("devices/system/clocksource/clocksource0/current_clocksource")
 
 
 class ClockDistances(NamedTuple):
@@ -72,15 +68,7 @@ def describe(handed_in: str = "") -> dict[str, Any]:
         "revision": UNKNOWN,
         "code": UNKNOWN,
     }
-    try:
-        added = json.loads(handed_in) if handed_in.strip() else {}
-    except ValueError:
-        added = None
-    if isinstance(added, dict):
-        facts.update(added)
-    else:
-        facts["note"] = "LOOPLAB_ENVIRONMENT is no JSON object and was left out"
-    return facts
+    return {**facts, **json.loads(handed_in or "{}")}
 
 
 def own_file(run: Mapping[str, Any]) -> tuple[str, ...]:
@@ -101,27 +89,15 @@ def boot_id() -> str:
 
 
 def cpu_name(cpu_file: Path = CPU_FILE, board_file: Path = BOARD_FILE) -> str:
-    """Return the processor's name, of a single-board computer with the board's: "Raspberry Pi 4 … (ARM Cortex-A72)"."""
-    cpuinfo = text(cpu_file, "")
-    named, board = cpu_name_from(cpuinfo), text(board_file, "") or _entry(cpuinfo, "Model") or ""
-    if board and named:
-        return f"{board} ({named})"
-    return board or named or platform.processor() or platform.machine() or "unknown"
+    """Return the processor's name, of a single-board computer with the board's: "Raspberry Pi 4 … (ARM 0xd08-0x0-3)".
 
-
-def cpu_name_from(cpuinfo: str) -> str:
-    """Return the name in /proc/cpuinfo: "model name" on x86; of ARM cores, which have none there, that of their part.
-
-    Cores of several kinds are listed: "ARM Cortex-A55 r2p0 + ARM Cortex-A76 r4p0". "" if nothing names it.
+    The kernel names no ARM core: there it is the maker with part, variant and revision.
     """
-    if named := _entry(cpuinfo, "model name"):
-        return named
-    keys = ("CPU implementer", "CPU part", "CPU variant", "CPU revision")
-    columns = [re.findall(rf"^{key}\s*:\s*(\S+)", cpuinfo, re.MULTILINE) for key in keys]
-    kinds = sorted({tuple(int(word, 0) for word in core) for core in zip(*columns, strict=False)})
-    return " + ".join(f"{_part(kind[0], kind[1])} r{kind[2]}p{kind[3]}" for kind in kinds) or _entry(
-        cpuinfo, "Hardware"
-    )
+    cpuinfo, named = text(cpu_file, ""), cpu_model(cpu_file)
+    maker, _, part = named.partition(" ")
+    named = _entry(cpuinfo, "model name") or f"{ARM_MAKERS.get(maker, maker)} {part}".strip()
+    board = text(board_file, "") or _entry(cpuinfo, "Model")
+    return f"{board} ({named})" if board else named
 
 
 def cpu_model(cpu_file: Path = CPU_FILE) -> str:
@@ -140,11 +116,6 @@ def cpu_model(cpu_file: Path = CPU_FILE) -> str:
     return "unknown"
 
 
-def _part(implementer: int, part: int) -> str:
-    maker, parts = ARM_PARTS.get(implementer, (f"implementer {implementer:#04x}", {}))
-    return f"{maker} {parts.get(part, f'part {part:#05x}')}"
-
-
 def _entry(cpuinfo: str, key: str) -> str:
     match = re.search(rf"^{key}[ \t]*:[ \t]*(.+)$", cpuinfo, re.MULTILINE)
     return match[1].strip() if match else ""
@@ -153,15 +124,65 @@ def _entry(cpuinfo: str, key: str) -> str:
 def machine_id() -> str:
     """Return a hash of this machine's id: two machines of one model differ; "unknown" if it has none."""
     for path in ID_FILES:
-        try:
-            text = path.read_text(encoding="ascii").strip()
-        except (OSError, ValueError):
-            continue
-        if text:
-            return hashed(text)
+        if found := text(path, ""):
+            return hashed(found)
     return NO_ID
 
 
 def hashed(name: str) -> str:
     """Return twelve digits that identify `name`; "unknown" stays what it is."""
     return name if name == NO_ID else hashlib.sha256(f"looplab {name}".encode()).hexdigest()[:12]
+
+
+def machine_state(sys: Path = SYS, proc: Path = PROC) -> dict[str, Any]:
+    """Return how the kernel runs the processors now: "none" for what it has no file for.
+
+    `throttle_count` counts since boot how often heat slowed a processor; None where the kernel, or the engine, which
+    hides the counters in some versions, does not show it.
+    """
+    cpu = sys / "devices/system/cpu"
+    return {
+        "governor": _each(cpu, "cpufreq/policy*/scaling_governor"),
+        "energy_preference": _each(cpu, "cpufreq/policy*/energy_performance_preference"),
+        "boost": _boost(cpu),
+        "smt": _each(cpu, "smt/control"),
+        "idle_driver": _each(cpu, "cpuidle/current_driver"),
+        "power_source": _power_source(sys / "class/power_supply"),
+        "clock_source": text(sys / CLOCK_SOURCE),
+        "kernel_command_line": text(proc / "cmdline"),
+        "throttle_count": _throttle_count(cpu),
+    }
+
+
+def text(path: Path, otherwise: str = NO_ID) -> str:
+    """Return what a file of the kernel holds."""
+    try:
+        return path.read_text(errors="replace").strip("\0\n ")
+    except OSError:
+        return otherwise
+
+
+def _each(folder: Path, pattern: str) -> str:
+    """Return the distinct texts of all files of a pattern, e.g. "performance, powersave"."""
+    return ", ".join(sorted({text(path) for path in folder.glob(pattern)})) or NO_FILE
+
+
+def _boost(cpu: Path) -> str:
+    """Return whether processors may go beyond their nominal frequency: intel_pstate has the negative of it."""
+    for path, on in ((cpu / "cpufreq/boost", "1"), (cpu / "intel_pstate/no_turbo", "0")):
+        if path.exists():
+            return "on" if text(path) == on else "off"
+    return NO_FILE
+
+
+def _power_source(supplies: Path) -> str:
+    """Return "mains" or "battery"; "none" for a machine without a battery. A mouse's own is none of the machine's."""
+    own = [one for one in supplies.glob("*") if text(one / "scope") != "Device"]
+    if not any(text(one / "type") == "Battery" for one in own):
+        return NO_FILE
+    return "mains" if any(text(one / "online") == "1" for one in own) else "battery"
+
+
+def _throttle_count(cpu: Path) -> int | None:
+    counts = [text(path) for path in cpu.glob("cpu[0-9]*/thermal_throttle/*_throttle_count")]
+    return sum(map(int, counts)) if counts and all(one.isdigit() for one in counts) else None

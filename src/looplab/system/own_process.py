@@ -1,4 +1,4 @@
-"""What a process of the lab does to itself: its name, its end, its scheduling; and how it ends its children."""
+"""What a process of the lab does to itself: its name, its end, its scheduling; its network, and its children's end."""
 
 import ctypes
 import gc
@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import threading
+from pathlib import Path
 from typing import Any
 
 PR_SET_NAME = 15
@@ -35,6 +36,17 @@ def stop_event() -> threading.Event:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     return stop
+
+
+def devices() -> set[str]:
+    """Return the network interfaces of this process, which for a sidecar are another container's."""
+    lines = Path("/proc/self/net/dev").read_text(encoding="ascii").splitlines()[2:]
+    return {line.partition(":")[0].strip() for line in lines}
+
+
+def ways_out() -> set[str]:
+    """Return those that lead elsewhere; the engine removes them when the container ends whose network it is."""
+    return devices() - {"lo"}
 
 
 def run_until_stopped(program: Any) -> int:

@@ -1,6 +1,6 @@
-"""Read from /proc: scheduling of each thread, limits, capabilities, CPU time, TCP sockets of a process.
+"""Read from /proc: scheduling, limits, capabilities, CPU time, sockets and container of a process; idle time.
 
-Live processes only; the sockets need CAP_SYS_PTRACE (pidfd_getfd(2)), the rest no capability.
+Live processes only; sockets and containers need CAP_SYS_PTRACE, the rest no capability.
 """
 
 import contextlib
@@ -12,12 +12,13 @@ import signal
 import socket
 import stat
 import struct
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from looplab.system.containers import container_facts
 from looplab.system.own_process import ATTEMPT, describe
 
+STAT_FILE = Path("/proc/stat")
 CAP_SYS_NICE = 23
 # A process holds a capability; has it in the bounding set alone, which permits nothing; or has not even that.
 EFFECTIVE, WITHOUT_EFFECT, NOT_GIVEN = "effective", "without effect", "not given"
@@ -27,7 +28,10 @@ OWN_USERS = ["0", "0", "4294967295"]
 SYS_PIDFD_GETFD = 438
 
 # Into struct tcp_info of linux/tcp.h, which only ever grows at its end.
-TCP_INFO_RTO, TCP_INFO_TOTAL_RETRANS, TCP_INFO_BYTES = 8, 100, 104
+TCP_INFO_RTO, TCP_INFO_BYTES = 8, 104
+_UNLIMITED = ("max", "-1")
+# Version 1 of control groups writes "no limit" as the largest multiple of a page.
+_NO_MEMORY_LIMIT = 1 << 60
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -97,7 +101,8 @@ def facts(pid: int, proc: Path = Path("/proc")) -> dict[str, Any] | None:
             "argv": (root / "cmdline").read_bytes().decode(errors="replace").split("\0")[:-1],
             "rtprio_limit": _field(root / "limits", "Max realtime priority", "unknown"),
             "sys_nice": _capability(root, CAP_SYS_NICE),
-            "attempt": attempt_of(root),
+            # What a part's start noted: whether a child was granted a priority.
+            "attempt": _text(root / "root" / ATTEMPT),
             "sockets": tcp_sockets(pid, proc),
             "container": container_facts(pid, proc),
         }
@@ -113,6 +118,16 @@ def cpu_s(proc: Path = Path("/proc")) -> float:
         with contextlib.suppress(OSError, IndexError):
             ticks += sum(map(int, _stat_fields(entry)[11:15])) if entry.name.isdigit() else 0
     return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def processor_times(stat: Path = STAT_FILE) -> dict[str, dict[str, float]]:
+    """Return {"0": {"idle_s": …, "steal_s": …, "interrupts_s": …}, …} of each processor of the machine since boot."""
+    hz, times = os.sysconf("SC_CLK_TCK"), {}
+    for line in re.findall(r"^cpu([0-9].*)$", stat.read_text(), re.MULTILINE):
+        number, *words = line.split()
+        _user, _nice, _system, idle, iowait, irq, softirq, steal, *_guests = map(int, words)
+        times[number] = {"idle_s": (idle + iowait) / hz, "steal_s": steal / hz, "interrupts_s": (irq + softirq) / hz}
+    return times
 
 
 def set_fifo(pid: int, priority: int) -> str:
@@ -172,7 +187,6 @@ def _tcp_socket(pidfd: int, fd: int) -> dict[str, Any] | None:
         "peer_port": peer[1],
         "tcp_nodelay": nodelay,
         "rto_ms": struct.unpack_from("I", info, TCP_INFO_RTO)[0] / 1000,
-        "retransmissions": struct.unpack_from("I", info, TCP_INFO_TOTAL_RETRANS)[0],
     }
 
 
@@ -225,15 +239,47 @@ def _capability(root: Path, capability: int) -> str:
     return WITHOUT_EFFECT if given else NOT_GIVEN
 
 
-def attempt_of(root: Path) -> str:
-    """Return what a part's start noted in its container: whether a child was granted a priority; "" without a note."""
-    try:
-        return (root / "root" / ATTEMPT).read_text(encoding="ascii").strip()
-    except (OSError, ValueError):
-        return ""
-
-
 def _field(table: Path, key: str, missing: str) -> str:
     """Return the first word behind `key` in a table of /proc."""
     match = re.search(rf"^{key}:?\s+(\S+)", table.read_text(), re.MULTILINE)
     return match[1] if match else missing
+
+
+def container_facts(pid: int, proc: Path = Path("/proc")) -> dict[str, Any]:
+    """Return host name, quota in processors and memory limit in bytes; None where there is no limit, or where kernel or
+    engine does not show it."""
+    root = proc / str(pid) / "root"
+    group = root / "sys/fs/cgroup"
+    facts: dict[str, Any] = {"hostname": _text(root / "etc/hostname")}
+    if (group / "cpu.max").exists() or (group / "cpu.stat").exists():
+        quota, _, period = _text(group / "cpu.max").partition(" ")
+        memory = _text(group / "memory.max")
+    else:
+        quota, period = _text(group / "cpu/cpu.cfs_quota_us"), _text(group / "cpu/cpu.cfs_period_us")
+        memory = _text(group / "memory/memory.limit_in_bytes")
+    limit = None if quota in ("", *_UNLIMITED) or not period else round(int(quota) / int(period), 4)
+    return {
+        **facts,
+        "cpu_limit": limit,
+        "memory_limit": int(memory) if memory.isdigit() and int(memory) < _NO_MEMORY_LIMIT else None,
+    }
+
+
+def at_address(address: str, proc: Path = Path("/proc")) -> list[int]:
+    """Return the ids of the processes in the container with this address, as its own /etc/hosts has it."""
+    here = (int(entry.name) for entry in proc.iterdir() if entry.name.isdigit())
+    return sorted(pid for pid in here if address in _text(proc / str(pid) / "root/etc/hosts").split())
+
+
+def files_of(pid: int, patterns: Iterable[str], proc: Path = Path("/proc")) -> list[str]:
+    """Return the files of the container of `pid` that match `patterns`, each relative to its root (CAP_SYS_PTRACE)."""
+    root = proc / str(pid) / "root"
+    with contextlib.suppress(OSError):
+        return sorted(str(path.relative_to(root)) for pattern in patterns for path in root.glob(pattern))
+    return []
+
+
+def _text(path: Path) -> str:
+    with contextlib.suppress(OSError):
+        return path.read_text(errors="replace").strip()
+    return ""

@@ -10,13 +10,12 @@ from pathlib import Path
 from time import perf_counter_ns
 from typing import TYPE_CHECKING
 
+from looplab.mqtt.pairing import Pairing, read_pairing
 from looplab.spec.brokers import PUBLISHED, Broker
 from looplab.system.json_client import open_direct
 
 if TYPE_CHECKING:
     from paho.mqtt import client as mqtt
-
-    from looplab.mqtt.pairing import Pairing
 
 PAGE_TIMEOUT_S = 2.0
 # RabbitMQ serves MQTT some seconds before its page of metrics, more on a busy machine.
@@ -29,19 +28,14 @@ MOST_COUNTS = 20_000
 PLAIN_CONTROLLER, PLAIN_OBSERVER = Path("/run/looplab/plain/controller"), Path("/run/looplab/plain/observer")
 
 
-def access() -> "Pairing | None":
+def access() -> Pairing | None:
     """Return what this part needs at the broker, by BROKER_PAIRING or for the listener without TLS.
 
     None where it asks for nothing: a robot on this machine. Raises LabError if the part's file is damaged.
     """
     known = [path for path in (PLAIN_OBSERVER, PLAIN_CONTROLLER) if os.access(path, os.R_OK)]
     own = os.environ.get("BROKER_PAIRING") or (known[0] if known and os.environ.get("ROBOT") == "remote" else "")
-    if not own:
-        return None
-    # TLS costs memory.
-    from looplab.mqtt.pairing import read_pairing
-
-    return read_pairing(Path(own))
+    return read_pairing(Path(own)) if own else None
 
 
 def log_in(client: "mqtt.Client") -> None:
@@ -113,7 +107,7 @@ class PublishCounts:
             self.stop()
             self._source = (host, port)
             if broker.metrics.get(PUBLISHED) and not broker.page:
-                self._client = _subscriber(broker.metrics[PUBLISHED], self._collect)
+                self._client = subscriber(broker.metrics[PUBLISHED], self._collect)
                 self._client.connect_async(host, port)
                 self._client.loop_start()
         return [self._heard.popleft() for _ in range(len(self._heard))]
@@ -142,7 +136,7 @@ def prometheus_version(url: str) -> str:
 def _listen(host: str, port: int, topic: str, enough: int) -> list[tuple[bytes, int]]:
     """Return up to `enough` payloads on `topic` and when they came (ns), those that come within WAIT_NS."""
     heard: list[tuple[bytes, int]] = []
-    client = _subscriber(topic, lambda message: heard.append((message.payload, perf_counter_ns())))
+    client = subscriber(topic, lambda message: heard.append((message.payload, perf_counter_ns())))
     try:
         client.connect(host, port)
     except (OSError, ValueError):
@@ -155,14 +149,14 @@ def _listen(host: str, port: int, topic: str, enough: int) -> list[tuple[bytes, 
     return heard
 
 
-def _subscriber(topic: str, take: Callable[["mqtt.MQTTMessage"], None]) -> "mqtt.Client":
-    """Return a client that is not connected yet, and gives `take` what comes on `topic`."""
+def subscriber(topics: str | list[tuple[str, int]], take: Callable[["mqtt.MQTTMessage"], None]) -> "mqtt.Client":
+    """Return a client that is not connected yet, and gives `take` what comes on a topic, or on several with QoS."""
     # Every run's process imports this module, also where there is no broker, and no paho.
     from paho.mqtt import client as mqtt
     from paho.mqtt.enums import CallbackAPIVersion
 
     def subscribe(*_accepted: object) -> None:
-        client.subscribe(topic)
+        client.subscribe(topics)
 
     client = mqtt.Client(CallbackAPIVersion.VERSION2)
     client.on_connect = subscribe

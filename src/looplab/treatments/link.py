@@ -1,15 +1,27 @@
-"""Whether the link of a run was there: what its emulator reports between cells, as a treatment."""
+"""Whether emulated links were there, by what their emulators report: one of a run, or others in each cell."""
 
-from collections.abc import Sequence
-from typing import Any
+import contextlib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from looplab.errors import LabError
 from looplab.link import client
-from looplab.treatments.emulators import PINGS, deviation, trip_count, trip_deviation, trip_mean_ms
+from looplab.link.settings import LinkSettings
 from looplab.treatments.judgement import Treatment
 
 NO_LINK = "none"
 TIMEOUT_S = 10.0
+# Compose kills a run some seconds after it was asked to stop.
+CLEAR_TIMEOUT_S = 2.0
+# What the mean may lie below the wanted one; above it, a loaded machine adds to it, in each direction.
+SHARE_BELOW, MS_BELOW = 0.02, 0.7
+SHARE_ABOVE, MS_ABOVE = 0.25, 3.0
+# A mean over few packets may deviate so much. In order, a packet may also wait for one that drew this much more.
+DEVIATIONS = 4.0
+# A scan sends so many echoes, and the end of a cell sends more.
+PINGS, ECHOES = 20, 40
+# The links that each emulator shall make, by its name.
+Links = Mapping[str, Sequence[LinkSettings]]
 
 
 def scan(url: str, pings: int = PINGS) -> dict[str, Any]:
@@ -38,12 +50,15 @@ def judge(name: str, scans: Sequence[dict[str, Any]], emulating: bool) -> Treatm
         return Treatment("link", wanted, "the emulator was restarted during the run", False)
     if not last["links"]:
         return Treatment("link", name, f"{last['backend']}: no link is set", False, note="see LINK_PEER")
-    wrong = [why for link in last["links"] if (why := deviation(link))] + _trip_deviations(scans)
-    trips = _trips(scans)
+    wrong = [why for link in last["links"] if (why := deviation(link))]
     made = [f"{link['settings']['direction']} {_made(link)}" for link in last["links"]]
-    made += [
-        f"round trip {trip_mean_ms(figures):.2f} ms (n {trip_count(figures)})" for figures in trips.values() if figures
-    ]
+    # The only measure if the kernel makes the link.
+    for peer in last["rtt_ms"]:
+        trips = [entry["rtt_ms"].get(peer) for entry in scans]
+        why = trip_deviation(trips, [link for link in last["links"] if link["settings"]["peer"] == peer])
+        wrong += [why] if why else []
+        if known := [trip for trip in trips if trip and trip["n"]]:
+            made.append(f"round trip {trip_mean_ms(known):.2f} ms (n {trip_count(known)})")
     return Treatment("link", wanted, f"{last['backend']}: {', '.join(made)}", not wrong, note="; ".join(wrong))
 
 
@@ -63,16 +78,124 @@ def _made(link: dict[str, Any]) -> str:
     return f"{delay['mean']:.2f} ms (SD {delay['sd']:.2f}, n {delay['n']})"
 
 
-def _trip_deviations(scans: Sequence[dict[str, Any]]) -> list[str]:
-    """Return what is wrong with the round trips; the only measure if the kernel makes the link."""
-    each = {peer: [entry["rtt_ms"].get(peer) for entry in scans] for peer in scans[-1]["rtt_ms"]}
-    links = {peer: [link for link in scans[-1]["links"] if link["settings"]["peer"] == peer] for peer in each}
-    return [why for peer, trips in each.items() if (why := trip_deviation(trips, links[peer]))]
+class Emulators(NamedTuple):
+    """The link emulators of an experiment whose cells have links of their own: `urls` by name."""
+
+    urls: Mapping[str, str]
+
+    def check(self) -> None:
+        """Raise LabError (exit code 3) if one does not answer."""
+        for url in self.urls.values():
+            client.state(url)
+
+    def apply(self, links: Links) -> str:
+        """Set the links of a cell; return what makes them. Raises LabError if an emulator does not answer."""
+        return [str(client.apply(settings, self.urls[name])["backend"]) for name, settings in links.items()][-1]
+
+    def judge(self, links: Links, asks: str = "") -> tuple[dict[tuple[str, str, str], dict[str, Any]], list[str]]:
+        """Return what each emulator reports of its links after a cell, and what is wrong.
+
+        Reports are by emulator, peer and direction. The emulator that `asks` also measures the round trip to each of
+        its peers by ECHOES: `rtt_ms`.
+        """
+        reports: dict[tuple[str, str, str], dict[str, Any]] = {}
+        faults: list[str] = []
+        for name, settings in links.items():
+            try:
+                state = client.state(self.urls[name], ECHOES if name == asks else 0)
+            except LabError as error:
+                faults.append(f"the link emulator ended: {error.message}")
+                continue
+            if [link["settings"] for link in state["links"]] != [one.as_json() for one in settings]:
+                faults.append("the link emulator was restarted: the delay was gone for a part of the cell")
+                continue
+            for link in state["links"]:
+                peer = link["settings"]["peer"]
+                trip = {"rtt_ms": state["rtt_ms"][peer]} if name == asks else {}
+                reports[name, peer, link["settings"]["direction"]] = {**link, **trip}
+                faults += [f"link to {peer}: {why}"] if (why := deviation(link)) else []
+        return reports, faults
+
+    def clear(self, names: Iterable[str]) -> None:
+        """Remove the links of these emulators; one that does not answer has ended, and its links with it."""
+        for name in names:
+            with contextlib.suppress(LabError):
+                client.apply([], self.urls[name], CLEAR_TIMEOUT_S)
 
 
-def _trips(scans: Sequence[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
-    """Return by peer the round trips of each scan that saw some."""
-    peers = scans[-1]["rtt_ms"]
-    return {
-        peer: [entry["rtt_ms"][peer] for entry in scans if (entry["rtt_ms"].get(peer) or {}).get("n")] for peer in peers
+def judge_cells(made: Sequence[tuple[str, str, Sequence[str]]]) -> list[Treatment]:
+    """Judge the links of all cells, each by its name, what made them and what was wrong; [] without a cell."""
+    if not made:
+        return []
+    good, backends = sum(not faults for *_, faults in made), sorted({backend for _, backend, _ in made if backend})
+    first = next((f"{cell}: {faults[0]}" for cell, _, faults in made if faults), "")
+    found = f"in {good} of {len(made)} cells"
+    return [
+        Treatment("link delay", "as wanted in every cell", found, good == len(made), note=first),
+        Treatment("link emulation", "netem or nfqueue", ", ".join(backends) or "none", bool(backends)),
+    ]
+
+
+def deviation(link: dict[str, Any]) -> str:
+    """Return what is wrong with one direction, "" if nothing is."""
+    direction, delay = link["settings"]["direction"], link["delay_ms"]
+    if not link["packets"]:
+        return f"no packet came by the {direction} link"
+    if link.get("overflowed"):
+        return f"{link['overflowed']} packets of the {direction} link were lost by a full queue"
+    share, n, dropped = link["settings"]["loss_percent"] / 100, link["packets"], link["dropped"]
+    if abs(dropped - share * n) > DEVIATIONS * spread(share, n):
+        return f"{dropped} of {n} packets of the {direction} link were dropped, wanted {share:.1%}"
+    if not delay["n"]:
+        return ""
+    waits_ms = min(float(link.get("waits_ms") or 0.0), order_ms(link["settings"], link["theory_ms"]))
+    return off(f"the {direction} link's", delay["mean"], link["theory_ms"], delay["n"], waits_ms)
+
+
+def spread(share: float, n: int) -> float:
+    """Return the standard deviation of how many of `n` packets fall to a share; at least one packet for any share."""
+    return max((n * share * (1 - share)) ** 0.5, 1.0) if share else 0.0
+
+
+def order_ms(settings: dict[str, Any], theory: dict[str, float]) -> float:
+    """Return how long packets may wait for those before them at most, on average: 0 if they may pass one another."""
+    return 0.0 if settings["reorder"] else DEVIATIONS * float(theory["sd"])
+
+
+def off(
+    whose: str, mean_ms: float, theory: dict[str, float], n: int, waits_ms: float = 0.0, directions: int = 1
+) -> str:
+    """Return what is wrong with a mean delay, over `n` packets through so many `directions`; "" if nothing is.
+
+    `waits_ms` is what waiting for other packets may add to `theory`.
+    """
+    chance_ms = DEVIATIONS * theory["sd"] / n**0.5
+    least = theory["mean"] - max(SHARE_BELOW * theory["mean"], MS_BELOW) - chance_ms
+    slowest = theory["mean"] + waits_ms
+    most = slowest + max(SHARE_ABOVE * slowest, directions * MS_ABOVE) + chance_ms
+    if least <= mean_ms <= most:
+        return ""
+    wanted = f"{theory['mean']:.2f} ms" + (f" and waits up to {waits_ms:.2f} ms" if waits_ms else "")
+    return f"{whose} mean delay is {mean_ms:.2f} ms, wanted {wanted}"
+
+
+def trip_deviation(trips: Sequence[dict[str, Any] | None], links: Sequence[dict[str, Any]]) -> str:
+    """Return what is wrong with the round trips through these links, "" if nothing is; None: nobody may ask."""
+    known = [trip for trip in trips if trip and trip["n"]]
+    if not known:
+        loses = any(link["settings"]["loss_percent"] for link in links)
+        return "" if loses or not any(trips) else f"no echo came back from {links[0]['settings']['peer']}"
+    theory = {
+        "mean": sum(link["theory_ms"]["mean"] for link in links),
+        "sd": sum(link["theory_ms"]["sd"] ** 2 for link in links) ** 0.5,
     }
+    waits_ms = sum(order_ms(link["settings"], link["theory_ms"]) for link in links)
+    return off("the round trip's", trip_mean_ms(known), theory, trip_count(known), waits_ms, len(links))
+
+
+def trip_count(figures: Sequence[dict[str, Any]]) -> int:
+    return sum(int(entry["n"]) for entry in figures)
+
+
+def trip_mean_ms(figures: Sequence[dict[str, Any]]) -> float:
+    return sum(float(entry["mean"]) * int(entry["n"]) for entry in figures) / trip_count(figures)

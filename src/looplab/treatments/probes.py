@@ -14,13 +14,13 @@ from looplab.system import own_process, processes
 
 # This priority is above every other one in the lab.
 PERIOD_NS, PRIORITY = 10_000_000, 98
-STALL_NS, _STALLS = 1_000_000, 512  # A wake-up this late is a stall; a probe remembers so many.
+# A wake-up this late is a stall.
+STALL_NS = 1_000_000
 # The upper ends of the bins of lateness: eight an octave, from 1 us to two minutes.
 EDGES_NS = tuple(round(1000 * 2 ** (number / 8)) for number in range(8 * 27))
-# Layout in 64-bit numbers: stalls, their sum, bins of wake-ups, then (due, lateness) of the last stalls.
+# Layout in 64-bit numbers: stalls, their sum, bins of wake-ups.
 _COUNT, _SUM, _FIRST_BIN = 0, 1, 2
-_FIRST_STALL = _FIRST_BIN + len(EDGES_NS)
-_NUMBERS = _FIRST_STALL + 2 * _STALLS
+_NUMBERS = _FIRST_BIN + len(EDGES_NS)
 
 
 def bin_of(late_ns: int) -> int:
@@ -74,15 +74,13 @@ def _watch(row: memoryview, parent: int) -> None:
         late_ns = time.monotonic_ns() - due
         row[_FIRST_BIN + bin_of(late_ns)] += 1
         if late_ns >= STALL_NS:
-            at = _FIRST_STALL + 2 * (row[_COUNT] % _STALLS)
-            row[at], row[at + 1] = due, late_ns
             row[_SUM] += late_ns
             row[_COUNT] += 1
         due += PERIOD_NS * (1 + max(0, late_ns) // PERIOD_NS)
 
 
 def _seen(processor: int, policy: str, row: memoryview) -> dict[str, Any]:
-    bins, stalls = row[_FIRST_BIN:_FIRST_STALL].tolist(), row[_FIRST_STALL:].tolist()
+    bins = row[_FIRST_BIN:].tolist()
     return {
         "processor": processor,
         "policy": policy,
@@ -90,5 +88,4 @@ def _seen(processor: int, policy: str, row: memoryview) -> dict[str, Any]:
         "stalls": row[_COUNT],
         "stalled_ns": row[_SUM],
         "bins": {str(edge_ns): count for edge_ns, count in zip(EDGES_NS, bins, strict=True) if count},
-        "latest": [[due, late] for due, late in zip(stalls[::2], stalls[1::2], strict=True) if late],
     }

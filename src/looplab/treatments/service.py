@@ -24,10 +24,9 @@ from looplab.errors import LabError, MachineError, UsageError
 from looplab.spec.brokers import BROKERS, DEFAULT
 from looplab.spec.experiment import Experiments
 from looplab.system import own_process, processes
-from looplab.system.containers import at_address, files_of
 from looplab.system.json_client import read_token, secret_file
 from looplab.system.json_service import Routes, serve, server_tls
-from looplab.system.processors import processor_times
+from looplab.system.processes import at_address, files_of
 from looplab.treatments.broker import PublishCounts, published
 from looplab.treatments.loads import loads
 from looplab.treatments.probes import Probes
@@ -79,7 +78,7 @@ def answer(
     }
     reply: dict[str, Any] = {
         "roles": roles,
-        "processors": processor_times(),
+        "processors": processes.processor_times(),
         "own_cpu_s": processes.cpu_s(),
         "clock_ns": perf_counter_ns(),
         "noise": probes.read() if probes else [],
