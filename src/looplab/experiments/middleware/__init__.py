@@ -26,12 +26,11 @@ _SERVICES = {
     "nginx": "nginx",
     "devices": "lab-devices",
 }
-_NODE_GID, _DEVICES_GID = 10021, 10022
-# The passwords of a node's services, and the tokens that orders to nodes and devices carry.
+_NODE_GID = 10021
+# The passwords of a node's services, and the token that orders to nodes carry.
 SECRETS = (
     *(Secret(f"services/{name}", group=_NODE_GID) for name in ("postgres", "spicedb", "tokens", "admin")),
     Secret("nodes", group=_NODE_GID, each_start=True),
-    Secret("devices", group=_DEVICES_GID, each_start=True),
 )
 
 
@@ -40,7 +39,8 @@ _FATES = ("succeeded", "failed", "unfinished")
 _OF_REPETITION = {
     **dict.fromkeys(("response_us", "sent_response_us", "server_us", "send_lateness_us"), "latency"),
     "processed": "count",
-    **dict.fromkeys(("cpu_s_per_request", "memory_bytes_at_start", "memory_bytes_at_end"), "number"),
+    **dict.fromkeys(("lost", "duplicates", "cpu_s_per_request"), "number"),
+    **dict.fromkeys(("memory_bytes_at_start", "memory_bytes_at_end"), "number"),
     **dict.fromkeys(("cpu_s", "memory_end_bytes"), "numbers"),
 }
 
@@ -99,7 +99,6 @@ class LoadCell(Cell):
     cores = Key(int, "processors of one node", heading="cores")
     devices = Key(int, "how many devices post", heading="dev.")
     where = Text(_where, heading="where")
-    placement = Text(lambda cell: str(cell.place))
     requests = Count("requests that were due", total=True)
     succeeded = Count("requests that succeeded", outcome="succeeded", fates=("answered",))
     processed = Count("requests whose success came while the load lasted, as the paper counts")
@@ -145,13 +144,11 @@ class LoadCell(Cell):
     )
     lost = Figure("messages that were posted and are not in the database", pooled=sum)
     duplicates = Figure("messages that the database holds more than once", pooled=sum)
-    out_of_memory = Part(
-        "whether the kernel killed a service at its memory limit, or the middleware did not get ready and read as much "
-        "as that limit again",
-        defined("switch"),
-    )
+    out_of_memory = Part("whether the kernel killed a service for lack of memory", defined("switch"))
     dead = Part("services that ended before their time", defined("names"))
-    failed_by = Part("failed requests by cause: timeout, refused, closed, http_<status> and others", each("count"))
+    failed_by = Part(
+        "failed requests by cause: http_<status>, or the exception that ended one, as Python names it", each("count")
+    )
     each_repetition = Part(
         "what each repetition measured: counts, times, processor time and memory of each service",
         rows(_OF_REPETITION, seconds="amount", **dict.fromkeys(("repetition", "requests", *_FATES), "count")),

@@ -2,17 +2,17 @@
 
 import os
 from dataclasses import replace
+from functools import partial
 from time import perf_counter_ns
 from typing import Any
 
-from looplab.errors import MachineError
 from looplab.experiments.middleware import EXPERIMENT, LoadCell, document
 from looplab.experiments.middleware.agent import HOST_TOKEN
 from looplab.experiments.middleware.document import Trial
 from looplab.experiments.middleware.parameters import MiddlewareParameters
-from looplab.experiments.middleware.parts import MiddlewareParts, OutOfMemory
+from looplab.experiments.middleware.parts import MiddlewareParts
 from looplab.experiments.middleware.systems import load
-from looplab.experiments.middleware.trial import Measurement, largest, measure_limit
+from looplab.experiments.middleware.trial import LIMIT_DEVICES, Measurement, largest, measure_limit
 from looplab.run import quiet
 from looplab.run.cells import CellRun
 from looplab.run.record import File, Place
@@ -35,7 +35,6 @@ class MiddlewareController(CellRun[MiddlewareParameters, LoadCell]):
         # Only ./lab starts bare metal. Without it, the run measures the containers alone.
         super().__init__(replace(parameters, containers=(True,)) if self._no_host else parameters, place, roles)
         self.live_state = document.live(self.parameters.requests, [])
-        self._starved: OutOfMemory | None = None
         self._parts = MiddlewareParts(self.parameters)
 
     def files(self) -> list[File]:
@@ -43,10 +42,10 @@ class MiddlewareController(CellRun[MiddlewareParameters, LoadCell]):
 
     def prepare(self) -> None:
         """Wait for the parts, find the limit, provision the devices."""
-        for one in self._parts.all():
-            self.wait_for_part(one.name, one.check)
+        for one in self._parts.agents:
+            self.wait_for_part(one.name, partial(one.ask, "facts"))
         self._find_limit()
-        self._provision()
+        self._provision(max(self.parameters.devices), self.record.token)
         self.scan()
 
     def measure_cell(self, index: int, cell: LoadCell) -> Trial:
@@ -54,15 +53,13 @@ class MiddlewareController(CellRun[MiddlewareParameters, LoadCell]):
         p, store, first = self.parameters, self.record.store, self.parameters.rows(index).start
 
         def second(running: Trial) -> None:
-            row = first + running.seconds - 1
+            row = first + len(running.loaded) - 1
             store["received_ns"][row], store["state"][row] = perf_counter_ns(), ANSWERED
             self.record.state("running", more=document.live(p.requests, [*self._trials, running]))
 
-        name, repetition = f"{self.record.token}-{index}", index // len(p.cells)
-        measurement = Measurement(p, self._parts, cell, repetition, name, second)
-        trial = measurement.not_started(self._starved, starved=True) if self._starved else measurement.run()
-        self._trials.append(trial)
-        return trial
+        trial = Trial(cell=cell, repetition=index // len(p.cells))
+        self._trials.append(Measurement(p, self._parts, trial, f"{self.record.token}-{index}", second).run())
+        return self._trials[-1]
 
     def conclude(self, index: int) -> None:
         """Store a repetition, read the treatments, and name the data services that have been restarted."""
@@ -96,31 +93,23 @@ class MiddlewareController(CellRun[MiddlewareParameters, LoadCell]):
         p = self.parameters
         if not p.shares:
             return
-        cell = largest(p.cells)
-        self.record.say("waiting", what=f"limit of this machine: {cell.placement}")
-        try:
-            limit_per_s = measure_limit(self._parts, cell, p, self.record.token)
-        except OutOfMemory as error:
-            what = f"Out of memory while the limit of this machine was measured: {error.message}"
-            raise MachineError(what, "Raise MEMORY_LIMIT_MB, or give DEVICES as numbers.") from None
+        cell, name = largest(p.cells), f"{self.record.token}-limit"
+        self._provision(LIMIT_DEVICES, name)
+        self.record.say("waiting", what=f"limit of this machine: {cell.place}")
+        limit_per_s = measure_limit(p, self._parts, cell, name)
         self.parameters = p.at_limit(limit_per_s)
         self.record.settle(self.parameters)
         loads = ", ".join(map(str, self.parameters.devices))
         self.record.say("text", text=f"  limit: {limit_per_s:.0f} requests a second; loads: {loads} devices")
 
-    def _provision(self) -> None:
-        """Register the devices of the largest cell once: they stay in the database."""
-        p = self.parameters
+    def _provision(self, count: int, name: str) -> None:
+        """Register devices: they stay in the database."""
         # A container may have a memory limit, and bare metal has none.
-        boxed = all(cell.container for cell in p.cells)
+        boxed = all(cell.container for cell in self.parameters.cells)
         first = LoadCell.keyed(boxed, False, 1, 1, 1)
-        self.record.say("waiting", what=f"{p.system} to know {max(p.devices)} devices")
-        try:
-            self._parts.start(first)
-            self._parts.provision(first, max(p.devices), self.record.token)
-        except OutOfMemory as error:
-            # Lack of memory is a result: every repetition is recorded without an answer.
-            self._starved = error
+        self.record.say("waiting", what=f"{self.parameters.system} to know {count} devices")
+        self._parts.start(first)
+        self._parts.provision(first, count, name)
 
 
 Controller = MiddlewareController

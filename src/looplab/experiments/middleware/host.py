@@ -10,6 +10,7 @@ import secrets
 import shutil
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -63,11 +64,10 @@ def programs(root: Path, image: str, system: str = "magistrala") -> Path:
         folder.parent.mkdir(parents=True, exist_ok=True)
         container = _call("docker", "create", image)
         try:
-            half = folder.with_suffix(".half")
-            # `docker cp` copies into a folder that an interrupted call left.
-            shutil.rmtree(half, ignore_errors=True)
-            _call("docker", "cp", f"{container}:{folder_of(system)}", str(half))
-            half.rename(folder)
+            # An interrupted copy must not count as the programs.
+            with tempfile.TemporaryDirectory(dir=folder.parent) as half:
+                _call("docker", "cp", f"{container}:{folder_of(system)}", f"{half}/programs")
+                Path(half, "programs").rename(folder)
         finally:
             _call("docker", "rm", container)
     return folder
@@ -75,21 +75,17 @@ def programs(root: Path, image: str, system: str = "magistrala") -> Path:
 
 def _follow(root: Path, folder: Path, project: str, token: str, over: threading.Event) -> None:
     """Keep an agent in the network of the node's container until `over`; each run of a study has another container."""
-    agents: dict[str, subprocess.Popen[bytes]] = {}
     node = [f"--filter=label=com.docker.compose.{name}" for name in (f"project={project}", "service=middleware-node-1")]
-
-    def end_agents() -> None:
-        while agents:
-            own_process.end_child(agents.popitem()[1], STOP_TIMEOUT_S)
-
-    while not over.wait(LOOK_S):
-        with contextlib.suppress(subprocess.CalledProcessError):
-            container = _call("docker", "ps", "--quiet", *node)
-            if container not in agents:
-                end_agents()
-            if container and not agents:
-                agents[container] = _agent(root, folder, token, container)
-    end_agents()
+    with contextlib.ExitStack() as agent:
+        followed = ""
+        while not over.wait(LOOK_S):
+            with contextlib.suppress(subprocess.CalledProcessError):
+                if (container := _call("docker", "ps", "--quiet", *node)) != followed:
+                    agent.close()
+                    followed = ""
+                    if container:
+                        agent.callback(own_process.end_child, _agent(root, folder, token, container), STOP_TIMEOUT_S)
+                    followed = container
 
 
 def _agent(root: Path, folder: Path, token: str, container: str) -> subprocess.Popen[bytes]:

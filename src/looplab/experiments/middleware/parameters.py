@@ -5,6 +5,7 @@ import random
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from typing import Any, Self
 
 from looplab.errors import UsageError
@@ -36,7 +37,6 @@ SECONDS = Option("--seconds", "LOAD_S", "S", "how long each repetition loads the
 MIDDLEWARE = Option("--middleware", "MIDDLEWARE", "", "the system under test", SYSTEMS)
 # A layout is nodes x cores of each, with "-direct" behind it if there is no balancer.
 LAYOUT = re.compile("([1-9][0-9]?)x([1-9][0-9]?)(-direct)?")
-SHARE = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,2})?)%")
 MOST_DEVICES = 100_000
 # The paper sends three requests to each node before the load, and all devices begin at the same time.
 THREE, LOAD = WARM_UPS = ("three", "load")
@@ -67,33 +67,28 @@ def _layout(text: str) -> str:
 
 def _count(most: int) -> Callable[[str], int]:
     def read(text: str) -> int:
-        if not re.fullmatch(r"[1-9][0-9]{0,5}", text) or int(text) > most:
+        if not 1 <= (value := int(text)) <= most:
             raise ValueError(text)
-        return int(text)
+        return value
 
     return read
 
 
 def _load(text: str) -> int | float:
     """Return a number of devices, or a share in percent. Raises ValueError."""
-    if match := SHARE.fullmatch(text):
-        if not 0 < float(match[1]) <= 500:
-            raise ValueError(text)
-        return float(match[1])
-    return _count(MOST_DEVICES)(text)
+    if not text.endswith("%"):
+        return _count(MOST_DEVICES)(text)
+    if not 0 < (share := float(text.removesuffix("%"))) <= 500:
+        raise ValueError(text)
+    return share
 
 
-def _loads(kind: type) -> Callable[[Reader, str], tuple[Any, ...]]:
-    """Return what reads the loads of DEVICES that are numbers of devices (int), or shares of the limit (float)."""
+def _loads(kind: type, get: Reader, name: str) -> tuple[Any, ...]:
+    """Return the loads of DEVICES that are numbers of devices (int), or shares of the limit (float)."""
+    optimum = ONE_NODE_OPTIMUM if get.choice("SCENARIO", NAME, (NAME, NODES)) == NODES else PUBLISHED_OPTIMUM
     expected = "numbers of devices, e.g. 100,200, or shares: 50%,100%"
-
-    def read(get: Reader, name: str) -> tuple[Any, ...]:
-        optimum = ONE_NODE_OPTIMUM if get.choice("SCENARIO", NAME, (NAME, NODES)) == NODES else PUBLISHED_OPTIMUM
-        return tuple(
-            one for one in get.list(name, as_text(default_loads(optimum)), _load, expected) if isinstance(one, kind)
-        )
-
-    return read
+    loads = get.list(name, as_text(default_loads(optimum)), _load, expected)
+    return tuple(one for one in loads if isinstance(one, kind))
 
 
 def _cores(get: Reader, name: str) -> tuple[int, ...]:
@@ -119,12 +114,10 @@ class MiddlewareParameters(RunParameters):
     system_version: str = param(
         lambda get, name: load(get.choice(name, "magistrala", SYSTEMS)).version, variable="MIDDLEWARE"
     )
-    devices: tuple[int, ...] = param(_loads(int), option=DEVICES, quick="100")
-    shares: tuple[float, ...] = param(_loads(float), variable="DEVICES")
+    devices: tuple[int, ...] = param(partial(_loads, int), option=DEVICES, quick="100")
+    shares: tuple[float, ...] = param(partial(_loads, float), variable="DEVICES")
     limit_per_s: float | None = None
     load_processes: int = param(lambda get, name: get.integer(name, len(others(processors())), 1, 64))
-    # A Swarm spreads these containers of devices over its nodes.
-    load_nodes: int = integer(1, 1, 100)
     # On a Swarm each part has its own PID namespace, so nobody can read the processes of the others.
     swarm: bool = switch(False, factor=True)
     cores: tuple[int, ...] = param(_cores, option=CORES)

@@ -1,57 +1,29 @@
-"""The parts of a run: what the controller asks of nodes, balancer and devices, and whether data services answer."""
+"""The parts of a run: what the controller asks of nodes and balancer, and whether data services answer."""
 
-import contextlib
 import os
 import socket
 import ssl
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 from looplab.errors import LabError, MachineError
-from looplab.experiments.middleware import LoadCell, agent, devices
-from looplab.experiments.middleware.agent import balancer
+from looplab.experiments.middleware import LoadCell, agent
+from looplab.experiments.middleware.agent import STOP_TIMEOUT_S, AgentClient, balancer
 from looplab.experiments.middleware.agent.programs import connects
 from looplab.experiments.middleware.load import DeviceLoad
 from looplab.experiments.middleware.parameters import MiddlewareParameters
 from looplab.experiments.middleware.placement import of_node
-from looplab.experiments.middleware.systems import address_of, client_of, load, read_secrets
+from looplab.experiments.middleware.systems import address_of, client_of, is_success, load, read_secrets
 from looplab.run.cells import wait_for
 from looplab.system.json_client import Service, read_token
 
-# An agent gives up after the system's own time, and then stops what it has started.
-STOP_TIMEOUT_S = 60.0
 ASK_TIMEOUT_S = 30.0
 NGINX = "balancer"
 MIDDLEWARE = Service("middleware", "See `docker compose logs` of the node.")
-# As published, each node is asked to register a device, to take a notification, and to remove a device.
-WARM_UP_REQUESTS = 3
-
-
-@dataclass(frozen=True)
-class AgentClient:
-    """One agent, or one process of devices: `name` is its host or alias."""
-
-    name: str
-    port: int = agent.PORT
-    token: str = field(default_factory=partial(read_token, agent.TOKEN))
-
-    def ask(self, what: str, body: Mapping[str, Any] | None = None, timeout_s: float = 10.0) -> Any:
-        """Return its answer to POST /what. Raises LabError."""
-        service = Service(self.name, f"See `docker compose logs`, service {self.name}.")
-        return service.ask(f"http://{self.name}:{self.port}/{what}", "POST", body or {}, timeout_s, self.token)
-
-    def check(self) -> None:
-        """Raise LabError unless it answers."""
-        self.ask("facts")
-
-    def stop(self) -> None:
-        """Stop its programs; an agent that does not answer has none."""
-        with contextlib.suppress(LabError):
-            self.ask("stop", timeout_s=STOP_TIMEOUT_S)
 
 
 def address_of_part(name: str) -> str:
@@ -68,10 +40,6 @@ def balancer_certificate() -> str:
         return ssl.get_server_certificate((NGINX, balancer.PORT), timeout=ASK_TIMEOUT_S)
     except OSError as error:
         raise MachineError(f"The balancer shows no certificate: {error}.", "See its log.") from error
-
-
-class OutOfMemory(LabError):
-    """The middleware did not get ready because its nodes lacked memory: a result, not a fault."""
 
 
 @dataclass
@@ -105,26 +73,17 @@ class MiddlewareParts:
         self._p = p
         self.system = load(p.system)
         self.secrets = read_secrets()
-        self._nodes = [AgentClient(f"node-{number + 1}") for number in range(p.most_nodes)]
-        self._balancer = AgentClient(NGINX)
+        token = read_token(agent.TOKEN)
+        self._nodes = [AgentClient(f"node-{number + 1}", agent.PORT, token) for number in range(p.most_nodes)]
+        self._balancer = AgentClient(NGINX, agent.PORT, token)
         # Bare metal is reached at the address of the first node, whose network it joins.
         self._host = AgentClient(self._nodes[0].name, agent.HOST_PORT, os.environ.get(agent.HOST_TOKEN, ""))
-        self._agents = [
+        self.agents = [
             *self._nodes,
             *([self._balancer] if any(cell.balancer for cell in p.cells) else []),
             *([] if all(cell.container for cell in p.cells) else [self._host]),
         ]
-        self._devices = [
-            AgentClient(host, devices.PORT + number, devices.order_token())
-            for host in addresses("devices", p.load_nodes, p.parts_timeout_s)
-            for number in range(p.load_processes)
-        ]
-        self.load = DeviceLoad(self._devices)
-        self._entries: Sequence[Mapping[str, Any]] = []
-
-    def all(self) -> list[AgentClient]:
-        """Return every part that must answer before the run begins."""
-        return [*self._agents, *self._devices]
+        self.load = DeviceLoad(p.load_processes)
 
     def hosts(self) -> dict[str, str]:
         """Return the address of each data service. Raises MachineError."""
@@ -133,13 +92,9 @@ class MiddlewareParts:
     def start(self, cell: LoadCell) -> dict[str, Any]:
         """Start the middleware fresh as `cell` has it; return `routes` and `certificate` for its devices.
 
-        Raises LabError if a service does not get ready, OutOfMemory if that is for lack of memory.
+        Raises LabError if a service does not get ready.
         """
         self.stop()
-        with self._memory_watched(cell):
-            return self._started(cell)
-
-    def _started(self, cell: LoadCell) -> dict[str, Any]:
         for name, port in self.system.data.items():
             away = f"{name} takes no connection on {port}.", f"See `docker compose logs middleware-{name}`."
             wait_for(partial(connects, name, port), self._p.parts_timeout_s, partial(MachineError, *away))
@@ -158,30 +113,27 @@ class MiddlewareParts:
         return {"routes": {"": f"https://{NGINX}:{balancer.PORT}"}, "certificate": balancer_certificate()}
 
     def stop(self) -> None:
-        with ThreadPoolExecutor(len(self._agents)) as pool:
-            list(pool.map(AgentClient.stop, self._agents))
+        self.load.stop()
+        with ThreadPoolExecutor(len(self.agents)) as pool:
+            list(pool.map(AgentClient.stop, self.agents))
 
     def provision(self, cell: LoadCell, count: int, token: str) -> None:
         """Make devices known to the middleware that runs as `cell` has it, past its balancer. Raises LabError."""
-        provision, ask = client_of(self.system.name).provision, partial(self._ask, self._agents_of(cell)[0])
-        with self._memory_watched(cell):
-            self._entries = provision(ask, self.secrets["admin"], count, token)
-        self.load.hand_out(self._entries)
+        ask = partial(self._ask, self._agents_of(cell)[0])
+        self.load.entries = client_of(self.system.name).provision(ask, self.secrets["admin"], count, token)
 
-    def warm_up(self, cell: LoadCell, name: str) -> int:
-        """Ask each node of the cell what the paper asks before a load; return how many requests. Raises LabError."""
+    def warm_up(self, cell: LoadCell, name: str) -> None:
+        """Ask each node of the cell the three requests that the paper asks before a load. Raises LabError."""
         # The tests import this module without gevent.
         from looplab.experiments.middleware.devices.device import DeviceConnections
 
-        nodes, warm_up = self._agents_of(cell), client_of(self.system.name).warm_up
-        with self._memory_watched(cell):
-            for number, node in enumerate(nodes):
-                client = DeviceConnections(self._routes(address_of_part(node.name)), "", ASK_TIMEOUT_S)
-                answer = warm_up(partial(self._ask, node), client, self._entries[0], f"{name}-{number}")
-                client.close()
-                if not answer.good:
-                    raise MachineError(f"A warm-up request was answered with {answer.status}.", "See its log.")
-        return WARM_UP_REQUESTS * len(nodes)
+        warm_up = client_of(self.system.name).warm_up
+        for number, node in enumerate(self._agents_of(cell)):
+            client = DeviceConnections(self._routes(address_of_part(node.name)), "", ASK_TIMEOUT_S)
+            status = warm_up(partial(self._ask, node), client.request, self.load.entries[0], f"{name}-{number}")
+            client.close()
+            if not is_success(status):
+                raise MachineError(f"A warm-up request was answered with {status}.", "See its log.")
 
     def snapshot(self, cell: LoadCell) -> Snapshot:
         """Return what nodes and balancer use now; an agent that does not answer is dead, as is a data service."""
@@ -195,29 +147,6 @@ class MiddlewareParts:
         snapshot.dead += [f"{name}: takes no connection" for name in away]
         return snapshot
 
-    @contextlib.contextmanager
-    def _memory_watched(self, cell: LoadCell) -> Iterator[None]:
-        """Raise OutOfMemory in place of a LabError if the nodes of the cell lacked memory meanwhile.
-
-        They did if the kernel killed a process for it, or if they had to read again as much as the limit.
-        """
-        killed, read_again_bytes = self._shortage(cell)
-        try:
-            yield
-        except LabError as error:
-            killed_now, read_again_bytes_now = self._shortage(cell)
-            if killed_now > killed or 0 < self._p.memory_limit_bytes <= read_again_bytes_now - read_again_bytes:
-                raise OutOfMemory(error.message, error.remedy, error.exit_code) from error
-            raise
-
-    def _shortage(self, cell: LoadCell) -> tuple[int, int]:
-        """Return how many processes of the nodes were killed for memory so far, and the bytes that were read again."""
-        facts = []
-        for one in self._agents_of(cell):
-            with contextlib.suppress(LabError):
-                facts.append(one.ask("facts"))
-        return sum(one["killed_for_memory"] for one in facts), sum(one["read_again_bytes"] for one in facts)
-
     def cpu_s(self, cell: LoadCell) -> float | None:
         """Return the CPU time of the middleware so far; None if a node does not answer."""
         try:
@@ -228,7 +157,7 @@ class MiddlewareParts:
 
     def bare_cpu_s(self) -> float:
         """Return the CPU time of bare metal, which runs in no container, so far; 0 without any. Raises LabError."""
-        return float(self._host.ask("facts")["cpu_s"]) if self._host in self._agents else 0.0
+        return float(self._host.ask("facts")["cpu_s"]) if self._host in self.agents else 0.0
 
     def _agents_of(self, cell: LoadCell) -> list[AgentClient]:
         return self._nodes[: cell.nodes] if cell.container else [self._host]
@@ -240,18 +169,3 @@ class MiddlewareParts:
         """Return the JSON of the answer of the middleware on a node. Raises LabError."""
         url = address_of(self._routes(address_of_part(node.name)), path) + path
         return MIDDLEWARE.ask(url, method, document, ASK_TIMEOUT_S, bearer)
-
-
-def addresses(name: str, count: int, timeout_s: float) -> list[str]:
-    """Return the addresses of a service of `count` containers; of one its name. Raises MachineError."""
-    if count == 1:
-        return [name]
-    found: set[str] = set()
-
-    def complete() -> bool:
-        with contextlib.suppress(OSError):
-            found.update(str(info[4][0]) for info in socket.getaddrinfo(name, None, socket.AF_INET))
-        return len(found) >= count
-
-    wait_for(complete, timeout_s, lambda: MachineError(f"{len(found)} of {count} {name} run.", "Lower LOAD_NODES."))
-    return sorted(found)

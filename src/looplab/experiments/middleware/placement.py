@@ -23,12 +23,6 @@ def of_node(node: int, cores: int, processors: int) -> list[int]:
     return sorted({(node * cores + at) % processors for at in range(cores)})
 
 
-def shared(nodes: int, cores: int, processors: int) -> bool:
-    """Return whether the middleware shares a processor with the other parts."""
-    used = {one for node in range(nodes) for one in of_node(node, cores, processors)}
-    return bool(used & set(others(processors)))
-
-
 def default_cores(processors: int) -> list[int]:
     """Return the published numbers of cores as shares of this machine."""
     return list(dict.fromkeys(max(1, round(cores * processors / PUBLISHED)) for cores in PUBLISHED_CORES))

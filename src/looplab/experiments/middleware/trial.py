@@ -1,19 +1,19 @@
-"""What is measured of a middleware started fresh: one repetition of a cell, and the limit of this machine."""
+"""What is measured of a middleware started fresh: one repetition of a cell."""
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from looplab.errors import LabError, MachineError
 from looplab.experiments.middleware import LoadCell
 from looplab.experiments.middleware.devices import DevicePlan
-from looplab.experiments.middleware.document import ReadBack, Trial
-from looplab.experiments.middleware.load import SECOND_NS, DeviceLoad, Requests
-from looplab.experiments.middleware.parameters import LOAD, TOGETHER, MiddlewareParameters
-from looplab.experiments.middleware.parts import MiddlewareParts, OutOfMemory, Snapshot
-from looplab.experiments.middleware.placement import of_node, shared
+from looplab.experiments.middleware.document import READ_BACK, Trial
+from looplab.experiments.middleware.load import Requests
+from looplab.experiments.middleware.parameters import LOAD, MiddlewareParameters
+from looplab.experiments.middleware.parts import MiddlewareParts, Snapshot
+from looplab.experiments.middleware.placement import of_node
 from looplab.experiments.middleware.systems import client_of
 from looplab.system.histogram import Histogram
 
@@ -22,168 +22,117 @@ SCAN_S = 0.2
 SETTLE_S = 3.0
 READ_S = 0.5
 
-# The names of messages of a warm-up begin so.
-WARM = "warm-"
-
-# These devices post again as soon as they have an answer. Together they ask for more than the middleware answers.
+# So many devices post again as soon as they have an answer. Together they ask for more than the middleware answers.
 # More devices would only wait longer, beyond their deadline.
-LIMIT_DEVICES, LIMIT_PERIOD_NS = 50, 2_000_000
-LIMIT_WARM_UP_S, LIMIT_S = 4, 8
-LIMIT_DEADLINE_NS = 5 * SECOND_NS
+LIMIT_DEVICES = 50
 
 
+@dataclass
 class Measurement:
-    """One repetition of a cell; `second` is called after each second of its load with what is known by then."""
+    """One repetition of a cell, which fills its `trial`; `name` begins the names of its messages.
 
-    def __init__(
-        self,
-        p: MiddlewareParameters,
-        parts: MiddlewareParts,
-        cell: LoadCell,
-        repetition: int,
-        name: str,
-        second: Callable[[Trial], None],
-    ) -> None:
-        self._p, self._parts, self._cell, self._repetition = p, parts, cell, repetition
-        self._name, self._second = name, second
-        # The middleware's CPU time at the beginning of each second of the current plan.
-        self._cpu_s: dict[int, float] = {}
+    `second` is called after each second of its load with what is known by then.
+    """
+
+    p: MiddlewareParameters
+    parts: MiddlewareParts
+    trial: Trial
+    name: str
+    second: Callable[[Trial], None]
 
     def run(self) -> Trial:
         """Return what was measured."""
-        p, parts, cell = self._p, self._parts, self._cell
+        p, parts, cell, trial = self.p, self.parts, self.trial.cell, self.trial
+        killed = parts.snapshot(cell).killed_for_memory
         try:
             way = parts.start(cell)
             ready = parts.snapshot(cell)
-            warm = self._warmed(way) if p.warm_up == LOAD else {"asked": parts.warm_up(cell, f"{WARM}{self._name}")}
+            self._warm_up(way)
         except LabError as error:
-            return self.not_started(error, starved=isinstance(error, OutOfMemory))
+            return self.not_started(error, starved=parts.snapshot(cell).killed_for_memory > killed)
+        requests = parts.load.prepare(p.system, self._plan(self.name, way, p.seconds))
         begun = parts.snapshot(cell)
-        requests = parts.load.begin(p.system, self._plan(way))
-        self._watch(p.seconds, lambda at: self._second(self._so_far(requests, at)))
+        self._watch(requests, self._show)
         ended = parts.snapshot(cell)
-        self._drain()
-        faults, used = parts.load.end()
-        return self._trial(requests, faults, {**used, **warm}, [ready, begun, ended, parts.snapshot(cell)])
-
-    def _warmed(self, way: Mapping[str, Any]) -> dict[str, Any]:
-        """Load the middleware as the cell does, until every request has ended; return what a Trial has of it."""
-        p, load = self._p, self._parts.load
-        name = f"{WARM}{self._name}"
-        requests = load.begin(p.system, p.plan(name, self._cell.devices, way, p.warm_up_s, seed=self._repetition))
-        self._watch(p.warm_up_s, lambda _at: None)
-        left = self._drain()
-        load.end()
-        return {"warm_up": requests.seconds(self._cpu_s), "backlog": left}
+        trial.processor_share = parts.load.end()
+        self._take(requests, [ready, begun, ended, parts.snapshot(cell)])
+        return trial
 
     def not_started(self, error: LabError, starved: bool) -> Trial:
-        """Return a repetition whose middleware did not get ready, for lack of memory if `starved`."""
-        nothing = Requests(self._plan({"routes": {}, "certificate": ""}))
-        return Trial(
-            cell=self._cell,
-            repetition=self._repetition,
-            started=False,
-            loaded=nothing.seconds({}),
-            dead=[error.message],
-            out_of_memory=starved,
-            faults=[] if starved else [error.message],
-        )
+        """Return a repetition whose middleware did not get ready; for lack of memory (`starved`) it is a result."""
+        trial, nothing = self.trial, Requests(self._plan(self.name, {"routes": {}, "certificate": ""}, self.p.seconds))
+        trial.started, trial.loaded, trial.dead = False, nothing.seconds, [error.message]
+        trial.out_of_memory, trial.faults = starved, [] if starved else [error.message]
+        return trial
 
-    def _plan(self, way: Mapping[str, Any]) -> DevicePlan:
-        return self._p.plan(self._name, self._cell.devices, way, self._p.seconds, seed=self._repetition)
+    def _plan(self, name: str, way: Mapping[str, Any], seconds: int) -> DevicePlan:
+        return self.p.plan(name, self.trial.cell.devices, way, seconds, seed=self.trial.repetition)
 
-    def _watch(self, end: int, passed: Callable[[int], None]) -> None:
-        """Wait until second `end` of the plan; note the middleware's CPU time at each, and call `passed` after it."""
-        self._cpu_s, at = {}, 0
-        while True:
-            now_s, _left = self._parts.load.progress()
-            while at <= end and now_s >= at:
-                if (used_s := self._parts.cpu_s(self._cell)) is not None:
-                    self._cpu_s[at] = used_s
-                if at:
-                    passed(at)
-                at += 1
-            if at > end:
-                return
-            time.sleep(max(0.01, min(SCAN_S, at - now_s)))
+    def _warm_up(self, way: Mapping[str, Any]) -> None:
+        """Ask the three published requests, or load the middleware until every request has ended. Raises LabError."""
+        # What a load posts is found by the beginning of its name.
+        p, parts, name = self.p, self.parts, f"warm-{self.name}"
+        if p.warm_up != LOAD:
+            parts.warm_up(self.trial.cell, name)
+            return
+        requests = parts.load.prepare(p.system, self._plan(name, way, p.warm_up_s))
+        self._watch(requests, lambda _requests, _passed: None)
+        parts.load.end()
+        self.trial.warm_up = requests.seconds
 
-    def _so_far(self, requests: Requests, end: int) -> Trial:
-        loaded = requests.ended_of(range(end))
-        return Trial(
-            cell=self._cell,
-            repetition=self._repetition,
-            loaded=loaded,
-            processed=requests.in_time,
-            histograms={"response": requests.times["response"]},
-        )
+    def _watch(self, requests: Requests, show: Callable[[Requests, int], None]) -> None:
+        """Begin a load, wait until each second of it has passed, note the middleware's CPU time in it, and show it."""
+        used_s: float | None = None
+        self.parts.load.begin()
+        for at in range(len(requests.seconds) + 1):
+            while (now_s := self.parts.load.progress()) < at:
+                time.sleep(max(0.01, min(SCAN_S, at - now_s)))
+            before_s, used_s = used_s, self.parts.cpu_s(self.trial.cell)
+            if before_s is not None and used_s is not None:
+                requests.seconds[at - 1].cpu_us = round((used_s - before_s) * 1e6)
+            if at:
+                show(requests, at)
 
-    def _drain(self) -> int:
-        """Wait until every device has ended its last request, at most the deadline; return how many have not."""
-        end_s = time.monotonic() + self._p.deadline_ms / 1000
-        while (left := self._parts.load.progress()[1]) and time.monotonic() < end_s:
-            time.sleep(SCAN_S)
-        return left
+    def _show(self, requests: Requests, passed: int) -> None:
+        """Show what has ended of the seconds that have passed; what waits has no fate yet."""
+        trial = self.trial
+        trial.loaded = [replace(one, due=one.succeeded + one.failed) for one in requests.seconds[:passed]]
+        trial.processed, trial.histograms = requests.in_time, {"response": requests.times["response"]}
+        self.second(trial)
 
-    def _trial(
-        self, requests: Requests, faults: Sequence[str], used: Mapping[str, Any], snapshots: Sequence[Snapshot]
-    ) -> Trial:
-        """Return it by what services used when they were ready, the load began and ended, the last answer came."""
-        p, cell = self._p, self._cell
+    def _take(self, requests: Requests, snapshots: Sequence[Snapshot]) -> None:
+        """Take what services used when they were ready, the load began and ended, and the last answer came."""
+        p, cell, trial = self.p, self.trial.cell, self.trial
         ready, begun, ended, last = snapshots
+        trial.loaded, trial.processed, trial.failed_by = requests.seconds, requests.in_time, requests.failed_by
+        trial.histograms = {**requests.times, "server": server_times(last.durations_us - begun.durations_us)}
+        trial.read_back = self._read_back(requests.acknowledged)
+        trial.under_test = services = self.parts.system.services
+        trial.cpu_s = {name: max(0.0, used_s - begun.cpu_s[name]) for name, used_s in ended.cpu_s.items()}
+        trial.memory_start_bytes, trial.memory_end_bytes = ready.memory_bytes, last.memory_bytes
         wanted = {one for number in range(cell.nodes) for one in of_node(number, cell.cores, p.processors)}
-        gone, starved = dead(snapshots), last.killed_for_memory > ready.killed_for_memory
-        return Trial(
-            cell=cell,
-            repetition=self._repetition,
-            loaded=requests.seconds(self._cpu_s),
-            processed=requests.in_time,
-            histograms={**requests.times, "server": server_times(last.durations_us - begun.durations_us)},
-            together=p.start == TOGETHER,
-            start_share=requests.start_share,
-            failed_by=requests.failed_by,
-            read_back=self._read_back(requests.acknowledged),
-            under_test=self._parts.system.services,
-            cpu_s={name: max(0.0, used_s - begun.cpu_s[name]) for name, used_s in ended.cpu_s.items()},
-            memory_start_bytes=ready.memory_bytes,
-            memory_end_bytes=last.memory_bytes,
-            wanted_processors=sorted(wanted),
-            affinity={name: sorted(each) for name, each in begun.processors.items()},
-            shared=shared(cell.nodes, cell.cores, p.processors),
-            dead=gone,
-            out_of_memory=starved,
-            # A lack of memory is a result and makes no repetition invalid.
-            faults=[*faults, *([] if starved else gone)],
-            **used,
-        )
+        trial.misplaced = misplaced({name: begun.processors.get(name, set()) for name in services}, wanted)
+        trial.dead = dead(snapshots)
+        trial.out_of_memory = last.killed_for_memory > ready.killed_for_memory
+        # A lack of memory is a result and makes no repetition invalid.
+        trial.faults = [] if trial.out_of_memory else [*trial.dead]
 
-    def _read_back(self, posted: set[tuple[int, int]]) -> ReadBack | None:
-        """Return what the database holds of the posted messages; None if it cannot be read."""
-        begun_s = grew_s = time.monotonic()
-        stored: Counter[tuple[int, int]] | None = None
-        while time.monotonic() - grew_s < SETTLE_S:
+    def _read_back(self, posted: set[str]) -> dict[str, int] | None:
+        """Return what the database holds of the posted messages, by READ_BACK; None if it cannot be read."""
+        parts, stored, grew_s = self.parts, Counter[str](), time.monotonic()
+        names = client_of(parts.system.name).stored
+        while len(stored) < len(posted) and time.monotonic() - grew_s < SETTLE_S:
             try:
-                read = Counter(one for one in self._stored() if one in posted)
+                read = Counter(one for one in names(parts.hosts(), parts.secrets, f"{self.name}-") if one in posted)
             except (OSError, LabError):
-                if time.monotonic() - begun_s > SETTLE_S:
-                    return None
-            else:
-                if stored is None or len(read) != len(stored):
-                    grew_s = time.monotonic()
-                stored = read
-                if len(stored) == len(posted):
-                    break
+                return None
+            if len(read) > len(stored):
+                grew_s = time.monotonic()
+            stored = read
             time.sleep(READ_S)
-        if stored is None:
-            return None
         duplicates = sum(1 for count in stored.values() if count > 1)
-        return ReadBack(len(posted), len(stored) - duplicates, len(posted) - len(stored), duplicates)
-
-    def _stored(self) -> Iterable[tuple[int, int]]:
-        """Yield (device, number) of each message of this repetition in the database."""
-        parts = self._parts
-        for text in client_of(parts.system.name).stored(parts.hosts(), parts.secrets, f"{self._name}-"):
-            device, _, number = text[len(self._name) + 1 :].partition("-")
-            yield int(device), int(number)
+        counts = (len(posted), len(stored) - duplicates, len(posted) - len(stored), duplicates)
+        return dict(zip(READ_BACK, counts, strict=True))
 
 
 def server_times(durations_us: Mapping[int, int]) -> Histogram:
@@ -192,6 +141,11 @@ def server_times(durations_us: Mapping[int, int]) -> Histogram:
     for value_us, count in durations_us.items():
         times.add(value_us * 1000, count)
     return times
+
+
+def misplaced(used: Mapping[str, set[int]], wanted: set[int]) -> list[str]:
+    """Return the services that ran on other processors than wanted; one that has ended runs on none."""
+    return [name for name, processors in used.items() if processors and processors != wanted]
 
 
 def dead(snapshots: Sequence[Snapshot]) -> list[str]:
@@ -210,30 +164,18 @@ def largest(cells: list[LoadCell]) -> LoadCell:
     return max(cells, key=lambda cell: (cell.container, not cell.balancer, -cell.nodes, cell.cores))
 
 
-def measure_limit(parts: MiddlewareParts, cell: LoadCell, p: MiddlewareParameters, token: str) -> float:
-    """Return the requests a second that succeed when more devices ask than the middleware answers. Raises LabError."""
-    way, name = parts.start(cell), f"{token}-limit"
-    parts.provision(cell, LIMIT_DEVICES, name)
-    plan = replace(
-        p.plan(name, LIMIT_DEVICES, way, LIMIT_WARM_UP_S + LIMIT_S),
-        period_ns=LIMIT_PERIOD_NS,
-        deadline_ns=LIMIT_DEADLINE_NS,
-        drop_probability=0.0,
-    )
-    parts.load.begin(parts.system.name, plan)
-    before_s, before = _succeeded_by(parts.load, LIMIT_WARM_UP_S)
-    after_s, after = _succeeded_by(parts.load, LIMIT_WARM_UP_S + LIMIT_S)
-    parts.load.end()
-    if after <= before:
+def measure_limit(p: MiddlewareParameters, parts: MiddlewareParts, cell: LoadCell, name: str) -> float:
+    """Return the requests a second that succeed when the devices ask for more than the middleware answers.
+
+    Raises LabError if it answers none.
+    """
+    p = replace(p, seconds=8, warm_up=LOAD, warm_up_s=4, period_ms=2, deadline_ms=5000, drop_probability=0.0)
+    trial = Trial(cell=LoadCell.keyed(*cell.key[:-1], LIMIT_DEVICES), repetition=0)
+    Measurement(p, parts, trial, name, lambda _running: None).run()
+    if not trial.processed:
+        why = "".join(f" {one}" for one in trial.dead)
         raise MachineError(
-            "The middleware answered none of its devices.",
+            f"The middleware answered none of its devices.{why}",
             "Give DEVICES as numbers, and see `docker compose logs` of the node.",
         )
-    return (after - before) / (after_s - before_s)
-
-
-def _succeeded_by(load: DeviceLoad, until_s: float) -> tuple[float, int]:
-    """Wait until `until_s` have passed; return the exact time in seconds, and the successes by then."""
-    while (seconds := load.progress()[0]) < until_s:
-        time.sleep(SCAN_S)
-    return seconds, load.requests.succeeded
+    return trial.processed / p.seconds

@@ -7,12 +7,14 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from looplab.errors import EXIT_GOOD, LabError, MachineError
 from looplab.experiments.middleware.agent import PORT, TOKEN, balancer
 from looplab.experiments.middleware.agent.programs import RunningPrograms
-from looplab.experiments.middleware.service import run_service
+from looplab.experiments.middleware.placement import others
 from looplab.experiments.middleware.systems import folder_of, load
+from looplab.system import own_process
 from looplab.system.json_client import read_token
-from looplab.system.json_service import Request
+from looplab.system.json_service import Request, serve
 
 
 class Agent:
@@ -56,8 +58,23 @@ def main() -> int:
     parser.add_argument("--port", type=int, default=PORT)
     parser.add_argument("--programs", default="")
     options = parser.parse_args()
+    own_process.set_name("lab-agent")
+    # The agent must not take processor time from the middleware.
+    os.sched_setaffinity(0, others(os.cpu_count() or 1))
+    stopped = own_process.stop_event()
     agent = Agent(options.programs)
-    return run_service("lab-agent", options.port, agent.routes(), order_token, agent.programs.stop)
+    try:
+        if not order_token():
+            raise MachineError("The agent has no token.", "`docker compose up` has `prepare` write one.")
+        serve("0.0.0.0", options.port, agent.routes(), "Another one may hold it: `./lab down` ends it.", order_token)
+        print("ready for orders", flush=True)
+        stopped.wait()
+        return EXIT_GOOD
+    except LabError as error:
+        print(error, file=sys.stderr, flush=True)
+        return error.exit_code
+    finally:
+        agent.programs.stop()
 
 
 if __name__ == "__main__":

@@ -33,4 +33,4 @@ def program(system: System, nodes: Sequence[str]) -> ServiceProgram:
     """Write what nginx.conf includes, and return nginx, which starts with a fresh certificate."""
     for name, text in upstreams(system, nodes).items():
         Path("/tmp", name).write_text(text)
-    return ServiceProgram("nginx", ("sh", "-ec", _START), health=PORT, folder="/tmp")
+    return ServiceProgram("nginx", ("sh", "-ec", _START), port=PORT, folder="/tmp")

@@ -1,5 +1,6 @@
-"""Programs of one part: started one after another, each once the one before is ready; stopped in reverse."""
+"""Programs of one part: started one after another, stopped in reverse; what each and its children use."""
 
+import contextlib
 import os
 import re
 import socket
@@ -7,23 +8,32 @@ import subprocess
 import threading
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from looplab.errors import MachineError
-from looplab.experiments.middleware.agent import usage
 from looplab.experiments.middleware.systems import ServiceProgram
 from looplab.system import own_process
-from looplab.system.json_client import open_direct
 
 STOP_TIMEOUT_S = 5.0
 LOOK_S = 0.05
 # The kernel kills a program when the agent ends. If memory runs out, it kills a program before the agent.
 ENDS_FIRST = ("setpriv", "--pdeathsig=KILL", "sh", "-c", 'echo 500 2>&- >/proc/self/oom_score_adj; exec "$@"', "sh")
-# Go prints a duration as 1.234567ms, 850.3µs or 1m2.5s.
-_DURATION = re.compile(r'"duration":"([^"]+)"')
-_PIECE = re.compile(r"([0-9.]+)(h|ms|m|s|µs|ns)")
-_US = {"h": 3.6e9, "m": 6e7, "s": 1e6, "ms": 1e3, "µs": 1.0, "ns": 1e-3}
+PROC, CGROUP = Path("/proc"), Path("/sys/fs/cgroup")
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+# Version 2 of control groups has the first one, version 1 the second.
+COUNTER_FILES = ("memory.events", "memory/memory.oom_control")
+# Go prints a duration below a minute as 1.234567ms, 850.3µs or 2.5s.
+_DURATION = re.compile(r'"duration":"([0-9.]+)(s|ms|µs|ns)"')
+_US = {"s": 1e6, "ms": 1e3, "µs": 1.0, "ns": 1e-3}
+
+
+class Stat(NamedTuple):
+    """What /proc/<pid>/stat has of a live process; its CPU time includes the children that it has waited for."""
+
+    parent: int
+    cpu_s: float
 
 
 class RunningProgram:
@@ -48,26 +58,26 @@ class RunningProgram:
         self._reader.start()
 
     def wait_until_ready(self, end_s: float) -> None:
-        """Return once the program answers.
+        """Return once the program takes a connection.
 
-        Raises MachineError with the program's last line if it ends, or does not answer until `end_s` (monotonic).
+        Raises MachineError with the program's last line if it ends, or takes none until `end_s` (monotonic).
         """
-        while not answers(self.program.health):
+        while not connects("127.0.0.1", self.program.port):
             if self.process.poll() is not None or time.monotonic() > end_s:
                 # The reader may not have its last line yet.
                 self._reader.join(LOOK_S)
                 raise MachineError(f"{self.program.name} is not ready: {self._last_line}")
             time.sleep(LOOK_S)
 
-    def facts(self, processes: Mapping[int, usage.Stat]) -> dict[str, Any]:
+    def facts(self, processes: Mapping[int, Stat]) -> dict[str, Any]:
         """Return what it and its children use now; `ended` is its exit code, None while it runs."""
-        family = usage.family(self.process.pid, processes)
+        pids = family(self.process.pid, processes)
         return {
             "pid": self.process.pid,
             "ended": self.process.poll(),
-            "cpu_s": sum(processes[pid].cpu_s for pid in family),
-            "memory_bytes": sum(map(usage.memory_bytes, family)),
-            "processors": usage.processors(family),
+            "cpu_s": sum(processes[pid].cpu_s for pid in pids),
+            "memory_bytes": sum(map(memory_bytes, pids)),
+            "processors": processors(pids),
         }
 
     def _read(self) -> None:
@@ -75,7 +85,7 @@ class RunningProgram:
         for line in self.process.stdout:
             if self.program.marked and self.program.marked in line:
                 if duration := _DURATION.search(line):
-                    self.durations_us[round(microseconds(duration[1]))] += 1
+                    self.durations_us[round(float(duration[1]) * _US[duration[2]])] += 1
             elif line.strip():
                 self._last_line = line.strip()[:500]
 
@@ -103,31 +113,16 @@ class RunningPrograms:
             own_process.end_child(self._running.pop().process, STOP_TIMEOUT_S)
 
     def facts(self) -> dict[str, Any]:
-        """Return the facts of each program by name, the durations of their requests, and what memory they lacked.
+        """Return the facts of each program by name, the durations of requests, and how many were killed for memory.
 
         `cpu_s` is the time of this agent and of all that it has ever started.
         """
-        processes = usage.live_processes()
+        processes = live_processes()
         durations_us = sum((one.durations_us.copy() for one in self._running), Counter[int]())
         services = {one.program.name: one.facts(processes) for one in self._running}
-        cpu_s = sum(processes[pid].cpu_s for pid in usage.family(os.getpid(), processes))
-        return {"services": services, "cpu_s": cpu_s, "durations_us": durations_us, **usage.memory_lacked()}
-
-
-def microseconds(text: str) -> float:
-    """Return a duration as Go prints it."""
-    return sum(float(number) * _US[unit] for number, unit in _PIECE.findall(text))
-
-
-def answers(health: str | int) -> bool:
-    """Return whether a URL answers with 200, or a TCP port of this machine takes a connection."""
-    if isinstance(health, int):
-        return connects("127.0.0.1", health)
-    try:
-        with open_direct(health, timeout=1.0) as reply:
-            return bool(reply.status == 200)
-    except OSError:
-        return False
+        cpu_s = sum(processes[pid].cpu_s for pid in family(os.getpid(), processes))
+        killed = killed_for_memory()
+        return {"services": services, "cpu_s": cpu_s, "durations_us": durations_us, "killed_for_memory": killed}
 
 
 def connects(host: str, port: int) -> bool:
@@ -137,3 +132,49 @@ def connects(host: str, port: int) -> bool:
     except OSError:
         return False
     return True
+
+
+def live_processes() -> dict[int, Stat]:
+    stats = {}
+    for folder in PROC.glob("[0-9]*"):
+        # A process may end meanwhile.
+        with contextlib.suppress(OSError):
+            state, parent, *fields = (folder / "stat").read_text().rpartition(") ")[2].split()
+            if state != "Z":
+                stats[int(folder.name)] = Stat(int(parent), sum(map(int, fields[9:13])) / TICKS_PER_S)
+    return stats
+
+
+def family(pid: int, processes: Mapping[int, Stat]) -> list[int]:
+    """Return a live process and all its descendants."""
+    members = [pid] if pid in processes else []
+    for member in members:
+        members += [one for one, stat in processes.items() if stat.parent == member]
+    return members
+
+
+def memory_bytes(pid: int) -> int:
+    """Return the memory of a process, with its part of what it shares with others (Pss); 0 if it has ended."""
+    with contextlib.suppress(OSError):
+        for line in (PROC / str(pid) / "smaps_rollup").read_text().splitlines():
+            if line.startswith("Pss:"):
+                return int(line.split()[1]) * 1024
+    return 0
+
+
+def processors(pids: Iterable[int]) -> list[int]:
+    """Return every processor that any of the processes may use."""
+    allowed: set[int] = set()
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            allowed |= os.sched_getaffinity(pid)
+    return sorted(allowed)
+
+
+def killed_for_memory(group: Path = CGROUP) -> int:
+    """Return how many processes of a control group the kernel killed for memory; 0 where the kernel counts none."""
+    counters: dict[str, int] = {}
+    for name in COUNTER_FILES:
+        with contextlib.suppress(OSError):
+            counters |= {key: int(value) for key, value in map(str.split, (group / name).read_text().splitlines())}
+    return counters.get("oom_kill", 0)

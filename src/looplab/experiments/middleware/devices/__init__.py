@@ -1,26 +1,11 @@
 """The simulated devices are greenlets of gevent; a process for each processor drives them."""
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from random import Random
 
-from looplab.experiments.middleware.placement import others
-from looplab.system.json_client import read_token
-
-# The first process listens here, the others on the next ports.
-PORT = 9210
 PROCESS = "lab-devices"
-
-
-def order_token() -> str:
-    """Return the token that an order carries: that of this start of the lab (run/identities.py)."""
-    return read_token("devices")
-
-
-def count() -> int:
-    """Return the number of processes: LOAD_PROCESSES, or one for each processor that the devices may use."""
-    return int(os.environ.get("LOAD_PROCESSES") or 0) or len(others(os.cpu_count() or 1))
 
 
 @dataclass(frozen=True)
@@ -49,6 +34,10 @@ class DevicePlan:
         """The numbers of its devices."""
         return range(self.first, self.first + self.devices)
 
+    def message(self, device: int, number: int) -> str:
+        """Return the name of what a device posts with a request."""
+        return f"{self.name}-{device}-{number}"
+
     def due_ns(self, device: int) -> range:
         """Return when each request of a device is due, from the start: the first at random in the first period.
 
@@ -59,7 +48,5 @@ class DevicePlan:
 
     def slices(self, processes: int) -> "list[DevicePlan]":
         """Return the plan of each process: its devices in turn, as equal in number as possible, never none."""
-        each, more = divmod(self.devices, processes)
-        counts = [each + (number < more) for number in range(processes)]
-        firsts = [self.first + sum(counts[:number]) for number in range(processes)]
-        return [replace(self, first=first, devices=size) for first, size in zip(firsts, counts, strict=True) if size]
+        firsts = [self.first + self.devices * number // processes for number in range(processes + 1)]
+        return [replace(self, first=first, devices=end - first) for first, end in pairwise(firsts) if end > first]

@@ -1,7 +1,9 @@
 """One simulated device: authorises, posts on its own schedule, drops its connection at random."""
 
 import ssl
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
 from random import Random
 from time import perf_counter_ns
 from typing import Any
@@ -11,7 +13,7 @@ import gevent
 from geventhttpclient import HTTPClient
 
 from looplab.experiments.middleware.devices import DevicePlan
-from looplab.experiments.middleware.systems import MiddlewareAnswer, address_of
+from looplab.experiments.middleware.systems import address_of, is_success
 
 ALPHABET = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 
@@ -23,12 +25,13 @@ class DeviceConnections:
         self._routes, self._certificate, self._timeout_s = routes, certificate, timeout_s
         self._clients: dict[str, HTTPClient] = {}
 
-    def request(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> tuple[int, bytes]:
-        """Return status and body of the answer. Raises OSError."""
+    def request(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> int:
+        """Return the status of the answer once it is read. Raises OSError."""
         address = address_of(self._routes, path)
         client = self._clients.get(address) or self._connect(address)
         response = client.request(method, path, body, dict(headers))
-        return response.status_code, bytes(response.read())
+        response.read()
+        return int(response.status_code)
 
     def close(self) -> None:
         for client in self._clients.values():
@@ -52,30 +55,25 @@ class DeviceConnections:
         return client
 
 
-_CONTEXTS: dict[str, ssl.SSLContext] = {}
-
-
+@cache
 def context(certificate: str) -> ssl.SSLContext:
     """Return the TLS settings that trust `certificate` alone; one for all devices, for each takes much memory."""
-    if certificate not in _CONTEXTS:
-        _CONTEXTS[certificate] = ssl.create_default_context(cadata=certificate)
-    return _CONTEXTS[certificate]
+    return ssl.create_default_context(cadata=certificate)
 
 
+@dataclass
 class Fleet:
-    """What the devices of one repetition share.
+    """What the devices of a process share; `entries` has what each needs to be known.
 
-    `count` are the requests that ended, `drops` the connections that devices dropped at random.
+    Of the requests that `ended` since the last report it holds (device, number, sent_ns, received_ns, cause of failure
+    or "").
     """
 
-    def __init__(self, plan: DevicePlan, entries: Mapping[int, Mapping[str, Any]], adapter: type) -> None:
-        self.plan, self.entries, self.adapter = plan, entries, adapter
-        # (device, number, sent_ns, received_ns, cause of failure or "") of requests that ended since the last report.
-        self.ended: list[tuple[int, int, int, int, str]] = []
-        # The request that each device waits for: (number, sent_ns).
-        self.waiting: dict[int, tuple[int, int]] = {}
-        self.count = self.drops = 0
-        self.start_ns = perf_counter_ns()
+    plan: DevicePlan
+    entries: Sequence[Mapping[str, Any]]
+    adapter: type
+    ended: list[tuple[int, int, int, int, str]] = field(default_factory=list)
+    start_ns: int = field(default_factory=perf_counter_ns)
 
     def now_ns(self) -> int:
         return perf_counter_ns() - self.start_ns
@@ -87,8 +85,8 @@ class Device:
     def __init__(self, fleet: Fleet, number: int) -> None:
         self.fleet, self.number = fleet, number
         self.random = Random(f"{fleet.plan.seed} device {number}")
-        self.adapter = fleet.adapter(fleet.entries[number])
         plan = fleet.plan
+        self.adapter = fleet.adapter(fleet.entries[number - plan.first])
         self.client = DeviceConnections(plan.routes, plan.certificate, plan.deadline_ns / 1e9)
         self.authorised = False
 
@@ -101,13 +99,9 @@ class Device:
             while (early_ns := due_ns - fleet.now_ns()) > 0:
                 gevent.sleep(early_ns / 1e9)
             sent_ns = fleet.now_ns()
-            fleet.waiting[self.number] = number, sent_ns
             cause = self._post(number)
             fleet.ended.append((self.number, number, sent_ns, fleet.now_ns(), cause))
-            fleet.count += 1
-            del fleet.waiting[self.number]
             if self.random.random() < fleet.plan.drop_probability:
-                fleet.drops += 1
                 self._close()
         self.client.close()
 
@@ -116,38 +110,25 @@ class Device:
         if not self.authorised and (cause := self._authorise()):
             return cause
         payload = "".join(self.random.choices(ALPHABET, k=self.fleet.plan.payload_bytes))
-        name = f"{self.fleet.plan.name}-{self.number}-{number}"
-        return self._ask(lambda: self.adapter.post(self.client, name, payload))
+        name = self.fleet.plan.message(self.number, number)
+        return self._ask(lambda: self.adapter.post(self.client.request, name, payload))
 
     def _authorise(self) -> str:
         """Ask whether the device may post; return why not, or ""."""
-        cause = self._ask(lambda: self.adapter.authorise(self.client))
+        cause = self._ask(lambda: self.adapter.authorise(self.client.request))
         self.authorised = not cause
         return f"authorise_{cause}" if cause else ""
 
-    def _ask(self, question: Any) -> str:
+    def _ask(self, question: Callable[[], int]) -> str:
         """Return why a question failed, "" if the middleware answered well."""
         try:
-            answer: MiddlewareAnswer = question()
+            status = question()
         except Exception as error:
             # Any exception of the client library means one request without an answer.
             self._close()
-            return cause_of(error)
-        return "" if answer.good else f"http_{answer.status}"
+            return type(error).__name__
+        return "" if is_success(status) else f"http_{status}"
 
     def _close(self) -> None:
         self.client.close()
         self.authorised = False
-
-
-def cause_of(error: Exception) -> str:
-    """Return in a word why no answer came."""
-    if isinstance(error, TimeoutError):
-        return "timeout"
-    if isinstance(error, ConnectionRefusedError):
-        return "refused"
-    if isinstance(error, ssl.SSLError):
-        return "tls"
-    if isinstance(error, ConnectionError) or "ConnectionClosed" in type(error).__name__:
-        return "closed"
-    return "other"

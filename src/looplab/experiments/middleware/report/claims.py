@@ -7,10 +7,6 @@ from statistics import fmean
 from looplab.experiments.middleware import Placement
 from looplab.experiments.middleware.report import CLIENT, PROCESSED, SERVER, MeasuredLoad, Unit
 from looplab.experiments.middleware.report.placements import (
-    BEST,
-    BEYOND,
-    DIRECT,
-    ONE,
     Pair,
     balancer,
     best_loads,
@@ -20,9 +16,9 @@ from looplab.experiments.middleware.report.placements import (
     optima,
     optimum,
     places,
-    published,
     siblings,
 )
+from looplab.report.printed import table
 from looplab.report.rounds import claims_of
 from looplab.report.rules import Answer, Rule, decided, directed, every, means, no_cost, no_gain
 from looplab.report.samples import MeasuredRuns
@@ -33,8 +29,8 @@ from looplab.report.verdicts import Claim, Line, Verdict, not_run
 MOST_ERRORS = 0.02
 # A load of which so much is processed does not show what a placement can do.
 ALL = 0.99
-# What it compares, before and after.
-PUBLISHED = {"balancer-free": (DIRECT, ONE), "more-nodes": (ONE, BEST), "five-beat-seven": (BEYOND, BEST)}
+# What it prints before and after a change, and of which placements: its text and its Table 1.
+PUBLISHED = {row["name"]: row for row in table(__file__)}
 # What a run has in its place, or in words why it has none.
 Sides = Callable[[MeasuredRuns], tuple[Placement, Placement] | str]
 # What is compared in each round: two cells of one load.
@@ -48,8 +44,8 @@ def claims() -> list[Claim]:
     """Return the findings in the order of the paper."""
     answers: dict[str, Answer] = {
         "cores-move-optimum": _cores,
-        "container-processed": _container,
-        "container-time": _container_time,
+        "container-processed": partial(_in_container, {"processed": PROCESSED}),
+        "container-time": partial(_in_container, {"client": CLIENT, "server": SERVER}),
         "errors-below": _errors,
         "hyper-threading": partial(_processed, "hyper-threading", siblings, None),
         "balancer-free": partial(_processed, "balancer-free", balancer, no_gain),
@@ -76,32 +72,21 @@ def _beside_published(claim: str, answer: Answer, run: MeasuredRuns) -> Verdict:
 
 def published_change(claim: str) -> float | None:
     """Return the published change that a claim is about, as a share; None where the paper prints none."""
-    if claim in PUBLISHED:
-        before, after = (published("processed")[place] for place in PUBLISHED[claim])
-        return after / before - 1
-    loads = published("optimal load")
-    cores = loads[Placement(True, False, 1, 40)] / loads[Placement(True, False, 1, 4)] - 1
-    none = dict.fromkeys(("container-processed", "container-time"), 0.0)
-    # Printed as "about 11 %".
-    memory = published("memory share")[BEST] / published("memory share")[ONE] - 1
-    known = {"cores-move-optimum": cores, "hyper-threading": 0.11, "memory-by-nodes": memory}
-    return {**known, **none}.get(claim)
+    before, after = PUBLISHED[claim]["before"], PUBLISHED[claim]["after"]
+    return float(after) / float(before) - 1 if before else None
 
 
-def change(pair: Pair, figure: str) -> Interval:
-    """Return (second - first) / first of a figure, with its interval over the repetitions."""
-    return _change(*(list(cell.by_unit(figure).values()) for cell in pair))
-
-
-def _change(before: Sequence[float], after: Sequence[float]) -> Interval:
-    if comparison := compare(before, after, runs=False):
+def _change(before: Mapping[Unit, float], after: Mapping[Unit, float]) -> Interval:
+    """Return (after - before) / before of a figure, with its interval over the repetitions."""
+    sides = list(before.values()), list(after.values())
+    if comparison := compare(*sides, runs=False):
         return comparison.share
-    return Interval(fmean(after) / fmean(before) - 1) if before and after else UNKNOWN
+    return Interval(fmean(sides[1]) / fmean(sides[0]) - 1) if all(sides) else UNKNOWN
 
 
 def difference(pair: Pair, figure: str) -> Interval:
     """Return the paper's (first - second) / first of a figure, with its interval over the repetitions."""
-    share = change(pair, figure)
+    share = _change(*(cell.by_unit(figure) for cell in pair))
     return Interval(-share.estimate, -share.high, -share.low)
 
 
@@ -149,36 +134,30 @@ def _cores(run: MeasuredRuns) -> Verdict:
         return not_run("The run has one load only: an optimal one needs several.")
     rule = directed("The optimal load", +1, published_change("cores-move-optimum"))
     verdict = _decided(best[0].by_round, best[-1].by_round, rule)
-    verdict.lines = [
-        Line(str(one.place), one.devices, f"{load:g}" if load else "", "devices")
-        for one in best
-        for load in [published("optimal load").get(one.place._replace(container=True))]
-    ]
-    verdict.notes += [f"{one.place}: {one.remark}." for one in best if one.remark]
+    verdict.lines = [Line(str(one.place), Interval(float(one.load)), unit="devices") for one in best]
     return verdict
 
 
-def _container(run: MeasuredRuns) -> Verdict:
+def _in_container(figures: Mapping[str, str], run: MeasuredRuns) -> Verdict:
+    """Compare the first of `figures` in a container and on bare metal; the lines show the differences of each."""
     pairs, best = container_pairs(run), _at_optimum(run)
     if not pairs:
         return not_run("The run has no load in a container and on bare metal.")
-    verdict = _throughput(best, no_gain("The throughput in a container"), run)
-    verdict.lines = _lines(pairs, {"processed": PROCESSED})
-    if comparison := compare(*_figures(best, "cpu_per_request"), runs=False):
-        share = comparison.share
-        verdict.notes.append(
-            f"At the optimal load the processor time of a request changes by {share.estimate:+.1%} in a container "
-            f"({share.low:+.1%} to {share.high:+.1%})."
-        )
-    return verdict
-
-
-def _container_time(run: MeasuredRuns) -> Verdict:
-    pairs = container_pairs(run)
-    if not pairs:
-        return not_run("The run has no load in a container and on bare metal.")
-    verdict = _decided(*_figures(_at_optimum(run), CLIENT), no_cost("The median time of a request"))
-    verdict.lines = _lines(pairs, {"client": CLIENT, "server": SERVER})
+    if PROCESSED in figures.values():
+        verdict = _throughput(best, no_gain("The throughput in a container"), run)
+        if comparison := compare(*_figures(best, "cpu_per_request"), runs=False):
+            share = comparison.share
+            verdict.notes.append(
+                f"At the optimal load the processor time of a request changes by {share.estimate:+.1%} in a container "
+                f"({share.low:+.1%} to {share.high:+.1%})."
+            )
+    else:
+        verdict = _decided(*_figures(best, CLIENT), no_cost("The median time of a request"))
+    verdict.lines = [
+        Line(f"{name}, {pair[0].devices} devices, {pair[0].place.size}", difference(pair, of), "about 0 %", "change")
+        for pair in pairs
+        for name, of in figures.items()
+    ]
     return verdict
 
 
@@ -189,15 +168,6 @@ def _at_optimum(run: MeasuredRuns) -> list[Rounds]:
         by_place.setdefault(pair[0].place, []).append(pair)
     sides = [[[pair[at] for pair in pairs] for at in (0, 1)] for pairs in by_place.values()]
     return [_crossed(bare, boxed, bare) for bare, boxed in sides]
-
-
-def _lines(pairs: Sequence[Pair], figures: dict[str, str]) -> list[Line]:
-    """Return the paper's normalised difference of each pair of cells, of each of `figures`."""
-    return [
-        Line(f"{name}, {pair[0].devices} devices, {pair[0].place.size}", share, "about 0 %", "change")
-        for pair in pairs
-        for name, share in ((name, difference(pair, figure)) for name, figure in figures.items())
-    ]
 
 
 def _up_to_optimum(run: MeasuredRuns) -> list[MeasuredLoad]:
@@ -215,14 +185,13 @@ _errors = every(
 
 
 def _processed(claim: str, sides: Sides, rule: Callable[[str], Rule] | None, run: MeasuredRuns) -> Verdict:
-    """Compare the requests that two placements process, at the optimal load of the better one.
+    """Compare the requests that two placements process, in each round at the load that the others find best.
 
     Without a `rule` the second must process more, by the published change of the claim.
     """
     chosen, by_place = sides(run), places(run)
     if isinstance(chosen, str):
         return not_run(chosen)
-    best = max((optimum(by_place[place]) for place in chosen), key=lambda one: one.processed)
     before, after = (by_place[place] for place in chosen)
     rounds = _crossed(before, after, [*before, *after])
     if not rounds:
@@ -233,10 +202,8 @@ def _processed(claim: str, sides: Sides, rule: Callable[[str], Rule] | None, run
     verdict.lines = [Line(str(cell), cell.interval(PROCESSED), unit="requests") for cell in cells]
     if verdict.share:
         verdict.lines = [*verdict.lines, Line("change", verdict.share, f"{printed:+.1%}", "change")]
-    if best.remark:
-        verdict.notes.append(f"{best.place}: {best.remark}.")
-    if chosen != PUBLISHED.get(claim, chosen):
-        here, there = (" and ".join(map(str, pair)) for pair in (chosen, PUBLISHED[claim]))
+    here, there = " and ".join(map(str, chosen)), PUBLISHED[claim]["placements"]
+    if there and here != there:
         verdict.notes.append(f"{here} stand for {there} of the paper.")
     return verdict
 
@@ -299,6 +266,5 @@ def _compared(
     before, after = (list(means(side, lambda figures: figures).values()) for side in sides)
     verdict = _decided(before, after, directed(what, direction, printed))
     text = "" if printed is None else f"{printed:+.0%}"
-    changes = [(name, _change(list(first.values()), list(second.values()))) for name, first, second in samples]
-    verdict.lines = [Line(name, change, text, "change") for name, change in changes]
+    verdict.lines = [Line(name, _change(first, second), text, "change") for name, first, second in samples]
     return verdict

@@ -2,21 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from statistics import fmean
-
-import numpy as np
 
 from looplab.experiments.middleware import Placement
 from looplab.experiments.middleware.report import PROCESSED, MeasuredLoad, Unit
-from looplab.report.printed import printed
 from looplab.report.samples import MeasuredRuns
-from looplab.report.statistics import FEWEST_REPETITIONS, SEED, Interval
 
-RESAMPLES = 4000
-# The placements of the paper's tables: without and with the balancer, the best number of nodes, more than that.
-DIRECT, ONE = Placement(True, False, 1, 20), Placement(True, True, 1, 20)
-BEST, BEYOND = Placement(True, True, 5, 4), Placement(True, True, 7, 3)
+# The best placement of the paper's tables.
+BEST = Placement(True, True, 5, 4)
 # Bare metal and container, on the same cores under the same load.
 Pair = tuple[MeasuredLoad, MeasuredLoad]
 
@@ -43,39 +36,22 @@ def container_pairs(run: MeasuredRuns) -> list[Pair]:
 
 @dataclass(frozen=True)
 class Optimum:
-    """The optimal load of a placement: `devices` has an interval from resampled rounds (or runs).
-
-    `by_round` holds the best load of each; `remark` says, in words, why the true one may be another load, or "".
-    """
+    """The optimal load of a placement, what it processes there in a second, and the best load of each round."""
 
     place: Placement
-    devices: Interval
+    load: int
     processed: float
     by_round: Sequence[float]
-    remark: str
-
-    @property
-    def load(self) -> int:
-        return round(self.devices.estimate)
 
 
 def optimum(cells: Sequence[MeasuredLoad]) -> Optimum:
     """Return the optimal load of one placement; `cells` are its loads, at least one, by growing load."""
-    loads = np.array([cell.devices for cell in cells], dtype=np.float64)
-    figures = [cell.by_unit(PROCESSED) for cell in cells]
-    # A round that lacks a load is left out.
-    units = [unit for unit in figures[0] if all(unit in one for one in figures)]
-    rounds = np.array([[one[unit] for one in figures] for unit in units]).reshape(-1, len(cells))
-    means = np.array([cell.interval(PROCESSED).estimate for cell in cells])
-    best = int(np.argmax(means))
-    low = high = float("nan")
-    if len(rounds) >= FEWEST_REPETITIONS:
-        drawn = np.random.default_rng(SEED).integers(0, len(rounds), (RESAMPLES, len(rounds)))
-        best_loads = loads[np.argmax(rounds[drawn].mean(axis=1), axis=1)]
-        low, high = (float(np.quantile(best_loads, share, method="nearest")) for share in (0.025, 0.975))
-    by_round = loads[np.argmax(rounds, axis=1)].tolist() if len(rounds) else []
-    devices = Interval(float(loads[best]), low, high)
-    return Optimum(cells[0].place, devices, float(means[best]), by_round, _remark(best, len(cells)))
+    best = max(cells, key=lambda cell: cell.interval(PROCESSED).estimate)
+    figures = {float(cell.devices): cell.by_unit(PROCESSED) for cell in cells}
+    # A round (or run) that lacks a load is left out.
+    units = [unit for unit in best.by_unit(PROCESSED) if all(unit in one for one in figures.values())]
+    by_round = [max(figures, key=lambda load: figures[load][unit]) for unit in units]
+    return Optimum(best.place, best.devices, best.interval(PROCESSED).estimate, by_round)
 
 
 def best_loads(cells: Sequence[MeasuredLoad]) -> dict[Unit, int]:
@@ -92,31 +68,9 @@ def best_loads(cells: Sequence[MeasuredLoad]) -> dict[Unit, int]:
     return best
 
 
-def _remark(best: int, loads: int) -> str:
-    if loads < 2:
-        return "the only load"
-    if best == 0:
-        return "already the lowest load overloads it; the optimal load may be below it"
-    return "the highest load was the best; the optimal load may be above it" if best == loads - 1 else ""
-
-
 def optima(run: MeasuredRuns) -> list[Optimum]:
     """Return the optimal load of each placement."""
     return [optimum(cells) for cells in places(run).values()]
-
-
-@cache
-def published(what: str) -> dict[Placement, float]:
-    """Return the printed figures of one kind: `optimal load`, `processed` or `memory share`.
-
-    The paper's text gives the optimal loads of Figures 2 and 3; its Table 1 the messages processed in ten minutes at
-    2030 devices and the memory at the start, as a share of the machine's.
-    """
-    return {
-        Placement(True, line["balancer"] == "yes", int(line["nodes"]), int(line["cores"])): float(line["value"])
-        for line in printed(__file__, "middleware.csv")
-        if line["what"] == what
-    }
 
 
 def siblings(run: MeasuredRuns) -> tuple[Placement, Placement] | str:
@@ -167,4 +121,4 @@ def _layouts(run: MeasuredRuns) -> tuple[Placement | None, Placement | None, Pla
     several = [place for place in balanced if one and place.nodes > 1 and place.nodes * place.cores <= one.cores]
     spread = BEST if BEST in balanced else several[-1] if several else None
     beyond = [place for place in balanced if spread and place.nodes > spread.nodes]
-    return one, spread, BEYOND if BEYOND in beyond else beyond[0] if beyond else None
+    return one, spread, beyond[0] if beyond else None

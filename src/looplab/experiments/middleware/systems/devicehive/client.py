@@ -4,10 +4,10 @@ import json
 import socket
 from collections.abc import Iterator, Mapping
 from io import BufferedIOBase
+from itertools import islice
 from typing import Any
 
-from looplab.errors import MachineError
-from looplab.experiments.middleware.systems import Ask, Client, MiddlewareAnswer
+from looplab.experiments.middleware.systems import Ask, Send
 
 REDIS = 6379
 JSON = "application/json"
@@ -18,6 +18,8 @@ ACCOUNT = {"login": "dhadmin", "password": "dhadmin_#911"}
 # The key of a notification in Redis begins with this word, then come its device and its number.
 KEYS = "notifications"
 TIMEOUT_S = 10.0
+# So many values are read together.
+AT_ONCE = 1000
 
 
 class DeviceHiveAdapter:
@@ -27,15 +29,13 @@ class DeviceHiveAdapter:
         self.access = str(entry["access"])
         self._own = f"/api/rest/device/{entry['device']}"
 
-    def authorise(self, client: Client) -> MiddlewareAnswer:
+    def authorise(self, send: Send) -> int:
         """Ask for the device itself: the token must be valid and allow it."""
-        status, _ = client.request("GET", self._own, self._headers(), b"")
-        return MiddlewareAnswer(status, status == 200)
+        return send("GET", self._own, self._headers(), b"")
 
-    def post(self, client: Client, name: str, payload: str) -> MiddlewareAnswer:
+    def post(self, send: Send, name: str, payload: str) -> int:
         body = json.dumps({"notification": NOTIFICATION, "parameters": {"n": name, "v": payload}}).encode()
-        status, _ = client.request("POST", f"{self._own}/notification", self._headers(), body)
-        return MiddlewareAnswer(status, status == 201)
+        return send("POST", f"{self._own}/notification", self._headers(), body)
 
     def _headers(self) -> dict[str, str]:
         return {"Authorization": f"Bearer {self.access}", "Content-Type": JSON}
@@ -51,8 +51,6 @@ def provision(ask: Ask, _password: str, devices: int, token: str) -> list[dict[s
     """
     bearer = str(ask("POST", "/auth/rest/token", "", ACCOUNT)["accessToken"])
     network = ask("POST", "/api/rest/network", bearer, {"name": f"lab {token}", "description": "looplab"})
-    if "id" not in network:
-        raise MachineError("DeviceHive made no network.", "See `docker compose logs` of the node.")
     entries = []
     for number in range(devices):
         name = _device_name(token, number)
@@ -61,22 +59,20 @@ def provision(ask: Ask, _password: str, devices: int, token: str) -> list[dict[s
     return entries
 
 
-def warm_up(ask: Ask, client: Client, entry: Mapping[str, Any], name: str) -> MiddlewareAnswer:
+def warm_up(ask: Ask, send: Send, entry: Mapping[str, Any], name: str) -> int:
     """Register a device, post a notification of it, remove it. Raises LabError."""
     device, path = DeviceHiveAdapter({**entry, "device": name}), f"/api/rest/device/{name}"
     ask("PUT", path, device.access, {"name": name, "networkId": entry["network"]})
-    answer = device.post(client, name, name)
+    status = device.post(send, name, name)
     ask("DELETE", path, device.access, None)
-    return answer
+    return status
 
 
 def _device_name(token: str, number: int | str) -> str:
     return f"lab-{token}-{number}"
 
 
-def stored(
-    hosts: Mapping[str, str], _secrets: Mapping[str, str], prefix: str, port: int = REDIS, at_once: int = 1000
-) -> Iterator[str]:
+def stored(hosts: Mapping[str, str], _secrets: Mapping[str, str], prefix: str, port: int = REDIS) -> Iterator[str]:
     """Yield the name of each notification whose name begins with `prefix`. Raises OSError if Redis does not answer.
 
     DeviceHive's own query hangs while keys expire, and scans all of Redis for each device.
@@ -86,15 +82,10 @@ def stored(
         socket.create_connection((hosts["redis"], port), TIMEOUT_S) as connection,
         connection.makefile("rwb") as stream,
     ):
-        cursor, seen = "", set[bytes]()
-        while cursor != "0":
-            position, names = _redis(stream, "SCAN", cursor or "0", "MATCH", keys, "COUNT", str(at_once))
-            # SCAN may return a key twice.
-            fresh = [name for name in dict.fromkeys(names) if name not in seen]
-            cursor = position.decode()
-            seen.update(fresh)
-            # A key that has expired since the scan has no value.
-            for value in _redis(stream, "MGET", *map(bytes.decode, fresh)) if fresh else ():
+        names = map(bytes.decode, _redis(stream, "KEYS", keys))
+        while some := list(islice(names, AT_ONCE)):
+            # A key that has expired meanwhile has no value.
+            for value in _redis(stream, "MGET", *some):
                 name = _name(value or b"{}")
                 if name.startswith(prefix):
                     yield name

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from looplab.errors import LabError
-from looplab.experiments.middleware.systems import Ask, Client, MiddlewareAnswer
+from looplab.experiments.middleware.systems import Ask, Send
 
 SENML = "application/senml+json"
 EMAIL = "admin@looplab.invalid"
@@ -26,16 +26,14 @@ class MagistralaAdapter:
         self._messages = f"/channels/{entry['channel']}/messages"
         self._headers = {"Authorization": f"Thing {entry['key']}", "Content-Type": SENML}
 
-    def authorise(self, client: Client) -> MiddlewareAnswer:
+    def authorise(self, send: Send) -> int:
         """Ask for the device's own thing: its owner's token, and SpiceDB, must allow it."""
-        status, _ = client.request("GET", self._own, {"Authorization": f"Bearer {self.access}"}, b"")
-        return MiddlewareAnswer(status, status == 200)
+        return send("GET", self._own, {"Authorization": f"Bearer {self.access}"}, b"")
 
-    def post(self, client: Client, name: str, payload: str) -> MiddlewareAnswer:
+    def post(self, send: Send, name: str, payload: str) -> int:
         """Post one notification as SenML; raw bytes would be refused with 415."""
         body = b'[{"n":"%s","vs":"%s"}]' % (name.encode(), payload.encode())
-        status, _ = client.request("POST", self._messages, self._headers, body)
-        return MiddlewareAnswer(status, status == 202)
+        return send("POST", self._messages, self._headers, body)
 
 
 Adapter = MagistralaAdapter
@@ -61,13 +59,13 @@ def provision(ask: Ask, password: str, devices: int, token: str) -> list[dict[st
     return [{"thing": thing["id"], "key": thing["credentials"]["secret"], **shared} for thing in things]
 
 
-def warm_up(ask: Ask, client: Client, entry: Mapping[str, Any], name: str) -> MiddlewareAnswer:
+def warm_up(ask: Ask, send: Send, entry: Mapping[str, Any], name: str) -> int:
     """Register a thing, post a notification of the device with this `entry`, remove the thing. Raises LabError."""
     device, things = MagistralaAdapter(entry), f"/{entry['domain']}/things"
     thing = ask("POST", things, device.access, {"name": name})["id"]
-    answer = device.post(client, name, name)
+    status = device.post(send, name, name)
     ask("DELETE", f"{things}/{thing}", device.access, None)
-    return answer
+    return status
 
 
 def _patient(ask: Ask) -> Ask:
