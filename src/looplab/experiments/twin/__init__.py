@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from looplab.spec.cell import Paced
 from looplab.spec.columns import Count, Figure, Key, Latency, Part, Text, Word
-from looplab.spec.document import Document, defined, each, rows
+from looplab.spec.document import Document, each, rows
 from looplab.spec.experiment import Experiment
 from looplab.spec.roles import CONTROLLER, Role, Secret
 from looplab.system.words import plural
@@ -122,21 +122,19 @@ class TwinCell(Paced):
     limited_by = Word("what limits the rate; `tried`: nothing up to the highest rate tried")
     evidence = Part("how busy each possible limit was, as a share", each("number"))
     instance_s = Part(
-        "what the instance's workers did: `sleep`, `session` (opening one), `store`; `held`: arrived to committed",
+        "what the instance's workers did: `sleep`, `session` (opening one), `store`",
         each("number"),
         unit="s",
     )
     cpu_share = Part(
-        "processor time over time of each broker, the instance, the database and the controller", each("any")
+        "processor time over time of each broker, the instance, the database and the controller; `machine`: of all "
+        "processors",
+        each("any"),
     )
     device_workers = Part(
         "of each worker on another machine its host, `sent`, `stored`, `start_error_us` (half of the round trip of the "
         "order to begin: the error of its times), and `fault`",
         rows(host="text", sent="count", stored="count", start_error_us="number", fault="text"),
-    )
-    device_lateness_us = Part(
-        "how long after its due time a message left, of all workers that reported it, merged by count",
-        defined("latency"),
     )
     limit_per_s = Figure("the highest rate that was sustained", digits=0)
 
@@ -154,14 +152,11 @@ class TwinCell(Paced):
 
     @classmethod
     def remarks(cls, run: Document) -> Iterator[str]:
-        if limits := [cell for cell in map(cls, run["cells"]) if cell.limit_per_s is not None]:
-            yield from ("", "Highest sustained rate, and its limit:", *map(_limit, limits))
-
-
-def _limit(cell: TwinCell) -> str:
-    if not cell.limit_per_s:
-        return f"  {cell.searched}: no rate was sustained"
-    return f"  {cell.searched}: {cell.limit_per_s:.0f} a second, {LIMITS.get(cell.limited_by, cell.limited_by)}"
+        limits = [cell for cell in map(cls, run["cells"]) if cell.limit_per_s is not None]
+        if limits:
+            yield from ("", "Highest sustained rate, and its limit:")
+        for cell in limits:
+            yield f"  {cell.searched}: {cell.limit_per_s:.0f} a second, {LIMITS.get(cell.limited_by, cell.limited_by)}"
 
 
 # The one claim that compares two settings.
@@ -175,7 +170,6 @@ EXPERIMENT = Experiment(
     roles=(CONTROLLER, BROKER, INSTANCE, WORKERS, DATABASE),
     studies={**{name: (name,) for name in (NAME, "twin-brokers", "twin-limit")}, PERSISTENCE: (NAME,)},
     variants={PERSISTENCE: {name: {"PERSISTENCE": name} for name in ("off", "on")}},
-    switches=("TWIN_LINK",),
     secrets=SECRETS,
     kept=("twin-database",),
     host=True,

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import psycopg
 
 from looplab.errors import MachineError
-from looplab.experiments.twin.instance.store import DatabaseSession
+from looplab.experiments.twin.instance.store import open_session
 
 _STORED = "SELECT sequence FROM message WHERE run = %s AND sequence BETWEEN %s AND %s"
 # PostgreSQL 14 to 17 counts these for the whole server, times in ms.
@@ -33,8 +33,14 @@ class DatabaseFacts(NamedTuple):
     started: str
 
 
-class Database(DatabaseSession):
-    """A session of the controller's own, as a user that only reads."""
+class Database:
+    """Answers the controller as a user that only reads, each question in a session of its own.
+
+    `conninfo` is libpq's.
+    """
+
+    def __init__(self, conninfo: str) -> None:
+        self._conninfo = conninfo
 
     def check(self) -> None:
         """Raise LabError (exit code 3) unless the database answers and has the table."""
@@ -57,16 +63,10 @@ class Database(DatabaseSession):
         end_s = time.monotonic() + patience_s
         while True:
             try:
-                return self._ask(question, values)
+                with open_session(self._conninfo) as session:
+                    return session.execute(question, values).fetchall()
             except psycopg.Error as error:
                 if time.monotonic() > end_s:
                     remedy = "See `docker compose logs twin-database`."
                     raise MachineError(f"The database does not answer: {error}", remedy) from error
                 time.sleep(0.2)
-
-    def _ask(self, question: str, values: tuple[object, ...] = ()) -> list[tuple[Any, ...]]:
-        try:
-            return self.connection().execute(question, values).fetchall()
-        except psycopg.Error:
-            self.close()
-            raise

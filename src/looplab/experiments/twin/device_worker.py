@@ -17,6 +17,7 @@ from typing import Any
 from looplab.errors import MachineError
 from looplab.experiments.twin.device import Devices
 from looplab.experiments.twin.device_workers import LOST_NS, TIMES, own_token, port
+from looplab.experiments.twin.instance.orders import Order
 from looplab.mqtt.client import MqttClient, wait
 from looplab.run.samples import ABSENT, SampleStore
 from looplab.system import own_process
@@ -62,35 +63,29 @@ class DeviceWorker:
     def run(self) -> None:
         """Follow orders. Raises OSError where the connection ends."""
         while True:
-            order = self._next(()).get("order")
-            if order is not None:
-                self._cell(order)
+            order = self._next(())
+            self._cell(ReportingDevices(Order(**order["order"]), order["name"]), order["timeout_s"])
 
-    def _cell(self, order: dict[str, Any]) -> None:
-        token, cell, timeout_s = (order.pop(name) for name in ("token", "cell", "timeout_s"))
-        brokers = [(str(host), int(port)) for host, port in order.pop("brokers")]
-        devices = ReportingDevices(brokers, token=token, **order)
+    def _cell(self, devices: ReportingDevices, timeout_s: float) -> None:
         try:
-            devices.begin(token, cell)
             ready = devices.connect(timeout_s)
             state = {"scheduling": own_process.own_scheduling(), "tcp_nodelay": _nodelay(devices)}
             self._write(ready=ready, error=devices.last_error, **state)
             while "end" not in (order := self._next(devices.clients)):
-                if "begin" in order:
-                    self._send(devices, order["begin"])
+                self._send(devices, order["begin"])
             self._write(ended=True, disconnects=devices.disconnects)
         finally:
             devices.close()
 
     def _send(self, devices: ReportingDevices, begin: Mapping[str, Any]) -> None:
-        start_ns = perf_counter_ns()
+        start_ns, count = perf_counter_ns(), begin["count"]
         self._write(begun=True)
-        store = SampleStore(begin["count"])
+        store = SampleStore(count)
         devices.first, devices.report = begin["first"], lambda: self._write(sent=devices.published)
         devices.wait(start_ns + begin["lead_ns"])
-        devices.send(store, range(begin["count"]), begin["interval_ns"], begin["qos"], sleeps=begin["sleeps"])
+        devices.send(store, range(count), begin["interval_ns"])
         times = {name: [at if at == ABSENT else at - start_ns for at in store[name].tolist()] for name in TIMES}
-        self._write(sent=devices.published, times=times, disconnects=devices.disconnects)
+        self._write(sent=count, times=times, disconnects=devices.disconnects)
 
     def _next(self, clients: Sequence[MqttClient]) -> dict[str, Any]:
         """Return the next order, and keep the connections of `clients` meanwhile."""

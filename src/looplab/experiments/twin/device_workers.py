@@ -8,14 +8,14 @@ import contextlib
 import hmac
 import json
 import os
-import socket
 import threading
-from collections.abc import Mapping
+from dataclasses import asdict
+from socketserver import StreamRequestHandler, ThreadingTCPServer
 from time import perf_counter_ns
 from typing import Any
 
 from looplab.errors import MachineError
-from looplab.run.accounting import summarise
+from looplab.experiments.twin.instance.orders import Order
 from looplab.run.cells import CutShort
 from looplab.run.clients import Clients
 from looplab.run.samples import ABSENT, NOT_SENT, WAITING, SampleStore
@@ -46,140 +46,109 @@ def own_token() -> str:
     raise MachineError("There is no token for device workers.", "`docker compose up` has `prepare` write one.")
 
 
-class WorkerConnection:
-    """A connection: `host` is its machine once it has shown the token, `reported` what came since the last order.
+class WorkerConnection(StreamRequestHandler):
+    """A connection: `host` is the worker's machine, `reported` what came since its last order.
 
-    It sends the messages of `rows`, `sent` of them so far; its times are exact to `error_ns`.
+    It sends the messages of `rows` from `begin_ns` on.
     """
 
-    def __init__(self, connection: socket.socket) -> None:
-        self.host = ""
-        self.reported: dict[str, Any] = {}
-        self.rows = range(0)
-        self.sent = self.error_ns = 0
-        self.fault = ""
-        self._connection = connection
-        self._reported_ns = self._begin_ns = perf_counter_ns()
-        self._ended = False
-        threading.Thread(target=self._read, daemon=True).start()
+    server: "DeviceWorkers"
+    rows = range(0)
+    begin_ns = reported_ns = 0
+    ended = False
 
-    @property
-    def stranger(self) -> bool:
-        """Whether it has not shown the token, and still may."""
-        return not self.host and not self._ended
-
-    @property
-    def lost(self) -> bool:
-        """Whether its connection has ended, or it has not reported for LOST_NS."""
-        return self._ended or perf_counter_ns() - self._reported_ns > LOST_NS
-
-    @property
-    def disconnects(self) -> int:
-        """How often it lost a connection to a broker."""
-        return int(self.reported.get("disconnects", 0))
-
-    def order(self, **order: Any) -> None:
-        """Send one order; that the connection has ended shows in `lost`."""
-        with contextlib.suppress(OSError):
-            self._connection.sendall(json.dumps(order).encode() + b"\n")
-
-    def begin(self, store: SampleStore, rows: range, lead_ns: int, **begin: Any) -> None:
-        """Have `rows` sent; until the worker reports, they have the planned times."""
-        self.rows, self.fault = rows, ""
-        first_ns = perf_counter_ns() + lead_ns
-        for number, row in enumerate(rows):
-            at_ns = first_ns + number * begin["interval_ns"]
-            store["due_ns"][row] = store["intended_ns"][row] = store["sent_ns"][row] = at_ns
-            store["state"][row] = WAITING
-        self._begin_ns = perf_counter_ns()
-        self.order(begin={"first": rows.start, "count": len(rows), "lead_ns": lead_ns, **begin})
-
-    def merge(self, store: SampleStore) -> None:
-        """Write its times into its rows, on the controller's clock; a lost one keeps the planned times."""
-        self.error_ns = (int(self.reported.get("begun", self._begin_ns)) - self._begin_ns) // 2
-        self.sent = int(self.reported.get("sent", 0))
-        times = self.reported.get("times")
-        if times is None:
-            self.fault = "was lost"
-        elif {len(times[name]) for name in TIMES} != {len(self.rows)}:
-            self.fault = "reported other messages than its own"
-            del self.reported["times"]
-        else:
-            for name in TIMES:
-                for row, time_ns in zip(self.rows, times[name], strict=True):
-                    store[name][row] = ABSENT if time_ns == ABSENT else self._begin_ns + self.error_ns + time_ns
-
-    def close(self) -> None:
-        self._connection.close()
-
-    def _read(self) -> None:
-        with contextlib.suppress(OSError, ValueError, MachineError), self._connection.makefile("rb") as lines:
-            self._connection.settimeout(FIRST_S)
-            token, _, host = lines.readline(FIRST_BYTES).decode("ascii").strip().partition(" ")
-            if not hmac.compare_digest(token, own_token()):
-                raise ConnectionError
-            self._connection.settimeout(None)
-            self.host = host
-            for line in lines:
+    def handle(self) -> None:
+        """Read reports until the connection ends. Its first line must hold the token."""
+        with contextlib.suppress(OSError, ValueError, MachineError):
+            self.host = self._first_line()
+            self.reported: dict[str, Any] = {}
+            self.reported_ns = perf_counter_ns()
+            self.server.joined.append(self)
+            for line in self.rfile:
                 report = json.loads(line)
                 if "begun" in report:
                     report["begun"] = perf_counter_ns()
                 self.reported |= report
-                self._reported_ns = perf_counter_ns()
-        self._ended = True
-        self._connection.close()
+                self.reported_ns = perf_counter_ns()
+
+    def finish(self) -> None:
+        """Note the end, whatever ended it."""
+        self.ended = True
+        super().finish()
+
+    def _first_line(self) -> str:
+        """Return the worker's host. Raises ConnectionError for the wrong token."""
+        try:
+            self.connection.settimeout(FIRST_S)
+            token, _, host = self.rfile.readline(FIRST_BYTES).decode("ascii").strip().partition(" ")
+            if not hmac.compare_digest(token, own_token()):
+                raise ConnectionError
+            self.connection.settimeout(None)
+            return host
+        finally:
+            self.server.strangers.release()
+
+    @property
+    def lost(self) -> bool:
+        """Whether its connection has ended, or it has not reported for LOST_NS."""
+        return self.ended or perf_counter_ns() - self.reported_ns > LOST_NS
+
+    def order(self, **order: Any) -> None:
+        """Send one order; that the connection has ended shows in `lost`."""
+        with contextlib.suppress(OSError):
+            self.connection.sendall(json.dumps(order).encode() + b"\n")
+
+    def begin(self, store: SampleStore, rows: range, lead_ns: int, **begin: Any) -> None:
+        """Have `rows` sent; until the worker reports, they have the planned times."""
+        self.rows, first_ns = rows, perf_counter_ns() + lead_ns
+        for number, row in enumerate(rows):
+            at_ns = first_ns + number * begin["interval_ns"]
+            store["due_ns"][row] = store["intended_ns"][row] = store["sent_ns"][row] = at_ns
+            store["state"][row] = WAITING
+        self.begin_ns = perf_counter_ns()
+        self.order(begin={"first": rows.start, "count": len(rows), "lead_ns": lead_ns, **begin})
 
 
-class DeviceWorkers:
-    """Accepts the workers of a run, which need `count` of them."""
+class DeviceWorkers(ThreadingTCPServer):
+    """Accepts the workers of a run, which need `count` of them: those that have shown the token are `joined`."""
+
+    allow_reuse_address = daemon_threads = True
+    request_queue_size = MOST_STRANGERS
 
     def __init__(self, count: int) -> None:
         """Listen. Raises MachineError where the port is taken, or without a token."""
         own_token()
         self.count = count
-        self._all: list[WorkerConnection] = []
+        self.joined: list[WorkerConnection] = []
+        self.strangers = threading.BoundedSemaphore(MOST_STRANGERS)
         try:
-            self._server = socket.create_server(("", port()))
+            super().__init__(("", port()), WorkerConnection)
         except OSError as error:
             why = f"Port {port()} cannot be opened: {error.strerror}."
             raise MachineError(why, "End what listens there.") from error
-        threading.Thread(target=self._accept, daemon=True).start()
+        threading.Thread(target=self.serve_forever, args=(STEP_NS / 1e9,), daemon=True).start()
+
+    def verify_request(self, *_connection: object) -> bool:
+        """Return whether one more stranger may wait; else it is closed."""
+        return self.strangers.acquire(blocking=False)
 
     def present(self) -> list[WorkerConnection]:
-        """Return those that are connected and have named their host, at most `count`, in the order of their hosts."""
-        there = [worker for worker in self._all if worker.host and not worker.lost]
+        """Return those that are connected, at most `count`, in the order of their hosts."""
+        there = [worker for worker in self.joined if not worker.lost]
         return sorted(there[: self.count], key=lambda worker: worker.host)
 
     def close(self) -> None:
-        self._server.close()
-        for worker in self._all:
-            worker.close()
-
-    def _accept(self) -> None:
-        with contextlib.suppress(OSError):
-            while True:
-                connection = self._server.accept()[0]
-                self._all = [worker for worker in self._all if worker.host or worker.stranger]
-                if sum(worker.stranger for worker in self._all) < MOST_STRANGERS:
-                    self._all.append(WorkerConnection(connection))
-                else:
-                    connection.close()
+        self.shutdown()
+        self.server_close()
 
 
 class FarDevices(Clients):
-    """The devices of one sending as looplab.experiments.twin.sending asks: all of its messages come from workers.
+    """The devices of one sending as looplab.experiments.twin.sending asks: all of its messages come from workers."""
 
-    `order` is what every worker gets: the arguments of Devices.
-    """
-
-    def __init__(self, workers: DeviceWorkers, order: Mapping[str, Any]) -> None:
+    def __init__(self, workers: DeviceWorkers, order: Order) -> None:
         super().__init__([])
         self._workers, self._order = workers, order
         self._chosen: list[WorkerConnection] = []
-
-    def begin(self, token: str, cell: int) -> None:
-        """Send to the topics of this cell from now on."""
-        self._order = {**self._order, "token": token, "cell": cell}
 
     def connect(self, timeout_s: float) -> bool:
         """Return whether every worker is connected to every broker. Raises CutShort where workers are missing."""
@@ -192,7 +161,7 @@ class FarDevices(Clients):
         self._chosen = self._workers.present()
         for number, worker in enumerate(self._chosen):
             worker.reported = {}
-            worker.order(order={**self._order, "name": f"{number}-", "timeout_s": timeout_s})
+            worker.order(order=asdict(self._order), name=f"{number}-", timeout_s=timeout_s)
         self._wait_for("ready")
         return all(worker.reported.get("ready") for worker in self._chosen)
 
@@ -205,21 +174,16 @@ class FarDevices(Clients):
     @property
     def disconnects(self) -> int:
         """How often a worker lost a connection to a broker."""
-        return sum(worker.disconnects for worker in self._chosen)
+        return sum(worker.reported.get("disconnects", 0) for worker in self._chosen)
 
-    def send(self, store: SampleStore, rows: range, interval_ns: int, qos: int, *, sleeps: bool) -> None:
-        """Have `rows` sent, `interval_ns` apart in all, and write what each worker reports into `store`.
-
-        Returns when every worker has reported or is lost.
-        """
+    def send(self, store: SampleStore, rows: range, interval_ns: int) -> None:
+        """Have `rows` sent, `interval_ns` apart in all; return when every worker has reported or is lost."""
         count = len(self._chosen)
         ends = [len(rows) * at // count for at in range(count + 1)]
         for at, worker in enumerate(self._chosen):
             share = rows[ends[at] : ends[at + 1]]
-            worker.begin(store, share, at * interval_ns, interval_ns=count * interval_ns, qos=qos, sleeps=sleeps)
+            worker.begin(store, share, at * interval_ns, interval_ns=count * interval_ns)
         self._wait_for("times")
-        for worker in self._chosen:
-            worker.merge(store)
 
     def close(self) -> None:
         """End the order of every worker; what it counted until then is in `reported`."""
@@ -227,34 +191,37 @@ class FarDevices(Clients):
             worker.order(end=True)
         self._wait_for("ended", perf_counter_ns() + LOST_NS)
 
-    def settle(self, store: SampleStore) -> tuple[list[str], dict[str, Any]]:
-        """Decide, once the table was read, which rows of a lost worker were sent.
+    def settle(self, store: SampleStore) -> tuple[list[str], list[dict[str, Any]]]:
+        """Write what the workers report into their rows, on the controller's clock, once the table was read.
 
-        Sent is what the worker had reported, and all up to its last stored row. Of the rest nobody knows. Return what
-        is wrong with each share, and what a cell of run.json holds of the workers.
+        A lost worker's rows keep the planned times. Sent is what it had reported, and all up to its last stored row.
+        Of the rest nobody knows. Return what is wrong with each share, and what a cell of run.json holds of workers.
         """
-        faults, state, entries, late_ns = [], store["state"], [], []
+        faults, state, entries = [], store["state"], []
         for number, worker in enumerate(self._chosen, 1):
-            stored = [row for row in worker.rows if state[row] not in (NOT_SENT, WAITING)]
-            if worker.fault:
-                worker.sent = max([worker.sent, *(row + 1 - worker.rows.start for row in stored[-1:])])
-                for row in worker.rows[worker.sent :]:
+            reported, rows, fault = worker.reported, worker.rows, ""
+            error_ns = (reported.get("begun", worker.begin_ns) - worker.begin_ns) // 2
+            stored = [row for row in rows if state[row] not in (NOT_SENT, WAITING)]
+            sent = reported.get("sent", 0)
+            if "times" in reported:
+                for name, times in reported["times"].items():
+                    for row, time_ns in zip(rows, times, strict=True):
+                        store[name][row] = ABSENT if time_ns == ABSENT else worker.begin_ns + error_ns + time_ns
+            else:
+                sent = max([sent, *(row + 1 - rows.start for row in stored[-1:])])
+                for row in rows[sent:]:
                     state[row] = NOT_SENT
-                worker.fault += f": {worker.sent} of {len(worker.rows)} messages sent, {len(stored)} stored"
-                faults.append(f"device worker {number} on {worker.host} {worker.fault}")
-            if "times" in worker.reported:
-                sent = worker.rows[: worker.sent]
-                late_ns += [store["sent_ns"][row] - store["due_ns"][row] for row in sent]
+                fault = f"was lost: {sent} of {len(rows)} messages sent, {len(stored)} stored"
+                faults.append(f"device worker {number} on {worker.host} {fault}")
             entries.append({
                 "host": worker.host,
-                "sent": worker.sent,
+                "sent": sent,
                 "stored": len(stored),
-                "disconnects": worker.disconnects,
-                "start_error_us": round(worker.error_ns / 1000, 3),
-                **{name: worker.reported.get(name) for name in ("scheduling", "tcp_nodelay")},
-                "fault": worker.fault,
+                "start_error_us": round(error_ns / 1000, 3),
+                **{name: reported.get(name) for name in ("scheduling", "tcp_nodelay")},
+                "fault": fault,
             })  # fmt: skip
-        return faults, {"device_workers": entries, "device_lateness_us": summarise(late_ns)}
+        return faults, entries
 
     def _wait_for(self, report: str, end_ns: float = float("inf")) -> None:
         """Wait until every worker has reported so or is lost."""

@@ -6,17 +6,13 @@ from itertools import product
 from math import ceil
 from typing import ClassVar, Self
 
-from looplab.errors import UsageError
 from looplab.experiments.twin import NAME, PROTOTYPE, ROW, WRITE_MODES, TwinCell
 from looplab.experiments.twin.message import LEAST_BYTES
 from looplab.spec.cell import Cell
 from looplab.spec.parameters import (
     INTERVALS,
     MESSAGES,
-    PACING,
-    PACINGS,
     REPETITIONS,
-    SCHEDULE,
     Option,
     OrderedParameters,
     choice,
@@ -41,13 +37,12 @@ SINGLE, CENTRAL, DISTRIBUTED = PLACEMENTS = ("single", "central", "distributed")
 BROKER, ALL = CONFINES = ("broker", "all")
 USUAL_CONFINE = {"thesis": ALL, "corrected": BROKER, LIMIT: BROKER}
 WRITE_MODE = Option("--write-mode", "WRITE_MODE", "MODE,…", f"how the twin stores: {', '.join(WRITE_MODES)}")
-SCALE = Option("--machine-scale", "MACHINE_SCALE", "X", "size of the published machines here: 0.5 is half of each")
 CONFINE = Option("--confine", "CONFINE", "", "what a machine holds: the broker, or broker and instance", CONFINES)
 # The estimate of a run's length assumes that a session takes this long to open.
 SESSION_MS = 10.0
 # The start of workers, the scans and the queries of a cell take this long.
 CELL_OVERHEAD_S = 2.0
-# Plain Compose has this MACHINE_SCALE, by the defaults of compose/experiments/twin.
+# The size of machines by the defaults of compose/experiments/twin; `./lab run` sets what this computer has room for.
 PLAIN_SCALE = 0.5
 # The paper prints 67 ms and 10 ms; the other intervals are ours.
 PUBLISHED_MS = "100 80 67 50 40 20 10"
@@ -91,18 +86,12 @@ class TwinParameters(OrderedParameters):
     # On a Swarm each part has its own PID namespace, so nobody can read the processes of the others.
     swarm: bool = switch(False, factor=True)
     payload_bytes: int = integer(64, LEAST_BYTES, 100_000, factor=True)
-    pacing: str = choice(SCHEDULE, PACINGS, option=PACING, factor=True)
     max_inflight: int = integer({"thesis": 20, "corrected": 0, LIMIT: 0}, 0, 65_535, factor=True)
     persistence: bool = switch(False, factor=True)
     confine: str = choice(USUAL_CONFINE, CONFINES, option=CONFINE, factor=True)
-    machine_scale: float = number(PLAIN_SCALE, 0.01, 100, option=SCALE)
+    machine_scale: float = number(PLAIN_SCALE, 0.01, 100)
     drain_timeout_s: int = integer(300, *DRAIN_S)
     deadline_ms: int = param(lambda get, name: 1000 * get.integer(name, 300, *DRAIN_S), variable="DRAIN_TIMEOUT_S")
-    # The devices' network to the broker, both ways alike: see compose/experiments/twin/compose.yaml.
-    link: bool = switch(False, variable="TWIN_LINK", factor=True)
-    link_delay_ms: float = number(10, 0, 500, factor=True)
-    link_jitter_ms: float = number(0, 0, 500, factor=True)
-    link_loss_percent: float = number(0, 0, 50, factor=True)
     search: bool = False
     step_s: float = number(10, 1, 600, quick="3")
     search_steps: int = integer(12, 3, 100, quick="8")
@@ -113,16 +102,6 @@ class TwinParameters(OrderedParameters):
     broker_hosts: str = matching("", rf"({_PLACE}(,{_PLACE})*)?", "host:port,…", matters=False)
 
     def checked(self, environment: Mapping[str, str]) -> Self:
-        if self.device_workers and (self.scenario == LIMIT or self.link):
-            raise UsageError(
-                f"DEVICE_WORKERS={self.device_workers}: {LIMIT} and TWIN_LINK=on need the controller's own devices.",
-                f"Set DEVICE_WORKERS=0, or run {NAME} or {BROKERS} without TWIN_LINK.",
-            )
-        if self.link and self.scenario != NAME:
-            raise UsageError(
-                f"TWIN_LINK=on: {self.scenario} has several brokers, and the emulator is on the machine of one.",
-                f"Leave TWIN_LINK off, or run {NAME}.",
-            )
         if self.scenario != LIMIT:
             return self
         messages = ceil(self.max_rate_per_s * self.step_s)

@@ -2,14 +2,14 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from statistics import linear_regression
 from typing import Any
 
-from looplab.experiments.twin import TwinCell
 from looplab.experiments.twin.document import queue
 from looplab.experiments.twin.parameters import TwinParameters
 from looplab.experiments.twin.sending import Sent
-from looplab.experiments.twin.usage import busy, largest, usage
-from looplab.run.accounting import Columns, quantile
+from looplab.experiments.twin.usage import largest
+from looplab.run.accounting import Columns, summarise
 from looplab.run.samples import ANSWERED, NOT_SENT
 
 # A queue grows if it gains more than this share of the rate in the second half of a step.
@@ -48,8 +48,8 @@ def judge_step(p: TwinParameters, columns: Columns, rows: range, rate_per_s: flo
     sent_ns = [columns["sent_ns"][row] for row in sent]
     committed_ns = [columns["received_ns"][row] for row in stored]
     growth = _growth(sent_ns, committed_ns)
-    delay_us = _p99_us([columns["received_ns"][row] - columns["sent_ns"][row] for row in stored])
-    late_us = _p99_us([columns["sent_ns"][row] - columns["due_ns"][row] for row in sent])
+    delay_us = summarise([columns["received_ns"][row] - columns["sent_ns"][row] for row in stored])["p99"]
+    late_us = summarise([columns["sent_ns"][row] - columns["due_ns"][row] for row in sent])["p99"]
     limit_us = p.delay_limit_ms * 1000
     kept_pace = late_us is not None and late_us < limit_us
     steady = growth is not None and growth <= max(GROWTH_SHARE * rate_per_s, 1.0)
@@ -116,32 +116,29 @@ def _within(p: TwinParameters, rate: float) -> float:
     return min(max(rate, 1.0), float(p.max_rate_per_s))
 
 
-def limit(p: TwinParameters, cell: TwinCell, sent: Sent, step: SearchStep) -> dict[str, Any]:
+def limit(p: TwinParameters, sent: Sent, step: SearchStep) -> dict[str, Any]:
     """Return `limited_by` and `evidence`: each part's share of its capacity in a step.
 
     That is one processor for each broker, worker of the instance and session of the database, all processors for the
     machine; a worker's time for sleep, session and store; the disk's for fsync; the window of unconfirmed messages.
     """
-    used = usage(p, cell, sent)
-    evidence = {**largest(used["cpu_share"]), **_spent(used, sent)}
-    evidence["machine"] = busy(*sent.scans)
+    evidence = {**largest(sent.figures["cpu_share"]), **_spent(sent)}
     evidence["device"] = evidence.pop("controller", 0.0)
-    if step.lateness_p99_us is not None and step.lateness_p99_us > p.delay_limit_ms * 1000:
+    if (step.lateness_p99_us or 0.0) > p.delay_limit_ms * 1000:
         # The device fell behind its schedule, so it is the limit at this rate.
         evidence["device"] = 1.0
     if p.max_inflight:
-        evidence["inflight"] = (used["unacknowledged_max"] or 0) / p.max_inflight
+        evidence["inflight"] = sent.figures["unacknowledged_max"] / p.max_inflight
     evidence = {name: round(min(share, 1.0), 4) for name, share in evidence.items()}
     return {"limited_by": _limiting(evidence), "evidence": evidence}
 
 
-def _spent(used: Mapping[str, Any], sent: Sent) -> dict[str, float]:
+def _spent(sent: Sent) -> dict[str, float]:
     """Return how much of its time a worker spent sleeping, for sessions and in commits, and the disk in writing."""
-    if not sent.lasted_s or not sent.workers:
+    if not sent.lasted_s:
         return {}
-    time_s = len(sent.workers) * sent.lasted_s
-    spent = {name: used["instance_s"][name] / time_s for name in ("sleep", "session", "store")}
-    return {**spent, **({"fsync": used["fsync"]["seconds"] / sent.lasted_s} if used["fsync"] else {})}
+    spent = {name: time_s / sent.lasted_s / sent.order.count for name, time_s in sent.figures["instance_s"].items()}
+    return {**spent, "fsync": sent.figures["fsync"]["seconds"] / sent.lasted_s}
 
 
 def _limiting(evidence: Mapping[str, float]) -> str:
@@ -151,12 +148,12 @@ def _limiting(evidence: Mapping[str, float]) -> str:
     only where no part behind it is used up: every slow instance fills it.
     """
     alone = {name: share for name, share in evidence.items() if name not in ("store", "fsync", "inflight", "machine")}
-    most = max(alone, key=lambda name: alone[name], default="")
-    if most and alone[most] >= NEARLY_ALL:
+    most = max(alone, key=lambda name: alone[name])
+    if alone[most] >= NEARLY_ALL:
         return most
     if evidence.get("machine", 0.0) >= NO_ROOM:
         return "machine"
-    if most and alone[most] >= USED_UP:
+    if alone[most] >= USED_UP:
         return most
     if evidence.get("store", 0.0) >= USED_UP:
         return "fsync" if evidence.get("fsync", 0.0) >= evidence.get("database", 0.0) else "database"
@@ -167,16 +164,9 @@ def _growth(sent_ns: list[int], committed_ns: list[int]) -> float | None:
     """Return by how many messages a second the queue grew in the second half of the sending; None for too few."""
     if len(sent_ns) < 2:
         return None
-    end, middle = sent_ns[-1], (sent_ns[0] + sent_ns[-1]) // 2
-    times, lengths = queue(sent_ns, committed_ns)
-    at = dict(zip(times, lengths, strict=True))
-    first = [length for time, length in at.items() if middle - (end - middle) // 2 <= time <= middle]
-    last = [length for time, length in at.items() if middle + (end - middle) // 2 <= time <= end]
-    if not first or not last or end == middle:
+    middle, end = (sent_ns[0] + sent_ns[-1]) // 2, sent_ns[-1]
+    events = zip(*queue(sent_ns, committed_ns), strict=True)
+    seen = [((at_ns - middle) / 1e9, length) for at_ns, length in events if middle <= at_ns <= end]
+    if len({at_s for at_s, _length in seen}) < 2:
         return None
-    # The two means are half of the sending apart: from the middle of one quarter to that of the last.
-    return round((sum(last) / len(last) - sum(first) / len(first)) / ((end - middle) * 1e-9), 3)
-
-
-def _p99_us(durations_ns: list[int]) -> float | None:
-    return round(quantile(sorted(durations_ns), 0.99) / 1000, 3) if durations_ns else None
+    return round(linear_regression(*zip(*seen, strict=True)).slope, 3)

@@ -1,9 +1,8 @@
-"""The files between controller and instance: an order, and what each worker counts. Both survive the instance."""
+"""What a sending is: its order, and what each worker of the instance counts. The files survive the instance."""
 
 import json
 import mmap
 import os
-import struct
 from dataclasses import asdict, dataclass, field
 from enum import IntEnum
 from pathlib import Path
@@ -16,25 +15,27 @@ MOST_WORKERS = 16
 class WorkerCount(IntEnum):
     """What each worker counts; times in ns. `READY` is 1 while it is subscribed and can reach the database."""
 
-    READY, RECEIVED, STORED, DUPLICATES, REFUSED, MALFORMED, FOREIGN, DISCONNECTS = range(8)
-    STARTS, UNACKNOWLEDGED_MAX, BATCHES, SLEEP_NS, SESSION_NS, STORE_NS, HELD_NS, DATABASE_ERRORS = range(8, 16)
+    READY, STARTS, MALFORMED, DISCONNECTS, DATABASE_ERRORS, UNACKNOWLEDGED_MAX = range(6)
+    SLEEP_NS, SESSION_NS, STORE_NS = range(6, 9)
 
 
 @dataclass(frozen=True)
 class Order:
-    """One cell as the instance handles it: rows `first` … `last` of the samples, `workers` for each of `brokers`.
+    """One sending: what `devices` send to `brokers`, and the instance, with so many `workers` for each broker, stores.
 
-    `cpus` are the processors of each broker's machine, for its workers; empty: any.
-    Several workers of a broker share one subscription: the broker gives each message to one of them.
+    The instance handles rows `first` … `last` of the samples. `cpus` are the processors of each broker's machine, for
+    its workers; empty: any. Several workers of a broker share one subscription: each message goes to one of them.
     """
 
     token: str
     cell: int
-    brokers: list[list[object]]
+    brokers: list[tuple[str, int]]
     qos: int
     write_mode: str
     tcp_nodelay: bool
     workers: int = 1
+    devices: int = 1
+    payload_bytes: int = 64
     first: int = 0
     last: int = 0
     cpus: list[list[int]] = field(default_factory=list)
@@ -80,14 +81,9 @@ class WorkerCounts:
         """Return one worker's counts, in the order of WorkerCount."""
         return self._numbers[worker * len(WorkerCount) : (worker + 1) * len(WorkerCount)]
 
-    @property
-    def ready(self) -> int:
-        """How many workers are ready."""
-        return sum(self.row(worker)[0] for worker in range(MOST_WORKERS))
+    def each(self, count: WorkerCount) -> list[int]:
+        """Return what each worker counted, 0 of one that there is not."""
+        return [self.row(worker)[count] for worker in range(MOST_WORKERS)]
 
     def clear(self) -> None:
-        self._numbers[:] = memoryview(struct.pack("<q", 0) * len(self._numbers)).cast("q")
-
-    def as_json(self, workers: int) -> list[dict[str, int]]:
-        """Return the counts of the first `workers`."""
-        return [{count.name.lower(): self.row(worker)[count] for count in WorkerCount} for worker in range(workers)]
+        self._numbers[:] = memoryview(bytes(self._numbers.nbytes)).cast("q")

@@ -27,7 +27,7 @@ def conninfo(environment: Mapping[str, str], role: str) -> str:
 
 
 class MessageRow(NamedTuple):
-    """One line of the table `message`; times in ns of this machine's monotonic clock."""
+    """One line of the table `message`, and the id that confirms it; times in ns of this machine's monotonic clock."""
 
     run: str
     device: int
@@ -35,29 +35,32 @@ class MessageRow(NamedTuple):
     sent_ns: int
     arrived_ns: int
     payload: bytes
+    message_id: bytes
 
 
-class DatabaseSession:
-    """A session that is opened when it is needed, and again where it was lost; `conninfo` is libpq's.
+def open_session(conninfo: str) -> psycopg.Connection[Any]:
+    """Return a new session, in which each statement is committed by itself. Raises psycopg.Error."""
+    timeout = f"-c statement_timeout={STATEMENT_TIMEOUT_MS}"
+    return psycopg.connect(conninfo, autocommit=True, connect_timeout=CONNECT_TIMEOUT_S, options=timeout)
 
-    `session_ns` adds up the time for opening and closing it.
+
+class Store:
+    """Writes rows in one of the write modes; its session is opened when it is needed, and again where it was lost.
+
+    `session_ns` adds up the time for opening and closing it, `store_ns` that for writing and committing.
     """
 
-    def __init__(self, conninfo: str) -> None:
-        self.session_ns = 0
+    def __init__(self, conninfo: str, mode: WriteMode) -> None:
+        self.session_ns = self.store_ns = 0
         self._conninfo = conninfo
         self._connection: psycopg.Connection[Any] | None = None
+        self._keeps = mode.keeps_session
+        self._write = _copy if mode.batch_rows > 1 else _rows
 
-    def connection(self) -> psycopg.Connection[Any]:
-        """Return the open session. Raises psycopg.Error."""
+    def _session(self) -> psycopg.Connection[Any]:
         if self._connection is None or self._connection.closed:
             begun_ns = perf_counter_ns()
-            self._connection = psycopg.connect(
-                self._conninfo,
-                autocommit=True,
-                connect_timeout=CONNECT_TIMEOUT_S,
-                options=f"-c statement_timeout={STATEMENT_TIMEOUT_MS}",
-            )
+            self._connection = open_session(self._conninfo)
             self.session_ns += perf_counter_ns() - begun_ns
         return self._connection
 
@@ -68,22 +71,12 @@ class DatabaseSession:
         self._connection = None
         self.session_ns += perf_counter_ns() - begun_ns
 
-
-class Store(DatabaseSession):
-    """Writes rows in one of the write modes; `store_ns` adds up the time for writing and committing."""
-
-    def __init__(self, conninfo: str, mode: WriteMode) -> None:
-        super().__init__(conninfo)
-        self.store_ns = 0
-        self._keeps = mode.keeps_session
-        self._write = _copy if mode.batch_rows > 1 else _rows
-
     def write(self, rows: Sequence[MessageRow]) -> list[bool]:
         """Commit `rows`; return for each whether it is new, False where the table had it.
 
         Raises psycopg.Error if the database does not confirm: then any of the rows may be in the table or not.
         """
-        connection = self.connection()
+        connection = self._session()
         begun_ns = perf_counter_ns()
         try:
             new = self._write(connection, rows)
@@ -97,12 +90,12 @@ class Store(DatabaseSession):
 
     def check(self) -> None:
         """Raise psycopg.Error unless the database answers."""
-        self.connection().execute("SELECT 1")
+        self._session().execute("SELECT 1")
 
 
 def _rows(connection: psycopg.Connection[Any], rows: Sequence[MessageRow]) -> list[bool]:
     """Insert one row after another; each is committed by itself outside a transaction."""
-    return [connection.execute(_INSERT, row).rowcount == 1 for row in rows]
+    return [connection.execute(_INSERT, row[:-1]).rowcount == 1 for row in rows]
 
 
 def _copy(connection: psycopg.Connection[Any], rows: Sequence[MessageRow]) -> list[bool]:

@@ -2,18 +2,16 @@
 
 import gc
 import os
-import sys
 import time
 from collections import deque
 from pathlib import Path
 from threading import Event
 from time import perf_counter_ns
-from typing import NamedTuple
 
 import psycopg
 
 from looplab.experiments.twin import WRITE_MODES
-from looplab.experiments.twin.instance.orders import Order, WorkerCount, WorkerCounts, read_order
+from looplab.experiments.twin.instance.orders import Order, WorkerCount, WorkerCounts
 from looplab.experiments.twin.instance.store import MessageRow, Store
 from looplab.experiments.twin.message import MOST_BYTES, parse, topic
 from looplab.mqtt.client import ClientOptions, MqttClient
@@ -32,13 +30,6 @@ RETRY_S = 0.2
 SHARED = "$share/twin/"
 
 
-class Queued(NamedTuple):
-    """A message that is not stored yet, and what confirms it."""
-
-    row: MessageRow
-    message_id: bytes
-
-
 class StoreWorker:
     """Takes what broker `number` of `order` sends; on_message only queues, and nothing is confirmed before its commit.
 
@@ -54,11 +45,11 @@ class StoreWorker:
         self._received, self._copies = samples["received_ns"], samples["copies"]
         self._mode = WRITE_MODES[order.write_mode]
         self._store = Store(conninfo, self._mode)
-        self._queue: deque[Queued] = deque()
+        self._queue: deque[MessageRow] = deque()
         # The identifiers of messages that are stored, or need no storing, and are not confirmed yet.
         self._done: list[bytes] = []
         self._client = MqttClient(
-            Target(str(host), int(str(port)), order.tcp_nodelay),
+            Target(host, port, order.tcp_nodelay),
             f"twin-{order.token}-{order.cell}-{number}",
             ClientOptions(
                 [(SHARED * (order.workers > 1) + topics, order.qos)], max_inflight=0, persistent=True, holds=True
@@ -83,7 +74,6 @@ class StoreWorker:
                 time.sleep(mode.sleep_ms / 1000)
                 counts[WorkerCount.SLEEP_NS] += round(mode.sleep_ms * 1e6)
             self._client.wait(0)
-        self._refuse_queued()
         self._store.close()
         self._client.close()
 
@@ -91,33 +81,26 @@ class StoreWorker:
         """Queue a message of this cell; its first instruction is the time."""
         now = perf_counter_ns()
         counts, order = self._counts, self._order
-        counts[WorkerCount.RECEIVED] += 1
         message = parse(self._token, payload)
-        if message is None:
+        if message is None or not order.first <= message.sequence <= order.last:
             counts[WorkerCount.MALFORMED] += 1
-        elif not order.first <= message.sequence <= order.last:
-            counts[WorkerCount.FOREIGN] += 1
         elif len(payload) > MOST_BYTES:
-            counts[WorkerCount.REFUSED] += 1
             if self._state[message.sequence] == WAITING:
-                self._arrived[message.sequence] = now
-                self._state[message.sequence] = FAILED
+                self._arrived[message.sequence], self._state[message.sequence] = now, FAILED
         else:
-            row = MessageRow(order.token, message.device, message.sequence, message.sent_ns, now, payload)
-            self._queue.append(Queued(row, self._client.message_id))
+            self._queue.append(MessageRow(order.token, *message, now, payload, self._client.message_id))
             counts[WorkerCount.UNACKNOWLEDGED_MAX] = max(counts[WorkerCount.UNACKNOWLEDGED_MAX], len(self._queue))
             return
         self._done.append(self._client.message_id)
 
     def _gather(self) -> None:
         """Wait until a batch is full or its first message is old enough."""
-        end_ns = self._queue[0].row.arrived_ns + BATCH_NS
+        end_ns = self._queue[0].arrived_ns + BATCH_NS
         while len(self._queue) < self._mode.batch_rows and perf_counter_ns() < end_ns:
             self._client.wait(end_ns, ())
 
-    def _write(self, batch: list[Queued], stop: Event) -> None:
+    def _write(self, rows: list[MessageRow], stop: Event) -> None:
         """Commit a batch and stamp its rows; try until the database takes it or `stop` is set."""
-        rows = [message.row for message in batch]
         again = False
         while True:
             try:
@@ -128,12 +111,10 @@ class StoreWorker:
                 print(f"The database did not take {len(rows)} messages: {str(error).strip()}", flush=True)
                 again = True
                 if stop.wait(RETRY_S):
-                    self._queue.extendleft(reversed(batch))
                     return
                 self._client.wait(0)
         self._stamp(rows, fresh, again)
-        self._done += [message.message_id for message in batch]
-        self._counts[WorkerCount.BATCHES] += 1
+        self._done += [row.message_id for row in rows]
 
     def _stamp(self, rows: list[MessageRow], fresh: list[bool], again: bool) -> None:
         """Note when each row was committed, in the samples that the controller and the exporter read.
@@ -145,14 +126,11 @@ class StoreWorker:
         for row, new in zip(rows, fresh, strict=True):
             sequence = row.sequence
             if not new and not again:
-                counts[WorkerCount.DUPLICATES] += 1
                 self._copies[sequence] = max(0, self._copies[sequence]) + 1
             # An instance that was killed after its commit left no stamp. The copy proves that the row is stored.
             if state[sequence] != ANSWERED:
                 arrived[sequence], received[sequence] = row.arrived_ns, now
                 state[sequence] = ANSWERED
-                counts[WorkerCount.STORED] += 1
-            counts[WorkerCount.HELD_NS] += now - row.arrived_ns
         counts[WorkerCount.SESSION_NS], counts[WorkerCount.STORE_NS] = self._store.session_ns, self._store.store_ns
 
     def _confirm(self) -> None:
@@ -175,21 +153,10 @@ class StoreWorker:
                 self._store.close()
             self._counts[WorkerCount.READY] = 1
 
-    def _refuse_queued(self) -> None:
-        """What the worker has and the database did not take is refused, and not confirmed."""
-        for message in self._queue:
-            if self._state[message.row.sequence] == WAITING:
-                self._arrived[message.row.sequence] = message.row.arrived_ns
-                self._state[message.row.sequence] = FAILED
 
-
-def main(folder: Path, number: int) -> int:
-    """Run worker `number` of the open order until SIGTERM."""
+def run(order: Order, number: int, folder: Path, stop: Event) -> None:
+    """Run worker `number` of an order until SIGTERM, which sets `stop` in this process of its own."""
     own_process.set_name(PROCESS_NAME)
-    stop = own_process.stop_event()
-    order = read_order(folder)
-    if order is None:
-        return 0
     if order.cpus and (cpus := order.cpus[number % len(order.brokers)]):
         os.sched_setaffinity(0, cpus)
     samples = SharedSamples(folder / "samples.bin")
@@ -197,8 +164,3 @@ def main(folder: Path, number: int) -> int:
     gc.collect()
     gc.freeze()
     worker.run(stop)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1]), int(sys.argv[2])))

@@ -1,26 +1,23 @@
 """What several brokers do: their total, each one's rate, and how much their times vary, beside the paper's figures.
 
-Variances of few values: intervals by chi-square, two compared by F, both of normal values; of three runs or more, each
-run counts once with its ratio.
+The paper's own variances, of five values each, are compared by F; measured ones run by run, each run with its ratio.
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import fmean, variance
 
-from scipy.stats import chi2, f
+from scipy.stats import f
 
 from looplab.experiments.twin.parameters import CENTRAL, DISTRIBUTED
 from looplab.experiments.twin.report import MeasuredTwin, cells_of, published
 from looplab.report.rules import kept, stated
 from looplab.report.samples import MeasuredRuns
-from looplab.report.statistics import CONFIDENCE, FEWEST_RUNS, UNKNOWN, Interval, compare, over_runs
+from looplab.report.statistics import CONFIDENCE, UNKNOWN, Interval, compare, over_runs
 from looplab.report.verdicts import NO_CONTRAST, Line, Verdict, not_run, units
 
-# Stored runs may name another way to confine a machine; now it is always a set of processors.
-_CPUSET = "cpuset"
 # A change within SAME is none; totals within SIMILAR are similar: the printed ones differ by 2.5 and 5.5 %.
 SAME, SIMILAR = 0.05, 0.1
 # Iterations of the paper's second experiment.
@@ -51,7 +48,8 @@ class Group:
     @property
     def variances(self) -> list[float]:
         """The variance of a broker's time over the repetitions of each run, the mean of the brokers."""
-        return [one[0] for cells in self.runs if (one := pooled(_by_broker(cells)))]
+        by_run = ([times for times in _by_broker(cells) if len(times) > 1] for cells in self.runs)
+        return [fmean(map(variance, by_broker)) for by_broker in by_run if by_broker]
 
     def printed(self, name: str) -> str:
         """Return the figure of that name in the paper, "" if it gives none."""
@@ -90,7 +88,7 @@ def more_brokers(run: MeasuredRuns) -> Verdict:
     ]
     if not steps:
         return not_run("Needs at least two numbers of brokers.", lines=lines)
-    each, total = ([_change(a.rates(of), b.rates(of)) for a, b in steps] for _what, _name, of in figures)
+    each, total = ([change(a.rates(of), b.rates(of)) for a, b in steps] for _what, _name, of in figures)
     rises, falls = sum(share.low > 0 for share in total), sum(share.high < 0 for share in each)
     reason = f"The total rises at {rises} of {len(steps)} steps, the rate of each broker falls at {falls}."
     # Shown where it changes at all; refuted where it changes by less than SAME, or the other way.
@@ -99,53 +97,44 @@ def more_brokers(run: MeasuredRuns) -> Verdict:
     return stated([*up, *down], reason, lines)
 
 
-def _change(before: Sequence[float], after: Sequence[float]) -> Interval:
-    comparison = compare(before, after, runs=False)
-    return comparison.share if comparison else UNKNOWN
+def change(before: Sequence[float], after: Sequence[float]) -> Interval:
+    """Return the change as a share, without an interval where it has too few units."""
+    if comparison := compare(before, after, runs=False):
+        return comparison.share
+    return Interval(fmean(after) / fmean(before) - 1) if before and after else UNKNOWN
 
 
-def _pairs(run: MeasuredRuns) -> Iterator[tuple[int, Group, Group]]:
-    """Yield each number of brokers that was measured in both placements, with its two groups."""
+def _pairs(run: MeasuredRuns) -> list[tuple[int, Group, Group]]:
+    """Return each number of brokers that was measured in both placements, with its two groups."""
     found = groups(run)
-    for brokers, placement in found:
-        if placement == CENTRAL and (brokers, DISTRIBUTED) in found:
-            yield brokers, found[brokers, CENTRAL], found[brokers, DISTRIBUTED]
+    return [
+        (n, found[n, CENTRAL], found[n, DISTRIBUTED]) for n in (2, 4) if {(n, CENTRAL), (n, DISTRIBUTED)} <= {*found}
+    ]
 
 
-def contrasted(judge: Callable[[MeasuredRuns], Verdict]) -> Callable[[MeasuredRuns], Verdict]:
-    """Return a rule on both placements that gives no verdict where the small machines share processors."""
-
-    def answer(run: MeasuredRuns) -> Verdict:
-        verdict, p = judge(run), run.run.parameters
-        if verdict.run and p.get("confinement", _CPUSET) == _CPUSET and p.get("machine_scale", 1) < 1:
-            share = f"With MACHINE_SCALE={p['machine_scale']:g} two small machines share a processor"
-            verdict.withdraw(f"{share}, as in one machine: it takes a computer with four.", NO_CONTRAST)
-        return verdict
-
-    return answer
+def _with_contrast(verdict: Verdict, run: MeasuredRuns) -> Verdict:
+    """Return a verdict on both placements; withdrawn where the small machines share processors."""
+    if (scale := run.run.parameters.get("machine_scale", 1)) < 1:
+        share = f"With MACHINE_SCALE={scale:g} two small machines share a processor"
+        verdict.withdraw(f"{share}, as in one machine: it takes a computer with four.", NO_CONTRAST)
+    return verdict
 
 
-@contrasted
 def alike(run: MeasuredRuns) -> Verdict:
     """Judge whether both placements pass on similar totals."""
-    given = {n: [published()["total-rate", n, place] for place in (CENTRAL, DISTRIBUTED)] for n in (2, 4)}
-    lines = [
-        Line(
-            f"{n} brokers: distributed against central",
-            change.share,
-            f"{given[n][1] / given[n][0] - 1:+.1%}" if n in given else "",
-            "change",
-        )
-        for n, central, other in _pairs(run)
-        if (change := compare(central.rates(math.fsum), other.rates(math.fsum), runs=False))
-    ]
+    lines = []
+    for n, central, other in _pairs(run):
+        if comparison := compare(central.rates(math.fsum), other.rates(math.fsum), runs=False):
+            totals = [published()["total-rate", n, place] for place in (CENTRAL, DISTRIBUTED)]
+            text = f"{totals[1] / totals[0] - 1:+.1%}"
+            lines.append(Line(f"{n} brokers: distributed against central", comparison.share, text, "change"))
     if not lines:
         return not_run("Needs both placements, each at least twice.")
     shares = ", ".join(f"{line.value.estimate:+.1%}" for line in lines)
-    return kept(lines, -SIMILAR, SIMILAR, f"Distributed totals differ by {shares}; similar is within {SIMILAR:.0%}.")
+    reason = f"Distributed totals differ by {shares}; similar is within {SIMILAR:.0%}."
+    return _with_contrast(kept(lines, -SIMILAR, SIMILAR, reason), run)
 
 
-@contrasted
 def varies(run: MeasuredRuns) -> Verdict:
     """Judge whether times vary more if each broker has its own machine."""
     ratios = {n: ratio for n, central, other in _pairs(run) if (ratio := _ratio(central, other))}
@@ -154,24 +143,21 @@ def varies(run: MeasuredRuns) -> Verdict:
         for n, ratio in ratios.items()
     ]
     lines += [
-        Line(f"{group}: variance", interval(*variance), group.printed("variance"), "s²")
+        Line(f"{group}: variance", value, group.printed("variance"), "s²")
         for group in groups(run).values()
-        if group.brokers > 1 and (variance := pooled(group.times_s))
+        if group.brokers > 1 and (value := over_runs(group.variances))
     ]
     if not ratios:
         return not_run("Needs both placements, each at least twice.", lines=lines)
-    how = "by F" if len(run.runs) < FEWEST_RUNS else "run by run"
     parts = [ratio.p_values(1.0, math.inf) for ratio in ratios.values()]
-    return stated(parts, f"Variances compared {how}.", lines, [_as_printed(n) for n in (2, 4)])
+    verdict = stated(parts, "Variances are compared run by run.", lines, [_as_printed(n) for n in (2, 4)])
+    return _with_contrast(verdict, run)
 
 
 def _ratio(central: Group, distributed: Group) -> Interval | None:
     """Return the variance of the distributed brokers over that of the central ones; None without one above 0."""
-    if len(central.variances) == len(distributed.variances) >= FEWEST_RUNS:
-        pairs = list(zip(distributed.variances, central.variances, strict=True))
-        return over_runs([over / under for over, under in pairs]) if min(map(min, pairs)) > 0 else None
-    one, other = pooled(central.times_s), pooled(distributed.times_s)
-    return ratio(other[0], one[0], (other[1], one[1]))[0] if one and other and min(one[0], other[0]) > 0 else None
+    pairs = list(zip(distributed.variances, central.variances, strict=False))
+    return over_runs([over / under for over, under in pairs]) if pairs and min(map(min, pairs)) > 0 else None
 
 
 def _as_printed(brokers: int) -> str:
@@ -184,30 +170,11 @@ def _as_printed(brokers: int) -> str:
 
 
 def printed_ratio(brokers: int) -> tuple[Interval, float]:
-    """Return the paper's variance of the distributed brokers over that of the central ones, and its p-value."""
-    over, under = (published()["variance", brokers, placement] for placement in (DISTRIBUTED, CENTRAL))
-    return ratio(over, under, (ITERATIONS - 1, ITERATIONS - 1))
+    """Return the paper's variance of distributed brokers over that of central ones; the p-value of their being equal.
 
-
-def pooled(by_broker: Sequence[Sequence[float]]) -> tuple[float, int] | None:
-    """Return the mean variance of brokers that worked at the same time, and the degrees of freedom of one of them.
-
-    They are not independent, so they add no degrees of freedom. None for fewer than two values of a broker.
+    By F, of normal times.
     """
-    sizes = {len(times) for times in by_broker}
-    if len(sizes) != 1 or min(sizes) < 2:
-        return None
-    return fmean(variance(times) for times in by_broker), sizes.pop() - 1
-
-
-def interval(variance: float, freedom: int) -> Interval:
-    """Return the variance with its 95 % interval."""
-    low, high = (float(variance * freedom / end) for end in reversed(chi2.interval(CONFIDENCE, freedom)))
-    return Interval(variance, low, high)
-
-
-def ratio(over: float, under: float, freedom: tuple[int, int]) -> tuple[Interval, float]:
-    """Return a variance over another, of so many degrees of freedom, and the two-sided p-value of their being equal."""
-    quotient = over / under
-    low, high = (float(quotient / end) for end in reversed(f.interval(CONFIDENCE, *freedom)))
-    return Interval(quotient, low, high), 2 * float(min(f.cdf(quotient, *freedom), f.sf(quotient, *freedom)))
+    over, under = (published()["variance", brokers, placement] for placement in (DISTRIBUTED, CENTRAL))
+    ratio, freedom = over / under, (ITERATIONS - 1, ITERATIONS - 1)
+    low, high = (float(ratio / end) for end in reversed(f.interval(CONFIDENCE, *freedom)))
+    return Interval(ratio, low, high), 2 * float(min(f.cdf(ratio, *freedom), f.sf(ratio, *freedom)))

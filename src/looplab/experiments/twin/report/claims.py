@@ -8,11 +8,11 @@ from statistics import fmean
 from looplab.experiments.twin import LIMITS, PROTOTYPE, WRITE_MODES
 from looplab.experiments.twin.parameters import USUAL_MODE
 from looplab.experiments.twin.report import MeasuredTwin, cells_of, published
-from looplab.experiments.twin.report.brokers import alike, more_brokers, varies
+from looplab.experiments.twin.report.brokers import alike, change, more_brokers, varies
 from looplab.report.rounds import claims_of
 from looplab.report.rules import kept, mostly, stated
 from looplab.report.samples import MeasuredRuns
-from looplab.report.statistics import FEWEST_RUNS, UNKNOWN, Interval, compare, over_runs
+from looplab.report.statistics import FEWEST_RUNS, UNKNOWN, Interval, over_runs
 from looplab.report.verdicts import Claim, Line, Verdict, not_run, units
 
 # "About 15 a second": within this factor.
@@ -46,12 +46,8 @@ def by_mode(run: MeasuredRuns) -> dict[str, list[MeasuredTwin]]:
     for cell in cells_of(run):
         if cell.brokers == 1:
             modes.setdefault(cell.write_mode, []).append(cell)
-    order = [USUAL_MODE.get(run.run.fidelity, PROTOTYPE), *WRITE_MODES, *modes]
+    order = [USUAL_MODE.get(run.run.fidelity, PROTOTYPE), *WRITE_MODES]
     return {mode: modes[mode] for mode in sorted(modes, key=order.index)}
-
-
-def _in_words(mode: str) -> str:
-    return WRITE_MODES[mode].about if mode in WRITE_MODES else mode
 
 
 def usual(run: MeasuredRuns) -> list[list[MeasuredTwin]]:
@@ -64,31 +60,26 @@ def full_rates(runs: Sequence[Sequence[MeasuredTwin]]) -> list[float]:
     return units([cell.rate_out for cell in cells if cell.queues and cell.rate_out] for cells in runs)
 
 
-def rate_of(runs: Sequence[Sequence[MeasuredTwin]]) -> tuple[Interval, bool] | None:
-    """Return the rate out of one write mode, and whether it is its limit: that of the cells with a queue, by run.
-
-    Without a queue the highest rate is a lower bound. None if nothing was stored.
-    """
-    if full := full_rates(runs):
-        rate = over_runs(full)
-        return (rate, True) if rate else None
-    seen = [cell.rate_out for cells in runs for cell in cells if cell.rate_out]
-    return (Interval(max(seen)), False) if seen else None
-
-
 def _rates(run: MeasuredRuns) -> Iterator[tuple[str, Interval, bool]]:
+    """Yield each write mode with its rate out, and whether it is its limit: that of the cells with a queue, by run.
+
+    Without a queue the highest rate is a lower bound. A mode that stored nothing is left out.
+    """
     by_run = [by_mode(one) for one in run.runs]
     for mode in by_mode(run):
-        rate = rate_of([modes.get(mode, []) for modes in by_run])
-        if rate:
-            yield (mode, *rate)
+        runs = [modes.get(mode, []) for modes in by_run]
+        seen = [[cell.rate_out for cell in cells if cell.rate_out] for cells in runs]
+        if rate := over_runs(full_rates(runs)):
+            yield mode, rate, True
+        elif rate := over_runs([max(rates) for rates in seen if rates]):
+            yield mode, rate, False
 
 
 def _rate_lines(run: MeasuredRuns) -> list[Line]:
     limit = published()["rate-limit", 1, ""]
     return [
         Line(
-            _in_words(mode) + ("" if full else ", no queue yet: at least"),
+            WRITE_MODES[mode].about + ("" if full else ", no queue yet: at least"),
             rate,
             f"at most {limit:g}" if mode == PROTOTYPE else "",
             "/s",
@@ -106,29 +97,8 @@ def _fifteen(run: MeasuredRuns) -> Verdict:
     reason = f"{rate.estimate:.1f} messages a second leave ({mode}); published are {limit:g} at most."
     if not full:
         # What came in may be less than what the broker passes on: it can refute alone.
-        highest = over_runs([max((cell.rate_out or 0.0 for cell in cells), default=0.0) for cells in usual(run)])
-        return stated(
-            [(1.0, (highest or UNKNOWN).p_values(0, limit * NEAR)[1])], f"{reason} No cell has a queue.", lines
-        )
-    return stated([rate.p_values(limit / NEAR, limit * NEAR)], reason, lines, _spent(by_mode(run)[mode]))
-
-
-def _spent(cells: Sequence[MeasuredTwin]) -> list[str]:
-    """Return, as a sentence, what the instance did with its time while a queue waited, and how busy the broker was."""
-    full = [cell for cell in cells if cell.queues and cell.instance_s and cell.stored]
-    if not full:
-        return []
-    stored = sum(cell.stored for cell in full)
-    per_ms = {
-        name: 1000 * sum(cell.instance_s.get(name) or 0 for cell in full) / stored
-        for name in ("sleep", "session", "store")
-    }
-    sentence = (
-        f"While a queue waited, the instance slept {per_ms['sleep']:.1f} ms for each message, opened a session for "
-        f"{per_ms['session']:.1f} ms and stored for {per_ms['store']:.1f} ms"
-    )
-    busy = [share for cell in full for share in cell.cpu_share.get("broker") or [] if share]
-    return [f"{sentence}; the broker used {max(busy):.1%} of a processor at most." if busy else f"{sentence}."]
+        return stated([(1.0, rate.p_values(0, limit * NEAR)[1])], f"{reason} No cell has a queue.", lines)
+    return stated([rate.p_values(limit / NEAR, limit * NEAR)], reason, lines)
 
 
 def _sixty_seven(run: MeasuredRuns) -> Verdict:
@@ -182,7 +152,7 @@ def _broker_limits(run: MeasuredRuns) -> Verdict:
     mode, (rate, _full) = max(others.items(), key=lambda one: one[1][0].estimate)
     by_run = [{name: one.estimate for name, one, _ in _rates(one_run)} for one_run in run.runs]
     times = over_runs([rates[mode] / rates[PROTOTYPE] for rates in by_run if {mode, PROTOTYPE} <= rates.keys()])
-    reason = f"The same broker passed on {rate.estimate:.4g} a second to another instance ({_in_words(mode)})"
+    reason = f"The same broker passed on {rate.estimate:.4g} a second to another instance ({WRITE_MODES[mode].about})"
     reason = f"{reason}: {rate.estimate / first[0].estimate:.1f} times as many."
     return stated([(times or UNKNOWN).p_values(0, NEAR)], reason, _rate_lines(run))
 
@@ -192,7 +162,7 @@ def _qos(run: MeasuredRuns) -> Verdict:
         full_rates([[cell for cell in cells if cell.qos == qos] for cells in usual(run)]) for qos in (0, 1, 2)
     )
     changes = {
-        f"QoS {qos} against QoS 0": _change(first, rates) for qos, rates in enumerate(others, 1) if first and rates
+        f"QoS {qos} against QoS 0": change(first, rates) for qos, rates in enumerate(others, 1) if first and rates
     }
     if not changes:
         return not_run("Needs QoS 0 and another one, with a queue: --qos 0,1,2 --intervals 10")
@@ -203,13 +173,7 @@ def _persistence(off: MeasuredRuns, on: MeasuredRuns) -> Verdict:
     rates = [full_rates(usual(run)) for run in (off, on)]
     if not all(rates):
         return not_run("Needs a queue on both sides: an interval of 10 ms.")
-    return _low_impact({"queue on disk against in memory": _change(*rates)})
-
-
-def _change(before: Sequence[float], after: Sequence[float]) -> Interval:
-    """Return the change as a share, without an interval where it has too few units."""
-    comparison = compare(before, after, runs=False)
-    return comparison.share if comparison else Interval(fmean(after) / fmean(before) - 1)
+    return _low_impact({"queue on disk against in memory": change(*rates)})
 
 
 def _low_impact(changes: dict[str, Interval]) -> Verdict:

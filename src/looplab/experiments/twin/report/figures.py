@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from statistics import fmean
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,9 +16,9 @@ from looplab.experiments.twin.parameters import CENTRAL, DISTRIBUTED
 from looplab.experiments.twin.report import MeasuredTwin
 from looplab.experiments.twin.report.brokers import groups
 from looplab.experiments.twin.report.claims import by_mode
-from looplab.report.csv_file import NUMBER, WORD, key_types, lines_of, read_csv
-from looplab.report.drawing import STYLES, Plot
-from looplab.report.samples import MeasuredRuns
+from looplab.report.drawing import STYLES, LinePlot, Plot, PlotPoint
+from looplab.report.samples import NUMBER, WORD, MeasuredRuns, key_types, lines_of, read_csv
+from looplab.system.words import plural
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -36,33 +37,30 @@ TITLES = {
 _PLACE = (0.14, 0.145, 0.835, 0.68)
 # A queue that is shorter than this is drawn near the axis, not as high as the figure.
 _LEAST_HEIGHT = 20
-_TIME = "from the first message sent to the last one stored, in s"
 
 
 def sketches(runs: Mapping[str, MeasuredRuns]) -> list[Plot]:
     """Return the figures for which the runs of one fidelity, by scenario, have cells."""
-    plots: list[Plot | None] = []
-    if "twin" in runs:
-        plots.append(_by_interval(runs["twin"]))
+    plots = _by_interval(runs["twin"]) if "twin" in runs else []
     if "twin-brokers" in runs:
-        plots += [_times(runs["twin-brokers"], "2", CENTRAL), _times(runs["twin-brokers"], "3", DISTRIBUTED)]
-    return [sketch for sketch in plots if sketch is not None]
+        plots += [*_times(runs["twin-brokers"], "2", CENTRAL), *_times(runs["twin-brokers"], "3", DISTRIBUTED)]
+    return plots
 
 
-def _by_interval(run: MeasuredRuns) -> Plot | None:
+def _by_interval(run: MeasuredRuns) -> list[Plot]:
     """Return the queue length over time, a line for each interval, in the write mode of the run's fidelity."""
     mode, cells = next(iter(by_mode(run).items()), ("", []))
     # Of several runs the newest one, of several repetitions the first.
     first = {cell.key: cell for cell in cells if cell.repetition == 0 and cell.key in run.run.cells}
     if not first:
-        return None
+        return []
     samples = read_csv(run.run.path / "samples.csv", _COLUMNS)
     ordered = sorted(first.values(), key=lambda cell: -cell.interval_ms)
     named = {f"{cell.interval_ms:g} ms": _curve(samples, cell) for cell in ordered}
     longest = ", ".join(f"{name} {max(length, default=0)}" for name, (_at_s, length) in named.items())
     why = f"Write mode {mode}, one broker; a line for each interval between two messages."
     text = f"Longest queue in messages: {longest}."
-    return Plot.of(run, "1", why, text, partial(_put_queues, named), place=_PLACE)
+    return [Plot.of(run, "1", why, text, partial(_put_queues, named), place=_PLACE)]
 
 
 def _put_queues(named: Mapping[str, Curve], axes: Axes) -> None:
@@ -76,33 +74,25 @@ def _put_queues(named: Mapping[str, Curve], axes: Axes) -> None:
     axes.set_ylabel("sent and not yet stored")
 
 
-def _times(run: MeasuredRuns, figure: str, placement: str) -> Plot | None:
-    """Return the time of each broker: a mark for each repetition, one row of marks a number of brokers."""
+def _times(run: MeasuredRuns, figure: str, placement: str) -> list[Plot]:
+    """Return the time of each broker over the repetitions, a series for each number of brokers."""
     compared = [group for group in groups(run).values() if group.brokers == 1 or group.placement == placement]
-    by_number = {group.brokers: group.times_s for group in compared if group.times_s}
-    if not any(brokers > 1 for brokers in by_number):
-        return None
+    if not any(group.brokers > 1 for group in compared):
+        return []
+    series = {
+        plural(group.brokers, "broker"): [_mean(at, times_s) for at, times_s in enumerate(group.times_s)]
+        for group in compared
+    }
     where = "All in one machine" if placement == CENTRAL else "A machine each"
-    means = [f"{n}: {', '.join(f'{sum(times) / len(times):.2f}' for times in each)}" for n, each in by_number.items()]
-    text = f"Mean seconds of each broker, for one, two and more brokers: {'; '.join(means)}."
-    caption = f"{where}: {_TIME}; a mark for each repetition."
-    return Plot.of(run, figure, caption, text, partial(_put_times, by_number))
+    caption = f"{where}: from the first message sent to the last one stored. Bars are from the shortest repetition to "
+    caption += "the longest, marks their mean."
+    ticks = tuple(str(at + 1) for at in range(max(map(len, series.values()))))
+    return LinePlot(series, "broker", "time in s", ticks=ticks).plot(run, figure, caption)
 
 
-def _put_times(by_number: Mapping[int, Sequence[Sequence[float]]], axes: Axes) -> None:
-    ticks: list[str] = []
-    for style, (brokers, by_broker) in enumerate(by_number.items()):
-        colour, _line, mark = STYLES[style]
-        first = len(ticks)
-        for at, times in enumerate(by_broker):
-            label = f"{brokers} broker{'s' if brokers > 1 else ''}" if at == 0 else None
-            axes.plot([first + at] * len(times), times, mark, color=colour, markersize=5, alpha=0.75, label=label)
-            ticks.append(str(at + 1))
-    axes.set_xticks(range(len(ticks)), ticks)
-    axes.set_xlim(-0.6, len(ticks) - 0.4)
-    axes.set_ylim(0, None)
-    axes.set_xlabel("broker")
-    axes.set_ylabel("time in s")
+def _mean(at: int, times_s: Sequence[float]) -> PlotPoint:
+    mean = fmean(times_s)
+    return PlotPoint(at, mean, mean - min(times_s), max(times_s) - mean)
 
 
 def _curve(samples: pd.DataFrame, cell: MeasuredTwin) -> Curve:
