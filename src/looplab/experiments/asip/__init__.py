@@ -1,21 +1,14 @@
 """The experiment asip: how fast a microcontroller answers over serial, TCP and MQTT, from Python and from Java."""
 
-from collections.abc import Iterator
-from textwrap import fill
-
 from looplab.spec.cell import Cell
-from looplab.spec.columns import Count, Figure, Key, Latency, Part, Text, Word
-from looplab.spec.document import Document, each, rows
+from looplab.spec.columns import Count, Figure, Key, Latency, Part, Word
+from looplab.spec.document import each, rows
 from looplab.spec.experiment import Experiment
 from looplab.spec.roles import BROKER, CONTROLLER, Role
 
 NAME = "asip"
 THROUGHPUT = "asip-throughput"
 BRIDGE = Role("bridge", ("lab-asip-bridge",))
-# This mark stands beside a cell that depends on a fitted constant: a USB adapter's frames.
-FITTED = "*"
-FRAMES = "the USB frames of ch340, ftdi-1 and ftdi-16 are those fitted to the thesis's R of 4.28 ms."
-_WITH_FRAMES = ("ch340", "ftdi-1", "ftdi-16")
 # The roles have the names of the languages. A run may use one alone.
 CLIENTS = (
     Role("python", ("lab-asip-client",), optional=True),
@@ -28,12 +21,7 @@ class AsipCell(Cell):
 
     language = Key(str, "language of the client", heading="client", default="python")
     transport = Key(str, "transport to the board", heading="way", default="serial")
-    placement = Key(str, "what runs elsewhere (`one`: nothing)", default="one")
-    place = Text(
-        lambda cell: cell.placement + cell.mark,
-        "what runs elsewhere (`one`: nothing); * depends on a fitted constant",
-        heading="place",
-    )
+    placement = Key(str, "what runs elsewhere (`one`: nothing)", heading="place", default="one")
     tests = Count("tests, or steps of a bisection, that were made", heading="tests", total=True)
     answered = Count("tests answered in time, or steps tracked", outcome="answered")
     late = Count("tests answered after the deadline", outcome="late")
@@ -47,24 +35,6 @@ class AsipCell(Cell):
     )
     edge_cpu_us = Figure("processor time of the client for an edge that it copies", unit="us", live=True)
     runtime = Word("version of Python or Java, with or without its compiler")
-
-    @property
-    def fitted(self) -> bool:
-        """Whether its figures depend on a fitted constant."""
-        return self.document.get("factors", {}).get("adapter") in _WITH_FRAMES
-
-    @property
-    def mark(self) -> str:
-        return FITTED if self.fitted else ""
-
-    @property
-    def text(self) -> str:
-        return super().text + self.mark
-
-    @classmethod
-    def remarks(cls, run: Document) -> Iterator[str]:
-        if any(cell.fitted for cell in map(cls, run["cells"])):
-            yield from fill(f"{FITTED} fitted: {FRAMES}", 80, subsequent_indent="  ").splitlines()
 
 
 class LatencyCell(AsipCell):
@@ -91,7 +61,6 @@ class LatencyCell(AsipCell):
         "the bytes of one test in both directions",
         made=lambda cell: float(sum(cell.wire_bytes.values())) or None,
     )
-    warmup = Part("tests before the first one that counts: mean of the first and of the last ten", each("number"))
     over_wire = Figure("latency over the time on the wire", unit="×", over=("latency", "wire_us"))
 
 
@@ -126,14 +95,6 @@ class ThroughputCell(AsipCell):
     def processors(self) -> float:
         """How much of a processor the client, which copies on one thread, may use."""
         return min(1.0, self.document["factors"]["cpus"] or 1.0)
-
-    @classmethod
-    def remarks(cls, run: Document) -> Iterator[str]:
-        yield from super().remarks(run)
-        for cell in map(cls, run["cells"]):
-            if cell.valid and not cell.tracked_hz and cell.untracked_hz is not None:
-                lowest = f"{cell.untracked_hz:.1f} Hz"
-                yield f"{cell.language}, {cell.transport}: not even {lowest} was copied whole; set `LOW_HZ` below it."
 
 
 EXPERIMENT = Experiment(

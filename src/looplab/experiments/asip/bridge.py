@@ -34,10 +34,10 @@ from looplab.experiments.asip.transports import (
     STATE,
     open_port,
 )
-from looplab.mqtt.address import read_broker
 from looplab.mqtt.client import ClientOptions, MqttClient
 from looplab.mqtt.dial import give_up_silent_peer
 from looplab.mqtt.paired import PairedTarget
+from looplab.mqtt.pairing import read_broker
 from looplab.spec.parameters import integer, matching
 from looplab.spec.reader import Reader
 from looplab.system import own_process
@@ -49,7 +49,7 @@ TOPIC = "asip/board"
 IDLE_NS = 200_000_000
 # Bytes that the board's port did not take are tried again after this time.
 WRITE_NS = 1_000_000
-# Limit of unsent bytes towards client or board; beyond it the session ends.
+# Limit of unsent bytes towards the board; beyond it the session ends.
 MOST_WAITING_BYTES = 65536
 
 
@@ -84,14 +84,11 @@ class TcpSession(BoardSession):
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, int(nodelay))
         # A client whose network was cut says no goodbye, and would keep the board.
         give_up_silent_peer(sock)
-        self._waiting = b""
 
     def send(self, lines: bytes) -> None:
-        self._waiting += lines
-        with contextlib.suppress(BlockingIOError):
-            self._waiting = self._waiting[self.socket.send(self._waiting) :]
-        if len(self._waiting) > MOST_WAITING_BYTES:
-            raise OSError(f"{len(self._waiting)} bytes wait for a client that does not read")
+        # The kernel holds some 15 s of a board's lines for a client that does not read.
+        if self.socket.send(lines) < len(lines):
+            raise OSError("it does not read")
 
     def end(self, why: str) -> None:
         self.socket.close()

@@ -28,7 +28,7 @@ COUNTED = ("sent", "received", "reports", "report_bytes")
 class AsipClient:
     """Speaks ASIP over an open transport.
 
-    >>> client = AsipClient(connect(Way("tcp", "asip-bridge:5000"), "me"))
+    >>> client = AsipClient(connect("tcp", "asip-bridge:5000", "me"))
     >>> client.wait_ready()
     >>> client.set_mode(13, OUTPUT)
     >>> client.write(13, 1)

@@ -1,15 +1,13 @@
 """What run.json holds of a cell beside its samples, and the CSV files of a run."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from looplab.experiments.asip import AsipCell, LatencyCell, ThroughputCell
-from looplab.experiments.asip.oscilloscope import BoardCounts
 from looplab.experiments.asip.parameters import AsipParameters
 from looplab.experiments.asip.waves import search_result
-from looplab.run import cells
 from looplab.run.accounting import summarise
+from looplab.run.cells import CellResult
 from looplab.run.document import More, microseconds, samples_file
 from looplab.run.record import File
 
@@ -17,23 +15,14 @@ from looplab.run.record import File
 COLUMNS = ("edge_ns", "frequency_uhz", "edges_in", "edges_out")
 
 
-@dataclass
-class AsipMeasurement(cells.CellResult[AsipCell]):
-    """A cell with what the simulated board has counted."""
-
-    board: BoardCounts | None = None
-
-
-def planned(p: AsipParameters, cell: AsipCell) -> AsipMeasurement:
+def planned(p: AsipParameters, cell: AsipCell) -> CellResult[AsipCell]:
     """Return a cell of which nothing is known but its settings."""
     factors = {"tcp_nodelay": p.tcp_nodelay, "adapter": p.adapter, "reports": p.reports, "jit": p.jit}
     more: dict[str, Any] = {"board": p.board, "qos": p.qos, "factors": {**factors, "cpus": p.client_cpus}}
     more |= {"reports": None, "runtime": "", "board_lag_us": None}
     if p.throughput:
-        return AsipMeasurement(cell, {**more, **search_result([]), "steps": []})
-    return AsipMeasurement(
-        cell, {**more, "interval_ms": p.interval_ms, "wire_bytes": None, "warmup": None, **copies([])}
-    )
+        return CellResult(cell, {**more, **search_result([]), "steps": []})
+    return CellResult(cell, {**more, "interval_ms": p.interval_ms, "wire_bytes": None, **copies([])})
 
 
 def copies(delays_ns: Sequence[int | None]) -> dict[str, Any]:

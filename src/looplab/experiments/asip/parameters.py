@@ -85,6 +85,11 @@ class AsipParameters(Shared, OrderedParameters):
         """Whether the run searches a frequency instead of measuring latencies."""
         return self.scenario == THROUGHPUT
 
+    @property
+    def simulated(self) -> bool:
+        """Whether the board is simulated: it alone has generator and oscilloscope."""
+        return self.robot == "virtual"
+
     def pace_ms(self, cell: Cell) -> float:
         return self.seconds * 1000 if self.throughput else self.interval_ms + 1000 / self.edge_hz
 
@@ -95,7 +100,7 @@ class AsipParameters(Shared, OrderedParameters):
     def checked(self, environment: Mapping[str, str]) -> Self:
         if self.robot == "remote":
             self._check_remote(environment)
-        if self.throughput and self.robot != "virtual":
+        if self.throughput and not self.simulated:
             raise UsageError(
                 f"{THROUGHPUT} needs generator and oscilloscope, which only the simulated board has.",
                 "Set ROBOT=virtual.",

@@ -1,9 +1,8 @@
 """The measurements with a client: tests over a loop of wire, copies of a wave, the search for the fastest wave."""
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from statistics import fmean
 from typing import Any
 
 from looplab.experiments.asip import AsipCell
@@ -17,37 +16,35 @@ from looplab.experiments.asip.board import (
     byte_to_board_us,
     write_pin,
 )
-from looplab.experiments.asip.document import AsipMeasurement, copies
+from looplab.experiments.asip.document import copies
 from looplab.experiments.asip.oscilloscope import Oscilloscope, Scope
 from looplab.experiments.asip.parameters import AsipParameters
-from looplab.experiments.asip.waves import Row, bisect, copied, copy_delays_ns, search_result, search_step
+from looplab.experiments.asip.waves import Row, bisect, copy_delays_ns, search_result, search_step
 from looplab.experiments.asip.workers import WorkerClient
+from looplab.run.cells import CellResult
 from looplab.run.samples import ABSENT, ANSWERED, LATE, WAITING, SampleStore
 from looplab.treatments.judgement import on_off
 
-# The means of this many first and last tests show whether a warm-up was long enough.
-WARM = 10
 # Every client can copy this frequency, at which the bytes of an edge are counted.
 WARMUP_HZ = 10.0
 
 
 class Phases:
-    """Measures cells into rows of `store`; a board that is not `simulated` has no oscilloscope."""
+    """Measures cells into rows of `store`; a board that is not simulated has no oscilloscope."""
 
     def __init__(
-        self, p: AsipParameters, store: SampleStore, scope: Oscilloscope, addresses: Mapping[str, str], simulated: bool
+        self, p: AsipParameters, store: SampleStore, scope: Oscilloscope, addresses: Mapping[str, str]
     ) -> None:
         self._p, self._store, self._scope, self._addresses = p, store, scope, addresses
-        self._simulated = simulated
         self._board = BOARDS[p.board]
 
-    def measure(self, rows: range, measured: AsipMeasurement, worker: WorkerClient) -> None:
+    def measure(self, rows: range, measured: CellResult[AsipCell], worker: WorkerClient) -> None:
         """Take a cell's samples. Raises LabError if client, board or oscilloscope fails."""
         if self._p.throughput:
             self._search(rows, measured, worker)
             return
         self._loop_back(rows, measured, worker)
-        if self._simulated:
+        if self._p.simulated:
             self._copy(rows, measured, worker)
 
     def _words(self, cell: AsipCell, pin: int) -> dict[str, object]:
@@ -76,10 +73,10 @@ class Phases:
         return exact_hz, [(number(pin), level, cycle) for pin, level, cycle in self._scope.edges(first)]
 
     @contextmanager
-    def _following(self, measured: AsipMeasurement, worker: WorkerClient) -> Iterator[None]:
+    def _following(self, measured: CellResult[AsipCell], worker: WorkerClient) -> Iterator[None]:
         """Have the client copy pin 2 to pin 13 meanwhile; note its processor time for an edge."""
         before = self._counted()
-        worker.ask("follow", self._words(measured.cell, WAVE_PIN))
+        worker.ask("follow", **self._words(measured.cell, WAVE_PIN))
         try:
             yield
         finally:
@@ -90,13 +87,13 @@ class Phases:
 
     def _counted(self) -> Scope | None:
         """Return what a simulated board has counted by now."""
-        return self._scope.state() if self._simulated else None
+        return self._scope.state() if self._p.simulated else None
 
     def _notices(self, pin: int) -> list[int]:
         """Return the bytes of the board's notices that a pin is low, and high."""
         return [len(self._board.report(pin, level)) for level in (0, 1)]
 
-    def _account(self, measured: AsipMeasurement, before: Scope | None, ended: Mapping[str, str]) -> None:
+    def _account(self, measured: CellResult[AsipCell], before: Scope | None, ended: Mapping[str, str]) -> None:
         """Note the unasked reports, and compare the bytes that client and simulated board counted."""
         if measured.more["reports"] is None:
             lines, size, us = (int(ended[name]) for name in ("reports", "report_bytes", "elapsed_us"))
@@ -108,7 +105,7 @@ class Phases:
             if board != client:
                 measured.faults.append(f"the client sent and received {client} bytes, the board's wire had {board}")
 
-    def _loop_back(self, rows: range, measured: AsipMeasurement, worker: WorkerClient) -> None:
+    def _loop_back(self, rows: range, measured: CellResult[AsipCell], worker: WorkerClient) -> None:
         """Measure tests by the client's clock: pin 13 is wired to an input."""
         p, store = self._p, self._store
         words = {
@@ -119,10 +116,8 @@ class Phases:
         }
         before = self._counted()
         total_s = (p.messages + p.warmup_tests) * p.interval_ms / 1000 + p.deadline_ms / 1000
-        times, ended = worker.ask("latency", words, total_s)
-        warm, times = times[: p.warmup_tests], times[p.warmup_tests :]
-        first_us, last_us = _mean_us(warm[:WARM]), _mean_us(warm[-WARM:])
-        measured.more["warmup"] = {"tests": p.warmup_tests, "first_us": first_us, "last_us": last_us}
+        times, ended = worker.ask("latency", total_s, **words)
+        times = times[p.warmup_tests :]
         self._account(measured, before, ended)
         self._count_bytes(measured, ended, sum(received != ABSENT for *_, received in times))
         for row, (due_ns, sent_ns, received_ns) in zip(rows, times, strict=True):
@@ -133,17 +128,16 @@ class Phases:
                 in_time = received_ns - sent_ns <= p.deadline_ms * 1_000_000
                 store["state"][row] = ANSWERED if in_time else LATE
 
-    def _copy(self, rows: range, measured: AsipMeasurement, worker: WorkerClient) -> None:
+    def _copy(self, rows: range, measured: CellResult[AsipCell], worker: WorkerClient) -> None:
         """Measure copies of a slow wave by the oscilloscope's clock."""
         with self._following(measured, worker):
             edges = self._wave(self._p.edge_hz, 2 * self._p.messages)[1]
-        rising = [edge for edge in edges if edge[1] == 1]
-        delays_ns = copy_delays_ns(copied(rising, WAVE_PIN))[: len(rows)]
+        delays_ns = copy_delays_ns(edges)[: len(rows)]
         measured.more |= copies(delays_ns)
         for row, delay_ns in zip(rows, delays_ns, strict=False):
             self._store["edge_ns"][row] = ABSENT if delay_ns is None else delay_ns
 
-    def _count_bytes(self, measured: AsipMeasurement, ended: Mapping[str, str], answered: int) -> None:
+    def _count_bytes(self, measured: CellResult[AsipCell], ended: Mapping[str, str], answered: int) -> None:
         """Note the bytes of a test, and compare them with those that the client counted over all tests."""
         order = len(write_pin(OUTPUT_PIN, 1))
         back, notice = self._notices(WIRED_PIN)
@@ -155,10 +149,10 @@ class Phases:
         wanted = tests * 2 * order, tests * (notice + back)
         # A test without an answer may lack its notice, and the inputs of a real board float.
         wrong = counted != wanted if answered == self._p.messages else counted[0] != wanted[0]
-        if self._simulated and wrong:
+        if self._p.simulated and wrong:
             measured.faults.append(f"{counted} bytes of tests were sent and received, expected {wanted}")
 
-    def _search(self, rows: range, measured: AsipMeasurement, worker: WorkerClient) -> None:
+    def _search(self, rows: range, measured: CellResult[AsipCell], worker: WorkerClient) -> None:
         """Search the highest frequency that is copied without a missed edge; each step is a row of the samples."""
         p, steps = self._p, measured.more["steps"]
 
@@ -175,7 +169,7 @@ class Phases:
             bisect(tracked, p.low_hz, p.high_hz, p.resolution, len(rows))
         measured.more |= search_result(steps)
 
-    def _warm_up(self, measured: AsipMeasurement) -> None:
+    def _warm_up(self, measured: CellResult[AsipCell]) -> None:
         """Have a slow wave copied, and compute how many waves a second fill the wire."""
         count = 2 * max(1, round(WARMUP_HZ * self._p.seconds))
         before = self._scope.state()
@@ -202,9 +196,3 @@ class Phases:
         store["due_ns"][row] = now_ns
         # This comes last, because the exporter counts a row once it was sent.
         store["sent_ns"][row] = now_ns
-
-
-def _mean_us(times: Sequence[Sequence[int]]) -> float:
-    """Return the mean latency of those tests that were answered, 0 without any."""
-    latencies_us = [(received - sent) / 1000 for _due, sent, received in times if received != ABSENT]
-    return round(fmean(latencies_us), 1) if latencies_us else 0.0

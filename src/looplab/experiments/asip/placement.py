@@ -1,4 +1,4 @@
-"""Where the board is: the addresses by which clients reach it, and the bridge there."""
+"""Where the parts are: clients, simulated board, the addresses by which clients reach a board, and its bridge."""
 
 import os
 from collections.abc import Mapping
@@ -7,8 +7,11 @@ from looplab.errors import MachineError, UsageError
 from looplab.experiments.asip.oscilloscope import Asked
 from looplab.experiments.asip.parameters import AsipParameters
 
-# Clients in Compose reach the board at these addresses.
-ADDRESSES = {"serial": "/pts", "tcp": "asip-bridge:5000", "mqtt": "broker:1883/asip/board"}
+# In Compose the parts have these addresses, and clients reach the board at the last three.
+ADDRESSES = {
+    "python": "asip-python:5100", "java": "asip-java:5100", "board": "asip-board:4001",
+    "serial": "/pts", "tcp": "asip-bridge:5000", "mqtt": "broker:1883/asip/board",
+}  # fmt: skip
 # rpi/compose.yaml has the same topic.
 TOPIC_ON_PI = "asip/pi"
 _LOGS = "See `docker compose logs asip-bridge`."
@@ -16,7 +19,7 @@ _UP = "`docker compose -f rpi/compose.yaml up --detach asip-bridge`"
 
 
 def addresses(p: AsipParameters, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Return where clients reach the board by each transport; ASIP_TCP and its like name another place."""
+    """Return where each part is, and each transport to the board; ASIP_TCP and its like name another place."""
     at = dict(ADDRESSES)
     if p.robot == "remote":
         at |= {"tcp": f"{environment.get('LAB_PI', '')}:5000", "mqtt": f"broker:1883/{TOPIC_ON_PI}"}

@@ -5,7 +5,6 @@ import select
 import socket
 from abc import ABC, abstractmethod
 from collections import deque
-from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter_ns
 
@@ -26,16 +25,6 @@ CLOSED, IN_USE = "closed", "the board is in use"
 CLOSE_TIMEOUT_S = 2.0
 
 
-@dataclass(frozen=True)
-class Way:
-    """How to reach a board: `address` is a device or a folder of one, host:port, or host:port/topic."""
-
-    transport: str
-    address: str
-    nodelay: bool = True
-    qos: int = 0
-
-
 class Transport(ABC):
     """Bytes to the board and back."""
 
@@ -52,14 +41,19 @@ class Transport(ABC):
         """Give the board back."""
 
 
-def connect(way: Way, name: str) -> Transport:
-    """Return the open transport; `name` is the client's. Raises LabError (exit code 3) if nothing answers."""
-    if way.transport == "serial":
-        return SerialPort(way)
-    return TcpConnection(way) if way.transport == "tcp" else MqttSession(way, name)
+def connect(transport: str, address: str, name: str, *, nodelay: bool = True, qos: int = 0) -> Transport:
+    """Return the open transport to a device or a folder of one, host:port, or host:port/topic; `name` is the client's.
+
+    Raises LabError (exit code 3) if nothing answers.
+    """
+    if transport == "serial":
+        return StreamTransport("serial port", open_port(address))
+    if transport == "tcp":
+        return StreamTransport("bridge's TCP connection", dial_bridge(address, nodelay))
+    return MqttSession(address, name, nodelay, qos)
 
 
-def device(address: str) -> str:
+def _device(address: str) -> str:
     """Return the serial port at `address`; of a folder, its only port. Raises LabError (exit code 3) if none is."""
     path = Path(address)
     if not path.is_dir():
@@ -75,7 +69,7 @@ def device(address: str) -> str:
 
 def open_port(address: str) -> serial.Serial:
     """Open the serial port at `address` alone. Raises LabError (exit code 3)."""
-    port = device(address)
+    port = _device(address)
     try:
         return serial.Serial(port, BAUD_RATE, timeout=0, exclusive=True)
     except (OSError, ValueError) as error:
@@ -88,83 +82,66 @@ def _gone(what: str, error: object = "it was closed") -> LabError:
     return MachineError(f"The {what} is gone: {error}.", "See `docker compose logs asip-board asip-bridge`.")
 
 
-class _Descriptor(Transport):
-    """A transport whose file descriptor select() can wait for."""
+class StreamTransport(Transport):
+    """A serial port of this machine, or a TCP connection to the bridge, which opens the board's port for it."""
 
-    what = ""
-    fd = -1
+    def __init__(self, what: str, opened: serial.Serial | socket.socket) -> None:
+        self._what, self._opened, self._fd = what, opened, opened.fileno()
 
     def write(self, data: bytes) -> None:
         try:
             while data:
-                data = data[os.write(self.fd, data) :]
+                data = data[os.write(self._fd, data) :]
         except BlockingIOError as error:
-            raise MachineError(f"The {self.what} takes no more bytes.", "Does the board run?") from error
+            raise MachineError(f"The {self._what} takes no more bytes.", "Does the board run?") from error
         except OSError as error:
-            raise _gone(self.what, error) from error
+            raise _gone(self._what, error) from error
 
     def read(self, until_ns: int) -> bytes:
         left_ns = until_ns - perf_counter_ns()
-        if not select.select((self.fd,), (), (), left_ns / 1e9 if left_ns > 0 else 0)[0]:
+        if not select.select((self._fd,), (), (), left_ns / 1e9 if left_ns > 0 else 0)[0]:
             return b""
         try:
-            data = os.read(self.fd, BLOCK_BYTES)
+            data = os.read(self._fd, BLOCK_BYTES)
         except OSError as error:
-            raise _gone(self.what, error) from error
+            raise _gone(self._what, error) from error
         if not data:
-            raise _gone(self.what)
+            raise _gone(self._what)
         return data
 
-
-class SerialPort(_Descriptor):
-    """A serial port of this machine."""
-
-    what = "serial port"
-
-    def __init__(self, way: Way) -> None:
-        self._port = open_port(way.address)
-        self.fd = self._port.fileno()
-
     def close(self) -> None:
-        self._port.close()
+        self._opened.close()
 
 
-class TcpConnection(_Descriptor):
-    """A connection to the bridge, which opens the board's port for it."""
-
-    what = "bridge's TCP connection"
-
-    def __init__(self, way: Way) -> None:
-        host, _, port = way.address.rpartition(":")
-        try:
-            self._socket = socket.create_connection((host, int(port)), CONNECT_TIMEOUT_S)
-        except OSError as error:
-            raise MachineError(
-                f"The bridge at {way.address} cannot be reached: {error}.", "See `docker compose logs asip-bridge`."
-            ) from error
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, int(way.nodelay))
-        give_up_silent_peer(self._socket)
-        self.fd = self._socket.fileno()
-
-    def close(self) -> None:
-        self._socket.close()
+def dial_bridge(address: str, nodelay: bool) -> socket.socket:
+    """Return a connection to the bridge at host:port. Raises LabError (exit code 3)."""
+    host, _, port = address.rpartition(":")
+    try:
+        opened = socket.create_connection((host, int(port)), CONNECT_TIMEOUT_S)
+    except OSError as error:
+        raise MachineError(
+            f"The bridge at {address} cannot be reached: {error}.", "See `docker compose logs asip-bridge`."
+        ) from error
+    opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, int(nodelay))
+    give_up_silent_peer(opened)
+    return opened
 
 
 class MqttSession(Transport):
     """A session with the bridge over the broker, which ends with the client: `close` is its last will."""
 
-    def __init__(self, way: Way, name: str) -> None:
-        address, _, self._topic = way.address.partition("/")
-        host, _, port = address.rpartition(":")
+    def __init__(self, address: str, name: str, nodelay: bool, qos: int) -> None:
+        broker, _, self._topic = address.partition("/")
+        host, _, port = broker.rpartition(":")
         self._arrived: deque[bytes] = deque()
         self._state: deque[bytes] = deque()
-        self._qos = way.qos
+        self._qos = qos
         self._opened = False
-        subscriptions = [(f"{self._topic}/{OUT}", way.qos), (f"{self._topic}/{STATE}", 1)]
+        subscriptions = [(f"{self._topic}/{OUT}", qos), (f"{self._topic}/{STATE}", 1)]
         options = ClientOptions(subscriptions, will=(f"{self._topic}/{SESSION}", CLOSE))
         # A broker that serves a robot elsewhere asks for a password.
         pairing = os.environ.get("BROKER_PAIRING")
-        target = PairedTarget(host, int(port), way.nodelay, Path(pairing) if pairing else None)
+        target = PairedTarget(host, int(port), nodelay, Path(pairing) if pairing else None)
         self._client = MqttClient(target, name, options, self._received)
         try:
             self._open()

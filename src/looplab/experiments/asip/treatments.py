@@ -1,12 +1,21 @@
 """What was done to the parts of a run, as wanted and as found: processes, sockets, quotas, board, adapter."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
+from looplab.experiments.asip import AsipCell
 from looplab.experiments.asip.board import BOARDS, USB_CHIP
-from looplab.experiments.asip.document import AsipMeasurement
 from looplab.experiments.asip.oscilloscope import BoardCounts
 from looplab.experiments.asip.parameters import AsipParameters
-from looplab.treatments.judgement import Treatment, judge_nodelay, judge_policy, judge_process, on_off, unverified
+from looplab.run.cells import CellResult
+from looplab.treatments.judgement import (
+    Treatment,
+    compared,
+    judge_nodelay,
+    judge_policy,
+    judge_process,
+    on_off,
+    unverified,
+)
 from looplab.treatments.scans import Scan, processes
 
 MQTT_PORT = 1883
@@ -23,13 +32,19 @@ HELD_MS: Mapping[str, tuple[float, float]] = {
 # The board reports its analog pins each 50 ms: bounds of the rate.
 REPORTS_PER_S: Mapping[bool, tuple[float, float]] = {True: (16, 22), False: (0, 0)}
 _ROLES = ("broker", "controller")
-_REAL = "a real board"
 
 
 def judge(
-    parameters: AsipParameters, scans: Sequence[Scan | None], measured: Sequence[AsipMeasurement], fault: str = ""
+    parameters: AsipParameters,
+    scans: Sequence[Scan | None],
+    measured: Sequence[CellResult[AsipCell]],
+    boards: Sequence[BoardCounts],
+    fault: str = "",
 ) -> list[Treatment]:
-    """Return every treatment, as wanted and as found over the whole run; `fault`: why a scan has no answer."""
+    """Return every treatment, as wanted and as found over the whole run; `fault`: why a scan has no answer.
+
+    `boards` is what a simulated board counted in each cell.
+    """
     treatments = unverified(scans, fault)
     if not treatments:
         good = [scan for scan in scans if scan is not None]
@@ -44,45 +59,20 @@ def judge(
             wanted = on_off(parameters.tcp_nodelay)
             treatments.append(Treatment("bridge TCP_NODELAY", wanted, f"{wanted}, as it reports", True, required=False))
         treatments += [_quota(parameters.client_cpus, good, language) for language in parameters.languages]
-    over = [one for one in measured if not one.faults]
-    boards, missing = [one.board for one in over if one.board], _REAL if over else "not measured"
-    own = (_board(parameters, boards, missing), _adapter(parameters, boards, missing), _reports(parameters, over))
-    return [*treatments, *own, _clock(measured)]
+    return [*treatments, _reports(parameters, measured), *_board(parameters, boards)]
 
 
 def _quota(wanted: float, scans: Sequence[Scan], language: str) -> Treatment:
     """Judge the share of processors that the container of a client may use."""
-    limits = {process["container"]["cpu_limit"] for scan in scans for process in processes(scan, language)}
-    limits_found = _listed(_limit(limit) for limit in limits) or "not running"
-    return Treatment(f"{language} client processors", _limit(wanted), limits_found, limits_found == _limit(wanted))
+    limits = (process["container"]["cpu_limit"] for scan in scans for process in processes(scan, language))
+    return compared(f"{language} client processors", _limit(wanted), map(_limit, limits))
 
 
 def _limit(processors: float | None) -> str:
     return f"{processors:g}" if processors else "no limit"
 
 
-def _board(parameters: AsipParameters, boards: Sequence[BoardCounts], missing: str) -> Treatment:
-    """Judge the processor that the firmware ran on."""
-    wanted = BOARDS[parameters.board].processor
-    if not boards:
-        return Treatment("board", wanted, missing, False, required=False)
-    processors = _listed(one.processor for one in boards)
-    good = processors == wanted
-    return Treatment("board", wanted, processors, good, note="" if good else "see `BOARD`")
-
-
-def _adapter(parameters: AsipParameters, boards: Sequence[BoardCounts], missing: str) -> Treatment:
-    """Judge the USB adapter by the longest that it held back a byte of the board."""
-    low_ms, high_ms = HELD_MS[parameters.adapter]
-    wanted = f"{parameters.adapter}: held at most {low_ms:g} to {high_ms:g} ms"
-    if not boards:
-        return Treatment("USB adapter", wanted, missing, False, required=False)
-    held_ms = [one.held_max_us / 1000 for one in boards]
-    verified = all(low_ms <= each <= high_ms for each in held_ms)
-    return Treatment("USB adapter", wanted, f"held at most {min(held_ms):.2f} to {max(held_ms):.2f} ms", verified)
-
-
-def _reports(parameters: AsipParameters, measured: Sequence[AsipMeasurement]) -> Treatment:
+def _reports(parameters: AsipParameters, measured: Sequence[CellResult[AsipCell]]) -> Treatment:
     """Judge the reports of analog pins that came unasked, as the clients counted them; of a real board, too."""
     low, high = REPORTS_PER_S[parameters.reports]
     wanted = f"{on_off(parameters.reports)}: {f'{low:g} to {high:g}' if high else 'none'} a second"
@@ -93,16 +83,28 @@ def _reports(parameters: AsipParameters, measured: Sequence[AsipMeasurement]) ->
     return Treatment("unasked reports", wanted, f"{min(rates):.1f} to {max(rates):.1f} a second", verified)
 
 
-def _clock(measured: Sequence[AsipMeasurement]) -> Treatment:
-    """Judge whether the simulated board kept to real time; a real one does."""
-    lags = [one.board.lag_us["max"] for one in measured if one.board]
-    wanted = f"at most {MOST_LAG_US / 1000:g} ms behind"
-    if not lags:
-        return Treatment("board clock", wanted, _REAL, True)
-    note = "" if max(lags) <= MOST_LAG_US else "the machine was busy: see noise_floor"
-    # A stall of the machine lengthens single tests, which the quantiles show. It makes no run invalid.
-    return Treatment("board clock", wanted, f"{max(lags) / 1000:.2f} ms behind", not note, required=False, note=note)
+def _board(parameters: AsipParameters, boards: Sequence[BoardCounts]) -> list[Treatment]:
+    """Judge the processor that the firmware ran on, the USB adapter by the longest that it held a byte, and the clock.
 
-
-def _listed(values: Iterable[str]) -> str:
-    return ", ".join(sorted(set(values)))
+    A simulated board may lag behind real time. That makes no run invalid: the quantiles show the tests that a stall of
+    the machine lengthens.
+    """
+    low_ms, high_ms = HELD_MS[parameters.adapter]
+    wanted = {
+        "board": BOARDS[parameters.board].processor,
+        "USB adapter": f"{parameters.adapter}: held at most {low_ms:g} to {high_ms:g} ms",
+        "board clock": f"at most {MOST_LAG_US / 1000:g} ms behind",
+    }
+    if not boards:
+        missing = "not measured" if parameters.simulated else "a real board"
+        return [Treatment(what, one, missing, False, required=False) for what, one in wanted.items()]
+    held_ms = [one.held_max_us / 1000 for one in boards]
+    held = f"held at most {min(held_ms):.2f} to {max(held_ms):.2f} ms"
+    lag_us = max(one.lag_us["max"] for one in boards)
+    note = "" if lag_us <= MOST_LAG_US else "the machine was busy: see noise_floor"
+    behind = f"{lag_us / 1000:.2f} ms behind"
+    return [
+        compared("board", wanted["board"], (one.processor for one in boards), note="see `BOARD`"),
+        Treatment("USB adapter", wanted["USB adapter"], held, low_ms <= min(held_ms) and max(held_ms) <= high_ms),
+        Treatment("board clock", wanted["board clock"], behind, not note, required=False, note=note),
+    ]

@@ -15,7 +15,7 @@ from time import perf_counter_ns
 from looplab.errors import LabError
 from looplab.experiments.asip.board import INPUT, OUTPUT, UNALLOCATED
 from looplab.experiments.asip.client import AsipClient
-from looplab.experiments.asip.transports import Way, connect
+from looplab.experiments.asip.transports import connect
 from looplab.system import own_process
 
 PROCESS_NAME = "lab-asip-client"
@@ -50,6 +50,8 @@ class LatencyTests:
         for k in range(count):
             due_ns = start_ns + k * self._interval_ns
             self._idle(due_ns)
+            # What the board says from now on counts: it may never have been heard to fall.
+            self._client.level = None
             sent_ns, received_ns = self._set(1)
             times.append((due_ns, sent_ns, received_ns))
             heard_ns = max(heard_ns, received_ns)
@@ -139,8 +141,8 @@ def _set_modes(client: AsipClient, words: Words) -> None:
 
 
 def _open(words: Words) -> AsipClient:
-    way = Way(words["transport"], words["address"], words["nodelay"] == "on", int(words["qos"]))
-    client = AsipClient(connect(way, f"asip-python-{os.getpid()}"))
+    name, nodelay, qos = f"asip-python-{os.getpid()}", words["nodelay"] == "on", int(words["qos"])
+    client = AsipClient(connect(words["transport"], words["address"], name, nodelay=nodelay, qos=qos))
     try:
         client.wait_ready()
         if words["reports"] == "off":

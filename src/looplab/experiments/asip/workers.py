@@ -10,8 +10,6 @@ each test (monotonic ns, received -1 where no notice came), then `ok name=value 
 
 import contextlib
 import socket
-from collections.abc import Mapping
-from types import MappingProxyType, TracebackType
 from typing import NamedTuple
 
 from looplab.errors import LabError, MachineError
@@ -19,7 +17,6 @@ from looplab.errors import LabError, MachineError
 CONNECT_TIMEOUT_S = 2.0
 # Opening the port resets the board, which takes some seconds.
 ANSWER_TIMEOUT_S = 30.0
-NO_VALUES: Mapping[str, object] = MappingProxyType({})
 
 
 class WorkerAnswer(NamedTuple):
@@ -29,13 +26,13 @@ class WorkerAnswer(NamedTuple):
     facts: dict[str, str]
 
 
-class WorkerClient(contextlib.AbstractContextManager["WorkerClient"]):
+class WorkerClient:
     """A connection to the worker at `address`, host:port. Raises LabError (exit code 3) whatever fails there.
 
     An answer may take `patience_s` beside the tests themselves.
     """
 
-    def __init__(self, language: str, address: str, patience_s: float = ANSWER_TIMEOUT_S) -> None:
+    def __init__(self, language: str, address: str, patience_s: float) -> None:
         self._language, self._patience_s = language, patience_s
         host, _, port = address.rpartition(":")
         try:
@@ -44,7 +41,7 @@ class WorkerClient(contextlib.AbstractContextManager["WorkerClient"]):
             raise self._fault(str(error)) from error
         self._lines = self._socket.makefile("r", encoding="utf-8", newline="\n")
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def close(self) -> None:
         with contextlib.suppress(OSError):
             # An open file keeps the socket open, and the worker serves one controller at a time.
             self._lines.close()
@@ -54,7 +51,7 @@ class WorkerClient(contextlib.AbstractContextManager["WorkerClient"]):
         """Return what runs the client, with its version."""
         return self.ask("hello").facts["runtime"].replace("_", " ")
 
-    def ask(self, verb: str, values: Mapping[str, object] = NO_VALUES, total_s: float = 0.0) -> WorkerAnswer:
+    def ask(self, verb: str, total_s: float = 0.0, /, **values: object) -> WorkerAnswer:
         """Return the answer to an order whose tests take about `total_s`."""
         order = " ".join([verb, *(f"{name}={value}" for name, value in values.items())])
         times: list[list[int]] = []

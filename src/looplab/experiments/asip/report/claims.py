@@ -9,8 +9,17 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from statistics import geometric_mean
 
-from looplab.experiments.asip.report import MeasuredAsip, published, unfitted
-from looplab.experiments.asip.report.published import BOUND_MS, FLOOR_MS, LATENCY_MS, THROUGHPUT_HZ
+from looplab.experiments.asip.parameters import TRANSPORTS
+from looplab.experiments.asip.report import (
+    BOUND_MS,
+    FLOOR_MS,
+    LATENCY_MS,
+    THROUGHPUT_HZ,
+    MeasuredAsip,
+    published_ratio,
+    published_value,
+    usable,
+)
 from looplab.report.cell import MeasuredCell
 from looplab.report.rounds import claims_of
 from looplab.report.rules import NEAR, Answer, Rule, alike, decided, directed, every, means
@@ -41,22 +50,10 @@ def claims() -> list[Claim]:
         "processor-limits": _over_serial("processor_share", "processor"),
         "language-hardly": _like((LATENCY, 0, LANGUAGES), "latency from Java"),
         "channel-hardly": _like((LATENCY, 1, from_serial), "latency over TCP and MQTT"),
-        "below-15-ms": _every(LATENCY, 0, BOUND_MS, f"below {BOUND_MS:g} ms", "an answer", _printed),
+        "below-15-ms": _every(LATENCY, 0, 1000 * BOUND_MS, f"below {BOUND_MS:g} ms", _printed),
+        "floor": _every("wire_us", 1000 * FLOOR_MS / NEAR, 1000 * FLOOR_MS * NEAR, about, lambda _: about),
     }
-    floor = _every("wire_us", FLOOR_MS / NEAR, FLOOR_MS * NEAR, about, "bytes counted", lambda _: about)
-    return claims_of(__file__, {**{name: partial(_on_time, one) for name, one in answers.items()}, "floor": floor})
-
-
-def _on_time(answer: Answer, run: MeasuredRuns) -> Verdict:
-    """Return the answer, and name beside it each run whose simulated board was behind real time."""
-    verdict = answer(run)
-    clocks = [(one.run.run_id, one.run.treatment("board clock")) for one in run.runs]
-    verdict.notes += [
-        f"{run_id}: the simulated board was {clock['found']}; its latencies hold that."
-        for run_id, clock in clocks
-        if clock is not None and not clock["verified"]
-    ]
-    return verdict
+    return claims_of(__file__, answers)
 
 
 def _higher(sides: Sides, where: str) -> Answer:
@@ -68,33 +65,34 @@ def _like(sides: Sides, what: str) -> Answer:
 
 
 def _every(
-    figure: str, low_ms: float, high_ms: float, wanted: str, has: str, printed: Callable[[MeasuredAsip], str]
+    figure: str,
+    low: float,
+    high: float,
+    wanted: str,
+    printed: Callable[[MeasuredAsip], str],
+    unit: str = "us",
+    transports: Sequence[str] = TRANSPORTS,
 ) -> Answer:
-    """Return the rule that a time of every cell that has it is within these bounds."""
+    """Return the rule that a figure of every cell that has it, over these transports, is within these bounds."""
 
     def known(run: MeasuredRuns) -> list[MeasuredAsip]:
-        return [cell for cell in unfitted(run) if not math.isnan(cell.known(figure).estimate)]
+        over = [cell for cell in usable(run) if cell.transport in transports]
+        return [cell for cell in over if not math.isnan(cell.interval(figure).estimate)]
 
-    return every(
-        figure, 1000 * low_ms, 1000 * high_ms, wanted, known, f"no valid cell with {has}", printed=printed, unit="us"
-    )
+    missing = f"no valid cell over {' or '.join(transports)} that has {figure}"
+    return every(figure, low, high, wanted, known, missing, printed=printed, unit=unit)
 
 
 def _over_serial(share: str, limit: str) -> Answer:
     """Return the rule that a share of each cell over serial is nearly the `limit`."""
-
-    def serial(run: MeasuredRuns) -> list[MeasuredAsip]:
-        return [cell for cell in unfitted(run) if cell.transport == "serial" and cell.figure(share) is not None]
-
-    near, missing = f"at {CLOSE:.0%} of the {limit} or above", "no valid cell over serial that has the figure"
-    return every(share, CLOSE, math.inf, near, serial, missing, printed=_printed)
+    return _every(share, CLOSE, math.inf, f"at {CLOSE:.0%} of the {limit} or above", _printed, "×", ["serial"])
 
 
 def _compared(sides: Sides, rule: Callable[[float], Rule], run: MeasuredRuns) -> Verdict:
     """Compare two sides; `rule` takes the change printed."""
     figure, at, words = sides
     measure, axis = LATENCY_MS if figure == LATENCY else THROUGHPUT_HZ, ("language", "transport")[at]
-    printed = geometric_mean(published.ratio(measure, axis, *pair) for pair in words)
+    printed = geometric_mean(published_ratio(measure, axis, *pair) for pair in words)
     pairs = [pair for one in words for pair in _pairs(run, at, one)]
     if not pairs:
         return not_run("The run lacks valid cells on one of the two sides.")
@@ -113,7 +111,7 @@ def _compared(sides: Sides, rule: Callable[[float], Rule], run: MeasuredRuns) ->
 
 def _pairs(run: MeasuredRuns, at: int, words: tuple[str, str]) -> list[Pair]:
     """Return the pairs of cells, valid in every run, whose keys differ at place `at` alone, by `words`."""
-    by_key = {c.key: c for c in unfitted(run) if all(c.key in one.cells and one.cells[c.key].valid for one in run.runs)}
+    by_key = {c.key: c for c in usable(run) if all(c.key in one.cells and one.cells[c.key].valid for one in run.runs)}
     pairs = [(cell, by_key.get((*key[:at], words[1], *key[at + 1 :]))) for key, cell in by_key.items()]
     return [(cell, other) for cell, other in pairs if cell.key[at] == words[0] and other is not None]
 
@@ -141,5 +139,5 @@ def _pair_text(pair: Pair) -> str:
 
 def _printed(cell: MeasuredAsip) -> str:
     measure, unit = (LATENCY_MS, "ms") if "latency" in cell.columns else (THROUGHPUT_HZ, "Hz")
-    value = published.value(measure, *cell.key)
+    value = published_value(measure, *cell.key)
     return f"{value:g} {unit}" if value else ""
