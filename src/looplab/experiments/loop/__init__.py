@@ -1,7 +1,6 @@
 """The control loop of the thesis: what stress, priority, flood and QoS do to T, R and O."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -60,30 +59,6 @@ def _client_overhead(columns: Any, row: int) -> int:
 
 def _delivered(cell: "LoopCell") -> float | None:
     return 1 - (cell.lost - cell.merged) / cell.sent if cell.sent else None
-
-
-@dataclass(frozen=True)
-class KnownParts:
-    """The mean parts of O in us of `count` messages, of `measured` ones; `others_us` is the mean O of the others."""
-
-    count: int
-    measured: int
-    parts_us: Mapping[str, float]
-    others_us: float | None
-
-    @classmethod
-    def pooled(cls, each: "Sequence[KnownParts]") -> "KnownParts":
-        """Return the means of several cells, by messages."""
-        count, measured = sum(one.count for one in each), sum(one.measured for one in each)
-        parts_us = {name: sum(one.parts_us[name] * one.count for one in each) / count for name in each[0].parts_us}
-        others = [(one.others_us, one.measured - one.count) for one in each if one.others_us is not None]
-        others_us = sum(us * n for us, n in others) / sum(n for _, n in others) if others else None
-        return cls(count, measured, parts_us, others_us)
-
-    @property
-    def sum_us(self) -> float:
-        """The mean O of the messages whose parts these are."""
-        return sum(self.parts_us.values())
 
 
 class LoopCell(Paced):
@@ -210,17 +185,10 @@ class LoopCell(Paced):
         return ", ".join(f"{count} {cause.replace('_', ' ')}" for cause, count in self.lost_by.items() if count)
 
     @property
-    def known_parts(self) -> "KnownParts | None":
-        """The means of O's parts, of the messages of which all are known; None if there is no such message."""
+    def known_parts(self) -> Mapping[str, Any]:
+        """O's parts by name, of the messages of which all are known; {} if there is no such message."""
         parts = {name: part for name, part in self.ledger.items() if name not in WHOLE}
-        count = parts["network"]["n"] if parts else 0
-        if not count:
-            return None
-        parts_us = {name: float(part["avg"]) for name, part in parts.items()}
-        measured, others = self.O.get("n") or count, None
-        if measured > count:
-            others = (measured * self.O["avg"] - count * sum(parts_us.values())) / (measured - count)
-        return KnownParts(count, measured, parts_us, others)
+        return parts if parts and parts["network"]["n"] else {}
 
     @property
     def free_R(self) -> Mapping[str, Any]:  # noqa: N802

@@ -5,23 +5,30 @@ from time import perf_counter_ns
 from typing import Any, ClassVar
 
 from looplab.errors import MachineError
-from looplab.experiments.loop import BRIDGE, EXPERIMENT, LoopCell, ledger, overhead_ns, readiness, treatments
+from looplab.experiments.loop import BRIDGE, EXPERIMENT, LoopCell, overhead_ns, readiness, treatments
 from looplab.experiments.loop.bridge_news import BROKER_RESTARTED, BridgeNews
-from looplab.experiments.loop.connections import controller_connections
-from looplab.experiments.loop.document import COLUMNS, delayed, of_rows, passed
-from looplab.experiments.loop.losses import NEVER_NS, Evidence, Losses
-from looplab.experiments.loop.own_bridge import OwnBridge, bridge_role, judge_own_bridge
-from looplab.experiments.loop.own_client import OwnClient, OwnMeasurement, other_clients
+from looplab.experiments.loop.connections import ControllerConnections
+from looplab.experiments.loop.document import COLUMNS, of_rows, passed
+from looplab.experiments.loop.losses import NEVER_NS, Losses
+from looplab.experiments.loop.own_programs import (
+    OwnClient,
+    OwnMeasurement,
+    bridge_role,
+    judge_own_bridge,
+    other_clients,
+    wait_for_own_bridge,
+)
 from looplab.experiments.loop.parameters import PRINTED, LoopParameters
 from looplab.experiments.loop.printed.measurement import PrintedMeasurement, written
 from looplab.experiments.loop.protocol import (
+    COMMAND_EMULATED,
     TOPIC_ANSWER,
     TOPIC_BRIDGE_INFO,
     TOPIC_REQUEST,
     subscription_qos,
 )
 from looplab.experiments.loop.request_loop import RequestLoop
-from looplab.experiments.loop.scans import Scans, robot_lags
+from looplab.experiments.loop.scans import Scans
 from looplab.run import placement, quiet
 from looplab.run.accounting import answers_held_us, held_us, summarise, tally
 from looplab.run.cells import CellResult, CellRun, entry
@@ -59,34 +66,38 @@ class LoopController(CellRun[LoopParameters, LoopCell]):
         self.client = placement.client_of(self.client)
         self.seen = Scans(p, self.client, self.scans)
         self._connected_ns: list[int] = []
-        self._client = controller_connections(p, token, self._received, self._note_connection)
+        self._client = ControllerConnections(
+            p, token, self._received, lambda: self._connected_ns.append(perf_counter_ns())
+        )
         self.others = other_clients(p, self._client.wait)
-        self.own_bridge = OwnBridge(p, token)
-        self._tls = self._unstamped = ""
-        self._attempts: dict[str, str] = {}
+        # What came on the answers' topic before the first message was sent.
+        self._heard = b""
+        self._tls = ""
+        self._attempt = ""
         self._lost_before = 0
         self._warmup = {"sent": 0, "answered": 0}
         # Messages of this run itself that the broker has counted by the last scan, answers included.
         self._own = 0
         self._current: RequestLoop | None = None
         self.measurement = self._measurement(self.record.store, token, p.messages * p.repetitions)
-        self._losses = Losses(self.record.store, range(0), Evidence())
 
     def prepare(self) -> None:
         self._wait_for_parts()
         # Once, before anything is measured: the treatments are judged again before every cell.
         if priority := self.parameters.priority_controller:
-            self._attempts[CONTROLLER.name] = try_fifo(priority)
+            self._attempt = try_fifo(priority)
         self.news.begin()
         self._lost_before = self._client.disconnects
         # The first scan applies the treatments, under which the warm-up runs; the first cell begins at the second.
         self._scan()
         self._warm_up()
+        self.wait_for_quiet()
         self._scan()
         self._current = self.measurement
 
     def measure_cell(self, index: int, cell: LoopCell) -> CellResult[LoopCell]:
-        p, rows, moved_bytes = self.parameters, self.parameters.rows(index), self._client.meter()
+        p, rows, client = self.parameters, self.parameters.rows(index), self._client
+        lost, before = client.disconnects, client.moved_bytes
         for repetition in range(p.repetitions):
             first = rows.start + repetition * p.messages
             self.measurement.repetition(first, p.messages, round(cell.interval_ms * 1e6), cell.qos)
@@ -94,7 +105,9 @@ class LoopController(CellRun[LoopParameters, LoopCell]):
             self.progress(index, cell, (repetition + 1) * p.messages)
         # Drain before the scan: nobody listens while the treatments are read.
         self.measurement.drain(rows)
-        moved, store = moved_bytes(), self.record.store
+        # A new connection counts from its begin.
+        after, store = client.moved_bytes if client.disconnects == lost else None, self.record.store
+        moved = None if before is None or after is None else after - before
         self._count_own(store, rows, cell.qos)
         # Only O is summarised here: all latencies would take too long between cells.
         o_us = summarise(latencies_ns(overhead_ns, store, tally(store, rows)[1]))
@@ -124,7 +137,7 @@ class LoopController(CellRun[LoopParameters, LoopCell]):
     def _hear_out(self) -> None:
         """Listen for the answers of messages that were lost for no known cause: one that comes now has expired."""
         every = range(self.parameters.samples)
-        missing = Losses(self.record.store, every, self._evidence()).unknown(every)
+        missing = self._losses().unknown(every)
         end_ns = perf_counter_ns() + HEAR_OUT * limit_ns(self.parameters.deadline_ms)
         while missing and perf_counter_ns() < end_ns:
             self._step()
@@ -136,14 +149,14 @@ class LoopController(CellRun[LoopParameters, LoopCell]):
             {**one.cell.key_document, **one.more, **self.seen.cell(index)} for index, one in enumerate(self.measured)
         ]
         return [
-            *treatments.judge(self.parameters, self.scans, bridge, self.client.fault, self._attempts),
+            *treatments.judge(self.parameters, self.scans, bridge, self.client.fault, self._attempt),
             *treatments.judge_robot(self.parameters, cells, virtual=treatments.is_virtual(bridge)),
             *treatments.judge_connections(self.parameters, self._tls, bridge),
             *self._judge_kept(),
-            *treatments.judge_legs(self.parameters, self._granted, bridge, self._answer_qos()),
+            *treatments.judge_legs(self.parameters, (self.others or self._client).granted, bridge, self._answer_qos()),
             *(self.others or self).judge_clients(),
             treatments.judge_broker(self.parameters, self.record.versions.get("broker", "")),
-            *readiness.other_bridges(self.news.reports, answered_twice=any(self.measurement.counts.duplicates)),
+            *readiness.other_bridges(self.news.instances, answered_twice=any(self.measurement.counts.duplicates)),
             self.seen.judge_link(),
             *([judge_own_bridge(self.measurement.counts)] if self.parameters.own_bridge else []),
         ]
@@ -163,7 +176,7 @@ class LoopController(CellRun[LoopParameters, LoopCell]):
         return [
             treatments.judge_number(p, self.scans),
             treatments.judge_path(p, self.scans, CONTROLLER),
-            *self._client.judge_version(p),
+            self._client.judge_version(),
         ]
 
     def document(self, measured: CellResult[LoopCell], rows: range) -> dict[str, Any]:
@@ -174,7 +187,7 @@ class LoopController(CellRun[LoopParameters, LoopCell]):
             **self.seen.cell(index),
             **{name: self.interference[index][name] for name in ("steal_s", "strangers_cpu_s")},
             "wire_bytes": measured.more["wire_bytes"],
-            "lost_by": self._losses.count(rows),
+            "lost_by": self._losses().count(rows),
             "written": written(store, rows, self.parameters.messages) if self.parameters.clients == PRINTED else 0,
         }
         document = entry(CellResult(cell, more), store, rows)
@@ -184,23 +197,16 @@ class LoopController(CellRun[LoopParameters, LoopCell]):
         return {**document, **quiet.causes(document, *held)}
 
     def contents(self) -> dict[str, Any]:
-        counts, store = self.measurement.counts, self.record.store
-        every = range(self.parameters.samples)
-        self._losses = Losses(store, every, self._evidence())
-        contents = super().contents()
-        _, measured = tally(store, every)
+        counts = self.measurement.counts
         return {
-            **contents,
+            **super().contents(),
             "warmup": self._warmup,
-            "robot": robot_lags(contents["cells"]),
             "malformed": counts.malformed + self.news.malformed,
             "foreign": counts.foreign + self.news.foreign,
             "expired": len(counts.expired),
-            **self.news.document(sum(counts.disconnects), broker_restarted=treatments.broker_restarted(self.scans)),
-            "ledger_gaps": ledger.gaps(store, measured, self._unstamped, self.news.info()),
-            "delayed": delayed(store, every),
+            **self.news.document(broker_restarted=treatments.broker_restarted(self.scans)),
             **self.seen.document(),
-            **(self.others.document() if self.others else {}),
+            **(self.others.document() if isinstance(self.others, OwnClient) else {}),
         }
 
     def close(self) -> None:
@@ -208,10 +214,6 @@ class LoopController(CellRun[LoopParameters, LoopCell]):
             self.others.close()
         self._client.close()
         self.client.end_loads()
-
-    @property
-    def _granted(self) -> dict[str, int]:
-        return self.others.granted if self.others else self._client.granted
 
     def _measurement(self, store: SampleStore, token: str, per_cell: int) -> RequestLoop:
         p = self.parameters
@@ -228,20 +230,18 @@ class LoopController(CellRun[LoopParameters, LoopCell]):
         cells = self.parameters.cells
         return {(cells[index].qos, came) for index, came in self.measurement.answer_qos}
 
-    def _note_connection(self) -> None:
-        self._connected_ns.append(perf_counter_ns())
-
-    def _evidence(self) -> Evidence:
-        """Return what explains lost messages."""
+    def _losses(self) -> Losses:
+        """Return the causes of lost messages by what is known so far."""
         away = [] if self._client.connected else [NEVER_NS]
         returns = [*self._connected_ns[len(self._client.clients) :], *away, *self.news.returns_ns()]
-        return Evidence(self.news.merged, self.measurement.counts.expired, returns)
+        every, expired = range(self.parameters.samples), self.measurement.counts.expired
+        return Losses(self.record.store, every, self.news.merged, expired, returns)
 
     def _received(self, topic: bytes, payload: bytes, qos: int) -> None:
         if self._current is not None:
             self._current.received(topic, payload, qos)
         elif topic == TOPIC_ANSWER.encode():
-            self.own_bridge.heard = payload
+            self._heard = payload
         else:
             self.news.take(topic, payload)
 
@@ -263,27 +263,23 @@ class LoopController(CellRun[LoopParameters, LoopCell]):
                 "and that one scenario alone is running.",
             )
         if client.sock:
-            self._tls, self._unstamped = client.sock.tls, client.sock.unstamped
+            self._tls = client.sock.tls
         self.record.versions["broker"] = version(BROKERS[p.broker], p.broker_host, p.broker_port)
 
     def _wait_for_bridge(self) -> None:
-        """Wait until bridge and robot are there and set up as this run is; each part has its own time.
+        """Wait for bridge and robot, each in its own time. Raises LabError (exit code 3) for the first that is missing.
 
-        Raises LabError (exit code 3) for the first that is not."""
-        part, end_ns, timeout_s = "", 0, self.parameters.parts_timeout_s
-        if self.parameters.own_bridge:
+        A bridge on a Pi must be of this version.
+        """
+        p, retained = self.parameters, self.news.retained
+        if p.own_bridge:
             self.record.say("waiting", what="own bridge")
-            self.own_bridge.wait(self._client)
+            wait_for_own_bridge(p, self.record.token, self._client, lambda: self._heard)
             return
-        while (missing := readiness.missing(self.parameters, self.news.retained)) is not None:
-            if missing.settled:
-                raise MachineError(f"{missing.problem}.", missing.remedy)
-            if missing.part != part:
-                part, end_ns = missing.part, perf_counter_ns() + timeout_s * 1_000_000_000
-                self.record.say("waiting", what=part)
-            if perf_counter_ns() > end_ns:
-                raise MachineError(f"{missing.problem} within {timeout_s} s.", missing.remedy)
-            self._step()
+        self.wait_for_part("bridge", lambda: readiness.check_bridge(p, retained), self._step)
+        readiness.check_version(p, self.news.info())
+        if p.command != COMMAND_EMULATED:
+            self.wait_for_part("robot", lambda: readiness.check_robot(p, retained), self._step)
 
     def _warm_up(self) -> None:
         """Send a few requests at each QoS along the whole way, with a token of their own: counted, part of no cell."""

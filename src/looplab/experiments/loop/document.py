@@ -4,10 +4,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from looplab.experiments.loop import EXPERIMENT, ledger, printed, transport_ns
-from looplab.run.accounting import Columns, response, tally, total_ns
+from looplab.run.accounting import Columns, response, tally
 from looplab.run.document import microseconds, samples_file
 from looplab.run.record import File
-from looplab.run.samples import ABSENT, LATE, NOT_SENT
+from looplab.run.samples import ABSENT, NOT_SENT
 from looplab.spec.parameters import RunParameters
 
 # Columns of the loop's own: R by the bridge, R at its socket, the wait for earlier requests, the parts of O, and
@@ -32,20 +32,6 @@ def of_rows(columns: Columns, rows: range) -> dict[str, Any]:
         "waited": sum(columns["wait_ns"][row] > 0 for row in measured),
         "response_us": response(columns, sent),
     }
-
-
-def delayed(columns: Columns, rows: range) -> dict[str, float]:
-    """Return the late answers with R below half of T, which waited elsewhere than at the robot; {} if there are none.
-
-    A cut of the network too short for the broker to notice makes some: their number `n`, the longest T and R in us.
-    """
-    late = [row for row in rows if columns["state"][row] == LATE]
-    times = zip(total_ns(columns, late), (columns["robot_ns"][row] for row in late), strict=True)
-    waited = [(total, robot) for total, robot in times if 2 * robot < total]
-    if not waited:
-        return {}
-    longest_total, longest_robot = (max(each) / 1000 for each in zip(*waited, strict=True))
-    return {"n": len(waited), "longest_T_us": longest_total, "longest_R_us": longest_robot}
 
 
 def passed(columns: Columns, rows: Iterable[int], *, requests: bool, answers: bool) -> int:

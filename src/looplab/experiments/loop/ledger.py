@@ -6,8 +6,8 @@
 One machine's clock times each part except the last. Network and broker is the remainder, so the sum is O exactly.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable
+from typing import Any
 
 from looplab.experiments.loop import WHOLE, overhead_ns, transport_ns
 from looplab.run.accounting import Columns, summarise
@@ -22,29 +22,12 @@ NAMES = {
     "bridge_send_path": "bridge's send path",
     "network": "network and broker",
 }
-# Why a part of a message is unknown although the kernel gives time stamps.
-_GAPS = {
-    "wake_up": "came in together with later ones, and the kernel stamps only the last",
-    "send_path": "left without a stamp of the kernel",
-    "bridge_wake_up": "came to the bridge together with later ones",
-    "bridge_send_path": "had no later answer with which the bridge could report its part",
-}
 
 
-class OverheadParts(NamedTuple):
-    """The parts of one message's O, ABSENT where unknown; named as NAMES are."""
+def of_row(columns: Columns, row: int) -> tuple[int, ...]:
+    """Return the parts of an answered message's O in the order of NAMES, ABSENT where unknown; its R is known.
 
-    send_path: int
-    wake_up: int
-    bridge_wake_up: int
-    bridge_send_path: int
-    network: int
-
-
-def of_row(columns: Columns, row: int) -> OverheadParts:
-    """Return the parts of an answered message's O, whose R is known; the network is what the others leave of it.
-
-    It is unknown if one of them is, or if they are longer than O.
+    The network is what the others leave of O. It is unknown if one of them is, or if they are longer than O.
     """
     send_path, wake_up = (
         max(ABSENT, between(begin, end, columns, row))
@@ -52,7 +35,7 @@ def of_row(columns: Columns, row: int) -> OverheadParts:
     )
     known = (send_path, wake_up, columns["bridge_wake_up_ns"][row], columns["bridge_send_path_ns"][row])
     rest = overhead_ns(columns, row) - sum(known)
-    return OverheadParts(*known, ABSENT if ABSENT in known or rest < 0 else rest)
+    return *known, ABSENT if ABSENT in known or rest < 0 else rest
 
 
 def summary(columns: Columns, rows: Iterable[int]) -> dict[str, Any]:
@@ -72,20 +55,4 @@ def summary(columns: Columns, rows: Iterable[int]) -> dict[str, Any]:
 
 def negative(columns: Columns, rows: Iterable[int]) -> int:
     """Return of how many answered messages the known parts are longer than O: they are no part of the ledger."""
-    return sum(own.network == ABSENT and ABSENT not in own[:-1] for own in (of_row(columns, row) for row in rows))
-
-
-def gaps(columns: Columns, rows: Sequence[int], unstamped: str, bridge: Mapping[str, Any]) -> list[str]:
-    """Return in sentences why the ledger of some answered messages has gaps.
-
-    `unstamped` is why the controller's kernel stamps nothing, `bridge` what the bridge reports of itself.
-    """
-    if not bridge:
-        return ["The bridge reports no part of O."]
-    kernels = {"The controller's kernel": unstamped, "The kernel of the bridge": bridge.get("unstamped")}
-    if any(kernels.values()):
-        return [f"{kernel} gives no time stamps ({why})." for kernel, why in kernels.items() if why]
-    every = [of_row(columns, row) for row in rows]
-    counts = {why: sum(getattr(parts, name) == ABSENT for parts in every) for name, why in _GAPS.items()}
-    counts["have a negative remainder: their parts are longer than O"] = negative(columns, rows)
-    return [f"{count} of {len(every)} answered messages {why}." for why, count in counts.items() if count]
+    return sum(own[-1] == ABSENT and ABSENT not in own[:-1] for own in (of_row(columns, row) for row in rows))

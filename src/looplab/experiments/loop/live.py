@@ -1,11 +1,11 @@
 """What Prometheus gets of the loop beside its spec: parts of O while a cell is measured, bridge and robot."""
 
-import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from looplab.experiments.loop import LoopCell, ledger
 from looplab.experiments.loop.protocol import ONLINE, TOPIC_BRIDGE_INFO, TOPIC_BRIDGE_STATUS, TOPIC_ROBOT_STATUS
+from looplab.experiments.loop.readiness import bridge_info
 from looplab.metrics.cells import LiveCell
 from looplab.metrics.page import Page
 from looplab.spec.cell import Cell
@@ -48,11 +48,8 @@ def _online(family: str) -> Callable[[Page, bytes], None]:
 
 
 def _add_events(page: Page, payload: bytes) -> None:
-    try:
-        counts = {str(name): int(count) for name, count in json.loads(payload)["counts"].items()}
-    except (ValueError, KeyError, TypeError, AttributeError):
-        return
-    for name, count in counts.items():
+    counts = bridge_info({TOPIC_BRIDGE_INFO: payload}).get("counts")
+    for name, count in counts.items() if isinstance(counts, dict) else ():
         page.add("lab_bridge_events_total", {"event": name}, count)
 
 

@@ -6,8 +6,8 @@ none of these was found.
 """
 
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
 from itertools import accumulate
 
 from looplab.run.accounting import Columns
@@ -18,58 +18,54 @@ CAUSES = ("merged", "disconnected", "expired", "unknown")
 NEVER_NS = 2**63 - 1
 
 
-@dataclass
-class Evidence:
-    """What the samples do not show: sequences, and in `returns_ns` when a connection was there again."""
-
-    merged: set[int] = field(default_factory=set)
-    expired: set[int] = field(default_factory=set)
-    returns_ns: list[int] = field(default_factory=list)
-
-
 class Losses:
-    """The causes of what was lost among `rows`, all of a run."""
+    """The causes of what was lost among `rows`, all of a run.
 
-    def __init__(self, columns: Columns, rows: range, evidence: Evidence) -> None:
-        self._columns, self._evidence = columns, evidence
-        self._away = _Spans(columns, rows, evidence.returns_ns)
+    `merged` and `expired` are sequences of messages, `returns_ns` when a connection was there again.
+    """
+
+    def __init__(
+        self,
+        columns: Columns,
+        rows: range,
+        merged: Collection[int],
+        expired: Collection[int],
+        returns_ns: Iterable[int],
+    ) -> None:
+        self._columns, self._merged, self._expired = columns, merged, expired
+        self._returns_ns = sorted(returns_ns)
+        self._last_sent_ns = _last_sent_ns(columns, rows, self._returns_ns)
 
     def count(self, rows: Iterable[int]) -> dict[str, int]:
         """Return how many of `rows` were lost by each of CAUSES; they add up to the lost ones."""
-        state, counts = self._columns["state"], dict.fromkeys(CAUSES, 0)
-        for row in rows:
-            if state[row] == WAITING:
-                counts[self._cause(row)] += 1
-        return counts
+        found = Counter(self._cause(row) for row in rows if self._columns["state"][row] == WAITING)
+        return {cause: found[cause] for cause in CAUSES}
 
     def unknown(self, rows: Iterable[int]) -> list[int]:
         """Return which of `rows` were lost for no known cause."""
         return [row for row in rows if self._columns["state"][row] == WAITING and self._cause(row) == "unknown"]
 
     def _cause(self, row: int) -> str:
-        if row in self._evidence.merged:
+        if row in self._merged:
             return "merged"
-        if self._columns["sent_ns"][row] in self._away:
+        if self._is_cut_off(self._columns["sent_ns"][row]):
             return "disconnected"
-        return "expired" if row in self._evidence.expired else "unknown"
+        return "expired" if row in self._expired else "unknown"
+
+    def _is_cut_off(self, sent_ns: int) -> bool:
+        """Return whether nothing came back from then until the next return of a connection.
+
+        A broker notices a lost connection seconds late; the answers that stop show it at once.
+        """
+        at = bisect_left(self._returns_ns, sent_ns)
+        return at < len(self._returns_ns) and sent_ns > self._last_sent_ns[at]
 
 
-class _Spans:
-    """Times from which nothing came back: each ends at one of `ends_ns` and begins after the last message that was
-    answered before it. A broker notices a lost connection seconds late; the answers that stop show it at once."""
-
-    def __init__(self, columns: Columns, rows: range, ends_ns: Sequence[int]) -> None:
-        self._ends = sorted(ends_ns)
-        self._after: list[int] = []
-        if self._ends:
-            last = [-1] * (len(self._ends) + 1)
-            sent, received = columns["sent_ns"], columns["received_ns"]
-            for row in rows:
-                if received[row] >= 0:
-                    at = bisect_left(self._ends, received[row])
-                    last[at] = max(last[at], sent[row])
-            self._after = list(accumulate(last, max))
-
-    def __contains__(self, sent_ns: int) -> bool:
-        at = bisect_left(self._ends, sent_ns)
-        return at < len(self._ends) and sent_ns > self._after[at]
+def _last_sent_ns(columns: Columns, rows: range, returns_ns: Sequence[int]) -> list[int]:
+    """Return when the last message left that was answered before each return."""
+    last = [-1] * (len(returns_ns) + 1)
+    for row in rows if returns_ns else ():
+        if (received_ns := columns["received_ns"][row]) >= 0:
+            at = bisect_left(returns_ns, received_ns)
+            last[at] = max(last[at], columns["sent_ns"][row])
+    return list(accumulate(last, max))

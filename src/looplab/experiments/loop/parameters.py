@@ -196,11 +196,6 @@ class LoopParameters(OrderedParameters):
         # A process that lives for one repetition has no warm-up.
         return {**wanted, **({"warmup_messages": 0} if self.life == REPETITION and self.clients == PRINTED else {})}
 
-    @property
-    def bridge_receiver(self) -> str:
-        """How the bridge waits: on this machine it must not take the processor of what is measured."""
-        return self.receiver if self.robot == "remote" else SELECT
-
 
 PARAMETERS = LoopParameters
 

@@ -56,11 +56,6 @@ def subscription_qos(legs: str, highest: int) -> int:
     return 0 if legs == LEGS["thesis"] else highest
 
 
-def legs_of(granted: object) -> str | None:
-    """Return which legs have the QoS by what a broker granted to a subscription, None if that is not known."""
-    return None if granted is None else LEGS["corrected" if granted else "thesis"]
-
-
 STATUS_OK = "ok"
 STATUS_TIMEOUT = "timeout"
 STATUS_OFFLINE = "offline"
@@ -148,11 +143,6 @@ def answer_to(properties: bytes) -> tuple[str, bytes]:
     if not _TOPIC.fullmatch(topic) or len(properties) > MAX_PAYLOAD_BYTES:
         raise ValueError("a response topic or correlation data that no answer can have")
     return topic, b"" if correlation is None else property_bytes(CORRELATION_DATA, correlation)
-
-
-def is_correlated(payload: bytes, properties: bytes) -> bool:
-    """Return whether an answer has the correlation data of its request."""
-    return read_properties(properties, 0)[0].get(CORRELATION_DATA) == payload.split(b",", 2)[1]
 
 
 def merged_payload(run: bytes, sequences: Iterable[int]) -> bytes:

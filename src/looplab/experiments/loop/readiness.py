@@ -1,61 +1,41 @@
 """Is the bridge there, with its robot, and set up as this run wants it? If not: what is missing, and the remedy."""
 
 import json
-from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Collection, Mapping
+from typing import Any
 
 from looplab import __version__
-from looplab.experiments.loop.bridge_treatments import bridge_settings
+from looplab.errors import MachineError
 from looplab.experiments.loop.parameters import LoopParameters
 from looplab.experiments.loop.protocol import (
-    COMMAND_EMULATED,
     ONLINE,
+    PAIRINGS,
+    SELECT,
     TOPIC_BRIDGE_INFO,
     TOPIC_BRIDGE_STATUS,
     TOPIC_ROBOT_STATUS,
 )
-from looplab.treatments.judgement import Treatment
+from looplab.treatments.judgement import Treatment, compared, on_off
 
 REMOTE = "remote"
 LONGEST_WORD = 200
-_PI_LOGS = "On the Pi: `docker compose -f rpi/compose.yaml logs bridge`"
-
-
-class Missing(NamedTuple):
-    """`part` is waited for (bridge, robot), `problem` and `remedy` are for the person whose patience ran out.
-
-    `settled`: waiting cannot fix this; the user must act.
-    """
-
-    part: str
-    problem: str
-    remedy: str
-    settled: bool = False
-
-
-NO_BRIDGE = Missing("bridge", "The bridge did not come online", "See `docker compose logs bridge`.")
-NEVER_AT_PI = Missing(
-    "bridge on the Pi",
-    "No bridge has connected from the Pi",
-    f"{_PI_LOGS} shows what it sees of this machine. Is the Pi on, paired with this machine (./lab pair), and "
-    "does a firewall here let it in?",
+# What ftdi_sio sets for a port with low latency.
+LOWEST_TIMER_MS = 1
+# Problem and remedy; those of a robot by where it is.
+NO_BRIDGE = ("The bridge did not come online", "See `docker compose logs bridge`.")
+NO_BRIDGE_AT_PI = (
+    "The bridge on the Pi did not connect, or went away",
+    "On the Pi: `docker compose -f rpi/compose.yaml logs bridge` shows what it sees of this machine. Is the Pi on, in "
+    "this network and paired with this machine (./lab pair), and does a firewall here let it in?",
 )
-LOST_AT_PI = Missing(
-    "bridge on the Pi",
-    "The bridge on the Pi was here and went away",
-    f"{_PI_LOGS}: was it stopped, the Pi switched off, or its network cut?",
-)
-# By where the robot is; why it is not there follows the problem.
 NO_ROBOT = {
-    "virtual": Missing("robot", "The robot did not come online", "See `docker compose logs bridge robot`."),
-    "usb": Missing(
-        "robot on USB",
+    "virtual": ("The robot did not come online", "See `docker compose logs bridge robot`."),
+    "usb": (
         "The robot on USB did not come online",
         "Plug it in and switch it on; `ls /dev/serial/by-id/` shows whether it is seen. docs/serial.md has the "
         "rest; --robot virtual needs none.",
     ),
-    REMOTE: Missing(
-        "robot at the Pi",
+    REMOTE: (
         "The bridge on the Pi is connected, but its robot is offline",
         "Plug the robot into the Pi and switch it on; `ls -l /dev/looplab-robot` there shows whether it is seen.",
     ),
@@ -84,51 +64,75 @@ def _printable(text: str) -> str:
     return "".join(letter if letter.isprintable() else "?" for letter in text[:LONGEST_WORD])
 
 
-def other_bridges(reports: Iterable[bytes], *, answered_twice: bool) -> list[Treatment]:
-    """Return a failed treatment if `reports` (payloads on TOPIC_BRIDGE_INFO) are of several bridges and answers came
-    twice, else nothing."""
-    infos = [bridge_info({TOPIC_BRIDGE_INFO: payload}) for payload in reports]
-    instances = {str(info["instance"]) for info in infos if "instance" in info}
+def other_bridges(instances: Collection[str], *, answered_twice: bool) -> list[Treatment]:
+    """Return a failed treatment if several `instances` of a bridge reported and answers came twice, else nothing."""
     if len(instances) < 2 or not answered_twice:
         return []
     bridges = f"{len(instances)}: stop the second Pi, or the bridge that was left running"
     return [Treatment("bridges that answer", "one", bridges, verified=False)]
 
 
-def missing(parameters: LoopParameters, retained: Mapping[str, bytes]) -> Missing | None:
-    """Return the first thing that a run must still wait for, None when everything is there.
+def check_bridge(parameters: LoopParameters, retained: Mapping[str, bytes]) -> None:
+    """Raise LabError (exit code 3) if the bridge is not online.
 
     `retained` are the last payloads by topic, of a broker that was started for this run and so remembers nobody.
     """
-    remote, status, info = parameters.robot == REMOTE, retained.get(TOPIC_BRIDGE_STATUS), bridge_info(retained)
-    if status != ONLINE:
-        return NO_BRIDGE if not remote else NEVER_AT_PI if status is None else LOST_AT_PI
-    if remote and info and (wrong := _set_up_otherwise(parameters, info)) is not None:
-        return wrong
-    if parameters.command != COMMAND_EMULATED and retained.get(TOPIC_ROBOT_STATUS) != ONLINE:
-        robot, fault = NO_ROBOT[parameters.robot], info.get("robot_fault")
-        return robot._replace(problem=f"{robot.problem} ({fault})") if fault else robot
-    return None
+    if retained.get(TOPIC_BRIDGE_STATUS) != ONLINE:
+        _refuse(parameters, *(NO_BRIDGE_AT_PI if parameters.robot == REMOTE else NO_BRIDGE))
 
 
-def _set_up_otherwise(parameters: LoopParameters, info: Mapping[str, Any]) -> Missing | None:
-    """A bridge of another version or fidelity measures something else: send nothing before the user sets it right."""
-    if info.get("version") != __version__:
-        return Missing(
-            "bridge of this version",
-            f"The bridge on the Pi is of version {info.get('version')}, this lab of {__version__}",
+def check_robot(parameters: LoopParameters, retained: Mapping[str, bytes]) -> None:
+    """Raise LabError (exit code 3) if the robot is not online, or its bridge is not any more."""
+    check_bridge(parameters, retained)
+    if retained.get(TOPIC_ROBOT_STATUS) != ONLINE:
+        problem, remedy = NO_ROBOT[parameters.robot]
+        fault = bridge_info(retained).get("robot_fault")
+        _refuse(parameters, f"{problem} ({fault})" if fault else problem, remedy)
+
+
+def _refuse(parameters: LoopParameters, problem: str, remedy: str) -> None:
+    raise MachineError(f"{problem} within {parameters.parts_timeout_s} s.", remedy)
+
+
+def check_version(parameters: LoopParameters, info: Mapping[str, Any]) -> None:
+    """Raise LabError (exit code 3) for a bridge on the Pi of another version than this lab, by its `info`."""
+    if parameters.robot == REMOTE and info and info.get("version") != __version__:
+        raise MachineError(
+            f"The bridge on the Pi is of version {info.get('version')}, this lab of {__version__}.",
             "Run rpi/install.sh of this version on the Pi again, with a bundle made by this lab.",
-            settled=True,
         )
-    settings = bridge_settings(parameters, info)
-    differing = {name: pair for name, pair in settings.items() if pair[0] != pair[1]}
-    if not differing:
-        return None
-    wanted, there = (", ".join(f"{name}={pair[at]}" for name, pair in differing.items()) for at in (0, 1))
-    return Missing(
-        "bridge with the same FIDELITY",
-        f"The bridge on the Pi runs with {there}, this run with {wanted}",
-        f"On the Pi: FIDELITY={parameters.fidelity} in rpi/.env, then `docker compose -f rpi/compose.yaml up -d`; "
-        "or choose --fidelity here as it is there.",
-        settled=True,
-    )
+
+
+def judge_bridge(parameters: LoopParameters, bridge: Mapping[str, Any]) -> list[Treatment]:
+    """Judge whether the bridge is set up as the run wants it; a bridge of the user's own says nothing of itself."""
+    if parameters.own_bridge:
+        return []
+    if not bridge:
+        return [Treatment("bridge settings", "known", "the bridge did not say", False)]
+    p, nodelay = parameters, bridge.get("tcp_nodelay")
+    nodelay_there = "unknown" if nodelay is None else on_off(nodelay)
+    # On this machine it must not take the processor of what is measured.
+    receiver = p.receiver if p.robot == REMOTE else SELECT
+    note = "start the bridge with the same FIDELITY; that of a Pi is in rpi/.env"
+    # The subscription shows the legs (judge_legs).
+    judged = [
+        compared("bridge receiver", receiver, str(bridge.get("receiver", SELECT)), note=note),
+        compared("bridge TCP_NODELAY", on_off(p.tcp_nodelay), nodelay_there, note=note),
+        compared("robot framing", p.robot_framing, str(bridge.get("framing")), note=note),
+        compared("answer pairing", p.pairing, str(bridge.get("pairing", PAIRINGS["thesis"])), note=note),
+        compared("bridge MQTT version", p.mqtt_version, str(bridge.get("mqtt_version") or "unknown"), note=note),
+    ]
+    alias = bridge.get("topic_alias", False)
+    if p.topic_alias or alias:
+        judged.append(compared("bridge topic alias", on_off(p.topic_alias), on_off(alias), note=note))
+    if (timer_ms := bridge.get("latency_timer_ms")) is not None:
+        judged.append(_judge_adapter(timer_ms, low=p.serial_low_latency))
+    return judged
+
+
+def _judge_adapter(timer_ms: object, *, low: bool) -> Treatment:
+    """Judge how long the robot's FTDI adapter may hold bytes back; another adapter has no such timer."""
+    good = timer_ms == LOWEST_TIMER_MS
+    wanted = f"{LOWEST_TIMER_MS} ms" if low else "as its driver sets it"
+    note = "" if good else f"R has up to {timer_ms} ms of it: SERIAL_LOW_LATENCY=on here and at the bridge"
+    return Treatment("latency timer of the robot's adapter", wanted, f"{timer_ms} ms", good or not low, low, note)

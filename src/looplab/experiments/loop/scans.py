@@ -1,13 +1,11 @@
 """The scans of one run of the loop: at the processes, at an emulated link, at what each cell took."""
 
 import os
-import re
-import socket
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from looplab.errors import MachineError
-from looplab.experiments.loop import EXPERIMENT, treatments
+from looplab.experiments.loop import EXPERIMENT, PARTS, treatments
 from looplab.experiments.loop.parameters import LoopParameters
 from looplab.run import placement, quiet
 from looplab.treatments import link
@@ -15,12 +13,10 @@ from looplab.treatments.judgement import Treatment
 from looplab.treatments.link import NO_LINK
 from looplab.treatments.loads import loads
 from looplab.treatments.loads.load import WARM_UP_SCANS
-from looplab.treatments.scans import Scan, TreatmentsClient, running
+from looplab.treatments.scans import Scan, TreatmentsClient, grown, running
 
 _PARTS = [role.name for role in EXPERIMENT.roles if not role.optional]
 LINK_URL = "http://bridge:9107"
-ROBOT_TIMEOUT_S = 0.5
-_LAGS = re.compile(r"(lag_max_us|lag_mean_us|lags_over_1ms|deadlines)=([0-9.]+)")
 
 
 class Scans:
@@ -30,7 +26,6 @@ class Scans:
         self._parameters, self._client, self._taken = parameters, client, taken
         self._link_url = os.environ.get("LINK_URL") or LINK_URL
         self._link_taken: list[dict[str, Any]] = []
-        self._lags: list[dict[str, float]] = []
 
     def take(self, bridge: Mapping[str, Any], own: int) -> None:
         """Have the treatments read, applied and read again: between cells and never within one.
@@ -45,7 +40,6 @@ class Scans:
         if scan is not None and p.link != NO_LINK:
             self._link_taken.append(link.scan(self._link_url))
         self._taken.append(scan)
-        self._lags.append(robot_lag(os.environ.get("ROBOT_STATISTICS", "")) if p.robot == "virtual" else {})
 
     def judge_link(self) -> Treatment:
         """Judge the link, or that there was none."""
@@ -53,16 +47,17 @@ class Scans:
         return link.judge(self._parameters.link, self._link_taken, emulating)
 
     def cell(self, index: int) -> dict[str, Any]:
-        """Return what run.json holds of a cell's load, run-queue waits, noise floor and robot's lag.
+        """Return what run.json holds of a cell's load, run-queue waits and noise floor.
 
         Empty where a scan is missing.
         """
         first = WARM_UP_SCANS + index
         before, after, *_ = [*self._taken[first : first + 2], None, None]
         if before is None or after is None:
-            return {"load": {}, "cpu_wait_us": {}, "cpu_runs": {}, "robot_lag": {}}
-        facts = treatments.cell_facts(self._parameters.load, before, after)
-        return {**facts, **quiet.between(before, after, _PARTS), "robot_lag": self._lags[first + 1]}
+            return {"load": {}, "cpu_wait_us": {}, "cpu_runs": {}}
+        load = treatments.strength(self._parameters.load, before, after)
+        runs = {part: grown(before, after, part, "runs") for part in PARTS}
+        return {"load": load, "cpu_runs": runs, **quiet.between(before, after, _PARTS)}
 
     def document(self) -> dict[str, Any]:
         """Return what run.json holds of an emulated link, and of each of several hosts."""
@@ -82,31 +77,3 @@ class Scans:
             why = state.get("fault", "its emulator knows no link")
             remedy = "See `docker compose logs link`, and compose/links.md."
             raise MachineError(f"The link {self._parameters.link} is not there: {why}", remedy)
-
-
-def robot_lags(cells: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the lags of all cells together, as `robot` of run.json; {} if no robot counted."""
-    lags = [cell["robot_lag"] for cell in cells if cell["robot_lag"]]
-    if not lags:
-        return {}
-    sums = {name: sum(lag[name] for lag in lags) for name in ("lags_over_1ms", "deadlines")}
-    return {"lag_max_us": max(lag["lag_max_us"] for lag in lags), **sums}
-
-
-def robot_lag(address: str) -> dict[str, float]:
-    """Ask the virtual robot how late it delivered its bytes since the last question, by its own count.
-
-    `address` is host:port, "" for no robot that counts: {}, as where nobody answers.
-    """
-    host, _, port = address.rpartition(":")
-    if not host:
-        return {}
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
-        sock.settimeout(ROBOT_TIMEOUT_S)
-        try:
-            sock.connect((host, int(port)))
-            sock.send(b"?")
-            text = sock.recv(1000).decode("ascii", "replace")
-        except (OSError, ValueError):
-            return {}
-    return {name: float(value) if "." in value else int(value) for name, value in _LAGS.findall(text)}

@@ -4,37 +4,26 @@
 each arm, by study and name; a study without any compares scenarios as they are.
 """
 
+import csv
+from pathlib import Path
+
 from looplab.spec import brokers
 
-# Each claim of the thesis compares these scenarios: `./lab study NAME` runs them.
+CLAIMS = Path(__file__).with_name("report") / "claims.csv"
+
+
+def _scenarios() -> dict[str, tuple[str, ...]]:
+    """Return the scenarios that each claim of the thesis compares; {} in the parts' images, which plan no study."""
+    if not CLAIMS.exists():
+        return {}
+    with CLAIMS.open(newline="", encoding="utf-8") as file:
+        return {line["name"]: tuple(line["scenarios"].split()) for line in csv.DictReader(file)}
+
+
 STUDIES = {
-    "no-arduino-slower": ("scenario1", "scenario0"),
-    "no-arduino-slower-stress": ("scenario2", "scenario3"),
-    "stress": ("scenario1", "scenario2"),
-    "stress-no-arduino": ("scenario0", "scenario3"),
-    "broker-priority": ("scenario2", "scenario4"),
-    "broker-priority-no-arduino": ("scenario3", "scenario6"),
-    "client-priority": ("scenario4", "scenario5"),
-    "stress-spares-robot": ("scenario1", "scenario2"),
-    "maxima-stay": ("scenario1", "scenario4"),
+    **_scenarios(),
     brokers.STUDY: ("scenario1", "scenario2", "scenario5", "scenario8"),
     "clients": ("scenario1", "scenario2", "scenario7"),
-    "loss-10-ms": ("scenario1", "scenario2", "scenario4", "scenario5"),
-    "flood-qos-0": ("scenario7", "scenario8"),
-    "flood-qos-1-2": ("scenario8",),
-    "qos-2": ("scenario8",),
-    "shorter-interval": ("scenario0",),
-    "robot-third": ("scenario1",),
-    "priority-alike": ("scenario4",),
-    "qos-priority": ("scenario8",),
-    "client-waits": ("scenario8",),
-    "stress-median": ("scenario1", "scenario2"),
-    "stress-varies": ("scenario1", "scenario2"),
-    "priority-steadier": ("scenario2", "scenario4"),
-    "priority-steadier-client": ("scenario2", "scenario5"),
-    "maxima-stay-client": ("scenario1", "scenario5"),
-    "priority-alike-client": ("scenario5",),
-    "priority-alike-no-arduino": ("scenario6",),
 }
 # The way from the printed set-up to the corrected one, a property at a time: each step adds its settings to those of
 # the steps before.

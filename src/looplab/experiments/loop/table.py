@@ -6,17 +6,13 @@ from textwrap import fill
 from typing import Any
 
 from looplab.experiments.loop import LoopCell, thesis_tables
-from looplab.experiments.loop.fitted import depends, fitted
-from looplab.experiments.loop.protocol import RAW
+from looplab.experiments.loop.fitted import fitted
 from looplab.run import quiet
 from looplab.run.accounting import mark
 from looplab.run.table import WIDTH, aligned, milliseconds, run_text, unsure, verdict
 from looplab.spec.brokers import DEFAULT
-from looplab.spec.parameters import SLEEP
 from looplab.system.machine_facts import own_file
-from looplab.system.words import plural
 
-MOST_ABSENCES = 10
 _CPU = "_cpu_s"
 _STRAY = ("malformed", "foreign")
 _EXTRAS = (("duplicates", "dup."), ("out_of_order", "out of order"), ("disconnects", "disconn."))
@@ -26,10 +22,6 @@ _LATENCY_HEAD = f"{'':>14}" + "".join(f" {name:>9}" for name in _STATISTICS)
 # Beside a figure that depends on a fitted constant.
 FITTED = "*"
 FITTED_NOTE = f"{FITTED} depends on constants that were fitted to the thesis: ./lab show names them."
-SLEEPING = (
-    "With pacing sleep a message is due an interval after the last one left: a stall of the sender delays one message, "
-    "and response cannot see those that fell due meanwhile by start + k * interval."
-)
 FIDELITIES = {"printed": "as the listings", "thesis": "published settings", "corrected": "corrected"}
 # What a summary shows of a cell, and its words for the statistics.
 _SHOWN = (("T", "p50"), ("O", "p50"), ("O", "p95"), ("O", "max"), ("O", "avg"))
@@ -83,7 +75,7 @@ def cell_lines(cell: LoopCell, parameters: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _star(parameters: Mapping[str, Any], name: str) -> str:
-    return FITTED if depends(parameters, name) else ""
+    return FITTED if any(name in constant.figures for constant in fitted(parameters)) else ""
 
 
 def _latencies(label: str, figures: Mapping[str, Any]) -> str:
@@ -96,20 +88,19 @@ def _latencies(label: str, figures: Mapping[str, Any]) -> str:
 
 
 def _ledger(cell: LoopCell) -> Iterator[str]:
-    """Yield what O is made of: the averages of its parts, their sum, and O of the messages without all parts."""
-    known = cell.known_parts
-    if not known:
+    """Yield what O is made of: the averages of its parts, and their sum."""
+    parts = cell.known_parts
+    if not parts:
         return
-    avg = {name: milliseconds(us).strip() for name, us in known.parts_us.items()}
+    avg = {name: milliseconds(part["avg"]).strip() for name, part in parts.items()}
     yield (
         f"{'O is made of':>14} {avg['send_path']} send path + {avg['wake_up']} wake-up + {avg['network']} network and "
         "broker"
     )
     yield f"{'':>14} + {avg['bridge_send_path']} send path + {avg['bridge_wake_up']} wake-up of the bridge"
-    share = f"{known.count} of {known.measured} answers ({known.count / max(1, known.measured):.0%})"
-    yield f"{'':>14} = {milliseconds(known.sum_us).strip()}, mean O of {share}"
-    if known.others_us is not None:
-        yield f"{'':>14} {milliseconds(known.others_us).strip()} is the mean O of the others: a part is unknown"
+    count, sum_us = parts["network"]["n"], sum(part["avg"] for part in parts.values())
+    share = f"{count} of {cell.O['n']} answers ({count / max(1, cell.O['n']):.0%})"
+    yield f"{'':>14} = {milliseconds(sum_us).strip()}, mean O of {share}"
     if cell.negative_remainders:
         yield f"{'':>14} {cell.negative_remainders} answers have parts longer than O, and are no part of it"
 
@@ -128,7 +119,7 @@ def _stalls(cell: Mapping[str, Any]) -> Iterator[str]:
     """Yield run-queue waits, the noise floor, and why the sender or the answers were late."""
     for what, figures in quiet.facts(cell):
         yield from fill(f"{what:>14} {figures}", WIDTH, subsequent_indent=" " * 15).splitlines()
-    for why in (quiet.why_late(cell), quiet.why_slow(cell)):
+    for why in quiet.why_slow(cell):
         yield from fill(why, WIDTH, initial_indent="  ", subsequent_indent="  ").splitlines()
 
 
@@ -138,25 +129,9 @@ def _remarks(run: dict[str, Any], cells: Sequence[LoopCell]) -> Iterator[str]:
     yield from notices(run)
     if constants := fitted(parameters):
         yield f"{FITTED} fitted: {' '.join(map(str, constants))}"
-    if any(cell.response for cell in cells):
-        yield "response: from due to answered; a lost message takes infinitely long (inf)."
-        if parameters.get("pacing") == SLEEP:
-            yield f"{SLEEPING}{_fallen_behind(cells)}"
-    if expired := run.get("expired", 0):
-        yield f"{expired} answers came after their messages were counted as lost."
-    unasked = run.get("bridge", {}).get("counts", {}).get("unasked", 0)
-    if parameters.get("robot_framing") == RAW:
-        yield f"R ends at an answer's first bytes; {unasked} times more came, at which listing A.4 would end."
     if waited := sum(cell.waited for cell in cells):
         known = sum(cell.service_R["n"] for cell in cells)
         yield f"R free: R of the requests that did not queue at the robot; {waited} of {known + waited} queued."
-    yield from (f"What O is made of: {gap}" for gap in run.get("ledger_gaps", []))
-
-
-def _fallen_behind(cells: Sequence[LoopCell]) -> str:
-    """Return how far the sender fell behind that schedule; "" in an older run, which did not store it."""
-    most_us = max((us for cell in cells if (us := cell.schedule_lateness.get("max")) is not None), default=None)
-    return "" if most_us is None else f" The sender fell up to {most_us / 1000:.1f} ms behind it."
 
 
 def notices(run: dict[str, Any]) -> Iterator[str]:
@@ -168,34 +143,6 @@ def notices(run: dict[str, Any]) -> Iterator[str]:
         yield f"{broker} knows no QoS {', '.join(map(str, left_out))}: those cells are left out."
     yield from (f"Not the published set-up: {one} changes its Compose files." for one in own_file(run))
     yield from (f"Ignored: {run[kind]} {kind} messages on the lab's topics." for kind in _STRAY if run.get(kind))
-    yield from _absences(run.get("absences", []))
-    if count := run.get("reconnects", 0):
-        yield (
-            f"The bridge reconnected {'once' if count == 1 else f'{count} times'} without the broker reporting a "
-            "disconnect: the broker rejected it (make a new file with ./lab pair), or its network was cut for some "
-            "seconds. Requests sent meanwhile are lost."
-        )
-    if count := run.get("unreadable", 0):
-        yield (
-            f"The robot's port brought unreadable bytes {'once' if count == 1 else f'{count} times'}: a bad cable or "
-            "adapter, or another program has the port open (`fuser` with its name)."
-        )
-    if delayed := run.get("delayed"):
-        yield (
-            f"{delayed['n']} answers came late, up to {delayed['longest_T_us'] / 1000:.0f} ms after their requests, "
-            f"though the bridge had each within {delayed['longest_R_us'] / 1000:.1f} ms: they waited on the way, not "
-            "at the robot."
-        )
-
-
-def _absences(absences: Sequence[dict[str, Any]]) -> Iterator[str]:
-    """Yield one sentence each; of more than MOST_ABSENCES the first ones, and how many more there were."""
-    for absence in absences[:MOST_ABSENCES]:
-        end_ns = absence["to_ns"]
-        span = "" if end_ns is None else f" for {(end_ns - absence['from_ns']) / 1e9:.1f} s, as the broker saw it"
-        yield f"The bridge was away{span}: {absence['cause']}."
-    if len(absences) > MOST_ABSENCES:
-        yield f"It was away {len(absences) - MOST_ABSENCES} more times (run.json has them)."
 
 
 def summary(runs: Sequence[dict[str, Any]], width: int = WIDTH) -> str:
@@ -227,17 +174,11 @@ def _cells(runs: Sequence[Mapping[str, Any]]) -> list[str]:
     lines = [["scenario"] * several + ["interval", "QoS", "sent", "lost", *heads, "thesis"]]
     for run in runs:
         for cell in map(LoopCell, run["cells"]):
+            printed = thesis_tables.row(run["scenario"], cell.interval_ms, cell.qos)
             counts = (f"{cell.interval_ms:g} ms", str(cell.qos), str(cell.sent), str(cell.lost))
             latencies = (_text(getattr(cell, name), statistic) for name, statistic in _SHOWN)
-            lines.append([run["scenario"]] * several + [*counts, *latencies, significant(_published_us(run, cell))])
+            lines.append([run["scenario"]] * several + [*counts, *latencies, significant(printed.figure("O", "avg"))])
     return [*aligned(lines, left=int(several), gap=" "), *unsure(lines)]
-
-
-def _published_us(run: Mapping[str, Any], cell: LoopCell) -> float | None:
-    """Return the mean of O that the thesis prints of a cell, None if it prints none."""
-    key = (run["scenario"], cell.qos, cell.interval_ms)
-    rows = (row for row in thesis_tables.rows() if (row.scenario, row.qos, row.interval_ms) == key)
-    return next((row.latency_us.get("O_avg") for row in rows), None)
 
 
 def _text(figures: Mapping[str, Any], statistic: str) -> str:
@@ -247,22 +188,12 @@ def _text(figures: Mapping[str, Any], statistic: str) -> str:
 
 
 def doubts(run: dict[str, Any]) -> Iterator[str]:
-    """Yield, a sentence each, what makes the figures doubtful though the run may be VALID; the report has the same.
-
-    Runs alike differ in the figures behind the first colon alone.
-    """
+    """Yield, a sentence each, what makes the figures doubtful though the run may be VALID; the report has the same."""
     cells = [LoopCell(document) for document in run["cells"]]
-    latest_us = max((cell.send_lateness.get("p99") or 0 for cell in cells), default=0)
-    if latest_us > quiet.LATE_US:
-        facts = run.get("environment", {})
-        load = facts.get("load_before", [0])[0]
-        before = f" (load {load:.1f} on {plural(facts['cores'], 'core')} before the run)" if load else ""
-        yield f"This machine was busy: 1 of 100 requests left {significant(latest_us)} ms late or later{before}."
     yield from (f"{cell}: {cell.lost} lost{f': {cell.causes}' if cell.causes else ''}." for cell in cells if cell.lost)
     yield from (f"{cell}: {cell.late} answers came late." for cell in cells if cell.late)
     # Name each cause once for all cells: `./lab show` has them by cell.
-    causes = (why(cell.document) for why in (quiet.why_late, quiet.why_slow) for cell in cells)
-    yield from dict.fromkeys(filter(None, causes))
+    yield from dict.fromkeys(why for cell in cells for why in quiet.why_slow(cell.document))
     yield from notices(run)
 
 

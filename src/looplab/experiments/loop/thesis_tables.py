@@ -48,6 +48,9 @@ class PublishedRow:
         return SLIPS.get((self.table, self.interval_ms, metric), "")
 
 
+NOT_PRINTED = PublishedRow("", "", 0, 0.0, "", {})
+
+
 @cache
 def rows() -> list[PublishedRow]:
     """Return the rows of all tables in the order printed."""
@@ -63,3 +66,9 @@ def rows() -> list[PublishedRow]:
             )
             for line in csv.DictReader(file)
         ]
+
+
+def row(scenario: str, interval_ms: float, qos: int) -> PublishedRow:
+    """Return one cell, NOT_PRINTED if the thesis does not have it."""
+    key = (scenario, interval_ms, qos)
+    return next((one for one in rows() if (one.scenario, one.interval_ms, one.qos) == key), NOT_PRINTED)

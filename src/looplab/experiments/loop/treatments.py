@@ -3,11 +3,9 @@
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from types import MappingProxyType
 from typing import Any
 
 from looplab.experiments.loop import BRIDGE, EXPERIMENT, ROBOT
-from looplab.experiments.loop.bridge_treatments import judge_bridge
 from looplab.experiments.loop.parameters import DIRECT, OWN, PORT, LoopParameters
 from looplab.experiments.loop.protocol import (
     COMMAND_EMULATED,
@@ -18,6 +16,7 @@ from looplab.experiments.loop.protocol import (
     TWO,
     subscription_qos,
 )
+from looplab.experiments.loop.readiness import judge_bridge
 from looplab.run.placement import of_host
 from looplab.spec.brokers import BROKERS
 from looplab.spec.roles import BROKER, CONTROLLER, LINK, Role
@@ -56,14 +55,10 @@ def roles(broker: str, bridge: Role = BRIDGE) -> list[Role]:
     return [others.get(role, role) for role in EXPERIMENT.roles]
 
 
-def priorities(parameters: LoopParameters) -> dict[str, int]:
-    """Return the published real-time priorities by role."""
-    return {BROKER.name: parameters.priority_broker, CONTROLLER.name: parameters.priority_controller}
-
-
 def applied(parameters: LoopParameters) -> dict[str, int]:
-    """Return the real-time priorities that this run applies."""
-    return priorities(parameters) if parameters.apply_priority else {}
+    """Return the published real-time priorities by role, {} for a run that applies none."""
+    published = {BROKER.name: parameters.priority_broker, CONTROLLER.name: parameters.priority_controller}
+    return published if parameters.apply_priority else {}
 
 
 def judge(
@@ -71,27 +66,23 @@ def judge(
     scans: Sequence[Scan | None],
     bridge: Mapping[str, Any],
     fault: str = "",
-    attempts: Mapping[str, str] = MappingProxyType({}),
+    attempt: str = "",
 ) -> list[Treatment]:
     """Judge every treatment that scans and bridge show, from before the first cell to after the last.
 
     `scans` are the service's answers (None: it did not answer, by its `fault`), `bridge` is what the bridge reports.
-    `attempts` says by role whether a child of it was granted its priority, where no scan shows it.
+    `attempt` says whether a child of the controller was granted its priority, which no scan shows.
     """
     if missing := unverified(scans, fault):
         return missing
     good = [scan for scan in scans if scan is not None]
-    allowed, own = priorities(parameters), applied(parameters)
+    both, own = (BROKER.name, CONTROLLER.name), applied(parameters)
     return [
         *(judge_process(good, role.name) for role in _PROCESSES if role is not ROBOT or _has_robot(parameters)),
-        *(judge_policy(good, role, own.get(role, 0)) for role in allowed),
-        *(
-            one
-            for role, fifo in allowed.items()
-            if fifo
-            for one in judge_permission(good, role, fifo, attempts.get(role, ""))
-        ),
-        *(judge_nodelay(good, role, parameters.tcp_nodelay, parameters.broker_port, BROKER_PORT) for role in allowed),
+        *(judge_policy(good, role, own.get(role, 0)) for role in both),
+        *judge_permission(good, BROKER.name, parameters.priority_broker),
+        *judge_permission(good, CONTROLLER.name, parameters.priority_controller, attempt),
+        *(judge_nodelay(good, role, parameters.tcp_nodelay, parameters.broker_port, BROKER_PORT) for role in both),
         *judge_bridge(parameters, bridge),
         *_judge_isolation(parameters, good, bridge),
         *judge_loads(parameters.load, parameters.load_settings, good),
@@ -121,17 +112,6 @@ def elsewhere(bridge: Mapping[str, Any]) -> dict[str, list[object]]:
     return {
         BRIDGE.name: [bridge["instance"], bridge.get("boot")] if bridge.get("instance") else [],
         ROBOT.name: robot if robot[0] is not None else [],
-    }
-
-
-def cell_facts(load: str, before: Scan, after: Scan) -> dict[str, Any]:
-    """Return what run.json holds of one cell, by the scans before and after it.
-
-    `load`: how hard the load was; `cpu_runs`: how often each role got a processor.
-    """
-    return {
-        "load": strength(load, before, after),
-        "cpu_runs": {role.name: grown(before, after, role.name, "runs") for role in _PROCESSES},
     }
 
 
@@ -165,9 +145,7 @@ def judge_connection(role: str, losses: Sequence[str]) -> Treatment:
 def judge_broker(parameters: LoopParameters, version: str) -> Treatment:
     """Judge whether the broker that answers is the one that was wanted, by the `version` it reports."""
     named = f"{parameters.broker} {version}" if version else f"a broker that reports no version of {parameters.broker}"
-    left_out = ", ".join(map(str, parameters.qos_left_out))
-    note = f"it knows no QoS {left_out}: those cells are left out" if left_out else ""
-    return Treatment("broker", parameters.broker, named, bool(version), note=note)
+    return Treatment("broker", parameters.broker, named, bool(version))
 
 
 def judge_legs(
@@ -213,51 +191,34 @@ def judge_number(parameters: LoopParameters, scans: Sequence[Scan | None]) -> Tr
 
 
 def judge_path(parameters: LoopParameters, scans: Sequence[Scan | None], role: Role) -> Treatment:
-    """Judge by both ends of the connections of `role` how they reach the broker.
-
-    `direct`: it is connected to an address that the broker has. Through the host's port it is not: there the engine's
-    user-space proxy dials the broker again, so that the broker sees the proxy's address. An engine without that proxy
-    has the kernel translate the addresses, and the broker sees the client's own.
-    """
+    """Judge how `role` reaches the broker: `direct` if its connections end at an address that the broker has."""
     paths = set()
     for scan in filter(None, scans):
-        own, brokers = (_ends(parameters, scan, name) for name in (role.name, BROKER.name))
-        addresses, peers = {local[0] for local, _ in brokers}, {peer for _, peer in brokers}
-        for local, peer in own if brokers else ():
-            if peer[0] in addresses:
-                paths.add(DIRECT if local in peers else "direct, unknown to the broker")
-            else:
-                seen = "" if local in peers else f", the broker sees {', '.join(sorted({one[0] for one in peers}))}"
-                paths.add(f"{PORT}{seen}")
-    words = ", ".join(sorted(paths)) or "no connection seen"
-    verified = bool(paths) and all(one.partition(",")[0] == parameters.broker_path for one in paths)
-    note = "without the engine's user-space proxy: the kernel translates the addresses" if PORT in paths else ""
-    return Treatment(f"{role.name} path to the broker", parameters.broker_path, words, verified, note=note)
+        peers, addresses = (
+            _addresses(parameters, scan, role.name, "peer"),
+            _addresses(parameters, scan, BROKER.name, "local"),
+        )
+        paths |= {DIRECT if peer in addresses else PORT for peer in peers if addresses}
+    return compared(f"{role.name} path to the broker", parameters.broker_path, paths or "no connection seen")
 
 
-def _ends(parameters: LoopParameters, scan: Scan, role: str) -> list[list[tuple[str, int]]]:
-    """Return own and other end of each connection of `role` to the broker; a socket for IPv6 may hold IPv4."""
+def _addresses(parameters: LoopParameters, scan: Scan, role: str, end: str) -> set[str]:
+    """Return the addresses at one end of each connection of `role` to the broker; a socket for IPv6 may hold IPv4."""
     sockets = mqtt_sockets([scan], role, (parameters.broker_port, BROKER_PORT, TLS_PORT))
-    return [
-        [(str(one[end]).removeprefix("::ffff:"), int(one[f"{end}_port"])) for end in ("local", "peer")]
-        for one in sockets
-        if isinstance(one, dict)
-    ]
+    return {str(one[end]).removeprefix("::ffff:") for one in sockets if isinstance(one, dict)}
 
 
-def judge_connections(parameters: LoopParameters, controller: str, bridge: Mapping[str, Any]) -> list[Treatment]:
+def judge_connections(parameters: LoopParameters, controller: str, bridge: Mapping[str, Any]) -> Iterator[Treatment]:
     """Judge TLS; `controller` is the version on its connection ("" without), `bridge` what the bridge reports."""
     negotiated = [
         ("controller", parameters.broker_tls, controller),
         ("bridge", parameters.bridge_tls, str(bridge.get("tls", "")) if bridge else "unknown"),
     ][: 1 if parameters.own_bridge else 2]
     note = "the bridge goes by its pairing file (./lab pair), the controller by BROKER_TLS"
-    rows = []
     for role, wanted, version in negotiated:
         verified = version in (("TLSv1.2", "TLSv1.3") if wanted else ("",))
         words = "TLS 1.2 or later" if wanted else "off"
-        rows.append(Treatment(f"{role} TLS", words, version or "off", verified, note="" if verified else note))
-    return rows
+        yield Treatment(f"{role} TLS", words, version or "off", verified, note="" if verified else note)
 
 
 def judge_robot(parameters: LoopParameters, cells: Sequence[Mapping[str, Any]], *, virtual: bool) -> list[Treatment]:
@@ -311,11 +272,13 @@ def _judge_isolation(
             yield compared(what, policy(role.fifo), found, required=False, note=refusals(scans, role.name))
 
 
-def judge_permission(scans: Sequence[Scan], role: str, priority: int, attempt: str = "") -> list[Treatment]:
-    """Judge what the published flags give: the right to ask for real-time priority, and no priority.
+def judge_permission(scans: Sequence[Scan], role: str, priority: int, attempt: str = "") -> Iterator[Treatment]:
+    """Judge what the published flags give: the right to ask for real-time priority; nothing without a `priority`.
 
     The proof is an attempt: `attempt`, or what the part's start noted. Without one, limit and capability decide.
     """
+    if not priority:
+        return
     seen = [process for scan in scans for process in processes(scan, role)]
     limits = sorted({process["rtprio_limit"] for process in seen})
     limit_met = bool(limits) and all(limit == "unlimited" or int(limit) >= priority for limit in limits)
@@ -326,7 +289,5 @@ def judge_permission(scans: Sequence[Scan], role: str, priority: int, attempt: s
     found = f"{tried or 'not tried'}: {flags}"
     note = "" if limit_met else "not applied: the engine refuses it or LAB_RTPRIO lowers it"
     remedy = "" if permitted else "priority not granted: LAB_PRIORITY_UID=0 in .env, or see `./lab doctor`"
-    return [
-        Treatment(f"{role} may use real-time priority", "permitted", found, permitted, note=remedy),
-        Treatment(f"{role} rtprio limit", str(priority), ", ".join(limits) or "unknown", limit_met, False, note),
-    ]
+    yield Treatment(f"{role} may use real-time priority", "permitted", found, permitted, note=remedy)
+    yield Treatment(f"{role} rtprio limit", str(priority), ", ".join(limits) or "unknown", limit_met, False, note)

@@ -13,7 +13,6 @@ from looplab.experiments.loop.bridge.answer_times import AnswerTimes, Times
 from looplab.experiments.loop.bridge.reporter import Reporter
 from looplab.experiments.loop.bridge.robot_answers import Reply
 from looplab.experiments.loop.bridge.robot_port import RobotPort
-from looplab.experiments.loop.bridge.state import BridgeState
 from looplab.experiments.loop.protocol import (
     COUNT,
     FRAMINGS,
@@ -34,9 +33,9 @@ from looplab.experiments.loop.protocol import (
     parse_request,
     subscription_qos,
 )
-from looplab.mqtt.address import read_broker
 from looplab.mqtt.kernel_stamps import ABSENT
 from looplab.mqtt.packets import V3_1_1, V5, VERSIONS
+from looplab.mqtt.pairing import read_broker
 from looplab.spec.reader import Reader
 from looplab.system import own_process
 
@@ -89,9 +88,7 @@ class RobotBridge:
     `broker` is its address, and the file of its certificate and password, if it has one.
     """
 
-    def __init__(
-        self, settings: BridgeFactors, robot: RobotPort, broker: tuple[str, int, Path | None], state_dir: Path | None
-    ) -> None:
+    def __init__(self, settings: BridgeFactors, robot: RobotPort, broker: tuple[str, int, Path | None]) -> None:
         # Imported here: loading MQTT and TLS takes longest, and by now the robot's port is being opened (see `main`).
         from looplab.mqtt.client import ClientOptions, MqttClient
         from looplab.mqtt.client_5 import Mqtt5Client
@@ -101,8 +98,7 @@ class RobotBridge:
         self.counts = dict.fromkeys(COUNTED, 0)
         self._spins, self._by_count = settings.receiver == SPIN, settings.pairing == COUNT
         self._robot = robot
-        state = BridgeState(state_dir)
-        self._reporter = Reporter(robot, self.counts, settings.receiver, settings.pairing, state)
+        self._reporter = Reporter(robot, self.counts, settings.receiver, settings.pairing)
         self._waiting: deque[Waiting] = deque()
         # Requests that the robot has not begun to answer.
         self._owed = 0
@@ -284,7 +280,7 @@ def _settings(environment: dict[str, str]) -> BridgeFactors:
 
 
 def main() -> int:
-    """Run from the environment: BROKER_PAIRING or BROKER_HOST, BROKER_PORT; SERIAL_URL, FIDELITY …, STATE_DIR."""
+    """Run from the environment: BROKER_PAIRING or BROKER_HOST, BROKER_PORT; SERIAL_URL, FIDELITY …."""
     own_process.set_name("lab-bridge")
     environment = dict(os.environ)
     try:
@@ -297,7 +293,7 @@ def main() -> int:
     except LabError as error:
         print(error, file=sys.stderr)
         return error.exit_code
-    bridge = RobotBridge(settings, robot, broker, Path(folder) if (folder := environment.get("STATE_DIR")) else None)
+    bridge = RobotBridge(settings, robot, broker)
     tls = " (TLS)" if pairing else ""
     print(f"bridge: robot at {robot.url}, framing {robot.framing}, broker {host}:{port}{tls}", flush=True)
     return own_process.run_until_stopped(bridge)

@@ -1,4 +1,4 @@
-"""What the bridge reports about itself: retained MQTT messages, the state for its machine, lines in the log."""
+"""What the bridge reports about itself: retained MQTT messages, and lines in the log."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from looplab import __version__
 from looplab.experiments.loop.bridge.robot_port import RobotPort
-from looplab.experiments.loop.bridge.state import BridgeState
 from looplab.experiments.loop.protocol import (
     OFFLINE,
     ONLINE,
@@ -37,17 +36,14 @@ class Reporter:
 
     mqtt: MqttClient
 
-    def __init__(
-        self, robot: RobotPort, counts: Mapping[str, int], receiver: str, pairing: str, state: BridgeState
-    ) -> None:
+    def __init__(self, robot: RobotPort, counts: Mapping[str, int], receiver: str, pairing: str) -> None:
         # A restarted bridge is another instance, a restarted machine another boot.
         self.identity = {"instance": secrets.token_hex(4), "boot": boot_id()[:8]}
         self._robot, self._counts, self._receiver, self._pairing = robot, counts, receiver, pairing
-        self._state = state
         self._published: tuple[bytes, bytes] = (b"", b"")
         self._reported_online = False
         self._logged: tuple[str, tuple[int, ...]] = ("", tuple(robot.faults.values()))
-        self._logged_errors: set[str] = set()
+        self._logged_broker: set[str] = set()
         # Requests of one run whose answers met in a burst; not published yet.
         self._merged_run, self._merged = b"", list[int]()
 
@@ -76,22 +72,15 @@ class Reporter:
             self._merged = []
 
     def report(self) -> None:
-        """Log, write and publish what has changed."""
+        """Log and publish what has changed."""
         self._publish_merged()
         mqtt, online = self.mqtt, self._robot.online
         self._reported_online = online
         self._log_robot()
         self._log_broker()
-        info = self._info()
-        connection = {
-            "connected": mqtt.connected,
-            "broker": str(mqtt.target),
-            "last_error": "" if mqtt.connected else mqtt.last_error,
-        }
-        self._state.write({**info, "robot_online": online, **connection})
         if not mqtt.connected:
             return
-        state = (ONLINE if online else OFFLINE, json.dumps(info).encode())
+        state = (ONLINE if online else OFFLINE, json.dumps(self._info()).encode())
         for topic, now, before in zip((TOPIC_ROBOT_STATUS, TOPIC_BRIDGE_INFO), state, self._published, strict=True):
             if now != before:
                 mqtt.publish(topic, now, 1, retain=True)
@@ -118,14 +107,11 @@ class Reporter:
 
     def _log_broker(self) -> None:
         """Log each cause once until there is a connection again."""
-        mqtt = self.mqtt
-        if mqtt.connected:
-            if self._logged_errors:
-                print(f"bridge: broker: connected to {mqtt.target}", flush=True)
-            self._logged_errors.clear()
-        elif mqtt.last_error and mqtt.last_error not in self._logged_errors:
-            self._logged_errors.add(mqtt.last_error)
-            print(f"bridge: broker: {mqtt.last_error}", flush=True)
+        connected = f"connected to {self.mqtt.target}"
+        state = connected if self.mqtt.connected else self.mqtt.last_error
+        if state and state not in self._logged_broker:
+            self._logged_broker = {state} if self.mqtt.connected else {*self._logged_broker, state} - {connected}
+            print(f"bridge: broker: {state}", flush=True)
 
     def _info(self) -> dict[str, Any]:
         """Return what a run records about the bridge: how it is set up, as found, and its counts."""
@@ -140,15 +126,12 @@ class Reporter:
             "mqtt_version": self.mqtt.version,
             "topic_alias": self.mqtt.topic_alias,
             "tls": sock.tls if sock else "",
-            # Why the kernel stamps nothing, "" if it does.
-            "unstamped": sock.unstamped if sock else "not connected",
             "scheduling": own_process.own_scheduling(),
             "serial": robot.url,
             **({} if robot.latency_timer_ms is None else {"latency_timer_ms": robot.latency_timer_ms}),
             "robot": robot.identity,
             "robot_fault": robot.fault,
             "robot_faults": robot.faults,
-            "robot_last_fault": robot.faults.last,
             "reopened": robot.reopened,
             "disconnects": self.mqtt.disconnects,
             "last_loss": self.mqtt.last_loss,

@@ -39,7 +39,6 @@ UNPLUGGED, RESET, SILENT, NOISE, SENSOR = "unplugged", "reset", "silent", "noise
 _VALUE = re.compile(rb"-?[0-9]{1,4}(\.[0-9]{1,3})?|" + STATE)
 # How the lab's firmware identifies itself: name and version (firmware/mbot_ranger/protocol.h).
 _IDENTITY = re.compile(rb"looplab [!-~]{1,32} [!-~]{1,16}( ready)?")
-_PRINTABLE = re.compile(rb"[ -~]{1,80}")
 _READY = b" ready"
 _ERROR = b"ERR"
 
@@ -152,6 +151,18 @@ class Answers:
         self._buffer, self.garbled = b"", False
         self._window.forget()
 
+    def identity(self, data: bytes, *, asked: bool) -> tuple[str, bool] | None:
+        """Return who the robot says that it is, and whether by its ready line: then no answer is on its way.
+
+        None before that. What it says without a ready line counts if it was `asked`.
+        """
+        *lines, self._buffer = (self._buffer + data)[-LONGEST_LINE_BYTES:].split(b"\n")
+        for text in (line.strip() for line in lines):
+            ready = text.endswith(_READY)
+            if _IDENTITY.fullmatch(text) and (ready or asked):
+                return text.removesuffix(_READY).decode(), ready
+        return None
+
     def ask(self, command: bytes) -> bytes:
         """Return the bytes to send for one more request, b"" if it must wait for a free number."""
         return self._window.ask(command) if self._numbered else command
@@ -234,43 +245,3 @@ class Answers:
         self._window.forget()
         self._faults.note(RESET, "the robot was reset: its button, its supply, or its watchdog")
         return True
-
-
-class Greeting:
-    """Hears the robot out until it has identified itself, by its ready line or, once `asked`, in answer to `?`."""
-
-    def __init__(self) -> None:
-        self.asked = False
-        self.identity = ""
-        # Whether it was the ready line: then no earlier answer is on its way.
-        self.ready = False
-        # Half a ready line came: the robot is there, so it can be asked at once.
-        self.half = False
-        self._buffer = b""
-        self._stranger = ""
-
-    def hear(self, data: bytes) -> None:
-        """Set `identity` if it is in what has come so far."""
-        self._buffer += data
-        *lines, self._buffer = self._buffer[-LONGEST_LINE_BYTES:].split(b"\n")
-        for line in lines:
-            text = line.strip()
-            self.ready = text.endswith(_READY)
-            if _IDENTITY.fullmatch(text) and (self.ready or self.asked):
-                self.identity = text.removesuffix(_READY).decode()
-                return
-            if not _IDENTITY.fullmatch(text):
-                self.half = self.half or self.ready
-                if text:
-                    printable = _PRINTABLE.fullmatch(text)
-                    self._stranger = f"says {text.decode()!r}" if printable else "says nothing readable"
-
-    def ask(self) -> bytes:
-        """Return the bytes that ask for the identity."""
-        self.asked, self._buffer = True, b""
-        return b"?"
-
-    def describe(self) -> str:
-        """Return what answered instead of a robot."""
-        stranger = self._stranger or ("says nothing readable" if self._buffer else "")
-        return f"what is there {stranger}" if stranger else "no robot answers on it"

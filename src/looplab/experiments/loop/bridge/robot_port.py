@@ -20,7 +20,7 @@ from time import perf_counter_ns
 
 import serial
 
-from looplab.experiments.loop.bridge.robot_answers import SILENT, UNPLUGGED, Answers, Faults, Greeting, Reply
+from looplab.experiments.loop.bridge.robot_answers import SILENT, UNPLUGGED, Answers, Faults, Reply
 from looplab.experiments.loop.bridge.serial_device import latency_timer_ms, open_port
 from looplab.system.background import Attempt
 
@@ -57,7 +57,6 @@ class RobotPort:
         self.must_poll = False
         self._state = State.CLOSED
         self.answers = Answers(framing, self.faults)
-        self._greeting = Greeting()
         self._opening: Attempt[serial.SerialBase] | None = None
         self._port: serial.SerialBase | None = None
         self._failures = 0
@@ -133,7 +132,6 @@ class RobotPort:
             return
         self._port = opening.result
         self.reopened += 1
-        self._greeting = Greeting()
         self._state, self._deadline_ns = State.GREETING, perf_counter_ns() + READY_TIMEOUT_NS
         self.fault = "waiting for the robot's ready line"
         self.latency_timer_ms = latency_timer_ms(str(self._port.port))
@@ -144,24 +142,22 @@ class RobotPort:
 
     def _hear(self, data: bytes) -> None:
         """GREETING or IDENTIFYING -> READY after a ready line, SETTLING after an answer to `?`."""
-        greeting = self._greeting
-        greeting.hear(data)
-        if greeting.identity:
-            self.identity, self.fault = greeting.identity, ""
-            self._failures = 0
+        found = self.answers.identity(data, asked=self._state is State.IDENTIFYING)
+        if found:
+            self.identity, ready = found
+            self.fault, self._failures = "", 0
             self.answers.forget()
-            self._state = State.READY if greeting.ready else State.SETTLING
+            self._state = State.READY if ready else State.SETTLING
             self._silent_ns = perf_counter_ns()
-        elif greeting.half and self._state is State.GREETING:
-            self._deadline_ns = 0
 
     def _time_over(self) -> None:
         """GREETING -> IDENTIFYING: a board that opening did not reset answers `?`. IDENTIFYING -> CLOSED."""
         if self._state is State.IDENTIFYING:
-            self._close(f"the port is open but {self._greeting.describe()} (is the lab's firmware flashed?)")
+            self._close("the port is open, but no robot of the lab answers on it (is the lab's firmware flashed?)")
             return
         self._state, self._deadline_ns = State.IDENTIFYING, perf_counter_ns() + IDENTITY_TIMEOUT_NS
-        self._put(self._greeting.ask())
+        self.answers.forget()
+        self._put(b"?")
 
     def _settle(self) -> None:
         """SETTLING -> READY once the port has been silent for QUIET_NS."""

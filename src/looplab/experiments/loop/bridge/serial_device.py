@@ -16,18 +16,17 @@ from looplab.errors import LabError
 
 BAUD_RATE = 57600
 WRITE_TIMEOUT_S = 1.0
+# Device numbers: Linux, Documentation/admin-guide/devices.txt.
+PSEUDO_TERMINALS = range(136, 144)
 # The kernel's names for serial ports on USB.
 USB_PORTS = ("/dev/ttyUSB*", "/dev/ttyACM*")
 
 _WORDS = {
     errno.ENOENT: "no such device: is the robot plugged in and switched on?",
-    errno.ENXIO: "the device is gone",
-    errno.ENODEV: "the device is gone",
     errno.EACCES: "permission denied: ROBOT_GROUP must be the number of the device's group (stat -c %g {path})",
     errno.EPERM: "the engine does not let the container use it: see device_cgroup_rules in compose/robot.usb.yaml",
     errno.EBUSY: "another program has it (`fuser {path}` names it)",
     errno.EAGAIN: "another program has it (`fuser {path}` names it)",
-    errno.EIO: "the device does not respond",
 }
 
 
@@ -42,8 +41,9 @@ def open_port(url: str, others: Sequence[str] = USB_PORTS, *, low_latency: bool 
     path = _single(url)
     try:
         port = serial.Serial(path, BAUD_RATE, timeout=0, write_timeout=WRITE_TIMEOUT_S, exclusive=True)
-        # The lock of `exclusive` keeps out who asks for it; a second reader without it would take bytes in silence.
-        fcntl.ioctl(port.fileno(), termios.TIOCEXCL)
+        # A pseudo-terminal would still refuse others when this process has ended, the next bridge among them.
+        if os.major(os.fstat(port.fileno()).st_rdev) not in PSEUDO_TERMINALS:
+            refuse_others(port.fileno())
         # Set either way: the driver keeps what an earlier run has set. Only FTDI's knows it.
         with contextlib.suppress(ValueError, OSError):
             port.set_low_latency_mode(low_latency)
@@ -52,6 +52,14 @@ def open_port(url: str, others: Sequence[str] = USB_PORTS, *, low_latency: bool 
         number = getattr(error, "errno", None) or 0
         words = _WORDS.get(number, str(error)).format(path=path)
         raise LabError(f"{path}: {words}{_ports_there(others) if number == errno.ENOENT else ''}") from error
+
+
+def refuse_others(port: int) -> None:
+    """Have the kernel open an open port for nobody else but root.
+
+    The lock of `exclusive` keeps out who asks for it; a second reader without it would take bytes in silence.
+    """
+    fcntl.ioctl(port, termios.TIOCEXCL)
 
 
 def latency_timer_ms(path: str, devices: Path = Path("/sys/class/tty")) -> int | None:

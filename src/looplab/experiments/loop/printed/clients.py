@@ -14,17 +14,15 @@ from looplab.errors import LabError, MachineError
 from looplab.experiments.loop import CLIENTS
 from looplab.experiments.loop.parameters import REPETITION, LoopParameters
 from looplab.experiments.loop.printed import PUBLISHER, SUBSCRIBER
-from looplab.experiments.loop.printed.wire import Publish, Wire
+from looplab.experiments.loop.printed.wire import STEP_NS, WatchedClients
 from looplab.experiments.loop.protocol import SPIN, subscription_qos
 from looplab.experiments.loop.treatments import judge_path, judge_permission
 from looplab.spec.brokers import BROKERS
-from looplab.treatments.broker import access
 from looplab.treatments.judgement import Treatment, compared, judge_nodelay, on_off, policy, unverified
 from looplab.treatments.scans import Scan, TreatmentsClient, mqtt_sockets, processes
 
 # The image `printed` has the clients here.
 FOLDER = "/opt/printed"
-STEP_NS = 20_000_000
 START_TIMEOUT_NS = 15_000_000_000
 # Only the controller may capture packets; the clients keep what the published flags permit.
 _NO_CAPTURE = ("setpriv", "--inh-caps=-net_raw", "--ambient-caps=-net_raw")
@@ -73,20 +71,13 @@ class PrintedClient:
         self._output.close()
 
 
-class PrintedClients:
-    """Both clients, and their packets; what sends the messages of an open loop (looplab.run.open_loop.Sender).
-
-    `wait_for_news(until_ns)` serves the controller's own connection. Scans are taken while both run.
-    """
-
-    sock = None
+class PrintedClients(WatchedClients):
+    """Both clients, and their packets. Scans are taken while both run."""
 
     def __init__(self, parameters: LoopParameters, wait_for_news: Callable[[int], None]) -> None:
-        self._parameters, self._wait_for_news = parameters, wait_for_news
-        self._wire = Wire(parameters.broker_port)
+        super().__init__(parameters, wait_for_news)
         self._treatments = TreatmentsClient([CLIENTS, BROKERS[parameters.broker].role])
         self._fifo = parameters.priority_controller if parameters.apply_priority else 0
-        self.on_publish: Callable[[Publish], None] = lambda _publish: None
         self._live: dict[str, PrintedClient] = {}
         # Reports of the processes that have ended, and how often those lost their connection.
         self._ended: list[dict[str, Any]] = []
@@ -117,22 +108,6 @@ class PrintedClients:
             for topic, qos in report["granted"].items():
                 granted[topic] = max(qos, granted.get(topic, 0))
         return granted
-
-    def publish(self, topic: str, payload: bytes, qos: int) -> bool:
-        """Return False: nothing is sent for the loop, the publisher publishes by itself (`send`)."""
-        return False
-
-    def wait(self, until_ns: int) -> None:
-        """Take packets and lines until `until_ns`; seldom, so that the clients are not disturbed."""
-        while True:
-            now = perf_counter_ns()
-            self._wait_for_news(min(until_ns, now + STEP_NS))
-            for one in self._wire.read():
-                self.on_publish(one)
-            for client in self._live.values():
-                client.read()
-            if perf_counter_ns() >= until_ns:
-                return
 
     def begin(self) -> None:
         """Start both where they do not run; the subscriber first, as a person must. Raises LabError."""
@@ -171,15 +146,13 @@ class PrintedClients:
     def conclude(self) -> None:
         """End both if each repetition has its own."""
         if self._parameters.life == REPETITION:
-            self._end()
+            self.end()
 
-    def close(self) -> None:
-        self._end()
-        self._wire.close()
-
-    def document(self) -> dict[str, Any]:
-        """Return what run.json holds of the clients."""
-        return {"printed_clients": {"programs": self.reports, "runnable": self._runnable}}
+    def end(self) -> None:
+        self._reconnected, self._ended = self.disconnects, self.reports
+        for client in self._live.values():
+            client.end()
+        self._live = {}
 
     def judge_clients(self) -> Iterator[Treatment]:
         """Yield what the live processes show of the clients, from the scans at the end of each repetition."""
@@ -191,8 +164,7 @@ class PrintedClients:
         p, scans = self._parameters, [scan for scan in self._scans if scan is not None]
         policies = [thread["scheduling"] for one in _each(scans) for thread in one["threads"]]
         yield compared("clients scheduling policy", policy(self._fifo), policies or "not running")
-        if p.priority_controller:
-            yield from judge_permission(scans, CLIENTS.name, p.priority_controller)
+        yield from judge_permission(scans, CLIENTS.name, p.priority_controller)
         yield judge_nodelay(scans, CLIENTS.name, p.tcp_nodelay, p.broker_port)
         yield compared("clients' threads", "2 each", [f"{len(one['threads'])} each" for one in _each(scans)])
         sockets = (mqtt_sockets([scan], CLIENTS.name, (p.broker_port,)) for scan in scans)
@@ -207,9 +179,7 @@ class PrintedClients:
         same = all(version.startswith(f"Python {p.python}.") for version in versions)
         note = "" if same else "this image has no Python 2.7: O has the interpreter's switch interval of 5 ms in it"
         yield Treatment("clients' interpreter", f"Python {p.python}", "; ".join(versions), same, False, note)
-        lacking = {"dropped": self._wire.dropped, "unstamped": self._wire.unstamped}
-        words = ", ".join(f"{count} {name}" for name, count in lacking.items())
-        yield Treatment("packets of the clients", "every one captured and stamped", words, not any(lacking.values()))
+        yield self._judge_packets()
 
     def _judge_receiver(self) -> Treatment:
         spins = self._parameters.receiver == SPIN
@@ -222,12 +192,8 @@ class PrintedClients:
     def _environment(self, name: str) -> dict[str, str]:
         p = self._parameters
         qos = subscription_qos(p.qos_legs, max(p.qos)) if name == SUBSCRIBER else 0
-        pairing = access()
         return {
-            "BROKER_HOST": p.broker_host,
-            "BROKER_PORT": str(p.broker_port),
-            "BROKER_USER": pairing.user if pairing else "",
-            "BROKER_PASSWORD": pairing.password if pairing else "",
+            **self._broker(),
             "TCP_NODELAY": on_off(p.tcp_nodelay),
             "QOS": str(min(qos, max(BROKERS[p.broker].qos))),
             "RECEIVER": p.receiver,
@@ -246,11 +212,9 @@ class PrintedClients:
                 raise MachineError(f"{problem} within {(START_TIMEOUT_NS + more_ns) / 1e9:.0f} s.", "Repeat the run.")
             self.wait(perf_counter_ns() + STEP_NS)
 
-    def _end(self) -> None:
-        self._reconnected, self._ended = self.disconnects, self.reports
+    def _read(self) -> None:
         for client in self._live.values():
-            client.end()
-        self._live = {}
+            client.read()
 
 
 def _each(scans: Iterable[Scan]) -> Iterator[dict[str, Any]]:

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from time import perf_counter_ns, time_ns
 
-from looplab.experiments.loop.printed.clients import STEP_NS, PrintedClients
-from looplab.experiments.loop.printed.wire import Publish
+from looplab.experiments.loop.printed.clients import PrintedClients
+from looplab.experiments.loop.printed.wire import STEP_NS, Publish
 from looplab.experiments.loop.protocol import TOPIC_ANSWER, TOPIC_REQUEST, parse_answer, parse_request
 from looplab.experiments.loop.request_loop import RequestLoop
 from looplab.mqtt.stamped_socket import StampedSocket
@@ -29,7 +29,7 @@ class PrintedMeasurement(RequestLoop):
         super().__init__(clients, clients, store, requests, token, on_other)
         self._clients = clients
         self._form = requests.form.decode()
-        self._rows = (store["wire_sent_ns"], store["left_ns"], store["due_ns"])
+        self._wire_sent, self._left, self._due = store["wire_sent_ns"], store["left_ns"], store["due_ns"]
         self._own_sent, self._own_received = store["client_sent_ns"], store["client_received_ns"]
 
     def repetition(self, first: int, count: int, interval_ns: int, qos: int) -> None:
@@ -67,9 +67,8 @@ class PrintedMeasurement(RequestLoop):
         if request is None or request.run != self._token or not one.leaves:
             return
         if request.sequence < self._store.count and self._state[request.sequence] == NOT_SENT:
-            wire_sent_ns, left_ns, _due_ns = self._rows
             self._sent[request.sequence] = one.stamp_ns
-            wire_sent_ns[request.sequence] = left_ns[request.sequence] = one.stamp_ns
+            self._wire_sent[request.sequence] = self._left[request.sequence] = one.stamp_ns
             self._state[request.sequence] = WAITING
             self._unsettled += 1
 
@@ -79,8 +78,8 @@ class PrintedMeasurement(RequestLoop):
 
     def _sent_at(self, sequence: int, sent_ns: int, due_ns: int) -> None:
         """Put the publisher's stamp in the place of the packet's; a message that left by no packet was sent, too."""
-        state, _wire_sent_ns, left_ns = self._state, *self._rows[:2]
-        self._rows[2][sequence] = due_ns
+        state, left_ns = self._state, self._left
+        self._due[sequence] = due_ns
         # The distance of the two clocks is known to some 100 ns; no packet leaves before it was made.
         self._sent[sequence] = self._own_sent[sequence] = sent_ns
         if left_ns[sequence] != ABSENT:

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from looplab.experiments.loop.fitted import FITTED_CONSTANTS, fitted
-from looplab.experiments.loop.report import brokers, makeup, notes, published, steps, tables
+from looplab.experiments.loop.report import makeup, notes, published, tables
 from looplab.experiments.loop.report.claims import add_causes, claims
 from looplab.experiments.loop.report.comparison import LoopVerdict
 from looplab.experiments.loop.report.figures import sketches
@@ -15,38 +15,34 @@ from looplab.report.drawing import Sketch as AnySketch
 from looplab.report.overview import overview
 from looplab.report.samples import MeasuredRuns, Runs, by_fidelity
 from looplab.report.statistics import Comparison
-from looplab.report.verdicts import Verdicts, judge
-from looplab.spec.brokers import DEFAULT
+from looplab.report.verdicts import FIDELITIES, NO_VERDICT, UNDECIDED, Verdict, Verdicts, judge
+from looplab.spec.brokers import BROKERS, DEFAULT
 
 
 def analyse(measured: Sequence[MeasuredRuns]) -> Analysis:
     """Return what these runs show, one of each scenario, fidelity and broker; those of the usual broker are judged."""
-    every, measured = measured, brokers.of_broker(measured, DEFAULT)
+    every, measured = measured, _of_broker(measured, DEFAULT)
     runs = by_fidelity(measured)
     verdicts = judge(claims(), runs)
     add_causes(runs, verdicts)
     usual = by_fidelity([m for m in measured if not m.run.overrides])
-    shown = tables.tables({**usual, **_apart(measured)})
+    shown = tables.tables({**usual, **_apart(every)})
     curves = [sketch for fidelity, of_fidelity in usual.items() for sketch in sketches(of_fidelity, fidelity)]
 
     context = {
         "sections": {
             "claims": "Claims",
             "brokers": "Brokers",
-            "steps": "Steps",
             "know": "What to know",
             "tables": "Tables",
         }.items(),
-        "broker_lines": brokers.lines(every),
-        "broker_null": brokers.null,
-        "broker_verdicts": brokers.verdicts(every),
+        "broker_verdicts": _by_broker(every),
         "counts": Counter(verdict.word for _, answers in verdicts for verdict in answers.values() if verdict.run),
         "run_count": sum(len(m.runs) for m in measured),
         "titles": published.titles(),
         "tables": shown,
         "fitted": [one for one in FITTED_CONSTANTS if any(one in fitted(m.run.parameters) for m in measured)],
         "notes": notes.notes(measured),
-        "steps": steps.steps(measured),
     }
 
     csv_files = {
@@ -67,9 +63,44 @@ def _apart(measured: Sequence[MeasuredRuns]) -> Mapping[str, Runs]:
     """Return the runs that are not as their fidelity has it, by scenario: each named by what differs."""
     by_name: dict[str, dict[str, MeasuredRuns]] = {}
     for m in measured:
-        if m.run.overrides:
-            by_name.setdefault(", ".join((m.run.fidelity, *m.run.overrides)), {})[m.run.scenario] = m
+        broker = _broker(m)
+        differing = [*m.run.overrides, *([f"BROKER={broker}"] if broker != DEFAULT else [])]
+        if differing:
+            by_name.setdefault(", ".join((m.run.fidelity, *differing)), {})[m.run.scenario] = m
     return by_name
+
+
+def _broker(measured: MeasuredRuns) -> str:
+    """Return the broker of runs; those of before there was a choice were with the usual one."""
+    return str(measured.run.parameters.get("broker", DEFAULT))
+
+
+def _of_broker(measured: Sequence[MeasuredRuns], broker: str) -> list[MeasuredRuns]:
+    return [m for m in measured if _broker(m) == broker]
+
+
+def _by_broker(measured: Sequence[MeasuredRuns]) -> list[tuple[str, str, Mapping[str, Verdict], str]]:
+    """Return title, fidelity, verdict by broker and `whose` of each claim that any of several brokers has runs for.
+
+    Each broker's p-values are adjusted for its own questions.
+    """
+    runs = {broker: of for broker in BROKERS if (of := by_fidelity(_of_broker(measured, broker)))}
+    judged = {broker: judge(claims(), of) for broker, of in runs.items()} if len(runs) > 1 else {}
+    shown: list[tuple[str, str, Mapping[str, Verdict], str]] = []
+    # The same claims, in the same order, of each broker.
+    for same in zip(*judged.values(), strict=True):
+        claim, answers = same[0]
+        for fidelity in filter(answers.__contains__, FIDELITIES):
+            by_broker = {broker: of[fidelity] for broker, (_, of) in zip(judged, same, strict=True)}
+            if any(verdict.run for verdict in by_broker.values()):
+                shown.append((claim.title, fidelity, by_broker, whose(by_broker)))
+    return shown
+
+
+def whose(by_broker: Mapping[str, Verdict]) -> str:
+    """Return whether brokers share a finding, by their verdicts: "alike", "differs", "" if fewer than two have one."""
+    decided = [verdict.outcome for verdict in by_broker.values() if verdict.outcome not in (NO_VERDICT, UNDECIDED)]
+    return "" if len(decided) < 2 else "alike" if len(set(decided)) == 1 else "differs"
 
 
 def _sections(drawn: Sequence[Drawing]) -> Sections:

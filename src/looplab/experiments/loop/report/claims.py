@@ -14,7 +14,6 @@ from looplab.experiments.loop.report.comparison import (
     constants_of,
     guarded,
 )
-from looplab.experiments.loop.studies import STUDIES
 from looplab.report import rounds
 from looplab.report.cell import Key
 from looplab.report.page import show_percent
@@ -41,7 +40,7 @@ _PRIORITISED = {"priority_broker": "broker", "priority_controller": "controller"
 
 @dataclass(frozen=True)
 class ClaimRow:
-    """A line of claims.csv: two scenarios of a study, or cells `within` its only one, compared by `figure`.
+    """A line of claims.csv: the `scenarios` of a study, or cells `within` its only one, compared by `figure`.
 
     `what` names the figure in a sentence. `about` begins the names of the parameters that may differ between two
     scenarios. `within` is the kind of cells and which are before and after: "QoS 1 2", "ms 100 20".
@@ -49,6 +48,7 @@ class ClaimRow:
 
     name: str
     title: str
+    scenarios: str
     figure: str
     what: str
     rule: str
@@ -93,8 +93,8 @@ def claims() -> list[Claim]:
 def claim(row: ClaimRow) -> Claim:
     """Return the claim of a row."""
     judges: dict[str, Callable[[Runs], LoopVerdict]] = {
-        "lost": partial(lost_messages.judge, row.name),
-        "share": _robot_share,
+        "lost": partial(lost_messages.judge, row.name, row.scenarios.split()),
+        "share": partial(_robot_share, row.scenarios),
     }
     judge = judges.get(row.rule, partial(_judge, row))
     return Claim(row.name, row.title, judge, row.family, partial(_effect, row))
@@ -102,7 +102,8 @@ def claim(row: ClaimRow) -> Claim:
 
 def _effect(row: ClaimRow, planned: Planned) -> Effect | None:
     """Return what a row compares in the planned cells; None without them, and of a figure whose spread is unknown."""
-    first, last = STUDIES[row.name][0], STUDIES[row.name][-1]
+    scenarios = row.scenarios.split()
+    first, last = scenarios[0], scenarios[-1]
     if row.figure != "O mean" or not {first, last} <= planned.keys():
         return None
     before, after = row.cells(planned[first]) if row.within else (_common(first, last, planned),) * 2
@@ -121,7 +122,7 @@ def _printed(row: ClaimRow, *sides: tuple[str, Sequence[Key]]) -> Printed:
 
 
 def _judge(row: ClaimRow, runs: Runs) -> LoopVerdict:
-    scenarios, names = STUDIES[row.name], row.about.split()
+    scenarios, names = row.scenarios.split(), row.about.split()
     if missing := [scenario for scenario in scenarios if scenario not in runs]:
         return _not_run(missing)
     study = rounds.study_of([runs[scenario] for scenario in scenarios])
@@ -161,9 +162,8 @@ def _common(a: str, b: str, cells: Planned) -> list[Key]:
     return [key for key in both if all(_published_us(one, [key]) is not None for one in (a, b))] or both
 
 
-def _robot_share(runs: Runs) -> LoopVerdict:
-    """Judge R over T in scenario 1, the mean over its cells."""
-    [scenario] = STUDIES["robot-third"]
+def _robot_share(scenario: str, runs: Runs) -> LoopVerdict:
+    """Judge R over T in a scenario, the mean over its cells."""
     if scenario not in runs:
         return _not_run([scenario])
     study = rounds.study_of([runs[scenario]])

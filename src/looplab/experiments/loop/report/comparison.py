@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -139,7 +139,9 @@ def _value(cell: MeasuredLoop | None, metric: str, statistic: str) -> float:
     name = f"{metric}.{statistic}" if statistic else metric
     if metric == "response-R":
         return quantile(cell.response_without_R_us, QUANTILES[statistic])
-    value = cell.response_quantile(statistic) if metric == "response" else cell.figure(name)
+    if metric == "response":
+        return quantile(cell.response_us, QUANTILES[statistic])
+    value = cell.figure(name)
     return math.nan if value is None else value
 
 
@@ -161,11 +163,6 @@ def _one_run(verdict: LoopVerdict, runs: Sequence[int]) -> str:
         f"newest two {show_percent(effect.share.low)} … {show_percent(effect.share.high)} by their repetitions. How "
         "much two runs differ without a cause is unknown."
     )
-
-
-def null_of(side: Side, figure: str) -> str:
-    """Return in words what a side's A/A arms differ by in the newest study that has runs of those shown."""
-    return rounds.null_text(rounds.nulls(by_run([side], figure), rounds.study_of([replace(side[0], earlier=())])))
 
 
 def guarded(verdict: LoopVerdict, used: Sequence[MeasuredRuns], about: Sequence[str] | None = None) -> LoopVerdict:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from looplab.experiments.loop.report import MeasuredLoop, cells_of, published
+from looplab.experiments.loop.report import cells_of, published
+from looplab.report.cell import quantile
 from looplab.report.drawing import STYLES, Plot, shares
 from looplab.report.samples import MeasuredRuns, Runs
 from looplab.report.statistics import Floats
@@ -28,27 +30,25 @@ LOG_FROM = 4.0
 
 @dataclass(frozen=True)
 class Curve:
-    """A CDF over `x_us`: of all `count` messages that were sent, and the band of the repetitions' own CDFs.
-
-    A lost message has no latency: with losses the curve ends below 1.
-    """
+    """A scenario's latencies in us, each repetition's sorted; a lost message's is infinite: so the CDF ends below 1."""
 
     scenario: str
-    count: int
-    repetitions: int
     intervals_ms: tuple[float, ...]
-    x_us: Floats
-    share: Floats
-    low: Floats
-    high: Floats
+    by_repetition: Sequence[Floats]
+
+    @cached_property
+    def values_us(self) -> Floats:
+        """The latencies of all messages that were sent, sorted."""
+        return np.sort(np.concatenate(self.by_repetition))
 
     def quantile_us(self, share: float) -> float:
-        """Return a quantile, the largest value where fewer messages were answered."""
-        return float(np.interp(share, self.share, self.x_us))
+        """Return a quantile of those that were answered."""
+        return float(np.quantile(self.values_us[np.isfinite(self.values_us)], share))
 
     def below(self, share: float) -> str:
-        """Return a quantile in words."""
-        return f"below {self.quantile_us(share) / 1000:.3g} ms" if share <= self.share[-1] else "not all answered"
+        """Return a quantile of all in words."""
+        value_us = quantile(self.values_us, share)
+        return f"below {value_us / 1000:.3g} ms" if np.isfinite(value_us) else "not all answered"
 
 
 def sketches(runs: Runs, fidelity: str) -> list[Plot]:
@@ -60,30 +60,25 @@ def sketches(runs: Runs, fidelity: str) -> list[Plot]:
             curves = [curve for m in named if (curve := curve_of(m, metric)) is not None]
             points = [p for p in published.points() if p.figure == figure.number and p.metric == metric]
             if curves:
-                missing = sorted({*figure.scenarios} - {curve.scenario for curve in curves})
                 name = f"figure_{figure.number.replace('.', '_')}_{metric}_{fidelity}"
-                words = _caption(metric, curves, points, missing), _alternative(metric, curves, points)
+                words = _caption(metric, curves, points), _alternative(metric, curves, points)
                 put = partial(_put, metric, curves, points)
                 drawable.append(Plot(name, figure.number, fidelity, *words, put))
     return drawable
 
 
-def _caption(
-    metric: str, curves: Sequence[Curve], points: Sequence[published.PublishedPoint], missing: Sequence[str]
-) -> str:
+def _caption(metric: str, curves: Sequence[Curve], points: Sequence[published.PublishedPoint]) -> str:
     parts = [METRICS[metric] + "."]
     if points:
         parts.append("Hollow marks: the thesis.")
     if len({curve.intervals_ms for curve in curves}) > 1:
         intervals = [f"{c.scenario} {', '.join(f'{i:g}' for i in c.intervals_ms)} ms" for c in curves]
         parts.append(f"The curves hold different intervals: {'; '.join(intervals)}.")
-    if missing:
-        parts.append(f"Not run: {', '.join(missing)}.")
     return " ".join(parts)
 
 
 def _alternative(metric: str, curves: Sequence[Curve], points: Sequence[published.PublishedPoint]) -> str:
-    texts = [f"{c.scenario}: half of {c.count} messages {c.below(0.5)}, 95 % {c.below(0.95)}" for c in curves]
+    texts = [f"{c.scenario}: half of {c.values_us.size} messages {c.below(0.5)}, 95 % {c.below(0.95)}" for c in curves]
     texts += [f"published for {p.scenario}: {p.text}" for p in points]
     return f"Cumulative distribution of {metric}. {'; '.join(texts)}."
 
@@ -114,45 +109,34 @@ def _put(metric: str, curves: Sequence[Curve], points: Sequence[published.Publis
 
 
 def curve_of(measured: MeasuredRuns, metric: str) -> Curve | None:
-    """Return all cells of the run at QoS 0 as one CDF; None where nothing was measured."""
+    """Return all cells of the run at QoS 0 as one CDF; None where nothing was measured.
+
+    Repetition k is that of all intervals together.
+    """
     cells = [cell for (_, qos), cell in cells_of(measured).items() if qos == 0 and cell.measured]
     if not cells:
         return None
-    values = np.sort(np.concatenate([cell.latency_us[metric] for cell in cells]))
-    at = np.linspace(0, 1, LINE_POINTS)
-    # Denser towards the tail, to the very maximum.
-    at = np.unique(np.concatenate([at, 1 - np.geomspace(1 / values.size, 0.05, 60), [1.0]]))
-    x = np.unique(np.quantile(values, at))
-    own = _own_curves(cells, metric, x)
-    low, high = np.quantile(own, BAND, axis=0)
-    intervals = tuple(sorted(cell.interval_ms for cell in cells))
-    sent = sum(cell.sent for cell in cells)
-    share = np.searchsorted(values, x, side="right") / sent
-    return Curve(measured.run.scenario, sent, own.shape[0], intervals, x, share, low, high)
-
-
-def _own_curves(cells: Sequence[MeasuredLoop], metric: str, x: Floats) -> Floats:
-    """Return the CDF of each repetition at `x`, where repetition k is that of all intervals together."""
-    size = 1 + max(int(cell.response_repetition.max()) for cell in cells)
-    bins = np.zeros(size * (x.size + 1), dtype=np.int64)
-    sent = np.zeros(size, dtype=np.int64)
-    for cell in cells:
-        slots = cell.repetition_of.astype(np.int64) * (x.size + 1) + np.searchsorted(x, cell.latency_us[metric])
-        bins += np.bincount(slots, minlength=bins.size)
-        sent += np.bincount(cell.response_repetition, minlength=size)
-    counts = np.cumsum(bins.reshape(size, -1), axis=1)[sent > 0]
-    own: Floats = counts[:, :-1] / sent[sent > 0][:, np.newaxis]
-    return own
+    sent = Counter(np.concatenate([cell.response_repetition for cell in cells]).tolist())
+    repetitions = np.concatenate([cell.repetition_of for cell in cells])
+    values = np.concatenate([cell.latency_us[metric] for cell in cells])
+    answered = {number: np.sort(values[repetitions == number]) for number in sent}
+    each = [np.pad(own, (0, sent[number] - own.size), constant_values=np.inf) for number, own in answered.items()]
+    return Curve(measured.run.scenario, tuple(sorted(cell.interval_ms for cell in cells)), each)
 
 
 def _draw(axes: Axes, curve: Curve) -> None:
     colour, line, mark = STYLE_OF[curve.scenario]
-    x = curve.x_us / 1000
-    if curve.repetitions > 1:
-        axes.fill_between(x, curve.low, curve.high, step="post", color=colour, alpha=0.16, linewidth=0)
+    answered = curve.values_us[np.isfinite(curve.values_us)]
+    # Denser towards the tail, to the very maximum.
+    tail = 1 - np.geomspace(1 / answered.size, 0.05, 60)
+    x = np.unique(np.quantile(answered, [*np.linspace(0, 1, LINE_POINTS), *tail]))
+    each = [np.searchsorted(own, x, side="right") / own.size for own in curve.by_repetition]
+    low, high = np.quantile(each, BAND, axis=0)
+    # The band of one repetition has no height.
+    axes.fill_between(x / 1000, low, high, step="post", color=colour, alpha=0.16, linewidth=0)
     axes.step(
-        x,
-        curve.share,
+        x / 1000,
+        np.searchsorted(curve.values_us, x, side="right") / curve.values_us.size,
         line,
         where="post",
         color=colour,

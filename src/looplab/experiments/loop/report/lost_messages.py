@@ -10,7 +10,6 @@ from scipy.stats import binomtest
 from looplab.experiments.loop.fitted import ROBOT, fitted
 from looplab.experiments.loop.report import MeasuredLoop, cells_of
 from looplab.experiments.loop.report.comparison import LoopVerdict, cells_text, guarded
-from looplab.experiments.loop.studies import STUDIES
 from looplab.report import rounds
 from looplab.report.cell import Key
 from looplab.report.rules import together
@@ -65,8 +64,8 @@ class LossPart:
         return f"{self.words} {losing} of {runs} runs lost more than {NEGLIGIBLE:.1%}, {may} may"
 
 
-def judge(name: str, runs: Runs) -> LoopVerdict:
-    """Judge a claim about the scenarios of its study that have a cell: at `key`, or any at QoS 1 or 2.
+def judge(name: str, scenarios: Sequence[str], runs: Runs) -> LoopVerdict:
+    """Judge a claim about the scenarios that have a cell: at `key`, or any at QoS 1 or 2.
 
     All parts of it must be true, or any.
     """
@@ -75,12 +74,12 @@ def judge(name: str, runs: Runs) -> LoopVerdict:
         "flood-qos-0": (_flood_qos_0, FLOODED, False),
         "flood-qos-1-2": (_flood_qos_1_2, None, True),
     }[name]
-    of_study = [runs[scenario] for scenario in STUDIES[name] if scenario in runs]
+    of_study = [runs[scenario] for scenario in scenarios if scenario in runs]
     study = rounds.study_of(of_study) if of_study else None
     sides = [(m, kept) for m in of_study if _keys(kept := rounds.within(study, m), key)]
     if not sides:
         cells = f"a cell at {key[0]:g} ms and QoS {key[1]}" if key else "cells of QoS 1 or 2"
-        return LoopVerdict(reason=f"No run of {', '.join(STUDIES[name])} has {cells}.", because=NOT_RUN)
+        return LoopVerdict(reason=f"No run of {', '.join(scenarios)} has {cells}.", because=NOT_RUN)
     used = [one for _, one in sides]
     parts = parts_of(used)
     keys = _keys(used[0], key)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from looplab.experiments.loop import KnownParts
 from looplab.experiments.loop.ledger import NAMES
-from looplab.experiments.loop.report import cells_of
+from looplab.experiments.loop.report import MeasuredLoop, cells_of
 from looplab.report.drawing import Plot
-from looplab.report.samples import MeasuredRuns, Runs
+from looplab.report.samples import Runs
+from looplab.spec.columns import of_runs
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,55 +31,57 @@ FILLS = {
     "bridge_send_path": ("#d55e00", "\\\\\\\\"),
     "network": ("#dddddd", "..."),
 }
+# The cells behind a bar, by its label.
+Bars = Mapping[str, Sequence[MeasuredLoop]]
 # Room for the names of the scenarios, and for three lines of a legend.
 PLACE = (0.2, 0.145, 0.775, 0.665)
 
 
 def makeups(runs: Mapping[str, Runs]) -> list[Plot]:
     """Return a figure for each fidelity in which the parts of O are known."""
-    bars = {fidelity: dict(bar for m in by_name.values() for bar in _bar(m)) for fidelity, by_name in runs.items()}
+    bars = {fidelity: _bars(by_name) for fidelity, by_name in runs.items()}
     return [_makeup(fidelity, of_fidelity) for fidelity, of_fidelity in bars.items() if of_fidelity]
 
 
-def _bar(measured: MeasuredRuns) -> Iterator[tuple[str, KnownParts]]:
-    """Yield the name and the parts of the lowest QoS of all runs; nothing where they predate the ledger."""
-    every = (cell for one in measured.runs for cell in cells_of(one).values())
-    by_qos = [(cell.qos, known) for cell in every if (known := cell.known_parts)]
-    if by_qos:
-        qos = min(own for own, _ in by_qos)
-        label = measured.run.scenario.replace("scenario", "scenario ") + (f", QoS {qos}" if qos else "")
-        yield label, KnownParts.pooled([known for own, known in by_qos if own == qos])
+def _bars(runs: Runs) -> Bars:
+    """Return the cells at the lowest QoS of each scenario; none of runs that predate the ledger."""
+    bars = {}
+    for scenario, measured in runs.items():
+        cells = [cell for cell in cells_of(measured).values() if cell.known_parts]
+        qos = min((cell.qos for cell in cells), default=0)
+        label = scenario.replace("scenario", "scenario ") + (f", QoS {qos}" if qos else "")
+        bars[label] = [cell for cell in cells if cell.qos == qos]
+    return {label: cells for label, cells in bars.items() if cells}
 
 
-def _makeup(fidelity: str, bars: Mapping[str, KnownParts]) -> Plot:
+def _parts_us(cells: Sequence[MeasuredLoop]) -> dict[str, float]:
+    """Return the mean of each part over all messages of the cells."""
+    return {name: of_runs([cell.known_parts[name] for cell in cells])["avg"] for name in NAMES}
+
+
+def _makeup(fidelity: str, bars: Bars) -> Plot:
+    texts, others = [], []
+    for label, cells in bars.items():
+        known, measured = sum(cell.known_parts["network"]["n"] for cell in cells), sum(cell.O["n"] for cell in cells)
+        others.append(f"{label} {measured - known} of {measured}")
+        parts_us = _parts_us(cells)
+        parts = ", ".join(f"{NAMES[name]} {us / 1000:.3g} ms" for name, us in parts_us.items())
+        texts.append(f"{label}: mean O {sum(parts_us.values()) / 1000:.3g} ms, of it {parts}")
     caption = "Averages over all intervals, of the messages of which every part is known. QoS 0 unless named."
-    others = [
-        f"{label} {bar.measured - bar.count} of {bar.measured}, {bar.others_us / 1000:.3g} ms"
-        for label, bar in bars.items()
-        if bar.others_us is not None
-    ]
-    if others:
-        caption += (
-            f" Messages with an unknown part, and their mean O: {'; '.join(others)}. The kernel stamps the last of "
-            "messages that come in together."
-        )
-    texts = []
-    for label, bar in bars.items():
-        parts = ", ".join(f"{NAMES[name]} {us / 1000:.3g} ms" for name, us in bar.parts_us.items())
-        texts.append(f"{label}: mean O {bar.sum_us / 1000:.3g} ms, of it {parts}")
+    caption += f" Messages with an unknown part: {'; '.join(others)}."
     alternative = f"Stacked bars of what O is made of. {'; '.join(texts)}."
     name = f"figure_{FIGURE}_{fidelity}"
     return Plot(name, FIGURE, fidelity, caption, alternative, partial(_stack, bars), place=PLACE, legend_columns=2)
 
 
-def _stack(bars: Mapping[str, KnownParts], axes: Axes) -> None:
+def _stack(bars: Bars, axes: Axes) -> None:
     from matplotlib import rc_context
 
-    rows = range(len(bars))
+    rows, each = range(len(bars)), [_parts_us(cells) for cells in bars.values()]
     left = [0.0] * len(bars)
     with rc_context({"hatch.linewidth": 0.6}):
         for name, (colour, hatch) in FILLS.items():
-            widths = [bar.parts_us[name] / 1000 for bar in bars.values()]
+            widths = [parts_us[name] / 1000 for parts_us in each]
             for drawn in axes.barh(rows, widths, 0.7, left, label=NAMES[name], color=colour, hatch=hatch):
                 drawn.set(edgecolor="#333333", linewidth=0.4)
             left = [start + width for start, width in zip(left, widths, strict=True)]

@@ -1,6 +1,5 @@
 """What a reader must know before the figures: each oddity of the runs in one sentence, with what it means."""
 
-import re
 from collections.abc import Iterator, Sequence
 
 from looplab.experiments.loop.table import doubts
@@ -8,23 +7,19 @@ from looplab.report.samples import MeasuredRuns
 from looplab.report.stored import StoredRun
 from looplab.run import quiet
 
-_NUMBER = re.compile(r"\d[\d.,]*")
-
 
 def notes(measured: Sequence[MeasuredRuns]) -> list[str]:
-    """Return every oddity of the runs that the report is about; what several have in common is said once."""
-    return [*_between(measured), *_said_once(measured)]
-
-
-def _said_once(measured: Sequence[MeasuredRuns]) -> list[str]:
+    """Return the oddities of the newest run of each scenario; what several have in common is said once."""
     runs: dict[str, list[str]] = {}
     for m in measured:
-        for where, sentence in _of_runs(m):
-            runs.setdefault(sentence, []).append(f"{m}{where}")
-    return [
+        newest = f" (newest of {len(m.runs)} runs)" if len(m.runs) > 1 else ""
+        for sentence in _of_run(m.run):
+            runs.setdefault(sentence, []).append(f"{m}{newest}")
+    said = (
         f"{', '.join(names)}: {sentence}" if len(names) < len(measured) or len(names) == 1 else sentence
         for sentence, names in runs.items()
-    ]
+    )
+    return [*_between(measured), *said]
 
 
 def _between(measured: Sequence[MeasuredRuns]) -> Iterator[str]:
@@ -38,20 +33,9 @@ def _between(measured: Sequence[MeasuredRuns]) -> Iterator[str]:
         yield f"These runs were made by {len(revisions)} different states of the lab (see “revision” of each run)."
 
 
-def _of_runs(m: MeasuredRuns) -> Iterator[tuple[str, str]]:
-    """Yield the oddities of a scenario's runs, in the newest run's words, and of how many runs each is."""
-    if not m.run.valid:
-        yield "", f"INVALID: {m.run.invalid_because or 'no reason is given'}. Its figures are shown and prove nothing."
-    by_kind: dict[tuple[str, str], list[str]] = {}
-    for one in m.runs:
-        for sentence in _of_run(one.run):
-            subject, _, figures = sentence.partition(":")
-            by_kind.setdefault((subject, _NUMBER.sub("", figures)), []).append(sentence)
-    for sentences in by_kind.values():
-        yield f" ({len(sentences)} of {len(m.runs)} runs)" if len(m.runs) > 1 else "", sentences[-1]
-
-
 def _of_run(run: StoredRun) -> Iterator[str]:
+    if not run.valid:
+        yield f"INVALID: {run.invalid_because or 'no reason is given'}. Its figures are shown and prove nothing."
     if why := quiet.why_not(run.document):
         yield f"The run was not quiet: {why}."
     untouched = run.treatment("robot untouched by the load")

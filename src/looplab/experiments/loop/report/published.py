@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cache
 from statistics import fmean
 
-from looplab.experiments.loop.thesis_tables import rows
+from looplab.experiments.loop.thesis_tables import row
 from looplab.report.printed import printed
 
 
@@ -79,11 +79,8 @@ def figures() -> list[PublishedFigure]:
 
 def mean_us(scenario: str, intervals_ms: Sequence[float], qos: int, figure: str = "O mean") -> float | None:
     """Return the mean of a published figure, e.g. "T min", at some intervals; None if one of them is missing."""
-    name = figure.replace("mean", "avg").replace(" ", "_")
-    printed = {
-        row.interval_ms: row.overhead_us if figure == "O mean" else row.latency_us.get(name)
-        for row in rows()
-        if (row.scenario, row.qos) == (scenario, qos)
-    }
-    known = [value for interval in intervals_ms if (value := printed.get(interval)) is not None]
-    return fmean(known) if known and len(known) == len(intervals_ms) else None
+    metric, statistic = figure.replace("mean", "avg").split()
+    rows = [row(scenario, ms, qos) for ms in intervals_ms]
+    values = [one.overhead_us if figure == "O mean" else one.figure(metric, statistic) for one in rows]
+    known = [value for value in values if value is not None]
+    return fmean(known) if known and len(known) == len(values) else None

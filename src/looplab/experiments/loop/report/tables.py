@@ -4,19 +4,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from looplab.experiments.loop import thesis_tables
-from looplab.experiments.loop.fitted import fitted, standing
+from looplab.experiments.loop.fitted import standing
 from looplab.experiments.loop.report import MeasuredLoop, cells_of
-from looplab.experiments.loop.table import SLEEPING
 from looplab.experiments.loop.thesis_tables import PublishedRow
 from looplab.report.cell import QUANTILES
 from looplab.report.csv_rows import number, spread
 from looplab.report.samples import MeasuredRuns, Runs
 from looplab.report.statistics import Interval
-from looplab.spec.parameters import SLEEP
 
 METRICS = ("T", "O", "R")
-# A cell that the thesis does not have.
-NOT_PRINTED = PublishedRow("", "", 0, 0.0, "", {})
 
 
 @dataclass(frozen=True)
@@ -51,27 +47,6 @@ class Table:
     measured: MeasuredRuns | None
     rows: Sequence[TableRow]
 
-    @property
-    def fitted(self) -> Sequence[str]:
-        """What was fitted of all that its figures depend on, a sentence each."""
-        return [str(constant) for constant in fitted(self.measured.run.parameters)] if self.measured else []
-
-    @property
-    def responses(self) -> bool:
-        """Whether any cell knows the response of its messages."""
-        return any(row.cell and row.cell.response for row in self.rows)
-
-    @property
-    def sleeping(self) -> str:
-        """What the response cannot see, "" where the sender kept a schedule."""
-        sleeps = self.measured is not None and self.measured.run.parameters.get("pacing") == SLEEP
-        return SLEEPING if sleeps and self.responses else ""
-
-    @property
-    def waited(self) -> bool:
-        """Whether in any cell a request queued at the robot."""
-        return any(row.cell and row.cell.free_R for row in self.rows)
-
 
 # The tables of each scenario by fidelity.
 Tables = Sequence[tuple[str, Mapping[str, Table]]]
@@ -92,11 +67,11 @@ def tables(runs: Mapping[str, Runs]) -> Tables:
 
 def _table(scenario: str, measured: MeasuredRuns | None) -> Table:
     """Return all cells that were printed or measured, in the thesis's order first."""
-    printed = {(row.interval_ms, row.qos): row for row in thesis_tables.rows() if row.scenario == scenario}
+    printed = [(row.interval_ms, row.qos) for row in thesis_tables.rows() if row.scenario == scenario]
     cells = cells_of(measured) if measured else {}
     rows = []
     for ms, qos in dict.fromkeys((*printed, *cells)):
-        row, cell = printed.get((ms, qos), NOT_PRINTED), cells.get((ms, qos))
+        row, cell = thesis_tables.row(scenario, ms, qos), cells.get((ms, qos))
         for metric in METRICS:
             fit = standing(measured.run.parameters, metric, ms, qos) if measured and cell else ""
             rows.append(TableRow(metric, ms, qos, row, cell, fit))

@@ -1,7 +1,8 @@
-"""CLIENTS=own: a controller that somebody else wrote, one process a repetition, measured by its packets.
+"""CLIENTS=own and OWN_BRIDGE: a controller or a bridge that somebody else wrote.
 
-The kernel stamps the packets: what the program itself measures or prints counts for nothing. The agreement with such
-a program, and with a bridge of OWN_BRIDGE, is in docs/adding-an-experiment.md.
+The controller is one process a repetition, measured by its packets, which the kernel stamps: what it measures or prints
+itself counts for nothing. The bridge says nothing of itself, so the run goes by its answers. The agreement with both is
+in docs/adding-an-experiment.md.
 """
 
 import hashlib
@@ -9,21 +10,26 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from socket import gethostbyname
 from statistics import median
 from time import perf_counter_ns
 from typing import Any, NamedTuple
 
-from looplab.errors import LabError, UsageError
+from looplab.errors import LabError, MachineError, UsageError
+from looplab.experiments.loop import BRIDGE
 from looplab.experiments.loop.parameters import OWN, PRINTED, LoopParameters
-from looplab.experiments.loop.printed.clients import STEP_NS, PrintedClients
+from looplab.experiments.loop.printed.clients import PrintedClients
 from looplab.experiments.loop.printed.measurement import PrintedMeasurement
-from looplab.experiments.loop.printed.wire import Publish, Wire
-from looplab.experiments.loop.protocol import TOPIC_REQUEST, parse_request
+from looplab.experiments.loop.printed.wire import STEP_NS, Publish, WatchedClients
+from looplab.experiments.loop.protocol import STATUS_OK, TOPIC_REQUEST, parse_answer, parse_request
+from looplab.run.open_loop import MessageCounts, Sender
 from looplab.run.samples import NOT_SENT
+from looplab.spec.roles import Role
 from looplab.system.own_process import drop_capabilities, end_child
-from looplab.treatments.broker import access
 from looplab.treatments.judgement import Treatment
 
 # Compose mounts the program here, read-only.
@@ -35,6 +41,7 @@ MOST_TIMES = 2
 # By how much the median distance of two requests may differ from the interval.
 MOST_DRIFT = 0.1
 OUTPUT_BYTES, WORDS_KEPT = 2000, 200
+PROBE_NS = 500_000_000
 
 
 class Performance(NamedTuple):
@@ -45,53 +52,30 @@ class Performance(NamedTuple):
     distance_ms: float | None
 
 
-class OwnClient:
-    """The program, its packets and the end of its output; the sender and receiver of an `OwnMeasurement`."""
+class OwnClient(WatchedClients):
+    """The program, its packets and the end of its output."""
 
-    sock, disconnects = None, 0
+    disconnects = 0
     granted: dict[str, int] = {}  # noqa: RUF012
 
     def __init__(self, parameters: LoopParameters, wait_for_news: Callable[[int], None]) -> None:
-        self._parameters, self._wait_for_news = parameters, wait_for_news
-        self._wire = Wire(parameters.broker_port)
+        super().__init__(parameters, wait_for_news)
         self.program = Path(os.environ.get("OWN_PROGRAM") or PROGRAM)
-        self.on_publish: Callable[[Publish], None] = lambda _publish: None
         self._process: subprocess.Popen[bytes] | None = None
         self._output = b""
         self.performances: list[Performance] = []
         # Whether it has ever sent a request, those of the warm-up included.
         self.works = False
 
-    def publish(self, topic: str, payload: bytes, qos: int) -> bool:
-        """Return False: the program publishes by itself."""
-        return False
-
-    def wait(self, until_ns: int) -> None:
-        """Take packets and output until `until_ns`."""
-        while True:
-            now = perf_counter_ns()
-            self._wait_for_news(min(until_ns, now + STEP_NS))
-            for one in self._wire.read():
-                self.on_publish(one)
-                # A flood of packets must not keep the lab from ending the program.
-                if perf_counter_ns() > until_ns + STEP_NS:
-                    break
-            self._read()
-            if perf_counter_ns() >= until_ns:
-                return
-
     def start(self, **asked: object) -> None:
         """Start the program; `asked` are its variables. Raises LabError (exit code 2) where its image lacks it."""
-        p, pairing = self._parameters, access()
+        p = self._parameters
         command = p.own_client.split() if p.own_image else [sys.executable, "-B", str(self.program)]
         variables = {
             # An image sets some for its program.
             **(os.environ if p.own_image else {"PATH": os.environ.get("PATH", "")}),
             "PYTHONUNBUFFERED": "1",
-            "BROKER_HOST": p.broker_host,
-            "BROKER_PORT": p.broker_port,
-            "BROKER_USER": pairing.user if pairing else "",
-            "BROKER_PASSWORD": pairing.password if pairing else "",
+            **self._broker(),
             **asked,
         }
         self._output = b""
@@ -138,10 +122,6 @@ class OwnClient:
         self._process.stdout.close()
         self._process = None
 
-    def close(self) -> None:
-        self.end()
-        self._wire.close()
-
     def document(self) -> dict[str, Any]:
         """Return what run.json holds of a program in a file; the environment has the id of an image."""
         if self._parameters.own_image:
@@ -163,9 +143,7 @@ class OwnClient:
                 strays += [abs(median(own) - cell.interval_ms) > MOST_DRIFT * cell.interval_ms]
         wanted = f"{', '.join(f'{cell.interval_ms:g}' for cell in p.cells)} ms"
         yield Treatment("own client's interval", wanted, f"{', '.join(pace)} ms", bool(pace) and not any(strays))
-        lacking = {"dropped": self._wire.dropped, "unstamped": self._wire.unstamped}
-        words = ", ".join(f"{count} {name}" for name, count in lacking.items())
-        yield Treatment("packets of the clients", "every one captured and stamped", words, not any(lacking.values()))
+        yield self._judge_packets()
 
     def _read(self) -> None:
         if self._process and self._process.stdout:
@@ -230,13 +208,13 @@ class OwnMeasurement(PrintedMeasurement):
 
     def _set_due(self, sent: Sequence[int], interval_ns: int) -> None:
         """Write when each message was due: the first one when it left, none after it left."""
-        due_ns, sent_ns = self._rows[2], self._sent
+        sent_ns = self._sent
         for before, row in pairwise([sent[0], *sent] if sent else []):
             if self._messages.sleeps:
                 due = sent_ns[before] + interval_ns
             else:
                 due = sent_ns[sent[0]] + (row - sent[0]) * interval_ns
-            due_ns[row] = min(sent_ns[row], due)
+            self._due[row] = min(sent_ns[row], due)
 
 
 def other_clients(parameters: LoopParameters, wait: Callable[[int], None]) -> PrintedClients | OwnClient | None:
@@ -244,3 +222,36 @@ def other_clients(parameters: LoopParameters, wait: Callable[[int], None]) -> Pr
     if parameters.clients == PRINTED:
         return PrintedClients(parameters, wait)
     return OwnClient(parameters, wait) if parameters.clients == OWN else None
+
+
+def bridge_role(parameters: LoopParameters) -> Role:
+    """Return the bridge's role; a program in the user's image has any name, and is found by its address."""
+    if not (parameters.own_bridge and parameters.own_image):
+        return BRIDGE
+    with suppress(OSError):
+        return replace(BRIDGE, address=gethostbyname(BRIDGE.name))
+    # It has ended already: `wait` reports that.
+    return BRIDGE
+
+
+def wait_for_own_bridge(parameters: LoopParameters, token: str, client: Sender, heard: Callable[[], bytes]) -> None:
+    """Ask until `heard()`, the last answer, is a good one. Raises LabError (exit code 3) where none comes in time."""
+    p, count = parameters, 0
+    end_ns = perf_counter_ns() + p.parts_timeout_s * 1_000_000_000
+    while (answer := parse_answer(heard())) is None or answer.status != STATUS_OK.encode():
+        if perf_counter_ns() > end_ns:
+            said = f"answers {heard()[:80]!r}" if heard() else "answers nothing"
+            raise MachineError(
+                f"The bridge {p.own_bridge} {said}: no good answer within {p.parts_timeout_s} s.",
+                "See what it printed, and docs/adding-an-experiment.md for the agreement.",
+            )
+        client.publish(TOPIC_REQUEST, f"{p.command}-p{token}-{count}".encode(), 0)
+        client.wait(perf_counter_ns() + PROBE_NS)
+        count += 1
+
+
+def judge_own_bridge(counts: MessageCounts) -> Treatment:
+    """Judge whether a bridge of OWN_BRIDGE answers each request once, in the form that was agreed."""
+    wrong = {"malformed": counts.malformed, "of another run": counts.foreign, "twice": sum(counts.duplicates)}
+    found = ", ".join(f"{count} {name}" for name, count in wrong.items() if count)
+    return Treatment("own bridge's answers", "each once, in the agreed form", found or "all of them", not found)
