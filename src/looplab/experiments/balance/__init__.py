@@ -1,12 +1,10 @@
 """The control loop as it keeps a robot upright on its two wheels."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
-from looplab.experiments.balance.laws import FALLS_FROM_MS
 from looplab.experiments.loop import BRIDGE, CLIENTS, ROBOT, LoopCell
 from looplab.spec.columns import Figure, Latency
-from looplab.spec.document import Document
 from looplab.spec.experiment import Experiment
 from looplab.spec.roles import BROKER, CONTROLLER, LINK
 
@@ -65,16 +63,6 @@ class BalanceCell(LoopCell):
             stick = [" " * (MIDDLE + round(way * height)) + "#" for height in range(lines - 2, 0, -1)]
         words = f"tilt {degrees:.1f} degrees" + (": fallen" if lies else "")
         return "\n".join([words, *stick, " " * (MIDDLE - 1) + "(_)"])
-
-    @classmethod
-    def remarks(cls, run: Document) -> Iterator[str]:
-        """Yield which intervals are too long for the designed gains; of other gains the report says it."""
-        controller, gains = (run.get("parameters", {}).get(name) for name in ("controller", "gains"))
-        least_ms = FALLS_FROM_MS.get(str(controller), math.inf)
-        beyond = sorted({cell["interval_ms"] for cell in run["cells"] if cell["interval_ms"] >= least_ms})
-        if beyond and not gains:
-            named = ", ".join(f"{ms:g}" for ms in beyond)
-            yield f"No robot stands at {named} ms: {controller} falls from {least_ms:g} ms on."
 
 
 EXPERIMENT = Experiment(

@@ -1,9 +1,9 @@
 """The hot path of balance: the loop's, with a command in each request that follows from the newest answer."""
 
+from collections.abc import Sequence
 from typing import Any
 
-from looplab.experiments.balance.laws import Law
-from looplab.experiments.balance.plant import LEVEL_ZERO, State, reading
+from looplab.experiments.balance.plant import GAINS, LEVEL_ZERO, State, law, reading
 from looplab.experiments.loop.protocol import LoopAnswer
 from looplab.experiments.loop.request_loop import RequestLoop
 
@@ -13,14 +13,14 @@ COLUMNS = ("tilt_urad", "level", "used", "measured_ns")
 
 
 class ControlLoop(RequestLoop):
-    """Sends `U-<token>-<k>` until a repetition's first answer, then `B<level>-<token>-<k>` by `law`.
+    """Sends `U-<token>-<k>` until a repetition's first answer, then `B<level>-<token>-<k>` by the law with `gains`.
 
     The request's way to the bridge is taken for half of O.
     """
 
-    def __init__(self, *args: Any) -> None:
+    def __init__(self, *args: Any, gains: Sequence[float] = GAINS) -> None:
         super().__init__(*args)
-        self.law = Law("lqr", 1.0)
+        self._gains = gains
         self._tilt, self._level, self._used, self._measured = (self._store[name] for name in COLUMNS)
         self._newest, self._reading, self._newest_ns = -1, State(), 0
         token = self._token.replace(b"%", b"%%")
@@ -28,11 +28,9 @@ class ControlLoop(RequestLoop):
 
     def compose(self, sequence: int) -> bytes:
         if self._newest < self._first:
-            if sequence == self._first:
-                self.law.reset()
             self._level[sequence] = LEVEL_ZERO
             return self._upright % sequence
-        level = self.law.level(self._reading)
+        level = law(self._gains, self._reading)
         self._level[sequence], self._used[sequence] = level, self._newest
         self._measured[sequence] = self._newest_ns
         return self._drive % (level, sequence)

@@ -5,8 +5,8 @@ from typing import Any
 from looplab.experiments.balance import EXPERIMENT
 from looplab.experiments.balance.control_loop import COLUMNS, ControlLoop
 from looplab.experiments.balance.document import control_figures
-from looplab.experiments.balance.laws import Law
 from looplab.experiments.balance.parameters import BalanceParameters
+from looplab.experiments.balance.plant import GAINS
 from looplab.experiments.loop import LoopCell
 from looplab.experiments.loop.controller import LoopController
 from looplab.experiments.loop.protocol import TOPIC_REQUEST
@@ -24,10 +24,6 @@ class BalanceController(LoopController):
     parameters: BalanceParameters
     measurement: ControlLoop
 
-    def measure_cell(self, index: int, cell: LoopCell) -> CellResult[LoopCell]:
-        self.measurement.law = self._law(cell.interval_ms)
-        return super().measure_cell(index, cell)
-
     def document(self, measured: CellResult[LoopCell], rows: range) -> dict[str, Any]:
         p, store = self.parameters, self.record.store
         each = [range(first, first + p.messages) for first in range(rows.start, rows.stop, p.messages)]
@@ -37,10 +33,8 @@ class BalanceController(LoopController):
     def _measurement(self, store: SampleStore, token: str, per_cell: int) -> ControlLoop:
         p = self.parameters
         requests = Messages(TOPIC_REQUEST, b"", per_cell, p.deadline_ms, sleeps=p.pacing == SLEEP)
-        return ControlLoop(self._client, self._client.subscriber, store, requests, token, self.news.take)
-
-    def _law(self, interval_ms: float) -> Law:
-        return Law(self.parameters.controller, interval_ms / 1000, self.parameters.gains)
+        parts = (self._client, self._client.subscriber, store, requests, token, self.news.take)
+        return ControlLoop(*parts, gains=p.gains or GAINS)
 
 
 # The name that looplab.run.life knows it by.

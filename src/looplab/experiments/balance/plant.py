@@ -1,16 +1,18 @@
-"""The plant: a robot on two wheels, a wheeled inverted pendulum whose input is the voltage of the wheels.
+"""The robot on two wheels, and the law that balances it: an inverted pendulum driven by the voltage of its wheels.
 
 x is the wheels' way, th the tilt of the body (0 upright, positive forwards), tau the torque from body to wheels:
 
     (m_b + m_w + J_w/r^2) x'' + m_b l cos(th) th'' - m_b l sin(th) th'^2 = tau/r
     m_b l cos(th) x'' + (m_b l^2 + J_b) th'' - m_b g l sin(th)           = -tau
     tau = (K/R) (u - K (x'/r - th'))
+    u = -(k_x x + k_v x' + k_tilt th + k_rate th')
 
 The equations of Y. Yamamoto, NXTway-GS Model-Based Design (MathWorks, 2008), without yaw, friction and the rotor's
 inertia; a test compares the matrices. `images/robot/plant.c` is the same model in C: keep names and order alike.
 The parameters are those of a robot like the mBot Ranger. None is printed by its maker: all are assumptions.
 """
 
+from collections.abc import Sequence
 from math import cos, isfinite, pi, sin
 from typing import NamedTuple
 
@@ -34,6 +36,8 @@ PUSH_FIRST_S, PUSH_EVERY_S = 1.0, 2.0
 # A command byte is 128 + level; level 64 is no voltage.
 LEVELS, LEVEL_ZERO = 128, 64
 LEVEL_V = U_MAX_V / 63
+# k_x in V/m, k_v in V/(m/s), k_tilt in V/rad, k_rate in V/(rad/s): a sampled linear-quadratic regulator at 20 ms.
+GAINS = (-3.481, -10.010, -11.909, -1.020)
 
 _A = BODY_KG + WHEELS_KG + WHEELS_INERTIA_KG_M2 / WHEEL_RADIUS_M**2
 _B = BODY_KG * CENTRE_M
@@ -133,3 +137,8 @@ def reading(text: str) -> State:
     """Return the state in an answer, in the units of State; raise ValueError if it is no answer."""
     tilt, rate, x, v = (int(part) / 1000 for part in text.split())
     return State(x, v, tilt, rate)
+
+
+def law(gains: Sequence[float], state: State) -> int:
+    """Return the level that the law with these gains asks for; raise ValueError if its voltage is not finite."""
+    return level_of(-sum(gain * value for gain, value in zip(gains, state, strict=True)))

@@ -1,9 +1,8 @@
 """The plant and the controller driven by the times of a stored run: what its latencies and losses do to control.
 
-Each message of samples.csv brings a command to the wheels and takes a reading, both when the robot has its byte. Of the
-way there, the ledger in transport.csv knows the controller's send path and the bridge's wake-up; half is taken of the
-network, and half of O where there is no ledger. A lost message does neither, although its request may have arrived: the
-worst case. Of a live run, too, only the times are taken.
+Each message of samples.csv brings a command to the wheels and takes a reading, both when the robot has its byte. Half
+of O is taken for the way there. A lost message does neither, although its request may have arrived: the worst case. Of
+a live run, too, only the times are taken.
 """
 
 import csv
@@ -11,19 +10,17 @@ import itertools
 import json
 from collections.abc import Iterator, Sequence
 from functools import cache
-from math import nan
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from looplab.experiments.balance import figures
-from looplab.experiments.balance.laws import LQR, Law
-from looplab.experiments.balance.plant import STEP_S, Plant, answer, reading, volts_of
+from looplab.experiments.balance.plant import GAINS, STEP_S, Plant, answer, law, reading, volts_of
 
 BYTE_S = 0.00017  # one byte at 57600 baud, as the board makes it
 # A replay repeats a run's messages until it lasts so long; a robot that stands must stand for a minute.
 WHOLE_S, SEARCH_S = 60.0, 20.0
-# An animation has a frame each so many seconds.
-FRAME_S = 0.02
+# An animation has a frame each so many seconds, and so many frames.
+FRAME_S, FRAMES = 0.02, 1000
 # The largest extra delay is searched in this step, up to this bound.
 EXTRA_STEP_S, EXTRA_MOST_S = 0.001, 0.256
 
@@ -37,6 +34,8 @@ class ReplayedMessage(NamedTuple):
 
 
 Trace = Sequence[ReplayedMessage]
+# Tilt in mrad, way in mm and voltage in tenths, each FRAME_S: what an animation shows.
+Frames = Sequence[tuple[int, int, int]]
 
 
 class Track(NamedTuple):
@@ -46,8 +45,7 @@ class Track(NamedTuple):
     tilts_rad: list[float]
     levels: list[int]
     fallen: bool = False
-    # Tilt in mrad, way in mm and voltage in tenths, each `frame_s`: what an animation shows.
-    frames: Sequence[tuple[int, int, int]] = ()
+    frames: Frames = ()
 
 
 # At one moment an answer comes before the next request, and the wheels turn before the reading.
@@ -58,36 +56,23 @@ def read(folder: Path) -> Iterator[tuple[dict[str, Any], tuple[ReplayedMessage, 
     """Yield each cell of a stored run (its entry in run.json) and its messages; repetitions follow without a pause."""
     document = json.loads((folder / "run.json").read_text(encoding="utf-8"))
     traces: dict[tuple[float, int], dict[str, list[ReplayedMessage]]] = {}
-    ways_us = _ways_us(folder / "transport.csv")
     with (folder / "samples.csv").open(encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):
             key = float(row["interval_ms"]), int(row["qos"])
             if row["sent_ns"]:
-                traces.setdefault(key, {}).setdefault(row["repetition"], []).append(_message(row, ways_us))
+                traces.setdefault(key, {}).setdefault(row["repetition"], []).append(_message(row))
     for cell in document["cells"]:
         interval_s = float(cell["interval_ms"]) / 1000
         repetitions = traces.get((float(cell["interval_ms"]), int(cell["qos"])), {})
         yield cell, tuple(joined(list(repetitions.values()), interval_s))
 
 
-def _ways_us(path: Path) -> dict[str, float]:
-    """Return how long requests took to the bridge, by sequence, as far as the ledger knows; {} without one."""
-    if not path.is_file():
-        return {}
-    with path.open(encoding="utf-8", newline="") as file:
-        each = [(row["sequence"], [row[part] for part in _WAY]) for row in csv.DictReader(file)]
-    return {at: sum(map(float, known)) + float(network) / 2 for at, (*known, network) in each if network}
-
-
-_WAY = ("send_path_us", "bridge_wake_up_us", "network_us")
-
-
-def _message(row: dict[str, str], ways_us: dict[str, float]) -> ReplayedMessage:
+def _message(row: dict[str, str]) -> ReplayedMessage:
     sent_s = float(row["sent_ns"]) / 1e9
     if not row["received_ns"] or row["outcome"] not in ("answered", "late"):
         return ReplayedMessage(sent_s, None, None)
-    way_us = ways_us.get(row["sequence"], float(row["overhead_us"]) / 2)
-    return ReplayedMessage(sent_s, sent_s + way_us / 1e6 + BYTE_S, float(row["received_ns"]) / 1e9)
+    way_s = float(row["overhead_us"]) / 2e6
+    return ReplayedMessage(sent_s, sent_s + way_s + BYTE_S, float(row["received_ns"]) / 1e9)
 
 
 def joined(traces: Sequence[Trace], interval_s: float, length_s: float = 0.0) -> Trace:
@@ -112,12 +97,11 @@ def _later(moment_s: float | None, shift_s: float) -> float | None:
     return None if moment_s is None else moment_s + shift_s
 
 
-def replay(trace: Trace, law: Law, extra_s: float = 0.0, frame_s: float = 0.0) -> Track:
+def replay(trace: Trace, gains: Sequence[float] = GAINS, extra_s: float = 0.0) -> Track:
     """Drive plant and controller by a trace; with `extra_s`, the wheels follow each command that much later.
 
     Such a replay ends where the robot falls.
     """
-    law.reset()
     plant, track = Plant(), Track([], [], [])
     frames: list[tuple[int, int, int]] = []
     readings: dict[int, str] = {}
@@ -125,8 +109,8 @@ def replay(trace: Trace, law: Law, extra_s: float = 0.0, frame_s: float = 0.0) -
     newest, steps = -1, 0
     for moment_s, kind, at in _events(trace, extra_s):
         due = int(moment_s / STEP_S)
-        while frame_s and len(frames) * frame_s <= moment_s:
-            frame = int(len(frames) * frame_s / STEP_S)
+        while len(frames) < FRAMES and len(frames) * FRAME_S <= moment_s:
+            frame = int(len(frames) * FRAME_S / STEP_S)
             plant.advance(frame - steps)
             steps = max(steps, frame)
             frames.append(_frame(plant))
@@ -138,7 +122,7 @@ def replay(trace: Trace, law: Law, extra_s: float = 0.0, frame_s: float = 0.0) -
         if kind == _RECEIVED:
             newest = max(newest, at)
         elif kind == _SENT and newest >= 0:
-            commands[at] = law.level(reading(readings[newest]))
+            commands[at] = law(gains, reading(readings[newest]))
         elif kind == _WHEELS and at in commands:
             plant.command(commands[at])
         elif kind == _READ:
@@ -163,14 +147,14 @@ def _events(trace: Trace, extra_s: float) -> list[tuple[float, int, int]]:
     return sorted(events)
 
 
-def largest_extra_s(trace: Trace, law: Law) -> float | None:
+def largest_extra_s(trace: Trace, gains: Sequence[float] = GAINS) -> float | None:
     """Return the largest extra delay that the robot survives, by bisection to EXTRA_STEP_S; None if it falls anyway."""
-    if replay(trace, law).fallen:
+    if replay(trace, gains).fallen:
         return None
     stands, falls = 0, round(EXTRA_MOST_S / EXTRA_STEP_S)
     while falls - stands > 1:
         middle = (stands + falls) // 2
-        stands, falls = (stands, middle) if replay(trace, law, middle * EXTRA_STEP_S).fallen else (middle, falls)
+        stands, falls = (stands, middle) if replay(trace, gains, middle * EXTRA_STEP_S).fallen else (middle, falls)
     return stands * EXTRA_STEP_S
 
 
@@ -195,25 +179,16 @@ def replayed(
     interval_ms: float,
     qos: int,
     trace: tuple[ReplayedMessage, ...],
-    controller: str = LQR,
-    gains: tuple[float, ...] = (),
-    *,
-    search: bool = True,
-) -> Replayed:
-    """Return the figures of one cell, its messages repeated to WHOLE_S.
-
-    Without a `search` for the largest extra delay, by replays of SEARCH_S, that of a robot which stands is NaN.
-    """
+    gains: tuple[float, ...] = GAINS,
+) -> tuple[Replayed, Frames]:
+    """Return figures and frames of one cell, its messages repeated to WHOLE_S; the search repeats them to SEARCH_S."""
     interval_s = interval_ms / 1000
-    law = Law(controller, interval_s, gains)
     messages = joined([trace], interval_s, WHOLE_S)
-    track = replay(messages, law)
+    track = replay(messages, gains)
     _, upright_s, angle_rms_rad, cost = figures.control(*track[:3])
     mean_s, peak_s = figures.age((one.at_robot_s, one.received_s) for one in trace if one.at_robot_s and one.received_s)
-    extra_s = None if track.fallen else nan
-    if search and not track.fallen:
-        extra_s = largest_extra_s(joined([trace], interval_s, SEARCH_S), law)
-    return Replayed(
+    extra_s = None if track.fallen else largest_extra_s(joined([trace], interval_s, SEARCH_S), gains)
+    found = Replayed(
         interval_ms,
         qos,
         messages[-1].sent_s,
@@ -226,6 +201,7 @@ def replayed(
         sum(one.received_s is None for one in trace),
         None if extra_s is None else 1000 * extra_s,
     )
+    return found, track.frames
 
 
 def in_time(trace: Trace) -> list[bool]:

@@ -24,24 +24,20 @@ _OF_AN_END = (
     ("zero_windows", "full receive buffer (zero window)", "This end reads too slowly."),
     ("sent_again", "segments sent again", "The network lost packets of this end, or they were acknowledged late."),
 )
-TLS = (
-    "the connections are encrypted (TLS), and the capture reads no encrypted packet: measure before the TLS end, on a "
-    "plain listener or behind a proxy that ends TLS"
-)
+UNREADABLE = {
+    "TLS": "the connections are encrypted (TLS), and the capture reads no encrypted packet: measure before the TLS "
+    "end, on a plain listener or behind a proxy that ends TLS",
+    "WebSocket": "MQTT comes in WebSockets: have the clients use the plain listener",
+}
 
 
 def refusals(found: Mapping[str, Any], parameters: OwnParameters) -> list[str]:
     """Return why the packets of a capture cannot be read."""
-    faults = []
-    for what, number in found["foreign"].items():
-        if what == "TLS":
-            faults.append(TLS)
-        elif what == "WebSocket":
-            faults.append("MQTT comes in WebSockets: have the clients use the plain listener")
-        else:
-            port = f"port {parameters.broker_port} of {parameters.broker_service}"
-            faults.append(f"{number} connections to {port} cannot be read as MQTT: {what}")
-    return faults
+    port = f"port {parameters.broker_port} of {parameters.broker_service}"
+    return [
+        UNREADABLE.get(what, f"{number} connections to {port} cannot be read as MQTT: {what}")
+        for what, number in found["foreign"].items()
+    ]
 
 
 def causes(found: Mapping[str, Any], requests: int, broker: str, clients: Mapping[str, str]) -> list[dict[str, Any]]:

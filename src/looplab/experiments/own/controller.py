@@ -23,8 +23,7 @@ from looplab.run.cells import CellResult, CellRun
 from looplab.run.document import samples_file
 from looplab.run.record import File, Place
 from looplab.run.samples import ABSENT, ANSWERED, LATE, WAITING, SampleStore, limit_ns
-from looplab.treatments import link
-from looplab.treatments.emulators import CLEAR_TIMEOUT_S
+from looplab.treatments import NO_LOAD, link
 from looplab.treatments.judgement import Treatment
 from looplab.treatments.loads.load import seconds
 from looplab.treatments.scans import grown, running
@@ -55,7 +54,11 @@ class OwnController(CellRun[OwnParameters, OwnCell]):
 
     def files(self) -> list[File]:
         more = {name: self._client(name) for name in ("requester", "device")}
-        return [samples_file(self.experiment.cell, self.parameters, {**more, "qos": _number})]
+        return [
+            samples_file(
+                self.experiment.cell, self.parameters, {**more, "qos": lambda columns, row: columns["qos"][row]}
+            )
+        ]
 
     def _client(self, name: str) -> Any:
         return lambda columns, row: "" if (at := columns[name][row]) == ABSENT else self._names[at]
@@ -70,6 +73,7 @@ class OwnController(CellRun[OwnParameters, OwnCell]):
             self.wait_for_part("link emulator", self._set_link)
         self._scan()
         time.sleep(self.parameters.warmup_s)
+        self.wait_for_quiet()
         if self._link:
             # A second container of the service may have started meanwhile.
             address(self.parameters.link, "OWN_LINK")
@@ -124,11 +128,11 @@ class OwnController(CellRun[OwnParameters, OwnCell]):
         self.client.end_loads()
         if self._link:
             with contextlib.suppress(LabError):
-                emulator.clear(self._link, CLEAR_TIMEOUT_S)
+                emulator.apply([], self._link, link.CLEAR_TIMEOUT_S)
 
     def _scan(self) -> None:
         p = self.parameters
-        counted = f"{p.broker_service}:{p.broker_port}" if p.load != treatments.NO_LOAD else ""
+        counted = f"{p.broker_service}:{p.broker_port}" if p.load != NO_LOAD else ""
         self.scans.append(self.client.scan(treatments.priorities(p), counted, p.broker))
         if self._link:
             self._links.append(link.scan(self._link))
@@ -159,7 +163,7 @@ class OwnController(CellRun[OwnParameters, OwnCell]):
             return {}
         roles = [role.name for role in self.roles]
         load: dict[str, Any] = {"seconds": round(seconds(before, after), 3)}
-        if (name := self.parameters.load) != treatments.NO_LOAD:
+        if (name := self.parameters.load) != NO_LOAD:
             load[f"{name}_cpu_s"] = round(grown(before, after, name, "cpu_ns", "children_cpu_ns") / 1e9, 3)
         return {"load": load, **quiet.between(before, after, roles)}
 
@@ -179,23 +183,17 @@ def fill(
     store: SampleStore, rows: range, columns: Mapping[str, Sequence[int]], zero_ns: int, deadline_ms: int
 ) -> range:
     """Write the requests that were captured into the first of `rows`, and return these; times are since `zero_ns`."""
-    places = {"sent_ns": "in_ns", "out_ns": "out_ns", "back_ns": "back_ns", "received_ns": "received_ns"}
     used = range(rows.start, rows.start + len(columns["in_ns"]))
-    for name, captured in places.items():
-        column = store[name]
-        for row, value in zip(used, columns[captured], strict=True):
-            column[row] = ABSENT if value == ABSENT else value - zero_ns
-    for name in ("requester", "device", "qos"):
-        column = store[name]
-        for row, value in zip(used, columns[name], strict=True):
-            column[row] = value
+    for name, values in columns.items():
+        column = store[{"in_ns": "sent_ns"}.get(name, name)]
+        begun = zero_ns if name.endswith("_ns") else 0
+        for row, value in zip(used, values, strict=True):
+            column[row] = ABSENT if value == ABSENT else value - begun
     sent, received = store["sent_ns"], store["received_ns"]
     for row in used:
         store["due_ns"][row] = sent[row]
-        if received[row] == ABSENT:
-            store["state"][row] = WAITING
-        else:
-            store["state"][row] = LATE if received[row] - sent[row] > deadline_ms * 1_000_000 else ANSWERED
+        in_time = received[row] - sent[row] <= deadline_ms * 1_000_000
+        store["state"][row] = WAITING if received[row] == ABSENT else ANSWERED if in_time else LATE
     return used
 
 
@@ -266,10 +264,6 @@ def _name(client: str) -> str:
     with contextlib.suppress(OSError):
         client = f"{socket.gethostbyaddr(host)[0].partition('.')[0]}:{port}" if port.isdigit() else client
     return "".join("_" if letter in ',"\r\n' else letter for letter in client)
-
-
-def _number(columns: Any, row: int) -> int:
-    return int(columns["qos"][row])
 
 
 Controller = OwnController

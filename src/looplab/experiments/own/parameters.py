@@ -62,6 +62,7 @@ class OwnParameters(RunParameters):
 
     cell = OwnCell
     lower = "MESSAGES"
+    watches = True
     messages: int = integer(100_000, 10, 2_000_000)
     watch_s: int = integer(20, 1, 3600, option=WATCH, quick="6")
     warmup_s: int = integer(2, 0, 600)

@@ -8,12 +8,10 @@ from looplab.experiments.own import APPLICATION
 from looplab.experiments.own.parameters import OwnParameters
 from looplab.spec.brokers import BROKERS
 from looplab.spec.roles import BROKER, CONTROLLER, LINK, Role
-from looplab.treatments import NO_LOAD, link
+from looplab.treatments import link
 from looplab.treatments.judgement import Treatment, compared, judge_nodelay, judge_policy, judge_process
 from looplab.treatments.loads import loads
 from looplab.treatments.scans import Scan, running
-
-__all__ = ["NO_LOAD", "judge", "priorities", "roles"]
 
 
 def roles(parameters: OwnParameters, address: Callable[[str], str]) -> list[Role]:

@@ -8,8 +8,6 @@ from looplab.spec.roles import BROKER, CONTROLLER, LINK
 NAME = "qos-delay"
 # The network of the published figures: normally distributed delays, nothing lost.
 USUAL = "normal"
-# Bytes leave the publisher's socket at the first time, and enter the subscriber's at the second.
-WIRE = ("wire_sent_ns", "wire_received_ns")
 
 
 class DelayCell(Paced):
@@ -46,7 +44,9 @@ class DelayCell(Paced):
         decades=(-3, 1),
         live=True,
     )
-    transport_L = Latency("from bytes leaving one socket to bytes entering the other", times=WIRE)
+    transport_L = Latency(
+        "from bytes leaving one socket to bytes entering the other", times=("wire_sent_ns", "wire_received_ns")
+    )
     ratio = Figure(
         "L as a multiple of the end-to-end delay",
         path="L_over_delay",

@@ -171,7 +171,7 @@ def more_figures(p: QosDelayParameters, measured: DelayResult) -> dict[str, Any]
         "interval_ms": p.interval_ms,
         "end_to_end_ms": made.as_json(),
         "segments": captured.get("segments"),
-        "capture": {name: captured.get(name) for name in ("captured", "dropped", "published", "unconfirmed_max")},
+        "capture": {name: captured.get(name) for name in ("captured", "dropped", "published")},
         "links": {"backend": made.backend, "ways": made.ways},
         "packets_per_message": {name: round(n / sent, 4) for name, n in captured.get("packets", {}).items()},
     }

@@ -13,7 +13,7 @@ from looplab.experiments.qos_delay import DelayCell
 from looplab.experiments.qos_delay.parameters import QosDelayParameters, impairment
 from looplab.link import client
 from looplab.link.settings import LinkSettings
-from looplab.treatments.emulators import Emulators, trip_deviation
+from looplab.treatments.link import Emulators, trip_deviation
 
 # The emulator of publisher and subscriber, and the broker's.
 OWN, BROKER = "own", "broker"

@@ -10,10 +10,7 @@ from looplab.link.settings import DISTRIBUTIONS
 from looplab.spec.cell import Cell
 from looplab.spec.parameters import (
     MESSAGES,
-    PACING,
-    PACINGS,
     REPETITIONS,
-    SCHEDULE,
     Option,
     OrderedParameters,
     choice,
@@ -27,11 +24,9 @@ from looplab.spec.parameters import (
 )
 from looplab.spec.reader import Reader, read_number
 
-ALIKE = Option(
-    "--delays", "DELAYS_MS", "MS,…", "mean delay of both links alike, e.g. 2,20,60", instead_of=("DELAYS_MS",)
-)
+ALIKE = Option("--delays", "DELAYS_MS", "MS,…", "mean delay of both links alike, e.g. 2,20,60")
 NETWORKS = Option("--networks", "NETWORKS", "NAME,…", "how delays vary, or what is lost: normal,uniform,pareto,loss-1")
-PAIRS = Option("--pairs", "PAIRS_MS", "MS-MS,…", "delays of the two links, e.g. 0-20,2-18", instead_of=("DELAYS_MS",))
+PAIRS = Option("--pairs", "PAIRS_MS", "MS-MS,…", "delays of the two links, e.g. 0-20,2-18")
 # The published sweep (seed 003): mean delay of both links alike, and pairs D_PB-D_BS of one end-to-end delay. Of the
 # pairs the source prints 0-20 and 2-18; their mirror images are ours.
 SYMMETRICAL_MS = "2 5 10 15 20 25 30 40 50 60"
@@ -112,12 +107,8 @@ class QosDelayParameters(OrderedParameters):
     networks: tuple[str, ...] = listed(USUAL, _network, f"{', '.join(DISTRIBUTIONS)} or loss-1", option=NETWORKS)
     jitter_share: float = number(0.1, 0, 1)
     reorder: bool = switch(True)
-    # The source prints no value. Clients of its time had 20; with it QoS 2 falls behind for good at 60 + 60 ms.
-    max_inflight: int = param(lambda get, name: int(get.choice(name, "0", ("0", "20"))), 0, factor=True)
     rto_min_ms: int = integer(10_000, 200, 120_000)
     tcp_nodelay: bool = switch({"thesis": False, "corrected": True})
-    # The source gives a rate, 100 messages a second, at either fidelity.
-    pacing: str = choice(SCHEDULE, PACINGS, option=PACING)
     warmup_messages: int = integer(20, 1, 10_000)
     host_pb: str = host("broker-pb", variable="BROKER_PB")
     host_bs: str = host("broker-bs", variable="BROKER_BS")

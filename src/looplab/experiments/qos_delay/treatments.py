@@ -5,8 +5,8 @@ from typing import Any
 
 from looplab.experiments.qos_delay.network import Made
 from looplab.experiments.qos_delay.parameters import QosDelayParameters
-from looplab.treatments.emulators import judge_cells
 from looplab.treatments.judgement import Treatment, judge_nodelay, judge_policy, judge_process
+from looplab.treatments.link import judge_cells
 from looplab.treatments.loads import loads
 from looplab.treatments.scans import Scan, mqtt_sockets
 
@@ -19,8 +19,7 @@ def capture_faults(parameters: QosDelayParameters, captured: Mapping[str, Any]) 
     sent = parameters.messages * parameters.repetitions
     if captured["dropped"]:
         return [f"the capture lost {captured['dropped']} packets"]
-    # With a limit of unconfirmed messages the client may still hold some back.
-    if captured["published"] > sent or (captured["published"] < sent and not parameters.max_inflight):
+    if captured["published"] != sent:
         return [f"the dissector found {captured['published']} PUBLISH packets of {sent}"]
     return []
 
@@ -36,59 +35,34 @@ def judge(
     treatments += [judge_policy(scans, role, 0) for role in _ROLES]
     treatments += [judge_nodelay(scans, role, parameters.tcp_nodelay, parameters.broker_port) for role in _ROLES]
     treatments += [_time_out(parameters, scans, role) for role in _ROLES]
-    treatments.append(_sent_again(parameters, scans))
     treatments += [load.judge(scans, wanted=False) for load in loads().values()]
     treatments += judge_cells([(cell, made.backend, made.faults) for cell, made in links])
-    return [*treatments, *_capture(parameters, captured)]
+    return [*treatments, _capture(captured)]
 
 
 def _sockets(parameters: QosDelayParameters, scans: Sequence[Scan], role: str) -> list[dict[str, Any]]:
     """Return the ends at `role` of the controller's connections: the exporter's may be older than the time-out."""
-    ends = {
-        name: [e for e in mqtt_sockets(scans, name, [parameters.broker_port]) if not isinstance(e, str)]
-        for name in _ROLES
-    }
+    ports = [parameters.broker_port]
+    ends = {name: [e for e in mqtt_sockets(scans, name, ports) if not isinstance(e, str)] for name in _ROLES}
     own = {entry["local_port"] for entry in ends["controller"]}
-    return ends[role] if role == "controller" else [entry for entry in ends[role] if entry["peer_port"] in own]
+    return [entry for entry in ends[role] if own & {entry["local_port"], entry["peer_port"]}]
 
 
 def _time_out(parameters: QosDelayParameters, scans: Sequence[Scan], role: str) -> Treatment:
     """TCP must never send again because of the delay alone."""
-    time_outs = [entry["rto_ms"] for entry in _sockets(parameters, scans, role)]
-    least = min(time_outs, default=0.0)
+    least = min((entry["rto_ms"] for entry in _sockets(parameters, scans, role)), default=None)
+    kept = least is not None and least >= parameters.rto_min_ms
     return Treatment(
         f"{role} retransmission time-out",
         f"{parameters.rto_min_ms} ms at least",
-        f"{least:.0f} ms at least" if time_outs else "no MQTT connection seen",
-        bool(time_outs) and least >= parameters.rto_min_ms,
-        note="" if time_outs and least >= parameters.rto_min_ms else "the link's sidecars set it: see LINK_RTO_MIN_MS",
+        "no MQTT connection seen" if least is None else f"{least:.0f} ms at least",
+        kept,
+        note="" if kept else "the link's sidecars set it: see LINK_RTO_MIN_MS",
     )
 
 
-def _sent_again(parameters: QosDelayParameters, scans: Sequence[Scan]) -> Treatment:
-    """Not required: a packet that another overtakes may be sent again though it was not lost."""
-    most: dict[tuple[int, int], int] = {}
-    for role in _ROLES:
-        for entry in _sockets(parameters, scans, role):
-            key = (entry["local_port"], entry["peer_port"])
-            most[key] = max(most.get(key, 0), entry["retransmissions"])
-    total = sum(most.values())
-    note = "by reordering, not by the time-out" if total else ""
-    return Treatment("TCP segments sent again", "0", str(total), total == 0, required=False, note=note)
-
-
-def _capture(parameters: QosDelayParameters, captured: Mapping[str, Mapping[str, Any] | None]) -> list[Treatment]:
+def _capture(captured: Mapping[str, Mapping[str, Any] | None]) -> Treatment:
     known = [one for one in captured.values() if one is not None]
     lost = sum(one["dropped"] for one in known)
     captures = f"{len(known)} of {len(captured)} cells, {lost} packets lost"
-    limit = parameters.max_inflight
-    most = max((one["unconfirmed_max"] for name, one in captured.items() if one and "QoS 0" not in name), default=0)
-    return [
-        Treatment("capture", "every cell, no packet lost", captures, not lost and len(known) == len(captured)),
-        Treatment(
-            "unconfirmed messages of the publisher",
-            f"at most {limit}" if limit else "no limit",
-            f"at most {most}",
-            not limit or most <= limit,
-        ),
-    ]
+    return Treatment("capture", "every cell, no packet lost", captures, not lost and len(known) == len(captured))

@@ -1,11 +1,11 @@
 """Does theory say when the robot falls, and which of the thesis's treatments matter for control at all?"""
 
+import math
 from collections.abc import Mapping
 from functools import partial
 
 from looplab.experiments.balance import COMPARED, NAME
 from looplab.experiments.balance.report import balance_cells, theory
-from looplab.experiments.balance.report.offline import figure_of_run
 from looplab.report import rounds
 from looplab.report.printed import table
 from looplab.report.rules import directed, mostly, no_gain, stated
@@ -37,58 +37,50 @@ def claims() -> list[Claim]:
 def _theory(run: MeasuredRuns) -> Verdict:
     """Compare each cell's fall with the spectral radius at its interval and median T: run by run, all cells of one."""
     by_run = [_agrees(one)[0] for one in run.runs]
-    agrees, lines, paused = _agrees(run)
+    agrees, lines = _agrees(run)
     if not lines:
         return not_run("The run has no cell with an answer.")
     words = f"{sum(one is True for one in agrees)} of {len(agrees)} cells do what the spectral radius says"
     holds = [all(known) for own in by_run if (known := [one for one in own if one is not None])]
-    return stated([mostly(holds)], f"{words}; it falls from 1 on.", lines, paused, len(holds))
+    return stated([mostly(holds)], f"{words}; it falls from 1 on.", lines, runs=len(holds))
 
 
-def _agrees(run: MeasuredRuns) -> tuple[list[bool | None], list[Line], list[str]]:
-    """Return whether each cell does what theory says (None: it is near the edge), its line, and which were paused."""
-    feedback = theory.feedback_of_run(run.run.parameters)
+def _agrees(run: MeasuredRuns) -> tuple[list[bool | None], list[Line]]:
+    """Return whether each cell does what theory says (None: it is near the edge), and its line."""
+    gains = theory.gains_of_run(run.run.parameters)
     agrees: list[bool | None] = []
-    lines, paused = [], []
+    lines: list[Line] = []
     for cell in balance_cells(run):
         total_us, upright_s = cell.statistic("T", "p50"), cell.figure("upright_s")
         if total_us is None or upright_s is None:
             continue
         interval_s = cell.interval_ms / 1000
         count = theory.intervals_of_delay(total_us / 1e6, interval_s)
-        radius = theory.spectral_radius(feedback, interval_s, count * interval_s)
+        radius = theory.spectral_radius(gains, interval_s, count * interval_s)
         stood = upright_s >= STOOD * cell.length_s(run.run.repetitions)
         agrees.append(None if abs(radius - 1) < NEAR_ONE else stood == (radius < 1))
         lines.append(Line(f"radius {radius:.3f} at {cell}: stood", Interval(upright_s), unit="s"))
-        if radius < 1 and not stood and (oldest_us := cell.figure("age.max")):
-            paused.append(f"{cell}: a command followed a reading {oldest_us / 1000:.0f} ms old; theory knows no pause.")
-    return agrees, lines, paused
+    return agrees, lines
 
 
 def _judge(row: Mapping[str, str], runs: Runs) -> Verdict:
-    """Compare a figure of two scenarios; of one with itself, at QoS 0 and at QoS 2.
-
-    By live runs if both sides have some, else by the loop's runs, replayed. A direction of 0: no gain.
-    """
+    """Compare a figure of two scenarios; of one with itself, at QoS 0 and at QoS 2. A direction of 0: no gain."""
     study_name, figure, direction = row["study"], row["figure"], int(row["direction"])
-    before, after = COMPARED[study_name][0], COMPARED[study_name][-1]
-    qos = (0, 2 if before == after else 0)
-    pairs = ((f"{NAME}-{before}", f"{NAME}-{after}"), (before, after))
-    names = next((pair for pair in pairs if {*pair} <= runs.keys()), None)
-    if names is None:
+    names = [f"{NAME}-{one}" for one in (COMPARED[study_name][0], COMPARED[study_name][-1])]
+    if not {*names} <= runs.keys():
         return not_run(f"There is no usable run of both: ./lab study {study_name}")
     unit, what = FIGURES[figure]
     each = [
-        (runs[name], partial(_figure_of, figure, qos[at]), f"{runs[name].run.scenario}, QoS {qos[at]}: {what}")
-        for at, name in enumerate(names)
+        (runs[name], partial(_figure_of, figure, qos), f"{name}, QoS {qos}: {what}")
+        for name, qos in zip(names, (0, 2 if names[0] == names[1] else 0), strict=True)
     ]
     # The thesis measured no robot that stands.
     named = what.capitalize()
     rule = directed(named, direction, None, claimed=False) if direction else no_gain(named)
-    verdict = rounds.compared(row["name"], each, rule, unit)
-    verdict.notes.append("By live runs." if names == pairs[0] else "By runs of the loop, replayed.")
-    return verdict
+    return rounds.compared(row["name"], each, rule, unit)
 
 
 def _figure_of(figure: str, qos: int, one: MeasuredRuns) -> float:
-    return figure_of_run(one.run, figure, INTERVAL_MS, qos)
+    """Return a figure of the cell at INTERVAL_MS, NaN if the run has none."""
+    found = next((c.figure(figure) for c in balance_cells(one) if c.key == (INTERVAL_MS, qos)), None)
+    return math.nan if found is None else found

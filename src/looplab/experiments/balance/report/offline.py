@@ -1,26 +1,15 @@
 """Plant and controller driven by the stored runs of the loop and of balance: one row a cell, and what to animate."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
-from math import nan
 from pathlib import Path
 from typing import Any
 
 from looplab.experiments.balance import NAME
-from looplab.experiments.balance.laws import LQR, Law
-from looplab.experiments.balance.replay import (
-    FRAME_S,
-    SEARCH_S,
-    Replayed,
-    ReplayedMessage,
-    joined,
-    read,
-    replay,
-    replayed,
-)
+from looplab.experiments.balance.replay import Frames, Replayed, read, replayed
 from looplab.experiments.balance.report import theory
-from looplab.report.samples import MeasuredRuns, measure
+from looplab.report.samples import measure
 from looplab.report.stored import Selection, StoredRun, read_run
 from looplab.spec.experiment import Experiments
 
@@ -31,83 +20,52 @@ LOOP = Experiments({"loop": "looplab.experiments.loop"}, default="loop")
 class ReplayRow:
     """One cell of one run, replayed; `radius` is what theory says of its interval and its median T."""
 
-    scenario: str
-    fidelity: str
-    run_id: str
-    live: bool
+    run: StoredRun
     figures: Replayed
+    frames: Frames
     radius: float
 
     @property
     def stands(self) -> bool:
         return self.figures.extra_ms is not None
 
+    @property
+    def live(self) -> bool:
+        return self.run.experiment == NAME
 
-def loop_runs(results: Path) -> list[MeasuredRuns]:
-    """Return the loop's runs in a folder, each scenario and fidelity with its repeats, broken ones left out."""
+    @property
+    def film(self) -> dict[str, Any]:
+        """What the animation shows: its name, and frames of tilt in mrad, way in mm and voltage in dV."""
+        cell = f"{self.figures.interval_ms:g} ms, QoS {self.figures.qos}"
+        name = f"{self.run.scenario}, {self.run.fidelity}, {cell}"
+        return {"name": name, "frames": list(zip(*self.frames, strict=True))}
+
+    @property
+    def line(self) -> dict[str, object]:
+        """Its line of a CSV file."""
+        names = {name: getattr(self.run, name) for name in ("scenario", "fidelity", "run_id")}
+        extra = self.figures.extra_ms if self.stands else "falls"
+        return {**names, **self.figures._asdict(), "extra_ms": extra, "spectral_radius": round(self.radius, 4)}
+
+
+@cache
+def rows(runs: tuple[StoredRun, ...]) -> list[ReplayRow]:
+    """Return a row for each cell of runs of balance, by the gains that they had, and of the loop's runs beside them."""
+    loop = _loop_runs(runs[0].path.parent) if runs else ()
+    return [row for run in (*runs, *loop) for row in _rows(run)]
+
+
+def _loop_runs(results: Path) -> Iterable[StoredRun]:
+    """Return the loop's runs in a folder, the newest of each scenario and fidelity, broken ones left out."""
     runs = [read_run(folder, LOOP) for folder in sorted(results.iterdir()) if (folder / "run.json").is_file()]
-    return measure(Selection([run for run in runs if isinstance(run, StoredRun) and not run.factors]))
+    return (m.run for m in measure(Selection([run for run in runs if isinstance(run, StoredRun) and not run.factors])))
 
 
-def rows(measured: Sequence[MeasuredRuns]) -> list[ReplayRow]:
-    """Return a row for each cell of each group's newest run; runs of balance by the controller that they had."""
-    table = []
-    for m in measured:
-        controller, gains = _control(m)
-        feedback = Law(controller, 1.0, gains).feedback()
-        for cell, trace in read(m.run.path):
-            if trace:
-                interval_s = float(cell["interval_ms"]) / 1000
-                count = theory.intervals_of_delay((cell["T_us"]["p50"] or 0) / 1e6, interval_s)
-                radius = theory.spectral_radius(feedback, interval_s, count * interval_s)
-                figures = replayed(float(cell["interval_ms"]), int(cell["qos"]), trace, controller, gains)
-                live = m.run.experiment == NAME
-                table.append(ReplayRow(m.run.scenario, m.run.fidelity, m.run.run_id, live, figures, radius))
-    return table
-
-
-def _control(m: MeasuredRuns) -> tuple[str, tuple[float, ...]]:
-    """Return the controller of a run and its gains."""
-    return str(m.run.parameters.get("controller", LQR)), tuple(m.run.parameters.get("gains") or ())
-
-
-@cache
-def _frames(
-    interval_s: float, trace: tuple[ReplayedMessage, ...], controller: str, gains: tuple[float, ...]
-) -> Sequence[tuple[int, int, int]]:
-    messages = joined([trace], interval_s, SEARCH_S)
-    return replay(messages, Law(controller, interval_s, gains), frame_s=FRAME_S).frames
-
-
-def figure_of_run(run: StoredRun, name: str, interval_ms: float, qos: int) -> float:
-    """Return a figure of one cell of a run: as the live robot had it, of the loop's runs as replayed; NaN if none."""
-    cells = (cell for cell in run.document["cells"] if _is(cell, interval_ms, qos))
-    figures = next(cells, {}) if run.experiment == NAME else _replayed(run.path, interval_ms, qos)
-    return nan if figures.get(name) is None else float(figures[name])
-
-
-@cache
-def _replayed(folder: Path, interval_ms: float, qos: int) -> dict[str, Any]:
-    traces = (trace for cell, trace in read(folder) if trace and _is(cell, interval_ms, qos))
-    return next((replayed(interval_ms, qos, trace, search=False)._asdict() for trace in traces), {})
-
-
-def _is(cell: dict[str, Any], interval_ms: float, qos: int) -> bool:
-    return float(cell["interval_ms"]) == interval_ms and int(cell["qos"]) == qos
-
-
-def films(measured: Sequence[MeasuredRuns]) -> Iterator[dict[str, Any]]:
-    """Yield what the animation shows of each cell: name, frames of tilt in mrad, way in mm and voltage in dV."""
-    for m in measured:
-        controller, gains = _control(m)
-        for cell, trace in read(m.run.path):
-            if trace:
-                interval_s = float(cell["interval_ms"]) / 1000
-                frames = _frames(interval_s, trace, controller, gains)
-                name = f"{m.run.scenario}, {m.run.fidelity}, {cell['interval_ms']:g} ms, QoS {cell['qos']}"
-                kept = frames[: round(SEARCH_S / FRAME_S)]
-                yield {
-                    "name": name,
-                    "frames": [list(one) for one in zip(*kept, strict=True)],
-                    "live": m.run.experiment == NAME,
-                }
+def _rows(run: StoredRun) -> Iterator[ReplayRow]:
+    gains = theory.gains_of_run(run.parameters)
+    for cell, trace in read(run.path):
+        if trace:
+            interval_s = float(cell["interval_ms"]) / 1000
+            count = theory.intervals_of_delay((cell["T_us"]["p50"] or 0) / 1e6, interval_s)
+            radius = theory.spectral_radius(gains, interval_s, count * interval_s)
+            yield ReplayRow(run, *replayed(float(cell["interval_ms"]), int(cell["qos"]), trace, gains), radius)

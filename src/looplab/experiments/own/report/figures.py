@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -23,17 +24,15 @@ POINTS = 240
 
 def sketches(runs: Runs) -> list[Plot]:
     """Return the distribution of T with a curve for each arm, and that of its parts for each arm."""
-    arms = {name: run for name, run in runs.items() if _measured(run, "T").size}
-    if not arms:
+    curves = {name: us for name, run in runs.items() if (us := _measured(run, "T")).size}
+    if not curves:
         return []
-    curves = {name: _measured(run, "T") for name, run in arms.items()}
-    sent = {name: sum(cell.sent for cell in _cells(run)) for name, run in arms.items()}
-    newest = next(iter(arms.values()))
-    made = [_plot(newest, "T", "T, at the broker's interface.", curves, sent)]
-    for name, run in arms.items():
-        parts = {words: _measured(run, part) for part, words in PARTS.items()}
+    sent = {name: sum(cell.sent for cell in _cells(runs[name])) for name in curves}
+    made = [_plot(runs[next(iter(curves))], "T", "T, at the broker's interface.", curves, sent, "T")]
+    for name in curves:
+        parts = {words: _measured(runs[name], part) for part, words in PARTS.items()}
         caption = f"{name}: the three parts of T."
-        made.append(_plot(run, "parts", caption, parts, dict.fromkeys(parts, sent[name]), f"parts_{name}"))
+        made.append(_plot(runs[name], "parts", caption, parts, dict.fromkeys(parts, sent[name]), f"parts_{name}"))
     return made
 
 
@@ -58,11 +57,11 @@ def _plot(
     caption: str,
     curves: Mapping[str, Floats],
     sent: Mapping[str, int],
-    name: str = "",
+    name: str,
 ) -> Plot:
     words = [f"{one}: half below {np.median(us) / 1000:.3g} ms" for one, us in curves.items() if us.size]
-    plot = Plot.of(run, name or figure, caption, f"{'; '.join(words)}.", partial(_put, curves, sent), legend_columns=3)
-    return Plot(plot.name, figure, *(getattr(plot, field) for field in ("fidelity", "caption", "alternative", "put")))
+    plot = Plot.of(run, name, caption, f"{'; '.join(words)}.", partial(_put, curves, sent), legend_columns=3)
+    return replace(plot, figure=figure)
 
 
 def _put(curves: Mapping[str, Floats], sent: Mapping[str, int], axes: Axes) -> None:

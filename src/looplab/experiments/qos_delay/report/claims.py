@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from looplab.experiments.qos_delay import NAME, USUAL
+from looplab.experiments.qos_delay import USUAL
 from looplab.experiments.qos_delay.report import MeasuredDelayCell
 from looplab.report.printed import printed
 from looplab.report.rounds import claims_of
 from looplab.report.rules import NEAR, Answer, about, at_least, kept, stated
-from looplab.report.samples import MeasuredRuns, Runs
+from looplab.report.samples import MeasuredRuns
 from looplab.report.statistics import UNKNOWN, Interval, over_runs
-from looplab.report.verdicts import FIDELITIES, NOT_REPRODUCED, REPRODUCED, Claim, Line, Verdict, Verdicts, not_run
+from looplab.report.verdicts import Claim, Line, Verdict, not_run
 
 QOS = (0, 1, 2)
 # "Hardly depends", "does not matter": less than this share.
@@ -100,28 +100,6 @@ def _low_qos(fits: bool, run: MeasuredRuns) -> list[MeasuredDelayCell]:
         for cell in symmetrical(run, qos)
         if (2 * (cell.made_ms or 0) < (cell.interval_ms or 0)) is fits
     ]
-
-
-def add_causes(runs: Mapping[str, Runs], verdicts: Verdicts) -> None:
-    """Where the corrected run shows another cause, put it beside the finding."""
-    if not {*FIDELITIES} <= runs.keys():
-        return
-    thesis, corrected = (usable(runs[fidelity][NAME]) for fidelity in FIDELITIES)
-    findings = {claim.name: by_fidelity for claim, by_fidelity in verdicts}
-    for name in ("round-trip-beyond", "aggregation-grows"):
-        by_fidelity = findings[name]
-        if [by_fidelity[one].outcome for one in FIDELITIES] == [REPRODUCED, NOT_REPRODUCED]:
-            by_fidelity["thesis"].notes.append(
-                "With TCP_NODELAY on (corrected) it is gone: not the delay itself, but Nagle's algorithm, which "
-                "holds a small packet back until the one before it was acknowledged, makes it."
-            )
-    by_key = {cell.key: cell for cell in corrected}
-    both = [(c, by_key[c.key]) for c in thesis if c.symmetrical and c.qos == 2 and c.key in by_key]
-    if both:
-        before, after = (fmean(pair[k].interval("ratio").estimate for pair in both) for k in (0, 1))
-        findings["qos-2-least"]["thesis"].notes.append(
-            f"With TCP_NODELAY on, QoS 2 takes {after:.2f} end-to-end delays on average instead of {before:.2f}."
-        )
 
 
 def _grows(run: MeasuredRuns) -> Verdict:
