@@ -40,16 +40,13 @@ class Analysis:
 def analysed(experiment: Experiment, measured: Sequence[MeasuredRuns]) -> Analysis:
     """Return what these runs show, by the experiment's own report.analysis or by its claims and figures.
 
-    Of the modules of its report, claims.py may have `add_causes`, which puts other causes beside verdicts; figures.py
-    may have `context` and `files`, which return more to show and more CSV files.
+    Its report's figures.py may have `context` and `files`, which return more to show and more CSV files.
     """
     if part := experiment.optional_part("report.analysis"):
         made: Analysis = part.analyse(measured)
         return made
     runs = by_fidelity([m for m in measured if not m.run.factors])
     verdicts = judge(claims(experiment), _with_factors(runs, measured))
-    if add_causes := getattr(experiment.optional_part("report.claims"), "add_causes", None):
-        add_causes(runs, verdicts)
     if figures := experiment.optional_part("report.figures"):
         sketches = [sketch for by_scenario in runs.values() for sketch in figures.sketches(by_scenario)]
         own = {name: getattr(figures, name)(measured) for name in ("files", "context") if hasattr(figures, name)}

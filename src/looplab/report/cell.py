@@ -65,10 +65,6 @@ class MeasuredCell(Cell):
         values = self.latency_us[metric]
         return float(STATISTICS[name](values)) if values.size else None
 
-    def response_quantile(self, name: str) -> float:
-        """Return one of QUANTILES of the response in microseconds: infinite where too many are lost, NaN if unknown."""
-        return quantile(self.response_us, QUANTILES[name])
-
     def by_repetition(self, metric: str, name: str) -> dict[int, float]:
         """Return a statistic in us of each repetition that has a value; metric "response" for the response."""
         if metric == "response":

@@ -29,7 +29,7 @@ STYLES = {
 }
 
 
-def page(template: Path, context: Mapping[str, Any], made: datetime | None = None) -> str:
+def page(template: Path, context: Mapping[str, Any]) -> str:
     """Return the page that `template` makes of `context`; it extends frame.html.j2 of this folder."""
     return (
         _environment(template.parent)
@@ -39,7 +39,7 @@ def page(template: Path, context: Mapping[str, Any], made: datetime | None = Non
             signs=SIGNS,
             styles=STYLES,
             data_uri=_data_uri,
-            made=made or datetime.now(UTC),
+            made=datetime.now(UTC),
             version=__version__,
         )
     )

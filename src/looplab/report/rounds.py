@@ -174,16 +174,9 @@ def left_out(runs: Sequence[MeasuredRuns]) -> dict[str, str]:
 def left_out_notes(study: Study | None, *sides: tuple[MeasuredRuns, MeasuredRuns]) -> Iterator[str]:
     """Yield which runs of each side (all; those used) the verdict does not rest on, and why."""
     for every, used in sides:
-        planned = _planned(study, every)
-        for run_id, why in left_out(planned).items():
+        for run_id, why in left_out(_planned(study, every)).items():
             if run_id not in used.run_ids:
                 yield f"{run_id} is left out: {why}."
-        newest = planned[-1].run
-        newer = [run_id for run_id in every.run_ids if run_id > newest.run_id]
-        if newer:
-            unlike = differences(every.run, newest)
-            how = f"; of the newest, {unlike[0]}" if unlike else ""
-            yield f"Not in this study: {plural(len(newer), 'newer run')} of {every.run.scenario}{how}."
 
 
 def unfit(compared: Sequence[MeasuredRuns], about: Sequence[str] | None = None) -> str:

@@ -1,9 +1,9 @@
-"""Read samples.csv as columns, cell by cell; it must agree with run.json."""
+"""Read samples.csv, and other CSV files of a run, as columns, cell by cell; it must agree with run.json."""
 
 import itertools
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,15 +11,16 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from looplab.report.cell import QUANTILES, STATISTICS, Key, MeasuredCell, quantile
-from looplab.report.csv_file import KEY, NUMBER, WORD, Unreadable, key_types, read_csv
 from looplab.report.statistics import Floats
 from looplab.report.stored import Layout, Selection, StoredRun, Unusable, differences, run_order
 from looplab.report.study_file import Study, read_studies
 from looplab.run.folder import age
+from looplab.spec.cell import Cell
 from looplab.spec.columns import Column, Count, Figure, Latency, Part
 from looplab.spec.document import with_values
 
 TOLERANCE_US = 0.01
+KEY, NUMBER, WORD = "float32", "float64", "category"
 
 
 @dataclass(frozen=True)
@@ -164,12 +165,22 @@ def read_cells(run: StoredRun) -> Mapping[Key, MeasuredCell] | Unusable:
         samples = read_csv(run.path / "samples.csv", _columns(run.layout))
     except Unreadable as error:
         return run.damaged(f"samples.csv cannot be read ({error}).")
-    if trouble := _disagreement(run, samples):
-        return run.damaged(trouble)
+    broken = samples[[*run.layout.keys, "repetition", "outcome"]].isna().any(axis="columns").sum()
+    if broken:
+        return run.damaged(f"{broken} line(s) of samples.csv are not whole. It was cut short or edited.")
     by_key = {_rounded(key): lines for key, lines in samples.groupby(list(run.layout.keys), observed=True)}
     # Of ten million lines, one copy is enough.
     nothing, samples = samples[:0], None
-    cells = {key: _cell(run.layout, cell, by_key.pop(_rounded(key), nothing)) for key, cell in run.cells.items()}
+    cells = {}
+    for key, document in run.cells.items():
+        lines = by_key.pop(_rounded(key), nothing)
+        if trouble := _disagreement(run.layout, document, lines):
+            where = run.layout.text(key)
+            return run.damaged(f"samples.csv and run.json disagree at {where}: {trouble}. One of them was edited.")
+        cells[key] = _cell(run.layout, document, lines)
+    if by_key:
+        unknown = run.layout.text(next(iter(by_key)))
+        return run.damaged(f"samples.csv holds a cell that run.json does not know: {unknown}.")
     trouble = "".join(_edited(cell) for cell in cells.values())
     return run.damaged(trouble) if trouble else cells
 
@@ -188,27 +199,17 @@ def _rounded(key: Sequence[float | str]) -> Key:
     return tuple(value if isinstance(value, str) else round(float(value), 3) for value in key)
 
 
-def _disagreement(run: StoredRun, samples: pd.DataFrame) -> str:
-    layout = run.layout
-    broken = samples[[*layout.keys, "repetition", "outcome"]].isna().any(axis="columns").sum()
-    if broken:
-        return f"{broken} line(s) of samples.csv are not whole. It was cut short or edited."
-    counted: Counter[tuple[Key, str]] = Counter()
-    for (*key, outcome), lines in samples.groupby([*layout.keys, "outcome"], observed=True).size().items():
-        counted[_rounded(key), outcome] += lines
-    for key, cell in run.cells.items():
-        for outcome, count in layout.outcomes.items():
-            sampled = counted.pop((_rounded(key), outcome), 0)
-            if sampled != cell.get(count, 0):
-                return (
-                    f"samples.csv and run.json disagree at {layout.text(key)}: {sampled} against "
-                    f"{cell.get(count, 0)} {outcome.replace('_', ' ')}. It was cut short or edited."
-                )
-    if counted:
-        return f"samples.csv holds a cell that run.json does not know: {layout.text(next(iter(counted))[0])}."
-    answered = samples["outcome"].isin(layout.measured)
-    unsound = sum(int((answered & ~np.isfinite(samples[name])).sum()) for name in layout.metrics.values())
-    return f"{unsound} latencies of answered messages in samples.csv are not finite numbers." if unsound else ""
+def _disagreement(layout: Layout, cell: Mapping[str, Any], lines: pd.DataFrame) -> str:
+    """Return in what the lines of a cell disagree with run.json, "" if in nothing."""
+    sampled = lines["outcome"].value_counts()
+    for outcome, count in layout.outcomes.items():
+        if (found := int(sampled.get(outcome, 0))) != cell.get(count, 0):
+            return f"{found} against {cell.get(count, 0)} {outcome.replace('_', ' ')}"
+    if len(lines) != cell[layout.total]:
+        return f"{len(lines)} against {cell[layout.total]} messages"
+    answered = lines["outcome"].isin(layout.measured)
+    unsound = sum(int((answered & ~np.isfinite(lines[name])).sum()) for name in layout.metrics.values())
+    return f"{unsound} latencies of answered messages are not finite numbers" if unsound else ""
 
 
 def _edited(cell: MeasuredCell) -> str:
@@ -233,3 +234,28 @@ def _cell(layout: Layout, document: Mapping[str, Any], samples: pd.DataFrame) ->
     # A message without a good answer never had one.
     response_us = np.where(answered, (received - due) / 1e3, np.inf)
     return layout.cell(document, whose[answered], latency_us, response_us, whose)
+
+
+def key_types(cell: type[Cell]) -> dict[str, str]:
+    """Return the types of the columns that say which cell a line is of."""
+    return {key.name: WORD if key.kind is str else KEY for key in cell.key_columns()}
+
+
+def lines_of(lines: pd.DataFrame, cell: Cell) -> pd.DataFrame:
+    """Return the lines of one cell."""
+    return lines[np.logical_and.reduce([lines[name] == value for name, value in cell.key_document.items()])]
+
+
+class Unreadable(Exception):
+    """A file that is not the CSV file it should be; the text says why, in one line."""
+
+
+def read_csv(path: Path, columns: Mapping[str, str]) -> pd.DataFrame:
+    """Return the named columns of these types; an empty field is missing. Raises Unreadable.
+
+    A NUMBER is exact below 2**53: nanoseconds of a clock that has run for 104 days.
+    """
+    try:
+        return pd.read_csv(path, usecols=list(columns), dtype=dict(columns), keep_default_na=False, na_values=[""])
+    except (ValueError, OSError) as error:
+        raise Unreadable(str(error).strip().splitlines()[0][:200]) from error

@@ -53,17 +53,12 @@ def _kind(column: Column[Any]) -> Mapping[str, Any]:
     if isinstance(column, Part):
         return column.shape
     if isinstance(column, Key):
-        return defined("qos") if column.name == "qos" else _KEYS[column.kind]
+        own = "qos" if column.name == "qos" else "milliseconds" if column.kind is float else ""
+        return defined(own) if own else _TYPES[column.kind]
     return defined({Latency: "latency", Count: "count", Word: "text"}.get(type(column), "number"))
 
 
-_KEYS: Mapping[Any, Mapping[str, Any]] = {
-    str: {"type": "string"},
-    bool: {"type": "boolean"},
-    int: defined("count"),
-    float: defined("milliseconds"),
-}
-# JSON's name of what a parameter is.
+# JSON's name of what a key or a parameter is.
 _TYPES: Mapping[Any, dict[str, Any]] = {
     str: {"type": "string"},
     bool: {"type": "boolean"},

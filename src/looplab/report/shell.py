@@ -11,12 +11,12 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
 from looplab.errors import EXIT_GOOD, EXIT_INVALID, MachineError
 from looplab.report.csv_rows import write_csv
 from looplab.report.drawing import OVERVIEW
-from looplab.report.stored import Selection, StoredRun, Unusable, read_run, run_folders
+from looplab.report.stored import Selection, StoredRun, read_run, run_folders
 from looplab.run.folder import age
 from looplab.run.life import summary
 from looplab.spec.experiment import Experiment, Experiments
@@ -49,7 +49,8 @@ def write_reports(results: Path, named: Sequence[str], out: Path, experiments: E
         run = read_run(folder, experiments)
         selection = selections[run.experiment]
         (selection.runs if isinstance(run, StoredRun) else selection.unusable).append(run)  # type: ignore[arg-type]
-    used = {name: one for name, one in selections.items() if one.folders} or {experiments.default: Selection()}
+    found = {name: one for name, one in selections.items() if one.runs or one.unusable}
+    used = found or {experiments.default: Selection()}
     code = EXIT_GOOD
     rows: list[dict[str, str]] = []
     for name, selection in used.items():
@@ -68,7 +69,7 @@ def page_name(experiment: Experiment) -> str:
 
 def _write_report(experiment: Experiment, selection: Selection, out: Path) -> Sequence[MeasuredRuns]:
     """Write the page of one experiment, name in the terminal what it found, and return the runs it shows."""
-    made = _made_without_damage(experiment, selection)
+    made = _sound_report(experiment, selection)
     page = out / page_name(experiment)
     try:
         (out / "figures").mkdir(parents=True, exist_ok=True)
@@ -91,7 +92,8 @@ def _write_report(experiment: Experiment, selection: Selection, out: Path) -> Se
     return made.measured
 
 
-class _Made(NamedTuple):
+@dataclass(frozen=True)
+class _Report:
     """All of an experiment's report, ready to be written."""
 
     measured: Sequence[MeasuredRuns]
@@ -101,27 +103,26 @@ class _Made(NamedTuple):
     text: str
 
 
-def _made_without_damage(experiment: Experiment, selection: Selection) -> _Made:
+def _sound_report(experiment: Experiment, selection: Selection) -> _Report:
     """Return the report; a run that no report can show becomes one of `selection.unusable`."""
     runs, unusable = [*selection.runs], [*selection.unusable]
     try:
-        return _made(experiment, selection)
+        return _report(experiment, selection)
     except Exception:
-        damaged: dict[str, Unusable] = {}
         for run in runs:
             try:
-                _made(experiment, Selection([run]))
+                _report(experiment, Selection([run]))
             except Exception as error:
-                damaged[run.name] = run.damaged(f"It cannot be shown ({type(error).__name__}: {error}): run it again.")
-        if not damaged:
+                unusable.append(run.damaged(f"It cannot be shown ({type(error).__name__}: {error}): run it again."))
+        left_out = {one.name for one in unusable}
+        sound = [run for run in runs if run.name not in left_out]
+        if len(sound) == len(runs):
             raise
-        selection.runs = [run for run in runs if run.name not in damaged]
-        selection.unusable = [*unusable, *damaged.values()]
-        selection.set_aside = []
-        return _made(experiment, selection)
+        selection.runs, selection.unusable, selection.set_aside = sound, unusable, []
+        return _report(experiment, selection)
 
 
-def _made(experiment: Experiment, selection: Selection) -> _Made:
+def _report(experiment: Experiment, selection: Selection) -> _Report:
     # Imported here: a list of stored runs needs neither.
     from looplab.report.analysis import analysed
     from looplab.report.samples import measure
@@ -134,7 +135,7 @@ def _made(experiment: Experiment, selection: Selection) -> _Made:
     drawn = [replace(one, name=overview) if one.figure == OVERVIEW else one for one in drawn]
     csv_files = {name: [*rows] for name, rows in analysis.csv_files.items()}
     text = page_text(experiment, analysis, measured, selection, drawn)
-    return _Made(measured, analysis.verdicts, drawn, csv_files, text)
+    return _Report(measured, analysis.verdicts, drawn, csv_files, text)
 
 
 def page_text(
@@ -148,7 +149,7 @@ def page_text(
     from looplab.report.page import page
 
     runs = [one.run for m in measured for one in m.runs]
-    asked, unasked = _by_runs(analysis.verdicts)
+    asked = _with_runs(analysis.verdicts)
     newest = max(runs, key=lambda run: age(run.run_id), default=None)
     context = {
         "experiment": experiment,
@@ -159,7 +160,7 @@ def page_text(
         "repeat": [*filter(None, dict.fromkeys(run.document.get("command_line") for run in runs))],
         "verdicts": analysis.verdicts,
         "asked": asked,
-        "unasked": unasked,
+        "unasked": [one for one in analysis.verdicts if one not in asked],
         "newest": summary(experiment, [newest.document]) if newest else "",
         "newest_figure": newest and _figure_of(newest, drawn),
         "overview": next((d for d in drawn if d.figure == OVERVIEW), None),
@@ -179,24 +180,21 @@ def _figure_of(run: StoredRun, drawn: Sequence[Drawing]) -> Drawing | None:
     return max(reversed(shown), key=lambda d: "Not run" not in d.caption, default=None)
 
 
-def _by_runs(verdicts: Verdicts) -> tuple[Verdicts, Verdicts]:
-    """Return the claims with runs, and those without."""
-    both: tuple[list[Any], list[Any]] = ([], [])
-    for claim, answers in verdicts:
-        both[not any(verdict.run for verdict in answers.values())].append((claim, answers))
-    return both
+def _with_runs(verdicts: Verdicts) -> Verdicts:
+    """Return the claims with runs."""
+    return [(claim, answers) for claim, answers in verdicts if any(verdict.run for verdict in answers.values())]
 
 
 def _found(name: str, measured: Sequence[MeasuredRuns], verdicts: Verdicts) -> Iterator[str]:
     """Yield what the terminal shows of an experiment."""
     runs = [one.run for m in measured for one in m.runs]
     yield f"{name}: {plural(len(runs), 'run')}, {sum(run.samples for run in runs):,} messages"
-    asked, unasked = _by_runs(verdicts)
+    asked = _with_runs(verdicts)
     for claim, by_fidelity in asked:
         words = [f"{fidelity}: {verdict.word}" for fidelity, verdict in by_fidelity.items()]
         yield f"  {claim.title}\n      {', '.join(words)}"
-    if unasked:
-        yield f"  {plural(len(unasked), 'claim')} without runs: the page names the scenarios to compare"
+    if unasked := len(verdicts) - len(asked):
+        yield f"  {plural(unasked, 'claim')} without runs: the page names the scenarios to compare"
 
 
 def _run_rows(measured: Sequence[MeasuredRuns], selection: Selection) -> list[dict[str, str]]:

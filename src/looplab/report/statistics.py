@@ -102,8 +102,7 @@ class Comparison:
     """`after` against `before`: geometric means of `units` figures a side, the change, and a test.
 
     `share` is the relative change, `change` the absolute one in the figure's unit. `least_p` is the smallest p-value
-    that so many units could give, `effect_size` the shift in SD of a unit; `blocks` is how many rounds the change was
-    taken within, 0 for none.
+    that so many units could give, `effect_size` the shift in SD of a unit.
     """
 
     before: float
@@ -114,7 +113,6 @@ class Comparison:
     least_p: float
     effect_size: float
     units: tuple[int, int]
-    blocks: int = 0
 
     def on(self, baseline: float) -> Comparison:
         """Return the same with the absolute change as a share of another baseline: a constant of both sides is gone."""
@@ -178,7 +176,7 @@ def compare_blocks(blocks: Sequence[Block]) -> Comparison | None:
     spread = math.sqrt(squares) if within else float(shifts.std(ddof=1)) / math.sqrt(2)
     error, change_error = (float(one.std(ddof=1)) / math.sqrt(len(blocks)) for one in (shifts, changes))
     t = (float(shifts.mean()), error, len(blocks) - 1.0)
-    return _comparison(sides, t, change_error, _dealt_p(logs), spread, len(blocks))
+    return _comparison(sides, t, change_error, _dealt_p(logs), spread)
 
 
 def _comparable(side: Floats) -> bool:
@@ -191,7 +189,6 @@ def _comparison(
     change_error: float,
     p_values: tuple[float, float],
     spread: float,
-    blocks: int = 0,
 ) -> Comparison:
     """Return a comparison from shift, error and freedom of Student's t on the scale of the logarithm."""
     shift, error, freedom = t
@@ -211,7 +208,6 @@ def _comparison(
         least_p=p_values[1],
         effect_size=shift / spread if spread > 1e-12 else math.nan,
         units=(sides[0].size, sides[1].size),
-        blocks=blocks,
     )
 
 

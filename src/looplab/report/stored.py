@@ -20,8 +20,7 @@ from looplab.run.folder import SCHEMA
 from looplab.spec.experiment import Experiment, Experiments
 from looplab.spec.parameters import Param
 from looplab.spec.reader import FIDELITIES, as_text
-from looplab.system.machine_facts import NO_ID, UNKNOWN, own_file
-from looplab.system.machine_state import SHARED
+from looplab.system.machine_facts import NO_ID, SHARED, UNKNOWN, own_file
 from looplab.treatments.loads import loads
 
 # Those of an hour of messages have 0.1 MiB; one of 27 MiB takes 700 MiB of memory to read.
@@ -224,10 +223,6 @@ class Selection:
     unusable: list[Unusable] = field(default_factory=list)
     set_aside: list[tuple[StoredRun, str]] = field(default_factory=list)
 
-    @property
-    def folders(self) -> list[StoredRun | Unusable]:
-        return [*self.runs, *self.unusable]
-
 
 def run_folders(results: Path, named: Sequence[str] = ()) -> list[Path]:
     """Return the folders of `named` (run ids or paths), or all folders of `results`. LabError if there is none."""
@@ -253,6 +248,10 @@ def run_order(run: StoredRun) -> tuple[list[tuple[int, str]], bool, str]:
     return name, run.fidelity != "thesis", run.run_id
 
 
+class _NoRun(Exception):
+    """A folder without a document of this lab: kind and meaning, as Unusable has them."""
+
+
 def read_run(path: Path, experiments: Experiments, *, any_name: bool = False) -> StoredRun | Unusable:
     """Return the run in a folder, or what that folder is instead.
 
@@ -263,6 +262,9 @@ def read_run(path: Path, experiments: Experiments, *, any_name: bool = False) ->
         if isinstance(run, StoredRun) and run.run_id != path.name and not any_name:
             return run.damaged(f"Its run.json is of the run {run.run_id}: give the folder that name.")
         return run
+    except _NoRun as none:
+        kind, meaning = none.args
+        return Unusable(path.name, kind, meaning, experiments.default)
     except Exception as error:
         # Nothing in one folder may end the report on the others.
         meaning = f"run.json cannot be read ({type(error).__name__}: {str(error)[:LONGEST]}): run it again."
@@ -271,13 +273,10 @@ def read_run(path: Path, experiments: Experiments, *, any_name: bool = False) ->
 
 def _run(path: Path, experiments: Experiments) -> StoredRun | Unusable:
     document = _document(path)
-    if isinstance(document, tuple):
-        return Unusable(path.name, *document, experiments.default)
     try:
         experiment = experiments.of(document)
-    except KeyError:
-        meaning = f"This lab has no experiment {document['experiment']}."
-        return Unusable(path.name, "experiment", meaning, experiments.default)
+    except KeyError as unknown:
+        raise _NoRun("experiment", f"This lab has no experiment {unknown.args[0]}.") from None
     layout = Layout(experiment, str(document.get("scenario")))
     meaning = _damage(document, layout)
     if not meaning and not (path / "samples.csv").is_file():
@@ -287,34 +286,24 @@ def _run(path: Path, experiments: Experiments) -> StoredRun | Unusable:
     return StoredRun(path, document, experiment.name, layout)
 
 
-def _document(path: Path) -> dict[str, Any] | tuple[str, str]:
-    """Return what run.json holds, or why it is no document of this lab: kind and meaning."""
+def _document(path: Path) -> dict[str, Any]:
+    """Return what run.json holds. Raises _NoRun if it is no document of this lab, and whatever reading it raises."""
     if path.name.startswith("."):
-        return "in progress", "A run that is being made, or one whose controller was killed."
+        raise _NoRun("in progress", "A run that is being made, or one whose controller was killed.")
     if not (path / "run.json").is_file():
-        if (path / "interrupted.json").is_file():
-            return (
-                "interrupted",
-                "Stopped before it was whole: interrupted.json says why, samples.csv holds its samples.",
-            )
-        if (path / "samples.csv").is_file():
-            return "half-written", "The run never ended (no run.json): its samples are kept in its samples.csv."
-        return "foreign", "No folder of a run: neither run.json nor samples.csv."
+        if not (path / "samples.csv").is_file():
+            raise _NoRun("foreign", "No folder of a run: neither run.json nor samples.csv.")
+        raise _NoRun("interrupted", "It never ended: its samples are kept, and interrupted.json may say why.")
     size = (path / "run.json").stat().st_size
     if size > MOST_RUN_BYTES:
-        return "damaged", f"run.json has {size / 2**20:.1f} MiB, and {MOST_RUN_BYTES >> 20} MiB are the most of a run."
-    try:
-        # NaN and Infinity are no JSON, but Python writes them: a figure without a value.
-        text = (path / "run.json").read_text(encoding="utf-8")
-        document = json.loads(text, parse_constant=lambda _name: None, parse_float=_finite, parse_int=_whole)
-    except (OSError, ValueError, RecursionError) as error:
-        why = (str(error) or type(error).__name__).splitlines()[0]
-        return "damaged", f"run.json cannot be read ({why}): run it again."
+        meaning = f"run.json has {size / 2**20:.1f} MiB, and {MOST_RUN_BYTES >> 20} MiB are the most of a run."
+        raise _NoRun("damaged", meaning)
+    # NaN and Infinity are no JSON, but Python writes them: a figure without a value.
+    text = (path / "run.json").read_text(encoding="utf-8")
+    document = json.loads(text, parse_constant=lambda _name: None, parse_float=_finite, parse_int=_whole)
     schema = document.get("schema") if isinstance(document, dict) else None
-    if isinstance(schema, int) and schema > SCHEMA:
-        return "newer", f"Its schema is {schema}, this lab reads {SCHEMA}: update the lab to read it."
     if schema != SCHEMA or not isinstance(document, dict):
-        return "foreign", f"run.json is not a document of this lab: its schema is {schema!r}, this lab reads {SCHEMA}."
+        raise _NoRun("foreign", f"run.json has schema {schema!r}, this lab reads {SCHEMA}: update it for newer runs.")
     return document
 
 
