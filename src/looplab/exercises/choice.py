@@ -1,7 +1,7 @@
 """Which runs an exercise counts: those that its form names, the newest, or those beside one that is named."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from looplab.exercises.exercise import Exercise, WantedRun
@@ -17,71 +17,49 @@ POLICY, PERMISSION = "scheduling policy", "may use real-time priority"
 Folders = Sequence[StoredRun | Unusable]
 
 
-def choose(exercise: Exercise, runs: Folders, form: Mapping[str, Any] | None = None) -> dict[str, StoredRun]:
+def choose(
+    exercise: Exercise, runs: Folders, form: Mapping[str, Any] | None = None, named: StoredRun | None = None
+) -> dict[str, StoredRun]:
     """Return by handle the sound runs that the form names, else those that come nearest to what is wanted.
 
-    Of several alike the newest is the main run, and the others are those made last before it.
+    Of several alike the newest is the main run, and the others are those made last before it. If a run is `named`, it
+    counts, and of several alike those made next to it.
     """
-    named = (form or {}).get(RUNS_LINE)
-    ids = {str(run_id) for run_id in (named if isinstance(named, list) else [named])}
-    made = sorted(run.run_id for run in runs if isinstance(run, StoredRun))
-
-    def rank(wanted: WantedRun, run: StoredRun, main: StoredRun | None) -> tuple[Any, ...]:
-        listed = run.run_id in ids
-        sound = exercise.keys_of(wanted.handle) <= run.cells.keys() and not faults(exercise, wanted, run, main)[0]
-        steps = made.index(run.run_id) - made.index(main.run_id) if main else 0
-        return listed and sound, _goods(exercise, wanted, run, main), listed, steps <= 0, -abs(steps), age(run.run_id)
-
-    return _best(exercise.runs, runs, rank)
-
-
-def choose_neighbours(exercise: Exercise, runs: Folders, named: StoredRun) -> tuple[Exercise, dict[str, StoredRun]]:
-    """Return the exercise at the fidelity of `named`, and by handle that run and those made next to it.
-
-    What the exercise lists before it is looked for before it, the others after it.
-    """
-    main, made = exercise.runs[-1], sorted(run.run_id for run in runs if isinstance(run, StoredRun))
-    same = [wanted for wanted in reversed(exercise.runs) if wanted.scenario == named.scenario]
-    serves = max(same, key=lambda wanted: _goods(exercise, wanted, named, None))
-    shared = serves.fidelity or main.fidelity
-    fit = [
-        replace(wanted, fidelity=named.fidelity) if (wanted.fidelity or main.fidelity) == shared else wanted
-        for wanted in exercise.runs
-    ]
-    handles = [wanted.handle for wanted in fit]
-
-    def rank(wanted: WantedRun, run: StoredRun, chosen: StoredRun | None) -> tuple[Any, ...]:
-        if wanted.handle == serves.handle:
-            return (run.run_id == named.run_id,)
-        steps = made.index(run.run_id) - made.index(named.run_id)
-        expected = (steps < 0) == (handles.index(wanted.handle) < handles.index(serves.handle))
-        return _goods(exercise, wanted, run, chosen or named), expected, -abs(steps)
-
-    return replace(exercise, runs=fit), _best(fit, runs, rank)
-
-
-def _best(
-    wanted_runs: Sequence[WantedRun],
-    runs: Folders,
-    rank: Callable[[WantedRun, StoredRun, StoredRun | None], tuple[Any, ...]],
-) -> dict[str, StoredRun]:
-    """Return by handle the run that ranks highest, the main run first: the others must fit it."""
+    of_form = (form or {}).get(RUNS_LINE)
+    ids = {str(run_id) for run_id in (of_form if isinstance(of_form, list) else [of_form])}
+    stored = [run for run in runs if isinstance(run, StoredRun)]
+    made = sorted(run.run_id for run in stored)
     chosen: dict[str, StoredRun] = {}
     main = None
-    for wanted in reversed(wanted_runs):
-        candidates = [run for run in runs if isinstance(run, StoredRun) and run.scenario == wanted.scenario]
-        if candidates:
-            chosen[wanted.handle] = max(candidates, key=lambda run: rank(wanted, run, main))
-        main = chosen.get(wanted_runs[-1].handle)
+    if named:
+        same = [wanted for wanted in reversed(exercise.runs) if wanted.scenario == named.scenario]
+        chosen[max(same, key=lambda wanted: _goods(exercise, wanted, named, None)).handle] = named
+
+    def rank(wanted: WantedRun, run: StoredRun) -> tuple[Any, ...]:
+        listed = run.run_id in ids
+        sound = exercise.keys_of(wanted.handle) <= run.cells.keys() and not faults(exercise, wanted, run, main)[0]
+        beside = main or named
+        steps = made.index(run.run_id) - made.index(beside.run_id) if beside else 0
+        expected = (steps > 0) == (main is None)
+        return listed and sound, _goods(exercise, wanted, run, beside), listed, expected, -abs(steps), age(run.run_id)
+
+    # The main run is the first to be chosen: the others must fit it.
+    for wanted in reversed(exercise.runs):
+        candidates = [run for run in stored if run.scenario == wanted.scenario]
+        if candidates and wanted.handle not in chosen:
+            chosen[wanted.handle] = max(candidates, key=partial(rank, wanted))
+        main = chosen.get(exercise.runs[-1].handle)
     return chosen
 
 
 def faults(exercise: Exercise, wanted: WantedRun, run: StoredRun, main: StoredRun | None) -> tuple[list[str], bool]:
     """Return why a run cannot count, and whether it is exempt: INVALID because the machine refuses what is wanted."""
     wrong = [why for good, why in _checks(exercise, wanted, run, main) if why and not good]
-    invalid_alone = wrong == [_invalid(run)]
-    exempt = bool(wanted.needs) and invalid_alone and _priority_alone_refused(run)
-    allowed = bool(wanted.allows) and invalid_alone and _unverified(run) == [wanted.allows]
+    unverified = [t for t in run.document["treatments"] if t.get("required", True) and not t["verified"]]
+    # Treatments alone make it INVALID.
+    alone = wrong == [_invalid(run)] and bool(unverified) and len(run.document["invalid_because"]) == len(unverified)
+    exempt = alone and bool(wanted.needs) and all(map(_is_refusal, unverified))
+    allowed = alone and [one["what"] for one in unverified] == [wanted.allows]
     return ([] if exempt or allowed else wrong), exempt
 
 
@@ -146,18 +124,6 @@ def _setting(value: Any) -> str:
 def priority_refused(run: StoredRun) -> bool:
     """Return whether the machine of this run refused real-time priority that was asked for."""
     return any(_is_refusal(treatment) for treatment in run.document["treatments"])
-
-
-def _priority_alone_refused(run: StoredRun) -> bool:
-    """Return whether a run is INVALID because of refused real-time priority, and for no other reason."""
-    faults = [t for t in run.document["treatments"] if t.get("required", True) and not t["verified"]]
-    return bool(faults) and all(map(_is_refusal, faults)) and len(run.document["invalid_because"]) == len(faults)
-
-
-def _unverified(run: StoredRun) -> list[str]:
-    """Return what makes a run INVALID: treatments, and "" where something else does."""
-    faults = [str(t["what"]) for t in run.document["treatments"] if t.get("required", True) and not t["verified"]]
-    return faults if len(run.document["invalid_because"]) == len(faults) else [*faults, ""]
 
 
 def _is_refusal(treatment: Mapping[str, Any]) -> bool:

@@ -140,13 +140,12 @@ class Question:
 class Card:
     """What the lab card says of an exercise.
 
-    Minutes are a student's. `before` names exercises, `claims` those of the report, `reruns` the commands that the
-    questions order in addition to those of the section Run.
+    Minutes are a student's. `before` names exercises, `reruns` the commands that the questions order in addition to
+    those of the section Run.
     """
 
     goals: Sequence[str] = ()
     before: Sequence[str] = ()
-    claims: Sequence[str] = ()
     reruns: Sequence[str] = ()
     reading: int = 0
     running: int = 0
@@ -255,9 +254,6 @@ class _Reader:
     def _wants(self, entry: Mapping[str, Any], place: str) -> Bound[Value] | WantedTreatment:
         if "treatment" in entry:
             return self._treatment(entry["treatment"], place)
-        if "figure" not in entry or not {"at_least", "at_most"} & entry.keys():
-            remedy = "Give it `treatment:`, or `figure:` with `at_least:` or `at_most:`."
-            raise self._wrong(f"{place} wants nothing", remedy)
         over = self._value(entry["over"], f"{place}.over") if "over" in entry else None
         figure = replace(self._value(entry["figure"], f"{place}.figure"), over=over)
         if over is None and "." in figure.name:
@@ -280,11 +276,8 @@ class _Reader:
         if figure and "over" in entry:
             figure = replace(figure, over=self._value(entry["over"], f"{place}.over"))
         found = self._treatment(entry["found"], place) if "found" in entry else None
-        if bool(options) == (figure is not None) or not set(largest) <= set(options):
-            raise self._wrong(
-                f"{place} is neither a choice nor a figure",
-                "Give it `options:` (and `largest:` with a figure for each), or `figure:`.",
-            )
+        if not largest.keys() <= options.keys():
+            raise self._wrong(f"{place}: `largest` has no option of its own", "Give each figure an option's name.")
         return Question(name, options, figure, largest, found=found, **_plain(entry, Question))
 
     def _value(self, entry: Mapping[str, Any], place: str) -> Value:

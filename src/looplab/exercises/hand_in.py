@@ -6,9 +6,9 @@ import shutil
 import stat
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -27,12 +27,11 @@ MOST_BYTES, MOST_FILES, MOST_FORM_BYTES = 64 << 20, 10_000, 1 << 16
 
 @dataclass(frozen=True)
 class HandIn:
-    """One student's folder: its runs, and its forms by exercise; `trouble` says why there is nothing to mark."""
+    """One student's folder: its runs, and its forms by exercise."""
 
     student: str
-    runs: Sequence[StoredRun | Unusable] = ()
-    forms: Mapping[str, Path] = field(default_factory=dict)
-    trouble: str = ""
+    runs: Sequence[StoredRun | Unusable]
+    forms: Mapping[str, Path]
 
     def answers(self, exercise: str) -> tuple[Mapping[str, Any], str]:
         """Return the answers by question, none without a form, and why the form cannot be read, "" if it can."""
@@ -60,11 +59,12 @@ def read_form(path: Path) -> dict[str, Any]:
         raise LabError(f"{path} cannot be read: {why}", "Write one `name: answer` a line, as in the form.") from error
 
 
-def hand_ins(places: Sequence[Path], unpacked: Path, experiments: Experiments) -> Iterator[HandIn]:
-    """Yield what each student handed in: an archive of `./lab hand-in`, or each folder in a folder.
+def hand_ins(
+    places: Sequence[Path], unpacked: Path, experiments: Experiments
+) -> Iterator[tuple[str, Callable[[], HandIn]]]:
+    """Yield each student's name, and what reads the hand-in: an archive of `./lab hand-in`, or a folder in a folder.
 
-    Archives are read in `unpacked`, each until the next one is asked for. One that cannot be read has its `trouble`:
-    the others are marked all the same.
+    Archives are read in `unpacked`, each until the next one is asked for. Reading raises whatever is wrong with it.
     Raises LabError (exit code 2) for a place that is neither.
     """
     for number, place in enumerate(places):
@@ -73,27 +73,15 @@ def hand_ins(places: Sequence[Path], unpacked: Path, experiments: Experiments) -
                 raise UsageError(f"There is no file {place}.", "Name archives of `./lab hand-in`.")
             # Two archives may have the same name.
             folder = unpacked / str(number) / place.stem
-            yield _taken(place.stem, partial(_unpacked, place, folder, experiments))
+            yield place.stem, partial(_unpacked, place, folder, experiments)
             # A class together may be larger than the memory that holds this folder.
             shutil.rmtree(folder, ignore_errors=True)
         else:
-            for folder in _folders(place):
-                yield _taken(folder.name, partial(read_hand_in, folder, experiments))
-
-
-def _taken(student: str, read: Callable[[], HandIn]) -> HandIn:
-    """Return what `read` returns, or what it failed of: nothing that a student wrote may end a class."""
-    try:
-        return read()
-    except Exception as error:
-        return HandIn(student, trouble=f"cannot be read: {' '.join(str(error).split()) or type(error).__name__}")
-
-
-def _folders(place: Path) -> list[Path]:
-    students = sorted(path for path in place.glob("[!.]*") if path.is_dir()) if place.is_dir() else []
-    if not students:
-        raise UsageError(f"{place} holds no student's folder.", "Name archives of `./lab hand-in`.")
-    return students
+            students = sorted(path for path in place.glob("[!.]*") if path.is_dir())
+            if not students:
+                raise UsageError(f"{place} holds no student's folder.", "Name archives of `./lab hand-in`.")
+            for folder in students:
+                yield folder.name, partial(read_hand_in, folder, experiments)
 
 
 def _unpacked(archive: Path, folder: Path, experiments: Experiments) -> HandIn:
@@ -129,8 +117,7 @@ def write_hand_in(file: Path, exercise: str, runs: Sequence[StoredRun], form: Pa
     try:
         with zipfile.ZipFile(fresh, "w", zipfile.ZIP_DEFLATED) as archive:
             for name, content in before.items():
-                # Older archives hold the form beside the runs.
-                if not name.startswith((f"{exercise}/", f"{exercise}.yaml")):
+                if not name.startswith(f"{exercise}/"):
                     archive.writestr(name, content)
             archive.writestr(f"{exercise}/{exercise}.yaml", with_runs(text, [run.run_id for run in runs]))
             # A task's program or Compose file is beside the form.
@@ -147,23 +134,18 @@ def write_hand_in(file: Path, exercise: str, runs: Sequence[StoredRun], form: Pa
         fresh.replace(file)
     finally:
         fresh.unlink(missing_ok=True)
-    # A task's own Compose file has two dots in its name.
-    forms = {PurePath(name).stem for name in before if name.endswith(".yaml")}
-    return sorted(name for name in forms if "." not in name)
+    return sorted({name.partition("/")[0] for name in before})
 
 
 def _members(file: Path) -> dict[str, bytes]:
     """Return the files in an archive of hand-ins. LabError for any other file, and a damaged one."""
     try:
         with zipfile.ZipFile(file) as archive:
-            members = {one.filename: archive.read(one) for one in archive.infolist() if not one.is_dir()}
-        if not any(name.endswith(".yaml") for name in members):
-            raise ValueError("it holds no form")
+            return {one.filename: archive.read(one) for one in archive.infolist() if not one.is_dir()}
     # What zipfile raises for damage differs from place to place.
     except Exception as error:
         message = f"{file.name} is no archive of `./lab hand-in`: {' '.join(str(error).split())}. It stays as it is."
         raise LabError(message, "Move it away, or hand in under another --name.") from error
-    return members
 
 
 def with_runs(form: str, ids: Iterable[str]) -> str:
@@ -190,27 +172,17 @@ def answer_form(exercise: Exercise) -> str:
     return "\n".join(lines) + "\n"
 
 
-class Owners:
-    """Finds runs that several students handed in.
+def earlier_owner(owners: dict[str, str], run: StoredRun, student: str) -> str:
+    """Return the student who handed in that very run before, "" if nobody did; `owners` are filled in.
 
-    The same token or the same samples are the same run. So is the same id from one machine, where runs name their
-    machine; otherwise two students who started in the same second would be accused.
+    The same token or the same samples are the same run. Two students may have started in the same second.
     """
-
-    def __init__(self) -> None:
-        self._owners: dict[str, str] = {}
-
-    def other(self, run: StoredRun, student: str) -> str:
-        """Return the student who handed in that very run before, "" if nobody did."""
-        earlier = [self._owners.setdefault(mark, student) for mark in _marks_of(run)]
-        return next((owner for owner in earlier if owner != student), "")
+    earlier = [owners.setdefault(mark, student) for mark in _marks_of(run)]
+    return next((owner for owner in earlier if owner != student), "")
 
 
 def _marks_of(run: StoredRun) -> Iterator[str]:
-    token, machine = run.document.get("token"), run.document["environment"].get("machine")
-    if token:
+    if token := run.document.get("token"):
         yield f"token {token}"
-    if machine or not token:
-        yield f"id {run.run_id} {machine}"
     with (run.path / "samples.csv").open("rb") as samples:
         yield hashlib.file_digest(samples, "sha256").hexdigest()

@@ -1,29 +1,41 @@
 """What `scripts/make-handouts` writes: of each handout card, form, prediction and lines to read, the keys of cells in
 docs/keys.tsv, the factors in docs/factors.tsv, the order of exercises in docs/README.md. A test compares.
+
+Factors have the values of an experiment's parameters. `factors.csv` beside these adds what the source says, a line a
+variable: `printed` is chapter, figure, listing or table, empty for not stated; `note` says what is assumed or differs
+here. `verified` names treatments, keys or files of a run, with commas. `value` is for a factor whose default no field
+has. A file may have a column `why`: how the factor can change a result.
 """
 
+import csv
 import os
 import re
 from collections.abc import Container, Iterable, Mapping
+from itertools import pairwise
 from pathlib import Path
 
 import yaml
 
 from looplab.exercises.exercise import Exercise, exercises, experiment_of, read_exercise
-from looplab.exercises.fidelity import FACTORS, HEAD, factor_rows
 from looplab.exercises.forms import FORM_FILE
 from looplab.exercises.hand_in import answer_form
 from looplab.run.table import table_words
 from looplab.spec.columns import Key
 from looplab.spec.experiment import Experiment, Experiments
+from looplab.spec.parameters import Param
+from looplab.spec.reader import FIDELITIES
 from looplab.system.remedies import table
 
-KEYS = Path("docs/keys.tsv")
+KEYS, FACTORS = Path("docs/keys.tsv"), Path("docs/factors.tsv")
+HEAD = "experiment\tfactor\tvalue\tprinted in\tassumed, or different here\twhy it matters"
 ORDER_PAGE, PROBLEMS = Path("docs/README.md"), Path("docs/problems.md")
 # The order of exercises on each track, as docs/README.md shows it.
 TRACKS_FILE = Path("docs/exercises/tracks.yaml")
 BLOCK = "<!--{name}: scripts/make-handouts-->\n{text}\n<!--/{name}-->"
 CHOOSE = "Choose now: `./lab predict {name}`"
+# What the runs of every experiment can have.
+USUAL = ("thesis", "corrected")
+NOT_STATED = "–"
 
 
 def handouts(root: Path, experiments: Experiments) -> dict[Path, str]:
@@ -92,15 +104,10 @@ def _before(name: str, found: Mapping[str, Exercise]) -> set[str]:
     return {one for earlier in found[name].card.before for one in (earlier, *_before(earlier, found))}
 
 
-def words(experiment: Experiment, scenario: str) -> tuple[Mapping[str, str], Mapping[str, str]]:
-    """Return what the lines or columns of the table mean, and the one that each figure is read from."""
-    return table_words(experiment.table(scenario))
-
-
 def _lines_read(root: Path, exercise: Exercise, experiments: Experiments) -> dict[str, str]:
     """Return the table's lines that the exercise asks about, with their meanings, without the cell's in front."""
     scenario = exercise.runs[-1].scenario
-    lines, headings = words(experiment_of(root, experiments, scenario), scenario)
+    lines, headings = table_words(experiment_of(root, experiments, scenario).table(scenario))
     wanted = {headings.get(one.name, headings.get(at := one.name.partition(".")[0], at)) for one in exercise.values}
     return {line: meaning for line, meaning in list(lines.items())[1:] if line in wanted}
 
@@ -149,3 +156,34 @@ def cell_keys(experiment: Experiment) -> list[str]:
     lines = {".".join(one.path): one.about + units.get(one.unit, f" ({one.unit})") for one in described}
     # A key within another one stands in that one's row.
     return [f"\t{key}\t{meaning}" for key, meaning in lines.items() if key.rpartition(".")[0] not in lines]
+
+
+def sources(experiment: Experiment) -> dict[str, dict[str, str]]:
+    """Return the lines of an experiment's factors.csv by variable; {} if it has none."""
+    path = experiment.folder / "factors.csv"
+    lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
+    return {line["variable"]: line for line in csv.DictReader(lines)}
+
+
+def factor_rows(experiment: Experiment) -> list[str]:
+    """Return a line for each factor that is not ours alone, with a tab between columns."""
+    lines = sources(experiment)
+    factors = {name: one for name, one in experiment.parameters.factors().items() if name in lines}
+    defaults = [one.default for one in factors.values() if isinstance(one.default, Mapping)]
+    fidelities = [name for name in FIDELITIES if name in USUAL or any(name in default for default in defaults)]
+    rows = []
+    for name, one in factors.items():
+        line = lines[name]
+        if not line["note"].startswith("ours"):
+            value, printed = _value(one, fidelities, line["value"]), line["printed"] or NOT_STATED
+            rows.append("\t".join((experiment.name, name, value, printed, line["note"], line.get("why") or "")))
+    return rows
+
+
+def _value(one: Param, fidelities: list[str], value: str) -> str:
+    """Return its value in the first fidelity, then each that the next fidelity changes, then those of scenarios."""
+    values = {name: value or one.usual(name) or "empty" for name in fidelities}
+    own = one.default if isinstance(one.default, Mapping) else {}
+    changes = [name for before, name in pairwise(fidelities) if values[name] != values[before]]
+    apart = [f"{name}: {one.usual('', name)}" for name in own if name not in FIDELITIES]
+    return "; ".join([values[fidelities[0]], *(f"{name}: {values[name]}" for name in changes), *apart])

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from looplab.exercises.choice import choose, choose_neighbours, command, faults, priority_refused
+from looplab.exercises.choice import choose, command, faults, priority_refused
 from looplab.exercises.exercise import Exercise, Point, Question, Value, WantedRun, WantedTreatment
 from looplab.exercises.forms import PREDICTED
 from looplab.report.cell import Key, MeasuredCell
@@ -40,11 +40,10 @@ class Mark:
 
 @dataclass
 class Marked:
-    """An exercise marked: its marks, the runs they are based on, and those that would count without the form's line."""
+    """An exercise marked: its marks, and the runs they are based on."""
 
     marks: list[Mark] = field(default_factory=list)
     runs: dict[str, StoredRun] = field(default_factory=dict)
-    newer: list[str] = field(default_factory=list)
     # What the runs have of each ratio that is asked for, by question.
     ratios: dict[str, float] = field(default_factory=dict)
 
@@ -78,21 +77,17 @@ def mark(
 ) -> Marked:
     """Return the marks for `runs` (in any order, of any scenario) and the answers by question name.
 
-    The runs that the form names count while they are sound, else the newest; or `named`, whatever its fidelity.
+    The runs that the form names count while they are sound, else the newest; or `named` and those made next to it.
     """
     marked = Marked()
-    if named:
-        exercise, chosen = choose_neighbours(exercise, runs, named)
-    else:
-        chosen = choose(exercise, runs, answers)
-        marked.newer = [run.run_id for run in choose(exercise, runs).values() if run not in chosen.values()]
+    chosen = choose(exercise, runs, {} if named else answers, named)
     cells: dict[str, Cells] = {}
     main = chosen.get(exercise.runs[-1].handle)
     for wanted in exercise.runs:
         run = chosen.get(wanted.handle)
         try:
             if run is None:
-                raise Unjudged(_no_run(wanted, runs))
+                raise Unjudged(f"there is no run of {wanted.scenario}: {command(wanted, wanted.fidelity)}")
             cells[wanted.handle], exempt = _sound_cells(exercise, wanted, run, main)
         except Unjudged as why:
             marked.marks.append(Mark(RUN, wanted.handle, 0, 1, str(why)))
@@ -122,13 +117,6 @@ def _sound_cells(exercise: Exercise, wanted: WantedRun, run: StoredRun, main: St
     if isinstance(cells, Unusable):
         raise Unjudged(f"{run.run_id} is damaged: {cells.meaning}")
     return cells, exempt
-
-
-def _no_run(wanted: WantedRun, runs: Sequence[StoredRun | Unusable]) -> str:
-    broken = [bad for bad in runs if isinstance(bad, Unusable) and bad.name.strip(".").find(f"-{wanted.scenario}") > 0]
-    if broken:
-        return f"{broken[-1].name} is {broken[-1].kind}: {broken[-1].meaning}"
-    return f"there is no run of {wanted.scenario}: {command(wanted, wanted.fidelity)}"
 
 
 class _Judge:

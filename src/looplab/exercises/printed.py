@@ -1,4 +1,4 @@
-"""Handouts on paper: each as one HTML page, the form with boxes and lines to write on at its end."""
+"""Handouts to print: each as one HTML page, the form with boxes and lines to write on at its end."""
 
 import posixpath
 import re
@@ -16,25 +16,24 @@ LINES_TO_WRITE = 4
 TEMPLATE = "handout.html.j2"
 
 
-def printed(root: Path, name: str, experiments: Experiments, *, linked: bool = False) -> str:
-    """Return the handout of exercise `name` with its form as one HTML page, nothing of which is fetched.
+def printed(root: Path, name: str, experiments: Experiments) -> str:
+    """Return the handout of exercise `name` with its form as a page of the site.
 
-    If it is `linked`, its references lead to the other handouts in its folder, and to the pages in ../docs.
+    Its references lead to the other handouts in its folder, and to the pages in ../docs.
     """
     exercise = read_exercise(root, name, experiments)
-    folders = exercises(root)
-    text = (folders[name] / "README.md").read_text(encoding="utf-8")
+    folder = exercises(root)[name]
+    text = (folder / "README.md").read_text(encoding="utf-8")
 
     def leads_to(path: str, part: str) -> str:
-        place = place_on_site(root, f"{folders[name].relative_to(root).as_posix()}/{path}") if linked else ""
+        place = place_on_site(root, f"{folder.relative_to(root).as_posix()}/{path}")
         return f"../{place}{part}" if place else ""
 
     environment = Environment(loader=FileSystemLoader(Path(__file__).parent), autoescape=True, trim_blocks=True)
     return environment.get_template(TEMPLATE).render(
         exercise=exercise,
         text=MarkdownIt("commonmark").enable("table").render(_for_paper(text, leads_to)),
-        linked=linked,
-        on_paper=[MarkdownIt().renderInline(_for_paper(question)) for question in paper_questions(text)],
+        on_paper=[MarkdownIt().renderInline(_for_paper(question, leads_to)) for question in paper_questions(text)],
         lines=LINES_TO_WRITE,
     )
 
@@ -56,8 +55,8 @@ def paper_questions(text: str) -> list[str]:
     return [" ".join(question.split()) for question in re.findall(r"^\d+\. (.+(?:\n {2,}.+)*)", asked, re.MULTILINE)]
 
 
-def _for_paper(text: str, leads_to: Callable[[str, str], str] = lambda _path, _part: "") -> str:
-    """Return the text without comments; a link to a page has the page's name behind it, other links are their text.
+def _for_paper(text: str, leads_to: Callable[[str, str], str]) -> str:
+    """Return the text without comments, and with the page's name behind a link to a page: paper has no links.
 
     `leads_to` gives the address of a path and its part on the site; without one the link is its text.
     """

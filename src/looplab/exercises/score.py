@@ -1,11 +1,10 @@
 """A score in words; and a class at once: one row a student and exercise, with the runs that were handed in twice."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from statistics import quantiles
 
-from looplab.exercises.choice import RUNS_LINE
 from looplab.exercises.exercise import Exercise
-from looplab.exercises.hand_in import DISPUTE, REASON, HandIn, Owners
+from looplab.exercises.hand_in import DISPUTE, REASON, HandIn, earlier_owner
 from looplab.exercises.marking import Mark, Marked, mark
 from looplab.report.stored import StoredRun, Unusable
 from looplab.system.terminal import printable
@@ -27,9 +26,6 @@ def score_sheet(exercise: Exercise, marked: Marked, *, student: bool = False) ->
         if marks:
             lines += ["", title]
             lines += [f"  {_points(one)}  {one.name}: {_reason(one, student)}" for one in marks]
-    if marked.newer:
-        newer = ", ".join(marked.newer)
-        lines += ["", f"Your form names these runs. To use newer ones ({newer}) delete its line `{RUNS_LINE}:`."]
     lines += ["", score_line(marked)]
     if marked.lost("run"):
         lines.append("A run is missing or wrong: make it again before you look at what it should show.")
@@ -54,40 +50,43 @@ def _reason(one: Mark, student: bool) -> str:
     return one.hint if student and one.hint else one.reason
 
 
-def class_rows(students: Iterable[HandIn], exercises: Mapping[str, Exercise]) -> Iterator[Row]:
+def class_rows(
+    students: Iterable[tuple[str, Callable[[], HandIn]]], exercises: Mapping[str, Exercise]
+) -> Iterator[Row]:
     """Yield the score of each exercise that each student did, e.g. {"student": "ada", "exercise": …, "score": 5, …}.
 
     A hand-in that cannot be marked is a row without an exercise, whose remark says why.
     """
-    owners = Owners()
-    for student in students:
+    owners: dict[str, str] = {}
+    for student, read in students:
         try:
-            yield from [_row(student)] if student.trouble else list(_marked_rows(student, exercises, owners))
+            yield from list(_marked_rows(read(), exercises, owners))
         except Exception as error:
             # Nothing that a student wrote may end a class.
-            yield _row(student, remarks=f"cannot be marked: {error!r}")
+            why = " ".join(str(error).split()) or type(error).__name__
+            yield _row(student, remarks=f"cannot be read: {why}")
 
 
-def _row(student: HandIn, exercise: str = "", marked: Marked | None = None, **more: object) -> Row:
+def _row(student: str, exercise: str = "", marked: Marked | None = None, **more: object) -> Row:
     marked = marked or Marked()
     return {
-        "student": student.student,
+        "student": student,
         "exercise": exercise,
         "score": marked.got,
         "of": marked.worth,
         "exempt": marked.exempt,
         **{f"lost_for_{kind}": marked.lost(kind) for kind in KINDS},
-        **{"copied": "", "runs": "", "disputed": "", "reasons": "", "remarks": student.trouble, **more},
+        **{"copied": "", "runs": "", "disputed": "", "reasons": "", "remarks": "", **more},
     }
 
 
-def _marked_rows(student: HandIn, exercises: Mapping[str, Exercise], owners: Owners) -> Iterator[Row]:
+def _marked_rows(student: HandIn, exercises: Mapping[str, Exercise], owners: dict[str, str]) -> Iterator[Row]:
     runs = [run for run in student.runs if isinstance(run, StoredRun)]
     names = _done(student, runs, exercises)
     if not names:
         damaged = [f"{run.name}: {run.meaning}" for run in student.runs if isinstance(run, Unusable)]
-        yield _row(student, remarks="; ".join(damaged) or "neither a run nor a form of an exercise")
-    copies = {run.run_id: owner for run in runs if (owner := owners.other(run, student.student))}
+        yield _row(student.student, remarks="; ".join(damaged) or "neither a run nor a form of an exercise")
+    copies = {run.run_id: owner for run in runs if (owner := earlier_owner(owners, run, student.student))}
     for name in names:
         answers, trouble = student.answers(name)
         marked = mark(exercises[name], student.runs, answers)
@@ -97,7 +96,7 @@ def _marked_rows(student: HandIn, exercises: Mapping[str, Exercise], owners: Own
         remarks = "; ".join([*copied, *filter(None, [trouble]), *lost])
         told = {"disputed": answers.get(DISPUTE) or "", "reasons": "; ".join(_reasons(answers))}
         found = {"copied": "yes" if copied else "", "runs": " ".join(ids), "remarks": remarks, RATIOS: marked.ratios}
-        yield _row(student, name, marked, **told, **found)
+        yield _row(student.student, name, marked, **told, **found)
 
 
 def _reasons(answers: Mapping[str, object]) -> Iterator[str]:
