@@ -4,7 +4,7 @@ A part is known by its processes' names, as the treatments know it; the exporter
 """
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from looplab.metrics.page import Page
@@ -19,13 +19,12 @@ class HostWatch:
     """Reads /proc on each call of `add_to`; `names` are those of each part's processes."""
 
     def __init__(self, names: Mapping[str, Sequence[str]], proc: Path = Path("/proc")) -> None:
-        self._parts = tuple(names)
         self._part_of = {comm: part for part, comms in names.items() for comm in comms}
         self._proc = proc
         self._tick_s = 1 / os.sysconf("SC_CLK_TCK")
         self._page_bytes = os.sysconf("SC_PAGE_SIZE")
         self._ticks: dict[Process, int] = {}
-        self._spent_ticks = dict.fromkeys(self._parts, 0)
+        self._spent_ticks = dict.fromkeys(names, 0)
 
     def add_to(self, page: Page) -> None:
         """Add the parts' processes and the machine."""
@@ -33,14 +32,10 @@ class HostWatch:
         self._add_machine(page)
 
     def _add_processes(self, page: Page) -> None:
-        number = dict.fromkeys(self._parts, 0)
-        memory_bytes = dict.fromkeys(self._parts, 0)
+        number = dict.fromkeys(self._spent_ticks, 0)
+        memory_bytes = dict.fromkeys(self._spent_ticks, 0)
         seen: dict[Process, int] = {}
-        for pid in os.listdir(self._proc):
-            stat = self._stat(pid) if pid.isdigit() else None
-            if stat is None:
-                continue
-            part, process, ticks, pages = stat
+        for part, process, ticks, pages in self._processes():
             number[part] += 1
             memory_bytes[part] += pages * self._page_bytes
             # Summed by steps, so that a part's total never falls when one of its processes ends.
@@ -52,42 +47,28 @@ class HostWatch:
             page.add("lab_processes", labels, count)
             if count:
                 page.add("lab_process_resident_memory_bytes", labels, memory_bytes[part])
-            if count or self._spent_ticks[part]:
-                page.add("lab_process_cpu_seconds_total", labels, round(self._spent_ticks[part] * self._tick_s, 2))
+            if self._spent_ticks[part]:
+                page.add("lab_process_cpu_seconds_total", labels, self._spent_ticks[part] * self._tick_s)
 
-    def _stat(self, pid: str) -> tuple[str, Process, int, int] | None:
-        """Return (part, process, CPU ticks, resident pages) of a process of the lab, else None."""
-        try:
-            with open(f"{self._proc}/{pid}/stat", "rb") as file:
-                text = file.read().decode("utf-8", "replace")
-        except OSError:
-            return None
-        head, _, tail = text.rpartition(")")
-        part = self._part_of.get(head.partition("(")[2])
-        if part is None:
-            return None
-        fields = tail.split()
-        process = (int(pid), int(fields[19]))
-        return part, process, int(fields[11]) + int(fields[12]), int(fields[21])
+    def _processes(self) -> Iterator[tuple[str, Process, int, int]]:
+        """Yield part, process, CPU ticks and resident pages of each process of the lab."""
+        for pid in filter(str.isdigit, os.listdir(self._proc)):
+            try:
+                text = (self._proc / pid / "stat").read_text("utf-8", "replace")
+            except OSError:
+                continue
+            head, _, tail = text.rpartition(")")
+            if part := self._part_of.get(head.partition("(")[2]):
+                fields = tail.split()
+                yield part, (int(pid), int(fields[19])), int(fields[11]) + int(fields[12]), int(fields[21])
 
     def _add_machine(self, page: Page) -> None:
-        cpus = 0
-        for text in self._lines("stat"):
+        for text in (self._proc / "stat").read_text().splitlines():
             name, *fields = text.split()
             if name == "cpu":
                 for mode, ticks in zip(_MODES, fields, strict=False):
-                    spent_s = round(int(ticks) * self._tick_s, 2)
-                    page.add("lab_host_cpu_seconds_total", {"mode": mode}, spent_s)
-            elif name.startswith("cpu"):
-                cpus += 1
+                    page.add("lab_host_cpu_seconds_total", {"mode": mode}, int(ticks) * self._tick_s)
             elif name == "procs_running":
                 page.add("lab_host_runnable", {}, int(fields[0]))
-        page.add("lab_host_cpus", {}, cpus)
-        for text in self._lines("loadavg"):
-            page.add("lab_host_load1", {}, float(text.split()[0]))
-
-    def _lines(self, name: str) -> list[str]:
-        try:
-            return (self._proc / name).read_text().splitlines()
-        except OSError:
-            return []
+        page.add("lab_host_cpus", {}, os.cpu_count() or 1)
+        page.add("lab_host_load1", {}, os.getloadavg()[0])

@@ -11,18 +11,16 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
-from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
+from wsgiref.simple_server import WSGIRequestHandler, make_server
 
 from prometheus_client import CollectorRegistry, make_wsgi_app
-from prometheus_client.core import Metric
 from prometheus_client.exposition import ThreadingWSGIServer
-from prometheus_client.registry import Collector
 
-from looplab.errors import LabError, MachineError
-from looplab.exporter.broker import BrokerWatch
+from looplab.errors import LabError
+from looplab.exporter.broker import BrokerWatch, Topics
 from looplab.exporter.live import LiveFolder
 from looplab.exporter.machine import HostWatch
 from looplab.metrics.page import Page
@@ -40,16 +38,8 @@ PORT, PAGES_PORT = 9101, 8080
 class Exporter:
     """Puts the page together. `pages_port` is that of the lab's pages, to which the dashboards link."""
 
-    def __init__(
-        self,
-        live: Path,
-        experiments: Experiments,
-        broker: BrokerWatch | None,
-        host: HostWatch,
-        pages_port: int = PAGES_PORT,
-    ) -> None:
-        self._live = LiveFolder(live, experiments)
-        self._broker, self._host, self._pages_port = broker, host, pages_port
+    def __init__(self, live: LiveFolder, parts: Sequence[BrokerWatch | HostWatch], pages_port: int) -> None:
+        self._live, self._parts, self._pages_port = live, parts, pages_port
         self._lock = threading.Lock()
 
     def page(self, *, changing: bool = False) -> Page:
@@ -57,30 +47,20 @@ class Exporter:
         page = Page()
         with self._lock:
             self._live.add_to(page, changing=changing)
-            if self._broker is not None:
-                self._broker.add_to(page)
-            self._host.add_to(page)
+            for part in self._parts:
+                part.add_to(page)
         page.add("lab_pages_info", {"port": str(self._pages_port)}, 1)
         return page
 
-
-class LabCollector(Collector):
-    """One of the exporter's two pages for prometheus_client."""
-
-    def __init__(self, exporter: Exporter, *, changing: bool) -> None:
-        self._exporter, self._changing = exporter, changing
-
-    def describe(self) -> Iterable[Metric]:
-        """Return nothing: a registry need not read the lab to know its names."""
-        return ()
-
-    def collect(self) -> Iterator[Metric]:
-        """Yield the families of one scrape."""
-        yield from self._exporter.page(changing=self._changing).families()
+    def answer(self, environ: dict[str, Any], start_response: Any) -> Any:
+        """Answer a request as WSGI wants it; each path but that of Prometheus has all metrics."""
+        registry = CollectorRegistry()
+        registry.register(self.page(changing=environ["PATH_INFO"] == "/metrics/live"))
+        return make_wsgi_app(registry, disable_compression=True)(environ, start_response)
 
 
-def broker_topics(experiments: Experiments) -> dict[str, Callable[[Page, bytes], None]]:
-    """Return what adds a retained payload to a page, by topic."""
+def broker_topics(experiments: Experiments) -> Topics:
+    """Return what experiments retain at the broker."""
     live = [getattr(one.optional_part("live"), "BROKER_TOPICS", {}) for one in experiments.values()]
     return {topic: read for topics in live for topic, read in topics.items()}
 
@@ -102,36 +82,6 @@ class _Handler(WSGIRequestHandler):
         """Stay silent: a line for each scrape would only wake the disk."""
 
 
-class _Server(ThreadingWSGIServer):
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Silent about a client that gave up waiting: on a loaded machine that is each scrape."""
-        if not isinstance(sys.exc_info()[1], ConnectionError):
-            super().handle_error(request, client_address)
-
-
-def server(exporter: Exporter, host: str, port: int) -> WSGIServer:
-    """Return an HTTP server over `exporter`, bound and not yet serving. Raises MachineError if the port is taken."""
-    pages = {}
-    for path, changing in (("/metrics", False), ("/metrics/live", True)):
-        registry = CollectorRegistry()
-        registry.register(LabCollector(exporter, changing=changing))
-        pages[path] = make_wsgi_app(registry, disable_compression=True)
-
-    def answer(environ: dict[str, Any], start_response: Any) -> Any:
-        if known := pages.get(environ["PATH_INFO"]):
-            return known(environ, start_response)
-        start_response("404 Not Found", [("Content-Type", "text/plain; charset=utf-8")])
-        return [b"Try /metrics.\n"]
-
-    try:
-        return make_server(host, port, answer, _Server, _Handler)
-    except OSError as error:
-        raise MachineError(
-            f"The exporter cannot listen on port {port}: {error.strerror}.",
-            "Stop what listens there, or set EXPORTER_PORT to a free port.",
-        ) from error
-
-
 def main(experiments: Experiments) -> int:
     """Serve until SIGTERM; BROKER_HOST, BROKER_PORT, EXPORTER_PORT, LIVE_DIR and LAB_PAGES_PORT say where."""
     own_process.set_name("lab-exporter")
@@ -141,21 +91,15 @@ def main(experiments: Experiments) -> int:
     environment = dict(os.environ)
     try:
         under_test = BROKERS[Reader(environment, "").choice("BROKER", DEFAULT, tuple(BROKERS))]
-        broker = BrokerWatch(
-            environment.get("BROKER_HOST") or "broker",
-            read_port(environment, "BROKER_PORT", 1883),
-            broker_topics(experiments),
-            broker=under_test,
-        )
-        names = {**process_names(experiments), BROKER.name: (*BROKER.comms, under_test.comm)}
-        host = HostWatch(names)
+        place = environment.get("BROKER_HOST") or "broker", read_port(environment, "BROKER_PORT", 1883)
+        broker = BrokerWatch(*place, broker_topics(experiments), broker=under_test)
+        host = HostWatch({**process_names(experiments), BROKER.name: (*BROKER.comms, under_test.comm)})
         pages_port = read_port(environment, "LAB_PAGES_PORT", PAGES_PORT)
-        live = Path(environment.get("LIVE_DIR") or "/live")
-        exporter = Exporter(live, experiments, broker, host, pages_port)
-        serving = server(exporter, "0.0.0.0", read_port(environment, "EXPORTER_PORT", PORT))
+        port = read_port(environment, "EXPORTER_PORT", PORT)
     except LabError as error:
         print(error, file=sys.stderr)
         return error.exit_code
-    broker.start()
-    serving.serve_forever()
+    live = LiveFolder(Path(environment.get("LIVE_DIR") or "/live"), experiments)
+    exporter = Exporter(live, [broker, host], pages_port)
+    make_server("0.0.0.0", port, exporter.answer, ThreadingWSGIServer, _Handler).serve_forever()
     return 0

@@ -8,7 +8,7 @@ from looplab.metrics.distributions import Distribution, bounds_s
 from looplab.metrics.page import FIGURE, Page
 from looplab.run.document import outcomes_by_fate
 from looplab.spec.cell import Cell
-from looplab.spec.columns import ABSENT, Count, Figure, Latency
+from looplab.spec.columns import ABSENT, Latency
 
 LATENESS = "send lateness"
 
@@ -18,41 +18,15 @@ def shown(cell: type[Cell]) -> list[Latency]:
     return [one for one in cell.latencies() if one.metric is not None]
 
 
-def figures(cell: Cell) -> Iterator[tuple[str, float]]:
-    """Yield the name and value of each figure and further count of a cell that Prometheus gets."""
-    own: list[Count | Figure] = [one for one in type(cell).counts() if not (one.outcome or one.total)]
-    for one in [*own, *type(cell).figures()]:
-        if one.metric is not None and (value := one.of(cell)) is not None:
-            yield one.name, value
-
-
-class LiveCell:
-    """One cell of the running run: its messages by outcome, its latencies, and when it changed last."""
+class ShownCell:
+    """One cell on a page: its messages by outcome, its latencies by metric, and when it changed last."""
 
     def __init__(self, cell: Cell, labels: Mapping[str, str]) -> None:
-        own = type(cell)
         self.cell, self.labels = cell, {**labels, "cell": cell.text}
         self.sent = 0
-        self.changed_ns = 0
-        self.outcomes = dict.fromkeys(own.outcomes(), 0)
-        self.latencies = {one: Distribution(bounds_s(*one.decades)) for one in shown(own) if one.made}
-        self.lateness = Distribution()
-        self._fates = outcomes_by_fate(own)
-
-    def add_sent(self, lateness_ns: int) -> None:
-        """Count one message that left, so much later than due."""
-        self.sent += 1
-        self.lateness.add(lateness_ns)
         self.changed_ns = perf_counter_ns()
-
-    def settle_row(self, fate: str, columns: Any, row: int) -> None:
-        """Count one message whose fate is known; `columns` are those of the live samples."""
-        self.outcomes[self._fates[fate]] += 1
-        self.changed_ns = perf_counter_ns()
-        if fate in ("answered", "late"):
-            for latency, distribution in self.latencies.items():
-                if latency.made and (value := latency.made(columns, row)) != ABSENT:
-                    distribution.add(value)
+        self.outcomes = dict.fromkeys(cell.outcomes(), 0)
+        self.latencies: dict[str, Distribution] = {}
 
     def more_figures(self) -> Iterator[tuple[str, float]]:
         """Yield name and value of what the cell shows beside counts and latencies."""
@@ -60,24 +34,52 @@ class LiveCell:
 
     def add_to(self, page: Page) -> None:
         """Add what is known of the cell to the page."""
-        add_counts(page, self.labels, self.sent, self.outcomes)
-        for latency, distribution in self.latencies.items():
-            page.add_latency({**self.labels, "metric": str(latency.metric)}, distribution)
-        page.add_latency({**self.labels, "metric": LATENESS}, self.lateness)
+        page.add("lab_messages_sent_total", self.labels, self.sent)
+        for outcome, count in self.outcomes.items():
+            page.add("lab_messages_total", {**self.labels, "outcome": outcome}, count)
         for name, value in self.more_figures():
             page.add(FIGURE, {**self.labels, "figure": name}, value)
+        for metric, latency in self.latencies.items():
+            page.add_latency({**self.labels, "metric": metric}, latency)
 
 
-def add_counts(page: Page, labels: Mapping[str, str], sent: int, outcomes: Mapping[str, int]) -> None:
-    """Add a cell's messages by outcome."""
-    page.add("lab_messages_sent_total", labels, sent)
-    for outcome, count in outcomes.items():
-        page.add("lab_messages_total", {**labels, "outcome": outcome}, count)
+class LiveCell(ShownCell):
+    """One cell of a run with live rows, which are counted as they come."""
+
+    def __init__(self, cell: Cell, labels: Mapping[str, str]) -> None:
+        super().__init__(cell, labels)
+        self._fates = outcomes_by_fate(type(cell))
+        columns = {str(one.metric): one for one in shown(type(cell))}
+        self._made = {metric: one.made for metric, one in columns.items() if one.made}
+        self.latencies = {metric: Distribution(bounds_s(*columns[metric].decades)) for metric in self._made}
+        self.latencies[LATENESS] = Distribution()
+
+    def add_sent(self, lateness_ns: int) -> None:
+        """Count one message that left, so much later than due."""
+        self.sent += 1
+        self.latencies[LATENESS].add(lateness_ns)
+        self.changed_ns = perf_counter_ns()
+
+    def settle_row(self, fate: str, columns: Any, row: int) -> None:
+        """Count one message whose fate is known; `columns` are those of the live samples."""
+        self.outcomes[self._fates[fate]] += 1
+        self.changed_ns = perf_counter_ns()
+        if fate in ("answered", "late"):
+            for metric, made in self._made.items():
+                if (value := made(columns, row)) != ABSENT:
+                    self.latencies[metric].add(value)
 
 
-def add_document(page: Page, labels: Mapping[str, str], cell: Cell) -> None:
-    """Add a cell as run.json has it."""
-    outcomes = {outcome: count.of(cell) for outcome, count in cell.outcomes().items()}
-    add_counts(page, labels, cell.total().of(cell), outcomes)
-    for name, value in figures(cell):
-        page.add(FIGURE, {**labels, "figure": name}, value)
+class StatedCell(ShownCell):
+    """One cell as the state of a run without live rows has it, which is as run.json will."""
+
+    def __init__(self, cell: Cell, labels: Mapping[str, str]) -> None:
+        super().__init__(cell, labels)
+        self.sent = cell.total().of(cell)
+        self.outcomes = {outcome: count.of(cell) for outcome, count in cell.outcomes().items()}
+
+    def more_figures(self) -> Iterator[tuple[str, float]]:
+        """Yield the figures of its spec that are known."""
+        for one in self.cell.figures():
+            if one.metric and (value := one.of(self.cell)) is not None:
+                yield one.name, value

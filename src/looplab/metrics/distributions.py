@@ -2,9 +2,6 @@
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Mapping
-from decimal import Decimal
-from functools import lru_cache
 from itertools import accumulate
 
 BUCKETS_PER_DECADE = 48
@@ -27,28 +24,16 @@ class Distribution:
         self.count = 0
         self.sum_ns = 0
         self.bound_texts = (*map(repr, bounds), "+Inf")
-        self._bounds_ns = _whole_ns(bounds)
+        # Whole ns within each bound; in floats, some bounds are a trifle below their own decimals.
+        self._bounds_ns = [int(round(bound * 1e9, 3)) for bound in bounds]
         self._counts = array("q", bytes(8 * (len(bounds) + 1)))
 
-    def add(self, value_ns: int) -> None:
-        """Count one value; it falls under the first bound that is not smaller."""
-        self._counts[bisect_left(self._bounds_ns, value_ns)] += 1
-        self.sum_ns += value_ns
-        self.count += 1
-
-    def add_all(self, counts: Mapping[int, int], sum_ns: int) -> None:
-        """Count values by how often each occurs; `sum_ns` is their exact sum."""
-        for value_ns, times in counts.items():
-            self._counts[bisect_left(self._bounds_ns, value_ns)] += times
-            self.count += times
-        self.sum_ns += sum_ns
+    def add(self, value_ns: int, times: int = 1) -> None:
+        """Count a value, once or more often; it falls under the first bound that is not smaller."""
+        self._counts[bisect_left(self._bounds_ns, value_ns)] += times
+        self.sum_ns += value_ns * times
+        self.count += times
 
     def cumulative(self) -> list[int]:
         """How many values are at most each bound; the last entry is for +Inf."""
         return list(accumulate(self._counts))
-
-
-@lru_cache(maxsize=8)
-def _whole_ns(bounds: tuple[float, ...]) -> tuple[int, ...]:
-    """The largest whole ns within each bound, from the bound's decimal text, as a reader sees it."""
-    return tuple(int(Decimal(repr(bound)) * 1_000_000_000) for bound in bounds)

@@ -1,9 +1,9 @@
 """The metrics' names and help, and one page of them for Prometheus, by prometheus_client."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping
 
 from prometheus_client.core import Metric
+from prometheus_client.registry import Collector
 
 from looplab.metrics.distributions import Distribution
 
@@ -44,49 +44,27 @@ FAMILIES: Mapping[str, tuple[str, str]] = {
 Labels = Mapping[str, str]
 
 
-class Page:
+class Page(Collector):
     """Collects the samples of one scrape by family."""
 
     def __init__(self) -> None:
-        self._samples: dict[str, list[tuple[str, Labels, float]]] = {name: [] for name in FAMILIES}
+        self._families = {
+            name: Metric(name.removesuffix("_total") if kind == "counter" else name, about, kind)
+            for name, (kind, about) in FAMILIES.items()
+        }
 
     def add(self, family: str, labels: Labels, value: float) -> None:
         """Add one sample of a family that is no histogram."""
-        self._samples[family].append((family, labels, value))
+        self._families[family].add_sample(family, dict(labels), value)
 
     def add_latency(self, labels: Labels, latency: Distribution) -> None:
         """Add the buckets, sum and count of one latency."""
-        samples = self._samples[LATENCY]
+        family = self._families[LATENCY]
         for bound, count in zip(latency.bound_texts, latency.cumulative(), strict=True):
-            samples.append((f"{LATENCY}_bucket", {**labels, "le": bound}, count))
-        samples.append((f"{LATENCY}_sum", labels, latency.sum_ns / 1e9))
-        samples.append((f"{LATENCY}_count", labels, latency.count))
+            family.add_sample(f"{LATENCY}_bucket", {**labels, "le": bound}, count)
+        family.add_sample(f"{LATENCY}_sum", dict(labels), latency.sum_ns / 1e9)
+        family.add_sample(f"{LATENCY}_count", dict(labels), latency.count)
 
-    def families(self) -> Iterator[Metric]:
+    def collect(self) -> Iterator[Metric]:
         """Yield each family that has samples."""
-        for family, samples in self._samples.items():
-            if samples:
-                kind, about = FAMILIES[family]
-                metric = Metric(family.removesuffix("_total") if kind == "counter" else family, about, kind)
-                for name, labels, value in samples:
-                    metric.add_sample(name, dict(labels), value)
-                yield metric
-
-
-def plain_labels(parameters: Mapping[str, Any]) -> dict[str, str]:
-    """Return the parameters that a label can hold: no tables, and lists as words."""
-    return {name: plain(value) for name, value in parameters.items() if _is_plain(value)}
-
-
-def plain(value: object) -> str:
-    """Return a parameter as the value of a label."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, list):
-        return " ".join(f"{item:g}" if isinstance(item, float) else str(item) for item in value)
-    return "" if value is None else str(value)
-
-
-def _is_plain(value: object) -> bool:
-    items: Sequence[object] = value if isinstance(value, list) else [value]
-    return not any(isinstance(item, dict | list) for item in items)
+        yield from (one for one in self._families.values() if one.samples)
