@@ -1,12 +1,16 @@
-"""Dashboard: finished and running scenarios side by side, with the published figures."""
+"""Dashboard: finished and running scenarios side by side, with the published figures as constants in the queries."""
+
+import math
 
 from generator.curves import cdf_panel, scenario_curves, scenario_overrides
 from generator.dashboard import Dashboard, choice, dashboard
 from generator.panels import Panel, words
-from generator.queries import STATISTICS, named_cells, newest_runs, statistics
+from generator.queries import labelled, last, named_cells, newest_runs, statistics
 from generator.tables import matrix
-from generator.thesis import table, with_points
+from looplab.experiments.loop import LoopCell, thesis_tables
 from looplab.experiments.loop.fitted import FITTED_CONSTANTS
+from looplab.experiments.loop.report import published
+from looplab.metrics.distributions import bounds_s
 
 CELLS = 'experiment="loop",fidelity=~"$fidelity",cell=~"$cell"'
 CHOSEN = f'scenario=~"$scenario",{CELLS},metric="$metric"'
@@ -77,9 +81,10 @@ def _figure(figure: str, metric: str, scenarios: tuple[int, ...], title: str, de
     measured = scenario_curves(f'metric="{metric}",scenario=~"{names}",{CELLS}', NEWEST)
     return cdf_panel(
         f"Figure {figure} ({metric}): {title}",
-        f"{description} Squares: published points; the source does not state their interval.",
+        f"{description} Points: as published; the source does not state their interval. "
+        "Circles: no robot; filled: load; smaller: priority.",
         with_points(measured, figure, metric),
-        x_label=f"{metric} latency (squares: published)",
+        x_label=f"{metric} latency (points: published)",
         x_min_s=0.00001 if metric == "R" else 0.0001,
         overrides=scenario_overrides(),
     )
@@ -104,8 +109,6 @@ def _table() -> Panel:
         "From the histograms of the lab, at most 5 % off; the report has the exact figures. n counts the answers, late "
         "ones included.",
         f"max by (series, stat) ({named})",
-        columns=STATISTICS,
-        row_title="cell",
         row_px=250,
     )
 
@@ -115,8 +118,44 @@ def _notes() -> Panel:
         "As published at 20 ms, QoS 0, and how far it can be compared",
         "Tables 5.2 to 5.9 of the thesis, in ms; R was published as an average only. Read this before you compare "
         "milliseconds.",
-        "Curves are from this machine, squares from the thesis's: compare shapes and orderings, not "
+        "Curves are from this machine, points from the thesis's: compare shapes and orderings, not "
         "milliseconds. Published points are drawn at the nearest bound of the histogram (48 a decade, at most 2.5 % "
         "off). The robot here is emulated unless a real one is connected. "
-        f"Fitted: {' '.join(map(str, FITTED_CONSTANTS))}\n\n{table()}",
+        f"Fitted: {' '.join(map(str, FITTED_CONSTANTS))}\n\n{_published()}",
     )
+
+
+def nearest_bound_s(latency_s: float, metric: str) -> float:
+    """Return the bound of the histogram at which a published point is drawn."""
+    return min(bounds_s(*LoopCell.columns[metric].decades), key=lambda bound: abs(math.log(bound / latency_s)))
+
+
+def with_points(curves: str, figure: str, metric: str) -> str:
+    """Return a query for curves and, as a series for each scenario, the published points of a figure.
+
+    At all other bounds those are NaN: the panel draws a missing value at 0, and NaN not at all.
+    """
+    drawn = [point for point in published.points() if (point.figure, point.metric) == (figure, metric)]
+    points = "\nor ".join(
+        labelled(
+            f"vector({point.height:g})",
+            series=f"{point.scenario} published",
+            le=repr(nearest_bound_s(point.below_us / 1e6, metric)),
+        )
+        for point in drawn
+    )
+    bounds = last(f'lab_latency_seconds_bucket{{experiment="loop",metric="{metric}",le!="+Inf"}}')
+    nothing = f"(max by (le) ({bounds} or {points}) * NaN)"
+    dense = "\nor ".join(labelled(nothing, series=f"{point.scenario} published") for point in drawn)
+    return f"({curves})\nor {points}\nor {dense}"
+
+
+def _published() -> str:
+    """Return the published figures at 20 ms and QoS 0 of each scenario in Markdown, in ms."""
+    columns = [f"{metric}_{one}" for metric in "TO" for one in ("min", "avg", "max")] + ["R_avg"]
+    lines = [f"| scenario | {' | '.join(name.replace('_', ' ') for name in columns)} |", "|---" * 8 + "|"]
+    for row in thesis_tables.rows():
+        if (row.interval_ms, row.qos) == (20, 0):
+            figures = (f"{row.latency_us[name] / 1000:.2f}" if name in row.latency_us else "-" for name in columns)
+            lines.append(f"| {row.scenario} | {' | '.join(figures)} |")
+    return "\n".join(lines)

@@ -1,10 +1,11 @@
 """CDFs; each scenario, latency and quantile has one colour and dash, everywhere the same."""
 
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
-from generator.panels import LEGEND, NO_VALUE, Panel, fields, panel, target
+from generator.panels import LEGEND, NO_VALUE, Panel, panel, target
 from generator.queries import cdf, joined, or_named
-from generator.styles import CORRECTED, LOGARITHMIC, Override, by_name, by_regex, dashed, line
+from generator.styles import CORRECTED, LOGARITHMIC, Override, dashed, line, override
 from generator.tables import sorted_by, to_matrix
 
 # Not by colour alone: stress is dashed, stress with priority long-dashed, flood dotted.
@@ -12,11 +13,11 @@ _STRESS, _PRIORITY, _FLOOD = [8, 6], [18, 6], [2, 6]
 
 
 class Look(NamedTuple):
-    """How legends and tables call a scenario, its colour and its dash (None: solid)."""
+    """How legends and tables call a scenario, its colour and its dash (solid without)."""
 
     words: str
     colour: str
-    dash: list[int] | None = None
+    dash: Sequence[int] = ()
 
 
 # Nine hues after Paul Tol's muted scheme, each at least 3:1 on white and on Grafana's dark panels.
@@ -32,7 +33,7 @@ SCENARIOS = {
     "scenario8": Look("flood, client first", "#777711", _FLOOD),
 }
 # The curve of each metric: colour and dash.
-_METRIC_CURVES = {"T": ("#5858E1", None), "R": ("#117733", [2, 6]), "O": ("#CC6677", [8, 6])}
+_METRIC_CURVES = {"T": ("#5858E1", ()), "R": ("#117733", _FLOOD), "O": ("#CC6677", _STRESS)}
 # The parts of O, of src/looplab/experiments/loop/ledger.py, with name and colour; those of one end have one hue.
 OVERHEAD_PARTS = {
     "network": ("network and broker", "#8A8A8A"),
@@ -44,10 +45,17 @@ OVERHEAD_PARTS = {
 QUANTILE_COLOURS = {"p50": "#3D98D3", "p99": "#CC6677"}
 # Not by colour alone: the cells of an experiment beside the loop differ in these, too; the last that matches counts.
 CELLS_APART = [
-    by_regex(pattern, dashed(dash))
+    override(pattern, dashed(dash))
     for pattern, dash in (("/QoS 1|java|bare/", _STRESS), ("/QoS 2|100 ms|mqtt/", _FLOOD), ("/50 ms|tcp/", _PRIORITY))
 ]
-THIN_MEDIAN = by_regex("/p50$/", {"custom.lineWidth": 1})
+# Published points in grey: circles without a robot, filled under load, smaller with priority. XY charts have no others.
+_POINTS = [
+    override("/[036] published$/", {"custom.pointShape": "circle"}),
+    override("/[2-8] published$/", {"custom.fillOpacity": 100}),
+    override("/[46] published$/", {"custom.pointSize": {"fixed": 10}}),
+    override("/5 published$/", {"custom.pointSize": {"fixed": 6}}),
+]
+THIN_MEDIAN = override("/p50$/", {"custom.lineWidth": 1})
 
 
 def cdf_panel(
@@ -85,15 +93,13 @@ def cdf_panel(
         title,
         description,
         [target(or_named(expression, "le", "series", no_value), instant=True, table=True)],
+        {**y_axis, "color": {"mode": "palette-classic"}, "custom": custom},
+        [override(field, {"unit": "s", **ends, **x_axis}), *overrides],
         transformations=[
             *to_matrix("le", "series"),
             {"id": "convertFieldType", "options": {"fields": {}, "conversions": [to_number]}},
             sorted_by(field),
         ],
-        fieldConfig=fields(
-            {**y_axis, "color": {"mode": "palette-classic"}, "custom": custom},
-            [by_name(field, {"unit": "s", **ends, **x_axis}), *overrides],
-        ),
         options={
             "mapping": "auto",
             "series": [],
@@ -115,13 +121,13 @@ def scenario_curves(selector: str, condition: str) -> str:
 
 def metric_overrides() -> list[Override]:
     """Return colour and dash of T, R and O, and of their quantiles; other metrics take the palette's."""
-    return [by_regex(f"/^{metric}( |$)/", line(colour, dash)) for metric, (colour, dash) in _METRIC_CURVES.items()]
+    return [override(f"/^{metric}( |$)/", line(colour, dash)) for metric, (colour, dash) in _METRIC_CURVES.items()]
 
 
 def scenario_overrides() -> list[Override]:
-    """Return colour and dash of each scenario's curve, and its published points as squares of that colour."""
-    curves = [by_regex(f"/^{name}(:|\\s|$)/", line(look.colour, look.dash)) for name, look in SCENARIOS.items()]
-    published: dict[str, Any] = {
+    """Return colour and dash of each scenario's curve, and its published points in that colour."""
+    curves = [override(f"/^{name}(:|\\s|$)/", line(look.colour, look.dash)) for name, look in SCENARIOS.items()]
+    published = {
         "custom.show": "points",
         "custom.pointSize": {"fixed": 14},
         "custom.pointShape": "square",
@@ -130,4 +136,4 @@ def scenario_overrides() -> list[Override]:
         # They have their scenario's colour, and would double the legend.
         "custom.hideFrom": {"legend": True, "tooltip": False, "viz": False},
     }
-    return [*curves, by_regex("/corrected/", CORRECTED), by_regex("/ published$/", published)]
+    return [*curves, override("/corrected/", CORRECTED), override("/ published$/", published), *_POINTS]

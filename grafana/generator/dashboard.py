@@ -47,7 +47,7 @@ def dashboard(
         "timezone": "browser",
         "links": _links(),
         "templating": {"list": [*variables, _pages_port()]},
-        "annotations": {"list": [_runs(), _treatments(), _faults()]},
+        "annotations": {"list": _regions()},
         "panels": panels,
     }
 
@@ -63,49 +63,44 @@ def _links() -> list[dict[str, Any]]:
     ]
 
 
-def _runs() -> dict[str, Any]:
-    """Return a region for the time in which each run measured; it bridges scrapes that were missed."""
+def _regions() -> list[dict[str, Any]]:
+    """Return regions of the time axis: which run measured, which load ran, and each fault during a run.
+
+    Each is a time in which an expression has values. The first of its labels is its title.
+    """
+    # They bridge scrapes that were missed.
     active = "max by (scenario, fidelity) (last_over_time(lab_run_active[15s]) == 1)"
-    return _regions("Runs", "rgba(100, 100, 100, 0.6)", active, ["scenario", "fidelity"])
-
-
-def _treatments() -> dict[str, Any]:
-    """Return a region for the time in which each load ran."""
     names = "|".join(sorted(load.role.name for load in loads().values()))
     running = f'max by (part) (last_over_time(lab_processes{{part=~"{names}"}}[15s]) > 0)'
-    return _regions("Treatments", PART_COLOURS["stress"], running, ["part"])
-
-
-def _faults() -> dict[str, Any]:
-    """Return a region for each fault during a run: broker killed, bridge gone, robot's cable out."""
-    return _regions("Faults", BAD, "max by (fault) (lab:fault)", ["fault"])
-
-
-def _regions(name: str, colour: str, expression: str, labels: list[str]) -> dict[str, Any]:
-    """Return regions of the time axis: one for each time in which `expression` has values. The first label is shown."""
-    return {
-        "name": name,
-        "datasource": DATASOURCE,
-        "enable": True,
-        "iconColor": colour,
-        "target": {"refId": "Anno", "expr": expression, "interval": "5s"},
-        "titleFormat": f"{{{{{labels[0]}}}}}",
-        "textFormat": " ".join(f"{{{{{label}}}}}" for label in labels[1:]),
-        "tagKeys": ",".join(labels),
+    regions = {
+        "Runs": ("rgba(100, 100, 100, 0.6)", active, ["scenario", "fidelity"]),
+        "Treatments": (PART_COLOURS["stress"], running, ["part"]),
+        "Faults": (BAD, "max by (fault) (lab:fault)", ["fault"]),
     }
+    return [
+        {
+            "name": name,
+            "datasource": DATASOURCE,
+            "enable": True,
+            "iconColor": colour,
+            "target": {"refId": "Anno", "expr": expression, "interval": "5s"},
+            "titleFormat": f"{{{{{labels[0]}}}}}",
+            "textFormat": " ".join(f"{{{{{label}}}}}" for label in labels[1:]),
+            "tagKeys": ",".join(labels),
+        }
+        for name, (colour, expression, labels) in regions.items()
+    ]
 
 
-def choice(
-    name: str, label: str, metric: str, description: str, current: list[str] | str, *, of: str = ""
-) -> dict[str, Any]:
-    """Return a variable with the values that the label `of` (default `name`) of `metric` has.
+def choice(name: str, label: str, metric: str, description: str, current: list[str] | str) -> dict[str, Any]:
+    """Return a variable with the values that the label `name` of `metric` has.
 
     Several or all may be chosen where `current` is a list.
     """
     several = isinstance(current, list)
     value = ["$__all" if one == "All" else one for one in current] if several else current
     return {
-        **_queried(name, description, f"label_values({metric}, {of or name})", {"text": current, "value": value}),
+        **_queried(name, description, f"label_values({metric}, {name})", {"text": current, "value": value}),
         "label": label,
         "multi": several,
         "includeAll": several,

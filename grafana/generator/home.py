@@ -3,7 +3,7 @@
 from generator import panels
 from generator.dashboard import Dashboard, dashboard
 from generator.queries import last, newest_runs
-from generator.styles import by_name, widths, yes_or_no
+from generator.styles import override, widths, yes_or_no
 from generator.tables import listing
 
 _PAGES = "http://127.0.0.1:${pages_port}"
@@ -43,11 +43,10 @@ def _runs() -> panels.Panel:
         "The newest run of each scenario and fidelity within seven days. A scenario's name opens its handout. An "
         "invalid run lacks a required treatment: its run.json and the report name it.",
         f"{info} * on (run_id) group_left () {valid}\nor {info} * 2",
-        order="scenario",
         columns={"scenario": "scenario", "title": "title", "fidelity": "fidelity", "run_id": "run", "Value": "valid"},
         overrides=[
-            by_name("scenario", {"links": [handout]}),
-            by_name("valid", {"mappings": [verdict], "custom.cellOptions": {"type": "color-text"}}),
+            override("scenario", {"links": [handout]}),
+            override("valid", {"mappings": [verdict], "custom.cellOptions": {"type": "color-text"}}),
             *widths({"scenario": 110, "fidelity": 75, "run": 235, "valid": 100}),
         ],
     )

@@ -4,7 +4,7 @@ from generator import panels
 from generator.curves import OVERHEAD_PARTS, QUANTILE_COLOURS, THIN_MEDIAN, cdf_panel, metric_overrides
 from generator.dashboard import Dashboard, choice, dashboard
 from generator.queries import cdf, current_cell, last, newest_run, running_cell, whole
-from generator.styles import by_name, colours, widths, yes_or_no
+from generator.styles import colours, override, widths, yes_or_no
 from generator.tables import listing
 
 CHOSEN = 'experiment=~"$experiment"'
@@ -38,7 +38,11 @@ def _run() -> panels.Panel:
     active, valid = (
         f"max by (run_id) ({last(f'{name}{{{CHOSEN}}}')} and {NEWEST})" for name in ("lab_run_active", "lab_run_valid")
     )
-    loads = {"CPU stress": _load("stress"), "MQTT flood": _load("flood")}
+    # A load is on while its processes compute.
+    loads = {
+        words: f'max(lab:part_cpu:cores{{part="{part}"}} > bool 0.05) or vector(0)'
+        for words, part in {"CPU stress": "stress", "MQTT flood": "flood"}.items()
+    }
     state = {"{{scenario}}, {{fidelity}}: {{cell}}": f"{active} * on (run_id) group_right () {cell}"}
     return panels.numbers(
         "Run",
@@ -48,15 +52,10 @@ def _run() -> panels.Panel:
         {**state, "valid": f"{valid} or on () 2 * {active}", **loads},
         mappings=[yes_or_no("ended", "measuring", no_colour="text")],
         overrides=[
-            by_name("valid", {"mappings": [yes_or_no("INVALID", "yes", neither="at its end")]}),
-            *(by_name(load, {"mappings": [yes_or_no("off", "on", no_colour="text")]}) for load in loads),
+            override("valid", {"mappings": [yes_or_no("INVALID", "yes", neither="at its end")]}),
+            *(override(load, {"mappings": [yes_or_no("off", "on", no_colour="text")]}) for load in loads),
         ],
     )
-
-
-def _load(part: str) -> str:
-    """Return a query: 1 while the processes of that load compute, else 0."""
-    return f'max(lab:part_cpu:cores{{part="{part}"}} > bool 0.05) or vector(0)'
 
 
 def _cdf_of_metrics() -> panels.Panel:
@@ -150,6 +149,5 @@ def _treatments() -> panels.Panel:
         # 2 where it does not matter.
         f"{required}\nor ({other} == 1)\nor {other} + 2",
         columns={"what": "treatment", **{one: one for one in ("wanted", "found", "required")}, "Value": "as wanted"},
-        order="treatment",
-        overrides=[by_name("as wanted", verdict), *widths({"treatment": 330, "required": 80, "as wanted": 90})],
+        overrides=[override("as wanted", verdict), *widths({"treatment": 330, "required": 80, "as wanted": 90})],
     )

@@ -2,7 +2,7 @@
 
 from generator.dashboard import Dashboard, dashboard
 from generator.panels import graph, numbers, parts
-from generator.styles import BAD, FIRST, GOOD, LIGHT, SECOND, by_name, colours, dashed, fixed, line, widths, yes_or_no
+from generator.styles import BAD, FIRST, GOOD, LIGHT, SECOND, colours, dashed, fixed, line, override, widths, yes_or_no
 from generator.tables import listing
 
 _MODES = {"user": FIRST, "system": SECOND, "softirq": "#C72375", "iowait": "#C27C1A", "steal": "#777711"}
@@ -25,7 +25,7 @@ _PARTS = numbers(
     "Look for red: a part that is down while a run needs it. The broker reports bridge and robot: without a broker "
     "their state is unknown. Between runs no part is needed.",
     {**_UP, "{{part}} (processes)": "max by (part) (lab_processes) > 0"},
-    overrides=[by_name(name, {"mappings": [yes_or_no("down", "up", neither="not needed")]}) for name in _UP],
+    overrides=[override(name, {"mappings": [yes_or_no("down", "up", neither="not needed")]}) for name in _UP],
 )
 _PROCESSORS = [
     graph(
@@ -35,7 +35,7 @@ _PROCESSORS = [
         {"{{mode}}": 'max by (mode) (lab:host_cpu:cores{mode!="idle"})', "all processors": "max(lab_host_cpus)"},
         label="processors",
         stacked=True,
-        overrides=[*colours(_MODES), by_name("all processors", _LIMIT_LINE)],
+        overrides=[*colours(_MODES), override("all processors", _LIMIT_LINE)],
     ),
     parts(
         "Processors used by each part",
@@ -58,30 +58,24 @@ _BESIDE = [
         },
         label="tasks",
         overrides=[
-            by_name("now", line(LIGHT, None)),
-            by_name("average of 1 min", line(FIRST, [18, 6])),
-            by_name("processors", _LIMIT_LINE),
+            override("now", line(LIGHT)),
+            override("average of 1 min", line(FIRST, [18, 6])),
+            override("processors", _LIMIT_LINE),
         ],
     ),
     graph(
         "Messages through the broker",
         "PUBLISH packets a second, in and out. No line: no broker runs.",
-        {
-            "in": "max(lab:broker_publish_received:per_second)",
-            "out": "max(lab:broker_publish_sent:per_second)",
-        },
+        {"in": "max(lab:broker_publish_received:per_second)", "out": "max(lab:broker_publish_sent:per_second)"},
         label="packets a second",
-        overrides=[
-            by_name("in", line(GOOD, None)),
-            by_name("out", line(SECOND, [8, 6])),
-        ],
+        overrides=[override("in", line(GOOD)), override("out", line(SECOND, [8, 6]))],
     ),
     graph(
         "Held and dropped by the broker",
         "Held: queued, in flight and retained. Dropped ones are lost for their subscriber.",
         {"held": "max(lab_broker_stored_messages)", "dropped": "max(lab_broker_publish_dropped_total)"},
         label="messages",
-        overrides=[by_name("held", line(FIRST, None)), by_name("dropped", line(BAD, [2, 6]))],
+        overrides=[override("held", line(FIRST)), override("dropped", line(BAD, [2, 6]))],
     ),
     graph(
         "Clients of the broker",
@@ -113,7 +107,7 @@ _REST = [
         columns={"alertname": "alert", "scenario": "scenario", "cell": "cell"},
         no_value="no alert: all is well",
         # An alert about no scenario has an empty cell, not the words for no alert.
-        overrides=[*widths({"alert": 185, "scenario": 95, "cell": 120}), by_name("scenario", {"noValue": "-"})],
+        overrides=[*widths({"alert": 185, "scenario": 95, "cell": 120}), override("scenario", {"noValue": "-"})],
     ),
 ]
 

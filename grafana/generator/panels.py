@@ -1,9 +1,10 @@
 """Panels as Grafana stores them: one function a kind. dashboard.py gives ids and places."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from generator.queries import last
-from generator.styles import LOGARITHMIC, PART_COLOURS, Override, by_name, by_regex, colours, fixed, thresholds
+from generator.styles import LOGARITHMIC, PART_COLOURS, Override, colours, fixed, override, thresholds
 
 PLUGIN_VERSION = "12.4.0"
 DATASOURCE = {"type": "prometheus", "uid": "looplab-prometheus"}
@@ -13,8 +14,6 @@ LEGEND = {"showLegend": True, "displayMode": "list", "placement": "bottom", "cal
 
 # What an empty panel says.
 NO_VALUE = "nothing yet: ./lab run scenario2 --quick"
-# As the terminal has it, not as run.json.
-ROBOT_ERRORS = by_name("robot_error", {"displayName": "robot errors"})
 
 Panel = dict[str, Any]
 Target = dict[str, Any]
@@ -33,8 +32,16 @@ def target(expression: str, *, legend: str = "", instant: bool = False, table: b
     }
 
 
-def panel(kind: str, title: str, description: str, targets: list[Target], **rest: Any) -> Panel:
-    """Return what every panel has."""
+def panel(
+    kind: str,
+    title: str,
+    description: str,
+    targets: list[Target],
+    defaults: dict[str, Any],
+    overrides: Sequence[Override],
+    **rest: Any,
+) -> Panel:
+    """Return what every panel with queries has; its fields are drawn by `defaults` and `overrides`."""
     for number, query in enumerate(targets):
         query["refId"] = chr(ord("A") + number)
     return {
@@ -44,13 +51,9 @@ def panel(kind: str, title: str, description: str, targets: list[Target], **rest
         "datasource": DATASOURCE,
         "pluginVersion": PLUGIN_VERSION,
         "targets": targets,
+        "fieldConfig": {"defaults": defaults, "overrides": [*overrides]},
         **rest,
     }
-
-
-def fields(defaults: dict[str, Any], overrides: list[Override] | None) -> dict[str, Any]:
-    """Return how a panel draws its fields."""
-    return {"defaults": defaults, "overrides": overrides or []}
 
 
 def graph(
@@ -60,7 +63,7 @@ def graph(
     *,
     label: str,
     unit: str = "short",
-    overrides: list[Override] | None = None,
+    overrides: Sequence[Override] = (),
     stacked: bool = False,
     warn_at: float | None = None,
     logarithmic: bool = False,
@@ -71,29 +74,29 @@ def graph(
 
     Unless it is `signed`, the axis begins at zero.
     """
-    custom = {
-        "lineWidth": 2,
-        "fillOpacity": 30 if stacked else 0,
-        "spanNulls": GAP_MS,
-        "axisLabel": label,
-        "scaleDistribution": LOGARITHMIC if logarithmic else {"type": "linear"},
-        "stacking": {"mode": "normal" if stacked else "none", "group": "A"},
-        "thresholdsStyle": {"mode": "off" if warn_at is None else "dashed"},
-    }
     defaults = {
         "unit": unit,
         "noValue": no_value,
         **({} if logarithmic or signed else {"min": 0}),
         "color": {"mode": "palette-classic"},
         "thresholds": thresholds("transparent", warn_at),
-        "custom": custom,
+        "custom": {
+            "lineWidth": 2,
+            "fillOpacity": 30 if stacked else 0,
+            "spanNulls": GAP_MS,
+            "axisLabel": label,
+            "scaleDistribution": LOGARITHMIC if logarithmic else {"type": "linear"},
+            "stacking": {"mode": "normal" if stacked else "none", "group": "A"},
+            "thresholdsStyle": {"mode": "off" if warn_at is None else "dashed"},
+        },
     }
     return panel(
         "timeseries",
         title,
         description,
         [target(expression, legend=legend) for legend, expression in curves.items()],
-        fieldConfig=fields(defaults, overrides),
+        defaults,
+        overrides,
         options={"legend": LEGEND, "tooltip": {"mode": "multi", "sort": "desc"}},
     )
 
@@ -112,15 +115,15 @@ def numbers(
     values: dict[str, str],
     *,
     unit: str = "short",
-    mappings: list[dict[str, Any]] | None = None,
-    overrides: list[Override] | None = None,
+    mappings: Sequence[dict[str, Any]] = (),
+    overrides: Sequence[Override] = (),
     no_value: str = NO_VALUE,
 ) -> Panel:
     """Return big single values: legend -> expression; `no_value` is what an empty panel says."""
     defaults = {
         "noValue": no_value,
         "unit": unit,
-        "mappings": mappings or [],
+        "mappings": [*mappings],
         "color": fixed("text"),
         "thresholds": thresholds("text"),
     }
@@ -129,7 +132,8 @@ def numbers(
         title,
         description,
         [target(expression, legend=legend, instant=True) for legend, expression in values.items()],
-        fieldConfig=fields(defaults, overrides),
+        defaults,
+        overrides,
         options={
             "textMode": "value_and_name",
             # Read from the last row of a class room.
@@ -142,8 +146,8 @@ def numbers(
     )
 
 
-def messages(title: str, run: str, no_value: str = NO_VALUE) -> Panel:
-    """Return how far a run is, and its messages by outcome; `run` is a condition."""
+def messages(title: str, run: str, no_value: str = NO_VALUE, *, progress: bool = True) -> Panel:
+    """Return how far a run is, if it knows, and its messages by outcome; `run` is a condition."""
     sent, planned = (f"sum({last(name)} and {run})" for name in ("lab_messages_sent_total", "lab_run_messages_planned"))
     bad = {"thresholds": thresholds("text", 1), "color": {"mode": "thresholds"}}
     return numbers(
@@ -151,16 +155,15 @@ def messages(title: str, run: str, no_value: str = NO_VALUE) -> Panel:
         "Sent, of all that this run will send at most, then by outcome. Every message is counted once; the rest is "
         "under way. Of the loop, late: answered after the deadline; lost: no answer within twice the deadline.",
         {
-            "progress": f"{sent}\n/ {planned}",
+            **({"progress": f"{sent}\n/ {planned}"} if progress else {}),
             "sent": sent,
             "{{outcome}}": f"sum by (outcome) ({last('lab_messages_total')} and {run})",
         },
         # Every single message: not 1.47 K.
         unit="none",
         overrides=[
-            by_name("progress", {"unit": "percentunit", "decimals": 0}),
-            by_regex("/^(late|lost|robot_error|failed|refused)$/", bad),
-            ROBOT_ERRORS,
+            override("progress", {"unit": "percentunit", "decimals": 0}),
+            override("/^(late|lost|robot_error|failed|refused)$/", bad),
         ],
         no_value=no_value,
     )

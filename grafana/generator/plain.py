@@ -1,9 +1,11 @@
 """The dashboard of an experiment beside the loop: messages, latencies and figures of each cell, from its table."""
 
+from typing import Any
+
 from generator.curves import CELLS_APART, cdf_panel
 from generator.dashboard import Dashboard, choice, dashboard
-from generator.panels import ROBOT_ERRORS, graph, messages
-from generator.queries import STATISTICS, cdf, named_cells, newest_run, newest_runs, statistics
+from generator.panels import graph, messages
+from generator.queries import cdf, named_cells, newest_run, newest_runs, statistics
 from generator.tables import matrix
 from looplab.metrics.cells import shown
 from looplab.spec.experiment import Experiment
@@ -31,8 +33,6 @@ def plain(experiment: Experiment) -> Dashboard:
         f"{column.metric} of each cell",
         "From the histograms, at most 5 % off; n counts the answers. The report has exact figures and verdicts.",
         f"max by (series, stat) ({named_cells(f'({statistics(latencies, newest)})')})",
-        columns=STATISTICS,
-        row_title="cell",
         row_px=370,
         no_value=empty,
     )
@@ -52,12 +52,13 @@ def plain(experiment: Experiment) -> Dashboard:
             "{{outcome}}": f"sum by (outcome) (rate(lab_messages_total{{{own}}}[10s]))",
         },
         label="messages a second",
-        overrides=[ROBOT_ERRORS],
         no_value=empty,
     )
-    live = bool(experiment.optional_part("live"))
-    over_time = [figures, rates] if live else [rates]
-    rows = [(5, [messages("The newest run", newest_run(own), empty)]), (11, [curves, table], 9, 15), (8, over_time)]
+    live, watches = bool(experiment.optional_part("live")), experiment.parameters.watches
+    so_far = messages("The newest run", newest_run(own), empty, progress=not watches)
+    rows: list[tuple[Any, ...]] = [(5, [so_far]), (11, [curves, table], 9, 15)]
+    # What it sees of another's messages comes at the end, all at once.
+    rows += [] if watches else [(8, [figures, rates] if live else [rates])]
     choices = [
         choice("scenario", "Scenario", f"lab_run_info{{{own}}}", "The newest run of each is shown.", ["All"]),
         choice("fidelity", "Fidelity", f"lab_run_info{{{own}}}", "thesis: as published.", ["All"]),

@@ -1,6 +1,6 @@
 """PromQL that several panels share. Prometheus keeps seven days: what a run showed last is there after its end."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 # The labels of one cell of one run, and what its curve is called.
 CELL = "run_id, cell"
@@ -21,25 +21,24 @@ def newest_runs(selector: str = "") -> str:
     return f"on (run_id) topk by (scenario, fidelity) (1, {started(selector)})"
 
 
-def newest_run(selector: str = "") -> str:
+def newest_run(selector: str) -> str:
     """Return a condition: of the run that was started last, whether it still goes on or not."""
     return f"on (run_id) topk(1, {started(selector)})"
 
 
-def current_cell(selector: str = "") -> str:
+def current_cell(selector: str) -> str:
     """Return a condition: of the newest run's cell that is being measured, or was measured last."""
     current = f"last_over_time(lab_cell_current{{{selector}}}[7d]) == 1"
     return f"on ({CELL}) ({current})\nand {newest_run(selector)}"
 
 
-def running_cell(selector: str = "") -> str:
+def running_cell(selector: str) -> str:
     """Return a condition for a graph over time: of the cell that was measured at each moment.
 
     A Prometheus that was killed between two runs offers the earlier one for five minutes: only the newer counts.
     """
-    run = (
-        f"(lab_run_active{{{selector}}} == 1)\nand on (run_id) topk(1, lab_run_started_timestamp_seconds{{{selector}}})"
-    )
+    newest = f"topk(1, lab_run_started_timestamp_seconds{{{selector}}})"
+    run = f"(lab_run_active{{{selector}}} == 1)\nand on (run_id) {newest}"
     return f"on ({CELL}) (lab_cell_current{{{selector}}} == 1)\nand on (run_id) {run}"
 
 
@@ -93,7 +92,7 @@ def statistics(selector: str, condition: str) -> str:
     count, total, buckets = (
         f"({last(f'lab_latency_seconds_{part}{{{selector}}}')} and {condition})" for part in ("count", "sum", "bucket")
     )
-    figures: Mapping[str, str] = {
+    figures = {
         "sent": f"({last('lab_messages_sent_total')} and on ({CELL}) {count})",
         "n": count,
         "avg": f"({total} / ({count} > 0))",

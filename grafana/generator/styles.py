@@ -1,5 +1,6 @@
 """Colours, lines and texts of single fields: what Grafana calls overrides and mappings."""
 
+from collections.abc import Sequence
 from typing import Any
 
 Properties = dict[str, Any]
@@ -23,19 +24,10 @@ CORRECTED: Properties = {"custom.lineWidth": 1, "custom.pointShape": "square", "
 LOGARITHMIC = {"type": "log", "log": 10}
 
 
-def by_name(name: str, properties: Properties) -> Override:
-    """Return an override for one field."""
-    return _override("byName", name, properties)
-
-
-def by_regex(pattern: str, properties: Properties) -> Override:
-    """Return an override for all fields whose name matches."""
-    return _override("byRegexp", pattern, properties)
-
-
-def _override(matcher: str, options: str, properties: Properties) -> Override:
+def override(fields: str, properties: Properties) -> Override:
+    """Return an override for one field by its name, or for all that match a pattern between slashes."""
     return {
-        "matcher": {"id": matcher, "options": options},
+        "matcher": {"id": "byRegexp" if fields.startswith("/") else "byName", "options": fields},
         "properties": [{"id": name, "value": value} for name, value in properties.items()],
     }
 
@@ -47,22 +39,22 @@ def fixed(colour: str) -> dict[str, str]:
 
 def colours(table: dict[str, str]) -> list[Override]:
     """Return fixed colours by field name."""
-    return [by_name(name, {"color": fixed(colour)}) for name, colour in table.items()]
+    return [override(name, {"color": fixed(colour)}) for name, colour in table.items()]
 
 
-def dashed(dash: list[int]) -> Properties:
+def dashed(dash: Sequence[int]) -> Properties:
     """Return the properties of a dashed line: lengths of stroke and gap in pixels."""
     return {"custom.lineStyle": {"fill": "dash", "dash": dash}}
 
 
-def line(colour: str, dash: list[int] | None) -> Properties:
+def line(colour: str, dash: Sequence[int] = ()) -> Properties:
     """Return the properties of a curve; without `dash` its line is solid."""
     return {"color": fixed(colour), **(dashed(dash) if dash else {})}
 
 
 def widths(pixels: dict[str, int]) -> list[Override]:
     """Return the widths of a table's columns by their headings; the others share what is left."""
-    return [by_name(name, {"custom.width": width}) for name, width in pixels.items()]
+    return [override(name, {"custom.width": width}) for name, width in pixels.items()]
 
 
 def yes_or_no(no: str, yes: str, no_colour: str = BAD, *, neither: str = "") -> dict[str, Any]:

@@ -2,29 +2,21 @@
 
 from typing import Any
 
-from generator.panels import NO_VALUE, Panel, fields, panel, target
-from generator.styles import Override, by_name, widths
+from generator.panels import NO_VALUE, Panel, panel, target
+from generator.queries import STATISTICS
+from generator.styles import Override, override, widths
 
 
-def matrix(
-    title: str,
-    description: str,
-    expression: str,
-    *,
-    columns: list[str],
-    row_title: str,
-    row_px: int,
-    no_value: str = NO_VALUE,
-) -> Panel:
-    """Return a table with a line for each label `series` and a column for each label `stat`, in the order given.
+def matrix(title: str, description: str, expression: str, *, row_px: int, no_value: str = NO_VALUE) -> Panel:
+    """Return a table with a line for each label `series`, a cell, and a column for each of STATISTICS, by label `stat`.
 
     The columns sent and n are counts; all others are seconds.
     """
-    first = "series\\stat"
-    steps = [*to_matrix("series", "stat"), _organized({first: row_title, **{name: name for name in columns}})]
-    counts = [by_name(name, {"unit": "none", "decimals": 0, "custom.width": 55}) for name in ("sent", "n")]
+    headings = {"series\\stat": "cell", **{name: name for name in STATISTICS}}
+    steps = [*to_matrix("series", "stat"), _organized(headings)]
+    counts = [override(name, {"unit": "none", "decimals": 0, "custom.width": 55}) for name in ("sent", "n")]
     shown = {"noValue": no_value, "unit": "s", "decimals": 1}
-    return _table(title, description, expression, steps, shown, [*widths({row_title: row_px}), *counts])
+    return _table(title, description, expression, steps, shown, [*widths({"cell": row_px}), *counts])
 
 
 def listing(
@@ -34,15 +26,14 @@ def listing(
     *,
     columns: dict[str, str],
     overrides: list[Override],
-    order: str = "",
     no_value: str = NO_VALUE,
 ) -> Panel:
     """Return a table of labels: `columns` maps a label (or Value) to its heading, in order; no other is shown.
 
-    The lines are sorted by the heading `order`, if any: Prometheus gives them in no order.
+    The lines are sorted by the first: Prometheus gives them in no order.
     """
-    steps = [_organized(columns, *(name for name in ("Time", "Value") if name not in columns))]
-    steps += [sorted_by(order)] if order else []
+    hidden = (name for name in ("Time", "Value") if name not in columns)
+    steps = [_organized(columns, *hidden), sorted_by(next(iter(columns.values())))]
     return _table(title, description, expression, steps, {"noValue": no_value}, overrides)
 
 
@@ -72,7 +63,8 @@ def _table(
         title,
         description,
         [target(expression, instant=True, table=True)],
+        {**shown, "custom": {"minWidth": 60}},
+        overrides,
         transformations=steps,
-        fieldConfig=fields({**shown, "custom": {"minWidth": 60}}, overrides),
         options={"showHeader": True, "cellHeight": "sm"},
     )
