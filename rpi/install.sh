@@ -309,11 +309,30 @@ load_image() {
 
 in_compose() { docker compose --ansi never --progress quiet --project-directory "$here" -f "$here/compose.yaml" "$@"; }
 
+# The newest state in the bridge's log of `robot` or `broker`; a counted fault is no state.
+# Some versions of Compose write a control sequence before each line of a log; the engine does not.
+bridge_says() {
+    docker logs "$(in_compose ps --all --quiet bridge)" 2>/dev/null | grep "^bridge: $1: " | grep -v 'so far)$' | tail -n 1
+}
+
+# A broker lives as long as a run: a refused connection shows that its machine is on.
+bridge_is_ready() {
+    case "$(bridge_says robot) $(bridge_says broker)" in
+        *' online, '*' connected to '* | *' online, '*'Connection refused'*) ;;
+        *) return 1 ;;
+    esac
+}
+
 start_bridge() {
     would "start the bridge, and wait up to $wait_s s for robot and broker" && return
     in_compose up --detach --no-build --pull never || fail 3 "The bridge did not start." "The lines above show the reason."
     say "the bridge runs, and will after each boot"
-    in_compose exec -T bridge python3 -m looplab.experiments.loop.bridge.healthcheck --wait "$wait_s" || exit 1
+    until bridge_is_ready || [ "$wait_s" -eq 0 ]; do
+        wait_s=$((wait_s - 1))
+        sleep 1
+    done
+    printf '%s\n' "$(bridge_says robot)" "$(bridge_says broker)"
+    bridge_is_ready || exit 1
 }
 
 remove_all() {

@@ -4,24 +4,21 @@ import os
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import cached_property
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from looplab.errors import MachineError, UsageError
-from looplab.lab.docker.builds import build_all
 from looplab.lab.docker.compose import Compose
 from looplab.lab.docker.engine import Engine, show_version
 from looplab.lab.docker.images import Images, images_of, wrapped
 from looplab.lab.docker.model import is_empty, model_facts
-from looplab.lab.docker.own_images import REPORT_SOURCES, OwnImages, read_stamps
+from looplab.lab.docker.own_images import REPORT_SOURCES, SOURCES, OwnImages, digest_of, files_of, read_stamps
 from looplab.lab.image_names import BASE, BASE_IMAGE, REPORT, is_decided, name_of, own_reference
-from looplab.lab.machine.facts import OF_THIS_LAB, port_owners
 from looplab.lab.machine.installing import ensure_compose, ensure_engine
 from looplab.lab.machine.limits import CACHE, machine_variables, probe_limits
-from looplab.lab.measuring_code import code
+from looplab.lab.machine.network import OF_THIS_LAB, port_owners
 from looplab.lab.programs import call
-from looplab.lab.scenarios import Scenario, chosen
+from looplab.lab.scenarios import PUBLISHED, Scenario, chosen, scenarios
 from looplab.lab.settings import (
     check_settings,
     chosen_by_fidelity,
@@ -39,6 +36,10 @@ TLS_PORT = "LAB_TLS_PORT"
 # Compose reads this file anyway: in place of the user's own one it changes nothing.
 NEUTRAL = "compose/lab.yaml"
 PROBE = "treatments"
+MEASURING = {**SOURCES, "compose": "**/*"}
+# These show what was measured, or hold what run.json has as parameters, or its digest of the user's own Compose file.
+_NOT_MEASURING = re.compile(r"/report/|\.(md|env)$|^compose/scenarios/|^compose/own\.yaml$")
+_DIGITS = 12
 
 
 class Lab:
@@ -120,7 +121,7 @@ class Lab:
 
         No registry is asked unless an image is missing. `before_images` is called as soon as there is an engine.
         """
-        check_settings({**self.settings(), "COMPOSE_PROJECT_NAME": project_name(self.root)})
+        check_settings(self.settings())
         # Check the ports first: Compose would not name a port that is no number.
         self.ports()
         (self.root / "results").mkdir(exist_ok=True)
@@ -134,7 +135,7 @@ class Lab:
         images.ensure_upstream(upstream)
         services = [one for one in self._services.values() if one["image"] in ours]
         wraps = {one["image"]: images.variables.get(*each) for one in services for each in wrapped(one).items()}
-        self._have(images, OwnImages(self.root, ours, self._profiles, wraps=wraps))
+        OwnImages(self.root, ours, self._profiles, wraps=wraps).have(images, self._chosen())
         limits = probe_limits(engine, self.own_image(PROBE), self.root / CACHE)
         # In a rootless engine root is the user who started it; other users do not exist on the host.
         owner = {"LAB_UID": "0", "LAB_GID": "0"} if engine.rootless else {}
@@ -145,38 +146,19 @@ class Lab:
             del self._services
         return engine
 
-    def decided(self, asked: Collection[str] = ()) -> dict[str, str]:
-        """Return what earlier set-ups decided, without the variables that this one has asked for."""
-        known = read_machine_file(self.root)
-        return {name: value for name, value in known.items() if is_decided(name) and name not in asked}
-
     def kept(self, now: Mapping[str, str], asked: Collection[str]) -> dict[str, str]:
         """Return the decisions of `now`, and earlier ones on variables that were not `asked`.
 
         What the shell sets is for this once: it decides nothing for later.
         """
-        fresh = {name: value for name, value in now.items() if name not in os.environ}
-        return {**self.decided({"GRAFANA", *asked} - os.environ.keys()), **fresh}
+        given, again = os.environ.keys(), {"GRAFANA", *asked}
+        earlier = {name: value for name, value in read_machine_file(self.root).items() if is_decided(name)}
+        stays = {name: value for name, value in earlier.items() if name in given or name not in again}
+        return stays | {name: value for name, value in now.items() if name not in given}
 
     def _images(self) -> Images:
-        settled = {} if self._ask_again else self.decided()
+        settled = {name: value for name, value in self._machine().items() if is_decided(name)}
         return Images(self.root, self.settings().get(BASE) or BASE_IMAGE, settled)
-
-    def _have(self, images: Images, own: OwnImages) -> None:
-        """Pull or build the own images that are missing or old."""
-        own.fetch(images)
-        for note in images.notes:
-            say(note)
-        builds = images.builds
-        if must_build := own.must_build(images.base):
-            images.ensure_base()
-            # The options choose the broker's file, and with it what Compose builds.
-            decided = {name: value for name, value in images.variables.items() if not os.environ.get(name)}
-            builds = [*builds, own.build({**decided, **self._chosen()})]
-        if builds:
-            build_all(self.root, builds)
-        if must_build:
-            own.built()
 
     @property
     def _profiles(self) -> list[str]:
@@ -196,7 +178,7 @@ class Lab:
         """Install the engine, pull or build the image of the report, if missing or old; return its reference."""
         images, reference = self._images(), self.own_image(REPORT)
         ensure_compose(ensure_engine(), images.ensure_base)
-        self._have(images, OwnImages(self.root, {reference: REPORT}, [REPORT], REPORT_SOURCES))
+        OwnImages(self.root, {reference: REPORT}, [REPORT], REPORT_SOURCES).have(images, self._chosen())
         return reference
 
     def check_ports(self, engine: Engine) -> None:
@@ -228,23 +210,15 @@ class Lab:
             "compose": show_version(engine.compose),
             "cgroup": f"v{engine.cgroup_version}",
             "revision": self.revision(),
-            "code": code(self.root),
+            "code": measuring_code(self.root),
             "machine": machine_id(),
         }
 
     def revision(self) -> str:
-        """Return the git commit; where the checkout differs from it, "+changes-" and a hash of all changes."""
-        git = ["git", "-C", str(self.root)]
-        commit = call([*git, "rev-parse", "HEAD"])
-        if not commit.good:
-            return "no git checkout"
-        parts = ("src", "compose", "images", "firmware")
-        names = call([*git, "ls-files", "--others", "--exclude-standard", "--", *parts]).stdout.splitlines()
-        changes = [call([*git, "diff", "--binary", "HEAD"]).stdout.encode()]
-        for name in filter(lambda name: (self.root / name).is_file(), names):
-            changes += [name.encode(), (self.root / name).read_bytes()]
-        differs = sha256(b"\0".join(changes)).hexdigest()[:8] if any(changes) else ""
-        return commit.stdout.strip() + (f"+changes-{differs}" if differs else "")
+        """Return the git commit, with "+changes" where tracked files differ; `code` tells such states apart."""
+        words = ("describe", "--always", "--exclude=*", "--abbrev=40", "--dirty=+changes")
+        described = call(["git", "-C", str(self.root), *words])
+        return described.stdout.strip() if described.good else "no git checkout"
 
     def _gateway(self) -> dict[str, str]:
         """Return the address of the engine's own bridge, where BROKER_PATH=port publishes the broker; else {}."""
@@ -267,3 +241,22 @@ class Lab:
 def _of_profile(services: Mapping[str, Any], profile: str) -> dict[str, Any]:
     """Return those services of a Compose model that a profile starts."""
     return {name: one for name, one in services.items() if profile in one.get("profiles", [profile])}
+
+
+def measuring_code(root: Path) -> str:
+    """Return a digest of what measures: two commits between which it stays the same may be compared.
+
+    Pages, reports and new scenarios measure nothing.
+    """
+    own = [name for name, one in scenarios(root).items() if PUBLISHED not in one.settings]
+
+    def read(path: Path) -> bytes:
+        content = path.read_bytes()
+        if path.suffix == ".yaml":
+            for name in own:
+                # As ./lab new adds a scenario: a line of its controller, its name among the profiles of parts.
+                content = re.sub(rf"^  {name}: .*\n|, {name}(?=[],])".encode(), b"", content, flags=re.MULTILINE)
+        return content
+
+    paths = (path for path in files_of(root, MEASURING) if not _NOT_MEASURING.search(str(path.relative_to(root))))
+    return digest_of(root, paths, read)[:_DIGITS]

@@ -58,9 +58,6 @@ def _write(file: Path, root: Path, names: Iterable[str], texts: Mapping[str, str
                 member.size = len(text.encode())
                 archive.addfile(member, BytesIO(text.encode()))
         partial.replace(file)
-    except OSError as error:
-        message = f"{file} cannot be written: {error.strerror}."
-        raise MachineError(message, "Name a place with more room.") from error
     finally:
         partial.unlink(missing_ok=True)
 

@@ -3,24 +3,21 @@
 import argparse
 import errno
 import os
-import re
 import sys
-from collections.abc import Callable, Iterable, Sequence
-from difflib import get_close_matches
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
-from textwrap import wrap
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 from looplab.errors import EXIT_GOOD, EXIT_INVALID, EXIT_MACHINE, LabError
 from looplab.lab import run_options
-from looplab.lab.owner import give_back, take_over
+from looplab.lab.owner import give_back
+from looplab.run.identities import USERS
 from looplab.system.remedies import NO_SPACE, READ_ONLY
 from looplab.system.terminal import fitted
 
 # The image of the report sets this variable.
 INSIDE = "LOOPLAB_INSIDE"
-IDENTITIES = ("bridge", "observer", "flood", "controller")
 
 
 class Command(NamedTuple):
@@ -36,14 +33,12 @@ class Command(NamedTuple):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; errors become one message with its remedy."""
     words = (sys.argv[1:] if arguments is None else arguments) or ["--help"]
-    _Parser.typed = words
     options = vars(parser().parse_args(words))
     root = Path(os.environ.get("LAB_ROOT") or Path(__file__).resolve().parents[3])
     chosen = COMMANDS[options.pop("command")]
     module, _, function = chosen.call.partition(":")
     try:
         if chosen.packaged and INSIDE not in os.environ:
-            take_over(root, int(os.environ.get("LAB_UID") or 1000))
             inside = import_module("looplab.lab.report_container")
             return int(inside.run_inside(root, words, options))
         command: Callable[..., int] = getattr(import_module(f"looplab.lab.commands.{module}"), function)
@@ -62,9 +57,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_GOOD
     except OSError as error:
-        if error.errno == errno.ENOSPC and not error.filename:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            error.filename = "standard output"
         if not error.filename:
             raise
         _report(LabError(f"{error.filename}: {error.strerror}.", _remedy(error, root)))
@@ -73,34 +65,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         give_back(root)
 
 
-class _Formatter(argparse.HelpFormatter):
-    def _split_lines(self, text: str, width: int) -> list[str]:
-        return wrap(text, width, break_on_hyphens=False)
-
-
-class _Parser(argparse.ArgumentParser):
-    """Names the option, or the choice of an option, that was probably meant."""
-
-    typed: Sequence[str] = ()
-
-    def error(self, message: str) -> NoReturn:
-        options = {option for parser in (self, *_subparsers(self)) for option in parser._option_string_actions}
-        if wrong := re.search(r"invalid choice: '(.*?)' (\(choose from .*\))", message):
-            near = get_close_matches(wrong[1], re.findall(r"[\w-]+", wrong[2]), 1)
-            message = message.replace(wrong[2], "") if near else message
-        else:
-            strange = [word for word in self.typed if word.startswith("--") and word.partition("=")[0] not in options]
-            near = [one for word in strange for one in get_close_matches(word, options, 1)]
-        super().error(message.strip() + "".join(f" (did you mean {one}?)" for one in near))
-
-
-def _subparsers(parser: argparse.ArgumentParser) -> Iterable[argparse.ArgumentParser]:
-    actions = (action for action in parser._actions if isinstance(action, argparse._SubParsersAction))
-    return [command for action in actions for command in action.choices.values()]
-
-
 def parser() -> argparse.ArgumentParser:
-    made = _Parser(
+    made = argparse.ArgumentParser(
         prog="./lab",
         description="Measure the response time of a robot controlled over MQTT.",
         epilog="Exit codes: 0 good; 1 invalid run or failed check; 2 wrong use; 3 the machine lacks something.",
@@ -108,9 +74,7 @@ def parser() -> argparse.ArgumentParser:
     commands = made.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, command in COMMANDS.items():
         description = f"{command.help[0].upper()}{command.help[1:]}."
-        command.add_arguments(
-            commands.add_parser(name, help=command.help, description=description, formatter_class=_Formatter)
-        )
+        command.add_arguments(commands.add_parser(name, help=command.help, description=description))
     return made
 
 
@@ -170,7 +134,7 @@ COMMANDS = {
         "print the running parts: image, address, ports, scheduling, limits, treatments",
         "inspect_parts:inspect",
         _arguments(
-            _one("scenario", "if it does not run: the parts that it would start", nargs="?", metavar="SCENARIO"),
+            _one("scenario", "only while this one runs", nargs="?", metavar="SCENARIO"),
             _flag("--json", "one JSON document", dest="as_json"),
         ),
     ),
@@ -201,7 +165,7 @@ COMMANDS = {
         _arguments(
             _file("file", "the file to write, for its owner alone"),
             _one("--address", "this machine's address or name, as the Pi sees it", metavar="ADDRESS"),
-            _one("--identity", "the part that uses it (default: bridge)", choices=IDENTITIES, default="bridge"),
+            _one("--identity", "the part that uses it (default: bridge)", choices=USERS, default="bridge"),
         ),
     ),
     "new": Command(

@@ -1,7 +1,6 @@
 """Run programs of the host; a program that fails is an outcome, never an exception."""
 
 import os
-import shutil
 import subprocess
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -11,7 +10,6 @@ from pathlib import Path
 from looplab.errors import MachineError
 from looplab.system.terminal import Step
 
-NOT_EXECUTABLE = 126
 NOT_FOUND = 127
 TIMED_OUT = 124
 SCRIPTS = Path(__file__).resolve().parents[3] / "scripts"
@@ -42,17 +40,12 @@ class Outcome:
         return lines[-1] if lines else f"exit code {self.code}"
 
 
-def is_there(program: str) -> bool:
-    return shutil.which(program) is not None
-
-
 def call(
     command: Sequence[str],
     *,
     timeout_s: float = 30.0,
     environment: Mapping[str, str] | None = None,
     directory: str | None = None,
-    feed: str = "",
     own_session: bool = False,
 ) -> Outcome:
     """Run `command` to its end and return both streams; in the C locale, so that messages can be recognised.
@@ -63,7 +56,7 @@ def call(
     try:
         done = subprocess.run(
             words,
-            input=feed,
+            stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
             errors="replace",
@@ -87,9 +80,8 @@ def follow(
     timeout_s: float,
     environment: Mapping[str, str] | None = None,
     directory: str | None = None,
-    on_start: Callable[[subprocess.Popen[str]], object] = lambda _process: None,
 ) -> Outcome:
-    """Run long work and hand over each line as it comes, both streams as one; `on_start` gets the process."""
+    """Run long work and hand over each line as it comes, both streams as one."""
     words = tuple(command)
     try:
         process = subprocess.Popen(
@@ -104,7 +96,6 @@ def follow(
         )
     except OSError as error:
         return _not_started(words, error)
-    on_start(process)
     lines: list[str] = []
     out_of_time = threading.Event()
 
@@ -154,6 +145,4 @@ def _settings(environment: Mapping[str, str] | None) -> dict[str, str]:
 
 
 def _not_started(words: tuple[str, ...], error: OSError) -> Outcome:
-    if isinstance(error, FileNotFoundError):
-        return Outcome(words, NOT_FOUND, "", f"{words[0]}: not found")
-    return Outcome(words, NOT_EXECUTABLE, "", f"{words[0]}: cannot be executed")
+    return Outcome(words, NOT_FOUND, "", f"{words[0]}: not found, or not to be executed ({error.strerror})")

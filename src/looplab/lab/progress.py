@@ -25,9 +25,8 @@ class RunProgress:
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = stream or sys.stderr
-        self._live = self._stream.isatty()
+        self._clear = "\r\x1b[K" if self._stream.isatty() else ""
         self._said_s = -PLAIN_EVERY_S
-        self._open = False
 
     def show(self, event: dict[str, Any]) -> None:
         kind = event.get("event")
@@ -36,20 +35,17 @@ class RunProgress:
         elif kind == "repetition":
             self._repetition(event)
         elif kind == "text" and event["text"]:
-            self.close()
-            self._write(event["text"] + "\n")
+            self._write(f"{event['text']}\n")
 
     def close(self) -> None:
-        """End the rewritten line, if one is open."""
-        if self._open:
-            self._write("\r\x1b[K")
-            self._open = False
+        """End the line that is rewritten."""
+        self._write("")
 
     def _repetition(self, event: dict[str, Any]) -> None:
         share = event["messages_done"] / event["messages"]
         left = show_duration(event["seconds_left"])
         cell = event["cell"]
-        if self._live:
+        if self._clear:
             bar = "#" * round(share * BAR_WIDTH)
             self._line(f"  [{bar:<{BAR_WIDTH}}] {share:4.0%}  {cell:<18} {left} left")
         elif share == 1 or event["elapsed_s"] - self._said_s >= PLAIN_EVERY_S:
@@ -57,12 +53,8 @@ class RunProgress:
             self._line(f"  {share:4.0%}  {cell}, {left} left")
 
     def _line(self, text: str) -> None:
-        if self._live:
-            self._write("\r\x1b[K" + text[:79])
-            self._open = True
-        else:
-            self._write(text + "\n")
+        self._write(text[:79] if self._clear else f"{text}\n")
 
     def _write(self, text: str) -> None:
-        self._stream.write(text)
-        self._stream.flush()
+        """Write a text in place of the line that is rewritten."""
+        print(self._clear + text, end="", file=self._stream, flush=True)

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 import webbrowser
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -25,10 +26,9 @@ DEFAULT_OUT = "report"
 WRITTEN = {"check": ("report", "answers")}
 HAND_IN = "hand-in"
 SECRETS = ("secrets", "rpi/secrets")
-MEMORY, MOST_MEMORY = "LAB_REPORT_MEMORY", "2g"
+MOST_MEMORY = "2g"
 # From this exit code on, Docker reports errors of its own.
 NOT_STARTED = 125
-KILLED = 137
 
 
 def run_inside(root: Path, words: Sequence[str], options: Mapping[str, Any]) -> int:
@@ -41,37 +41,30 @@ def run_inside(root: Path, words: Sequence[str], options: Mapping[str, Any]) -> 
     written = [root / name for name in WRITTEN.get(words[0], ())] + [out] * ("out" in options)
     for folder in written:
         _make(folder)
-    lab = Lab(root)
-    reference = lab.ready_report()
-    memory = lab.settings().get(MEMORY) or MOST_MEMORY
-    before = _pages(out)
-    given = [*HARDENED, f"--memory={memory}", *_shared(root, words, options, written)]
+    reference = Lab(root).ready_report()
+    # The clock of files is coarser.
+    begun_s = time.time() - 1
+    given = [*HARDENED, f"--memory={MOST_MEMORY}", *_shared(root, words, options, written)]
+    if all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
+        given += ["--interactive", "--tty"]
     code = _wait(["docker", "run", "--rm", "--init", *given, reference, *words])
-    if code == KILLED:
-        message = f"The container of {reference} ended with exit code {code}: it may need more memory than {memory}."
-        raise MachineError(message, f"Name fewer runs, or allow more: {MEMORY}=4g ./lab {words[0]} …")
     if code >= NOT_STARTED:
-        raise MachineError(f"The container of {reference} ended with exit code {code}.", "Read the lines above.")
-    pages = [page for page, at in _pages(out).items() if before.get(page) != at]
-    if options.get("show") and pages and not webbrowser.open(address := pages[0].resolve().as_uri()):
+        remedy = f"Read the lines above; if there are none, it needs more than {MOST_MEMORY}: name fewer runs."
+        raise MachineError(f"The container of {reference} ended with exit code {code}.", remedy)
+    pages = sorted((at, page) for page in out.glob("*.html") if (at := page.stat().st_mtime) >= begun_s)
+    if options.get("show") and pages and not webbrowser.open(address := pages[0][1].resolve().as_uri()):
         print(f"No browser was found here. Open this address in one:\n{address}")
     return code
 
 
 def ask_inside(root: Path, module: str, *words: str) -> str:
     """Return what a module prints in the image, e.g. of the verdict engine; "" and its error if it failed."""
-    shared = [word for word in _shared(root, words, {"words": words}, []) if word not in ("--interactive", "--tty")]
+    shared = _shared(root, words, {"words": words}, [])
     command = ["docker", "run", "--rm", *HARDENED, *shared, "--entrypoint=python3"]
     asked = subprocess.run(
         [*command, Lab(root).ready_report(), "-m", module, *words], stdout=subprocess.PIPE, text=True, check=False
     )
     return asked.stdout.strip()
-
-
-def _pages(out: Path) -> dict[Path, int]:
-    """Return when each page in a folder was written, the first one first."""
-    written = {page: page.stat().st_mtime_ns for page in out.glob("*.html")}
-    return dict(sorted(written.items(), key=lambda entry: entry[1]))
 
 
 def _make(out: Path) -> None:
@@ -84,7 +77,7 @@ def _make(out: Path) -> None:
 
 
 def _shared(root: Path, words: Sequence[str], options: Mapping[str, Any], written: Sequence[Path]) -> Iterator[str]:
-    """Yield the options of `docker run` that give the container its user, files, network and terminal."""
+    """Yield the options of `docker run` that give the container its user, files and network."""
     owner = root.stat()
     # Root without capabilities cannot write into another user's checkout.
     user, group = (os.getuid(), os.getgid()) if os.getuid() else (owner.st_uid, owner.st_gid)
@@ -101,8 +94,6 @@ def _shared(root: Path, words: Sequence[str], options: Mapping[str, Any], writte
     yield from (f"--volume={folder}:{folder}" for folder in written)
     # Watch asks the exporter, which is published on this machine.
     yield "--network=none" if options else "--network=host"
-    if all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
-        yield from ("--interactive", "--tty")
 
 
 def _named(root: Path, options: Mapping[str, Any]) -> list[Path]:

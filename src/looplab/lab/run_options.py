@@ -8,7 +8,7 @@ from typing import Any
 from looplab.errors import UsageError
 from looplab.experiments.registry import EXPERIMENTS
 from looplab.lab.scenarios import check_one_kind, chosen
-from looplab.spec.parameters import Option, quick_settings
+from looplab.spec.parameters import Option
 
 MOST_ROUNDS = 1000
 # Each of these parts may run on another host.
@@ -35,8 +35,7 @@ def variables(root: Path, names: Sequence[str], given: Mapping[str, str | None],
             f"Its options are {', '.join(option.flag for option in options)}; see params.env in its folder, too.",
         )
     chosen_ones |= {"EXPERIMENT": experiment.name} if experiment.borrows else {}
-    preset = own.quick_preset(scenario) if quick else {}
-    return {**quick_settings(preset, options, chosen_ones), **chosen_ones}
+    return (own.quick_preset(scenario, chosen_ones) if quick else {}) | chosen_ones
 
 
 def _options() -> dict[Option, list[str]]:
@@ -57,7 +56,6 @@ def add_arguments(run: argparse.ArgumentParser) -> None:
         hosts.add_argument(
             f"--{part}-on", default="", metavar="NAME", help=f"the {part}'s host (default: this machine)"
         )
-    hosts.add_argument("--print", dest="only_print", action="store_true", help="print the commands alone")
     # argparse's own usage, with all options, would fill a terminal.
     run.usage = "%(prog)s [OPTION ...] SCENARIO [SCENARIO ...]"
     _add_options(run)

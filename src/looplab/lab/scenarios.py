@@ -1,6 +1,5 @@
 """Find what can be run: the folders that the experiments of the registry name as their scenarios."""
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -51,7 +50,7 @@ class Scenario:
 
 
 def scenarios(root: Path) -> dict[str, Scenario]:
-    """Return every scenario of the default experiment, in the order of their names (numbers count as numbers)."""
+    """Return every scenario of the default experiment, in the order of their names."""
     return _of(root, EXPERIMENTS[EXPERIMENTS.default])
 
 
@@ -90,8 +89,7 @@ def _known(name: str, known: Mapping[str, Scenario]) -> str:
     for meant in (name, name.lower(), f"scenario{name}", ALIASES.get(name.lower(), name)):
         if meant in known:
             return meant
-    titled = [key for key, scenario in known.items() if name and name.lower() in scenario.title.lower()]
-    raise UsageError(f"There is no scenario {name!r}.", f"{did_you_mean(name, known, titled)}./lab list names all.")
+    raise UsageError(f"There is no scenario {name!r}.", f"{did_you_mean(name, known)}./lab list names all.")
 
 
 def check_one_kind(wanted: Iterable[Scenario]) -> Experiment:
@@ -111,7 +109,7 @@ def check_one_kind(wanted: Iterable[Scenario]) -> Experiment:
 def _of(root: Path, experiment: Experiment) -> dict[str, Scenario]:
     files = (path for name in ("params.env", "compose.yaml") for path in root.glob(f"{experiment.scenarios}/{name}"))
     folders = {path.parent for path in files if path.parent.name[0] != "_"}
-    return {path.name: _read(path, experiment, root) for path in sorted(folders, key=_natural)}
+    return {path.name: _read(path, experiment, root) for path in sorted(folders)}
 
 
 def _read(folder: Path, experiment: Experiment, root: Path) -> Scenario:
@@ -119,7 +117,3 @@ def _read(folder: Path, experiment: Experiment, root: Path) -> Scenario:
     for path in (folder.parent / DEFAULTS, folder / "params.env"):
         settings |= read_env(path) if path.is_file() else {}
     return Scenario(folder.name, settings.get("TITLE", folder.name), settings, experiment)
-
-
-def _natural(path: Path) -> list[tuple[int, str]]:
-    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.findall(r"\d+|\D+", path.name)]

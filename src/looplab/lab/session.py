@@ -2,13 +2,11 @@
 
 import contextlib
 import json
-import math
 import os
 import re
 import shlex
 import signal
 import sys
-import time
 from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
@@ -19,18 +17,15 @@ from looplab.lab.checkout import Lab
 from looplab.lab.docker.compose import Compose, read_events
 from looplab.lab.docker.engine import NO_ANSWER, find_engine
 from looplab.lab.docker.model import check_images
-from looplab.lab.failing_broker import ending_with_its_broker
 from looplab.lab.programs import call
 from looplab.lab.progress import follow_run
 from looplab.lab.run_options import BUSY
 from looplab.lab.scenarios import LOOP_FILE, Scenario, every
 from looplab.lab.settings import check_parts, project_name
 from looplab.run.folder import LOCK, UNFINISHED, count_samples
-from looplab.run.quiet import MOST_STRANGERS
 from looplab.spec.experiment import Experiment
 from looplab.system.env_files import read_env
 from looplab.system.lock import holder
-from looplab.system.processors import BusyWatch
 from looplab.system.remedies import ENGINE_GONE, NO_MEMORY
 from looplab.system.terminal import say
 from looplab.system.words import plural
@@ -49,15 +44,11 @@ DONE_BEFORE = ("prepare",)  # Its end is no failure.
 LOG = Path(".cache/containers.log")
 # The signals of Ctrl-C, of `kill` and timeout(1), and of a terminal that was closed.
 INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-# A warm set-up takes a second, of which the engine uses little. What the engine builds is no stranger's: after a longer
-# set-up the processors are watched again, for so long, and again if they are busy.
-WARM_S, LOOK_S, MOST_LOOKS = 3.0, 1.0, 3
 # A container whose process got SIGKILL has this exit code.
 KILLED = 137
 NEXT = "Next: ./lab report --open    ./lab show"
 # A Compose file's reference to a variable; `$${` is a program's own.
 _VARIABLE = re.compile(r"(?<!\$)\$\{([A-Z][A-Z0-9_]*)")
-NOTICE_LOOKS, NOTICE_PAUSE_S = 10, 0.2
 
 
 class RunSession:
@@ -67,25 +58,14 @@ class RunSession:
         """Make the machine ready. Raises LabError."""
         check_parts(lab.root, lab.settings())
         catch_interrupts()
-        watch = BusyWatch()
         # Hold the lab before any image is built: a build would disturb another run.
         engine = lab.make_ready(lambda engine: hold_lab(lab, engine))
         lab.check_ports(engine)
         self.lab = lab
         self._has_report = False
         self.facts = lab.environment_facts(engine)
-        # What this machine does does not disturb an engine elsewhere.
-        share = _busy_share(watch, lambda: lab.compose().pids()) if engine.local else 0.0
-        wanted = lab.settings().get(BUSY) == "on"
-        cores = os.cpu_count() or 1
-        if share * cores > MOST_STRANGERS and not wanted:
-            say(
-                f"This machine is busy: other programs use {share * cores:.0%} of a processor, {MOST_STRANGERS:.0%} at "
-                "most leave a run quiet. It goes on, and its points count; a verdict rests on it only with --busy."
-            )
-        busy = {"busy_wanted": wanted, "busy_before": round(share, 3)}
         typed = command_line(lab.root, [scenario.experiment for scenario in lab.scenarios])
-        self.facts |= {**busy, "command_line": typed}
+        self.facts |= {"busy_wanted": lab.settings().get(BUSY) == "on", "command_line": typed}
 
     def run(self, scenarios: Sequence[Scenario], after: After) -> bool:
         """Run scenarios one after another, call `after` with the run.json of each; return whether all
@@ -108,10 +88,8 @@ class RunSession:
                 # No run waits for the image of the report, from which the pages are served.
                 self._has_report = "pages" in facts["images"]
                 if not self._has_report:
-                    compose.leave_out("pages")
+                    compose.left_out.add("pages")
                 compose.environment["LOOPLAB_ENVIRONMENT"] = json.dumps(facts)
-                # This look was before the first run. What disturbs a later one is counted in that run.
-                self.facts.pop("busy_before", None)
                 stay = KEPT_AFTER if number + 1 == len(scenarios) else KEPT_BETWEEN
                 compose.up(scenario.name, replace=number == 0)
                 containers = compose.listed("--all")
@@ -143,21 +121,6 @@ class RunSession:
         sys.stdout.flush()
 
 
-def _busy_share(since: BusyWatch, own: Callable[[], Sequence[int]]) -> float:
-    """Return which share of the processors others used in a warm set-up, or than the lab's containers use now.
-
-    The pages still draw the run before. What the engine does after a set-up ends within seconds: look again.
-    """
-    share = since.share() if since.elapsed_s <= WARM_S else math.inf
-    for _ in range(MOST_LOOKS):
-        if share * (os.cpu_count() or 1) <= MOST_STRANGERS:
-            break
-        watch = BusyWatch(own())
-        time.sleep(LOOK_S)
-        share = watch.share()
-    return share
-
-
 def _host_part(lab: Lab, scenario: Scenario) -> contextlib.AbstractContextManager[Mapping[str, str]]:
     """Return the context in which the experiment's programs run on the host; an empty one if it has none."""
     if not scenario.experiment.host:
@@ -171,8 +134,7 @@ def _host_part(lab: Lab, scenario: Scenario) -> contextlib.AbstractContextManage
 
 def _one(root: Path, compose: Compose, scenario: Scenario, controller: str, stay: Sequence[str]) -> dict[str, Any]:
     """Follow one run by the container of its controller; all services but those that `stay` are removed after it."""
-    with ending_with_its_broker(compose, scenario.name) as passed:
-        last = follow_run(map(passed, read_events(["docker", "logs", "--follow", controller])))
+    last = follow_run(read_events(["docker", "logs", "--follow", controller]))
     if error := last.get("error"):
         kept = _stored(root, last["interrupted"]["path"]) if "interrupted" in last else ""
         raise LabError(error["message"], kept + error["remedy"], error["exit_code"])
@@ -195,18 +157,9 @@ def _ended_early(root: Path, compose: Compose, scenario: Scenario, run_id: str) 
     if find_engine().trouble == NO_ANSWER:
         return MachineError(f"The Docker engine ended during {scenario.name}.", ENGINE_GONE.do)
     code = compose.exit_code(scenario.name)
-    treatments_ended = code == KILLED and _treatments_ended(compose)
-    if treatments_ended:
-        # The engine would go on restarting what had joined its PID namespace, in vain.
-        compose.stop(*compose.listed("--all").keys() - KEPT_BEFORE)
     recover(compose, root)
     stored = _stored(root, run_id)
-    if treatments_ended:
-        return MachineError(
-            f"The treatments container ended during {scenario.name}, and every measured process with it.",
-            f"{stored}Something killed it: out of memory? {NO_MEMORY.do}",
-        )
-    killed = " (killed: out of memory?)" if code == KILLED else ""
+    killed = " (it was killed, or the treatments container: out of memory?)" if code == KILLED else ""
     do = NO_MEMORY.do if killed else f"Read its message above, then run {scenario.name} again."
     return LabError(
         f"The controller of {scenario.name} ended with exit code {code}{killed} before the run was whole.",
@@ -228,15 +181,6 @@ def _stored(root: Path, folder: str) -> str:
     if not folder or not (path := root / "results" / folder).is_dir():
         return ""
     return f"What it measured is kept in results/{folder}: {plural(count_samples(path), 'sample')}. "
-
-
-def _treatments_ended(compose: Compose) -> bool:
-    """Return whether the treatments container ended; ask several times, for engines notice ends one after another."""
-    for _ in range(NOTICE_LOOKS):
-        if "treatments" not in compose.listed():
-            return True
-        time.sleep(NOTICE_PAUSE_S)
-    return False
 
 
 def _is_own(compose: Compose, controller: str, started: str, known: Set[str]) -> bool:

@@ -1,14 +1,12 @@
 """Settings of this checkout: .env, whose values are checked before the engine sees them, and .env.machine."""
 
-import ipaddress
 import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
 
 from looplab.errors import LabError, UsageError
-from looplab.experiments.registry import EXPERIMENTS
-from looplab.lab.image_names import PULL, REGISTRY, REPEATED, TAG, is_on_docker_hub
+from looplab.lab.image_names import REGISTRY, REPEATED, is_on_docker_hub
 from looplab.spec.brokers import DEFAULT
 from looplab.system.env_files import read_env
 from looplab.treatments.link import NO_LINK
@@ -18,30 +16,19 @@ PROJECT = "looplab"
 MACHINE_FILE = ".env.machine"
 _HEADER = "# Written by ./lab setup: what this machine allows. Delete it to have it found out again.\n"
 
-_NUMBER = (r"[0-9]{1,9}", "a whole number")
-_SWITCH = (r"on|off", "on or off")
-
+# What neither Compose nor the engine refuses with the variable's name.
 RULES = {
-    **dict.fromkeys(("LAB_UID", "LAB_GID", "ROBOT_GROUP"), _NUMBER),
-    "LAB_RTPRIO": (r"[0-9]{1,2}", "a whole number from 0 to 99"),
     "LAB_PRIORITY_UID": (r"0", "0 or nothing"),
-    "LAB_RATIONED": (r"on", "on or nothing"),
     **{name: (rule.pattern, rule.expected) for load in loads().values() for name, rule in load.settings.items()},
-    "GRAFANA": _SWITCH,
-    **{name: _SWITCH for experiment in EXPERIMENTS.values() for name in experiment.switches},
     REGISTRY: (r"[a-z0-9][a-z0-9.-]*(:[0-9]+)?/([a-z0-9][a-z0-9._-]*/)*", "e.g. registry.example.org/ with its last /"),
-    PULL: (r"never|missing|always", "never, missing or always"),
-    TAG: (r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}", "an image's tag: letters, digits, _ . and -"),
     REPEATED: (r"(?!(.*/)?looplab/).*", "an image of mqtt-stresser; empty for the lab's own program"),
-    "COMPOSE_PROJECT_NAME": (r"[a-z0-9][a-z0-9_-]*", "lower-case letters, digits, - and _"),
 }
-ADDRESSES = ("LAB_BIND", "LAB_LAN_BIND")
 # The variables by which compose.yaml chooses a file, compose/<kind>.<value>.yaml.
 OVERLAYS = {"BROKER": "broker", "ROBOT": "robot", "LINK": "link", "BROKER_TLS": "tls", "GRAFANA": "grafana"}
 # A user's own program in a part's place: a file, or a command in the image that OWN_IMAGE names.
 OWN_PROGRAMS = ("OWN_CLIENT", "OWN_BRIDGE")
 # These values change nothing: Compose gets an empty variable and reads no file.
-NO_FILE = {"LINK": NO_LINK, "OWN_LINK": NO_LINK, "GRAFANA": "on", "TWIN_LINK": "off"}
+NO_FILE = {"LINK": NO_LINK, "OWN_LINK": NO_LINK, "GRAFANA": "on"}
 
 
 def file_choices(settings: Mapping[str, str]) -> dict[str, str]:
@@ -92,20 +79,6 @@ def check_settings(settings: Mapping[str, str]) -> None:
     for name, text in settings.items():
         if name.endswith("_IMAGE") and is_on_docker_hub(text):
             raise _wrong(name, text, f"localhost/{text}, which ./lab setup builds: anybody may publish {text}")
-    for name in ADDRESSES:
-        text = settings.get(name, "").strip()
-        if text and not _is_address(text):
-            raise _wrong(name, text, "an address of this machine, e.g. 127.0.0.1, of IPv6 in brackets")
-
-
-def _is_address(text: str) -> bool:
-    # Compose accepts an IPv6 address only in brackets.
-    bare = text[1:-1] if text.startswith("[") and text.endswith("]") else text
-    try:
-        version = ipaddress.ip_address(bare).version
-    except ValueError:
-        return False
-    return (version == 6) == (bare != text)
 
 
 def _wrong(name: str, text: str, expected: str) -> LabError:
@@ -131,12 +104,8 @@ def write_machine_file(root: Path, variables: Mapping[str, str]) -> None:
 
 
 def read_machine_file(root: Path) -> dict[str, str]:
-    """Return what the last set-up found, {} before the first one.
-
-    It leaves out stand-ins as 0.1.0 named them at first: Docker Hub could answer for those names.
-    """
+    """Return what the last set-up found, {} before the first one."""
     try:
-        known = read_env(root / MACHINE_FILE)
+        return read_env(root / MACHINE_FILE)
     except FileNotFoundError:
         return {}
-    return {name: value for name, value in known.items() if not (name.endswith("_IMAGE") and is_on_docker_hub(value))}

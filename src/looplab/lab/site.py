@@ -10,9 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from looplab.exercises.exercise import exercises, read_exercise
+from looplab.exercises.printed import printed
 from looplab.experiments.registry import EXPERIMENTS
 from looplab.lab.pages import elsewhere, stored
+from looplab.lab.site_docs import write_docs
 from looplab.report.page import page
+from looplab.report.shell import page_name, write_reports
 from looplab.report.stored import StoredRun, read_run
 from looplab.run.folder import age
 from looplab.run.life import run_table, summary
@@ -30,9 +33,10 @@ def write_site(root: Path, out: Path) -> None:
         "table": run_table(EXPERIMENTS[runs[0].experiment], runs[0].document) if runs else "",
         "reports": _reports(root, out / "reports") if runs else [],
         "handouts": _handouts(root, out / "handouts"),
-        "docs": _docs(root, out / "docs"),
+        "docs": "docs/README.html",
         "elsewhere": elsewhere(os.environ),
     }
+    write_docs(root / "docs", out / "docs")
     (out / "index.html").write_text(page(Path(__file__).with_name("pages.html.j2"), context), encoding="utf-8")
 
 
@@ -54,8 +58,6 @@ def _is_printable(run: StoredRun) -> bool:
 
 def _reports(root: Path, out: Path) -> list[dict[str, str]]:
     """Write the reports on all runs; return for each its title, its page and the figure of its claims."""
-    from looplab.report.shell import page_name, write_reports
-
     pages = {path.name for path in write_reports(root / "results", (), out, EXPERIMENTS).pages}
     reports = []
     for experiment in EXPERIMENTS.values():
@@ -69,25 +71,15 @@ def _reports(root: Path, out: Path) -> list[dict[str, str]]:
 
 def _handouts(root: Path, out: Path) -> list[tuple[str, str]]:
     """Write the handouts as pages to print; return name and title of each."""
-    from looplab.exercises.printed import printed
-
     out.mkdir()
     pages = []
     for name in exercises(root):
         exercise = read_exercise(root, name, EXPERIMENTS)
         # An exercise without goals has no handout.
         if exercise.card.goals:
-            (out / f"{name}.html").write_text(printed(root, name, EXPERIMENTS, linked=True), encoding="utf-8")
+            (out / f"{name}.html").write_text(printed(root, name, EXPERIMENTS), encoding="utf-8")
             pages.append((name, exercise.title))
     return pages
-
-
-def _docs(root: Path, out: Path) -> str:
-    """Write the documentation; return where it begins."""
-    from looplab.lab.site_docs import write_docs
-
-    write_docs(root / "docs", out)
-    return "docs/README.html"
 
 
 if __name__ == "__main__":

@@ -1,11 +1,9 @@
 """The documentation as pages: docs/*.md, its tables (docs/*.tsv) and pictures, with links that lead on."""
 
-import csv
 import re
 import shutil
 from collections.abc import Sequence
 from functools import partial
-from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +27,7 @@ def write_docs(docs: Path, out: Path) -> None:
     for source in docs.iterdir():
         text = source.read_text(encoding="utf-8") if source.suffix in (".md", ".tsv") else ""
         if text:
-            body = _table(text, source.name, markdown) if source.suffix == ".tsv" else markdown.render(text)
+            body = markdown.render(_table(text, source.name) if source.suffix == ".tsv" else text)
             html = page(TEMPLATE, {"title": source.name, "body": body})
             (out / target(source.name, docs)).write_text(html, encoding="utf-8")
 
@@ -76,12 +74,8 @@ def _with_targets(tokens: Sequence[Token], docs: Path) -> list[Token]:
     return kept
 
 
-def _table(text: str, name: str, markdown: MarkdownIt) -> str:
-    """Return a table of tab-separated values as HTML; its cells are Markdown."""
-    head, *rows = csv.reader(text.splitlines(), delimiter="\t", quoting=csv.QUOTE_NONE)
-    titles, lines = _row(head, "th", markdown), "".join(_row(row, "td", markdown) for row in rows)
-    return f"<h1>{escape(name)}</h1>{SCROLLED[0]}<thead>{titles}</thead>{lines}{SCROLLED[1]}"
-
-
-def _row(cells: Sequence[str], tag: str, markdown: MarkdownIt) -> str:
-    return f"<tr>{''.join(f'<{tag}>{markdown.renderInline(cell)}</{tag}>' for cell in cells)}</tr>\n"
+def _table(text: str, name: str) -> str:
+    """Return a table of tab-separated values as Markdown, as its cells are."""
+    head, *rows = (line.replace("|", r"\|").split("\t") for line in text.splitlines())
+    lines = (f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *rows))
+    return "\n".join([f"# {name}", "", *lines])

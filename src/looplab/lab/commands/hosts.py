@@ -3,11 +3,8 @@
 from pathlib import Path
 
 from looplab.errors import EXIT_GOOD, EXIT_MACHINE, LabError, UsageError
-from looplab.lab.hosts.checks import reach
-from looplab.lab.hosts.contexts import ADD, add_host, known_hosts, remove_host
+from looplab.lab.hosts.contexts import ADD, Host, add_host, known_hosts, reach, remove_host
 from looplab.system.terminal import say
-
-HEAD = ("name", "address", "engine", "cores", "cgroup", "machine", "clock")
 
 
 def hosts(_root: Path, *, action: str | None, name: str, endpoint: str, address: str) -> int:
@@ -28,21 +25,18 @@ def hosts(_root: Path, *, action: str | None, name: str, endpoint: str, address:
         say(f"{name} is no host any more. Nothing on it was changed.")
         return EXIT_GOOD
     known = known_hosts()
-    print(_line(HEAD) if known else f"No hosts. {ADD.format('NAME')}")
-    lost = False
-    for host in known.values():
-        try:
-            facts = reach(host)
-        except LabError as error:
-            lost = True
-            print(f"{host.name:<10} {host.address:<15} not reached: {error}")
-            continue
-        engine = facts.engine
-        row = (engine.server_version, engine.cores, f"v{engine.cgroup_version}", facts.architecture)
-        print(_line((host.name, host.address, *row, f"{facts.clock_s:+.2f} s")))
-    return EXIT_MACHINE if lost else EXIT_GOOD
+    if not known:
+        print(f"No hosts. {ADD.format('NAME')}")
+    return max([EXIT_GOOD, *map(_print_host, known.values())])
 
 
-def _line(words: tuple[object, ...]) -> str:
-    widths = (10, 15, 15, 5, 6, 8, 0)
-    return " ".join(f"{word!s:<{width}}" for word, width in zip(words, widths, strict=True)).rstrip()
+def _print_host(host: Host) -> int:
+    """Print what a host has; return the exit code, 3 if it was not reached."""
+    try:
+        engine = reach(host)
+    except LabError as error:
+        print(f"{host.name} {host.address}: not reached: {error}")
+        return EXIT_MACHINE
+    machine = f"{engine.cores} cores, {engine.architecture}, cgroup v{engine.cgroup_version}"
+    print(f"{host.name} {host.address}: Docker {engine.server_version}, {machine}, clock {engine.clock_ahead_s:+.2f} s")
+    return EXIT_GOOD

@@ -1,64 +1,53 @@
-"""./lab inspect: the parts of the lab that run now, or those that a scenario would start."""
+"""./lab inspect: the parts of the lab that run now, with their scheduling, limits and treatments."""
 
 import json
-import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from textwrap import fill
-from typing import Any
+from typing import Any, NamedTuple
 
 from looplab.errors import EXIT_GOOD
 from looplab.lab.checkout import Lab
 from looplab.lab.metrics_page import exporter_url, fetch, parse
 from looplab.lab.programs import call
 from looplab.lab.scenarios import chosen, every
-from looplab.run.inspections import noted
 from looplab.run.table import WIDTH, aligned
-from looplab.spec.roles import BROKER, CONTROLLER
 from looplab.system.terminal import say
 
-COST = "inspect: about a second of processor time, once; the run notes it."
-# The engine asks this program of its host.
-NO_PS = '"ps": executable file not found'
 HEAD = ("part", "scheduling", "addresses, ports on the host")
-# With several brokers the services have other names: the image shows what they are.
-BROKERS = {BROKER.name, "mosquitto"}
 
 
-@dataclass
-class LabPart:
-    """One container, or one that would be started; `scheduling` as ps shows it, e.g. "FF 90"."""
+class LabPart(NamedTuple):
+    """One container; `scheduling` as ps shows it, e.g. "FF 90"."""
 
     name: str
     image: str
-    addresses: list[str] = field(default_factory=list)
-    ports: list[str] = field(default_factory=list)
-    scheduling: str = ""
-    limits: list[str] = field(default_factory=list)
-    treatments: list[dict[str, Any]] = field(default_factory=list)
+    addresses: list[str]
+    ports: list[str]
+    scheduling: str
+    limits: list[str]
 
 
 def inspect(root: Path, scenario: str | None, *, as_json: bool) -> int:
-    """Print the running parts, or what `scenario` starts if it does not run; return the exit code."""
+    """Print the running parts; return the exit code. Of a `scenario` that does not run, name what shows its parts."""
     lab = Lab(root)
     named = chosen(root, [scenario])[0].name if scenario else ""
     running = lab.compose().listed()
-    controllers = {*every(root)}
     if named and named not in running:
-        title = f"{named} does not run; it would start:"
-        parts, rest = _planned(lab, named), []
+        running, title = {}, f"{named} does not run: `docker compose --profile {named} config` has its parts."
     else:
-        with noted(root / "results", "./lab inspect"):
-            parts = _live(running)
-            rest = _add_treatments(parts, controllers, lab.settings())
-        title = f"{', '.join(running.keys() & controllers) or 'no scenario'} runs"
+        title = f"{', '.join(running.keys() & every(root).keys()) or 'no scenario'} runs"
+    parts, treatments = _live(running), _treatments(running, lab.settings()) if running else []
     if as_json:
-        print(json.dumps({"parts": list(map(asdict, parts)), "treatments": rest}, indent=1))
+        print(json.dumps({"parts": [part._asdict() for part in parts], "treatments": treatments}, indent=1))
     else:
-        print("\n".join(_lines(title, parts, rest)))
-        say(COST if running else "Nothing runs: start a scenario with `./lab run NAME`.")
+        print("\n".join(_lines(title, parts, treatments)))
+        say(
+            "inspect: about a second of processor time."
+            if running
+            else "Nothing runs: start a scenario with `./lab run NAME`."
+        )
     return EXIT_GOOD
 
 
@@ -80,7 +69,7 @@ def _live(running: Mapping[str, str]) -> list[LabPart]:
                 for published in each or []
             ],
             scheduling[name],
-            list(_limits(_given(state["HostConfig"]))),
+            list(_limits(state["HostConfig"])),
         )
         for name, container in sorted(running.items())
         if (state := states.get(container))
@@ -97,88 +86,46 @@ def _addresses(state: Mapping[str, Any], names: Mapping[str, str]) -> list[str]:
 def _scheduling(container: str) -> str:
     """Return the scheduling of a container's processes: class and real-time priority, as ps prints them."""
     top = call(["docker", "top", container, "-o", "pid,cls,rtprio"])
-    if NO_PS in top.stderr:
-        return "unknown (no ps)"
+    # A minimal host has no ps, which the engine runs for this.
+    if not top.good:
+        return "unknown"
     listed = top.stdout.splitlines()[1:]
     return ", ".join(sorted({" ".join(line.split()[1:]).removesuffix(" -") for line in listed}))
 
 
-def _given(host: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the engine holds of a container's rights and limits, in Compose's words."""
-    return {
-        "rtprio": {limit["Name"]: limit["Hard"] for limit in host["Ulimits"] or []}.get("rtprio"),
-        "cap_add": [name.removeprefix("CAP_") for name in host["CapAdd"] or []],
-        "cpu_rt_runtime": host["CpuRealtimeRuntime"],
-        "cpus": host["NanoCpus"] / 1e9,
-        "cpuset": host["CpusetCpus"],
-        "cpu_shares": host["CpuShares"],
-        "mem_limit": host["Memory"],
-        "pids_limit": host["PidsLimit"],
-    }
+def _limits(host: Mapping[str, Any]) -> Iterator[str]:
+    """Yield rights and limits in words, of what the engine holds of a container."""
+    yield from (f"rtprio {limit['Hard']}" for limit in host["Ulimits"] or [] if limit["Name"] == "rtprio")
+    if host["NanoCpus"]:
+        yield f"cpus {host['NanoCpus'] / 1e9:g}"
+    if host["CpusetCpus"]:
+        yield f"cpuset {host['CpusetCpus']}"
+    if host["CpuShares"]:
+        yield f"cpu_shares {host['CpuShares']}"
+    if host["CpuRealtimeRuntime"]:
+        yield f"real time {host['CpuRealtimeRuntime'] / 1000:g} ms/s"
+    if host["Memory"]:
+        yield f"memory {host['Memory'] >> 20} MiB"
+    if host["PidsLimit"]:
+        yield f"{host['PidsLimit']} processes"
+    yield from (name.removeprefix("CAP_") for name in host["CapAdd"] or [])
 
 
-def _planned(lab: Lab, profile: str) -> list[LabPart]:
-    """Return the parts as the Compose files describe them."""
-    services = lab.compose().config(profile)["services"].items()
-    return [
-        LabPart(
-            name,
-            given["image"],
-            [f"of {other}" for other in given.get("network_mode", "").split(":")[1:]],
-            [f"{port.get('host_ip', '')}:{port['published']}" for port in given.get("ports", [])],
-            limits=list(_limits({**given, "rtprio": given.get("ulimits", {}).get("rtprio")})),
-        )
-        for name, given in sorted(services)
-    ]
-
-
-def _limits(given: Mapping[str, Any]) -> Iterator[str]:
-    """Yield rights and limits in words, of keys as in a Compose file."""
-    for name in ("rtprio", "cpus", "cpuset", "cpu_shares"):
-        if given.get(name):
-            yield f"{name} {given[name]:g}" if isinstance(given[name], float) else f"{name} {given[name]}"
-    if runtime := int(given.get("cpu_rt_runtime") or 0):
-        yield f"real time {runtime / 1000:g} ms/s"
-    if memory := int(given.get("mem_limit") or 0):
-        yield f"memory {memory >> 20} MiB"
-    if given.get("pids_limit"):
-        yield f"{given['pids_limit']} processes"
-    yield from given.get("cap_add") or []
-
-
-def _add_treatments(
-    parts: Sequence[LabPart], controllers: Collection[str], settings: Mapping[str, str]
-) -> list[dict[str, Any]]:
-    """Give each part the treatments of the run that goes on which begin with its name; return the others."""
+def _treatments(running: Collection[str], settings: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Return the treatments of the run that goes on."""
     try:
         page = parse(fetch(f"{exporter_url(settings)}/metrics"))
     except OSError:
         return []
-    rest = []
-    running = {part.name for part in parts}
-    for labels, verified in page["lab_treatment_verified"]:
-        # Until a run has scanned its parts, the exporter still shows the run before it.
-        if labels["scenario"] not in running:
-            continue
-        treatment: dict[str, Any] = {name: labels[name] for name in ("what", "wanted", "found")}
-        treatment["verified"] = verified == 1
-        role = re.split(r"\W", labels["what"])[0]
-        owners = [part for part in parts if _has_role(part, role, controllers)]
-        for owner in owners:
-            owner.treatments.append(treatment)
-        rest += [] if owners else [treatment]
-    return rest
+    # Until a run has scanned its parts, the exporter still shows the run before it.
+    return [
+        {**{name: labels[name] for name in ("what", "wanted", "found")}, "verified": verified == 1}
+        for labels, verified in page["lab_treatment_verified"]
+        if labels["scenario"] in running
+    ]
 
 
-def _has_role(part: LabPart, role: str, controllers: Collection[str]) -> bool:
-    """Return whether the name of a part, or of its image, holds that of a role."""
-    if part.name in controllers:
-        return role == CONTROLLER.name
-    words = re.split(r"\W", f"{part.name} {part.image}")
-    return not {*words}.isdisjoint(BROKERS if role == BROKER.name else {role})
-
-
-def _lines(title: str, parts: Sequence[LabPart], rest: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+def _lines(title: str, parts: Sequence[LabPart], treatments: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """Yield each part and what is known of it, in 80 columns."""
     rows = [HEAD, *((part.name, part.scheduling, ", ".join((*part.addresses, *part.ports))) for part in parts)]
     heads = aligned(rows, left=len(HEAD), gap=" ")
@@ -186,9 +133,9 @@ def _lines(title: str, parts: Sequence[LabPart], rest: Sequence[Mapping[str, Any
     for part, head in zip(parts, heads[1:], strict=True):
         yield fill(head, WIDTH, subsequent_indent="    ", break_on_hyphens=False)
         yield _line(part.image)
-        yield from map(_line, filter(None, (", ".join(part.limits), *map(_treatment, part.treatments))))
-    if rest:
-        yield from ("", "treatments of the whole run", *(_line(_treatment(one)) for one in rest))
+        yield from map(_line, filter(None, [", ".join(part.limits)]))
+    if treatments:
+        yield from ("", "treatments", *(_line(_treatment(one)) for one in treatments))
 
 
 def _line(text: str) -> str:

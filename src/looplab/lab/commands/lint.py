@@ -13,7 +13,7 @@ from looplab.lab.programs import call
 COMPLAINT_LINES = 40
 AT_ONCE = 2
 # Figures and pictures hold no words of ours.
-NO_PROSE = (".csv", ".json", ".png", ".svg", ".cast")
+NO_PROSE = (".csv", ".json", ".png", ".svg")
 SHELL_STARTS = (b"#!/bin/sh", b"#!/bin/bash", b"#!/usr/bin/env bash", b"#!/usr/bin/env sh")
 
 

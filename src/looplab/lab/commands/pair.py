@@ -1,12 +1,12 @@
 """./lab pair: one file with all that a Raspberry Pi needs to reach this machine's broker."""
 
+import os
 import re
 from pathlib import Path
 
 from looplab.errors import EXIT_GOOD, UsageError
 from looplab.lab.checkout import TLS_PORT, Lab
-from looplab.lab.machine.facts import own_address
-from looplab.lab.secret_files import write_secret
+from looplab.lab.machine.network import own_address
 from looplab.system.terminal import say
 
 # A Pi takes these settings over, so that both sides run alike; an empty one must replace the Pi's own.
@@ -48,3 +48,12 @@ def pair(root: Path, file: Path, *, identity: str, address: str | None) -> int:
     if identity == "bridge":
         say(f"Bring it to the Pi (rpi/README.md); there: sudo rpi/install.sh --pairing {file.name}")
     return EXIT_GOOD
+
+
+def write_secret(path: Path, text: str) -> None:
+    """Replace `path` by a rename; only its owner may read it."""
+    fresh = path.with_name(f".{path.name}.new")
+    fresh.unlink(missing_ok=True)
+    with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+        file.write(text)
+    fresh.replace(path)

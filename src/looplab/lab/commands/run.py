@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from looplab.errors import EXIT_GOOD, EXIT_INVALID, UsageError
+from looplab.errors import EXIT_GOOD, EXIT_INVALID
 from looplab.exercises.forms import make_form
 from looplab.lab.checkout import Lab
 from looplab.lab.commands import study
@@ -27,29 +27,20 @@ def run(
 
     `given` holds the other options of the command line, by variable. Several rounds are a study of these scenarios.
     """
-    on, only_print = {part: given.pop(f"{part}_on", "") for part in PARTS}, given.pop("only_print", "")
+    on = {part: given.pop(f"{part}_on", "") for part in PARTS}
     apart = any(on.values())
-    if only_print and not apart:
-        raise UsageError("--print shows the commands of a run on several hosts.", "Name one: --broker-on NAME.")
     wanted = chosen(root, scenarios, given.get("AS"))
-    names = [scenario.run_name for scenario in wanted]
     if rounds > 1 and not apart:
-        options = study.Options(rounds, None, as_json, allow_invalid, quick, twice=False)
-        return study.conduct(root, names, names, options, given)
+        asked: dict[str, Any] = {"as_json": as_json, "allow_invalid": allow_invalid, "quick": quick, **given}
+        return study.study(root, scenarios, rounds=rounds, twice=False, **asked)
     check_one_kind(wanted)
+    names = [scenario.run_name for scenario in wanted]
     lab = Lab(root, variables(root, names, given, quick), wanted)
-    if quick:
-        # It replaces some variables of the shell: a wrong one is refused all the same.
-        slow = Lab(root, variables(root, names, given, quick=False), wanted).settings()
-        for scenario in wanted:
-            scenario.parameters(slow)
     # Read every parameter before anything is started: a typing error costs no run.
     settings = {**lab.settings(), **({"ROBOT": "remote"} if apart else {})}
     parameters = [scenario.parameters(settings) for scenario in wanted]
-    placed = PlacedSession(lab, on, rounds) if apart else None
-    if placed and only_print:
-        return placed.show()
-    return _run(placed or RunSession(lab), parameters, as_json, allow_invalid)
+    session = PlacedSession(lab, on, rounds) if apart else RunSession(lab)
+    return _run(session, parameters, as_json, allow_invalid)
 
 
 def _run(

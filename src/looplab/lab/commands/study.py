@@ -8,25 +8,21 @@ import textwrap
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from looplab.errors import EXIT_GOOD, EXIT_INVALID, EXIT_USAGE, LabError, UsageError, did_you_mean
+from looplab.errors import EXIT_GOOD, EXIT_INVALID, UsageError
 from looplab.experiments.registry import EXPERIMENTS
 from looplab.lab.checkout import Lab
-from looplab.lab.docker.images import is_here
-from looplab.lab.image_names import is_own
 from looplab.lab.report_container import ask_inside
 from looplab.lab.run_options import variables
 from looplab.lab.scenarios import Scenario, check_one_kind, chosen
 from looplab.lab.session import After, RunSession
 from looplab.report.study_file import Study, digest_of_rules, read_studies
 from looplab.run.folder import SCHEMA
-from looplab.spec.brokers import BROKERS, DEFAULT, STUDY
 from looplab.system.machine_facts import boot_id, hashed, machine_id
 from looplab.system.terminal import say
 from looplab.system.words import plural, show_duration
@@ -39,96 +35,60 @@ Variants = Mapping[str, Mapping[str, str]]
 RUN_OVERHEAD_S = 7.0
 
 
-@dataclass(frozen=True)
-class Options:
-    """How a study is made; with `twice`, a scenario of each load is run under two names, as an A/A arm."""
-
-    rounds: int
-    seed: int | None
-    as_json: bool
-    allow_invalid: bool
-    quick: bool
-    twice: bool = True
-
-
 def study(
     root: Path,
     names: list[str],
     *,
     rounds: int,
-    seed: int | None,
     as_json: bool,
     allow_invalid: bool,
     quick: bool,
+    seed: int | None = None,
+    twice: bool = True,
     **given: str,
 ) -> int:
-    """Run what the claims (or scenarios) `names` compare, in `rounds` of random order; return the exit code."""
-    options = Options(rounds, seed, as_json, allow_invalid, quick)
+    """Run what the claims (or scenarios) `names` compare, in `rounds` of random order; return the exit code.
+
+    The study like it that was interrupted goes on. With `twice`, a scenario of each load is run under two names, as an
+    A/A arm. `given` holds options of the runs.
+    """
     scenarios = _scenarios_of(root, names, given.get("AS"))
-    variants: Variants = {}
+    variants: Variants = {"": {}}
     for experiment in EXPERIMENTS.values():
         for name in set(names) & experiment.variants.keys():
             variants = experiment.variants[name]
     if taken := {one for settings in variants.values() for one in settings if given.get(one)}:
         raise UsageError(f"{', '.join(sorted(taken))}: this study sets it for each arm.", "Leave out its option.")
-    if STUDY in names:
-        here = brokers_here(root, chosen(root, scenarios)[0], variables(root, scenarios, given, quick))
-        variants = {name: variants[name] for name in here}
-    return conduct(root, names, scenarios, options, given, variants)
-
-
-def brokers_here(root: Path, scenario: Scenario, wanted: Mapping[str, str]) -> list[str]:
-    """Return the brokers that this machine can run: those that the lab builds, and upstream's whose image is here.
-
-    One that cannot do what `wanted` (options of the runs) asks for is left out. Raises LabError.
-    """
-    usable = []
-    for name in BROKERS:
-        lab = Lab(root, {**wanted, "BROKER": name})
-        services = lab.compose().config(scenario.name)["services"]
-        image = next(service["image"] for part, service in services.items() if part.endswith("broker"))
-        if name != DEFAULT and not is_own(image) and not is_here(image):
-            continue
-        try:
-            scenario.parameters(lab.settings())
-            usable.append(name)
-        except UsageError as error:
-            if name == DEFAULT:
-                raise
-            say(f"{name} is left out: {error.message}")
-    return usable
-
-
-def conduct(
-    root: Path,
-    names: Sequence[str],
-    scenarios: Sequence[str],
-    options: Options,
-    given: Mapping[str, str],
-    variants: Variants | None = None,
-) -> int:
-    """Begin a study, or go on with the one like it that was interrupted. `given` holds options of the runs.
-
-    With `variants` each scenario is run with the settings of each.
-    """
-    chosen_ones = variables(root, scenarios, given, options.quick)
+    chosen_ones = variables(root, scenarios, given, quick)
     known = {scenario.run_name: scenario for scenario in chosen(root, scenarios)}
     experiment = check_one_kind(known.values())
-    labs, parameters = _prepared(root, known, chosen_ones, variants or {"": {}})
+    labs, parameters = _prepared(root, known, chosen_ones, variants)
     loads = {name: load for (name, _), values in parameters.items() if (load := getattr(values, "load", None))}
     least = max((load.quick_messages for name, load in known_loads().items() if name in loads.values()), default=0)
-    if options.quick and not given.get("MESSAGES") and 0 < int(chosen_ones.get("MESSAGES", 0)) < least:
+    if quick and not given.get("MESSAGES") and 0 < int(chosen_ones.get("MESSAGES", 0)) < least:
         chosen_ones["MESSAGES"] = str(least)
-        labs, parameters = _prepared(root, known, chosen_ones, variants or {"": {}})
+        labs, parameters = _prepared(root, known, chosen_ones, variants)
     sessions = {variant: RunSession(lab) for variant, lab in labs.items()}
     code = str(next(iter(sessions.values())).facts["code"])
     where = {"code": code, "machine": machine_id(), "boot": hashed(boot_id())}
-    plan = _unfinished(root / "results", names, options, chosen_ones, where)
+    wanted = Study(
+        study=f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{'-'.join(names)[:40]}",
+        names=list(names),
+        seed=secrets.randbelow(1 << 31) if seed is None else seed,
+        rounds=rounds,
+        arms={},
+        blocks=[],
+        options=chosen_ones,
+        where=where,
+        loads=loads,
+        cells={name: [list(cell.key) for cell in values.cells] for (name, _), values in parameters.items()},
+        messages={name: values.samples for (name, _), values in parameters.items()},
+        rules=digest_of_rules(experiment.folder),
+    )
+    plan = _unfinished(root / "results", wanted, any_seed=seed is None)
     if plan is None:
-        plan = _begin(names, list(known), loads if options.twice else {}, options, chosen_ones, where, list(labs))
-        plan.loads, plan.rules = loads, digest_of_rules(experiment.folder)
-        plan.cells = {name: [list(cell.key) for cell in values.cells] for (name, _), values in parameters.items()}
-        plan.messages = {name: values.samples for (name, _), values in parameters.items()}
+        plan = wanted
+        _draw(plan, list(known), loads if twice else {}, list(labs))
         plan.write(root / "results")
     else:
         say(f"Going on with {plan.study}: {len(plan.runs)} of {len(plan.runs) + len(plan.left)} runs are done.")
@@ -136,7 +96,7 @@ def conduct(
     seconds = sum(parameters[plan.arms[arm], plan.variants.get(arm, "")].total_s + RUN_OVERHEAD_S for _, arm in left)
     file = str(plan.path(root / "results"))
     say(_summary(plan, seconds, ask_inside(root, "looplab.lab.study_inside", "power", experiment.name, file)))
-    return _run(sessions, plan, [known[plan.arms[arm]] for _, arm in left], options, experiment.name)
+    return _run(sessions, plan, [known[plan.arms[arm]] for _, arm in left], experiment.name, as_json, allow_invalid)
 
 
 def _prepared(
@@ -149,7 +109,12 @@ def _prepared(
 
 
 def _run(
-    sessions: Mapping[str, RunSession], plan: Study, scenarios: Sequence[Scenario], options: Options, name: str
+    sessions: Mapping[str, RunSession],
+    plan: Study,
+    scenarios: Sequence[Scenario],
+    name: str,
+    as_json: bool,
+    allow_invalid: bool,
 ) -> int:
     """Run what is left of a study of the experiment `name`, by the session of each variant; return the exit code.
 
@@ -178,13 +143,13 @@ def _run(
     file = str(plan.path(results))
     plan.words = json.loads(ask_inside(session.lab.root, "looplab.lab.study_inside", "words", name, file) or "{}")
     plan.write(results)
-    if options.as_json:
+    if as_json:
         print(json.dumps({"schema": SCHEMA, "study": plan.study, "runs": documents}, indent=1))
     invalid = sum(not run["valid"] for run in plan.runs)
     say(f"{len(plan.runs)} runs, {invalid} of them INVALID; order and seed are in results/{plan.path(results).name}.")
     say("For the verdicts: ./lab report")
     session.where()
-    return EXIT_GOOD if not invalid or options.allow_invalid else EXIT_INVALID
+    return EXIT_GOOD if not invalid or allow_invalid else EXIT_INVALID
 
 
 def _all_run(sessions: Mapping[str, RunSession], runs: Iterable[tuple[str, Scenario]], after: After) -> bool:
@@ -199,59 +164,40 @@ def _scenarios_of(root: Path, names: Sequence[str], of: str | None = None) -> li
     scenarios: list[str] = []
     for name in names:
         scenarios += claims.get(name, (name,))
-    try:
-        return [scenario.run_name for scenario in chosen(root, scenarios, of)]
-    except LabError as error:
-        if error.exit_code != EXIT_USAGE:
-            raise
-        near = "".join(did_you_mean(name, claims) for name in names if name not in claims)
-        raise UsageError(error.message, f"{near or f'{error.remedy} '}./lab study --help names the claims.") from None
+    return [scenario.run_name for scenario in chosen(root, scenarios, of)]
 
 
-def _unfinished(
-    results: Path, names: Sequence[str], options: Options, chosen_ones: Mapping[str, str], where: Mapping[str, str]
-) -> Study | None:
+def _unfinished(results: Path, wanted: Study, *, any_seed: bool) -> Study | None:
     """Return the newest study like this one that has runs left; a restart or a change of the lab begins a new one."""
     for plan in reversed(read_studies(results)):
-        alike = (plan.names, plan.rounds, plan.options) == (list(names), options.rounds, dict(chosen_ones))
-        if not plan.left or not alike or options.seed not in (None, plan.seed):
+        alike = all(getattr(plan, name) == getattr(wanted, name) for name in ("names", "rounds", "options"))
+        if not plan.left or not alike or not (any_seed or plan.seed == wanted.seed):
             continue
-        if plan.where == where:
+        if plan.where == wanted.where:
             return plan
-        changed = ", ".join(name for name in where if plan.where.get(name) != where[name])
+        changed = ", ".join(name for name, one in wanted.where.items() if plan.where.get(name) != one)
         say(f"{plan.study} was interrupted before a change of {changed}: its runs are not compared with new ones.")
     return None
 
 
-def _begin(
-    names: Sequence[str],
-    scenarios: Sequence[str],
-    loads: Mapping[str, str],
-    options: Options,
-    chosen_ones: Mapping[str, str],
-    where: Mapping[str, str],
-    variants: Sequence[str] = (),
-) -> Study:
-    """Return a new study: the first scenario of each load has a second arm, and every round an order of its own.
+def _draw(plan: Study, scenarios: Sequence[str], loads: Mapping[str, str], variants: Sequence[str]) -> None:
+    """Draw the arms and rounds of a study: each round has an order of its own.
 
-    With `variants` each scenario has an arm for each, and the second arms are of the first one.
+    Each scenario has an arm for each variant; the first scenario of each load has a second arm of the first variant.
     """
-    seed = options.seed if options.seed is not None else secrets.randbelow(1 << 31)
-    rng = random.Random(seed)
+    rng = random.Random(plan.seed)
     # Where several scenarios have one load, the first in the list is run twice.
     twins = {load: name for name, load in reversed(list(loads.items()))}
-    every = variants or ("",)
-    slots = [(name, variant) for name in scenarios for variant in every] + [(name, every[0]) for name in twins.values()]
+    slots = [(name, variant) for name in scenarios for variant in variants]
+    slots += [(name, variants[0]) for name in twins.values()]
     if len(slots) > len(ARM_NAMES):
         raise UsageError(f"{len(slots)} arms are more than a study has names for.", "Name fewer scenarios.")
     # Which of two arms came first must not show in its name.
     rng.shuffle(slots)
     named = dict(zip(ARM_NAMES, slots, strict=False))
-    arms = {arm: name for arm, (name, _) in named.items()}
-    by_variant = {arm: variant for arm, (_, variant) in named.items() if variant}
-    blocks = [rng.sample(list(arms), len(arms)) for _ in range(options.rounds)]
-    name = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{'-'.join(names)[:40]}"
-    return Study(name, list(names), seed, options.rounds, arms, blocks, dict(chosen_ones), dict(where), by_variant)
+    plan.arms = {arm: name for arm, (name, _) in named.items()}
+    plan.variants = {arm: variant for arm, (_, variant) in named.items() if variant}
+    plan.blocks = [rng.sample(list(named), len(named)) for _ in range(plan.rounds)]
 
 
 def _summary(plan: Study, seconds: float, can_show: str) -> str:

@@ -16,7 +16,7 @@ from looplab.lab.commands.lint import lint
 from looplab.lab.docker.engine import NO_CLIENT, find_engine
 from looplab.lab.docker.images import left_by_tests
 from looplab.lab.machine.installing import engine_packages
-from looplab.lab.programs import call, is_there, run_script
+from looplab.lab.programs import call, run_script
 from looplab.lab.scenarios import chosen, every
 from looplab.system.terminal import Step
 
@@ -62,7 +62,7 @@ def install_packages(missing: Mapping[str, str], engine: Collection[str]) -> Non
 
     `engine` names the packages of the Docker engine if that is missing, too: its own set-up installs them.
     """
-    if (missing or engine) and not (is_there("apt-get") and os.geteuid() == 0):
+    if (missing or engine) and not (shutil.which("apt-get") and os.geteuid() == 0):
         reasons = "; ".join(f"{name} ({purpose})" for name, purpose in missing.items()) or "the Docker engine"
         remedy = (
             f"Run `sudo apt-get install --no-install-recommends {' '.join([*engine, *missing])}` (or what this system "

@@ -5,7 +5,6 @@ It asks the exporter once a second, on the port that .env gives it; what is not 
 
 import contextlib
 import math
-import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -139,9 +138,6 @@ def _one_line(text: str) -> Text:
 def watch(root: Path) -> int:
     """Show the newest run until Ctrl-C; print one screen if the output is no terminal."""
     url = exporter_url(Lab(root).settings())
-    # Some shells export these, and they are wrong once the window changes: ask the terminal itself.
-    for name in ("COLUMNS", "LINES"):
-        os.environ.pop(name, None)
     console = Console()
     if not console.is_terminal:
         shown, code = _read(url, console.height)

@@ -5,8 +5,6 @@ import sys
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from subprocess import Popen
-from threading import Event
 from typing import NamedTuple
 
 from looplab.errors import MachineError
@@ -54,7 +52,6 @@ def build_all(root: Path, builds: Sequence[Build]) -> None:
     """
     images = [image for build in builds for image in build.images]
     built: set[str] = set()
-    processes, over = list[Popen[str]](), Event()
     with Step("Building images") as step, ThreadPoolExecutor(max(1, len(builds))) as pool:
 
         def watch(line: str) -> None:
@@ -65,25 +62,12 @@ def build_all(root: Path, builds: Sequence[Build]) -> None:
             last = f", last: {name_of(left[0])}" if len(left) == 1 else ""
             step.note(f"{len(images) - len(left)} of {len(images)} images{last}")
 
-        def started(process: Popen[str]) -> None:
-            processes.append(process)
-            if over.is_set():
-                process.kill()
-
         def run(build: Build) -> Outcome:
             place, shell = str(root), build.environment
-            return follow(
-                build.command, watch, timeout_s=TIMEOUT_S, directory=place, environment=shell, on_start=started
-            )
+            return follow(build.command, watch, timeout_s=TIMEOUT_S, directory=place, environment=shell)
 
-        try:
-            for build, done in zip(builds, pool.map(run, builds), strict=True):
-                _check(build.what, done)
-        finally:
-            # After an interruption or a failure the other builds need not be finished.
-            over.set()
-            for process in processes:
-                process.kill()
+        for build, done in zip(builds, pool.map(run, builds), strict=True):
+            _check(build.what, done)
 
 
 def _check(what: str, done: Outcome) -> None:
@@ -96,5 +80,5 @@ def _check(what: str, done: Outcome) -> None:
     if any(sign in done.stdout for sign in _NO_NETWORK):
         remedy = f"Debian's package mirror cannot be reached from a build. {BUNDLE_REMEDY}"
     elif NO_SPACE.signs[0] in done.stdout:
-        remedy = f"{NO_SPACE.do} `docker image prune` removes old layers."
+        remedy = NO_SPACE.do
     raise MachineError(f"Building {what} failed: {done.reason}", remedy)

@@ -3,7 +3,6 @@
 import json
 import re
 import subprocess
-import tempfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,6 @@ DOWN_TIMEOUT_S = 600.0
 LAST_WORDS_LINES = "3"
 # What the engine prints before the reason.
 _BEFORE = re.compile(r".*unable to start container process: |driver failed programming [^:]*: ")
-_YAML_FAULT = re.compile(r"yaml: (?:unmarshal errors:|line \d+)")
 _ENDED = re.compile(r'service "([\w-]+)" didn\'t complete successfully: exit (\d+)')
 
 
@@ -31,11 +29,8 @@ class Compose:
         self._root = root
         self.environment = dict(environment)
         self._own_session = False
+        # Services whose image is not here: no container of them is started.
         self.left_out: set[str] = set()
-
-    def leave_out(self, service: str) -> None:
-        """Start no container of a service whose image is not here."""
-        self.left_out.add(service)
 
     def up(self, profile: str, *, replace: bool) -> None:
         """Start a profile in the background; LabError (exit code 3) names the container that failed and the reason.
@@ -70,11 +65,10 @@ class Compose:
         """Protect all later calls from a Ctrl-C at the terminal."""
         self._own_session = True
 
-    def stop(self, *services: str) -> None:
-        """Stop containers; the engine restarts none of them."""
-        containers = [one for name, one in self.listed("--all").items() if name in services]
-        if containers:
-            ask("stop", *containers, timeout_s=DOWN_TIMEOUT_S, own_session=self._own_session)
+    def stop(self, service: str) -> None:
+        """Stop a service's container; the engine does not restart it."""
+        if container := self.container(service):
+            ask("stop", container, timeout_s=DOWN_TIMEOUT_S, own_session=self._own_session)
 
     def down(self) -> Outcome:
         """Stop and remove everything of every profile; results and Prometheus's data stay."""
@@ -108,7 +102,10 @@ class Compose:
         named = [word for profile in profiles for word in ("--profile", profile)]
         done = self._call(*named, "config", "--format", "json")
         if not done.good:
-            raise UsageError(f"The Compose files do not fit together: {done.reason}", _remedy(done))
+            remedy = remedy_of(
+                done.stderr, "Correct the variable or file that it names: `git diff .env compose` shows changes."
+            )
+            raise UsageError(f"The Compose files do not fit together: {done.reason}", remedy)
         result: dict[str, Any] = json.loads(done.stdout)
         return result
 
@@ -134,44 +131,19 @@ class Compose:
         form = ["docker", "inspect", "--format", "{{.State.StartedAt}}", self.container(service)]
         return f"{call(form).stdout[:19].replace('T', ' ')} UTC"
 
-    def pids(self) -> list[int]:
-        """Return the first process of each running container, as the engine's machine numbers them."""
-        found = call(["docker", "inspect", "--format", "{{.State.Pid}}", *self.listed().values()]).stdout.split()
-        return [int(word) for word in found if word.isdigit()]
-
     def exit_code(self, service: str) -> int:
         """Wait for a service's container and return its exit code."""
         answer = call(["docker", "wait", self.container(service)], timeout_s=30)
         return int(answer.stdout) if answer.good and answer.stdout.strip().isdigit() else 1
 
     def _call(self, *words: str, timeout_s: float = 60.0) -> Outcome:
-        done = call(
+        return call(
             ["docker", "compose", "--ansi", "never", "--progress", "plain", *words],
             timeout_s=timeout_s,
             environment=self.environment,
             directory=str(self._root),
             own_session=self._own_session,
         )
-        if not done.good:
-            check_yaml(self._root, done.stderr)
-        return done
-
-
-def check_yaml(root: Path, output: str) -> None:
-    """Raise LabError (exit code 2) with the file that Compose cannot read, if `output` complains about YAML.
-
-    Compose names a line and no file: each file is given to it alone, in a folder without the files it refers to.
-    """
-    if not _YAML_FAULT.search(output):
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        for path in [root / "compose.yaml", *sorted((root / "compose").rglob("*.yaml"))]:
-            alone = ["docker", "compose", "--project-directory", folder, "--file", "-", "config", "--quiet"]
-            done = call(alone, feed=path.read_text(encoding="utf-8", errors="replace"))
-            if _YAML_FAULT.search(done.stderr) and done.reason in output:
-                name = path.relative_to(root)
-                remedy = f"Correct that line, or restore the file: git checkout {name}"
-                raise UsageError(f"{name} cannot be read: {done.reason}.", remedy)
 
 
 def read_events(command: Sequence[str]) -> Iterator[dict[str, Any]]:

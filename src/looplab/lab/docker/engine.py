@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from datetime import datetime
 from typing import Any
 
 from looplab.errors import MachineError
@@ -21,7 +21,6 @@ NO_CLIENT = "no client"
 NO_RIGHTS = "no rights"
 NO_ANSWER = "no answer"
 PODMAN = "podman"
-WINDOWS = "windows"
 
 # What is wrong, and what the user can do about it.
 _TROUBLES = {
@@ -36,10 +35,6 @@ _TROUBLES = {
     PODMAN: (
         "The lab cannot use this engine: it is Podman.",
         "Install Docker Engine (docker.io), remove podman-docker and unset DOCKER_HOST.",
-    ),
-    WINDOWS: (
-        "The lab cannot use this engine: it runs Windows containers.",
-        "Switch Docker Desktop to Linux containers.",
     ),
     NO_ANSWER: (
         "The Docker engine does not answer: {}",
@@ -70,15 +65,15 @@ class Engine:
     endpoint: str = ""
     operating_system: str = ""
     kernel: str = ""
+    architecture: str = ""
     cores: int = 0
     memory_bytes: int = 0
     cgroup_version: int = 0
     cgroup_driver: str = ""
     rootless: bool = False
-    selinux: bool = False
     memory_limits: bool = True
-    proxy: str = ""
     compose: Version | None = None
+    clock_ahead_s: float = 0.0
     docker: tuple[str, ...] = DOCKER
 
     @property
@@ -143,9 +138,14 @@ def ask(
     return done
 
 
-def read_engine(outcome: Outcome, endpoint: str = "", docker: tuple[str, ...] = DOCKER) -> Engine:
-    """Return the facts in the answer of `docker` to INFO (clients of 20.10 exit 0 even without an engine)."""
-    if not outcome.exists or outcome.code == 126:
+def read_engine(
+    outcome: Outcome, endpoint: str = "", docker: tuple[str, ...] = DOCKER, now_s: float | None = None
+) -> Engine:
+    """Return the facts in the answer of `docker` to INFO (clients of 20.10 exit 0 even without an engine).
+
+    With `now_s`, this machine's clock at the answer, they hold how far the engine's clock is ahead.
+    """
+    if not outcome.exists:
         return Engine(trouble=NO_CLIENT, detail=outcome.reason)
     info: dict[str, Any] = {}
     with contextlib.suppress(ValueError):
@@ -160,26 +160,19 @@ def read_engine(outcome: Outcome, endpoint: str = "", docker: tuple[str, ...] = 
         endpoint=endpoint or client.get("Context") or "",
         operating_system=info.get("OperatingSystem") or "",
         kernel=info.get("KernelVersion") or "",
+        architecture=info.get("Architecture") or "",
         cores=info.get("NCPU") or 0,
         memory_bytes=info.get("MemTotal") or 0,
         cgroup_version=int(info.get("CgroupVersion") or 1),
         cgroup_driver=info.get("CgroupDriver") or "",
         rootless=any("rootless" in option for option in info.get("SecurityOptions") or []),
-        selinux=any("selinux" in option for option in info.get("SecurityOptions") or []),
         memory_limits=info.get("MemoryLimit") is not False,
-        proxy=info.get("HttpsProxy") or info.get("HttpProxy") or _client_proxy(),
         compose=parse_version(plugins.get("compose", {}).get("Version") or ""),
+        clock_ahead_s=datetime.fromisoformat(info["SystemTime"]).timestamp() - now_s
+        if now_s and info.get("SystemTime")
+        else 0.0,
         docker=docker,
     )
-
-
-def _client_proxy() -> str:
-    """Return the proxy that the engine's client puts into builds and containers, "" without one."""
-    folder = Path(os.environ.get("DOCKER_CONFIG") or Path.home() / ".docker")
-    with contextlib.suppress(OSError, ValueError, LookupError, AttributeError):
-        proxies = json.loads((folder / "config.json").read_text())["proxies"]["default"]
-        return str(proxies.get("httpsProxy") or proxies.get("httpProxy") or "")
-    return ""
 
 
 def _trouble(outcome: Outcome, info: dict[str, Any]) -> tuple[str, str]:
@@ -192,7 +185,7 @@ def _trouble(outcome: Outcome, info: dict[str, Any]) -> tuple[str, str]:
         return NO_RIGHTS, ""
     if not info.get("ServerVersion"):
         return NO_ANSWER, complaints or outcome.reason
-    return (WINDOWS if info.get("OSType") == "windows" else ""), ""
+    return "", ""
 
 
 def require_engine(engine: Engine) -> None:

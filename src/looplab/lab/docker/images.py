@@ -135,7 +135,7 @@ class Images:
     """What one set-up does about images: `variables` for Compose, `notes` for the user.
 
     `base` is what own images are built from, `settled` the variables that an earlier set-up decided. `silent` holds the
-    reason of each registry that did not answer: it is asked once.
+    reason of each registry that does not answer, or has given enough images: it is asked once.
     """
 
     def __init__(self, root: Path, base: str = BASE_IMAGE, settled: Mapping[str, str] | None = None) -> None:
@@ -145,8 +145,6 @@ class Images:
         self.base_asked = False
         self.notes: list[str] = []
         self.silent: dict[str, str] = {}
-        # What a registry says once it has given too many images to this network.
-        self.limited: dict[str, str] = {}
         # Stand-ins that are still to be built.
         self.builds: list[Build] = []
         self._root = root
@@ -164,21 +162,16 @@ class Images:
         return done.good
 
     def _refused(self, registry: str, done: Outcome) -> str:
-        """Remember what a failed pull says of its registry; return its cause in few words."""
+        """Remember a registry that gives nothing at all now; return the cause of a failed pull."""
         said, cause = done.reason.lower(), done.reason.rpartition(": ")[2]
-        if any(sign in said for sign in PULL_LIMIT.signs):
-            self.limited[registry] = done.reason
-            # The engine's sentence ends with a link.
-            return "too many pulls from this network"
-        if done.code == TIMED_OUT or any(sign in said for sign in _SILENT):
+        if done.code == TIMED_OUT or any(sign in said for sign in (*_SILENT, *PULL_LIMIT.signs)):
             self.silent[registry] = cause
         return cause
 
     def why_not(self, reference: str) -> str:
         """Return why the registry did not give an image."""
         registry = registry_of(reference)
-        known = self.silent.get(registry) or self.limited.get(registry)
-        return known or f"{registry or 'the registry'} does not have it"
+        return self.silent.get(registry) or f"{registry or 'the registry'} does not have it"
 
     def ensure_base(self) -> str:
         """Have and return the image that all own ones are built from, and that Compose may have to come out of."""

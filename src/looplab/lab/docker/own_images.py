@@ -7,10 +7,11 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from looplab.lab.docker.builds import Build, build_of_own
+from looplab.lab.docker.builds import build_all, build_of_own
 from looplab.lab.docker.images import Images, images_of, remove_replaced
 from looplab.lab.image_names import BASE_IMAGE, STAND_INS, is_published, repository_of
 from looplab.lab.settings import project_name
+from looplab.system.terminal import say
 
 # Containers run these rooms; .dockerignore keeps out the others.
 IN_IMAGES = ("capture", "experiments", "exporter", "link", "metrics", "mqtt", "run", "spec", "system", "treatments")
@@ -48,15 +49,35 @@ class OwnImages:
         self._images = dict(images)
         self._wraps = dict(wraps or {})
 
-    def fetch(self, images: Images) -> None:
+    def have(self, others: Images, chosen: Mapping[str, str]) -> None:
+        """Pull those that are missing, else build them, beside the stand-ins that `others` still needs.
+
+        Compose gets the options `chosen`: they choose the broker's file, and with it what is built.
+        """
+        self._fetch(others)
+        for note in others.notes:
+            say(note)
+        builds, must_build = list(others.builds), self.must_build(others.base)
+        if must_build:
+            others.ensure_base()
+            share_authorities(self._root)
+            decided = {name: value for name, value in others.variables.items() if not os.environ.get(name)}
+            builds.append(build_of_own(self._images, self._profiles, {**decided, **chosen}))
+        if builds:
+            build_all(self._root, builds)
+        if must_build:
+            self.write_stamp()
+            remove_replaced(project_name(self._root))
+
+    def _fetch(self, others: Images) -> None:
         """Pull the published images that are missing; if one is not available, all will be built."""
         published = {*filter(is_published, self._images)}
         # Without a registry the engine is not asked.
         missing = published and sorted(published - images_of(published).keys())
         for reference in missing:
-            if not images.pull(reference):
-                because = images.why_not(reference)
-                images.notes.append(f"The lab's own images are those of this checkout, not published ones: {because}.")
+            if not others.pull(reference):
+                because = others.why_not(reference)
+                others.notes.append(f"The lab's own images are those of this checkout, not published ones: {because}.")
                 return
         if missing and not self._images.keys() - images_of(self._images.keys()).keys():
             self.write_stamp()
@@ -68,30 +89,14 @@ class OwnImages:
         old = not here.items() <= read_stamps(self._root).items()
         return missing or (old and bool(images_of([base, STAND_INS[repository_of(BASE_IMAGE)]])))
 
-    def build(self, variables: Mapping[str, str]) -> Build:
-        """Return the build of them all; the builder keeps what has not changed.
-
-        Compose gets `variables` over the shell's own. `built` follows.
-        """
-        share_authorities(self._root)
-        return build_of_own(self._images, self._profiles, variables)
-
-    def built(self) -> None:
-        """Record what was built, and remove what it replaced."""
-        self.write_stamp()
-        remove_replaced(project_name(self._root))
-
-    def fingerprint(self) -> str:
-        """Return a digest of the files that .dockerignore lets into the builds of own images."""
-        return digest_of(self._root, files_of(self._root, self._sources))
-
     def write_stamp(self) -> None:
         """Record the ids of the images that are built from the sources as they are now."""
         add_stamps(self._root, self._stamps())
 
     def _stamps(self) -> dict[str, str]:
         """Return sources and id of each image that is here: another checkout may build other sources under its name."""
-        sources, here = self.fingerprint(), images_of({*self._images, *filter(None, self._wraps.values())})
+        sources = digest_of(self._root, files_of(self._root, self._sources))
+        here = images_of({*self._images, *filter(None, self._wraps.values())})
         wrapped = {name: f"+{here[one].content}" for name, one in self._wraps.items() if one in here}
         return {name: f"{sources}{wrapped.get(name, '')} {here[name].id}" for name in self._images.keys() & here}
 

@@ -2,11 +2,13 @@
 
 import json
 import socket
+import time
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from looplab.errors import UsageError
-from looplab.lab.machine.facts import own_address
+from looplab.errors import MachineError, UsageError
+from looplab.lab.docker.engine import INFO, NO_ANSWER, Engine, read_engine
+from looplab.lab.machine.network import own_address
 from looplab.lab.programs import Outcome, call
 
 # The description of a host's context begins so.
@@ -80,6 +82,19 @@ def remove_host(name: str) -> None:
     if name not in known_hosts():
         raise UsageError(f"There is no host {name!r}.", "./lab hosts lists them.")
     call(["docker", "context", "rm", "--force", name])
+
+
+def reach(host: Host) -> Engine:
+    """Return what the engine of a host reports. Raises LabError (exit code 3) if it cannot serve."""
+    before_s = time.time()
+    outcome = host.docker(*INFO)
+    engine = read_engine(outcome, docker=host.command, now_s=(before_s + time.time()) / 2)
+    if engine.trouble == NO_ANSWER:
+        remedy = f"Is the machine on, and does its engine run? Try: docker --context {host.name} version"
+        raise MachineError(f"{host} is not reached: {engine.detail}", remedy)
+    if not engine.serves:
+        raise MachineError(f"{host}: {engine.message}", f"On that machine: {engine.remedy}")
+    return engine
 
 
 def _ipv4(name: str) -> str:

@@ -1,27 +1,23 @@
-"""Which commands put the parts of the loop on several hosts and take them away: plain ones, as a person types them."""
+"""Which commands put the parts of the loop on several hosts: plain ones, as a person types them."""
 
 import shlex
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from looplab.lab.hosts.contexts import Host
-from looplab.run.identities import certificate_of
+from looplab.run.identities import PLAIN_PORT, PORT, certificate_of
 from looplab.treatments.scans import TOKEN
 
 PROJECT = "looplab-hosts"
 FILE = "compose/hosts.yaml"
-# A host's settings, which Compose reads over .env.
-SETTINGS = ".cache/hosts/{}.env"
 TREATMENTS_PORT = "9110"
-TLS_PORT, PLAIN_PORT = "8883", "1883"
 BROKER, BRIDGE, CONTROLLER = "broker", "bridge", "controller"
 # Each part has services in the order of their start, loads beside it, and roles in a scan.
 SERVICES = {BROKER: ("broker", "broker-prioritised"), BRIDGE: ("bridge", "robot"), CONTROLLER: ()}
 LOADS = {BROKER: ("stress", "flood"), BRIDGE: (), CONTROLLER: ("stress",)}
 ROLES = {BROKER: ("broker",), BRIDGE: ("bridge", "robot"), CONTROLLER: ("controller", "clients")}
-# These services start on some host, beside the controller.
-STARTED = ("prepare", "treatments", *SERVICES[BROKER], *SERVICES[BRIDGE], *LOADS[BROKER])
+# Every host starts these before its parts.
+FIRST = ("prepare", "treatments")
 PREPARE = f"{PROJECT}-prepare-1"
 
 
@@ -40,75 +36,8 @@ class EngineCommand(NamedTuple):
         return self.words[2]
 
 
-@dataclass(frozen=True)
-class PlacementPlan:
-    """`services` and `settings` of each host; `start` ends with the controller, whose output `follow` prints.
-
-    `interrupt` ends it early; `fetch` brings its runs home.
-    """
-
-    services: dict[str, list[str]]
-    settings: dict[str, dict[str, str]]
-    start: list[EngineCommand]
-    follow: EngineCommand
-    interrupt: EngineCommand
-    fetch: EngineCommand
-    stop: list[EngineCommand]
-
-    def __str__(self) -> str:
-        """Return the plan as lines for a shell in the lab's folder."""
-        files = [f"cat >{SETTINGS.format(host)} <<'END'\n{lines_of(own)}END" for host, own in self.settings.items()]
-        return "\n".join(
-            ["mkdir -p .cache/hosts", *files, *map(str, (*self.start, self.follow, self.fetch, *self.stop))]
-        )
-
-
-def lines_of(settings: Mapping[str, str]) -> str:
-    """Return settings as the lines of an env file."""
-    return "".join(f"{name}='{value}'\n" for name, value in settings.items())
-
-
-def make_plan(
-    placed: Mapping[str, Host],
-    scenario: str,
-    services: Collection[str],
-    common: Mapping[str, str],
-    limits: Mapping[str, Mapping[str, str]],
-) -> PlacementPlan:
-    """Return how `scenario` runs with each part where it is `placed`.
-
-    `services` are those that it starts, `common` the settings of every host, `limits` what each grants.
-    """
-    controller = placed[CONTROLLER]
-    # The broker's host is first: it makes the passwords of all parts.
-    shares = {placed[part].name: _share(placed[part], placed, services) for part in SERVICES}
-    settings = {
-        name: {**common, **limits.get(name, {}), **_network(share.host, placed, common)}
-        for name, share in shares.items()
-    }
-    hosts = [shares[name] for name in dict.fromkeys(placed[part].name for part in (CONTROLLER, BROKER, BRIDGE))]
-    settings[controller.name]["LAB_HOSTS"] = " ".join(share.described(controller) for share in hosts)
-    start = []
-    for share in shares.values():
-        start += [
-            *_prepared(share.host, scenario, placed, settings[share.host.name]),
-            _up(share.host, scenario, "treatments"),
-        ]
-        start += [_up(share.host, scenario, *share.services)] if share.services else []
-    engine, container = ("docker", "--context", controller.name), f"{PROJECT}-{scenario}-1"
-    return PlacementPlan(
-        services={name: ["prepare", "treatments", *share.services] for name, share in shares.items()},
-        settings=settings,
-        start=[*start, _up(controller, scenario, scenario)],
-        follow=EngineCommand((*engine, "logs", "--follow", container)),
-        interrupt=EngineCommand((*engine, "stop", container)),
-        fetch=EngineCommand((*engine, "cp", f"{container}:/results/.", "results")),
-        stop=[down(share.host) for share in shares.values()],
-    )
-
-
-class _Share(NamedTuple):
-    """What one host has of a scenario: roles of a scan, and services beside the controller."""
+class HostShare(NamedTuple):
+    """What one host has of a scenario: roles of a scan, and services beside FIRST and the controller."""
 
     host: Host
     roles: list[str]
@@ -120,23 +49,52 @@ class _Share(NamedTuple):
         return f"{self.host.name}={','.join(self.roles)}={address}"
 
 
-def _share(host: Host, placed: Mapping[str, Host], services: Collection[str]) -> _Share:
+class PlacementPlan(NamedTuple):
+    """The settings of each host, and the steps that end with the start of the controller."""
+
+    settings: dict[str, dict[str, str]]
+    start: list[EngineCommand]
+
+
+def share_of(host: Host, placed: Mapping[str, Host], services: Collection[str]) -> HostShare:
+    """Return the share of a host in a scenario that starts `services`, with each part where it is `placed`."""
     parts = [part for part in SERVICES if placed[part].name == host.name]
     loads = sorted({load for part in parts for load in LOADS[part]} & {*services})
     started = [one for part in parts for one in SERVICES[part] if one in services]
-    return _Share(host, [*(role for part in parts for role in ROLES[part]), *loads], [*started, *loads])
+    return HostShare(host, [*(role for part in parts for role in ROLES[part]), *loads], [*started, *loads])
 
 
-def down(host: Host) -> EngineCommand:
-    """Return what removes all that a run left on a host, its volumes included."""
-    words = ("compose", "--project-name", PROJECT, "down", "--volumes", "--remove-orphans")
-    return EngineCommand(("docker", "--context", host.name, *words))
+def make_plan(
+    placed: Mapping[str, Host],
+    scenario: str,
+    services: Collection[str],
+    common: Mapping[str, str],
+    limits: Mapping[str, Mapping[str, str]],
+) -> PlacementPlan:
+    """Return how `scenario` starts with each part where it is `placed`.
+
+    `services` are those that it starts, `common` the settings of every host, `limits` what each grants.
+    """
+    controller = placed[CONTROLLER]
+    # The broker's host is first: it makes the passwords of all parts.
+    shares = {placed[part].name: share_of(placed[part], placed, services) for part in SERVICES}
+    settings = {
+        name: {**common, **limits.get(name, {}), **_network(share.host, placed, common)}
+        for name, share in shares.items()
+    }
+    hosts = [shares[name] for name in dict.fromkeys(placed[part].name for part in (CONTROLLER, BROKER, BRIDGE))]
+    settings[controller.name]["LAB_HOSTS"] = " ".join(share.described(controller) for share in hosts)
+    start = []
+    for host, _, started in shares.values():
+        start += _prepared(host, scenario, placed, settings[host.name])
+        start += [_up(host, scenario, "treatments"), *([_up(host, scenario, *started)] if started else [])]
+    return PlacementPlan(settings, [*start, _up(controller, scenario, scenario)])
 
 
 def _network(host: Host, placed: Mapping[str, Host], common: Mapping[str, str]) -> dict[str, str]:
     """Return addresses and ports of one host: open are those that another one needs."""
     broker, tls = placed[BROKER], common["BROKER_TLS"] == "on"
-    own = {"LAB_LISTENER": TLS_PORT if tls else PLAIN_PORT, "LAB_ACCESS": "" if tls else "plain/"}
+    own = {"LAB_LISTENER": str(PORT if tls else PLAIN_PORT), "LAB_ACCESS": "" if tls else "plain/"}
     asked = {other.name: other.address for other in placed.values() if other.name != placed[CONTROLLER].name}
     if host.name != broker.name:
         own["LAB_BROKER_AT"] = f"broker:{broker.address}"
@@ -152,9 +110,9 @@ def _network(host: Host, placed: Mapping[str, Host], common: Mapping[str, str]) 
 
 
 def _up(host: Host, scenario: str, *services: str) -> EngineCommand:
-    files = ("--env-file", ".env", "--env-file", SETTINGS.format(host.name), "--file", FILE)
-    up = ("--project-name", PROJECT, "--profile", scenario, "up", "--no-build", "--pull", "never")
-    return EngineCommand(("docker", "--context", host.name, "compose", *files, *up, "--detach", "--no-deps", *services))
+    project = ("compose", "--env-file", ".env", "--file", FILE, "--project-name", PROJECT, "--profile", scenario)
+    up = ("up", "--no-build", "--pull", "never", "--detach", "--no-deps")
+    return EngineCommand(("docker", "--context", host.name, *project, *up, *services))
 
 
 def _prepared(

@@ -1,12 +1,16 @@
-"""Judge the facts of a machine: each check has a finding, a state and a remedy."""
+"""Judge a machine and its engine: each check has a finding, a state and a remedy."""
 
+import os
+import platform
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from looplab.lab.docker.engine import COMPOSE_REMEDY, Engine, parse_version, show_version
-from looplab.lab.machine.facts import OF_THIS_LAB, HostFacts
-from looplab.lab.machine.limits import FIFO, GROUP, MOST_RTPRIO, OWN_GROUP, RT_SHARES_US, RTPRIO, SOCKETS, Limits
+from looplab.lab.machine.limits import FIFO, GROUP, MOST_RTPRIO, OWN_GROUP, RTPRIO, Limits
+from looplab.lab.machine.network import OF_THIS_LAB
+from looplab.system.machine_facts import cpu_name
 from looplab.system.remedies import NO_MEMORY_LIMITS
 
 OK, WARN, FAIL = "ok", "warn", "fail"
@@ -24,8 +28,6 @@ LOOPBACK_RULES = (
     "iptables -t raw -I PREROUTING -i eth0 -d 127.0.0.0/8,172.17.0.0/16 -j DROP",
     "iptables -I DOCKER-USER -i eth0 -m conntrack ! --ctstate RELATED,ESTABLISHED,DNAT -j DROP",
 )
-# Reading these clocks takes a microsecond or more, and they may step.
-SLOW_CLOCKS = {"hpet", "acpi_pm", "jiffies", "refined-jiffies"}
 
 
 @dataclass(frozen=True)
@@ -47,37 +49,42 @@ def _check(name: str, found: str, good: bool, remedy: str, why: str = "", state:
     return Check(name, found) if good else Check(name, found, state, remedy, why)
 
 
-def check_host(host: HostFacts) -> Iterator[Check]:
-    yield Check("System", f"{host.release}, kernel {host.kernel}, {host.architecture}")
+def check_host(results: Path) -> Iterator[Check]:
+    """Judge this machine as its kernel describes it; `results` is the folder that needs disk space."""
+    yield Check("System", f"{_release()}, kernel {platform.release()}, {platform.machine()}")
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     yield _check(
         "Processor",
-        f"{host.cores} x {host.cpu}",
-        host.cores >= 2,
+        f"{cores} x {cpu_name()}",
+        cores >= 2,
         "Give the machine a second core if it is a virtual one.",
         "On one core controller, broker and robot take turns.",
     )
+    memory_bytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     yield _check(
         "Memory",
-        f"{host.memory_bytes / GIB:.1f} GiB",
-        host.memory_bytes >= MEMORY_ADVISED_BYTES,
+        f"{memory_bytes / GIB:.1f} GiB",
+        memory_bytes >= MEMORY_ADVISED_BYTES,
         "Lower the --vm options of the stress scenarios.",
         "They take 640 MiB.",
     )
-    yield _check(
-        "Clock source",
-        host.clock_source,
-        host.clock_source not in SLOW_CLOCKS,
-        "Boot with clocksource=tsc if the processor has a constant one.",
-        "Each reading of this clock is slow, and a message is stamped four times.",
-    )
-    free = f"{host.disk_free_bytes / GIB:.1f} GiB free for results"
-    if not host.results_writable:
+    folder = next(place for place in (results.absolute(), *results.absolute().parents) if place.exists())
+    free_bytes = shutil.disk_usage(folder).free
+    free = f"{free_bytes / GIB:.1f} GiB free for results"
+    if not os.access(folder, os.W_OK):
         yield Check("Disk", "results/ is not writable", FAIL, "Run sudo chown -R $USER results.")
-    elif host.disk_free_bytes < DISK_NEEDED_BYTES:
+    elif free_bytes < DISK_NEEDED_BYTES:
         yield Check("Disk", free, FAIL, "Free some space, or move old runs out of results/.")
     else:
-        enough = host.disk_free_bytes >= DISK_ADVISED_BYTES
+        enough = free_bytes >= DISK_ADVISED_BYTES
         yield _check("Disk", free, enough, "Free some space: images need about 1 GiB.")
+
+
+def _release() -> str:
+    try:
+        return platform.freedesktop_os_release().get("PRETTY_NAME", "")
+    except OSError:
+        return platform.platform(terse=True)
 
 
 def check_engine(engine: Engine) -> Iterator[Check]:
@@ -88,12 +95,6 @@ def check_engine(engine: Engine) -> Iterator[Check]:
     yield _check(
         "Docker engine", versions if engine.serves else engine.message, engine.serves, engine.remedy, state=FAIL
     )
-    if engine.selinux:
-        yield Check("SELinux", "of the engine; the lab's parts run without a label (label=disable)")
-    if engine.proxy:
-        # A password may stand in the address.
-        address = engine.proxy.rpartition("@")[2]
-        yield Check("HTTP proxy", f"{address}: for builds and pulls, never between the lab's own parts")
     if engine.serves and not engine.memory_limits:
         why = "Runs whose parts have a machine of their own are marked invalid."
         yield Check("Memory limits", "ignored by this kernel", WARN, NO_MEMORY_LIMITS.do, why)
@@ -122,7 +123,7 @@ def check_ports(ports: Mapping[str, int], owners: Mapping[str, str]) -> Iterator
             yield Check(name, f"used by {owner}", FAIL, f"Stop that, or set {variable} in .env to another port.")
 
 
-def check_limits(limits: Limits, engine: Engine) -> Iterator[Check]:
+def check_limits(limits: Limits) -> Iterator[Check]:
     if limits.unknown:
         yield Check("Real-time priority", f"not known yet: {limits.unknown}", WARN, "Run ./lab setup.")
         return
@@ -137,34 +138,18 @@ def check_limits(limits: Limits, engine: Engine) -> Iterator[Check]:
         + (instead if limits.grants(FIFO) else "scenarios 4, 5, 6 and 8 are marked invalid: no part may use priority")
         + ".",
     )
-    yield _check_fifo(limits, engine)
-    why = limits.refused.get(SOCKETS, "")
-    yield _check(
-        "Socket options",
-        f"cannot be read ({why})" if why else "TCP_NODELAY of running programs can be read",
-        not why,
-        "Needs Linux 5.6 and an engine whose seccomp profile allows pidfd_getfd with SYS_PTRACE.",
-        "TCP_NODELAY of broker and clients stays unverified, and the run records that.",
-    )
-    if why := limits.refused.get(GROUP, ""):
-        yield Check(
-            "Control group",
-            f"none ({why})",
-            WARN,
-            "Start dockerd without --cpu-rt-runtime: its budget leaves none for another group. ./lab gives the budget.",
-            "Exporter, Prometheus and Grafana share the measured parts' control group, and disturb them under load.",
-        )
-        return
+    yield _check_fifo(limits)
+    why = limits.refused.get(GROUP, "") or ("" if limits.watch_group else "no container stands beside the engine's own")
     yield _check(
         "Control group",
-        f"{OWN_GROUP} keeps what is not measured apart",
-        bool(limits.watch_group),
-        "None on this engine: it lets no container stand beside its own group.",
-        "Exporter and Prometheus are in a group of the usual weight: under stress a scrape delays a message by ms.",
+        f"none ({why})" if why else f"{OWN_GROUP} keeps what is not measured apart",
+        not why,
+        "Start dockerd without --cpu-rt-runtime, if it has that: its budget leaves none for another group.",
+        "Exporter, Prometheus and Grafana disturb the measured parts under load.",
     )
 
 
-def _check_fifo(limits: Limits, engine: Engine) -> Check:
+def _check_fifo(limits: Limits) -> Check:
     why = limits.refused.get(FIFO, "")
     if not why and limits.rt_group_sched and limits.rt_budget_us is not None:
         budget = f"works, {limits.rt_budget_us / 10_000:.0f} % of each core may be real-time"
@@ -172,26 +157,6 @@ def _check_fifo(limits: Limits, engine: Engine) -> Check:
     if not why:
         why = "A real-time thread runs before every ordinary one, also under stress."
         return Check("SCHED_FIFO", "works", why=why)
-    if limits.rt_group_sched and limits.rt_budget_us is not None and limits.rt_budget_us < RT_SHARES_US:
-        remedy = "Run sudo ./lab setup."
-    elif engine.rootless:
-        remedy = "Use an engine that runs as root: a rootless one cannot grant real-time priority."
-    elif engine.cgroup_version == 2:
-        remedy = "If the kernel has RT_GROUP_SCHED, boot it with rt_group_sched=0."
-    else:
-        remedy = "See docs/platforms.md, real-time priority."
+    remedy = "Run sudo ./lab setup on an engine that runs as root; else see docs/platforms.md, real-time priority."
     effect = "Runs with applied priority (fidelity corrected) are marked invalid: it has no effect."
     return Check("SCHED_FIFO", f"does not work in containers ({why})", WARN, remedy, effect)
-
-
-def check_images(missing: Sequence[str]) -> Check:
-    listed = f"missing: {', '.join(missing)}" if missing else "all here"
-    return _check("Upstream images", listed, not missing, "Run ./lab setup: without a registry it builds stand-ins.")
-
-
-def check_serial(host: HostFacts) -> Check:
-    if not host.serial:
-        return Check("Serial devices", "none (a real robot is optional)")
-    group = Path(host.serial[0]).stat().st_gid
-    devices = ", ".join(host.serial)
-    return Check("Serial devices", devices, why=f"For ROBOT=usb; group {group} may use it.")

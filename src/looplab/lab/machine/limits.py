@@ -31,28 +31,10 @@ TOP_GROUPS = {"cgroupfs": "/", "systemd": "-.slice"}
 # Without another group, observers keep the usual weight: a low weight beside the measured parts stalls them.
 AMONG_THE_MEASURED = {"LAB_WATCH_GROUP": "", "LAB_WATCH_WEIGHT": "0"}
 
-# An engine may refuse the published limit, SCHED_FIFO, reading others' socket options, or another control group.
-RTPRIO, FIFO, SOCKETS, GROUP = "rtprio", "fifo", "sockets", "group"
+# An engine may refuse the published limit, SCHED_FIFO, or another control group.
+RTPRIO, FIFO, GROUP = "rtprio", "fifo", "group"
 
 _FIFO = "import os; os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(90))"
-# pidfd_getfd is call 438 on every architecture. The child becomes another user, so that only SYS_PTRACE (and the
-# seccomp profile) decides, as between broker and observer.
-_SOCKETS = """
-import ctypes, os, signal, socket, sys
-reader, writer = os.pipe()
-child = os.fork()
-if not child:
-    own = socket.socket()
-    os.setuid(65534)
-    os.write(writer, str(own.fileno()).encode())
-    signal.pause()
-number = int(os.read(reader, 9))
-libc = ctypes.CDLL(None, use_errno=True)
-copy = libc.syscall(438, os.pidfd_open(child), number, 0)
-os.kill(child, signal.SIGKILL)
-if copy < 0:
-    sys.exit(os.strerror(ctypes.get_errno()))
-"""
 _RATIONED = 'import glob; print(*glob.glob("/sys/fs/cgroup/cpu*/cpu.rt_runtime_us"))'
 
 
@@ -78,11 +60,9 @@ def rt_budget_file(engine: Engine) -> Path | None:
     group = "system.slice" if engine.cgroup_driver == "systemd" else "docker"
     # Tests set LAB_HOST to a folder with the few files of a host that they need (scripts/install-engine).
     cgroups = Path(os.environ.get("LAB_HOST") or "/") / "sys/fs/cgroup"
-    for controller in ("cpu", "cpu,cpuacct", "cpuacct,cpu"):
-        top = cgroups / controller
-        if (top / "cpu.rt_runtime_us").exists():
-            return top / group / "cpu.rt_runtime_us"
-    return None
+    # systemd makes links of this name to groups of several controllers.
+    top = cgroups / "cpu"
+    return top / group / "cpu.rt_runtime_us" if (top / "cpu.rt_runtime_us").exists() else None
 
 
 def rt_budget_us(engine: Engine) -> int | None:
@@ -113,7 +93,7 @@ def give_rt_budget(engine: Engine) -> bool:
 def probe_limits(engine: Engine, image: str, cache: Path) -> Limits:
     """Try in throw-away containers (about 2 s), or return what was found earlier on this very machine.
 
-    `image` is the lab's own one of the service that uses priority and sockets: it has Python.
+    `image` is the lab's own one of the service that sets priorities: it has Python.
     """
     if not engine.serves:
         return Limits("no engine answers")
@@ -144,7 +124,6 @@ def _try_all(engine: Engine, image: str) -> Limits:
     tries = {
         RTPRIO: ("", f"--ulimit=rtprio={MOST_RTPRIO}"),
         FIFO: (_FIFO, "--cap-add=SYS_NICE"),
-        SOCKETS: (_SOCKETS, "--cap-add=SYS_PTRACE"),
         GROUP: ("", f"--cgroup-parent={OWN_GROUP}"),
         top: ("", f"--cgroup-parent={top}"),
     }
