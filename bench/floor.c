@@ -22,6 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#define PORT 1883
 #define TOPIC_REQUEST "request/"
 #define TOPIC_ANSWER "answer/"
 #define TOPIC_STATUS "lab/bridge/status"
@@ -30,21 +31,20 @@
 #define CONNECT_LIMIT_NS (10 * NS_PER_S)
 #define BRIDGE_LIMIT_NS (30 * NS_PER_S)
 #define HOUSEKEEPING_NS (NS_PER_S / 2)
+#define DEADLINE_NS (2 * NS_PER_S)
+/* A bridge whose controller is gone ends by itself. */
+#define BRIDGE_LIFE_NS (600 * NS_PER_S)
 #define MAX_PAYLOAD_BYTES 160
 
 enum exit_code { EXIT_GOOD = 0, EXIT_RUN_FAILED = 1, EXIT_MISUSED = 2 };
 
 struct options {
     const char *host;
-    int port;
     int interval_ms;
     int messages;
     int qos;
-    bool nodelay;
     bool controller;
     bool bridge;
-    int deadline_ms;
-    int bridge_limit_s;
 };
 
 /* One MQTT client and the thread that alone drives it. */
@@ -62,9 +62,8 @@ struct controller {
     struct end end;
     char run[32];
     int64_t *sent_ns;
-    int64_t *total_ns;    /* T; -1 until answered */
-    int64_t *robot_ns;    /* R, as the answer tells it */
-    int64_t *lateness_ns; /* sent - due */
+    int64_t *total_ns; /* T; -1 until answered */
+    int64_t *robot_ns; /* R, as the answer tells it */
     int answered;
     int duplicates;
     int malformed;
@@ -194,12 +193,12 @@ static bool dial(struct end *end)
 {
     const struct options *options = end->options;
     int64_t limit_ns = now_ns() + CONNECT_LIMIT_NS;
-    int rc = mosquitto_connect(end->client, options->host, options->port, 60);
+    int rc = mosquitto_connect(end->client, options->host, PORT, 60);
     while (rc != MOSQ_ERR_SUCCESS && now_ns() < limit_ns && !stop_asked) {
         usleep(200000);
-        rc = mosquitto_connect(end->client, options->host, options->port, 60);
+        rc = mosquitto_connect(end->client, options->host, PORT, 60);
     }
-    return check(end, "no broker at --host and --port after 10 s", rc);
+    return check(end, "no broker at --host after 10 s", rc);
 }
 
 static bool wait_for(struct end *end, const bool *condition, int64_t limit_ns, const char *what)
@@ -222,13 +221,13 @@ static bool open_end(struct end *end, void (*on_message)(struct mosquitto *, voi
 {
     char id[64];
     snprintf(id, sizeof id, "floor-%s-%d", end->name, (int)getpid());
-    prctl(PR_SET_TIMERSLACK, 1UL); /* the kernel's default of 50 us would stand in the lateness */
+    prctl(PR_SET_TIMERSLACK, 1UL); /* the kernel's default of 50 us would delay each message */
     end->client = mosquitto_new(id, true, end);
     if (end->client == NULL) {
         fail(end, "cannot make a client", strerror(errno));
         return false;
     }
-    mosquitto_int_option(end->client, MOSQ_OPT_TCP_NODELAY, end->options->nodelay);
+    mosquitto_int_option(end->client, MOSQ_OPT_TCP_NODELAY, 1);
     mosquitto_connect_callback_set(end->client, on_connect);
     mosquitto_disconnect_callback_set(end->client, on_disconnect);
     mosquitto_subscribe_callback_set(end->client, on_subscribe);
@@ -306,7 +305,7 @@ static void *run_bridge(void *data)
 {
     struct bridge *bridge = data;
     struct end *end = &bridge->end;
-    int64_t limit_ns = now_ns() + end->options->bridge_limit_s * NS_PER_S;
+    int64_t limit_ns = now_ns() + BRIDGE_LIFE_NS;
     if (open_end(end, on_request) &&
         check(end, "setting the last will", mosquitto_will_set(end->client, TOPIC_STATUS, 7, "offline", 1, true)) &&
         join(end, TOPIC_REQUEST, 2) && announce(end, "online")) {
@@ -361,14 +360,12 @@ static void on_answer(struct mosquitto *client, void *data, const struct mosquit
     controller->answered++;
 }
 
-static bool send_request(struct controller *controller, int sequence, int64_t due_ns)
+static bool send_request(struct controller *controller, int sequence)
 {
     struct end *end = &controller->end;
     char request[MAX_PAYLOAD_BYTES];
     int length = snprintf(request, sizeof request, "E-%s-%d", controller->run, sequence);
-    int64_t sent_ns = now_ns(); /* T1 */
-    controller->sent_ns[sequence] = sent_ns;
-    controller->lateness_ns[sequence] = sent_ns - due_ns;
+    controller->sent_ns[sequence] = now_ns(); /* T1 */
     return check(end, "sending",
                  mosquitto_publish(end->client, NULL, TOPIC_REQUEST, length, request, end->options->qos, false)) &&
            flush(end);
@@ -381,11 +378,11 @@ static bool measure(struct controller *controller)
     int64_t interval_ns = options->interval_ms * NS_PER_MS, start_ns = now_ns() + interval_ns;
     for (int sequence = 0; sequence < options->messages && !stop_asked; sequence++) {
         int64_t due_ns = start_ns + sequence * interval_ns;
-        if (!serve(&controller->end, due_ns, false) || !send_request(controller, sequence, due_ns)) {
+        if (!serve(&controller->end, due_ns, false) || !send_request(controller, sequence)) {
             return false;
         }
     }
-    int64_t last_ns = now_ns() + options->deadline_ms * NS_PER_MS;
+    int64_t last_ns = now_ns() + DEADLINE_NS;
     while (controller->answered < options->messages && now_ns() < last_ns && !stop_asked) {
         if (!serve(&controller->end, now_ns() + NS_PER_MS, true)) {
             return false;
@@ -400,15 +397,6 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Percentile of sorted nanoseconds, in microseconds, interpolated between ranks. */
-static double percentile_us(const int64_t *sorted, int count, double percent)
-{
-    double rank = percent / 100 * (count - 1);
-    int below = (int)rank;
-    int above = below + 1 < count ? below + 1 : below;
-    return ((double)sorted[below] + (rank - below) * (double)(sorted[above] - sorted[below])) / 1000;
-}
-
 static void print_spread(const char *name, int64_t *values, int count)
 {
     if (count == 0) {
@@ -416,9 +404,7 @@ static void print_spread(const char *name, int64_t *values, int count)
         return;
     }
     qsort(values, (size_t)count, sizeof *values, by_size);
-    printf(", \"%s\": {\"p50\": %.3f, \"p95\": %.3f, \"p99\": %.3f, \"max\": %.3f, \"each\": [", name,
-           percentile_us(values, count, 50), percentile_us(values, count, 95), percentile_us(values, count, 99),
-           percentile_us(values, count, 100));
+    printf(", \"%s\": {\"p50\": %.3f, \"each\": [", name, (double)(values[(count - 1) / 2] + values[count / 2]) / 2000);
     for (int at = 0; at < count; at++) {
         printf("%s%.1f", at == 0 ? "" : ", ", (double)values[at] / 1000);
     }
@@ -437,18 +423,15 @@ static void print_report(struct controller *controller)
     for (int sequence = 0; sequence < sent; sequence++) {
         if (controller->total_ns[sequence] >= 0) {
             overhead_ns[count] = controller->total_ns[sequence] - controller->robot_ns[sequence];
-            controller->total_ns[count] = controller->total_ns[sequence];
-            controller->robot_ns[count++] = controller->robot_ns[sequence];
+            controller->total_ns[count++] = controller->total_ns[sequence];
         }
     }
     printf("{\"n\": %d, \"sent\": %d, \"lost\": %d, \"duplicates\": %d, \"malformed\": %d, \"robot_errors\": %d, "
-           "\"interval_ms\": %d, \"qos\": %d, \"nodelay\": %s",
+           "\"interval_ms\": %d, \"qos\": %d",
            count, sent, sent - count, controller->duplicates, controller->malformed, controller->errors,
-           options->interval_ms, options->qos, options->nodelay ? "true" : "false");
+           options->interval_ms, options->qos);
     print_spread("O_us", overhead_ns, count);
     print_spread("T_us", controller->total_ns, count);
-    print_spread("R_us", controller->robot_ns, count);
-    print_spread("send_lateness_us", controller->lateness_ns, sent);
     printf("}\n");
     free(overhead_ns);
 }
@@ -459,8 +442,7 @@ static bool allocate(struct controller *controller)
     controller->sent_ns = calloc(count, sizeof(int64_t));
     controller->total_ns = malloc(count * sizeof(int64_t));
     controller->robot_ns = calloc(count, sizeof(int64_t));
-    controller->lateness_ns = calloc(count, sizeof(int64_t));
-    if (!controller->sent_ns || !controller->total_ns || !controller->robot_ns || !controller->lateness_ns) {
+    if (!controller->sent_ns || !controller->total_ns || !controller->robot_ns) {
         fail(&controller->end, "allocating", strerror(ENOMEM));
         return false;
     }
@@ -489,11 +471,10 @@ static bool run_controller(struct controller *controller)
 
 static void print_usage(FILE *out)
 {
-    fputs("usage: floor [--role both|controller|bridge] [--host HOST] [--port PORT] [--interval-ms MS] [--messages N]\n"
-          "             [--qos 0|1|2] [--nodelay 0|1] [--deadline-ms MS] [--limit-s S]\n"
-          "The controller's end prints one JSON object: O, T, R and send lateness in microseconds, sorted.\n"
-          "A bridge alone answers at the QoS of each request until SIGTERM, at most --limit-s seconds (600).\n"
-          "Defaults: both 127.0.0.1 1883 20 1000 0 1 2000 600.\n",
+    fputs("usage: floor [--role both|controller|bridge] [--host HOST] [--interval-ms MS] [--messages N] [--qos 0|1|2]\n"
+          "The controller's end prints one JSON object: O and T in microseconds, sorted.\n"
+          "A bridge alone answers at the QoS of each request until SIGTERM, at most 600 s.\n"
+          "Defaults: both 127.0.0.1 20 1000 0.\n",
           out);
 }
 
@@ -523,37 +504,21 @@ static struct options parse(int argc, char **argv)
     static const struct option names[] = {
         {"role", required_argument, NULL, 'r'},
         {"host", required_argument, NULL, 'h'},
-        {"port", required_argument, NULL, 'p'},
         {"interval-ms", required_argument, NULL, 'i'},
         {"messages", required_argument, NULL, 'm'},
         {"qos", required_argument, NULL, 'q'},
-        {"nodelay", required_argument, NULL, 'n'},
-        {"deadline-ms", required_argument, NULL, 'd'},
-        {"limit-s", required_argument, NULL, 'l'},
         {"help", no_argument, NULL, 'u'},
         {NULL, 0, NULL, 0},
     };
-    struct options o = {.host = "127.0.0.1",
-                        .port = 1883,
-                        .interval_ms = 20,
-                        .messages = 1000,
-                        .nodelay = true,
-                        .controller = true,
-                        .bridge = true,
-                        .deadline_ms = 2000,
-                        .bridge_limit_s = 600};
+    struct options o = {.host = "127.0.0.1", .interval_ms = 20, .messages = 1000, .controller = true, .bridge = true};
     int option, index = 0;
     while ((option = getopt_long(argc, argv, "", names, &index)) != -1) {
         switch (option) {
         case 'r': take_role(&o, optarg); break;
         case 'h': o.host = optarg; break;
-        case 'p': o.port = number("port", optarg, 1, 65535); break;
         case 'i': o.interval_ms = number("interval-ms", optarg, 1, 60000); break;
         case 'm': o.messages = number("messages", optarg, 1, 10000000); break;
         case 'q': o.qos = number("qos", optarg, 0, 2); break;
-        case 'n': o.nodelay = number("nodelay", optarg, 0, 1); break;
-        case 'd': o.deadline_ms = number("deadline-ms", optarg, 1, 60000); break;
-        case 'l': o.bridge_limit_s = number("limit-s", optarg, 1, 86400); break;
         case 'u': print_usage(stdout); exit(EXIT_GOOD);
         default: print_usage(stderr); exit(EXIT_MISUSED);
         }

@@ -61,7 +61,7 @@ def measure(given: argparse.Namespace, folder: Path, place: Path) -> None:
     rights = ("--network", "host", "--cap-add", "NET_RAW", "--volume", f"{place}:/captures", "--entrypoint", "tcpdump")
     stamps = ("-n", "-i", bridge, "-Z", "root", "--time-stamp-precision=nano", "-w", "/captures/packets.pcap")
     docker("run", "--detach", "--name", CAPTURE, *rights, lab.own_image("capture"), *stamps, f"tcp port {PORT}")
-    floor = ("--role", "controller", "--nodelay", "1", "--host", "broker", "--interval-ms", "20", "--qos", "0")
+    floor = ("--role", "controller", "--host", "broker", "--interval-ms", "20", "--qos", "0")
     count, printed = ("--messages", str(given.messages)), []
     try:
         for _ in range(given.rounds):

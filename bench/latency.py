@@ -35,7 +35,7 @@ BROKER = (
     *("--entrypoint", "/mosquitto/lab/start", "--network-alias", "broker", "--env", "FIDELITY=corrected"),
     *("--volume", f"{ROOT}/compose/mosquitto:/mosquitto/lab:ro"),
 )
-C_ENDS = ("--host", "broker", "--qos", "0", "--nodelay", "1")
+C_ENDS = ("--host", "broker", "--qos", "0")
 # The probes alone, as the treatments service starts them.
 _PROBES = "from time import sleep; from looplab.treatments.probes import Probes; probes = Probes(); sleep(600)"
 PROBES = (
