@@ -5,16 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.flags import FLAGS
+from support.flags import FLAGS, WITHOUT_BUDGET
 
 TESTS = Path(__file__).parent
 # With several processes, one process runs all tests of a group: a lab is set up once, the kernel has one real-time
-# budget, and Grafana's packages are installed once. Experiments that want no budget have a lab of their own beside it.
+# budget, and Grafana's packages are installed once. Runs that want no budget have a lab of their own beside it.
 TOGETHER = {
-    "e2e/test_e2e_asip": "experiments",
-    "e2e/test_e2e_middleware": "experiments",
-    "e2e/test_e2e_qos_delay": "experiments",
-    "e2e/test_e2e_twin": "experiments",
+    **{f"e2e/test_e2e_{name}.py": "without budget" for name in WITHOUT_BUDGET},
     "e2e/": "lab",
     "system/": "lab",
     "integration/images/test_image_brokers.py": "lab",

@@ -37,17 +37,20 @@ except OSError as error:
 """
 
 
-# A neighbour sends a packet for an address to this machine's card, and tells whether a port there takes a connection.
+# A neighbour sends a packet for each address to this machine's card, and tells whether a port there takes a connection.
 KNOCK = """
 import random, sys
-from scapy.all import IP, TCP, Ether, conf, srp1
+from scapy.all import IP, TCP, Ether, conf, srp
 conf.verb = 0
-mac, address, port = sys.argv[1], sys.argv[2], int(sys.argv[3])
 # A port of its own: the answer to an earlier knock may be sent again.
 own = random.randrange(20000, 60000)
-frame = Ether(dst=mac) / IP(src="10.213.9.2", dst=address) / TCP(sport=own, dport=port, flags="S")
-answer = srp1(frame, iface="eth0", timeout=2)
-print("open" if answer is not None and TCP in answer and answer[TCP].flags == "SA" else "closed")
+to = Ether(dst=sys.argv[1])
+goals = [goal.split(":") for goal in sys.argv[2:]]
+frames = [to / IP(src="10.213.9.2", dst=address) / TCP(sport=own + number, dport=int(port), flags="S")
+          for number, (address, port) in enumerate(goals)]
+answered, _ = srp(frames, iface="eth0", timeout=2)
+taken = {sent[TCP].sport for sent, answer in answered if TCP in answer and answer[TCP].flags == "SA"}
+print(*("open" if frame[TCP].sport in taken else "closed" for frame in frames))
 """
 
 
@@ -83,15 +86,6 @@ with socket.create_connection((sys.argv[1], int(sys.argv[2])), timeout=10) as so
 """
 
 
-# Prints whether the controller of a run takes a stranger for one of its device workers.
-JOIN = """
-import socket
-with socket.create_connection(("controller", 9108), timeout=10) as sock:
-    sock.sendall(b"guess stranger\\n")
-    print("closed" if sock.recv(100) == b"" else "taken")
-"""
-
-
 @contextlib.contextmanager
 def neighbour() -> Iterator[tuple[str, str]]:
     """Yield a network namespace that a cable joins to this machine, and the cable's name here."""
@@ -120,57 +114,76 @@ def on_network(network: str, *words: str) -> str:
     return docker("run", "--rm", "--network", f"{PROJECT}_{network}", *image, "-c", *words)
 
 
-def test_nobody_schedules_the_parts_of_a_run(lab: Lab) -> None:
-    lab.compose("--profile", "scenario2", "up", "--detach", "stress", code=0)
-    treatments = lab.container("treatments")
-    networks = json.loads(docker("inspect", "--format", "{{json .NetworkSettings.Networks}}", treatments))
-    addresses = {name.rpartition("_")[2]: network["IPAddress"] for name, network in networks.items()}
+@pytest.fixture(scope="module")
+def parts(session_lab: Lab) -> Iterator[Lab]:
+    """Parts that are attacked one after the other, a small load among them, and the printed clients' way in."""
+    services = ("stress", "broker", "middleware-redis", "middleware-nats")
+    small = {"STRESS_CPU": "1", "STRESS_IO": "1", "STRESS_VM": "1", "STRESS_VM_BYTES": "8M", "BROKER_PATH": "port"}
+    profiles = ("--profile", "scenario2", "--profile", "middleware")
+    session_lab.compose(*profiles, "up", "--detach", *services, code=0, **small)
+    # Its processes are looked at; their work would take a processor from every test here.
+    docker("pause", session_lab.container("stress"))
+    yield session_lab
+    session_lab.down()
+
+
+def addresses(part: str) -> dict[str, str]:
+    """Return the address of a container on each of the lab's networks."""
+    networks = json.loads(docker("inspect", "--format", "{{json .NetworkSettings.Networks}}", part))
+    return {name.rpartition("_")[2]: network["IPAddress"] for name, network in networks.items()}
+
+
+def test_nobody_schedules_the_parts_of_a_run(parts: Lab) -> None:
+    found = addresses(parts.container("treatments"))
     # On the network of broker and bridge nothing listens.
-    url = f"http://{addresses['default']}:9100/facts"
+    url = f"http://{found['default']}:9100/facts"
     assert "refused" in on_network("default", POST, url, STRESS_99, "", "application/json")
     # The machine's users reach every container; they have no token.
-    url = f"http://{addresses['control']}:9100/facts"
+    url = f"http://{found['control']}:9100/facts"
     for token in ("", "guess"):
         assert as_nobody("/usr/bin/python3", "-c", POST, url, STRESS_99, token, "application/json").stdout == "401\n"
     file = docker("volume", "inspect", "--format", "{{.Mountpoint}}", f"{PROJECT}_identities") + "/treatments"
     assert "denied" in as_nobody("cat", file).stderr
     # A controller has it: it sends JSON alone, and asks for no priority of a load.
-    token = lab.password("treatments")
+    token = parts.password("treatments")
     question = json.dumps({"roles": {"stress": {"comm": ["stress"], "fifo": 0}}})
     assert on_network("control", POST, url, question, token, "application/json") == "200"
     assert on_network("control", POST, url, question, token, "text/plain") == "400"
     assert on_network("control", POST, url, STRESS_99, token, "application/json") == "400"
-    policies = docker("top", lab.container("stress"), "-eo", "pid,policy").split()[3::2]
+    policies = docker("top", parts.container("stress"), "-eo", "pid,policy").split()[3::2]
     assert set(policies) == {"TS"}
 
 
-def test_the_middlewares_stores_ask_for_a_password(lab: Lab) -> None:
+@pytest.mark.parametrize(
+    ("part", "port", "said", "refusal"),
+    [("middleware-redis", "6379", "PING", "NOAUTH"), ("middleware-nats", "4222", "CONNECT {}", "Authorization")],
+)
+def test_the_middlewares_stores_ask_for_a_password(parts: Lab, part: str, port: str, said: str, refusal: str) -> None:
     """The machine's users reach every container."""
-    parts = {"middleware-redis": ("6379", "PING", "NOAUTH"), "middleware-nats": ("4222", "CONNECT {}", "Authorization")}
-    lab.compose("--profile", "middleware", "up", "--detach", *parts, code=0)
-    for part, (port, said, refusal) in parts.items():
-        networks = json.loads(docker("inspect", "--format", "{{json .NetworkSettings.Networks}}", lab.container(part)))
-        address = next(iter(networks.values()))["IPAddress"]
-
-        def answer(address: str = address, port: str = port, said: str = said) -> str:
-            return as_nobody("/usr/bin/python3", "-c", SAY, address, port, said).stdout
-
-        until(lambda answer=answer, refusal=refusal: refusal in answer(), f"{part} refuses a stranger")
+    (address,) = addresses(parts.container(part)).values()
+    question = ("/usr/bin/python3", "-c", SAY, address, port, said)
+    until(lambda: refusal in as_nobody(*question).stdout, f"{part} refuses a stranger")
 
 
-def test_the_doctors_rules_keep_a_neighbour_out(lab: Lab) -> None:
+def test_no_other_user_writes_into_results(parts: Lab) -> None:
+    """Plain Compose opens the folder for its controller; a pipe or a false run there would be read by all."""
+    made = as_nobody("touch", str(parts.root / "results/false"))
+    assert "denied" in made.stderr
+    user = docker("run", "--rm", "--user", "1000:1000", "--volume", f"{parts.root}/results:/results",
+                  "--entrypoint", "python3", own_image("controller"), "-c", "open('/results/mine', 'w')")  # fmt: skip
+    assert user == ""
+
+
+def test_the_doctors_rules_keep_a_neighbour_out(parts: Lab) -> None:
     """From loopback, a container, and the address where the printed clients reach the broker."""
-    lab.compose("--profile", "scenario1", "up", "--detach", "broker", BROKER_PATH="port", code=0)
-    networks = json.loads(docker("inspect", "--format", "{{json .NetworkSettings.Networks}}", lab.container("broker")))
-    goals = [(address, lab.environment["LAB_BROKER_PORT"]) for address in ("127.0.0.1", "172.17.0.1")]
-    goals.append((next(iter(networks.values()))["IPAddress"], "1883"))
+    goals = [f"{address}:{parts.environment['LAB_BROKER_PORT']}" for address in ("127.0.0.1", "172.17.0.1")]
+    goals.append(f"{addresses(parts.container('broker'))['default']}:1883")
     old = (parse_version(find_engine().server_version) or LOOPBACK_SAFE) < LOOPBACK_SAFE
     with neighbour() as (name, cable):
         mac = Path(f"/sys/class/net/{cable}/address").read_text().strip()
 
         def knock() -> list[str]:
-            command = ["ip", "netns", "exec", name, sys.executable, "-c", KNOCK, mac]
-            return [call(*command, *goal) for goal in goals]
+            return call("ip", "netns", "exec", name, sys.executable, "-c", KNOCK, mac, *goals).split()
 
         # Some kernels drop what comes from outside themselves, and the broker needs a moment.
         if old and not any("open" in knock() for _try in range(8)):
@@ -188,10 +201,9 @@ def test_the_doctors_rules_keep_a_neighbour_out(lab: Lab) -> None:
 
 def test_a_robot_elsewhere_opens_the_broker_to_nobody(lab: Lab) -> None:
     """Without TLS, too: before Docker 28 a neighbour reaches the container's own address."""
-    lab.compose("--profile", "scenario1", "up", "--detach", "broker", ROBOT="remote", code=0)
+    lab.compose("--profile", "scenario1", "up", "--detach", "broker", "exporter", ROBOT="remote", code=0)
     broker = lab.container("broker")
-    networks = json.loads(docker("inspect", "--format", "{{json .NetworkSettings.Networks}}", broker))
-    goal = (next(iter(networks.values()))["IPAddress"], "1883")
+    goal = (addresses(broker)["default"], "1883")
     until(lambda: on_network("default", ENTER, *goal, "", "") == "5", "the broker refuses a stranger's container")
     assert on_network("default", ENTER, *goal, "controller", "guess") == "5"
     with neighbour() as (name, _cable):
@@ -210,37 +222,9 @@ def test_a_robot_elsewhere_opens_the_broker_to_nobody(lab: Lab) -> None:
             return b"\nlab_broker_up 1" in page.read()
         return False
 
-    lab.compose("--profile", "scenario1", "up", "--detach", "exporter", ROBOT="remote", code=0)
     until(watched, "the exporter hears the broker")
     who = f"-u controller -P {password} -t request/"
     talk = f"mosquitto_sub {who} -C 1 -W 20 & sleep 1; mosquitto_pub {who} -m T-a1b2-0; wait"
     assert docker("exec", broker, "sh", "-c", talk).strip() == "T-a1b2-0"
     health = "mosquitto_sub -t '$SYS/broker/version' -C 1 -W 3"
     assert "mosquitto" in docker("exec", broker, "sh", "-c", health)
-
-
-def test_no_stranger_sends_for_a_run(lab: Lab) -> None:
-    """Device workers dial the controller from any container of its network, and from other nodes of a Swarm."""
-    lab.run("setup", "twin", code=0)
-    wanted = {"DEVICE_WORKERS": "1", "PARTS_TIMEOUT_S": "10", "MESSAGES": "20"}
-    lab.compose("--profile", "twin", "up", "--detach", "--scale", "twin-devices=0", code=0, **wanted)
-
-    def answer() -> str:
-        with contextlib.suppress(AssertionError):
-            return on_network("default", JOIN)
-        return ""
-
-    assert until(answer, "the controller listens") == "closed"
-    lab.wait_for_end("twin")
-    _, run = lab.newest()
-    assert any("1 device workers wanted, there after 10 s: none" in why for why in run["invalid_because"])
-
-
-def test_no_other_user_writes_into_results(lab: Lab) -> None:
-    """Plain Compose opens the folder for its controller; a pipe or a false run there would be read by all."""
-    lab.compose("up", "prepare", code=0)
-    made = as_nobody("touch", str(lab.root / "results/false"))
-    assert "denied" in made.stderr
-    user = docker("run", "--rm", "--user", "1000:1000", "--volume", f"{lab.root}/results:/results",
-                  "--entrypoint", "python3", own_image("controller"), "-c", "open('/results/mine', 'w')")  # fmt: skip
-    assert user == ""

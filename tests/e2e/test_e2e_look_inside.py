@@ -1,25 +1,34 @@
-"""Looks at a run that goes on, as docs/commands.md has them: they show it; the run notes ./lab inspect."""
+"""Looks at a run that goes on, as docs/commands.md has them, and its end from elsewhere."""
 
 import json
 from pathlib import Path
+from typing import Any
 
 from support.e2e_lab import Lab, finished
-from support.run_checks import check_run
+from support.run_checks import read_samples
 from support.waiting import until
 
 from looplab.capture.segments import read
 from looplab.experiments.loop.protocol import TOPIC_REQUEST
 
-LONG = ("--intervals", "20", "--messages", "200", "--repetitions", "3")
+# It goes on for as long as anybody looks.
+LONG = ("--intervals", "20", "--messages", "50", "--repetitions", "1000")
 
 
-def test_every_look_at_a_run_shows_it_and_is_noted(lab: Lab, tmp_path: Path) -> None:
-    lab.run("setup", "qos-delay", code=0, timeout_s=500)
+def test_every_look_at_a_run_shows_it_and_down_ends_it(lab: Lab, tmp_path: Path) -> None:
+    lab.forget_runs()
     run = lab.start("run", "scenario1", *LONG)
     until(lambda: list((lab.root / "results").glob(".*.partial/samples.csv")), "the run", 60)
     run.wait_for("scenario1")
 
-    parts = {part["name"]: part for part in json.loads(lab.run("inspect", "--json", code=0).stdout)["parts"]}
+    def looked() -> dict[str, Any]:
+        inside: dict[str, Any] = json.loads(lab.run("inspect", "--json", code=0).stdout)
+        return inside if inside["treatments"] else {}
+
+    inside = until(looked, "the treatments, which the run judges once it measures", 30)
+    parts = {part["name"]: part for part in inside["parts"]}
+    assert {"broker scheduling policy", "controller TCP_NODELAY"} <= {one["what"] for one in inside["treatments"]}
+    assert any("processes" in limit for limit in parts["broker"]["limits"])
     assert {"scenario1", "broker", "bridge", "robot", "treatments"} <= parts.keys()
     assert parts["broker"]["scheduling"] == "TS"
     assert parts["broker"]["ports"] == [f"127.0.0.1:{lab.environment['LAB_BROKER_PORT']}"]
@@ -35,11 +44,12 @@ def test_every_look_at_a_run_shows_it_and_is_noted(lab: Lab, tmp_path: Path) -> 
     segments = list(read(file))
     assert sum(TOPIC_REQUEST.encode() in segment.data for segment in segments) > 50
 
-    code, _out, said = run.finish()
-    assert code in (0, 1), said
-    folder, document = lab.newest()
-    check_run(folder, document)
-    noted = [entry["command"] for entry in document["inspections"] if entry["event"] == "begins"]
-    assert noted == ["./lab inspect", "./lab inspect"]
+    assert "This ends a run that goes on: scenario1 of " in lab.run("down", code=0).stderr
+    code, _, said = run.finish()
+    assert code == 1, said
+    assert "scenario1 was stopped from elsewhere" in said
+    (kept,) = lab.interrupted()
+    assert kept.name in said
+    assert len(read_samples(kept)) >= 50
     assert lab.run("inspect", code=0).stdout.startswith("no scenario runs")
     assert "scenario5 does not run" in lab.run("inspect", "scenario5", code=0).stdout

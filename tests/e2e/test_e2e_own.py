@@ -1,7 +1,9 @@
 """An application of one's own on the engine: the template finds who holds its answers, priorities, its own broker."""
 
 import json
+import shutil
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,7 +28,11 @@ BROKER = """  mqtt:
     working_dir: /tmp
     tmpfs: [/tmp]
     entrypoint:
-      [sh, -c, "printf 'listener 1884\\\\nallow_anonymous true\\\\n' >m.conf; exec /usr/sbin/mosquitto -c m.conf"]
+      - sh
+      - -c
+      - |
+        printf '%s\\n' 'listener 1884' 'allow_anonymous true' 'set_tcp_nodelay true' >m.conf
+        exec /usr/sbin/mosquitto -c m.conf
 """
 NODELAY = "client.on_socket_open = lambda *one: one[2].setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)"
 
@@ -83,20 +89,33 @@ def test_priorities_are_given_by_service_and_verified(session_lab: Lab, publishe
     assert treatments(published)["controller (service) scheduling policy"]["found"] == "SCHED_FIFO 80"
 
 
-def test_a_link_delays_one_service_both_ways(lab: Lab, corrected: dict[str, Any]) -> None:
-    """The device alone has TCP_NODELAY: with Nagle's algorithm an answer would wait for a round trip, too."""
-    lab.run("new", "own", "linked", code=0)
-    device = lab.root / "my/linked/device.py"
+@pytest.fixture
+def mine(lab: Lab) -> Iterator[Path]:
+    """The folder of a new application; it goes, so that a second attempt finds none."""
+    lab.run("new", "own", "mine", code=0)
+    folder = lab.root / "my/mine"
+    yield folder
+    shutil.rmtree(folder)
+
+
+def test_a_link_delays_one_service_both_ways_to_its_own_broker(lab: Lab, mine: Path, corrected: dict[str, Any]) -> None:
+    """The broker is measured where it is. With Nagle's algorithm an answer would wait for a round trip, too."""
+    for name in ("controller.py", "device.py"):
+        path = mine / name
+        path.write_text(path.read_text().replace('"broker", 1883', '"mqtt", 1884'))
+    device = mine / "device.py"
     text = device.read_text().replace("import time\n", "import socket\nimport time\n")
     device.write_text(text.replace("client.connect(", f"{NODELAY}\nclient.connect("))
-    variables = {"OWN_APPLICATION": "my/linked/compose.yaml", "TCP_NODELAY": "on"}
+    compose = mine / "compose.yaml"
+    compose.write_text(compose.read_text() + BROKER)
+    variables = {"OWN_BROKER_SERVICE": "mqtt", "OWN_BROKER_PORT": "1884", "OWN_APPLICATION": "my/mine/compose.yaml"}
     run = run_of(lab, OWN_LINK="device", LINK_DELAY_MS="25", **variables)
     link = treatments(run)["link"]
     assert link["wanted"] == "device: egress 25 ms; ingress 25 ms"
     assert link["verified"], link
     assert (run["parameters"]["link"], run["parameters"]["link_delay_ms"]) == ("device", 25)
     # The fastest answers of both: what a busy machine adds is in neither.
-    delayed_us, plain_us = (cell["T_us"]["min"] for cell in (run["cells"][0], corrected))
+    delayed_us, plain_us = (cell["T_us"]["min"] for cell in (cell_of(run), corrected))
     assert 50_000 <= delayed_us - plain_us < 60_000
     assert [way["settings"]["direction"] for way in run["link"]["links"]] == ["egress", "ingress"]
 
@@ -108,15 +127,3 @@ def test_a_link_delays_one_service_both_ways(lab: Lab, corrected: dict[str, Any]
 def test_a_link_that_cannot_be_is_refused(lab: Lab, service: str, what: str) -> None:
     done = lab.run(*QUICK, OWN_LINK=service, code=2)
     assert what in done.stderr
-
-
-def test_its_own_broker_is_measured_where_it_is(lab: Lab) -> None:
-    lab.run("new", "own", "mine", code=0)
-    folder = lab.root / "my/mine"
-    for name in ("controller.py", "device.py"):
-        path = folder / name
-        path.write_text(path.read_text().replace('"broker", 1883', '"mqtt", 1884'))
-    compose = folder / "compose.yaml"
-    compose.write_text(compose.read_text() + BROKER)
-    variables = {"OWN_BROKER_SERVICE": "mqtt", "OWN_BROKER_PORT": "1884", "OWN_APPLICATION": "my/mine/compose.yaml"}
-    cell_of(run_of(lab, **variables))

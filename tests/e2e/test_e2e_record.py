@@ -1,9 +1,11 @@
-"""The record is what ran: images of the containers, commands of the loads, a Compose file of one's own."""
+"""The record is what ran: images of the containers, commands of the loads, what fell, a Compose file of one's own."""
 
+import re
 from pathlib import Path
 
 from support.containers import docker
-from support.e2e_lab import Lab
+from support.e2e_lab import Lab, needs_root
+from support.run_checks import total, treatments
 
 from looplab.system.env_files import read_env
 
@@ -11,17 +13,35 @@ from looplab.system.env_files import read_env
 OTHER = "looplab-test/other-broker"
 
 
-def test_the_image_and_the_commands_are_those_that_ran(lab: Lab, tmp_path: Path) -> None:
-    """`.env.machine` names another image where no registry answers; the shell's is for this run alone."""
+@needs_root
+def test_the_record_names_what_ran_and_what_fell(lab: Lab, tmp_path: Path) -> None:
+    """`.env.machine` names another image where no registry answers; the shell's is for this run alone.
+
+    Stress and the link's emulator are killed. Who allows it gets 0, and the run is invalid all the same.
+    """
     before = lab.machine_file()
     broker = {**read_env(lab.root / ".env"), **before}["MOSQUITTO_IMAGE"]
     docker("build", "--tag", OTHER, "-", given=f'FROM {broker}\nLABEL looplab.origin="" other=yes\n')
     number = docker("image", "inspect", "--format", "{{.Id}}", OTHER)
     own = tmp_path / "own.yaml"
     own.write_text('services: {stress: {command: "--cpu 2 --timeout 4000s"}}\n')
-    words = ("run", "scenario2", "--quick", "--messages", "50", "--busy", "--json")
-    run = lab.stored(lab.run(*words, code=1, LAB_OWN=str(own), MOSQUITTO_IMAGE=OTHER).stdout)
-    assert any(reason.startswith("stress options: wanted --cpu 3") for reason in run["invalid_because"])
+    words = ("--intervals", "20", "--messages", "100", "--repetitions", "10", "--link", "wifi", "--json")
+    variables = {"LAB_OWN": str(own), "MOSQUITTO_IMAGE": OTHER, "ROBOT_FRAMING": "line"}
+    running = lab.start("run", "scenario3", *words, "--allow-invalid", **variables)
+    running.wait_for("20 ms, QoS 0")
+    lab.kill_process("stress")
+    lab.kill_process("link")
+    code, output, said = running.finish()
+    assert code == 0, said
+    run = lab.stored(output)
+    assert not run["valid"]
+    named = {reason.partition(":")[0]: reason for reason in run["invalid_because"]}
+    assert named["stress options"].startswith("stress options: wanted --cpu 3")
+    assert re.search(r"seen in \d+ of \d+ scans", treatments(run)["stress load"]["found"])
+    assert "stress load" in named
+    assert named["link"] == "link: wanted wifi, found not emulated to the end"
+    # Without its emulator the link is as it was.
+    assert total(run, "answered") + total(run, "late") == 1000
     environment = run["environment"]
     assert environment["lab_own"]["file"] == str(own)
     assert len(environment["lab_own"]["changes"]) == 8

@@ -55,7 +55,6 @@ def check_as_published(run: dict[str, Any], asked: Any) -> None:
     assert ("STRESS_CPU" in parameters["load_settings"]) == (asked.load == "stress")
     for cell in run["cells"]:
         assert set(cell["cpu_wait_us"]) == set(cell["cpu_runs"]) == {"broker", "controller", "bridge", "robot"}
-        assert cell["robot_lag"].keys() == {"lag_max_us", "lag_mean_us", "lags_over_1ms", "deadlines"}
         if asked.load == "stress":
             assert cell["load"]["stress_cpu_s"] > 0
         if asked.load == "flood":
@@ -68,11 +67,8 @@ def check_as_published(run: dict[str, Any], asked: Any) -> None:
             assert cell["R_us"]["min"] > 2000 or run["bridge"]["counts"]["timeouts"] > 0
         elif asked.load == "none":
             assert cell["R_us"]["p50"] < 1000
-    # The kernel stamps in containers as well: each part of O is known, or why it is not. Of how many depends on what
-    # this machine merges.
+    # The kernel stamps in containers as well; for how many messages depends on what this machine merges.
     timed = sum(cell["ledger_us"]["network"]["n"] for cell in run["cells"])
-    reasons = [int(gap.split()[0]) for gap in run.get("ledger_gaps", ()) if gap[0].isdigit()]
-    assert timed + sum(reasons) >= total(run, "answered"), run.get("ledger_gaps")
     assert timed > 0 or asked.load != "none"
     # Bursts may merge answers, a load may delay them until the bridge gives requests up, the more the busier this
     # machine is: how many is a result. A broken lab answers none, or loses what nobody merged or gave up.

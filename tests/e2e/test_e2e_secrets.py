@@ -18,7 +18,7 @@ READS = {
     "broker": ("/mosquitto/secrets", ["passwords", "server.pem", "plain/mosquitto_sub", "plain/passwords"]),
     "scenario1": (
         "/run/looplab",
-        ["controller", "device-workers", "devices", "machine", "nodes", "treatments", *CONTROLLERS],
+        ["controller", "device-workers", "machine", "nodes", "treatments", *CONTROLLERS],
     ),
     "bridge": ("/run/looplab", ["bridge", "plain/bridge"]),
 }

@@ -32,11 +32,9 @@ def test_a_slip_in_a_file_names_variable_and_file(own_lab: Lab) -> None:
     check_refused(own_lab, 2, "DEADLINE_MS='abc'", ".env")
 
 
-def test_yaml_that_cannot_be_read_is_named_with_its_file(own_lab: Lab) -> None:
-    """Compose itself says the line alone; the files that refer to this one are not blamed."""
-    name = "compose/observe.yaml"
-    append(own_lab.root / name, "  broken: [unclosed\n")
-    check_refused(own_lab, 2, f"{name} cannot be read: yaml: line ", f"git checkout {name}")
+def test_yaml_that_cannot_be_read_is_named_with_its_line(own_lab: Lab) -> None:
+    append(own_lab.root / "compose/observe.yaml", "  broken: [unclosed\n")
+    check_refused(own_lab, 2, "The Compose files do not fit together: ", "yaml: line ", "`git diff .env compose`")
 
 
 def test_a_port_in_use_is_named_with_its_variable(own_lab: Lab) -> None:

@@ -21,7 +21,7 @@ def at_end() -> Iterator[contextlib.ExitStack]:
 def start_broker(tmp_path: Path, at_end: contextlib.ExitStack) -> Callable[..., Broker]:
     def start(**settings: Any) -> Broker:
         broker = Broker(tmp_path, **settings)
-        at_end.callback(broker.stop)
+        at_end.callback(broker.kill)
         return broker
 
     return start

@@ -120,5 +120,5 @@ class AsipParts:
     def close(self) -> None:
         self.worker.close()
         self.bridge.close()
-        self.broker.stop()
+        self.broker.kill()
         self.board.close()

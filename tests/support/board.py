@@ -29,7 +29,9 @@ class Board:
         self._child.signal(signal.SIGUSR2)
 
     def close(self) -> None:
-        self._child.close()
+        """Ask it to end: its trace is whole then."""
+        if self._child.process.poll() is None:
+            self._child.stop()
 
     def kill(self) -> None:
         self._child.kill()

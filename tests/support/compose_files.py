@@ -3,6 +3,7 @@
 import re
 import subprocess
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -83,19 +84,29 @@ def merged(root: Path, variables: Mapping[str, str], name: str = "compose.yaml")
     for group in _groups(root, variables, name):
         services: dict[str, Service] = {}
         for path in group:
-            for name, service in (yaml.load(path.read_text(), Loader=LOADER).get("services") or {}).items():
+            for name, service in (_parsed(path).get("services") or {}).items():
                 services[name] = _over(services.get(name, {}), dict(service))
         assert not set(services) & set(found), set(services) & set(found)
         found |= services
     return found
 
 
+@cache
+def _loaded(text: str) -> Any:
+    return yaml.load(text, Loader=LOADER)
+
+
+def _parsed(path: Path) -> Any:
+    """Return what a file holds, to be read alone: each text is parsed once."""
+    return _loaded(path.read_text(encoding="utf-8"))
+
+
 def _groups(root: Path, variables: Mapping[str, str], name: str = "compose.yaml") -> Iterator[list[Path]]:
-    for entry in yaml.load((root / name).read_text(), Loader=LOADER)["include"]:
+    for entry in _parsed(root / name)["include"]:
         paths = entry["path"] if isinstance(entry, dict) else [entry]
         if paths == LIST:
             by_fidelity = read_env(root / expand({"file": entry["env_file"]}, variables)["file"])
-            (inner,) = yaml.load((root / LIST).read_text(), Loader=LOADER)["include"]
+            (inner,) = _parsed(root / LIST)["include"]
             given = {key: value for key, value in variables.items() if value}
             yield [root / _path(path, {**by_fidelity, **given}) for path in inner["path"]]
         else:

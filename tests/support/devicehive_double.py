@@ -1,14 +1,12 @@
-#!/usr/bin/python3
 """What DeviceHive answers, as far as a device, its provisioning and the reading back ask: its API as published (4.1).
 
 Tokens are checked, a device must be in a network, a notification must have a name. Devices and notifications are in
-Redis. In an image it stands in for `java`: its options and its -jar are those of the real services.
+Redis.
 """
 
 import json
 import re
 import socketserver
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -21,17 +19,16 @@ _DEVICE = re.compile(r"/api/rest/device/([A-Za-z0-9-]+)(/notification)?")
 
 
 class Redis:
-    """SET, GET, MGET and SCAN of Redis. A scan names two keys at a time, and the first one twice."""
+    """SET, GET, MGET and KEYS of Redis."""
 
     def __init__(self) -> None:
         self.values: dict[str, str] = {}
 
     def __call__(self, *words: str) -> Any:
         name, *rest = words
-        if name == "SCAN":
-            pattern = re.escape(rest[2]).replace(r"\*", ".*")
-            held, at = [key for key in self.values if re.fullmatch(pattern, key)], int(rest[0])
-            return [str(at + 2 if at + 2 < len(held) else 0), held[at : at + 2] + held[:1]]
+        if name == "KEYS":
+            pattern = re.escape(rest[0]).replace(r"\*", ".*")
+            return [key for key in self.values if re.fullmatch(pattern, key)]
         if name == "SET":
             self.values[rest[0]] = rest[1]
         found = [self.values.get(key) for key in rest]
@@ -39,16 +36,16 @@ class Redis:
 
 
 class DeviceHive:
-    """The API over a Redis, which `ask` reaches; tokens live for `life_s`."""
+    """The API over a Redis, which `ask` reaches."""
 
-    def __init__(self, ask: Callable[..., Any], life_s: float = 3600.0) -> None:
-        self._ask, self._life_s = ask, life_s
+    def __init__(self, ask: Callable[..., Any]) -> None:
+        self._ask = ask
         self._ended = 0.0
         self._made = 0
 
     def token(self) -> str:
         """Return a fresh access token."""
-        return f"access {time.time()} {self._life_s}"
+        return f"access {time.time()}"
 
     def expire(self) -> None:
         """End every access token."""
@@ -58,8 +55,7 @@ class DeviceHive:
         """Return status and document."""
         if path.startswith("/auth/rest/token"):
             return self._tokens(body)
-        made, life = map(float, ([*bearer.split(" ")[1:], "0", "0"])[:2])
-        if made <= self._ended or time.time() > made + life:
+        if float(bearer.partition(" ")[2] or 0) <= self._ended:
             return 401, {"error": 401, "message": "Unauthorized"}
         if (method, path) == ("POST", "/api/rest/network"):
             self._ask("SET", "network 7", "lab")
@@ -94,7 +90,7 @@ class DeviceHive:
         return 201, {"id": self._made, "timestamp": "2026-01-01T00:00:00.000"}
 
 
-def server(state: DeviceHive, port: int = 0, host: str = "127.0.0.1") -> ThreadingHTTPServer:
+def server(state: DeviceHive) -> ThreadingHTTPServer:
     """Return a server of the API."""
 
     class Handler(BaseHTTPRequestHandler):
@@ -115,7 +111,7 @@ def server(state: DeviceHive, port: int = 0, host: str = "127.0.0.1") -> Threadi
         def log_message(self, format: str, *args: object) -> None:
             """Say nothing."""
 
-    return ThreadingHTTPServer((host, port), Handler)
+    return ThreadingHTTPServer(("127.0.0.1", 0), Handler)
 
 
 def redis_server(redis: Redis) -> socketserver.ThreadingTCPServer:
@@ -155,45 +151,3 @@ def devicehive() -> Iterator[tuple[DeviceHive, Redis, int, int]]:
             one.shutdown()
             one.server_close()
             thread.join()
-
-
-def java(words: list[str]) -> None:
-    """Be the service whose jar the command line of a real one names; as that, without what it needs it ends."""
-    import os
-    import socket
-
-    # The agent hands its own path to no program.
-    sys.path.insert(0, "/opt/looplab")
-    from looplab.experiments.middleware.systems.devicehive import client
-
-    options = dict(word[2:].split("=", 1) for word in words if word.startswith("-D"))
-    jar = words[words.index("-jar") + 1]
-    assert os.path.exists(jar), jar
-    needed = {
-        "auth": ("spring.main.allow-bean-definition-overriding", "true"),
-        "backend": ("devicehive.cache.notifications.ttl.seconds", "86400"),
-        "frontend": ("auth.base.url", "http://127.0.0.1:8090/auth/rest"),
-    }[jar.split("-")[1]]
-    if options.get(needed[0]) != needed[1]:
-        # A blank line below, as Spring leaves it.
-        sys.exit(f"{needed[0]} is not {needed[1]}\n")
-    for address in (options["bootstrap.servers"], options["zookeeper.connect"]):
-        host, _, port = address.partition(":")
-        socket.create_connection((host, int(port)), 10).close()
-    redis = socket.create_connection((os.environ["REDIS_MASTER_HOST"], int(os.environ["REDIS_MASTER_PORT"])))
-    stream, lock = redis.makefile("rwb"), threading.Lock()
-
-    def ask(*words: str) -> Any:
-        with lock:
-            try:
-                return client._redis(stream, *words)
-            except OSError:
-                # A SET is answered with +OK.
-                return None
-
-    life_s = float(options.get("jwt.access-token-max-age", 3_600_000)) / 1000
-    server(DeviceHive(ask, life_s), int(options["server.port"]), "0.0.0.0").serve_forever()
-
-
-if __name__ == "__main__":
-    java(sys.argv[1:])

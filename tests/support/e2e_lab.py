@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 
 from support.containers import docker
-from support.parts import CLEARED
+from support.parts import BUSY, CLEARED
 from support.places import ROOT
 from support.ports import free_port
 from support.run_checks import check_run
@@ -55,17 +55,26 @@ def remove_project(project: str) -> None:
             docker(*remove, *found)
 
 
+def remove_images(project: str) -> None:
+    """Remove a session's names of images: the lab of the checkout has names of its own for the same images."""
+    tagged = docker("image", "ls", "--format", "{{.Repository}}:{{.Tag}}", "--filter", f"reference=*/*/*:{project}")
+    if tagged:
+        docker("image", "rm", *tagged.split())
+
+
 def remove_what_dead_sessions_left() -> None:
     """A session that was killed could not clear up; its process id is in the name of its project."""
     names = set()
     for listing, _ in KINDS:
         names.update(docker(*listing, "--format", f'{{{{.Label "{PROJECT_LABEL}"}}}}').split())
+    names.update(docker("image", "ls", "--format", "{{.Tag}}").split())
     for name in names:
         process = name.removeprefix(PROJECT_PREFIX)
         if name.startswith(PROJECT_PREFIX) and process.isdigit() and not Path(f"/proc/{process}").exists():
             # An engine may hold a network whose containers are gone: the next session tries again.
             with contextlib.suppress(AssertionError):
                 remove_project(name)
+                remove_images(name)
 
 
 @dataclass
@@ -75,7 +84,7 @@ class Background:
     process: subprocess.Popen[str]
     output: list[str] = field(default_factory=list)
 
-    def wait_for(self, word: str, timeout_s: float = 60.0) -> str:
+    def wait_for(self, word: str, timeout_s: float = 180.0) -> str:
         """Read on until a line of standard error holds `word`."""
         assert self.process.stderr is not None
         end_s = time.monotonic() + timeout_s
@@ -110,6 +119,7 @@ class Lab:
 
     root: Path
     environment: dict[str, str]
+    started: list[Background] = field(default_factory=list)
 
     def run(
         self, *words: str, timeout_s: float = 240.0, code: int | None = None, **variables: str
@@ -136,7 +146,8 @@ class Lab:
             text=True,
             start_new_session=True,
         )
-        return Background(process)
+        self.started.append(Background(process))
+        return self.started[-1]
 
     def compose(
         self, *words: str, timeout_s: float = 240.0, code: int | None = None, **variables: str
@@ -147,6 +158,11 @@ class Lab:
 
     def down(self) -> None:
         """Remove whatever of this project is left, volumes included, whatever state compose.yaml is in."""
+        # A ./lab that outlives its test, which failed, would end the next one's containers with its own.
+        for one in self.started:
+            if one.process.poll() is None:
+                os.killpg(one.process.pid, signal.SIGKILL)
+        self.started.clear()
         remove_project(PROJECT)
 
     def containers(self, *, running: bool = True) -> dict[str, str]:
@@ -176,7 +192,10 @@ class Lab:
 
     def process(self, service: str) -> int:
         """Process id of a service, once it runs."""
-        return int(docker("inspect", "--format", "{{.State.Pid}}", self.container(service)))
+        container = self.container(service)
+        # A container between two starts has process 0, which would be the tests' own group.
+        found: int = until(lambda: int(docker("inspect", "--format", "{{.State.Pid}}", container)), service)
+        return found
 
     def container(self, service: str) -> str:
         """Id of a service's container, once it runs."""
@@ -204,7 +223,7 @@ class Lab:
         """A copy of the copy for a test that changes its files; same project, same ports: one at a time."""
         shutil.copytree(self.root, root, ignore=shutil.ignore_patterns("results", "__pycache__"))
         (root / "results").mkdir()
-        return Lab(root, {**self.environment, "PYTHONPATH": str(root / "src")})
+        return Lab(root, {**self.environment, "PYTHONPATH": str(root / "src")}, self.started)
 
     def forget_runs(self) -> None:
         for path in (self.root / "results").iterdir():
@@ -243,6 +262,10 @@ def environment_of(root: Path) -> dict[str, str]:
         **kept,
         "PYTHONPATH": str(root / "src"),
         "COMPOSE_PROJECT_NAME": PROJECT,
+        "LAB_TAG": PROJECT,
+        # For plain Compose; ./lab has a variable of its own.
+        "LOOPLAB_ENVIRONMENT": BUSY,
+        "LAB_BUSY": "on",
         **{name: str(free_port()) for name in PORTS},
     }
 

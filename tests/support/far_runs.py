@@ -10,7 +10,7 @@ from typing import Any
 from looplab import __version__
 from looplab.lab.bundle_file import write_bundle
 from support.containers import own_image
-from support.e2e_lab import Background, Lab, free_port
+from support.e2e_lab import PROJECT, Background, Lab, free_port
 from support.run_checks import check_run, read_samples, total, treatments
 from support.wire import Wire
 
@@ -36,9 +36,14 @@ def pair(lab: Lab, wire: Wire, file: Path) -> Path:
     return file
 
 
+def bridge_image() -> str:
+    """The bridge of the lab that pairs, by its tag."""
+    return own_image("bridge", LAB_TAG=PROJECT)
+
+
 def bundle_of_bridge(file: Path) -> Path:
     """The bridge's image as `./lab bundle` packs it, in `file`."""
-    write_bundle(file, [own_image("bridge")], {"lab": __version__})
+    write_bundle(file, [bridge_image()], {"lab": __version__})
     return file
 
 
@@ -63,8 +68,9 @@ def check_all_nine_scenarios(lab: Lab, *, tls: bool) -> None:
             assert run["bridge"]["robot"].startswith("looplab"), run["bridge"]
         # Stamps of two machines' kernels: the parts of O are known as on one, where no packets come in together.
         known = sum(cell["ledger_us"]["network"]["n"] for cell in run["cells"] if not cell["qos"])
-        assert known > 0, run.get("ledger_gaps")
-        assert total(run, "answered") == total(run, "sent"), run["cells"]
+        assert known > 0
+        # The stress takes the processors of the simulated robot, too: it may be silent longer than the bridge waits.
+        assert total(run, "answered") + total(run, "robot_errors") == total(run, "sent"), run["cells"]
         median = {name: run["cells"][0][name]["p50"] for name in ("T_us", "R_us", "O_us")}
         print(run["scenario"], {name: f"{value / 1000:.2f} ms" for name, value in median.items()}, counts(run))
 
@@ -98,7 +104,7 @@ def ended(
     assert code == 0, said
     run, samples = run_of(lab, output)
     took_s = recovered_s(samples, mended_ns)
-    print(f"{what}: recovered after {took_s:.2f} s; {counts(run)}; {run['absences']}; {run['delayed']}")
+    print(f"{what}: recovered after {took_s:.2f} s; {counts(run)}; {run['absences']}")
     return run, samples, took_s
 
 
@@ -126,8 +132,6 @@ def check_network_cut(
     assert out or cut_s == 1
     assert any(row["outcome"] != "answered" for row in samples)
     assert took_s < RECOVERY_BOUND_S
-    if cut_s == 1:
-        assert run["delayed"]["n"] > 0
     if cut_s >= 10:
         assert "the network is cut" in log()
         (absence,) = run["absences"]

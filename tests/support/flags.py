@@ -1,8 +1,14 @@
-"""The flags of tests that take long or need much, which are left out unless the environment sets one to 1.
+"""Which tests need a flag, and which tests of the whole lab need no real-time budget.
 
-The values of a flag that has others stand behind its minutes.
+A test that takes long or needs much is left out unless the environment sets its flag to 1. The values of a flag that
+has others stand behind its minutes.
 """
 
+# tests/e2e/test_e2e_NAME.py: no run of these has priority, so their lab may run beside another, which has the budget.
+WITHOUT_BUDGET = (
+    "asip", "faults", "look_inside", "middleware", "own_programs", "printed", "qos_delay", "record", "secrets", "study",
+    "table_added", "twin", "two_runs", "wrong_use",
+)  # fmt: skip
 FLAGS = {
     "LAB_ALL_HANDOUTS": "11 min: every handout typed, not only one",
     "LAB_FLASH": "1 min: avrdude from Debian's archive",
@@ -15,7 +21,6 @@ FLAGS = {
     "LAB_SOAK": "60 min: 1, or another number of seconds; scenario5 beside reports, restarts and other callers",
     "LAB_SWARM": "15 min: root, three further engines; the stack files on a Swarm over VXLAN",
     "LAB_TWO_HOSTS": "15 min: 1 or plain; root, a second engine; the bridge on another host",
-    "LAB_USB_VM": "3 min: qemu-system-x86, busybox-static, a kernel package; asip's board on a virtual USB",
     "LAB_UNPLUGGED": "20 min: root, a second engine; a bundle in a room without a network",
     "LAB_VM": "40 min: debian13, debian12 or ubuntu2404; root, qemu-system-x86, debootstrap, openssh-client, 20 GB",
 }

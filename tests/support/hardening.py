@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from support.containers import docker
+from support.waiting import until
 
 # They change from root to a user that keeps the other capabilities alone.
 _PREPARED = {"SETUID", "SETGID"}
-LINKS = ("link", "twin-link", "own-link", "qos-delay-link", "qos-delay-link-broker")
+LINKS = ("link", "own-link", "qos-delay-link", "qos-delay-link-broker")
 CAPTURES = ("capture", "qos-delay-capture", "own-capture")
 # What `cap_add` may name, by service. The prioritised parts as published: permitted, not held.
 MAY_ADD = {
@@ -95,11 +96,18 @@ def judge_configuration(name: str, service: dict[str, Any], users: dict[str, str
 
 def judge_container(name: str, container: str) -> int:
     """Judge the processes of the service `name`, whose configuration is judged above; return how many are alive."""
-    found = json.loads(docker("inspect", container))[0]
+    # A part that was killed, or came before what it needs, is started again: the engine names no process meanwhile.
+    found = until(lambda: _settled(container), f"{name} after a restart")
     assert found["HostConfig"]["ReadonlyRootfs"], name
     if not found["State"]["Running"]:
         return 0
     return judge_processes(name, docker("top", container, "-eo", "pid").split()[1:])
+
+
+def _settled(container: str) -> dict[str, Any] | None:
+    """What the engine says of a container, None while it is between two starts."""
+    found: dict[str, Any] = json.loads(docker("inspect", container))[0]
+    return None if found["State"]["Restarting"] else found
 
 
 def judge_processes(name: str, pids: list[str]) -> int:

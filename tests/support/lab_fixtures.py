@@ -1,21 +1,26 @@
 """The lab under test: copied and made ready once, cleared before and after each test."""
 
-import fcntl
-import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from looplab.lab.checkout import Lab as RootLab
+from looplab.lab.docker.images import images_of
+from looplab.lab.docker.own_images import add_stamps, read_stamps
+from looplab.lab.image_names import TAG
+from support.containers import docker
 from support.e2e_lab import (
     PROJECT,
     Lab,
     copy_of_checkout,
     engine_is_there,
     environment_of,
+    remove_images,
     remove_what_dead_sessions_left,
 )
+from support.places import ROOT
 
 
 @pytest.fixture(scope="session")
@@ -27,23 +32,23 @@ def session_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     lab = Lab(root, environment_of(root))
     remove_what_dead_sessions_left()
     try:
-        set_up(lab, tmp_path_factory.getbasetemp().parent)
+        set_up(lab)
         yield lab
     finally:
         lab.down()
+        remove_images(PROJECT)
 
 
-def set_up(lab: Lab, shared: Path) -> None:
-    """Have the images of a lab. A second lab of this test run knows those of the first, and replaces none."""
-    known = shared / f"images-{os.environ.get('PYTEST_XDIST_TESTRUNUID', PROJECT)}.sha256"
-    stamps = lab.root / ".cache/images.sha256"
-    with (shared / "setup.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if known.exists():
-            shutil.copy(known, stamps)
-        lab.run("setup", timeout_s=900, code=0)
-        if stamps.exists():
-            shutil.copy(stamps, known)
+def set_up(lab: Lab) -> None:
+    """Have the images of a lab under its own tag: what another lab builds again replaces none of them."""
+    tag = RootLab(ROOT).settings()[TAG]
+    stamps = {name: stamp for name, stamp in read_stamps(ROOT).items() if name.endswith(f":{tag}")}
+    here = images_of(stamps)
+    own = {f"{name.removesuffix(tag)}{PROJECT}": stamps[name] for name in here}
+    for name, reference in zip(here, own, strict=True):
+        docker("tag", name, reference)
+    add_stamps(lab.root, own)
+    lab.run("setup", timeout_s=900, code=0)
 
 
 @pytest.fixture

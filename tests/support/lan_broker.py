@@ -14,7 +14,7 @@ from typing import Any
 import paho.mqtt.client as mqtt
 from paho.mqtt.enums import CallbackAPIVersion
 
-from looplab.lab.secret_files import write_secret
+from looplab.lab.commands.pair import write_secret
 from looplab.mqtt.pairing import Pairing, write_pairing
 from looplab.run import identities
 from support.compose_files import started_conf

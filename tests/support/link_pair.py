@@ -2,16 +2,12 @@
 
 import contextlib
 import json
-import os
 import secrets
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
-from looplab.lab.docker.engine import find_engine
-from looplab.lab.machine.limits import rt_budget_us
 from support.containers import docker, logs
 from support.places import ROOT
 from support.waiting import until
@@ -23,9 +19,6 @@ SOURCES = ("--volume", f"{ROOT / 'src/looplab'}:/opt/looplab/looplab:ro")
 CAPABILITIES = ("NET_ADMIN", "SETUID", "SETGID")
 PEER = "peer"
 SCRIPT = ROOT / "tests/support/link_checks.py"
-# CPU time at real-time priority a second (us) of the emulator with its prober, and of the responder.
-RT_EMULATOR_US, RT_RESPONDER_US = 500_000, 200_000
-FIFO = 90
 
 
 @dataclass
@@ -54,9 +47,9 @@ class Pair:
         return container
 
     def responder(self) -> str:
-        """Answers probes beside the peer, at real-time priority where this machine lets it."""
+        """Answers probes beside the peer."""
         options = [*self._options(self.peer), "--volume", f"{SCRIPT}:/link_checks.py:ro", "--entrypoint", "python3"]
-        return self._prioritised(options, RT_RESPONDER_US, "/link_checks.py", "--echo")
+        return self.start(*options, self.image, "/link_checks.py", "--echo")
 
     def emulator(self, capabilities: Sequence[str] = CAPABILITIES, environment: dict[str, str] | None = None) -> str:
         """An emulator beside the target."""
@@ -66,13 +59,10 @@ class Pair:
         """Another emulator beside the peer."""
         return self.start(*self._options(self.peer), self.image)
 
-    def ready_emulator(self, *capabilities: str, real_time: bool = False) -> str:
-        """An emulator that answers, with `real_time` at that priority where this machine lets it."""
-        options = self._options(self.target, (*CAPABILITIES, *capabilities))
-        container = self._prioritised(options, RT_EMULATOR_US) if real_time else self.start(*options, self.image)
+    def ready_emulator(self) -> str:
+        """An emulator that answers."""
+        container = self.emulator()
         until(lambda: "0 links" in logs(container), "the emulator", 20)
-        if real_time:
-            prioritise(container)
         return container
 
     @staticmethod
@@ -83,23 +73,6 @@ class Pair:
         options += [word for name in capabilities for word in ("--cap-add", name)]
         return options + [word for name, value in (environment or {}).items() for word in ("--env", f"{name}={value}")]
 
-    def _prioritised(self, options: Sequence[str], rt_us: int, *words: str) -> str:
-        """Start a container with a real-time budget, without one where there is none, and say so."""
-        created = subprocess.run(
-            ["docker", "create", "--cpu-rt-runtime", str(rt_us), *options, self.image, *words],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        # Kernels without RT_GROUP_SCHED refuse it.
-        found = created.stdout.strip()
-        # One that could not start is there all the same, and is to be removed.
-        self.containers += [found] if found else []
-        if created.returncode or not _started(found, rt_us):
-            print(f"at ordinary priority, without a real-time budget: {created.stderr.strip() or 'none is left'}")
-            found = self.start(*options, self.image, *words)
-        return found
-
     def close(self) -> None:
         for container in reversed(self.containers):
             with contextlib.suppress(AssertionError):
@@ -107,34 +80,10 @@ class Pair:
         docker("network", "rm", self.network)
 
 
-def _started(container: str, rt_us: int) -> bool:
-    """Start a container once the engine's budget has `rt_us` for it; other tests' containers may hold it a moment."""
-
-    def start() -> bool:
-        return subprocess.run(["docker", "start", container], capture_output=True, check=False).returncode == 0
-
-    if start():
-        return True
-    if (rt_budget_us(find_engine()) or 0) < rt_us:
-        return False
-    with contextlib.suppress(AssertionError):
-        until(start, "a real-time budget")
-        return True
-    return False
-
-
 def pids(container: str) -> dict[str, int]:
     """Process id on this host by the process's name."""
     lines = docker("top", container, "-eo", "pid,comm").splitlines()[1:]
     return {line.split()[1]: int(line.split()[0]) for line in lines}
-
-
-def prioritise(container: str) -> None:
-    """SCHED_FIFO for what emulates and probes; without it a loaded machine is measured, not a link."""
-    for pid in docker("top", container, "-eo", "pid").splitlines()[1:]:
-        with contextlib.suppress(OSError):
-            for thread in Path(f"/proc/{int(pid)}/task").iterdir():
-                os.sched_setscheduler(int(thread.name), os.SCHED_FIFO, os.sched_param(FIFO))
 
 
 def in_container(container: str, script: str, *words: str) -> str:
@@ -161,11 +110,11 @@ print(json.dumps([answer.status, json.loads(answer.read())]))
 
 
 def round_trip_ms(container: str, peer: str = PEER) -> float:
-    """Median of ten ICMP echoes from a container's network namespace."""
+    """Least of ten ICMP echoes from a container's network namespace."""
     script = f"""
 import socket
 from looplab.link.ping import ping
-print(ping(socket.gethostbyname({peer!r}), 10)["p50"])
+print(ping(socket.gethostbyname({peer!r}), 10)["min"])
 """
     return float(in_container(container, script))
 

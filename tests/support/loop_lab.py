@@ -124,6 +124,14 @@ class LoopLab:
         until(met, f"counts {wanted}, found {self.listener.bridge_info.get('counts')}")
 
 
+def patched(command: list[str], before: str) -> list[str]:
+    """Return the command with a line of Python before it."""
+    if command[1] == "-c":
+        return [command[0], "-c", f"{before}{command[2]}"]
+    code = f"{before}import runpy; runpy.run_module({command[2]!r}, run_name='__main__')"
+    return [command[0], "-c", code, *command[3:]]
+
+
 OK = "{run},{k},ok,1000,20.00"
 
 

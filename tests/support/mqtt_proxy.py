@@ -160,9 +160,12 @@ class ImpairmentProxy:
         for injection in injections:
             injection.forwarded_ns = now_ns
             if injection.rule.impairment == "disconnect":
-                injection.from_ns = now_ns + round(GRACE_S * 1e9)
-                self._away_until_s = injection.from_ns / 1e9 + injection.rule.away_ms / 1e3
-                self._loop.call_later(GRACE_S, reset, sides)
+                self._loop.call_later(GRACE_S, self._cut, injection, sides)
+
+    def _cut(self, injection: Injection, sides: Sides) -> None:
+        injection.from_ns = time.monotonic_ns()
+        self._away_until_s = self._loop.time() + injection.rule.away_ms / 1e3
+        reset(sides)
 
 
 def reset(sides: Sides) -> None:

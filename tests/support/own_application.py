@@ -35,7 +35,7 @@ def device(asked: dict[str, Any]) -> None:
     def answer(client: Any, _data: Any, message: Any) -> None:
         client.publish(message.topic.removesuffix("ask") + "answer", message.payload, asked["qos"])
 
-    client = connected("device", asked, "app/+/ask", answer)
+    client = connected(f"{asked.get('name', '')}device", asked, "app/+/ask", answer)
     print("ready", flush=True)
     sys.stdin.read()
     client.loop_stop()
@@ -51,7 +51,7 @@ def requesters(asked: dict[str, Any]) -> None:
         name, number = message.topic.split("/")[1], json.loads(message.payload)["n"]
         took[f"{name} {number}"] = (now_s - sent[name, number]) * 1000
 
-    names = [f"asks-{number}" for number in range(asked["clients"])]
+    names = [f"{asked.get('name', '')}asks-{number}" for number in range(asked["clients"])]
     clients = [connected(name, asked, f"app/{name}/answer", received) for name in names]
     start_s = time.perf_counter()
     for number in range(asked["requests"]):

@@ -29,8 +29,7 @@ from looplab.experiments.loop.protocol import (
     parse_answer,
 )
 from looplab.system.json_service import Request, serve
-from looplab.system.processes import cpu_s
-from looplab.system.processors import processor_times
+from looplab.system.processes import cpu_s, processor_times
 from looplab.treatments.service import treat
 from support.places import ROOT
 from support.ports import free_port
@@ -48,6 +47,8 @@ CLEARED = (
     "INTERVALS_MS", "MESSAGES", "REPETITIONS", "ORDER", "ORDER_SEED", "QOS", "BROKER_TLS", "BROKER_PAIRING", "LINK",
     "COMMAND", "LOAD", "DEADLINE_MS", "WARMUP_MESSAGES", "LIVE_DIR", "LOOPLAB_EVENTS", "LOOPLAB_ENVIRONMENT", "LAB_OWN",
 )  # fmt: skip
+# The other tests use the processors, and no run waits until they are quiet.
+BUSY = json.dumps({"busy_wanted": True})
 
 
 class Child:
@@ -55,7 +56,7 @@ class Child:
 
     def __init__(self, command: list[str], log: Path, variables: Mapping[str, str] | None = None) -> None:
         environment = {name: value for name, value in os.environ.items() if name not in CLEARED}
-        environment.update({"PYTHONPATH": str(ROOT / "src"), **(variables or {})})
+        environment.update({"PYTHONPATH": str(ROOT / "src"), "LOOPLAB_ENVIRONMENT": BUSY, **(variables or {})})
         self.log = log
         with log.open("ab") as file:
             self.process = subprocess.Popen(
@@ -81,9 +82,10 @@ class Child:
         self.process.wait()
 
     def close(self) -> None:
-        """Stop it if it still runs."""
+        """End it and what it started, if it still runs; its own end takes up to half a second."""
         if self.process.poll() is None:
-            self.stop()
+            os.killpg(self.pid, signal.SIGKILL)
+            self.process.wait()
 
     def stop(self) -> int:
         """Ask it to end; its exit code."""
@@ -139,8 +141,8 @@ class Broker:
         self._child.kill()
 
     def stop(self) -> None:
-        if self._child is not None:
-            self._child.close()
+        if self._child is not None and self._child.process.poll() is None:
+            self._child.stop()
 
     def _listens(self, child: Child) -> bool:
         assert child.process.poll() is None, child.said()
@@ -353,6 +355,10 @@ class TreatmentsDouble:
         return {"roles": roles, **times, "noise": self.noise()}
 
     def close(self) -> None:
+        """Its thread looks up twice a second; nobody waits for that."""
+        threading.Thread(target=self._end).start()
+
+    def _end(self) -> None:
         self._server.shutdown()
         self._server.server_close()
 
@@ -375,6 +381,6 @@ def bridge_command() -> list[str]:
 
 
 __all__ = [
-    "ANSWER_TIMEOUT_NS", "CLEARED", "HOST", "LIMIT_S", "ROOT", "Broker", "Child", "Listener",
+    "ANSWER_TIMEOUT_NS", "BUSY", "CLEARED", "HOST", "LIMIT_S", "ROOT", "Broker", "Child", "Listener",
     "RobotDouble", "TreatmentsDouble", "answer_line", "bridge_command", "free_port", "python", "signal", "until",
 ]  # fmt: skip

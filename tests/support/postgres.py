@@ -37,13 +37,9 @@ def binaries() -> Path:
 
 
 class Postgres:
-    """A cluster in `folder`, with the roles of compose/experiments/twin and the password `test` for each.
+    """A cluster in `folder`, with the roles of compose/experiments/twin and the password `test` for each."""
 
-    `options` are the server's own, after those for a small one.
-    """
-
-    def __init__(self, folder: Path, *options: str) -> None:
-        self._options = options
+    def __init__(self, folder: Path) -> None:
         self.port = free_port()
         self.folder = folder
         self._bin = binaries()
@@ -65,11 +61,6 @@ class Postgres:
     def data(self) -> Path:
         return self.folder / "data"
 
-    @property
-    def pid(self) -> int:
-        assert self._server is not None
-        return self._server.pid
-
     def conninfo(self, user: str = "twin_writer") -> str:
         return f"host={HOST} port={self.port} dbname=twin user={user} password=test"
 
@@ -78,7 +69,6 @@ class Postgres:
         options = [
             f"-k{self.folder}", f"-h{HOST}", f"-p{self.port}", "-cmax_connections=20", "-cshared_buffers=8MB",
             "-cmax_wal_size=4MB", "-cmin_wal_size=2MB", "-ctrack_wal_io_timing=on", "-crestart_after_crash=on",
-            *self._options,
         ]  # fmt: skip
         with (self.folder / "log").open("ab") as log:
             self._server = subprocess.Popen(

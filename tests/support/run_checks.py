@@ -70,7 +70,11 @@ class Ledger(Run):
         asked = self.document["parameters"]
         # Where the kernel stamps and holds nothing back, a message of QoS 0 that met no other has every part.
         # Over TLS it may meet bytes that are no message.
-        assert not found or not asked["tcp_nodelay"] or asked["broker_tls"] or self.alone() <= {*found}
+        if found and asked["tcp_nodelay"] and not asked["broker_tls"]:
+            # The bridge tells an answer's times with a later answer: of the last ones they never come.
+            told = {sequence for sequence in self.alone() if sequence <= max(self.transport)}
+            incomplete = {sequence: self.transport.get(sequence) for sequence in told - {*found}}
+            assert not incomplete
         return found
 
     def alone(self) -> set[int]:

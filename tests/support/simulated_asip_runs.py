@@ -1,6 +1,6 @@
 """Runs of asip and asip-throughput made of known numbers, in the very files that the experiment writes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,6 @@ from looplab.experiments.asip import NAME, THROUGHPUT, AsipCell, LatencyCell, Th
 from looplab.experiments.asip.board import CYCLE_NS
 from looplab.experiments.asip.document import copies, planned
 from looplab.experiments.asip.waves import search_result
-from looplab.run.accounting import summarise
 from looplab.run.samples import ABSENT, ANSWERED, NOT_SENT, WAITING
 from support.run_files import Simulated, simulate, treatment
 
@@ -45,15 +44,13 @@ def write_latency_run(
     *,
     start: str = "20260301T000000Z",
     mean_us: Figure = near_the_wire,
-    cells: tuple[tuple[str, str, str], ...] = CELLS,
+    cells: Sequence[tuple[str, str, str]] = CELLS,
     tests: int = 100,
     lost: int = 0,
-    wire_us: float = WIRE_US,
     changes: dict[str, Any] | None = None,
 ) -> Path:
     """A folder as the experiment leaves it; the last `lost` tests of each cell have no answer."""
     rng = np.random.default_rng(int(start[6:8]))
-    warmup = {"tests": 200, "first_us": 5210.0, "last_us": 3600.0}
     simulated = []
     for key in cells:
         spread = 1 + 0.01 * rng.standard_normal(tests)
@@ -62,7 +59,7 @@ def write_latency_run(
         waves = 1_000_000 + 640_000 * np.arange(tests)
         copied = waves + np.round(CYCLES_PER_US * (latency_ns / 1000 - 60)).astype(int)
         delays_ns = np.round((copied - waves) * CYCLE_NS).astype(int)
-        more = {"wire_us": wire_us, "wire_bytes": BYTES, "warmup": warmup, **copies(delays_ns.tolist())}
+        more = {"wire_us": WIRE_US, "wire_bytes": BYTES, **copies(delays_ns.tolist())}
         cell = LatencyCell.keyed(*key)
         simulated.append(Simulated(cell, latency_ns, INTERVAL_MS, lost, {"edge_ns": delays_ns}, more))
     return _simulate(results / f"{start}-{NAME}", simulated, changes)
@@ -73,7 +70,7 @@ def write_throughput_run(
     *,
     start: str = "20260302T000000Z",
     tracked_hz: Figure = as_published,
-    cells: tuple[tuple[str, str, str], ...] = CELLS,
+    cells: Sequence[tuple[str, str, str]] = CELLS,
     edge_cpu_us: float = 50.0,
 ) -> Path:
     """A bisection that ends within 1 % of each cell's `tracked_hz`; above it, the surplus edges are missing."""
@@ -85,12 +82,9 @@ def write_throughput_run(
         share = np.minimum(1, tracked_hz(*key) / asked_hz)
         edges_out = np.round(edges_in * share).astype(int)
         steps = [
-            {
-                "frequency_hz": hz, "seconds": 1.0, "edges_in": wanted, "edges_out": out, "tracked": wanted == out,
-                "edge_latency_us": summarise([3_000_000] * out),
-            }
+            {"frequency_hz": hz, "seconds": 1.0, "edges_in": wanted, "edges_out": out, "tracked": wanted == out}
             for hz, wanted, out in zip(frequencies, edges_in.tolist(), edges_out.tolist(), strict=True)
-        ]  # fmt: skip
+        ]
         number = at * most + np.arange(most)
         columns = {
             "due_ns": number, "sent_ns": number, "received_ns": ABSENT,

@@ -39,7 +39,7 @@ def write_delay_run(
     ratio: Figure = as_published,
     packets: Figure | None = None,
     pairs: tuple[tuple[float, float], ...] = SYMMETRICAL + PLACES,
-    messages: int = 600,
+    messages: int = 100,
     repetitions: int = 5,
     changes: dict[str, Any] | None = None,
     cell_changes: dict[tuple[float, float, int, str], dict[str, Any]] | None = None,

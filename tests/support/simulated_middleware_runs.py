@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from looplab.experiments.middleware import LoadCell
-from looplab.experiments.middleware.document import ReadBack, Second, Trial, contents, files, judge
+from looplab.experiments.middleware.document import READ_BACK, Second, Trial, contents, files, judge
 from looplab.system.histogram import BITS, Histogram
 from support.run_files import finish
 
@@ -60,7 +60,7 @@ def trial(
     server_ns = SERVER_MS * 1e6 * slower * own / (1 - load) * rng.lognormal(0, skew, succeeded)
     sent_ns = server_ns + 1e6
     late_ns = rng.exponential(2e5, requests)
-    seconds = [Second(at, *split) for at, split in enumerate(_split(requests, succeeded, failed))]
+    seconds = [Second(*split) for split in _split(requests, succeeded, failed)]
     under_test = ("http", "auth")
     return Trial(
         cell=cell,
@@ -73,15 +73,13 @@ def trial(
             "server": counted(server_ns),
             "send_lateness": counted(late_ns),
         },
-        read_back=ReadBack(succeeded, succeeded - 1, 1, 0),
+        read_back=dict(zip(READ_BACK, (succeeded, succeeded - 1, 1, 0), strict=True)),
         under_test=under_test,
         cpu_s={"http": 0.001 * succeeded * slower, "auth": 0.0005 * succeeded * slower, "devices": 2.0},
         memory_start_bytes=dict.fromkeys(under_test, 50 * 2**20 * cell.nodes),
         memory_end_bytes=dict.fromkeys(under_test, 60 * 2**20 * cell.nodes),
-        wanted_processors=range(cell.cores),
-        affinity={name: list(range(cell.cores)) for name in under_test},
         processor_share=0.5,
-        warm_up=[Second(at, 10, 10, 10, cpu_us=40_000 - 5000 * at) for at in range(6)],
+        warm_up=[Second(10, 10, cpu_us=40_000 - 5000 * at) for at in range(6)],
         loaded=seconds,
         **more,
     )
@@ -96,11 +94,10 @@ def counted(values_ns: np.ndarray) -> Histogram:
     return Histogram(held, int(whole.sum()), int(whole.min()), int(whole.max()))
 
 
-def _split(requests: int, succeeded: int, failed: int) -> Iterator[tuple[int, int, int, int, int]]:
-    """Yield what each second counted: due, sent, succeeded, failed, unfinished."""
+def _split(*counts: int) -> Iterator[list[int]]:
+    """Yield what each second counted: due, succeeded, failed."""
     for at in range(SECONDS):
-        done = [count * (at + 1) // SECONDS - count * at // SECONDS for count in (requests, succeeded, failed)]
-        yield done[0], done[0], done[1], done[2], done[0] - done[1] - done[2]
+        yield [count * (at + 1) // SECONDS - count * at // SECONDS for count in counts]
 
 
 def write_middleware_run(

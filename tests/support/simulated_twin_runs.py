@@ -43,10 +43,9 @@ def single(interval_ms: float, mode: str = "prototype", qos: int = 1, repetition
     return Truth(TwinCell.keyed(interval_ms, 1, "single", mode, qos, repetition), **more)
 
 
-def experiment_1(messages_faster: bool = False) -> list[Truth]:
-    """Return the published intervals with the published rate; or one that keeps up everywhere."""
-    service_s = 0.002 if messages_faster else PUBLISHED_S
-    return [single(ms, service_s=service_s) for ms in (100, 80, 67, 50, 40, 20, 10)]
+def experiment_1() -> list[Truth]:
+    """Return the published intervals with the published rate."""
+    return [single(ms) for ms in (100, 80, 67, 50, 40, 20, 10)]
 
 
 def experiment_2(spread: dict[str, float], rates: dict[tuple[int, str], float], iterations: int = 5) -> list[Truth]:
@@ -136,9 +135,8 @@ def write_brokers(
     distributed: float,
     *,
     rates: Rates = PUBLISHED_RATES,
-    iterations: int = 5,
     **more: Any,
 ) -> None:
     """Write a run of the second experiment whose service times have these relative SDs, by placement."""
     spread = {"single": central, "central": central, "distributed": distributed}
-    write_twin_run(results, experiment_2(spread, rates, iterations), scenario="twin-brokers", **more)
+    write_twin_run(results, experiment_2(spread, rates), scenario="twin-brokers", **more)

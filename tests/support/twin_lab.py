@@ -1,11 +1,9 @@
 """The digital twin on loopback: real broker, real PostgreSQL, the instance and the controller as processes."""
 
-import contextlib
 import json
 import os
 import signal
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +14,6 @@ from looplab.system import processes
 from support.parts import Broker, Child, TreatmentsDouble, python
 from support.postgres import Postgres
 from support.tables import rows
-from support.twin_second import SecondInstance
 from support.waiting import until
 
 INSTANCE = "looplab.experiments.twin.instance"
@@ -37,23 +34,11 @@ class TwinLab:
         self._treatments = TreatmentsDouble(self._pids)
         self.instance()
 
-    def instance(self, folder: Path | None = None) -> Child:
-        """Start the instance, or its successor; it follows the orders in `folder`."""
-        variables = {"LIVE_DIR": str(folder or self.live), "DATABASE": self.postgres.conninfo()}
+    def instance(self) -> Child:
+        """Start the instance, or its successor."""
+        variables = {"LIVE_DIR": str(self.live), "DATABASE": self.postgres.conninfo()}
         self.children["instance"] = self.start(python(INSTANCE), **variables)
         return self.children["instance"]
-
-    @contextlib.contextmanager
-    def second_instance(self) -> Iterator[SecondInstance]:
-        """Have another instance store the messages of each order, too, until the end of the block."""
-        start = partial(self.start, DATABASE=self.postgres.conninfo())
-        second = SecondInstance(self.live, self.live.parent / "second", start)
-        self.kill_instance()
-        self.instance(second.first)
-        try:
-            yield second
-        finally:
-            second.close()
 
     def kill_instance(self) -> None:
         """Kill the instance with its workers, at once."""

@@ -1,18 +1,16 @@
-"""A virtual machine with Debian's own kernel, which has sch_netem, and the files of the lab's own images.
+"""A virtual machine with Debian's own kernel, which has sch_netem, and the files of one of the lab's own images.
 
-Everything is a Debian package or an image of the lab: the kernel (unpacked, not installed), the images (exported, one
-over the other), busybox as init. Needs root, docker, qemu-system-x86, busybox-static and cpio.
+Everything is a Debian package or an image of the lab: the kernel (unpacked, not installed), the image (exported),
+busybox as init. Needs root, docker, qemu-system-x86, busybox-static and cpio.
 """
 
 import json
 import lzma
-import os
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +18,6 @@ import pytest
 
 from looplab.lab.docker.engine import find_engine
 from looplab.lab.docker.images import is_here
-from support.containers import own_image
 from support.places import ROOT
 from support.whole_vm import EMULATED, missing_packages
 from support.wire import call
@@ -41,8 +38,8 @@ export PATH=/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 export PYTHONPATH=/opt/looplab PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
 for kind in "proc /proc" "sysfs /sys" "devtmpfs /dev" "tmpfs /run"; do busybox mount -t ${kind% *} none ${kind#* }; done
 exec </dev/console >/dev/console 2>&1
-busybox mkdir -p /run/netns /tmp /captures; busybox chmod 1777 /run /tmp /captures
-for module in veth ifb sch_netem af_packet; do busybox modprobe $module; done
+busybox mkdir -p /run/netns /tmp; busybox chmod 1777 /run /tmp
+for module in veth ifb sch_netem; do busybox modprobe $module; done
 busybox ip link set lo up
 # queues_left NAMESPACE: what queues its interfaces have
 queues_left() { ip netns exec $1 tc qdisc show | busybox tr '\\n' ' '; }
@@ -62,18 +59,6 @@ await() {
     return 1
 }
 """
-# Of a machine with a broker and an experiment: before its own lines and after them. The treatments service has a token.
-BROKER = """
-busybox mkdir -p /results /run/looplab /broker/proc /broker/dev /broker/mosquitto/data
-busybox mount -t proc proc /broker/proc; busybox mount -t devtmpfs dev /broker/dev
-echo token >/run/looplab/treatments
-"""
-DOCUMENT = """
-for log in /run/*.log; do busybox sed "s,^,# $log: ," $log; done
-for run in $(busybox find /results -name run.json); do
-    echo "RESULT run $(python3 -c 'import json, sys; print(json.dumps(json.load(open(sys.argv[1]))))' $run)"
-done
-"""
 END = """
 echo RESULT end {}
 busybox poweroff -f
@@ -82,18 +67,9 @@ busybox poweroff -f
 Results = list[tuple[str, dict[str, Any]]]
 
 
-@dataclass(frozen=True)
-class Hardware:
-    """A Debian kernel and those of its modules that the machine has; QEMU's words for clock, devices, processors."""
-
-    kernel: str = KERNEL
-    modules: tuple[str, ...] = MODULES
-    words: tuple[str, ...] = ICOUNT
-
-
-def unpack_kernel(folder: Path, name: str) -> tuple[Path, Path]:
+def unpack_kernel(folder: Path) -> tuple[Path, Path]:
     """(kernel, its modules) out of Debian's package."""
-    depends = call("apt-cache", "depends", name).splitlines()
+    depends = call("apt-cache", "depends", KERNEL).splitlines()
     package = next(line.split()[-1] for line in depends if "Depends: linux-image-" in line)
     call("apt-get", "download", package, cwd=folder, timeout_s=300)
     call("dpkg-deb", "-x", str(next(folder.glob("linux-image-*.deb"))), str(folder / "kernel"))
@@ -102,7 +78,7 @@ def unpack_kernel(folder: Path, name: str) -> tuple[Path, Path]:
 
 
 def export(image: str, place: Path) -> None:
-    """The files of an image, over what is there."""
+    """The files of an image."""
     container = call("docker", "create", image)
     try:
         with subprocess.Popen(["docker", "export", container], stdout=subprocess.PIPE) as files:
@@ -113,23 +89,17 @@ def export(image: str, place: Path) -> None:
         shutil.rmtree(place / unused, ignore_errors=True)
 
 
-def make_root(
-    folder: Path, images: Mapping[str, str], modules: Path, wanted: Iterable[str], init: str, files: Mapping[str, str]
-) -> Path:
-    """The images' files by their place in the root ("" for the root itself, more than one by commas), the kernel's
-    `wanted` modules, the checkout's code, texts of files by their place, and an init: packed as an initramfs."""
+def make_root(folder: Path, image: str, modules: Path, init: str, files: Mapping[str, str]) -> Path:
+    """The image's files, the kernel's MODULES, the checkout's code, texts by their place, an init: an initramfs."""
     root = folder / "root"
-    for place, names in images.items():
-        (root / place).mkdir(parents=True, exist_ok=True)
-        for image in names.split(","):
-            export(image, root / place)
+    root.mkdir()
+    export(image, root)
     code = root / "opt/looplab/looplab"
     shutil.rmtree(code)
     shutil.copytree(ROOT / "src/looplab", code)
     for place, text in files.items():
-        (root / place).parent.mkdir(parents=True, exist_ok=True)
         (root / place).write_text(text)
-    _add_modules(root, modules, wanted)
+    _add_modules(root, modules)
     (root / "init").write_text(BEGIN + init + END)
     (root / "init").chmod(0o755)
     archive = folder / "root.cpio"
@@ -139,9 +109,9 @@ def make_root(
     return archive
 
 
-def _add_modules(root: Path, modules: Path, wanted: Iterable[str]) -> None:
+def _add_modules(root: Path, modules: Path) -> None:
     target = root / "usr/lib/modules" / modules.name
-    for name in wanted:
+    for name in MODULES:
         source, place = modules / "kernel" / name, target / "kernel" / name
         if not source.exists():
             source, place = (path.with_name(f"{path.name}.xz") for path in (source, place))
@@ -163,11 +133,11 @@ def _add_modules(root: Path, modules: Path, wanted: Iterable[str]) -> None:
     (root / "usr/sbin/modprobe").symlink_to("/usr/bin/busybox")
 
 
-def boot(kernel: Path, archive: Path, hardware: Hardware = Hardware()) -> Results:
+def boot(kernel: Path, archive: Path) -> Results:
     """Boot, echo the console to standard error, return (who, result) of each line."""
     command = [
         *("timeout", str(TIMEOUT_S), "qemu-system-x86_64", "-nographic", "-no-reboot", "-accel", "tcg", *EMULATED),
-        *("-m", str(MEMORY_MB), *hardware.words),
+        *("-m", str(MEMORY_MB), *ICOUNT),
         *("-kernel", str(kernel), "-initrd", str(archive)),
         *("-append", "console=ttyS0 quiet panic=-1 init=/init"),
     ]
@@ -183,53 +153,20 @@ def boot(kernel: Path, archive: Path, hardware: Hardware = Hardware()) -> Result
     return results
 
 
-def run(
-    images: Mapping[str, str],
-    init: str,
-    values: Mapping[str, object],
-    files: Mapping[str, str],
-    hardware: Hardware = Hardware(),
-) -> Results:
-    """Everything, with @NAME@ in the init replaced by its value; see make_root for images and files."""
+def run(image: str, init: str, values: Mapping[str, object], files: Mapping[str, str]) -> Results:
+    """Return the results of a whole machine, with @NAME@ in the init replaced by its value; see make_root for files."""
     missing = missing_packages(PACKAGES)
     assert not missing, f"apt-get install {' '.join(missing)}"
+    if not find_engine().serves or not is_here(image):
+        pytest.fail(f"no Docker engine with {image} answers here: run ./lab setup for it first")
     for name, value in values.items():
         init = init.replace(f"@{name}@", str(value))
     with tempfile.TemporaryDirectory(prefix="looplab-vm-") as name:
         folder = Path(name)
         # apt's own user writes here.
         folder.chmod(0o755)
-        kernel, modules = unpack_kernel(folder, hardware.kernel)
-        root = make_root(folder, images, modules, hardware.modules, init, files)
-        return boot(kernel, root, hardware)
-
-
-def images_of_experiment(*own: str) -> list[str]:
-    """Those whose files a machine has: the lab's own, and last the broker's."""
-    return [*map(own_image, own), os.environ.get("MOSQUITTO_IMAGE") or "eclipse-mosquitto:2.0.22"]
-
-
-def run_experiment(
-    images: Iterable[str],
-    init: str,
-    values: Mapping[str, object],
-    hosts: str,
-    mosquitto: str,
-    hardware: Hardware = Hardware(),
-) -> Results:
-    """A machine with an experiment, and a broker of this configuration in /broker; results hold run.json as `run`."""
-    # Ours one over the other: all are made from the same Debian. The broker's need not be.
-    *own, broker = images
-    files = {"etc/hosts": hosts, "broker/mosquitto/config/mosquitto.conf": mosquitto}
-    return run({"": ",".join(own), "broker": broker}, BROKER + init + DOCUMENT, values, files, hardware)
-
-
-def whole(images: Iterable[str], start: Callable[[], Results]) -> Results:
-    """Return the results of a machine that `start` ran to its end. Fails the test if `images` or results are absent."""
-    absent = [name for name in images if not find_engine().serves or not is_here(name)]
-    if absent:
-        pytest.fail(f"no Docker engine with {', '.join(absent)} answers here: run ./lab setup for them first")
-    found = start()
+        kernel, modules = unpack_kernel(folder)
+        found = boot(kernel, make_root(folder, image, modules, init, files))
     assert found, "the machine said nothing"
     assert found[-1] == ("end", {}), found
     return found[:-1]

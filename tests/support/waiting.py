@@ -16,14 +16,18 @@ def until(condition: Callable[[], Any], what: str, limit_s: float = LIMIT_S) -> 
 
     Where `condition` raises OSError or LookupError, its part is not ready yet.
     """
-    end_s = time.monotonic() + limit_s
+    end_s, pause_s = time.monotonic() + limit_s, 0.001
     while True:
+        asked_s = time.monotonic()
         error: Exception | None = None
         try:
             if value := condition():
                 return value
         except (OSError, LookupError) as caught:
             error = caught
-        if time.monotonic() > end_s:
+        now_s = time.monotonic()
+        if now_s > end_s:
             raise AssertionError(f"did not come within {limit_s:g} s: {what}") from error
-        time.sleep(0.02)
+        # A question to the engine takes processors from what it asks about: one that took long is put less often.
+        time.sleep(max(pause_s, min(2 * (now_s - asked_s), 0.5)))
+        pause_s = min(0.02, 1.5 * pause_s)

@@ -78,15 +78,6 @@ class Lan:
         finally:
             call("ip", "-n", self._switch, "link", "set", name, "up")
 
-    @contextmanager
-    def neighbour(self) -> Iterator[str]:
-        """The address of another machine on the segment: a second one of this machine."""
-        address = f"{self.here.rpartition('.')[0]}.99"
-        words = (f"{address}/24", "dev", self._lan)
-        call("ip", "addr", "add", *words)
-        yield address
-        call("ip", "addr", "del", *words)
-
 
 class Wire(Lan):
     """This machine at `here`, the namespace `pi` at `there`, a switch of its own between them."""

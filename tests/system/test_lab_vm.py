@@ -107,7 +107,7 @@ def test_the_doctor_finds_all_it_needs(vm: LabMachine) -> None:
     for check in checks.values():
         print(f"         {check['state']:<5}{check['name']}: {check['found']}")
     assert "cgroup v2" in checks["Docker engine"]["found"]
-    granted = ("rtprio limit", "SCHED_FIFO", "Socket options", "Control group", "Docker Compose")
+    granted = ("rtprio limit", "SCHED_FIFO", "Control group", "Docker Compose")
     assert {name: checks[name]["state"] for name in granted} == dict.fromkeys(granted, "ok")
 
 

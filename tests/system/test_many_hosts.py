@@ -54,7 +54,7 @@ def placed(session_lab: Lab, engines: Hosts, tmp_path_factory: pytest.TempPathFa
 def run_on(lab: Lab, engines: Hosts, *words: str, code: int = 0, **settings: str) -> dict[str, Any]:
     """A run that leaves nothing on any host; images that a host lacks come by the command that the message names."""
     done = lab.run("run", *words, *SHORT, timeout_s=400, **SETTINGS, **settings)
-    while (command := done.stderr.partition("Copy them: ")[2].replace("\n", " ")) and done.returncode == 3:
+    while (command := done.stderr.partition("copy them: ")[2].replace("\n", " ")) and done.returncode == 3:
         print(command)
         copied = subprocess.run(command, shell=True, env=lab.environment, check=False, capture_output=True)
         assert copied.returncode == 0, copied.stderr

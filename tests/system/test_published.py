@@ -77,18 +77,6 @@ class LocalRegistry:
             return False
 
 
-def serve_registry(folder: Path) -> Iterator[LocalRegistry]:
-    """One registry for a fixture to yield; fails where its program cannot be had."""
-    program = unpack_registry(folder)
-    if program is None:
-        pytest.fail(f"no mirror gives Debian's package {PACKAGE}")
-    registry = LocalRegistry(program, folder)
-    try:
-        yield registry
-    finally:
-        registry.close()
-
-
 # No image of that tag is here.
 RELEASE = "9.9.9-published"
 # What the nine scenarios start.
@@ -99,10 +87,17 @@ pytestmark = pytest.mark.flag("LAB_FROM_REGISTRY")
 @pytest.fixture(scope="module")
 def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalRegistry]:
     """It has what scenario 0 starts."""
-    for registry in serve_registry(tmp_path_factory.mktemp("registry")):
+    folder = tmp_path_factory.mktemp("registry")
+    program = unpack_registry(folder)
+    if program is None:
+        pytest.fail(f"no mirror gives Debian's package {PACKAGE}")
+    registry = LocalRegistry(program, folder)
+    try:
         for name in STARTED:
             registry.put(own_image(name), f"looplab/{name}:{RELEASE}")
         yield registry
+    finally:
+        registry.close()
 
 
 def use(lab: Lab, address: str) -> None:

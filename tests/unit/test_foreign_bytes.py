@@ -18,7 +18,7 @@ from looplab.capture import segments
 from looplab.errors import LabError
 from looplab.exercises.hand_in import hand_ins, read_form
 from looplab.experiments.asip.board import LineBuffer
-from looplab.experiments.loop.bridge.robot_answers import Answers, Faults, Greeting, parse_numbered
+from looplab.experiments.loop.bridge.robot_answers import Answers, Faults, parse_numbered
 from looplab.experiments.loop.bridge_news import BridgeNews
 from looplab.experiments.loop.protocol import merged_payload, parse_answer, parse_merged, parse_request
 from looplab.experiments.registry import EXPERIMENTS
@@ -30,8 +30,9 @@ from looplab.mqtt.pairing import read_pairing
 from looplab.report.study_file import read_studies
 from looplab.system.env_files import read_env
 
-# Files take longer: a night's worth is LOOPLAB_FUZZ_FILES=10000.
-INPUTS, FILES = 10_000, int(os.environ.get("LOOPLAB_FUZZ_FILES") or 1_000)
+# A night's worth is LOOPLAB_FUZZ_FILES=10000: a file takes as long as ten inputs.
+FILES = int(os.environ.get("LOOPLAB_FUZZ_FILES") or 200)
+INPUTS = 10 * FILES
 RUN = b"0a1b2c3d"
 REPEATED = b"T,-0=[{\"'\\\n\0\xff\x80"
 
@@ -60,7 +61,7 @@ def take_news(data: bytes) -> None:
     news = BridgeNews(RUN.decode(), 100)
     for topic in (b"lab/bridge/info", b"lab/bridge/status", b"lab/bridge/merged", data[:20]):
         news.take(topic, data)
-    json.dumps(news.document(1, broker_restarted=False))
+    json.dumps(news.document(broker_restarted=False))
 
 
 def cut_packets(data: bytes) -> None:
@@ -71,9 +72,6 @@ def cut_packets(data: bytes) -> None:
 
 
 def hear_robot(data: bytes) -> None:
-    greeting = Greeting()
-    greeting.hear(data)
-    greeting.describe()
     for framing in ("burst", "line"):
         answers = Answers(framing, Faults())
         for _ in range(3):
@@ -81,6 +79,7 @@ def hear_robot(data: bytes) -> None:
         for at in range(0, len(data), 5):
             answers.cut(data[at : at + 5])
         answers.saw_reset(data)
+        answers.identity(data, asked=True)
     for line in data.split(b"\n"):
         parse_numbered(line)
 

@@ -67,10 +67,6 @@ def stored(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     return Stored(EXPERIMENTS[request.param], results, out, said.getvalue())
 
 
-def test_every_experiment_has_runs_here() -> None:
-    assert RUNS.keys() == set(EXPERIMENTS)
-
-
 @pytest.mark.parametrize(("experiment", "variable"), VARIABLES)
 def test_a_wrong_value_names_its_variable(experiment: Experiment, variable: str) -> None:
     with pytest.raises(UsageError) as caught:

@@ -1,12 +1,14 @@
 """The broker's configurations: one factor apart, silent in the hot path, and really in force."""
 
+import contextlib
 import json
 import subprocess
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from support.containers import docker
-from support.image_harness import HARDENED, Container, Starter, configuration
+from support.image_harness import HARDENED, Container, configuration, starter
 from support.waiting import until
 
 from looplab.system import processes
@@ -15,19 +17,27 @@ from looplab.system import processes
 FACTORS = {("thesis", ""): False, ("corrected", "off"): False, ("corrected", ""): True, ("thesis", "on"): True}
 
 
-def running_broker(image: str, start: Starter, *factors: str) -> Container:
-    broker = start(image, options=("--user", "1883:1883", *configuration(*factors)))
-    until(lambda: "running" in broker.logs(), "the broker")
-    return broker
+@pytest.fixture(scope="module")
+def brokers(mosquitto_image: str) -> Iterator[dict[tuple[str, str], Container]]:
+    """A broker that runs for each choice of FACTORS."""
+    with contextlib.ExitStack() as at_end:
+        start = starter(at_end)
+        found = {
+            factors: start(mosquitto_image, options=("--user", "1883:1883", *configuration(*factors)))
+            for factors in FACTORS
+        }
+        for broker in found.values():
+            until(lambda broker=broker: "running" in broker.logs(), "the broker")
+        yield found
 
 
 @pytest.mark.engine
 @pytest.mark.parametrize(("factors", "wanted"), FACTORS.items())
 def test_it_is_silent_and_its_own_sockets_have_nodelay_as_set(
-    mosquitto_image: str, start: Starter, factors: tuple[str, str], wanted: bool
+    brokers: dict[tuple[str, str], Container], factors: tuple[str, str], wanted: bool
 ) -> None:
     """Read from the live sockets of the broker, as a run's manifest does."""
-    broker = running_broker(mosquitto_image, start, *factors)
+    broker = brokers[factors]
     before = broker.logs()
     for word in ("warning", "error", "deprecated", "world", "unable"):
         assert word not in before.lower()
@@ -50,13 +60,13 @@ def test_it_is_silent_and_its_own_sockets_have_nodelay_as_set(
 
 
 @pytest.mark.engine
-def test_nodelay_shows_in_the_latency_of_qos_1(mosquitto_image: str, floor_image: str, start: Starter) -> None:
+def test_nodelay_shows_in_the_latency_of_qos_1(brokers: dict[tuple[str, str], Container], floor_image: str) -> None:
     """The clients have TCP_NODELAY on both times: the tens of milliseconds are the broker's own Nagle."""
     median_us = {}
     for name in ("thesis", "corrected"):
-        broker = running_broker(mosquitto_image, start, name)
-        arguments = ["--messages", "100", "--interval-ms", "20", "--qos", "1", "--nodelay", "1"]
-        output = docker("run", "--rm", *HARDENED, "--network", f"container:{broker.id}", floor_image, *arguments)
+        network = f"container:{brokers[name, ''].id}"
+        arguments = ["--messages", "100", "--interval-ms", "20", "--qos", "1"]
+        output = docker("run", "--rm", *HARDENED, "--network", network, floor_image, *arguments)
         median_us[name] = json.loads(output)["O_us"]["p50"]
     assert median_us["thesis"] > 10_000
     assert median_us["corrected"] < median_us["thesis"] / 4

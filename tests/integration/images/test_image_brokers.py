@@ -126,14 +126,6 @@ def test_mqtt_5_passes_properties_and_takes_topic_aliases(broker: Running) -> No
     assert [answer_to(found) for _, found in heard] == [answer_to(with_length(properties)) for _, properties in sent]
 
 
-@pytest.mark.parametrize("name", OPTIONS)
-def test_nodelay_is_as_set_and_a_stop_is_at_once(name: str, start: Starter, clients: list[mqtt.Client]) -> None:
-    own = running(name, start, "on")
-    own.client(clients)
-    assert nodelays(own) == {True}
-    assert own.container.stop() < 15
-
-
 def test_a_status_is_retained_and_a_last_will_published(broker: Running, clients: list[mqtt.Client]) -> None:
     heard: list[tuple[bytes, bool]] = []
     bridge = mqtt.Client(CallbackAPIVersion.VERSION2, protocol=mqtt.MQTTv311)
@@ -159,8 +151,13 @@ def test_all_its_threads_can_be_prioritised(broker: Running) -> None:
 
 
 @pytest.mark.parametrize("name", OPTIONS)
-def test_as_root_it_holds_one_capability_and_no_other_right(name: str, start: Starter) -> None:
-    """As LAB_PRIORITY_UID=0 starts it: it reads and writes by its group."""
+def test_as_root_it_holds_one_capability_and_no_other_right(
+    name: str, start: Starter, clients: list[mqtt.Client]
+) -> None:
+    """As LAB_PRIORITY_UID=0 starts it: it works by its group alone, TCP_NODELAY is as set, and a stop is at once."""
     group = {"rabbitmq": "10023", "mochi": "10024"}[name]
-    own = running(name, start, "", f"--user=0:{group}", "--cap-add=SYS_NICE")
+    own = running(name, start, "on", f"--user=0:{group}", "--cap-add=SYS_NICE")
     assert own.process()["sys_nice"] == processes.EFFECTIVE
+    own.client(clients)
+    assert nodelays(own) == {True}
+    assert own.container.stop() < 15

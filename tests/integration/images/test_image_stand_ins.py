@@ -4,9 +4,8 @@ import json
 from typing import Any
 
 import pytest
-from support.containers import docker, own_image
-from support.image_harness import Starter, build, configuration
-from support.waiting import until
+from support.containers import docker
+from support.image_harness import Starter, build
 
 pytestmark = pytest.mark.engine
 
@@ -32,20 +31,6 @@ def test_mosquitto_conventions(mosquitto_image: str, start: Starter) -> None:
     container.execute("sh", "-c", "touch /mosquitto/data/x /mosquitto/log/x")
     for tool in ("mosquitto_pub", "mosquitto_sub", "mosquitto_rr"):
         container.execute("which", tool)
-
-
-def test_mosquitto_in_a_shared_pid_namespace(mosquitto_image: str, start: Starter) -> None:
-    other = start(own_image("stress"), "--cpu", "1", "--timeout", "60s")
-    options = (
-        *("--user", "1883:1883", "--pid", f"container:{other.id}"),
-        *("--tmpfs", "/mosquitto/data", "--tmpfs", "/mosquitto/log", *configuration("corrected")),
-    )
-    broker = start(mosquitto_image, options=options)
-    until(lambda: "running" in broker.logs(), "the broker")
-    exchange = "mosquitto_pub -r -q 1 -t a -m hello && mosquitto_sub -q 1 -t a -C 1 -W 5"
-    assert broker.execute("sh", "-c", exchange) == "hello"
-    assert broker.execute("cat", "/proc/1/comm") == "stress"
-    assert broker.stop() < 5
 
 
 def test_prometheus_conventions(prometheus_image: str, start: Starter) -> None:

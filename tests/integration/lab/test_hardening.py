@@ -13,25 +13,16 @@ from looplab.lab.machine.limits import AMONG_THE_MEASURED
 
 pytestmark = pytest.mark.engine
 
+USUAL = {"ROBOT": "virtual", "GRAFANA": "", "LINK": ""}
+# What differs from USUAL.
 CHOICES = {
-    "virtual robot": {"ROBOT": "virtual", "GRAFANA": "", "LINK": "wifi"},
-    "robot on USB": {"ROBOT": "usb", "GRAFANA": "", "LINK": ""},
-    "printed clients": {"ROBOT": "virtual", "GRAFANA": "", "LINK": "", "CLIENTS": "printed"},
-    "own controller": {"ROBOT": "virtual", "GRAFANA": "", "LINK": "", "CLIENTS": "own", "OWN_CLIENT": "lab"},
-    "own bridge": {"ROBOT": "virtual", "GRAFANA": "", "LINK": "", "OWN_BRIDGE": "lab"},
-    "own controller's image": {
-        "ROBOT": "virtual",
-        "GRAFANA": "",
-        "LINK": "",
-        "CLIENTS": "own",
-        "OWN_CLIENT": "/client",
-        "OWN_IMAGE": "x",
-    },
-    "own bridge's image": {"ROBOT": "virtual", "GRAFANA": "", "LINK": "", "OWN_BRIDGE": "/bridge", "OWN_IMAGE": "x"},
-    "priority by a capability": {"ROBOT": "virtual", "GRAFANA": "", "LINK": "", "LAB_PRIORITY_UID": "0"},
-    **{broker: {"ROBOT": "virtual", "GRAFANA": "", "LINK": "", "BROKER": broker} for broker in ("mochi", "rabbitmq")},
-    "a published port": {"ROBOT": "virtual", "GRAFANA": "", "LINK": "", "BROKER_PATH": "port"},
-    "robot on a Pi": {"ROBOT": "remote", "GRAFANA": "off", "LINK": "", "LAB_PI": "192.0.2.7"},
+    "virtual robot": {"LINK": "wifi"},
+    "robot on USB, a published port": {"ROBOT": "usb", "BROKER_PATH": "port"},
+    "printed clients": {"CLIENTS": "printed"},
+    # A run has one of the two; they change different services.
+    "own programs": {"CLIENTS": "own", "OWN_CLIENT": "lab", "OWN_BRIDGE": "lab"},
+    "own programs in an image": {"CLIENTS": "own", "OWN_CLIENT": "/client", "OWN_BRIDGE": "/bridge", "OWN_IMAGE": "x"},
+    "robot on a Pi": {"ROBOT": "remote", "GRAFANA": "off", "LAB_PI": "192.0.2.7"},
 }
 
 
@@ -48,26 +39,32 @@ def services(*files: str, **variables: str) -> dict[str, dict[str, Any]]:
     return found
 
 
+def judge(found: dict[str, dict[str, Any]], least: set[str]) -> None:
+    """Judge each service; these at least are among them."""
+    assert least <= found.keys()
+    users = users_of_images(found)
+    for name, service in found.items():
+        judge_configuration(name, service, users)
+
+
 @pytest.mark.parametrize("choice", CHOICES.values(), ids=CHOICES.keys())
 def test_every_service_is_hardened(choice: dict[str, str]) -> None:
-    found = services(**choice)
-    assert {"prepare", "treatments", "exporter", "prometheus", "broker", "stress", "flood"} <= set(found)
-    assert ("profiles" not in found["grafana"]) == (choice["GRAFANA"] != "off")
-    for name, service in found.items():
-        judge_configuration(name, service, users_of_images(found))
+    found = services(**USUAL | choice)
+    judge(found, {"prepare", "treatments", "exporter", "prometheus", "broker", "stress", "flood"})
+    assert ("profiles" not in found["grafana"]) == (choice.get("GRAFANA") != "off")
 
 
 @pytest.mark.parametrize("tls", ["off", "on"])
 def test_the_services_of_several_hosts_are_hardened(tls: str) -> None:
     found = services("--file", "compose/hosts.yaml", BROKER_TLS=tls)
-    assert {"prepare", "treatments", "broker", "bridge", "scenario5", "stress", "flood"} <= set(found)
-    for name, service in found.items():
-        judge_configuration(name, service, users_of_images(found))
+    judge(found, {"prepare", "treatments", "broker", "bridge", "scenario5", "stress", "flood"})
 
 
 @pytest.mark.parametrize("broker", ["mosquitto", "mochi", "rabbitmq"])
 def test_the_prioritised_parts_hold_their_capability_as_root(broker: str) -> None:
-    usual, held = services(BROKER=broker, LAB_PRIORITY_UID=""), services(BROKER=broker, LAB_PRIORITY_UID="0")
+    usual, held = (services(**USUAL, BROKER=broker, LAB_PRIORITY_UID=user) for user in ("", "0"))
+    judge(usual, {"broker"})
+    judge(held, {"broker"})
     changed = {name for name, service in held.items() if service != usual[name]}
     assert changed == {"broker-prioritised", "scenario5", "scenario8"}
     for name in changed:
@@ -91,7 +88,4 @@ def test_what_only_looks_on_weighs_little(machine: dict[str, str], group: str, s
 
 def test_the_services_on_the_pi_are_hardened() -> None:
     assert "write BROKER_HOST=" in config("--file", "rpi/compose.yaml", BROKER_HOST="").stderr
-    found = services("--file", "rpi/compose.yaml", BROKER_HOST="192.0.2.1")
-    assert "bridge" in found
-    for name, service in found.items():
-        judge_configuration(name, service, users_of_images(found))
+    judge(services("--file", "rpi/compose.yaml", BROKER_HOST="192.0.2.1"), {"bridge"})

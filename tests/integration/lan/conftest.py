@@ -27,7 +27,7 @@ def lan(tmp_path: Path, made: Path) -> Iterator[LanBroker]:
         broker.start()
         yield broker
     finally:
-        broker.stop()
+        broker.kill()
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from support.parts import HOST, Child, Listener, python
 from support.ports import free_port
 from support.waiting import LIMIT_S, until
 
-from looplab.experiments.asip.transports import CLOSED, OPEN, OPENED, SESSION, STATE, Way, connect
+from looplab.experiments.asip.transports import CLOSED, OPEN, OPENED, SESSION, STATE, connect
 
 TOPIC = "asip/pi"
 
@@ -47,7 +47,7 @@ def test_a_session_over_tls_carries_bytes_both_ways(
     lan: LanBroker, board: tuple[int, str], bridge: tuple[Child, int]
 ) -> None:
     # A client is inside the lab, on the plain listener.
-    client = connect(Way("mqtt", f"{HOST}:{lan.port}/{TOPIC}"), "inside")
+    client = connect("mqtt", f"{HOST}:{lan.port}/{TOPIC}", "inside")
     client.write(b"I,d,13,1\n")
     assert os.read(board[0], 100) == b"I,d,13,1\n"
     os.write(board[0], b"@I,d,7,20\n")
@@ -60,7 +60,7 @@ def test_a_session_over_tls_carries_bytes_both_ways(
 def test_the_end_of_the_session_before_is_not_its_own(lan: LanBroker, insider: Listener) -> None:
     """The bridge's word on it may come after the next client has asked; that client then is let in."""
     with ThreadPoolExecutor(1) as pool:
-        opening = pool.submit(connect, Way("mqtt", f"{HOST}:{lan.port}/{TOPIC}"), "next")
+        opening = pool.submit(connect, "mqtt", f"{HOST}:{lan.port}/{TOPIC}", "next")
         until(lambda: OPEN in insider.payloads(f"{TOPIC}/{SESSION}"), "a client that asks")
         insider.say(f"{TOPIC}/{STATE}", CLOSED)
         insider.say(f"{TOPIC}/{STATE}", OPENED)

@@ -7,7 +7,7 @@ from support.lan_broker import LanBroker
 from support.parts import HOST, Child, Listener, until
 
 from looplab.experiments.loop.protocol import ONLINE, TOPIC_BRIDGE_STATUS
-from looplab.lab.secret_files import write_secret
+from looplab.lab.commands.pair import write_secret
 from looplab.mqtt.pairing import write_pairing
 
 # From the end of the cause to the retained `online`: TCP's own doubling pauses would take longer.
@@ -67,7 +67,7 @@ def test_a_plain_client_on_the_tls_port_is_told_so(lan: LanBroker, start_bridge:
 
 def test_tls_on_the_plain_port_is_told_so(lan: LanBroker, start_bridge: StartBridge) -> None:
     bridge = start_bridge(BROKER_PAIRING=str(lan.pairing_file(port=lan.port)))
-    hear_once(bridge, "is this the port without TLS?")
+    hear_once(bridge, "this is not its TLS port")
 
 
 def test_nobody_there_is_not_taken_for_a_wrong_broker(lan: LanBroker, start_bridge: StartBridge) -> None:

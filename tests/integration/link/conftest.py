@@ -37,13 +37,6 @@ def pair(image: str) -> Iterator[Pair]:
         yield found
 
 
-@pytest.fixture(scope="module")
-def spare(image: str) -> Iterator[Pair]:
-    """Target and peer for emulators that the tests themselves start and end."""
-    with opened(image) as found:
-        yield found
-
-
 @pytest.fixture
 def own_pair(image: str) -> Iterator[Pair]:
     """Target and peer that the test may spoil."""

@@ -20,9 +20,9 @@ def test_every_report_is_taken_once_and_in_order(start_broker: Callable[..., Bro
     def enough() -> bool:
         publish.single("anything", "x", hostname=HOST, port=broker.port)
         taken.extend(counts.take(BROKERS[DEFAULT], HOST, broker.port))
-        return len(taken) >= 3
+        return len(taken) >= 2
 
-    until(enough, "three reports of the broker", 30)
+    until(enough, "two reports of the broker", 30)
     assert taken == sorted(set(taken))
     assert taken[0][0] < taken[-1][0]
     # That broker has a page instead.

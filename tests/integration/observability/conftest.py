@@ -22,7 +22,7 @@ def measured(lab: Lab) -> Lab:
     """The lab after a run of every experiment was seen while it was measured, and a run of each of SCENARIOS."""
     for name in EXPERIMENTS:
         begin(lab.live, name)
-        seen = f'count_over_time(lab_latency_seconds_count{{experiment="{name}",metric!="send lateness"}}[10m]) > 3'
+        seen = f'count_over_time(lab_latency_seconds_count{{experiment="{name}",metric!="send lateness"}}[10m]) > 1'
         until(lambda seen=seen: lab.query(seen), f"{name} is in Prometheus")
     for scenario in SCENARIOS:
         lab.run_to_its_end(scenario)

@@ -30,7 +30,7 @@ def tmux(at_end: contextlib.ExitStack) -> Tmux:
 
 def test_view_of_a_run(measured: Lab, tmux: Tmux) -> None:
     """It fits a large terminal and a small one, outlives its exporter, and ends by Ctrl-C."""
-    run = measured.run("scenario5", MESSAGES=600, INTERVALS_MS="20")
+    run = measured.run("scenario5", MESSAGES=450, INTERVALS_MS="20")
     variables = f"LAB_EXPORTER_PORT={measured.ports['exporter']} LANG=C.UTF-8 TERM=xterm-256color PYTHONPATH=src"
     view = f"cd {ROOT} && {variables} {sys.executable} -c {shlex.quote(PROGRAM)}; echo ended $?; cat"
     tmux("new-session", "-d", "-s", "w", "-x", "200", "-y", "50", view)

@@ -15,7 +15,7 @@ from support.parts import Broker, Child, Listener, python
 from support.robot_harness import Robot
 from support.tools import program
 
-MESSAGES = 150
+MESSAGES = 100
 # Ten minutes in each unit.
 BOUNDS = {"us": 600e6, "ns": 600e9, "ms": 600e3, "s": 600.0}
 READ = "import time; print(max(time.time() - time.perf_counter() for _ in range(300) if not time.sleep(.001)))"

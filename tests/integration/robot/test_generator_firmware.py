@@ -33,7 +33,7 @@ def generator(start_robot: Callable[..., Robot], asip_files: Path) -> Iterator[t
 
 def test_its_frequency_changes_on_the_fly(generator: tuple[Client, Oscilloscope]) -> None:
     client, scope = generator
-    for hz in (4, 100, 310, 15, 1, 20_000, 90):
+    for hz in (4, 310, 15, 20_000, 90):
         assert client.ask(b"%d\n" % hz) == str(hz)
         # The half that was under way when the frequency changed is neither.
         first = scope.state().count + 2

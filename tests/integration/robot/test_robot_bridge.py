@@ -100,7 +100,7 @@ pytestmark = pytest.mark.engine
 BOOT_MS = 300
 INTERVAL_S = 0.01
 # The thermistor at 25.5 C, as the converter reads it; the robot in its stand.
-TRUE_VALUE = {"T": b"25.57", "L": b"512.00", "U": b"35 0 0 0"}
+TRUE_VALUE = {"T": b"25.57", "U": b"35 0 0 0"}
 
 
 class Lab(LoopLab):
@@ -231,14 +231,14 @@ def test_reset_in_the_middle_of_an_answer(lab: Lab, plug: Callable[[int], Cable]
     assert re.search(r"the robot was reset.*reset 3", lab.process.said())
 
 
-@pytest.mark.parametrize("command", ["T", "L", "U"])
+@pytest.mark.parametrize("command", ["T", "U"])
 def test_noise_costs_requests_and_never_makes_an_answer(lab: Lab, plug: Callable[[int], Cable], command: str) -> None:
     """Of what may be spoilt one byte in 16 is lost, changed or doubled on the way there and back."""
     lab.command = command
     cable = plug(0)
     lab.ask_until_answered()
     cable.noise = 1 / 16
-    lab.ask_until(lambda: cable.spoilt >= 60, "noise")
+    lab.ask_until(lambda: cable.spoilt >= 30, "noise")
     cable.noise = 0.0
     record("noise", lab.ask_until_answered())
     lab.ask_times(30)
@@ -280,7 +280,7 @@ def test_a_robot_at_another_machines_serial_server(
     start_robot: Callable[..., Robot], bridged: Bridged, tmp_path: Path, accepter: str, url: str
 ) -> None:
     """ser2net, as docs/serial.md sets it up; then it is stopped and started again."""
-    robot = start_robot("--pty", str(tmp_path / "robot"), "--boot-ms", "1000", "--temperature", "25.5")
+    robot = start_robot("--pty", str(tmp_path / "robot"), "--boot-ms", str(BOOT_MS), "--temperature", "25.5")
     address = f"{HOST},{free_port()}"
     configuration = tmp_path / "ser2net.yaml"
     configuration.write_text(
@@ -298,7 +298,7 @@ def test_a_robot_at_another_machines_serial_server(
         server.kill()
         lab.ask_until(lambda: lab.listener.robot_status == OFFLINE, "robot offline")
         server = Child(command, tmp_path / "ser2net.log")
-        record(f"{accepter} server back (boot loader 1 s)", lab.ask_until_answered())
+        record(f"{accepter} server back (boot loader 0.3 s)", lab.ask_until_answered())
         statuses = lab.accounted()
         assert set(statuses) <= {b"ok", b"offline", b"timeout"}
         assert lab.listener.bridge_info["robot_faults"]["unplugged"] == 1

@@ -11,8 +11,7 @@ from support.places import ROOT
 from support.robot_harness import IDENTITY, Robot
 from support.tools import program
 
-from looplab.experiments.balance.laws import Law
-from looplab.experiments.balance.plant import FALLEN_RAD, Plant, reading
+from looplab.experiments.balance.plant import FALLEN_RAD, GAINS, Plant, law, reading
 
 SOURCE = ROOT / "images/robot/plant.c"
 LEVEL_ZERO_BYTE, LEVEL_MOST_BYTE = b"\xc0", b"\xff"
@@ -42,10 +41,9 @@ def functions(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
 def test_the_plant_in_c_is_that_in_python(functions: ctypes.CDLL, seed: int) -> None:
     """Random commands fell it, a law keeps it up for some pushes."""
     chance, ours, theirs = random.Random(seed), Plant(), CPlant()
-    law = Law("lqr", 0.02) if seed else None
     functions.plant_reset(ctypes.byref(theirs))
     for _ in range(400):
-        level = law.level(ours.state) if law else chance.randrange(128)
+        level = law(GAINS, ours.state) if seed else chance.randrange(128)
         steps = chance.randrange(1, 30)
         ours.command(level)
         ours.advance(steps)
@@ -53,7 +51,7 @@ def test_the_plant_in_c_is_that_in_python(functions: ctypes.CDLL, seed: int) -> 
         functions.plant_advance(ctypes.byref(theirs), ctypes.c_uint64(steps))
         assert [getattr(theirs.state, name) for name in ours.state._fields] == pytest.approx(ours.state, abs=1e-6)
         assert (theirs.fallen, theirs.steps) == (ours.fallen, ours.steps)
-    assert ours.fallen == (law is None)
+    assert ours.fallen == (seed == 0)
 
 
 @pytest.mark.engine

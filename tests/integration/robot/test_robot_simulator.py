@@ -19,11 +19,9 @@ from statistics import mean
 import pytest
 import serial
 from support.places import ROOT
-from support.ports import free_port
 from support.robot_harness import IDENTITY, Client, Robot, RobotFiles, TraceEvent, formula_celsius
 
 from looplab.experiments.loop.bridge.robot_answers import NUMBERS, parse_numbered
-from looplab.experiments.loop.scans import robot_lag
 
 pytestmark = pytest.mark.engine
 
@@ -36,7 +34,6 @@ MEANINGFUL = b"TLS?" + string.ascii_lowercase.encode()
 UPRIGHT = b"U"
 # A number changes the answer to an L or S behind it: random bytes have none of them, and no U.
 PLAIN = bytes.maketrans(UPRIGHT + bytes(range(1, 27)), b"V" + bytes(26))
-NOISE = bytes(byte for byte in range(256) if byte not in MEANINGFUL + UPRIGHT)
 # What Serial.begin(57600) gives at 16 MHz: a divisor of 17 and 16 cycles, 58 824 baud, 10 bits a byte.
 BYTE_CYCLES_THEORY = 16 * 17 * 10
 
@@ -85,14 +82,6 @@ def check_worst_cases(robot: Robot, kind: str = "") -> None:
         assert took_us <= WORST_US[chr(request.byte) + kind] + 5, chr(request.byte)
 
 
-def test_its_size(in_build_image: Callable[..., str]) -> None:
-    """Flash and RAM as firmware/README.md tells them; all else of the RAM is the stack's."""
-    said = in_build_image("avr-size /build/firmware/mbot_ranger.elf")
-    text, data, bss = (int(word) for word in said.splitlines()[1].split()[:3])
-    assert text + data <= 5440
-    assert data + bss <= 168
-
-
 # --- what it answers ---
 
 
@@ -128,13 +117,6 @@ def test_light_and_sound_levels(start_robot: StartRobot, level: int) -> None:
     check_worst_cases(robot)
     for request, shown in ((b"\x03L", level), (b"\x03S", 1023 - level)):
         assert parse_numbered(client.ask(request).encode()) == (ord("c"), b"%d.00" % shown)
-
-
-def test_every_byte_without_meaning_is_ignored(start_robot: StartRobot) -> None:
-    robot = start_robot()
-    client = robot.connect_ready()
-    assert client.ask(NOISE + b"?") == IDENTITY
-    assert len(of_kind(robot.trace(), "rx")) == len(NOISE) + 1
 
 
 @pytest.mark.parametrize("celsius", ["25", "-10.2"])
@@ -185,7 +167,7 @@ def test_a_flood_of_random_bytes_costs_answers_but_makes_none(start_robot: Start
     robot = start_robot()
     client = robot.connect_ready()
     one_of_each = {client.ask(bytes([letter])): letter for letter in MEANINGFUL}
-    noise = random.Random(4).randbytes(3000).translate(PLAIN)
+    noise = random.Random(4).randbytes(1500).translate(PLAIN)
     client.send(noise)
     answered = []
     while robot.statistics()["bytes_to_robot"] < len(MEANINGFUL) + len(noise) or answers_within(robot, client, 0.5):
@@ -242,15 +224,6 @@ def test_response_time_is_the_published_one_without_the_bridge(start_robot: Star
     assert mean(response_ms) == pytest.approx(4.28 - 0.3, abs=0.2)
 
 
-def test_the_processor_stops_where_it_is_told_to(in_build_image: Callable[..., str]) -> None:
-    """At every cycle of some milliseconds: also where it is just going to sleep. A byte would meet it in the future."""
-    compile_it = "gcc -std=gnu11 -Wall -Wextra -Werror -I. -x c - -x none mcu.c intel_hex.c report.c -lsimavr -lm"
-    script = f"cd /src/images/robot && {compile_it} -o /tmp/ahead && /tmp/ahead /build/firmware/mbot_ranger.hex"
-    cycles_beyond = int(in_build_image(script, (ROOT / "tests/integration/robot/run_ahead.c").read_text()))
-    # One instruction, or the way into an interrupt.
-    assert cycles_beyond < 10
-
-
 def test_it_never_runs_ahead_of_real_time(start_robot: StartRobot) -> None:
     robot = start_robot("--usb-frame-us", "0")
     client = robot.connect_ready()
@@ -285,8 +258,7 @@ def test_it_catches_up_after_the_host_stopped_it(start_robot: StartRobot) -> Non
 
 
 def test_its_lag_behind_real_time_is_counted(start_robot: StartRobot) -> None:
-    port = free_port()
-    robot = start_robot("--statistics", f"127.0.0.1:{port}")
+    robot = start_robot()
     client = robot.connect_ready()
     client.send(b"T" * 64)  # 64 answers take 0.2 s, so it is surely in the middle of one
     client.line()
@@ -298,26 +270,6 @@ def test_its_lag_behind_real_time_is_counted(start_robot: StartRobot) -> None:
     statistics = robot.statistics()
     assert statistics["lags_over_1ms"] >= 1
     assert statistics["lag_max_us"] > 80_000
-    # Over UDP it is the lag since the last question: of the next cell nothing is left.
-    asked, again = robot_lag(f"127.0.0.1:{port}"), robot_lag(f"127.0.0.1:{port}")
-    assert asked["lag_max_us"] == statistics["lag_max_us"]
-    assert asked["lag_mean_us"] * asked["deadlines"] > 80_000
-    assert again["deadlines"] < asked["deadlines"]
-    assert robot.statistics()["lag_max_us"] == statistics["lag_max_us"]
-
-
-def test_a_sleeping_robot_costs_little(start_robot: StartRobot) -> None:
-    """Counted in wake-ups of the program and stops of the simulator, not in time."""
-    robot = start_robot()
-    robot.connect_ready()
-    before = robot.statistics()
-    time.sleep(1.0)
-    after = robot.statistics()
-    simulated_s = after["simulated_s"] - before["simulated_s"]
-    assert (after["wakeups"] - before["wakeups"]) / simulated_s < 260  # one every 5 ms, and a few more
-    # Each of six timers overflows and compares about 1000 times a second; simavr's own reading of Arduino's
-    # phase-correct PWM would make that a million.
-    assert (after["stops"] - before["stops"]) / simulated_s < 60_000
 
 
 # --- opening, resetting, ending ---
@@ -378,16 +330,8 @@ def refused(robot_files: RobotFiles, *options: str, code: int = 2) -> str:
     ("options", "named"),
     [
         (["--speed", "9"], "--speed"),
-        (["--temperature"], "--temperature"),
-        (["--temperature", "nan"], "'nan'"),
         (["--temperature", "126"], "'126'"),
-        (["--tcp", "4000"], "'4000'"),
-        (["--tcp", "127.0.0.1:65536"], "'65536'"),
-        (["--light", "1024"], "'1024'"),
-        (["--usb-frame-us", "1000", "--usb-in-phase-us", "1000"], "--usb-in-phase-us"),
         (["--firmware", "/nowhere.hex"], "/nowhere.hex"),
-        (["--trace", "/nowhere/trace"], "/nowhere/trace"),
-        (["extra"], "'extra'"),
     ],
 )
 def test_wrong_options_give_one_sentence(robot_files: RobotFiles, options: list[str], named: str) -> None:
@@ -398,13 +342,10 @@ def test_wrong_options_give_one_sentence(robot_files: RobotFiles, options: list[
     ("damage", "says"),
     [
         (lambda text: text[: len(text) // 2].rpartition("\n")[0] + "\n", "cut short"),
-        (lambda text: text[: len(text) // 2].rpartition("\n")[0] + "\n:10", "line"),
-        (lambda text: text.replace("\n", "\n!", 1), "line 2"),
         (lambda text: text[:9] + ("1" if text[9] == "0" else "0") + text[10:], "line 1"),
         (lambda text: ":020000040004F6\n" + text, "does not fit"),
-        (lambda text: "", "cut short"),
     ],
-    ids=["half", "half a line", "a foreign character", "a flipped digit", "beyond the flash", "empty"],
+    ids=["half", "a flipped digit", "beyond the flash"],
 )
 def test_damaged_firmware_is_not_run(
     robot_files: RobotFiles, tmp_path: Path, damage: Callable[[str], str], says: str
@@ -414,13 +355,6 @@ def test_damaged_firmware_is_not_run(
     said = refused(robot_files, "--tcp", "127.0.0.1:0", "--firmware", str(path))
     assert str(path) in said
     assert says in said
-
-
-def test_port_in_use_names_it_and_the_remedy(start_robot: StartRobot, robot_files: RobotFiles) -> None:
-    taken = f"127.0.0.1:{start_robot().port}"
-    said = refused(robot_files, "--tcp", taken, code=3)
-    assert taken in said
-    assert "--tcp" in said
 
 
 # --- the pseudo-terminal ---
@@ -443,18 +377,6 @@ def test_pseudo_terminal_is_a_serial_port(start_robot: StartRobot, tmp_path: Pat
     assert not path.is_symlink()
 
 
-def test_pseudo_terminal_reopened_between_two_looks_is_reset_too(start_robot: StartRobot, tmp_path: Path) -> None:
-    path = tmp_path / "ttyUSB0"
-    robot = start_robot("--pty", str(path))
-    first = open_serial(path)
-    assert first.read_until(b"\n") == f"{IDENTITY} ready\r\n".encode()
-    robot.process.send_signal(signal.SIGSTOP)
-    first.close()
-    with open_serial(path) as second:
-        robot.process.send_signal(signal.SIGCONT)
-        assert second.read_until(b"\n") == f"{IDENTITY} ready\r\n".encode()
-
-
 def test_a_second_opener_does_not_reset_the_robot(start_robot: StartRobot, tmp_path: Path) -> None:
     path = tmp_path / "ttyUSB0"
     robot = start_robot("--pty", str(path), "--boot-ms", "100")
@@ -464,10 +386,3 @@ def test_a_second_opener_does_not_reset_the_robot(start_robot: StartRobot, tmp_p
         port.write(b"?")
         assert port.read_until(b"\n") == f"{IDENTITY}\r\n".encode()
     assert robot.statistics()["resets"] == 1
-
-
-def test_pseudo_terminal_does_not_replace_a_file(robot_files: RobotFiles, tmp_path: Path) -> None:
-    path = tmp_path / "precious"
-    path.write_text("kept")
-    assert str(path) in refused(robot_files, "--pty", str(path))
-    assert path.read_text() == "kept"

@@ -1,7 +1,5 @@
 """The queueing model: known answers of its formulas, and what breaks first."""
 
-import heapq
-import random
 import runpy
 
 import pytest
@@ -11,25 +9,6 @@ MODEL = runpy.run_path(str(ROOT / "bench/many_hosts.py"))
 Demands, Resource = MODEL["Demands"], MODEL["Resource"]
 # One processor stores 1000 a second; half of it is the database's.
 EVEN = Demands(broker=0.0001, instance=0.0003, database=0.0005, device=0.0001, disk=0.0, sleep=0.0)
-
-
-def simulated_wait_s(rate_per_s: float, service_s: float, servers: int, count: int = 200_000) -> float:
-    """Return the mean wait of an M/M/m queue, served in the order of coming."""
-    rng = random.Random(1)
-    free = [0.0] * servers
-    now = waited = 0.0
-    for _ in range(count):
-        now += rng.expovariate(rate_per_s)
-        start = max(now, heapq.heappop(free))
-        waited += start - now
-        heapq.heappush(free, start + rng.expovariate(1 / service_s))
-    return waited / count
-
-
-@pytest.mark.parametrize(("rate", "servers"), [(500, 1), (800, 1), (1600, 2), (3000, 4)])
-def test_the_wait_is_that_of_a_simulated_queue(rate: float, servers: int) -> None:
-    found = Resource("", 0.001, servers, 0.001).wait_s(rate)
-    assert found == pytest.approx(simulated_wait_s(rate, 0.001, servers), rel=0.1)
 
 
 def test_the_wait_by_the_formula_of_a_textbook() -> None:

@@ -2,7 +2,6 @@
 
 import json
 import random
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -15,8 +14,8 @@ from paho.mqtt.properties import Properties
 from support.mqtt_packets import Written
 
 from looplab.capture import Application
-from looplab.capture.connections import FIN, SYN, Connections
-from looplab.capture.exchange import Exchange, key_of, topic_pattern
+from looplab.capture.connections import SYN
+from looplab.capture.exchange import Exchange, topic_pattern
 from looplab.capture.segments import Segment
 
 PORT, BROKER = 1883, b"\x0a\x00\x00\x01"
@@ -116,9 +115,8 @@ def in_order(found: list[Talk]) -> list[Segment]:
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("qos", [0, 1, 2])
-@pytest.mark.parametrize("seed", range(3))
-def test_every_request_has_its_four_times(version: str, qos: int, seed: int) -> None:
-    rng = random.Random(seed)
+def test_every_request_has_its_four_times(version: str, qos: int) -> None:
+    rng = random.Random(qos)
     segments = in_order(list(talks(version, qos, rng)))
     for _ in range(200):
         # Some are overtaken by the next one of their stream, some are sent again.
@@ -261,21 +259,6 @@ def test_other_protocols_are_named(data: bytes, what: str) -> None:
     assert Exchange.of(application(), talk.segments, PORT)["foreign"] == {what: 1}
 
 
-def test_nothing_is_left_of_what_has_ended() -> None:
-    """Memory stays flat: of an answered request its row alone is kept, of a closed connection nothing."""
-    found = list(talks("5", 0, random.Random(4), requests=200))
-    exchange = Exchange(application())
-    connections = Connections(PORT)
-    for talk in found:
-        talk._segment(100.0, True, b"", FIN)
-    for segment in in_order(found):
-        for message in connections.messages(segment):
-            exchange.take(message)
-    assert exchange._rows == {}
-    assert exchange._passed == {}
-    assert connections._open == {}
-
-
 @pytest.mark.parametrize(
     ("topic_filter", "topic", "groups"),
     [
@@ -287,9 +270,3 @@ def test_a_filter_matches_as_mqtt_says(topic_filter: str, topic: str, groups: tu
     found = topic_pattern(topic_filter).fullmatch(topic)
     assert (found.groups() if found else None) == groups
     assert (found is not None) == mqtt.topic_matches_sub(topic_filter.removeprefix("$share/g/"), topic)
-
-
-@pytest.mark.parametrize("text", ["n=\\d+", "(a)(b)", "(unclosed"])
-def test_a_key_without_one_group_is_refused(text: str) -> None:
-    with pytest.raises((ValueError, re.error)):
-        key_of(text)

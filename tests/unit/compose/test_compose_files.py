@@ -2,7 +2,6 @@
 
 import csv
 import re
-import subprocess
 from collections.abc import Iterable, Iterator
 from functools import cache
 from importlib import resources
@@ -27,7 +26,7 @@ FIFO_BROKER, FIFO_CONTROLLER = 90, 99
 # A sidecar shares the namespace whose link it makes or whose packets it takes; no other service shares one.
 SHARED_NETWORKS = {
     "link": "service:bridge", "qos-delay-link": "service:qos-delay", "qos-delay-capture": "service:qos-delay",
-    "qos-delay-link-broker": "service:qos-delay-broker", "twin-link": "service:twin-broker",
+    "qos-delay-link-broker": "service:qos-delay-broker",
     "capture": "service:${CAPTURE:-broker}", "own-capture": "service:${OWN_BROKER_SERVICE:-broker-prioritised}",
     "own-link": "service:${OWN_LINK:-broker-prioritised}", "prepare": "none", "report": "none",
 }  # fmt: skip
@@ -60,15 +59,10 @@ def everything(**variables: str) -> dict[str, Service]:
 
 SERVICES = everything()
 ALSO = [
-    everything(ROBOT="usb", LINK="wifi", BROKER_TLS="on", TWIN_LINK="on", OWN_LINK="device"),
+    everything(ROBOT="usb", LINK="wifi", BROKER_TLS="on", OWN_LINK="device"),
     everything(ROBOT="remote", GRAFANA="off"),
     merged(ROOT, {"BROKER_TLS": "on"}, "compose/hosts.yaml"),
 ]
-each_service = pytest.mark.parametrize(
-    ("name", "service"),
-    [one for found in (SERVICES, *ALSO) for one in found.items()],
-    ids=[f"{name}-{number}" for number, found in enumerate((SERVICES, *ALSO)) for name in found],
-)
 assert {"broker", "broker-prioritised", "bridge", "robot", "stress", "flood", "treatments"} <= set(SERVICES)
 
 
@@ -108,14 +102,6 @@ def test_the_files_and_what_a_reader_opens_do_not_grow() -> None:
         "hops": (sum("extends:" in path.read_text() for path in COMPOSE_FILES), 0),
     }
     assert {name: size for name, size in sizes.items() if size[0] > size[1]} == {}
-
-
-def test_the_main_file_holds_the_name_and_the_list() -> None:
-    assert load(ROOT / "compose.yaml").keys() == {"name", "include"}
-    assert load(ROOT / "compose.yaml")["name"] == "looplab"
-    # Two labs may live on one machine.
-    networks = [network for path in files_of(ROOT, {}) for network in (load(path).get("networks") or {}).values()]
-    assert not any("ipam" in (network or {}) for network in networks)
 
 
 @pytest.mark.parametrize("fidelity", FIDELITIES)
@@ -180,14 +166,6 @@ def test_a_scenarios_load_and_priorities_are_those_of_loop_yaml(row: dict[str, s
         assert str(priority) == expand({"it": limit}, {})["it"]
 
 
-@each_scenario
-def test_a_controller_outlives_nothing_that_it_measures(row: dict[str, str]) -> None:
-    name = f"scenario{row['scenario']}"
-    needed = SERVICES[name]["depends_on"]
-    assert started(name) & {"broker", "broker-prioritised", "bridge"} <= set(needed)
-    assert SERVICES[name]["env_file"] == ["scenarios/default.env", f"scenarios/{name}/params.env"]
-
-
 @pytest.mark.parametrize("path", sorted(COMPOSE.glob("*/*/params.env")), ids=lambda path: path.parent.name)
 def test_a_parameter_stands_once_and_can_be_overridden(path: Path) -> None:
     lines = [line for line in path.read_text().splitlines() if line[:1].isalpha()]
@@ -196,17 +174,6 @@ def test_a_parameter_stands_once_and_can_be_overridden(path: Path) -> None:
     for line in lines:
         name, _, value = line.partition("=")
         assert name in (*GIVEN, *CONSTANTS) or value.startswith("${" + name + ":-"), line
-
-
-def test_a_scenario_says_only_what_differs() -> None:
-    known = names_of(COMPOSE / "scenarios/default.env")
-    usual = {one.variable_of(name): one.usual("thesis") for name, one in PARAMETERS.params().items()}
-    for name in scenarios(ROOT):
-        for line in (COMPOSE / "scenarios" / name / "params.env").read_text().splitlines():
-            variable, _, value = line.partition("=")
-            if variable in usual and variable not in GIVEN:
-                assert variable in known
-                assert value != f"${{{variable}:-{usual[variable]}}}", f"{name}: {line}"
 
 
 def test_the_defaults_are_those_of_the_program() -> None:
@@ -240,9 +207,7 @@ def test_a_load_has_the_options_that_a_run_records(name: str) -> None:
         assert SERVICES["scenario1"]["environment"][variable] is None
 
 
-@each_service
-def test_a_service_keeps_the_rules_of_the_house(name: str, service: Service) -> None:
-    """Its privileges are judged as Compose resolves them: tests/integration/lab/test_hardening.py."""
+def judge(name: str, service: Service) -> None:
     assert service.get("network_mode") == SHARED_NETWORKS.get(name)
     assert service.get("pid", "service:treatments") == "service:treatments"
     # Two labs may live on one machine.
@@ -260,6 +225,13 @@ def test_a_service_keeps_the_rules_of_the_house(name: str, service: Service) -> 
     assert service.get("restart", "no") == "no" or service["pid"] == "service:treatments"
     # Without exporter, Prometheus or Grafana every run goes on.
     assert not set(service.get("depends_on", ())) & {"exporter", "prometheus", "grafana"}
+
+
+@pytest.mark.parametrize("services", [SERVICES, *ALSO])
+def test_a_service_keeps_the_rules_of_the_house(services: dict[str, Service]) -> None:
+    """Its privileges are judged as Compose resolves them: tests/integration/lab/test_hardening.py."""
+    for name, service in services.items():
+        judge(name, service)
 
 
 # Of one of the lab's own images, whatever its variables say.
@@ -294,35 +266,6 @@ def test_every_open_port_is_a_row_of_the_list_of_ports() -> None:
     assert {port for port in ports if not re.search(rf"\b{port}\b", rows)} == set()
 
 
-def test_no_file_gives_an_own_image_a_name_of_docker_hub() -> None:
-    """The project does not own docker.io/looplab: its owner's images would run in the lab."""
-    unowned = re.compile(r"(?<![\w./}-])looplab/[\w-]+(?=[:@`])")
-    folders = ("compose", "images", "src", "scripts", "rpi", "bench", "docs")
-    paths = [path for folder in folders for path in (ROOT / folder).rglob("*") if path.is_file()]
-    paths += [path for path in (*ROOT.glob("*"), *(ROOT / "tests/support").glob("*")) if path.is_file()]
-    found = {path: unowned.findall(path.read_text(errors="ignore")) for path in paths if path.suffix != ".pyc"}
-    assert {path: names for path, names in found.items() if names} == {}
-    assert len(paths) > 300
-
-
-@pytest.mark.parametrize("path", ["/usr/bin:/bin", "nothing-there"], ids=["with chrt", "without"])
-@pytest.mark.parametrize("service", ["exporter", "prometheus"])
-def test_an_observer_gets_its_arguments_with_and_without_chrt(service: str, path: str) -> None:
-    entrypoint = [word.replace("$$", "$") for word in SERVICES[service]["entrypoint"]]
-    command = ["/bin/sh", *entrypoint[1:], "/bin/echo", "a b", "*"]
-    done = subprocess.run(command, env={"PATH": path}, capture_output=True, text=True, check=True)
-    assert done.stdout == "a b *\n"
-    assert "chrt -o -T 100000000 0" in entrypoint[2]
-
-
-def test_prometheus_keeps_seven_days_in_a_volume_with_a_name() -> None:
-    """`down` leaves such a volume, and `rm --volumes` removes those without a name alone."""
-    prometheus = SERVICES["prometheus"]
-    assert "--storage.tsdb.retention.time=7d" in prometheus["command"]
-    assert "prometheus:/prometheus" in prometheus["volumes"]
-    assert not any("results" in volume for volume in SERVICES["exporter"]["volumes"])
-
-
 def written(tmp_path: Path, **variables: str) -> Iterator[tuple[str, str]]:
     """Yield what compose/mosquitto/start writes: each setting with its value, in order."""
     for line in started_conf(tmp_path, **variables).splitlines():
@@ -332,21 +275,27 @@ def written(tmp_path: Path, **variables: str) -> Iterator[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(
-    ("variables", "nodelay"),
+    ("variables", "wanted"),
     [
-        ({}, "false"), ({"FIDELITY": "thesis"}, "false"), ({"FIDELITY": "corrected"}, "true"),
-        ({"FIDELITY": "printed"}, "false"),
-        ({"FIDELITY": "thesis", "TCP_NODELAY": "on"}, "true"), ({"FIDELITY": "thesis", "TCP_NODELAY": ""}, "false"),
-        ({"FIDELITY": "corrected", "TCP_NODELAY": "off"}, "false"),
+        ({}, {}), ({"FIDELITY": "thesis"}, {}), ({"FIDELITY": "printed"}, {}),
+        ({"FIDELITY": "corrected"}, {"set_tcp_nodelay": "true"}),
+        ({"FIDELITY": "thesis", "TCP_NODELAY": "on"}, {"set_tcp_nodelay": "true"}),
+        ({"FIDELITY": "thesis", "TCP_NODELAY": ""}, {}), ({"FIDELITY": "corrected", "TCP_NODELAY": "off"}, {}),
+        ({"MAX_INFLIGHT": "0", "MAX_QUEUED": "0"}, {"max_inflight_messages": "0", "max_queued_messages": "0"}),
+        ({"FIDELITY": "corrected", "TCP_NODELAY": "off", "CORRECTED_INFLIGHT": "0"}, {"max_inflight_messages": "0"}),
+        ({"FIDELITY": "corrected", "TCP_NODELAY": "off", "CORRECTED_INFLIGHT": "0", "MAX_INFLIGHT": "7"},
+         {"max_inflight_messages": "7"}),
+        ({"FIDELITY": "thesis", "CORRECTED_INFLIGHT": "0"}, {}),
+        ({"PORTS": "1999"}, {"listener": "1999"}),
     ],
 )  # fmt: skip
-def test_the_broker_has_tcp_nodelay_by_factor_or_fidelity(
-    tmp_path: Path, variables: dict[str, str], nodelay: str
+def test_the_broker_has_what_a_factor_or_an_experiment_asks_for(
+    tmp_path: Path, variables: dict[str, str], wanted: dict[str, str]
 ) -> None:
-    found, plain = dict(written(tmp_path, **variables)), dict(written(tmp_path))
-    assert found["set_tcp_nodelay"] == nodelay
-    assert {**found, "set_tcp_nodelay": "false"} == plain
-    assert plain["listener"] == "1883"
+    plain = dict(written(tmp_path))
+    usual = {"set_tcp_nodelay": "false", "listener": "1883", "persistence": "false"}
+    assert {**usual, "max_inflight_messages": "20", "max_queued_messages": "1000"}.items() <= plain.items()
+    assert dict(written(tmp_path, **variables)) == {**plain, **wanted}
 
 
 def test_the_thesiss_broker_knows_every_setting(tmp_path: Path) -> None:
@@ -391,35 +340,6 @@ def test_a_broker_asks_for_passwords_by_what_its_version_knows(tmp_path: Path, a
     copies = {path.name for path in tmp_path.glob("*.*") if path.suffix in (".passwords", ".acl")}
     assert copies == {"tls.passwords", "tls.acl", *(("1883.passwords", "1883.acl") if access else ())}
     assert {oct(path.stat().st_mode & 0o777) for path in map(tmp_path.joinpath, copies)} == {"0o600"}
-
-
-@pytest.mark.parametrize("variables", [{"FIDELITY": "Thesis"}, {"TCP_NODELAY": "yes"}])
-def test_a_broker_does_not_guess(tmp_path: Path, variables: dict[str, str]) -> None:
-    with pytest.raises(ValueError, match="2"):
-        dict(written(tmp_path, **variables))
-
-
-@pytest.mark.parametrize(
-    ("variables", "wanted"),
-    [
-        ({}, {"max_inflight_messages": "20", "max_queued_messages": "1000", "persistence": "false"}),
-        ({"MAX_INFLIGHT": "0", "MAX_QUEUED": "0"}, {"max_inflight_messages": "0", "max_queued_messages": "0"}),
-        ({"FIDELITY": "corrected", "CORRECTED_INFLIGHT": "0"}, {"max_inflight_messages": "0"}),
-        ({"FIDELITY": "corrected", "CORRECTED_INFLIGHT": "0", "MAX_INFLIGHT": "7"}, {"max_inflight_messages": "7"}),
-        ({"FIDELITY": "thesis", "CORRECTED_INFLIGHT": "0"}, {"max_inflight_messages": "20"}),
-        ({"PORTS": "1999"}, {"listener": "1999"}),
-    ],
-)  # fmt: skip
-def test_an_experiments_broker_has_what_it_asks_for(
-    tmp_path: Path, variables: dict[str, str], wanted: dict[str, str]
-) -> None:
-    assert wanted.items() <= dict(written(tmp_path, **variables)).items()
-
-
-def test_a_robot_elsewhere_brings_the_listener_of_tls_along() -> None:
-    remote, tls = (merged(ROOT, variables)["broker"] for variables in ({"ROBOT": "remote"}, {"BROKER_TLS": "on"}))
-    assert (remote["environment"]["TLS"], remote["volumes"]) == (tls["environment"]["TLS"], tls["volumes"])
-    assert not any("extends:" in path.read_text() for path in COMPOSE.glob("*.yaml"))
 
 
 @pytest.mark.parametrize("robot", ["virtual", "usb", "remote"])

@@ -36,12 +36,12 @@ OTHER_SETTINGS = {
 NOT_PASSED = {"twin": {"TITLE"}, "middleware": {"TITLE", "MIDDLEWARE"}}
 
 
-@pytest.fixture(params=RUNS)
+@pytest.fixture(scope="module", params=RUNS)
 def name(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def stack(name: str) -> dict[str, Any]:
     """The file as Docker's own client reads it, with no variable set."""
     command = ["docker", "stack", "config", "--compose-file", str(EXPERIMENT_FILES / name / "stack.yaml")]

@@ -1,8 +1,7 @@
-"""Commits: a subject that a stranger understands, and limits of rooms that only fall."""
+"""Commits: a subject that a stranger understands, limits of rooms that only fall; actions of CI that are pinned."""
 
 import re
 import subprocess
-import tomllib
 
 import pytest
 import yaml
@@ -14,18 +13,12 @@ from support.places import ROOT
     for hook in repo["hooks"]
     if hook["id"] == "commit-subject"
 )
-GOALS = "goal ="
+# A room's line in pyproject.toml, in a patch.
+LIMIT = re.compile(r"^([-+])(\w+) = \{.*\blimit = (\d+)\}", re.MULTILINE)
 
 
 def git(*words: str) -> str:
     return subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-
-
-def limits(revision: str) -> dict[str, int]:
-    """Return the limits of a revision; none while rooms had goals beside them."""
-    text = git("show", f"{revision}:pyproject.toml")
-    rooms = tomllib.loads(text).get("tool", {}).get("looplab", {}).get("rooms", {})
-    return {} if GOALS in text else {name: room["limit"] for name, room in rooms.items()}
 
 
 @pytest.mark.parametrize(
@@ -46,9 +39,20 @@ def test_the_hook_takes_subjects_that_say_what_changes(message: str, good: bool)
 def test_a_limit_is_raised_by_a_budget_commit_alone() -> None:
     if not (ROOT / ".git").exists() or git("rev-parse", "--is-shallow-repository").strip() == "true":
         pytest.skip("the history is not here: a checkout without .git, or a shallow one")
-    for line in git("log", "--no-merges", "--format=%H %P", "-n", "60", "--", "pyproject.toml").splitlines():
-        revision, *parents = line.split()
-        before, after = limits(parents[0]) if parents else {}, limits(revision)
+    words = ("--no-merges", "--max-count=20", "--patch", "--unified=0", "--format=%x00%B%x00", "--", "pyproject.toml")
+    _, *found = git("log", *words).split("\0")
+    for message, patch in zip(found[::2], found[1::2], strict=True):
+        before, after = (
+            {name: int(limit) for sign, name, limit in LIMIT.findall(patch) if sign == side} for side in "-+"
+        )
         raised = [name for name in before.keys() & after.keys() if after[name] > before[name]]
-        subject, _, body = git("log", "-1", "--format=%B", revision).partition("\n")
-        assert not raised or (subject.startswith("budget:") and body.strip()), f"{revision[:8]} raises {raised}"
+        subject, _, body = message.partition("\n")
+        assert not raised or (subject.startswith("budget:") and body.strip()), f"{subject} raises {raised}"
+
+
+def test_every_action_of_ci_is_a_commit() -> None:
+    """A tag can be moved."""
+    found = [line for path in (ROOT / ".github/workflows").iterdir() for line in path.read_text().splitlines()]
+    used = [line.partition("uses:")[2].strip() for line in found if "uses:" in line]
+    assert used
+    assert all(re.fullmatch(r"[\w/-]+@[0-9a-f]{40}  # v[0-9.]+", one) for one in used), used

@@ -1,16 +1,42 @@
-"""Every page is reachable from the README; its tables are shown as tables."""
+"""The pages: every path, link and data file is there, tables have heads, sentences and pages are short.
+
+lychee follows the links (./lab test --lint). Sentences are for readers of another language.
+"""
 
 import re
 import subprocess
-import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
+from statistics import mean
 
 import pytest
 from support.places import ROOT
 from support.run_files import store
-from unit.docs.test_paths import TRACKED
 
+from looplab.capture.segments import TYPES, read
+
+# Made by the lab: absent from a fresh checkout.
+MADE = ("results/", "report/", "answers/", "rpi/.env", "rpi/secrets/")
+TRACKED = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
+FILES = [Path(name) for name in TRACKED]
+PROSE = [name for name in TRACKED if name.endswith(".md")]
+FOLDERS = sorted({name.partition("/")[0] for name in TRACKED if "/" in name})
+# The new experiment's pages name places of the copy that a test puts them into.
+PAGES = [
+    name
+    for name in TRACKED
+    if (name.endswith((".md", ".yaml", ".yml", ".sh")) or name.startswith(("scripts/", ".ci/")))
+    and not name.startswith("tests/support/counter_experiment/")
+]
+# A reference to an image or a name with a variable in it is no path.
+_NAMED = re.compile(rf"(?<![\w./$}}{{<@-])(?:\./)?((?:{'|'.join(map(re.escape, FOLDERS))})/[\w./*-]++)(?![:$@{{])")
+_MODULE = re.compile(r"(?<![\w./*-])[\w/*-]+\.py\b")
+MEAN, LONG, LONG_SHARE = 18, 20, 0.05
+# Code in fences or after an empty line or heading, comments, tables and headings hold no sentences.
+_NO_PROSE = re.compile(r"^```[\s\S]*?^```$|<!--[\s\S]*?-->|^(?:#.*)?\n(?: {4}.*\n|\n)+|^[|#].*$", re.MULTILINE)
+_PARAGRAPH = re.compile(r"\n\s*\n|\n(?=\s*(?:[-*]|\d+[.:]) )")
+_END = re.compile(r"(?<=[.!?])(?<!e\.g\.)[\"”)*]*\s+")
 # The first row of a table, and a second one that is no line of dashes: such a table is shown as text.
 _HEADLESS = re.compile(r"^(?!\|).*\n(\|.*)\n(?!\|[-:| ]+\|$)", re.MULTILINE)
 _LINK = re.compile(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)")
@@ -18,6 +44,29 @@ _LINK = re.compile(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)")
 APART = ("compose/scenarios/_template/", "compose/experiments/own/template/", "tests/")
 # The first page is two screens, a handout is read before the first run. Code counts, signs of a table do not.
 MOST_WORDS = {"README.md": 750, "compose/": 550, "docs/exercises/": 500, "": 1200}
+EXCHANGE = ROOT / "docs/exercises/why-is-qos-2-slow"
+_PACKET = re.compile(r"^ *(\d+\.\d{3}) \w+ +> \w+ +([A-Z]+) ", re.MULTILINE)
+BROKER = 1883
+
+
+def named(page: str) -> set[str]:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    # In a page of prose only code names a path: `path`, or an indented line.
+    if page.endswith(".md"):
+        text = "\n".join([*re.findall(r"`([^`\n]+)`", text), *re.findall(r"^ {4}.*$", text, re.MULTILINE)])
+    paths = {path.rstrip("./") for path in _NAMED.findall(text)}
+    modules = {f"**/{path}" for path in _MODULE.findall(text) if path.partition("/")[0] not in FOLDERS}
+    return paths | modules
+
+
+@cache
+def exists(pattern: str) -> bool:
+    return any(path.match(pattern.removeprefix("**/")) for path in FILES) or any(ROOT.glob(pattern))
+
+
+def test_the_paths_of_a_page_exist() -> None:
+    paths = {(page, path) for page in PAGES for path in named(page) if not path.startswith(MADE)}
+    assert sorted((page, path) for page, path in paths if not exists(path)) == []
 
 
 def linked(page: Path) -> Iterator[Path]:
@@ -34,20 +83,19 @@ def test_every_page_is_reachable_from_the_readme() -> None:
         pages = set(linked(ahead.pop())) - seen
         seen |= pages
         ahead += pages
-    pages = {ROOT / name for name in TRACKED if name.endswith(".md") and not name.startswith(APART)}
+    pages = {ROOT / name for name in PROSE if not name.startswith(APART)}
     assert not sorted(str(page.relative_to(ROOT)) for page in pages - seen)
 
 
-@pytest.mark.parametrize("page", [name for name in TRACKED if name.endswith(".md")])
-def test_a_page_is_short(page: str) -> None:
-    most = next(words for beginning, words in MOST_WORDS.items() if page.startswith(beginning))
-    text = (ROOT / page).read_text(encoding="utf-8")
-    assert sum(bool(re.search(r"\w", word)) for word in text.split()) <= most
+def test_a_page_is_short() -> None:
+    for page in PROSE:
+        most = next(words for beginning, words in MOST_WORDS.items() if page.startswith(beginning))
+        words = (ROOT / page).read_text(encoding="utf-8").split()
+        assert sum(bool(re.search(r"\w", word)) for word in words) <= most, page
 
 
 def test_each_table_has_a_head() -> None:
-    pages = [name for name in TRACKED if name.endswith(".md")]
-    assert [name for name in pages if _HEADLESS.search((ROOT / name).read_text(encoding="utf-8"))] == []
+    assert [name for name in PROSE if _HEADLESS.search((ROOT / name).read_text(encoding="utf-8"))] == []
 
 
 def test_each_data_file_of_the_pages_is_a_table_that_a_page_links() -> None:
@@ -60,9 +108,42 @@ def test_each_data_file_of_the_pages_is_a_table_that_a_page_links() -> None:
         assert [line for line in lines if len(line) != len(head)] == [], file.name
 
 
-def test_the_python_of_a_page_reads_runs(tmp_path: Path) -> None:
+def test_the_python_of_a_page_reads_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     newest = store(tmp_path / "results", "20260102T000000Z-scenario1", messages=5)
     (newest / "transport.csv").write_text("sequence,transport_overhead_us\n0,900\n1,900\n")
     code = "\n".join(re.findall(r"^```python\n(.*?)^```", (ROOT / "docs/data.md").read_text(), re.M | re.S))
-    ran = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
-    assert re.search(rf"{newest.name} valid.*^scenario1 +\S+ +0 +1\.0 ", ran.stdout, re.M | re.S), ran.stderr
+    monkeypatch.chdir(tmp_path)
+    exec(code, {})
+    assert re.search(rf"{newest.name} valid.*^scenario1 +\S+ +0 +1\.0 ", capsys.readouterr().out, re.M | re.S)
+
+
+def sentences(text: str) -> Iterator[list[str]]:
+    """Yield the words of each sentence; a piece of code is one word, of a link its text counts."""
+    for paragraph in _PARAGRAPH.split(_NO_PROSE.sub("\n\n", text)):
+        plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", re.sub(r"`[^`]*`", "CODE", paragraph))
+        for sentence in _END.split(plain):
+            words = [word for word in sentence.split() if re.search(r"\w", word)]
+            if len(words) > 2:
+                yield words
+
+
+def test_sentences_are_short() -> None:
+    found = [words for name in PROSE for words in sentences((ROOT / name).read_text())]
+    too_long = sorted((" ".join(words) for words in found if len(words) > LONG), key=len, reverse=True)
+    assert len(found) > 1000
+    assert mean(map(len, found)) <= MEAN
+    assert len(too_long) <= LONG_SHARE * len(found), "\n".join(too_long[:20])
+
+
+def test_a_handout_prints_the_exchange_of_its_capture() -> None:
+    """It is the bridge's part, packet by packet."""
+    segments = [one for one in read(EXCHANGE / "exchange.pcap") if one.data]
+    first_s = segments[0].time_s
+    [bridge] = {one.source for one in segments if b"answer/" in one.data} - {BROKER}
+    shown = [one for one in segments if bridge in (one.source, one.destination)]
+    captured = [(f"{(one.time_s - first_s) * 1000:.3f}", TYPES[one.data[0] >> 4]) for one in shown]
+    assert _PACKET.findall((EXCHANGE / "README.md").read_text()) == captured
+    # A leg each way, each with the four packets of QoS 2.
+    assert [kind for _, kind in captured].count("PUBCOMP") == 2 == len(captured) / 4

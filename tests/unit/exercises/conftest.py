@@ -1,23 +1,32 @@
 """A checkout with the project's exercises, and what `./lab check` prints in it."""
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from exercise_runs import did
 from support.places import ROOT
 
+from looplab.exercises.exercise import read_exercise
+from looplab.experiments.registry import EXPERIMENTS
 from looplab.lab.commands.check import check
 
 Printed = Callable[..., str]
+PAIR = "./lab run scenario1 scenario2 --intervals 20 --repetitions 3"
+
+
+def checkout(root: Path) -> Path:
+    """Return a checkout with the exercises and no runs; the exercises are the project's own files, to be read alone."""
+    for name in ("compose", "docs"):
+        (root / name).symlink_to(ROOT / name)
+    (root / "results").mkdir()
+    return root
 
 
 @pytest.fixture
 def lab(tmp_path: Path) -> Path:
-    """A checkout with the exercises and no runs; the exercises are the project's own files, to be read alone."""
-    for name in ("compose", "docs"):
-        (tmp_path / name).symlink_to(ROOT / name)
-    (tmp_path / "results").mkdir()
-    return tmp_path
+    return checkout(tmp_path)
 
 
 @pytest.fixture
@@ -30,3 +39,20 @@ def printed(lab: Path, capsys: pytest.CaptureFixture[str]) -> Printed:
         return capsys.readouterr().out
 
     return checked
+
+
+@pytest.fixture(scope="session")
+def done(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A checkout in which scenario 2 is done and checked, to be copied."""
+    root = checkout(tmp_path_factory.mktemp("done"))
+    did(root, read_exercise(ROOT, "scenario2", EXPERIMENTS), PAIR)
+    assert check(root, ["scenario2"]) == 0
+    return root
+
+
+@pytest.fixture
+def second(lab: Path, done: Path) -> list[str]:
+    """Scenario 2 done and checked: its runs."""
+    for name in ("results", "answers"):
+        shutil.copytree(done / name, lab / name, dirs_exist_ok=True)
+    return sorted(path.name for path in (lab / "results").iterdir())

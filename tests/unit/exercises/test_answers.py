@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 import yaml
-from support.exercise_runs import make_runs
 from support.handouts import HANDOUTS, name_of, paper_questions
 from support.places import ROOT
+from support.spec_runs import make_runs
 
 from looplab.errors import UsageError
 from looplab.lab.class_archives import ANSWERS

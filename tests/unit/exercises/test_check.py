@@ -13,29 +13,25 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
-from support.exercise_runs import make_runs
 from support.places import ROOT
 from support.run_files import MACHINE, edited, treatment
-from support.simulated_delay_runs import Figure, one_way, write_delay_run
 from support.simulated_runs import simulated_cell, write_run
 from support.simulated_twin_runs import single, write_twin_run
+from support.spec_runs import make_runs
 from support.tables import rows
 from support.wire import call
 
 from looplab.errors import LabError, UsageError
 from looplab.exercises.exercise import Exercise, exercises, parse_exercise, read_exercise
-from looplab.exercises.hand_in import DISPUTE, MOST_BYTES, REASON, answer_form, hand_ins
+from looplab.exercises.hand_in import DISPUTE, MOST_BYTES, REASON, answer_form
 from looplab.exercises.handouts import handouts
-from looplab.exercises.marking import Marked, mark
+from looplab.exercises.marking import mark
 from looplab.experiments.registry import EXPERIMENTS
 from looplab.lab.class_archives import without_keys
 from looplab.lab.commands.check import check, hand_in
 from looplab.lab.commands.new import new
 from looplab.report.csv_rows import write_csv
-from looplab.report.stored import MOST_RUN_BYTES, StoredRun, Unusable, read_run
-from looplab.spec.cell import Cell
-from looplab.spec.columns import Count, Key
-from looplab.spec.experiment import Bound
+from looplab.report.stored import MOST_RUN_BYTES, read_run
 
 STRESS = [treatment("stress load", "running")]
 Printed = Callable[..., str]
@@ -58,31 +54,12 @@ def put_run(results: Path, scenario: str, median_us: float = 900, start: str = "
     return write_run(results, scenario, start=start, cells=cells, **rest)
 
 
-def put_sound_runs(results: Path) -> None:
-    put_run(results, "scenario1")
-    put_run(results, "scenario2", 3000, changes={"treatments": STRESS, "token": "feedbeef"})
-
-
-def right_answers(lab: Path) -> dict[str, Any]:
-    """Read off the runs as a student would, from run.json."""
-    runs = [read_run(lab / f"results/20260101T000000Z-scenario{number}", EXPERIMENTS) for number in (1, 2)]
-    calm, cell = (run.cells[20.0, 0.0] for run in runs if isinstance(run, StoredRun))
-    return {
-        "prediction": "b",
-        "median": "b",
-        "o-p99": round(cell["O_us"]["p99"] / 1000, 3),
-        "lateness": f"{cell['send_lateness_us']['p99'] / 1000:.3f} ms",
-        "factor": round(cell["O_us"]["p99"] / calm["O_us"]["p99"], 2),
-        "believe": "b",
-        "believe-because": "two equal runs differ, too",
-    }
-
-
 def put_answers(lab: Path, answers: dict[str, Any]) -> None:
     """The form of scenario2 as a student leaves it."""
     form = lab / "answers/scenario2.yaml"
     form.parent.mkdir(exist_ok=True)
-    form.write_text(yaml.safe_dump(answers))
+    before = yaml.safe_load(form.read_text()) if form.exists() else {}
+    form.write_text(yaml.safe_dump({**before, **answers}))
 
 
 @pytest.mark.parametrize("name", exercises(ROOT))
@@ -96,19 +73,15 @@ def test_before_starting_the_score_is_nought_and_a_form_is_there(lab: Path, name
     assert form == dict.fromkeys([*(question.name for question in exercise.questions), *reasons, DISPUTE])
 
 
-def test_sound_runs_and_right_answers_get_every_point(lab: Path, printed: Printed) -> None:
-    put_sound_runs(lab / "results")
-    put_answers(lab, right_answers(lab))
-    assert "score: 10 of 10" in printed(0, "scenario2")
-
-
+@pytest.mark.usefixtures("second")
 def test_a_wrong_answer_costs_its_point_and_no_other(lab: Path, printed: Printed) -> None:
-    put_sound_runs(lab / "results")
-    put_answers(lab, {**right_answers(lab), "o-p99": 0.3, "median": "a"})
+    form = yaml.safe_load((lab / "answers/scenario2.yaml").read_text())
+    right, wrong = sorted("ab", key=form["median"].__ne__)
+    put_answers(lab, {"o-p99": 0.3, "median": wrong})
     text = printed(1, "scenario2")
     assert "score: 8 of 10" in text
     assert "0/1  o-p99: 0.3 ms; your run has" in text
-    assert "0/1  median: a; your runs say b" in text
+    assert f"0/1  median: {wrong}; your runs say {right}" in text
     assert "it is the answers that are not yet" in text
 
 
@@ -124,35 +97,34 @@ def test_of_two_figures_alike_either_is_the_largest(tmp_path: Path, answer: str)
     assert (question.got, "your runs say a or b" in question.reason) == (1, True)
 
 
+@pytest.mark.usefixtures("second")
 @pytest.mark.parametrize("answer", ["many", "", None, "c"])
 def test_answers_of_any_kind_are_marked_and_never_crash(lab: Path, answer: Any) -> None:
-    put_sound_runs(lab / "results")
     put_answers(lab, {"median": answer, "o-p99": answer, "prediction": [answer], "unknown": answer})
     assert check(lab, ["scenario2"]) == 1
 
 
-WRONG_RUNS = {
-    "missing": ({}, None, "there is no run of scenario2: ./lab run scenario2"),
-    "too short": ({"size": (2, 25)}, None, "2 x 25 messages; at least"),
-    "invalid": (
-        {"changes": {"valid": False, "invalid_because": ["no stress"], "treatments": STRESS}},
-        None,
-        "INVALID: no stress",
-    ),
-    "another machine": ({"changes": {"environment": {**MACHINE, "cores": 64}}}, None, "another machine"),
-    "half-written": ({}, "run.json", "half-written"),
-    "damaged": ({}, "samples.csv", "samples.csv is missing"),
+INVALID = {"valid": False, "invalid_because": ["no stress"]}
+# What becomes of the stressed run, and the reason.
+WRONG_RUNS: dict[str, tuple[Callable[[Path], object], str]] = {
+    "missing": (shutil.rmtree, "there is no run of scenario2: ./lab run scenario2"),
+    "half-written": (lambda run: (run / "run.json").unlink(), "there is no run of scenario2"),
+    "too short": (lambda run: change(run, parameters={"repetitions": 2}), "2 x 100 messages; at least"),
+    "invalid": (lambda run: change(run, **INVALID), "INVALID: no stress"),
+    "another machine": (lambda run: change(run, environment={**MACHINE, "cores": 64}), "another machine"),
 }
 
 
+def change(run: Path, **changes: Any) -> None:
+    with edited(run) as document:
+        for name, new in changes.items():
+            document[name] = {**document[name], **new} if isinstance(new, dict) else new
+
+
 @pytest.mark.parametrize("how", WRONG_RUNS)
-def test_a_wrong_run_is_told_from_a_wrong_answer(lab: Path, how: str, printed: Printed) -> None:
-    settings, removed, word = WRONG_RUNS[how]
-    put_run(lab / "results", "scenario1")
-    if how != "missing":
-        folder = put_run(lab / "results", "scenario2", 3000, **settings)
-        if removed:
-            (folder / removed).unlink()
+def test_a_wrong_run_is_told_from_a_wrong_answer(lab: Path, how: str, printed: Printed, second: list[str]) -> None:
+    spoil, word = WRONG_RUNS[how]
+    spoil(lab / "results" / second[1])
     text = printed(1, "scenario2")
     assert word in text
     assert "A run is missing or wrong" in text
@@ -160,9 +132,8 @@ def test_a_wrong_run_is_told_from_a_wrong_answer(lab: Path, how: str, printed: P
     assert how == "another machine" or "not judged" in text
 
 
-def test_a_run_without_its_effect_is_sound_but_does_not_show_it(lab: Path, printed: Printed) -> None:
-    put_run(lab / "results", "scenario1")
-    put_run(lab / "results", "scenario2", 900)
+def test_a_run_without_its_effect_is_sound_but_does_not_show_it(lab: Path, printed: Printed, second: list[str]) -> None:
+    change(lab / "results" / second[1], treatments=[])
     text = printed(1, "scenario2")
     assert "0/1  stress: " in text
     assert "records no treatment" in text
@@ -171,12 +142,11 @@ def test_a_run_without_its_effect_is_sound_but_does_not_show_it(lab: Path, print
 
 
 def test_a_valid_run_is_taken_rather_than_a_newer_invalid_one(lab: Path, printed: Printed) -> None:
-    put_sound_runs(lab / "results")
-    invalid = {"valid": False, "invalid_because": ["x"], "treatments": STRESS}
-    put_run(lab / "results", "scenario2", 3000, start="20260505T000000Z", changes=invalid)
-    assert "1/1  stressed: 20260101T000000Z-scenario2" in printed(1, "scenario2")
+    older, newer = make_runs(lab / "results", *["./lab run scenario2 --intervals 20 --repetitions 3"] * 2)
+    change(newer, **INVALID)
+    assert f"1/1  stressed: {older.name}" in printed(1, "scenario2")
     # Named, it is that one and no other.
-    assert "20260505T000000Z-scenario2 is INVALID" in printed(1, "scenario2", "20260505T000000Z-scenario2")
+    assert f"{newer.name} is INVALID" in printed(1, "scenario2", newer.name)
 
 
 def test_naming_a_run_of_another_scenario_is_refused(lab: Path) -> None:
@@ -187,23 +157,24 @@ def test_naming_a_run_of_another_scenario_is_refused(lab: Path) -> None:
         check(lab, ["scenario2", "x"])
     with pytest.raises(LabError, match="There is no exercise 'scenario99'"):
         check(lab, ["scenario99"])
+    with pytest.raises(UsageError, match="There is no file"):
+        check(lab, ["nobody.zip"])
 
 
-def test_a_class_is_marked_folder_by_folder(lab: Path, tmp_path: Path, printed: Printed) -> None:
-    put_sound_runs(lab / "results")
+def test_a_class_is_marked_folder_by_folder(lab: Path, tmp_path: Path, printed: Printed, second: list[str]) -> None:
     ada, ben, eve = (tmp_path / "group" / name for name in ("ada", "ben", "eve"))
     shutil.copytree(lab / "results", ada / "results")
     shutil.copytree(lab / "results", ben)
-    put_answers(ada, right_answers(lab))
+    shutil.copytree(lab / "answers", ada / "answers")
     (ben / "scenario2.yaml").write_text("prediction: a\n- broken")
-    shutil.copytree(lab / "results/20260101T000000Z-scenario1", eve / "only")
+    shutil.copytree(lab / "results" / second[0], eve / "only")
     table = printed(0, str(tmp_path / "group"))
     scores = {(row["student"], row["exercise"]): row for row in rows(lab / "report/class.csv")}
     assert scores.keys() == {("ada", "scenario2"), ("ben", "scenario2"), ("eve", "scenario1")}
     first, copied = scores["ada", "scenario2"], scores["ben", "scenario2"]
     assert (first["score"], first["of"], first["remarks"]) == ("10", "10", "")
     assert (copied["score"], copied["lost_for_answer"]) == ("4", "6")
-    assert "20260101T000000Z-scenario2 is the very run that ada handed in" in copied["remarks"]
+    assert f"{second[1]} is the very run that ada handed in" in copied["remarks"]
     assert "cannot be read" in copied["remarks"]
     assert re.search(r"^ben +scenario2 +4 +10 +copied$", table, re.MULTILINE)
 
@@ -237,19 +208,6 @@ def test_a_choice_without_its_key_is_left_to_the_teacher() -> None:
     assert without_keys(f"x:{key}y: 1\n") == "x:\ny: 1\n"
     texts = [without_keys(path.read_text()) for path in ROOT.glob("*/*/*/expected.yaml")]
     assert not any(re.search(r"^[^#\n]*\bright:", text, re.MULTILINE) for text in texts)
-
-
-def test_an_archive_is_marked_like_a_folder(lab: Path, tmp_path: Path, printed: Printed) -> None:
-    put_sound_runs(lab / "results")
-    put_answers(lab, right_answers(lab))
-    own = ["scenario2.own.yaml", "scenario2.py"]
-    for name in own:
-        (lab / "answers" / name).write_text("# What a student wrote for a task.\n")
-    assert hand_in(lab, "scenario2", "ada") == 0
-    assert {f"scenario2/{name}" for name in own} <= {*zipfile.ZipFile(lab / "ada.zip").namelist()}
-    assert re.search(r"^ada +scenario2 +10 +10$", printed(0, str(lab / "ada.zip")), re.MULTILINE)
-    with pytest.raises(UsageError, match="There is no file"):
-        check(lab, [str(tmp_path / "nobody.zip")])
 
 
 def _large(folder: Path) -> None:
@@ -288,7 +246,7 @@ BAD = {
     "two": (_hidden_link, "samples.csv is neither"),
     "device": (lambda path: (path / "samples.csv").symlink_to("/dev/zero"), "samples.csv is neither"),
     "nested": (lambda path: (path / "scenario1.yaml").write_text("prediction: [[a], [b]]"), "one word or number"),
-    "heavy": (_heavy, ""),
+    "heavy": (_heavy, "8 MiB are the most"),
     "scenario": (_unlike({"scenario": "../../etc"}), ""),
     "fidelity": (_unlike({"fidelity": "thesis\n"}), ""),
     "treatments": (_unlike({"treatments": "none"}), ""),
@@ -312,25 +270,12 @@ def test_one_bad_hand_in_is_a_row(lab: Path, tmp_path: Path, name: str, printed:
         assert marked[bad.stem]["score"] == "0"
 
 
+@pytest.mark.usefixtures("second")
 def test_a_hand_in_that_nobody_would_mark_is_not_made(lab: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    put_sound_runs(lab / "results")
-    put_answers(lab, right_answers(lab))
     monkeypatch.setattr("looplab.exercises.hand_in.MOST_BYTES", 1 << 10)
     with pytest.raises(LabError, match="is not marked"):
         hand_in(lab, "scenario2", "ada")
     assert not [*lab.glob("*.zip*"), *lab.glob(".*.zip*")]
-
-
-def test_a_class_needs_the_room_of_one_archive(lab: Path, tmp_path: Path) -> None:
-    put_run(tmp_path / "results", "scenario1")
-    for name in ("ada.zip", "ben.zip"):
-        with zipfile.ZipFile(tmp_path / name, "w") as archive:
-            for path in (tmp_path / "results").rglob("*.*"):
-                archive.write(path, f"{path.parent.name}/{path.name}")
-    unpacked = tmp_path / "unpacked"
-    for student in hand_ins([tmp_path / "ada.zip", tmp_path / "ben.zip"], unpacked, EXPERIMENTS):
-        assert [path.parts[-3] for path in unpacked.glob("**/run.json")] == [student.student]
-    assert list(unpacked.glob("**/run.json")) == []
 
 
 def test_a_hand_in_that_takes_too_much_memory_is_a_row(lab: Path, tmp_path: Path) -> None:
@@ -348,13 +293,6 @@ def test_a_hand_in_that_takes_too_much_memory_is_a_row(lab: Path, tmp_path: Path
     marked = {row["student"]: row for row in rows(lab / "report/class.csv")}
     assert int(marked["ada"]["score"]) > 0
     assert "MemoryError" in marked["eve"]["remarks"]
-
-
-def test_a_large_run_is_not_read(tmp_path: Path) -> None:
-    _heavy(tmp_path)
-    run = read_run(tmp_path / "20260101T000000Z-scenario1", EXPERIMENTS)
-    assert isinstance(run, Unusable)
-    assert "8 MiB are the most" in run.meaning
 
 
 def test_no_name_of_a_student_is_a_formula_or_moves_the_cursor(lab: Path, tmp_path: Path, printed: Printed) -> None:
@@ -407,22 +345,16 @@ def point(entry: str) -> str:
 
 
 MISTAKES = {
-    "no mapping": ("- a\n", r"\['a'\] is not of type 'object'"),
     "no YAML": ("a: [", "is no YAML"),
-    "no runs": ("title: x\n", "'runs' is a required property"),
-    "no runs in it": ("title: x\nruns: {}\n", "`runs`: {} does not have enough properties"),
     "unknown word": (f"{HEAD}pionts: {{}}\n", "Additional properties are not allowed \\('pionts' was unexpected\\)"),
     "unknown run": (point("figure: {run: b, name: lost}, at_most: 0"), "there is no run 'b'"),
     "unknown figure": (point("figure: {run: a, name: O.p42}, at_most: 0"), "no figure of a run"),
     "a time of one machine": (point("figure: {run: a, name: O.p95}, at_most: 900"), "bounds a time"),
-    "worth a word": (point("worth: much"), "`points.p.worth`: 'much' is not of type 'integer'"),
     "a cell of another experiment": (
         point("figure: {run: a, name: lost, delay_pb_ms: 1, delay_bs_ms: 1}, at_most: 0"),
         "names no cell",
     ),
-    "no number": (point("figure: {run: a, name: lost, qos: x}, at_most: 0"), "names no cell of a run"),
-    "wants nothing": (point("worth: 1"), "wants nothing"),
-    "asks nothing": (f"{HEAD}questions: {{q: {{asks: s}}}}\n", "neither a choice nor a figure"),
+    "asks nothing": (f"{HEAD}questions: {{q: {{asks: s}}}}\n", "questions.q`: 'figure' is a required property"),
 }
 
 
@@ -432,35 +364,6 @@ def test_a_teachers_mistake_is_named_with_its_place(mistake: str) -> None:
     with pytest.raises(UsageError, match=word) as error:
         parsed(text)
     assert "x/expected.yaml" in error.value.message
-
-
-class WordyCell(Cell):
-    place = Key(str, "where", default="near")
-    interval_ms = Key(float, "how often", default=20.0)
-    lost = Count("what never came")
-
-
-def test_a_cell_may_be_named_by_words() -> None:
-    def key(fields: str) -> tuple[Any, ...]:
-        text = point(f"figure: {{run: a, name: lost{fields}}}, at_most: 0")
-        wants = parse_exercise("x", text, "x/expected.yaml", lambda _scenario: WordyCell).points[0].wants
-        assert isinstance(wants, Bound)
-        return wants.figure.cell.key
-
-    assert key("") == ("near", 20.0)
-    assert key(", place: far, interval_ms: 10") == ("far", 10.0)
-    with pytest.raises(LabError, match="names no cell") as error:
-        key(", place: 3")
-    assert "place: near, interval_ms: 20" in error.value.remedy
-
-
-def test_the_form_is_yaml_whatever_the_questions_say() -> None:
-    exercise = parsed(
-        "title: 'a: b # c'\nruns: {a: {scenario: s}}\n"
-        "questions: {q: {asks: 'x: y', options: {a: 'z: #', b: t}, shown_by: p}}\n"
-    )
-    assert yaml.safe_load(answer_form(exercise)) == {"q": None, DISPUTE: None}
-    assert mark(exercise, [], {"q": "a"}).got == 1
 
 
 @pytest.mark.parametrize(
@@ -499,23 +402,3 @@ def test_only_a_delay_near_the_margin_is_the_smallest_that_fells(tmp_path: Path,
     exercise = read_exercise(ROOT, "make-the-robot-fall", EXPERIMENTS)
     marked = mark(exercise, [read_run(folder, EXPERIMENTS)], {})
     assert [one.got for one in marked.marks if one.name == "smallest"] == [got]
-
-
-def delay_marks(results: Path, ratio: Figure, *pairs: tuple[float, float]) -> Marked:
-    """Return the marks of a thesis run as published and a corrected one with such latencies over its delays."""
-    made = {"treatments": [treatment("link delay", "in every cell")]}
-    runs = [write_delay_run(results, changes=made), write_delay_run(
-        results, fidelity="corrected", start="20260301T000000Z", ratio=ratio, pairs=pairs, changes=made
-    )]  # fmt: skip
-    exercise = read_exercise(ROOT, "qos-delay", EXPERIMENTS)
-    return mark(exercise, [read_run(run, EXPERIMENTS) for run in runs], {"ratio-thesis": "2"})
-
-
-def test_an_exercise_looks_at_cells_of_qos_delay_too(tmp_path: Path) -> None:
-    sound = delay_marks(tmp_path / "sound", one_way, (20, 20), (0, 40), (40, 0))
-    lost = {one.name for one in sound.marks if one.got < one.worth}
-    assert lost == {"prediction", "ratio-qos-2", "more-packets", "slowest", "layer", "six"}, "which were not answered"
-    slow = delay_marks(tmp_path / "slow", lambda _p, _b, _q: 4.0, (20, 20), (0, 40))
-    reasons = {one.name: one.reason for one in slow.marks}
-    assert "expected 0.9 to 1.41" in reasons["one-way"]
-    assert "has no cell at 40 + 0 ms, QoS 0" in reasons["place"]

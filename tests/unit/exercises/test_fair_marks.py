@@ -1,6 +1,7 @@
 """Fair marks: no figure for students, nothing lost to the machine or to the thesis."""
 
 import json
+import re
 import shutil
 from dataclasses import replace
 from functools import cache
@@ -11,9 +12,10 @@ import pytest
 from support.places import ROOT
 from support.run_files import edited
 from support.simulated_runs import nine_scenarios
+from support.spec_runs import make_runs
 
 from looplab.exercises.exercise import Exercise, read_exercise
-from looplab.exercises.marking import RESULT, Marked, mark
+from looplab.exercises.marking import RESULT, mark
 from looplab.exercises.score import score_line, score_sheet
 from looplab.experiments.registry import EXPERIMENTS
 from looplab.report.stored import StoredRun, read_run
@@ -46,24 +48,27 @@ def treatment_of(what: str, wanted: str, seen: str, verified: bool = True, note:
     return {"what": what, "wanted": wanted, "found": seen, "verified": verified, "required": True, "note": note}
 
 
+TREATED = {
+    "stress load": treatment_of("stress load", "running", "running"),
+    "flood load": treatment_of("flood load", "running", "running"),
+    **{what: treatment_of(what, "permitted", "rtprio limit 90; SYS_NICE given")
+       for what in ("broker may use real-time priority", "controller may use real-time priority")},
+}  # fmt: skip
+
+
 def stored(folders: list[Path]) -> list[StoredRun]:
     read = [read_run(folder, EXPERIMENTS) for folder in folders]
     assert all(isinstance(run, StoredRun) for run in read)
     return read  # type: ignore[return-value]
 
 
-def figures_of(marked: Marked) -> set[str]:
-    """The measured figures in the teacher's reasons for results and answers."""
-    return {
-        word.strip(",;()") for m in marked.marks if m.kind != "run" for word in m.reason.split() if "." in word[1:-1]
-    }
-
-
-def test_a_student_never_reads_a_figure_or_the_right_answer(runs: list[Path]) -> None:
-    exercise = exercise_of("scenario2")
-    marked = mark(exercise, stored(runs), {"prediction": "a", "median": "a", "o-p99": "3", "lateness": "x"})
+@pytest.mark.usefixtures("second")
+def test_a_student_never_reads_a_figure_or_the_right_answer(lab: Path) -> None:
+    exercise, runs = exercise_of("scenario2"), stored([*(lab / "results").iterdir()])
+    marked = mark(exercise, runs, {"prediction": "a", "median": "a", "o-p99": "3", "lateness": "x"})
     teacher, student = score_sheet(exercise, marked), score_sheet(exercise, marked, student=True)
-    measured = {word for word in figures_of(marked) if word.replace(".", "").isdigit()}
+    reasons = [word.strip(",;()") for one in marked.marks if one.kind != "run" for word in one.reason.split()]
+    measured = {word for word in reasons if re.fullmatch(r"\d+\.\d+", word)}
     assert measured
     assert all(figure in teacher and figure not in student for figure in measured), student
     assert "your run" in teacher
@@ -76,12 +81,11 @@ def refused(role: str) -> dict[str, Any]:
     return treatment_of(f"{role} may use real-time priority", "permitted", "refused: rtprio limit 0", False)
 
 
-def test_points_that_the_machine_cannot_give_are_not_counted(runs: list[Path]) -> None:
+def test_points_that_the_machine_cannot_give_are_not_counted(lab: Path) -> None:
     exercise = exercise_of("scenario5")
-    before, folder = (next(path for path in runs if path.name.endswith(f"scenario{number}")) for number in (4, 5))
-    treated(before, TREATED["stress load"])
-    wrong = [refused("broker"), refused("controller")]
-    treated(folder, TREATED["stress load"], *wrong, valid=False, invalid_because=["broker …", "controller …"])
+    command = "./lab run scenario4 scenario5 --intervals 20 --repetitions 3"
+    before, folder = make_runs(lab / "results", command, exercises=[exercise])
+    treated(folder, refused("broker"), refused("controller"), valid=False, invalid_because=["broker", "controller"])
     marked = mark(exercise, stored([before, folder]), {"prediction": "b"})
     assert {m.name for m in marked.marks if m.exempt} == {"prioritised", "permitted", "client-permitted"}
     assert marked.worth + marked.exempt == exercise.total
@@ -91,17 +95,8 @@ def test_points_that_the_machine_cannot_give_are_not_counted(runs: list[Path]) -
     marked = mark(exercise, stored([before, folder]), {})
     assert "INVALID" in next(m.reason for m in marked.marks if m.name == "prioritised")
     # A machine that grants it exempts nobody.
-    granted = [TREATED[f"{role} may use real-time priority"] for role in ("broker", "controller")]
-    treated(folder, TREATED["stress load"], *granted, valid=True, invalid_because=[])
+    treated(folder, *TREATED.values(), valid=True, invalid_because=[])
     assert mark(exercise, stored([before, folder]), {}).exempt == 0
-
-
-TREATED = {
-    "stress load": treatment_of("stress load", "running", "running"),
-    "flood load": treatment_of("flood load", "running", "running"),
-    **{what: treatment_of(what, "permitted", "rtprio limit 90; SYS_NICE given")
-       for what in ("broker may use real-time priority", "controller may use real-time priority")},
-}  # fmt: skip
 
 
 @pytest.mark.parametrize("number", range(9))

@@ -1,18 +1,26 @@
-"""Handouts: what they name is there, what they tell to type can be typed."""
+"""Handouts, cards and factors: what they name is there, what they order can be typed and agrees with the runs."""
 
 import json
+import math
+import re
 from functools import cache
 from pathlib import Path
 
 import pytest
-from support.handouts import HANDOUTS, commands, exercise_of, name_of, observed, runs_of, words_of
+from support.handouts import HANDOUTS, commands, exercise_of, name_of, observed, paper_questions, runs_of, words_of
 from support.places import ROOT
 
-from looplab.exercises.exercise import Exercise, WantedRun
+from looplab.exercises.handouts import handouts, pages, sources, tracks
+from looplab.exercises.printed import LINES_TO_WRITE, printed
 from looplab.experiments.loop.parameters import read_parameters
+from looplab.experiments.registry import EXPERIMENTS
 from looplab.lab.cli import parser
 from looplab.lab.image_names import STAND_INS
-from looplab.spec.parameters import RunParameters
+
+# Starting and stopping the containers of a run.
+AROUND_A_RUN_S = 20
+each_handout = pytest.mark.parametrize("handout", HANDOUTS, ids=name_of)
+each_experiment = pytest.mark.parametrize("name", EXPERIMENTS)
 
 
 @cache
@@ -37,7 +45,7 @@ def test_the_task_of_priority_names_a_broker_with_chrt() -> None:
     assert f"MOSQUITTO_IMAGE={STAND_INS['eclipse-mosquitto']}\n" in page
 
 
-@pytest.mark.parametrize("handout", HANDOUTS, ids=name_of)
+@each_handout
 def test_the_commands_are_ones_of_the_lab(handout: Path) -> None:
     wanted = {run.scenario for run in exercise_of(handout).runs}
     ran = set()
@@ -54,29 +62,7 @@ def test_the_commands_are_ones_of_the_lab(handout: Path) -> None:
     assert [words_of(command)[1][0] for command in commands(handout)][-4:] == ["check", "report", "hand-in", "down"]
 
 
-def serves(made: RunParameters, wanted: WantedRun, exercise: Exercise) -> bool:
-    """Whether such a run counts as `wanted`, and has the cells that points and questions look at."""
-    stored = json.loads(json.dumps(made.as_json()))
-    return (
-        made.scenario == wanted.scenario
-        and wanted.fidelity in ("", made.fidelity)
-        and all(stored[name] == value for name, value in wanted.parameters.items())
-        and exercise.keys_of(wanted.handle) <= {cell.key for cell in made.cells}
-        and made.repetitions >= exercise.repetitions
-        and made.messages >= exercise.messages
-    )
-
-
-@pytest.mark.parametrize("handout", HANDOUTS, ids=name_of)
-def test_the_runs_to_make_are_those_that_count(handout: Path) -> None:
-    exercise = exercise_of(handout)
-    made = [parameters for command in commands(handout) for parameters in runs_of(command)]
-    for wanted in exercise.runs:
-        assert any(serves(parameters, wanted, exercise) for parameters in made), wanted
-    assert all(any(serves(parameters, wanted, exercise) for wanted in exercise.runs) for parameters in made)
-
-
-@pytest.mark.parametrize("handout", HANDOUTS, ids=name_of)
+@each_handout
 def test_the_panels_to_observe_are_on_their_dashboard(handout: Path) -> None:
     first, *names = observed(handout)
     panels = dashboards()[first]
@@ -86,3 +72,75 @@ def test_the_panels_to_observe_are_on_their_dashboard(handout: Path) -> None:
             panels = dashboards()[name]
         else:
             assert any(title == name or title.startswith(f"{name}:") for title in panels), name
+
+
+def test_the_generator_leaves_no_difference() -> None:
+    of_exercises = handouts(ROOT, EXPERIMENTS)
+    written = {**of_exercises, **pages(ROOT, EXPERIMENTS)}
+    wrong = [str(path.relative_to(ROOT)) for path, text in written.items() if path.read_text() != text]
+    assert wrong == [], "run scripts/make-handouts"
+    assert {path for path in of_exercises if path.name == "README.md"} == set(HANDOUTS)
+
+
+@each_handout
+def test_a_prediction_is_about_something_that_the_runs_show(handout: Path) -> None:
+    exercise = exercise_of(handout)
+    [question] = [q for q in exercise.questions if q.predicts]
+    shown = {point.name for point in exercise.points} | {q.name for q in exercise.questions if not q.predicts}
+    assert question.shown_by in shown
+
+
+def test_each_exercise_is_on_one_track_behind_what_it_needs() -> None:
+    cards = {name_of(handout): exercise_of(handout).card for handout in HANDOUTS}
+    on_tracks = [name for names in tracks(ROOT).values() for name in names]
+    assert sorted(on_tracks) == sorted(cards)
+    for names in tracks(ROOT).values():
+        for at, name in enumerate(names):
+            assert not set(cards[name].before) & set(names[at:]), name
+
+
+def test_a_lesson_obeys_the_order_of_the_exercises() -> None:
+    """docs/teaching.md: what an exercise needs comes before it, in homework or lesson, and the minutes add up."""
+    plans = re.findall(r"^\| (\d+) \|(.*)\|(.*)\|$", (ROOT / "docs/teaching.md").read_text(), re.MULTILINE)
+    assert [minutes for minutes, *_ in plans] == ["45", "90", "180"]
+    cards = {name_of(handout): exercise_of(handout).card for handout in HANDOUTS}
+    for length, before, lesson in plans:
+        done: set[str] = set()
+        for name, minutes in re.findall(r"/([\w-]+)/README\.md\)(?: (\d+))?", before + lesson):
+            assert set(cards[name].before) <= done, name
+            assert minutes in ("", str(cards[name].minutes)), name
+            done.add(name)
+        own_words = re.sub(r"\[[^]]*\]\([^)]*\)", "", lesson)
+        assert sum(map(int, re.findall(r"\d+", own_words))) == int(length)
+
+
+@each_handout
+def test_the_time_for_the_runs_is_that_of_all_that_are_ordered(handout: Path) -> None:
+    exercise = exercise_of(handout)
+    ordered = [*commands(handout), *exercise.card.reruns]
+    needed_s = sum(made.total_s + AROUND_A_RUN_S for command in ordered for made in runs_of(command))
+    assert exercise.card.running == math.ceil(needed_s / 60)
+
+
+@each_handout
+def test_the_printed_form_has_room_for_every_answer(handout: Path) -> None:
+    exercise = exercise_of(handout)
+    page = printed(ROOT, exercise.name, EXPERIMENTS)
+    assert page.count('class="box"') == sum(len(q.options) for q in exercise.questions)
+    assert page.count("write short") == 2 + sum(q.figure is not None for q in exercise.questions)
+    assert page.count('<div class="write">') == LINES_TO_WRITE * len(paper_questions(handout))
+    # Paper names each page that the handout links. Nothing is fetched.
+    body = re.sub(r"<!--.*?-->", "", handout.read_text(), flags=re.DOTALL)
+    assert all(f"({name})" in page for name in re.findall(r"/([\w-]+\.md)(?:#[^)]*)?\)", body) if name != "README.md")
+    assert "src=" not in page
+    assert "<!--" not in page
+
+
+@each_experiment
+def test_each_factor_has_a_line(name: str) -> None:
+    factors, lines = EXPERIMENTS[name].parameters.factors(), sources(EXPERIMENTS[name])
+    assert set(lines) == set(factors), f"a line of {EXPERIMENTS[name].folder}/factors.csv for each factor"
+    without = {variable for variable, one in factors.items() if one.default is None}
+    assert {variable for variable, line in lines.items() if line["value"]} == without
+    # What no source states says what is assumed.
+    assert [variable for variable, line in lines.items() if not line["printed"] + line["note"]] == []

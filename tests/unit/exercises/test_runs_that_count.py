@@ -5,28 +5,23 @@ import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
+import exercise_runs
 import pytest
 import yaml
-from support.exercise_runs import fill_form, make_runs
-from support.handouts import HANDOUTS, exercise_of, name_of
+from support.places import ROOT
+from support.spec_runs import make_runs
 from support.tables import rows
 
 from looplab.errors import LabError
-from looplab.exercises.exercise import Exercise
+from looplab.exercises.exercise import read_exercise
+from looplab.experiments.registry import EXPERIMENTS
 from looplab.lab.commands.check import check, hand_in
 
 Printed = Callable[..., str]
 
 
-def exercise(name: str) -> Exercise:
-    return next(exercise_of(handout) for handout in HANDOUTS if name_of(handout) == name)
-
-
 def did(lab: Path, name: str, command: str) -> list[str]:
-    """Make the runs and fill the form by them; return the ids."""
-    made = make_runs(lab / "results", command, exercises=[exercise(name)])
-    fill_form(lab, exercise(name), made)
-    return [folder.name for folder in made]
+    return exercise_runs.did(lab, read_exercise(ROOT, name, EXPERIMENTS), command)
 
 
 def named_in(form: Path) -> list[str]:
@@ -35,20 +30,11 @@ def named_in(form: Path) -> list[str]:
     return ids
 
 
-@pytest.fixture
-def second(lab: Path, printed: Printed) -> list[str]:
-    """Scenario 2 done and checked: its runs."""
-    ids = did(lab, "scenario2", "./lab run scenario1 scenario2 --intervals 20 --repetitions 3")
-    assert "score: 10 of 10" in printed(0, "scenario2")
-    return ids
-
-
 def test_newer_runs_leave_a_right_answer_right(lab: Path, printed: Printed, second: list[str]) -> None:
     fourth = did(lab, "scenario4", "./lab run scenario2 scenario4 --intervals 20 --repetitions 3")
     text = printed(0, "scenario2")
     assert f"1/1  stressed: {second[1]}" in text
     assert named_in(lab / "answers/scenario2.yaml") == second
-    assert f"newer ones ({fourth[0]}) delete its line `runs:`" in text
     # Its question 3, before and after the first check.
     again = make_runs(lab / "results", "./lab run scenario2 scenario4 --fidelity corrected --intervals 20")
     assert "score: 11 of 11" in printed(0, "scenario4")
@@ -119,7 +105,8 @@ def test_a_run_on_the_command_line_counts_with_those_beside_it(
     command = "./lab run scenario1 scenario2 --intervals 20 --repetitions 3"
     corrected = [path.name for path in make_runs(lab / "results", f"{command} --fidelity corrected")]
     newest = [path.name for path in make_runs(lab / "results", command)]
-    for ids in (second, corrected, newest):
+    assert f"{corrected[at]} has fidelity corrected, but" in printed(1, "scenario2", corrected[at])
+    for ids in (second, newest):
         text = printed(0 if ids is second else 1, "scenario2", ids[at])
         assert f"1/1  calm: {ids[0]}\n" in text
         assert f"1/1  stressed: {ids[1]}\n" in text
@@ -131,10 +118,13 @@ def test_a_second_exercise_is_added_and_the_same_one_replaced(
     lab: Path, printed: Printed, second: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     did(lab, "scenario4", "./lab run scenario2 scenario4 --intervals 20 --repetitions 3")
-    own = lab / "answers/scenario2.own.yaml"
-    own.touch()
+    own = [lab / "answers" / name for name in ("scenario2.own.yaml", "scenario2.py")]
+    for path in own:
+        path.touch()
     assert hand_in(lab, "scenario2", "ada") == 0
-    own.unlink()
+    assert {f"scenario2/{path.name}" for path in own} <= {*zipfile.ZipFile(lab / "ada.zip").namelist()}
+    for path in own:
+        path.unlink()
     assert hand_in(lab, "scenario4", "ada") == 0
     assert "It also holds scenario2." in capsys.readouterr().out
     first = did(lab, "scenario2", "./lab run scenario1 scenario2 --intervals 20 --repetitions 3")
@@ -163,15 +153,9 @@ def _damaged(file: Path) -> None:
     file.write_bytes(content)
 
 
-def _foreign(file: Path) -> None:
-    with zipfile.ZipFile(file, "w") as archive:
-        archive.writestr("holiday.jpg", "x")
-
-
 SPOILED = {
     "torn": lambda file: file.write_bytes(file.read_bytes()[:-100]),
     "damaged": _damaged,
-    "foreign": _foreign,
     "no zip": lambda file: file.write_text("x"),
 }
 

@@ -13,15 +13,14 @@ from support.run_checks import NO_TREATMENTS, reasons
 from support.tables import rows
 
 import looplab.experiments
-from looplab.exercises.fidelity import factor_rows
-from looplab.exercises.handouts import cell_keys, words
-from looplab.lab import site
+from looplab.exercises.handouts import cell_keys, factor_rows
 from looplab.report.samples import measure
 from looplab.report.schema import fault
 from looplab.report.shell import write_reports
 from looplab.report.stored import Selection, StoredRun, read_run
 from looplab.run.life import live, run_table
 from looplab.run.record import Place
+from looplab.run.table import table_words
 from looplab.spec.experiment import Experiments
 
 COUNTER = ROOT / "tests/support/counter_experiment"
@@ -67,7 +66,7 @@ def test_a_figure_is_one_line(counter: Experiments, results: Path, tmp_path: Pat
     assert fault(run, stored.layout.schema) == "`cells[0].tail`: 'long' is not of type 'number', 'null'"
     headings = next(line for line in run_table(experiment, run).splitlines() if "asked" in line).split()
     assert headings == ["asked", "sleeps", "S", "avg", "ratio", "tail"]
-    assert words(experiment, "counter")[0]["tail"] == "p95 over the mean"
+    assert table_words(experiment.table("counter"))[0]["tail"] == "p95 over the mean"
     cell = measure(Selection([stored]))[0].cells[1.0,]
     intervals = {name: cell.interval(name) for name in cell.figure_names()}
     assert (intervals["tail"].estimate > 0, intervals["answered_share"].estimate) == (True, 1)
@@ -80,14 +79,3 @@ def test_a_figure_is_one_line(counter: Experiments, results: Path, tmp_path: Pat
     write_reports(results, [], tmp_path / "report", counter)
     assert all(float(row["tail"]) > 0 for row in rows(tmp_path / "report/counter-cells.csv"))
     assert "A sleep takes at least as long as asked" in (tmp_path / "report/counter.html").read_text()
-
-
-def test_the_lab_s_pages_show_it(
-    counter: Experiments, results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(site, "EXPERIMENTS", counter)
-    (tmp_path / "docs/pictures").mkdir(parents=True)
-    site.write_site(tmp_path, tmp_path / "site")
-    front = (tmp_path / "site/index.html").read_text()
-    assert "reports/counter.html" in front
-    assert "Newest run: counter" in front

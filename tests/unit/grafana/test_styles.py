@@ -71,13 +71,6 @@ def test_every_colour_is_seen_on_a_light_and_on_a_dark_page() -> None:
     assert {(c, page): contrast(c, page) for c in found for page in _PAGES if contrast(c, page) < 3} == {}
 
 
-def test_a_corrected_run_differs_from_the_thesiss_without_a_colour() -> None:
-    panels = [p for p in load(ROOT / "grafana/dashboards/compare-scenarios.json")["panels"] if p["type"] == "xychart"]
-    for panel in panels:
-        (look,) = [one for one in panel["fieldConfig"]["overrides"] if one["matcher"]["options"] == "/corrected/"]
-        assert {one["id"] for one in look["properties"]} >= {"custom.lineWidth", "custom.pointShape"}
-
-
 # Grafana's grid on a projector of 1280 x 720: 24 columns wide, and 16 rows of 38 pixels below its bars.
 COLUMN_PX, ROWS_SEEN = 1272 / 24, 16
 # Inter at 14 pixels, the title's padding and the sign of its description.

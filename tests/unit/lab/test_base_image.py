@@ -1,7 +1,6 @@
 """The base image out of Debian's packages, with programs that stand in for mmdebstrap and the engine."""
 
 import os
-import re
 
 import pytest
 from support import host_fakes as fakes
@@ -43,29 +42,6 @@ def test_the_base_takes_security_updates_and_is_imported(programs: fakes.Program
     assert "LABEL looplab.origin=built" in imported
 
 
-@pytest.mark.parametrize(
-    ("site", "version", "newer"),
-    [
-        ("http://house.test/ubuntu\n", "2021.1.1ubuntu2", True),
-        ("http://house.test/ubuntu\n", "2023.4ubuntu1", False),
-        ("", "2021.1.1+deb11u1", False),
-    ],
-)
-def test_a_keyring_older_than_the_keys_of_trixie_is_replaced(
-    programs: fakes.Programs, site: str, version: str, newer: bool
-) -> None:
-    programs.add("apt-get", {"*": (site, "", 0)})
-    programs.add("dpkg-query", {"*": (version, "", 0)})
-    programs.add("apt-helper", {"*": ("", "", 0)})
-    programs.add("dpkg-deb", {"*": ("", "", 0)})
-    fake_mmdebstrap(programs, f'echo "$*" >>{programs.folder}/options')
-    make_base_image()
-    downloads = [call for call in programs.calls("apt-helper") if "SHA256:" in call]
-    assert [call.partition("/pool/")[0] for call in downloads] == ["download-file http://house.test/ubuntu"] * newer
-    options = (programs.folder / "options").read_text()
-    assert bool(re.search(r"--keyring=\S+/keyring/usr/share/keyrings/debian-archive-keyring.gpg", options)) is newer
-
-
 def test_a_mirror_without_security_updates_serves_and_is_named(programs: fakes.Programs) -> None:
     fake_mmdebstrap(programs, 'case $sources in *security*) echo "E: Failed to fetch it"; exit 25 ;; esac')
     said = make_base_image()
@@ -92,13 +68,6 @@ def test_a_base_that_cannot_be_built_gives_reason_and_remedy(
         make_base_image()
     assert "`LAB_DEBIAN_MIRROR`" in caught.value.remedy
     assert programs.calls("docker") == []
-
-
-def test_a_full_engine_is_named(programs: fakes.Programs) -> None:
-    fake_mmdebstrap(programs, "exit 0")
-    programs.add("docker", {"import*": ("", "no space left on device\n", 1)})
-    with pytest.raises(LabError, match="the engine does not take it"):
-        make_base_image()
 
 
 def test_a_user_without_root_is_sent_to_sudo(programs: fakes.Programs) -> None:

@@ -1,18 +1,23 @@
-"""The small tools of the host side: running programs, showing progress, linting."""
+"""The small tools of the host side: running programs, showing progress, ports, revisions, linting."""
 
 import io
+import socket
 import subprocess
 import time
 from pathlib import Path
 
 import pytest
+from support import host_fakes as fakes
 from support.terminal import Terminal
+from support.tools import make_repository
 from support.waiting import until
 
+from looplab.lab.checkout import Lab
 from looplab.lab.commands.lint import lint
+from looplab.lab.machine.network import port_owners
 from looplab.lab.programs import NOT_FOUND, TIMED_OUT, call, follow
+from looplab.lab.progress import PLAIN_EVERY_S, RunProgress
 from looplab.system.terminal import Step
-from looplab.system.words import show_duration
 
 
 def test_a_program_that_is_not_there_is_an_outcome() -> None:
@@ -49,21 +54,6 @@ def test_an_interrupted_watcher_leaves_no_program(tmp_path: Path) -> None:
     assert not Path(f"/proc/{pid[0]}").exists()
 
 
-@pytest.mark.parametrize(("seconds", "text"), [(0.4, "0 s"), (59, "59 s"), (61, "1 min 01 s"), (600, "10 min 00 s")])
-def test_durations_as_a_person_says_them(seconds: float, text: str) -> None:
-    assert show_duration(seconds) == text
-
-
-def test_a_step_in_a_log_has_two_lines_and_tells_a_failure() -> None:
-    stream = io.StringIO()
-    with Step("Building", stream=stream):
-        pass
-    with pytest.raises(ValueError, match="x"), Step("Building", stream=stream):
-        raise ValueError("x")
-    lines = ["Building ...", "Building: done (0 s)", "Building ...", "Building: failed (0 s)"]
-    assert stream.getvalue().splitlines() == lines
-
-
 def test_a_step_in_a_terminal_shows_the_time_left() -> None:
     stream = Terminal()
     with Step("Building", expected_s=100, stream=stream, refresh_s=0.02) as step:
@@ -73,6 +63,61 @@ def test_a_step_in_a_terminal_shows_the_time_left() -> None:
     shown = [line.removeprefix("\x1b[K") for line in stream.getvalue().split("\r")]
     assert max(map(len, shown)) <= 80
     assert shown[-1] == "Building: done (0 s)\n"
+
+
+def repetition(done: int, elapsed_s: float = 0.0) -> dict[str, object]:
+    event = {"event": "repetition", "cell": "20 ms QoS 1 3/10", "messages_done": done, "messages": 1000}
+    return {**event, "seconds_left": (1000 - done) / 50, "elapsed_s": elapsed_s}
+
+
+def test_a_terminal_sees_one_line_that_rewrites_itself() -> None:
+    stream = Terminal()
+    progress = RunProgress(stream)
+    for done in (250, 500, 1000):
+        progress.show(repetition(done))
+    text = stream.getvalue()
+    assert "\n" not in text
+    last = text.split("\r\x1b[K")[-1]
+    assert "100%" in last
+    assert "[########################]" in last
+    assert "50%" in text.split("\r\x1b[K")[-2]
+    assert "20 ms QoS 1 3/10" in last
+
+
+def test_a_log_gets_a_line_now_and_then_and_the_last_one() -> None:
+    stream = io.StringIO()
+    progress = RunProgress(stream)
+    for step in range(1, 101):
+        progress.show(repetition(10 * step, elapsed_s=step * PLAIN_EVERY_S / 20))
+    lines = stream.getvalue().splitlines()
+    assert len(lines) == 6
+    assert lines[0].split()[0] == "1%"
+    assert lines[-1].split()[0] == "100%"
+    assert "\x1b" not in stream.getvalue()
+
+
+def test_a_free_port_and_a_taken_one(programs: fakes.Programs) -> None:
+    published = "looplab-broker-1\tlooplab\t127.0.0.1:1->1883/tcp\nother\t\t0.0.0.0:2->80/tcp, :::2->80/tcp\n"
+    programs.add("docker", {"ps*": (published, "", 0)})
+    programs.borrow("ss")
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        number = taken.getsockname()[1]
+        (owner,) = port_owners({"LAB_BROKER_PORT": number}, "looplab").values()
+        assert f"(process {Path('/proc/self').resolve().name})" in owner
+    owners = {"A": "", "B": "container looplab-broker-1 of this lab", "C": "container other"}
+    assert port_owners({"A": number, "B": 1, "C": 2}, "looplab") == owners
+
+
+def test_a_revision_names_the_commit_and_says_if_files_differ(tmp_path: Path) -> None:
+    assert Lab(tmp_path).revision() == "no git checkout"
+    (tmp_path / "module.py").write_text("one")
+    make_repository(tmp_path)
+    clean = Lab(tmp_path).revision()
+    assert len(clean) == 40
+    (tmp_path / "module.py").write_text("two")
+    assert Lab(tmp_path).revision() == f"{clean}+changes"
 
 
 @pytest.mark.parametrize(("lines", "result"), [(3, "all passed"), (4, "FAILED: size of house")])

@@ -6,9 +6,10 @@ import pytest
 from support import host_fakes as fakes
 
 from looplab.errors import MachineError
-from looplab.lab.docker.builds import build_all
+from looplab.lab.docker.builds import build_all, build_of
 from looplab.lab.docker.images import Images, image_facts, in_place
-from looplab.system.remedies import remedy_of
+from looplab.lab.docker.model import check_images
+from looplab.system.remedies import PULL_LIMIT
 
 BASE = "debian:trixie-slim"
 BROKER = "eclipse-mosquitto:2.0.22"
@@ -66,11 +67,6 @@ def test_what_stands_in_is_built_again_once_it_is_gone(docker: fakes.Docker, tmp
     assert docker.built() == [BROKER_STAND_IN] * 2
 
 
-def test_a_pinned_image_here_by_its_tag_was_loaded(docker: fakes.Docker, tmp_path: Path) -> None:
-    docker.has(BROKER)
-    assert ensured(tmp_path, {"MOSQUITTO_IMAGE": f"{BROKER}@{DIGEST}"}).variables == {"MOSQUITTO_IMAGE": BROKER}
-
-
 def test_what_a_bundle_brought_stands_in(docker: fakes.Docker) -> None:
     """Plain Compose would ask a registry for mosquitto; what nothing stands in for is left open."""
     own = {"FLOOD_IMAGE": "inovex/mqtt-stresser:1", "MOSQUITTO_IMAGE": BROKER, "POSTGRES_IMAGE": f"postgres:1@{DIGEST}"}
@@ -97,6 +93,28 @@ def test_images_are_built_upon_the_base_that_stands_in(
     assert docker.calls("pull") == asked
 
 
+def test_a_failing_build_shows_its_last_lines(
+    docker: fakes.Docker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for said, remedy in (("no space left on device", "docker system df"), ("--- FAIL", "docker build --tag an/x:1")):
+        docker.fails("build", f"Step 2/3 : RUN x\n{said}\n")
+        with pytest.raises(MachineError) as caught:
+            build_all(tmp_path, [build_of(tmp_path, "an/x:1")])
+        assert remedy in caught.value.remedy
+        assert said in capsys.readouterr().err
+
+
+def test_a_part_of_another_image_is_found(programs: fakes.Programs) -> None:
+    programs.add("docker", {"inspect*": ("id1 sha256:1\nid2 sha256:2\nid3 sha256:3\n", "", 0)})
+    containers = {"broker-prioritised": "id1", "scenario5": "id2", "stranger": "id3"}
+    known = {name: {"reference": f"{name}:1", "id": f"sha256:{at}"} for at, name in ((1, "broker"), (2, "controller"))}
+    check_images(containers, "scenario5", known)
+    known["broker"]["id"] = "sha256:4"
+    with pytest.raises(MachineError, match="broker-prioritised was started from another image than broker:1") as caught:
+        check_images(containers, "scenario5", known)
+    assert "another checkout" in caught.value.remedy
+
+
 def test_an_image_nobody_has_names_the_bundle(docker: fakes.Docker, tmp_path: Path) -> None:
     with pytest.raises(MachineError) as caught:
         ensured(tmp_path, {"MOSQUITTO_IMAGE": "somebody/broker:1"})
@@ -119,22 +137,24 @@ def test_each_registry_has_its_own_answer(docker: fakes.Docker, tmp_path: Path) 
     assert images.why_not("b/c:2") == "no such host"
 
 
+LINK = "https://www.docker.com/increase-rate-limit"
+
+
 @pytest.mark.parametrize(
-    ("said", "silent"),
+    ("said", "reason"),
     [
-        ("toomanyrequests: You have reached your pull rate limit", False),
-        ('Get "https://registry.test/v2/": x509: certificate signed by unknown authority', True),
+        (f"toomanyrequests: You have reached your pull rate limit. {LINK}", "You have reached your pull rate limit"),
+        ('error parsing HTTP 429 response body: "Too Many Requests (HAP429)."', "Too Many Requests"),
     ],
 )
-def test_a_refusal_is_an_answer_and_silence_is_none(
-    docker: fakes.Docker, tmp_path: Path, said: str, silent: bool
+def test_a_registry_that_counted_enough_pulls_has_its_remedy(
+    docker: fakes.Docker, tmp_path: Path, said: str, reason: str
 ) -> None:
-    (docker.place / "registry").write_text(said)
-    images = Images(tmp_path)
-    assert not images.pull("a:1")
-    assert bool(images.silent) == silent
-    assert images.why_not("a:1") == said.rpartition(": ")[2] if silent else said
-    assert ("./lab load FILE" in remedy_of(images.why_not("a:1"), "")) is not silent
+    """Docker Hub counts pulls, and at its door requests of any kind."""
+    (docker.place / "registry").write_text(f"Error response from daemon: {said}\n")
+    with pytest.raises(MachineError, match=reason) as refused:
+        ensured(tmp_path, {"BROKER_IMAGE": "a:1"})
+    assert refused.value.remedy == PULL_LIMIT.do
 
 
 def test_the_facts_of_images_tell_where_they_are_from(docker: fakes.Docker) -> None:

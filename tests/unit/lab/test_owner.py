@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from looplab.lab.cli import main
-from looplab.lab.owner import give_back, take_over
+from looplab.lab.owner import give_back
 
 USER = 12345
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root writes files that are not its own")
@@ -38,21 +38,3 @@ def test_nothing_outside_and_nothing_of_others_is_given_away(root: Path) -> None
     give_back(root)
     assert {path.stat().st_uid for path in (outside, outside / "secret")} == {0}
     assert ((root / "link").lstat().st_uid, (root / "results").stat().st_uid) == (USER, 54321)
-
-
-def test_roots_own_checkout_stays(root: Path) -> None:
-    os.chown(root, 0, 0)
-    give_back(root)
-    assert (root / "results").stat().st_uid == 0
-
-
-def test_root_takes_over_reports_of_plain_compose(root: Path) -> None:
-    os.chown(root, 0, 0)
-    (root / "report/figures").mkdir(parents=True)
-    page, other = root / "report/figures/index.html", root / "results.csv"
-    for path in (page, other):
-        path.touch()
-        os.chown(path, 1000, 1000)
-    (root / "report/link").symlink_to(other)
-    take_over(root, 1000)
-    assert (page.stat().st_uid, other.stat().st_uid) == (0, 1000)

@@ -17,11 +17,9 @@ PAIRING = "BROKER_HOST=lab.example\nBROKER_PORT=8883\nBROKER_PASSWORD=hush\n"
 
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A lab that is ready, whose `prepare` prints PAIRING; the shell's settings are not the test's."""
+    """A lab that is ready, whose `prepare` prints PAIRING."""
     shutil.copy(ROOT / ".env", tmp_path / ".env")
     (tmp_path / "results").mkdir()
-    for name in ("LAB_TLS_PORT", "LAB_LAN_BIND", "FIDELITY", "LAB_TAG", "LAB_UID", "BROKER_TLS", "LAB_BROKER_PORT"):
-        monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(Lab, "make_ready", lambda _lab: None)
     monkeypatch.setattr(Compose, "once", lambda _compose, *words: f"# {' '.join(words)}\n{PAIRING}")
     return tmp_path
@@ -63,11 +61,6 @@ def test_pair_refuses_a_wrong_file(root: Path, name: str, message: str) -> None:
 def test_pair_refuses_what_is_no_address(root: Path, address: str) -> None:
     with pytest.raises(UsageError, match="a Pi cannot reach that address"):
         run_pair(root / "pi.env", address)
-
-
-@pytest.mark.parametrize(("bound", "address"), [("192.0.2.7", "192.0.2.7"), ("[2001:db8::5]", "2001:db8::5")])
-def test_where_the_listener_is_bound_it_is_found(bound: str, address: str) -> None:
-    assert pair.own_address(bound) == address
 
 
 def test_git_and_the_images_never_see_secrets() -> None:

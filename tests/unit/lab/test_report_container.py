@@ -2,7 +2,6 @@
 
 import os
 import re
-import webbrowser
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,7 +11,6 @@ from support import host_fakes as fakes
 from looplab.errors import EXIT_INVALID, EXIT_MACHINE
 from looplab.lab.checkout import Lab
 from looplab.lab.cli import main
-from looplab.lab.report_container import ask_inside
 
 IMAGE = "looplab/report:0.1.0"
 Start = Callable[..., list[str]]
@@ -26,7 +24,6 @@ def root(tmp_path: Path, programs: fakes.Programs, monkeypatch: pytest.MonkeyPat
     (root / ".env").touch()
     programs.script("docker", f"echo page >{root}/report/index.html 2>/dev/null", "exit ${CODE:-0}")
     monkeypatch.setenv("LAB_ROOT", str(root))
-    monkeypatch.delenv("LOOPLAB_INSIDE", raising=False)
     monkeypatch.setattr(Lab, "ready_report", lambda _lab: IMAGE)
     monkeypatch.chdir(tmp_path)
     return root
@@ -45,7 +42,9 @@ def start(root: Path, programs: fakes.Programs) -> Start:
 
 def test_the_container_has_no_rights_and_is_the_users_own(start: Start, root: Path) -> None:
     words = start("report")
-    assert {"--read-only", "--cap-drop=ALL", "--security-opt=no-new-privileges", "--network=none", "--rm"} <= {*words}
+    assert {"--read-only", "--cap-drop=ALL", "--security-opt=no-new-privileges", "--network=none", "--memory=2g"} <= {
+        *words
+    }
     owner = root.stat() if os.getuid() == 0 else None
     assert f"--user={owner.st_uid if owner else os.getuid()}:{owner.st_gid if owner else os.getgid()}" in words
     assert f"--volume={root}/results:{root}/results:ro" in words
@@ -80,25 +79,12 @@ def test_a_strangers_run_meets_no_secret_and_writes_nothing_else(start: Start, r
         assert f"--tmpfs={root}/secrets" in given
         assert f"--tmpfs={root}/rpi/secrets" not in given
         assert (f"--volume={root}:{root}:ro" in given) == (words[0] != "hand-in")
+        assert "--network=none" in given
         assert sorted(
             name for name in ("report", "answers") if f"--volume={root / name}:{root / name}" in given
         ) == sorted(written[words[0]])
-
-
-def test_memory_has_a_limit_that_can_be_raised(
-    start: Start, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert "--memory=2g" in start("report")
-    monkeypatch.setenv("LAB_REPORT_MEMORY", "3g")
-    monkeypatch.setenv("CODE", "137")
-    assert "--memory=3g" in start("report", code=EXIT_MACHINE)
-    assert "LAB_REPORT_MEMORY=4g ./lab report" in capsys.readouterr().err
-
-
-def test_only_watch_reaches_the_network(start: Start) -> None:
+    # It asks the exporter.
     assert "--network=host" in start("watch")
-    for words in (["check", "scenario1"], ["hand-in", "scenario1", "--name", "ada"]):
-        assert "--network=none" in start(*words)
 
 
 def test_exit_codes_of_the_container_pass(
@@ -107,34 +93,4 @@ def test_exit_codes_of_the_container_pass(
     for code, expected in ((1, EXIT_INVALID), (2, 2), (3, EXIT_MACHINE), (125, EXIT_MACHINE), (137, EXIT_MACHINE)):
         monkeypatch.setenv("CODE", str(code))
         start("check", "scenario1", code=expected)
-    assert f"The container of {IMAGE} ended with exit code 137" in capsys.readouterr().err
-
-
-def test_the_host_opens_the_page_that_was_written(
-    start: Start, root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    opened: list[str] = []
-    monkeypatch.setattr(webbrowser, "open", opened.append)
-    (root / "report").mkdir()
-    (root / "report/older.html").write_text("")
-    os.utime(root / "report/older.html", (1, 1))
-    start("report", "--open")
-    address = f"file://{root}/report/index.html"
-    assert opened == [address]
-    # It opened none.
-    assert capsys.readouterr().out.splitlines()[-1] == address
-
-
-def test_a_folder_that_cannot_be_made_is_named(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (root.parent / "file").touch()
-    assert main(["report", "--out", "file/x"]) == EXIT_MACHINE
-    assert f"The report cannot be written to {root.parent}/file/x" in capsys.readouterr().err
-
-
-def test_the_verdict_engine_answers_from_inside(root: Path, programs: fakes.Programs) -> None:
-    programs.script("docker", "echo of 5 rounds")
-    assert ask_inside(root, "looplab.lab.study_inside", "loop", "x.study.json") == "of 5 rounds"
-    words = programs.calls("docker")[-1].split()
-    assert words[-6:] == ["--entrypoint=python3", IMAGE, "-m", "looplab.lab.study_inside", "loop", "x.study.json"]
-    assert {"--read-only", "--network=none"} <= {*words}
-    assert "--tty" not in words
+    assert f"The container of {IMAGE} ended with exit code 137." in capsys.readouterr().err

@@ -8,9 +8,9 @@ import pytest
 from support.compose_files import Service, merged
 from support.places import ROOT
 
-from looplab.errors import LabError, UsageError
-from looplab.lab.commands.new import ALIKE, new, new_application
-from looplab.lab.measuring_code import code
+from looplab.errors import UsageError
+from looplab.lab.checkout import measuring_code
+from looplab.lab.commands.new import ALIKE, new
 from looplab.lab.scenarios import LOOP_FILE, check_one_kind, chosen, scenarios
 
 THESIS = tuple(f"scenario{n}" for n in range(9))
@@ -36,35 +36,20 @@ def snapshot(root: Path) -> dict[str, bytes]:
     return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
 
 
-def test_numbers_count_as_numbers(tree: Path) -> None:
-    for name in (made := ("scenario100", "scenario91", "another")):
-        new(tree, name)
-    assert [name for name in scenarios(tree) if name in (*THESIS, *made)] == ["another", *THESIS, *made[1::-1]]
-
-
 def test_neither_a_new_scenario_nor_a_page_is_other_code_that_measures(tree: Path) -> None:
     for place in ("src/looplab/run/record.py", "src/looplab/experiments/loop/report/claims.py", "firmware/README.md"):
         (tree / place).parent.mkdir(parents=True)
         (tree / place).write_text("one")
-    before = code(tree)
+    before = measuring_code(tree)
     new(tree, "mine", "scenario5")
     (tree / "compose/own.yaml").write_text("services: {stress: {cpus: 1}}")
     for place in ("src/looplab/experiments/loop/report/claims.py", "firmware/README.md", "compose/links.md"):
         (tree / place).write_text("two")
-    assert code(tree) == before
+    assert measuring_code(tree) == before
     (tree / "src/looplab/run/record.py").write_text("two")
-    other = code(tree)
+    other = measuring_code(tree)
     (tree / LOOP_FILE).write_text((tree / LOOP_FILE).read_text().replace("stop_grace_period: 3s", ""))
-    assert len({before, other, code(tree)}) == 3
-
-
-@pytest.mark.parametrize(
-    ("name", "scenario"),
-    {"baseline": 1, "docker-stress": 2, "broker-priority": 4, "mqtt-stresser": 7, "Baseline": 1}.items(),
-)
-def test_the_words_for_a_scenario_are_its_names(name: str, scenario: int) -> None:
-    (found,) = chosen(ROOT, [name])
-    assert (found.name, found.run_name) == (f"scenario{scenario}", f"scenario{scenario}")
+    assert len({before, other, measuring_code(tree)}) == 3
 
 
 def test_all_stands_for_the_nine_and_nothing_is_run_twice(tree: Path) -> None:
@@ -74,20 +59,23 @@ def test_all_stands_for_the_nine_and_nothing_is_run_twice(tree: Path) -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ["_template", "", "../scenarios/scenario1", "nothing"])
-def test_an_unknown_scenario_is_refused(name: str) -> None:
-    with pytest.raises(UsageError, match="no scenario") as caught:
-        chosen(ROOT, [name])
-    assert "./lab list names all." in caught.value.remedy
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [("baseline", "scenario1"), ("Docker-stress", "scenario2"), ("broker-priority", "scenario4"), ("5", "scenario5")],
+)
+def test_the_words_for_a_scenario_are_its_names(name: str, found: str) -> None:
+    assert [(one.name, one.run_name) for one in chosen(ROOT, [name])] == [(found, found)]
 
 
 @pytest.mark.parametrize(
-    ("name", "near"), [("qosdelay", "qos-delay"), ("stresser", "scenario7 or"), ("Docker stress", "scenario2 or")]
+    ("name", "near"),
+    [("_template", ""), ("../scenarios/scenario1", ""), ("qosdelay", "qos-delay")],
 )
-def test_the_nearest_scenarios_are_named(name: str, near: str) -> None:
-    with pytest.raises(UsageError) as caught:
+def test_an_unknown_scenario_is_refused_with_the_nearest(name: str, near: str) -> None:
+    with pytest.raises(UsageError, match="no scenario") as caught:
         chosen(ROOT, [name])
-    assert f"Did you mean {near}" in caught.value.remedy
+    assert f"Did you mean {near}" in caught.value.remedy or not near
+    assert "./lab list names all." in caught.value.remedy
 
 
 def test_the_shell_overrides_what_params_env_leaves_open() -> None:
@@ -102,7 +90,7 @@ def started(services: dict[str, Service], profile: str) -> set[str]:
     return {name for name, service in services.items() if profile in service.get("profiles", ())}
 
 
-@pytest.mark.parametrize("source", ["scenario1", "scenario0", "scenario5", "scenario8"])
+@pytest.mark.parametrize("source", ["scenario0", "scenario8"])
 def test_a_new_scenario_starts_and_asks_what_its_model_does(tree: Path, source: str) -> None:
     before = snapshot(tree)
     folder = new(tree, "scenario91", source)
@@ -137,13 +125,10 @@ def test_the_options_of_a_load_reach_it_from_params_env(tree: Path) -> None:
     assert found["scenario7"].load_settings({})["FLOOD_REPEAT"] == "true"
 
 
-BAD_NAMES = ("", "x", "9lives", "My", "a_b", "a/b", "../x", "a" * 32, "with space", "ä1", "-a")
-
-
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        *((name, "cannot be a scenario's name") for name in BAD_NAMES),
+        *((name, "cannot be a scenario's name") for name in ("", "My", "../x", "a" * 32, "with space")),
         *((name, "already") for name in ("scenario1", "broker", "twin", "twin-instance", "baseline")),
     ],
 )
@@ -152,21 +137,6 @@ def test_a_name_that_is_taken_or_no_good_for_compose_is_refused(kept: Path, name
     with pytest.raises(UsageError, match=message):
         new(kept, name)
     assert snapshot(kept) == before
-
-
-def test_a_lab_whose_list_is_gone_stays_as_it_is(tree: Path) -> None:
-    (tree / LOOP_FILE).write_text("services: {}\n")
-    before = snapshot(tree)
-    with pytest.raises(LabError, match=r"loop\.yaml"):
-        new(tree, "mine")
-    assert snapshot(tree) == before
-
-
-def test_an_experiment_is_chosen_by_its_name_and_no_part_of_all() -> None:
-    (found,) = chosen(ROOT, ["qos-delay"])
-    assert (found.name, found.title) == ("qos-delay", "Network delay and QoS")
-    assert len(found.parameters({}).cells) == 42
-    assert [scenario.name for scenario in chosen(ROOT, ["all"])] == list(THESIS)
 
 
 def test_balance_runs_with_any_scenario_of_the_loop() -> None:
@@ -180,12 +150,3 @@ def test_scenarios_and_experiments_are_not_mixed_in_a_run() -> None:
     with pytest.raises(UsageError, match="not run by one command") as caught:
         check_one_kind(chosen(ROOT, ["scenario0", "qos-delay"]))
     assert "qos-delay" in caught.value.remedy
-
-
-def test_an_application_is_a_copy_of_an_experiments_template(tree: Path) -> None:
-    folder = new_application(tree, "own", "robot")
-    assert folder == tree / "my/robot"
-    assert {path.name for path in folder.iterdir()} >= {"compose.yaml", "controller.py", "device.py", "README.md"}
-    for experiment, name in (("own", "robot"), ("own", "../x"), ("twin", "x1"), ("../own", "x1")):
-        with pytest.raises(UsageError):
-            new_application(tree, experiment, name)

@@ -24,7 +24,6 @@ def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Engine:
     found = Engine(server_id="ABCD:EFGH")
     monkeypatch.setattr(alone, "LOCKS", tmp_path)
     monkeypatch.setattr(alone, "_held", {})
-    monkeypatch.delenv("COMPOSE_PROJECT_NAME", raising=False)
     return found
 
 

@@ -38,16 +38,6 @@ def test_a_run_is_named_by_id_folder_or_scenario(
     assert "send lateness" in out
 
 
-def test_treatments_are_listed_with_what_was_found(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = root / "results/20260102T000000Z-scenario2/run.json"
-    run = json.loads(path.read_text())
-    limit = {"what": "rtprio limit", "wanted": "99", "found": "0", "verified": False, "required": False, "note": "low"}
-    path.write_text(json.dumps({**run, "treatments": [limit, {**limit, "what": "stress", "verified": True}]}))
-    show(root, "", treatments=True)
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[1:3] == ["  no  rtprio limit: wanted 99, found 0 (low)", "  ok  stress: wanted 99, found 0 (low)"]
-
-
 def test_a_run_that_is_not_there_is_named_with_the_newest(root: Path) -> None:
     with pytest.raises(UsageError, match="no run 'scenario7'") as error:
         show(root, "scenario7", treatments=False)

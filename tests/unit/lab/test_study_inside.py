@@ -63,7 +63,7 @@ def test_the_chance_is_that_of_studies_of_known_truth(rounds: int, change: float
     promised = simulated({"": effect}, {"": Sides((2, 2), rounds, sds)}, {"": change})[""]
     rng = np.random.default_rng(3)
     found = []
-    for _ in range(300):
+    for _ in range(150):
         levels = np.log(effect.baseline or 0) + rng.normal(0, 0.3, rounds)
         sides = ((level, level + np.log1p(change)) for level in levels)
         drawn = [[np.exp(rng.normal(at, sd, 2)) for at, sd in zip(side, sds, strict=True)] for side in sides]

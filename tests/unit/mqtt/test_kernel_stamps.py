@@ -122,31 +122,6 @@ def test_packets_of_one_segment_have_its_stamp(pair: Pair) -> None:
         assert arrivals(theirs)[0] > ours.sent_ns
 
 
-def test_a_segment_is_alone_if_nothing_waits_around_its_read() -> None:
-    ours, theirs = connected()
-    with ours, theirs:
-        theirs.setblocking(True)
-        segments = kernel_stamps.Segments()
-
-        def one(size: int) -> bool:
-            return segments.one(theirs, len(theirs.recvmsg(size)[0]))
-
-        ours.send(PACKET)
-        assert one(1000)
-        ours.send(PACKET)
-        assert [one(10), one(1000)] == [False, False]
-        ours.send(PACKET)
-        assert one(1000)
-        ours.send(PACKET)
-        read = theirs.recvmsg(1000)[0]
-        ours.send(PACKET)
-        time.sleep(0.05)
-        assert not segments.one(theirs, len(read))
-        assert not one(1000)
-        ours.send(PACKET)
-        assert one(1000)
-
-
 def test_half_a_packets_stamp_is_not_that_of_the_one_before(pair: Pair) -> None:
     ours, theirs = pair
     ours.send(PACKET)

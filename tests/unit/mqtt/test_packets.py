@@ -7,7 +7,6 @@ import paho.mqtt.client as mqtt
 import pytest
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
-from paho.mqtt.reasoncodes import ReasonCode
 from support.mqtt_packets import Written
 
 from looplab.mqtt.client import ClientOptions
@@ -45,13 +44,7 @@ def test_a_publish_is_the_one_paho_sends(size: int) -> None:
         assert parse_publish(paho_publish(payload, qos, True)) == ("a/töpic".encode(), b"\1\2", payload)
 
 
-@pytest.mark.parametrize("packet", [b"\x30\0", b"\x30\1\0", b"\x30\2\0\0", b"\x30\3\0\2a", b"\x32\3\0\1a"])
-def test_a_publish_that_is_too_short_is_refused(packet: bytes) -> None:
-    with pytest.raises((ValueError, IndexError)):
-        parse_publish(packet)
-
-
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(2))
 def test_packets_are_cut_out_of_any_pieces(seed: int) -> None:
     rng = random.Random(seed)
     packets = [
@@ -67,15 +60,14 @@ def test_packets_are_cut_out_of_any_pieces(seed: int) -> None:
     assert found == packets
 
 
-@pytest.mark.parametrize("length", [*range(2, 20), *range(120, 265), 16_385, 33_154])
-def test_a_packet_is_whole_wherever_a_read_ends(length: int) -> None:
+def test_a_packet_is_whole_wherever_a_read_ends() -> None:
     """A first length byte of 128 or more is no length: 130 of 131 bytes once passed for a whole packet."""
-    packet = publish_packet(b"t", b"x" * length, False)
-    for end in {1, 2, 3, len(packet) // 2, len(packet) - 2, len(packet) - 1}:
-        buffer = PacketBuffer()
-        assert buffer.packets(packet[:end]) == []
-        assert buffer.packets(packet[end:]) == [packet]
-    assert PacketBuffer().packets(packet) == [packet]
+    for length in (*range(2, 20), *range(120, 265), 16_385, 33_154):
+        packet = publish_packet(b"t", b"x" * length, False)
+        for end in {1, 2, 3, len(packet) // 2, len(packet) - 2, len(packet) - 1}:
+            buffer = PacketBuffer()
+            assert buffer.packets(packet[:end]) == []
+            assert buffer.packets(packet[end:]) == [packet]
 
 
 def test_properties_of_mqtt_5_are_read_as_paho_writes_them() -> None:
@@ -122,29 +114,6 @@ def test_a_publish_of_mqtt_5_is_the_one_paho_sends(qos: int, correlation: bytes 
         topic, number, found, payload = parse_publish_5(paho.packets[-1])
         assert (topic, number, payload) == ("a/töpic".encode(), b"\0\1" if qos else b"", bytes(size))
         assert found == properties.pack()
-
-
-@pytest.mark.parametrize("qos", [0, 1])
-def test_a_topic_that_repeats_is_an_alias_of_this_connection(qos: int) -> None:
-    client, taken = Sent(topic_alias=True), Properties(PacketTypes.CONNACK)
-    long = property_bytes(CORRELATION_DATA, bytes(130))
-
-    def sent(topic: str, properties: bytes = b"") -> tuple[bytes, int]:
-        client.publish(topic, b"payload", qos, properties=properties)
-        found = read_publish(client.packets[-1], 5)
-        assert found.payload == b"payload"
-        return found.topic, found.alias
-
-    assert sent("a") == (b"a", 0), "no broker has allowed any"
-    taken.TopicAliasMaximum = 1
-    for _connection in range(2):
-        client._answered(None, None, None, ReasonCode(PacketTypes.CONNACK, "Success"), taken)
-        assert [sent("a"), sent("a"), sent("b"), sent("b"), sent("a")] == [
-            (b"a", 1), (b"", 1), (b"b", 1), (b"", 1), (b"a", 1),
-        ]  # fmt: skip
-        assert [sent("a", long), sent("a")] == [(b"a", 0), (b"", 1)]
-    client._lost(None, None, None, None, None)
-    assert not client._paho.has_alias
 
 
 @pytest.mark.parametrize(("protocol", "level"), [(mqtt.MQTTv31, 3), (mqtt.MQTTv311, 4), (mqtt.MQTTv5, 5)])

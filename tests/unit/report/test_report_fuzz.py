@@ -27,10 +27,10 @@ from looplab.lab.commands.show import show
 from looplab.lab.site import newest
 from looplab.report.stored import StoredRun, read_run
 
-# For each of three seeds and each kind of run; a night's worth is LOOPLAB_FUZZ_DOCUMENTS=1000.
-DOCUMENTS = int(os.environ.get("LOOPLAB_FUZZ_DOCUMENTS") or 20)
-# Of each of six parts of the mutations of a real run.
-MUTATIONS = 500
+# For each kind of run; a night's worth is LOOPLAB_FUZZ_DOCUMENTS=1000.
+DOCUMENTS = int(os.environ.get("LOOPLAB_FUZZ_DOCUMENTS") or 12)
+# Of a real run.
+MUTATIONS = 20 * DOCUMENTS
 REAL = ROOT / "tests/support/stored_runs/20261121T021456Z-scenario1"
 STRANGE: list[Any] = [None, "", "x", "<script x>", -1, 0, 1e300, True, [], {}, [None], {"a": []}, "2026", [[1]]]
 
@@ -63,28 +63,25 @@ def mutations(
         yield document
 
 
-@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("kind", SMALL)
-def test_any_value_anywhere(tmp_path: Path, kind: str, seed: int) -> None:
-    folder = SMALL[kind](tmp_path)
+def test_any_value_anywhere(tmp_path: Path, kind: str) -> None:
+    folder, *_ = SMALL[kind](tmp_path)
     sound = json.loads((folder / "run.json").read_text())
-    dice = random.Random(seed)
-    for document in itertools.islice(mutations(sound, dice, STRANGE, [1, 1, 2]), DOCUMENTS):
+    for document in itertools.islice(mutations(sound, random.Random(kind), STRANGE, [1, 1, 2]), DOCUMENTS):
         (folder / "run.json").write_text(json.dumps(document))
         text = shown(tmp_path, kind.removesuffix("-throughput")).text
         assert folder.name in text or str(document.get("run_id")) in text or not document.get("run_id")
         assert "<script x>" not in text
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_a_damaged_run_ends_no_command(tmp_path: Path, seed: int) -> None:
+def test_a_damaged_run_ends_no_command(tmp_path: Path) -> None:
     """The commands are report, pages, show and check."""
     folder = tmp_path / "results" / REAL.name
     shutil.copytree(REAL, folder)
     sound = json.loads((folder / "run.json").read_text())
     exercise = read_exercise(ROOT, "scenario1", EXPERIMENTS)
     used = 0
-    for number, document in enumerate(itertools.islice(mutations(sound, random.Random(seed)), MUTATIONS)):
+    for number, document in enumerate(itertools.islice(mutations(sound, random.Random(1)), MUTATIONS)):
         (folder / "run.json").write_text(json.dumps(document))
         for treatments in (False, True):
             with contextlib.suppress(LabError):
@@ -95,7 +92,7 @@ def test_a_damaged_run_ends_no_command(tmp_path: Path, seed: int) -> None:
         if number % 10 == 0:
             mark(exercise, [run], {})
             newest(tmp_path / "results")
-        if number % 250 == 0:
+        if number == 0:
             write(tmp_path / "results", tmp_path / "report")
     assert MUTATIONS / 10 < used < MUTATIONS / 2
 

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from looplab.report.rounds import vetoed
 from looplab.report.rules import decided, directed, kept, mostly, stated, together
 from looplab.report.samples import Runs
-from looplab.report.statistics import compare, compare_blocks, over_runs
+from looplab.report.statistics import Comparison, compare, compare_blocks, over_runs
 from looplab.report.verdicts import REPRODUCED, UNDECIDED, Claim, Line, Verdict, judge, units
 
 RUNS = 8
@@ -17,11 +18,18 @@ RUNS = 8
 SHIFT = 0.15
 
 
-def claim(name: str, shift: float, runs: int = RUNS) -> Claim:
-    """A claim that the second of two sides is higher, asked of runs that differ by 10 % among themselves."""
+@cache
+def shifted(shift: float, runs: int) -> Comparison:
+    """Two sides whose runs differ by 10 % among themselves; an exact test of 8 against 8 takes half a second."""
     level = np.linspace(-0.14, 0.14, runs)
     found = compare(np.exp(level), np.exp(level[::-1] + shift))
     assert found is not None
+    return found
+
+
+def claim(name: str, shift: float, runs: int = RUNS) -> Claim:
+    """A claim that the second of two sides is higher."""
+    found = shifted(shift, runs)
 
     def answer(_runs: Runs) -> Verdict:
         return decided(found, directed(name, +1, 0.04))

@@ -1,6 +1,7 @@
 """A run of cells: what makes it INVALID, and what is left of one that is cut short."""
 
 import errno
+import json
 from pathlib import Path
 from typing import Any
 
@@ -9,17 +10,24 @@ from support.counter_experiment import counter
 from support.ports import free_port
 
 from looplab.errors import MachineError
+from looplab.run import quiet
 from looplab.run.cells import CellResult, CutShort
 from looplab.run.life import live
 from looplab.run.record import Place
+from looplab.system.json_service import Request, serve
 from looplab.system.machine_facts import ClockDistances
 
 
 class Controller(counter.Controller):
-    """The counter; a cell in `gone` cannot be measured, one in `wrong` has a fault."""
+    """The counter; a cell in `gone` cannot be measured, one in `wrong` has a fault; `found` replaces its parameters."""
 
     gone: tuple[float, ...] = ()
     wrong: tuple[float, ...] = ()
+    found: Any = None
+
+    def prepare(self) -> None:
+        super().prepare()
+        self.parameters = self.found or self.parameters
 
     def measure_cell(self, index: int, cell: counter.Sleep) -> CellResult[counter.Sleep]:
         if cell.sleep_ms in self.gone:
@@ -53,24 +61,16 @@ def test_a_second_controller_ends_before_it_touches_anything(controller: Control
     assert [cell["sent"] for cell in live(controller)["cells"]] == [2, 2]
 
 
-def test_cells_are_stored_and_progress_is_reported(controller: Controller) -> None:
-    document = live(controller)
-    assert [(cell["sleep_ms"], cell["sent"]) for cell in document["cells"]] == [(1, 2), (2, 2)]
-    assert all(cell["S_us"]["min"] >= 1e3 * cell["sleep_ms"] for cell in document["cells"])
-    assert document["experiment"] == "counter"
-    done = [facts["messages_done"] for event, facts in controller.said if event == "repetition"]  # type: ignore[attr-defined]
-    assert done == [2, 4]
-
-
-def test_cells_are_stored_in_published_order(controller: Controller) -> None:
+def test_the_cells_that_a_run_found_are_measured_and_stored_in_published_order(controller: Controller) -> None:
     class Backwards(counter.PARAMETERS):
         @property
         def cells(self) -> list[Any]:
             return list(self.published_cells)[::-1]
 
-    controller.parameters = Backwards(**controller.parameters.as_json())
+    controller.found = Backwards(**controller.parameters.as_json())
     controller.wrong = (2,)
     document = live(controller)
+    assert [one.cell.sleep_ms for one in controller.measured] == [2, 1]
     assert [(cell["sleep_ms"], cell["valid"]) for cell in document["cells"]] == [(1, True), (2, False)]
     assert document["cells"][1]["S_us"]["min"] >= 2000
 
@@ -80,13 +80,6 @@ def test_a_version_that_nobody_reports_is_no_version(controller: Controller, mon
     monkeypatch.setenv("PROMETHEUS_URL", f"http://127.0.0.1:{free_port()}/")
     controller.record.versions |= {"database": "17.6", "broker": ""}
     assert live(controller)["environment"]["versions"] == {"database": "17.6"}
-
-
-def test_a_fault_names_its_cell(controller: Controller) -> None:
-    controller.wrong = (2,)
-    document = live(controller)
-    assert [cell["valid"] for cell in document["cells"]] == [True, False]
-    assert document["invalid_because"][-1] == "2 ms: the clock stopped"
 
 
 def test_a_run_that_is_cut_short_keeps_what_it_has(controller: Controller) -> None:
@@ -110,6 +103,37 @@ def test_a_volume_without_space_takes_nothing_that_was_measured(
     monkeypatch.setattr(Path, "write_text", write_text)
     assert [cell["sent"] for cell in live(controller)["cells"]] == [2, 2]
     assert len([*(tmp_path / "results").glob("*/run.json")]) == 1
+
+
+@pytest.mark.parametrize(
+    ("busy_looks", "settle_s", "wanted", "looks"),
+    [(0, 60, False, 2), (3, 60, False, 5), (3, 60, True, 0), (9, 0, False, 2)],
+)
+def test_a_run_waits_for_programs_beside_the_lab(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, busy_looks: int, settle_s: float, wanted: bool, looks: int
+) -> None:
+    """A stranger uses the only processor until so many looks have seen it."""
+    asked: list[Any] = []
+
+    def facts(request: Request) -> dict[str, Any]:
+        asked.append(request.body["roles"])
+        at_s, busy_s = len(asked), min(len(asked) - 1, busy_looks)
+        times = {"idle_s": at_s - busy_s, "steal_s": 0.0, "interrupts_s": 0.0}
+        return {"roles": {}, "processors": {"0": times}, "clock_ns": at_s * 1_000_000_000, "own_cpu_s": 0.0}
+
+    server = serve("127.0.0.1", 0, {"POST /facts": facts}, "free a port")
+    monkeypatch.setattr(quiet, "LOOK_S", 0.01)
+    monkeypatch.setattr(quiet, "SETTLE_S", settle_s)
+    monkeypatch.setenv("LOOPLAB_ENVIRONMENT", json.dumps({"busy_wanted": wanted}))
+    monkeypatch.setenv("TREATMENTS_URL", f"http://127.0.0.1:{server.server_address[1]}/facts")
+    made = make(tmp_path / "results", tmp_path)
+    made.wait_for_quiet()
+    server.shutdown()
+    server.server_close()
+    # A look that named a role would set its scheduling policy.
+    assert asked == [{}] * looks
+    waited = [facts["what"] for event, facts in made.said if event == "waiting"]  # type: ignore[attr-defined]
+    assert waited == ["programs beside the lab"] * (busy_looks > 0 and not wanted)
 
 
 @pytest.mark.parametrize(

@@ -14,14 +14,6 @@ def mode(folder: Path) -> int:
     return stat.S_IMODE(folder.stat().st_mode)
 
 
-def test_the_guide_names_ports_and_the_way_out(tmp_path: Path) -> None:
-    text = prepare.guide({"LAB_PROMETHEUS_PORT": "9999", "GRAFANA": "off"}, tmp_path)
-    assert "http://127.0.0.1:9999" in text
-    assert "Grafana" not in text
-    assert text.splitlines()[-1] == "Stop all: docker compose --profile '*' down"
-    assert all(len(line) <= prepare.WIDTH for line in text.splitlines())
-
-
 @pytest.mark.parametrize(
     ("rights", "uid", "gid"), [(0o755, os.getuid(), 12345), (0o775, 54321, None), (0o777, 54321, 54321)]
 )

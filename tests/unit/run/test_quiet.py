@@ -19,16 +19,14 @@ def busy_scan(at_s: float, own_s: float | None, idle_s: float, interrupts_s: flo
     return found if own_s is None else {**found, "own_cpu_s": own_s}
 
 
-def run(
-    strangers_s: float | None, before: float = 0.0, steal_s: float = 0.0, noise_us: float = 50.0, **more: Any
-) -> dict[str, Any]:
+def run(strangers_s: float | None, steal_s: float = 0.0, noise_us: float = 50.0, **more: Any) -> dict[str, Any]:
     """Return a run of two cells of 10 s; `more` is of its environment."""
     cells = [{"O_us": {"p50": 600.0}, "noise_floor": floor(us, p99_us=us)} for us in (50.0, noise_us)]
     taken = [
         {"cell": f"QoS {qos}", "seconds": 10.0, "strangers_cpu_s": used_s, "steal_s": stolen_s}
         for qos, used_s, stolen_s in ((0, 0.1, 0.0), (1, strangers_s, steal_s))
     ]
-    environment = {"cores": 16, "busy_before": before, "suspended_s": 0.0, "changed": {}, "governor": "performance"}
+    environment = {"cores": 16, "suspended_s": 0.0, "changed": {}, "governor": "performance"}
     found = {"valid": True, "cells": cells, "interference": taken, "environment": {**environment, **more}}
     why = quiet.reasons(found)
     return {**found, "quiet": not why, "not_quiet_because": why}
@@ -49,7 +47,6 @@ def test_strangers_have_what_neither_the_lab_nor_nobody_used() -> None:
         ({"strangers_s": None}, "nobody counted what other programs used"),
         # One of sixteen processors.
         ({"strangers_s": 9.0}, "used 90% of a processor in QoS 1"),
-        ({"strangers_s": 0.5, "before": 0.05}, "used 80% of a processor before it"),
         ({"strangers_s": 0.5, "steal_s": 1.5}, ""),
         ({"strangers_s": 0.5, "steal_s": 3.2}, "gave others 2.0% of the processors' time in QoS 1"),
         ({"strangers_s": 0.5, "noise_us": 299.0}, ""),
@@ -70,13 +67,6 @@ def test_a_run_that_was_disturbed_is_valid_and_not_quiet(given: dict[str, Any], 
     assert ("--busy" in " ".join(verdict(wanted))) == bool(words)
 
 
-def test_a_probe_that_the_load_may_delay_shows_no_noise() -> None:
-    found = run(0.5, noise_us=9_000.0)
-    for entry in found["cells"][1]["noise_floor"]:
-        entry["policy"] = "SCHED_OTHER"
-    assert quiet.reasons(found) == []
-
-
 def test_of_several_hosts_the_most_disturbed_one_counts() -> None:
     calm, busy = [busy_scan(0, 0.0, 0), busy_scan(10, 4.0, 8)], [busy_scan(5, 0.0, 0), busy_scan(15, 4.0, 3)]
     scans = [{**mine, "hosts": {"A": mine, "B": other}} for mine, other in zip(calm, busy, strict=True)]
@@ -93,41 +83,34 @@ def test_scans_that_nobody_answered_count_nothing() -> None:
         assert quiet.interference(*one)["strangers_cpu_s"] is None
 
 
-def scan(clock_ns: int, bins: dict[int, int], *stalls: tuple[int, int]) -> dict[str, Any]:
-    """Return a scan with one probe's wake-ups by their lateness in ns."""
+def scan(bins: dict[int, int], *stalls_ns: int) -> dict[str, Any]:
+    """Return a scan with one probe's wake-ups by their lateness in ns, of which these are stalls."""
     entry = {
         "processor": 0,
         "policy": "SCHED_FIFO 98",
         "wakeups": sum(bins.values()),
-        "stalls": len(stalls),
-        "stalled_ns": sum(late for _, late in stalls),
+        "stalls": len(stalls_ns),
+        "stalled_ns": sum(stalls_ns),
         "bins": {str(EDGES_NS[bin_of(late_ns)]): count for late_ns, count in bins.items()},
-        "latest": [list(stall) for stall in stalls],
     }
-    return {"clock_ns": clock_ns, "noise": [entry]}
+    return {"noise": [entry]}
 
 
 def test_the_noise_floor_is_of_what_lies_between_two_scans() -> None:
-    before = scan(1000, {5_000: 100, 7_000_000: 1}, (900, 7_000_000))
-    after = scan(2000, {5_000: 298, 7_000_000: 1, 3_000_000: 2}, (900, 7_000_000), (1500, 3_000_000))
+    before = scan({5_000: 100, 7_000_000: 1}, 7_000_000)
+    after = scan({5_000: 298, 7_000_000: 1, 3_000_000: 2}, 7_000_000, 3_000_000)
     (entry,) = quiet.noise_floor(before, after)
-    assert (entry["wakeups"], entry["count"], entry["max_us"], entry["sum_us"]) == (200, 1, 3000, 3000)
+    assert (entry["wakeups"], entry["count"], entry["sum_us"]) == (200, 1, 3000)
+    assert 3000 <= entry["max_us"] <= 1.1 * 3000
     assert 5 <= entry["p99_us"] <= 5.5
-    assert quiet.noise_floor({"clock_ns": 0}, after) == []
-
-
-def test_the_longest_stall_stays_however_many_follow() -> None:
-    """One of 400 ms, then 600 of 1.5 ms: a probe remembers each of the last 512 alone."""
-    after = scan(9, {5_000: 10, 1_500_000: 600, 400_000_000: 1}, *[(8, 1_500_000)] * 512)
-    (entry,) = quiet.noise_floor(scan(0, {5_000: 10}), after)
-    assert 400_000 <= entry["max_us"] <= 1.1 * 400_000
+    assert quiet.noise_floor({}, after) == []
 
 
 def test_a_probe_is_pinned_counts_and_notices_a_stop() -> None:
     with probes() as found:
         (pid, *_others) = [child for child in children() if comm(child) == "lab-noise"]
         assert len(os.sched_getaffinity(pid)) == 1
-        before = {"clock_ns": time.monotonic_ns(), "noise": found.read()}
+        before = {"noise": found.read()}
         os.kill(pid, signal.SIGSTOP)
         time.sleep(30 * PERIOD_NS / 1e9)
         os.kill(pid, signal.SIGCONT)
@@ -174,23 +157,22 @@ def test_a_late_sender_has_a_cause(
     late = cell(p99_us, 1000, wait_us, noise)
     found = quiet.causes(late, held_us, 0)
     assert found == ({} if cause is None else {"late_because": cause})
-    assert quiet.why_late({**late, **found}).startswith("" if cause is None else "The sender was late: ")
+    assert [why.startswith("The sender was late: ") for why in quiet.why_slow({**late, **found})] == [True] * len(found)
 
 
 @pytest.mark.parametrize(
     ("p99_us", "held_us", "wait_us", "noise", "words"),
     [
         # As it was seen: the sender in time, controller and broker 0.9 s on the run queue, noise floor 0.5 ms.
-        (527_000, 1_000_000, 720_000, floor(500), "the broker waited 900 ms on the run queue"),
-        (527_000, 600_000, 1_000, floor(500_000), "the machine itself stalled for 500 ms"),
-        (527_000, 5_000_000, 720_000, floor(500), ""),
-        (15_000, 1_000_000, 720_000, floor(500), ""),
+        (527_000, 1_000_000, 720_000, floor(500), ["One answer in a hundred was slow: the kernel's scheduler"]),
+        (527_000, 600_000, 1_000, floor(500_000), ["One answer in a hundred was slow: the machine itself stalled"]),
+        (527_000, 5_000_000, 720_000, floor(500), []),
+        (15_000, 1_000_000, 720_000, floor(500), []),
     ],
 )
 def test_a_stall_that_hits_answers_is_named(
-    p99_us: float, held_us: float, wait_us: float, noise: list[dict[str, Any]], words: str
+    p99_us: float, held_us: float, wait_us: float, noise: list[dict[str, Any]], words: list[str]
 ) -> None:
     slow = cell(100, p99_us, wait_us, noise)
-    why = quiet.why_slow({**slow, **quiet.causes(slow, 0, held_us)})
-    assert bool(why) == bool(words)
-    assert words in why
+    found = list(quiet.why_slow({**slow, **quiet.causes(slow, 0, held_us)}))
+    assert [why.startswith(one) for why, one in zip(found, words, strict=True)] == [True] * len(words)

@@ -10,8 +10,8 @@ from support.counter_experiment import counter
 from looplab.experiments.registry import EXPERIMENTS
 from looplab.run.document import files_of
 from looplab.run.folder import RunFolder
+from looplab.run.prepare import GONE, recover
 from looplab.run.record import STATE, Place, Record
-from looplab.run.recovery import GONE, recover
 from looplab.run.samples import ANSWERED, WAITING
 from looplab.spec.experiment import Experiments
 
@@ -20,9 +20,7 @@ KNOWN = Experiments({"counter": counter.__name__}, default="counter")
 
 def record_of(results: Path, live: Path) -> Record:
     p = counter.EXPERIMENT.read_parameters({"MESSAGES": "3", "SLEEPS_MS": "2,1"})
-    made = Record(
-        p, Place(results, live, lambda *_, **__: None), (), files_of(counter.EXPERIMENT, p), {"experiment": "counter"}
-    )
+    made = Record(p, Place(results, live, lambda *_, **__: None), (), files_of(counter.EXPERIMENT, p), "counter")
     made.state("running")
     return made
 
@@ -88,19 +86,14 @@ def test_a_run_that_goes_on_is_left_alone(tmp_path: Path, results: Path) -> None
     record.keep("interrupted")
 
 
-def another_run(state: dict[str, Any]) -> dict[str, Any]:
-    return {**state, "run_id": "20260101T000000Z-counter"}
-
-
-def another_plan(state: dict[str, Any]) -> dict[str, Any]:
-    return {**state, "parameters": {**state["parameters"], "messages": 4}}
-
-
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (another_run, f"killed; 1 sample kept in results/{{}}{GONE}."),
-        (another_plan, "6 rows in place of 8"),
+        (
+            lambda state: {**state, "run_id": "20260101T000000Z-counter"},
+            f"killed; 1 sample kept in results/{{}}{GONE}.",
+        ),
+        (lambda state: {**state, "parameters": {**state["parameters"], "messages": 4}}, "6 rows in place of 8"),
         (lambda state: {**state, "parameters": []}, "cannot be read"),
         (lambda state: {**state, "experiment": "unknown"}, "cannot be read"),
         (lambda state: [state], f"killed; 1 sample kept in results/{{}}{GONE}."),

@@ -64,15 +64,6 @@ def test_no_power_failure_takes_a_run_that_ended(tmp_path: Path, monkeypatch: py
     assert synced[-1] == (tmp_path, {folder.run_id})
 
 
-def test_an_interrupted_run_has_no_run_json(tmp_path: Path) -> None:
-    folder = folder_of(tmp_path, "scenario5", 10, AT)
-    folder.append("samples.csv", ["one"])
-    final = folder.interrupt({"interrupted_because": "interrupted"})
-    assert not (final / "run.json").exists()
-    assert json.loads((final / "interrupted.json").read_text())["interrupted_because"] == "interrupted"
-    assert (final / "samples.csv").read_text().splitlines()[1:] == ["one"]
-
-
 def test_two_runs_within_a_second_both_have_a_folder(tmp_path: Path) -> None:
     folders = [folder_of(tmp_path, "s", 1, AT) for _ in range(3)]
     assert len({folder.run_id for folder in folders}) == 3
@@ -81,11 +72,6 @@ def test_two_runs_within_a_second_both_have_a_folder(tmp_path: Path) -> None:
     finals = {folder.finish({}) for folder in folders[1:]}
     assert len(finals | {folders[0].path}) == 4
     assert all((final / "run.json").exists() for final in finals)
-
-
-def test_nothing_measured_leaves_nothing_behind(tmp_path: Path) -> None:
-    folder_of(tmp_path, "s", 1, AT).discard()
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_results_that_is_a_file_is_said(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from looplab.system.histogram import Histogram, merged, upper_ns
+from looplab.system.histogram import Histogram, upper_ns
 
 
 def of(values: Iterable[int]) -> Histogram:
@@ -43,10 +43,3 @@ def test_what_was_never_answered_is_infinite() -> None:
     assert summary["p95"] == 1000
     assert [summary[name] for name in ("p99", "max", "avg")] == [None, None, None]
     assert set(Histogram().summary_us(3).values()) == {3, None}
-
-
-def test_histograms_are_merged_by_count() -> None:
-    rng = random.Random(3)
-    parts = [[round(10 ** rng.uniform(3, 9)) for _ in range(500)] for _ in range(3)]
-    together, wanted = merged([*map(of, parts), Histogram()]), of(value for part in parts for value in part)
-    assert (together.counts, together.summary_us()) == (wanted.counts, wanted.summary_us())

@@ -1,4 +1,4 @@
-"""What moves a latency on one machine, by files as kernels have them; and the time that it was suspended."""
+"""What moves a latency on one machine, by files as kernels have them; time that was idle, stolen or suspended."""
 
 import os
 import shutil
@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from looplab.system.machine_facts import ClockDistances
-from looplab.system.machine_state import machine_state
+from looplab.system.machine_facts import ClockDistances, machine_state
+from looplab.system.processes import processor_times
 
 CPU, POWER = "devices/system/cpu", "class/power_supply"
 # As a laptop with intel_pstate has them, on mains.
@@ -28,6 +28,8 @@ LAPTOP = {
     "devices/system/clocksource/clocksource0/current_clocksource": "tsc",
     "cmdline": "quiet mitigations=off",
 }
+# user nice system idle iowait irq softirq steal guest guest_nice, in ticks.
+STAT = "cpu  9 9 9 9 9 9 9 9 9 9\ncpu0 5 0 5 700 50 1 2 25 0 0\ncpu11 5 0 5 100 0 1 2 50 0 0\nintr 77 0\nctxt 5\n"
 
 
 def state(folder: Path, files: dict[str, str]) -> dict[str, object]:
@@ -59,7 +61,6 @@ def test_a_laptop(tmp_path: Path) -> None:
         ({f"{POWER}/AC/online": "0"}, "power_source", "battery"),
         # A mouse's battery is no battery of the machine.
         ({f"{POWER}/BAT0/scope": "Device"}, "power_source", "none"),
-        ({f"{CPU}/cpu0/thermal_throttle/core_throttle_count": "9"}, "throttle_count", 13),
     ],
 )
 def test_one_thing_is_otherwise(tmp_path: Path, changed: dict[str, str], name: str, value: object) -> None:
@@ -85,3 +86,12 @@ def test_time_that_only_the_clock_of_boot_counts_is_suspension() -> None:
     ahead = ["unshare", "--time", "--fork", "--boottime", "100", *print_it]
     there = subprocess.check_output(ahead, text=True, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
     assert float(there) - ClockDistances.now().suspended_s == pytest.approx(100, abs=0.1)
+
+
+def test_idle_is_also_what_waited_for_a_disk(tmp_path: Path) -> None:
+    stat, hz = tmp_path / "stat", os.sysconf("SC_CLK_TCK")
+    stat.write_text(STAT)
+    assert processor_times(stat) == {
+        "0": {"idle_s": 750 / hz, "steal_s": 25 / hz, "interrupts_s": 3 / hz},
+        "11": {"idle_s": 100 / hz, "steal_s": 50 / hz, "interrupts_s": 3 / hz},
+    }

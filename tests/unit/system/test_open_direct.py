@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 import pytest
-from support.places import ROOT
 
 from looplab.lab import metrics_page
 from looplab.spec.brokers import BROKERS
@@ -32,9 +31,3 @@ def test_parts_answer_beside_a_proxy() -> None:
     finally:
         server.shutdown()
         server.server_close()
-
-
-def test_nothing_else_opens_a_url() -> None:
-    by_default = ("urlopen(", "build_opener(", "ProxyHandler(")
-    sources = {path.name: path.read_text() for path in (ROOT / "src").rglob("*.py")}
-    assert [name for name, text in sources.items() if any(one in text for one in by_default)] == ["json_client.py"]

@@ -6,17 +6,16 @@ from collections.abc import Iterator
 
 import pytest
 from support.parts import HOST
-from support.places import ROOT
 from support.waiting import until
 
 from looplab.experiments.registry import EXPERIMENTS
 from looplab.exporter import broker as exporter_broker
 from looplab.exporter.broker import BrokerWatch
 from looplab.exporter.server import broker_topics
-from looplab.metrics.page import FAMILIES, Page
+from looplab.metrics.page import Page
 from looplab.spec.brokers import BROKERS, Broker
 from looplab.treatments import broker as reports
-from looplab.treatments.broker import prometheus_version, published, total, version
+from looplab.treatments.broker import prometheus_version, published, version
 
 # As RabbitMQ 4.0.5 writes it, cut.
 PAGE = """# TYPE rabbitmq_build_info untyped
@@ -62,12 +61,6 @@ def test_a_page_has_version_and_count(served: int) -> None:
     assert prometheus_version(f"http://{HOST}:{served}/api/v1/status/buildinfo") == "2.53.3+ds1"
 
 
-def test_samples_of_one_series_are_summed() -> None:
-    series = BROKERS["rabbitmq"].metrics["lab_broker_publish_sent_total"]
-    assert total(PAGE, series) == 42
-    assert total(PAGE, "no_such_series") is None
-
-
 @pytest.mark.parametrize("name", BROKERS)
 def test_a_broker_that_does_not_answer_reports_nothing(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reports, "PAGE_PATIENCE_S", 0.3)
@@ -81,23 +74,15 @@ def test_a_broker_that_does_not_answer_reports_nothing(name: str, monkeypatch: p
 def shown(watch: BrokerWatch) -> dict[str, float]:
     page = Page()
     watch.add_to(page)
-    return {one.name: one.value for family in page.families() for one in family.samples}
+    return {one.name: one.value for family in page.collect() for one in family.samples}
 
 
 def test_the_exporter_shows_the_page_under_the_lab_s_own_names(served: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exporter_broker, "PAGE_S", 0.05)
     watch = BrokerWatch(HOST, NOBODY, broker_topics(EXPERIMENTS), broker=paged(served))
-    watch.start()
     try:
         until(lambda: shown(watch).get("lab_broker_uptime_seconds"), "the page is read")
         found = shown(watch)
     finally:
         watch.stop()
     assert (found["lab_broker_up"], found["lab_broker_publish_received_total"]) == (1, 1234)
-
-
-@pytest.mark.parametrize("name", BROKERS)
-def test_every_broker_has_its_file_and_known_families(name: str) -> None:
-    assert (ROOT / f"compose/broker.{name}.yaml").is_file()
-    assert BROKERS[name].metrics.keys() <= FAMILIES.keys()
-    assert len(BROKERS[name].comm) <= 15, "the kernel cuts a longer name"

@@ -1,4 +1,4 @@
-"""Whether a run's link was there, judged from what its emulator says between the cells."""
+"""Whether links were there, by what their emulators say: that of a run between its cells, those of a cell after it."""
 
 import copy
 from typing import Any
@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from looplab.link.settings import LinkSettings
-from looplab.treatments.link import judge, scan
+from looplab.system.json_service import Request, serve
+from looplab.treatments.link import Emulators, deviation, judge
 
 State = dict[str, Any]
 
@@ -120,16 +121,6 @@ def test_waiting_for_ones_turn_adds_to_a_delay_and_is_no_fault() -> None:
     assert not verified(model(40.0, waits_ms=35.0, **order))
 
 
-def test_netem_is_judged_by_round_trips_alone() -> None:
-    silent = [{**one_way(way), "delay_ms": {"n": 0}} for way in ("egress", "ingress")]
-    assert judge("wifi", [state(backend="netem", links=silent)], True).verified
-    assert not judge("wifi", [state(links=silent, rtt_ms={"broker": {"n": 20, "mean": 1.0}})], True).verified
-
-
-def test_where_no_echo_may_be_sent_the_packets_decide() -> None:
-    assert judge("wifi", [state(rtt_ms={"broker": None})], True).verified
-
-
 def test_no_link_is_a_treatment_too() -> None:
     assert judge("none", [], False).verified
     left_behind = judge("none", [], True)
@@ -137,5 +128,36 @@ def test_no_link_is_a_treatment_too() -> None:
     assert "down" in left_behind.note
 
 
-def test_a_look_at_nobody_says_so() -> None:
-    assert "does not answer" in scan("http://127.0.0.1:1")["fault"]
+LINKS = {"here": [LinkSettings("peer", way, 6.0, reorder=False) for way in ("egress", "ingress")]}
+
+
+def test_links_of_a_cell_are_judged_and_removed_and_an_emulator_that_ended_is_a_fault() -> None:
+    """One that was restarted knows no link."""
+    links: list[State] = []
+    figures = {"packets": 9, "dropped": 0, "delay_ms": {"n": 9, "mean": 6.0}, "theory_ms": {"mean": 6.0, "sd": 0.0}}
+
+    def apply(request: Request) -> State:
+        links[:] = request.body
+        return {"backend": "netem"}
+
+    routes = {"PUT /links": apply, "GET /links": lambda _: {"links": [{"settings": one, **figures} for one in links]}}
+    with serve("127.0.0.1", 0, routes, "") as server:
+        emulators = Emulators({"here": f"http://127.0.0.1:{server.server_port}"})
+        assert ["restarted" in why for why in emulators.judge(LINKS)[1]] == [True]
+        assert emulators.apply(LINKS) == "netem"
+        reports, faults = emulators.judge(LINKS)
+        assert (list(reports), faults) == ([("here", "peer", way) for way in ("egress", "ingress")], [])
+        emulators.clear(LINKS)
+        assert links == []
+        server.shutdown()
+    assert ["ended" in why for why in emulators.judge(LINKS)[1]] == [True]
+    emulators.clear(LINKS)
+
+
+@pytest.mark.parametrize(
+    ("percent", "dropped", "said"), [(1, 100, ""), (1, 160, "160 of 10000"), (1, 0, "0 of 10000"), (0, 1, "1 of 10000")]
+)
+def test_a_share_lost_other_than_wanted_is_seen(percent: float, dropped: int, said: str) -> None:
+    settings = LinkSettings("peer", "ingress", 6.0, loss_percent=percent).as_json()
+    why = deviation({"settings": settings, "packets": 10_000, "dropped": dropped, "delay_ms": {"n": 0}})
+    assert why.startswith(said) if said else not why

@@ -19,3 +19,11 @@ def parts(asip_files: Path, tmp_path: Path) -> Iterator[Callable[..., AsipParts]
     yield start
     for one in started:
         one.close()
+
+
+@pytest.fixture(scope="module")
+def kept(asip_files: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[AsipParts]:  # noqa: F811
+    """The parts around a Mega, for the tests of a module that leave them as they are."""
+    found = AsipParts(asip_files, tmp_path_factory.mktemp("parts"))
+    yield found
+    found.close()

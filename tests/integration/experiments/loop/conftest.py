@@ -1,5 +1,7 @@
-"""The loop on loopback for one test."""
+"""The loop on loopback for one test, or for those of a module that leave its parts as they are."""
 
+import contextlib
+import itertools
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,6 +17,35 @@ def lab(
     found = LoopLab(broker, robot, listener, start_command, tmp_path)
     yield found
     found.close()
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LoopLab]:
+    """A lab whose bridge and robot are online."""
+    folder, numbers = tmp_path_factory.mktemp("loop"), itertools.count()
+    with contextlib.ExitStack() as stack:
+
+        def start(command: list[str], **variables: str) -> Child:
+            child = Child(command, folder / f"child-{next(numbers)}.log", variables)
+            return stack.enter_context(contextlib.closing(child))
+
+        broker, robot = Broker(folder), RobotDouble()
+        stack.callback(broker.kill)
+        stack.callback(robot.unplug)
+        listener = stack.enter_context(contextlib.closing(Listener(broker.port)))
+        found = LoopLab(broker, robot, listener, start, folder)
+        stack.callback(found.close)
+        found.online_bridge()
+        yield found
+
+
+@pytest.fixture
+def kept(shared: LoopLab, tmp_path: Path) -> LoopLab:
+    """The module's lab with a folder for this test's run; the bridge stays, and no test changes it."""
+    shared.results = tmp_path / "results"
+    shared.results.mkdir()
+    shared.listener.messages.clear()
+    return shared
 
 
 @pytest.fixture

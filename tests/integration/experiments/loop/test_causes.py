@@ -14,6 +14,9 @@ from support.run_checks import Run, check_sums
 from looplab.experiments.loop.protocol import TOPIC_REQUEST
 
 SETTINGS = {"MESSAGES": "100", "REPETITIONS": "1", "WARMUP_MESSAGES": "0"}
+# What is lost is given up 1.1 s after it left.
+SHORT = {**SETTINGS, "DEADLINE_MS": "100"}
+SLOWLY = {**SETTINGS, "MESSAGES": "60", "INTERVALS_MS": "20"}
 # Beyond the end of a run with a deadline of 100 ms.
 BEYOND_MS = 9000
 STOPPED_MS = 300
@@ -44,28 +47,28 @@ def test_answers_that_the_framing_merged(lab: LoopLab, robot: RobotDouble) -> No
     """The robot gives every tenth answer together with the next one; a busy machine may make more of them meet."""
     robot.answer = lambda number, _request: {3: b"", 4: b"20.00\r\n21.00\r\n"}.get(number % 10, b"20.00\r\n")
     lab.bridge(ROBOT_FRAMING="burst")
-    lab.controller(COMMAND="T", ROBOT_FRAMING="burst", INTERVALS_MS="20", **SETTINGS).wait()
+    lab.controller(COMMAND="T", ROBOT_FRAMING="burst", **SLOWLY).wait()
     run = Run(lab.run)
     assert lost_by(run) == {"merged": run.document["bridge"]["counts"]["merged"]}
-    assert set(range(4, 100, 10)) <= set(run.outcomes("lost"))
+    assert set(range(4, 60, 10)) <= set(run.outcomes("lost"))
     assert run.cell["beyond_interval"] >= 0.1
-    assert (run.cell["response_us"]["n"], run.cell["response_us"]["max"]) == (100, None)
+    assert (run.cell["response_us"]["n"], run.cell["response_us"]["max"]) == (60, None)
 
 
 @pytest.mark.parametrize("framing", ["raw", "burst"])
 def test_by_count_each_later_answer_is_an_interval_late(lab: LoopLab, robot: RobotDouble, framing: str) -> None:
-    """The robot gives the answers to 3 and 4 of ten requests together: the last ten messages get none."""
+    """The robot gives the answers to 3 and 4 of ten requests together: as many of the last messages get none."""
     robot.answer = lambda number, _request: {3: b"", 4: b"20.00\r\n21.00\r\n"}.get(number % 10, b"20.00\r\n")
     settings = {"ROBOT_FRAMING": framing, "PAIRING": "count"}
     lab.bridge(**settings)
-    lab.controller(COMMAND="T", INTERVALS_MS="20", **settings, **SETTINGS).wait()
+    lab.controller(COMMAND="T", **settings, **SLOWLY).wait()
     run = Run(lab.run)
     merged = run.document["bridge"]["counts"]["merged"]
     assert lost_by(run) == {"merged": merged}
-    assert run.outcomes("lost") == list(range(100 - merged, 100))
-    assert merged >= 10
+    assert run.outcomes("lost") == list(range(60 - merged, 60))
+    assert merged >= 6
     sent, received, robot_us = ({k: row[name] for k, row in run.samples.items()} for name in TIMES)
-    for k in range(3, 90 - merged):
+    for k in range(3, 54 - merged):
         # So many have met before; a busy machine may make more of them meet.
         later = k + (k - 3) // 9 + 1
         assert int(received[k]) > int(sent[later])
@@ -75,7 +78,7 @@ def test_by_count_each_later_answer_is_an_interval_late(lab: LoopLab, robot: Rob
 @pytest.mark.parametrize("again", [True, False])
 def test_a_bridge_that_is_killed(lab: LoopLab, again: bool) -> None:
     bridge = lab.bridge()
-    child = lab.controller(**{**SETTINGS, "MESSAGES": "300" if again else "100"})
+    child = lab.controller(**{**SHORT, "MESSAGES": "300" if again else "100"})
     measuring(lab.listener)
     bridge.kill()
     if again:
@@ -85,6 +88,9 @@ def test_a_bridge_that_is_killed(lab: LoopLab, again: bool) -> None:
     gone = run.outcomes("lost")
     assert gone == list(range(gone[0], gone[-1] + 1))
     assert lost_by(run) == {"disconnected": len(gone)}
+    # The treatments double does not know its process: what it reports shows the restart, as on another machine.
+    found = {entry["what"]: entry["found"] for entry in run.document["treatments"]}
+    assert found["bridge process"].startswith("restarted 1 x") is again
 
 
 def test_a_bridges_network_that_is_cut_unnoticed(lab: LoopLab) -> None:
@@ -92,7 +98,7 @@ def test_a_bridges_network_that_is_cut_unnoticed(lab: LoopLab) -> None:
     cut = Rule(impairment="disconnect", direction=TO_CLIENT, topic=TOPIC_REQUEST, indexes=(40,), away_ms=100)
     with ImpairmentProxy((HOST, lab.broker.port), [cut]) as proxy:
         lab.bridge(BROKER_PORT=str(proxy.port))
-        lab.controller(**SETTINGS).wait()
+        lab.controller(**SHORT).wait()
     run = Run(lab.run)
     assert lost_by(run) == {"disconnected": run.cell["lost"]}
     assert run.cell["lost"] > 0
@@ -102,13 +108,12 @@ def test_a_bridges_network_that_is_cut_unnoticed(lab: LoopLab) -> None:
     assert [why for why in run.document["invalid_because"] if why.startswith("connection of the bridge: wanted kept, ")]
 
 
-def test_messages_that_never_left_have_no_cause(lab: LoopLab) -> None:
+def test_messages_that_never_left_have_no_cause(kept: LoopLab) -> None:
     """At QoS 1 no more than 20 may be unconfirmed; the others stay at the sender while the broker is silent."""
-    lab.bridge()
     stall = Rule(impairment="stall", direction=TO_BROKER, indexes=(50,), stall_ms=BEYOND_MS)
-    with ImpairmentProxy((HOST, lab.broker.port), [stall]) as proxy:
-        lab.controller(BROKER_PORT=str(proxy.port), QOS="1", DEADLINE_MS="100", **SETTINGS).wait()
-    run = Run(lab.run)
+    with ImpairmentProxy((HOST, kept.broker.port), [stall]) as proxy:
+        kept.controller(BROKER_PORT=str(proxy.port), QOS="1", **SHORT).wait()
+    run = Run(kept.run)
     assert lost_by(run) == {"unknown": run.cell["lost"]}
     assert run.cell["lost"] > 40
 
@@ -116,7 +121,7 @@ def test_messages_that_never_left_have_no_cause(lab: LoopLab) -> None:
 def test_an_answer_after_limit_and_run_has_expired(lab: LoopLab) -> None:
     """The bridge is frozen from the middle of the run until long after the last message's limit of 1.1 s."""
     bridge = lab.bridge()
-    child = lab.controller(DEADLINE_MS="100", **SETTINGS)
+    child = lab.controller(**SHORT)
     measuring(lab.listener, 50)
     bridge.signal(signal.SIGSTOP)
     time.sleep(2.4)
@@ -142,7 +147,7 @@ def test_late_or_lost_does_not_depend_on_the_cells_place(lab: LoopLab) -> None:
         return [OK, *due]
 
     stand_in(listener, reply)
-    settings = {**SETTINGS, "MESSAGES": "20", "INTERVALS_MS": "40 30", "DEADLINE_MS": "100", "ORDER": "published"}
+    settings = {**SHORT, "MESSAGES": "20", "INTERVALS_MS": "40 30", "ORDER": "published"}
     child = lab.controller(**settings)
     child.wait()
     listener.close()
@@ -158,15 +163,14 @@ def test_late_or_lost_does_not_depend_on_the_cells_place(lab: LoopLab) -> None:
 
 
 @pytest.mark.parametrize("pacing", ["sleep", "schedule"])
-def test_a_stalled_sender_sleeps_on_or_catches_up(lab: LoopLab, pacing: str) -> None:
-    lab.bridge()
-    child = lab.controller(PACING=pacing, INTERVALS_MS="20", **SETTINGS)
-    measuring(lab.listener)
+def test_a_stalled_sender_sleeps_on_or_catches_up(kept: LoopLab, pacing: str) -> None:
+    child = kept.controller(PACING=pacing, **SLOWLY)
+    measuring(kept.listener)
     child.signal(signal.SIGSTOP)
     time.sleep(STOPPED_MS / 1000)
     child.signal(signal.SIGCONT)
     child.wait()
-    run = Run(lab.run)
+    run = Run(kept.run)
     assert run.document["parameters"]["pacing"] == pacing
     names = ("sent_ns", "due_ns", "intended_ns")
     sent, due, intended = ([int(row[name]) for row in run.samples.values()] for name in names)

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 from support.hardening import NUMBERS
-from support.loop_lab import LoopLab, event
+from support.loop_lab import LoopLab, event, patched
+from support.parts import python
 from support.places import ROOT
 from support.run_checks import check_run
 
@@ -27,7 +28,7 @@ def run(lab: LoopLab, program: Path, text: str, wanted: int = 0, **variables: st
     lab.online_bridge(FIDELITY="thesis", TCP_NODELAY="on")
     program.write_text(text)
     settings = {"FIDELITY": "thesis", "TCP_NODELAY": "on", "CLIENTS": "own", "OWN_CLIENT": "x", **variables}
-    child = lab.controller(OWN_PROGRAM=str(program), DEADLINE_MS="200", **settings)
+    child = lab.controller(OWN_PROGRAM=str(program), REPETITIONS="1", **settings)
     assert child.wait() == wanted, child.said()
     found: dict[str, Any] = json.loads((lab.run / "run.json").read_text())
     if not wanted:
@@ -41,8 +42,9 @@ def treatment(found: dict[str, Any], what: str) -> str:
 
 @needs_packets
 def test_a_controller_of_twenty_lines_is_measured(lab: LoopLab, tmp_path: Path) -> None:
-    found = run(lab, tmp_path / "c.py", CONTROLLER, QOS="0 1")
-    assert [(cell["sent"], cell["answered"]) for cell in found["cells"]] == [(40, 40)] * 2
+    # It sleeps between requests: a busy machine may make that longer by milliseconds, and a tenth is allowed.
+    found = run(lab, tmp_path / "c.py", CONTROLLER, QOS="0 1", INTERVALS_MS="100", MESSAGES="8")
+    assert [(cell["sent"], cell["answered"] + cell["late"]) for cell in found["cells"]] == [(8, 8)] * 2
     assert found["warmup"] == {"sent": 10, "answered": 10, "lost": 0}
     assert treatment(found, "own client's requests") == "all of them"
     assert all(0 < cell["O_us"]["p50"] < cell["T_us"]["p50"] for cell in found["cells"])
@@ -63,21 +65,25 @@ def test_a_controller_that_breaks_the_agreement_has_a_run_that_says_how(
 ) -> None:
     # The rehearsal before the first cell goes well: its requests have another token.
     text = CONTROLLER.replace(old, f"{new}" if "hello" not in new else f"({old} if '-w' in request else {new})")
-    found = run(lab, tmp_path / "c.py", text, 1)
+    found = run(lab, tmp_path / "c.py", text, 1, DEADLINE_MS="200")
     assert words in treatment(found, "own client's requests")
     assert any("own client's requests" in reason for reason in found["invalid_because"])
 
 
 @needs_packets
 @pytest.mark.parametrize(
-    ("text", "words"), [("print('off we go'); import no_such_thing", "no_such_thing"), ("while True: pass", "none")]
+    ("text", "words"),
+    [("print('off we go'); import no_such_thing", "no_such_thing"), ("import time; time.sleep(99)", "none")],
 )
 def test_a_controller_that_never_sends_ends_the_run_with_its_own_words(
     lab: LoopLab, tmp_path: Path, text: str, words: str
 ) -> None:
     lab.online_bridge(FIDELITY="thesis", TCP_NODELAY="on")
     (tmp_path / "c.py").write_text(text)
-    child = lab.controller(OWN_PROGRAM=str(tmp_path / "c.py"), FIDELITY="thesis", CLIENTS="own", OWN_CLIENT="x")
+    soon = "from looplab.experiments.loop import own_programs; own_programs.START_NS = 2 * 10**9; "
+    command = patched(python("looplab.experiments", "loop"), soon)
+    settings = {"FIDELITY": "thesis", "CLIENTS": "own", "OWN_CLIENT": "x"}
+    child = lab.controller(command, OWN_PROGRAM=str(tmp_path / "c.py"), **settings)
     assert child.wait() == 1
     error = event(child, "error")
     assert "sent no request" in error["message"]
@@ -114,18 +120,6 @@ def test_a_bridge_of_twenty_five_lines_is_measured(lab: LoopLab, tmp_path: Path)
     assert code == 0, (child.said(), found["invalid_because"])
     assert [(cell["sent"], cell["answered"]) for cell in found["cells"]] == [(40, 40)]
     assert found["cells"][0]["R_us"]["n"] == 40
-
-
-@pytest.mark.parametrize(("old", "new", "words"), [
-    ('f"{run},{sequence}', '"sorry" + f"', "answers b'sorry"), ("client.loop_forever()", "", "answers nothing"),
-])  # fmt: skip
-def test_a_bridge_that_keeps_no_agreement_is_named(
-    lab: LoopLab, tmp_path: Path, old: str, new: str, words: str
-) -> None:
-    assert old in BRIDGE
-    child = run_bridge(lab, tmp_path / "b.py", BRIDGE.replace(old, new))
-    assert child.wait() == 3
-    assert words in event(child, "error")["message"]
 
 
 def test_a_bridge_that_answers_twice_has_an_invalid_run(lab: LoopLab, tmp_path: Path) -> None:

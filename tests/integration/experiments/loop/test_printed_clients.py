@@ -4,17 +4,17 @@ import json
 import os
 import socket
 import time
-from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from support.loop_lab import LoopLab
-from support.parts import HOST, TreatmentsDouble
+from support.parts import HOST, TreatmentsDouble, until
 from support.places import ROOT
 from support.run_checks import check_run
 
 from looplab.experiments.loop import CLIENTS
-from looplab.experiments.loop.printed.wire import Publish, Wire
+from looplab.experiments.loop.printed.wire import WatchedClients
 from looplab.mqtt.packets import publish_packet
 from looplab.system import processes
 
@@ -59,12 +59,38 @@ def treatments(run: dict[str, Any]) -> dict[str, str]:
     return {entry["what"]: entry["found"] for entry in run["treatments"]}
 
 
+class Watched(WatchedClients):
+    """Clients that somebody else runs."""
+
+    def end(self) -> None:
+        pass
+
+    def _read(self) -> None:
+        pass
+
+
+@needs_packets
+def test_a_machine_that_stalls_loses_no_message_of_a_packet() -> None:
+    """On a busy machine several requests leave in one packet, and the controller stands still among them."""
+    taken: list[bytes] = []
+    payloads = [b"E-run-%d" % number for number in range(3)]
+    with socket.create_server((HOST, 0)) as server, socket.create_connection(server.getsockname()) as client:
+        watched = Watched(SimpleNamespace(broker_port=server.getsockname()[1]), lambda _until_ns: None)  # type: ignore[arg-type]
+        watched.on_publish = lambda one: time.sleep(0.1) or taken.append(one.payload)
+        client.sendall(b"".join(publish_packet(b"request/", payload, False) for payload in payloads))
+        until(lambda: watched.wait(0) or taken, "a message")
+        for _ in range(5):
+            watched.wait(0)
+        watched.close()
+    assert taken == payloads
+
+
 @needs_packets
 @pytest.mark.usefixtures("seeing")
 def test_each_repetition_has_processes_of_its_own(lab: LoopLab) -> None:
-    found = run(lab, QOS="0 1 2", REPETITIONS="2", PRIORITY_CONTROLLER="99")
-    assert [(cell["sent"], cell["answered"]) for cell in found["cells"]] == [(40, 40)] * 3
-    assert treatments(found)["client processes"] == "12"
+    found = run(lab, QOS="0 1", REPETITIONS="2", PRIORITY_CONTROLLER="99")
+    assert [(cell["sent"], cell["answered"]) for cell in found["cells"]] == [(40, 40)] * 2
+    assert treatments(found)["client processes"] == "8"
     # As published: what the flags permit is the programs', not the controller's alone.
     assert treatments(found)["clients may use real-time priority"].endswith("SYS_NICE effective")
     assert found["warmup"] == {"sent": 0, "answered": 0}
@@ -85,46 +111,3 @@ def test_one_process_a_run_sleeps_and_has_a_warm_up(lab: LoopLab) -> None:
     assert own["controller's subscription to answer/"] == "QoS 2"
     # Five at each QoS.
     assert found["warmup"] == {"sent": 10, "answered": 10, "lost": 0}
-    assert max(found["printed_clients"]["runnable"]) < 0.6
-
-
-@pytest.fixture
-def wire() -> Iterator[tuple[Wire, socket.socket, socket.socket]]:
-    """Return the packets of a port, a client that is connected to it, and its peer: the broker's end."""
-    with socket.create_server((HOST, 0)) as server:
-        found = Wire(server.getsockname()[1])
-        with socket.create_connection(server.getsockname()) as client:
-            client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            broker, _ = server.accept()
-            with broker:
-                broker.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                # The kernel begins to stamp a moment after it was asked.
-                time.sleep(0.5)
-                yield found, client, broker
-        found.close()
-
-
-@needs_packets
-def test_packets_are_told_by_direction_whole_and_once(wire: tuple[Wire, socket.socket, socket.socket]) -> None:
-    packets, client, broker = wire
-    first, second = (publish_packet(b"request/", b"T-run-%06d" % k, False) for k in range(2))
-    # Two in one segment, then one in two, beside packets of other kinds.
-    client.sendall(b"\x40\x02\0\x01" + first + second)
-    client.sendall(first[:9])
-    time.sleep(0.05)
-    before_ns = time.perf_counter_ns()
-    client.sendall(first[9:])
-    time.sleep(0.05)
-    broker.sendall(b"\xd0\0" + publish_packet(b"answer/", b"run,0,ok,1000,20.00", False))
-    time.sleep(0.1)
-    found = list(packets.read())
-    assert [(one.leaves, one.topic, one.payload[-6:]) for one in found] == [
-        (True, b"request/", b"000000"), (True, b"request/", b"000001"), (True, b"request/", b"000000"),
-        (False, b"answer/", b",20.00"),
-    ]  # fmt: skip
-    times = [one.stamp_ns for one in found]
-    assert times == sorted(times)
-    # Of a packet in two segments the last one counts.
-    assert before_ns - 1_000_000 < times[2] < before_ns + 50_000_000 < times[3]
-    assert packets.dropped == 0
-    assert all(isinstance(one, Publish) and one.qos == 0 for one in found)

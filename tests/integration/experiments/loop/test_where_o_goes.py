@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from support.loop_lab import LoopLab
+from support.loop_lab import LoopLab, patched
 from support.mqtt_proxy import TO_BROKER, TO_CLIENT, ImpairmentProxy, Rule
 from support.parts import HOST, answer_line, bridge_command, python, until
 from support.run_checks import Ledger
@@ -22,37 +22,26 @@ FOUND_US = 0.7 * STALL_S * 1e6
 OLD_KERNEL = "from looplab.mqtt import kernel_stamps as k; k.SO_TIMESTAMPING = 9999; "
 # Another machine's monotonic clock, eleven days ahead.
 FAR_CLOCK = "import time as t; now = t.perf_counter_ns; t.perf_counter_ns = lambda: now() + 10**15; "
-ONE_BY_ONE = {"INTERVALS_MS": "1000", "MESSAGES": "4", "REPETITIONS": "1", "WARMUP_MESSAGES": "0"}
-
-
-def patched(command: list[str], before: str) -> list[str]:
-    """Return the command with a line of Python before it."""
-    if command[1] == "-c":
-        return [command[0], "-c", f"{before}{command[2]}"]
-    code = f"{before}import runpy; runpy.run_module({command[2]!r}, run_name='__main__')"
-    return [command[0], "-c", code, *command[3:]]
+ONE_BY_ONE = {"INTERVALS_MS": "700", "MESSAGES": "3", "REPETITIONS": "1", "WARMUP_MESSAGES": "0"}
 
 
 @pytest.mark.parametrize("nodelay", ["on", "off"])
 def test_the_parts_add_up_at_every_qos(lab: LoopLab, nodelay: str) -> None:
     """With Nagle's algorithm, at QoS 1 and 2 and on a busy machine several messages come in with one read."""
     lab.online_bridge(TCP_NODELAY=nodelay)
-    lab.controller(QOS="0,1,2", TCP_NODELAY=nodelay, MESSAGES="50").wait()
+    lab.controller(QOS="0,1,2", TCP_NODELAY=nodelay, MESSAGES="25").wait()
     run = Ledger(lab.run)
     known = run.known()
     cells = run.document["cells"]
     assert min(cell["ledger_us"][name]["min"] or 0 for cell in cells for name in NAMES) >= 0
     assert 0 < sum(cell["ledger_us"]["network"]["n"] for cell in cells) == len(known)
-    gaps = [gap.partition(" of 300 answered messages ") for gap in run.document["ledger_gaps"]]
-    assert all(separator for _, separator, _ in gaps)
-    assert len(known) + sum(int(count) for count, *_ in gaps) >= 300
 
 
 def test_a_bridge_with_a_clock_of_its_own_gives_the_same_parts(lab: LoopLab) -> None:
     """As one on another machine: only durations travel."""
     lab.bridge(patched(bridge_command(), FAR_CLOCK))
     lab.listener.wait_online()
-    lab.controller(MESSAGES="100").wait()
+    lab.controller(MESSAGES="50").wait()
     run = Ledger(lab.run)
     known = run.known()
     parts_us = [run.part(sequence, name) for sequence in known for name in NAMES]
@@ -62,19 +51,18 @@ def test_a_bridge_with_a_clock_of_its_own_gives_the_same_parts(lab: LoopLab) -> 
 def test_what_nagle_holds_back_is_the_send_path(lab: LoopLab) -> None:
     """The broker acknowledges late (40 ms), and until then no second small message leaves."""
     lab.online_bridge(TCP_NODELAY="off")
-    lab.controller(QOS="1", TCP_NODELAY="off", INTERVALS_MS="20", MESSAGES="50").wait()
+    lab.controller(QOS="1", TCP_NODELAY="off", INTERVALS_MS="20", MESSAGES="25").wait()
     run = Ledger(lab.run)
     held = [s for s, row in run.transport.items() if float(row["send_path_us"] or 0) > 5000]
-    assert len(held) > 20
+    assert len(held) > 10
 
 
 @pytest.mark.parametrize("direction", [TO_BROKER, TO_CLIENT])
-def test_a_delay_on_the_way_is_network(lab: LoopLab, direction: str) -> None:
-    lab.online_bridge()
+def test_a_delay_on_the_way_is_network(kept: LoopLab, direction: str) -> None:
     rule = Rule(impairment="delay", direction=direction, jitter_us=20_000, seed=5)
-    with ImpairmentProxy((HOST, lab.broker.port), [rule]) as proxy:
-        lab.controller(BROKER_PORT=str(proxy.port), MESSAGES="100", INTERVALS_MS="30").wait()
-    run = Ledger(lab.run)
+    with ImpairmentProxy((HOST, kept.broker.port), [rule]) as proxy:
+        kept.controller(BROKER_PORT=str(proxy.port), MESSAGES="30", INTERVALS_MS="30").wait()
+    run = Ledger(kept.run)
     held_us = {found.sequence: found.held_ns / 1000 for found in proxy.applied("delay")}
     known = [sequence for sequence in run.known() if sequence in held_us]
     for sequence in known:
@@ -132,7 +120,7 @@ def check_stall(lab: LoopLab, controller: Any, part: str) -> None:
 
 
 @pytest.mark.parametrize("old", ["controller", "bridge"])
-def test_without_kernel_stamps_the_run_says_why_it_has_no_ledger(lab: LoopLab, old: str) -> None:
+def test_without_kernel_stamps_there_is_no_ledger(lab: LoopLab, old: str) -> None:
     commands: dict[str, Callable[..., Any]] = {"bridge": lab.bridge, "controller": lab.controller}
     words = {"bridge": bridge_command(), "controller": python("looplab.experiments", "loop")}
     words[old] = patched(words[old], OLD_KERNEL)
@@ -148,6 +136,3 @@ def test_without_kernel_stamps_the_run_says_why_it_has_no_ledger(lab: LoopLab, o
     assert run.cell["ledger_us"]["network"]["n"] == 0
     assert run.cell["ledger_us"]["network"]["avg"] is None
     assert run.cell["transport_O_us"]["n"] == 39
-    (gap,) = run.document["ledger_gaps"]
-    assert old in gap
-    assert "SO_TIMESTAMPING" in gap

@@ -1,22 +1,21 @@
 """A cell's links judged by what the emulator says after it; the real one is in tests/e2e/test_e2e_qos_delay.py."""
 
-from collections.abc import Callable, Iterator
+import contextlib
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from looplab.errors import MachineError
 from looplab.experiments.qos_delay import network
 from looplab.experiments.qos_delay.network import Made
 from looplab.experiments.qos_delay.parameters import QosDelayParameters
-from looplab.system.json_service import Request, serve
-from looplab.treatments.emulators import Emulators
+from looplab.system.json_service import serve
+from looplab.treatments.link import Emulators
 
 P = QosDelayParameters.read({"DELAYS_MS": "20", "QOS": "0", "MESSAGES": "10"})
 CELL = P.cells[0]
-FIGURES = {"n": 400, "mean": 20.1, "sd": 2.0, "min": 15.0, "p50": 20.0, "p95": 23.0, "p99": 24.0, "max": 26.0}
+FIGURES = {"n": 400, "mean": 20.1, "sd": 2.0, "min": 15.0}
 TRIPS = {peer: {**FIGURES, "n": 40, "mean": 40.8, "lost": 0} for peer in ("broker-pb", "broker-bs")}
-Serve = Callable[[dict[str, Any] | None], str]
 Judged = Callable[..., Made]
 
 
@@ -30,36 +29,22 @@ def state(at: str) -> dict[str, Any]:
         for link in network.links(P, CELL)[at]
     ]  # fmt: skip
     trips = {"rtt_ms": {peer: dict(trip) for peer, trip in TRIPS.items()}} if at == "own" else {}
-    return {"backend": "nfqueue", "instance": f"first of {at}", "since_s": 3.0, "moves": 0, "links": ways, **trips}
+    return {"backend": "nfqueue", "instance": f"first of {at}", "links": ways, **trips}
 
 
 @pytest.fixture
-def emulator() -> Iterator[Serve]:
-    """Return a function that starts an emulator with this state; None: it has ended."""
-    servers = []
-
-    def start(answer: dict[str, Any] | None) -> str:
-        def links(_request: Request) -> dict[str, Any]:
-            if answer is None:
-                raise MachineError("The link is not emulated any more.", "x")
-            return answer
-
-        servers.append(serve("127.0.0.1", 0, {"GET /links": links}, "free a port"))
-        return f"http://127.0.0.1:{servers[-1].server_address[1]}"
-
-    yield start
-    for server in servers:
-        server.shutdown()
-        server.server_close()
-
-
-@pytest.fixture
-def judged(emulator: Serve) -> Judged:
+def judged(at_end: contextlib.ExitStack) -> Judged:
     """What is found where the emulators say this."""
 
-    def judge(own: dict[str, Any] | None, broker: dict[str, Any] | None) -> Made:
+    def serving(answer: dict[str, Any]) -> str:
+        server = serve("127.0.0.1", 0, {"GET /links": lambda _request: answer}, "free a port")
+        at_end.callback(server.server_close)
+        at_end.callback(server.shutdown)
+        return f"http://127.0.0.1:{server.server_address[1]}"
+
+    def judge(own: dict[str, Any], broker: dict[str, Any]) -> Made:
         found = Made("nfqueue")
-        network.judge(P, CELL, found, Emulators({"own": emulator(own), "broker": emulator(broker)}))
+        network.judge(P, CELL, found, Emulators({"own": serving(own), "broker": serving(broker)}))
         return found
 
     return judge
@@ -105,12 +90,3 @@ def test_where_the_kernel_delays_a_round_trip_tells(
 
 def test_an_emulator_that_sees_each_packet_may_lack_echoes(judged: Judged) -> None:
     assert judged({**state("own"), "rtt_ms": dict.fromkeys(TRIPS)}, state("broker")).faults == []
-
-
-def test_an_emulator_that_ended_is_said(judged: Judged) -> None:
-    """All else that may be wrong with one: tests/unit/treatments/test_link_emulators.py, test_link_judgement.py."""
-    for own, broker in ((None, state("broker")), (state("own"), None)):
-        found = judged(own, broker)
-        assert len(found.faults) == 1
-        assert "ended" in found.faults[0]
-        assert found.as_json() == {"pb": None, "bs": None, "total": None}

@@ -44,30 +44,25 @@ def test_a_killed_database_loses_nothing_that_it_confirmed(lab: TwinLab) -> None
     assert any("database process" in why for why in lab.run["invalid_because"])
 
 
-@pytest.mark.parametrize("qos", ["1", "2"])
-def test_a_killed_instance_gets_again_what_it_had_not_confirmed(lab: TwinLab, qos: str) -> None:
+@pytest.mark.parametrize(("part", "qos"), [("instance", "2"), ("worker", "1")])
+def test_what_was_killed_gets_again_what_it_had_not_confirmed(lab: TwinLab, part: str, qos: str) -> None:
     lab.controller(WRITE_MODE="copy", QOS=qos)
     lab.until_stored(60)
-    lab.kill_instance()
-    time.sleep(0.5)
-    lab.instance()
+    if part == "worker":
+        os.kill(lab.workers()[0], signal.SIGKILL)
+    else:
+        lab.kill_instance()
+        time.sleep(0.5)
+        lab.instance()
     cell, found = result(lab)
     assert found == {"stored": 300, "lost": 0, "refused": 0}
     assert cell["worker_restarts"] == 1
-    assert not lab.run["valid"]
-
-
-def test_a_worker_that_is_killed_is_replaced(lab: TwinLab) -> None:
-    lab.controller()
-    lab.until_stored(60)
-    os.kill(lab.workers()[0], signal.SIGKILL)
-    cell, found = result(lab)
-    assert found == {"stored": 300, "lost": 0, "refused": 0}
-    assert cell["worker_restarts"] == 1
+    # The instance's own process is another one.
+    assert lab.run["valid"] == (part == "worker"), lab.run["invalid_because"]
 
 
 def test_at_qos_0_a_killed_worker_loses_what_came_meanwhile(lab: TwinLab) -> None:
-    lab.controller(QOS="0", DRAIN_TIMEOUT_S="3")
+    lab.controller(QOS="0", DRAIN_TIMEOUT_S="1")
     lab.until_stored(60)
     os.kill(lab.workers()[0], signal.SIGKILL)
     _cell, found = result(lab)
@@ -87,12 +82,12 @@ def test_a_stopped_broker_keeps_its_queue_with_persistence(
 ) -> None:
     lab = make_lab(cluster, PERSISTENT.format(disk), inflight=5)
     # 20 a second at most: most of the queue is the broker's when it ends.
-    lab.controller(WRITE_MODE="sleep", MESSAGES="150")
+    lab.controller(WRITE_MODE="sleep", MESSAGES="120")
     lab.until_stored(20)
     lab.broker.stop()
     lab.broker.start()
     cell, found = result(lab)
-    assert found == {"stored": 150, "lost": 0, "refused": 0}
+    assert found == {"stored": 120, "lost": 0, "refused": 0}
     assert cell["disconnects"] >= 2
     assert (disk / "mosquitto.db").stat().st_size > 0
 
@@ -103,23 +98,23 @@ def test_a_broker_that_is_killed_loses_nothing_that_its_file_has(
     """It writes sessions and queue to disk every second or two: what was confirmed before that comes again."""
     lab = make_lab(cluster, PERSISTENT.format(disk), inflight=5)
     # 20 a second: the devices have sent all long before the queue is empty.
-    lab.controller(WRITE_MODE="sleep", MESSAGES="150")
-    lab.until_stored(30)
+    lab.controller(WRITE_MODE="sleep", MESSAGES="110")
+    lab.until_stored(20)
     sent_by_ns, now_s = time.perf_counter_ns(), time.time()
     until(lambda: (disk / "mosquitto.db").stat().st_mtime > now_s, "the broker has saved its queue")
     lab.broker.kill()
-    waiting = 150 - lab.stored()
+    waiting = 110 - lab.stored()
     lab.broker.start()
     _cell, found = result(lab)
     assert max(int(row["sent_ns"]) for row in lab.samples()) < sent_by_ns
     assert waiting > 10
-    assert found == {"stored": 150, "lost": 0, "refused": 0}
+    assert found == {"stored": 110, "lost": 0, "refused": 0}
 
 
 def test_a_broker_that_is_killed_loses_what_it_held(make_lab: Callable[..., TwinLab], cluster: Postgres) -> None:
     lab = make_lab(cluster, inflight=5)
     # Far slower than the device: the broker holds many when it is killed.
-    lab.controller(WRITE_MODE="sleep", MESSAGES="150", DRAIN_TIMEOUT_S="10")
+    lab.controller(WRITE_MODE="sleep", MESSAGES="150", DRAIN_TIMEOUT_S="2")
     lab.until_stored(20)
     lab.broker.kill()
     lab.broker.start()
@@ -132,11 +127,12 @@ def test_a_broker_that_is_killed_loses_what_it_held(make_lab: Callable[..., Twin
 def test_of_two_machines_one_goes_on(
     make_lab: Callable[..., TwinLab], start_broker: Callable[..., Broker], cluster: Postgres
 ) -> None:
-    """It loses what its broker held. A machine that takes both brokers with it: tests/e2e/test_e2e_twin.py."""
+    """It loses what its broker held."""
     lab = make_lab(cluster)
     lab.more_brokers.append(start_broker(more="allow_anonymous true\nmax_queued_messages 0\nmax_inflight_messages 0\n"))
-    # Each broker is given 100 messages a second for 2 s, and its worker stores fewer than 20.
-    lab.controller(SCENARIO="twin-brokers", BROKERS="2", WRITE_MODE="sleep", MESSAGES="400", DRAIN_TIMEOUT_S="20")
+    # Each broker is given 25 messages a second for 4 s, and its worker stores fewer than 20.
+    settings = {"WRITE_MODE": "sleep", "MESSAGES": "200", "INTERVALS_MS": "20", "DRAIN_TIMEOUT_S": "8"}
+    lab.controller(SCENARIO="twin-brokers", BROKERS="2", **settings)
     lab.until_stored(20)
     lab.more_brokers[0].kill()
     lab.children["controller"].wait()
@@ -145,9 +141,9 @@ def test_of_two_machines_one_goes_on(
         number: Counter(row["outcome"] for row in lab.samples() if row["broker"] == f"{number}") for number in (1, 2)
     }
     for number, fate in fates.items():
-        assert fate.total() == 200
-        assert (fate["lost"] > 20) == (number == 2), fates
-        assert fate["stored"] == (200 - fate["lost"])
+        assert fate.total() == 100
+        assert (fate["lost"] > 0) == (number == 2), fates
+        assert fate["stored"] == (100 - fate["lost"])
     assert lab.stored() == sum(fate["stored"] for fate in fates.values())
     assert not lab.run["valid"]
 
@@ -174,15 +170,13 @@ def wire() -> Iterator[Wire]:
         yield found
 
 
-def test_a_network_cut_for_ten_seconds_loses_nothing(
-    make_lab: Callable[..., TwinLab], cluster: Postgres, wire: Wire
-) -> None:
+def test_a_network_that_is_cut_loses_nothing(make_lab: Callable[..., TwinLab], cluster: Postgres, wire: Wire) -> None:
     """The broker is on another network than the devices and the instance, and its cable is pulled."""
     lab = make_lab(cluster, host=wire.there, within=wire.command())
     lab.controller(MESSAGES="600")
     lab.until_stored(60)
     with wire.cut():
-        time.sleep(10)
+        time.sleep(6)
     cell, found = result(lab)
     assert found == {"stored": 600, "lost": 0, "refused": 0}
     assert cell["disconnects"] >= 2
@@ -190,25 +184,14 @@ def test_a_network_cut_for_ten_seconds_loses_nothing(
     sent, committed = (sorted(int(row[name]) for row in lab.samples()) for name in ("sent_ns", "committed_ns"))
     # An open loop: the devices went on sending on their schedule, and nothing was stored meanwhile.
     assert sent[-1] - sent[0] < 5e9
-    assert max(after - before for before, after in pairwise(committed)) > 9e9
-
-
-def test_a_second_instance_stores_nothing_twice(lab: TwinLab) -> None:
-    """It subscribes to the same topics, with a session of its own."""
-    with lab.second_instance():
-        lab.controller(WRITE_MODE="row,copy", MESSAGES="100")
-        lab.children["controller"].wait()
-    for cell in lab.run["cells"]:
-        account(cell, [row for row in lab.samples() if row["write_mode"] == cell["write_mode"]])
-        assert cell["stored"] == 100
-    assert lab.stored() == 200
-    assert sum(cell["duplicates"] for cell in lab.run["cells"]) == 200
+    assert max(after - before for before, after in pairwise(committed)) > 5e9
 
 
 def test_what_is_no_message_is_counted_and_harms_none(lab: TwinLab) -> None:
     """A million random bytes on the devices' own topic, and copies of a message that is stored already."""
     spy = Listener(lab.broker.port, "twin/#")
-    lab.controller(MESSAGES="200")
+    # All of it arrives while the devices still send.
+    lab.controller(MESSAGES="200", INTERVALS_MS="20")
     until(lambda: spy.messages, "the first message")
     topic, payload = spy.messages[0].topic, bytes(spy.messages[0].payload)
     lab.until_stored(1)
@@ -255,7 +238,7 @@ def test_a_full_disk_stores_nothing_and_loses_nothing(make_lab: Callable[..., Tw
                     file.write(bytes(65536))
             except OSError:
                 pass
-        threading.Timer(3, lambda: postgres.recover(ballast)).start()
+        threading.Timer(1.5, lambda: postgres.recover(ballast)).start()
         cell, found = result(lab)
         assert found == {"stored": 400, "lost": 0, "refused": 0}
         assert cell["database_errors"] > 0

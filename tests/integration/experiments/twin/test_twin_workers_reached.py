@@ -6,7 +6,6 @@ import signal
 import socket
 from collections.abc import Callable
 from pathlib import Path
-from statistics import median
 
 import pytest
 from support.parts import Child, python
@@ -41,12 +40,6 @@ def test_workers_share_the_messages_of_each_cell(lab: TwinLab, workers: dict[str
             ("one", 33, 33), ("three", 33, 33), ("two", 34, 34),
         ]  # fmt: skip
         assert (cell["duplicates"], cell["disconnects"]) == (0, 0)
-        # What the samples have.
-        late_ns = sorted(int(row["sent_ns"]) - int(row["due_ns"]) for row in mine)
-        merged_us = cell["device_lateness_us"]
-        assert merged_us["n"] == 100
-        assert merged_us["max"] == pytest.approx(late_ns[-1] / 1000, rel=0.001)
-        assert merged_us["p50"] == pytest.approx(median(late_ns) / 1000, rel=0.001)
     assert treatments(run)["device workers"]["note"] == "on one, three, two"
     assert treatments(run)["devices TCP_NODELAY"]["found"] == "on"
     # Here all share one clock, and the payload has the true time of sending.
@@ -61,7 +54,8 @@ def test_workers_share_the_messages_of_each_cell(lab: TwinLab, workers: dict[str
 def test_a_worker_that_ends_is_named_and_all_accounted(
     lab: TwinLab, workers: dict[str, Child], number: signal.Signals
 ) -> None:
-    child = lab.controller(DEVICE_WORKERS="3", MESSAGES="300", INTERVALS_MS="10", DRAIN_TIMEOUT_S="3")
+    # It sends for six seconds, because a busy machine sees late how much is stored.
+    child = lab.controller(DEVICE_WORKERS="3", MESSAGES="600", INTERVALS_MS="10", DRAIN_TIMEOUT_S="3")
     lab.until_stored(100)
     workers["two"].signal(number)
     assert child.wait() == 1
@@ -69,19 +63,19 @@ def test_a_worker_that_ends_is_named_and_all_accounted(
     (cell,) = run["cells"]
     found = account(cell, [row for row in lab.samples() if row["outcome"]])
     one, three, two = cell["device_workers"]
-    assert (one["stored"], three["stored"]) == (100, 100)
-    assert 10 < two["sent"] < 100
-    assert found["stored"] == lab.stored() == 200 + two["stored"]
+    assert (one["stored"], three["stored"]) == (200, 200)
+    assert 10 < two["sent"] < 200
+    assert found["stored"] == lab.stored() == 400 + two["stored"]
     assert found["lost"] == two["sent"] - two["stored"] == 0
     assert treatments(run)["device workers"]["found"] == "fell: two"
-    why = f"device worker 3 on two was lost: {two['sent']} of 100 messages sent, {two['stored']} stored"
+    why = f"device worker 3 on two was lost: {two['sent']} of 200 messages sent, {two['stored']} stored"
     assert any(why in reason for reason in run["invalid_because"])
 
 
 def test_a_stranger_is_no_device_worker(lab: TwinLab, workers: dict[str, Child]) -> None:
     """Without the token nobody sends for a run: neither a guess, nor a line of old, nor one without an end."""
     workers["one"].stop()
-    child = lab.controller(DEVICE_WORKERS="3", MESSAGES="20", PARTS_TIMEOUT_S="8")
+    child = lab.controller(DEVICE_WORKERS="3", MESSAGES="20", PARTS_TIMEOUT_S="5")
     address = ("127.0.0.1", int(os.environ["DEVICE_PORT"]))
     for line in (b"guess four\n", b" four\n", b'{"host": "four"}\n', b"\xff four\n", b"x" * 4000):
         with until(lambda: socket.create_connection(address, 20), "the controller listens") as sock:
@@ -90,7 +84,7 @@ def test_a_stranger_is_no_device_worker(lab: TwinLab, workers: dict[str, Child])
             with contextlib.suppress(ConnectionResetError):
                 assert sock.recv(100) == b""
     assert child.wait() == 1
-    assert any("3 device workers wanted, there after 8 s: three, two" in why for why in lab.run["invalid_because"])
+    assert any("3 device workers wanted, there after 5 s: three, two" in why for why in lab.run["invalid_because"])
 
 
 def test_without_a_token_none_starts(lab: TwinLab, start_command: Callable[..., Child], tmp_path: Path) -> None:

@@ -5,24 +5,27 @@ from typing import Any
 
 import pytest
 
-from looplab.experiments.asip.document import AsipMeasurement
+from looplab.experiments.asip import AsipCell, LatencyCell
 from looplab.experiments.asip.oscilloscope import BoardCounts
 from looplab.experiments.asip.parameters import AsipParameters
 from looplab.experiments.asip.treatments import judge
+from looplab.run.cells import CellResult
 from looplab.treatments.judgement import Treatment
 
 
 def judged(
-    what: str, variables: dict[str, str], measured: Sequence[AsipMeasurement], scans: Sequence[Any] = ()
+    what: str,
+    variables: dict[str, str],
+    boards: Sequence[BoardCounts] = (),
+    scans: Sequence[Any] = (),
+    measured: Sequence[CellResult[AsipCell]] = (),
 ) -> Treatment:
     p = AsipParameters.read({"LANGUAGES": "python", "TRANSPORTS": "serial", **variables})
-    return next(found for found in judge(p, scans, measured) if found.what == what)
+    return next(found for found in judge(p, scans, measured, boards) if found.what == what)
 
 
-def cell(*, held_us: float = 0.0, processor: str = "atmega2560", faults: Sequence[str] = ()) -> AsipMeasurement:
-    counts = BoardCounts({"max": 90.0, "mean": 10.0}, held_us, processor)
-    first = AsipParameters.read({"LANGUAGES": "python"}).published_cells[0]
-    return AsipMeasurement(first, board=counts, faults=list(faults))
+def counted(*, held_us: float = 0.0, processor: str = "atmega2560", lag_us: float = 90.0) -> BoardCounts:
+    return BoardCounts({"max": lag_us, "mean": 10.0}, held_us, processor)
 
 
 @pytest.mark.parametrize(
@@ -36,13 +39,9 @@ def cell(*, held_us: float = 0.0, processor: str = "atmega2560", faults: Sequenc
     ],
 )  # fmt: skip
 def test_an_adapter_is_known_by_how_long_it_holds_a_byte(adapter: str, held_us: float, verified: bool) -> None:
-    found = judged("USB adapter", {"ADAPTER": adapter}, [cell(held_us=held_us)])
+    found = judged("USB adapter", {"ADAPTER": adapter}, [counted(held_us=held_us)])
     assert (found.verified, found.required) == (verified, True)
     assert f"{held_us / 1000:.2f} ms" in found.found
-
-
-def test_one_cell_with_another_adapter_is_enough_to_fail() -> None:
-    assert not judged("USB adapter", {"ADAPTER": "ch340"}, [cell(held_us=1_900), cell(held_us=0)]).verified
 
 
 @pytest.mark.parametrize(
@@ -50,16 +49,16 @@ def test_one_cell_with_another_adapter_is_enough_to_fail() -> None:
     [("on", 20.0, True), ("on", 0.0, False), ("on", 12.0, False), ("off", 0.0, True), ("off", 0.5, False)],
 )
 def test_unasked_reports_are_counted_not_assumed(reports: str, per_s: float, verified: bool) -> None:
-    one = cell()
-    one.more["reports"] = {"lines": 1, "bytes": 40, "per_s": per_s}
-    found = judged("unasked reports", {"REPORTS": reports}, [one])
+    cell = LatencyCell.keyed("python", "serial", "one")
+    one = CellResult[AsipCell](cell, {"reports": {"lines": 1, "bytes": 40, "per_s": per_s}})
+    found = judged("unasked reports", {"REPORTS": reports}, measured=[one])
     assert (found.verified, found.required) == (verified, True)
-    assert not judged("unasked reports", {"REPORTS": reports}, [cell()]).required
+    assert not judged("unasked reports", {"REPORTS": reports}, measured=[CellResult(cell)]).required
 
 
 @pytest.mark.parametrize(("board", "verified"), [("mega", True), ("uno", False)])
 def test_a_board_is_known_by_its_processor(board: str, verified: bool) -> None:
-    found = judged("board", {"BOARD": board}, [cell(processor="atmega2560")])
+    found = judged("board", {"BOARD": board}, [counted(processor="atmega2560")])
     assert (found.verified, found.found) == (verified, "atmega2560")
 
 
@@ -73,20 +72,24 @@ def scan(limit: float | None = None) -> dict[str, Any]:
     ("wanted", "limit", "verified"), [("0", None, True), ("0.25", 0.25, True), ("0.25", None, False)]
 )
 def test_a_clients_quota_is_that_of_its_container(wanted: str, limit: float | None, verified: bool) -> None:
-    found = judged("python client processors", {"CLIENT_CPUS": wanted}, [cell()], [scan(limit)])
+    found = judged("python client processors", {"CLIENT_CPUS": wanted}, scans=[scan(limit)])
     assert (found.verified, found.required) == (verified, True)
 
 
 def test_a_bridge_on_a_pi_is_taken_at_its_word() -> None:
     remote = {"ROBOT": "remote", "LAB_PI": "192.0.2.7", "TRANSPORTS": "tcp", "FIDELITY": "corrected"}
-    found = judged("bridge TCP_NODELAY", remote, [cell()], [scan()])
+    found = judged("bridge TCP_NODELAY", remote, scans=[scan()])
     assert (found.wanted, found.found, found.required) == ("on", "on, as it reports", False)
 
 
-@pytest.mark.parametrize("what", ["board", "USB adapter"])
-def test_an_unknown_treatment_makes_nothing_invalid(what: str) -> None:
-    real = AsipMeasurement(cell().cell)
-    assert judged(what, {}, [real]).found == "a real board"
-    for measured in ([real], [cell(faults=["the bridge is gone"])], []):
-        found = judged(what, {}, measured)
-        assert (found.verified, found.required) == (False, False)
+def test_a_board_behind_real_time_is_seen() -> None:
+    clock = judged("board clock", {}, [counted(lag_us=2_500.0)])
+    assert (clock.verified, clock.required) == (False, False)
+    assert "2.50 ms" in clock.found
+
+
+@pytest.mark.parametrize("what", ["board", "USB adapter", "board clock"])
+@pytest.mark.parametrize(("robot", "why"), [("usb", "a real board"), ("virtual", "not measured")])
+def test_an_unknown_treatment_makes_nothing_invalid(what: str, robot: str, why: str) -> None:
+    found = judged(what, {"ROBOT": robot})
+    assert (found.found, found.verified, found.required) == (why, False, False)

@@ -4,6 +4,8 @@ import os
 import socket
 import tty
 from collections.abc import Iterator
+from contextlib import closing
+from threading import Thread
 from time import perf_counter_ns
 
 import pytest
@@ -11,7 +13,7 @@ import pytest
 from looplab.errors import LabError
 from looplab.experiments.asip import worker
 from looplab.experiments.asip.client import AsipClient
-from looplab.experiments.asip.transports import Way, connect
+from looplab.experiments.asip.transports import connect
 from looplab.experiments.asip.workers import WorkerClient
 
 WORDS = {"out": "13", "in": "4", "in_port": "7", "in_bit": "5", "interval_us": "10000", "deadline_us": "10000"}
@@ -23,7 +25,7 @@ def client_and_board() -> Iterator[tuple[AsipClient, int]]:
     """A client, and the board's end of its port."""
     board, port = os.openpty()
     tty.setraw(port)
-    client = AsipClient(connect(Way("serial", os.ttyname(port)), "test"))
+    client = AsipClient(connect("serial", os.ttyname(port), "test"))
     yield client, board
     client.close()
     os.close(board)
@@ -35,6 +37,21 @@ def test_a_long_silence_ends_the_tests(wire: tuple[AsipClient, int]) -> None:
     assert [received for _, _, received in latency.tests(3)] == [worker.ABSENT] * 3
     with pytest.raises(LabError, match=f"no test was answered for {SILENCE_S:g} s"):
         latency.tests(1000, round(SILENCE_S * 1e9))
+
+
+def test_a_level_from_before_is_no_answer(wire: tuple[AsipClient, int]) -> None:
+    """The board notices the first rise alone: the input is high for the client when the next test begins."""
+    client, board = wire
+    latency = worker.LatencyTests(client, WORDS)
+
+    def answer_once() -> None:
+        os.read(board, 100)
+        os.write(board, b"@I,d,7,20\n")
+
+    Thread(target=answer_once).start()
+    (first, second) = latency.tests(2)
+    assert first[2] > first[1]
+    assert second[2] == worker.ABSENT
 
 
 def test_every_byte_is_counted_by_what_it_is(wire: tuple[AsipClient, int]) -> None:
@@ -57,23 +74,13 @@ def test_every_byte_is_counted_by_what_it_is(wire: tuple[AsipClient, int]) -> No
     assert (counts["sent"], counts["received"]) == (9 + 6 + 4, 38 + 13 + 26 + 7)
 
 
-def test_a_controller_hangs_up_when_it_is_done() -> None:
-    """A fault that is handled holds it; the worker would wait with the next controller."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        with WorkerClient("python", "127.0.0.1:{1}".format(*server.getsockname())) as held:
-            worker, _ = server.accept()
-        with worker:
-            worker.settimeout(5)
-            assert worker.recv(100) == b"", f"{held} is closed"
-
-
 def test_an_answer_has_times_and_facts_or_says_what_is_wrong() -> None:
     server = socket.create_server(("127.0.0.1", 0))
-    with server, WorkerClient("java", "127.0.0.1:{1}".format(*server.getsockname())) as client:
+    with server, closing(WorkerClient("java", "127.0.0.1:{1}".format(*server.getsockname()), 5)) as client:
         worker, _ = server.accept()
         with worker:
             worker.sendall(b"10 20 30\n40 50 -1\nok orders=18 sent=40\nok runtime=OpenJDK_21,_JIT\nerror no port\n")
-            answer = client.ask("latency", {"tests": 2})
+            answer = client.ask("latency", tests=2)
             assert worker.recv(100) == b"latency tests=2\n"
             assert (answer.times, answer.facts) == ([[10, 20, 30], [40, 50, -1]], {"orders": "18", "sent": "40"})
             assert client.runtime() == "OpenJDK 21, JIT"

@@ -2,32 +2,28 @@
 
 import pytest
 
+from looplab.experiments.asip.board import CYCLE_NS
 from looplab.experiments.asip.oscilloscope import Oscilloscope, Scope
-from looplab.experiments.asip.waves import bisect, copied, search_result
+from looplab.experiments.asip.waves import bisect, copy_delays_ns, search_result
 
 WAVE, COPY = 2, 13
 
 
 @pytest.mark.parametrize(
-    ("seen", "pairs"),
+    ("seen", "cycles"),
     [
         # Several are on their way at once.
-        (
-            [(WAVE, 1, 0), (WAVE, 0, 10), (COPY, 1, 15), (WAVE, 1, 20), (COPY, 0, 25), (COPY, 1, 35)],
-            [(0, 15), (10, 25), (20, 35)],
-        ),
-        (
-            [(WAVE, 1, 0), (COPY, 1, 5), (WAVE, 0, 10), (WAVE, 1, 20), (WAVE, 0, 30), (COPY, 0, 36)],
-            [(0, 5), (10, None), (20, None), (30, 36)],
-        ),
-        # As many edges of other levels are no copies.
-        ([(WAVE, 1, 0), (COPY, 0, 5)], [(0, None)]),
-        ([(WAVE, 1, 0), (WAVE, 0, 10)], [(0, None), (10, None)]),
+        ([(WAVE, 1, 0), (WAVE, 0, 10), (WAVE, 1, 20), (COPY, 1, 28), (COPY, 0, 36), (COPY, 1, 44)], [28, 24]),
+        ([(WAVE, 1, 0), (COPY, 1, 6), (WAVE, 0, 10), (WAVE, 1, 20), (WAVE, 1, 40), (COPY, 1, 56)], [6, None, 16]),
+        # As many came out as went in, but one is the late copy of a former edge, and one is lost.
+        ([(COPY, 1, 2), (WAVE, 1, 10), (WAVE, 1, 30), (COPY, 1, 36)], [None, 6]),
+        # Edges of another level are no copies.
+        ([(WAVE, 1, 0), (COPY, 0, 5)], [None]),
         ([], []),
     ],
 )
-def test_each_edge_has_its_copy_or_none(seen: list[tuple[int, int, int]], pairs: list[tuple[int, int | None]]) -> None:
-    assert copied(seen, WAVE) == pairs
+def test_each_rising_edge_has_its_copy_or_none(seen: list[tuple[int, int, int]], cycles: list[int | None]) -> None:
+    assert copy_delays_ns(seen) == [None if one is None else one * CYCLE_NS for one in cycles]
 
 
 class Slow(Oscilloscope):

@@ -94,12 +94,3 @@ def test_lines_have_the_columns_of_their_header() -> None:
         f"2.5,0,0,9,{10 * MS},{10 * MS},{2010 * MS},2000000.000,4000.000,1996000.000,late,",
     ]
     assert {line.count(",") for line in lines} == {samples.header.count(",")}
-
-
-def test_a_cell_keeps_how_far_it_fell_behind_its_schedule() -> None:
-    store = SampleStore(2, more=COLUMNS)
-    for row in range(2):
-        put(store, row, ANSWERED, 5 * MS, 4 * MS, lateness_ns=1000)
-        store["intended_ns"][row] = MS
-    found = document(store, range(2))
-    assert (found["send_lateness_us"]["max"], found["schedule_lateness_us"]["max"]) == (1.0, 1001.0)

@@ -2,13 +2,14 @@
 
 import shlex
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
 from looplab.errors import LabError, UsageError
 from looplab.experiments.loop.parameters import read_parameters
+from looplab.experiments.loop.studies import VARIANTS
 from looplab.run.record import by_hand
-from looplab.spec.parameters import MAX_SAMPLES
 
 SCENARIO = {"SCENARIO": "scenario5"}
 
@@ -23,30 +24,6 @@ def test_fidelity_sets_the_factors_and_thesis_is_the_default() -> None:
     assert thesis.samples == 4 * 100 * 10
 
 
-@pytest.mark.parametrize("fidelity", ["printed", "thesis", "corrected"])
-@pytest.mark.parametrize(
-    ("name", "attribute", "values"),
-    [
-        ("TCP_NODELAY", "tcp_nodelay", {"on": True, "off": False}),
-        ("ROBOT_FRAMING", "robot_framing", {"raw": "raw", "burst": "burst", "line": "line"}),
-        ("PAIRING", "pairing", {"count": "count", "request": "request"}),
-        ("APPLY_PRIORITY", "apply_priority", {"on": True, "off": False}),
-        ("QOS_LEGS", "qos_legs", {"request": "request", "all": "all"}),
-        ("CONNECTIONS", "connections", {"one": "one", "two": "two"}),
-        ("PACING", "pacing", {"sleep": "sleep", "schedule": "schedule"}),
-        ("BROKER_PATH", "broker_path", {"port": "port", "direct": "direct"}),
-    ],
-)
-def test_each_factor_can_be_set_alone(fidelity: str, name: str, attribute: str, values: dict[str, object]) -> None:
-    usual = {**SCENARIO, "FIDELITY": fidelity, "ORDER_SEED": "7"}
-    plain = read_parameters(usual).as_json()
-    for text, value in values.items():
-        if fidelity == "printed" and text in ("one", "schedule"):
-            continue  # not of these clients
-        found = read_parameters({**usual, name: text}).as_json()
-        assert found == {**plain, attribute: value}
-
-
 def test_printed_is_the_thesis_with_the_printed_clients() -> None:
     thesis, found = (read_parameters({**SCENARIO, "FIDELITY": f}).as_json() for f in ("thesis", "printed"))
     own = {
@@ -54,21 +31,6 @@ def test_printed_is_the_thesis_with_the_printed_clients() -> None:
         "python": "2.7", "warmup_messages": 0, "robot_framing": "raw", "pairing": "count",
     }  # fmt: skip
     assert found == {**thesis, **own}
-
-
-@pytest.mark.parametrize("fidelity", ["thesis", "printed", "corrected"])
-def test_each_property_of_printed_clients_can_be_set_alone(fidelity: str) -> None:
-    settings = {**SCENARIO, "FIDELITY": fidelity, "CLIENTS": "printed", "WARMUP_MESSAGES": "7", "ORDER_SEED": "7"}
-    plain = read_parameters(settings).as_json()
-    assert (plain["connections"], plain["pacing"]) == ("two", "sleep")
-    for name, values in {"receiver": ("spin", "select"), "python": ("2.7", "3")}.items():
-        for value in values:
-            assert read_parameters({**settings, name.upper(): value}).as_json() == {**plain, name: value}
-    assert {life: read_parameters({**settings, "LIFE": life}).warmup_messages for life in ("run", "repetition")} == {
-        "run": 7, "repetition": 0,
-    }  # fmt: skip
-    lab = read_parameters({**SCENARIO, "FIDELITY": fidelity, "CLIENTS": "lab"})
-    assert (lab.receiver, lab.life, lab.python) == ("select", "run", "3")
 
 
 @pytest.mark.parametrize(
@@ -146,12 +108,6 @@ def test_a_run_of_plain_compose_is_repeated_by_what_was_set(given: dict[str, str
     assert replace(repeated, order_seed=0) == replace(asked, order_seed=0)
 
 
-def test_more_than_one_run_can_hold_is_refused() -> None:
-    with pytest.raises(UsageError, match="more than one run can hold") as caught:
-        read_parameters({**SCENARIO, "MESSAGES": "1000000", "REPETITIONS": "6"})
-    assert f"{MAX_SAMPLES:,}" in caught.value.message
-
-
 def test_cells_are_in_published_order_unless_it_is_random() -> None:
     thesis, corrected = (read_parameters({**SCENARIO, "QOS": "0,1", "FIDELITY": f}) for f in ("thesis", "corrected"))
     published = [(100, 0), (50, 0), (20, 0), (10, 0), (100, 1), (50, 1), (20, 1), (10, 1)]
@@ -175,3 +131,17 @@ def test_a_run_of_what_the_broker_does_not_know_is_wrong_use() -> None:
     assert "rabbitmq knows no QoS 2" in caught.value.message
     with pytest.raises(LabError, match="BROKER='mosqitto': expected one of mosquitto, rabbitmq, mochi"):
         read_parameters({**SCENARIO, "BROKER": "mosqitto"})
+
+
+def test_the_steps_change_one_property_each() -> None:
+    every = [read_parameters({"SCENARIO": "scenario1", **one}).as_json() for one in VARIANTS["clients"].values()]
+    changed = [
+        {name for name in before if before[name] != after[name]} - {"fidelity", "warmup_messages", "order_seed"}
+        for before, after in pairwise(every)
+    ]
+    assert changed == [
+        {"robot_framing"}, {"pairing"}, {"receiver"}, {"python"}, {"life"}, {"broker_path"}, {"clients"}, {"qos_legs"},
+        {"connections"},
+        {"tcp_nodelay"}, {"robot_framing", "pacing", "order", "apply_priority", "serial_low_latency"},
+    ]  # fmt: skip
+    assert every[0] == read_parameters({"SCENARIO": "scenario1", "FIDELITY": "printed"}).as_json()

@@ -83,11 +83,6 @@ def test_each_role_is_read_on_its_host(services: dict[str, Service]) -> None:
     assert placement.document([None, found, found])["hosts"]["B"] == {"roles": ["broker", "flood"], "noise_floor": []}
 
 
-def test_no_scan_where_one_host_does_not_answer(services: dict[str, Service]) -> None:
-    services["B"].close()
-    assert placement.client_of(TreatmentsClient(ROLES)).scan({}) is None
-
-
 def test_a_load_is_judged_on_each_host(services: dict[str, Service]) -> None:
     judged = {one.what: one for one in judge_loads("flood", FLOOD, [scan(), scan()])}
     assert judged["flood load on B"].verified
@@ -193,13 +188,13 @@ def test_a_host_without_the_right_certificate_never_sees_the_token(
     identities.make(tmp_path / "other", ME)
     monkeypatch.setenv("BROKER_PAIRING", str(tmp_path / "other/controller"))
     why = fault()
-    assert "is not of this start: " in why
+    assert "CERTIFICATE_VERIFY_FAILED" in why
     assert "./lab down" in why
     monkeypatch.setenv("BROKER_PAIRING", right)
     with socket.create_server(("127.0.0.1", 0)) as elsewhere:
         monkeypatch.setenv("LAB_HOSTS", f"B=controller,broker=127.0.0.1:{elsewhere.getsockname()[1]}")
         host.listen(elsewhere)
-        assert "is not of this start: IP address mismatch" in fault()
+        assert "IP address mismatch" in fault()
     assert host.wire
     assert host.token not in host.wire
     assert host.service.said() == ""

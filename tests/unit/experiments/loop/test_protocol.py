@@ -7,7 +7,6 @@ from looplab.experiments.loop.protocol import (
     LoopAnswer,
     LoopRequest,
     answer_to,
-    is_correlated,
     parse_answer,
     parse_request,
     request_properties,
@@ -92,9 +91,6 @@ def test_malformed_answer_is_none(payload: bytes) -> None:
 def test_an_answer_of_mqtt_5_goes_where_its_request_says() -> None:
     topic, properties = answer_to(with_length(request_properties(b"T-a1b2-17")))
     assert (topic, properties) == ("answer/", property_bytes(CORRELATION_DATA, b"17"))
-    for payload, right in {b"a1b2,17,ok,1,20.00": True, b"a1b2,18,ok,1,20.00": False}.items():
-        assert is_correlated(payload, with_length(properties)) is right
-    assert not is_correlated(b"a1b2,17,ok,1,20.00", b"\0")
     assert answer_to(b"") == answer_to(b"\0") == ("answer/", b"")
 
 

@@ -7,6 +7,7 @@ import pytest
 from support.places import ROOT
 
 from looplab.experiments.loop import LoopCell
+from looplab.experiments.loop.fitted import standing
 from looplab.experiments.loop.ledger import NAMES
 from looplab.experiments.loop.table import cell_lines, significant, summary, table
 from looplab.run.accounting import summarise
@@ -71,12 +72,6 @@ def test_r_free_is_shown_where_requests_queued() -> None:
     assert "1 of 3 queued" in text
 
 
-def test_raw_answers_say_what_they_do_to_r() -> None:
-    raw = {**run(cell()), "parameters": {"robot_framing": "raw"}, "bridge": {"counts": {"unasked": 97}}}
-    assert "R ends at an answer's first bytes; 97 times more came" in " ".join(table(raw).split())
-    assert "first bytes" not in table(run(cell()))
-
-
 def test_parts_transport_and_o_are_of_the_same_messages() -> None:
     """Ten answers of 1 ms, two of 100 ms without all stamps: O is 17.5 ms, and its parts sum to 1 ms."""
     ledger = {name: figures(*[200_000] * 10) for name in NAMES}
@@ -89,34 +84,8 @@ def test_parts_transport_and_o_are_of_the_same_messages() -> None:
     assert words(text, "O transport")[3] == "0.800"
     assert "O is made of 0.200 send path + 0.200 wake-up + 0.200 network and broker" in text
     assert "= 1.000, mean O of 10 of 12 answers (83%)" in text
-    assert "100.000 is the mean O of the others" in text
     assert "2 answers have parts longer than O" in text
     assert "made of" not in table(run(cell(ledger_us={name: figures() for name in NAMES})))
-
-
-def test_what_is_not_required_and_not_so_is_said() -> None:
-    limit = {
-        "what": "controller rtprio limit", "wanted": "99", "found": "0", "verified": False, "required": False,
-        "note": "not applied: the engine refuses it or LAB_RTPRIO lowers it",
-    }  # fmt: skip
-    good = {**limit, "what": "robot untouched by the load", "verified": True}
-    *_, verdict, heading, first, rest = table({**run(cell()), "treatments": [good, limit]}).splitlines()
-    assert verdict == "VALID: every treatment that is required was found as wanted."
-    assert heading.startswith("Not required")
-    assert first.startswith("  - controller rtprio limit: wanted 99, found 0 (not applied")
-    assert rest.startswith("    ")
-    assert table({**run(cell()), "treatments": [good]}) == table(run(cell()))
-
-
-def test_nothing_is_wider_than_80_columns() -> None:
-    parts = {name: figures(1_000_000, 999_000_000) for name in NAMES}
-    worst = cell(
-        interval_ms=60000, sent=1_000_000, answered=100_000, lost=99_999, late=9_999, robot_errors=9_999,
-        duplicates=100_000, out_of_order=100_000, disconnects=100, T_us=figures(99_999_000_000),
-        O_us=figures(1, 2), ledger_us=parts,
-    )  # fmt: skip
-    text = table(run(worst, because=("bridge TCP_NODELAY: wanted on, found " + "off, " * 40,)))
-    assert max(len(line) for line in text.splitlines()) <= 80
 
 
 def test_losses_are_shown_by_cause_and_response_as_endless() -> None:
@@ -173,23 +142,31 @@ def test_a_summary_names_what_makes_figures_doubtful(stored: dict[str, Any]) -> 
     assert "!" not in summary([stored])
     (one,) = stored["cells"]
     one["O_us"] |= {"p95": None, "max": None}
-    one["send_lateness_us"]["p99"] = 67_000
-    stored["environment"] = {"load_before": [9.5], "cores": 2}
+    one["late_because"] = "machine"
     text = " ".join(summary([stored]).split())
     assert "0.438 lost lost" in text
-    assert "busy: 1 of 100 requests left 67.0 ms late or later (load 9.5 on 2 cores before the run)." in text
+    assert "! The sender was late: the machine" in text
 
 
-def test_an_invalid_run_says_why_and_what_to_do(stored: dict[str, Any]) -> None:
-    what, found, remedy = "controller may use real-time priority", "rtprio limit 0; SYS_NICE not given", "set it"
-    one = {"what": what, "wanted": "permitted", "found": found, "verified": False, "required": True, "note": remedy}
-    why = [f"{what}: wanted permitted, found {found}", "cell 1: another reason"]
-    text = summary([{**stored, "valid": False, "treatments": [one], "invalid_because": why}])
-    assert f"INVALID: - {why[0]} (set it) - {why[1]}" in " ".join(text.split())
+ROBOT = {"scenario": "scenario1", "robot": "virtual", "command": "T", "link": "none"}
+EMULATED = {"scenario": "scenario0", "robot": "virtual", "command": "E", "link": "none"}
 
 
 @pytest.mark.parametrize(
-    ("value_us", "text"), [(158_400, "158"), (46_610, "46.6"), (5000, "5.00"), (71.23, "0.071"), (0, "0.00")]
+    ("parameters", "cell", "found"),
+    [
+        (EMULATED, (20, 0), ["", "", ""]),
+        (ROBOT, (20, 0), ["fitted", "fitted", ""]),
+        ({**ROBOT, "robot": "usb"}, (20, 0), ["", "", ""]),
+        ({**EMULATED, "link": "wifi"}, (20, 0), ["fitted", "", "fitted"]),
+        ({**EMULATED, "link": "wifi"}, (50, 0), ["prediction", "", "prediction"]),
+        # The deviation was chosen so that no repetition locks here.
+        ({**EMULATED, "link": "wifi"}, (10, 0), ["fitted", "", "fitted"]),
+        ({**ROBOT, "link": "wifi"}, (20, 0), ["fitted", "fitted", "prediction"]),
+        ({}, (20, 0), ["", "", ""]),
+    ],
 )
-def test_figures_have_three_digits(value_us: float, text: str) -> None:
-    assert significant(value_us) == text
+def test_the_cells_to_which_a_constant_was_fitted(
+    parameters: dict[str, str], cell: tuple[float, int], found: list[str]
+) -> None:
+    assert [standing(parameters, figure, *cell) for figure in ("T", "R", "O")] == found

@@ -1,12 +1,14 @@
 """When a device's requests are due, and what becomes of them."""
 
-import json
-import time
-from collections.abc import Mapping
-from typing import Any
+import sys
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from support.places import ROOT
 
+from looplab.errors import LabError
+from looplab.experiments.middleware import load
 from looplab.experiments.middleware.devices import DevicePlan
 from looplab.experiments.middleware.load import DeviceLoad, Requests
 
@@ -22,21 +24,6 @@ def plan(**changes: object) -> DevicePlan:
     return DevicePlan(**{**given, **changes})
 
 
-def test_a_device_is_due_every_period_whatever_came_back() -> None:
-    dues_ns = plan().due_ns(3)
-    assert 0 <= dues_ns[0] < S // 2
-    assert dues_ns.step == S // 2
-    assert 3 * S - S // 2 <= dues_ns[-1] < 3 * S
-
-
-def test_how_far_apart_devices_began_is_counted() -> None:
-    requests = Requests(plan(devices=3))
-    for device, sent_ns in enumerate((S // 10, S // 4, S // 5)):
-        requests.ended(device, 0, sent_ns, sent_ns + 1, "")
-        requests.ended(device, 1, S, S + 1, "")
-    assert requests.start_share == pytest.approx(0.3)
-
-
 @pytest.mark.parametrize(
     ("changes", "starts"), [({}, 20), ({"together": True}, 1), ({"period_ns": 10 * S, "end_ns": 10 * S}, 20)]
 )
@@ -47,29 +34,17 @@ def test_every_device_has_its_share_of_the_load(changes: dict[str, int], starts:
     assert len({one[0] for one in dues_ns}) == starts
 
 
-def test_a_plan_of_the_published_length_begins_at_once() -> None:
-    begun_s = time.process_time()
-    rows = Requests(plan(devices=2320, period_ns=S, end_ns=600 * S)).seconds({})
-    assert time.process_time() - begun_s < 5
-    assert {row.due for row in rows} == {2320}
-
-
 def test_every_request_due_has_one_fate() -> None:
     p = plan(devices=2)
     requests = Requests(p)
-    success, failure, waiting = p.due_ns(0)[:3]
+    success, failure = p.due_ns(0)[:2]
     requests.ended(0, 0, success + 1000, success + 5000, "")
     requests.ended(0, 1, failure + 1000, failure + 5000, "timeout")
-    requests.sent(0, 2, waiting)
-    rows = requests.seconds({0: 1.0, 1: 1.5})
-    names = ("due", "sent", "succeeded", "failed", "unfinished")
-    assert [sum(getattr(row, name) for row in rows) for name in names] == [12, 3, 1, 1, 10]
-    assert (requests.acknowledged, requests.failed_by) == ({(0, 0)}, {"timeout": 1})
+    names = ("due", "succeeded", "failed", "unfinished")
+    assert [sum(getattr(second, name) for second in requests.seconds) for name in names] == [12, 1, 1, 10]
+    assert (requests.acknowledged, requests.failed_by) == ({"run-0-0-0"}, {"timeout": 1})
     assert [requests.times[name].max_ns for name in ("response", "sent_response")] == [5000, 4000]
-    assert [row.cpu_us for row in rows] == [500_000, None, None]
-    assert {row.response_p99_us for row in rows if row.succeeded} == {5.0}
-    # While it goes on, what waits has no fate.
-    assert sum(row.due for row in requests.ended_of(range(3))) == 2
+    assert [second.row()[-2] for second in requests.seconds if second.succeeded] == [5.0]
 
 
 def test_an_answer_after_the_load_is_a_success_but_not_in_time() -> None:
@@ -91,63 +66,59 @@ def test_lateness_counts_only_for_idle_devices() -> None:
     assert (requests.times["send_lateness"].count, requests.times["send_lateness"].max_ns) == (1, 7)
 
 
-def test_the_devices_are_divided_among_the_processes() -> None:
-    assert [part.numbers for part in plan(devices=8).slices(3)] == [range(3), range(3, 6), range(6, 8)]
-    assert len(plan(devices=2).slices(3)) == 2
+ENTRIES = [{"late_ns": 1000 * number} for number in range(1, 9)]
+# A process of devices whose every request succeeds.
+PROCESS = """
+import json, sys
+from looplab.experiments.middleware.devices import DevicePlan
+order = json.loads(sys.stdin.readline())
+plan = DevicePlan(**order["plan"])
+print(flush=True)
+sys.stdin.read()
+ended = [
+    [device, number, due_ns, due_ns + entry["late_ns"], ""]
+    for device, entry in zip(plan.numbers, order["entries"], strict=True)
+    for number, due_ns in enumerate(plan.due_ns(device))
+]
+print(json.dumps({"now_ns": 1, "ended": ended[:10]}))
+print(json.dumps({"now_ns": 9 * 10**9, "ended": ended[10:], "processor_share": plan.devices / 10}))
+"""
 
 
-class Process:
-    """A process of devices whose every request succeeds; the last one reports nothing before the end."""
-
-    def __init__(self) -> None:
-        self.entries: dict[int, Any] = {}
-
-    def ask(self, what: str, body: Mapping[str, Any] | None = None, timeout_s: float = 10.0) -> Any:
-        if body and what == "entries":
-            self.entries.update(enumerate(body["entries"], body["first"]))
-        if body and what == "begin":
-            self.plan = DevicePlan(**json.loads(json.dumps(body["plan"])))
-            self.ended = [
-                [device, number, due_ns, due_ns + 1000 * (device + 1), ""]
-                for device in self.plan.numbers
-                for number, due_ns in enumerate(self.plan.due_ns(device))
-            ]
-            self.count = len(self.ended)
-        if what == "progress":
-            ended, self.ended = self.ended[:10], self.ended[10:]
-            return {"now_ns": 9 * S, "left": 1, "ended": ended}
-        if what == "end":
-            used = {"drops": 2, "processor_share": self.plan.devices / 10, "memory_bytes": 100}
-            return {"ended": self.ended, "waiting": [], "count": self.count, **used}
-        return {}
+@pytest.fixture
+def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    path = tmp_path / "process.py"
+    path.write_text(PROCESS)
+    monkeypatch.setattr(load, "COMMAND", (sys.executable, str(path)))
+    monkeypatch.setenv("PYTHONPATH", str(ROOT / "src"))
+    return path
 
 
-def test_every_process_gets_the_entries_of_all_devices() -> None:
-    processes = [Process(), Process()]
-    load = DeviceLoad(processes)
-    load.hand_out([{"key": number} for number in range(45)])
-    assert [one.entries for one in processes] == [{number: {"key": number} for number in range(45)}] * 2
-    load.begin("magistrala", plan(devices=7))
-    assert [one.plan.devices for one in processes] == [4, 3]
-    assert load.progress() == (9.0, 2)
-
-
-def test_two_processes_count_what_one_would() -> None:
+@pytest.mark.usefixtures("program")
+def test_several_processes_count_what_one_would() -> None:
     counted = []
-    for processes in ([Process()], [Process(), Process(), Process()]):
-        load = DeviceLoad(processes)
-        requests = load.begin("magistrala", plan(devices=7))
-        load.progress()
-        wrong, used = load.end()
-        assert wrong == []
-        counted.append((requests.seconds({}), requests.acknowledged, {n: t.counts for n, t in requests.times.items()}))
-    assert counted[0] == counted[1]
-    assert used == {"drops": 6, "processor_share": 0.3, "load_memory_bytes": 300}
+    # A process without a device is not started.
+    for processes in (1, 3, 9):
+        devices = DeviceLoad(processes)
+        devices.entries = ENTRIES
+        requests = devices.prepare("magistrala", plan(devices=7))
+        devices.begin()
+        share = devices.end()
+        assert devices.progress() == 9.0
+        rows = [second.row() for second in requests.seconds]
+        counted.append((rows, requests.acknowledged, {n: t.counts for n, t in requests.times.items()}))
+        devices.stop()
+    assert counted[0] == counted[1] == counted[2]
+    assert len(counted[0][1]) == sum(second.due for second in requests.seconds)
+    assert share == 0.1
 
 
-def test_a_request_that_is_never_reported_is_a_fault() -> None:
-    one = Process()
-    load = DeviceLoad([one])
-    load.begin("magistrala", plan(devices=1))
-    one.ended.pop()
-    assert load.end()[0] == ["process 1 of the devices ended 6 requests, and 5 were reported"]
+def test_a_process_that_failed_is_told(program: Path) -> None:
+    program.write_text(f"{PROCESS}raise SystemExit(7)")
+    devices = DeviceLoad(2)
+    devices.entries = ENTRIES
+    devices.prepare("magistrala", plan(devices=2))
+    devices.begin()
+    with pytest.raises(LabError, match="process of devices has failed"):
+        devices.end()
+    devices.stop()

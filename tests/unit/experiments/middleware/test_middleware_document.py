@@ -10,7 +10,7 @@ from support.simulated_middleware_runs import by_cores, trial
 from looplab.experiments.middleware import LoadCell
 from looplab.experiments.middleware.document import Second, Trial, contents, files, judge, live, restarted
 from looplab.experiments.middleware.parts import Snapshot
-from looplab.experiments.middleware.trial import dead
+from looplab.experiments.middleware.trial import dead, misplaced
 
 ONE, TWO = LoadCell.keyed(True, False, 1, 1, 30), LoadCell.keyed(False, False, 1, 2, 60)
 
@@ -70,56 +70,27 @@ def test_a_repetition_that_counts_for_nothing_says_why(changes: dict[str, Any], 
 
 
 def test_services_on_other_processors_are_named() -> None:
-    assert treatments(made())["processors of the middleware"][0]
-    moved = made(affinity={"http": [0, 1], "auth": [0]})
-    assert treatments(moved)["processors of the middleware"] == (False, "others: http")
     # One that was killed runs on none.
-    assert treatments(made(affinity={"http": [], "auth": [0]}))["processors of the middleware"][0]
-    assert not treatments(made(shared=True))["processors of devices and data"][0]
+    assert misplaced({"http": {0, 1}, "auth": {0}, "users": set()}, {0}) == ["http"]
+    assert treatments(made())["processors of the middleware"][0]
+    assert treatments(made(misplaced=["http"]))["processors of the middleware"] == (False, "others: http")
 
 
 def test_a_warm_up_that_had_not_ended_is_told() -> None:
     # A request costs 1500 us in the load.
-    warm = made(warm_up=[Second(at, succeeded=10, cpu_us=60_000 - 9000 * at) for at in range(6)])
+    warm = made(warm_up=[Second(succeeded=10, cpu_us=60_000 - 9000 * at) for at in range(6)])
     assert treatments(warm)["warm-up"][0]
-    cold = made(warm_up=[Second(at, succeeded=10, cpu_us=60_000 - 5000 * at) for at in range(6)])
+    cold = made(warm_up=[Second(succeeded=10, cpu_us=60_000 - 5000 * at) for at in range(6)])
     assert treatments(cold)["warm-up"] == (False, "not ended in 1 of 1 repetitions")
     assert not next(one for one in judge([cold]) if one.what == "warm-up").required
 
 
-def test_a_load_that_finds_a_queue_is_told() -> None:
-    assert treatments(made())["queue when the load began"] == (True, "empty")
-    found = treatments(made(), made(repetition=1, backlog=3))["queue when the load began"]
-    assert found == (False, "not empty in 1 of 2 repetitions")
-
-
-@pytest.mark.parametrize(("share", "together"), [(0.2, True), (0.9, False)])
-def test_how_the_devices_began_is_told(share: float, together: bool) -> None:
-    for wanted in (True, False):
-        good, found = treatments(made(together=wanted, start_share=share))["start of the devices"]
-        assert good is (wanted is together)
-        assert f"{share:.0%}" in found
-    few = LoadCell.keyed(True, False, 1, 1, 5)
-    assert "start of the devices" not in treatments(made(few))
-
-
-@pytest.mark.parametrize(("asked", "good"), [(6, True), (4, False)])
-def test_each_node_had_the_three_published_requests(asked: int, good: bool) -> None:
-    two = made(LoadCell.keyed(True, True, 2, 1, 30), warm_up=(), asked=asked)
-    assert treatments(two)["warm-up"] == (good, f"{asked // 2} requests to each node")
-    assert "queue when the load began" not in treatments(two)
-
-
 def test_a_middleware_without_the_memory_to_start_is_a_result() -> None:
-    starved = Trial(
-        cell=ONE, repetition=0, started=False, loaded=[Second(0, due=60, unfinished=60)], out_of_memory=True
-    )
+    starved = Trial(cell=ONE, repetition=0, started=False, loaded=[Second(due=60)], out_of_memory=True)
     assert all(one.verified or not one.required for one in judge([starved]))
-    assert treatments(starved)["devices' processor"] == (True, "no repetition was loaded")
-    assert treatments(starved, made(TWO))["database read back"] == (True, "1 of 1 repetitions")
+    assert treatments(starved, made(TWO))["database read back"] == (True, "every repetition")
     [cell] = contents([starved], [])["cells"]
     assert (cell["valid"], cell["out_of_memory"], cell["unfinished"], cell["stored"]) == (True, True, 60, None)
-    assert not treatments(made(processor_share=None))["devices' processor"][0]
 
 
 def test_services_that_went_with_their_node_are_named() -> None:

@@ -8,7 +8,7 @@ import pytest
 from looplab.errors import UsageError
 from looplab.experiments.middleware import LoadCell
 from looplab.experiments.middleware.parameters import PARAMETERS
-from looplab.experiments.middleware.placement import default_cores, default_layouts, of_node, others, shared, siblings
+from looplab.experiments.middleware.placement import default_cores, default_layouts, of_node, others, siblings
 from looplab.experiments.middleware.trial import largest
 
 
@@ -57,34 +57,20 @@ def test_the_limit_is_measured_on_most_processors_in_a_container() -> None:
     assert largest(PARAMETERS.read(layouts).cells) == LoadCell.keyed(True, False, 1, 1, 5)
 
 
-@pytest.mark.parametrize(("processors", "expected"), [(1, [0]), (2, [1]), (4, [3]), (40, list(range(30, 40)))])
-def test_devices_and_data_have_the_last_quarter(processors: int, expected: list[int]) -> None:
-    assert others(processors) == expected
-
-
-def test_nodes_divide_the_processors_from_the_first_one_on() -> None:
+def test_nodes_divide_the_processors_and_devices_and_data_have_the_last_quarter() -> None:
+    assert [others(processors) for processors in (1, 2, 4, 40)] == [[0], [1], [3], [*range(30, 40)]]
     assert [of_node(number, 4, 40) for number in range(2)] == [[0, 1, 2, 3], [4, 5, 6, 7]]
     # More cores than there are begin again at the first.
     assert [of_node(number, 1, 2) for number in range(3)] == [[0], [1], [0]]
-    assert [shared(*layout, 2) for layout in ((1, 1), (1, 2), (2, 1))] == [False, True, True]
 
 
 def test_the_defaults_are_shares_of_the_published_machine() -> None:
     assert (default_cores(40), default_cores(2)) == ([2, 4, 20, 40], [1, 2])
     assert default_layouts(40) == ["1x20-direct", "1x20", "2x10", "5x4", "7x3", "10x2"]
     assert default_layouts(2) == ["1x2-direct", "1x2", "2x1", "3x1"]
-
-
-@pytest.mark.parametrize(
-    ("scenario", "expected"),
-    [
-        ("middleware", (37.5, 50, 62.5, 75, 87.5, 100, 112)),
-        # One node processes at most three quarters of what the published loads ask of five.
-        ("middleware-nodes", (57.1, 76.2, 95.2, 114, 133, 152, 171)),
-    ],
-)
-def test_loads_are_shares_of_what_the_paper_had(scenario: str, expected: tuple[float, ...]) -> None:
-    assert PARAMETERS.read({"SCENARIO": scenario}).shares == expected
+    assert PARAMETERS.read({}).shares == (37.5, 50, 62.5, 75, 87.5, 100, 112)
+    # One node processes at most three quarters of what the published loads ask of five.
+    assert PARAMETERS.read({"SCENARIO": "middleware-nodes"}).shares == (57.1, 76.2, 95.2, 114, 133, 152, 171)
 
 
 @pytest.mark.parametrize("fidelity", ["thesis", "corrected"])

@@ -30,13 +30,6 @@ def join(line: bytes = b"") -> socket.socket:
     return connection
 
 
-def test_a_worker_shows_the_token(workers: DeviceWorkers) -> None:
-    stranger, worker = join(b"guess a\n"), join(b"token b\n")
-    until(lambda: [one.host for one in workers.present()] == ["b"], "the worker joins")
-    assert stranger.recv(1) == b""
-    worker.close()
-
-
 def test_silent_strangers_are_few_and_keep_nobody_out(workers: DeviceWorkers) -> None:
     before = threading.active_count()
     strangers = [join() for _ in range(2 * MOST_STRANGERS)]

@@ -3,22 +3,9 @@
 import pytest
 from support.places import ROOT
 
-from looplab.errors import LabError
-from looplab.experiments.twin.controller import links
 from looplab.experiments.twin.message import MOST_BYTES, TwinMessage, parse, payload
 from looplab.experiments.twin.parameters import PARAMETERS, TwinParameters
 from looplab.lab.run_options import variables
-
-
-def test_the_published_sweep_is_the_default() -> None:
-    p = TwinParameters.read({})
-    assert [cell.interval_ms for cell in p.published_cells] == [100, 80, 67, 50, 40, 20, 10]
-    assert {(cell.brokers, cell.placement, cell.write_mode, cell.qos) for cell in p.cells} == {
-        (1, "single", "prototype", 1)
-    }
-    assert (p.messages, p.payload_bytes, p.max_inflight, p.tcp_nodelay) == (1000, 64, 20, False)
-    corrected = TwinParameters.read({"FIDELITY": "corrected"})
-    assert (corrected.write_modes, corrected.max_inflight, corrected.tcp_nodelay) == (("row",), 0, True)
 
 
 @pytest.mark.parametrize(
@@ -42,16 +29,6 @@ def test_a_quick_run_ends_within_three_minutes(scenario: str, own: dict[str, str
 
 def test_the_published_way_of_storing_is_the_prototypes() -> None:
     assert TwinParameters.read({"WRITE_MODE": "published,prototype,copy"}).write_modes == ("prototype", "copy")
-
-
-def test_a_link_is_both_ways_and_for_one_broker() -> None:
-    assert links(TwinParameters.read({"LINK_DELAY_MS": "20"})) == {}
-    on = {"TWIN_LINK": "on", "LINK_DELAY_MS": "20", "LINK_JITTER_MS": "2", "LINK_LOSS_PERCENT": "1"}
-    both = links(TwinParameters.read(on))["broker"]
-    assert [link.direction for link in both] == ["egress", "ingress"]
-    assert {(one.delay_ms, one.jitter_ms, one.distribution, one.loss_percent) for one in both} == {(20, 2, "normal", 1)}
-    with pytest.raises(LabError, match="TWIN_LINK"):
-        TwinParameters.read({**on, "SCENARIO": "twin-brokers"})
 
 
 def test_iterations_follow_each_other_one_broker_is_one_cell() -> None:

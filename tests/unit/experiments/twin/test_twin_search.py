@@ -3,12 +3,14 @@
 import math
 import random
 from dataclasses import replace
+from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 import pytest
 
 from looplab.experiments.twin.database import CommitCost
+from looplab.experiments.twin.instance.orders import Order, WorkerCount, WorkerCounts
 from looplab.experiments.twin.parameters import TwinParameters
 from looplab.experiments.twin.search import SearchStep, judge_step, limit, search
 from looplab.experiments.twin.sending import Sent
@@ -54,23 +56,6 @@ def test_the_highest_rate_ends_the_search_at_once() -> None:
     p = parameters()
     found = search(p, lambda rate: (queueing(p, rate, 10_000), {"limited_by": "device"}))
     assert (found["limit_per_s"], len(found["steps"]), found["limited_by"]) == (1000, 1, "tried")
-
-
-def test_a_stall_that_no_part_explains_ends_no_search() -> None:
-    """The staircase turns, goes up again, and names the part that a known overload used up."""
-    p, rates = parameters(DRAIN_TIMEOUT_S="2", SEARCH_STEPS="14"), []
-
-    def attempt(rate: float) -> tuple[SearchStep, dict[str, Any]]:
-        rates.append(rate)
-        stalled = len(rates) == 2
-        step = queueing(p, rate, 10 if stalled else 120)
-        return step, {"limited_by": "unknown" if stalled else "session"}
-
-    found = search(p, attempt)
-    assert rates[1] > rates[2] < rates[3]
-    assert 0.75 * 120 < found["limit_per_s"] <= 1.03 * 120
-    assert found["limited_by"] == "session"
-    assert len(found["steps"]) == len(rates)
 
 
 @pytest.mark.parametrize("cause", ["unknown", "broker"])
@@ -124,25 +109,23 @@ def scan(at_s: float, idle: float = 0.5, **cpu_s: float) -> dict[str, Any]:
     """Return a scan that found each part after so much processor time."""
     roles = {}
     for role, used_s in {**NOTHING, **cpu_s}.items():
-        container = {"hostname": "broker-1", "cpu_ns": int(used_s * 1e9)}
-        process = {"pid": 1, "started_ticks": 1, "cpu_ns": int(used_s * 1e9), "container": container}
-        roles[role] = {"processes": [process]}
+        container = {"hostname": "broker-1"}
+        process = {"pid": 1, "started_ticks": 1, "cpu_ns": int(used_s * 1e9), "children_cpu_ns": 0}
+        roles[role] = {"processes": [{**process, "container": container}]}
     # Two processors, one of them idle.
     processors = {number: {"idle_s": at_s * idle} for number in ("0", "1")}
     return {"clock_ns": int(at_s * 1e9), "roles": roles, "processors": processors}
 
 
-def limited(p: TwinParameters, scans: tuple[Any, Any], worker: dict[str, int], cost: Any = None) -> dict[str, Any]:
-    """Return what limits a sending of 10 s, of which a step failed."""
-    return limit(p, p.cells[0], Sent(range(10), scans, cost, [worker], lasted_s=10), FAILED)
+@pytest.fixture
+def counts(tmp_path: Path) -> WorkerCounts:
+    return WorkerCounts(tmp_path)
 
 
-def spent(**more: float) -> dict[str, int]:
-    """Return what a worker counted, times given in s."""
-    return {
-        "unacknowledged_max": 1,
-        **{f"{name}_ns": int(more.get(name, 0) * 1e9) for name in ("sleep", "session", "store", "held")},
-    }
+def sending(counts: WorkerCounts, scans: tuple[Any, Any], sync_ms: float = 0.0) -> Sent:
+    """Return a sending of 10 s with one worker."""
+    order = Order("01234567", 0, [("broker-1", 1883)], 1, "row", tcp_nodelay=True)
+    return Sent(order, usage(order, counts, scans, (CommitCost(0, 0.0), CommitCost(5, sync_ms))), [], 10)
 
 
 @pytest.mark.parametrize(
@@ -150,32 +133,37 @@ def spent(**more: float) -> dict[str, int]:
     [
         ({"broker": 9.5, "workers": 3}, {}, 0, "broker"),
         ({"broker": 2, "workers": 9.9}, {}, 0, "instance"),
-        ({"broker": 1, "workers": 2, "database": 9}, {"store": 9}, 0, "database"),
-        ({"broker": 1, "workers": 1, "database": 2}, {"store": 9}, 6000, "fsync"),
-        ({"broker": 1, "workers": 1, "database": 3}, {"store": 9}, 1000, "database"),
-        ({"broker": 1, "workers": 1, "database": 1}, {"sleep": 8}, 500, "sleep"),
-        ({"broker": 1, "workers": 1, "database": 1}, {"session": 8}, 500, "session"),
+        ({"broker": 1, "workers": 2, "database": 9}, {"STORE_NS": 9}, 0, "database"),
+        ({"broker": 1, "workers": 1, "database": 2}, {"STORE_NS": 9}, 6000, "fsync"),
+        ({"broker": 1, "workers": 1, "database": 3}, {"STORE_NS": 9}, 1000, "database"),
+        ({"broker": 1, "workers": 1, "database": 1}, {"SLEEP_NS": 8}, 500, "sleep"),
+        ({"broker": 1, "workers": 1, "database": 1}, {"SESSION_NS": 8}, 500, "session"),
         ({"broker": 1, "workers": 1, "database": 1, "controller": 9.9}, {}, 0, "device"),
         ({"broker": 1, "workers": 1, "database": 1}, {}, 0, "unknown"),
     ],
 )
 def test_the_part_that_is_used_up_is_the_limit(
-    cpu_s: dict[str, float], worker: dict[str, float], sync_ms: float, named: str
+    counts: WorkerCounts, cpu_s: dict[str, float], worker: dict[str, int], sync_ms: float, named: str
 ) -> None:
-    p, scans = parameters(), (scan(0), scan(10, **cpu_s))
-    found = limited(p, scans, spent(**worker), (CommitCost(0, 0.0), CommitCost(5, sync_ms)))
+    for name, used_s in worker.items():
+        counts.row(0)[WorkerCount[name]] = used_s * 10**9
+    sent = sending(counts, (scan(0), scan(10, **cpu_s)), sync_ms)
+    found = limit(parameters(), sent, FAILED)
     assert found["limited_by"] == named, found["evidence"]
     assert all(0 <= share <= 1 for share in found["evidence"].values())
-    assert usage(p, p.cells[0], Sent(range(10), scans))["cpu_share"]["broker"] == [cpu_s["broker"] / 10]
+    assert sent.figures["cpu_share"]["broker"] == [cpu_s["broker"] / 10]
 
 
 @pytest.mark.parametrize(("broker_s", "named"), [(7.0, "machine"), (9.5, "broker")])
-def test_a_machine_without_room_is_named_first(broker_s: float, named: str) -> None:
-    found = limited(parameters(), (scan(0, 0), scan(10, 0, broker=broker_s)), spent())
+def test_a_machine_without_room_is_named_first(counts: WorkerCounts, broker_s: float, named: str) -> None:
+    found = limit(parameters(), sending(counts, (scan(0, 0), scan(10, 0, broker=broker_s))), FAILED)
     assert (found["limited_by"], found["evidence"]["machine"]) == (named, 1.0)
 
 
 @pytest.mark.parametrize(("sleep_s", "named"), [(0, "inflight"), (9, "sleep")])
-def test_a_full_window_is_the_limit_only_if_nothing_behind_it_is(sleep_s: float, named: str) -> None:
-    worker = {**spent(sleep=sleep_s), "unacknowledged_max": 20}
-    assert limited(parameters(MAX_INFLIGHT="20"), (scan(0), scan(10)), worker)["limited_by"] == named
+def test_a_full_window_is_the_limit_only_if_nothing_behind_it_is(
+    counts: WorkerCounts, sleep_s: int, named: str
+) -> None:
+    counts.row(0)[WorkerCount.SLEEP_NS], counts.row(0)[WorkerCount.UNACKNOWLEDGED_MAX] = sleep_s * 10**9, 20
+    sent = sending(counts, (scan(0), scan(10)))
+    assert limit(parameters(MAX_INFLIGHT="20"), sent, FAILED)["limited_by"] == named

@@ -3,8 +3,8 @@
 import base64
 import hashlib
 import json
-import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,11 +13,10 @@ from support.run_files import edited, write_study
 from support.simulated_balance_runs import write_balance_run
 from support.simulated_runs import write_run
 
-from looplab.experiments.balance import EXPERIMENT, replay
-from looplab.experiments.balance.report import analysis, claims, offline
+from looplab.experiments.balance import EXPERIMENT
+from looplab.experiments.balance.report import claims
 from looplab.report.overview import overview
-from looplab.report.samples import by_fidelity
-from looplab.report.verdicts import NO_PLAN, NOT_REPRODUCED, NOT_RUN, ONE_RUN, REPRODUCED, UNDECIDED, Verdict
+from looplab.report.verdicts import NO_PLAN, NOT_REPRODUCED, ONE_RUN, REPRODUCED, UNDECIDED
 
 CELL = (20.0, 0)
 ROBOT_US = 4000.0
@@ -30,57 +29,36 @@ def run(results: Path, scenario: str, overhead_us: float, at: int = 0, lost: int
     write_run(results, scenario, cells={CELL: times}, start=start, lost={CELL: lost}, **more)  # type: ignore[arg-type]
 
 
-def judged(results: Path, name: str) -> Verdict:
-    [claim] = [one for one in claims.claims() if one.name == name]
-    runs = by_fidelity(offline.loop_runs(results))["thesis"]
-    return claim.judge(runs)
+def rows_of(results: Path) -> dict[str, Any]:
+    stored = write_balance_run(results, intervals_ms=(20,))
+    return {row.run.scenario: row for row in shown(results, "balance", stored.name).context["offline"]}
 
 
 def test_a_row_says_whether_the_robot_stands(tmp_path: Path) -> None:
     run(tmp_path, "scenario1", 1000)
     run(tmp_path, "scenario2", 90_000)
     run(tmp_path, "scenario4", 1000, lost=40)
-    rows = {row.scenario: row for row in offline.rows(offline.loop_runs(tmp_path))}
+    rows = rows_of(tmp_path)
     assert [rows[name].stands for name in ("scenario1", "scenario2", "scenario4")] == [True, False, False]
     assert [rows[name].radius < 1 for name in ("scenario1", "scenario2", "scenario4")] == [True, False, True]
     assert rows["scenario1"].figures.upright_s == pytest.approx(60, abs=0.1)
     assert rows["scenario4"].figures.lost == 40
-    assert not any(row.live for row in rows.values())
+    assert [name for name, row in rows.items() if row.live] == ["balance"]
 
 
-def test_one_run_a_side_shows_figures_and_no_verdict(tmp_path: Path) -> None:
-    run(tmp_path, "scenario1", 1000)
-    assert judged(tmp_path, "balance-stress").because == NOT_RUN
-    run(tmp_path, "scenario2", 40_000)
-    verdict = judged(tmp_path, "balance-stress")
-    assert (verdict.because, verdict.notes[-1]) == (ONE_RUN, "By runs of the loop, replayed.")
-    one, other = offline.loop_runs(tmp_path)
-    cheap, dear = (offline.figure_of_run(m.run, "cost", *CELL) for m in (one, other))
-    assert 0 < cheap < dear
-    assert offline.figure_of_run(one.run, "upright_s", *CELL) == pytest.approx(60, abs=0.1)
-    assert math.isnan(offline.figure_of_run(one.run, "cost", 10.0, 0))
-
-
-@pytest.mark.parametrize(("after_us", "outcome"), [(40_000, REPRODUCED), (1000, NOT_REPRODUCED)])
-def test_a_treatment_is_judged_by_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after_us: float, outcome: str
-) -> None:
-    """Within runs, as of QoS 0 and 2 of scenario 8; as on the loop's page, not before they were planned."""
-    # A replay of ten seconds shows what one of a minute does.
-    monkeypatch.setattr(replay, "WHOLE_S", 10.0)
+def test_qualities_of_service_are_compared_within_a_run(tmp_path: Path) -> None:
     rng = np.random.default_rng(1)
     for at in range(6):
-        cells = {
-            (20.0, qos): (us * rng.uniform(0.95, 1.05, (2, 100)), np.full((2, 100), ROBOT_US))
-            for qos, us in ((0, 1000.0), (2, after_us))
-        }
-        write_run(tmp_path, "scenario8", cells=cells, start=f"20260101T{at:06d}Z")
-    assert judged(tmp_path, "balance-qos-2").because == NO_PLAN
+        start = f"20260101T{at:06d}Z"
+        folder = write_balance_run(tmp_path, "balance-scenario8", start=start, intervals_ms=(20,), qos=(0, 2))
+        with edited(folder) as stored:
+            for cell, cost in zip(stored["cells"], (0.1, 0.2), strict=True):
+                cell["cost"] = cost * rng.uniform(0.98, 1.02)
+    assert shown(tmp_path, "balance").verdict("balance-qos-2").because == NO_PLAN
     write_study(tmp_path)
-    asked = [claim for claim in claims.claims() if claim.name == "balance-qos-2"]
-    one = analysis.judge(asked, by_fidelity(offline.loop_runs(tmp_path)))[0][1]["thesis"]
-    assert one.outcome == outcome, one.reason
-    assert "published" not in one.reason
+    verdict = shown(tmp_path, "balance").verdict("balance-qos-2")
+    assert verdict.outcome == REPRODUCED, verdict.reason
+    assert "published" not in verdict.reason
 
 
 @pytest.mark.parametrize(("times", "arm", "outcome"), [(2, 1, REPRODUCED), (1, 1, NOT_REPRODUCED), (2, 2, UNDECIDED)])
@@ -100,20 +78,6 @@ def test_live_runs_of_a_study_give_a_verdict(tmp_path: Path, times: float, arm: 
         assert verdict.outcome == outcome, verdict.reason
         assert "two arms of balance-scenario1" in verdict.notes[1]
     assert EXPERIMENT.studies.keys() < found.verdicts.keys()
-
-
-def test_a_film_has_a_frame_each_20_ms(tmp_path: Path) -> None:
-    run(tmp_path, "scenario1", 1000)
-    [film] = offline.films(offline.loop_runs(tmp_path))
-    tilts, ways, volts = film["frames"]
-    assert len(tilts) == len(ways) == len(volts) == offline.SEARCH_S / offline.FRAME_S
-    # The push after the first second.
-    assert min(tilts[52:70]) < min(tilts[40:50]) or max(tilts[52:70]) > max(tilts[40:50])
-    assert film["name"] == "scenario1, thesis, 20 ms, QoS 0"
-
-
-def test_data_in_a_page_cannot_end_its_element() -> None:
-    assert "<" not in analysis._data(["</script>"])
 
 
 def test_theory_is_judged_by_several_runs(tmp_path: Path) -> None:
@@ -136,7 +100,7 @@ def test_the_page_shows_live_and_replayed_runs(tmp_path: Path) -> None:
     # No source printed a figure of it, and no two scenarios were compared: there is no change to draw.
     assert not any(line.published for line in theory.lines)
     assert not overview([(claim, found.verdicts[claim.name]) for claim in claims.claims()], "")
-    rows = {(row.scenario, row.figures.interval_ms): row for row in found.context["offline"]}
+    rows = {(row.run.scenario, row.figures.interval_ms): row for row in found.context["offline"]}
     assert {key: row.stands for key, row in rows.items()} == {
         ("balance", 100.0): False,
         ("balance", 20.0): True,

@@ -12,7 +12,7 @@ from support.compose_files import merged
 from support.places import ROOT
 
 from looplab.errors import LabError
-from looplab.experiments.loop.bridge.serial_device import latency_timer_ms, open_port
+from looplab.experiments.loop.bridge.serial_device import latency_timer_ms, open_port, refuse_others
 
 NOBODY = 65534
 
@@ -43,8 +43,9 @@ def test_a_wildcard_opens_the_only_device(device: Path) -> None:
 def test_an_open_port_is_no_other_programs(device: Path) -> None:
     """By its lock, and by the kernel for a program that asks for none and is not root."""
     device.chmod(0o666)
-    with open_port(str(device)):
+    with open_port(str(device)) as port:
         assert refusal(str(device)) == f"{device}: another program has it (`fuser {device}` names it)"
+        refuse_others(port.fileno())
         # Any reader that every user may start.
         user = NOBODY if os.geteuid() == 0 else None
         command = ["head", "--bytes", "1", os.path.realpath(device)]
@@ -99,13 +100,14 @@ def test_a_device_of_another_group_says_whose_number_is_wanted(tmp_path: Path) -
         os.seteuid(user)
 
 
-@pytest.mark.parametrize("path", ["/dev/null", "/etc/hostname"])
-def test_what_is_no_serial_port_is_refused_with_its_name(path: str) -> None:
-    assert refusal(path).startswith(f"{path}: ")
-
-
-@pytest.mark.parametrize("url", ["socket://127.0.0.1:1", "socket://127.0.0.1", "rfc2217://127.0.0.1:1", "nonsense://x"])
-def test_a_url_that_cannot_be_opened_is_named(url: str) -> None:
+@pytest.mark.parametrize(
+    "url",
+    [
+        "/dev/null", "/etc/hostname", "socket://127.0.0.1:1", "socket://127.0.0.1", "rfc2217://127.0.0.1:1",
+        "nonsense://x",
+    ],
+)  # fmt: skip
+def test_what_cannot_be_opened_is_refused_with_its_name(url: str) -> None:
     assert refusal(url).startswith(f"{url}: ")
 
 

@@ -1,28 +1,25 @@
-"""Runs as commands of a handout or plan make them, in which the points of exercises hold; and the right form."""
+"""Runs of any experiment as commands make them, whose figures its spec names and chance draws."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from functools import partial
-from math import ceil, inf, isinf, log, nan
+from math import ceil, isinf, log
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-import yaml
 
-from looplab.exercises.exercise import Exercise, Question, Value, WantedRun, experiment_of
+from looplab.exercises.exercise import Exercise, Value, WantedRun
 from looplab.experiments.registry import EXPERIMENTS
 from looplab.run.accounting import summarise
+from looplab.run.document import files_of
 from looplab.spec.cell import Cell
 from looplab.spec.columns import Count, Figure, Latency, Part
-from looplab.spec.document import at
-from looplab.spec.experiment import Bound
+from looplab.spec.document import at, defined
+from looplab.spec.experiment import Bound, Experiment
 from looplab.spec.parameters import RunParameters
 from support.handouts import runs_of
-from support.places import ROOT
 from support.run_files import finish, treatment
 from support.simulated_middleware_runs import by_cores, write_middleware_run
 
@@ -31,6 +28,9 @@ FIRST = datetime(2026, 1, 1, tzinfo=UTC)
 MOST_ROWS = 300
 # A figure that is moved for one point may leave the bounds of another one.
 PASSES = 5
+# What a field of a list has, by the shape that its spec names.
+VALUES = {defined(kind)["$ref"]: value for kind, value in
+          {"text": "a", "switch": True, "count": 3, "amount": 4.5, "number": 4.5}.items()}  # fmt: skip
 
 
 class SimulatedCell:
@@ -43,8 +43,11 @@ class SimulatedCell:
         for column in cell.columns.values():
             if isinstance(column, Figure) and not column.derived:
                 _put(self.more, column.path, rng.uniform(100, 1000))
-            for name in column.parts if isinstance(column, Part) else ():
-                _put(self.more, (*column.path, name), rng.uniform(1000, 10_000))
+            if isinstance(column, Part):
+                for name in column.parts:
+                    _put(self.more, (*column.path, name), rng.uniform(1000, 10_000))
+                if fields := column.shape.get("items", {}).get("properties"):
+                    _put(self.more, column.path, [{name: VALUES[kind["$ref"]] for name, kind in fields.items()}])
         self.outcomes = list(cell.outcomes().values())
         self.answered, self.missing = (
             next(count for count in self.outcomes if fate in count.fates) for fate in ("answered", "lost")
@@ -80,6 +83,8 @@ class SimulatedCell:
         """Its lines of samples.csv."""
         answered = np.arange(self.rows) < self.rows - self.lost
         due_ns = 10**12 + 10**7 * np.arange(self.rows)
+        # No part takes longer than the whole.
+        whole_ns = sum((self.ns[one.name] for one in self.cell.latencies() if one.column), np.zeros(self.rows))
         return pd.DataFrame({
             "repetition": 0,
             **self.cell.key_texts,
@@ -87,11 +92,12 @@ class SimulatedCell:
                for one in self.cell.latencies() if one.column},
             "outcome": np.where(answered, self.answered.outcome, self.missing.outcome),
             "due_ns": due_ns,
-            "received_ns": np.where(answered, due_ns + 10**6, np.nan),
+            "sent_ns": due_ns,
+            self.cell.received: np.where(answered, due_ns + np.rint(whole_ns), np.nan),
         })  # fmt: skip
 
 
-def _put(document: dict[str, Any], path: Sequence[str], value: float) -> None:
+def _put(document: dict[str, Any], path: Sequence[str], value: Any) -> None:
     for step in path[:-1]:
         document = document.setdefault(step, {})
     document[path[-1]] = value
@@ -111,13 +117,14 @@ def make_runs(results: Path, *ordered: str, exercises: Sequence[Exercise] = ()) 
     """Write the runs of commands `./lab run …`, newer than all that are there; the points of `exercises` hold."""
     runs = [asked for command in ordered for asked in runs_of(command)]
     typed = [command for command in ordered for _ in runs_of(command)]
+    results.mkdir(exist_ok=True)
     first = len(list(results.iterdir()))
     starts = [f"{FIRST + timedelta(minutes=first + number):%Y%m%dT%H%M%SZ}" for number in range(len(runs))]
     simulated = [{} if _own_files(one) else _cells(start, one) for start, one in zip(starts, runs, strict=True)]
     found: list[dict[str, str]] = [{} for _ in runs]
     unverified: list[set[str]] = [set() for _ in runs]
     for exercise in exercises:
-        places = {wanted.handle: _newest(wanted, [asked.as_json() for asked in runs]) for wanted in exercise.runs}
+        places = {wanted.handle: newest_place(wanted, [asked.as_json() for asked in runs]) for wanted in exercise.runs}
         _hold([point.wants for point in exercise.points if isinstance(point.wants, Bound)],
               {handle: simulated[place] for handle, place in places.items()})  # fmt: skip
         for handle, what, state in _treatments(exercise):
@@ -129,7 +136,11 @@ def make_runs(results: Path, *ordered: str, exercises: Sequence[Exercise] = ()) 
 
 def _own_files(asked: RunParameters) -> bool:
     """Return whether its report reads files of its own, which no samples.csv with a line a message replaces."""
-    return hasattr(experiment_of(ROOT, EXPERIMENTS, asked.scenario).optional_part("report"), "read")
+    return hasattr(_experiment(asked).optional_part("report"), "read")
+
+
+def _experiment(asked: RunParameters) -> Experiment:
+    return next(one for one in EXPERIMENTS.values() if one.parameters is type(asked))
 
 
 def _cells(start: str, asked: RunParameters) -> dict[Any, SimulatedCell]:
@@ -138,7 +149,7 @@ def _cells(start: str, asked: RunParameters) -> dict[Any, SimulatedCell]:
     return {cell.key: SimulatedCell(rng, cell, rows) for cell in asked.published_cells}
 
 
-def _newest(wanted: WantedRun, parameters: Sequence[Mapping[str, Any]]) -> int:
+def newest_place(wanted: WantedRun, parameters: Sequence[Mapping[str, Any]]) -> int:
     """Return which run is the last one of those that fit."""
     asked = {"scenario": wanted.scenario, **wanted.parameters}
     asked |= {"fidelity": wanted.fidelity} if wanted.fidelity else {}
@@ -190,62 +201,9 @@ def _write(
             results, asked.scenario, start=start, cells=asked.cells, capacity=lambda cell: 3 * by_cores(cell),
             repetitions=asked.repetitions, changes={"fidelity": asked.fidelity, "parameters": parameters},
         )  # fmt: skip
-    experiment = experiment_of(ROOT, EXPERIMENTS, asked.scenario).name
-    samples = pd.concat([cell.samples for cell in cells.values()]).to_csv(index=False, float_format="%.3f")
+    experiment = _experiment(asked)
+    columns = files_of(experiment, asked)[0].header.split(",")
+    samples = pd.concat([cell.samples for cell in cells.values()]).reindex(columns=columns)
     documents = [cell.document for cell in cells.values()]
-    files = {"samples.csv": samples.splitlines()}
-    return finish(results / f"{start}-{asked.scenario}", experiment, documents, parameters, files, **more)
-
-
-def runs_of_form(exercise: Exercise, made: Sequence[Path]) -> dict[str, dict[str, Any]]:
-    """Return by handle the `run.json` of the newest of `made` that fits."""
-    documents = [json.loads((folder / "run.json").read_text()) for folder in made]
-    parameters = [one["parameters"] for one in documents]
-    return {wanted.handle: documents[_newest(wanted, parameters)] for wanted in exercise.runs}
-
-
-def figure_of(runs: Mapping[str, Mapping[str, Any]], value: Value) -> float:
-    """Return a figure of the run that it is of, NaN without its cell."""
-    entries = (one for one in runs[value.run]["cells"] if type(value.cell)(one).key == value.cell.key)
-    return next((read(value, one) for one in entries), nan)
-
-
-def right_answers(exercise: Exercise, made: Sequence[Path]) -> dict[str, str | float]:
-    """Return the right answer to each question, as `./lab show` prints the newest of `made` that fits each run."""
-    runs = runs_of_form(exercise, made)
-    figure = partial(figure_of, runs)
-
-    def answer(question: Question) -> str | float:
-        if value := question.figure:
-            return round(figure(value) / (figure(value.over) if value.over else 1), value.digits)
-        if question.found:
-            what, run = question.found.what, runs[question.found.run]
-            state = next(one["found"] for one in run["treatments"] if one["what"] == what)
-            return next(key for key, option in question.options.items() if option == state)
-        largest = {option: figure(one) for option, one in question.largest.items()}
-        return question.right or max(question.options, key=lambda option: largest.get(option, -inf))
-
-    return {question.name: answer(question) for question in exercise.questions}
-
-
-def wrong_answers(question: Question, right: str | float) -> list[str | float]:
-    """Return answers that no run makes right: a third too large or too small, another unit, another option."""
-    if not question.figure:
-        return [option for option in question.options if option != right]
-    figure, last = float(right), 10.0**-question.figure.digits
-    return [1.3 * figure + last, 0.7 * figure - last, 1000 * figure + last]
-
-
-def readings(exercise: Exercise, made: Sequence[Path]) -> dict[str, set[str]]:
-    """Return what a table may print of each figure that a question asks about."""
-    runs = runs_of_form(exercise, made)
-    asked = [v for q in exercise.questions for v in (q.figure, q.figure and q.figure.over, *q.largest.values()) if v]
-    digits = {str(value): (figure_of(runs, value), replace(value, over=None).digits) for value in asked}
-    return {name: {f"{figure:.{places}f}", f"{figure:.1%}"} for name, (figure, places) in digits.items()}
-
-
-def fill_form(root: Path, exercise: Exercise, made: Sequence[Path]) -> None:
-    """Write the right answers into a new form."""
-    form = root / f"answers/{exercise.name}.yaml"
-    form.parent.mkdir(exist_ok=True)
-    form.write_text(yaml.safe_dump(right_answers(exercise, made)))
+    files = {"samples.csv": samples.to_csv(index=False, float_format="%.3f").splitlines()}
+    return finish(results / f"{start}-{asked.scenario}", experiment.name, documents, parameters, files, **more)
