@@ -59,17 +59,20 @@ def held_by_the_broker(cell: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 @pytest.fixture(scope="module")
-def published(session_lab: Lab) -> Iterator[dict[str, Any]]:
+def published(session_lab: Lab) -> dict[str, Any]:
     """A run of the template as it is published, its controller with priority."""
-    yield run_of(session_lab, TCP_NODELAY="off", OWN_PRIORITY="controller:80")
+    run = run_of(session_lab, TCP_NODELAY="off", OWN_PRIORITY="controller:80")
     session_lab.down()
+    cell_of(run)
+    return run
 
 
 @pytest.fixture(scope="module")
-def corrected(session_lab: Lab) -> Iterator[dict[str, Any]]:
+def corrected(session_lab: Lab) -> dict[str, Any]:
     """The only cell of a run of the template without Nagle's algorithm at the broker."""
-    yield cell_of(run_of(session_lab, TCP_NODELAY="on"))
+    run = run_of(session_lab, TCP_NODELAY="on")
     session_lab.down()
+    return cell_of(run)
 
 
 def test_the_template_finds_who_holds_its_answers(published: dict[str, Any], corrected: dict[str, Any]) -> None:

@@ -226,9 +226,12 @@ class Lab:
         return Lab(root, {**self.environment, "PYTHONPATH": str(root / "src")}, self.started)
 
     def forget_runs(self) -> None:
+        """Remove runs and studies: a second attempt finds what the first one found."""
         for path in (self.root / "results").iterdir():
             if path.is_dir():
                 shutil.rmtree(path)
+            elif path.suffix == ".json":
+                path.unlink()
 
     def _lab(self, words: tuple[str, ...]) -> list[str]:
         return [sys.executable, "-m", "looplab.lab.cli", *words]
