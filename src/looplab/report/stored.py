@@ -27,7 +27,7 @@ from looplab.treatments.loads import loads
 MOST_RUN_BYTES = 8 << 20
 # A whole number of 64 bits; larger ones are no figure, and no float holds some of them.
 MOST_DIGITS = 19
-# They watch a run: it is the same with other images of them. The version of Prometheus tells what scraped it.
+# They watch a run: it is the same with other images of them.
 OBSERVERS = ("prometheus", "grafana")
 
 

@@ -22,6 +22,7 @@ NO_ID, NO_FILE = "unknown", "none"
 UNKNOWN = "unknown (started without ./lab)"
 # The variable of the user's own Compose file, and the one that is there to begin with.
 OWN, OWN_FILE = "LAB_OWN", "compose/own.yaml"
+ARM_FACTS = ("implementer", "part", "variant", "revision")
 # Implementers in the Main ID Register of ARM cores; under macOS a virtual machine sees Apple's part 0.
 ARM_MAKERS = {"0x41": "ARM", "0x51": "Qualcomm", "0x61": "Apple", "0xc0": "Ampere"}
 
@@ -51,7 +52,6 @@ def describe(handed_in: str = "") -> dict[str, Any]:
     """Return the facts of a run's machine; `handed_in` is a JSON object with what ./lab knows, or empty."""
     facts: dict[str, Any] = {
         "cpu": cpu_name(),
-        "cpu_model": cpu_model(),
         "cores": os.cpu_count(),
         "kernel": platform.release(),
         "architecture": platform.machine(),
@@ -91,29 +91,15 @@ def boot_id() -> str:
 def cpu_name(cpu_file: Path = CPU_FILE, board_file: Path = BOARD_FILE) -> str:
     """Return the processor's name, of a single-board computer with the board's: "Raspberry Pi 4 … (ARM 0xd08-0x0-3)".
 
-    The kernel names no ARM core: there it is the maker with part, variant and revision.
-    """
-    cpuinfo, named = text(cpu_file, ""), cpu_model(cpu_file)
-    maker, _, part = named.partition(" ")
-    named = _entry(cpuinfo, "model name") or f"{ARM_MAKERS.get(maker, maker)} {part}".strip()
-    board = text(board_file, "") or _entry(cpuinfo, "Model")
-    return f"{board} ({named})" if board else named
-
-
-def cpu_model(cpu_file: Path = CPU_FILE) -> str:
-    """Return what the processor itself reports, which neither microcode nor hypervisor words: "GenuineIntel 6-143-8".
-
-    Vendor, family, model and stepping on x86; implementer, part, variant and revision of each kind of ARM core.
+    The kernel names no ARM core: there it is the maker with part, variant and revision of each kind.
     """
     cpuinfo = text(cpu_file, "")
-    for keys in (
-        ("vendor_id", "cpu family", "model", "stepping"),
-        ("CPU implementer", "CPU part", "CPU variant", "CPU revision"),
-    ):
-        columns = [re.findall(rf"^{key}\s*:\s*(\S+)", cpuinfo, re.MULTILINE) for key in keys]
-        if kinds := sorted(set(zip(*columns, strict=False))):
-            return " + ".join(f"{kind[0]} {'-'.join(kind[1:])}" for kind in kinds)
-    return "unknown"
+    facts = (re.findall(rf"^CPU {key}\s*:\s*(\S+)", cpuinfo, re.MULTILINE) for key in ARM_FACTS)
+    cores = sorted(set(zip(*facts, strict=False)))
+    arm = " + ".join(f"{ARM_MAKERS.get(maker, maker)} {'-'.join(kind)}" for maker, *kind in cores)
+    named = _entry(cpuinfo, "model name") or arm or NO_ID
+    board = text(board_file, "") or _entry(cpuinfo, "Model")
+    return f"{board} ({named})" if board else named
 
 
 def _entry(cpuinfo: str, key: str) -> str:
