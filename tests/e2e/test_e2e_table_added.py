@@ -69,7 +69,7 @@ def test_a_new_experiment_runs_is_drawn_reported_and_marked(counting: Lab) -> No
     assert "options of counter:" in helped
     assert "--sleeps" in helped
     run = lab.start("run", "counter", "--quick", "--sleeps", "5,20", "--messages", "400", "--json")
-    run.wait_for("of sending", 500)
+    run.wait_for("of measuring", 500)
     page = live_page(lab)
     assert re.search(r'lab_latency_seconds_bucket\{.*experiment="counter".*metric="S"', page)
     assert re.search(r'lab_run_active\{.*scenario="counter"\} 1', page)

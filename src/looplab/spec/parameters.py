@@ -256,11 +256,6 @@ class RunParameters(Settings):
         return 0.0
 
     @property
-    def sending_s(self) -> float:
-        """How long the sending alone takes."""
-        return sum(map(self.pace_ms, self.cells)) * self.messages * self.repetitions / 1000
-
-    @property
     def longest_gap_ms(self) -> float:
         """How long its sender may be silent between two messages, if that is more than some seconds."""
         return max(map(self.pace_ms, self.cells))

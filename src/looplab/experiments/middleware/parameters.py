@@ -169,10 +169,6 @@ class MiddlewareParameters(RunParameters):
         loads = self.devices or (0,) * len(self.shares)
         return [LoadCell.keyed(*shape, devices) for shape in shapes for devices in loads]
 
-    @property
-    def sending_s(self) -> float:
-        return float(self.samples)
-
     def rows(self, cell: int) -> range:
         """Return the seconds of one repetition: what a run measures one after the other."""
         return range(cell * self.seconds, (cell + 1) * self.seconds)

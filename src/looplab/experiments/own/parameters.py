@@ -96,10 +96,6 @@ class OwnParameters(RunParameters):
     def published_cells(self) -> list[OwnCell]:
         return [OwnCell.keyed(self.request_topic)]
 
-    @property
-    def sending_s(self) -> float:
-        return float(self.watch_s)
-
     def left_s(self, done: int) -> float:
         return 0.0 if done else float(self.watch_s + self.warmup_s)
 

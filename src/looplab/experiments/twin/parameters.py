@@ -117,10 +117,6 @@ class TwinParameters(OrderedParameters):
             )
         ]
 
-    @property
-    def sending_s(self) -> float:
-        return len(self.cells) * self.search_steps * self.step_s if self.search else super().sending_s
-
     def message_ms(self, cell: Cell) -> float:
         """Return about how long a message takes to be sent, and stored by those who take."""
         assert isinstance(cell, TwinCell)

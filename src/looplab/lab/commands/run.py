@@ -71,9 +71,8 @@ def _run(
 
 def _plan(parameters: Sequence[RunParameters]) -> str:
     cells = sum(len(p.cells) for p in parameters)
-    sending_s, total_s = sum(p.sending_s for p in parameters), sum(p.total_s for p in parameters)
-    in_all = f", {show_duration(total_s)} in all" if total_s > sending_s else ""
+    duration = show_duration(sum(p.total_s for p in parameters))
     return (
-        f"{plural(len(parameters), 'scenario')}, {plural(cells, 'cell')}, {show_duration(sending_s)} of "
-        f"sending{in_all}, fidelity {parameters[0].fidelity}"
+        f"{plural(len(parameters), 'scenario')}, {plural(cells, 'cell')}, about {duration} of measuring, "
+        f"fidelity {parameters[0].fidelity}"
     )

@@ -15,7 +15,6 @@ def test_by_default_the_published_sweep() -> None:
     assert (p.qos, p.networks) == ((0, 1, 2), ("normal",))
     assert not p.tcp_nodelay
     assert len(p.cells) == 42
-    assert p.sending_s == 42 * 100
     assert p.rows(41) == range(410_000, 420_000)
 
 
