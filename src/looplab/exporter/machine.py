@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from looplab.metrics.page import Page
+from looplab.system.processes import every
 
 _MODES = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
 
@@ -52,15 +53,9 @@ class HostWatch:
 
     def _processes(self) -> Iterator[tuple[str, Process, int, int]]:
         """Yield part, process, CPU ticks and resident pages of each process of the lab."""
-        for pid in filter(str.isdigit, os.listdir(self._proc)):
-            try:
-                text = (self._proc / pid / "stat").read_text("utf-8", "replace")
-            except OSError:
-                continue
-            head, _, tail = text.rpartition(")")
-            if part := self._part_of.get(head.partition("(")[2]):
-                fields = tail.split()
-                yield part, (int(pid), int(fields[19])), int(fields[11]) + int(fields[12]), int(fields[21])
+        for pid, comm, fields in every(self._proc):
+            if part := self._part_of.get(comm):
+                yield part, (pid, int(fields[19])), int(fields[11]) + int(fields[12]), int(fields[21])
 
     def _add_machine(self, page: Page) -> None:
         for text in (self._proc / "stat").read_text().splitlines():

@@ -12,7 +12,7 @@ import signal
 import socket
 import stat
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -36,15 +36,18 @@ _NO_MEMORY_LIMIT = 1 << 60
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def named(name: str, proc: Path = Path("/proc")) -> list[int]:
-    """Return the ids of the processes whose name (comm) is `name`, in ascending order."""
-    pids = []
+def every(proc: Path = Path("/proc")) -> Iterator[tuple[int, str, list[str]]]:
+    """Yield id, name (comm) and the fields of /proc/<pid>/stat from the third on, of each process that is seen."""
     for entry in proc.iterdir():
         # A process may end meanwhile.
         with contextlib.suppress(OSError):
-            if entry.name.isdigit() and (entry / "comm").read_text().rstrip("\n") == name:
-                pids.append(int(entry.name))
-    return sorted(pids)
+            if entry.name.isdigit():
+                yield int(entry.name), *_stat(entry)
+
+
+def named(name: str, proc: Path = Path("/proc")) -> list[int]:
+    """Return the ids of the processes whose name (comm) is `name`, in ascending order."""
+    return sorted(pid for pid, comm, _fields in every(proc) if comm == name)
 
 
 def end_container(pid: int, proc: Path = Path("/proc")) -> None:
@@ -55,7 +58,7 @@ def end_container(pid: int, proc: Path = Path("/proc")) -> None:
     first = pid
     # A process may end meanwhile.
     with contextlib.suppress(OSError):
-        while (parent := int(_stat_fields(proc / str(first))[1])) > 1:
+        while (parent := int(_stat(proc / str(first))[1][1])) > 1:
             first = parent
     for one in {first, pid}:
         with contextlib.suppress(ProcessLookupError):
@@ -71,7 +74,7 @@ def identity(pid: int, proc: Path = Path("/proc")) -> dict[str, Any] | None:
     try:
         return {
             "pid": pid,
-            "started_ticks": int(_stat_fields(root)[19]),
+            "started_ticks": int(_stat(root)[1][19]),
             "threads": [thread for tid in _thread_ids(root) if (thread := _thread(tid)) is not None],
         }
     except (ProcessLookupError, FileNotFoundError):
@@ -94,7 +97,7 @@ def facts(pid: int, proc: Path = Path("/proc")) -> dict[str, Any] | None:
         return {
             **known,
             "cpu_ns": cpu_ns,
-            "children_cpu_ns": _ticks_ns(_stat_fields(root)[13:15]),
+            "children_cpu_ns": _ticks_ns(_stat(root)[1][13:15]),
             "cpu_wait_ns": cpu_wait_ns,
             "runs": runs,
             "cpus": sorted(os.sched_getaffinity(pid)),
@@ -112,12 +115,7 @@ def facts(pid: int, proc: Path = Path("/proc")) -> dict[str, Any] | None:
 
 def cpu_s(proc: Path = Path("/proc")) -> float:
     """Return the processor time of all processes that are seen, and of their children that have ended."""
-    ticks = 0
-    for entry in proc.iterdir():
-        # A process may end meanwhile.
-        with contextlib.suppress(OSError, IndexError):
-            ticks += sum(map(int, _stat_fields(entry)[11:15])) if entry.name.isdigit() else 0
-    return ticks / os.sysconf("SC_CLK_TCK")
+    return sum(sum(map(int, fields[11:15])) for _pid, _comm, fields in every(proc)) / os.sysconf("SC_CLK_TCK")
 
 
 def processor_times(stat: Path = STAT_FILE) -> dict[str, dict[str, float]]:
@@ -209,7 +207,7 @@ def _schedule(root: Path) -> tuple[int, int | None, int]:
     By schedstat of all threads (Documentation/scheduler/sched-stats.rst). It knows no ended threads: CPU time of a
     process with several is therefore that of /proc/<pid>/stat, in ticks of 10 ms.
     """
-    fields = _stat_fields(root)
+    fields = _stat(root)[1]
     cpu_ns = _ticks_ns(fields[11:13])
     counts = []
     for tid in _thread_ids(root):
@@ -226,9 +224,10 @@ def _ticks_ns(fields: list[str]) -> int:
     return sum(map(int, fields)) * 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 
 
-def _stat_fields(root: Path) -> list[str]:
-    """Return the fields of /proc/<pid>/stat from the third on; the second may hold spaces and brackets."""
-    return (root / "stat").read_text().rpartition(")")[2].split()
+def _stat(root: Path) -> tuple[str, list[str]]:
+    """Return the name in /proc/<pid>/stat, which may hold spaces and brackets, and the fields behind it."""
+    head, _, tail = (root / "stat").read_text("utf-8", "replace").rpartition(")")
+    return head.partition("(")[2], tail.split()
 
 
 def _capability(root: Path, capability: int) -> str:
@@ -267,8 +266,8 @@ def container_facts(pid: int, proc: Path = Path("/proc")) -> dict[str, Any]:
 
 def at_address(address: str, proc: Path = Path("/proc")) -> list[int]:
     """Return the ids of the processes in the container with this address, as its own /etc/hosts has it."""
-    here = (int(entry.name) for entry in proc.iterdir() if entry.name.isdigit())
-    return sorted(pid for pid in here if address in _text(proc / str(pid) / "root/etc/hosts").split())
+    pids = (pid for pid, _comm, _fields in every(proc))
+    return sorted(pid for pid in pids if address in _text(proc / str(pid) / "root/etc/hosts").split())
 
 
 def files_of(pid: int, patterns: Iterable[str], proc: Path = Path("/proc")) -> list[str]:
