@@ -5,6 +5,7 @@ import io
 import json
 import os
 import random
+import struct
 import tarfile
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
@@ -28,6 +29,7 @@ from looplab.link.settings import both_ways, parse_links
 from looplab.mqtt.packets import PacketBuffer, parse_publish, publish_packet
 from looplab.mqtt.pairing import read_pairing
 from looplab.report.study_file import read_studies
+from looplab.run.samples import MAGIC, store_columns
 from looplab.system.env_files import read_env
 
 # A night's worth is LOOPLAB_FUZZ_FILES=10000: a file takes as long as ten inputs.
@@ -96,6 +98,7 @@ PARSERS: dict[str, Parser] = {
     "bridge news": (take_news, [INFO, b"online", merged_payload(RUN, [1, 2])], ()),
     "packets": (cut_packets, PACKETS, (ValueError, IndexError)),
     "robot": (hear_robot, [b"21.50\r\n", b"#1=21.50*4\r\n", b"looplab 1.2 ready\r\n", b"err\r\n"], ()),
+    "store": (store_columns, [MAGIC + struct.pack("<Q", 3) + b"due_ns state\n"], (ValueError,)),
     "links": (lambda data: parse_links(json.loads(data)), [LINKS], (ValueError, LabError)),
     "twin": (lambda data: message.parse(RUN, data), [message.payload(RUN, 3, 17, 10**18, 100)], ()),
     "board": (LineBuffer().whole, [b"@I,p,2,{1:3}\n", b"#,R\n"], (LabError,)),

@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -101,22 +102,17 @@ def test_a_disk_that_fails_in_the_middle_names_the_file(
     assert os.strerror(code) in caught.value.message
 
 
-def test_a_full_disk_loses_no_sample_that_was_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("end", [RunFolder.interrupt, RunFolder.finish])
+def test_a_full_disk_keeps_what_was_stored_and_no_part_of_a_document(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: Callable[..., Path]
+) -> None:
     folder = folder_of(tmp_path, "s", 1, AT)
     folder.append("samples.csv", ["one"])
     fail_with(monkeypatch, errno.ENOSPC)
     with pytest.raises(LabError):
         folder.rewrite("samples.csv", SAMPLES_HEADER, ["one", "two"])
     with pytest.raises(LabError):
-        folder.interrupt({"interrupted_because": "full"})
+        end(folder, {"cells": []})
     final = tmp_path / folder.run_id
     assert sorted(path.name for path in final.iterdir()) == ["samples.csv", "transport.csv"]
     assert (final / "samples.csv").read_text() == f"{SAMPLES_HEADER}\none\n"
-
-
-def test_a_run_json_that_does_not_fit_is_not_there_in_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = folder_of(tmp_path, "s", 1, AT)
-    fail_with(monkeypatch, errno.ENOSPC)
-    with pytest.raises(LabError):
-        folder.finish({"cells": []})
-    assert not list(tmp_path.rglob("run.json*"))

@@ -1,5 +1,6 @@
-"""What moves a latency on one machine, by files as kernels have them; time that was idle, stolen or suspended."""
+"""What a container sees of its machine, by files as kernels have them; time that was idle, stolen or suspended."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -8,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from looplab.system.machine_facts import ClockDistances, machine_state
+from looplab.system.machine_facts import ClockDistances, cpu_name, describe, machine_state, own_file
 from looplab.system.processes import processor_times
 
 CPU, POWER = "devices/system/cpu", "class/power_supply"
@@ -30,6 +31,12 @@ LAPTOP = {
 }
 # user nice system idle iowait irq softirq steal guest guest_nice, in ticks.
 STAT = "cpu  9 9 9 9 9 9 9 9 9 9\ncpu0 5 0 5 700 50 1 2 25 0 0\ncpu11 5 0 5 100 0 1 2 50 0 0\nintr 77 0\nctxt 5\n"
+
+# As the kernel prints a core of arm64: it has no name there.
+ARM_CORE = (
+    "processor\t: 0\nBogoMIPS\t: 108.00\nCPU implementer\t: 0x41\nCPU architecture: 8\nCPU variant\t: 0x{variant}\n"
+    "CPU part\t: 0x{part}\nCPU revision\t: {revision}\n\n"
+)
 
 
 def state(folder: Path, files: dict[str, str]) -> dict[str, object]:
@@ -95,3 +102,26 @@ def test_idle_is_also_what_waited_for_a_disk(tmp_path: Path) -> None:
         "0": {"idle_s": 750 / hz, "steal_s": 25 / hz, "interrupts_s": 3 / hz},
         "11": {"idle_s": 100 / hz, "steal_s": 50 / hz, "interrupts_s": 3 / hz},
     }
+
+
+def test_a_compose_file_of_ones_own_is_known_without_lab(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("LAB_OWN", raising=False)
+    assert own_file({"environment": describe()}) == ()
+    monkeypatch.setenv("LAB_OWN", "my/stress.yaml")
+    assert own_file({"environment": describe()}) == ("LAB_OWN=my/stress.yaml",)
+    # ./lab knows what it changes.
+    known = {"lab_own": {"file": "my/stress.yaml", "changes": "30f4d59a"}}
+    assert own_file({"environment": describe(json.dumps(known))}) == ("LAB_OWN=my/stress.yaml@30f4d59a",)
+
+
+def test_a_board_is_named_with_its_cores(tmp_path: Path) -> None:
+    cpuinfo, board = tmp_path / "cpuinfo", tmp_path / "model"
+    cpuinfo.write_text(ARM_CORE.format(variant=0, part="d08", revision=3))
+    board.write_text("Raspberry Pi 4 Model B Rev 1.4\0")
+    assert cpu_name(cpuinfo, board) == "Raspberry Pi 4 Model B Rev 1.4 (ARM 0xd08-0x0-3)"
+    # A virtual machine has no board.
+    assert cpu_name(cpuinfo, tmp_path / "none") == "ARM 0xd08-0x0-3"
+    cpuinfo.write_text("processor\t: 0\nmodel\t\t: 143\nmodel name\t: X\nstepping\t: 8\n")
+    assert cpu_name(cpuinfo, tmp_path / "none") == "X"
+    cpuinfo.write_text("")
+    assert cpu_name(cpuinfo, tmp_path / "none") == "unknown"
