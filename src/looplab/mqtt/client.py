@@ -21,7 +21,7 @@ from paho.mqtt.reasoncodes import ReasonCode
 
 from looplab.mqtt.connection_errors import describe_end, describe_loss, describe_refusal
 from looplab.mqtt.dial import Dialler, PahoClient, Target
-from looplab.mqtt.packets import V3_1_1, V5, parse_publish, puback_packet, publish_packet, pubrec_packet
+from looplab.mqtt.packets import PUBACK, PUBREC, V3_1_1, V5, parse_publish, publish_packet
 from looplab.mqtt.stamped_socket import StampedSocket
 
 KEEPALIVE_S = 60
@@ -192,9 +192,9 @@ class MqttClient:
         """
         if self.sock is None or not qos:
             return True
-        packet = puback_packet if qos == 1 else pubrec_packet
+        start = PUBACK if qos == 1 else PUBREC
         try:
-            self.sock.send(b"".join(map(packet, message_ids)))
+            self.sock.send(b"".join(start + one for one in message_ids))
         except BlockingIOError:
             return False
         except OSError:
@@ -266,7 +266,7 @@ class MqttClient:
             self._on_message(topic, payload, packet[0] >> 1 & 3)
             if self.message_id and not self._holds:
                 with contextlib.suppress(OSError):
-                    sock.send(puback_packet(self.message_id))
+                    sock.send(PUBACK + self.message_id)
         if sock.ended:
             self._paho.loop_read()
             return

@@ -2,6 +2,7 @@
 
 import socket
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 import paho.mqtt.client as mqtt
@@ -9,7 +10,9 @@ from paho.mqtt.enums import CallbackAPIVersion
 
 from looplab.errors import LabError
 from looplab.mqtt.connection_errors import describe_dialling
+from looplab.mqtt.pairing import SERVER_NAME, Pairing, read_pairing
 from looplab.mqtt.stamped_socket import StampedSocket
+from looplab.mqtt.tls_socket import StampedTlsSocket
 from looplab.system.background import Attempt
 
 S = TypeVar("S", bound=StampedSocket)
@@ -36,23 +39,37 @@ def give_up_silent_peer(sock: socket.socket) -> None:
 
 @dataclass(frozen=True)
 class Target:
-    """Where the broker is; with a user or TLS: looplab.mqtt.paired."""
+    """Where the broker is, with a user and TLS as `pairing_file` has them; None: the broker asks for nothing."""
 
     host: str
     port: int
     tcp_nodelay: bool
+    pairing_file: Path | None = None
 
     def __str__(self) -> str:
         return f"{self.host}:{self.port}"
 
-    def dial(self) -> tuple[StampedSocket, Any]:
-        """Return a socket that is ready for MQTT, and how this client is paired with the broker. Raises LabError."""
+    def dial(self) -> tuple[StampedSocket, Pairing | None]:
+        """Return a socket that is ready for MQTT, and how this client is paired with the broker. Raises LabError.
+
+        The pairing file may change, so each dialling reads it.
+        """
+        pairing = read_pairing(self.pairing_file) if self.pairing_file else None
         try:
-            return self.connect(StampedSocket), None
+            if not pairing or not pairing.ca_pem:
+                return self._connect(StampedSocket), pairing
+            sock = self._connect(StampedTlsSocket)
+            sock.settimeout(CONNECT_TIMEOUT_S)
+            try:
+                sock.handshake(pairing.context(), SERVER_NAME)
+            except BaseException:
+                sock.close()
+                raise
+            return sock, pairing
         except OSError as error:
             raise LabError(f"{self}: {describe_dialling(error)}") from error
 
-    def connect(self, kind: type[S]) -> S:
+    def _connect(self, kind: type[S]) -> S:
         """Return a socket of this kind with a connection. Raises OSError."""
         plain = socket.create_connection((self.host, self.port), timeout=CONNECT_TIMEOUT_S)
         sock = kind(plain.family, plain.type, plain.proto, fileno=plain.detach())
@@ -70,8 +87,8 @@ class Dialler:
 
     def __init__(self, target: Target) -> None:
         self.target = target
-        self.pairing: Any = None
-        self._attempt: Attempt[tuple[StampedSocket, Any]] | None = None
+        self.pairing: Pairing | None = None
+        self._attempt: Attempt[tuple[StampedSocket, Pairing | None]] | None = None
         self._pause_s = 0.0
 
     def take(self) -> tuple[StampedSocket | None, str]:

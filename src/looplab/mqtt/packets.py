@@ -12,6 +12,8 @@ MQTT_5 = 5
 VERSIONS = V3_1_1, V5 = "3.1.1", "5"
 # The properties that the lab reads or writes: MQTT 5, 2.2.2.2.
 RESPONSE_TOPIC, CORRELATION_DATA, TOPIC_ALIAS = 8, 9, 35
+# The (first) acknowledgement of a PUBLISH at QoS 1 and 2; its message id follows.
+PUBACK, PUBREC = b"\x40\x02", b"\x50\x02"
 # How many bytes a property's value has; 0: a length of two bytes is before it, -1: two of these, None: it ends itself.
 _PROPERTY_BYTES: dict[int, int | None] = {
     **dict.fromkeys((1, 23, 25, 36, 37, 40, 41, 42), 1),
@@ -204,13 +206,3 @@ def with_length(properties: bytes) -> bytes:
 def property_bytes(name: int, value: bytes) -> bytes:
     """Return one property whose value has a length before it."""
     return b"%c%b%b" % (name, len(value).to_bytes(2, "big"), value)
-
-
-def puback_packet(message_id: bytes) -> bytes:
-    """Return the acknowledgement of a PUBLISH at QoS 1."""
-    return b"\x40\x02" + message_id
-
-
-def pubrec_packet(message_id: bytes) -> bytes:
-    """Return the first acknowledgement of a PUBLISH at QoS 2."""
-    return b"\x50\x02" + message_id

@@ -1,4 +1,4 @@
-"""Sockets that remember when bytes last entered and left, and cut what enters into MQTT packets; with TLS: paired.py.
+"""Sockets that keep when bytes last entered and left, and cut what enters into MQTT packets; with TLS: tls_socket.py.
 
 In user space, around send() and recv(); beside that, where it can, the kernel's own stamps (see kernel_stamps.py).
 """

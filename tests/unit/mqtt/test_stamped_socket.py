@@ -10,8 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import trustme
 
-from looplab.mqtt.paired import StampedTlsSocket
 from looplab.mqtt.pairing import SERVER_NAME, Pairing
+from looplab.mqtt.tls_socket import StampedTlsSocket
 
 HOST = "127.0.0.1"
 LIMIT_S = 20.0

@@ -35,8 +35,7 @@ from looplab.experiments.asip.transports import (
     open_port,
 )
 from looplab.mqtt.client import ClientOptions, MqttClient
-from looplab.mqtt.dial import give_up_silent_peer
-from looplab.mqtt.paired import PairedTarget
+from looplab.mqtt.dial import Target, give_up_silent_peer
 from looplab.mqtt.pairing import read_broker
 from looplab.spec.parameters import integer, matching
 from looplab.spec.reader import Reader
@@ -146,7 +145,7 @@ class BoardBridge:
         # A paired bridge serves TCP clients and questions only from the machine of its broker.
         self._paired_host = ""
         self._mqtt = MqttClient(
-            PairedTarget(*settings.broker, settings.tcp_nodelay, settings.pairing),
+            Target(*settings.broker, settings.tcp_nodelay, settings.pairing),
             # The bridge here and one on a Pi need different ids: a broker disconnects the older of two alike.
             f"asip-bridge-{secrets.token_hex(4)}",
             ClientOptions([(f"{settings.topic}/{SESSION}", 1), (f"{settings.topic}/{IN}", settings.qos)]),

@@ -12,8 +12,7 @@ import serial
 
 from looplab.errors import LabError, MachineError
 from looplab.mqtt.client import ClientOptions, MqttClient, wait_for
-from looplab.mqtt.dial import give_up_silent_peer
-from looplab.mqtt.paired import PairedTarget
+from looplab.mqtt.dial import Target, give_up_silent_peer
 
 BAUD_RATE = 57600
 BLOCK_BYTES = 4096
@@ -141,7 +140,7 @@ class MqttSession(Transport):
         options = ClientOptions(subscriptions, will=(f"{self._topic}/{SESSION}", CLOSE))
         # A broker that serves a robot elsewhere asks for a password.
         pairing = os.environ.get("BROKER_PAIRING")
-        target = PairedTarget(host, int(port), nodelay, Path(pairing) if pairing else None)
+        target = Target(host, int(port), nodelay, Path(pairing) if pairing else None)
         self._client = MqttClient(target, name, options, self._received)
         try:
             self._open()

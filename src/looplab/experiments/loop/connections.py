@@ -20,8 +20,8 @@ from looplab.experiments.loop.protocol import (
 )
 from looplab.mqtt.client import ClientOptions, MqttClient
 from looplab.mqtt.client_5 import Mqtt5Client
+from looplab.mqtt.dial import Target
 from looplab.mqtt.packets import V5
-from looplab.mqtt.paired import PairedTarget
 from looplab.mqtt.pairing import read_pairing
 from looplab.mqtt.stamped_socket import StampedSocket
 from looplab.run.clients import Clients
@@ -95,7 +95,7 @@ class ControllerConnections(Clients):
         return None if None in each else sum(filter(None, each))
 
 
-def _target(parameters: LoopParameters) -> PairedTarget:
+def _target(parameters: LoopParameters) -> Target:
     """Return the broker, by a pairing file with a robot elsewhere or TLS."""
     host, port, pairing = parameters.broker_host, parameters.broker_port, None
     if parameters.broker_tls:
@@ -104,4 +104,4 @@ def _target(parameters: LoopParameters) -> PairedTarget:
         host, port = access.host, access.port
     elif parameters.robot == "remote":
         pairing = PLAIN_CONTROLLER
-    return PairedTarget(host, port, parameters.tcp_nodelay, pairing)
+    return Target(host, port, parameters.tcp_nodelay, pairing)

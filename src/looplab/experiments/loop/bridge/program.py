@@ -92,7 +92,7 @@ class RobotBridge:
         # Imported here: loading MQTT and TLS takes longest, and by now the robot's port is being opened (see `main`).
         from looplab.mqtt.client import ClientOptions, MqttClient
         from looplab.mqtt.client_5 import Mqtt5Client
-        from looplab.mqtt.paired import PairedTarget
+        from looplab.mqtt.dial import Target
 
         host, port, pairing = broker
         self.counts = dict.fromkeys(COUNTED, 0)
@@ -109,7 +109,7 @@ class RobotBridge:
         self._stopping = False
         kind = Mqtt5Client if settings.mqtt_version == V5 else MqttClient
         self._mqtt = self._reporter.mqtt = kind(
-            PairedTarget(host, port, settings.tcp_nodelay, pairing),
+            Target(host, port, settings.tcp_nodelay, pairing),
             # Not the host's name: cloned cards share it, and a broker disconnects the older of two equal ids.
             f"bridge-{self._reporter.identity['instance']}",
             ClientOptions(

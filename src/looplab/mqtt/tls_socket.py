@@ -1,41 +1,12 @@
-"""The broker as a pairing file has it: with a user, and over TLS unless the file says that there is none."""
+"""The stamped socket of a connection over TLS."""
 
 import ssl
-from dataclasses import dataclass
-from pathlib import Path
 
-from looplab.errors import LabError
-from looplab.mqtt.connection_errors import describe_dialling
-from looplab.mqtt.dial import CONNECT_TIMEOUT_S, Target
-from looplab.mqtt.pairing import SERVER_NAME, Pairing, read_pairing
 from looplab.mqtt.stamped_socket import RECEIVE_BYTES, StampedSocket
 
 
-@dataclass(frozen=True)
-class PairedTarget(Target):
-    """A target with a pairing file, which may change, so each dialling reads it; None: the broker asks for nothing."""
-
-    pairing_file: Path | None
-
-    def dial(self) -> tuple[StampedSocket, Pairing | None]:
-        pairing = read_pairing(self.pairing_file) if self.pairing_file else None
-        if not pairing or not pairing.ca_pem:
-            return super().dial()[0], pairing
-        try:
-            sock = self.connect(StampedTlsSocket)
-            sock.settimeout(CONNECT_TIMEOUT_S)
-            try:
-                sock.handshake(pairing.context(), SERVER_NAME)
-            except BaseException:
-                sock.close()
-                raise
-        except OSError as error:
-            raise LabError(f"{self}: {describe_dialling(error)}") from error
-        return sock, pairing
-
-
 class StampedTlsSocket(StampedSocket):
-    """The same with TLS; stamps are taken where the encrypted bytes enter and leave, so they hold no cryptography.
+    """A socket with TLS; stamps are taken where the encrypted bytes enter and leave, so they hold no cryptography.
 
     Encryption counts as the way to the socket, decryption as the way from it.
     """
