@@ -75,9 +75,11 @@ class RunFolder:
         """Yield the folders whose controllers were killed, each held. Raises OSError for one of another user."""
         for path in sorted(results.glob(UNFINISHED)):
             folder = cls(results, path.name.removeprefix(".").removesuffix(".partial"))
-            with contextlib.suppress(Held):
+            # Another process may name it meanwhile.
+            with contextlib.suppress(Held, FileNotFoundError):
                 folder._lock = hold(path / LOCK, "recovery")
-                yield folder
+                if path.is_dir():
+                    yield folder
 
     def append(self, name: str, lines: Iterable[str]) -> None:
         """Append lines to one of its files and have them on disk when this returns."""
@@ -93,13 +95,18 @@ class RunFolder:
         """Store run.json and give the folder its final name, which is returned."""
         return self._close("run.json", run)
 
-    def interrupt(self, what: dict[str, Any]) -> Path:
-        """Keep what was measured: a folder without run.json, with interrupted.json saying why."""
-        return self._close("interrupted.json", {**what, "run_id": self.run_id, "samples": self.samples()})
+    def interrupt(self, why: str) -> int:
+        """Keep what was measured: a folder without run.json, with interrupted.json saying why; nothing if nothing was.
 
-    def discard(self) -> None:
-        """Nothing was measured: leave nothing behind."""
-        shutil.rmtree(self.path, ignore_errors=True)
+        Return how many messages it holds.
+        """
+        if samples := count_samples(self.path):
+            scenario = self.run_id.partition("-")[2]
+            what = {"scenario": scenario, "interrupted_because": why, "run_id": self.run_id, "samples": samples}
+            self._close("interrupted.json", what)
+        else:
+            shutil.rmtree(self.path, ignore_errors=True)
+        return samples
 
     def _close(self, name: str, document: dict[str, Any]) -> Path:
         with self._storing():
@@ -129,10 +136,6 @@ class RunFolder:
         """A file system without locks only lets the lab's pages be rendered beside the run."""
         with contextlib.suppress(OSError):
             self._lock = hold(self.path / LOCK, self.run_id)
-
-    def samples(self) -> int:
-        """Return how many messages it holds."""
-        return count_samples(self.path)
 
     def _replace(self, name: str, lines: Iterable[str]) -> None:
         """Whole or not at all: a disk that fills up leaves the file as it was."""

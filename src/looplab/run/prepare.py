@@ -105,11 +105,7 @@ def _recovered(folder: RunFolder, live: Path, experiments: Experiments) -> str:
             _store_rows(folder, live, state, experiments)
         except (KeyError, TypeError, ValueError, AttributeError, ImportError) as error:
             because += f", and its live rows cannot be read ({type(error).__name__}: {error})"
-    samples = folder.samples()
-    if samples:
-        folder.interrupt({"scenario": run.partition("-")[2], "interrupted_because": because})
-    else:
-        folder.discard()
+    samples = folder.interrupt(because)
     if own:
         with contextlib.suppress(OSError):
             write_state(live, {**state, "state": "interrupted"})

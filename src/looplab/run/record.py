@@ -14,7 +14,7 @@ from typing import IO, Any, NamedTuple
 
 from looplab.errors import LabError, MachineError
 from looplab.run.accounting import Columns
-from looplab.run.folder import SCHEMA, RunFolder
+from looplab.run.folder import SCHEMA, RunFolder, count_samples
 from looplab.run.quiet import reasons as reasons_not_quiet
 from looplab.run.samples import SampleStore
 from looplab.spec.parameters import RunParameters
@@ -193,20 +193,14 @@ class Record:
 
     def keep(self, why: str) -> None:
         """Keep every sample of an interrupted run; nothing is left of one that sent nothing."""
-        kept = ""
-        if any(self.store["state"]):
-            # On a full disk, what was appended on the way stays as it is, and the folder still gets its name.
-            with contextlib.suppress(LabError):
-                self.rewrite()
-            what = {"scenario": self._parameters.scenario, "interrupted_because": why}
-            with contextlib.suppress(LabError):
-                self._folder.interrupt(what)
-            kept = self._folder.path.name
-        else:
-            self._folder.discard()
+        # On a full disk, what was appended on the way stays as it is, and the folder still gets its name.
+        with contextlib.suppress(LabError):
+            self.rewrite()
+        with contextlib.suppress(LabError):
+            self._folder.interrupt(why)
         self.state("interrupted")
-        if kept:
-            self.say("interrupted", path=kept, why=why, samples=self._folder.samples())
+        if samples := count_samples(self._folder.path):
+            self.say("interrupted", path=self._folder.path.name, why=why, samples=samples)
 
 
 def read_state(live: Path) -> dict[str, Any]:

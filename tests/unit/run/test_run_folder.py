@@ -102,9 +102,9 @@ def test_a_disk_that_fails_in_the_middle_names_the_file(
     assert os.strerror(code) in caught.value.message
 
 
-@pytest.mark.parametrize("end", [RunFolder.interrupt, RunFolder.finish])
+@pytest.mark.parametrize("end", [lambda folder: folder.interrupt("full"), lambda folder: folder.finish({"cells": []})])
 def test_a_full_disk_keeps_what_was_stored_and_no_part_of_a_document(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: Callable[..., Path]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: Callable[[RunFolder], object]
 ) -> None:
     folder = folder_of(tmp_path, "s", 1, AT)
     folder.append("samples.csv", ["one"])
@@ -112,7 +112,7 @@ def test_a_full_disk_keeps_what_was_stored_and_no_part_of_a_document(
     with pytest.raises(LabError):
         folder.rewrite("samples.csv", SAMPLES_HEADER, ["one", "two"])
     with pytest.raises(LabError):
-        end(folder, {"cells": []})
+        end(folder)
     final = tmp_path / folder.run_id
     assert sorted(path.name for path in final.iterdir()) == ["samples.csv", "transport.csv"]
     assert (final / "samples.csv").read_text() == f"{SAMPLES_HEADER}\none\n"
