@@ -7,15 +7,19 @@ import socket
 import ssl
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import trustme
 
 from looplab.errors import EXIT_INVALID, EXIT_MACHINE, EXIT_USAGE, LabError
+from looplab.lab import metrics_page
+from looplab.spec.brokers import BROKERS
 from looplab.system import json_service
 from looplab.system.json_client import Service
 from looplab.system.json_service import MAX_REQUEST_BYTES, MOST_CLIENTS, Request, serve, server_tls
+from looplab.treatments import broker
 
 SERVICE = Service("thing", "Start it.")
 
@@ -49,6 +53,17 @@ def test_an_answer_comes_back(port: int) -> None:
     url = f"http://127.0.0.1:{port}/thing"
     assert SERVICE.ask(f"{url}?ping=3", "GET") == {"query": {"ping": "3"}, "body": None, "client": "127.0.0.1"}
     assert SERVICE.ask(url, "PUT", [1, {"a": None}])["body"] == [1, {"a": None}]
+
+
+def test_no_call_between_parts_goes_through_a_proxy(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the engine's client sets it where its config.json names `proxies`; nothing listens there."""
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    for name in ("NO_PROXY", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    assert "query" in SERVICE.ask(f"http://127.0.0.1:{port}/thing", "GET")
+    assert "query" in metrics_page.fetch(f"http://127.0.0.1:{port}/thing")
+    assert "query" in broker.read_page(replace(BROKERS["rabbitmq"], page=f"{port}/thing"), "127.0.0.1")
 
 
 @pytest.mark.parametrize("code", [EXIT_USAGE, EXIT_INVALID, EXIT_MACHINE])
