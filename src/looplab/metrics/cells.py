@@ -22,7 +22,7 @@ class ShownCell:
     """One cell on a page: its messages by outcome, its latencies by metric, and when it changed last."""
 
     def __init__(self, cell: Cell, labels: Mapping[str, str]) -> None:
-        self.cell, self.labels = cell, {**labels, "cell": cell.text}
+        self.cell, self.labels = cell, {**labels, "cell": str(cell)}
         self.sent = 0
         self.changed_ns = perf_counter_ns()
         self.outcomes = dict.fromkeys(cell.outcomes(), 0)

@@ -42,9 +42,6 @@ class MeasuredCell(Cell):
     response_repetition: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     runs: "Sequence[Self]" = ()
 
-    def __str__(self) -> str:
-        return self.text
-
     @property
     def measured(self) -> int:
         """How many messages have a latency."""

@@ -67,7 +67,7 @@ class Layout:
 
     def text(self, key: Key) -> str:
         """Return the cell of that key in words."""
-        return self._table.keyed(*key).text
+        return str(self._table.keyed(*key))
 
     def key(self, cell: Mapping[str, Any]) -> Key:
         """Return what identifies a cell of run.json."""

@@ -108,16 +108,12 @@ class Cell:
         """The part of the cell's document that is its key."""
         return {key.name: self.document[key.name] for key in self.key_columns()}
 
-    @property
-    def text(self) -> str:
-        """The cell in words: "10 + 10 ms, QoS 2", "java, tcp"."""
+    def __str__(self) -> str:
+        """Return the cell in words: "10 + 10 ms, QoS 2", "java, tcp"."""
         named = list(zip(self.key_columns(), self.key, strict=True))
         times = " + ".join(f"{value:g}" for key, value in named if key.name.endswith("_ms"))
         others = [_words(key, value) for key, value in named if not key.name.endswith("_ms")]
         return ", ".join([f"{times} ms", *others] if times else others)
-
-    def __str__(self) -> str:
-        return self.text
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Cell) and type(other) is type(self) and other.document == self.document

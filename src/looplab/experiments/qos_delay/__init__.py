@@ -68,10 +68,9 @@ class DelayCell(Paced):
         pooled=max,
     )
 
-    @property
-    def text(self) -> str:
-        """The cell in words; the usual network goes without saying."""
-        return super().text.removesuffix(f", {USUAL}")
+    def __str__(self) -> str:
+        """Return the cell in words; the usual network goes without saying."""
+        return super().__str__().removesuffix(f", {USUAL}")
 
     @property
     def wanted_ms(self) -> float:
