@@ -130,7 +130,7 @@ class MqttClient:
         self._early: list[tuple[str, bytes, int, bool]] = []
         self._refused = False
         self._closing = False
-        self._dialler = Dialler(target)
+        self.target, self._dialler = target, Dialler(target)
         self._maintain_ns = 0
         self._paho = paho = self._paho_client(client_id)
         paho.on_message = self._received
@@ -144,10 +144,6 @@ class MqttClient:
 
     def _paho_client(self, client_id: str) -> PahoClient:
         return PahoClient(client_id, protocol=mqtt.MQTTv311, clean_session=not self._options.persistent)
-
-    @property
-    def target(self) -> Target:
-        return self._dialler.target
 
     @property
     def version(self) -> str:

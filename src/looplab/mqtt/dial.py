@@ -86,7 +86,7 @@ class Dialler:
     """
 
     def __init__(self, target: Target) -> None:
-        self.target = target
+        self._target = target
         self.pairing: Pairing | None = None
         self._attempt: Attempt[tuple[StampedSocket, Pairing | None]] | None = None
         self._pause_s = 0.0
@@ -102,7 +102,7 @@ class Dialler:
                 self._attempt = None
                 return sock, ""
             error = attempt.error
-        self._attempt = Attempt(self.target.dial, self._pause_s)
+        self._attempt = Attempt(self._target.dial, self._pause_s)
         # Until a broker has accepted this client, the next attempt waits.
         self._pause_s = RETRY_S
         return None, error

@@ -71,7 +71,7 @@ class Layout:
 
     def key(self, cell: Mapping[str, Any]) -> Key:
         """Return what identifies a cell of run.json."""
-        return tuple(key.of_document(cell) for key in self.cell.key_columns())
+        return self._table(cell).key
 
 
 class StoredRun:

@@ -90,11 +90,8 @@ class Key(Column[T]):
         self.kind, self.default, self.values, self.pace = kind, default, values, pace
 
     def of(self, cell: "Cell") -> T:
-        return self.of_document(cell.document)
-
-    def of_document(self, document: Document) -> T:
-        """Return its value in a cell of run.json. Raises KeyError where it is missing."""
-        return self.kind(document[self.name])
+        """Return its value in a cell. Raises KeyError where it is missing."""
+        return self.kind(cell.document[self.name])
 
     def text(self, value: Any) -> str:
         """Return a value as samples.csv, labels and options write it."""
