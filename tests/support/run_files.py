@@ -14,7 +14,7 @@ import numpy as np
 
 from looplab.experiments.loop import LoopCell, printed
 from looplab.experiments.loop.document import COLUMNS
-from looplab.experiments.loop.parameters import read_parameters
+from looplab.experiments.loop.parameters import LoopParameters
 from looplab.experiments.registry import EXPERIMENTS
 from looplab.report.study_file import Study
 from looplab.run import samples
@@ -35,7 +35,7 @@ def parameters(**changes: Any) -> dict[str, Any]:
         "SCENARIO": "scenario1", "INTERVALS_MS": "20 10", "MESSAGES": "10", "REPETITIONS": "2", "DEADLINE_MS": "1000",
     }  # fmt: skip
     environment.update({name: str(value) for name, value in changes.items()})
-    made: dict[str, Any] = json.loads(json.dumps(read_parameters(environment).as_json()))
+    made: dict[str, Any] = json.loads(json.dumps(LoopParameters.read(environment).as_json()))
     return made
 
 

@@ -99,10 +99,9 @@ class Experiment:
 
     def read_parameters(self, environment: Mapping[str, str]) -> RunParameters:
         """Read and check every parameter of a run. Raises LabError (exit code 2) naming the variable at fault."""
-        own = getattr(self.part("parameters"), "read_parameters", None)
-        folder = self.scenarios.rstrip("*")
-        parameters: RunParameters = own(environment) if own else self.parameters.read(environment, folder, self.name)
-        return parameters
+        scenario = environment.get("SCENARIO", "").strip() or self.name
+        folder = f"{Path(self.scenarios).parent}/{scenario}"
+        return self.parameters.read({**environment, "SCENARIO": scenario}, folder)
 
     def table(self, scenario: str) -> type[Cell]:
         """Return the table of a scenario."""

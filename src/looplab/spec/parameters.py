@@ -191,7 +191,7 @@ class RunParameters(Settings):
     lower: ClassVar[str] = "MESSAGES, or the number of cells"
     # Error message where there are no printed clients, "" where there are.
     no_printed: ClassVar[str] = "FIDELITY=printed follows the thesis's listings, so only the control loop has it."
-    scenario: str = param(matters=False)
+    scenario: str = matching(None, r"[a-z0-9][a-z0-9_-]{0,40}", "lower-case letters, digits, - and _", matters=False)
     title: str = matching("", r".{0,120}", "at most 120 letters", matters=False)
     fidelity: str = choice("thesis", FIDELITIES, option=FIDELITY, matters=False)
     # Whether its parts run on a Swarm, where no part sees the processes of another.
@@ -211,12 +211,9 @@ class RunParameters(Settings):
         return read
 
     @classmethod
-    def read(cls, environment: Mapping[str, str], folder: str = "", scenario: str = "") -> Self:
+    def read(cls, environment: Mapping[str, str], folder: str = "") -> Self:
         """Read and check every parameter; `folder` holds params.env. Raises LabError (exit code 2)."""
-        given = (
-            {} if cls.params()["scenario"].read else {"scenario": environment.get("SCENARIO", "").strip() or scenario}
-        )
-        parameters = cls.of(Reader(environment, folder), **given).checked(environment)
+        parameters = cls.of(Reader(environment, folder)).checked(environment)
         if parameters.samples > MAX_SAMPLES:
             much = f"{parameters.samples:,} messages are more than one run can hold ({MAX_SAMPLES:,})."
             raise UsageError(much, f"Lower {cls.lower}.")
@@ -303,8 +300,8 @@ class OrderedParameters(RunParameters):
     order_seed: int = integer(0, 0, MOST_SEED, matters=False)
 
     @classmethod
-    def read(cls, environment: Mapping[str, str], folder: str = "", scenario: str = "") -> Self:
-        parameters = super().read(environment, folder, scenario)
+    def read(cls, environment: Mapping[str, str], folder: str = "") -> Self:
+        parameters = super().read(environment, folder)
         drawn = parameters.order == RANDOM and not parameters.order_seed
         return replace(parameters, order_seed=1 + secrets.randbelow(MOST_SEED)) if drawn else parameters
 

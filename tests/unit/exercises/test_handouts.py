@@ -12,7 +12,7 @@ from support.places import ROOT
 
 from looplab.exercises.handouts import handouts, pages, sources, tracks
 from looplab.exercises.printed import LINES_TO_WRITE, printed
-from looplab.experiments.loop.parameters import read_parameters
+from looplab.experiments.loop.parameters import LoopParameters
 from looplab.experiments.registry import EXPERIMENTS
 from looplab.lab.cli import parser
 from looplab.lab.image_names import STAND_INS
@@ -52,7 +52,7 @@ def test_the_commands_are_ones_of_the_lab(handout: Path) -> None:
     for command in commands(handout):
         variables, words = words_of(command)
         options = parser().parse_args(words)
-        read_parameters({"SCENARIO": "x", **variables})
+        LoopParameters.read({"SCENARIO": "x", **variables})
         if options.command in ("run", "study"):
             ran |= set(options.names if options.command == "study" else options.scenarios)
         if options.command == "check":

@@ -4,13 +4,13 @@ import pytest
 
 from looplab.errors import UsageError
 from looplab.experiments.loop.controller import LoopController
-from looplab.experiments.loop.parameters import LoopParameters, read_parameters
+from looplab.experiments.loop.parameters import LoopParameters
 from looplab.experiments.loop.treatments import judge_connections
 from looplab.run.record import Place
 
 
 def parameters(**settings: str) -> LoopParameters:
-    return read_parameters({"SCENARIO": "scenario1", **settings})
+    return LoopParameters.read({"SCENARIO": "scenario1", **settings})
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Self
 
 from looplab.errors import UsageError
 from looplab.experiments.balance import NAME, BalanceCell
@@ -53,26 +54,25 @@ class BalanceParameters(LoopParameters):
             if name not in others or one.default != others[name].default
         }
 
+    @classmethod
+    def read(cls, environment: Mapping[str, str], folder: str = "") -> Self:
+        """Read and check every parameter. Raises LabError (exit code 2).
+
+        SCENARIO is `balance`, or the scenario of the loop whose parts and treatments it has.
+        """
+        if environment.get("COMMAND", "").strip() == COMMAND_EMULATED:
+            raise UsageError(
+                f"COMMAND=E: {environment.get('SCENARIO') or NAME} has no robot, its bridge emulates the answers.",
+                "Take one with a robot: scenario1, 2, 4, 5, 7 or 8.",
+            )
+        return super().read(environment, f"compose/experiments/{NAME}")
+
     def checked(self, environment: Mapping[str, str]) -> "BalanceParameters":
         name = self.scenario if self.scenario == NAME else f"{NAME}-{self.scenario}"
         return replace(super().checked(environment), scenario=name)  # type: ignore[return-value]
 
 
 PARAMETERS = BalanceParameters
-
-
-def read_parameters(environment: Mapping[str, str]) -> BalanceParameters:
-    """Read and check every parameter; raises LabError (exit code 2) naming the variable at fault.
-
-    SCENARIO is `balance`, or the scenario of the loop whose parts and treatments it has.
-    """
-    name = environment.get("SCENARIO", "").strip() or NAME
-    if environment.get("COMMAND", "").strip() == COMMAND_EMULATED:
-        raise UsageError(
-            f"COMMAND=E: {name} has no robot, its bridge emulates the answers.",
-            "Take one with a robot: scenario1, 2, 4, 5, 7 or 8.",
-        )
-    return BalanceParameters.read({**environment, "SCENARIO": name}, f"compose/experiments/{NAME}")
 
 
 def _gains(get: Reader, name: str) -> tuple[float, ...]:

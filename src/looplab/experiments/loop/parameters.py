@@ -66,7 +66,6 @@ def _own_program() -> Any:
 class LoopParameters(OrderedParameters):
     """What one run does; `qos` and `intervals_ms` one cell each."""
 
-    scenario: str = matching(None, r"[a-z0-9][a-z0-9_-]{0,40}", "lower-case letters, digits, - and _", matters=False)
     messages: int = integer(100, 1, 1_000_000, option=MESSAGES, quick="100")
     repetitions: int = integer(10, 1, 10_000, option=REPETITIONS, quick="1")
     deadline_ms: int = integer(1000, 10, 600_000)
@@ -198,12 +197,6 @@ class LoopParameters(OrderedParameters):
 
 
 PARAMETERS = LoopParameters
-
-
-def read_parameters(environment: Mapping[str, str]) -> LoopParameters:
-    """Read and check every parameter; raises LabError (exit code 2) naming the variable at fault."""
-    name = environment.get("SCENARIO", "").strip() or "<scenario>"
-    return LoopParameters.read(environment, f"compose/scenarios/{name}")
 
 
 def _load_settings(get: Reader) -> dict[str, str]:

@@ -6,7 +6,7 @@ import pytest
 
 from looplab.experiments.loop import LoopCell
 from looplab.experiments.loop.document import COLUMNS, of_rows, passed, transport_lines
-from looplab.experiments.loop.parameters import LoopParameters, read_parameters
+from looplab.experiments.loop.parameters import LoopParameters
 from looplab.run.cells import CellResult, entry
 from looplab.run.document import samples_file
 from looplab.run.samples import ANSWERED, FAILED, LATE, WAITING, SampleStore
@@ -16,7 +16,7 @@ MS = 1_000_000
 
 
 def parameters(**settings: str) -> LoopParameters:
-    return read_parameters({"SCENARIO": "s", "MESSAGES": "4", "REPETITIONS": "2", "INTERVALS_MS": "20", **settings})
+    return LoopParameters.read({"SCENARIO": "s", "MESSAGES": "4", "REPETITIONS": "2", "INTERVALS_MS": "20", **settings})
 
 
 def put(store: SampleStore, row: int, state: int, total_ns: int = 0, robot_ns: int = 0, lateness_ns: int = 0) -> None:

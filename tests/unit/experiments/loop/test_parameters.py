@@ -7,11 +7,12 @@ from itertools import pairwise
 import pytest
 
 from looplab.errors import LabError, UsageError
-from looplab.experiments.loop.parameters import read_parameters
+from looplab.experiments.loop.parameters import LoopParameters
 from looplab.experiments.loop.studies import VARIANTS
 from looplab.run.record import by_hand
 
 SCENARIO = {"SCENARIO": "scenario5"}
+read_parameters = LoopParameters.read
 
 
 def test_fidelity_sets_the_factors_and_thesis_is_the_default() -> None:

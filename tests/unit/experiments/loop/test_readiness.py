@@ -10,7 +10,7 @@ from looplab.errors import MachineError
 from looplab.experiments.loop import readiness
 from looplab.experiments.loop.bridge_news import AWAY, BROKER_RESTARTED, NETWORK, REBOOTED, RESTARTED, BridgeNews
 from looplab.experiments.loop.losses import NEVER_NS
-from looplab.experiments.loop.parameters import read_parameters
+from looplab.experiments.loop.parameters import LoopParameters
 from looplab.experiments.loop.protocol import (
     OFFLINE,
     ONLINE,
@@ -24,7 +24,7 @@ GOOD = {"version": __version__, "robot_fault": ""}
 
 def refused(robot: str, status: str = "online", robot_status: str = "online", **info: Any) -> str:
     """Why a run in thesis fidelity does not begin, "" if it does; "" for a status that nobody told."""
-    parameters = read_parameters({"SCENARIO": "scenario1", "ROBOT": robot})
+    parameters = LoopParameters.read({"SCENARIO": "scenario1", "ROBOT": robot})
     told = {TOPIC_BRIDGE_STATUS: status, TOPIC_ROBOT_STATUS: robot_status}
     retained = {topic: text.encode() for topic, text in told.items() if text}
     retained[TOPIC_BRIDGE_INFO] = json.dumps({**GOOD, **info}).encode()
@@ -85,7 +85,7 @@ def test_what_a_stolen_password_may_say_stops_nothing(payload: bytes) -> None:
     assert len(heard(payload, said()).instances) <= 2
     if info:
         with pytest.raises(MachineError):
-            readiness.check_version(read_parameters({"SCENARIO": "scenario1", "ROBOT": "remote"}), info)
+            readiness.check_version(LoopParameters.read({"SCENARIO": "scenario1", "ROBOT": "remote"}), info)
 
 
 def test_two_bridges_are_told_where_answers_came_twice() -> None:

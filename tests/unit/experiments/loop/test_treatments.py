@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from looplab.experiments.loop.parameters import LoopParameters, read_parameters
+from looplab.experiments.loop.parameters import LoopParameters
 from looplab.experiments.loop.treatments import (
     applied,
     broker_restarted,
@@ -38,7 +38,7 @@ Scan = dict[str, Any]
 
 
 def parameters(**settings: str) -> LoopParameters:
-    return read_parameters({"SCENARIO": "scenario5", "FIDELITY": "corrected", **settings})
+    return LoopParameters.read({"SCENARIO": "scenario5", "FIDELITY": "corrected", **settings})
 
 
 def process(scheduling: str = "SCHED_OTHER", *, nodelay: bool = True, **changes: Any) -> dict[str, Any]:
@@ -638,7 +638,7 @@ def test_the_broker_that_answers_must_be_the_one_that_was_wanted() -> None:
 # --- whether the load reached bridge and robot, by their own wait for a processor ---------------------------
 
 
-TEMPERATURE, EMULATED = (read_parameters({"SCENARIO": "scenario2", "COMMAND": command}) for command in "TE")
+TEMPERATURE, EMULATED = (LoopParameters.read({"SCENARIO": "scenario2", "COMMAND": command}) for command in "TE")
 
 
 def held(bridge_us: float, robot_us: float = 0.0, overhead_us: float | None = 1000.0, **changes: Any) -> dict[str, Any]:
