@@ -204,16 +204,12 @@ class RunParameters(Settings):
     parts_timeout_s: int = integer(60, 1, 3600, matters=False)
 
     @classmethod
-    def of(cls, get: Reader, **given: Any) -> Self:
-        read = super().of(get, **given)
-        if read.fidelity == "printed" and cls.no_printed:
-            raise UsageError(cls.no_printed, "Take thesis or corrected.")
-        return read
-
-    @classmethod
     def read(cls, environment: Mapping[str, str], folder: str = "") -> Self:
         """Read and check every parameter; `folder` holds params.env. Raises LabError (exit code 2)."""
-        parameters = cls.of(Reader(environment, folder)).checked(environment)
+        read = cls.of(Reader(environment, folder))
+        if read.fidelity == "printed" and cls.no_printed:
+            raise UsageError(cls.no_printed, "Take thesis or corrected.")
+        parameters = read.checked(environment)
         if parameters.samples > MAX_SAMPLES:
             much = f"{parameters.samples:,} messages are more than one run can hold ({MAX_SAMPLES:,})."
             raise UsageError(much, f"Lower {cls.lower}.")
