@@ -128,14 +128,11 @@ class RunFolder:
                 # Held: another lab took the new folder for one that a killed controller left.
                 with contextlib.suppress(FileExistsError, Held):
                     self.path.mkdir()
-                    self._hold()
+                    # A file system without locks only lets the lab's pages be rendered beside the run.
+                    with contextlib.suppress(OSError):
+                        self._lock = hold(self.path / LOCK, self.run_id)
                     return
             started += timedelta(seconds=1)
-
-    def _hold(self) -> None:
-        """A file system without locks only lets the lab's pages be rendered beside the run."""
-        with contextlib.suppress(OSError):
-            self._lock = hold(self.path / LOCK, self.run_id)
 
     def _replace(self, name: str, lines: Iterable[str]) -> None:
         """Whole or not at all: a disk that fills up leaves the file as it was."""

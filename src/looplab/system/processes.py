@@ -249,7 +249,6 @@ def container_facts(pid: int, proc: Path = Path("/proc")) -> dict[str, Any]:
     engine does not show it."""
     root = proc / str(pid) / "root"
     group = root / "sys/fs/cgroup"
-    facts: dict[str, Any] = {"hostname": _text(root / "etc/hostname")}
     if (group / "cpu.max").exists() or (group / "cpu.stat").exists():
         quota, _, period = _text(group / "cpu.max").partition(" ")
         memory = _text(group / "memory.max")
@@ -258,7 +257,7 @@ def container_facts(pid: int, proc: Path = Path("/proc")) -> dict[str, Any]:
         memory = _text(group / "memory/memory.limit_in_bytes")
     limit = None if quota in ("", *_UNLIMITED) or not period else round(int(quota) / int(period), 4)
     return {
-        **facts,
+        "hostname": _text(root / "etc/hostname"),
         "cpu_limit": limit,
         "memory_limit": int(memory) if memory.isdigit() and int(memory) < _NO_MEMORY_LIMIT else None,
     }
