@@ -140,20 +140,15 @@ class Question:
 class Card:
     """What the lab card says of an exercise.
 
-    Minutes are a student's. `before` names exercises, `reruns` the commands that the questions order in addition to
-    those of the section Run.
+    Minutes are a student's: all, and those for runs. `before` names exercises, `reruns` the commands that the questions
+    order in addition to those of the section Run.
     """
 
     goals: Sequence[str] = ()
     before: Sequence[str] = ()
     reruns: Sequence[str] = ()
-    reading: int = 0
+    minutes: int = 0
     running: int = 0
-    answering: int = 0
-
-    @property
-    def minutes(self) -> int:
-        return self.reading + self.running + self.answering
 
 
 @dataclass(frozen=True)
@@ -229,6 +224,7 @@ def parse_exercise(name: str, text: str, where: str, table_of: TableOf, title: s
     runs = [WantedRun(handle, **run) for handle, run in document["runs"].items()]
     reader = _Reader(where, {run.handle: table_of(run.scenario) for run in runs})
     least, card = document.get("least") or {}, document.get("card") or {}
+    minutes = card.get("minutes", {})
     return Exercise(
         name=name,
         title=document.get("title", title),
@@ -237,7 +233,7 @@ def parse_exercise(name: str, text: str, where: str, table_of: TableOf, title: s
         messages=least.get("messages", 1),
         points=[reader.point(key, entry) for key, entry in (document.get("points") or {}).items()],
         questions=[reader.question(key, entry) for key, entry in (document.get("questions") or {}).items()],
-        card=Card(**{name: entry for name, entry in card.items() if name != "minutes"}, **card.get("minutes", {})),
+        card=Card(**{**card, "minutes": sum(minutes.values()), "running": minutes.get("running", 0)}),
     )
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import yaml
 
+from looplab.errors import UsageError
 from looplab.exercises.exercise import Exercise, exercises, experiment_of, read_exercise
 from looplab.exercises.forms import FORM_FILE
 from looplab.exercises.hand_in import answer_form
@@ -49,22 +50,20 @@ def handouts(root: Path, experiments: Experiments) -> dict[Path, str]:
         links = {other: f"{os.path.relpath(path, folder)}/README.md" for other, path in folders.items()}
         explained = {line for earlier in _before(name, found) for line in lines[earlier].items()}
         text = _with_card((folder / "README.md").read_text(encoding="utf-8"), exercise, links)
-        text = with_block(text, "prediction", _prediction(exercise), before=r"^## Run\n")
-        text = with_block(text, "table", _table(exercise, lines[name], explained), before=r"^## Questions\n")
+        text = with_block(text, "prediction", _prediction(exercise))
+        text = with_block(text, "table", _table(exercise, lines[name], explained))
         texts[folder / "README.md"] = text
         texts[folder / FORM_FILE] = answer_form(exercise)
     return texts
 
 
-def with_block(text: str, name: str, content: str, *, after: str = "", before: str = "") -> str:
-    """Return the text with that block replaced, or put after the first match of `after` or before that of `before`."""
+def with_block(text: str, name: str, content: str) -> str:
+    """Return the text with the block of that name replaced. LabError (exit code 2) for a text without one."""
     block = BLOCK.format(name=name, text=content)
-    present = re.compile(rf"<!--{name}: .*?<!--/{name}-->", re.DOTALL)
-    if present.search(text):
-        return present.sub(lambda _match: block, text, count=1)
-    place = re.compile(after or before, re.MULTILINE)
-    put = (lambda match: f"{match[0]}\n{block}\n") if after else (lambda match: f"{block}\n\n{match[0]}")
-    return place.sub(put, text, count=1)
+    made, found = re.subn(rf"<!--{name}: .*?<!--/{name}-->", lambda _match: block, text, count=1, flags=re.DOTALL)
+    if not found:
+        raise UsageError(f"{text.splitlines()[0]}: no block `{name}`.", "Copy its comments from another page.")
+    return made
 
 
 def _with_card(text: str, exercise: Exercise, pages: Mapping[str, str]) -> str:
@@ -123,8 +122,8 @@ def pages(root: Path, experiments: Experiments) -> dict[Path, str]:
     return {
         root / KEYS: "".join(f"{' '.join(names)}{key}\n" for key, names in keys.items()),
         root / FACTORS: "".join(f"{row}\n" for row in factors),
-        root / PROBLEMS: with_block(problems, "machine", table(), after=r"^## Machine.*\n"),
-        root / ORDER_PAGE: with_block(order, "order", _order(root, experiments), after=r"^## Exercises\n"),
+        root / PROBLEMS: with_block(problems, "machine", table()),
+        root / ORDER_PAGE: with_block(order, "order", _order(root, experiments)),
     }
 
 
