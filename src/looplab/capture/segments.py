@@ -5,6 +5,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import dpkt
@@ -87,21 +88,14 @@ def count(segments: Iterable[Segment], connections: Sequence[CapturedConnections
 
 
 def _figures(segments: Sequence[Segment], sent_again: int) -> dict[str, Any]:
-    """Return `segments` of a cell in run.json; sizes are bytes of TCP payload, means null if there was no segment."""
+    """Return `segments` of a cell in run.json: how many hold so many packets; sizes are bytes of TCP payload."""
     carried = [len(segment.packets) for segment in segments]
-    sizes = [len(segment.data) for segment in segments]
     return {
-        "segments": len(segments),
         "sent_again": sent_again,
-        "mqtt_packets": sum(carried),
-        "mqtt_packets_per_segment": _mean_and_max(carried),
-        "size_bytes": _mean_and_max(sizes),
+        "mqtt_packets_per_segment": {"mean": round(fmean(carried), 4) if carried else None},
+        "size_bytes": {"max": max((len(segment.data) for segment in segments), default=0)},
         "histogram": {str(packets): number for packets, number in sorted(Counter(carried).items())},
     }
-
-
-def _mean_and_max(values: Sequence[int]) -> dict[str, float | None]:
-    return {"mean": round(sum(values) / len(values), 4) if values else None, "max": max(values, default=0)}
 
 
 def _dissect(segments: Sequence[Segment]) -> None:

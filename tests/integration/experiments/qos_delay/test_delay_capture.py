@@ -92,14 +92,11 @@ def test_packets_in_each_segment_are_those_that_were_put_there(tmp_path: Path) -
     everything = sorted([*sent, *again, *answered, *arrived], key=lambda segment: segment.time_s)
     found = figures(tmp_path / "known.pcap", everything)
 
-    sizes = [len(b"".join(held)) for held in published]
     carried = [len(held) for held in published]
     assert found["segments"]["publisher"] == {
-        "segments": len(published),
         "sent_again": len(again),
-        "mqtt_packets": sum(carried),
-        "mqtt_packets_per_segment": {"mean": round(sum(carried) / len(carried), 4), "max": max(carried)},
-        "size_bytes": {"mean": round(sum(sizes) / len(sizes), 4), "max": max(sizes)},
+        "mqtt_packets_per_segment": {"mean": round(sum(carried) / len(carried), 4)},
+        "size_bytes": {"max": max(len(b"".join(held)) for held in published)},
         "histogram": {str(n): carried.count(n) for n in sorted(set(carried))},
     }
     own = sum(packet[0] >> 4 == 3 for held in published for packet in held)
