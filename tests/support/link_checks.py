@@ -29,7 +29,7 @@ from typing import Any
 
 from looplab.errors import LabError
 from looplab.link import client
-from looplab.link.distributions import TABLE_SCALE, table, theory
+from looplab.link.distributions import delays_ns, theory
 from looplab.link.ping import receive
 from looplab.link.settings import DISTRIBUTIONS, LinkSettings
 
@@ -149,11 +149,8 @@ def sd_error(link: LinkSettings, n: int) -> float:
     mean, sd = theory(link)
     if not sd:
         return 0.0
-    if link.distribution == "uniform":
-        kurtosis = 1.8
-    else:
-        drawn = [link.delay_ms + link.jitter_ms * entry / TABLE_SCALE for entry in table(link.distribution)]
-        kurtosis = sum((delay - mean) ** 4 for delay in drawn) / len(drawn) / sd**4
+    drawn = delays_ns(link)
+    kurtosis = sum((delay / 1e6 - mean) ** 4 for delay in drawn) / len(drawn) / sd**4
     return float(sd * ((kurtosis - 1) / (4 * n)) ** 0.5)
 
 

@@ -5,9 +5,10 @@ The tables are those that iproute2 installs. Knows neither sockets nor clocks.
 
 import math
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
+from statistics import fmean, pstdev
 from typing import Any
 
 from looplab.errors import MachineError
@@ -45,48 +46,40 @@ class Direction:
         return due
 
 
+@cache
+def delays_ns(link: LinkSettings) -> tuple[int, ...]:
+    """Return the delays of which each packet gets one, none below 0. Raises LabError if a table is missing."""
+    if not link.jitter_ms:
+        entries: Sequence[int] = [0]
+    elif link.distribution == "uniform":
+        entries = range(-TABLE_SCALE, TABLE_SCALE + 1)
+    else:
+        entries = table(link.distribution)
+    return tuple(max(0, round((link.delay_ms + link.jitter_ms * entry / TABLE_SCALE) * 1e6)) for entry in entries)
+
+
 def sampler(link: LinkSettings, rng: random.Random) -> Callable[[], int]:
-    """Return a function that draws one delay in ns, never below 0. Raises LabError if a table is missing."""
-    delay_ns, jitter_ns = link.delay_ms * 1e6, link.jitter_ms * 1e6
-    draw = rng.random
-    if not jitter_ns:
-        constant = round(delay_ns)
-        return lambda: constant
-    if link.distribution == "uniform":
-        return lambda: max(0, int(delay_ns + (2 * draw() - 1) * jitter_ns))
-    delays = [max(0, round(delay_ns + jitter_ns * entry / TABLE_SCALE)) for entry in table(link.distribution)]
+    """Return a function that draws one delay in ns. Raises LabError if a table is missing."""
+    delays, draw = delays_ns(link), rng.random
     size = len(delays)
     return lambda: delays[int(draw() * size)]
 
 
-@cache
 def table(name: str) -> tuple[int, ...]:
     """Return the entries of iproute2's <name>.dist. Raises LabError (exit code 3) if it is not installed."""
     for folder in (*sorted(str(path) for path in Path("/usr/lib").glob("*-linux-*/tc")), *TABLE_FOLDERS):
         path = Path(folder) / f"{name}.dist"
         if path.is_file():
-            return parse_table(path.read_text(encoding="ascii"))
+            lines = (line.partition("#")[0] for line in path.read_text(encoding="ascii").splitlines())
+            return tuple(int(word) for line in lines for word in line.split())
     raise MachineError(f"iproute2's table {name}.dist is not installed.", "apt-get install iproute2")
 
 
-def parse_table(text: str) -> tuple[int, ...]:
-    """Return the whole numbers between comments that begin with #."""
-    lines = (line.partition("#")[0] for line in text.splitlines())
-    return tuple(int(word) for line in lines for word in line.split())
-
-
+@cache
 def theory(link: LinkSettings) -> tuple[float, float]:
     """Return (mean, standard deviation) in ms of the delays that `sampler` draws."""
-    if not link.jitter_ms:
-        return link.delay_ms, 0.0
-    if link.distribution == "uniform":
-        steps = 20_000
-        shares = [2 * (n + 0.5) / steps - 1 for n in range(steps)]
-    else:
-        shares = [entry / TABLE_SCALE for entry in table(link.distribution)]
-    delays = [max(0.0, link.delay_ms + link.jitter_ms * share) for share in shares]
-    mean = sum(delays) / len(delays)
-    return mean, (sum((delay - mean) ** 2 for delay in delays) / len(delays)) ** 0.5
+    delays = delays_ns(link)
+    return fmean(delays) / 1e6, pstdev(delays) / 1e6
 
 
 class Delays:
