@@ -9,10 +9,9 @@ from looplab.errors import EXIT_GOOD, LabError, MachineError, UsageError
 from looplab.link import netem
 from looplab.link.network import parse_rto_min, raise_rto_min, refusal
 from looplab.link.nfqueue import Nfqueue
-from looplab.link.service import CHECK_S, PEER_TIMEOUT_S, PORT, RESOLVE_S, BackEnd, Emulator, serve_links
+from looplab.link.service import CHECK_S, PEER_TIMEOUT_S, RESOLVE_S, BackEnd, Emulator, serve_links
 from looplab.link.settings import LinkSettings, from_environment
 from looplab.system import own_process
-from looplab.system.env_files import read_port
 
 BACK_ENDS = ("auto", "netem", "nfqueue")
 
@@ -39,15 +38,12 @@ def _raise_rto() -> None:
 
 def _emulate(stop: threading.Event) -> None:
     links = from_environment(os.environ)
-    port = read_port(os.environ, "LINK_PORT", PORT)
     backend = _choose(os.environ.get("LINK_BACKEND", ""))
     emulator = Emulator(backend)
     try:
         if not _apply(emulator, links, stop):
             return
-        serve_links(
-            emulator, os.environ.get("LINK_BIND") or "127.0.0.1", port, os.environ.get("LINK_CONTROL", "").strip()
-        )
+        serve_links(emulator, os.environ.get("LINK_BIND") or "127.0.0.1", os.environ.get("LINK_CONTROL", "").strip())
         print(f"link: {backend.name}, {len(links)} links", flush=True)
         _watch(emulator, stop)
     finally:

@@ -145,7 +145,7 @@ def resolve(peer: str) -> list[str]:
     return sorted({str(entry[4][0]) for entry in entries})
 
 
-def serve_links(emulator: Emulator, address: str, port: int, control: str = "") -> None:
+def serve_links(emulator: Emulator, address: str, control: str = "") -> None:
     """Answer in threads of their own; raises LabError (exit code 3) if the port is taken.
 
     `control` is the host that may change the links from outside this network namespace, "" for none.
@@ -159,4 +159,4 @@ def serve_links(emulator: Emulator, address: str, port: int, control: str = "") 
         return emulator.state(min(int(request.query.get("ping", "0")), MOST_PINGS))
 
     routes = {"GET /links": state, "PUT /links": apply}
-    serve(address, port, routes, "Stop the other emulator in this network namespace, or set `LINK_PORT`.")
+    serve(address, PORT, routes, "Stop the other emulator in this network namespace.")

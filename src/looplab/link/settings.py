@@ -66,10 +66,13 @@ class LinkSettings:
             )
 
 
-def both_ways(peer: str, delay_ms: float, jitter_ms: float = 0.0, **more: Any) -> list[LinkSettings]:
-    """Return a link to `peer` whose directions are alike, its jitter normal; `more` are further settings."""
-    distribution = "normal" if jitter_ms else "constant"
-    return [LinkSettings(peer, direction, delay_ms, jitter_ms, distribution, **more) for direction in DIRECTIONS]
+def both_ways(
+    peer: str, delay_ms: float, jitter_ms: float = 0.0, loss_percent: float = 0.0, distribution: str = ""
+) -> list[LinkSettings]:
+    """Return a link to `peer` whose directions are alike and keep the order; jitter is normal by default."""
+    distribution = distribution or ("normal" if jitter_ms else "constant")
+    values = (delay_ms, jitter_ms, distribution, loss_percent, False)
+    return [LinkSettings(peer, direction, *values) for direction in DIRECTIONS]
 
 
 def parse_links(document: object) -> list[LinkSettings]:
@@ -83,23 +86,17 @@ def parse_links(document: object) -> list[LinkSettings]:
 
 
 def from_environment(environment: Mapping[str, str]) -> list[LinkSettings]:
-    """Return a link to LINK_PEER in both directions, or in the one that LINK_DIRECTION names; none without a peer.
+    """Return the link to LINK_PEER, none without one.
 
-    The other fields are LINK_DELAY_MS, LINK_JITTER_MS, LINK_DISTRIBUTION (default normal if there is jitter),
-    LINK_LOSS_PERCENT and LINK_REORDER (on, off).
+    It has LINK_DELAY_MS, LINK_JITTER_MS, LINK_LOSS_PERCENT and LINK_DISTRIBUTION.
     """
     given = {name: value.strip() for name, value in environment.items() if value.strip()}
     if "LINK_PEER" not in given:
         return []
-    direction = given.get("LINK_DIRECTION", "both")
-    numbers = ("delay_ms", "jitter_ms", "loss_percent")
-    values: dict[str, Any] = {name: _float(given, f"LINK_{name.upper()}") for name in numbers}
-    values["distribution"] = given.get("LINK_DISTRIBUTION", "normal" if values["jitter_ms"] else "constant")
-    reorder = given.get("LINK_REORDER", "on").lower()
-    if reorder not in ("on", "off"):
-        raise UsageError(f"LINK_REORDER={reorder!r}: expected on or off.", "Correct `LINK_REORDER`.")
-    values.update(peer=given["LINK_PEER"], reorder=reorder == "on")
-    return parse_links([{**values, "direction": one} for one in (DIRECTIONS if direction == "both" else [direction])])
+    delay_ms, jitter_ms, loss_percent = (
+        _float(given, name) for name in ("LINK_DELAY_MS", "LINK_JITTER_MS", "LINK_LOSS_PERCENT")
+    )
+    return both_ways(given["LINK_PEER"], delay_ms, jitter_ms, loss_percent, given.get("LINK_DISTRIBUTION", ""))
 
 
 def _float(given: Mapping[str, str], name: str) -> float:

@@ -81,8 +81,8 @@ class OwnController(CellRun[OwnParameters, OwnCell]):
 
     def _set_link(self) -> None:
         p = self.parameters
-        more = {"loss_percent": p.link_loss_percent, "reorder": False}
-        emulator.apply(both_ways(p.broker_service, p.link_delay_ms, p.link_jitter_ms, **more), self._link)
+        links = both_ways(p.broker_service, p.link_delay_ms, p.link_jitter_ms, p.link_loss_percent)
+        emulator.apply(links, self._link)
 
     def _check_services(self) -> None:
         """Raise LabError until each service that gets a priority runs: it may still be starting."""
