@@ -52,7 +52,7 @@ def missing() -> str:
 def _missing_steering(device: str) -> str:
     """Return why this kernel cannot lead packets so, "" if it can: tried on an interface without traffic."""
     try:
-        Steering().replace([QueuePlace(way, device, device, 0, ["192.0.2.1"]) for way in ("egress", "ingress")])
+        Steering().lead([QueuePlace(way, device, device, 0, ["192.0.2.1"]) for way in ("egress", "ingress")])
     except LabError as error:
         return error.message
     return ""
@@ -111,7 +111,7 @@ class QueuePlace(NamedTuple):
 
 
 class Steering:
-    """At most one set of rules, which lasts as long as this object."""
+    """One set of rules, which lasts as long as this object."""
 
     def __init__(self) -> None:
         # Imported here: only this back end needs it.
@@ -120,21 +120,19 @@ class Steering:
         self._nft = Nftables()
         self._there = False
 
-    def replace(self, places: Sequence[QueuePlace]) -> None:
-        """Lead packets to these places alone, in one step; on LabError (exit code 3) the rules before stay."""
-        self._run([*self._removal(), *_creation(places)])
+    def lead(self, places: Sequence[QueuePlace]) -> None:
+        """Lead packets to these places, in one step. Raises LabError (exit code 3)."""
+        self._run(_creation(places))
         self._there = True
 
     def clear(self) -> None:
         """Remove all rules. Raises LabError (exit code 3)."""
-        self._run(self._removal())
-        self._there = False
-
-    def _removal(self) -> list[str]:
-        return [f"delete table {family} {TABLE}" for family in _FAMILIES] if self._there else []
+        if self._there:
+            self._run([f"delete table {family} {TABLE}" for family in _FAMILIES])
+            self._there = False
 
     def _run(self, lines: list[str]) -> None:
-        code, _output, errors = self._nft.cmd("\n".join(lines)) if lines else (0, "", "")
+        code, _output, errors = self._nft.cmd("\n".join(lines))
         if code:
             first = str(errors).strip().splitlines()[:1]
             raise refusal(["nft", "…", TABLE], first[0] if first else "")
@@ -207,7 +205,7 @@ class Netem:
             run(["ip", "link", "set", ifb, "up"])
         for queue, here in queues.items():
             run(["tc", "-batch", "-"], tc_batch(queue, here))
-        self._steering.replace(places)
+        self._steering.lead(places)
 
 
 def ifb_of(device: str) -> str:
