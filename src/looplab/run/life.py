@@ -20,7 +20,6 @@ from looplab.system.words import plural, show_duration
 PROCESS_NAME = "lab-controller"
 REPEAT_INTERRUPT_S = 1.0
 NARROW = 65  # Plain Compose puts the name of a scenario before each line: of 80 columns so many are left.
-PROMETHEUS_URL = "http://prometheus:9090/api/v1/status/buildinfo"
 
 
 class Interrupted(Exception):
@@ -95,13 +94,11 @@ def live(run: CellRun[Any, Any]) -> dict[str, Any]:
 
 
 def _versions(run: CellRun[Any, Any]) -> dict[str, str]:
-    """Return what broker and Prometheus report, and what the run has read already; nothing of who does not answer."""
+    """Return what the broker reports, and what the run has read already; nothing of who does not answer."""
     # ./lab imports this module on a host without paho.
-    from looplab.treatments.broker import prometheus_version, version
+    from looplab.treatments.broker import version
 
-    versions = {"prometheus": prometheus_version(os.environ.get("PROMETHEUS_URL") or PROMETHEUS_URL)}
-    if run.broker:
-        versions["broker"] = version(BROKERS[DEFAULT], *run.broker)
+    versions = {"broker": version(BROKERS[DEFAULT], *run.broker)} if run.broker else {}
     return {name: one for name, one in {**versions, **run.record.versions}.items() if one}
 
 

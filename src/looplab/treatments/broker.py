@@ -1,7 +1,6 @@
-"""What the broker reports of itself, and what the lab's other foreign programs do: versions, counts of messages."""
+"""What the broker reports of itself: its version, counts of messages."""
 
 import contextlib
-import json
 import os
 import time
 from collections import deque
@@ -124,13 +123,6 @@ class PublishCounts:
         # A retained message may be old.
         if not message.retain and message.payload.isdigit():
             self._heard.append((int(message.payload), perf_counter_ns()))
-
-
-def prometheus_version(url: str) -> str:
-    """Return the version that Prometheus reports, "" if it does not answer."""
-    with contextlib.suppress(OSError, ValueError, KeyError), open_direct(url, timeout=PAGE_TIMEOUT_S) as answer:
-        return str(json.load(answer)["data"]["version"])
-    return ""
 
 
 def _listen(host: str, port: int, topic: str, enough: int) -> list[tuple[bytes, int]]:

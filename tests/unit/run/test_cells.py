@@ -75,9 +75,7 @@ def test_the_cells_that_a_run_found_are_measured_and_stored_in_published_order(c
     assert document["cells"][1]["S_us"]["min"] >= 2000
 
 
-def test_a_version_that_nobody_reports_is_no_version(controller: Controller, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As of a Prometheus that is not up yet when a short run ends."""
-    monkeypatch.setenv("PROMETHEUS_URL", f"http://127.0.0.1:{free_port()}/")
+def test_a_version_that_nobody_reports_is_no_version(controller: Controller) -> None:
     controller.record.versions |= {"database": "17.6", "broker": ""}
     assert live(controller)["environment"]["versions"] == {"database": "17.6"}
 
