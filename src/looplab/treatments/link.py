@@ -129,11 +129,8 @@ def judge_cells(made: Sequence[tuple[str, str, Sequence[str]]]) -> list[Treatmen
         return []
     good, backends = sum(not faults for *_, faults in made), sorted({backend for _, backend, _ in made if backend})
     first = next((f"{cell}: {faults[0]}" for cell, _, faults in made if faults), "")
-    found = f"in {good} of {len(made)} cells"
-    return [
-        Treatment("link delay", "as wanted in every cell", found, good == len(made), note=first),
-        Treatment("link emulation", "netem or nfqueue", ", ".join(backends) or "none", bool(backends)),
-    ]
+    found = f"in {good} of {len(made)} cells, by {', '.join(backends) or 'none'}"
+    return [Treatment("link delay", "as wanted in every cell", found, good == len(made), note=first)]
 
 
 def deviation(link: dict[str, Any]) -> str:
