@@ -50,14 +50,11 @@ class CaptureService:
     def stop(self, request: dict[str, Any]) -> dict[str, Any]:
         """End the capture and return its figures."""
         with self._lock:
+            dissect = self._dissector(request)
             capture, self._capture = self._capture, None
             if capture is None:
                 raise LabError("No capture was begun: its service was restarted meanwhile.", "Repeat the run.")
-            try:
-                return capture.figures(self._dissector(request))
-            except BaseException:
-                capture.abandon()
-                raise
+            return capture.figures(dissect)
 
     def _dissector(self, request: dict[str, Any]) -> Callable[[Iterable[Segment]], dict[str, Any]]:
         """Return what dissects the segments as a request asks. Raises ValueError for a key or filter that is none."""

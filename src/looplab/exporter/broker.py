@@ -28,8 +28,7 @@ Topics = Mapping[str, Callable[[Page, bytes], None]]
 class BrokerWatch:
     """Subscribes in a thread of its own and reconnects for ever; `add_to` never waits.
 
-    A `broker` that is silent for SILENCE_S is down; one that reports nothing is up for as long as it keeps the
-    connection.
+    A `broker` that is silent for SILENCE_S is down.
     """
 
     def __init__(self, host: str, port: int, topics: Topics, broker: Broker = BROKERS[DEFAULT]) -> None:
@@ -59,8 +58,7 @@ class BrokerWatch:
     def add_to(self, page: Page) -> None:
         """Add all that the broker publishes, or that it is down and nothing else."""
         with self._lock:
-            heard = monotonic() - self._heard < SILENCE_S
-            up = heard if UPTIME in self._broker.metrics else self._client.is_connected()
+            up = monotonic() - self._heard < SILENCE_S
             counts, retained = (dict(self._counts), dict(self._retained)) if up else ({}, {})
         page.add("lab_broker_up", {}, up)
         for family, count in counts.items():

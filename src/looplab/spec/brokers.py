@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from looplab.spec.roles import BROKER, Role
 
@@ -19,15 +19,15 @@ class Broker:
 
     What it reports of itself comes from topics, or from a page of metrics on `page` ("15692/metrics"). `version` is
     the topic of its version, or the text before it on the page; `metrics` are topics, or the beginning of the series
-    that are summed, by family of the exporter. Both are empty where it reports nothing. In a range of `misses_qos_2`
+    that are summed, by family of the exporter: UPTIME and PUBLISHED at least. In a range of `misses_qos_2`
     (first version with the defect, first version without) PUBLISHED has no packets at QoS 2.
     """
 
     comm: str
+    version: str
+    metrics: Mapping[str, str]
     qos: tuple[int, ...] = EVERY_QOS
     page: str = ""
-    version: str = ""
-    metrics: Mapping[str, str] = field(default_factory=dict)
     misses_qos_2: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...] = ()
 
     def counted_qos(self, version: str) -> tuple[int, ...]:

@@ -59,8 +59,6 @@ def total(page: str, series: str) -> int | None:
 
 def version(broker: Broker, host: str, port: int) -> str:
     """Return the version that the running broker reports, "" if it reports none."""
-    if not broker.version:
-        return ""
     if broker.page:
         end_s = time.monotonic() + PAGE_PATIENCE_S
         while time.monotonic() < end_s:
@@ -79,11 +77,11 @@ def published(broker: Broker, host: str, port: int) -> tuple[int | None, int]:
     What is retained may be a whole $SYS interval old, which is too coarse for a cell of a second or two: the next
     figure is waited for. None comes while nothing is published; then the retained one holds now.
     """
-    name = broker.metrics.get(PUBLISHED, "")
+    name = broker.metrics[PUBLISHED]
     if broker.page:
         with contextlib.suppress(OSError):
             return total(read_page(broker, host), name), perf_counter_ns()
-    heard = _listen(host, port, name, 2) if name and not broker.page else []
+    heard = [] if broker.page else _listen(host, port, name, 2)
     if not heard or not heard[-1][0].isdigit():
         return None, perf_counter_ns()
     return int(heard[-1][0]), heard[-1][1] if len(heard) > 1 else perf_counter_ns()
@@ -105,7 +103,7 @@ class PublishCounts:
         if self._source != (host, port):
             self.stop()
             self._source = (host, port)
-            if broker.metrics.get(PUBLISHED) and not broker.page:
+            if not broker.page:
                 self._client = subscriber(broker.metrics[PUBLISHED], self._collect)
                 self._client.connect_async(host, port)
                 self._client.loop_start()

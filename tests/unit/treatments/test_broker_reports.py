@@ -3,6 +3,7 @@
 import http.server
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 from support.parts import HOST
@@ -50,8 +51,7 @@ def served() -> Iterator[int]:
 
 
 def paged(port: int) -> Broker:
-    known = BROKERS["rabbitmq"]
-    return Broker(known.comm, known.qos, f"{port}/metrics", known.version, known.metrics)
+    return replace(BROKERS["rabbitmq"], page=f"{port}/metrics")
 
 
 def test_a_page_has_version_and_count(served: int) -> None:
