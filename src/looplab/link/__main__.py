@@ -7,7 +7,7 @@ from time import monotonic
 
 from looplab.errors import EXIT_GOOD, LabError, MachineError, UsageError
 from looplab.link import netem
-from looplab.link.network import parse_rto_min, raise_rto_min, refusal
+from looplab.link.network import parse_rto_min, raise_rto_min
 from looplab.link.nfqueue import Nfqueue
 from looplab.link.service import CHECK_S, PEER_TIMEOUT_S, RESOLVE_S, BackEnd, Emulator, serve_links
 from looplab.link.settings import LinkSettings, from_environment
@@ -58,13 +58,14 @@ def _choose(name: str) -> BackEnd:
         raise UsageError(f"LINK_BACKEND={name!r}: {expected}.", "Correct `LINK_BACKEND`.")
     if name == "nfqueue":
         return Nfqueue()
-    missing = netem.missing()
-    if not missing:
+    try:
+        netem.check()
         return netem.Netem()
-    if name == "netem":
-        raise refusal(["tc", "qdisc", "add", "…", "netem"], missing)
-    print(f"link: no netem: {missing}", flush=True)
-    return Nfqueue()
+    except LabError as error:
+        if name == "netem":
+            raise MachineError(f"This kernel has no netem: {error.message}", error.remedy) from error
+        print(f"link: no netem: {error.message}", flush=True)
+        return Nfqueue()
 
 
 def _watch(emulator: Emulator, stop: threading.Event) -> None:

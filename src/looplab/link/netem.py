@@ -10,10 +10,9 @@ from collections.abc import Mapping, Sequence
 from time import monotonic
 from typing import Any, NamedTuple
 
-from looplab.errors import LabError
 from looplab.link.distributions import Delays
 from looplab.link.network import PROCESS_NAME, attempt, device_to, refusal, run
-from looplab.link.settings import LinkSettings
+from looplab.link.settings import DIRECTIONS, LinkSettings
 from looplab.system import own_process
 
 PROBE_DEVICE = "lab-link-try"
@@ -32,30 +31,16 @@ TABLE = "lab_link"
 _FAMILIES = ("ip", "netdev")
 
 
-def missing() -> str:
-    """Return why this kernel has no netem, "" if it has: tried on a device of its own. Needs NET_ADMIN."""
+def check() -> None:
+    """Try all on a device of its own. Raises LabError (exit code 3) if the kernel lacks it, or without NET_ADMIN."""
     attempt(["ip", "link", "del", PROBE_DEVICE])
     try:
-        for command in (
-            ["ip", "link", "add", PROBE_DEVICE, "type", "ifb"],
-            ["tc", "qdisc", "add", "dev", PROBE_DEVICE, "root", "handle", "1:", "prio"],
-            ["tc", "qdisc", "add", "dev", PROBE_DEVICE, "parent", "1:1", "netem", "delay", "1ms"],
-        ):
-            good, output = attempt(command)
-            if not good:
-                return output.splitlines()[-1] if output else f"{command[0]} failed"
-        return _missing_steering(PROBE_DEVICE)
+        run(["ip", "link", "add", PROBE_DEVICE, "type", "ifb"])
+        run(["tc", "qdisc", "add", "dev", PROBE_DEVICE, "root", "handle", "1:", "prio"])
+        run(["tc", "qdisc", "add", "dev", PROBE_DEVICE, "parent", "1:1", "netem", "delay", "1ms"])
+        Steering().lead([QueuePlace(way, PROBE_DEVICE, PROBE_DEVICE, 0, ["192.0.2.1"]) for way in DIRECTIONS])
     finally:
         attempt(["ip", "link", "del", PROBE_DEVICE])
-
-
-def _missing_steering(device: str) -> str:
-    """Return why this kernel cannot lead packets so, "" if it can: tried on an interface without traffic."""
-    try:
-        Steering().lead([QueuePlace(way, device, device, 0, ["192.0.2.1"]) for way in ("egress", "ingress")])
-    except LabError as error:
-        return error.message
-    return ""
 
 
 def netem_words(link: LinkSettings) -> list[str]:
