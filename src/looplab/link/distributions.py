@@ -22,8 +22,8 @@ TABLE_FOLDERS = ("/usr/lib/tc", "/usr/share/tc", "/usr/share/iproute2")
 class Direction:
     """Draws for one LinkSettings; all times in ns of one monotonic clock."""
 
-    def __init__(self, settings: LinkSettings, rng: random.Random | None = None) -> None:
-        rng = rng or random.Random()
+    def __init__(self, settings: LinkSettings) -> None:
+        rng = random.Random()
         self._random = rng.random
         self._delay_ns = sampler(settings, rng)
         self._loss = settings.loss_percent / 100

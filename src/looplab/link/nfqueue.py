@@ -153,18 +153,13 @@ class Queue:
     def __init__(self, holder: Holder, number: int, link: LinkSettings) -> None:
         self._holder = holder
         self.carry(link)
-        self._netlink = NetfilterQueue()
-        self._netlink.bind(number, self._arrived, QUEUE_PACKETS, COPY_PACKET, COPY_BYTES, SOCKET_BYTES)
-        self.descriptor = self._netlink.get_fd()
+        self.netlink = NetfilterQueue()
+        self.netlink.bind(number, self._arrived, QUEUE_PACKETS, COPY_PACKET, COPY_BYTES, SOCKET_BYTES)
 
     def carry(self, link: LinkSettings) -> None:
         """Be the queue of `link` from now on; packets that are held leave when they were to."""
         self.direction, self.delays = Direction(link), Delays()
         self.packets = self.dropped = 0
-
-    def read(self) -> None:
-        """Take the packets that wait in the kernel's socket."""
-        self._netlink.run(block=False)
 
     def _arrived(self, packet: Any) -> None:
         now_ns = perf_counter_ns()
@@ -200,11 +195,11 @@ class Holder:
                 packet.accept()
 
     def _step(self) -> bool:
-        queues = {queue.descriptor: queue for queue in self._queues}
+        queues = {queue.netlink.get_fd(): queue for queue in self._queues}
         patience_s = max(0.0, (self._held[0][0] - perf_counter_ns()) / 1e9) if self._held else None
         for source in select.select([self._commands, *queues], [], [], patience_s)[0]:
             if source is not self._commands:
-                queues[source].read()
+                queues[source].netlink.run(block=False)
             elif not self._obey():
                 return False
         self._release()

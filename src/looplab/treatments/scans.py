@@ -68,25 +68,14 @@ def running(scan: Scan | None, role: str) -> bool:
     return scan is not None and bool(processes(scan, role))
 
 
-def readings(scans: Sequence[Scan], role: str) -> list[list[dict[str, Any]]]:
-    """Return every reading of `role`, in order: the first scan has one (afterwards), each other has two."""
-    each = []
-    for scan in scans:
-        each += [scan["roles"][role]["before"], processes(scan, role)]
-    return each[1:]
-
-
 def policies(scans: Sequence[Scan], role: str) -> list[str]:
     """Return the distinct policies of all threads of `role` in all readings; "not running" where one saw none.
 
     What the first scan found before it applied anything does not count.
     """
-    seen: set[str] = set()
-    for there in readings(scans, role):
-        seen.update(thread["scheduling"] for process in there for thread in process["threads"])
-        if not there:
-            seen.add("not running")
-    return sorted(seen)
+    readings = [there for scan in scans for there in (scan["roles"][role]["before"], processes(scan, role))][1:]
+    seen = {thread["scheduling"] for there in readings for process in there for thread in process["threads"]}
+    return sorted(seen if all(readings) else {*seen, "not running"})
 
 
 def identities(scans: Sequence[Scan], role: str) -> list[object]:

@@ -1,6 +1,6 @@
 """The loads that a scenario can put on the host: one file here and one service of compose/loop.yaml for each.
 
-A file holds `LOAD = Load("name", …)`; nothing else in Python names a load.
+A file holds `LOAD = HostLoad("name", …)`; nothing else in Python names a load.
 """
 
 from functools import cache
@@ -8,8 +8,6 @@ from importlib import import_module
 from pkgutil import iter_modules
 
 from looplab.treatments.loads.load import HostLoad
-
-__all__ = ["Load", "loads"]
 
 
 @cache
