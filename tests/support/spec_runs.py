@@ -164,7 +164,7 @@ def _treatments(exercise: Exercise) -> Iterable[tuple[str, str, str]]:
             yield question.found.run, question.found.what, next(iter(question.options.values()))
     for point in exercise.points:
         if not isinstance(point.wants, Bound):
-            yield point.wants.run, point.wants.what, (*point.wants.states, "as wanted")[0]
+            yield point.wants.run, point.wants.what, point.wants.found or "as wanted"
 
 
 def _hold(bounds: Sequence[Bound[Value]], runs: Mapping[str, Mapping[Any, SimulatedCell]]) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 from looplab.exercises.exercise import Exercise, WantedRun
 from looplab.report.stored import StoredRun, Unusable
 from looplab.run.folder import age
-from looplab.treatments.judgement import on_off
+from looplab.spec.reader import as_text
 
 # The line of a form that names the runs which its answers belong to.
 RUNS_LINE = "runs"
@@ -111,14 +111,9 @@ def _checks(exercise: Exercise, wanted: WantedRun, run: StoredRun, main: StoredR
 
 def command(wanted: WantedRun, fidelity: str) -> str:
     """Return the command that makes such a run, e.g. `QOS=2 ./lab run scenario1 --fidelity thesis`."""
-    set_by_hand = "".join(f"{name.upper()}={_setting(value)} " for name, value in wanted.parameters.items())
+    settings = {name.upper(): as_text(value).replace(" ", ",") for name, value in wanted.parameters.items()}
+    set_by_hand = "".join(f"{name}={value} " for name, value in settings.items())
     return f"{set_by_hand}./lab run {wanted.scenario}" + (f" --fidelity {fidelity}" if fidelity else "")
-
-
-def _setting(value: Any) -> str:
-    if isinstance(value, list):
-        return ",".join(f"{entry:g}" for entry in value)
-    return on_off(value)
 
 
 def priority_refused(run: StoredRun) -> bool:

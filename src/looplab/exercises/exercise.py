@@ -78,11 +78,11 @@ class Value:
 
 @dataclass(frozen=True)
 class WantedTreatment:
-    """A treatment of a run must have been found in one of `states`; as the run wanted it, if there are none."""
+    """A treatment of a run must have been `found` so; "" for as the run wanted it."""
 
     run: str
     what: str
-    states: tuple[str, ...]
+    found: str
 
 
 @dataclass(frozen=True)
@@ -257,9 +257,7 @@ class _Reader:
         return Bound(figure, entry.get("at_least"), entry.get("at_most"))
 
     def _treatment(self, wanted: Mapping[str, Any], place: str) -> WantedTreatment:
-        states = wanted.get("found", [])
-        states = states if isinstance(states, list) else [states]
-        return WantedTreatment(self._handle(wanted["run"], place), str(wanted["what"]), tuple(map(str, states)))
+        return WantedTreatment(self._handle(wanted["run"], place), wanted["what"], wanted.get("found", ""))
 
     def question(self, name: str, entry: Mapping[str, Any]) -> Question:
         place = f"questions.{name}"

@@ -182,9 +182,9 @@ class _Judge:
         if entry is None:
             return False, f"the run records no treatment “{wants.what}”"
         state = str(entry["found"])
-        if not wants.states:
+        if not wants.found:
             return bool(entry["verified"]), f"wanted {entry['wanted']}, found {state}"
-        return state in wants.states, f"found {state}"
+        return state == wants.found, f"found {state}"
 
     def _bound(self, wants: Bound[Value]) -> tuple[bool, str]:
         figure, over = wants.figure, wants.figure.over
