@@ -7,7 +7,7 @@ from typing import Any
 
 from looplab.report.cell import MeasuredCell
 from looplab.report.csv_rows import cell_row, part_rows, spread
-from looplab.report.drawing import Drawing, Sections, Sketch, under
+from looplab.report.drawing import Plot, Sections, under
 from looplab.report.overview import overview
 from looplab.report.page import show_figure, show_ms
 from looplab.report.rounds import asked
@@ -26,15 +26,15 @@ Files = Mapping[str, Iterable[Mapping[str, object]]]
 class Analysis:
     """What the runs of one experiment show.
 
-    `context` is what report/page.html.j2 of the experiment shows beside that of every report. `figures` puts the drawn
-    figures under headings, each with a text.
+    `context` is what report/page.html.j2 of the experiment shows beside that of every report. `figures` puts
+    `plots` under headings, each with a text.
     """
 
     verdicts: Verdicts
-    sketches: Sequence[Sketch]
+    plots: Sequence[Plot]
     csv_files: Files
     context: Mapping[str, Any]
-    figures: Callable[[Sequence[Drawing]], Sections]
+    figures: Callable[[Sequence[Plot]], Sections]
 
 
 def analysed(experiment: Experiment, measured: Sequence[MeasuredRuns]) -> Analysis:
@@ -48,9 +48,9 @@ def analysed(experiment: Experiment, measured: Sequence[MeasuredRuns]) -> Analys
     runs = by_fidelity([m for m in measured if not m.run.factors])
     verdicts = judge(claims(experiment), _with_factors(runs, measured))
     if figures := experiment.optional_part("report.figures"):
-        sketches = [sketch for by_scenario in runs.values() for sketch in figures.sketches(by_scenario)]
+        plots = [plot for by_scenario in runs.values() for plot in figures.sketches(by_scenario)]
         own = {name: getattr(figures, name)(measured) for name in ("files", "context") if hasattr(figures, name)}
-        return analysis(experiment.name, measured, verdicts, sketches, figures.TITLES, **own)
+        return analysis(experiment.name, measured, verdicts, plots, figures.TITLES, **own)
     return analysis(experiment.name, measured, verdicts)
 
 
@@ -75,7 +75,7 @@ def analysis(
     name: str,
     measured: Sequence[MeasuredRuns],
     verdicts: Verdicts,
-    sketches: Iterable[Sketch] = (),
+    plots: Iterable[Plot] = (),
     titles: Mapping[str, Sequence[str]] | None = None,
     files: Files | None = None,
     context: Mapping[str, Any] | None = None,
@@ -89,7 +89,7 @@ def analysis(
     axis = "after over before; of a claim without two sides, measured over published"
     return Analysis(
         verdicts,
-        [*overview(verdicts, axis), *sketches],
+        [*overview(name.replace("-", "_"), verdicts, axis), *plots],
         csv_files,
         {"sections": sections, "show": show, "parts": parts, **(context or {})},
         partial(under, titles or {}),

@@ -8,7 +8,8 @@ import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -36,19 +37,6 @@ GREY = "#777777"
 
 
 @dataclass(frozen=True)
-class Drawing:
-    """One drawn figure; `figure` is its number in the publication."""
-
-    name: str
-    figure: str
-    fidelity: str
-    caption: str
-    alternative: str
-    svg: bytes
-    png: bytes
-
-
-@dataclass(frozen=True)
 class PlotPoint:
     """One mark: x, and y with how far its interval reaches below and above."""
 
@@ -64,28 +52,11 @@ def point(x: float, value: Interval, unit: float = 1.0) -> PlotPoint:
     return PlotPoint(x, y, *((end if math.isfinite(end) else 0.0) for end in (y - low, high - y)))
 
 
-# A heading, a text and the figures below it.
-Sections = Sequence[tuple[str, str, Sequence[Drawing]]]
-
-
-def under(titles: Mapping[str, Sequence[str]], made: Sequence[Drawing]) -> Sections:
-    """Return the drawings below each heading of `titles`, which holds the numbers of its figures."""
-    sections = [(title, "", [d for d in made if d.figure in numbers]) for title, numbers in titles.items()]
-    return [section for section in sections if section[2]] or [("", "", [])]
-
-
-class Sketch(Protocol):
-    """The numbers of a figure, which can be drawn."""
-
-    def draw(self) -> Drawing:
-        """Return the figure."""
-
-
 @dataclass(frozen=True)
 class Plot:
-    """A sketch of the usual size: `put` draws it on the axes; grid and legend of all labelled series are added.
+    """A figure: `put` draws it on the axes; grid and legend of all labelled series are added.
 
-    `place` is that of the axes in the figure: left, bottom, width, height.
+    `figure` is its number in the publication. `place` is that of the axes in the figure: left, bottom, width, height.
     """
 
     name: str
@@ -96,6 +67,7 @@ class Plot:
     put: Callable[[Axes], None]
     place: tuple[float, float, float, float] = PLACE
     legend_columns: int = 4
+    size_inches: tuple[float, float] = SIZE_INCHES
 
     @classmethod
     def of(
@@ -106,9 +78,24 @@ class Plot:
         name = f"{run.run.experiment.replace('-', '_')}_figure_{figure}_{fidelity}"
         return cls(name, figure, fidelity, caption, f"{caption} {text}", put, **more)
 
-    def draw(self) -> Drawing:
-        made = images(self._fill, SIZE_INCHES, self.place)
-        return Drawing(self.name, self.figure, self.fidelity, self.caption, self.alternative, *made)
+    @cached_property
+    def images(self) -> Mapping[str, bytes]:
+        """Draw it; return the image by the ending of its file."""
+        # The image of the report holds the list of its fonts: matplotlib takes seconds to make one, and asks for a
+        # place to write beside it, of which each container has a new one.
+        if fonts := os.environ.get("LAB_FONTS"):
+            shutil.copytree(fonts, os.environ["MPLCONFIGDIR"], dirs_exist_ok=True)
+        # Imported late: it takes a second, and a page without figures does without.
+        import matplotlib
+        from matplotlib.figure import Figure as Canvas
+
+        with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "looplab", "font.size": 9.5}):
+            canvas = Canvas(figsize=self.size_inches)
+            self._fill(canvas.add_axes(self.place))
+            svg, png = io.BytesIO(), io.BytesIO()
+            canvas.savefig(svg, format="svg", metadata={"Date": None})
+            canvas.savefig(png, format="png", dpi=PNG_DPI, pil_kwargs={"compress_level": 4})
+        return {"svg": svg.getvalue(), "png": png.getvalue()}
 
     def _fill(self, axes: Axes) -> None:
         self.put(axes)
@@ -124,6 +111,16 @@ class Plot:
             handlelength=2.4,
             borderaxespad=0.2,
         )
+
+
+# A heading, a text and the figures below it.
+Sections = Sequence[tuple[str, str, Sequence[Plot]]]
+
+
+def under(titles: Mapping[str, Sequence[str]], made: Sequence[Plot]) -> Sections:
+    """Return the figures below each heading of `titles`, which holds their numbers."""
+    sections = [(title, "", [plot for plot in made if plot.figure in numbers]) for title, numbers in titles.items()]
+    return [section for section in sections if section[2]] or [("", "", [])]
 
 
 @dataclass(frozen=True)
@@ -205,37 +202,23 @@ class LinePlot:
         axes.set_ylabel(self.y_label)
 
 
-def shares(axes: Axes, metric: str, counted: str, *, logarithmic: bool) -> None:
-    """Make `axes` those of a cumulative distribution of `metric` in ms; `counted` names what the shares are of."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator, PercentFormatter
+def logarithmic(axes: Axes, form: str = "{x:g}") -> None:
+    """Make the x axis logarithmic, with a tick at 1, 2 and 5 of each decade."""
+    from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
 
-    if logarithmic:
-        axes.set_xscale("log")
-        axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=12))
-        axes.xaxis.set_minor_locator(NullLocator())
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
+    axes.set_xscale("log")
+    axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=12))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_formatter(StrMethodFormatter(form))
+
+
+def shares(axes: Axes, metric: str, counted: str, *, log: bool) -> None:
+    """Make `axes` those of a cumulative distribution of `metric` in ms; `counted` names what the shares are of."""
+    from matplotlib.ticker import PercentFormatter
+
+    if log:
+        logarithmic(axes)
     axes.set_ylim(0, 1.02)
     axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
-    axes.set_xlabel(f"{metric} in ms{' (logarithmic)' if logarithmic else ''}")
+    axes.set_xlabel(f"{metric} in ms{' (logarithmic)' if log else ''}")
     axes.set_ylabel(counted)
-
-
-def images(
-    draw: Callable[[Axes], None], size: tuple[float, float], place: tuple[float, float, float, float]
-) -> tuple[bytes, bytes]:
-    """Return what `draw` puts on axes at `place` of a figure of `size` inches, as SVG and PNG."""
-    # The image of the report holds the list of its fonts: matplotlib takes seconds to make one, and asks for a place to
-    # write beside it, of which each container has a new one.
-    if fonts := os.environ.get("LAB_FONTS"):
-        shutil.copytree(fonts, os.environ["MPLCONFIGDIR"], dirs_exist_ok=True)
-    # Imported late: it takes a second, and sketches are made before.
-    import matplotlib
-    from matplotlib.figure import Figure as Canvas
-
-    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "looplab", "font.size": 9.5}):
-        canvas = Canvas(figsize=size)
-        draw(canvas.add_axes(place))
-        svg, png = io.BytesIO(), io.BytesIO()
-        canvas.savefig(svg, format="svg", metadata={"Date": None})
-        canvas.savefig(png, format="png", dpi=PNG_DPI, pil_kwargs={"compress_level": 4})
-    return svg.getvalue(), png.getvalue()

@@ -19,7 +19,7 @@ from looplab.report.verdicts import NOT_REPRODUCED, OTHER_SCALE, REPRODUCED, SIG
 from looplab.run import quiet
 
 if TYPE_CHECKING:
-    from looplab.report.drawing import Drawing
+    from looplab.report.drawing import Plot
 
 STYLES = {
     REPRODUCED: "v-reproduced",
@@ -96,5 +96,5 @@ def show_bounds(interval: Interval | None) -> str:
     return f"{show_ms(interval.low)} … {show_ms(interval.high)}" if interval is not None and interval.known else ""
 
 
-def _data_uri(drawing: Drawing) -> Markup:
-    return Markup("data:image/svg+xml;base64," + base64.b64encode(drawing.svg).decode("ascii"))
+def _data_uri(plot: Plot) -> Markup:
+    return Markup("data:image/svg+xml;base64," + base64.b64encode(plot.images["svg"]).decode("ascii"))

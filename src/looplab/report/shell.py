@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,7 +25,7 @@ from looplab.system.words import plural
 
 if TYPE_CHECKING:
     from looplab.report.analysis import Analysis
-    from looplab.report.drawing import Drawing
+    from looplab.report.drawing import Plot
     from looplab.report.samples import MeasuredRuns
     from looplab.report.verdicts import Verdicts
 
@@ -73,9 +73,8 @@ def _write_report(experiment: Experiment, selection: Selection, out: Path) -> Se
     page = out / page_name(experiment)
     try:
         (out / "figures").mkdir(parents=True, exist_ok=True)
-        for drawing in made.drawn:
-            (out / "figures" / f"{drawing.name}.svg").write_bytes(drawing.svg)
-            (out / "figures" / f"{drawing.name}.png").write_bytes(drawing.png)
+        for name, image in made.images.items():
+            (out / "figures" / name).write_bytes(image)
         for name, rows in made.csv_files.items():
             write_csv(out / name, rows)
         page.write_text(made.text, encoding="utf-8")
@@ -98,7 +97,7 @@ class _Report:
 
     measured: Sequence[MeasuredRuns]
     verdicts: Verdicts
-    drawn: Sequence[Drawing]
+    images: Mapping[str, bytes]
     csv_files: Mapping[str, Sequence[Mapping[str, object]]]
     text: str
 
@@ -129,13 +128,10 @@ def _report(experiment: Experiment, selection: Selection) -> _Report:
 
     measured = measure(selection)
     analysis = analysed(experiment, measured)
-    # Each report has such a figure, and all of them write into one folder.
-    overview = f"{experiment.name.replace('-', '_')}_{OVERVIEW}"
-    drawn = [sketch.draw() for sketch in analysis.sketches]
-    drawn = [replace(one, name=overview) if one.figure == OVERVIEW else one for one in drawn]
+    images = {f"{plot.name}.{kind}": image for plot in analysis.plots for kind, image in plot.images.items()}
     csv_files = {name: [*rows] for name, rows in analysis.csv_files.items()}
-    text = page_text(experiment, analysis, measured, selection, drawn)
-    return _Report(measured, analysis.verdicts, drawn, csv_files, text)
+    text = page_text(experiment, analysis, measured, selection, analysis.plots)
+    return _Report(measured, analysis.verdicts, images, csv_files, text)
 
 
 def page_text(
@@ -143,7 +139,7 @@ def page_text(
     analysis: Analysis,
     measured: Sequence[MeasuredRuns],
     selection: Selection,
-    drawn: Sequence[Drawing] = (),
+    plots: Sequence[Plot] = (),
 ) -> str:
     """Return the page of one experiment."""
     from looplab.report.page import page
@@ -162,21 +158,21 @@ def page_text(
         "asked": asked,
         "unasked": [one for one in analysis.verdicts if one not in asked],
         "newest": summary(experiment, [newest.document]) if newest else "",
-        "newest_figure": newest and _figure_of(newest, drawn),
-        "overview": next((d for d in drawn if d.figure == OVERVIEW), None),
+        "newest_figure": newest and _figure_of(newest, plots),
+        "overview": next((d for d in plots if d.figure == OVERVIEW), None),
         "unusable": selection.unusable,
         "set_aside": selection.set_aside,
         "files": [*analysis.csv_files, "runs.csv"],
-        "figures": analysis.figures(drawn),
+        "figures": analysis.figures(plots),
         **analysis.context,
     }
     own = experiment.folder / "report" / "page.html.j2"
     return page(own if own.is_file() else Path(__file__).parent / "experiment.html.j2", context)
 
 
-def _figure_of(run: StoredRun, drawn: Sequence[Drawing]) -> Drawing | None:
+def _figure_of(run: StoredRun, plots: Sequence[Plot]) -> Plot | None:
     """Return the last figure with that scenario and fidelity, of which all is run if there is one: of the loop O."""
-    shown = [d for d in drawn if d.fidelity == run.fidelity and f"{run.scenario}: " in d.alternative]
+    shown = [d for d in plots if d.fidelity == run.fidelity and f"{run.scenario}: " in d.alternative]
     return max(reversed(shown), key=lambda d: "Not run" not in d.caption, default=None)
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from looplab.experiments.asip.parameters import TRANSPORTS
 from looplab.experiments.asip.report import THROUGHPUT_HZ, measure_of, published, usable
 from looplab.experiments.asip.report.claims import LATENCY, TRACKED
-from looplab.report.drawing import GREY, Plot, Sketch
+from looplab.report.drawing import GREY, Plot
 from looplab.report.samples import MeasuredRuns, Runs
 from looplab.report.statistics import Interval
 
@@ -69,7 +69,7 @@ def _published_and_measured(run: MeasuredRuns) -> tuple[str, str, list[tuple[str
     return f"{heading} in {unit}, {run.run.fidelity}", unit, table
 
 
-def sketches(runs: Runs) -> list[Sketch]:
+def sketches(runs: Runs) -> list[Plot]:
     """Return the figures of the runs of one fidelity; those for which they have no cells are left out."""
     return [sketch for run in runs.values() for sketch in _rows(run)]
 

@@ -10,8 +10,7 @@ from looplab.experiments.loop.report.comparison import LoopVerdict
 from looplab.experiments.loop.report.figures import sketches
 from looplab.report.analysis import Analysis, cell_files
 from looplab.report.csv_rows import number, spread
-from looplab.report.drawing import Drawing, Sections
-from looplab.report.drawing import Sketch as AnySketch
+from looplab.report.drawing import Plot, Sections
 from looplab.report.overview import overview
 from looplab.report.samples import MeasuredRuns, Runs, by_fidelity
 from looplab.report.statistics import Comparison
@@ -51,12 +50,8 @@ def analyse(measured: Sequence[MeasuredRuns]) -> Analysis:
         **cell_files("loop", every),
     }
     axis = "change of O, or of the figure that the claim names (client priority: the response's p95 without R)"
-    drawable: list[AnySketch] = [
-        *overview(verdicts, axis),
-        *curves,
-        *makeup.makeups(usual),
-    ]
-    return Analysis(verdicts, drawable, csv_files, context, _sections)
+    plots = [*overview("loop", verdicts, axis), *curves, *makeup.makeups(usual)]
+    return Analysis(verdicts, plots, csv_files, context, _sections)
 
 
 def _apart(measured: Sequence[MeasuredRuns]) -> Mapping[str, Runs]:
@@ -103,7 +98,7 @@ def whose(by_broker: Mapping[str, Verdict]) -> str:
     return "" if len(decided) < 2 else "alike" if len(set(decided)) == 1 else "differs"
 
 
-def _sections(drawn: Sequence[Drawing]) -> Sections:
+def _sections(drawn: Sequence[Plot]) -> Sections:
     sections = [
         (f"Figure {one.number}", one.text, [drawing for drawing in drawn if drawing.figure == one.number])
         for one in published.figures()

@@ -105,7 +105,7 @@ def _put(metric: str, curves: Sequence[Curve], points: Sequence[published.Publis
     highest = max([curve.quantile_us(0.999) for curve in curves] + below_us)
     lowest = min([curve.quantile_us(0.05) for curve in curves] + below_us)
     logarithmic = lowest > 0 and highest / lowest > LOG_FROM
-    shares(axes, metric, "share of messages below", logarithmic=logarithmic)
+    shares(axes, metric, "share of messages below", log=logarithmic)
 
 
 def curve_of(measured: MeasuredRuns, metric: str) -> Curve | None:

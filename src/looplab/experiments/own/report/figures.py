@@ -72,4 +72,4 @@ def _put(curves: Mapping[str, Floats], sent: Mapping[str, int], axes: Axes) -> N
             colour, line, _mark = STYLES[at % len(STYLES)]
             heights = (places + 1) / max(1, sent[name])
             axes.step(us[places] / 1000, heights, where="post", color=colour, linestyle=line, linewidth=1.5, label=name)
-    shares(axes, "time", "share of the requests", logarithmic=True)
+    shares(axes, "time", "share of the requests", log=True)

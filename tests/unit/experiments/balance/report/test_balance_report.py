@@ -99,7 +99,7 @@ def test_the_page_shows_live_and_replayed_runs(tmp_path: Path) -> None:
     assert [line.what.partition(" ")[0] for line in theory.lines] == ["radius", "radius"]
     # No source printed a figure of it, and no two scenarios were compared: there is no change to draw.
     assert not any(line.published for line in theory.lines)
-    assert not overview([(claim, found.verdicts[claim.name]) for claim in claims.claims()], "")
+    assert not overview("balance", [(claim, found.verdicts[claim.name]) for claim in claims.claims()], "")
     rows = {(row.run.scenario, row.figures.interval_ms): row for row in found.context["offline"]}
     assert {key: row.stands for key, row in rows.items()} == {
         ("balance", 100.0): False,
