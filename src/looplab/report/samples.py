@@ -10,14 +10,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from looplab.report.cell import QUANTILES, STATISTICS, Key, MeasuredCell, quantile
-from looplab.report.statistics import Floats
+from looplab.report.cell import STATISTICS, Key, MeasuredCell
 from looplab.report.stored import Layout, Selection, StoredRun, Unusable, differences, run_order
 from looplab.report.study_file import Study, read_studies
 from looplab.run.folder import age
 from looplab.spec.cell import Cell
-from looplab.spec.columns import Column, Count, Figure, Latency, Part
-from looplab.spec.document import with_values
 
 TOLERANCE_US = 0.01
 KEY, NUMBER, WORD = "float32", "float64", "category"
@@ -110,37 +107,18 @@ def grouped(runs: Sequence[MeasuredRuns]) -> MeasuredRuns:
 
 
 def _pooled(cells: Sequence[MeasuredCell]) -> MeasuredCell:
-    """Return one cell of several runs; beside counts, figures and latencies, its document is that of the newest."""
+    """Return one cell of several runs. Its columns are those of all runs, its document is that of the newest."""
     newest = cells[-1]
     if len(cells) == 1:
         return newest
-    response_us = np.concatenate([c.response_us for c in cells])
-    pooled = replace(
+    return replace(
         newest,
         repetition_of=_numbered([c.repetition_of for c in cells]),
         latency_us={m: np.concatenate([c.latency_us[m] for c in cells]) for m in newest.latency_us},
-        response_us=response_us,
+        response_us=np.concatenate([c.response_us for c in cells]),
         response_repetition=_numbered([c.response_repetition for c in cells]),
         runs=tuple(cells),
     )
-    # Read through its columns, a cell has the figures of all its runs.
-    figures = {one.path: one.of(pooled) for one in pooled.columns.values() if one.stored and _pools(one)}
-    document = with_values(newest.document, figures)
-    if "response_us" in document and response_us.size:
-        document["response_us"] = _summary(response_us)
-    return replace(pooled, document=document)
-
-
-def _pools(column: Column[Any]) -> bool:
-    """Return whether a figure of several runs is made of all of them."""
-    return isinstance(column, Count | Figure | Latency) or (isinstance(column, Part) and column.pooled is not None)
-
-
-def _summary(response_us: Floats) -> dict[str, float | None]:
-    """Return figures as run.json has them: null where infinite."""
-    figures = {"min": response_us.min(), "max": response_us.max(), "avg": response_us.mean()}
-    figures |= {name: quantile(response_us, share) for name, share in QUANTILES.items()}
-    return {name: float(value) if np.isfinite(value) else None for name, value in figures.items()}
 
 
 def _numbered(repetitions: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:

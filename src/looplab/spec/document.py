@@ -14,18 +14,6 @@ def at(document: Any, path: Iterable[str]) -> Any:
     return document
 
 
-def with_values(document: Document, values: Mapping[tuple[str, ...], Any]) -> dict[str, Any]:
-    """Return a copy of a cell of run.json with each of `values` at its path; a path that leads nowhere is left out."""
-    copy = dict(document)
-    for (*steps, last), value in values.items():
-        place = copy
-        for step in steps:
-            place[step] = place = dict(place.get(step) or {})
-        if last in place:
-            place[last] = value
-    return copy
-
-
 def defined(name: str) -> dict[str, Any]:
     """Return the shape that a definition of run.schema.json has, e.g. "latency"."""
     return {"$ref": f"#/$defs/{name}"}

@@ -89,6 +89,7 @@ class LoopCell(Paced):
         "lost messages by cause: `merged`, `disconnected`, `expired` (answered after the time limit), `unknown`",
         each("count"),
         heading="lost by",
+        pooled=sum,
     )
     lost = Count("messages never answered", heading="lost by", outcome="lost")
     robot_errors = Count("answers that name an error of the robot", outcome="robot_error", fates=("failed",))
