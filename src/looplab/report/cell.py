@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
+from operator import itemgetter
 from typing import Any, Self
 
 import numpy as np
@@ -16,12 +17,13 @@ from looplab.spec.cell import Cell
 from looplab.spec.columns import Figure
 
 QUANTILES = {"p50": 0.50, "p95": 0.95, "p99": 0.99}
+# Each of sorted latencies, of which a lost message's may be infinite.
 STATISTICS: Mapping[str, Callable[[Floats], Any]] = {
-    "min": np.min,
-    "max": np.max,
+    "min": itemgetter(0),
+    "max": itemgetter(-1),
     "avg": np.mean,
     "sd": np.std,
-    **{name: partial(np.quantile, q=share) for name, share in QUANTILES.items()},
+    **{name: partial(accounting.quantile, share=share) for name, share in QUANTILES.items()},
 }
 # What identifies a cell of a run, e.g. interval in ms and QoS: numbers, and words such as "serial".
 Key = tuple[Any, ...]
@@ -47,10 +49,10 @@ class MeasuredCell(Cell):
         """How many messages have a latency."""
         return int(self.repetition_of.size)
 
-    @property
-    def repetitions(self) -> int:
-        """How many repetitions have at least one latency."""
-        return int(np.unique(self.repetition_of).size)
+    @cached_property
+    def ascending_us(self) -> Mapping[str, Floats]:
+        """The latencies of each metric, sorted."""
+        return {metric: np.sort(values) for metric, values in self.latency_us.items()}
 
     def unsure(self, metric: str, name: str) -> str:
         """Return what stands beside a quantile that rests on too few messages of a run, else ""."""
@@ -59,14 +61,16 @@ class MeasuredCell(Cell):
 
     def statistic(self, metric: str, name: str) -> float | None:
         """Return one of STATISTICS in microseconds, None if nothing was measured."""
-        values = self.latency_us[metric]
+        values = self.ascending_us[metric]
         return float(STATISTICS[name](values)) if values.size else None
 
     def by_repetition(self, metric: str, name: str) -> dict[int, float]:
         """Return a statistic in us of each repetition that has a value; metric "response" for the response."""
         if metric == "response":
-            return {k: quantile(v, QUANTILES[name]) for k, v in pieces(self.response_repetition, self.response_us)}
-        return {k: float(STATISTICS[name](v)) for k, v in pieces(self.repetition_of, self.latency_us[metric])}
+            each = pieces(self.response_repetition, self.response_us)
+        else:
+            each = pieces(self.repetition_of, self.latency_us[metric])
+        return {repetition: float(STATISTICS[name](np.sort(own))) for repetition, own in each}
 
     def count(self, fate: str) -> int:
         """Return how many messages had a fate, named as in looplab.run.accounting.OUTCOMES."""
