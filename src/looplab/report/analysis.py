@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from looplab.report.cell import MeasuredCell
 from looplab.report.csv_rows import cell_row, part_rows, spread
 from looplab.report.drawing import Plot, Sections, under
 from looplab.report.overview import overview
@@ -91,7 +90,7 @@ def analysis(
         verdicts,
         [*overview(name.replace("-", "_"), verdicts, axis), *plots],
         csv_files,
-        {"sections": sections, "show": show, "parts": parts, **(context or {})},
+        {"sections": sections, "show": show, **(context or {})},
         partial(under, titles or {}),
     )
 
@@ -147,21 +146,3 @@ def show(value: float, unit: str) -> str:
         "change": lambda change: f"{round(change, 3) + 0.0:+.1%}".replace("-", "−"),
     }
     return show_figure(value, forms.get(unit, form))
-
-
-def parts(cell: MeasuredCell) -> Iterator[tuple[str, str]]:
-    """Yield what a part of a cell means and its value in words: numbers by name, words, or yes."""
-    for part in cell.of_kind(Part):
-        value = part.of(cell)
-        if isinstance(value, Mapping):
-            numbers = [f"{name} {text}" for name, one in value.items() if (text := _in_words(one))]
-        else:
-            numbers = ["yes"] if value is True else [one for one in value or () if isinstance(one, str)]
-        if numbers:
-            yield part.about, ", ".join(numbers)
-
-
-def _in_words(value: Any) -> str:
-    if isinstance(value, list):
-        return " ".join(text for one in value if (text := _in_words(one)))
-    return f"{value:.4g}" if isinstance(value, int | float) else ""
