@@ -113,10 +113,10 @@ def _sound_cells(exercise: Exercise, wanted: WantedRun, run: StoredRun, main: St
     wrong, exempt = faults(exercise, wanted, run, main)
     if wrong:
         raise Unjudged(wrong[0])
-    cells = read_cells(run)
-    if isinstance(cells, Unusable):
-        raise Unjudged(f"{run.run_id} is damaged: {cells.meaning}")
-    return cells, exempt
+    try:
+        return read_cells(run), exempt
+    except Unusable as damaged:
+        raise Unjudged(f"{run.run_id} is damaged: {damaged.meaning}") from damaged
 
 
 class _Judge:

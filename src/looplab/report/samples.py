@@ -11,6 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from looplab.report.cell import STATISTICS, Key, MeasuredCell
+from looplab.report.schema import LONGEST
 from looplab.report.stored import Layout, Selection, StoredRun, Unusable, differences, run_order
 from looplab.report.study_file import Study, read_studies
 from looplab.run.folder import age
@@ -67,9 +68,10 @@ def measure(selection: Selection) -> list[MeasuredRuns]:
             selection.set_aside.append((run, f"a newer run is used, which differs: {unlike[0]}{stays}"))
             if not stays:
                 continue
-        cells = read_cells(run)
-        if isinstance(cells, Unusable):
-            selection.unusable.append(cells)
+        try:
+            cells = read_cells(run)
+        except Unusable as damaged:
+            selection.unusable.append(damaged)
             continue
         if alike is None:
             groups.append(alike := [])
@@ -135,17 +137,18 @@ def by_fidelity(measured: Sequence[MeasuredRuns]) -> dict[str, dict[str, Measure
     return runs
 
 
-def read_cells(run: StoredRun) -> Mapping[Key, MeasuredCell] | Unusable:
-    """Return the cells of a run by key; Unusable if samples.csv does not agree with run.json."""
+def read_cells(run: StoredRun) -> Mapping[Key, MeasuredCell]:
+    """Return the cells of a run by key. Raises Unusable if samples.csv does not agree with run.json."""
     if run.layout.read:
         return run.layout.read(run)
     try:
         samples = read_csv(run.path / "samples.csv", _columns(run.layout))
-    except Unreadable as error:
-        return run.damaged(f"samples.csv cannot be read ({error}).")
+    except (ValueError, OSError) as error:
+        why = str(error).strip().splitlines()[0][:LONGEST]
+        raise run.damaged(f"samples.csv cannot be read ({why}).") from error
     broken = samples[[*run.layout.keys, "repetition", "outcome"]].isna().any(axis="columns").sum()
     if broken:
-        return run.damaged(f"{broken} line(s) of samples.csv are not whole. It was cut short or edited.")
+        raise run.damaged(f"{broken} line(s) of samples.csv are not whole. It was cut short or edited.")
     by_key = {_rounded(key): lines for key, lines in samples.groupby(list(run.layout.keys), observed=True)}
     # Of ten million lines, one copy is enough.
     nothing, samples = samples[:0], None
@@ -154,13 +157,14 @@ def read_cells(run: StoredRun) -> Mapping[Key, MeasuredCell] | Unusable:
         lines = by_key.pop(_rounded(key), nothing)
         if trouble := _disagreement(run.layout, document, lines):
             where = run.layout.text(key)
-            return run.damaged(f"samples.csv and run.json disagree at {where}: {trouble}. One of them was edited.")
+            raise run.damaged(f"samples.csv and run.json disagree at {where}: {trouble}. One of them was edited.")
         cells[key] = _cell(run.layout, document, lines)
     if by_key:
         unknown = run.layout.text(next(iter(by_key)))
-        return run.damaged(f"samples.csv holds a cell that run.json does not know: {unknown}.")
-    trouble = "".join(_edited(cell) for cell in cells.values())
-    return run.damaged(trouble) if trouble else cells
+        raise run.damaged(f"samples.csv holds a cell that run.json does not know: {unknown}.")
+    if trouble := "".join(_edited(cell) for cell in cells.values()):
+        raise run.damaged(trouble)
+    return cells
 
 
 def _columns(layout: Layout) -> dict[str, str]:
@@ -224,16 +228,9 @@ def lines_of(lines: pd.DataFrame, cell: Cell) -> pd.DataFrame:
     return lines[np.logical_and.reduce([lines[name] == value for name, value in cell.key_document.items()])]
 
 
-class Unreadable(Exception):
-    """A file that is not the CSV file it should be; the text says why, in one line."""
-
-
 def read_csv(path: Path, columns: Mapping[str, str]) -> pd.DataFrame:
-    """Return the named columns of these types; an empty field is missing. Raises Unreadable.
+    """Return the named columns of these types; an empty field is missing. Raises ValueError, OSError.
 
     A NUMBER is exact below 2**53: nanoseconds of a clock that has run for 104 days.
     """
-    try:
-        return pd.read_csv(path, usecols=list(columns), dtype=dict(columns), keep_default_na=False, na_values=[""])
-    except (ValueError, OSError) as error:
-        raise Unreadable(str(error).strip().splitlines()[0][:200]) from error
+    return pd.read_csv(path, usecols=list(columns), dtype=dict(columns), keep_default_na=False, na_values=[""])

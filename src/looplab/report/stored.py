@@ -46,7 +46,7 @@ class Layout:
         self._table = experiment.table(scenario)
         self.has_published_load = scenario in getattr(report, "PUBLISHED", ())
         self.cell = kinds.get(scenario) or kinds.get("") or measured_kind(self._table)
-        self.read: Callable[[StoredRun], Mapping[Key, MeasuredCell] | Unusable] | None = getattr(report, "read", None)
+        self.read: Callable[[StoredRun], Mapping[Key, MeasuredCell]] | None = getattr(report, "read", None)
         keys, latencies = self.cell.key_columns(), self.cell.latencies()
         self.keys = tuple(key.name for key in keys)
         self.metrics = {one.name: one.column for one in latencies if one.column}
@@ -202,14 +202,14 @@ def differences(one: StoredRun, other: StoredRun, about: Sequence[str] = ()) -> 
     ]
 
 
-@dataclass(frozen=True)
-class Unusable:
+@dataclass(eq=False)
+class Unusable(Exception):
     """A folder without a usable run: its fault, what follows from it, and the experiment whose report names it."""
 
     name: str
     kind: str
     meaning: str
-    experiment: str
+    experiment: str = ""
 
     def __str__(self) -> str:
         return f"not used: {self.name} ({self.kind}). {self.meaning}"
@@ -248,10 +248,6 @@ def run_order(run: StoredRun) -> tuple[list[tuple[int, str]], bool, str]:
     return name, run.fidelity != "thesis", run.run_id
 
 
-class _NoRun(Exception):
-    """A folder without a document of this lab: kind and meaning, as Unusable has them."""
-
-
 def read_run(path: Path, experiments: Experiments, *, any_name: bool = False) -> StoredRun | Unusable:
     """Return the run in a folder, or what that folder is instead.
 
@@ -259,51 +255,54 @@ def read_run(path: Path, experiments: Experiments, *, any_name: bool = False) ->
     """
     try:
         run = _run(path, experiments)
-        if isinstance(run, StoredRun) and run.run_id != path.name and not any_name:
+        if run.run_id != path.name and not any_name:
             return run.damaged(f"Its run.json is of the run {run.run_id}: give the folder that name.")
         return run
-    except _NoRun as none:
-        kind, meaning = none.args
-        return Unusable(path.name, kind, meaning, experiments.default)
+    except Unusable as unusable:
+        unusable.experiment = unusable.experiment or experiments.default
+        return unusable
     except Exception as error:
         # Nothing in one folder may end the report on the others.
         meaning = f"run.json cannot be read ({type(error).__name__}: {str(error)[:LONGEST]}): run it again."
         return Unusable(path.name, "damaged", meaning, experiments.default)
 
 
-def _run(path: Path, experiments: Experiments) -> StoredRun | Unusable:
+def _run(path: Path, experiments: Experiments) -> StoredRun:
     document = _document(path)
     try:
         experiment = experiments.of(document)
     except KeyError as unknown:
-        raise _NoRun("experiment", f"This lab has no experiment {unknown.args[0]}.") from None
+        raise Unusable(path.name, "experiment", f"This lab has no experiment {unknown.args[0]}.") from None
     layout = Layout(experiment, str(document.get("scenario")))
     meaning = _damage(document, layout)
     if not meaning and not (path / "samples.csv").is_file():
         meaning = "samples.csv is missing: nothing in run.json can be checked, and nothing has an interval."
     if meaning:
-        return Unusable(path.name, "damaged", meaning, experiment.name)
+        raise Unusable(path.name, "damaged", meaning, experiment.name)
     return StoredRun(path, document, experiment.name, layout)
 
 
 def _document(path: Path) -> dict[str, Any]:
-    """Return what run.json holds. Raises _NoRun if it is no document of this lab, and whatever reading it raises."""
+    """Return what run.json holds. Raises Unusable if it is no document of this lab, and whatever reading it raises."""
     if path.name.startswith("."):
-        raise _NoRun("in progress", "A run that is being made, or one whose controller was killed.")
+        raise Unusable(path.name, "in progress", "A run that is being made, or one whose controller was killed.")
     if not (path / "run.json").is_file():
         if not (path / "samples.csv").is_file():
-            raise _NoRun("foreign", "No folder of a run: neither run.json nor samples.csv.")
-        raise _NoRun("interrupted", "It never ended: its samples are kept, and interrupted.json may say why.")
+            raise Unusable(path.name, "foreign", "No folder of a run: neither run.json nor samples.csv.")
+        raise Unusable(
+            path.name, "interrupted", "It never ended: its samples are kept, and interrupted.json may say why."
+        )
     size = (path / "run.json").stat().st_size
     if size > MOST_RUN_BYTES:
         meaning = f"run.json has {size / 2**20:.1f} MiB, and {MOST_RUN_BYTES >> 20} MiB are the most of a run."
-        raise _NoRun("damaged", meaning)
+        raise Unusable(path.name, "damaged", meaning)
     # NaN and Infinity are no JSON, but Python writes them: a figure without a value.
     text = (path / "run.json").read_text(encoding="utf-8")
     document = json.loads(text, parse_constant=lambda _name: None, parse_float=_finite, parse_int=_whole)
     schema = document.get("schema") if isinstance(document, dict) else None
     if schema != SCHEMA or not isinstance(document, dict):
-        raise _NoRun("foreign", f"run.json has schema {schema!r}, this lab reads {SCHEMA}: update it for newer runs.")
+        meaning = f"run.json has schema {schema!r}, this lab reads {SCHEMA}: update it for newer runs."
+        raise Unusable(path.name, "foreign", meaning)
     return document
 
 
