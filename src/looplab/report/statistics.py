@@ -102,7 +102,7 @@ class Comparison:
     """`after` against `before`: geometric means of `units` figures a side, the change, and a test.
 
     `share` is the relative change, `change` the absolute one in the figure's unit. `least_p` is the smallest p-value
-    that so many units could give, `effect_size` the shift in SD of a unit.
+    that so many units could give.
     """
 
     before: float
@@ -111,7 +111,6 @@ class Comparison:
     change: Interval
     p_value: float
     least_p: float
-    effect_size: float
     units: tuple[int, int]
 
     def on(self, baseline: float) -> Comparison:
@@ -153,9 +152,8 @@ def compare(
     if any(side.size < FEWEST_REPETITIONS or not _comparable(side) for side in sides):
         return None
     logs = np.log(sides[0]), np.log(sides[1])
-    spread = math.sqrt(float(np.mean([log.var(ddof=1) for log in logs])))
     p_values = _split_p(*logs) if runs else (math.nan, math.nan)
-    return _comparison(sides, _welch(*logs), _welch(*sides)[1], p_values, spread)
+    return _comparison(sides, _welch(*logs), _welch(*sides)[1], p_values)
 
 
 def compare_blocks(blocks: Sequence[Block]) -> Comparison | None:
@@ -170,13 +168,9 @@ def compare_blocks(blocks: Sequence[Block]) -> Comparison | None:
     shifts = np.array([after.mean() - before.mean() for before, after in logs])
     changes = np.array([math.exp(after.mean()) - math.exp(before.mean()) for before, after in logs])
     sides = [np.concatenate([np.asarray(block[at], dtype=np.float64) for block in blocks]) for at in (0, 1)]
-    within = [side - side.mean() for block in logs for side in block if side.size > 1]
-    # Of one run a side and round, its differences vary by the SD of two runs.
-    squares = sum(float(side @ side) for side in within) / max(1, sum(side.size - 1 for side in within))
-    spread = math.sqrt(squares) if within else float(shifts.std(ddof=1)) / math.sqrt(2)
     error, change_error = (float(one.std(ddof=1)) / math.sqrt(len(blocks)) for one in (shifts, changes))
     t = (float(shifts.mean()), error, len(blocks) - 1.0)
-    return _comparison(sides, t, change_error, _dealt_p(logs), spread)
+    return _comparison(sides, t, change_error, _dealt_p(logs))
 
 
 def _comparable(side: Floats) -> bool:
@@ -184,11 +178,7 @@ def _comparable(side: Floats) -> bool:
 
 
 def _comparison(
-    sides: Sequence[Floats],
-    t: tuple[float, float, float],
-    change_error: float,
-    p_values: tuple[float, float],
-    spread: float,
+    sides: Sequence[Floats], t: tuple[float, float, float], change_error: float, p_values: tuple[float, float]
 ) -> Comparison:
     """Return a comparison from shift, error and freedom of Student's t on the scale of the logarithm."""
     shift, error, freedom = t
@@ -206,7 +196,6 @@ def _comparison(
         change=Interval(change, change - half * change_error, change + half * change_error),
         p_value=p_values[0],
         least_p=p_values[1],
-        effect_size=shift / spread if spread > 1e-12 else math.nan,
         units=(sides[0].size, sides[1].size),
     )
 
