@@ -55,7 +55,7 @@ def shown(results: Path, experiment: str = "loop", *named: str) -> Shown:
 
 def write(results: Path, out: Path, *named: str) -> int:
     """Write the reports as `./lab report` does; returns the exit code."""
-    return write_reports(results, named, out, EXPERIMENTS).code
+    return write_reports(results, named, out, EXPERIMENTS)
 
 
 class Page(HTMLParser):

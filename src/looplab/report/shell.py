@@ -8,8 +8,8 @@ hands the experiments in.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,8 +17,6 @@ from looplab.errors import EXIT_GOOD, EXIT_INVALID, MachineError
 from looplab.report.csv_rows import write_csv
 from looplab.report.drawing import OVERVIEW
 from looplab.report.stored import Selection, StoredRun, read_run, run_folders
-from looplab.run.folder import age
-from looplab.run.life import summary
 from looplab.spec.experiment import Experiment, Experiments
 from looplab.system.terminal import fitted
 from looplab.system.words import plural
@@ -29,20 +27,14 @@ if TYPE_CHECKING:
     from looplab.report.samples import MeasuredRuns
     from looplab.report.verdicts import Verdicts
 
-
-@dataclass(frozen=True)
-class Written:
-    """The pages of a report, and the exit code: 1 if a page has no usable run, or if a named run is unusable."""
-
-    pages: Sequence[Path]
-    code: int
+    Report = tuple[Sequence[MeasuredRuns], Analysis, str]
 
 
-def write_reports(results: Path, named: Sequence[str], out: Path, experiments: Experiments) -> Written:
+def write_reports(results: Path, named: Sequence[str], out: Path, experiments: Experiments) -> int:
     """Write a report on the runs of `named` (run ids or folders), or on the newest of each kind in `results`.
 
-    The page of the default experiment also names each folder that holds no run. LabError (exit code 3) if `out` cannot
-    be written.
+    The page of the default experiment also names each folder that holds no run. Return the exit code: 1 if a page has
+    no usable run, or if a named run is unusable. LabError (exit code 3) if `out` cannot be written.
     """
     selections = {name: Selection() for name in experiments}
     for folder in run_folders(results, named):
@@ -59,7 +51,7 @@ def write_reports(results: Path, named: Sequence[str], out: Path, experiments: E
         if not measured or (named and selection.unusable):
             code = EXIT_INVALID
     write_csv(out / "runs.csv", rows)
-    return Written([out / page_name(experiments[name]) for name in used], code)
+    return code
 
 
 def page_name(experiment: Experiment) -> str:
@@ -69,40 +61,30 @@ def page_name(experiment: Experiment) -> str:
 
 def _write_report(experiment: Experiment, selection: Selection, out: Path) -> Sequence[MeasuredRuns]:
     """Write the page of one experiment, name in the terminal what it found, and return the runs it shows."""
-    made = _sound_report(experiment, selection)
+    measured, analysis, text = _sound_report(experiment, selection)
     page = out / page_name(experiment)
     try:
         (out / "figures").mkdir(parents=True, exist_ok=True)
-        for name, image in made.images.items():
-            (out / "figures" / name).write_bytes(image)
-        for name, rows in made.csv_files.items():
+        for plot in analysis.plots:
+            for ending, image in plot.images.items():
+                (out / "figures" / f"{plot.name}.{ending}").write_bytes(image)
+        for name, rows in analysis.csv_files.items():
             write_csv(out / name, rows)
-        page.write_text(made.text, encoding="utf-8")
+        page.write_text(text, encoding="utf-8")
     except OSError as error:
         raise MachineError(
             f"The report cannot be written to {out}: {error.strerror}.", "Name another folder: --out DIR"
         ) from error
-    for line in _found(experiment.name, made.measured, made.verdicts):
+    for line in _found(experiment.name, measured, analysis.verdicts):
         print(fitted(line, sys.stdout, " " * 6))
     for problem in selection.unusable:
         print(fitted(str(problem), sys.stdout))
     # Never broken, so that it can be copied.
     print(page)
-    return made.measured
+    return measured
 
 
-@dataclass(frozen=True)
-class _Report:
-    """All of an experiment's report, ready to be written."""
-
-    measured: Sequence[MeasuredRuns]
-    verdicts: Verdicts
-    images: Mapping[str, bytes]
-    csv_files: Mapping[str, Sequence[Mapping[str, object]]]
-    text: str
-
-
-def _sound_report(experiment: Experiment, selection: Selection) -> _Report:
+def _sound_report(experiment: Experiment, selection: Selection) -> Report:
     """Return the report; a run that no report can show becomes one of `selection.unusable`."""
     runs, unusable = [*selection.runs], [*selection.unusable]
     try:
@@ -121,17 +103,19 @@ def _sound_report(experiment: Experiment, selection: Selection) -> _Report:
         return _report(experiment, selection)
 
 
-def _report(experiment: Experiment, selection: Selection) -> _Report:
+def _report(experiment: Experiment, selection: Selection) -> Report:
+    """Return the measured runs, what they show, and the page."""
     # Imported here: a list of stored runs needs neither.
     from looplab.report.analysis import analysed
     from looplab.report.samples import measure
 
     measured = measure(selection)
     analysis = analysed(experiment, measured)
-    images = {f"{plot.name}.{kind}": image for plot in analysis.plots for kind, image in plot.images.items()}
-    csv_files = {name: [*rows] for name, rows in analysis.csv_files.items()}
-    text = page_text(experiment, analysis, measured, selection, analysis.plots)
-    return _Report(measured, analysis.verdicts, images, csv_files, text)
+    analysis = replace(analysis, csv_files={name: [*rows] for name, rows in analysis.csv_files.items()})
+    # Drawn here, so that a run which cannot be drawn is found.
+    for plot in analysis.plots:
+        _images = plot.images
+    return measured, analysis, page_text(experiment, analysis, measured, selection, analysis.plots)
 
 
 def page_text(
@@ -146,7 +130,6 @@ def page_text(
 
     runs = [one.run for m in measured for one in m.runs]
     asked = _with_runs(analysis.verdicts)
-    newest = max(runs, key=lambda run: age(run.run_id), default=None)
     context = {
         "experiment": experiment,
         "measured": measured,
@@ -157,8 +140,6 @@ def page_text(
         "verdicts": analysis.verdicts,
         "asked": asked,
         "unasked": [one for one in analysis.verdicts if one not in asked],
-        "newest": summary(experiment, [newest.document]) if newest else "",
-        "newest_figure": newest and _figure_of(newest, plots),
         "overview": next((d for d in plots if d.figure == OVERVIEW), None),
         "unusable": selection.unusable,
         "set_aside": selection.set_aside,
@@ -168,12 +149,6 @@ def page_text(
     }
     own = experiment.folder / "report" / "page.html.j2"
     return page(own if own.is_file() else Path(__file__).parent / "experiment.html.j2", context)
-
-
-def _figure_of(run: StoredRun, plots: Sequence[Plot]) -> Plot | None:
-    """Return the last figure with that scenario and fidelity, of which all is run if there is one: of the loop O."""
-    shown = [d for d in plots if d.fidelity == run.fidelity and f"{run.scenario}: " in d.alternative]
-    return max(reversed(shown), key=lambda d: "Not run" not in d.caption, default=None)
 
 
 def _with_runs(verdicts: Verdicts) -> Verdicts:

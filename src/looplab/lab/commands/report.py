@@ -15,4 +15,4 @@ def report(root: Path, runs: Sequence[str], out: Path | None, show: bool) -> int
     The host opens the page if it is to be shown.
     """
     del show
-    return write_reports(root / "results", runs, out or root / DEFAULT_OUT, EXPERIMENTS).code
+    return write_reports(root / "results", runs, out or root / DEFAULT_OUT, EXPERIMENTS)
