@@ -114,21 +114,14 @@ def ask(verdict: Verdict, sides: Sequence[tuple[MeasuredRuns, "Value"]], rule: R
         verdict.question = vetoed(rule(compared), nulls(sides, study))
 
 
-def planned(study: Study | None, claim: str = "", sides: Sequence[MeasuredRuns] = ()) -> str:
-    """Return which study a verdict rests on, and how much of it is done.
-
-    With its claim and `sides` also how many studies of the claim there are, how many were left unfinished, and whether
-    the study was planned under today's rules.
-    """
+def planned(study: Study | None, claim: str, sides: Sequence[MeasuredRuns]) -> str:
+    """Return which study the verdict on a claim rests on, how much of it is done, and whether it was planned under
+    today's rules; also how many studies of the claim there are, and how many were left unfinished."""
     if study is None:
         return "No study: the number of runs was not planned."
+    run = sides[0].run
     done = f"{len(study.runs)} of {len(study.runs) + len(study.left)} runs are done"
     text = f"Study {study.study}: {study.rounds} rounds were planned before its first run, {done}."
-    return text + _history(study, claim, sides) if sides else text
-
-
-def _history(study: Study, claim: str, sides: Sequence[MeasuredRuns]) -> str:
-    run, text = sides[0].run, ""
     others = [one for one in read_studies(run.path.parent) if {m.run.scenario for m in sides} <= {*one.arms.values()}]
     left = [len({block for block, _ in one.places.values()}) for one in others if one.left and one != study]
     if len(others) > 1:

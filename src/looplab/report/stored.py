@@ -91,22 +91,17 @@ class StoredRun:
         self.messages = int(self.parameters.get("messages", 0))
         environment = document["environment"]
         self.boot = str(environment.get("boot") or NO_ID)
+        cpu, kernel, machine = (str(environment.get(name) or "") for name in ("cpu", "kernel", "machine"))
+        self.machine_text = f"{cpu or None}, {int(environment['cores'])} cores, kernel {kernel}"
         # Two machines of one model are two machines.
-        names = (environment.get(name) for name in ("cpu", "kernel", "machine"))
-        cpu, kernel, machine = (str(name) if name is not None else "" for name in names)
-        known = f"of boot {self.boot}" if machine == UNKNOWN else machine
-        self.machine = (cpu or "None", int(environment["cores"]), kernel, known)
+        if machine:
+            self.machine_text += f", machine {f'of boot {self.boot}' if machine == UNKNOWN else machine}"
         # The code that measured it; the commit where nobody has its digest.
         self.code = self.conditions.get("code") or str(environment.get("revision", NO_ID))
 
-    @property
-    def machine_text(self) -> str:
-        cpu, cores, kernel, machine = self.machine
-        return f"{cpu}, {cores} cores, kernel {kernel}" + (f", machine {machine}" if machine else "")
-
     def same_machine(self, other: StoredRun) -> bool:
         """Return whether both were made on one machine: one boot is of one, whatever a run calls it."""
-        return self.machine == other.machine or NO_ID != self.boot == other.boot
+        return self.machine_text == other.machine_text or NO_ID != self.boot == other.boot
 
     @cached_property
     def factors(self) -> tuple[str, ...]:
@@ -243,8 +238,7 @@ def run_folder(results: Path, name: str) -> Path:
 
 def run_order(run: StoredRun) -> tuple[list[tuple[int, str]], bool, str]:
     """Return a sort key: scenarios in the order of their numbers, thesis before corrected."""
-    parts = re.findall(r"\d+|\D+", run.scenario)
-    name = [(int(part), "") if part.isdigit() else (-1, part) for part in parts]
+    name = [(int(number or -1), word) for number, word in re.findall(r"(\d+)|(\D+)", run.scenario)]
     return name, run.fidelity != "thesis", run.run_id
 
 
