@@ -15,34 +15,18 @@ from markupsafe import Markup
 
 from looplab import __version__
 from looplab.report.statistics import Interval
-from looplab.report.verdicts import NOT_REPRODUCED, OTHER_SCALE, REPRODUCED, SIGNS, UNDECIDED
+from looplab.report.verdicts import SIGNS
 from looplab.run import quiet
 
 if TYPE_CHECKING:
     from looplab.report.drawing import Plot
 
-STYLES = {
-    REPRODUCED: "v-reproduced",
-    OTHER_SCALE: "v-weaker",
-    NOT_REPRODUCED: "v-not",
-    UNDECIDED: "v-undecided",
-}
-
 
 def page(template: Path, context: Mapping[str, Any]) -> str:
     """Return the page that `template` makes of `context`; it extends frame.html.j2 of this folder."""
-    return (
-        _environment(template.parent)
-        .get_template(template.name)
-        .render(
-            **context,
-            signs=SIGNS,
-            styles=STYLES,
-            data_uri=_data_uri,
-            made=datetime.now(UTC),
-            version=__version__,
-        )
-    )
+    compiled = _environment(template.parent).get_template(template.name)
+    made = datetime.now(UTC)
+    return compiled.render(**context, signs=SIGNS, data_uri=_data_uri, made=made, version=__version__)
 
 
 @cache
