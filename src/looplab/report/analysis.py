@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from looplab.report.csv_rows import cell_row, part_rows, spread
+from looplab.report.csv_rows import cell_row, spread
 from looplab.report.drawing import Plot, Sections, under
 from looplab.report.overview import overview
 from looplab.report.page import show_figure, show_ms
@@ -14,7 +14,6 @@ from looplab.report.rules import bounded
 from looplab.report.samples import MeasuredRuns, by_fidelity
 from looplab.report.statistics import Interval
 from looplab.report.verdicts import Claim, Line, Verdicts, judge, mean_of
-from looplab.spec.columns import Part
 from looplab.spec.experiment import Experiment
 
 # Rows of CSV files by file name.
@@ -103,14 +102,8 @@ def _over_published(lines: Sequence[Line]) -> Interval | None:
 
 
 def cell_files(name: str, measured: Sequence[MeasuredRuns]) -> Files:
-    """Return the CSV files of all cells, and of each part of them that has rows."""
-    cells = (cell_row(m, cell) for m in measured for cell in m.cells.values())
-    kinds = {type(cell) for m in measured for cell in m.cells.values()}
-    lists = {part.name: part_rows(measured, part) for kind in kinds for part in kind.of_kind(Part) if part.listed}
-    return {
-        f"{name}-cells.csv": cells,
-        **{f"{name}-{part.replace('_', '-')}.csv": rows for part, rows in lists.items()},
-    }
+    """Return the CSV file of all cells."""
+    return {f"{name}-cells.csv": (cell_row(m, cell) for m in measured for cell in m.cells.values())}
 
 
 def finding_rows(verdicts: Verdicts) -> Iterator[dict[str, object]]:

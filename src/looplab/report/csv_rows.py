@@ -2,13 +2,12 @@
 
 import csv
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from looplab.report.cell import QUANTILES, MeasuredCell
 from looplab.report.samples import MeasuredRuns
 from looplab.report.statistics import Interval
-from looplab.spec.columns import Part
 
 # Where a formula would begin, whatever separates the cells.
 _FORMULA = re.compile(r"(?:^|(?<=[;,|\t\r\n]))(?=[\s\"]*[=+@-])")
@@ -28,31 +27,16 @@ def cell_row(measured: MeasuredRuns, cell: MeasuredCell) -> dict[str, object]:
     for one in cell.figures():
         figures |= {**spread(one.name, cell.interval(one.name), ".4f"), one.name: number(one.of(cell), ".4f")}
     return {
-        **_key_row(measured, cell),
-        **{count.name: count.of(cell) for count in cell.counts()},
-        **latencies,
-        **figures,
-        **{word.name: word.of(cell) for word in cell.words()},
-    }
-
-
-def part_rows(measured: Iterable[MeasuredRuns], part: Part) -> Iterator[dict[str, object]]:
-    """Yield the rows of a part of each cell, by key: a list, or an object by `part`; of several runs those of each."""
-    for run in (one for m in measured for one in m.runs):
-        for cell in run.cells.values():
-            value = part.of(cell)
-            for row in [{"part": name, **one} for name, one in value.items()] if isinstance(value, dict) else value:
-                yield {**_key_row(run, cell), **{name: row[name] for name in part.listed if name in row}}
-
-
-def _key_row(measured: MeasuredRuns, cell: MeasuredCell) -> dict[str, object]:
-    return {
         "run_id": " ".join(measured.run_ids),
         "scenario": measured.run.scenario,
         "fidelity": measured.run.fidelity,
         "factors": " ".join(measured.run.factors),
         "valid": "yes" if cell.valid else "no",
         **cell.key_texts,
+        **{count.name: count.of(cell) for count in cell.counts()},
+        **latencies,
+        **figures,
+        **{word.name: word.of(cell) for word in cell.words()},
     }
 
 

@@ -198,14 +198,11 @@ class Part(Column[Any]):
         shape: Document,
         *,
         parts: tuple[str, ...] = (),
-        listed: tuple[str, ...] = (),
         pooled: Callable[[Sequence[Any]], Any] | None = None,
         **more: Any,
     ) -> None:
         super().__init__(about, **more)
         self.shape, self.parts, self.pooled = shape, parts, pooled
-        # The columns of its CSV file: the fields of its objects, if it is a list of these.
-        self.listed = listed or tuple(shape.get("items", {}).get("properties", ()))
 
     def of(self, cell: "Cell") -> Any:
         if self.pooled is None or not cell.runs:

@@ -158,7 +158,6 @@ class LoopCell(Paced):
         path="ledger_us",
         pooled=of_runs,
         unit="us",
-        listed=("part", "n", "avg", "p50", "p95", "p99", "max"),
     )
     negative_remainders = Count("answers whose known parts are longer than O: no part of the ledger")
     delivered_share = Figure("share that MQTT delivered, merged answers included", made=_delivered, heading="lost by")
