@@ -45,11 +45,17 @@ def analysed(experiment: Experiment, measured: Sequence[MeasuredRuns]) -> Analys
         return made
     runs = by_fidelity([m for m in measured if not m.run.factors])
     verdicts = judge(claims(experiment), _with_factors(runs, measured))
-    if figures := experiment.optional_part("report.figures"):
-        plots = [plot for by_scenario in runs.values() for plot in figures.sketches(by_scenario)]
-        own = {name: getattr(figures, name)(measured) for name in ("files", "context") if hasattr(figures, name)}
-        return analysis(experiment.name, measured, verdicts, plots, figures.TITLES, **own)
-    return analysis(experiment.name, measured, verdicts)
+    for _claim, answers in verdicts:
+        for verdict in answers.values():
+            verdict.share = verdict.share or _over_published(verdict.lines)
+    name, figures = experiment.name, experiment.optional_part("report.figures")
+    axis = "after over before; of a claim without two sides, measured over published"
+    plots = overview(name.replace("-", "_"), verdicts, axis)
+    plots += [plot for by_scenario in runs.values() for plot in figures.sketches(by_scenario)] if figures else []
+    files, context = (getattr(figures, part, lambda _measured: {})(measured) for part in ("files", "context"))
+    csv_files = {**cell_files(name, measured), **files, f"{name}-findings.csv": finding_rows(verdicts)}
+    context = {"sections": {"claims": "Findings", "cells": "Cells"}.items(), "show": show, **context}
+    return Analysis(verdicts, plots, csv_files, context, partial(under, getattr(figures, "TITLES", {})))
 
 
 def claims(experiment: Experiment) -> list[Claim]:
@@ -67,31 +73,6 @@ def _with_factors(runs: Mapping[str, Mapping[str, MeasuredRuns]], measured: Sequ
         if m.run.factors:
             named.setdefault(m.run.fidelity, {})[" ".join((m.run.scenario, *m.run.factors))] = m
     return named
-
-
-def analysis(
-    name: str,
-    measured: Sequence[MeasuredRuns],
-    verdicts: Verdicts,
-    plots: Iterable[Plot] = (),
-    titles: Mapping[str, Sequence[str]] | None = None,
-    files: Files | None = None,
-    context: Mapping[str, Any] | None = None,
-) -> Analysis:
-    """Return an analysis with CSV files of cells and findings; `titles` are headings with their figures' numbers."""
-    for _claim, answers in verdicts:
-        for verdict in answers.values():
-            verdict.share = verdict.share or _over_published(verdict.lines)
-    csv_files = {**cell_files(name, measured), **(files or {}), f"{name}-findings.csv": finding_rows(verdicts)}
-    sections = {"claims": "Findings", "cells": "Cells"}.items()
-    axis = "after over before; of a claim without two sides, measured over published"
-    return Analysis(
-        verdicts,
-        [*overview(name.replace("-", "_"), verdicts, axis), *plots],
-        csv_files,
-        {"sections": sections, "show": show, **(context or {})},
-        partial(under, titles or {}),
-    )
 
 
 def _over_published(lines: Sequence[Line]) -> Interval | None:
