@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from statistics import fmean
 from typing import Any
 
 from looplab.report.csv_rows import cell_row, spread
@@ -13,7 +14,7 @@ from looplab.report.rounds import asked
 from looplab.report.rules import bounded
 from looplab.report.samples import MeasuredRuns, by_fidelity
 from looplab.report.statistics import Interval
-from looplab.report.verdicts import Claim, Line, Verdicts, judge, mean_of
+from looplab.report.verdicts import Claim, Line, Verdicts, judge
 from looplab.spec.experiment import Experiment
 
 # Rows of CSV files by file name.
@@ -76,10 +77,14 @@ def _with_factors(runs: Mapping[str, Mapping[str, MeasuredRuns]], measured: Sequ
 
 
 def _over_published(lines: Sequence[Line]) -> Interval | None:
-    """Return how far figures are from the published ones, as a share; None if none was published."""
+    """Return how far figures are from the published ones, as a share; None if none was published.
+
+    Averaging the bounds treats the cells' errors as if they went together: too wide rather than too narrow.
+    """
     printed = [(line.value, line.published.split()[-1]) for line in lines if line.published]
     ratios = [value.over(float(text)) for value, text in printed if text.replace(".", "", 1).isdigit()]
-    return mean_of(ratios).change if ratios else None
+    sides = ([getattr(ratio, side) for ratio in ratios] for side in ("estimate", "low", "high"))
+    return Interval(*map(fmean, sides)).change if ratios else None
 
 
 def cell_files(name: str, measured: Sequence[MeasuredRuns]) -> Files:

@@ -1,6 +1,5 @@
 """Claims of a publication, and the verdicts that stored runs give on them: one engine for every experiment."""
 
-import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
@@ -166,15 +165,6 @@ def units(figures: Iterable[Sequence[float]]) -> list[float]:
     if len(known) < FEWEST_RUNS:
         return [figure for by_run in known for figure in by_run]
     return [fmean(by_run) for by_run in known]
-
-
-def mean_of(values: Sequence[Interval]) -> Interval:
-    """Return the mean of figures; without an interval if one has none.
-
-    Averaging the bounds treats the cells' errors as if they went together: too wide rather than too narrow.
-    """
-    bounds = [fmean(getattr(value, side) for value in values) for side in ("estimate", "low", "high")]
-    return Interval(*bounds) if not math.isnan(sum(bounds)) else Interval(bounds[0])
 
 
 # Each claim with its verdict by fidelity.
