@@ -139,10 +139,7 @@ def within(study: Study | None, side: MeasuredRuns) -> MeasuredRuns:
     """Return a side with the runs that enter its verdict; all of the study's if none may, which `unfit` then says."""
     planned = _planned(study, side)
     out = left_out(planned)
-    used = [one for one in planned if one.run.run_id not in out] or planned
-    # A whole group is pooled already.
-    pooled = (group for group in (side, *side.earlier) if len(group.runs) == len(used) and group.runs[0] is used[0])
-    return next(pooled, None) or grouped(used)
+    return grouped([one for one in planned if one.run.run_id not in out] or planned)
 
 
 def _planned(study: Study | None, side: MeasuredRuns) -> Sequence[MeasuredRuns]:
