@@ -6,6 +6,7 @@ from functools import partial
 from statistics import fmean
 from typing import Any
 
+from looplab.report.cell import MeasuredCell
 from looplab.report.csv_rows import cell_row, spread
 from looplab.report.drawing import Plot, Sections, under
 from looplab.report.overview import overview
@@ -15,6 +16,8 @@ from looplab.report.rules import bounded
 from looplab.report.samples import MeasuredRuns, by_fidelity
 from looplab.report.statistics import Interval
 from looplab.report.verdicts import Claim, Line, Verdicts, judge
+from looplab.spec.columns import Part
+from looplab.spec.document import each
 from looplab.spec.experiment import Experiment
 
 # Rows of CSV files by file name.
@@ -55,7 +58,8 @@ def analysed(experiment: Experiment, measured: Sequence[MeasuredRuns]) -> Analys
     plots += [plot for by_scenario in runs.values() for plot in figures.sketches(by_scenario)] if figures else []
     files, context = (getattr(figures, part, lambda _measured: {})(measured) for part in ("files", "context"))
     csv_files = {**cell_files(name, measured), **files, f"{name}-findings.csv": finding_rows(verdicts)}
-    context = {"sections": {"claims": "Findings", "cells": "Cells"}.items(), "show": show, **context}
+    sections = {"claims": "Findings", "cells": "Cells"}.items()
+    context = {"sections": sections, "show": show, "explanations": explanations, **context}
     return Analysis(verdicts, plots, csv_files, context, partial(under, getattr(figures, "TITLES", {})))
 
 
@@ -125,3 +129,16 @@ def show(value: float, unit: str) -> str:
         "change": lambda change: f"{round(change, 3) + 0.0:+.1%}".replace("-", "−"),
     }
     return show_figure(value, forms.get(unit, form))
+
+
+def explanations(cell: MeasuredCell) -> Iterator[tuple[str, str]]:
+    """Yield what may explain a cell, in words: a switch that is on, names, messages or requests by cause."""
+    for part in cell.of_kind(Part):
+        value = part.of(cell)
+        if part.shape == each("count"):
+            words = [f"{name} {count}" for name, count in value.items() if count]
+        else:
+            names = value if isinstance(value, list) else ()
+            words = ["yes"] if value is True else [name for name in names if isinstance(name, str)]
+        if words:
+            yield part.about, ", ".join(words)
