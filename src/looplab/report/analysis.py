@@ -1,5 +1,6 @@
 """What the report on an experiment shows: its claims, cells and figures, and what its `report` package adds."""
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -10,7 +11,7 @@ from looplab.report.cell import MeasuredCell
 from looplab.report.csv_rows import cell_row, spread
 from looplab.report.drawing import Plot, Sections, under
 from looplab.report.overview import overview
-from looplab.report.page import show_figure, show_ms
+from looplab.report.page import show_ms
 from looplab.report.rounds import asked
 from looplab.report.rules import bounded
 from looplab.report.samples import MeasuredRuns, by_fidelity
@@ -117,18 +118,20 @@ def finding_rows(verdicts: Verdicts) -> Iterator[dict[str, object]]:
 
 
 def show(value: float, unit: str) -> str:
-    """Return a figure for a table, a dash for NaN; latencies are in us, shares ("%") and changes are parts of 1."""
+    """Return a figure for a table; latencies are in us, shares ("%") and changes are parts of 1.
 
-    def form(number: float) -> str:
-        rounded = unit in ("bytes", "messages", "devices", "Hz") or abs(number) >= 1000
-        return f"{number:,.0f}" if rounded else f"{number:.3g}" if abs(number) < 1 else f"{number:.2f}"
-
-    forms: Mapping[str, Callable[[float], str]] = {
-        "us": show_ms,
-        "%": "{:.2%}".format,
-        "change": lambda change: f"{round(change, 3) + 0.0:+.1%}".replace("-", "−"),
-    }
-    return show_figure(value, forms.get(unit, form))
+    A dash for NaN, "beyond" for infinity.
+    """
+    if not math.isfinite(value):
+        return "–" if math.isnan(value) else "beyond"
+    if unit == "us":
+        return show_ms(value)
+    if unit == "%":
+        return f"{value:.2%}"
+    if unit == "change":
+        return f"{round(value, 3) + 0.0:+.1%}".replace("-", "−")
+    rounded = unit in ("bytes", "messages", "devices", "Hz") or abs(value) >= 1000
+    return f"{value:,.0f}" if rounded else f"{value:.3g}" if abs(value) < 1 else f"{value:.2f}"
 
 
 def explanations(cell: MeasuredCell) -> Iterator[tuple[str, str]]:

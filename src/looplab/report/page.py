@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -52,13 +52,6 @@ def show_ms(value_us: float | None) -> str:
         return "∞"
     value = value_us / 1000
     return f"{value:.3f}" if abs(value) < 10 else f"{value:.2f}" if abs(value) < 100 else f"{value:.1f}"
-
-
-def show_figure(value: float | None, form: Callable[[float], str]) -> str:
-    """Return a figure as `form` writes it; a dash for None and NaN, "beyond" for infinity."""
-    if value is None or math.isnan(value):
-        return "–"
-    return "beyond" if math.isinf(value) else form(value)
 
 
 def show_signed_ms(value_us: float | None) -> str:

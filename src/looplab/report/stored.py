@@ -55,15 +55,10 @@ class Layout:
         self.measured = tuple(o for o, c in self.cell.outcomes().items() if {"answered", "late"} & {*c.fates})
         self.times = ("due_ns", "received_ns") if "response" in self.cell.columns else ()
 
-    @cached_property
+    @property
     def schema(self) -> Draft202012Validator:
         """What checks its run.json."""
         return run_schema(self.cell, self.experiment.parameters)
-
-    @property
-    def params(self) -> Mapping[str, Param]:
-        """The parameters of its runs, by field."""
-        return self.experiment.parameters.params()
 
     def text(self, key: Key) -> str:
         """Return the cell of that key in words."""
@@ -77,8 +72,8 @@ class Layout:
 class StoredRun:
     """One whole run: its folder, its run.json and how to read them."""
 
-    def __init__(self, path: Path, document: dict[str, Any], experiment: str, layout: Layout) -> None:
-        self.path, self.document, self.experiment, self.layout = path, document, experiment, layout
+    def __init__(self, path: Path, document: dict[str, Any], layout: Layout) -> None:
+        self.path, self.document, self.experiment, self.layout = path, document, layout.experiment.name, layout
         self.name = path.name
         self.run_id = str(document["run_id"])
         self.scenario = str(document["scenario"])
@@ -127,7 +122,7 @@ class StoredRun:
             return ()
         return tuple(
             f"{one.variable_of(name)}={as_text(self.parameters[name])}"
-            for name, one in self.layout.params.items()
+            for name, one in self.layout.experiment.parameters.params().items()
             if asked(one) and name in self.parameters
             if not one.is_usual(self.parameters[name], self.fidelity, self.scenario)
         )
@@ -135,7 +130,7 @@ class StoredRun:
     @cached_property
     def context(self) -> dict[str, str]:
         """What must agree before two runs may be compared: name and value of each parameter and of where it ran."""
-        params = self.layout.params
+        params = self.layout.experiment.parameters.params()
         asked = {name: value for name, value in self.parameters.items() if name != "load_settings"}
         matter = {name: as_text(value) for name, value in asked.items() if name not in params or params[name].matters}
         revision = as_text(self.document["environment"].get("revision", NO_ID))
@@ -273,7 +268,7 @@ def _run(path: Path, experiments: Experiments) -> StoredRun:
         meaning = "samples.csv is missing: nothing in run.json can be checked, and nothing has an interval."
     if meaning:
         raise Unusable(path.name, "damaged", meaning, experiment.name)
-    return StoredRun(path, document, experiment.name, layout)
+    return StoredRun(path, document, layout)
 
 
 def _document(path: Path) -> dict[str, Any]:
