@@ -1,6 +1,5 @@
 """The parameters of one run, read from the environment that params.env and .env give its container."""
 
-import os
 import random
 import re
 from collections.abc import Callable, Mapping
@@ -19,6 +18,7 @@ from looplab.experiments.middleware.placement import (
     default_loads,
     others,
     siblings,
+    usable_processors,
 )
 from looplab.experiments.middleware.systems import SYSTEMS, load
 from looplab.spec.parameters import REPETITIONS, Option, RunParameters, choice, integer, number, param, switch
@@ -45,11 +45,6 @@ TOGETHER, SPREAD = STARTS = ("together", "spread")
 OVERHEAD_S = 7.0
 # Measuring the limit takes this long. A run does so if its loads are shares of the limit.
 LIMIT_S = 30.0
-
-
-def processors() -> int:
-    """Return how many processors this machine has."""
-    return os.cpu_count() or 1
 
 
 def read_layout(text: str) -> tuple[bool, int, int]:
@@ -92,11 +87,12 @@ def _loads(kind: type, get: Reader, name: str) -> tuple[Any, ...]:
 
 
 def _cores(get: Reader, name: str) -> tuple[int, ...]:
-    return get.list(name, as_text(default_cores(processors())), _count(processors()), f"from 1 to {processors()}")
+    processors = len(usable_processors())
+    return get.list(name, as_text(default_cores(processors)), _count(processors), f"from 1 to {processors}")
 
 
 def _layouts(get: Reader, name: str) -> tuple[str, ...]:
-    return get.list(name, as_text(default_layouts(processors())), _layout, "e.g. 1x2-direct,1x2,2x1")
+    return get.list(name, as_text(default_layouts(len(usable_processors()))), _layout, "e.g. 1x2-direct,1x2,2x1")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,7 +113,7 @@ class MiddlewareParameters(RunParameters):
     devices: tuple[int, ...] = param(partial(_loads, int), option=DEVICES, quick="100")
     shares: tuple[float, ...] = param(partial(_loads, float), variable="DEVICES")
     limit_per_s: float | None = None
-    load_processes: int = param(lambda get, name: get.integer(name, len(others(processors())), 1, 64))
+    load_processes: int = param(lambda get, name: get.integer(name, len(others(usable_processors())), 1, 64))
     # On a Swarm each part has its own PID namespace, so nobody can read the processes of the others.
     swarm: bool = switch(False, factor=True)
     cores: tuple[int, ...] = param(_cores, option=CORES)
@@ -136,7 +132,7 @@ class MiddlewareParameters(RunParameters):
     memory_limit_bytes: int = param(
         lambda get, name: get.integer(name, 0, 0, 1_000_000) * 1_000_000, variable="MEMORY_LIMIT_MB"
     )
-    processors: int = field(default_factory=processors)
+    processors: int = field(default_factory=lambda: len(usable_processors()))
     order_seed: int = integer(0, 0, 2**31, matters=False)
 
     def checked(self, environment: Mapping[str, str]) -> Self:
@@ -221,7 +217,7 @@ class MiddlewareParameters(RunParameters):
     def as_json(self) -> dict[str, Any]:
         """The effective parameters as run.json stores them."""
         where = [CONTAINER if container else BARE for container in self.containers]
-        more = {"where": where, "others": others(self.processors), "siblings": siblings()}
+        more = {"where": where, "others": others(usable_processors()), "siblings": siblings()}
         return {**asdict(self), **more}
 
 

@@ -16,7 +16,7 @@ from looplab.experiments.middleware.agent import STOP_TIMEOUT_S, AgentClient, ba
 from looplab.experiments.middleware.agent.programs import connects
 from looplab.experiments.middleware.load import DeviceLoad
 from looplab.experiments.middleware.parameters import MiddlewareParameters
-from looplab.experiments.middleware.placement import of_node
+from looplab.experiments.middleware.placement import of_node, usable_processors
 from looplab.experiments.middleware.systems import address_of, client_of, is_success, load, read_secrets
 from looplab.run.cells import wait_for
 from looplab.system.json_client import Service, read_token
@@ -99,10 +99,9 @@ class MiddlewareParts:
             away = f"{name} takes no connection on {port}.", f"See `docker compose logs middleware-{name}`."
             wait_for(partial(connects, name, port), self._p.parts_timeout_s, partial(MachineError, *away))
         agents, timeout_s = self._agents_of(cell), self.system.start_timeout_s + STOP_TIMEOUT_S
+        usable = usable_processors()
         same = {"system": self.system.name, "hosts": self.hosts(), "secrets": self.secrets}
-        orders = [
-            {**same, "processors": of_node(number, cell.cores, self._p.processors)} for number in range(cell.nodes)
-        ]
+        orders = [{**same, "processors": of_node(number, cell.cores, usable)} for number in range(cell.nodes)]
         with ThreadPoolExecutor(len(agents)) as pool:
             list(pool.map(lambda one, order: one.ask("start", order, timeout_s), agents, orders))
         addresses = [address_of_part(one.name) for one in agents]

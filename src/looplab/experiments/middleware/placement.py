@@ -1,6 +1,11 @@
-"""Which processors each part uses: the middleware from the first one on, everything else from the last one back."""
+"""Which processors each part uses: the middleware from the first one on, everything else from the last one back.
+
+As a program, print the processors of everything else.
+"""
 
 import contextlib
+import os
+from collections.abc import Sequence
 from pathlib import Path
 
 # The paper's machine had 40 processors. Its nodes divided 20 of them.
@@ -13,14 +18,20 @@ ONE_NODE_OPTIMUM = 2030 * 916_281 / 1_221_302
 OTHERS_SHARE = 4
 
 
-def others(processors: int) -> list[int]:
-    """Return the processors of devices, data services and balancer, on a machine of so many."""
-    return list(range(processors - max(1, processors // OTHERS_SHARE), processors))
+def usable_processors() -> list[int]:
+    """Return the processors that this process may use; a container may have fewer than its machine."""
+    # The host of `./lab` may be no Linux.
+    return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
 
 
-def of_node(node: int, cores: int, processors: int) -> list[int]:
-    """Return the processors of node number `node`, which has so many `cores`."""
-    return sorted({(node * cores + at) % processors for at in range(cores)})
+def others(usable: Sequence[int]) -> list[int]:
+    """Return which of the usable processors devices, data services and balancer have."""
+    return list(usable[-max(1, len(usable) // OTHERS_SHARE) :])
+
+
+def of_node(node: int, cores: int, usable: Sequence[int]) -> list[int]:
+    """Return which of the usable processors node number `node`, which has so many `cores`, has."""
+    return sorted({usable[(node * cores + at) % len(usable)] for at in range(cores)})
 
 
 def default_cores(processors: int) -> list[int]:
@@ -53,3 +64,7 @@ def siblings(folder: Path = Path("/sys/devices/system/cpu")) -> list[list[int]]:
             ends = [list(map(int, part.split("-"))) for part in file.read_text().split(",")]
             cores.add(tuple(one for first, *last in ends for one in range(first, (last or [first])[0] + 1)))
     return sorted(list(core) for core in cores if len(core) > 1)
+
+
+if __name__ == "__main__":
+    print(*others(usable_processors()), sep=",")

@@ -13,7 +13,7 @@ from looplab.experiments.middleware.document import READ_BACK, Trial
 from looplab.experiments.middleware.load import Requests
 from looplab.experiments.middleware.parameters import LOAD, MiddlewareParameters
 from looplab.experiments.middleware.parts import MiddlewareParts, Snapshot
-from looplab.experiments.middleware.placement import of_node
+from looplab.experiments.middleware.placement import of_node, usable_processors
 from looplab.experiments.middleware.systems import client_of
 from looplab.system.histogram import Histogram
 
@@ -102,7 +102,7 @@ class Measurement:
 
     def _take(self, requests: Requests, snapshots: Sequence[Snapshot]) -> None:
         """Take what services used when they were ready, the load began and ended, and the last answer came."""
-        p, cell, trial = self.p, self.trial.cell, self.trial
+        cell, trial, usable = self.trial.cell, self.trial, usable_processors()
         ready, begun, ended, last = snapshots
         trial.loaded, trial.processed, trial.failed_by = requests.seconds, requests.in_time, requests.failed_by
         trial.histograms = {**requests.times, "server": server_times(last.durations_us - begun.durations_us)}
@@ -110,7 +110,7 @@ class Measurement:
         trial.under_test = services = self.parts.system.services
         trial.cpu_s = {name: max(0.0, used_s - begun.cpu_s[name]) for name, used_s in ended.cpu_s.items()}
         trial.memory_start_bytes, trial.memory_end_bytes = ready.memory_bytes, last.memory_bytes
-        wanted = {one for number in range(cell.nodes) for one in of_node(number, cell.cores, p.processors)}
+        wanted = {one for number in range(cell.nodes) for one in of_node(number, cell.cores, usable)}
         trial.misplaced = misplaced({name: begun.processors.get(name, set()) for name in services}, wanted)
         trial.dead = dead(snapshots)
         trial.out_of_memory = last.killed_for_memory > ready.killed_for_memory

@@ -1,9 +1,11 @@
 """The parameters of middleware and middleware-nodes, and the processors of each part."""
 
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
+from support.places import ROOT
 
 from looplab.errors import UsageError
 from looplab.experiments.middleware import LoadCell
@@ -58,10 +60,23 @@ def test_the_limit_is_measured_on_most_processors_in_a_container() -> None:
 
 
 def test_nodes_divide_the_processors_and_devices_and_data_have_the_last_quarter() -> None:
-    assert [others(processors) for processors in (1, 2, 4, 40)] == [[0], [1], [3], [*range(30, 40)]]
-    assert [of_node(number, 4, 40) for number in range(2)] == [[0, 1, 2, 3], [4, 5, 6, 7]]
+    assert [others(range(count)) for count in (1, 2, 4, 40)] == [[0], [1], [3], [*range(30, 40)]]
+    assert [of_node(number, 4, range(40)) for number in range(2)] == [[0, 1, 2, 3], [4, 5, 6, 7]]
     # More cores than there are begin again at the first.
-    assert [of_node(number, 1, 2) for number in range(3)] == [[0], [1], [0]]
+    assert [of_node(number, 1, range(2)) for number in range(3)] == [[0], [1], [0]]
+    # A container that may not use processors 0 and 3.
+    assert (of_node(1, 2, [1, 2, 4]), others([1, 2, 4])) == ([1, 4], [4])
+
+
+@pytest.mark.parametrize("processor", sorted(os.sched_getaffinity(0)))
+def test_a_data_service_keeps_to_processors_that_its_container_may_use(tmp_path: Path, processor: int) -> None:
+    service = tmp_path / "redis-server"
+    service.write_text("#!/bin/sh\nexec taskset --cpu-list --pid $$\n")
+    service.chmod(0o755)
+    command = ("taskset", "--cpu-list", str(processor), "sh", str(ROOT / "images/magistrala/start-part"), "redis")
+    environment = {**os.environ, "MIDDLEWARE": "devicehive", "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert ran.stdout.strip().endswith(f"affinity list: {processor}")
 
 
 def test_the_defaults_are_shares_of_the_published_machine() -> None:

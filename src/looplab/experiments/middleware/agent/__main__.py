@@ -10,7 +10,7 @@ from typing import Any
 from looplab.errors import EXIT_GOOD, LabError, MachineError
 from looplab.experiments.middleware.agent import PORT, TOKEN, balancer
 from looplab.experiments.middleware.agent.programs import RunningPrograms
-from looplab.experiments.middleware.placement import others
+from looplab.experiments.middleware.placement import others, usable_processors
 from looplab.experiments.middleware.systems import folder_of, load
 from looplab.system import own_process
 from looplab.system.json_client import read_token
@@ -60,7 +60,7 @@ def main() -> int:
     options = parser.parse_args()
     own_process.set_name("lab-agent")
     # The agent must not take processor time from the middleware.
-    os.sched_setaffinity(0, others(os.cpu_count() or 1))
+    os.sched_setaffinity(0, others(usable_processors()))
     stopped = own_process.stop_event()
     agent = Agent(options.programs)
     try:

@@ -19,7 +19,7 @@ from gevent.pool import Group
 
 from looplab.experiments.middleware.devices import PROCESS, DevicePlan
 from looplab.experiments.middleware.devices.device import Device, Fleet
-from looplab.experiments.middleware.placement import others
+from looplab.experiments.middleware.placement import others, usable_processors
 from looplab.experiments.middleware.systems import client_of
 from looplab.system import own_process
 
@@ -53,7 +53,7 @@ def main() -> None:
     """Run one plan, and end this process."""
     own_process.set_name(PROCESS)
     # Devices must not take processor time from the middleware.
-    os.sched_setaffinity(0, others(os.cpu_count() or 1))
+    os.sched_setaffinity(0, others(usable_processors()))
     order = json.loads(sys.stdin.readline())
     adapter = client_of(order["system"]).Adapter
     print(flush=True)
