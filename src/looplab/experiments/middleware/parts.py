@@ -4,7 +4,7 @@ import os
 import socket
 import ssl
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
@@ -22,7 +22,7 @@ from looplab.run.cells import wait_for
 from looplab.system.json_client import Service, read_token
 
 ASK_TIMEOUT_S = 30.0
-NGINX = "balancer"
+BALANCER = "balancer"
 MIDDLEWARE = Service("middleware", "See `docker compose logs` of the node.")
 
 
@@ -37,7 +37,7 @@ def address_of_part(name: str) -> str:
 def balancer_certificate() -> str:
     """Return the certificate that the balancer made at its start; the devices trust no other. Raises MachineError."""
     try:
-        return ssl.get_server_certificate((NGINX, balancer.PORT), timeout=ASK_TIMEOUT_S)
+        return ssl.get_server_certificate((BALANCER, balancer.PORT), timeout=ASK_TIMEOUT_S)
     except OSError as error:
         raise MachineError(f"The balancer shows no certificate: {error}.", "See its log.") from error
 
@@ -49,17 +49,17 @@ class Snapshot:
     cpu_s: Counter[str] = field(default_factory=Counter)
     memory_bytes: Counter[str] = field(default_factory=Counter)
     processors: dict[str, set[int]] = field(default_factory=dict)
-    services: set[tuple[str, str]] = field(default_factory=set)
     dead: list[str] = field(default_factory=list)
     killed_for_memory: int = 0
     durations_us: Counter[int] = field(default_factory=Counter)
 
-    def add(self, part: str, facts: Mapping[str, Any]) -> None:
+    def add(self, part: str, wanted: Sequence[str], facts: Mapping[str, Any]) -> None:
+        """Add the facts of a part, which should run the services `wanted`."""
+        self.dead += [f"{name} of {part}: gone" for name in wanted if name not in facts["services"]]
         for name, service in facts["services"].items():
             self.cpu_s[name] += service["cpu_s"]
             self.memory_bytes[name] += service["memory_bytes"]
             self.processors.setdefault(name, set()).update(service["processors"])
-            self.services.add((part, name))
             if service["ended"] is not None:
                 self.dead.append(f"{name} of {part}: exit code {service['ended']}")
         self.killed_for_memory += facts["killed_for_memory"]
@@ -75,7 +75,7 @@ class MiddlewareParts:
         self.secrets = read_secrets()
         token = read_token(agent.TOKEN)
         self._nodes = [AgentClient(f"node-{number + 1}", agent.PORT, token) for number in range(p.most_nodes)]
-        self._balancer = AgentClient(NGINX, agent.PORT, token)
+        self._balancer = AgentClient(BALANCER, agent.PORT, token)
         # Bare metal is reached at the address of the first node, whose network it joins.
         self._host = AgentClient(self._nodes[0].name, agent.HOST_PORT, os.environ.get(agent.HOST_TOKEN, ""))
         self.agents = [
@@ -109,7 +109,7 @@ class MiddlewareParts:
             return {"routes": self._routes(addresses[0]), "certificate": ""}
         order = {"system": self.system.name, "upstreams": addresses, "processors": []}
         self._balancer.ask("start", order, timeout_s)
-        return {"routes": {"": f"https://{NGINX}:{balancer.PORT}"}, "certificate": balancer_certificate()}
+        return {"routes": {"": f"https://{BALANCER}:{balancer.PORT}"}, "certificate": balancer_certificate()}
 
     def stop(self) -> None:
         self.load.stop()
@@ -137,9 +137,10 @@ class MiddlewareParts:
     def snapshot(self, cell: LoadCell) -> Snapshot:
         """Return what nodes and balancer use now; an agent that does not answer is dead, as is a data service."""
         snapshot = Snapshot()
-        for one in [*self._agents_of(cell), *([self._balancer] if cell.balancer else [])]:
+        parts = [(node, self.system.services) for node in self._agents_of(cell)]
+        for one, services in [*parts, *([(self._balancer, (balancer.NGINX,))] if cell.balancer else [])]:
             try:
-                snapshot.add(one.name, one.ask("facts"))
+                snapshot.add(one.name, services, one.ask("facts"))
             except LabError:
                 snapshot.dead.append(f"{one.name}: does not answer")
         away = [name for name, port in self.system.data.items() if not connects(name, port)]

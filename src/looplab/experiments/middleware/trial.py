@@ -112,7 +112,7 @@ class Measurement:
         trial.memory_start_bytes, trial.memory_end_bytes = ready.memory_bytes, last.memory_bytes
         wanted = {one for number in range(cell.nodes) for one in of_node(number, cell.cores, usable)}
         trial.misplaced = misplaced({name: begun.processors.get(name, set()) for name in services}, wanted)
-        trial.dead = dead(snapshots)
+        trial.dead = sorted({one for snapshot in snapshots for one in snapshot.dead})
         trial.out_of_memory = last.killed_for_memory > ready.killed_for_memory
         # A lack of memory is a result and makes no repetition invalid.
         trial.faults = [] if trial.out_of_memory else [*trial.dead]
@@ -146,17 +146,6 @@ def server_times(durations_us: Mapping[int, int]) -> Histogram:
 def misplaced(used: Mapping[str, set[int]], wanted: set[int]) -> list[str]:
     """Return the services that ran on other processors than wanted; one that has ended runs on none."""
     return [name for name, processors in used.items() if processors and processors != wanted]
-
-
-def dead(snapshots: Sequence[Snapshot]) -> list[str]:
-    """Return the services that ended during a repetition, or went with their node."""
-    gone = [
-        f"{name} of {where}: gone"
-        for snapshot in snapshots
-        for where, name in snapshots[0].services - snapshot.services
-        if f"{where}: does not answer" not in snapshot.dead
-    ]
-    return sorted({*gone, *(one for snapshot in snapshots for one in snapshot.dead)})
 
 
 def largest(cells: list[LoadCell]) -> LoadCell:

@@ -10,7 +10,7 @@ from support.simulated_middleware_runs import by_cores, trial
 from looplab.experiments.middleware import LoadCell
 from looplab.experiments.middleware.document import Second, Trial, contents, files, judge, live, restarted
 from looplab.experiments.middleware.parts import Snapshot
-from looplab.experiments.middleware.trial import dead, misplaced
+from looplab.experiments.middleware.trial import misplaced
 
 ONE, TWO = LoadCell.keyed(True, False, 1, 1, 30), LoadCell.keyed(False, False, 1, 2, 60)
 
@@ -93,13 +93,14 @@ def test_a_middleware_without_the_memory_to_start_is_a_result() -> None:
     assert (cell["valid"], cell["out_of_memory"], cell["unfinished"], cell["stored"]) == (True, True, 60, None)
 
 
-def test_services_that_went_with_their_node_are_named() -> None:
-    nginx, http = ("balancer", "nginx"), ("node-2", "http")
-    whole, idle = Snapshot(services={nginx, http}), Snapshot(services={nginx})
-    away = Snapshot(services={nginx}, dead=["node-2: does not answer"])
-    assert dead([whole, whole, whole, whole]) == []
-    assert dead([whole, whole, idle, idle]) == ["http of node-2: gone"]
-    assert dead([whole, whole, away, away]) == ["node-2: does not answer"]
+def test_services_that_ended_or_went_with_their_node_are_named() -> None:
+    service = {"cpu_s": 1.0, "memory_bytes": 1, "processors": [0]}
+    running, ended = {**service, "ended": None}, {**service, "ended": 7}
+    snapshot = Snapshot()
+    for number, services in enumerate(({"http": running}, {}, {"http": ended})):
+        facts = {"services": services, "killed_for_memory": 0, "durations_us": {}}
+        snapshot.add(f"node-{number}", ["http"], facts)
+    assert snapshot.dead == ["http of node-1: gone", "http of node-2: exit code 7"]
 
 
 def test_files_hold_a_line_a_second_and_a_line_a_bucket() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from looplab.experiments.middleware.systems import ServiceProgram, System
 
 PORT = 8443
+NGINX = "nginx"
 CONFIGURATION = Path(__file__).with_name("nginx.conf")
 _START = f"""\
 openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -keyout balancer.key -out balancer.pem \
@@ -33,4 +34,4 @@ def program(system: System, nodes: Sequence[str]) -> ServiceProgram:
     """Write what nginx.conf includes, and return nginx, which starts with a fresh certificate."""
     for name, text in upstreams(system, nodes).items():
         Path("/tmp", name).write_text(text)
-    return ServiceProgram("nginx", ("sh", "-ec", _START), port=PORT, folder="/tmp")
+    return ServiceProgram(NGINX, ("sh", "-ec", _START), port=PORT, folder="/tmp")
