@@ -100,9 +100,10 @@ class Trial(CellResult[LoadCell]):
 
     @property
     def cold(self) -> bool:
-        """Whether requests still became cheaper when the load began."""
-        last, loaded_s = (_warm_up(self.warm_up) or {}).get("cpu_us_per_request_last"), _per_request([self])
-        return last is not None and loaded_s is not None and last > COLD * loaded_s * 1e6
+        """Whether requests still became cheaper when the load began: by the last third of the warm-up."""
+        last = self.warm_up[-max(1, len(self.warm_up) // 3) :]
+        last_us, loaded_s = _cpu_us_per_request(last), _per_request([self])
+        return last_us is not None and loaded_s is not None and last_us > COLD * loaded_s * 1e6
 
 
 def cell_document(trials: Sequence[Trial]) -> dict[str, Any]:
@@ -130,7 +131,6 @@ def _repetition(trial: Trial) -> dict[str, Any]:
         "cpu_s": {name: round(used_s, 3) for name, used_s in trial.cpu_s.items()},
         "memory_start_bytes": dict(trial.memory_start_bytes),
         "memory_end_bytes": dict(trial.memory_end_bytes),
-        "warm_up": _warm_up(trial.warm_up),
         "dead": list(trial.dead),
         "invalid_because": trial.invalid_because,
     }
@@ -239,23 +239,10 @@ def _buckets(trial: Trial) -> Iterator[Sequence[object]]:
             yield from ((name, upper, count) for upper, count in sorted(trial.histograms[name].counts.items()))
 
 
-def _warm_up(seconds: Sequence[Second]) -> dict[str, Any] | None:
-    """Return how a repetition warmed up: processor time a request in the first and in the last third, in us."""
-    if not seconds:
-        return None
-    third = max(1, len(seconds) // 3)
-    return {
-        "seconds": len(seconds),
-        "requests": sum(second.succeeded for second in seconds),
-        "cpu_us_per_request_first": _cpu_us(seconds[:third]),
-        "cpu_us_per_request_last": _cpu_us(seconds[-third:]),
-    }
-
-
-def _cpu_us(seconds: Sequence[Second]) -> float | None:
+def _cpu_us_per_request(seconds: Sequence[Second]) -> float | None:
     used = [second.cpu_us for second in seconds if second.cpu_us is not None]
     succeeded = sum(second.succeeded for second in seconds if second.cpu_us is not None)
-    return round(sum(used) / succeeded, 1) if succeeded else None
+    return sum(used) / succeeded if succeeded else None
 
 
 def _per_request(trials: Sequence[Trial]) -> float | None:
