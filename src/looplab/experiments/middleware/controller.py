@@ -9,7 +9,7 @@ from typing import Any
 from looplab.experiments.middleware import EXPERIMENT, LoadCell, document
 from looplab.experiments.middleware.agent import HOST_TOKEN
 from looplab.experiments.middleware.document import Trial
-from looplab.experiments.middleware.parameters import MiddlewareParameters
+from looplab.experiments.middleware.parameters import CONTAINER, MiddlewareParameters
 from looplab.experiments.middleware.parts import MiddlewareParts
 from looplab.experiments.middleware.systems import load
 from looplab.experiments.middleware.trial import LIMIT_DEVICES, Measurement, largest, measure_limit
@@ -33,7 +33,7 @@ class MiddlewareController(CellRun[MiddlewareParameters, LoadCell]):
         # The controller and the data services: their processes must last.
         roles = [CONTROLLER, *(role for role in EXPERIMENT.roles if role.name in load(parameters.system).data)]
         # Only ./lab starts bare metal. Without it, the run measures the containers alone.
-        super().__init__(replace(parameters, containers=(True,)) if self._no_host else parameters, place, roles)
+        super().__init__(replace(parameters, where=(CONTAINER,)) if self._no_host else parameters, place, roles)
         self.live_state = document.live(self.parameters.requests, [])
         self._parts = MiddlewareParts(self.parameters)
 

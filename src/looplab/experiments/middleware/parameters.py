@@ -21,12 +21,12 @@ from looplab.experiments.middleware.placement import (
     usable_processors,
 )
 from looplab.experiments.middleware.systems import SYSTEMS, load
-from looplab.spec.parameters import REPETITIONS, Option, RunParameters, choice, integer, number, param, switch
+from looplab.spec.parameters import REPETITIONS, Option, RunParameters, choice, integer, number, param, switch, words
 from looplab.spec.reader import Reader, as_text
 
 FOLDER = EXPERIMENT.scenarios.replace("*", "")
-CONTAINER, BARE = "container", "bare"
-PLACES = (CONTAINER, BARE)
+CONTAINER = "container"
+PLACES = (CONTAINER, "bare")
 DEVICES = Option(
     "--devices", "DEVICES", "N,…", "simulated devices: 100,200, or shares of this machine's limit: 50%,100%"
 )
@@ -117,10 +117,7 @@ class MiddlewareParameters(RunParameters):
     # On a Swarm each part has its own PID namespace, so nobody can read the processes of the others.
     swarm: bool = switch(False, factor=True)
     cores: tuple[int, ...] = param(_cores, option=CORES)
-    containers: tuple[bool, ...] = param(
-        lambda get, name: tuple(where == CONTAINER for where in get.words(name, f"{CONTAINER} {BARE}", PLACES)),
-        option=WHERE,
-    )
+    where: tuple[str, ...] = words(" ".join(PLACES), PLACES, option=WHERE)
     layouts: tuple[str, ...] = param(_layouts, option=LAYOUTS)
     seconds: int = integer(60, 2, 3600, option=SECONDS, quick="8")
     warm_up: str = choice({"thesis": THREE, "corrected": LOAD}, WARM_UPS, factor=True)
@@ -160,7 +157,7 @@ class MiddlewareParameters(RunParameters):
         if self.scenario == NODES:
             shapes = [(True, *read_layout(text)) for text in self.layouts]
         else:
-            shapes = [(container, False, 1, cores) for container in self.containers for cores in self.cores]
+            shapes = [(where == CONTAINER, False, 1, cores) for where in self.where for cores in self.cores]
         # The number of cells is known before the loads are.
         loads = self.devices or (0,) * len(self.shares)
         return [LoadCell.keyed(*shape, devices) for shape in shapes for devices in loads]
@@ -216,9 +213,7 @@ class MiddlewareParameters(RunParameters):
 
     def as_json(self) -> dict[str, Any]:
         """The effective parameters as run.json stores them."""
-        where = [CONTAINER if container else BARE for container in self.containers]
-        more = {"where": where, "others": others(usable_processors()), "siblings": siblings()}
-        return {**asdict(self), **more}
+        return {**asdict(self), "others": others(usable_processors()), "siblings": siblings()}
 
 
 PARAMETERS = MiddlewareParameters
