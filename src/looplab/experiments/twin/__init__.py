@@ -102,7 +102,6 @@ class TwinCell(Paced):
         digits=1,
         live=True,
     )
-    rate_out_peak_per_s = Figure("the most messages stored within a second")
     storage_delay = Latency(
         "from sent to stored",
         column="storage_delay_us",

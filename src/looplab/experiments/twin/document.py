@@ -12,8 +12,6 @@ from looplab.run.document import More, samples_file
 from looplab.run.record import File
 from looplab.run.samples import ABSENT, ANSWERED, LATE, NOT_SENT
 
-PEAK_NS = 1_000_000_000
-
 
 def files(parameters: TwinParameters) -> list[File]:
     """Return samples.csv, with the way and the arrival of each message."""
@@ -38,7 +36,6 @@ def queues_and_rates(parameters: TwinParameters, columns: Columns, rows: range, 
         "drained_s": seconds(max(sent_ns), max(committed_ns)) if committed_ns else None,
         "rate_in_per_s": rate_per_s(sent_ns),
         "rate_out_per_s": rate_per_s(committed_ns),
-        "rate_out_peak_per_s": peak_per_s(committed_ns),
         "response_us": response(columns, sent),
         "per_broker": _brokers(parameters, columns, sent, stored),
     }
@@ -58,16 +55,6 @@ def rate_per_s(times_ns: Sequence[int]) -> float | None:
     if len(times_ns) < 2 or max(times_ns) == min(times_ns):
         return None
     return round((len(times_ns) - 1) * 1e9 / (max(times_ns) - min(times_ns)), 4)
-
-
-def peak_per_s(times_ns: Sequence[int]) -> int:
-    """Return the most within any second."""
-    ascending, first, most = sorted(times_ns), 0, 0
-    for last, at in enumerate(ascending):
-        while at - ascending[first] >= PEAK_NS:
-            first += 1
-        most = max(most, last - first + 1)
-    return most
 
 
 def seconds(start_ns: int, end_ns: int) -> float:

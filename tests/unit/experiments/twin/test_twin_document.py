@@ -9,7 +9,7 @@ from support.simulated_twin_runs import PUBLISHED_S, Truth, single, write_twin_r
 from support.tables import rows
 
 from looplab.experiments.twin import TwinCell
-from looplab.experiments.twin.document import peak_per_s, queue, rate_per_s
+from looplab.experiments.twin.document import queue, rate_per_s
 
 
 def cells(results: Path, *truths: Truth, **more: Any) -> list[dict[str, Any]]:
@@ -24,7 +24,6 @@ def test_the_queue_of_a_known_service_time_is_found(tmp_path: Path) -> None:
     assert cell["drained_s"] == pytest.approx(200 * (PUBLISHED_S - 0.010), abs=0.02)
     assert cell["rate_in_per_s"] == pytest.approx(100)
     assert cell["rate_out_per_s"] == pytest.approx(14.85)
-    assert cell["rate_out_peak_per_s"] == 15
     assert cell["storage_delay_us"]["max"] == pytest.approx(1e6 * (cell["drained_s"]), rel=0.001)
 
 
@@ -66,4 +65,3 @@ def test_a_message_stored_as_the_next_is_sent_makes_no_queue() -> None:
 
 def test_rates_of_few_messages() -> None:
     assert [rate_per_s(times_ns) for times_ns in ([], [5], [0, 500_000_000])] == [None, None, 2]
-    assert [peak_per_s(times_ns) for times_ns in ([], [0, 1, 999_999_999, 1_000_000_000])] == [0, 3]
