@@ -57,11 +57,6 @@ class LatencyCell(AsipCell):
     )
     wire_us = Figure("the time that the bytes of one test take on the wire", unit="us", heading="wire", live=True)
     wire_bytes = Part("how many bytes of one test go to_board and to_client", each("amount"))
-    test_bytes = Figure(
-        "the bytes of one test in both directions",
-        made=lambda cell: float(sum(cell.wire_bytes.values())) or None,
-    )
-    over_wire = Figure("latency over the time on the wire", unit="×", over=("latency", "wire_us"))
 
 
 class ThroughputCell(AsipCell):
