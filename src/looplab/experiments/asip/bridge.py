@@ -9,7 +9,6 @@ import os
 import secrets
 import socket
 import sys
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -52,25 +51,14 @@ WRITE_NS = 1_000_000
 MOST_WAITING_BYTES = 65536
 
 
-class BoardSession(ABC):
-    """One client, and the board's port as long as the client has it."""
+class BoardSession:
+    """The board's port as long as a client has it, and what waits; the client is TcpSession's or OverMqtt's."""
 
     port: serial.Serial
 
     def __init__(self) -> None:
         self.lines = LineBuffer()
         self.to_board = b""
-
-    def opened(self) -> None:  # noqa: B027  (a TCP connection shows it by itself)
-        """Let the client know that the board is its own."""
-
-    @abstractmethod
-    def send(self, lines: bytes) -> None:
-        """Send whole lines. Raises OSError if the client does not take them."""
-
-    @abstractmethod
-    def end(self, why: str) -> None:
-        """Let the client know that the session is over."""
 
 
 class TcpSession(BoardSession):
@@ -85,6 +73,7 @@ class TcpSession(BoardSession):
         give_up_silent_peer(sock)
 
     def send(self, lines: bytes) -> None:
+        """Send whole lines. Raises OSError if the client does not take them."""
         # The kernel holds some 15 s of a board's lines for a client that does not read.
         if self.socket.send(lines) < len(lines):
             raise OSError("it does not read")
@@ -100,17 +89,15 @@ class OverMqtt(BoardSession):
         super().__init__()
         self._client, self._topic, self._qos = client, topic, qos
 
-    def opened(self) -> None:
-        self._state(OPENED)
-
     def send(self, lines: bytes) -> None:
         if lines:
             self._client.publish(f"{self._topic}/{OUT}", lines, self._qos)
 
     def end(self, why: str) -> None:
-        self._state(why.encode())
+        self.state(why.encode())
 
-    def _state(self, text: bytes) -> None:
+    def state(self, text: bytes) -> None:
+        """Let the client know that the board is its own, or why the session is over."""
         self._client.publish(f"{self._topic}/{STATE}", text, 1)
 
 
@@ -131,7 +118,7 @@ class BoardBridge:
 
     def __init__(self, settings: BridgeSettings) -> None:
         self._settings = settings
-        self._session: BoardSession | None = None
+        self._session: TcpSession | OverMqtt | None = None
         self._stopping = False
         # The callback must not publish, so it only keeps (topic, payload) of what has arrived.
         self._arrived: list[tuple[bytes, bytes]] = []
@@ -219,7 +206,7 @@ class BoardBridge:
             _say(f"refused a TCP client: {where[0]} is not the paired machine")
             sock.close()
 
-    def _begin(self, session: BoardSession) -> None:
+    def _begin(self, session: TcpSession | OverMqtt) -> None:
         """Open the port for a session, or tell its client why not."""
         try:
             if self._session is not None:
@@ -230,7 +217,8 @@ class BoardBridge:
             session.end(error.message)
             return
         self._session = session
-        session.opened()
+        if isinstance(session, OverMqtt):
+            session.state(OPENED)
 
     def _end(self, why: str) -> None:
         session, self._session = self._session, None
@@ -239,7 +227,7 @@ class BoardBridge:
             session.end(why)
             session.port.close()
 
-    def _from_board(self, session: BoardSession) -> None:
+    def _from_board(self, session: TcpSession | OverMqtt) -> None:
         try:
             data = os.read(session.port.fileno(), BLOCK_BYTES)
         except OSError:

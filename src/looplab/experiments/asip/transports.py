@@ -3,7 +3,6 @@
 import os
 import select
 import socket
-from abc import ABC, abstractmethod
 from collections import deque
 from pathlib import Path
 from time import perf_counter_ns
@@ -22,34 +21,6 @@ IN, OUT, SESSION, STATE = "in", "out", "session", "session/state"
 OPEN, CLOSE, OPENED = b"open", b"close", b"opened"
 CLOSED, IN_USE = "closed", "the board is in use"
 CLOSE_TIMEOUT_S = 2.0
-
-
-class Transport(ABC):
-    """Bytes to the board and back."""
-
-    @abstractmethod
-    def write(self, data: bytes) -> None:
-        """Send at once. Raises LabError if the way is gone."""
-
-    @abstractmethod
-    def read(self, until_ns: int) -> bytes:
-        """Return what arrives first, b"" once `until_ns` (monotonic) has passed. Raises LabError if the way is gone."""
-
-    @abstractmethod
-    def close(self) -> None:
-        """Give the board back."""
-
-
-def connect(transport: str, address: str, name: str, *, nodelay: bool = True, qos: int = 0) -> Transport:
-    """Return the open transport to a device or a folder of one, host:port, or host:port/topic; `name` is the client's.
-
-    Raises LabError (exit code 3) if nothing answers.
-    """
-    if transport == "serial":
-        return StreamTransport("serial port", open_port(address))
-    if transport == "tcp":
-        return StreamTransport("bridge's TCP connection", dial_bridge(address, nodelay))
-    return MqttSession(address, name, nodelay, qos)
 
 
 def _device(address: str) -> str:
@@ -81,13 +52,14 @@ def _gone(what: str, error: object = "it was closed") -> LabError:
     return MachineError(f"The {what} is gone: {error}.", "See `docker compose logs asip-board asip-bridge`.")
 
 
-class StreamTransport(Transport):
+class StreamTransport:
     """A serial port of this machine, or a TCP connection to the bridge, which opens the board's port for it."""
 
     def __init__(self, what: str, opened: serial.Serial | socket.socket) -> None:
         self._what, self._opened, self._fd = what, opened, opened.fileno()
 
     def write(self, data: bytes) -> None:
+        """Send at once. Raises LabError if the way is gone."""
         try:
             while data:
                 data = data[os.write(self._fd, data) :]
@@ -97,6 +69,7 @@ class StreamTransport(Transport):
             raise _gone(self._what, error) from error
 
     def read(self, until_ns: int) -> bytes:
+        """Return what arrives first, b"" once `until_ns` (monotonic) has passed. Raises LabError if the way is gone."""
         left_ns = until_ns - perf_counter_ns()
         if not select.select((self._fd,), (), (), left_ns / 1e9 if left_ns > 0 else 0)[0]:
             return b""
@@ -109,6 +82,7 @@ class StreamTransport(Transport):
         return data
 
     def close(self) -> None:
+        """Give the board back."""
         self._opened.close()
 
 
@@ -126,7 +100,7 @@ def dial_bridge(address: str, nodelay: bool) -> socket.socket:
     return opened
 
 
-class MqttSession(Transport):
+class MqttSession:
     """A session with the bridge over the broker, which ends with the client: `close` is its last will."""
 
     def __init__(self, address: str, name: str, nodelay: bool, qos: int) -> None:
@@ -192,3 +166,18 @@ class MqttSession(Transport):
         # Every client gets the refusal of another client, and the end of the session before its own.
         elif payload != (IN_USE if self._opened else CLOSED).encode():
             self._state.append(payload)
+
+
+Transport = StreamTransport | MqttSession
+
+
+def connect(transport: str, address: str, name: str, *, nodelay: bool = True, qos: int = 0) -> Transport:
+    """Return the open transport to a device or a folder of one, host:port, or host:port/topic; `name` is the client's.
+
+    Raises LabError (exit code 3) if nothing answers.
+    """
+    if transport == "serial":
+        return StreamTransport("serial port", open_port(address))
+    if transport == "tcp":
+        return StreamTransport("bridge's TCP connection", dial_bridge(address, nodelay))
+    return MqttSession(address, name, nodelay, qos)
