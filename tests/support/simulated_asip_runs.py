@@ -81,10 +81,7 @@ def write_throughput_run(
         edges_in = 2 * np.round(asked_hz).astype(int)
         share = np.minimum(1, tracked_hz(*key) / asked_hz)
         edges_out = np.round(edges_in * share).astype(int)
-        steps = [
-            {"frequency_hz": hz, "seconds": 1.0, "edges_in": wanted, "edges_out": out, "tracked": wanted == out}
-            for hz, wanted, out in zip(frequencies, edges_in.tolist(), edges_out.tolist(), strict=True)
-        ]
+        found = search_result(list(zip(frequencies, (edges_out == edges_in).tolist(), strict=True)))
         number = at * most + np.arange(most)
         columns = {
             "due_ns": number, "sent_ns": number, "received_ns": ABSENT,
@@ -92,7 +89,7 @@ def write_throughput_run(
             "frequency_uhz": _padded(np.round(asked_hz * 1e6), most),
             "edges_in": _padded(edges_in, most), "edges_out": _padded(edges_out, most),
         }  # fmt: skip
-        more = {"wire_hz": WIRE_HZ, "steps": steps, "edge_cpu_us": edge_cpu_us, **search_result(steps)}
+        more = {"wire_hz": WIRE_HZ, "edge_cpu_us": edge_cpu_us, **found}
         simulated.append(Simulated(ThroughputCell.keyed(*key), np.zeros(most), INTERVAL_MS, 0, columns, more))
     return _simulate(results / f"{start}-{THROUGHPUT}", simulated)
 

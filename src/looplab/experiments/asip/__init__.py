@@ -2,7 +2,7 @@
 
 from looplab.spec.cell import Cell
 from looplab.spec.columns import Count, Figure, Key, Latency, Part, Word
-from looplab.spec.document import each, rows
+from looplab.spec.document import each
 from looplab.spec.experiment import Experiment
 from looplab.spec.roles import BROKER, CONTROLLER, Role
 
@@ -73,10 +73,6 @@ class ThroughputCell(AsipCell):
     )
     untracked_hz = Figure("the lowest frequency that was not copied", unit="Hz", heading="missed", digits=1)
     wire_hz = Figure("the frequency that fills the wire", unit="Hz", heading="limit", digits=1, live=True)
-    steps = Part(
-        "steps of the search, in the order measured: frequency, seconds, edges in and out, whether it was tracked",
-        rows(frequency_hz="amount", edges_in="count", edges_out="count", tracked="switch"),
-    )
     tracked_share = Figure("tracked over the wire's limit", over=("tracked_hz", "wire_hz"), heading="share")
 
     processor_share = Figure(

@@ -21,15 +21,14 @@ def planned(p: AsipParameters, cell: AsipCell) -> CellResult[AsipCell]:
     more: dict[str, Any] = {"board": p.board, "qos": p.qos, "factors": {**factors, "cpus": p.client_cpus}}
     more |= {"reports": None, "runtime": "", "board_lag_us": None}
     if p.throughput:
-        return CellResult(cell, {**more, **search_result([]), "steps": []})
+        return CellResult(cell, {**more, **search_result([])})
     return CellResult(cell, {**more, "interval_ms": p.interval_ms, "wire_bytes": None, **copies([])})
 
 
 def copies(delays_ns: Sequence[int | None]) -> dict[str, Any]:
-    """Return what the oscilloscope adds to a cell: waves seen, copied and not, and how long the copies took."""
+    """Return what the oscilloscope adds to a cell: waves that were not copied, and how long the copies took."""
     copied = [delay for delay in delays_ns if delay is not None]
-    counts = {"edge_tests": len(delays_ns), "edge_answered": len(copied), "edge_lost": len(delays_ns) - len(copied)}
-    return {**counts, "edge_latency_us": summarise(copied)}
+    return {"edge_lost": len(delays_ns) - len(copied), "edge_latency_us": summarise(copied)}
 
 
 def files(parameters: AsipParameters) -> list[File]:
@@ -37,7 +36,6 @@ def files(parameters: AsipParameters) -> list[File]:
     if parameters.throughput:
         steps: dict[str, More] = {
             "frequency_hz": lambda columns, row: f"{columns['frequency_uhz'][row] / 1e6:.6f}",
-            "seconds": lambda _columns, _row: f"{parameters.seconds:g}",
             "edges_in": lambda columns, row: columns["edges_in"][row],
             "edges_out": lambda columns, row: columns["edges_out"][row],
         }

@@ -3,7 +3,6 @@
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
 
 from looplab.experiments.asip import AsipCell
 from looplab.experiments.asip.board import (
@@ -19,7 +18,7 @@ from looplab.experiments.asip.board import (
 from looplab.experiments.asip.document import copies
 from looplab.experiments.asip.oscilloscope import Oscilloscope, Scope
 from looplab.experiments.asip.parameters import AsipParameters
-from looplab.experiments.asip.waves import Row, bisect, copy_delays_ns, search_result, search_step
+from looplab.experiments.asip.waves import Row, bisect, copy_delays_ns, edges_out, search_result
 from looplab.experiments.asip.workers import WorkerClient
 from looplab.run.cells import CellResult
 from looplab.run.samples import ABSENT, ANSWERED, LATE, WAITING, SampleStore
@@ -154,20 +153,21 @@ class Phases:
 
     def _search(self, rows: range, measured: CellResult[AsipCell], worker: WorkerClient) -> None:
         """Search the highest frequency that is copied without a missed edge; each step is a row of the samples."""
-        p, steps = self._p, measured.more["steps"]
+        p = self._p
+        tried: list[tuple[float, bool]] = []
 
         def tracked(frequency_hz: float) -> bool:
             edges_in = 2 * max(1, round(frequency_hz * p.seconds))
             exact_hz, edges = self._wave(frequency_hz, edges_in)
-            step = search_step(exact_hz, edges, edges_in)
-            self._keep(rows[len(steps)], step)
-            steps.append(step)
-            return bool(step["tracked"])
+            made = edges_out(edges, edges_in)
+            self._keep(rows[len(tried)], exact_hz, edges_in, made)
+            tried.append((round(exact_hz, 6), made == edges_in))
+            return made == edges_in
 
         with self._following(measured, worker):
             self._warm_up(measured)
             bisect(tracked, p.low_hz, p.high_hz, p.resolution, len(rows))
-        measured.more |= search_result(steps)
+        measured.more |= search_result(tried)
 
     def _warm_up(self, measured: CellResult[AsipCell]) -> None:
         """Have a slow wave copied, and compute how many waves a second fill the wire."""
@@ -185,14 +185,13 @@ class Phases:
         period_us = max(up * BYTE_TO_CLIENT_US / free, down * byte_to_board_us(self._p.adapter))
         measured.more["wire_hz"] = round(1e6 / period_us, 3)
 
-    def _keep(self, row: int, step: Mapping[str, Any]) -> None:
-        store = self._store
-        now_ns = time.monotonic_ns()
-        store["frequency_uhz"][row] = round(step["frequency_hz"] * 1e6)
-        store["edges_in"][row], store["edges_out"][row] = step["edges_in"], step["edges_out"]
-        if step["tracked"]:
+    def _keep(self, row: int, frequency_hz: float, edges_in: int, made: int) -> None:
+        store, now_ns = self._store, time.monotonic_ns()
+        store["frequency_uhz"][row] = round(frequency_hz * 1e6)
+        store["edges_in"][row], store["edges_out"][row] = edges_in, made
+        if made == edges_in:
             store["received_ns"][row] = now_ns
-        store["state"][row] = ANSWERED if step["tracked"] else WAITING
+        store["state"][row] = ANSWERED if made == edges_in else WAITING
         store["due_ns"][row] = now_ns
         # This comes last, because the exporter counts a row once it was sent.
         store["sent_ns"][row] = now_ns

@@ -1,6 +1,6 @@
 """Square waves at the board: which edges of one a client copied, and which wave is the fastest it copies."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from math import inf
 from typing import Any
@@ -47,25 +47,17 @@ def bisect(tracked: Callable[[float], bool], low_hz: float, high_hz: float, reso
             high_hz, reached = middle_hz, False
 
 
-def search_result(steps: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return what the steps of a search found: the highest frequency tracked, and the lowest that was not."""
-    tried = [(step["frequency_hz"], step["tracked"]) for step in steps]
+def search_result(tried: Sequence[tuple[float, bool]]) -> dict[str, Any]:
+    """Return the highest frequency that was tracked, and the lowest that was not, of all that were `tried`."""
     return {
         "tracked_hz": max((hz for hz, tracked in tried if tracked), default=None),
         "untracked_hz": min((hz for hz, tracked in tried if not tracked), default=None),
     }
 
 
-def search_step(frequency_hz: float, edges: Sequence[Row], edges_in: int) -> dict[str, Any]:
-    """Return an entry of `steps` in run.json, by the edges that the oscilloscope saw. Raises MachineError."""
+def edges_out(edges: Sequence[Row], edges_in: int) -> int:
+    """Return how many edges the client made. Raises MachineError if the oscilloscope missed one of the wave."""
     seen = sum(pin == WAVE_PIN for pin, _level, _cycle in edges)
     if seen != edges_in:
         raise MachineError(f"The oscilloscope saw {seen} of {edges_in} edges of the generator.")
-    edges_out = len(edges) - edges_in
-    return {
-        "frequency_hz": round(frequency_hz, 6),
-        "seconds": round(edges_in / 2 / frequency_hz, 6),
-        "edges_in": edges_in,
-        "edges_out": edges_out,
-        "tracked": edges_out == edges_in,
-    }
+    return len(edges) - edges_in

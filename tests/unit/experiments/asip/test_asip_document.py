@@ -40,7 +40,7 @@ def test_each_test_has_one_line_and_one_outcome() -> None:
     measured.more |= {"wire_us": 3230.0, **copies([3_500_000, None])}
     cell = entry(measured, store, p.rows(1))
     assert (cell["tests"], cell["answered"], cell["late"], cell["lost"]) == (3, 1, 1, 1)
-    assert (cell["edge_tests"], cell["edge_answered"], cell["edge_lost"]) == (2, 1, 1)
+    assert (cell["edge_latency_us"]["n"], cell["edge_lost"]) == (1, 1)
     assert cell["edge_latency_us"]["avg"] == 3500.0
     assert cell["wire_us"] == 3230.0
     assert cell["valid"]

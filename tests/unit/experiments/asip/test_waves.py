@@ -59,7 +59,7 @@ def searched(limit_hz: float, steps: int = 100) -> list[float]:
 @pytest.mark.parametrize("limit_hz", [2, 3.7, 50, 309.6, 395])
 def test_the_search_ends_within_its_resolution_of_the_limit(limit_hz: float) -> None:
     tried = searched(limit_hz)
-    found = search_result([{"frequency_hz": hz, "tracked": hz <= limit_hz} for hz in tried])
+    found = search_result([(hz, hz <= limit_hz) for hz in tried])
     assert found["untracked_hz"] - found["tracked_hz"] <= 0.01 * found["untracked_hz"]
     # Never twice the same, and no more steps than halving takes.
     assert len(set(tried)) == len(tried) <= 17
