@@ -1,6 +1,6 @@
 """How messages reach PostgreSQL: a row or a COPY at a time; each commit is confirmed before it returns."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from time import perf_counter_ns
 from typing import Any, NamedTuple
 
@@ -102,15 +102,9 @@ def _copy(connection: psycopg.Connection[Any], rows: Sequence[MessageRow]) -> li
     """Copy all rows; where the table has one of them, insert those that are new."""
     try:
         with connection.cursor() as cursor, cursor.copy(_COPY) as copy:
-            copy.write(b"".join(_lines(rows)))
+            for row in rows:
+                copy.write_row(row[:-1])
     except UniqueViolation:
         with connection.transaction():
             return _rows(connection, rows)
     return [True] * len(rows)
-
-
-def _lines(rows: Sequence[MessageRow]) -> Iterator[bytes]:
-    """Yield the lines of COPY's text format."""
-    for row in rows:
-        text = f"{row.run}\t{row.device}\t{row.sequence}\t{row.sent_ns}\t{row.arrived_ns}\t\\\\x{row.payload.hex()}\n"
-        yield text.encode()
