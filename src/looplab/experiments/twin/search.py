@@ -8,7 +8,6 @@ from typing import Any
 from looplab.experiments.twin.document import queue
 from looplab.experiments.twin.parameters import TwinParameters
 from looplab.experiments.twin.sending import Sent
-from looplab.experiments.twin.usage import largest
 from looplab.run.accounting import Columns, summarise
 from looplab.run.samples import ANSWERED, NOT_SENT
 
@@ -122,7 +121,7 @@ def limit(p: TwinParameters, sent: Sent, step: SearchStep) -> dict[str, Any]:
     That is one processor for each broker, worker of the instance and session of the database, all processors for the
     machine; a worker's time for sleep, session and store; the disk's for fsync; the window of unconfirmed messages.
     """
-    evidence = {**largest(sent.figures["cpu_share"]), **_spent(sent)}
+    evidence = {**_largest(sent.figures["cpu_share"]), **_spent(sent)}
     evidence["device"] = evidence.pop("controller", 0.0)
     if (step.lateness_p99_us or 0.0) > p.delay_limit_ms * 1000:
         # The device fell behind its schedule, so it is the limit at this rate.
@@ -131,6 +130,12 @@ def limit(p: TwinParameters, sent: Sent, step: SearchStep) -> dict[str, Any]:
         evidence["inflight"] = sent.figures["unacknowledged_max"] / p.max_inflight
     evidence = {name: round(min(share, 1.0), 4) for name, share in evidence.items()}
     return {"limited_by": _limiting(evidence), "evidence": evidence}
+
+
+def _largest(shares: Mapping[str, Any]) -> dict[str, float]:
+    """Return the share of each part's busiest process."""
+    known = {name: value for name, value in shares.items() if value != []}
+    return {name: float(max(value) if isinstance(value, list) else value) for name, value in known.items()}
 
 
 def _spent(sent: Sent) -> dict[str, float]:

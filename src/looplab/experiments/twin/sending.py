@@ -3,7 +3,7 @@
 A cell is one sending; a search makes several for a cell, each with a token of its own.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter_ns, sleep
@@ -11,16 +11,15 @@ from typing import Any
 
 from looplab.errors import MachineError
 from looplab.experiments.twin import TwinCell
-from looplab.experiments.twin.database import Database
+from looplab.experiments.twin.database import CommitCost, Database
 from looplab.experiments.twin.device import Devices
 from looplab.experiments.twin.device_workers import LOST_NS, DeviceWorkers, FarDevices
 from looplab.experiments.twin.instance.orders import Order, WorkerCount, WorkerCounts, end_order
 from looplab.experiments.twin.parameters import ALL, TwinParameters
-from looplab.experiments.twin.usage import usage
 from looplab.run.cells import CellRun, wait_for
 from looplab.run.samples import ABSENT, ANSWERED, NOT_SENT, WAITING
 from looplab.treatments.loads.load import seconds
-from looplab.treatments.scans import processes
+from looplab.treatments.scans import Scan, grown, processes, survivors
 
 TwinRun = CellRun[TwinParameters, TwinCell]
 SCAN_NS = 50_000_000
@@ -136,3 +135,45 @@ class Sendings:
             elif row not in stored and state[row] == ANSWERED:
                 state[row], missing = WAITING, missing + 1
         return [f"{missing} messages were committed, and the database has lost them"] if missing else []
+
+
+def usage(
+    order: Order, counts: WorkerCounts, scans: Sequence[Scan | None], costs: Sequence[CommitCost]
+) -> dict[str, Any]:
+    """Return what goes into a cell of run.json beside what its rows tell; scans and costs are before and after it."""
+    before, after = scans
+    first, last = costs
+    times = {"sleep": WorkerCount.SLEEP_NS, "session": WorkerCount.SESSION_NS, "store": WorkerCount.STORE_NS}
+    return {
+        "malformed": sum(counts.each(WorkerCount.MALFORMED)),
+        "disconnects": sum(counts.each(WorkerCount.DISCONNECTS)),
+        "worker_restarts": sum(counts.each(WorkerCount.STARTS)) - order.count,
+        "database_errors": sum(counts.each(WorkerCount.DATABASE_ERRORS)),
+        "cpu_share": {} if before is None or after is None else _parts(order, before, after),
+        "fsync": {"count": last.syncs - first.syncs, "seconds": round((last.sync_ms - first.sync_ms) / 1000, 6)},
+        "unacknowledged_max": max(counts.each(WorkerCount.UNACKNOWLEDGED_MAX)),
+        "instance_s": {name: round(sum(counts.each(count)) / 1e9, 6) for name, count in times.items()},
+    }
+
+
+def _parts(order: Order, before: Scan, after: Scan) -> dict[str, Any]:
+    """Return shares of one processor by part, and of all processors of the machine."""
+    elapsed_ns = after["clock_ns"] - before["clock_ns"]
+    hosts = {host for host, _port in order.brokers}
+
+    def shares(role: str) -> list[float]:
+        pairs = survivors(before, after, role)
+        # Brokers of other cells run, too; without Compose a broker has no host of its own.
+        mine = [pair for pair in pairs if pair[1]["container"]["hostname"] in hosts] or pairs
+        return [round((now["cpu_ns"] - was["cpu_ns"]) / elapsed_ns, 4) for was, now in mine]
+
+    # Sessions come and go within a cell: their time is then that of their parent's children.
+    database_ns = grown(before, after, "database", "cpu_ns", "children_cpu_ns")
+    idle_s = sum(now["idle_s"] - before["processors"][name]["idle_s"] for name, now in after["processors"].items())
+    return {
+        "broker": shares("broker"),
+        "instance": shares("workers"),
+        "database": round(database_ns / elapsed_ns, 4),
+        "controller": sum(shares("controller")),
+        "machine": round(max(0.0, 1 - 1e9 * idle_s / elapsed_ns / len(after["processors"])), 4),
+    }

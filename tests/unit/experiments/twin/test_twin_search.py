@@ -13,8 +13,7 @@ from looplab.experiments.twin.database import CommitCost
 from looplab.experiments.twin.instance.orders import Order, WorkerCount, WorkerCounts
 from looplab.experiments.twin.parameters import TwinParameters
 from looplab.experiments.twin.search import SearchStep, judge_step, limit, search
-from looplab.experiments.twin.sending import Sent
-from looplab.experiments.twin.usage import usage
+from looplab.experiments.twin.sending import Sent, usage
 from looplab.run.samples import ANSWERED, WAITING, SampleStore
 
 MS = 1_000_000
