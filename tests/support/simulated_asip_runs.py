@@ -15,7 +15,6 @@ from support.run_files import Simulated, simulate, treatment
 
 # As the board's own counter sees them: 9 bytes in and 10 out, 170 us each; a wave's two reports are 19 bytes.
 WIRE_US, WIRE_HZ = 3230.0, 309.6
-BYTES = {"to_board": 9, "to_client": 10}
 CELLS = tuple((la, tr, "one") for la in ("python", "java") for tr in ("serial", "tcp", "mqtt"))
 CYCLES_PER_US = 16
 INTERVAL_MS = 40
@@ -59,7 +58,7 @@ def write_latency_run(
         waves = 1_000_000 + 640_000 * np.arange(tests)
         copied = waves + np.round(CYCLES_PER_US * (latency_ns / 1000 - 60)).astype(int)
         delays_ns = np.round((copied - waves) * CYCLE_NS).astype(int)
-        more = {"wire_us": WIRE_US, "wire_bytes": BYTES, **copies(delays_ns.tolist())}
+        more = {"wire_us": WIRE_US, **copies(delays_ns.tolist())}
         cell = LatencyCell.keyed(*key)
         simulated.append(Simulated(cell, latency_ns, INTERVAL_MS, lost, {"edge_ns": delays_ns}, more))
     return _simulate(results / f"{start}-{NAME}", simulated, changes)
@@ -112,7 +111,7 @@ def _simulate(folder: Path, simulated: list[Simulated], changes: dict[str, Any] 
 
     def figures(p: Any, _store: object, _rows: range, cell: AsipCell) -> dict[str, Any]:
         runtime = "Python 3.13.5" if cell.language == "python" else "OpenJDK 21.0.9, JIT"
-        return {**planned(p, cell).more, "runtime": runtime, "board_lag_us": {"max": 120.0, "mean": 3.0}}
+        return {**planned(p, cell).more, "runtime": runtime, "board_lag_us": 120.0}
 
     return simulate(
         folder, NAME, simulated, parameters=changes or {}, settings={"throughput": throughput, **SETTINGS},

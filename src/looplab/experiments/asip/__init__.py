@@ -2,7 +2,7 @@
 
 from looplab.spec.cell import Cell
 from looplab.spec.columns import Count, Figure, Key, Latency, Part, Word
-from looplab.spec.document import each
+from looplab.spec.document import defined
 from looplab.spec.experiment import Experiment
 from looplab.spec.roles import BROKER, CONTROLLER, Role
 
@@ -26,9 +26,7 @@ class AsipCell(Cell):
     answered = Count("tests answered in time, or steps tracked", outcome="answered")
     late = Count("tests answered after the deadline", outcome="late")
     lost = Count("tests never answered, or steps not tracked", heading="lost", outcome="lost")
-    reports = Part(
-        "analog reports that came unasked while it was measured: lines, bytes, lines a second", each("amount")
-    )
+    reports_per_s = Part("analog reports a second that came unasked while it was measured", defined("number"))
     factors = Part(
         "the factors of the cell: adapter, TCP_NODELAY, unasked reports, compiler, the client's processors",
         {"type": "object"},
@@ -56,7 +54,6 @@ class LatencyCell(AsipCell):
         live="edge",
     )
     wire_us = Figure("the time that the bytes of one test take on the wire", unit="us", heading="wire", live=True)
-    wire_bytes = Part("how many bytes of one test go to_board and to_client", each("amount"))
 
 
 class ThroughputCell(AsipCell):

@@ -66,7 +66,7 @@ class AsipController(CellRun[AsipParameters, AsipCell]):
             self._phases.measure(p.rows(index), measured, worker)
             if p.simulated:
                 self._boards.append(self._scope.counts())
-                measured.more["board_lag_us"] = self._boards[-1].lag_us
+                measured.more["board_lag_us"] = self._boards[-1].lag_max_us
 
     def _client(self, language: str) -> WorkerClient:
         return WorkerClient(language, self._at[language], max(ANSWER_TIMEOUT_S, self.parameters.parts_timeout_s))

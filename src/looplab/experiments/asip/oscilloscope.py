@@ -35,9 +35,9 @@ class Scope:
 
 
 class BoardCounts(NamedTuple):
-    """How late the simulated board was (`max`, `mean`), the longest that its adapter held a byte, its processor."""
+    """How late the simulated board was at most, the longest that its adapter held a byte, its processor."""
 
-    lag_us: dict[str, float]
+    lag_max_us: float
     held_max_us: float
     processor: str
 
@@ -101,8 +101,7 @@ class Oscilloscope:
     def counts(self) -> BoardCounts:
         """Return what the board has counted: lags since the last question, the rest since its port was opened."""
         counts = self._board.counts()
-        lag_us = {"max": float(counts["lag_max_us"]), "mean": float(counts["lag_mean_us"])}
-        return BoardCounts(lag_us, float(counts["held_max_us"]), counts["processor"])
+        return BoardCounts(float(counts["lag_max_us"]), float(counts["held_max_us"]), counts["processor"])
 
     def edges(self, first: int) -> list[Edge]:
         """Return every edge from number `first` on."""

@@ -94,9 +94,8 @@ class Phases:
 
     def _account(self, measured: CellResult[AsipCell], before: Scope | None, ended: Mapping[str, str]) -> None:
         """Note the unasked reports, and compare the bytes that client and simulated board counted."""
-        if measured.more["reports"] is None:
-            lines, size, us = (int(ended[name]) for name in ("reports", "report_bytes", "elapsed_us"))
-            measured.more["reports"] = {"lines": lines, "bytes": size, "per_s": round(lines / us * 1e6, 3)}
+        if measured.more["reports_per_s"] is None:
+            measured.more["reports_per_s"] = round(int(ended["reports"]) / int(ended["elapsed_us"]) * 1e6, 3)
         if before is not None:
             now = self._scope.state()
             board = now.bytes_to_board - before.bytes_to_board, now.bytes_to_client - before.bytes_to_client
@@ -137,12 +136,10 @@ class Phases:
             self._store["edge_ns"][row] = ABSENT if delay_ns is None else delay_ns
 
     def _count_bytes(self, measured: CellResult[AsipCell], ended: Mapping[str, str], answered: int) -> None:
-        """Note the bytes of a test, and compare them with those that the client counted over all tests."""
+        """Note the time of a test on the wire, and compare the bytes that the client counted over all tests."""
         order = len(write_pin(OUTPUT_PIN, 1))
         back, notice = self._notices(WIRED_PIN)
-        measured.more["wire_bytes"] = {"to_board": order, "to_client": notice}
-        to_board_us = byte_to_board_us(self._p.adapter)
-        measured.more["wire_us"] = round(order * to_board_us + notice * BYTE_TO_CLIENT_US, 3)
+        measured.more["wire_us"] = round(order * byte_to_board_us(self._p.adapter) + notice * BYTE_TO_CLIENT_US, 3)
         tests = self._p.messages + self._p.warmup_tests
         counted = int(ended["orders"]), int(ended["notices"])
         wanted = tests * 2 * order, tests * (notice + back)

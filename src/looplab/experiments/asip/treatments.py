@@ -76,7 +76,7 @@ def _reports(parameters: AsipParameters, measured: Sequence[CellResult[AsipCell]
     """Judge the reports of analog pins that came unasked, as the clients counted them; of a real board, too."""
     low, high = REPORTS_PER_S[parameters.reports]
     wanted = f"{on_off(parameters.reports)}: {f'{low:g} to {high:g}' if high else 'none'} a second"
-    rates = [one.more["reports"]["per_s"] for one in measured if one.more.get("reports")]
+    rates = [per_s for one in measured if (per_s := one.more.get("reports_per_s")) is not None]
     if not rates:
         return Treatment("unasked reports", wanted, "not measured", False, required=False)
     verified = all(low <= rate <= high for rate in rates)
@@ -100,7 +100,7 @@ def _board(parameters: AsipParameters, boards: Sequence[BoardCounts]) -> list[Tr
         return [Treatment(what, one, missing, False, required=False) for what, one in wanted.items()]
     held_ms = [one.held_max_us / 1000 for one in boards]
     held = f"held at most {min(held_ms):.2f} to {max(held_ms):.2f} ms"
-    lag_us = max(one.lag_us["max"] for one in boards)
+    lag_us = max(one.lag_max_us for one in boards)
     note = "" if lag_us <= MOST_LAG_US else "the machine was busy: see noise_floor"
     behind = f"{lag_us / 1000:.2f} ms behind"
     return [

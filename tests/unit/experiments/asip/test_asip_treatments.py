@@ -25,7 +25,7 @@ def judged(
 
 
 def counted(*, held_us: float = 0.0, processor: str = "atmega2560", lag_us: float = 90.0) -> BoardCounts:
-    return BoardCounts({"max": lag_us, "mean": 10.0}, held_us, processor)
+    return BoardCounts(lag_us, held_us, processor)
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_an_adapter_is_known_by_how_long_it_holds_a_byte(adapter: str, held_us: 
 )
 def test_unasked_reports_are_counted_not_assumed(reports: str, per_s: float, verified: bool) -> None:
     cell = LatencyCell.keyed("python", "serial", "one")
-    one = CellResult[AsipCell](cell, {"reports": {"lines": 1, "bytes": 40, "per_s": per_s}})
+    one = CellResult[AsipCell](cell, {"reports_per_s": per_s})
     found = judged("unasked reports", {"REPORTS": reports}, measured=[one])
     assert (found.verified, found.required) == (verified, True)
     assert not judged("unasked reports", {"REPORTS": reports}, measured=[CellResult(cell)]).required
