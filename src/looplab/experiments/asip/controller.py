@@ -9,7 +9,7 @@ from looplab.experiments.asip.document import COLUMNS, planned
 from looplab.experiments.asip.oscilloscope import BoardCounts, Oscilloscope
 from looplab.experiments.asip.parameters import AsipParameters
 from looplab.experiments.asip.phases import Phases
-from looplab.experiments.asip.treatments import judge
+from looplab.experiments.asip.treatments import judge, judge_board, judge_reports
 from looplab.experiments.asip.workers import ANSWER_TIMEOUT_S, WorkerClient
 from looplab.run.cells import CellResult, CellRun
 from looplab.run.record import Place
@@ -52,7 +52,8 @@ class AsipController(CellRun[AsipParameters, AsipCell]):
         return measured
 
     def judge(self) -> list[Treatment]:
-        return judge(self.parameters, self.scans, self.measured, self._boards, self.client.fault)
+        p = self.parameters
+        return [*self.by_scans(partial(judge, p)), judge_reports(p, self.measured), *judge_board(p, self._boards)]
 
     def _measure(self, index: int, measured: CellResult[AsipCell]) -> None:
         p, language = self.parameters, measured.cell.language

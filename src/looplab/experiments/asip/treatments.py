@@ -14,7 +14,6 @@ from looplab.treatments.judgement import (
     judge_policy,
     judge_process,
     on_off,
-    unverified,
 )
 from looplab.treatments.scans import Scan, processes
 
@@ -31,35 +30,22 @@ HELD_MS: Mapping[str, tuple[float, float]] = {
 }
 # The board reports its analog pins each 50 ms: bounds of the rate.
 REPORTS_PER_S: Mapping[bool, tuple[float, float]] = {True: (16, 22), False: (0, 0)}
-_ROLES = ("broker", "controller")
 
 
-def judge(
-    parameters: AsipParameters,
-    scans: Sequence[Scan | None],
-    measured: Sequence[CellResult[AsipCell]],
-    boards: Sequence[BoardCounts],
-    fault: str = "",
-) -> list[Treatment]:
-    """Return every treatment, as wanted and as found over the whole run; `fault`: why a scan has no answer.
-
-    `boards` is what a simulated board counted in each cell.
-    """
-    treatments = unverified(scans, fault)
-    if not treatments:
-        good = [scan for scan in scans if scan is not None]
-        roles = _ROLES if "mqtt" in parameters.transports else ("controller",)
-        treatments += [judge_process(good, role) for role in roles]
-        treatments += [judge_policy(good, role, 0) for role in roles]
-        if "mqtt" in parameters.transports:
-            here = ("broker",) if parameters.robot == "remote" else ("broker", "bridge")
-            treatments += [judge_nodelay(good, role, parameters.tcp_nodelay, MQTT_PORT) for role in here]
-        if parameters.robot == "remote":
-            # A run begins only once the bridge reports this. Its sockets cannot be read from here.
-            wanted = on_off(parameters.tcp_nodelay)
-            treatments.append(Treatment("bridge TCP_NODELAY", wanted, f"{wanted}, as it reports", True, required=False))
-        treatments += [_quota(parameters.client_cpus, good, language) for language in parameters.languages]
-    return [*treatments, _reports(parameters, measured), *_board(parameters, boards)]
+def judge(parameters: AsipParameters, scans: Sequence[Scan]) -> list[Treatment]:
+    """Judge what the scans found of the parts over the whole run."""
+    over_mqtt, remote = "mqtt" in parameters.transports, parameters.robot == "remote"
+    roles = ("broker", "controller") if over_mqtt else ("controller",)
+    treatments = [judge_process(scans, role) for role in roles]
+    treatments += [judge_policy(scans, role, 0) for role in roles]
+    if over_mqtt:
+        here = ("broker",) if remote else ("broker", "bridge")
+        treatments += [judge_nodelay(scans, role, parameters.tcp_nodelay, MQTT_PORT) for role in here]
+    if remote:
+        # A run begins only once the bridge reports this. Its sockets cannot be read from here.
+        wanted = on_off(parameters.tcp_nodelay)
+        treatments.append(Treatment("bridge TCP_NODELAY", wanted, f"{wanted}, as it reports", True, required=False))
+    return [*treatments, *(_quota(parameters.client_cpus, scans, language) for language in parameters.languages)]
 
 
 def _quota(wanted: float, scans: Sequence[Scan], language: str) -> Treatment:
@@ -72,7 +58,7 @@ def _limit(processors: float | None) -> str:
     return f"{processors:g}" if processors else "no limit"
 
 
-def _reports(parameters: AsipParameters, measured: Sequence[CellResult[AsipCell]]) -> Treatment:
+def judge_reports(parameters: AsipParameters, measured: Sequence[CellResult[AsipCell]]) -> Treatment:
     """Judge the reports of analog pins that came unasked, as the clients counted them; of a real board, too."""
     low, high = REPORTS_PER_S[parameters.reports]
     wanted = f"{on_off(parameters.reports)}: {f'{low:g} to {high:g}' if high else 'none'} a second"
@@ -83,7 +69,7 @@ def _reports(parameters: AsipParameters, measured: Sequence[CellResult[AsipCell]
     return Treatment("unasked reports", wanted, f"{min(rates):.1f} to {max(rates):.1f} a second", verified)
 
 
-def _board(parameters: AsipParameters, boards: Sequence[BoardCounts]) -> list[Treatment]:
+def judge_board(parameters: AsipParameters, boards: Sequence[BoardCounts]) -> list[Treatment]:
     """Judge the processor that the firmware ran on, the USB adapter by the longest that it held a byte, and the clock.
 
     A simulated board may lag behind real time. That makes no run invalid: the quantiles show the tests that a stall of

@@ -8,7 +8,7 @@ import pytest
 from looplab.experiments.asip import AsipCell, LatencyCell
 from looplab.experiments.asip.oscilloscope import BoardCounts
 from looplab.experiments.asip.parameters import AsipParameters
-from looplab.experiments.asip.treatments import judge
+from looplab.experiments.asip.treatments import judge, judge_board, judge_reports
 from looplab.run.cells import CellResult
 from looplab.treatments.judgement import Treatment
 
@@ -21,7 +21,8 @@ def judged(
     measured: Sequence[CellResult[AsipCell]] = (),
 ) -> Treatment:
     p = AsipParameters.read({"LANGUAGES": "python", "TRANSPORTS": "serial", **variables})
-    return next(found for found in judge(p, scans, measured, boards) if found.what == what)
+    found = [*(judge(p, scans) if scans else ()), judge_reports(p, measured), *judge_board(p, boards)]
+    return next(one for one in found if one.what == what)
 
 
 def counted(*, held_us: float = 0.0, processor: str = "atmega2560", lag_us: float = 90.0) -> BoardCounts:
