@@ -1,5 +1,6 @@
 """The parts of a run: what the controller asks of nodes and balancer, and whether data services answer."""
 
+import contextlib
 import os
 import socket
 import ssl
@@ -12,7 +13,7 @@ from typing import Any
 
 from looplab.errors import LabError, MachineError
 from looplab.experiments.middleware import LoadCell, agent
-from looplab.experiments.middleware.agent import STOP_TIMEOUT_S, AgentClient, balancer
+from looplab.experiments.middleware.agent import STOP_TIMEOUT_S, balancer
 from looplab.experiments.middleware.agent.programs import connects
 from looplab.experiments.middleware.load import DeviceLoad
 from looplab.experiments.middleware.parameters import MiddlewareParameters
@@ -40,6 +41,25 @@ def balancer_certificate() -> str:
         return ssl.get_server_certificate((BALANCER, balancer.PORT), timeout=ASK_TIMEOUT_S)
     except OSError as error:
         raise MachineError(f"The balancer shows no certificate: {error}.", "See its log.") from error
+
+
+@dataclass
+class AgentClient:
+    """One agent as the controller asks it: `name` is its host or alias."""
+
+    name: str
+    port: int
+    token: str
+
+    def ask(self, what: str, body: Mapping[str, Any] | None = None, timeout_s: float = 10.0) -> Any:
+        """Return its answer to POST /what. Raises LabError."""
+        service = Service(self.name, f"See `docker compose logs`, service {self.name}.")
+        return service.ask(f"http://{self.name}:{self.port}/{what}", "POST", body or {}, timeout_s, self.token)
+
+    def stop(self) -> None:
+        """Stop its programs; an agent that does not answer has none."""
+        with contextlib.suppress(LabError):
+            self.ask("stop", timeout_s=STOP_TIMEOUT_S)
 
 
 @dataclass

@@ -12,7 +12,6 @@ from support.ports import free_port
 from support.waiting import until
 
 from looplab.errors import LabError
-from looplab.experiments.middleware.agent import AgentClient
 from looplab.experiments.middleware.agent.__main__ import Agent, order_token
 from looplab.experiments.middleware.agent.balancer import upstreams
 from looplab.experiments.middleware.agent.programs import (
@@ -22,6 +21,7 @@ from looplab.experiments.middleware.agent.programs import (
     live_processes,
 )
 from looplab.experiments.middleware.host import as_user
+from looplab.experiments.middleware.parts import AgentClient
 from looplab.experiments.middleware.systems import ServiceProgram, load
 from looplab.system.json_service import serve
 
