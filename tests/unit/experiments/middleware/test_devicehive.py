@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 import yaml
-from support.devicehive_double import DeviceHive, Redis, devicehive
+from support.devicehive_double import DeviceHive, devicehive
 from support.places import ROOT
 
 from looplab.experiments.middleware.systems import SYSTEMS, Send, client_of, load
 from looplab.system.json_client import Service
 
 CLIENT = client_of("devicehive")
-Api = tuple[DeviceHive, Redis, int, int]
+Api = tuple[DeviceHive, int, int]
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def asking(port: int) -> Callable[[str, str, str, object], Any]:
 
 
 def test_a_device_posts_and_what_it_posted_is_read_back(api: Api) -> None:
-    _state, redis, port, redis_port = api
+    state, port, redis_port = api
     entries = CLIENT.provision(asking(port), "", 3, "t0")
     assert json.loads(json.dumps(entries)) == entries
     send, posted = sending(port), []
@@ -57,14 +57,14 @@ def test_a_device_posts_and_what_it_posted_is_read_back(api: Api) -> None:
     assert CLIENT.Adapter(entries[0]).post(send, "t0-2-0-0", "another repetition") == 201
     found = list(CLIENT.stored({"redis": "127.0.0.1"}, {}, "t0-1-", redis_port))
     assert sorted(found) == posted
-    for key in [key for key in redis.values if key.startswith("notifications_lab-t0-1_")]:
-        del redis.values[key]
+    for key in [key for key in state.kept if key.startswith("notifications_lab-t0-1_")]:
+        del state.kept[key]
     left = list(CLIENT.stored({"redis": "127.0.0.1"}, {}, "t0-1-", redis_port))
     assert sorted(set(posted) - set(left)) == ["t0-1-1-0", "t0-1-1-1"]
 
 
 def test_what_fails_says_so(api: Api) -> None:
-    state, _redis, port, _redis_port = api
+    state, port, _redis_port = api
     send = sending(port)
     [entry] = CLIENT.provision(asking(port), "", 1, "t1")
     strange, expired = CLIENT.Adapter({"device": "nobody", "access": state.token()}), CLIENT.Adapter(entry)
@@ -76,7 +76,7 @@ def test_what_fails_says_so(api: Api) -> None:
 
 
 def test_a_node_gets_the_three_published_requests(api: Api) -> None:
-    _state, redis, port, _redis_port = api
+    state, port, _redis_port = api
     ask, asked = asking(port), list[str]()
 
     def counting(method: str, path: str, bearer: str, document: object) -> Any:
@@ -86,8 +86,8 @@ def test_a_node_gets_the_three_published_requests(api: Api) -> None:
     [entry] = CLIENT.provision(ask, "", 1, "t2")
     assert CLIENT.warm_up(counting, sending(port), entry, "warm-t2-0") == 201
     assert asked == ["PUT /api/rest/device/warm-t2-0", "DELETE /api/rest/device/warm-t2-0"]
-    assert [key for key in redis.values if key.startswith("notifications_warm-t2-0_")]
-    assert not redis.values["device warm-t2-0"]
+    assert [key for key in state.kept if key.startswith("notifications_warm-t2-0_")]
+    assert "warm-t2-0" not in state.devices
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
