@@ -19,10 +19,7 @@ CELLS = tuple((la, tr, "one") for la in ("python", "java") for tr in ("serial", 
 CYCLES_PER_US = 16
 INTERVAL_MS = 40
 # What is asked of the parameters of either kind of run.
-SETTINGS = {
-    "board": "mega", "qos": 0, "tcp_nodelay": True, "adapter": "none", "reports": False, "jit": True, "client_cpus": 0,
-    "seconds": 1, "interval_ms": INTERVAL_MS,
-}  # fmt: skip
+SETTINGS = {"client_cpus": 0, "seconds": 1}
 
 # (language, transport, placement) -> a figure
 Figure = Callable[[str, str, str], float]

@@ -27,10 +27,8 @@ class AsipCell(Cell):
     late = Count("tests answered after the deadline", outcome="late")
     lost = Count("tests never answered, or steps not tracked", heading="lost", outcome="lost")
     reports_per_s = Part("analog reports a second that came unasked while it was measured", defined("number"))
-    factors = Part(
-        "the factors of the cell: adapter, TCP_NODELAY, unasked reports, compiler, the client's processors",
-        {"type": "object"},
-    )
+    # Runs of older versions have further factors, of any type.
+    factors = Part("`cpus`: the processors that the client may use, 0 without a limit", {"type": "object"})
     edge_cpu_us = Figure("processor time of the client for an edge that it copies", unit="us", live=True)
     runtime = Word("version of Python or Java, with or without its compiler")
 

@@ -35,7 +35,7 @@ class AsipController(CellRun[AsipParameters, AsipCell]):
         """Wait for board, clients and bridge."""
         p = self.parameters
         if p.simulated:
-            self.wait_for_part("simulated board", self._scope.check)
+            self.wait_for_part("simulated board", self._scope.state)
         for language in p.languages:
             self.wait_for_part(f"{language} client", partial(self._check_client, language))
         if any(cell.transport != "serial" for cell in p.cells):

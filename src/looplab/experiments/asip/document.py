@@ -16,13 +16,9 @@ COLUMNS = ("edge_ns", "frequency_uhz", "edges_in", "edges_out")
 
 
 def planned(p: AsipParameters, cell: AsipCell) -> CellResult[AsipCell]:
-    """Return a cell of which nothing is known but its settings."""
-    factors = {"tcp_nodelay": p.tcp_nodelay, "adapter": p.adapter, "reports": p.reports, "jit": p.jit}
-    more: dict[str, Any] = {"board": p.board, "qos": p.qos, "factors": {**factors, "cpus": p.client_cpus}}
-    more |= {"reports_per_s": None, "runtime": "", "board_lag_us": None}
-    if p.throughput:
-        return CellResult(cell, {**more, **search_result([])})
-    return CellResult(cell, {**more, "interval_ms": p.interval_ms, **copies([])})
+    """Return a cell of which nothing is known yet."""
+    more = {"factors": {"cpus": p.client_cpus}, "reports_per_s": None, "runtime": "", "board_lag_us": None}
+    return CellResult(cell, {**more, **(search_result([]) if p.throughput else copies([]))})
 
 
 def copies(delays_ns: Sequence[int | None]) -> dict[str, Any]:

@@ -51,11 +51,11 @@ class Asked:
     def __init__(self, what: str, address: str, remedy: str, timeout_s: float = TIMEOUT_S) -> None:
         self._what, self._address, self._remedy, self._timeout_s = what, address, remedy, timeout_s
 
-    def ask(self, question: bytes, tries: int = TRIES) -> str:
+    def ask(self, question: bytes) -> str:
         host, _, port = self._address.rpartition(":")
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
             sock.settimeout(self._timeout_s)
-            for _ in range(tries):
+            for _ in range(TRIES):
                 with contextlib.suppress(OSError):
                     sock.connect((host, int(port)))
                     sock.send(question)
@@ -72,10 +72,6 @@ class Oscilloscope:
 
     def __init__(self, address: str, timeout_s: float = TIMEOUT_S) -> None:
         self._board = Asked("simulated board", address, "See `docker compose logs asip-board`.", timeout_s)
-
-    def check(self) -> None:
-        """Raise LabError (exit code 3) unless it answers at once."""
-        self._board.ask(b"edges 0", 1)
 
     def wave(self, frequency_hz: float, edges: int) -> float:
         """Begin a square wave of so many edges; return its frequency, a whole number of cycles each half period."""

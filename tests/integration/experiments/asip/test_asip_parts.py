@@ -145,7 +145,7 @@ def test_more_than_qos_0_carries_every_test(parts: Start, qos: str) -> None:
     _, run = parts(QOS=qos).run(MESSAGES="10", WARMUP_MESSAGES="10", INTERVAL_MS="40", EDGE_HZ="25", TRANSPORTS="mqtt")
     assert reasons(run) == [NO_TREATMENTS]
     (cell,) = run["cells"]
-    assert cell["qos"] == int(qos)
+    assert run["parameters"]["qos"] == int(qos)
     check_accounts(cell, 10)
 
 
