@@ -9,9 +9,10 @@ import numpy as np
 
 from looplab.experiments.balance import NAME, BalanceCell
 from looplab.experiments.balance.document import control_figures
-from looplab.experiments.balance.plant import GAINS, LEVEL_ZERO, Plant, State, law
+from looplab.experiments.balance.plant import GAINS, LEVEL_ZERO, State, law
 from looplab.experiments.loop import printed
 from looplab.run.samples import ABSENT
+from support.plant_model import Plant
 from support.run_files import MS, Simulated, sent_ns, simulate
 
 RUN_ID = "20260704T000000Z-balance"

@@ -8,10 +8,11 @@ from collections.abc import Callable
 
 import pytest
 from support.places import ROOT
+from support.plant_model import Plant
 from support.robot_harness import IDENTITY, Robot
 from support.tools import program
 
-from looplab.experiments.balance.plant import FALLEN_RAD, GAINS, Plant, law, reading
+from looplab.experiments.balance.plant import FALLEN_RAD, GAINS, law, reading
 
 SOURCE = ROOT / "images/robot/plant.c"
 LEVEL_ZERO_BYTE, LEVEL_MOST_BYTE = b"\xc0", b"\xff"

@@ -20,8 +20,8 @@ FILES = ("__init__", "parameters", "controller")
 COMMON = ("loop", "own")
 # The same loop with another request.
 BUILT_ON_IT = {"loop": (FOLDERS["balance"],)}
-# The machine has one, too; a key elsewhere; what every run may count; a replay has those of control.
-SHARED_FIGURES = {"age_ms", "steal_s", "interval_ms", "strangers_cpu_s", "upright_s", "angle_rms_rad", "misses"}
+# The machine has one, too; a key elsewhere; what every run may count.
+SHARED_FIGURES = {"age_ms", "steal_s", "interval_ms", "strangers_cpu_s"}
 
 
 @cache

@@ -27,7 +27,7 @@ def control_figures(columns: Columns, repetitions: list[range], interval_ns: int
             moments_s = [columns["sent_ns"][row] / 1e9 for row in read]
             tilts_rad = [columns["tilt_urad"][row] / 1e6 for row in read]
             controls.append(control(moments_s, tilts_rad, [columns["level"][row] for row in read]))
-            ages_ms.append(1000 * age(_stamp_s(columns, row) for row in read)[0])
+            ages_ms.append(1000 * age(_stamp_s(columns, row) for row in read))
         missed.append(misses([_in_time(columns, row, interval_ns) for row in rows]))
     unknown: list[float | None] = [None] * len(Control._fields)
     means = [round(fmean(values), 6) for values in zip(*controls, strict=True)] or unknown

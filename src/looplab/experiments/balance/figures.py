@@ -1,4 +1,4 @@
-"""The figures of control that live and replayed cells share; lists of one entry a reading or message."""
+"""The figures of control of a cell; lists of one entry a reading or message."""
 
 from collections.abc import Iterable, Sequence
 from math import sqrt
@@ -35,31 +35,30 @@ def control(moments_s: Sequence[float], tilts_rad: Sequence[float], levels: Sequ
     ]
     costs += [(FALLEN_RAD / COST_RAD) ** 2] * (len(tilts_rad) - stands)
     return Control(
-        moments_s[-1] - moments_s[0] if tilts_rad else 0.0,
-        moments_s[end] - moments_s[0] if tilts_rad else 0.0,
+        moments_s[-1] - moments_s[0],
+        moments_s[end] - moments_s[0],
         sqrt(sum(tilt * tilt for tilt in tilts_rad[:stands]) / stands) if stands else 0.0,
-        sum(costs) / len(costs) if costs else 0.0,
+        sum(costs) / len(costs),
     )
 
 
-def age(stamps: Iterable[tuple[float, float]]) -> tuple[float, float]:
-    """Return mean and peak age of the newest reading that the controller holds, by (measured, received) of each.
+def age(stamps: Iterable[tuple[float, float]]) -> float:
+    """Return the mean age of the newest reading that the controller holds, by (measured, received) of each.
 
-    Between two receptions the age grows with time; a reading older than the one held changes nothing. 0, 0 for fewer
+    Between two receptions the age grows with time; a reading older than the one held changes nothing. 0 for fewer
     than two that are newer than those before (S. Kaul, R. Yates, M. Gruteser, Real-time status, INFOCOM 2012).
     """
-    area, peak, first, newest, since = 0.0, 0.0, None, 0.0, 0.0
+    area, first, newest, since = 0.0, None, 0.0, 0.0
     for measured, received in sorted(stamps, key=lambda pair: pair[1]):
         if first is None:
             first, newest, since = received, measured, received
         elif measured > newest:
             area += (received - since) * ((since - newest) + (received - newest)) / 2
-            peak = max(peak, received - newest)
             newest, since = measured, received
-    return (area / (since - first), peak) if first is not None and since > first else (0.0, 0.0)
+    return area / (since - first) if first is not None and since > first else 0.0
 
 
-def misses(in_time: Sequence[bool], window: int = WINDOW) -> int:
-    """Return the most messages of any `window` in a row whose answer had not come when the next one left."""
+def misses(in_time: Sequence[bool]) -> int:
+    """Return the most messages of any WINDOW in a row whose answer had not come when the next one left."""
     missed = [not one for one in in_time]
-    return max((sum(missed[at : at + window]) for at in range(max(1, len(missed) - window + 1))), default=0)
+    return max(sum(missed[at : at + WINDOW]) for at in range(max(1, len(missed) - WINDOW + 1)))

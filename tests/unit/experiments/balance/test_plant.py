@@ -5,9 +5,11 @@ from math import pi
 import numpy as np
 import pytest
 from scipy.linalg import solve_discrete_are
+from support import plant_model
+from support.plant_model import Plant, step
 
 from looplab.experiments.balance import figures, plant
-from looplab.experiments.balance.plant import GAINS, Plant, State, level_of, step, volts_of
+from looplab.experiments.balance.plant import GAINS, State, level_of, volts_of
 from looplab.experiments.balance.report import theory
 
 
@@ -48,7 +50,7 @@ def test_without_motors_the_energy_stays(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_it_is_held_until_the_first_command_and_lies_for_good() -> None:
     robot = Plant()
     robot.advance(500)
-    assert robot.state == State(tilt_rad=plant.START_TILT_RAD)
+    assert robot.state == State(tilt_rad=plant_model.START_TILT_RAD)
     robot.command(plant.LEVEL_ZERO)
     robot.advance(2000)
     assert robot.fallen
@@ -57,7 +59,7 @@ def test_it_is_held_until_the_first_command_and_lies_for_good() -> None:
     robot.advance(500)
     assert (robot.state, robot.steps) == (lies, steps)
     robot.reset()
-    assert (robot.fallen, robot.state.tilt_rad) == (False, plant.START_TILT_RAD)
+    assert (robot.fallen, robot.state.tilt_rad) == (False, plant_model.START_TILT_RAD)
 
 
 def test_pushes_come_as_stated_and_alternate() -> None:
@@ -68,7 +70,7 @@ def test_pushes_come_as_stated_and_alternate() -> None:
         robot.state = State()
         robot.advance()
         rates.append(robot.state.rate_rad_s)
-    pushed = [at for at, rate in enumerate(rates) if abs(rate) > plant.PUSH_RAD_S / 2]
+    pushed = [at for at, rate in enumerate(rates) if abs(rate) > plant_model.PUSH_RAD_S / 2]
     assert pushed == [1000, 3000]
     assert rates[1000] > 0 > rates[3000]
 

@@ -1,4 +1,4 @@
-"""The report on balance: whether the robot stands, live and driven by stored runs, beside what theory says."""
+"""The report on balance: whether the robot stands, beside what theory says."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, cast

@@ -55,8 +55,7 @@ def _agrees(run: MeasuredRuns) -> tuple[list[bool | None], list[Line]]:
         if total_us is None or upright_s is None:
             continue
         interval_s = cell.interval_ms / 1000
-        count = theory.intervals_of_delay(total_us / 1e6, interval_s)
-        radius = theory.spectral_radius(gains, interval_s, count * interval_s)
+        radius = theory.spectral_radius(gains, interval_s, theory.intervals_of_delay(total_us / 1e6, interval_s))
         stood = upright_s >= STOOD * cell.length_s(run.run.repetitions)
         agrees.append(None if abs(radius - 1) < NEAR_ONE else stood == (radius < 1))
         lines.append(Line(f"radius {radius:.3f} at {cell}: stood", Interval(upright_s), unit="s"))
