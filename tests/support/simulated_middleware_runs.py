@@ -17,6 +17,8 @@ SECONDS = 2
 RATE_PER_DEVICE = 2.0
 # Requests a second that one core processes, and what a request takes inside when nothing waits.
 CAPACITY, SERVER_MS = 120.0, 4.0
+# SD of the logarithm of the time inside.
+SKEW = 0.4
 # What a server loses for each request that it is offered beyond its capacity: beyond the optimum it processes less.
 THRASHING = 0.3
 
@@ -45,10 +47,9 @@ def trial(
     rng: np.random.Generator,
     capacity: Capacity,
     slower: float,
-    skew: float = 0.4,
     **more: Any,
 ) -> Trial:
-    """Return one repetition; `slower` multiplies the time inside the middleware, whose logarithm has the SD `skew`."""
+    """Return one repetition; `slower` multiplies the time inside the middleware."""
     own = float(rng.normal(1, 0.01))
     offered = cell.devices * RATE_PER_DEVICE
     most = capacity(cell) * own
@@ -57,7 +58,7 @@ def trial(
     succeeded = min(requests, round(done * SECONDS))
     failed = (requests - succeeded) // 2
     load = min(offered / most, 0.98)
-    server_ns = SERVER_MS * 1e6 * slower * own / (1 - load) * rng.lognormal(0, skew, succeeded)
+    server_ns = SERVER_MS * 1e6 * slower * own / (1 - load) * rng.lognormal(0, SKEW, succeeded)
     sent_ns = server_ns + 1e6
     late_ns = rng.exponential(2e5, requests)
     seconds = [Second(*split) for split in _split(requests, succeeded, failed)]
@@ -111,13 +112,12 @@ def write_middleware_run(
     repetitions: int = 4,
     trials: Callable[[list[Trial]], list[Trial]] = lambda made: made,
     changes: dict[str, Any] | None = None,
-    skew: float = 0.4,
     **parameters: Any,
 ) -> Path:
     """A folder as the experiment leaves it; `trials` may change what each repetition measured."""
     rng = np.random.default_rng(11)
     cells = cells or (cores_cells() if scenario == "middleware" else nodes_cells())
-    made = trials([trial(cell, at, rng, capacity, slower(cell), skew) for at in range(repetitions) for cell in cells])
+    made = trials([trial(cell, at, rng, capacity, slower(cell)) for at in range(repetitions) for cell in cells])
     written = {file.name: [file.header, *file.lines({}, range(len(made)))] for file in files(None, made)}
     wrong = [why for one in made for why in one.reasons()]
     return finish(

@@ -37,7 +37,7 @@ Sides = Callable[[MeasuredRuns], tuple[Placement, Placement] | str]
 Rounds = Mapping[Unit, Pair]
 # A figure of each round, before and after, and in words of what.
 Sample = tuple[str, Mapping[Unit, float], Mapping[Unit, float]]
-MEMORY = ("memory_bytes_at_start", "memory_bytes_at_end")
+MEMORY = "memory_bytes_at_start"
 
 
 def claims() -> list[Claim]:
@@ -54,11 +54,6 @@ def claims() -> list[Claim]:
         "errors-below-nodes": _errors,
         "errors-beyond": partial(_errors_beyond, more_nodes),
         "balancer-errors": partial(_errors_beyond, balancer),
-        "mean-above-median": partial(
-            _within, "The mean time, beside the median,", "sent_response.p50", "sent_response.avg"
-        ),
-        "memory-grows": partial(_within, "The memory at the end of the load, beside that at its start,", *MEMORY),
-        "time-grows": _time_grows,
         "memory-by-nodes": _memory_by_nodes,
     }
     return claims_of(__file__, {name: partial(_beside_published, name, answer) for name, answer in answers.items()})
@@ -228,20 +223,6 @@ def _errors_of(cell: MeasuredLoad) -> dict[Unit, float]:
     return cell.by_unit(lambda one: (one.failed + one.unfinished + 0.5) / (one.requests + 1))
 
 
-def _within(what: str, first: str, second: str, run: MeasuredRuns) -> Verdict:
-    """Compare two figures of every cell: the second must be higher."""
-    cells = [cell for cells in places(run).values() for cell in cells]
-    samples = [(str(cell), cell.by_unit(first), cell.by_unit(second)) for cell in cells]
-    return _compared(samples, what, "no sound load")
-
-
-def _time_grows(run: MeasuredRuns) -> Verdict:
-    """Compare each placement's highest load with its lowest."""
-    ends = [(cells[0], cells[-1]) for cells in places(run).values() if len(cells) > 1]
-    samples = [(f"{last} against {first}", first.by_unit(CLIENT), last.by_unit(CLIENT)) for first, last in ends]
-    return _compared(samples, "The median time at the highest load", "no placement with two loads")
-
-
 def _memory_by_nodes(run: MeasuredRuns) -> Verdict:
     """Compare the memory at the start of one node with that of several with as many cores, at a load of both."""
     sides = more_nodes(run)
@@ -249,7 +230,7 @@ def _memory_by_nodes(run: MeasuredRuns) -> Verdict:
         return not_run(sides)
     one, several = ({cell.devices: cell for cell in places(run)[place]} for place in sides)
     samples = [
-        (f"{several[load]} against {one[load]}", one[load].by_unit(MEMORY[0]), several[load].by_unit(MEMORY[0]))
+        (f"{several[load]} against {one[load]}", one[load].by_unit(MEMORY), several[load].by_unit(MEMORY))
         for load in sorted(one.keys() & several.keys())[:1]
     ]
     what, printed = f"The memory at the start of {sides[1]}", published_change("memory-by-nodes")
@@ -257,7 +238,7 @@ def _memory_by_nodes(run: MeasuredRuns) -> Verdict:
 
 
 def _compared(
-    samples: Sequence[Sample], what: str, missing: str, direction: int = +1, printed: float | None = None
+    samples: Sequence[Sample], what: str, missing: str, direction: int, printed: float | None = None
 ) -> Verdict:
     """Return whether the second figures are higher (or lower) than the first, over all samples."""
     if not samples:

@@ -12,13 +12,7 @@ import numpy as np
 from looplab.experiments.middleware import NAME, NODES, Placement
 from looplab.experiments.middleware.report import PROCESSED, MeasuredLoad
 from looplab.experiments.middleware.report.claims import MOST_ERRORS
-from looplab.experiments.middleware.report.placements import (
-    load_cells,
-    optima,
-    places,
-)
-from looplab.report.analysis import Files
-from looplab.report.csv_rows import cell_row
+from looplab.experiments.middleware.report.placements import optima, places
 from looplab.report.drawing import LinePlot, Plot, PlotPoint
 from looplab.report.samples import MeasuredRuns
 
@@ -48,19 +42,6 @@ def context(measured: Sequence[MeasuredRuns]) -> dict[str, Any]:
         "sections": (("claims", "Findings"), ("optima", "Optimal loads"), ("cells", "Cells")),
         "optima": [(m, optima(m)) for m in measured],
     }
-
-
-def files(measured: Sequence[MeasuredRuns]) -> Files:
-    """Return the CSV file of all repetitions."""
-    return {"middleware-repetitions.csv": _repetition_rows(measured)}
-
-
-def _repetition_rows(measured: Sequence[MeasuredRuns]) -> Iterator[dict[str, object]]:
-    for run in measured:
-        for cell in load_cells(run):
-            for one in cell.every:
-                name, number_of = one.unit
-                yield {**cell_row(run, one), "run": name, "repetition": number_of, "seconds": one.document["seconds"]}
 
 
 def _cores(run: MeasuredRuns) -> Iterator[Plot]:
