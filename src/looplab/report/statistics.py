@@ -11,6 +11,7 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from statistics import fmean
 
 import numpy as np
 from numpy.typing import NDArray
@@ -154,6 +155,13 @@ def compare(
     logs = np.log(sides[0]), np.log(sides[1])
     p_values = _split_p(*logs) if runs else (math.nan, math.nan)
     return _comparison(sides, _welch(*logs), _welch(*sides)[1], p_values)
+
+
+def changed(before: Sequence[float], after: Sequence[float]) -> Interval:
+    """Return the change as a share, with its interval over repetitions; without one of too few."""
+    if comparison := compare(before, after, runs=False):
+        return comparison.share
+    return Interval(fmean(after) / fmean(before) - 1) if before and after else UNKNOWN
 
 
 def compare_blocks(blocks: Sequence[Block]) -> Comparison | None:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from statistics import fmean
 
 from looplab.experiments.middleware import Placement
 from looplab.experiments.middleware.report import CLIENT, PROCESSED, SERVER, MeasuredLoad, Unit
@@ -22,7 +21,7 @@ from looplab.report.printed import table
 from looplab.report.rounds import claims_of
 from looplab.report.rules import Answer, Rule, decided, directed, every, means, no_cost, no_gain
 from looplab.report.samples import MeasuredRuns
-from looplab.report.statistics import FEWEST_REPETITIONS, UNKNOWN, Interval, compare, over_runs
+from looplab.report.statistics import FEWEST_REPETITIONS, UNKNOWN, Interval, changed, compare, over_runs
 from looplab.report.verdicts import Claim, Line, Verdict, not_run
 
 # The paper calls a system stable up to this share of errors.
@@ -71,17 +70,9 @@ def published_change(claim: str) -> float | None:
     return float(after) / float(before) - 1 if before else None
 
 
-def _change(before: Mapping[Unit, float], after: Mapping[Unit, float]) -> Interval:
-    """Return (after - before) / before of a figure, with its interval over the repetitions."""
-    sides = list(before.values()), list(after.values())
-    if comparison := compare(*sides, runs=False):
-        return comparison.share
-    return Interval(fmean(sides[1]) / fmean(sides[0]) - 1) if all(sides) else UNKNOWN
-
-
 def difference(pair: Pair, figure: str) -> Interval:
     """Return the paper's (first - second) / first of a figure, with its interval over the repetitions."""
-    share = _change(*(cell.by_unit(figure) for cell in pair))
+    share = changed(*(list(cell.by_unit(figure).values()) for cell in pair))
     return Interval(-share.estimate, -share.high, -share.low)
 
 
@@ -247,5 +238,8 @@ def _compared(
     before, after = (list(means(side, lambda figures: figures).values()) for side in sides)
     verdict = _decided(before, after, directed(what, direction, printed))
     text = "" if printed is None else f"{printed:+.0%}"
-    verdict.lines = [Line(name, _change(first, second), text, "change") for name, first, second in samples]
+    verdict.lines = [
+        Line(name, changed(list(first.values()), list(second.values())), text, "change")
+        for name, first, second in samples
+    ]
     return verdict

@@ -8,11 +8,11 @@ from statistics import fmean
 from looplab.experiments.twin import LIMITS, PROTOTYPE, WRITE_MODES
 from looplab.experiments.twin.parameters import USUAL_MODE
 from looplab.experiments.twin.report import MeasuredTwin, cells_of, published
-from looplab.experiments.twin.report.brokers import alike, change, more_brokers, varies
+from looplab.experiments.twin.report.brokers import alike, more_brokers, varies
 from looplab.report.rounds import claims_of
 from looplab.report.rules import kept, mostly, stated
 from looplab.report.samples import MeasuredRuns
-from looplab.report.statistics import FEWEST_RUNS, UNKNOWN, Interval, over_runs
+from looplab.report.statistics import FEWEST_RUNS, UNKNOWN, Interval, changed, over_runs
 from looplab.report.verdicts import Claim, Line, Verdict, not_run, units
 
 # "About 15 a second": within this factor.
@@ -162,7 +162,7 @@ def _qos(run: MeasuredRuns) -> Verdict:
         full_rates([[cell for cell in cells if cell.qos == qos] for cells in usual(run)]) for qos in (0, 1, 2)
     )
     changes = {
-        f"QoS {qos} against QoS 0": change(first, rates) for qos, rates in enumerate(others, 1) if first and rates
+        f"QoS {qos} against QoS 0": changed(first, rates) for qos, rates in enumerate(others, 1) if first and rates
     }
     if not changes:
         return not_run("Needs QoS 0 and another one, with a queue: --qos 0,1,2 --intervals 10")
@@ -173,7 +173,7 @@ def _persistence(off: MeasuredRuns, on: MeasuredRuns) -> Verdict:
     rates = [full_rates(usual(run)) for run in (off, on)]
     if not all(rates):
         return not_run("Needs a queue on both sides: an interval of 10 ms.")
-    return _low_impact({"queue on disk against in memory": change(*rates)})
+    return _low_impact({"queue on disk against in memory": changed(*rates)})
 
 
 def _low_impact(changes: dict[str, Interval]) -> Verdict:
