@@ -4,15 +4,16 @@ A study's rounds are settled before its first run. Its runs alone enter its verd
 after each round would find a difference of nothing in every ninth study.
 """
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from statistics import median
 from typing import Any
 
-from looplab.report.page import show_percent
+from looplab.report.page import show_bounds, show_percent, show_signed_ms
 from looplab.report.printed import table
-from looplab.report.rules import Rule
+from looplab.report.rules import Rule, directed, no_gain
 from looplab.report.samples import MeasuredRuns, Runs, grouped
 from looplab.report.statistics import FEWEST_RUNS, Block, Comparison, compare_blocks, over_runs
 from looplab.report.stored import differences
@@ -219,29 +220,58 @@ def null_text(nulls: Mapping[str, Comparison]) -> str:
 Value = Callable[[MeasuredRuns], float]
 
 
-# A side of a comparison: its runs, what takes the figure from one of them, and the side's name.
-Named = tuple[MeasuredRuns, Value, str]
+def figure_claims(module: str, studies: Mapping[str, Sequence[str]]) -> list[Claim]:
+    """Return the claims in claims.csv beside `module`, each on a figure of the first and the last scenario of a study.
+
+    `cells` are the keys of a side's cell in each run ("20 0;20 2"), "" that of a run's only one. `what` names the
+    figure in a sentence, `direction` is 1 or -1, or 0 for a figure that is not lowered. No source printed any of them.
+    `about` is what may differ between the sides (`unfit`); "" compares nothing.
+    """
+    return [
+        Claim(
+            row["name"], row["title"], partial(_compared, row, studies[row["study"]]), row["family"], study=row["study"]
+        )
+        for row in table(module)
+    ]
 
 
-def compared(claim: str, sides: Sequence[Named], rule: Rule, unit: str, about: Sequence[str] | None = None) -> Verdict:
-    """Return the verdict of `rule` on a figure of two sides, by the runs of a study; `about` is as for `unfit`."""
-    every = [side for side, _, _ in sides]
+def _compared(row: Mapping[str, str], scenarios: Sequence[str], runs: Runs) -> Verdict:
+    names = scenarios[0], scenarios[-1]
+    if not {*names} <= runs.keys():
+        return not_run(f"There is no usable run of both: ./lab study {row['study']}")
+    every = [runs[name] for name in names]
+    sides = [
+        (partial(_figure_of, row["figure"], key), f"{name} {key}".strip())
+        for name, key in zip(names, row["cells"].split(";"), strict=True)
+    ]
     study = study_of(every)
     first = within(study, every[0])
     # The very same object: two cells of one run are compared within it.
     used = [first, first if every[1] is every[0] else within(study, every[1])]
-    values = [(side, value) for side, (_, value, _) in zip(used, sides, strict=True)]
+    values = [(side, value) for side, (value, _) in zip(used, sides, strict=True)]
     lines = [
-        Line(f"{name}, {plural(len(side.runs), 'run')}", mean, unit=unit)
-        for side, (_, value, name) in zip(used, sides, strict=True)
+        Line(f"{name}: {row['figure']}, {plural(len(side.runs), 'run')}", mean, unit=row["unit"])
+        for side, (value, name) in zip(used, sides, strict=True)
         if (mean := over_runs([value(one) for one in side.runs])) is not None
     ]
-    verdict = Verdict(reason=unfit(used, about), lines=lines)
+    verdict = Verdict(reason=unfit(used, row["about"].split() or None), lines=lines)
     left = dict.fromkeys(left_out_notes(study, *zip(every, used, strict=True)))
-    verdict.notes = [planned(study, claim, used), *left, *filter(None, [null_text(nulls(values, study))])]
+    verdict.notes = [planned(study, row["name"], used), *left, *filter(None, [null_text(nulls(values, study))])]
     if not verdict.reason:
+        what, direction = row["what"], int(row["direction"])
+        rule = directed(what, direction, None, claimed=False) if direction else no_gain(what)
         ask(verdict, values, rule, study)
+    if verdict.tested is not None and row["unit"] == "us":
+        change = verdict.tested.change
+        verdict.notes.insert(0, f"It changes by {show_signed_ms(change.estimate)} ms ({show_bounds(change)}).")
     return verdict
+
+
+def _figure_of(figure: str, key: str, one: MeasuredRuns) -> float:
+    """Return a figure of the cell with this key, NaN if the run has none."""
+    cells = [cell for cell in one.cells.values() if key in ("", " ".join(cell.key_texts.values()))]
+    found = cells[0].figure(figure) if cells else None
+    return math.nan if found is None else found
 
 
 def blocks(sides: Sequence[tuple[MeasuredRuns, Value]], study: Study | None) -> list[Block]:

@@ -11,11 +11,11 @@ from looplab.spec.roles import BROKER, CONTROLLER, LINK
 NAME = "balance"
 # Each claim on a treatment compares these scenarios; the claim on QoS compares the cells of one.
 COMPARED = {
-    "balance-stress": ("scenario1", "scenario2"),
-    "balance-broker-priority": ("scenario2", "scenario4"),
-    "balance-client-priority": ("scenario4", "scenario5"),
-    "balance-flood": ("scenario1", "scenario7"),
-    "balance-qos-2": ("scenario8",),
+    "balance-stress": ("balance-scenario1", "balance-scenario2"),
+    "balance-broker-priority": ("balance-scenario2", "balance-scenario4"),
+    "balance-client-priority": ("balance-scenario4", "balance-scenario5"),
+    "balance-flood": ("balance-scenario1", "balance-scenario7"),
+    "balance-qos-2": ("balance-scenario8",),
 }
 # How a terminal draws the stick: column of the wheels, columns a line at 45 degrees, its length and tilt when it lies.
 MIDDLE, STICK_COLUMNS, LENGTH, LYING_DEGREES = 40, 2, 12, 44.9
@@ -71,7 +71,7 @@ EXPERIMENT = Experiment(
     scenarios=f"compose/experiments/{NAME}",
     cell=BalanceCell,
     roles=(CONTROLLER, BROKER, BRIDGE, ROBOT, LINK, CLIENTS),
-    studies={name: tuple(f"{NAME}-{one}" for one in compared) for name, compared in COMPARED.items()},
+    studies=COMPARED,
     borrows=True,
     judged=("cost",),
 )
