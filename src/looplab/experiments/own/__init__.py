@@ -55,17 +55,12 @@ class OwnCell(Cell):
         table=("p50",),
         live=True,
     )
-    age = Latency(
-        "how old an answer is when it leaves the broker: since its request left for the device",
-        times=("out_ns", "received_ns"),
-    )
     missed_share = Figure(
         "share of the requests without an answer within the deadline",
         made=lambda cell: (cell.late + cell.lost) / cell.sent if cell.sent else None,
         live=True,
     )
     interval_ms = Figure("mean time between two requests of one client", unit="ms")
-    arrival_jitter_ms = Figure("standard deviation of the time between two requests of one client", unit="ms")
     duplicates = Count("requests or answers that came more than once")
     undelivered = Count("lost: the broker passed the request on to nobody")
     unanswered = Count("lost: a client got the request, and sent no answer")

@@ -6,7 +6,7 @@ import socket
 import time
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from statistics import fmean, pstdev
+from statistics import fmean
 from typing import Any
 
 from looplab.capture import Application
@@ -146,7 +146,7 @@ class OwnController(CellRun[OwnParameters, OwnCell]):
         return {
             **{name: counts.get(name, 0) for name in names},
             **fates(self.record.store, rows),
-            **intervals(self.record.store, rows),
+            "interval_ms": interval_ms(self.record.store, rows),
             "captured": {**taken, **packets},
             # Nobody knows when a client meant to send.
             "send_lateness_us": summarise(()),
@@ -217,15 +217,13 @@ def unmatched(columns: Columns, rows: range, counts: Mapping[str, int], key: str
     return [f"KEY={key}: no answer has the key of a request ({without} messages have none, {unasked} answers another)"]
 
 
-def intervals(columns: Columns, rows: range) -> dict[str, float | None]:
-    """Return mean and standard deviation of the time between two requests of one client, in ms."""
+def interval_ms(columns: Columns, rows: range) -> float | None:
+    """Return the mean time between two requests of one client, in ms."""
     sent: dict[int, list[int]] = {}
     for row in rows:
         sent.setdefault(columns["requester"][row], []).append(columns["sent_ns"][row])
     gaps = [(after - before) / 1e6 for times in sent.values() for before, after in pairwise(times)]
-    if not gaps:
-        return {"interval_ms": None, "arrival_jitter_ms": None}
-    return {"interval_ms": round(fmean(gaps), 6), "arrival_jitter_ms": round(pstdev(gaps), 6)}
+    return round(fmean(gaps), 6) if gaps else None
 
 
 def address(service: str, variable: str, timeout_s: float = START_S) -> str:
