@@ -45,7 +45,7 @@ def check_ledgers(found: Sequence[MeasuredRuns]) -> None:
 STUDIES = {
     "claims": ("loop", "thesis", 18), "claims-printed": ("loop", "printed", 18),
     "qos-delay-study": ("qos-delay", "thesis", 7), "asip-study": ("asip", "thesis", 4),
-    "twin-study": ("twin", "thesis", 3), "middleware-study": ("middleware", "thesis", 3),
+    "twin-study": ("twin", "thesis", 2), "middleware-study": ("middleware", "thesis", 3),
 }  # fmt: skip
 
 

@@ -27,7 +27,6 @@ def claims() -> list[Claim]:
     """Return the findings in the order of the paper."""
     answers: dict[str, Callable[..., Verdict]] = {
         "fifteen": _fifteen,
-        "drains-in-67": _sixty_seven,
         "no-queue-above-67": _no_queue,
         "broker-is-the-limit": _broker_limits,
         "more-brokers": more_brokers,
@@ -99,28 +98,6 @@ def _fifteen(run: MeasuredRuns) -> Verdict:
         # What came in may be less than what the broker passes on: it can refute alone.
         return stated([(1.0, rate.p_values(0, limit * NEAR)[1])], f"{reason} No cell has a queue.", lines)
     return stated([rate.p_values(limit / NEAR, limit * NEAR)], reason, lines)
-
-
-def _sixty_seven(run: MeasuredRuns) -> Verdict:
-    given = published()
-    at, wanted = given["queue-below", 1, ""], given["time-for-1000", 1, ""]
-    by_run = usual(run)
-    below = sorted({cell.interval_ms for cells in by_run for cell in cells if cell.interval_ms < at}, reverse=True)
-    times = {
-        ms: over_runs(units([_time_for_1000(c) for c in cells if c.interval_ms == ms and c.stored] for cells in by_run))
-        for ms in below
-    }
-    lines = [Line(f"{ms:g} ms", value, f"{wanted:g}", "s") for ms, value in times.items() if value]
-    if not lines:
-        return not_run(f"Needs intervals below {at:g} ms.")
-    ends = " to ".join(dict.fromkeys(f"{end([one.value.estimate for one in lines]):.1f}" for end in (min, max)))
-    reason = f"From the first of 1000 messages sent to the last one stored: {ends} s; published are about {wanted:g} s."
-    return kept(lines, wanted / NEAR, wanted * NEAR, reason)
-
-
-def _time_for_1000(cell: MeasuredTwin) -> float:
-    """Return how long the broker's messages took, for 1000 of them."""
-    return max(cell.broker_figures("operation_s"), default=math.nan) * 1000 / cell.sent
 
 
 def _no_queue(run: MeasuredRuns) -> Verdict:

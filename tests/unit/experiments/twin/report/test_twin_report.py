@@ -44,11 +44,6 @@ def test_a_run_like_the_published_one_reproduces_experiment_1(tmp_path: Path) ->
     # 50, 40, 20 and 10 ms have a queue, each with the same rate out.
     assert line.value.known
     assert found["broker-is-the-limit"].because == found["more-brokers"].because == NOT_RUN
-    drains = found["drains-in-67"]
-    assert drains.outcome == REPRODUCED, drains.reason
-    assert [line.what for line in drains.lines] == ["50 ms", "40 ms", "20 ms", "10 ms"]
-    assert [line.value.estimate for line in drains.lines] == pytest.approx([1000 / 14.85] * 4, rel=0.01)
-    assert {line.published for line in drains.lines} == {"67"}
 
 
 def repeated(*truths: Truth, count: int = 4) -> list[Truth]:
@@ -63,7 +58,7 @@ def repeated(*truths: Truth, count: int = 4) -> list[Truth]:
 @pytest.mark.parametrize(
     ("truths", "expected"),
     [
-        ([single(10, service_s=0.03), single(50, service_s=0.03)], {"drains-in-67": NOT_REPRODUCED}),
+        ([single(10, service_s=0.03), single(50, service_s=0.03)], {"fifteen": NOT_REPRODUCED}),
         ([single(100, service_s=0.002), single(80, service_s=0.002)], {"fifteen": UNDECIDED}),
         (
             [single(ms, service_s=0.2) for ms in (100, 80, 50, 10)],
