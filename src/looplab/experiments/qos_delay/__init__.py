@@ -6,7 +6,7 @@ from looplab.spec.experiment import Experiment
 from looplab.spec.roles import BROKER, CONTROLLER, LINK
 
 NAME = "qos-delay"
-# The network of the published figures: normally distributed delays, nothing lost.
+# The network of the published figures: normally distributed delays.
 USUAL = "normal"
 
 
@@ -23,7 +23,7 @@ class DelayCell(Paced):
         heading="delay",
     )
     qos = Key(int, "quality of service", heading="QoS", default=0)
-    network = Key(str, "how delays vary, or what is lost or sent twice", heading="network", default=USUAL)
+    network = Key(str, "how delays vary", heading="network", default=USUAL)
     interval_ms = Figure("time between two messages", unit="ms")
     sent = Count("messages that were sent", heading="sent", total=True)
     answered = Count("messages that reached the subscriber", outcome="answered")

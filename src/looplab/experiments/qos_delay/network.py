@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from looplab.experiments.qos_delay import DelayCell
-from looplab.experiments.qos_delay.parameters import QosDelayParameters, impairment
+from looplab.experiments.qos_delay.parameters import QosDelayParameters
 from looplab.link import client
 from looplab.link.settings import LinkSettings
 from looplab.treatments.link import Emulators, trip_deviation
@@ -65,10 +65,9 @@ def links(p: QosDelayParameters, cell: DelayCell) -> dict[str, list[LinkSettings
     wanted: dict[str, list[LinkSettings]] = {at: [] for at in EMULATORS.urls}
     for link in _both(p, cell):
         if link.delay_ms:
-            jitter_ms, more = p.jitter_ms(link.delay_ms, cell.network), impairment(cell.network)
+            how = link.delay_ms, p.jitter_ms(link.delay_ms, cell.network), cell.network
             for at, peer in link.peers.items():
-                settings = LinkSettings(peer, "ingress", link.delay_ms, jitter_ms, reorder=p.reorder, **more)
-                wanted[at].append(settings)
+                wanted[at].append(LinkSettings(peer, "ingress", *how, reorder=p.reorder))
     return wanted
 
 

@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 from itertools import product
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from looplab.experiments.qos_delay import NAME, USUAL, DelayCell
 from looplab.link.settings import DISTRIBUTIONS
@@ -25,7 +25,7 @@ from looplab.spec.parameters import (
 from looplab.spec.reader import Reader, read_number
 
 ALIKE = Option("--delays", "DELAYS_MS", "MS,…", "mean delay of both links alike, e.g. 2,20,60")
-NETWORKS = Option("--networks", "NETWORKS", "NAME,…", "how delays vary, or what is lost: normal,uniform,pareto,loss-1")
+NETWORKS = Option("--networks", "NETWORKS", "NAME,…", "how delays vary: normal,uniform,pareto")
 PAIRS = Option("--pairs", "PAIRS_MS", "MS-MS,…", "delays of the two links, e.g. 0-20,2-18")
 # The published sweep (seed 003): mean delay of both links alike, and pairs D_PB-D_BS of one end-to-end delay. Of the
 # pairs the source prints 0-20 and 2-18; their mirror images are ours.
@@ -33,8 +33,6 @@ SYMMETRICAL_MS = "2 5 10 15 20 25 30 40 50 60"
 PAIRS_MS = "0-20 2-18 10-10 18-2 20-0"
 # Beyond, the client would take the network for gone (mqtt_link.PEER_TIMEOUT_MS).
 MAX_DELAY_MS = 500.0
-LOSS = "loss"
-MAX_LOSS_PERCENT = 50.0
 # A run's token and its dash come before the number of the message.
 TOKEN_BYTES = 9
 DIGITS = 9
@@ -71,18 +69,9 @@ def _delay(text: str) -> float:
     return read_number(text)
 
 
-def impairment(network: str) -> dict[str, Any]:
-    """Return what a network does beside its mean delay, as fields of LinkSettings. Raises ValueError for no network."""
-    kind, _, percent = network.partition("-")
-    if kind in DISTRIBUTIONS and not percent:
-        return {"distribution": kind}
-    if kind != LOSS or not 0 < float(percent) <= MAX_LOSS_PERCENT:
-        raise ValueError(network)
-    return {"distribution": USUAL, "loss_percent": float(percent)}
-
-
 def _network(text: str) -> str:
-    impairment(text)
+    if text not in DISTRIBUTIONS:
+        raise ValueError(text)
     return text
 
 
@@ -104,7 +93,7 @@ class QosDelayParameters(OrderedParameters):
     qos: tuple[int, ...] = qos_list("0 1 2")
     interval_ms: float = number(10, 0.5, 60_000)
     payload_bytes: int = integer(20, TOKEN_BYTES + DIGITS, 1000)
-    networks: tuple[str, ...] = listed(USUAL, _network, f"{', '.join(DISTRIBUTIONS)} or loss-1", option=NETWORKS)
+    networks: tuple[str, ...] = listed(USUAL, _network, ", ".join(DISTRIBUTIONS), option=NETWORKS)
     jitter_share: float = number(0.1, 0, 1)
     reorder: bool = switch(True)
     rto_min_ms: int = integer(10_000, 200, 120_000)

@@ -2,7 +2,8 @@
 
 import pytest
 
-from looplab.experiments.qos_delay.parameters import QosDelayParameters, impairment
+from looplab.errors import UsageError
+from looplab.experiments.qos_delay.parameters import QosDelayParameters
 
 SYMMETRICAL = [(d, d) for d in (2, 5, 10, 15, 20, 25, 30, 40, 50, 60)]
 OTHERS = [(0, 20), (2, 18), (18, 2), (20, 0)]
@@ -32,7 +33,7 @@ def test_what_is_set_alone_is_run(given: dict[str, str], pairs: list[tuple[float
 
 
 def test_each_network_has_cells_of_its_own() -> None:
-    p = QosDelayParameters.read({"NETWORKS": "normal,loss-1", "DELAYS_MS": "20", "QOS": "1"})
-    assert [str(cell) for cell in p.published_cells] == ["20 + 20 ms, QoS 1", "20 + 20 ms, QoS 1, loss-1"]
-    assert impairment("loss-0.5") == {"distribution": "normal", "loss_percent": 0.5}
-    assert impairment("pareto") == {"distribution": "pareto"}
+    p = QosDelayParameters.read({"NETWORKS": "normal,pareto", "DELAYS_MS": "20", "QOS": "1"})
+    assert [str(cell) for cell in p.published_cells] == ["20 + 20 ms, QoS 1", "20 + 20 ms, QoS 1, pareto"]
+    with pytest.raises(UsageError, match="NETWORKS"):
+        QosDelayParameters.read({"NETWORKS": "loss-1"})

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from looplab.experiments.qos_delay import NAME
 from looplab.experiments.qos_delay.report import MeasuredDelayCell
-from looplab.experiments.qos_delay.report.claims import QOS, places, symmetrical, usable
+from looplab.experiments.qos_delay.report.claims import QOS, places, symmetrical
 from looplab.report.drawing import LinePlot, Plot, PlotPoint, point
 from looplab.report.samples import MeasuredRuns, Runs
 from looplab.report.statistics import Interval
@@ -47,19 +47,12 @@ def _over_delay(run: MeasuredRuns, mark: Callable[[MeasuredDelayCell], PlotPoint
 
 def _places(run: MeasuredRuns) -> list[Plot]:
     """Return figure 5: of the end-to-end delays with the broker at several places, the one with most of them."""
-    groups: dict[float, set[tuple[float, float]]] = {}
-    for (delay, _qos), cells in places(run).items():
-        groups.setdefault(delay, set()).update((c.delay_pb_ms, c.delay_bs_ms) for c in cells)
+    groups: dict[float, dict[str, list[PlotPoint]]] = {}
+    for (delay, qos), cells in places(run).items():
+        marks = [(cell.delay_pb_ms, _point(cell, cell.interval("ratio"))) for cell in cells]
+        groups.setdefault(delay, {})[f"QoS {qos}"] = [replace(p, x=pb_ms) for pb_ms, p in marks if p]
     if not groups:
         return []
-    delay = max(groups, key=lambda d: len(groups[d]))
-    pairs = sorted(groups[delay])
-    at_places = [c for c in usable(run) if (c.delay_pb_ms, c.delay_bs_ms) in pairs]
-    series: dict[str, list[PlotPoint]] = {}
-    for cell in sorted(at_places, key=lambda c: (c.qos, c.delay_pb_ms)):
-        if p := _point(cell, cell.interval("ratio")):
-            at = pairs.index((cell.delay_pb_ms, cell.delay_bs_ms))
-            series.setdefault(f"QoS {cell.qos}", []).append(replace(p, x=at))
-    ticks = tuple(f"{pb:g}–{bs:g}" for pb, bs in pairs)
-    lines = LinePlot(series, "delay publisher–broker and broker–subscriber in ms", _RATIO, ticks=ticks)
+    delay, series = max(groups.items(), key=lambda one: max(map(len, one[1].values())))
+    lines = LinePlot(series, "delay from publisher to broker in ms", _RATIO)
     return lines.plot(run, "5", f"The broker at several places of one path of {delay:g} ms.")

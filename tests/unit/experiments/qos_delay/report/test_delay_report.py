@@ -45,8 +45,8 @@ def test_the_ratio_is_that_of_the_delay_that_was_made(tmp_path: Path) -> None:
 
 
 def test_a_distribution_that_matters_is_seen(tmp_path: Path) -> None:
-    # What is lost or sent twice is no distribution: the source says nothing of it.
-    write_delay_run(tmp_path, networks={"normal": 1.0, "loss-1": 9.0})
+    # Not one of the source's.
+    write_delay_run(tmp_path, networks={"normal": 1.0, "constant": 9.0})
     assert verdicts(tmp_path)["distributions"].because == NOT_RUN
     write_delay_run(tmp_path, networks={"normal": 1.0, "pareto": 2.0}, start="20260203T000000Z")
     assert verdicts(tmp_path)["distributions"].outcome == NOT_REPRODUCED
