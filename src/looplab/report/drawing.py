@@ -127,8 +127,8 @@ def under(titles: Mapping[str, Sequence[str]], made: Sequence[Plot]) -> Sections
 class LinePlot:
     """What most plots draw: named series of points over x, with their intervals.
 
-    `levels` are horizontal lines, `slopes` named lines through the origin, `best` vertical lines by series; `ticks`
-    name the places 0, 1, … on x. With `percent`, y is a share.
+    `levels` are horizontal lines, `slopes` named lines through the origin, `best` vertical lines by series. With
+    `percent`, y is a share.
     """
 
     series: Mapping[str, Sequence[PlotPoint]]
@@ -137,7 +137,6 @@ class LinePlot:
     levels: tuple[float, ...] = ()
     slopes: Mapping[str, float] = field(default_factory=dict)
     best: Mapping[str, float] = field(default_factory=dict)
-    ticks: tuple[str, ...] = ()
     percent: bool = False
 
     def plot(self, run: MeasuredRuns, figure: str, caption: str, **more: Any) -> list[Plot]:
@@ -147,12 +146,8 @@ class LinePlot:
     def __str__(self) -> str:
         """The numbers of the figure, for readers who do not see it."""
         form = ".1%" if self.percent else ".4g"
-
-        def at(x: float) -> str:
-            return self.ticks[int(x)] if self.ticks else f"{x:.4g}"
-
         each = [
-            f"{name}: " + ", ".join(f"{p.y:{form}} at {at(p.x)}" for p in points)
+            f"{name}: " + ", ".join(f"{p.y:{form}} at {p.x:.4g}" for p in points)
             for name, points in self.series.items()
         ]
         best = "".join(f" Best of {name}: {x:g}." for name, x in self.best.items())
@@ -187,11 +182,8 @@ class LinePlot:
                 capsize=2.5,
                 label=name,
             )
-        if self.ticks:
-            axes.set_xticks(range(len(self.ticks)), self.ticks)
-        else:
-            axes.set_xlim(0, right * 1.04)
-            axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
+        axes.set_xlim(0, right * 1.04)
+        axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
         if self.percent:
             axes.yaxis.set_major_formatter(PercentFormatter(1.0))
         else:

@@ -80,14 +80,13 @@ def _times(run: MeasuredRuns, figure: str, placement: str) -> list[Plot]:
     if not any(group.brokers > 1 for group in compared):
         return []
     series = {
-        plural(group.brokers, "broker"): [_mean(at, times_s) for at, times_s in enumerate(group.times_s)]
+        plural(group.brokers, "broker"): [_mean(at, times_s) for at, times_s in enumerate(group.times_s, 1)]
         for group in compared
     }
     where = "All in one machine" if placement == CENTRAL else "A machine each"
     caption = f"{where}: from the first message sent to the last one stored. Bars are from the shortest repetition to "
     caption += "the longest, marks their mean."
-    ticks = tuple(str(at + 1) for at in range(max(map(len, series.values()))))
-    return LinePlot(series, "broker", "time in s", ticks=ticks).plot(run, figure, caption)
+    return LinePlot(series, "broker", "time in s").plot(run, figure, caption)
 
 
 def _mean(at: int, times_s: Sequence[float]) -> PlotPoint:
