@@ -34,9 +34,6 @@ PUBLISHED = {row["name"]: row for row in table(__file__)}
 Sides = Callable[[MeasuredRuns], tuple[Placement, Placement] | str]
 # What is compared in each round: two cells of one load.
 Rounds = Mapping[Unit, Pair]
-# A figure of each round, before and after, and in words of what.
-Sample = tuple[str, Mapping[Unit, float], Mapping[Unit, float]]
-MEMORY = "memory_bytes_at_start"
 
 
 def claims() -> list[Claim]:
@@ -53,7 +50,6 @@ def claims() -> list[Claim]:
         "errors-below-nodes": _errors,
         "errors-beyond": partial(_errors_beyond, more_nodes),
         "balancer-errors": partial(_errors_beyond, balancer),
-        "memory-by-nodes": _memory_by_nodes,
     }
     return claims_of(__file__, {name: partial(_beside_published, name, answer) for name, answer in answers.items()})
 
@@ -201,45 +197,18 @@ def _errors_beyond(sides: Sides, run: MeasuredRuns) -> Verdict:
         return not_run(chosen)
     best = optimum(by_place[chosen[0]]).load
     first, second = ({cell.devices: cell for cell in by_place[place] if cell.devices > best} for place in chosen)
-    samples = [
-        (f"{second[load]} against {first[load]}", _errors_of(first[load]), _errors_of(second[load]))
-        for load in sorted(first.keys() & second.keys())
+    pairs = [(first[load], second[load]) for load in sorted(first.keys() & second.keys())]
+    if not pairs:
+        return not_run(f"The run has no load beyond the optimal one of {chosen[0]}, on both.")
+    before, after = (list(means([pair[at] for pair in pairs], _errors_of).values()) for at in (0, 1))
+    verdict = _decided(before, after, directed(f"The share of errors of {chosen[1]}", -1, None))
+    verdict.lines = [
+        Line(f"{b} against {a}", changed(*(list(_errors_of(cell).values()) for cell in (a, b))), unit="change")
+        for a, b in pairs
     ]
-    missing = f"no load beyond the optimal one of {chosen[0]}, on both"
-    return _compared(samples, f"The share of errors of {chosen[1]}", missing, -1)
+    return verdict
 
 
 def _errors_of(cell: MeasuredLoad) -> dict[Unit, float]:
     # Half a request more, so that a share of 0 has a logarithm (Haldane 1956).
     return cell.by_unit(lambda one: (one.failed + one.unfinished + 0.5) / (one.requests + 1))
-
-
-def _memory_by_nodes(run: MeasuredRuns) -> Verdict:
-    """Compare the memory at the start of one node with that of several with as many cores, at a load of both."""
-    sides = more_nodes(run)
-    if isinstance(sides, str):
-        return not_run(sides)
-    one, several = ({cell.devices: cell for cell in places(run)[place]} for place in sides)
-    samples = [
-        (f"{several[load]} against {one[load]}", one[load].by_unit(MEMORY), several[load].by_unit(MEMORY))
-        for load in sorted(one.keys() & several.keys())[:1]
-    ]
-    what, printed = f"The memory at the start of {sides[1]}", published_change("memory-by-nodes")
-    return _compared(samples, what, "no load with a sound cell on both", +1, printed)
-
-
-def _compared(
-    samples: Sequence[Sample], what: str, missing: str, direction: int, printed: float | None = None
-) -> Verdict:
-    """Return whether the second figures are higher (or lower) than the first, over all samples."""
-    if not samples:
-        return not_run(f"The run has {missing}.")
-    _names, *sides = zip(*samples, strict=True)
-    before, after = (list(means(side, lambda figures: figures).values()) for side in sides)
-    verdict = _decided(before, after, directed(what, direction, printed))
-    text = "" if printed is None else f"{printed:+.0%}"
-    verdict.lines = [
-        Line(name, changed(list(first.values()), list(second.values())), text, "change")
-        for name, first, second in samples
-    ]
-    return verdict
