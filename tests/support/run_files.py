@@ -107,7 +107,6 @@ class Simulated:
     lost: int = 0
     columns: Mapping[str, Any] = field(default_factory=dict)
     more: Mapping[str, Any] = field(default_factory=dict)
-    faults: list[str] = field(default_factory=list)
 
 
 def sent_ns(at: int, size: int, interval_ms: float) -> Any:
@@ -157,7 +156,7 @@ def simulate(
     cells = []
     for at, one in enumerate(simulated):
         found = {**figures(p, store, p.rows(at), one.cell), **one.more}
-        cells.append(entry(CellResult(one.cell, found, one.faults), store, p.rows(at)))
+        cells.append(entry(CellResult(one.cell, found), store, p.rows(at)))
     file = files_of(EXPERIMENTS[experiment], p)[0]
     lines = [file.header, *file.lines(store, range(store.count))]
     size = {"messages": messages, "repetitions": repetitions}

@@ -43,7 +43,6 @@ def write_latency_run(
     cells: Sequence[tuple[str, str, str]] = CELLS,
     tests: int = 100,
     lost: int = 0,
-    changes: dict[str, Any] | None = None,
 ) -> Path:
     """A folder as the experiment leaves it; the last `lost` tests of each cell have no answer."""
     rng = np.random.default_rng(int(start[6:8]))
@@ -58,7 +57,7 @@ def write_latency_run(
         more = {"wire_us": WIRE_US, **copies(delays_ns.tolist())}
         cell = LatencyCell.keyed(*key)
         simulated.append(Simulated(cell, latency_ns, INTERVAL_MS, lost, {"edge_ns": delays_ns}, more))
-    return _simulate(results / f"{start}-{NAME}", simulated, changes)
+    return _simulate(results / f"{start}-{NAME}", simulated)
 
 
 def write_throughput_run(
@@ -103,7 +102,7 @@ def _bisection(limit: float) -> list[float]:
     return tried
 
 
-def _simulate(folder: Path, simulated: list[Simulated], changes: dict[str, Any] | None = None) -> Path:
+def _simulate(folder: Path, simulated: list[Simulated]) -> Path:
     throughput = isinstance(simulated[0].cell, ThroughputCell)
 
     def figures(p: Any, _store: object, _rows: range, cell: AsipCell) -> dict[str, Any]:
@@ -111,6 +110,6 @@ def _simulate(folder: Path, simulated: list[Simulated], changes: dict[str, Any] 
         return {**planned(p, cell).more, "runtime": runtime, "board_lag_us": 120.0}
 
     return simulate(
-        folder, NAME, simulated, parameters=changes or {}, settings={"throughput": throughput, **SETTINGS},
+        folder, NAME, simulated, settings={"throughput": throughput, **SETTINGS},
         figures=figures, treatments=[treatment("board clock", "16 MHz")],
     )  # fmt: skip

@@ -41,7 +41,6 @@ def write_delay_run(
     pairs: tuple[tuple[float, float], ...] = SYMMETRICAL + PLACES,
     messages: int = 100,
     repetitions: int = 5,
-    changes: dict[str, Any] | None = None,
     cell_changes: dict[tuple[float, float, int, str], dict[str, Any]] | None = None,
     networks: Mapping[str, float] = MappingProxyType({USUAL: 1.0}),
 ) -> Path:
@@ -64,7 +63,7 @@ def write_delay_run(
             "packets_per_message": {"PUBLISH": 2.0, "PUBACK": 2.0 if qos == 1 else 0.0},
         }  # fmt: skip
         simulated.append(Simulated(DelayCell.keyed(pb, bs, qos, network), total_ns, INTERVAL_MS, more=more))
-    more = {"fidelity": fidelity, "treatments": [treatment("link backend", "nfqueue")], **(changes or {})}
+    more = {"fidelity": fidelity, "treatments": [treatment("link backend", "nfqueue")]}
     folder = simulate(results / f"{start}-qos-delay", "qos-delay", simulated, repetitions=repetitions, **more)
     with edited(folder) as run:
         for one, cell in zip(simulated, run["cells"], strict=True):

@@ -35,7 +35,6 @@ class Truth:
     refused: int = 0
     copies: int = 0
     more: dict[str, Any] = field(default_factory=dict)
-    faults: list[str] = field(default_factory=list)
 
 
 def single(interval_ms: float, mode: str = "prototype", qos: int = 1, repetition: int = 0, **more: Any) -> Truth:
@@ -48,7 +47,7 @@ def experiment_1() -> list[Truth]:
     return [single(ms) for ms in (100, 80, 67, 50, 40, 20, 10)]
 
 
-def experiment_2(spread: dict[str, float], rates: dict[tuple[int, str], float], iterations: int = 5) -> list[Truth]:
+def experiment_2(spread: dict[str, float], rates: Rates) -> list[Truth]:
     """Return brokers with these rates each, whose service times have a relative SD of `spread` by placement."""
     rng = np.random.default_rng(11)
     return [
@@ -57,7 +56,7 @@ def experiment_2(spread: dict[str, float], rates: dict[tuple[int, str], float], 
             1 / rate,
             tuple(1 + spread[placement] * rng.standard_normal(brokers)),
         )
-        for iteration in range(iterations)
+        for iteration in range(5)
         for (brokers, placement), rate in rates.items()
     ]
 
@@ -99,13 +98,12 @@ def write_twin_run(
     start: str = "20260501T000000Z",
     messages: int = 200,
     settings: dict[str, Any] | None = None,
-    changes: dict[str, Any] | None = None,
 ) -> Path:
     """A folder as the experiment leaves it; `settings` are more parameters."""
     simulated = [
         Simulated(
             truth.cell, np.zeros(messages), truth.cell.interval_ms, columns=columns_of(truth, at, messages),
-            more=truth.more, faults=truth.faults,
+            more=truth.more,
         )
         for at, truth in enumerate(truths)
     ]  # fmt: skip
@@ -116,7 +114,7 @@ def write_twin_run(
     return simulate(
         results / f"{start}-{scenario}", "twin", simulated, figures=queues_and_rates, settings=ways,
         parameters={"scenario": scenario, "fidelity": fidelity, **(settings or {})},
-        **{"fidelity": fidelity, "treatments": [treatment("instance", "one process")], **(changes or {})},
+        fidelity=fidelity, treatments=[treatment("instance", "one process")],
     )  # fmt: skip
 
 
