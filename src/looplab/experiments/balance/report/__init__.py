@@ -1,13 +1,8 @@
 """The report on balance: whether the robot stands, beside what theory says."""
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, cast
-
 from looplab.experiments.balance import BalanceCell
 from looplab.report.cell import MeasuredCell
-
-if TYPE_CHECKING:
-    from looplab.report.samples import MeasuredRuns
+from looplab.report.samples import MeasuredRuns
 
 
 class MeasuredBalance(MeasuredCell, BalanceCell):
@@ -21,6 +16,6 @@ class MeasuredBalance(MeasuredCell, BalanceCell):
 CELLS = {"": MeasuredBalance}
 
 
-def balance_cells(measured: "MeasuredRuns") -> Iterable[MeasuredBalance]:
-    """Return the cells of a run of balance, with their type."""
-    return cast(Iterable[MeasuredBalance], measured.cells.values())
+def cells_of(run: MeasuredRuns) -> list[MeasuredBalance]:
+    """Return the cells of a run of balance, by their keys."""
+    return [cell for _, cell in sorted(run.cells.items()) if isinstance(cell, MeasuredBalance)]

@@ -1,7 +1,7 @@
 """Does theory say when the robot falls, and which of the thesis's treatments matter for control at all?"""
 
 from looplab.experiments.balance import EXPERIMENT, NAME
-from looplab.experiments.balance.report import balance_cells, theory
+from looplab.experiments.balance.report import cells_of, theory
 from looplab.report import rounds
 from looplab.report.rules import mostly, stated
 from looplab.report.samples import MeasuredRuns
@@ -38,7 +38,7 @@ def _agrees(run: MeasuredRuns) -> tuple[list[bool | None], list[Line]]:
     gains = theory.gains_of_run(run.run.parameters)
     agrees: list[bool | None] = []
     lines: list[Line] = []
-    for cell in balance_cells(run):
+    for cell in cells_of(run):
         total_us, upright_s = cell.statistic("T", "p50"), cell.figure("upright_s")
         if total_us is None or upright_s is None:
             continue

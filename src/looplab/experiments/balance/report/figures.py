@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from looplab.experiments.balance.report import balance_cells, theory
+from looplab.experiments.balance.report import cells_of, theory
 from looplab.report.drawing import LinePlot, Plot, PlotPoint
 from looplab.report.samples import MeasuredRuns, Runs
 
@@ -17,7 +17,7 @@ def sketches(runs: Runs) -> list[Plot]:
 
 def _stands(run: MeasuredRuns) -> list[Plot]:
     series: dict[str, list[PlotPoint]] = {}
-    for cell in sorted(balance_cells(run), key=lambda one: one.key):
+    for cell in cells_of(run):
         upright_s = cell.figure("upright_s")
         if upright_s is not None:
             share = min(1.0, upright_s / cell.length_s(run.run.repetitions))
