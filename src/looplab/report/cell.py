@@ -1,7 +1,7 @@
 """One cell of stored runs: its latencies with their intervals, and the counts of run.json."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from operator import itemgetter
@@ -64,14 +64,6 @@ class MeasuredCell(Cell):
         values = self.ascending_us[metric]
         return float(STATISTICS[name](values)) if values.size else None
 
-    def by_repetition(self, metric: str, name: str) -> dict[int, float]:
-        """Return a statistic in us of each repetition that has a value; metric "response" for the response."""
-        if metric == "response":
-            each = pieces(self.response_repetition, self.response_us)
-        else:
-            each = pieces(self.repetition_of, self.latency_us[metric])
-        return {repetition: float(STATISTICS[name](np.sort(own))) for repetition, own in each}
-
     def count(self, fate: str) -> int:
         """Return how many messages had a fate, named as in looplab.run.accounting.OUTCOMES."""
         return sum(count.of(self) for count in self.outcomes().values() if fate in count.fates)
@@ -132,13 +124,6 @@ class MeasuredCell(Cell):
 def measured_kind(table: type[Cell]) -> type[MeasuredCell]:
     """Return the kind of measured cell that has the columns of a table."""
     return type(f"Measured{table.__name__}", (MeasuredCell, table), {})
-
-
-def pieces(repetition: NDArray[np.int64], values: Floats) -> Iterator[tuple[int, Floats]]:
-    """Yield each repetition with its values."""
-    order = np.argsort(repetition, kind="stable")
-    numbers, starts = np.unique(repetition[order], return_index=True)
-    yield from zip(map(int, numbers), np.split(values[order], starts[1:]), strict=False)
 
 
 def quantile(values: Floats, share: float) -> float:

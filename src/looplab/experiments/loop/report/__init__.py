@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from looplab.experiments.loop import LoopCell
-from looplab.report.cell import QUANTILES, Key, MeasuredCell, pieces, quantile
+from looplab.report.cell import Key, MeasuredCell
 from looplab.report.statistics import Floats
 
 if TYPE_CHECKING:
@@ -22,13 +22,6 @@ class MeasuredLoop(MeasuredCell, LoopCell):
         response_us = self.response_us.copy()
         response_us[np.isfinite(response_us)] -= self.latency_us["R"]
         return response_us
-
-    def by_repetition(self, metric: str, name: str) -> dict[int, float]:
-        """Return a statistic in us of each repetition, as for any cell; "response-R" is the response without R."""
-        if metric != "response-R":
-            return super().by_repetition(metric, name)
-        each = pieces(self.response_repetition, self.response_without_R_us)
-        return {repetition: quantile(own, QUANTILES[name]) for repetition, own in each}
 
 
 CELLS = {"": MeasuredLoop}

@@ -127,7 +127,7 @@ def _verdict_rows(verdicts: Verdicts) -> Iterator[dict[str, object]]:
                     **spread("change_us", us.change if us else None),
                     "p_value": number(e.p_value if e else None, ".4f"),
                     "least_p": number(e.least_p if e else None, ".5f"),
-                    "compared": f"{e.units[0]} and {e.units[1]} {verdict.units}s" if e else "",
+                    "compared": f"{e.units[0]} and {e.units[1]} runs" if e else "",
                     "null": verdict.null,
                     "published_share": number(verdict.published.share, ".4f"),
                     "published_before_us": number(verdict.published.before),

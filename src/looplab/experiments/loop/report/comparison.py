@@ -13,7 +13,7 @@ from looplab.report.cell import QUANTILES, Key, quantile
 from looplab.report.page import show_ms, show_percent, show_signed_ms
 from looplab.report.rules import Rule
 from looplab.report.samples import MeasuredRuns
-from looplab.report.statistics import FEWEST_REPETITIONS, FEWEST_RUNS, Comparison, compare, compare_blocks
+from looplab.report.statistics import FEWEST_RUNS, Comparison, Interval, compare, compare_blocks
 from looplab.report.study_file import Study
 from looplab.report.verdicts import Verdict
 
@@ -45,7 +45,7 @@ class Printed:
 class LoopVerdict(Verdict):
     """A verdict on two sides, as changes by figure ("O mean", "response p95"), or on counts (no `effects`).
 
-    `units` are runs, or the repetitions of one; `judged` decides: such a statistic, or a figure ("beyond_interval").
+    `judged` decides: such a statistic, or a figure ("beyond_interval").
     """
 
     effects: dict[str, Comparison] = field(default_factory=dict)
@@ -53,7 +53,6 @@ class LoopVerdict(Verdict):
     cells: str = ""
     published: Printed = Printed()
     run_ids: list[str] = field(default_factory=list)
-    units: str = "run"
     judged: str = "O mean"
     plan: str = ""
     null: str = ""
@@ -77,57 +76,58 @@ def _scaled(share: float | None, change_us: float | None, before_us: float | Non
 
 
 def compare_sides(verdict: LoopVerdict, sides: tuple[Side, Side], rule: Rule, study: Study | None) -> None:
-    """Compare runs where each side has enough, else the repetitions of the newest run; ask `rule`.
+    """Compare runs where each side has enough, else show how far the newest ones differ; ask `rule`.
 
     Runs of a study are compared round by round, two cells of the same runs run by run.
     """
-    judged, runs = verdict.judged, [len(measured.runs) for measured, _ in sides]
-    enough = min(runs) >= FEWEST_RUNS
-    verdict.units = "run" if enough else "repetition"
-    by_round = {figure: rounds.blocks(by_run(sides, figure), study) for figure in dict.fromkeys((judged, *FIGURES))}
-    blocked = enough and len(by_round[judged]) >= FEWEST_RUNS
-    values = {figure: [_values(side, figure, verdict.units) for side in sides] for figure in by_round}
-    compared = (
-        (one, compare_blocks(by_round[one]) if blocked else compare(*both, runs=enough)) for one, both in values.items()
-    )
-    verdict.effects = {figure: comparison for figure, comparison in compared if comparison is not None}
+    judged = verdict.judged
+    enough = min(len(measured.runs) for measured, _ in sides) >= FEWEST_RUNS
+    blocked = enough and len(rounds.blocks(by_run(sides, judged), study)) >= FEWEST_RUNS
+    for figure in dict.fromkeys((judged, *FIGURES)):
+        both = by_run(sides, figure)
+        before, after = ([value(one) for one in measured.runs] for measured, value in both)
+        if blocked:
+            found = compare_blocks(rounds.blocks(both, study))
+        else:
+            found = compare(before, after) if enough else _difference(before[-1], after[-1])
+        if found is not None:
+            verdict.effects[figure] = found
+        elif figure == judged:
+            verdict.reason = _no_figure(judged, [*before, *after])
     if judged in verdict.effects:
         verdict.share = verdict.effects[judged].share
     if enough:
         verdict.null = rounds.null_text(rounds.nulls(by_run(sides, judged), study))
-    if not enough:
-        verdict.reason = _one_run(verdict, runs)
-    elif judged not in verdict.effects:
-        verdict.reason = _no_figure(judged, values[judged])
+    elif verdict.share:
+        share = show_percent(verdict.share.estimate)
+        verdict.reason = f"Both sides differ by {share} in {judged}. How much runs differ without a cause is unknown."
     rounds.ask(verdict, by_run(sides, judged), rule, study)
+
+
+def _difference(before: float, after: float) -> Comparison | None:
+    """Return how far two runs differ: without an interval, for their repetitions do not show how runs vary."""
+    if not (0 < before < math.inf and 0 < after < math.inf):
+        return None
+    share, change = Interval(after / before - 1), Interval(after - before)
+    return Comparison(before, after, share, change, math.nan, math.nan, (1, 1))
 
 
 def by_run(sides: Sequence[Side], figure: str) -> list[tuple[MeasuredRuns, rounds.Value]]:
     """Return each side with what takes a figure from one of its runs."""
 
     def value(keys: Sequence[Key]) -> rounds.Value:
-        return lambda one: _values((one, keys), figure, "run")[0]
+        return lambda one: _mean(one, keys, figure)
 
     return [(measured, value(keys)) for measured, keys in sides]
 
 
-def _values(side: Side, figure: str, unit: str) -> list[float]:
-    """Return one figure a run, a latency in us, the mean over the cells; NaN where a cell of the run has none.
+def _mean(run: MeasuredRuns, keys: Sequence[Key], figure: str) -> float:
+    """Return a figure of a run, a latency in us, the mean over the cells; NaN where a cell of the run has none.
 
     "pace" is the time from one message's leaving to the next one's: the interval and the mean lateness.
-
-    Of repetitions: those of the newest run that have an answer in every cell.
     """
-    measured, keys = side
     metric, _, statistic = figure.replace("mean", "avg").partition(" ")
-    if unit == "run":
-        of_runs = ([_value(cells_of(one).get(key), metric, statistic) for key in keys] for one in measured.runs)
-        return [float(np.mean(of_cells)) for of_cells in of_runs]
-    if metric == "pace" or not statistic:
-        return []
-    by_cell = [cells_of(measured.runs[-1])[key].by_repetition(metric, statistic) for key in keys]
-    answered = sorted(set.intersection(*(set(cell) for cell in by_cell)))
-    return [float(np.mean([cell[repetition] for cell in by_cell])) for repetition in answered]
+    return float(np.mean([_value(cells_of(run).get(key), metric, statistic) for key in keys]))
 
 
 def _value(cell: MeasuredLoop | None, metric: str, statistic: str) -> float:
@@ -145,24 +145,12 @@ def _value(cell: MeasuredLoop | None, metric: str, statistic: str) -> float:
     return math.nan if value is None else value
 
 
-def _no_figure(judged: str, values: Sequence[Sequence[float]]) -> str:
+def _no_figure(judged: str, values: Sequence[float]) -> str:
     """Return why runs have no figure to compare."""
-    infinite, runs = int(np.isinf(np.concatenate(values)).sum()), sum(map(len, values))
-    if infinite:
-        return f"The {judged} is infinite in {infinite} of {runs} runs: more messages are lost than it can leave out."
+    if infinite := int(np.isinf(values).sum()):
+        often = f"{infinite} of {len(values)} runs"
+        return f"The {judged} is infinite in {often}: more messages are lost than it can leave out."
     return f"In one run at least, nothing was answered in a cell: it has no {judged}."
-
-
-def _one_run(verdict: LoopVerdict, runs: Sequence[int]) -> str:
-    """Return what one run a side shows."""
-    effect = verdict.effects.get(verdict.judged)
-    if effect is None:
-        return f"The newest runs have fewer than {FEWEST_REPETITIONS} answered repetitions a side: nothing to compare."
-    return (
-        f"{runs[0]} and {runs[1]} run(s) differ by {show_percent(effect.share.estimate)} in {verdict.judged}, of the "
-        f"newest two {show_percent(effect.share.low)} … {show_percent(effect.share.high)} by their repetitions. How "
-        "much two runs differ without a cause is unknown."
-    )
 
 
 def guarded(verdict: LoopVerdict, used: Sequence[MeasuredRuns], about: Sequence[str] | None = None) -> LoopVerdict:

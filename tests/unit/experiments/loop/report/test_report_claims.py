@@ -171,7 +171,8 @@ def test_one_run_a_side_shows_a_difference_and_gives_no_verdict(results: Path) -
     found = pair(results, {"scenario1": 1000, "scenario2": 9000}, runs=1, repetitions=10).verdict("stress")
     assert found.because == ONE_RUN
     assert "differ by × 9" in found.reason
-    assert found.effects["O mean"].units == (10, 10)
+    assert found.effects["O mean"].units == (1, 1)
+    assert not found.share.known
 
 
 def two_arms(results: Path, factor: float, drift: float, rounds: int = 5) -> Any:
