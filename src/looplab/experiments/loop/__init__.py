@@ -141,7 +141,6 @@ class LoopCell(Paced):
         endless=False,
     )
     client_O = Latency("O as printed clients compute it", heading="O client", made=_client_overhead, endless=False)
-    written = Count("repetitions of which the printed subscriber wrote figures: all were answered")
     cpu_wait = Part(
         "how long each part waited for a processor",
         each("number"),

@@ -18,8 +18,8 @@ from looplab.experiments.loop.own_programs import (
     other_clients,
     wait_for_own_bridge,
 )
-from looplab.experiments.loop.parameters import PRINTED, LoopParameters
-from looplab.experiments.loop.printed.measurement import PrintedMeasurement, written
+from looplab.experiments.loop.parameters import LoopParameters
+from looplab.experiments.loop.printed.measurement import PrintedMeasurement
 from looplab.experiments.loop.protocol import (
     COMMAND_EMULATED,
     TOPIC_ANSWER,
@@ -188,7 +188,6 @@ class LoopController(CellRun[LoopParameters, LoopCell]):
             **{name: self.interference[index][name] for name in ("steal_s", "strangers_cpu_s")},
             "wire_bytes": measured.more["wire_bytes"],
             "lost_by": self._losses().count(rows),
-            "written": written(store, rows, self.parameters.messages) if self.parameters.clients == PRINTED else 0,
         }
         document = entry(CellResult(cell, more), store, rows)
         sent, answered = tally(store, rows)

@@ -8,7 +8,6 @@ from looplab.experiments.loop.printed.wire import STEP_NS, Publish
 from looplab.experiments.loop.protocol import TOPIC_ANSWER, TOPIC_REQUEST, parse_answer, parse_request
 from looplab.experiments.loop.request_loop import RequestLoop
 from looplab.mqtt.stamped_socket import StampedSocket
-from looplab.run.accounting import Columns
 from looplab.run.open_loop import Messages
 from looplab.run.samples import ABSENT, ANSWERED, LATE, NOT_SENT, WAITING, SampleStore
 
@@ -88,9 +87,3 @@ class PrintedMeasurement(RequestLoop):
             state[sequence] = WAITING
         elif state[sequence] == ANSWERED and self._received[sequence] - self._sent[sequence] > self._deadline_ns:
             state[sequence] = LATE
-
-
-def written(columns: Columns, rows: range, messages: int) -> int:
-    """Return in how many repetitions all `messages` were answered: of others the printed subscriber writes nothing."""
-    received_ns = columns["client_received_ns"]
-    return sum(ABSENT not in received_ns[row : row + messages] for row in range(rows.start, rows.stop, messages))
