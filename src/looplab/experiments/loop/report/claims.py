@@ -1,7 +1,7 @@
-"""What the thesis claims, as rows that stored runs answer; beside a verdict, other causes that its runs show."""
+"""What the thesis claims, as rows that stored runs answer; beside QoS 2, how much of it was Nagle's algorithm."""
 
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -31,8 +31,8 @@ from looplab.report.rules import (
 )
 from looplab.report.samples import MeasuredRuns, Runs
 from looplab.report.statistics import UNKNOWN, over_runs
+from looplab.report.study_file import Study
 from looplab.report.verdicts import NO_CONTRAST, NOT_RUN, Claim, Effect, Planned, Verdicts
-from looplab.treatments import NO_LOAD
 
 # Whose scheduling a claim on priority is about.
 _PRIORITISED = {"priority_broker": "broker", "priority_controller": "controller"}
@@ -92,11 +92,8 @@ def claims() -> list[Claim]:
 
 def claim(row: ClaimRow) -> Claim:
     """Return the claim of a row."""
-    judges: dict[str, Callable[[Runs], LoopVerdict]] = {
-        "lost": partial(lost_messages.judge, row.name, row.scenarios.split()),
-        "share": partial(_robot_share, row.scenarios),
-    }
-    judge = judges.get(row.rule, partial(_judge, row))
+    lost = partial(lost_messages.judge, row.name, row.scenarios.split())
+    judge = lost if row.rule == "lost" else partial(_judge, row)
     return Claim(row.name, row.title, judge, row.family, partial(_effect, row))
 
 
@@ -117,62 +114,64 @@ def _printed(row: ClaimRow, *sides: tuple[str, Sequence[Key]]) -> Printed:
     """Return the published figures of two sides, each a scenario and its cells."""
     # As published: no figure of the response is.
     figure = "O mean" if row.figure.startswith("response") else row.figure
-    before, after = (_published_us(*side, figure) for side in sides)
+    before, after = (published.mean_us(*side, figure) for side in sides)
     return Printed(before, after, figure)
 
 
 def _judge(row: ClaimRow, runs: Runs) -> LoopVerdict:
-    scenarios, names = row.scenarios.split(), row.about.split()
+    scenarios = row.scenarios.split()
     if missing := [scenario for scenario in scenarios if scenario not in runs]:
-        return _not_run(missing)
+        return LoopVerdict(reason=f"There is no usable run: ./lab run {' '.join(missing)}", because=NOT_RUN)
     study = rounds.study_of([runs[scenario] for scenario in scenarios])
-    used = [rounds.within(study, runs[scenario]) for scenario in scenarios]
+    sides = [(runs[scenario], rounds.within(study, runs[scenario])) for scenario in scenarios]
+    judge = _robot_share if row.rule == "share" else _compared
+    verdict = judge(row, [used for _, used in sides], study)
+    verdict.notes += [row.note] if row.note else []
+    return guarded(verdict, row.name, study, sides, row.about.split() or None)
+
+
+def _compared(row: ClaimRow, used: Sequence[MeasuredRuns], study: Study | None) -> LoopVerdict:
+    """Compare two scenarios, or two cells of one."""
     a, b = used[0], used[-1]
+    names = (a.run.scenario, b.run.scenario)
     cells = {m.run.scenario: cells_of(m) for m in used}
-    before, after = row.cells(cells_of(a)) if row.within else (_common(scenarios[0], scenarios[-1], cells),) * 2
+    before, after = row.cells(cells_of(a)) if row.within else (_common(*names, cells),) * 2
     if not before:
-        run_ids = [run_id for m in used for run_id in m.run_ids]
         if not row.within:
-            return LoopVerdict(reason="The runs have no cell (interval and QoS) in common.", run_ids=run_ids)
-        why = f"The run of {a.run.scenario} has no cells of both {' and '.join(row.sides or ())}."
-        return LoopVerdict(reason=why, because=NOT_RUN, run_ids=run_ids)
-    printed = _printed(row, (scenarios[0], before), (scenarios[-1], after))
+            return LoopVerdict(reason="The runs have no cell (interval and QoS) in common.")
+        why = f"The run of {names[0]} has no cells of both {' and '.join(row.sides or ())}."
+        return LoopVerdict(reason=why, because=NOT_RUN)
+    printed = _printed(row, (names[0], before), (names[1], after))
     verdict = LoopVerdict(
-        notes=[*(cause for m in used if names for cause in _causes(m, names)), *([row.note] if row.note else [])],
-        sides=row.sides or (scenarios[0], scenarios[-1]),
+        sides=row.sides or names,
         cells=cells_text([*before, *after]),
         published=printed,
         published_share=printed.share,
         judged=row.figure,
-        plan=rounds.planned(study, row.name, used),
     )
     rule = row.decides(printed)
     if constants_of(row.figure, used):
         rule = without_constant(rule, printed.before if row.rule == "alike" else None)
     compare_sides(verdict, ((a, before), (b, after)), rule, study)
-    if names and not _applied(names[0], a, b):
+    if row.about and not _applied(row.about.split()[0], a, b):
         _to_control(verdict)
-    verdict.notes += rounds.left_out_notes(study, *((runs[m.run.scenario], m) for m in used))
-    return guarded(verdict, used, names or None)
+    return verdict
 
 
 def _common(a: str, b: str, cells: Planned) -> list[Key]:
     """Return the cells that two scenarios have: those with published figures, if there are any."""
     both = [key for key in cells[a] if key in cells[b]]
-    return [key for key in both if all(_published_us(one, [key]) is not None for one in (a, b))] or both
+    return [key for key in both if all(published.mean_us(one, [key]) is not None for one in (a, b))] or both
 
 
-def _robot_share(scenario: str, runs: Runs) -> LoopVerdict:
+def _robot_share(_row: ClaimRow, used: Sequence[MeasuredRuns], study: Study | None) -> LoopVerdict:
     """Judge R over T in a scenario, the mean over its cells."""
-    if scenario not in runs:
-        return _not_run([scenario])
-    study = rounds.study_of([runs[scenario]])
-    a = rounds.within(study, runs[scenario])
-    keys = [key for key in cells_of(a) if _published_us(scenario, [key]) is not None]
-    robot, total = (_published_us(scenario, keys, f"{metric} mean") for metric in "RT")
+    (a,) = used
+    scenario = a.run.scenario
+    keys = [key for key in cells_of(a) if published.mean_us(scenario, [key]) is not None]
+    robot, total = (published.mean_us(scenario, keys, f"{metric} mean") for metric in "RT")
     if robot is None or total is None:
-        why = f"The run of {scenario} has no cell with published figures."
-        return LoopVerdict(reason=why, because=NOT_RUN, run_ids=a.run_ids)
+        return LoopVerdict(reason=f"The run of {scenario} has no cell with published figures.", because=NOT_RUN)
     printed = robot / total
 
     def share(one: MeasuredRuns) -> float:
@@ -182,24 +181,11 @@ def _robot_share(scenario: str, runs: Runs) -> LoopVerdict:
     value = over_runs([share(one) for one in a.runs]) or UNKNOWN
     ends = f" ({value.low:.0%} to {value.high:.0%})" if value.known else ""
     text = f"R is {value.estimate:.0%} of T{ends}; published are {printed:.0%}."
-
-    plan = rounds.planned(study, "robot-third", [a])
-    verdict = LoopVerdict(reason=text, cells=cells_text(keys), plan=plan, judged="R over T")
-    verdict.notes = [f"Chapter 7 of the thesis says 35 %; its table 5.3 gives {printed:.0%}."]
-    verdict.notes += rounds.left_out_notes(study, (runs[scenario], a))
+    verdict = LoopVerdict(reason=text, cells=cells_text(keys), judged="R over T")
     if not rounds.withheld(verdict, len(a.runs), study):
         question = stated([value.p_values(printed / NEAR, printed * NEAR)], text).question
-        verdict.question = by_construction(question) if question and constants_of("R", [a]) else question
-    return guarded(verdict, [a])
-
-
-def _published_us(scenario: str, keys: Sequence[Key], figure: str = "O mean") -> float | None:
-    """Return the mean of a published figure over cells of one QoS, None where one has none."""
-    return published.mean_us(scenario, [ms for ms, _ in keys], keys[0][1], figure) if keys else None
-
-
-def _not_run(missing: Sequence[str]) -> LoopVerdict:
-    return LoopVerdict(reason=f"There is no usable run: ./lab run {' '.join(missing)}", because=NOT_RUN)
+        verdict.question = by_construction(question) if question and constants_of("R", used) else question
+    return verdict
 
 
 def _applied(about: str, before: MeasuredRuns, after: MeasuredRuns) -> bool:
@@ -221,31 +207,6 @@ def _to_control(verdict: LoopVerdict) -> None:
         f"priority but chance, a negative control.{shown} ./lab run … --fidelity corrected applies it.",
         NO_CONTRAST,
     )
-
-
-def _causes(measured: MeasuredRuns, about: Sequence[str]) -> Iterator[str]:
-    """Yield other causes of a difference that a run shows: how it was scheduled, if that is what the claim is about,
-    and whether its load reached bridge and robot, which take the place of other machines."""
-    run = measured.run
-    for parameter, role in _PRIORITISED.items() if about[0] in _PRIORITISED else ():
-        treatment = run.treatment(f"{role} scheduling policy")
-        if not run.parameters.get(parameter) or treatment is None:
-            continue
-        policy = str(treatment.get("found"))
-        if "SCHED_FIFO" in policy:
-            yield f"{run.scenario}: real-time priority is applied, the {role} was found at {policy}."
-        else:
-            yield (
-                f"{run.scenario}: no priority was applied, every thread of the {role} was found at {policy}. Whatever "
-                "differs here is not priority."
-            )
-    apart = {role: run.treatment(f"{role} apart from the load") for role in ("bridge", "robot")}
-    reached = [role for role, treatment in apart.items() if treatment is not None and not treatment.get("verified")]
-    if reached and run.parameters.get("load", NO_LOAD) != NO_LOAD:
-        yield (
-            f"{run.scenario}: the {' and the '.join(reached)} could not be kept apart from the load on this machine; "
-            "on the published set-up it did not reach them."
-        )
 
 
 def add_causes(runs: Mapping[str, Runs], verdicts: Verdicts) -> None:

@@ -22,6 +22,8 @@ FIGURES = ("O mean", "O p50", "O p95", "response p50", "response p95")
 
 # One side of a comparison: the runs, and which of their cells count.
 Side = tuple[MeasuredRuns, Sequence[Key]]
+# All runs of a scenario, and those on which a verdict rests.
+Used = tuple[MeasuredRuns, MeasuredRuns]
 
 
 @dataclass(frozen=True)
@@ -153,15 +155,21 @@ def _no_figure(judged: str, values: Sequence[float]) -> str:
     return f"In one run at least, nothing was answered in a cell: it has no {judged}."
 
 
-def guarded(verdict: LoopVerdict, used: Sequence[MeasuredRuns], about: Sequence[str] | None = None) -> LoopVerdict:
+def guarded(
+    verdict: LoopVerdict, claim: str, study: Study | None, sides: Sequence[Used], about: Sequence[str] | None = None
+) -> LoopVerdict:
     """Leave undecided what runs cannot judge that are INVALID or differ in more than the claim is `about`.
 
-    Beside the verdict go the fitted constants on which its figure depends.
+    Beside the verdict go its plan, the runs that are left out, and the fitted constants on which its figure depends.
     """
+    used = [one for _, one in sides]
     verdict.run_ids = [run_id for m in used for run_id in m.run_ids]
-    if why := rounds.unfit(used, about):
-        verdict.withdraw(why)
-    verdict.notes += [f"Fitted: {one}" for one in constants_of(verdict.judged, used)]
+    if verdict.run:
+        verdict.plan = rounds.planned(study, claim, used)
+        verdict.notes += rounds.left_out_notes(study, *sides)
+        verdict.notes += [f"Fitted: {one}" for one in constants_of(verdict.judged, used)]
+        if why := rounds.unfit(used, about):
+            verdict.withdraw(why)
     return verdict
 
 

@@ -90,8 +90,6 @@ def judge(name: str, scenarios: Sequence[str], runs: Runs) -> LoopVerdict:
         reason=f"{counted}. {'; '.join(map(str, parts))}.",
         cells=cells_text(keys),
         judged=LOST,
-        plan=rounds.planned(study, name, used),
-        notes=[*rounds.left_out_notes(study, *sides)],
     )
     if not rounds.withheld(verdict, max(len(m.runs) for m in used), study):
         by_robot = any(cell.merged for part in parts for own in part.runs for cell in own) and any(
@@ -102,7 +100,7 @@ def judge(name: str, scenarios: Sequence[str], runs: Runs) -> LoopVerdict:
         )
         sound = without[0] if by_robot else 0.0
         verdict.question = Hypotheses(merged, partial(_decide, verdict.reason, sound))
-    return guarded(verdict, used)
+    return guarded(verdict, name, study, sides)
 
 
 def _keys(measured: MeasuredRuns, key: Key | None) -> list[Key]:

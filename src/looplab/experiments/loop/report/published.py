@@ -6,6 +6,7 @@ from functools import cache
 from statistics import fmean
 
 from looplab.experiments.loop.thesis_tables import row
+from looplab.report.cell import Key
 from looplab.report.printed import printed
 
 
@@ -77,10 +78,10 @@ def figures() -> list[PublishedFigure]:
     ]
 
 
-def mean_us(scenario: str, intervals_ms: Sequence[float], qos: int, figure: str = "O mean") -> float | None:
-    """Return the mean of a published figure, e.g. "T min", at some intervals; None if one of them is missing."""
+def mean_us(scenario: str, keys: Sequence[Key], figure: str = "O mean") -> float | None:
+    """Return the mean of a published figure, e.g. "T min", over some cells; None if one of them has none."""
     metric, statistic = figure.replace("mean", "avg").split()
-    rows = [row(scenario, ms, qos) for ms in intervals_ms]
+    rows = [row(scenario, *key) for key in keys]
     values = [one.overhead_us if figure == "O mean" else one.figure(metric, statistic) for one in rows]
     known = [value for value in values if value is not None]
     return fmean(known) if known and len(known) == len(values) else None

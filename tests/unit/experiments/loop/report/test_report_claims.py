@@ -428,7 +428,7 @@ def test_tcp_nodelay_stands_beside_qos_2(results: Path) -> None:
 
 def test_a_misprinted_row_moves_no_yardstick() -> None:
     """Table 5.2 has the O of 10 ms under 100 ms, too, where T - R is 10.19 ms; elsewhere O is T - R within 0.3 %."""
-    assert published.mean_us("scenario0", [100.0], 0) == pytest.approx(10265.67 - 76.14)
+    assert published.mean_us("scenario0", [(100.0, 0)]) == pytest.approx(10265.67 - 76.14)
     moved = [row for row in thesis_tables.rows() if row.overhead_us != row.figure("O", "avg")]
     assert [(row.table, row.interval_ms) for row in moved] == [thesis_tables.MISPRINTED]
     for row in thesis_tables.rows():

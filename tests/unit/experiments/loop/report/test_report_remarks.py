@@ -78,7 +78,7 @@ def test_a_client_that_waits_sends_later(results: Path, late_us: float, outcome:
 def test_the_robots_share_is_beside_what_the_text_says(results: Path) -> None:
     found = study(results, {"scenario1": at(9000, 9000, 9000)}).verdict("robot-third")
     assert "published are 32%" in found.reason
-    assert "says 35 %; its table 5.3 gives 32%" in found.notes[0]
+    assert "says 35 %; its table 5.3 gives 32 %" in found.notes[0]
     assert any(note.startswith("Fitted: The virtual robot's USB frames") for note in found.notes)
     next(results.glob("*.study.json")).unlink()
     assert shown(results).verdict("robot-third").because == NO_PLAN
