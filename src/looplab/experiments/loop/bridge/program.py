@@ -4,6 +4,7 @@ import os
 import random
 import sys
 from collections import deque
+from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter_ns
 from typing import NamedTuple
@@ -36,6 +37,7 @@ from looplab.experiments.loop.protocol import (
 from looplab.mqtt.kernel_stamps import ABSENT
 from looplab.mqtt.packets import V3_1_1, V5, VERSIONS
 from looplab.mqtt.pairing import read_broker
+from looplab.spec.parameters import Settings, choice, switch
 from looplab.spec.reader import Reader
 from looplab.system import own_process
 
@@ -68,17 +70,18 @@ class Waiting(NamedTuple):
     properties: bytes
 
 
-class BridgeFactors(NamedTuple):
-    """The factors that the bridge has."""
+@dataclass(frozen=True, kw_only=True)
+class BridgeFactors(Settings):
+    """The factors that the bridge has, as those of the run (looplab.experiments.loop.parameters)."""
 
-    tcp_nodelay: bool
-    framing: str
-    pairing: str
-    qos_legs: str
-    receiver: str
-    serial_low_latency: bool
-    mqtt_version: str
-    topic_alias: bool
+    tcp_nodelay: bool = switch({"thesis": False, "corrected": True})
+    robot_framing: str = choice(FRAMINGS, tuple(FRAMINGS.values()))
+    pairing: str = choice(PAIRINGS, tuple(PAIRINGS.values()))
+    serial_low_latency: bool = switch({"thesis": False, "corrected": True})
+    qos_legs: str = choice(LEGS, tuple(LEGS.values()))
+    receiver: str = choice(RECEIVERS, (SPIN, SELECT))
+    mqtt_version: str = choice(V3_1_1, VERSIONS)
+    topic_alias: bool = switch(False)
 
 
 class RobotBridge:
@@ -264,29 +267,18 @@ class RobotBridge:
         self._reporter.report()
 
 
-def _settings(environment: dict[str, str]) -> BridgeFactors:
-    """Read the factors. It spins only on a machine of its own, where OWN_MACHINE is set. Raises LabError (code 2)."""
-    reader = Reader(environment, "compose/scenarios/NAME")
-    nodelay = reader.switch("TCP_NODELAY", reader.fidelity == "corrected")
-    framing, pairing, legs = (
-        reader.choice(name, reader.default(by_fidelity), tuple(by_fidelity.values()))
-        for name, by_fidelity in (("ROBOT_FRAMING", FRAMINGS), ("PAIRING", PAIRINGS), ("QOS_LEGS", LEGS))
-    )
-    receiver = reader.choice("RECEIVER", reader.default(RECEIVERS), (SPIN, SELECT))
-    low_latency = reader.switch("SERIAL_LOW_LATENCY", reader.fidelity == "corrected")
-    receiver = receiver if reader.given("OWN_MACHINE") else SELECT
-    version, alias = reader.choice("MQTT_VERSION", V3_1_1, VERSIONS), reader.switch("TOPIC_ALIAS", False)
-    return BridgeFactors(nodelay, framing, pairing, legs, receiver, low_latency, version, alias)
-
-
 def main() -> int:
-    """Run from the environment: BROKER_PAIRING or BROKER_HOST, BROKER_PORT; SERIAL_URL, FIDELITY …."""
+    """Run from the environment: BROKER_PAIRING or BROKER_HOST, BROKER_PORT; SERIAL_URL, FIDELITY ….
+
+    It spins only on a machine of its own, where OWN_MACHINE is set.
+    """
     own_process.set_name("lab-bridge")
     environment = dict(os.environ)
     try:
-        settings = _settings(environment)
+        reader = Reader(environment, "compose/scenarios/NAME")
+        settings = BridgeFactors.of(reader, **({} if reader.given("OWN_MACHINE") else {"receiver": SELECT}))
         url = environment.get("SERIAL_URL", "").strip() or "socket://robot:4000"
-        robot = RobotPort(url, settings.framing, low_latency=settings.serial_low_latency)
+        robot = RobotPort(url, settings.robot_framing, low_latency=settings.serial_low_latency)
         # A thread opens the port, which resets the board: its boot loader takes up to 2 s, and the rest goes on.
         robot.maintain()
         broker = host, port, pairing = read_broker(environment)
