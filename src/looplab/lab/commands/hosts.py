@@ -38,5 +38,5 @@ def _print_host(host: Host) -> int:
         print(f"{host.name} {host.address}: not reached: {error}")
         return EXIT_MACHINE
     machine = f"{engine.cores} cores, {engine.architecture}, cgroup v{engine.cgroup_version}"
-    print(f"{host.name} {host.address}: Docker {engine.server_version}, {machine}, clock {engine.clock_ahead_s:+.2f} s")
+    print(f"{host.name} {host.address}: Docker {engine.server_version}, {machine}")
     return EXIT_GOOD

@@ -6,7 +6,6 @@ import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from looplab.errors import MachineError
@@ -73,7 +72,6 @@ class Engine:
     rootless: bool = False
     memory_limits: bool = True
     compose: Version | None = None
-    clock_ahead_s: float = 0.0
     docker: tuple[str, ...] = DOCKER
 
     @property
@@ -138,13 +136,8 @@ def ask(
     return done
 
 
-def read_engine(
-    outcome: Outcome, endpoint: str = "", docker: tuple[str, ...] = DOCKER, now_s: float | None = None
-) -> Engine:
-    """Return the facts in the answer of `docker` to INFO (clients of 20.10 exit 0 even without an engine).
-
-    With `now_s`, this machine's clock at the answer, they hold how far the engine's clock is ahead.
-    """
+def read_engine(outcome: Outcome, endpoint: str = "", docker: tuple[str, ...] = DOCKER) -> Engine:
+    """Return the facts in the answer of `docker` to INFO (clients of 20.10 exit 0 even without an engine)."""
     if not outcome.exists:
         return Engine(trouble=NO_CLIENT, detail=outcome.reason)
     info: dict[str, Any] = {}
@@ -168,9 +161,6 @@ def read_engine(
         rootless=any("rootless" in option for option in info.get("SecurityOptions") or []),
         memory_limits=info.get("MemoryLimit") is not False,
         compose=parse_version(plugins.get("compose", {}).get("Version") or ""),
-        clock_ahead_s=datetime.fromisoformat(info["SystemTime"]).timestamp() - now_s
-        if now_s and info.get("SystemTime")
-        else 0.0,
         docker=docker,
     )
 

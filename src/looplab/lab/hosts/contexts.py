@@ -2,7 +2,6 @@
 
 import json
 import socket
-import time
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
@@ -86,9 +85,7 @@ def remove_host(name: str) -> None:
 
 def reach(host: Host) -> Engine:
     """Return what the engine of a host reports. Raises LabError (exit code 3) if it cannot serve."""
-    before_s = time.time()
-    outcome = host.docker(*INFO)
-    engine = read_engine(outcome, docker=host.command, now_s=(before_s + time.time()) / 2)
+    engine = read_engine(host.docker(*INFO), docker=host.command)
     if engine.trouble == NO_ANSWER:
         remedy = f"Is the machine on, and does its engine run? Try: docker --context {host.name} version"
         raise MachineError(f"{host} is not reached: {engine.detail}", remedy)

@@ -113,13 +113,7 @@ class PlacedSession:
             **self.lab.environment_facts(engines[self._placed["controller"].name]),
             "command_line": command_line(self.lab.root, [EXPERIMENTS[EXPERIMENTS.default]]),
             "machine": hashed(placed),
-            "hosts": {
-                name: {
-                    **{fact: getattr(engine, fact) for fact in FACTS},
-                    "clock_ahead_s": round(engine.clock_ahead_s, 3),
-                }
-                for name, engine in engines.items()
-            },
+            "hosts": {name: {fact: getattr(engine, fact) for fact in FACTS} for name, engine in engines.items()},
         }
 
     def _common(self) -> dict[str, str]:
