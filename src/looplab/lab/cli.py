@@ -131,7 +131,7 @@ COMMANDS = {
     ),
     "list": Command("print what there is: scenarios, experiments, exercises", "list_all:list_all"),
     "inspect": Command(
-        "print the running parts: image, address, ports, scheduling, limits, treatments",
+        "print the running parts: image, scheduling, limits, treatments",
         "inspect_parts:inspect",
         _arguments(
             _one("scenario", "only while this one runs", nargs="?", metavar="SCENARIO"),

@@ -15,16 +15,12 @@ from looplab.lab.scenarios import chosen, every
 from looplab.run.table import WIDTH, aligned
 from looplab.system.terminal import say
 
-HEAD = ("part", "scheduling", "addresses, ports on the host")
-
 
 class LabPart(NamedTuple):
     """One container; `scheduling` as ps shows it, e.g. "FF 90"."""
 
     name: str
     image: str
-    addresses: list[str]
-    ports: list[str]
     scheduling: str
     limits: list[str]
 
@@ -59,28 +55,10 @@ def _live(running: Mapping[str, str]) -> list[LabPart]:
     with ThreadPoolExecutor() as pool:
         scheduling = dict(zip(running, pool.map(_scheduling, running.values()), strict=True))
     return [
-        LabPart(
-            name,
-            state["Config"]["Image"],
-            _addresses(state, names),
-            [
-                f"{published['HostIp']}:{published['HostPort']}"
-                for each in state["NetworkSettings"]["Ports"].values()
-                for published in each or []
-            ],
-            scheduling[name],
-            list(_limits(state["HostConfig"])),
-        )
+        LabPart(name, state["Config"]["Image"], scheduling[name], list(_limits(state["HostConfig"], names)))
         for name, container in sorted(running.items())
         if (state := states.get(container))
     ]
-
-
-def _addresses(state: Mapping[str, Any], names: Mapping[str, str]) -> list[str]:
-    kind, _, other = state["HostConfig"]["NetworkMode"].partition(":")
-    if kind == "container":
-        return [f"of {names.get(other, other[:12])}"]
-    return [network["IPAddress"] for network in state["NetworkSettings"]["Networks"].values()]
 
 
 def _scheduling(container: str) -> str:
@@ -93,8 +71,11 @@ def _scheduling(container: str) -> str:
     return ", ".join(sorted({" ".join(line.split()[1:]).removesuffix(" -") for line in listed}))
 
 
-def _limits(host: Mapping[str, Any]) -> Iterator[str]:
-    """Yield rights and limits in words, of what the engine holds of a container."""
+def _limits(host: Mapping[str, Any], names: Mapping[str, str]) -> Iterator[str]:
+    """Yield rights and limits in words, of what the engine holds of a container; `names` has the others by their id."""
+    kind, _, other = host["NetworkMode"].partition(":")
+    if kind == "container":
+        yield f"network of {names.get(other, other[:12])}"
     yield from (f"rtprio {limit['Hard']}" for limit in host["Ulimits"] or [] if limit["Name"] == "rtprio")
     if host["NanoCpus"]:
         yield f"cpus {host['NanoCpus'] / 1e9:g}"
@@ -127,12 +108,11 @@ def _treatments(running: Collection[str], settings: Mapping[str, str]) -> list[d
 
 def _lines(title: str, parts: Sequence[LabPart], treatments: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """Yield each part and what is known of it, in 80 columns."""
-    rows = [HEAD, *((part.name, part.scheduling, ", ".join((*part.addresses, *part.ports))) for part in parts)]
-    heads = aligned(rows, left=len(HEAD), gap=" ")
+    rows = [("part", "scheduling", "image"), *((part.name, part.scheduling, part.image) for part in parts)]
+    heads = aligned(rows, left=3)
     yield from (title, "", heads[0])
     for part, head in zip(parts, heads[1:], strict=True):
         yield fill(head, WIDTH, subsequent_indent="    ", break_on_hyphens=False)
-        yield _line(part.image)
         yield from map(_line, filter(None, [", ".join(part.limits)]))
     if treatments:
         yield from ("", "treatments", *(_line(_treatment(one)) for one in treatments))
