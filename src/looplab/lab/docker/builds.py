@@ -1,6 +1,5 @@
 """Build images side by side with progress; a build that fails shows its last lines and a remedy."""
 
-import re
 import sys
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -8,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from looplab.errors import MachineError
-from looplab.lab.image_names import BASE, BASE_IMAGE, name_of
+from looplab.lab.image_names import BASE, BASE_IMAGE
 from looplab.lab.programs import Outcome, follow
 from looplab.system.remedies import NO_SPACE
 from looplab.system.terminal import Step
@@ -16,8 +15,6 @@ from looplab.system.terminal import Step
 TIMEOUT_S = 3600.0
 BUNDLE_REMEDY = "On a machine with a network run ./lab bundle FILE, bring FILE here, then ./lab load FILE."
 LAST_LINES = 15
-# BuildKit prints the default registry in front of a name.
-_IMAGE = re.compile(r"(?:Successfully tagged|naming to) (?:docker\.io/(?:library/)?)?(\S+)")
 _NO_NETWORK = ("Temporary failure resolving", "Could not resolve", "Unable to fetch", "Failed to fetch")
 
 
@@ -48,23 +45,19 @@ def build_of_own(images: Mapping[str, str], profiles: Sequence[str], environment
 def build_all(root: Path, builds: Sequence[Build]) -> None:
     """Run builds side by side in `root`: each waits for the network, for the disk and for a processor in turn.
 
-    Print no time left: one image takes many times as long as another, and a cached one takes none. Raises MachineError.
+    Show each line of a builder, in which it names the image. Raises MachineError.
     """
-    images = [image for build in builds for image in build.images]
-    built: set[str] = set()
     with Step("Building images") as step, ThreadPoolExecutor(max(1, len(builds))) as pool:
-
-        def watch(line: str) -> None:
-            # Images share layers: only complete ones show the progress.
-            if named := _IMAGE.search(line):
-                built.add(named[1])
-            left = [reference for reference in images if reference not in built]
-            last = f", last: {name_of(left[0])}" if len(left) == 1 else ""
-            step.note(f"{len(images) - len(left)} of {len(images)} images{last}")
 
         def run(build: Build) -> Outcome:
             place, shell = str(root), build.environment
-            return follow(build.command, watch, timeout_s=TIMEOUT_S, directory=place, environment=shell)
+            return follow(
+                build.command,
+                lambda line: step.note(line[:40]),
+                timeout_s=TIMEOUT_S,
+                directory=place,
+                environment=shell,
+            )
 
         for build, done in zip(builds, pool.map(run, builds), strict=True):
             _check(build.what, done)
