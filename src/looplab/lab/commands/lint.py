@@ -5,12 +5,12 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
+from textwrap import indent
 from typing import NamedTuple
 
 from looplab.lab.class_archives import checkout_files
 from looplab.lab.programs import call
 
-COMPLAINT_LINES = 40
 AT_ONCE = 2
 # Figures and pictures hold no words of ours.
 NO_PROSE = (".csv", ".json", ".png", ".svg")
@@ -62,13 +62,6 @@ def complaint(linter: Linter, root: Path, programs: Path, files: Sequence[Path])
     return "" if done.good else (done.stdout + done.stderr).strip() or f"exit code {done.code}"
 
 
-def shorten(text: str) -> str:
-    """Return the first lines of a complaint: one linter must not hide the results of the others."""
-    lines = [f"  | {line}" for line in text.splitlines()]
-    more = [f"  | ... and {len(lines) - COMPLAINT_LINES} more lines"] if len(lines) > COMPLAINT_LINES else []
-    return "\n".join(lines[:COMPLAINT_LINES] + more)
-
-
 def check_rooms(root: Path, files: Sequence[Path]) -> list[str]:
     """Print the lines of Python of each room in pyproject.toml; return the rooms that have outgrown their limit."""
     rooms = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["looplab"]["rooms"]
@@ -97,6 +90,6 @@ def lint(root: Path, programs: Path, linters: Sequence[Linter] = LINTERS) -> boo
             print(f"lint {linter.name:<14} {'FAILED' if fault else 'passed'}", flush=True)
             if fault:
                 failed.append(linter.name)
-                print(shorten(fault), flush=True)
+                print(indent(fault, "  | "), flush=True)
     print(f"lint: {'FAILED: ' + ', '.join(failed) if failed else 'all passed'}", flush=True)
     return not failed

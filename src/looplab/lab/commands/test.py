@@ -7,15 +7,13 @@ import subprocess
 import sys
 import tomllib
 import venv
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from looplab.errors import EXIT_GOOD, EXIT_INVALID, MachineError
 from looplab.lab.checkout import Lab
 from looplab.lab.commands.lint import lint
-from looplab.lab.docker.engine import NO_CLIENT, find_engine
 from looplab.lab.docker.images import left_by_tests
-from looplab.lab.machine.installing import engine_packages
 from looplab.lab.programs import call, run_script
 from looplab.lab.scenarios import chosen, every
 from looplab.system.terminal import Step
@@ -36,7 +34,7 @@ INSTALL_TIMEOUT_S = 900.0
 
 def make_ready(root: Path) -> None:
     """Install packages, the engine, and the tests' Python environment; have every image of the lab."""
-    install_packages(missing_packages(root), engine_packages() if find_engine().trouble == NO_CLIENT else [])
+    install_packages(missing_packages(root))
     make_environment(root)
     lab = Lab(root, scenarios=every(root).values())
     lab.make_ready()
@@ -46,33 +44,23 @@ def make_ready(root: Path) -> None:
         Lab(root, {"BROKER": broker}, chosen(root, ["scenario0"])).make_ready()
 
 
-def missing_packages(root: Path) -> dict[str, str]:
-    """Return the packages of Debian and Ubuntu that are missing of PACKAGES, each with its purpose."""
+def missing_packages(root: Path) -> list[str]:
+    """Return the packages of Debian and Ubuntu that are missing of PACKAGES."""
 
     def proven(proof: str) -> bool:
         found = any(Path("/").glob(proof[1:])) if proof.startswith("/") else shutil.which(proof, path=PROGRAM_PATH)
         return bool(found)
 
     listed = tomllib.loads((root / PACKAGES).read_text(encoding="utf-8"))
-    return {name: purpose for name, (proof, purpose) in listed.items() if not proven(proof)}
+    return [name for name, (proof, _purpose) in listed.items() if not proven(proof)]
 
 
-def install_packages(missing: Mapping[str, str], engine: Collection[str]) -> None:
-    """Install packages, with no service started. Raises MachineError with the command to type if the lab may not.
-
-    `engine` names the packages of the Docker engine if that is missing, too: its own set-up installs them.
-    """
-    if (missing or engine) and not (shutil.which("apt-get") and os.geteuid() == 0):
-        reasons = "; ".join(f"{name} ({purpose})" for name, purpose in missing.items()) or "the Docker engine"
-        remedy = (
-            f"Run `sudo apt-get install --no-install-recommends {' '.join([*engine, *missing])}` (or what this system "
-        )
-        remedy += "calls these), then `./lab test` again; `./lab test --unit` needs none of it."
-        raise MachineError(f"The tests need packages that are missing: {reasons}.", remedy)
+def install_packages(missing: Sequence[str]) -> None:
+    """Install packages, with no service started. Raises MachineError with the command to type if the lab may not."""
     if missing:
         # Releases of Debian and Ubuntu divide programs into packages differently.
         known = [word for name in missing for word in ("--if-known", name)]
-        title = f"Installing what the tests need ({' '.join(missing)})"
+        title = f"Installing what the tests need ({PACKAGES})"
         run_script("install-packages", "--no-services", *known, title=title, expected_s=60)
 
 
@@ -121,12 +109,10 @@ def test(root: Path, unit: bool, rest: Sequence[str], lint_alone: bool) -> int:
     if lint_alone:
         make_environment(root)
         return EXIT_GOOD if lint(root, programs) else EXIT_INVALID
-    paths = [word.partition("::")[0] for word in rest if not word.startswith("-")]
-    named = [path for path in paths if (root / path).exists()]
-    unit_alone = unit or bool(named and all(path.startswith(UNIT) for path in named))
-    (make_environment if unit_alone else make_ready)(root)
+    (make_environment if unit else make_ready)(root)
     # Some tests measure, so the linters end first.
     clean = lint(root, programs)
+    named = any((root / word.partition("::")[0]).exists() for word in rest if not word.startswith("-"))
     chosen = [] if named else [UNIT if unit else "tests", *AT_ONCE]
     command = [str(python_of(root)), "-m", "pytest", *chosen, *rest]
     environment = {**os.environ, "PYTHONPATH": str(root / "src"), "PATH": PROGRAM_PATH}

@@ -16,7 +16,7 @@ from looplab.lab.docker.engine import (
 )
 from looplab.lab.image_names import BASE
 from looplab.lab.machine.limits import give_rt_budget
-from looplab.lab.programs import SCRIPTS, call, run_script
+from looplab.lab.programs import run_script
 from looplab.system.terminal import say
 
 
@@ -33,11 +33,6 @@ def ensure_engine() -> Engine:
         remedy = "Run sudo ./lab setup." if os.geteuid() else "The group above it gives no more: docs/platforms.md."
         say(f"The engine's control group has too small a real-time budget, so real-time priority cannot work. {remedy}")
     return engine
-
-
-def engine_packages() -> list[str]:
-    """Return the packages that `ensure_engine` would install on this machine."""
-    return call([str(SCRIPTS / "install-engine"), "--packages"]).stdout.split()
 
 
 def ensure_compose(engine: Engine, have_base: Callable[[], str]) -> Engine:
