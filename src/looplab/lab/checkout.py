@@ -2,7 +2,8 @@
 
 import os
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,7 @@ _NOT_MEASURING = re.compile(r"/report/|\.(md|env)$|^compose/scenarios/|^compose/
 _DIGITS = 12
 
 
+@dataclass(eq=False)
 class Lab:
     """One checkout of the lab at `root`, with `options` from the command line as variables.
 
@@ -49,18 +51,10 @@ class Lab:
     what this machine decided about images.
     """
 
-    def __init__(
-        self,
-        root: Path,
-        options: Mapping[str, str] | None = None,
-        scenarios: Iterable[Scenario] = (),
-        *,
-        ask_again: bool = False,
-    ) -> None:
-        self.root = root
-        self.options = dict(options or {})
-        self.scenarios = list(scenarios)
-        self._ask_again = ask_again
+    root: Path
+    options: Mapping[str, str] = field(default_factory=dict)
+    scenarios: Sequence[Scenario] = ()
+    ask_again: bool = False
 
     def settings(self) -> dict[str, str]:
         """Return every variable Compose sees: .env, over it this machine's, the shell's, the options'."""
@@ -72,7 +66,7 @@ class Lab:
 
     def _machine(self) -> dict[str, str]:
         known = read_machine_file(self.root)
-        return {name: value for name, value in known.items() if not (self._ask_again and is_decided(name))}
+        return {name: value for name, value in known.items() if not (self.ask_again and is_decided(name))}
 
     def compose(self, extra: Mapping[str, str] | None = None) -> Compose:
         """Return Compose with this lab's variables and `extra` over them."""

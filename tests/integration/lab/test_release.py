@@ -130,7 +130,7 @@ def test_a_dockerfile_takes_any_base_and_names_no_architecture(file: Path) -> No
 
 def test_own_images_are_small_and_hold_what_their_files_need() -> None:
     """In MB, uncompressed; and every module of the lab that an image holds can be imported there."""
-    names = ["report", *map(name_of, Lab(ROOT, scenarios=every(ROOT).values()).images()[0])]
+    names = ["report", *map(name_of, Lab(ROOT, scenarios=list(every(ROOT).values())).images()[0])]
     found = {name: int(docker("image", "inspect", "--format", "{{.Size}}", own_image(name))) / 1e6 for name in names}
     assert {name: size for name, size in found.items() if size > MOST_MB.get(name, 60)} == {}
     for name, modules in IMPORTED.items():

@@ -26,7 +26,7 @@ def bundle(root: Path, file: Path, scenarios: Sequence[str], *, students: bool =
     named = chosen(root, scenarios)
     if file.is_dir() or not file.parent.is_dir():
         raise UsageError(f"{file} cannot be written.", "Name a file in a folder that exists.")
-    wanted = named or every(root).values()
+    wanted = named or list(every(root).values())
     Lab(root, scenarios=wanted).make_ready()
     # Read the settings again: the set-up has decided on stand-ins.
     lab = Lab(root, scenarios=wanted)
@@ -60,7 +60,7 @@ def load(root: Path, file: Path, sha256: str = "") -> int:
         raise LabError(f"{file} is not the bundle of that SHA-256. Nothing was loaded.", "Get it from its maker again.")
     known = every(root)
     (root / "results").mkdir(exist_ok=True)
-    lab = Lab(root, scenarios=known.values(), ask_again=True)
+    lab = Lab(root, scenarios=list(known.values()), ask_again=True)
     _, upstream = lab.images()
     manifest = load_bundle(file, {*map(without_digest, upstream.values())})
     machine = {name: value for name, value in read_machine_file(root).items() if name not in {"GRAFANA", *upstream}}

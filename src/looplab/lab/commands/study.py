@@ -103,7 +103,7 @@ def _prepared(
     root: Path, known: Mapping[str, Scenario], chosen_ones: Mapping[str, str], variants: Variants
 ) -> tuple[dict[str, Lab], dict[tuple[str, str], Any]]:
     """Return the lab of each variant, and the parameters of each scenario in it: all are read before a run starts."""
-    labs = {variant: Lab(root, {**chosen_ones, **own}, known.values()) for variant, own in variants.items()}
+    labs = {variant: Lab(root, {**chosen_ones, **own}, list(known.values())) for variant, own in variants.items()}
     each = ((name, variant, known[name].parameters(lab.settings())) for name in known for variant, lab in labs.items())
     return labs, {(name, variant): values for name, variant, values in each}
 

@@ -36,7 +36,7 @@ def make_ready(root: Path) -> None:
     """Install packages, the engine, and the tests' Python environment; have every image of the lab."""
     install_packages(missing_packages(root))
     make_environment(root)
-    lab = Lab(root, scenarios=every(root).values())
+    lab = Lab(root, scenarios=list(every(root).values()))
     lab.make_ready()
     lab.ready_report()
     # A run builds its own broker alone, but the tests run each of them.

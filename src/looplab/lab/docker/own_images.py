@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from looplab.lab.docker.builds import build_all, build_of_own
@@ -28,6 +29,7 @@ AUTHORITIES = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bund
 STAMP = Path(".cache/images.sha256")
 
 
+@dataclass(frozen=True)
 class OwnImages:
     """Images, each with the service that builds it; `profiles` have these services.
 
@@ -35,19 +37,11 @@ class OwnImages:
     one of them holds.
     """
 
-    def __init__(
-        self,
-        root: Path,
-        images: Mapping[str, str],
-        profiles: Sequence[str],
-        sources: Mapping[str, str] = SOURCES,
-        wraps: Mapping[str, str] | None = None,
-    ) -> None:
-        self._root = root
-        self._profiles = profiles
-        self._sources = sources
-        self._images = dict(images)
-        self._wraps = dict(wraps or {})
+    root: Path
+    images: Mapping[str, str]
+    profiles: Sequence[str]
+    sources: Mapping[str, str] = field(default_factory=lambda: SOURCES)
+    wraps: Mapping[str, str] = field(default_factory=dict)
 
     def have(self, others: Images, chosen: Mapping[str, str]) -> None:
         """Pull those that are missing, else build them, beside the stand-ins that `others` still needs.
@@ -60,18 +54,18 @@ class OwnImages:
         builds, must_build = list(others.builds), self.must_build(others.base)
         if must_build:
             others.ensure_base()
-            share_authorities(self._root)
+            share_authorities(self.root)
             decided = {name: value for name, value in others.variables.items() if not os.environ.get(name)}
-            builds.append(build_of_own(self._images, self._profiles, {**decided, **chosen}))
+            builds.append(build_of_own(self.images, self.profiles, {**decided, **chosen}))
         if builds:
-            build_all(self._root, builds)
+            build_all(self.root, builds)
         if must_build:
             self.write_stamp()
-            remove_replaced(project_name(self._root))
+            remove_replaced(project_name(self.root))
 
     def _fetch(self, others: Images) -> None:
         """Pull the published images that are missing; if one is not available, all will be built."""
-        published = {*filter(is_published, self._images)}
+        published = {*filter(is_published, self.images)}
         # Without a registry the engine is not asked.
         missing = published and sorted(published - images_of(published).keys())
         for reference in missing:
@@ -79,26 +73,26 @@ class OwnImages:
                 because = others.why_not(reference)
                 others.notes.append(f"The lab's own images are those of this checkout, not published ones: {because}.")
                 return
-        if missing and not self._images.keys() - images_of(self._images.keys()).keys():
+        if missing and not self.images.keys() - images_of(self.images.keys()).keys():
             self.write_stamp()
 
     def must_build(self, base: str = BASE_IMAGE) -> bool:
         """Return whether images must be built; without `base` and its stand-in, only missing ones count."""
         here = self._stamps()
-        missing = len(here) < len(self._images)
-        old = not here.items() <= read_stamps(self._root).items()
+        missing = len(here) < len(self.images)
+        old = not here.items() <= read_stamps(self.root).items()
         return missing or (old and bool(images_of([base, STAND_INS[repository_of(BASE_IMAGE)]])))
 
     def write_stamp(self) -> None:
         """Record the ids of the images that are built from the sources as they are now."""
-        add_stamps(self._root, self._stamps())
+        add_stamps(self.root, self._stamps())
 
     def _stamps(self) -> dict[str, str]:
         """Return sources and id of each image that is here: another checkout may build other sources under its name."""
-        sources = digest_of(self._root, files_of(self._root, self._sources))
-        here = images_of({*self._images, *filter(None, self._wraps.values())})
-        wrapped = {name: f"+{here[one].content}" for name, one in self._wraps.items() if one in here}
-        return {name: f"{sources}{wrapped.get(name, '')} {here[name].id}" for name in self._images.keys() & here}
+        sources = digest_of(self.root, files_of(self.root, self.sources))
+        here = images_of({*self.images, *filter(None, self.wraps.values())})
+        wrapped = {name: f"+{here[one].content}" for name, one in self.wraps.items() if one in here}
+        return {name: f"{sources}{wrapped.get(name, '')} {here[name].id}" for name in self.images.keys() & here}
 
 
 def files_of(root: Path, sources: Mapping[str, str]) -> Iterator[Path]:
