@@ -11,7 +11,6 @@ import re
 import subprocess
 import tarfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -52,7 +51,6 @@ def write_bundle(file: Path, references: Sequence[str], facts: Mapping[str, Any]
         raise MachineError(f"This machine lacks images: {', '.join(absent)}.", "Run ./lab setup first.")
     manifest = {
         "schema": SCHEMA,
-        "made": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}",
         "architecture": platform_name(),
         "images": {reference: known[reference].content for reference in references},
         **facts,

@@ -4,7 +4,6 @@ import re
 from collections import defaultdict
 from collections.abc import Mapping
 
-from looplab.system.env_files import read_port
 from looplab.system.json_client import open_direct
 
 TIMEOUT_S = 3.0
@@ -13,13 +12,6 @@ _LABEL = re.compile(r'([a-z_]+)="((?:[^"\\]|\\.)*)"')
 
 Labels = dict[str, str]
 Page = Mapping[str, list[tuple[Labels, float]]]
-
-
-def exporter_url(settings: Mapping[str, str]) -> str:
-    """Return where .env says that the exporter answers. Raises LabError."""
-    port = read_port({"LAB_EXPORTER_PORT": settings.get("LAB_EXPORTER_PORT") or "9101"}, "LAB_EXPORTER_PORT")
-    host = settings.get("LAB_BIND", "").strip() or "127.0.0.1"
-    return f"http://{'127.0.0.1' if host == '0.0.0.0' else host}:{port}"
 
 
 def fetch(address: str) -> str:

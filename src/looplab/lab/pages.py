@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from looplab.lab.settings import address_of
 from looplab.run.folder import LOCK, UNFINISHED
 from looplab.system.json_service import SILENCE_S, BoundedServer
 from looplab.system.lock import holder
@@ -26,7 +27,6 @@ COMMAND = ("-m", "looplab.lab.site")
 SITE = Path("/pages")
 CURRENT = "current"
 TEMPLATES = (Path(__file__).parent, Path(__file__).parents[1] / "report")
-DEFAULT_PORTS = {"GRAFANA": 3000, "PROMETHEUS": 9090}
 EVERY_S, WATCHED_EVERY_S = 2.0, 0.2
 # Runs of one command follow each other within this time.
 QUIET_S = 10.0
@@ -50,11 +50,8 @@ def stored(results: Path) -> frozenset[str]:
 
 def elsewhere(settings: Mapping[str, str]) -> list[tuple[str, str, str]]:
     """Return name, address and purpose of what else the lab serves."""
-    host = settings.get("LAB_BIND") or "127.0.0.1"
-    host = "127.0.0.1" if host == "0.0.0.0" else host
-    ports = {name: settings.get(f"LAB_{name}_PORT") or default for name, default in DEFAULT_PORTS.items()}
-    grafana = ("Grafana", f"http://{host}:{ports['GRAFANA']}", "the run that goes on, live")
-    prometheus = ("Prometheus", f"http://{host}:{ports['PROMETHEUS']}", "every figure as a query")
+    grafana = ("Grafana", address_of(settings, "GRAFANA"), "the run that goes on, live")
+    prometheus = ("Prometheus", address_of(settings, "PROMETHEUS"), "every figure as a query")
     return [prometheus] if settings.get("GRAFANA") == "off" else [grafana, prometheus]
 
 

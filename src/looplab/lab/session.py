@@ -17,11 +17,12 @@ from looplab.lab.checkout import Lab
 from looplab.lab.docker.compose import Compose, read_events
 from looplab.lab.docker.engine import NO_ANSWER, find_engine
 from looplab.lab.docker.model import check_images
+from looplab.lab.pages import elsewhere
 from looplab.lab.programs import call
 from looplab.lab.progress import follow_run
 from looplab.lab.run_options import BUSY
 from looplab.lab.scenarios import LOOP_FILE, Scenario, every
-from looplab.lab.settings import check_parts, project_name
+from looplab.lab.settings import address_of, check_parts, project_name
 from looplab.run.folder import LOCK, UNFINISHED, count_samples
 from looplab.spec.experiment import Experiment
 from looplab.system.env_files import read_env
@@ -111,13 +112,10 @@ class RunSession:
     def where(self) -> None:
         """Print what to do next, and where the runs are shown."""
         settings = self.lab.settings()
-        address = settings.get("LAB_BIND", "127.0.0.1")
-        seen = [f"Prometheus http://{address}:{settings['LAB_PROMETHEUS_PORT']}"]
-        if settings.get("GRAFANA") != "off":
-            seen.insert(0, f"Grafana http://{address}:{settings['LAB_GRAFANA_PORT']}")
-        if self._has_report:
-            seen.insert(0, f"reports http://{address}:{settings['LAB_PAGES_PORT']}")
-        say(f"{NEXT}    ./lab down stops everything\n  {', '.join(seen)}")
+        pages = [("reports", address_of(settings, "PAGES"))] if self._has_report else []
+        served = [*pages, *((name, address) for name, address, _ in elsewhere(settings))]
+        seen = ", ".join(f"{name} {address}" for name, address in served)
+        say(f"{NEXT}    ./lab down stops everything\n  {seen}")
         sys.stdout.flush()
 
 

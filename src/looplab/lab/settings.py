@@ -8,11 +8,13 @@ from pathlib import Path
 from looplab.errors import LabError, UsageError
 from looplab.lab.image_names import REGISTRY, REPEATED, is_on_docker_hub
 from looplab.spec.brokers import DEFAULT
-from looplab.system.env_files import read_env
+from looplab.system.env_files import read_env, read_port
 from looplab.treatments.link import NO_LINK
 from looplab.treatments.loads import loads
 
 PROJECT = "looplab"
+# As the Compose files have them.
+DEFAULT_PORTS = {"GRAFANA": 3000, "PAGES": 8080, "PROMETHEUS": 9090, "EXPORTER": 9101}
 MACHINE_FILE = ".env.machine"
 _HEADER = "# Written by ./lab setup: what this machine allows. Delete it to have it found out again.\n"
 
@@ -83,6 +85,13 @@ def check_settings(settings: Mapping[str, str]) -> None:
 
 def _wrong(name: str, text: str, expected: str) -> LabError:
     return UsageError(f"{name}={text!r}: expected {expected}.", "Correct it in the shell or in .env.")
+
+
+def address_of(settings: Mapping[str, str], service: str) -> str:
+    """Return where a person on this machine finds a service. Raises LabError."""
+    host = settings.get("LAB_BIND", "").strip() or "127.0.0.1"
+    port = read_port(settings, f"LAB_{service}_PORT", DEFAULT_PORTS[service])
+    return f"http://{'127.0.0.1' if host == '0.0.0.0' else host}:{port}"
 
 
 def project_name(root: Path) -> str:

@@ -13,7 +13,7 @@ from looplab.lab.machine import checks
 from looplab.lab.machine.checks import FAIL, GIB, OK, WARN, Check, run_is_possible
 from looplab.lab.machine.limits import FIFO, GROUP, RTPRIO, Limits
 
-ENGINE = Engine(server_version="28.0.4", client_version="28.0.4", cgroup_version=2, compose=(2, 30, 0))
+ENGINE = Engine(server_version="28.0.4", cgroup_version=2, compose=(2, 30, 0))
 LIMITS = Limits(watch_group="/")
 PORTS = {"LAB_BROKER_PORT": 1883}
 

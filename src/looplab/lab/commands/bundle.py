@@ -34,7 +34,6 @@ def bundle(root: Path, file: Path, scenarios: Sequence[str], *, students: bool =
     references = tag_pinned([*ours, *upstream.values(), lab.ready_report()])
     facts = {
         "lab": __version__,
-        "revision": lab.revision(),
         "profiles": [scenario.name for scenario in named] or ["all"],
         "stamps": {name: stamp for name, stamp in read_stamps(root).items() if name in references},
     }

@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 
 from looplab.errors import EXIT_GOOD
 from looplab.lab.checkout import Lab
-from looplab.lab.metrics_page import exporter_url, fetch, parse
+from looplab.lab.metrics_page import fetch, parse
 from looplab.lab.programs import call
 from looplab.lab.scenarios import chosen, every
+from looplab.lab.settings import address_of
 from looplab.run.table import WIDTH, aligned
 from looplab.system.terminal import say
 
@@ -95,7 +96,7 @@ def _limits(host: Mapping[str, Any], names: Mapping[str, str]) -> Iterator[str]:
 def _treatments(running: Collection[str], settings: Mapping[str, str]) -> list[dict[str, Any]]:
     """Return the treatments of the run that goes on."""
     try:
-        page = parse(fetch(f"{exporter_url(settings)}/metrics"))
+        page = parse(fetch(f"{address_of(settings, 'EXPORTER')}/metrics"))
     except OSError:
         return []
     # Until a run has scanned its parts, the exporter still shows the run before it.

@@ -18,7 +18,8 @@ from rich.text import Text
 from looplab.errors import EXIT_GOOD, EXIT_MACHINE
 from looplab.experiments.registry import EXPERIMENTS
 from looplab.lab.checkout import Lab
-from looplab.lab.metrics_page import Page, exporter_url, fetch, parse
+from looplab.lab.metrics_page import Page, fetch, parse
+from looplab.lab.settings import address_of
 from looplab.spec.cell import Cell
 
 EVERY_S = 1.0
@@ -137,7 +138,7 @@ def _one_line(text: str) -> Text:
 
 def watch(root: Path) -> int:
     """Show the newest run until Ctrl-C; print one screen if the output is no terminal."""
-    url = exporter_url(Lab(root).settings())
+    url = address_of(Lab(root).settings(), "EXPORTER")
     console = Console()
     if not console.is_terminal:
         shown, code = _read(url, console.height)

@@ -58,7 +58,6 @@ class Engine:
 
     trouble: str = ""
     detail: str = ""
-    client_version: str = ""
     server_version: str = ""
     server_id: str = ""
     endpoint: str = ""
@@ -147,7 +146,6 @@ def read_engine(outcome: Outcome, endpoint: str = "", docker: tuple[str, ...] = 
     plugins = {plugin.get("Name"): plugin for plugin in client.get("Plugins") or []}
     return Engine(
         *_trouble(outcome, info),
-        client_version=client.get("Version") or "",
         server_version=info.get("ServerVersion") or "",
         server_id=info.get("ID") or "",
         endpoint=endpoint or client.get("Context") or "",

@@ -89,9 +89,7 @@ def _release() -> str:
 
 def check_engine(engine: Engine) -> Iterator[Check]:
     rootless = ", rootless" if engine.rootless else ""
-    versions = (
-        f"{engine.server_version}, client {engine.client_version or '?'}, cgroup v{engine.cgroup_version}{rootless}"
-    )
+    versions = f"{engine.server_version}, cgroup v{engine.cgroup_version}{rootless}"
     yield _check(
         "Docker engine", versions if engine.serves else engine.message, engine.serves, engine.remedy, state=FAIL
     )
