@@ -149,10 +149,10 @@ COMMANDS = {
         _arguments(_one("scenarios", "also prepare images that only these need", nargs="*", metavar="SCENARIO")),
     ),
     "hosts": Command(
-        "list, add or remove the hosts of a run: Docker contexts (docs/many-hosts.md)",
+        "list or add the hosts of a run: Docker contexts (docs/many-hosts.md)",
         "hosts:hosts",
         _arguments(
-            _one("action", "what to do (default: list them)", nargs="?", choices=("add", "remove")),
+            _one("action", "what to do (default: list them)", nargs="?", choices=("add",)),
             _one("name", "of the host", nargs="?", default="", metavar="NAME"),
             _one("endpoint", "where its engine listens", nargs="?", default="", metavar="ssh://…"),
             _one("--address", "its IPv4 address for other hosts (default: that of ssh)", default=""),

@@ -1,28 +1,19 @@
-"""./lab hosts: list, add or remove the hosts of a run on several hosts."""
+"""./lab hosts: list or add the hosts of a run on several hosts; `docker context rm NAME` removes one."""
 
 from pathlib import Path
 
 from looplab.errors import EXIT_GOOD, EXIT_MACHINE, LabError, UsageError
-from looplab.lab.hosts.contexts import ADD, Host, add_host, known_hosts, reach, remove_host
+from looplab.lab.hosts.contexts import ADD, Host, add_host, known_hosts, reach
 from looplab.system.terminal import say
 
 
 def hosts(_root: Path, *, action: str | None, name: str, endpoint: str, address: str) -> int:
-    """Add or remove a host, or list them all; return the exit code, 3 if one of them was not reached."""
+    """Add a host, or list them all; return the exit code, 3 if one of them was not reached."""
     if action == "add":
         if not endpoint:
             raise UsageError("A host has a name and an address.", ADD.format(name or "NAME"))
         host = add_host(name, endpoint, address)
-        try:
-            reach(host)
-        except LabError:
-            remove_host(name)
-            raise
         say(f"{host} is a host: ./lab run scenario5 --broker-on {name}")
-        return EXIT_GOOD
-    if action == "remove":
-        remove_host(name)
-        say(f"{name} is no host any more. Nothing on it was changed.")
         return EXIT_GOOD
     known = known_hosts()
     if not known:

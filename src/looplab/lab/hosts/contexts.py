@@ -5,7 +5,7 @@ import socket
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from looplab.errors import MachineError, UsageError
+from looplab.errors import LabError, MachineError, UsageError
 from looplab.lab.docker.engine import INFO, NO_ANSWER, Engine, read_engine
 from looplab.lab.machine.network import own_address
 from looplab.lab.programs import Outcome, call
@@ -62,7 +62,7 @@ def find_host(name: str, bound_to: str = "") -> Host:
 
 
 def add_host(name: str, endpoint: str, address: str = "") -> Host:
-    """Make the context of a host. Raises LabError (exit code 2)."""
+    """Make the context of a host that is reached. Raises LabError."""
     url = urlsplit(endpoint)
     if url.scheme not in ("ssh", "unix"):
         raise UsageError(f"{endpoint!r}: expected ssh://user@machine.", "An engine open to a network obeys anybody.")
@@ -71,16 +71,14 @@ def add_host(name: str, endpoint: str, address: str = "") -> Host:
     made = call(["docker", "context", "create", name, *described])
     if not made.good:
         raise UsageError(
-            f"Docker made no context {name}: {made.reason}", f"./lab hosts remove {name}, or another name."
+            f"Docker made no context {name}: {made.reason}", f"docker context rm {name}, or take another name."
         )
+    try:
+        reach(host)
+    except LabError:
+        call(["docker", "context", "rm", "--force", name])
+        raise
     return host
-
-
-def remove_host(name: str) -> None:
-    """Remove the context of a host; what runs there stays. Raises LabError (exit code 2)."""
-    if name not in known_hosts():
-        raise UsageError(f"There is no host {name!r}.", "./lab hosts lists them.")
-    call(["docker", "context", "rm", "--force", name])
 
 
 def reach(host: Host) -> Engine:
