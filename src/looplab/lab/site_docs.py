@@ -1,14 +1,12 @@
 """The documentation as pages: docs/*.md, its tables (docs/*.tsv) and pictures, with links that lead on."""
 
+import itertools
 import re
 import shutil
-from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from markdown_it import MarkdownIt
-from markdown_it.token import Token
 
 from looplab.exercises.printed import place_on_site
 from looplab.report.page import page
@@ -21,13 +19,14 @@ def write_docs(docs: Path, out: Path) -> None:
     """Write each page and each table of the folder `docs` as an HTML page to `out`."""
     shutil.copytree(docs / "pictures", out / "pictures")
     markdown = MarkdownIt("commonmark").enable("table")
-    markdown.core.ruler.push("lead_on", partial(_lead_on, docs))
+    markdown.core.ruler.push("anchors", _set_anchors)
     markdown.add_render_rule("table_open", lambda *_given: SCROLLED[0])
     markdown.add_render_rule("table_close", lambda *_given: SCROLLED[1])
     for source in docs.iterdir():
         text = source.read_text(encoding="utf-8") if source.suffix in (".md", ".tsv") else ""
         if text:
-            body = markdown.render(_table(text, source.name) if source.suffix == ".tsv" else text)
+            text = _table(text, source.name) if source.suffix == ".tsv" else text
+            body = markdown.render(_with_targets(text, docs))
             html = page(TEMPLATE, {"title": source.name, "body": body})
             (out / target(source.name, docs)).write_text(html, encoding="utf-8")
 
@@ -53,25 +52,21 @@ def _anchor(heading: str) -> str:
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
-def _lead_on(docs: Path, state: Any) -> None:
-    """Give each heading its anchor, and each link its page on the site."""
-    for token, following in zip(state.tokens, [*state.tokens[1:], None], strict=True):
+def _set_anchors(state: Any) -> None:
+    """Give each heading its anchor."""
+    for token, following in itertools.pairwise(state.tokens):
         if token.type == "heading_open":
             token.attrSet("id", _anchor("".join(part.content for part in following.children)))
-        if token.children:
-            token.children = _with_targets(token.children, docs)
 
 
-def _with_targets(tokens: Sequence[Token], docs: Path) -> list[Token]:
-    """Return the tokens without links to what the site does not hold."""
-    kept, leads_to = [], ""
-    for token in tokens:
-        if token.type == "link_open":
-            leads_to = target(str(token.attrGet("href")), docs)
-            token.attrSet("href", leads_to)
-        if leads_to or token.type not in ("link_open", "link_close"):
-            kept.append(token)
-    return kept
+def _with_targets(text: str, docs: Path) -> str:
+    """Return Markdown whose links lead on within the site; a link to what the site does not hold is its text."""
+
+    def link(found: re.Match[str]) -> str:
+        leads_to = target(found[2], docs)
+        return f"[{found[1]}]({leads_to})" if leads_to else found[1]
+
+    return re.sub(r"(?<!!)\[([^\]]+)\]\(([^)]+)\)", link, text)
 
 
 def _table(text: str, name: str) -> str:
