@@ -30,10 +30,6 @@ class Outcome:
         return self.code == 0
 
     @property
-    def exists(self) -> bool:
-        return self.code != NOT_FOUND
-
-    @property
     def reason(self) -> str:
         """The last line that gives a reason: of standard error, else of standard output."""
         lines = [line.strip() for line in (self.stdout + "\n" + self.stderr).splitlines() if line.strip()]

@@ -27,9 +27,8 @@ def bundle(root: Path, file: Path, scenarios: Sequence[str], *, students: bool =
     if file.is_dir() or not file.parent.is_dir():
         raise UsageError(f"{file} cannot be written.", "Name a file in a folder that exists.")
     wanted = named or list(every(root).values())
-    Lab(root, scenarios=wanted).make_ready()
-    # Read the settings again: the set-up has decided on stand-ins.
     lab = Lab(root, scenarios=wanted)
+    lab.make_ready()
     ours, upstream = lab.images()
     references = tag_pinned([*ours, *upstream.values(), lab.ready_report()])
     facts = {

@@ -1,5 +1,6 @@
 """Talk to Docker Compose about this lab; every variable of a run travels in the environment."""
 
+import contextlib
 import json
 import re
 import subprocess
@@ -158,11 +159,10 @@ def read_events(command: Sequence[str]) -> Iterator[dict[str, Any]]:
 
 
 def _event(line: str) -> dict[str, Any]:
-    try:
-        event = json.loads(line)
-    except ValueError:
-        return {"event": "text", "text": line.rstrip("\n")}
-    return event if isinstance(event, dict) else {"event": "text", "text": line.rstrip("\n")}
+    with contextlib.suppress(ValueError):
+        if isinstance(event := json.loads(line), dict):
+            return event
+    return {"event": "text", "text": line.rstrip("\n")}
 
 
 def _reason(done: Outcome) -> str:

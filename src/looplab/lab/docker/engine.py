@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from looplab.errors import MachineError
-from looplab.lab.programs import TIMED_OUT, Outcome, call
+from looplab.lab.programs import NOT_FOUND, TIMED_OUT, Outcome, call
 
 Version = tuple[int, int, int]
 # From this version on `include` takes a file twice, as the same choice of two variables; 2.24.4 refuses that.
@@ -137,7 +137,7 @@ def ask(
 
 def read_engine(outcome: Outcome, endpoint: str = "", docker: tuple[str, ...] = DOCKER) -> Engine:
     """Return the facts in the answer of `docker` to INFO (clients of 20.10 exit 0 even without an engine)."""
-    if not outcome.exists:
+    if outcome.code == NOT_FOUND:
         return Engine(trouble=NO_CLIENT, detail=outcome.reason)
     info: dict[str, Any] = {}
     with contextlib.suppress(ValueError):
