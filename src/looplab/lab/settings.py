@@ -10,7 +10,6 @@ from looplab.lab.image_names import REGISTRY, REPEATED, is_on_docker_hub
 from looplab.spec.brokers import DEFAULT
 from looplab.system.env_files import read_env, read_port
 from looplab.treatments.link import NO_LINK
-from looplab.treatments.loads import loads
 
 PROJECT = "looplab"
 # As the Compose files have them.
@@ -21,7 +20,6 @@ _HEADER = "# Written by ./lab setup: what this machine allows. Delete it to have
 # What neither Compose nor the engine refuses with the variable's name.
 RULES = {
     "LAB_PRIORITY_UID": (r"0", "0 or nothing"),
-    **{name: (rule.pattern, rule.expected) for load in loads().values() for name, rule in load.settings.items()},
     REGISTRY: (r"[a-z0-9][a-z0-9.-]*(:[0-9]+)?/([a-z0-9][a-z0-9._-]*/)*", "e.g. registry.example.org/ with its last /"),
     REPEATED: (r"(?!(.*/)?looplab/).*", "an image of mqtt-stresser; empty for the lab's own program"),
 }

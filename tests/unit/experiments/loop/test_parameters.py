@@ -82,9 +82,20 @@ def test_the_settings_of_a_load_are_those_of_its_container() -> None:
     }  # fmt: skip
     processors_alone = {**SCENARIO, "LOAD": "stress", "STRESS_IO": "0", "STRESS_VM": "0"}
     assert read_parameters(processors_alone).load_settings["STRESS_CPU"] == "3"
-    for wrong, words in (("all", "STRESS_CPU='all'"), ("0", "STRESS_CPU=0 STRESS_IO=0 STRESS_VM=0: stress has no")):
-        with pytest.raises(LabError, match=words):
-            read_parameters({**processors_alone, "STRESS_CPU": wrong})
+    with pytest.raises(LabError, match="STRESS_CPU=0 STRESS_IO=0 STRESS_VM=0: stress has no"):
+        read_parameters({**processors_alone, "STRESS_CPU": "0"})
+
+
+@pytest.mark.parametrize(
+    ("load", "name", "value"),
+    [
+        ("stress", "STRESS_CPU", "all"), ("stress", "STRESS_IO", "-1"), ("stress", "STRESS_VM_BYTES", "128 MB"),
+        ("stress", "STRESS_TIMEOUT", "forever"), ("flood", "FLOOD_CLIENTS", "1e2"), ("flood", "FLOOD_TIMEOUT", "20s"),
+    ],
+)  # fmt: skip
+def test_a_slip_in_the_settings_of_a_load_names_it(load: str, name: str, value: str) -> None:
+    with pytest.raises(LabError, match=f"{name}='{value}'"):
+        read_parameters({**SCENARIO, "LOAD": load, name: value})
 
 
 @pytest.mark.parametrize(
