@@ -2,7 +2,6 @@
 
 import re
 import shutil
-from collections.abc import Iterable
 from pathlib import Path
 
 from looplab.errors import EXIT_GOOD, UsageError
@@ -45,7 +44,7 @@ def new(root: Path, name: str, source: str = PLAIN) -> Path:
     ):
         raise UsageError(f"There is a scenario or a part {name} already.", "Choose another name, or edit that one.")
     # Compute all changes before writing any: a failure leaves the lab as it was.
-    changed = {path: _started(text, source, name, known) for path, text in files.items()}
+    changed = {path: _started(text, source, name) for path, text in files.items()}
     changed[loop] = _listed(changed.get(loop, ""), source, name)
     for file, anchor in ALIKE.items():
         if root / file in changed:
@@ -64,28 +63,18 @@ def new(root: Path, name: str, source: str = PLAIN) -> Path:
     return folder
 
 
-def _started(text: str, source: str, name: str, known: Iterable[str]) -> str:
+def _started(text: str, source: str, name: str) -> str:
     """Return a Compose file in which `name` starts all that the profile `source` starts, except its controller."""
-    lists = re.compile(rf"^(?!  {source}:)(.*profiles: (?:&\S+ )?\[)([^\]]*)", re.MULTILINE)
-
-    def longer(match: re.Match[str]) -> str:
-        names = re.findall(r"[\w-]+", match[2])
-        last = next((one for one in reversed(names) if one in known), "")
-        if source not in names:
-            return match[0]
-        return match[1] + re.sub(rf"(?<![\w-]){last}(?![\w-])", f"{last}, {name}", match[2])
-
-    return lists.sub(longer, text)
+    listed = rf"^(?!  {source}:)(.*profiles: (?:&\S+ )?\[(?:[^\]]*[ ,])?{source})(?![\w-])"
+    return re.sub(listed, rf"\1, {name}", text, flags=re.MULTILINE)
 
 
 def _listed(text: str, source: str, name: str) -> str:
-    """Return loop.yaml with the new controller's line behind the last one."""
-    lines = list(re.finditer(r"^  [a-z][a-z0-9-]*: \{<<: (.+?), profiles: .*params\.env\]\}\n", text, re.MULTILINE))
-    like = next((line for line in lines if line[0].startswith(f"  {source}:")), None)
+    """Return loop.yaml with the new controller's line behind that of `source`."""
+    like = re.search(rf"^  {source}: \{{<<: (.+?), profiles: .*params\.env\]\}}\n", text, re.MULTILINE)
     if like is None:
         raise UsageError(f"{LOOP_FILE} has no line of {source} to follow.", f"Restore it: git checkout {LOOP_FILE}")
-    end = lines[-1].end()
-    return text[:end] + _LINE.format(name=name, parts=like[1]) + text[end:]
+    return text[: like.end()] + _LINE.format(name=name, parts=like[1]) + text[like.end() :]
 
 
 def new_application(root: Path, experiment: str, name: str) -> Path:
