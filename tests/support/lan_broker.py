@@ -14,7 +14,6 @@ from typing import Any
 import paho.mqtt.client as mqtt
 from paho.mqtt.enums import CallbackAPIVersion
 
-from looplab.lab.commands.pair import write_secret
 from looplab.mqtt.pairing import Pairing, write_pairing
 from looplab.run import identities
 from support.compose_files import started_conf
@@ -51,7 +50,7 @@ class LanBroker(Broker):
     def pairing_file(self, who: str = "bridge", **changes: Any) -> Path:
         """A file as ./lab pair writes it for `who`, some of it changed."""
         path = self.root / f"{who}.env"
-        write_secret(path, write_pairing(replace(self.pairing(who), **changes)))
+        identities.write(path, write_pairing(replace(self.pairing(who), **changes)))
         return path
 
     def restart(self) -> None:

@@ -152,8 +152,8 @@ def password_line(user: str, password: str) -> str:
     return f"{user}:$7${_HASH_ROUNDS}${'$'.join(encoded)}\n"
 
 
-def write(path: Path, text: str, reader: int, group: int = -1) -> None:
-    """Replace `path` by a rename; only `reader` may open it, and `group` if one is given."""
+def write(path: Path, text: str, reader: int = -1, group: int = -1) -> None:
+    """Replace `path` by a rename; only `reader` (-1: this user) may open it, and `group` if one is given."""
     fresh = path.with_name(f".{path.name}.new")
     fresh.unlink(missing_ok=True)
     mode = 0o400 if group < 0 else 0o440

@@ -7,8 +7,8 @@ from support.lan_broker import LanBroker
 from support.parts import HOST, Child, Listener, until
 
 from looplab.experiments.loop.protocol import ONLINE, TOPIC_BRIDGE_STATUS
-from looplab.lab.commands.pair import write_secret
 from looplab.mqtt.pairing import write_pairing
+from looplab.run.identities import write
 
 # From the end of the cause to the retained `online`: TCP's own doubling pauses would take longer.
 RECOVERY_S = 10.0
@@ -44,7 +44,7 @@ def test_a_wrong_password_is_told_and_the_right_one_taken(lan: LanBroker, start_
     file = lan.pairing_file(password="guessed")
     bridge = start_bridge(BROKER_PAIRING=str(file))
     hear_once(bridge, "wrong user or password for bridge")
-    await_return(lan, bridge, lambda: write_secret(file, write_pairing(lan.pairing())))
+    await_return(lan, bridge, lambda: write(file, write_pairing(lan.pairing())))
     assert "guessed" not in bridge.said()
 
 
@@ -55,7 +55,7 @@ def test_identities_made_again_are_told_and_pairing_mends_it(lan: LanBroker, sta
     lan.renew()
     lan.restart()
     hear_once(bridge, "the broker's identity is not the one this machine was paired with")
-    await_return(lan, bridge, lambda: write_secret(file, write_pairing(lan.pairing())))
+    await_return(lan, bridge, lambda: write(file, write_pairing(lan.pairing())))
 
 
 def test_a_plain_client_on_the_tls_port_is_told_so(lan: LanBroker, start_bridge: StartBridge) -> None:

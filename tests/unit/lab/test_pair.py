@@ -34,7 +34,7 @@ def test_pair_writes_one_file_for_its_owner_alone(root: Path, capfd: pytest.Capt
     # Again: it may replace a pairing.
     for address in ("lab.example", "2001:db8::5"):
         assert run_pair(file, address) == 0
-        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+        assert stat.S_IMODE(file.stat().st_mode) == 0o400
         text = file.read_text()
         assert f"# prepare pairing bridge {address} 8883\n{PAIRING}FIDELITY=thesis\nLAB_REGISTRY=\nLAB_TAG=" in text
     said = "".join(capfd.readouterr())
