@@ -6,7 +6,6 @@ from pathlib import Path
 from textwrap import wrap
 
 from looplab.errors import EXIT_GOOD
-from looplab.lab.checkout import Lab
 from looplab.lab.scenarios import Scenario, experiments, scenarios
 
 EXERCISES = Path("docs/exercises")
@@ -19,10 +18,9 @@ _ROW = re.compile(r"^\| (time|before this) \| (.*?) \|$", re.MULTILINE)
 
 def list_all(root: Path) -> int:
     """Print every scenario, experiment and exercise; return the exit code."""
-    environment = Lab(root).settings()
     for heading, entries in (("scenarios", scenarios(root)), ("experiments", experiments(root))):
         folders = {name: next(root.glob(f"compose/*/{name}")) for name in entries}
-        _print(heading, [_scenario(one, environment, folders[name]) for name, one in entries.items()])
+        _print(heading, [_scenario(one, folders[name]) for name, one in entries.items()])
     pages = sorted((root / EXERCISES).glob("*/README.md"))
     titles = [path.read_text(encoding="utf-8").partition("\n")[0].removeprefix("# Exercise: ") for path in pages]
     _print(
@@ -32,9 +30,8 @@ def list_all(root: Path) -> int:
     return EXIT_GOOD
 
 
-def _scenario(scenario: Scenario, environment: dict[str, str], folder: Path) -> tuple[str, ...]:
-    load = getattr(scenario.parameters(environment), "load", "none")
-    return scenario.name, scenario.title, load.replace("none", "-"), *_card(folder / "README.md")
+def _scenario(scenario: Scenario, folder: Path) -> tuple[str, ...]:
+    return scenario.name, scenario.title, scenario.settings.get("LOAD", "-"), *_card(folder / "README.md")
 
 
 def _card(path: Path) -> tuple[str, str]:
