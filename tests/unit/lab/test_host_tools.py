@@ -33,14 +33,6 @@ def test_a_program_that_hangs_is_ended() -> None:
     assert time.monotonic() - begun_s < 10
 
 
-def test_lines_come_while_the_program_runs() -> None:
-    seen: list[str] = []
-    done = follow(["sh", "-c", "echo one; echo two >&2; exit 3"], seen.append, timeout_s=20)
-    assert seen == ["one", "two"]
-    assert done.code == 3
-    assert done.reason == "two"
-
-
 def test_an_interrupted_watcher_leaves_no_program(tmp_path: Path) -> None:
     pid: list[int] = []
 

@@ -39,12 +39,9 @@ def test_every_round_runs_every_arm_once() -> None:
     assert len(begin(loads={}).arms) == 3
 
 
-def test_a_seed_gives_one_study() -> None:
+def test_a_seed_gives_one_study_and_an_arms_name_does_not_show_which_it_is() -> None:
     first, again = begin(seed=7), begin(seed=7)
     assert (first.arms, first.blocks) == (again.arms, again.blocks)
-
-
-def test_an_arms_name_does_not_show_which_it_is() -> None:
     names = {tuple(sorted(a for a, s in begin(seed=k).arms.items() if s == "scenario1")) for k in range(40)}
     assert len(names) > 5
 
