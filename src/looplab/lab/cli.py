@@ -21,12 +21,15 @@ INSIDE = "LOOPLAB_INSIDE"
 
 
 class Command(NamedTuple):
-    """`call` is a function of looplab.lab.commands (imported when called), which takes the checkout's root and the
-    parsed arguments by their names, and returns the exit code. With `packaged` it runs in the image of the report."""
+    """`call` is a function of looplab.lab.commands (imported when called), by default that of the command's name. It
+    takes the checkout's root and the parsed arguments by their names, and returns the exit code.
+
+    With `packaged` it runs in the image of the report.
+    """
 
     help: str
-    call: str
     add_arguments: Callable[[argparse.ArgumentParser], None] = lambda _parser: None
+    call: str = ""
     packaged: bool = False
 
 
@@ -35,8 +38,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = (sys.argv[1:] if arguments is None else arguments) or ["--help"]
     options = vars(parser().parse_args(words))
     root = Path(os.environ.get("LAB_ROOT") or Path(__file__).resolve().parents[3])
-    chosen = COMMANDS[options.pop("command")]
-    module, _, function = chosen.call.partition(":")
+    chosen = COMMANDS[name := options.pop("command")]
+    module, _, function = (chosen.call or f"{name}:{name}").partition(":")
     try:
         if chosen.packaged and INSIDE not in os.environ:
             inside = import_module("looplab.lab.report_container")
@@ -115,42 +118,37 @@ def _file(name: str, text: str, **form: Any) -> tuple[str, dict[str, Any]]:
 
 
 COMMANDS = {
-    "run": Command("run scenarios and print what they measured", "run:run", run_options.add_arguments),
+    "run": Command("run scenarios and print what they measured", run_options.add_arguments),
     "study": Command(
         "repeat both sides of a claim in random order, until there are enough runs for a verdict",
-        "study:study",
         run_options.add_study_arguments,
     ),
     "show": Command(
         "print all of a stored run",
-        "show:show",
         _arguments(
             _one("run", "its id, folder or scenario (default: the newest)", nargs="?", default="", metavar="RUN"),
             _flag("--treatments", "only what was done to the system: wanted, found"),
         ),
     ),
-    "list": Command("print what there is: scenarios, experiments, exercises", "list_all:list_all"),
+    "list": Command("print what there is: scenarios, experiments, exercises", call="list_all:list_all"),
     "inspect": Command(
         "print the running parts: image, scheduling, limits, treatments",
-        "inspect_parts:inspect",
         _arguments(
             _one("scenario", "only while this one runs", nargs="?", metavar="SCENARIO"),
             _flag("--json", "one JSON document", dest="as_json"),
         ),
+        call="inspect_parts:inspect",
     ),
     "doctor": Command(
         "print what this machine can and cannot do",
-        "doctor:doctor",
         _arguments(_flag("--json", "one JSON document", dest="as_json")),
     ),
     "setup": Command(
         "install, pull and build what a run needs",
-        "setup:setup",
         _arguments(_one("scenarios", "also prepare images that only these need", nargs="*", metavar="SCENARIO")),
     ),
     "hosts": Command(
         "list or add the hosts of a run: Docker contexts (docs/many-hosts.md)",
-        "hosts:hosts",
         _arguments(
             _one("action", "what to do (default: list them)", nargs="?", choices=("add",)),
             _one("name", "of the host", nargs="?", default="", metavar="NAME"),
@@ -158,10 +156,9 @@ COMMANDS = {
             _one("--address", "its IPv4 address for other hosts (default: that of ssh)", default=""),
         ),
     ),
-    "down": Command("stop and remove all containers; results stay", "setup:down"),
+    "down": Command("stop and remove all containers; results stay", call="setup:down"),
     "pair": Command(
         "write one file with all that a Raspberry Pi needs to reach this broker",
-        "pair:pair",
         _arguments(
             _file("file", "the file to write, for its owner alone"),
             _one("--address", "this machine's address or name, as the Pi sees it", metavar="ADDRESS"),
@@ -170,17 +167,16 @@ COMMANDS = {
     ),
     "new": Command(
         "make a scenario of your own; `new own NAME`: an application to measure",
-        "new:command",
         _arguments(
             _one("name", "its name, e.g. scenario9", metavar="NAME"),
             _one("application", "behind `own`: name of your application", nargs="?", default="", metavar="APPLICATION"),
             _one("--from", "the one that it is like (scenario1)", dest="source", default="scenario1", metavar="NAME"),
         ),
+        call="new:command",
     ),
-    "watch": Command("show the running scenario live in this terminal", "watch:watch", packaged=True),
+    "watch": Command("show the running scenario live in this terminal", packaged=True),
     "check": Command(
         "mark your runs and answers of an exercise",
-        "check:check",
         _arguments(
             _one(
                 "names",
@@ -194,7 +190,6 @@ COMMANDS = {
     ),
     "predict": Command(
         "choose the prediction of an exercise before its runs",
-        "predict:predict",
         _arguments(
             _one("name", "a scenario, or an exercise of docs/exercises", metavar="NAME"),
             _one("answer", "the letter (default: it is asked for)", nargs="?", default="", metavar="LETTER"),
@@ -202,21 +197,19 @@ COMMANDS = {
     ),
     "answers": Command(
         "print the questions of an exercise with their answers",
-        "answers:answers",
         _arguments(_one("name", "a scenario, or an exercise of docs/exercises", metavar="NAME")),
     ),
     "hand-in": Command(
         "pack the runs that count and the filled form into NAME.zip",
-        "check:hand_in",
         _arguments(
             _one("scenario", "a scenario, or an exercise of docs/exercises", metavar="SCENARIO"),
             _one("--name", "who hands it in, e.g. ada", required=True, metavar="NAME"),
         ),
+        call="check:hand_in",
         packaged=True,
     ),
     "report": Command(
         "compare your runs with the published figures: a page, tables, figures",
-        "report:report",
         _arguments(
             _one("runs", "run ids or folders (default: the newest run of each scenario)", nargs="*", metavar="RUN"),
             _one("--out", "where to write it (default: report/)", type=Path, metavar="DIR"),
@@ -226,7 +219,6 @@ COMMANDS = {
     ),
     "bundle": Command(
         "write all images to one file, for a room without a network",
-        "bundle:bundle",
         _arguments(
             _file("file", "the archive to write"),
             _one("scenarios", "what must run there (default: every scenario)", nargs="*", metavar="SCENARIO"),
@@ -235,15 +227,14 @@ COMMANDS = {
     ),
     "load": Command(
         "make this machine ready from a file of ./lab bundle",
-        "bundle:load",
         _arguments(
             _file("file", "the archive to read"),
             _one("--sha256", "what its maker read when it was made: any other file is refused", default=""),
         ),
+        call="bundle:load",
     ),
     "test": Command(
         "run lint and tests",
-        "test:test",
         _arguments(
             _flag("--unit", "only lint and the tests that need no engine"),
             _flag("--lint", "the linters alone, no test", dest="lint_alone"),
