@@ -9,7 +9,7 @@ from looplab.experiments.middleware.document import live as live_state
 from looplab.experiments.registry import EXPERIMENTS
 from looplab.run.samples import ABSENT, SampleStore
 from support.run_files import MS, answer_at_once, fill, publish_state
-from support.simulated_asip_runs import write_latency_run, write_throughput_run
+from support.simulated_asip_runs import write_throughput_run
 from support.simulated_middleware_runs import by_cores, cores_cells, trial
 from support.spec_runs import make_runs
 
@@ -49,19 +49,18 @@ ENDINGS: dict[str, Callable[[Path], list[Path]]] = {
     "qos-delay": _of("./lab run qos-delay --quick --fidelity corrected", "./lab run qos-delay --quick"),
     "twin": _of("./lab run twin-brokers twin-limit twin --quick"),
     "middleware": _of("./lab run middleware-nodes middleware --repetitions 2 --devices 30,60,120"),
-    "asip": lambda results: [write_latency_run(results), write_throughput_run(results)],
+    "asip": lambda results: [*make_runs(results, "./lab run asip --quick"), write_throughput_run(results)],
     "balance": _of("./lab run balance-scenario5 balance --quick"),
     "own": _of("./lab run own-stress own --quick"),
 }
-_WAYS = [("python", way, "one") for way in ("serial", "tcp")]
 # Each writes a run of few messages and returns its folder first; by its scenario, or its experiment.
 SMALL: dict[str, Callable[[Path], list[Path]]] = {
     "loop": _of("./lab run scenario1 scenario2 --intervals 20 --messages 10 --repetitions 3"),
     "qos-delay": _of("./lab run qos-delay --delays 2 --quick"),
     "twin": _of("./lab run twin --messages 40 --quick"),
     "middleware": _of("./lab run middleware --repetitions 3 --devices 30,60"),
-    "asip": lambda results: [write_latency_run(results, cells=_WAYS[:2], tests=20)],
+    "asip": _of("./lab run asip --messages 20 --languages python --transports serial,tcp"),
     "balance": _of("./lab run balance --quick"),
     "own": _of("./lab run own --quick"),
-    "asip-throughput": lambda results: [write_throughput_run(results, cells=_WAYS[1:2])],
+    "asip-throughput": lambda results: [write_throughput_run(results, cells=[("python", "tcp", "one")])],
 }

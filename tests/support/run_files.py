@@ -12,16 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from looplab.experiments.loop import LoopCell, printed
+from looplab.experiments.loop import LoopCell
 from looplab.experiments.loop.document import COLUMNS
 from looplab.experiments.loop.parameters import LoopParameters
 from looplab.experiments.registry import EXPERIMENTS
 from looplab.report.study_file import Study
-from looplab.run import samples
 from looplab.run.cells import CellResult, entry
 from looplab.run.document import files_of
 from looplab.run.samples import ABSENT, ANSWERED, WAITING, SampleStore
 from looplab.spec.cell import Cell
+from looplab.spec.columns import Count
 
 MACHINE = {"cpu": "Simulated", "cores": 4, "kernel": "6.1.0", "load_before": [0.1, 0.1, 0.1], "revision": "abc"}
 MS = 1_000_000
@@ -114,10 +114,9 @@ def sent_ns(at: int, size: int, interval_ms: float) -> Any:
     return 10**12 + np.arange(at * size, (at + 1) * size) * round(interval_ms * MS) + LATENESS_NS
 
 
-def sample(simulated: Sequence[Simulated]) -> SampleStore:
-    """Return the rows of all cells, one after the other."""
+def sample(simulated: Sequence[Simulated], own: tuple[str, ...]) -> SampleStore:
+    """Return the rows of all cells, one after the other; `own` are the experiment's own columns."""
     size = len(simulated[0].total_ns)
-    own = tuple(name for name in simulated[0].columns if name not in samples.COLUMNS)
     store = SampleStore(size * len(simulated), more=own)
     for at, one in enumerate(simulated):
         left_ns, answered = sent_ns(at, size, one.interval_ms), np.arange(size) < size - one.lost
@@ -147,17 +146,20 @@ def simulate(
     """Write the folder of a finished run: the cells and the samples.csv that the experiment's tables make of the rows.
 
     `parameters` and `more` are those of run.json; `settings` are what the experiment's own code asks of its parameters.
-    `figures` returns what a cell holds by its rows, beside counts and latencies.
+    `figures` returns what a cell holds by its rows, beside counts and latencies. What is not given is absent, of a
+    count 0.
     """
     messages = len(simulated[0].total_ns) // repetitions
     scenario = folder.name.partition("-")[2]
     p = asked([one.cell for one in simulated], messages, repetitions, scenario=scenario, **settings)
-    store = sample(simulated)
+    made = EXPERIMENTS[experiment]
+    store = sample(simulated, made.part("controller").Controller.columns)
+    counts = {count.name: 0 for count in simulated[0].cell.of_kind(Count) if not (count.total or count.outcome)}
     cells = []
     for at, one in enumerate(simulated):
-        found = {**figures(p, store, p.rows(at), one.cell), **one.more}
+        found = {**counts, **figures(p, store, p.rows(at), one.cell), **one.more}
         cells.append(entry(CellResult(one.cell, found), store, p.rows(at)))
-    file = files_of(EXPERIMENTS[experiment], p)[0]
+    file = files_of(made, p)[0]
     lines = [file.header, *file.lines(store, range(store.count))]
     size = {"messages": messages, "repetitions": repetitions}
     return finish(folder, experiment, cells, {**size, **parameters}, {file.name: lines}, **more)
@@ -222,7 +224,7 @@ def finish(
     document = {
         "schema": 1, "experiment": experiment, "run_id": folder.name, "scenario": folder.name.partition("-")[2],
         "fidelity": "thesis", "valid": True, "invalid_because": [], "cells": cells, "environment": MACHINE,
-        "parameters": {"repetitions": 1, **parameters},
+        "parameters": {"repetitions": 1, **parameters}, "treatments": [],
     }  # fmt: skip
     for name, lines in files.items():
         (folder / name).write_text("".join(f"{line}\n" for line in lines))
@@ -237,8 +239,7 @@ def treatment(what: str, found: str) -> dict[str, Any]:
 
 def store(results: Path, run_id: str, fidelity: str = "thesis", messages: int = 3, **changes: Any) -> Path:
     """A whole run of the loop, as a controller leaves it."""
-    columns = {"robot_ns": 4 * MS, **dict.fromkeys(("wire_robot_ns", "wait_ns", *printed.COLUMNS), ABSENT)}
-    simulated = Simulated(LoopCell.keyed(20, 0), np.full(messages, 5 * MS), 20, columns=columns)
+    simulated = Simulated(LoopCell.keyed(20, 0), np.full(messages, 5 * MS), 20, columns={"robot_ns": 4 * MS})
     asked = {"scenario": run_id.partition("-")[2], "fidelity": fidelity, "intervals_ms": [20], "qos": [0]}
     changes = {"treatments": [treatment("w", "a")], **changes}
     return simulate(results / run_id, "loop", [simulated], parameters=asked, fidelity=fidelity, **changes)

@@ -7,16 +7,14 @@ from typing import Any
 import numpy as np
 
 from looplab.experiments.asip import NAME, THROUGHPUT, AsipCell, LatencyCell, ThroughputCell
-from looplab.experiments.asip.board import CYCLE_NS
 from looplab.experiments.asip.document import copies, planned
 from looplab.experiments.asip.waves import search_result
-from looplab.run.samples import ABSENT, ANSWERED, NOT_SENT, WAITING
-from support.run_files import Simulated, simulate, treatment
+from looplab.run.samples import ABSENT, ANSWERED, WAITING
+from support.run_files import Simulated, simulate
 
 # As the board's own counter sees them: 9 bytes in and 10 out, 170 us each; a wave's two reports are 19 bytes.
 WIRE_US, WIRE_HZ = 3230.0, 309.6
 CELLS = tuple((la, tr, "one") for la in ("python", "java") for tr in ("serial", "tcp", "mqtt"))
-CYCLES_PER_US = 16
 INTERVAL_MS = 40
 # What is asked of the parameters of either kind of run.
 SETTINGS = {"client_cpus": 0, "seconds": 1}
@@ -51,9 +49,7 @@ def write_latency_run(
         spread = 1 + 0.01 * rng.standard_normal(tests)
         latency_ns = np.round(mean_us(*key) * 1000 * spread / spread.mean()).astype(int)
         # The board's pin follows 60 us before its client hears of it.
-        waves = 1_000_000 + 640_000 * np.arange(tests)
-        copied = waves + np.round(CYCLES_PER_US * (latency_ns / 1000 - 60)).astype(int)
-        delays_ns = np.round((copied - waves) * CYCLE_NS).astype(int)
+        delays_ns = latency_ns - 60_000
         more = {"wire_us": WIRE_US, **copies(delays_ns.tolist())}
         cell = LatencyCell.keyed(*key)
         simulated.append(Simulated(cell, latency_ns, INTERVAL_MS, lost, {"edge_ns": delays_ns}, more))
@@ -68,38 +64,20 @@ def write_throughput_run(
     cells: Sequence[tuple[str, str, str]] = CELLS,
     edge_cpu_us: float = 50.0,
 ) -> Path:
-    """A bisection that ends within 1 % of each cell's `tracked_hz`; above it, the surplus edges are missing."""
-    tried = {key: _bisection(tracked_hz(*key)) for key in cells}
-    most, simulated = max(map(len, tried.values())), []
-    for at, (key, frequencies) in enumerate(tried.items()):
-        asked_hz = np.array(frequencies)
+    """A search of two steps: at each cell's `tracked_hz`, and 1 % above it, where an edge is missing."""
+    simulated = []
+    for key in cells:
+        asked_hz = tracked_hz(*key) * np.array([1, 1.01])
         edges_in = 2 * np.round(asked_hz).astype(int)
-        share = np.minimum(1, tracked_hz(*key) / asked_hz)
-        edges_out = np.round(edges_in * share).astype(int)
-        found = search_result(list(zip(frequencies, (edges_out == edges_in).tolist(), strict=True)))
-        number = at * most + np.arange(most)
+        edges_out = edges_in - [0, 1]
+        found = search_result(list(zip(asked_hz.tolist(), (edges_out == edges_in).tolist(), strict=True)))
         columns = {
-            "due_ns": number, "sent_ns": number, "received_ns": ABSENT,
-            "state": _padded(np.where(edges_out == edges_in, ANSWERED, WAITING), most, NOT_SENT),
-            "frequency_uhz": _padded(np.round(asked_hz * 1e6), most),
-            "edges_in": _padded(edges_in, most), "edges_out": _padded(edges_out, most),
+            "received_ns": ABSENT, "state": [ANSWERED, WAITING], "frequency_uhz": np.round(asked_hz * 1e6).astype(int),
+            "edges_in": edges_in, "edges_out": edges_out,
         }  # fmt: skip
         more = {"wire_hz": WIRE_HZ, "edge_cpu_us": edge_cpu_us, **found}
-        simulated.append(Simulated(ThroughputCell.keyed(*key), np.zeros(most), INTERVAL_MS, 0, columns, more))
+        simulated.append(Simulated(ThroughputCell.keyed(*key), np.zeros(2), INTERVAL_MS, 0, columns, more))
     return _simulate(results / f"{start}-{THROUGHPUT}", simulated)
-
-
-def _padded(values: np.ndarray, size: int, rest: int = ABSENT) -> np.ndarray:
-    """Return the column of a cell whose search ended before its last row."""
-    return np.pad(values.astype(int), (0, size - len(values)), constant_values=rest)
-
-
-def _bisection(limit: float) -> list[float]:
-    low, high, tried = 0.0, 400.0, []
-    while high - low > 0.01 * limit:
-        tried.append((low + high) / 2)
-        low, high = (tried[-1], high) if tried[-1] <= limit else (low, tried[-1])
-    return tried
 
 
 def _simulate(folder: Path, simulated: list[Simulated]) -> Path:
@@ -109,7 +87,4 @@ def _simulate(folder: Path, simulated: list[Simulated]) -> Path:
         runtime = "Python 3.13.5" if cell.language == "python" else "OpenJDK 21.0.9, JIT"
         return {**planned(p, cell).more, "runtime": runtime, "board_lag_us": 120.0}
 
-    return simulate(
-        folder, NAME, simulated, settings={"throughput": throughput, **SETTINGS},
-        figures=figures, treatments=[treatment("board clock", "16 MHz")],
-    )  # fmt: skip
+    return simulate(folder, NAME, simulated, settings={"throughput": throughput, **SETTINGS}, figures=figures)

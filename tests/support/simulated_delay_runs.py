@@ -4,12 +4,11 @@ from collections.abc import Callable, Mapping
 from itertools import product
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 
 from looplab.experiments.qos_delay import USUAL, DelayCell
-from support.run_files import Simulated, edited, simulate, treatment
+from support.run_files import Simulated, simulate
 
 SYMMETRICAL = tuple((d, d) for d in (2, 5, 10, 20, 40, 60))
 PLACES = ((0, 20), (2, 18), (10, 10), (18, 2), (20, 0))
@@ -41,7 +40,6 @@ def write_delay_run(
     pairs: tuple[tuple[float, float], ...] = SYMMETRICAL + PLACES,
     messages: int = 100,
     repetitions: int = 5,
-    cell_changes: dict[tuple[float, float, int, str], dict[str, Any]] | None = None,
     networks: Mapping[str, float] = MappingProxyType({USUAL: 1.0}),
 ) -> Path:
     """A folder as the experiment leaves it; `ratio` is each cell's mean latency over its delay,
@@ -54,18 +52,12 @@ def write_delay_run(
         total_ns = np.round(mean_ns * (1 + 0.1 * rng.standard_normal(messages))).astype(int)
         carried = packets(pb, bs, qos) if packets else max(1.0, 2 * made_ms / INTERVAL_MS)
         more = {
-            "jitter_ms": 0.1 * made_ms, "interval_ms": INTERVAL_MS, "duplicates": 0,
-            "out_of_order": 0, "disconnects": 0,
+            "interval_ms": INTERVAL_MS,
             "end_to_end_ms": {"pb": float(pb), "bs": float(bs), "total": made_ms},
-            "segments": {"publisher": {
-                "mqtt_packets_per_segment": {"mean": carried}, "size_bytes": {"max": 25 * carried}, "histogram": {},
-            }},
-            "packets_per_message": {"PUBLISH": 2.0, "PUBACK": 2.0 if qos == 1 else 0.0},
-        }  # fmt: skip
+            "segments": {
+                "publisher": {"mqtt_packets_per_segment": {"mean": carried}, "size_bytes": {"max": 25 * carried}}
+            },
+        }
         simulated.append(Simulated(DelayCell.keyed(pb, bs, qos, network), total_ns, INTERVAL_MS, more=more))
-    more = {"fidelity": fidelity, "treatments": [treatment("link backend", "nfqueue")]}
-    folder = simulate(results / f"{start}-qos-delay", "qos-delay", simulated, repetitions=repetitions, **more)
-    with edited(folder) as run:
-        for one, cell in zip(simulated, run["cells"], strict=True):
-            cell.update((cell_changes or {}).get(one.cell.key, {}))
-    return folder
+    folder = results / f"{start}-qos-delay"
+    return simulate(folder, "qos-delay", simulated, repetitions=repetitions, fidelity=fidelity)

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from looplab.experiments.loop import LoopCell, printed
+from looplab.experiments.loop import LoopCell
 from looplab.run.samples import ABSENT
 from support.run_files import Simulated, simulate, treatment
 
@@ -69,9 +69,7 @@ def _cell(interval_ms: float, qos: int, overhead: np.ndarray, robot: np.ndarray,
     o_ns, r_ns = (np.rint(us.ravel() * 1000).astype(np.int64) for us in (overhead, robot))
     total_ns = o_ns + r_ns
     r_ns[r_ns.size - lost :] = ABSENT
-    columns = {"robot_ns": r_ns, **dict.fromkeys(("wire_robot_ns", "wait_ns", *printed.COLUMNS), ABSENT)}
-    more = dict.fromkeys(("duplicates", "out_of_order", "disconnects"), 0)
-    return Simulated(LoopCell.keyed(interval_ms, qos), total_ns, interval_ms, lost, columns, more)
+    return Simulated(LoopCell.keyed(interval_ms, qos), total_ns, interval_ms, lost, {"robot_ns": r_ns})
 
 
 # What the nine scenarios are like, in microseconds: (O median, O spread, R).

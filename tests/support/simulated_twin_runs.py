@@ -10,7 +10,7 @@ import numpy as np
 from looplab.experiments.twin import TwinCell
 from looplab.experiments.twin.document import queues_and_rates
 from looplab.run.samples import ABSENT, ANSWERED, FAILED, WAITING
-from support.run_files import Simulated, simulate, treatment
+from support.run_files import Simulated, simulate
 
 # The paper's figure as a service time: 14.85 messages a second.
 PUBLISHED_S = 1 / 14.85
@@ -101,20 +101,16 @@ def write_twin_run(
 ) -> Path:
     """A folder as the experiment leaves it; `settings` are more parameters."""
     simulated = [
-        Simulated(
-            truth.cell, np.zeros(messages), truth.cell.interval_ms, columns=columns_of(truth, at, messages),
-            more=truth.more,
-        )
-        for at, truth in enumerate(truths)
-    ]  # fmt: skip
+        Simulated(one.cell, np.zeros(messages), one.cell.interval_ms, 0, columns_of(one, at, messages), one.more)
+        for at, one in enumerate(truths)
+    ]
     ways = {
         "broker_of": lambda row: row % messages % truths[row // messages].cell.brokers + 1,
         "device_of": lambda _row: 1,
     }
     return simulate(
         results / f"{start}-{scenario}", "twin", simulated, figures=queues_and_rates, settings=ways,
-        parameters={"scenario": scenario, "fidelity": fidelity, **(settings or {})},
-        fidelity=fidelity, treatments=[treatment("instance", "one process")],
+        parameters={"scenario": scenario, "fidelity": fidelity, **(settings or {})}, fidelity=fidelity,
     )  # fmt: skip
 
 

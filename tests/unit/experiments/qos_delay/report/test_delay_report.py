@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from support.reports import Shown, shown
-from support.run_files import repeat
+from support.run_files import edited, repeat
 from support.simulated_delay_runs import SYMMETRICAL, as_published, one_way, write_delay_run
 
 from looplab.report.verdicts import NOT_REPRODUCED, NOT_RUN, REPRODUCED, Verdict
@@ -36,8 +36,9 @@ def test_without_nagle_no_round_trip_and_no_aggregation(tmp_path: Path) -> None:
 
 def test_the_ratio_is_that_of_the_delay_that_was_made(tmp_path: Path) -> None:
     # The emulator made 44 ms where 40 were asked for: the ratio is of what was made.
-    made = {"end_to_end_ms": {"pb": 22.0, "bs": 22.0, "total": 44.0}}
-    write_delay_run(tmp_path, cell_changes={(20, 20, 0, "normal"): made})
+    with edited(write_delay_run(tmp_path)) as run:
+        made = next(cell for cell in run["cells"] if cell["delay_pb_ms"] == cell["delay_bs_ms"] == 20)
+        made["end_to_end_ms"]["total"] = 44.0
     cell: Any = analysed(tmp_path).measured[0].cells[20.0, 20.0, 0, "normal"]
     assert cell.interval("ratio").estimate == pytest.approx(2 * 40 / 44, rel=0.02)
     assert cell.interval("ratio").low < cell.interval("ratio").estimate < cell.interval("ratio").high
