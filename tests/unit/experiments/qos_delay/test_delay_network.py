@@ -1,6 +1,5 @@
 """A cell's links judged by what the emulator says after it; the real one is in tests/e2e/test_e2e_qos_delay.py."""
 
-import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -9,7 +8,7 @@ import pytest
 from looplab.experiments.qos_delay import network
 from looplab.experiments.qos_delay.network import Made
 from looplab.experiments.qos_delay.parameters import QosDelayParameters
-from looplab.system.json_service import serve
+from looplab.link import client
 from looplab.treatments.link import Emulators
 
 P = QosDelayParameters.read({"DELAYS_MS": "20", "QOS": "0", "MESSAGES": "10"})
@@ -33,18 +32,13 @@ def state(at: str) -> dict[str, Any]:
 
 
 @pytest.fixture
-def judged(at_end: contextlib.ExitStack) -> Judged:
+def judged(monkeypatch: pytest.MonkeyPatch) -> Judged:
     """What is found where the emulators say this."""
 
-    def serving(answer: dict[str, Any]) -> str:
-        server = serve("127.0.0.1", 0, {"GET /links": lambda _request: answer}, "free a port")
-        at_end.callback(server.server_close)
-        at_end.callback(server.shutdown)
-        return f"http://127.0.0.1:{server.server_address[1]}"
-
     def judge(own: dict[str, Any], broker: dict[str, Any]) -> Made:
-        found = Made("nfqueue")
-        network.judge(P, CELL, found, Emulators({"own": serving(own), "broker": serving(broker)}))
+        states, found = {"own": own, "broker": broker}, Made("nfqueue")
+        monkeypatch.setattr(client, "state", lambda url, _pings: states[url])
+        network.judge(P, CELL, found, Emulators({name: name for name in states}))
         return found
 
     return judge
