@@ -1,4 +1,4 @@
-"""One PostgreSQL a module, a broker and an instance a test."""
+"""One PostgreSQL for all tests, a broker and an instance a test."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,7 +10,7 @@ from support.postgres import Postgres, open_folder
 from support.twin_lab import TwinLab
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def cluster() -> Iterator[Postgres]:
     with open_folder() as folder:
         found = Postgres(folder)

@@ -2,6 +2,9 @@
 
 from itertools import pairwise
 
+import psycopg
+import pytest
+from support.postgres import Postgres
 from support.twin_lab import TwinLab, account
 
 
@@ -66,3 +69,19 @@ def test_the_search_finds_a_limit_that_was_put_in(lab: TwinLab) -> None:
     assert not cell["steps"][0]["sustained"]
     assert cell["steps"][-1]["sustained"]
     assert (cell["lost"], cell["stored"]) == (0, cell["sent"])
+
+
+def test_who_may_only_read_writes_nothing(cluster: Postgres) -> None:
+    """The controller's user fills no disk either, with what it makes for its session alone."""
+    with psycopg.connect(cluster.conninfo("twin_reader"), autocommit=True) as session:
+        assert session.execute("SELECT count(*) >= 0 FROM message").fetchone() == (True,)
+        for refused in (
+            "DELETE FROM message",
+            "CREATE TABLE x ()",
+            "CREATE TEMPORARY TABLE x ()",
+            "SELECT lo_create(0)",
+            "SELECT lo_from_bytea(0, 'a')",
+            "SET temp_file_limit = -1",
+        ):
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                session.execute(refused)
