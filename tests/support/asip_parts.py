@@ -34,16 +34,19 @@ class AsipBoard(Board):
     """The board of asip, wired as in compose/experiments/asip."""
 
     def __init__(
-        self, files: Path, folder: Path, board: str = "uno", *options: str, wired: bool = True, port: Path | None = None
+        self, files: Path, folder: Path, board: str = "uno", *options: str, wired: bool = True, link: Path | None = None
     ) -> None:
         self.board = BOARDS[board]
         self.address = f"{HOST}:{free_port()}"
         pins = {number: pin.name for number, pin in self.board.pins.items()}
         wire = ["--wire", f"{pins[13]}:{pins[4]}"] if wired else []
+        self.link = link or folder / f"{board}-{free_port()}"
+        # That of a board that was killed.
+        self.link.unlink(missing_ok=True)
         super().__init__(
-            files, folder, f"asip-{board}.hex", port or folder / f"{board}-{free_port()}",
-            "--processor", self.board.processor, "--statistics", self.address, "--adapter", "none",
-            "--boot-ms", "200", *wire, "--generator", pins[2], "--scope", f"{pins[2]},{pins[13]}", *options,
+            files, folder, f"asip-{board}.hex", "--pty", str(self.link), "--processor", self.board.processor,
+            "--statistics", self.address, "--adapter", "none", "--boot-ms", "200", *wire, "--generator", pins[2],
+            "--scope", f"{pins[2]},{pins[13]}", *options,
         )  # fmt: skip
         self.scope = Oscilloscope(self.address)
 
@@ -79,7 +82,7 @@ class AsipParts:
     def start_bridge(self) -> Child:
         variables = {
             **self._variables,
-            "ASIP_DEVICE": str(self.board.port),
+            "ASIP_DEVICE": str(self.board.link),
             "BROKER_HOST": HOST,
             "BROKER_PORT": str(self.broker.port),
             "BRIDGE_PORT": str(self.bridge_port),
@@ -91,7 +94,7 @@ class AsipParts:
 
     def plug_in(self) -> None:
         """Connect the board again after `board.kill`, at the same name."""
-        self.board = self._start_board(port=self.board.port)
+        self.board = self._start_board(link=self.board.link)
 
     def run(self, **variables: str) -> tuple[int, dict[str, Any]]:
         """Have the controller run; return its exit code and run.json, {} where it stored none."""

@@ -14,9 +14,9 @@ from looplab.experiments.loop.protocol import (
     TOPIC_REQUEST,
     LoopAnswer,
 )
+from support.board import Board
 from support.lan_broker import LanBroker
 from support.parts import HOST, Broker, Child, Listener, RobotDouble, TreatmentsDouble, bridge_command, python
-from support.robot_harness import Robot
 from support.waiting import until
 
 
@@ -31,7 +31,7 @@ class LoopLab:
     def __init__(
         self,
         broker: Broker | LanBroker,
-        robot: RobotDouble | Robot,
+        robot: RobotDouble | Board,
         listener: Listener,
         start: Callable[..., Child],
         folder: Path,

@@ -2,19 +2,16 @@
 
 import contextlib
 import ctypes
-import itertools
-import os
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from support.asip_parts import asip_files  # noqa: F401
-from support.board import ROBOT_FILES
+from support.board import ROBOT_FILES, Board
 from support.containers import copy_out, docker, own_image
 from support.image_harness import build
 from support.places import ROOT
-from support.robot_harness import Robot, RobotFiles
 from support.tools import program
 
 FIRMWARE = ROOT / "firmware" / "mbot_ranger"
@@ -44,16 +41,11 @@ def firmware_functions(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
 
 
 @pytest.fixture(scope="session")
-def robot_image() -> str:
-    return own_image("robot")
-
-
-@pytest.fixture(scope="session")
-def robot_files(robot_image: str, tmp_path_factory: pytest.TempPathFactory) -> RobotFiles:
-    """Return the statically linked board program and the firmware, copied out of the image."""
+def robot_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of the statically linked board program and of the firmware, copied out of the image."""
     folder = tmp_path_factory.mktemp("robot")
-    copy_out(robot_image, folder, *ROBOT_FILES)
-    return RobotFiles(folder / "robot", folder / "mbot_ranger.hex")
+    copy_out(own_image("robot"), folder, *ROBOT_FILES)
+    return folder
 
 
 @pytest.fixture(scope="session")
@@ -78,21 +70,11 @@ def hanging_firmware(in_build_image: Callable[..., str], tmp_path_factory: pytes
 
 
 @pytest.fixture
-def start_robot(robot_files: RobotFiles, tmp_path: Path, at_end: contextlib.ExitStack) -> Callable[..., Robot]:
-    """Starts robots on a free port, with no boot loader wait and a trace unless the options say otherwise."""
-    numbers = itertools.count()
+def start_robot(robot_files: Path, tmp_path: Path, at_end: contextlib.ExitStack) -> Callable[..., Board]:
+    """Starts robots on a free port, with no boot loader wait unless the options say otherwise."""
 
-    def start(*options: str, firmware: Path | None = None) -> Robot:
-        number = next(numbers)
-        trace_path, stderr_path = tmp_path / f"trace{number}", tmp_path / f"stderr{number}"
-        with stderr_path.open("wb") as stderr:
-            process = subprocess.Popen(
-                [str(robot_files.program), "--firmware", str(firmware or robot_files.firmware),
-                 "--tcp", "127.0.0.1:0", "--boot-ms", "0", "--trace", str(trace_path), *options],
-                stdout=subprocess.PIPE, stderr=stderr, env={"PATH": os.environ["PATH"]},
-            )  # fmt: skip
-        robot = Robot(process, trace_path, stderr_path)
-        at_end.callback(robot.stop)
-        return robot
+    def start(*options: str, firmware: str | Path = "mbot_ranger.hex") -> Board:
+        usual = ("--tcp", "127.0.0.1:0", "--boot-ms", "0")
+        return at_end.enter_context(contextlib.closing(Board(robot_files, tmp_path, firmware, *usual, *options)))
 
     return start

@@ -5,14 +5,13 @@ import itertools
 import os
 import random
 import re
-import select
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from time import monotonic, sleep
+from time import sleep
 
 import pytest
 from support.asip_parts import AsipBoard
-from support.waiting import LIMIT_S
+from support.board import TraceEvent
 
 from looplab.experiments.asip.board import CLOCK_HZ
 
@@ -191,49 +190,32 @@ class Serial:
     """A board's port as a client has it, and the model of the board."""
 
     def __init__(self, board: AsipBoard, kind: str) -> None:
-        self.board = board
-        self.model = AsipModel(kind)
-        self._fd = os.open(board.device, os.O_RDWR | os.O_NOCTTY)
-        self._received = b""
+        self.board, self.client, self.model = board, board.connect(), AsipModel(kind)
         for wanted in self.model.start:
             assert self.line() == wanted
         # From here on no pin is watched, and none reports unasked.
         self.agrees(b"#,R\n#,?\n")
 
-    def send(self, data: bytes) -> None:
-        os.write(self._fd, data)
-
-    def line(self, limit_s: float = LIMIT_S) -> str:
-        """The next line that is no report of analog values; "" if none comes in time."""
-        end_s = monotonic() + limit_s
-        while True:
-            line, end, rest = self._received.partition(b"\n")
-            if end:
-                self._received = rest
-                if not line.startswith(b"@I,a,"):
-                    return line.decode("ascii")
-                continue
-            if not select.select([self._fd], [], [], max(0.0, end_s - monotonic()))[0]:
-                return ""
-            self._received += os.read(self._fd, 4096)
+    def line(self) -> str:
+        """The next line that is no report of analog values."""
+        while (line := self.client.line()).startswith("@I,a,"):
+            pass
+        return line
 
     def agrees(self, data: bytes) -> None:
         """Send, and have every answer be the model's."""
-        self.send(data)
+        self.client.send(data)
         for wanted in self.model.answer(data):
             assert self.line() == wanted, f"after {data!r}"
-
-    def close(self) -> None:
-        os.close(self._fd)
 
 
 @pytest.fixture
 def client(asip_files: Path, tmp_path: Path, at_end: contextlib.ExitStack) -> ClientOf:
-    """Start a board of a kind and open its port; both end with the test."""
+    """Start a board of a kind and open its port; the board ends with the test."""
 
     def start(kind: str, *options: str) -> Serial:
-        board = at_end.enter_context(contextlib.closing(AsipBoard(asip_files, tmp_path, kind, *options, wired=False)))
-        return at_end.enter_context(contextlib.closing(Serial(board, kind)))
+        board = AsipBoard(asip_files, tmp_path, kind, "--tcp", "127.0.0.1:0", *options, wired=False)
+        return Serial(at_end.enter_context(contextlib.closing(board)), kind)
 
     return start
 
@@ -276,22 +258,22 @@ def test_random_bytes_get_what_the_model_says(client: ClientOf, seed: int) -> No
         sent += len(piece)
     board.agrees(b"#,?\n")
     # Nothing but what the model said.
-    assert board.line(0.1) == ""
+    assert not board.client.more_within(0.1)
 
 
 @pytest.mark.parametrize(("kind", "port"), [("mega", 5), ("uno", 4)])
-def test_a_wave_is_reported_and_copied_at_once(client: ClientOf, tmp_path: Path, kind: str, port: int) -> None:
+def test_a_wave_is_reported_and_copied_at_once(client: ClientOf, kind: str, port: int) -> None:
     """All times are cycles of the board: how long this machine takes between report and order does not count."""
-    board = client(kind, "--trace", str(tmp_path / "trace"))
-    board.send(b"I,P,13,3\nI,P,2,1\n")
+    board = client(kind)
+    board.client.send(b"I,P,13,3\nI,P,2,1\n")
     assert board.line() == f"@I,d,{port},0"
     first = board.board.scope.state().count
     assert board.board.scope.wave(25, 20) == 25
     for number in range(20):
         high = board.line() != f"@I,d,{port},0"
         assert high == (number % 2 == 0)
-        board.send(b"I,d,13,%d\n" % high)
-    board.send(b"#,?\n")
+        board.client.send(b"I,d,13,%d\n" % high)
+    board.client.send(b"#,?\n")
     assert board.line().startswith("@#,?")
     edges = board.board.scope.edges(first)
     board.board.close()
@@ -303,50 +285,46 @@ def test_a_wave_is_reported_and_copied_at_once(client: ClientOf, tmp_path: Path,
     halves = [late - early for early, late in itertools.pairwise(wave)]
     assert all(abs(half - CLOCK_HZ // 50) <= 4 for half in halves)
     # The first byte of a line that ends after this edge, and the last one of the order before this copy.
-    reports, orders = _events(tmp_path / "trace", "tx"), _events(tmp_path / "trace", "rx")
-    starts = [int(byte["wire_end"]) - BYTE_CYCLES for byte in reports]
-    ends = [int(byte["wire_end"]) for byte in orders]
+    starts = [byte.cycle("wire_end") - BYTE_CYCLES for byte in board.board.bytes_of("tx")]
+    ends = [byte.cycle("wire_end") for byte in board.board.bytes_of("rx")]
     for edge, copy in zip(wave, copies, strict=True):
         firmware = min(at for at in starts if at > edge) - edge + copy - max(at for at in ends if at < copy)
         assert 0 < firmware < 200 * CYCLES_PER_US
 
 
-def test_the_latency_timer_of_an_adapter_holds_bytes_back(asip_files: Path, tmp_path: Path) -> None:
+def test_the_latency_timer_of_an_adapter_holds_bytes_back(client: ClientOf) -> None:
     # A list fills packets: they wait for no timer.
-    sent, _ = _traced(asip_files, tmp_path, "mega", "ftdi-16", [*[b"#,?\n"] * 5, b"I,M\n"])
-    waits_ms = [(int(byte["due"]) - int(byte["wire_end"])) / 16000 for byte in sent]
+    sent, _ = _traced(client("mega", "--adapter", "ftdi-16"), [*[b"#,?\n"] * 5, b"I,M\n"])
+    waits_ms = [(byte.cycle("due") - byte.cycle("wire_end")) / 16000 for byte in sent]
     assert 10 < max(waits_ms[:200]) <= 18.1
     assert min(waits_ms) >= 1
     # 62 bytes of 170 us: the first of a full packet waits no longer than it takes to fill, and two frames.
     assert max(waits_ms[-300:-70]) < 62 * 0.17 + 2.1
 
 
-def test_an_unos_usb_chip_hands_over_when_its_timer_overflows(asip_files: Path, tmp_path: Path) -> None:
+def test_an_unos_usb_chip_hands_over_when_its_timer_overflows(client: ClientOf) -> None:
     """A timer of 8 bits on 16 MHz / 256: 65536 cycles. Nothing else holds a byte, and each waits for the next one."""
-    sent, received = _traced(asip_files, tmp_path, "uno", "atmega16u2", [b"I,P,13,3\nI,d,13,1\n#,?\n"] * 40)
-    assert {int(byte["due"]) % 65536 for byte in sent} == {int(sent[0]["due"]) % 65536}
-    waits = [int(byte["due"]) - int(byte["wire_end"]) for byte in sent]
+    sent, received = _traced(client("uno", "--adapter", "atmega16u2"), [b"I,P,13,3\nI,d,13,1\n#,?\n"] * 40)
+    assert {byte.cycle("due") % 65536 for byte in sent} == {sent[0].cycle("due") % 65536}
+    waits = [byte.cycle("due") - byte.cycle("wire_end") for byte in sent]
     assert min(waits) >= 0
     assert 60_000 < max(waits) <= 65536
     # Its divisor of 57600 baud is the board's: bytes that follow each other begin 170 us apart.
-    starts = [int(byte["wire_start"]) for byte in received]
+    starts = [byte.cycle("wire_start") for byte in received]
     assert min(late - early for early, late in itertools.pairwise(starts)) == BYTE_CYCLES
 
 
 @pytest.mark.parametrize(("kind", "channels"), [("uno", 6), ("mega", 16)])
 def test_analog_pins_report_unasked_until_a_reset(asip_files: Path, tmp_path: Path, kind: str, channels: int) -> None:
-    board = AsipBoard(asip_files, tmp_path, kind, "--trace", str(tmp_path / "trace"))
-    port = os.open(board.device, os.O_RDWR | os.O_NOCTTY)
-    try:
-        sleep(1.5)
-        os.write(port, b"#,R\n#,?\n")
-        sleep(0.5)
-    finally:
-        os.close(port)
-        board.close()
-    ends = [(int(byte["wire_end"]), byte["byte"] == "0a") for byte in _events(tmp_path / "trace", "tx")]
-    text = bytes(int(byte["byte"], 16) for byte in _events(tmp_path / "trace", "tx"))
-    lines = list(zip(text.split(b"\n"), (cycle for cycle, is_last in ends if is_last), strict=False))
+    board = AsipBoard(asip_files, tmp_path, kind, "--tcp", "127.0.0.1:0")
+    client = board.connect()
+    sleep(1.5)
+    client.send(b"#,R\n#,?\n")
+    sleep(0.5)
+    board.close()
+    sent = board.bytes_of("tx")
+    ends = [event.cycle("wire_end") for event in sent if event.byte == ord("\n")]
+    lines = list(zip(bytes(event.byte for event in sent).split(b"\n"), ends, strict=False))
     reports = [cycle for line, cycle in lines if line.startswith(b"@I,a,%d,{0:" % channels)]
     assert len(reports) >= 10
     # The first may wait for the lines of the start.
@@ -355,22 +333,9 @@ def test_analog_pins_report_unasked_until_a_reset(asip_files: Path, tmp_path: Pa
     assert lines[-1][0].startswith(b"@#,?,")
 
 
-def _traced(
-    files: Path, folder: Path, kind: str, adapter: str, orders: list[bytes]
-) -> tuple[list[dict[str, str]], list[dict[str, str]]]:
+def _traced(board: Serial, orders: list[bytes]) -> tuple[list[TraceEvent], list[TraceEvent]]:
     """Return the bytes from and to a board behind an adapter; each answer to `orders` is the model's."""
-    board = AsipBoard(files, folder, kind, "--adapter", adapter, "--trace", str(folder / "trace"))
-    try:
-        port = Serial(board, kind)
-        for order in orders:
-            port.agrees(order)
-        port.close()
-    finally:
-        board.close()
-    return _events(folder / "trace", "tx"), _events(folder / "trace", "rx")
-
-
-def _events(trace: Path, kind: str) -> list[dict[str, str]]:
-    """Return the bytes of a trace: tx from the board, rx to it."""
-    events = [line.split() for line in trace.read_text().splitlines()]
-    return [dict(pair.split("=") for pair in event[1:]) for event in events if event[0] == kind]
+    for order in orders:
+        board.agrees(order)
+    board.board.close()
+    return board.board.bytes_of("tx"), board.board.bytes_of("rx")

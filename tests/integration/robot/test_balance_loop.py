@@ -10,9 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from support.board import Board
 from support.loop_lab import LoopLab
 from support.parts import Broker, Child, Listener, python
-from support.robot_harness import Robot
 from support.tools import program
 
 MESSAGES = 100
@@ -23,7 +23,7 @@ READ = "import time; print(max(time.time() - time.perf_counter() for _ in range(
 
 @pytest.mark.engine
 def test_a_step_of_the_wall_clock_changes_no_figure(
-    broker: Broker, listener: Listener, start_command: Callable[..., Child], start_robot: Callable[..., Robot],
+    broker: Broker, listener: Listener, start_command: Callable[..., Child], start_robot: Callable[..., Board],
     tmp_path: Path,
 ) -> None:  # fmt: skip
     """A library sets the wall clock of bridge and controller an hour on, and back, again and again."""

@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from support.board import Board, Client
 from support.parts import HOST
 from support.ports import free_port
-from support.robot_harness import Client, Robot
 from support.waiting import until
 
 from looplab.experiments.asip.board import CLOCK_HZ
@@ -21,7 +21,7 @@ LEAST_EDGES = 12
 
 
 @pytest.fixture
-def generator(start_robot: Callable[..., Robot], asip_files: Path) -> Iterator[tuple[Client, Oscilloscope]]:
+def generator(start_robot: Callable[..., Board], asip_files: Path) -> Iterator[tuple[Client, Oscilloscope]]:
     """Return the generator's serial port, and an oscilloscope on its output."""
     address = f"{HOST}:{free_port()}"
     options = ("--processor", "atmega328p", "--adapter", "none", "--scope", PIN, "--statistics", address)

@@ -6,7 +6,6 @@ import pty
 import random
 import re
 import select
-import signal
 import threading
 import time
 import tty
@@ -16,9 +15,9 @@ from pathlib import Path
 
 import pytest
 import serial
+from support.board import IDENTITY, Board
 from support.loop_lab import LoopLab
 from support.parts import HOST, Broker, Child, Listener, free_port, until
-from support.robot_harness import IDENTITY, Robot
 from support.run_checks import Run, check_sums
 from support.tools import program
 
@@ -139,7 +138,7 @@ def by_id(tmp_path: Path) -> Path:
     return folder
 
 
-Bridged = Callable[[Robot, str], Lab]
+Bridged = Callable[[Board, str], Lab]
 
 
 @pytest.fixture
@@ -149,7 +148,7 @@ def bridged(
     """Return a function that starts a bridge to a robot; the bridge ends well."""
     labs: list[Lab] = []
 
-    def start(robot: Robot, serial_url: str) -> Lab:
+    def start(robot: Board, serial_url: str) -> Lab:
         labs.append(made := Lab(broker, robot, listener, start_command, tmp_path))
         made.process = made.bridge(SERIAL_URL=serial_url)
         until(lambda: listener.bridge_status == ONLINE, "bridge online")
@@ -162,7 +161,7 @@ def bridged(
 
 
 @pytest.fixture
-def lab(start_robot: Callable[..., Robot], bridged: Bridged, tmp_path: Path, by_id: Path) -> Lab:
+def lab(start_robot: Callable[..., Board], bridged: Bridged, tmp_path: Path, by_id: Path) -> Lab:
     """A bridge that looks for the only device of a folder like /dev/serial/by-id; the cable is still out."""
     robot = start_robot("--pty", str(tmp_path / "robot"), "--boot-ms", str(BOOT_MS), "--temperature", "25.5")
     return bridged(robot, f"{by_id}/*")
@@ -222,7 +221,7 @@ def test_reset_in_the_middle_of_an_answer(lab: Lab, plug: Callable[[int], Cable]
     lab.ask_until_answered()
     for _ in range(3):
         lab.ask_times(10)
-        lab.robot.process.send_signal(signal.SIGUSR2)
+        lab.robot.reset()
         record("reset (boot loader 0.3 s)", lab.ask_until_answered())
     statuses = lab.accounted()
     assert set(statuses) <= {b"ok", b"offline", b"timeout", b"garbled"}
@@ -253,7 +252,7 @@ def test_noise_costs_requests_and_never_makes_an_answer(lab: Lab, plug: Callable
 
 @pytest.mark.parametrize("framing", ["raw", "burst"])
 def test_two_usb_frames_are_two_answers_if_any_bytes_are(
-    broker: Broker, listener: Listener, start_robot: Callable[..., Robot], start_command: Callable[..., Child],
+    broker: Broker, listener: Listener, start_robot: Callable[..., Board], start_command: Callable[..., Child],
     tmp_path: Path, framing: str,
 ) -> None:  # fmt: skip
     """With listing A.4 the second one is no request's: the listing would end there with an IndexError."""
@@ -277,7 +276,7 @@ def test_two_usb_frames_are_two_answers_if_any_bytes_are(
     [("tcp", "socket://{}"), ("telnet(rfc2217),tcp", "rfc2217://{}?ign_set_control")],
 )
 def test_a_robot_at_another_machines_serial_server(
-    start_robot: Callable[..., Robot], bridged: Bridged, tmp_path: Path, accepter: str, url: str
+    start_robot: Callable[..., Board], bridged: Bridged, tmp_path: Path, accepter: str, url: str
 ) -> None:
     """ser2net, as docs/serial.md sets it up; then it is stopped and started again."""
     robot = start_robot("--pty", str(tmp_path / "robot"), "--boot-ms", str(BOOT_MS), "--temperature", "25.5")

@@ -6,7 +6,7 @@ import ctypes
 import string
 
 import pytest
-from support.robot_harness import formula_celsius
+from support.board import formula_celsius
 
 from looplab.experiments.loop.bridge.robot_answers import NUMBERS, parse_numbered
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from support.robot_harness import IDENTITY
+from support.board import IDENTITY
 
 pytestmark = [pytest.mark.engine, pytest.mark.flag("LAB_FLASH")]
 

@@ -7,9 +7,9 @@ import time
 from collections.abc import Callable
 
 import pytest
+from support.board import IDENTITY, Board
 from support.places import ROOT
 from support.plant_model import Plant
-from support.robot_harness import IDENTITY, Robot
 from support.tools import program
 
 from looplab.experiments.balance.plant import FALLEN_RAD, GAINS, law, reading
@@ -56,7 +56,7 @@ def test_the_plant_in_c_is_that_in_python(functions: ctypes.CDLL, seed: int) -> 
 
 
 @pytest.mark.engine
-def test_the_board_falls_without_commands_and_stands_up(start_robot: Callable[..., Robot]) -> None:
+def test_the_board_falls_without_commands_and_stands_up(start_robot: Callable[..., Board]) -> None:
     client = start_robot().connect_ready()
     assert [client.ask(b"U") for _ in range(3)] == [UPRIGHT_LINE] * 3
     # It is held until the first command, and falls under no voltage.
@@ -74,7 +74,7 @@ def test_the_board_falls_without_commands_and_stands_up(start_robot: Callable[..
 
 
 @pytest.mark.engine
-def test_noise_drives_no_wheels(start_robot: Callable[..., Robot]) -> None:
+def test_noise_drives_no_wheels(start_robot: Callable[..., Board]) -> None:
     """A level counts after U alone, and no longer once another sensor was asked."""
     client = start_robot().connect_ready()
     assert client.ask(LEVEL_MOST_BYTE + b"?") == IDENTITY

@@ -18,14 +18,14 @@ from statistics import mean
 
 import pytest
 import serial
+from support.board import IDENTITY, Board, Client, TraceEvent, formula_celsius
 from support.places import ROOT
-from support.robot_harness import IDENTITY, Client, Robot, RobotFiles, TraceEvent, formula_celsius
 
 from looplab.experiments.loop.bridge.robot_answers import NUMBERS, parse_numbered
 
 pytestmark = pytest.mark.engine
 
-StartRobot = Callable[..., Robot]
+StartRobot = Callable[..., Board]
 
 CYCLES_PER_US = 16
 FRAME_CYCLES = 16008  # 1 ms, 500 ppm slow
@@ -36,10 +36,6 @@ UPRIGHT = b"U"
 PLAIN = bytes.maketrans(UPRIGHT + bytes(range(1, 27)), b"V" + bytes(26))
 # What Serial.begin(57600) gives at 16 MHz: a divisor of 17 and 16 cycles, 58 824 baud, 10 bits a byte.
 BYTE_CYCLES_THEORY = 16 * 17 * 10
-
-
-def of_kind(events: list[TraceEvent], kind: str) -> list[TraceEvent]:
-    return [event for event in events if event.kind == kind]
 
 
 def answers(events: list[TraceEvent]) -> list[tuple[TraceEvent, list[TraceEvent]]]:
@@ -76,7 +72,7 @@ def worst_cases() -> dict[str, int]:
 WORST_US = worst_cases()
 
 
-def check_worst_cases(robot: Robot, kind: str = "") -> None:
+def check_worst_cases(robot: Board, kind: str = "") -> None:
     for request, answer in answers(robot.trace()):
         took_us = (answer[-1].cycle("wire_end") - request.cycle("wire_start")) / CYCLES_PER_US
         assert took_us <= WORST_US[chr(request.byte) + kind] + 5, chr(request.byte)
@@ -153,7 +149,7 @@ def test_random_bytes_get_exactly_the_answers_they_ask_for(start_robot: StartRob
     assert statistics["bytes_to_robot"] == count + len(MEANINGFUL) + 1
 
 
-def answers_within(robot: Robot, client: Client, simulated_s: float) -> bool:
+def answers_within(robot: Board, client: Client, simulated_s: float) -> bool:
     """Whether the robot says anything in so much of its own time, however little of it a busy machine gives."""
     end_s = robot.statistics()["simulated_s"] + simulated_s
     while robot.statistics()["simulated_s"] < end_s:
@@ -235,9 +231,9 @@ def test_it_never_runs_ahead_of_real_time(start_robot: StartRobot) -> None:
     events = robot.trace()
     for (request, answer), wall_s in zip(answers(events), seen_s, strict=True):
         assert (answer[-1].cycle("due") - request.cycle("arrived")) / 16e6 <= wall_s
-    for event in of_kind(events, "rx"):
+    for event in robot.bytes_of("rx"):
         assert event.cycle("wire_start") >= event.cycle("arrived")
-    for event in of_kind(events, "tx"):
+    for event in robot.bytes_of("tx"):
         assert event.cycle("delivered") >= event.cycle("due") >= event.cycle("wire_end")
 
 
@@ -246,10 +242,10 @@ def test_it_catches_up_after_the_host_stopped_it(start_robot: StartRobot) -> Non
     client = robot.connect()
     connected = time.monotonic()
     client.line()
-    robot.process.send_signal(signal.SIGSTOP)
+    robot.signal(signal.SIGSTOP)
     client.send(b"T")
     time.sleep(1.0)
-    robot.process.send_signal(signal.SIGCONT)
+    robot.signal(signal.SIGCONT)
     assert client.line().startswith("25.")
     simulated_s = robot.statistics()["simulated_s"]
     elapsed_s = time.monotonic() - connected
@@ -262,9 +258,9 @@ def test_its_lag_behind_real_time_is_counted(start_robot: StartRobot) -> None:
     client = robot.connect_ready()
     client.send(b"T" * 64)  # 64 answers take 0.2 s, so it is surely in the middle of one
     client.line()
-    robot.process.send_signal(signal.SIGSTOP)
+    robot.signal(signal.SIGSTOP)
     time.sleep(0.1)
-    robot.process.send_signal(signal.SIGCONT)
+    robot.signal(signal.SIGCONT)
     for _ in range(20):
         client.line()
     statistics = robot.statistics()
@@ -300,11 +296,10 @@ def test_watchdog_brings_a_hanging_firmware_back(start_robot: StartRobot, hangin
     client.send(b"HT")
     assert client.line() == f"{IDENTITY} ready"
     assert client.ask(b"L") == "512"
-    events = robot.trace()
-    hang, reset = of_kind(events, "rx")[0], of_kind(events, "watchdog_reset")
+    hang, reset = robot.bytes_of("rx")[0], robot.bytes_of("watchdog_reset")
     assert len(reset) == 1
     assert (reset[0].cycle("cycle") - hang.cycle("wire_end")) / 16e6 == pytest.approx(1.05, abs=0.1)
-    assert "watchdog reset the robot" in robot.errors()
+    assert "watchdog reset the robot" in robot.said()
 
 
 @pytest.mark.parametrize("connected", [True, False])
@@ -313,14 +308,14 @@ def test_ends_at_once_when_told_to(start_robot: StartRobot, number: signal.Signa
     robot = start_robot()
     if connected:
         robot.connect_ready().send(b"T" * 200)
-    robot.process.send_signal(number)
+    robot.signal(number)
     assert robot.process.wait(2.0) == 0
-    assert "robot: statistics " in robot.errors()
+    assert "robot: statistics " in robot.said()
 
 
-def refused(robot_files: RobotFiles, *options: str, code: int = 2) -> str:
+def refused(robot_files: Path, *options: str, code: int = 2) -> str:
     """Run the program with options that it must refuse in one sentence; return the sentence."""
-    words = [str(robot_files.program), "--firmware", str(robot_files.firmware), *options]
+    words = [str(robot_files / "robot"), "--firmware", str(robot_files / "mbot_ranger.hex"), *options]
     run = subprocess.run(words, capture_output=True, text=True, timeout=20, check=False)
     assert (run.returncode, run.stdout, len(run.stderr.splitlines())) == (code, "", 1), run.stderr
     return run.stderr
@@ -334,7 +329,7 @@ def refused(robot_files: RobotFiles, *options: str, code: int = 2) -> str:
         (["--firmware", "/nowhere.hex"], "/nowhere.hex"),
     ],
 )
-def test_wrong_options_give_one_sentence(robot_files: RobotFiles, options: list[str], named: str) -> None:
+def test_wrong_options_give_one_sentence(robot_files: Path, options: list[str], named: str) -> None:
     assert named in refused(robot_files, "--tcp", "127.0.0.1:0", *options)
 
 
@@ -348,10 +343,10 @@ def test_wrong_options_give_one_sentence(robot_files: RobotFiles, options: list[
     ids=["half", "a flipped digit", "beyond the flash"],
 )
 def test_damaged_firmware_is_not_run(
-    robot_files: RobotFiles, tmp_path: Path, damage: Callable[[str], str], says: str
+    robot_files: Path, tmp_path: Path, damage: Callable[[str], str], says: str
 ) -> None:
     path = tmp_path / "damaged.hex"
-    path.write_text(damage(robot_files.firmware.read_text()))
+    path.write_text(damage((robot_files / "mbot_ranger.hex").read_text()))
     said = refused(robot_files, "--tcp", "127.0.0.1:0", "--firmware", str(path))
     assert str(path) in said
     assert says in said
