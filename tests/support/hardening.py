@@ -21,25 +21,11 @@ MAY_ADD = {
     "broker-prioritised": {"SYS_NICE"},
     **{name: {"SYS_NICE", *_PREPARED} for name in ("scenario5", "scenario8")},
 }
-# What its processes may really hold; all others hold nothing.
-HOLDS = {
-    "treatments": {"KILL", "SYS_NICE", "SYS_PTRACE"},
-    "prepare": {"CHOWN", "FOWNER"},
-    **{name: {"NET_RAW"} for name in CAPTURES},
-    **{name: {"NET_ADMIN"} for name in LINKS},
-    # With LAB_PRIORITY_UID=0: where the engine refuses the rtprio limit.
-    **{name: {"SYS_NICE"} for name in ("broker-prioritised", "scenario5", "scenario8")},
-}
-# Engines give capabilities to root alone: who needs one starts as root, and does not stay it.
-STARTS_AS_ROOT = {
-    "treatments": "becomes user 10008 before a line of the lab's own code runs",
-    "prepare": "becomes user 10009 before a line of the lab's own code runs",
-    **dict.fromkeys(CAPTURES, "becomes user 10011 before a line of the lab's own code runs"),
-    **dict.fromkeys(LINKS, "becomes user 10010 before a line of the lab's own code runs"),
-    **dict.fromkeys(("scenario5", "scenario8"), "becomes LAB_UID before a line of the lab's own code runs"),
-    "broker-prioritised": "stays root with SYS_NICE alone (LAB_PRIORITY_UID=0)",
-}
+# Where the engine refuses the rtprio limit (LAB_PRIORITY_UID=0), this one stays root with SYS_NICE alone.
 STAYS_ROOT = {"broker-prioritised"}
+# Engines give capabilities to root alone: who needs one starts as root, and becomes its user before a line of the lab's
+# own code runs.
+STARTS_AS_ROOT = STAYS_ROOT | {name for name, capabilities in MAY_ADD.items() if capabilities >= _PREPARED}
 # Numbers of linux/capability.h.
 NUMBERS = {
     "CHOWN": 0, "FOWNER": 3, "KILL": 5, "SETGID": 6, "SETUID": 7, "NET_ADMIN": 12, "NET_RAW": 13, "SYS_PTRACE": 19,
@@ -119,7 +105,7 @@ def judge_processes(name: str, pids: list[str]) -> int:
         except (FileNotFoundError, ProcessLookupError):
             continue
         status = {key: value.split() for key, _, value in (line.partition(":") for line in lines)}
-        held = mask(HOLDS.get(name, set()))
+        held = mask(MAY_ADD.get(name, set()) - _PREPARED)
         assert name in STAYS_ROOT or "0" not in status["Uid"] + status["Gid"], (name, status["Name"])
         for kind in ("CapPrm", "CapEff", "CapAmb"):
             assert int(status[kind][0], 16) | held == held, (name, kind, status[kind])

@@ -83,9 +83,9 @@ def published_at(broker: Container) -> int:
     return int(broker.execute("mosquitto_sub", "-t", RECEIVED, "-C", "1", "-W", "5"))
 
 
-def configuration(fidelity: str, nodelay: str = "") -> tuple[str, ...]:
+def configuration(fidelity: str) -> tuple[str, ...]:
     """Options that configure the broker as compose/broker.mosquitto.yaml does."""
     return (
         *("--volume", f"{ROOT / 'compose/mosquitto'}:/mosquitto/lab:ro", "--entrypoint", "/mosquitto/lab/start"),
-        *("--tmpfs", "/tmp", "--env", f"FIDELITY={fidelity}", "--env", f"TCP_NODELAY={nodelay}"),
+        *("--tmpfs", "/tmp", "--env", f"FIDELITY={fidelity}"),
     )

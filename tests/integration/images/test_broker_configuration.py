@@ -13,18 +13,18 @@ from support.waiting import until
 
 from looplab.system import processes
 
-# FIDELITY and TCP_NODELAY by whether the broker then has TCP_NODELAY.
-FACTORS = {("thesis", ""): False, ("corrected", "off"): False, ("corrected", ""): True, ("thesis", "on"): True}
+# FIDELITY by whether the broker then has TCP_NODELAY; other settings: tests/unit/compose.
+NODELAY = {"thesis": False, "corrected": True}
 
 
 @pytest.fixture(scope="module")
-def brokers(mosquitto_image: str) -> Iterator[dict[tuple[str, str], Container]]:
-    """A broker that runs for each choice of FACTORS."""
+def brokers(mosquitto_image: str) -> Iterator[dict[str, Container]]:
+    """A broker that runs at each fidelity."""
     with contextlib.ExitStack() as at_end:
         start = starter(at_end)
         found = {
-            factors: start(mosquitto_image, options=("--user", "1883:1883", *configuration(*factors)))
-            for factors in FACTORS
+            fidelity: start(mosquitto_image, options=("--user", "1883:1883", *configuration(fidelity)))
+            for fidelity in NODELAY
         }
         for broker in found.values():
             until(lambda broker=broker: "running" in broker.logs(), "the broker")
@@ -32,12 +32,12 @@ def brokers(mosquitto_image: str) -> Iterator[dict[tuple[str, str], Container]]:
 
 
 @pytest.mark.engine
-@pytest.mark.parametrize(("factors", "wanted"), FACTORS.items())
+@pytest.mark.parametrize(("fidelity", "wanted"), NODELAY.items())
 def test_it_is_silent_and_its_own_sockets_have_nodelay_as_set(
-    brokers: dict[tuple[str, str], Container], factors: tuple[str, str], wanted: bool
+    brokers: dict[str, Container], fidelity: str, wanted: bool
 ) -> None:
     """Read from the live sockets of the broker, as a run's manifest does."""
-    broker = brokers[factors]
+    broker = brokers[fidelity]
     before = broker.logs()
     for word in ("warning", "error", "deprecated", "world", "unable"):
         assert word not in before.lower()
@@ -60,11 +60,11 @@ def test_it_is_silent_and_its_own_sockets_have_nodelay_as_set(
 
 
 @pytest.mark.engine
-def test_nodelay_shows_in_the_latency_of_qos_1(brokers: dict[tuple[str, str], Container], floor_image: str) -> None:
+def test_nodelay_shows_in_the_latency_of_qos_1(brokers: dict[str, Container], floor_image: str) -> None:
     """The clients have TCP_NODELAY on both times: the tens of milliseconds are the broker's own Nagle."""
     median_us = {}
     for name in ("thesis", "corrected"):
-        network = f"container:{brokers[name, ''].id}"
+        network = f"container:{brokers[name].id}"
         arguments = ["--messages", "100", "--interval-ms", "20", "--qos", "1"]
         output = docker("run", "--rm", *HARDENED, "--network", network, floor_image, *arguments)
         median_us[name] = json.loads(output)["O_us"]["p50"]
