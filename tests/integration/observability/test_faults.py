@@ -71,16 +71,6 @@ def test_runs_are_there_after_everything_was_restarted(lab: Lab) -> None:
         until(lambda last=last: lab.query(last), f"{scenario} again")
 
 
-def test_broker_metrics_are_absent_while_it_is_down(lab: Lab) -> None:
-    until(lambda: lab.query("lab_broker_uptime_seconds"), "the broker speaks")
-    lab.stop("broker", signal.SIGKILL)
-    until(lambda: lab.query("lab_broker_up == 0"), "the broker is told down")
-    assert not lab.query("lab_broker_clients_connected")
-    assert not lab.query("lab_bridge_online")
-    lab.start("broker")
-    until(lambda: lab.query("lab_broker_up == 1 and lab_bridge_online == 1"), "broker and bridge are back")
-
-
 def test_a_curve_ends_where_the_losses_begin(lab: Lab) -> None:
     writer = Writer(lab.live, 40)
     for row in range(40):
