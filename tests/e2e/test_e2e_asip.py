@@ -3,8 +3,6 @@
 Python over every transport: tests/integration/experiments/asip.
 """
 
-import json
-
 from support.e2e_lab import Lab, needs_root
 from support.hardening import judge_container
 
@@ -21,9 +19,7 @@ def test_a_dead_bridge_makes_only_its_cell_invalid(lab: Lab) -> None:
     lab.kill_process("asip-bridge")
     for service, container in lab.containers().items():
         judge_container(service, container)
-    code, output, progress = running.finish()
-    (run,) = json.loads(output)["runs"]
-    assert code == 1, progress
+    run = running.ended(1)
     dead, *others = run["cells"]
     assert not dead["valid"]
     assert any("bridge" in why for why in run["invalid_because"])

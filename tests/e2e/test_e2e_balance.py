@@ -1,7 +1,5 @@
 """The robot balances over the whole lab: it stands at 20 ms, falls at 100 ms, and takes another scenario's load."""
 
-import json
-
 from support.e2e_lab import Lab
 from support.run_checks import treatments
 
@@ -14,7 +12,7 @@ def test_it_stands_at_20_ms_and_falls_at_100_ms(lab: Lab) -> None:
     words = ("run", "balance", "--as", "scenario5", "--fidelity", "corrected", "--gains=-3.4,-10,-11.9,-1", "--json")
     sweep = ("--intervals", "100,20", "--messages", str(MESSAGES), "--order", "published")
     # Not every engine lets a container have the priority, and the other tests may leave the stress too little.
-    found = json.loads(lab.run(*words, *sweep, "--allow-invalid", code=0, APPLY_PRIORITY="off").stdout)["runs"][0]
+    found = lab.stored(lab.run(*words, *sweep, "--allow-invalid", code=0, APPLY_PRIORITY="off").stdout)
     assert (found["experiment"], found["scenario"]) == ("balance", "balance-scenario5")
     assert found["parameters"]["gains"] == [-3.4, -10, -11.9, -1]
     assert treatments(found)["stress load"]["found"] == "running"

@@ -34,9 +34,7 @@ def test_a_flood_that_is_stopped_is_named_and_another_broker_found(lab: Lab) -> 
     flood = lab.process("flood")
     running.wait_for("20 ms, QoS 0")
     os.kill(flood, signal.SIGSTOP)
-    code, output, said = running.finish()
-    assert code == 1, said
-    run = lab.stored(output)
+    run = running.ended(1)
     found = treatments(run)
     assert found["flood load"]["verified"]
     assert not found["flood in every cell"]["verified"]
@@ -57,9 +55,8 @@ def test_a_broker_that_dies_makes_the_run_invalid(lab: Lab) -> None:
     lines = docker("top", lab.container("broker"), "-o", "pid,comm").splitlines()
     (pid,) = [int(line.split()[0]) for line in lines if line.split()[1] == BROKERS["rabbitmq"].comm]
     os.kill(pid, signal.SIGKILL)
-    code, output, _said = running.finish()
-    run = lab.stored(output)
-    assert (code, run["valid"]) == (1, False)
+    run = running.ended(1)
+    assert not run["valid"]
     assert any(reason.startswith("broker process: ") for reason in run["invalid_because"])
     check_found(run, "rabbitmq")
 

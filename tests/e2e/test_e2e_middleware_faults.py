@@ -2,7 +2,6 @@
 
 import contextlib
 import http.client
-import json
 import os
 import socket
 import ssl
@@ -36,11 +35,8 @@ def start(lab: Lab, words: str, until_it_says: str, **variables: str) -> Backgro
     return running
 
 
-def ended(running: Background) -> dict[str, Any]:
-    code, output, progress = running.finish(540)
-    assert code == 0, progress
-    found: dict[str, Any] = json.loads(output)["runs"][0]
-    return found
+# A run that starts and ends slowly.
+END_S = 540.0
 
 
 def only_trial(run: dict[str, Any]) -> dict[str, Any]:
@@ -64,7 +60,7 @@ def test_each_killed_service_is_named(lab: Lab) -> None:
         until(lambda wanted=number: repetitions() == wanted, f"repetition {number}", 60)
         # A repetition lasts for 6 s, 5 of them the load.
         kill_service(lab, part, service, after="http")
-    run = ended(running)
+    run = running.ended(0, END_S)
     (cell,) = run["cells"]
     for (service, _part), trial in zip(PARTS.items(), cell["by_repetition"], strict=True):
         check_accounts(trial)
@@ -95,7 +91,7 @@ def test_bad_input_at_the_balancer_changes_no_count(lab: Lab) -> None:
     ask("10 MB", {"Authorization": "Thing wrong"}, b"x" * 10_000_000)
     for _ in range(20):
         fuzz(host, os.urandom(50_000))
-    run = ended(running)
+    run = running.ended(0, END_S)
     assert 400 <= statuses["no key"] < 600
     assert statuses["wrong key"] in (400, 401, 403)
     assert statuses["10 MB"] in (0, 413)
@@ -109,7 +105,7 @@ def test_a_stopped_database_loses_acknowledged_messages(lab: Lab) -> None:
     running = start(lab, f"{ONE_CORE} --seconds 20", "1 core, container")
     kill_service(lab, "middleware-postgres", "postgres", after="postgres", number=19)
     threading.Timer(10, kill_service, (lab, "middleware-postgres", "postgres"), {"number": 18, "wait_s": 0}).start()
-    assert only_trial(ended(running))["posted"] is not None
+    assert only_trial(running.ended(0, END_S))["posted"] is not None
 
 
 def test_a_full_disk_of_the_database_counts_what_is_lost(lab: Lab) -> None:
@@ -123,7 +119,7 @@ def test_a_full_disk_of_the_database_counts_what_is_lost(lab: Lab) -> None:
     time.sleep(8)
     fill = ["docker", "exec", container, "sh", "-c", "cat /dev/zero >/data/full"]
     assert "No space left" in subprocess.run(fill, capture_output=True, text=True, check=False).stderr
-    trial = only_trial(ended(running))
+    trial = only_trial(running.ended(0, END_S))
     if trial["posted"] is None:
         assert any("postgres" in name for name in trial["dead"])
     else:
@@ -133,7 +129,7 @@ def test_a_full_disk_of_the_database_counts_what_is_lost(lab: Lab) -> None:
 def test_too_few_file_descriptors_fail_requests_and_no_account(own_lab: Lab) -> None:
     compose = own_lab.root / "compose/experiments/middleware/compose.yaml"
     compose.write_text(compose.read_text().replace("nofile: 20000", "nofile: 150"))
-    trial = only_trial(ended(start(own_lab, f"{ONE_CORE} --devices 100", "1 core, container")))
+    trial = only_trial(start(own_lab, f"{ONE_CORE} --devices 100", "1 core, container").ended(0, END_S))
     assert trial["requests"] == 500
     assert trial["failed"] + trial["unfinished"] > 0, trial["failed_by"]
 
@@ -141,7 +137,7 @@ def test_too_few_file_descriptors_fail_requests_and_no_account(own_lab: Lab) -> 
 def test_to_run_out_of_memory_is_a_result(lab: Lab) -> None:
     running = start(lab, ONE_CORE, "1 core, container", DEADLINE_MS="2000", MEMORY_LIMIT_MB="400")
     exhaust_memory(lab, "middleware-node-1", "http", megabytes=400)
-    run = ended(running)
+    run = running.ended(0, END_S)
     trial = only_trial(run)
     assert run["cells"][0]["out_of_memory"] is True, trial
     assert any("http" in name for name in trial["dead"]), trial["dead"]
@@ -155,7 +151,7 @@ def test_a_node_that_restarts_behind_the_balancer_is_named(lab: Lab) -> None:
     # 3 s after its last program.
     kill_service(lab, "middleware-node-2", "http", number=0)
     docker("restart", "-t", "0", lab.container("middleware-node-2"))
-    run = ended(running)
+    run = running.ended(0, END_S)
     trial = only_trial(run)
     assert any("http of node-2" in name for name in trial["dead"]), trial["dead"]
     assert not run["valid"]

@@ -1,6 +1,5 @@
 """An application of one's own on the engine: the template finds who holds its answers, priorities, its own broker."""
 
-import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -39,9 +38,9 @@ NODELAY = "client.on_socket_open = lambda *one: one[2].setsockopt(socket.IPPROTO
 
 def run_of(lab: Lab, **variables: str) -> dict[str, Any]:
     done = lab.run(*QUICK, **variables)
-    (run,) = json.loads(done.stdout)["runs"]
+    run = lab.stored(done.stdout)
     assert fault(run, SCHEMA) == "", done.stderr
-    return dict(run)
+    return run
 
 
 def cell_of(run: dict[str, Any]) -> dict[str, Any]:

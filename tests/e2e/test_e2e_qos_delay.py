@@ -1,6 +1,5 @@
 """The experiment qos-delay on the engine: its files, what a message costs, and an emulator that dies in the middle."""
 
-import json
 from typing import Any
 
 import pytest
@@ -26,9 +25,7 @@ def test_a_dead_emulator_spoils_one_cell_and_the_sweep_goes_on(lab: Lab) -> None
     for service, container in lab.containers().items():
         judge_container(service, container)
     lab.kill_process("qos-delay-link")
-    code, output, progress = running.finish()
-    (run,) = json.loads(output)["runs"]
-    assert code == 1, progress
+    run = running.ended(1)
     killed, after = run["cells"]
     assert not killed["valid"]
     assert any("link emulator" in why for why in killed["invalid_because"]), killed["invalid_because"]

@@ -31,9 +31,7 @@ def test_the_record_names_what_ran_and_what_fell(lab: Lab, tmp_path: Path) -> No
     running.wait_for("20 ms, QoS 0")
     lab.kill_process("stress")
     lab.kill_process("link")
-    code, output, said = running.finish()
-    assert code == 0, said
-    run = lab.stored(output)
+    run = running.ended()
     assert not run["valid"]
     named = {reason.partition(":")[0]: reason for reason in run["invalid_because"]}
     assert named["stress options"].startswith("stress options: wanted --cpu 3")

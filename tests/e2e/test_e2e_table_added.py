@@ -1,6 +1,5 @@
 """Adding an experiment: three files and a line in each list, and it runs, is drawn live, reported and marked."""
 
-import json
 import re
 import shutil
 import subprocess
@@ -73,9 +72,7 @@ def test_a_new_experiment_runs_is_drawn_reported_and_marked(counting: Lab) -> No
     page = live_page(lab)
     assert re.search(r'lab_latency_seconds_bucket\{.*experiment="counter".*metric="S"', page)
     assert re.search(r'lab_run_active\{.*scenario="counter"\} 1', page)
-    code, out, said = run.finish()
-    assert code == 0, said
-    (document,) = json.loads(out)["runs"]
+    document = run.ended()
     assert document["valid"], document["invalid_because"]
     assert (document["experiment"], [cell["sent"] for cell in document["cells"]]) == ("counter", [400, 400])
     reported = lab.run("report")

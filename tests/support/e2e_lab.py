@@ -82,6 +82,7 @@ class Background:
     """A ./lab that goes on while the test does something to it."""
 
     process: subprocess.Popen[str]
+    results: Path
     output: list[str] = field(default_factory=list)
 
     def wait_for(self, word: str, timeout_s: float = 180.0) -> str:
@@ -99,6 +100,20 @@ class Background:
         """(exit code, standard output, standard error)"""
         out, rest = self.process.communicate(timeout=timeout_s)
         return self.process.returncode, out, "".join(self.output) + rest
+
+    def ended(self, code: int = 0, timeout_s: float = 120.0) -> dict[str, Any]:
+        """Wait for its end with this exit code; return the only run that `--json` printed."""
+        found, output, said = self.finish(timeout_s)
+        assert found == code, said
+        return only_run(output, self.results)
+
+
+def only_run(output: str, results: Path) -> dict[str, Any]:
+    """Return the only run that `--json` printed; one of the loop is checked against its folder."""
+    (run,) = json.loads(output)["runs"]
+    if run["experiment"] == "loop":
+        check_run(results / run["run_id"], run)
+    return dict(run)
 
 
 def finished(
@@ -128,10 +143,7 @@ class Lab:
         return finished(self._lab(words), self.root, {**self.environment, **variables}, timeout_s, code)
 
     def stored(self, output: str) -> dict[str, Any]:
-        """Return the only run that `--json` printed, checked against its folder."""
-        (run,) = json.loads(output)["runs"]
-        check_run(self.root / "results" / run["run_id"], run)
-        return dict(run)
+        return only_run(output, self.root / "results")
 
     def start(self, *words: str, **variables: str) -> Background:
         """./lab in the background, a process group of its own as a terminal gives it."""
@@ -146,7 +158,7 @@ class Lab:
             text=True,
             start_new_session=True,
         )
-        self.started.append(Background(process))
+        self.started.append(Background(process, self.root / "results"))
         return self.started[-1]
 
     def compose(

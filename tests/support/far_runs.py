@@ -47,11 +47,6 @@ def bundle_of_bridge(file: Path) -> Path:
     return file
 
 
-def run_of(lab: Lab, output: str) -> tuple[dict[str, Any], list[dict[str, str]]]:
-    run = lab.stored(output)
-    return run, read_samples(lab.root / "results" / run["run_id"])
-
-
 def check_all_nine_scenarios(lab: Lab, *, tls: bool) -> None:
     """`./lab run all`: every run valid, every message answered."""
     words = ("--messages", "25", "--repetitions", "2", "--json")
@@ -100,9 +95,8 @@ def ended(
     lab: Lab, running: Background, what: str, mended_ns: int, timeout_s: float
 ) -> tuple[dict[str, Any], list[dict[str, str]], float]:
     """The run, its samples, and recovered_s, once `running` has ended well; what happened is printed as `what`."""
-    code, output, said = running.finish(timeout_s=timeout_s)
-    assert code == 0, said
-    run, samples = run_of(lab, output)
+    run = running.ended(0, timeout_s)
+    samples = read_samples(lab.root / "results" / run["run_id"])
     took_s = recovered_s(samples, mended_ns)
     print(f"{what}: recovered after {took_s:.2f} s; {counts(run)}; {run['absences']}")
     return run, samples, took_s

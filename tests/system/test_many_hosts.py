@@ -127,9 +127,7 @@ def test_a_treatment_that_falls_on_one_host_is_named(placed: Lab, engines: Hosts
     running = placed.start("run", "scenario5", *APART, *words, **SETTINGS)
     running.wait_for("20 ms, QoS 0")
     engines["host-b"].docker("kill", "looplab-hosts-stress-1")
-    code, output, said = running.finish(timeout_s=200)
-    assert code == 1, said
-    (run,) = json.loads(output)["runs"]
+    run = running.ended(1, 200)
     print(run["invalid_because"])
     assert any("on host-b" in why for why in run["invalid_because"])
     assert not any("on host-a" in why for why in run["invalid_because"])
@@ -140,9 +138,7 @@ def test_a_cut_between_hosts_loses_only_what_it_must(placed: Lab, engines: Hosts
     running.wait_for("%  20 ms, QoS 0", timeout_s=120)
     with engines["host-b"].cut():
         time.sleep(5)
-    code, output, said = running.finish(timeout_s=200)
-    assert code == 0, said
-    run = placed.stored(output)
+    run = running.ended(0, 200)
     lost = {name: total(run, name) for name in ("answered", "late", "lost", "robot_errors", "disconnects")}
     print(run["valid"], run["invalid_because"], lost, run["cells"][0]["lost_by"])
     # 250 were sent while the cable was out; TCP comes back within seconds.
