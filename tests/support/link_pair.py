@@ -15,6 +15,7 @@ from support.waiting import until
 HARDENED = ("--read-only", "--tmpfs", "/run:uid=10010", "--cap-drop", "ALL", "--security-opt", "no-new-privileges")
 # The checkout's own code in the image's packages: a test never sees an older one.
 SOURCES = ("--volume", f"{ROOT / 'src/looplab'}:/opt/looplab/looplab:ro")
+OPTIONS = (*HARDENED, *SOURCES)
 # As compose/loop.yaml adds them.
 CAPABILITIES = ("NET_ADMIN", "SETUID", "SETGID")
 PEER = "peer"
@@ -48,36 +49,30 @@ class Pair:
 
     def responder(self) -> str:
         """Answers probes beside the peer."""
-        options = [*self._options(self.peer), "--volume", f"{SCRIPT}:/link_checks.py:ro", "--entrypoint", "python3"]
-        return self.start(*options, self.image, "/link_checks.py", "--echo")
+        volume = ("--volume", f"{SCRIPT}:/link_checks.py:ro", "--entrypoint", "python3")
+        return self.start(*OPTIONS, *beside(self.peer), *volume, self.image, "/link_checks.py", "--echo")
 
-    def emulator(self, capabilities: Sequence[str] = CAPABILITIES, environment: dict[str, str] | None = None) -> str:
-        """An emulator beside the target."""
-        return self.start(*self._options(self.target, capabilities, environment), self.image)
-
-    def emulator_at_the_peer(self) -> str:
-        """Another emulator beside the peer."""
-        return self.start(*self._options(self.peer), self.image)
-
-    def ready_emulator(self) -> str:
-        """An emulator that answers."""
-        container = self.emulator()
-        until(lambda: "0 links" in logs(container), "the emulator", 20)
-        return container
-
-    @staticmethod
-    def _options(
-        container: str, capabilities: Sequence[str] = CAPABILITIES, environment: dict[str, str] | None = None
-    ) -> list[str]:
-        options = [*HARDENED, *SOURCES, "--network", f"container:{container}"]
-        options += [word for name in capabilities for word in ("--cap-add", name)]
-        return options + [word for name, value in (environment or {}).items() for word in ("--env", f"{name}={value}")]
+    def emulator(self, container: str = "", capabilities: Sequence[str] = CAPABILITIES, **environment: str) -> str:
+        """An emulator beside the target, or beside another container, that has answered or ended."""
+        options = [word for name in capabilities for word in ("--cap-add", name)]
+        options += [word for name, value in environment.items() for word in ("--env", f"{name}={value}")]
+        made = self.start(*OPTIONS, *beside(container or self.target), *options, self.image)
+        until(lambda: "0 links" in logs(made) or status(made) == "exited", "the emulator", 20)
+        return made
 
     def close(self) -> None:
         for container in reversed(self.containers):
             with contextlib.suppress(AssertionError):
                 docker("rm", "--force", "--volumes", container)
         docker("network", "rm", self.network)
+
+
+def beside(container: str) -> tuple[str, str]:
+    return "--network", f"container:{container}"
+
+
+def status(container: str) -> str:
+    return docker("inspect", "--format", "{{.State.Status}}", container)
 
 
 def pids(container: str) -> dict[str, int]:
@@ -121,5 +116,5 @@ print(ping(socket.gethostbyname({peer!r}), 10)["min"])
 
 def exit_code(container: str, timeout_s: float) -> int:
     """Wait for a container's end."""
-    until(lambda: docker("inspect", "--format", "{{.State.Running}}", container) == "false", "its end", timeout_s)
+    until(lambda: status(container) == "exited", "its end", timeout_s)
     return int(docker("inspect", "--format", "{{.State.ExitCode}}", container))

@@ -17,7 +17,7 @@ MIDDLE_MS = 20.0
 
 
 def test_bad_settings_are_refused_and_those_before_stay(pair: Pair) -> None:
-    emulator = pair.ready_emulator()
+    emulator = pair.emulator()
     assert request(emulator, "PUT", "/links", [DELAY])[0] == 200
     for name, value in (("distribution", "gauss"), ("peer", "nobody-here")):
         status, answer = request(emulator, "PUT", "/links", [{**DELAY, name: value}])
@@ -31,7 +31,7 @@ def test_bad_settings_are_refused_and_those_before_stay(pair: Pair) -> None:
 
 @pytest.mark.parametrize("victim", ["lab-link", "lab-link-watch", "container"])
 def test_whatever_is_killed_the_link_is_restored(pair: Pair, victim: str) -> None:
-    emulator = pair.ready_emulator()
+    emulator = pair.emulator()
     assert request(emulator, "PUT", "/links", [DELAY])[0] == 200
     assert round_trip_ms(pair.target) > MIDDLE_MS
     processes = pids(emulator)
@@ -48,7 +48,7 @@ def test_whatever_is_killed_the_link_is_restored(pair: Pair, victim: str) -> Non
 
 
 def test_a_stopped_container_leaves_no_rule(pair: Pair) -> None:
-    emulator = pair.ready_emulator()
+    emulator = pair.emulator()
     assert request(emulator, "PUT", "/links", [DELAY])[0] == 200
     docker("stop", "--time", "10", emulator)
     assert exit_code(emulator, 10) == 0
@@ -64,7 +64,7 @@ def test_a_stopped_container_leaves_no_rule(pair: Pair) -> None:
 @pytest.mark.parametrize("order", [{"reorder": False}, {}])
 def test_a_link_of_40_ms_where_4_were_asked_for_is_found(pair: Pair, order: dict[str, object]) -> None:
     """Somebody else's delay comes on top: only the round trips show it."""
-    emulator = pair.ready_emulator()
+    emulator = pair.emulator()
     asked = {"peer": PEER, "delay_ms": 4.4, "jitter_ms": 0.25, "distribution": "normal", **order}
     links = [{**asked, "direction": direction} for direction in ("egress", "ingress")]
     assert request(emulator, "PUT", "/links", links)[0] == 200
@@ -74,8 +74,7 @@ def test_a_link_of_40_ms_where_4_were_asked_for_is_found(pair: Pair, order: dict
         return judge("wifi", [request(emulator, "GET", "/links?ping=20")[1]], True)
 
     assert found().verified, found()
-    other = pair.emulator_at_the_peer()
-    until(lambda: "0 links" in logs(other), "the other emulator", 20)
+    other = pair.emulator(pair.peer)
     assert request(other, "PUT", "/links", [{"peer": "target", "direction": "egress", "delay_ms": 35.6}])[0] == 200
     assert not found().verified
     assert "the round trip's mean delay is" in found().note
@@ -84,7 +83,7 @@ def test_a_link_of_40_ms_where_4_were_asked_for_is_found(pair: Pair, order: dict
 
 
 def test_a_moved_peer_is_followed_and_a_vanished_interface_named(own_pair: Pair) -> None:
-    emulator = own_pair.ready_emulator()
+    emulator = own_pair.emulator()
     assert request(emulator, "PUT", "/links", [DELAY])[0] == 200
     before = request(emulator, "GET", "/links")[1]["links"][0]["addresses"]
     docker("network", "disconnect", own_pair.network, own_pair.peer)
@@ -102,7 +101,7 @@ def test_a_moved_peer_is_followed_and_a_vanished_interface_named(own_pair: Pair)
 
 
 def test_an_emulator_without_links_ends_quietly_with_its_target(own_pair: Pair) -> None:
-    emulator = own_pair.ready_emulator()
+    emulator = own_pair.emulator()
     assert request(emulator, "PUT", "/links", [DELAY])[0] == 200
     assert request(emulator, "PUT", "/links", [])[0] == 200
     docker("kill", own_pair.target)
@@ -117,12 +116,7 @@ def test_a_missing_capability_is_named(pair: Pair) -> None:
 
 
 def test_a_kernel_without_netem_says_so_where_netem_is_asked_for(pair: Pair) -> None:
-    emulator = pair.emulator(environment={"LINK_BACKEND": "netem"})
-    until(
-        lambda: "0 links" in logs(emulator) or docker("inspect", "--format", "{{.State.Status}}", emulator) == "exited",
-        "an answer",
-        20,
-    )
+    emulator = pair.emulator(LINK_BACKEND="netem")
     if "netem, 0 links" in logs(emulator):
         docker("stop", emulator)
         pytest.skip("this kernel has sch_netem: nothing to refuse")
@@ -131,8 +125,7 @@ def test_a_kernel_without_netem_says_so_where_netem_is_asked_for(pair: Pair) -> 
 
 
 def test_the_retransmission_time_out_is_raised(pair: Pair) -> None:
-    emulator = pair.emulator(environment={"LINK_RTO_MIN_MS": "60000"})
-    until(lambda: "0 links" in logs(emulator), "the emulator", 20)
+    emulator = pair.emulator(LINK_RTO_MIN_MS="60000")
     routes = docker("exec", emulator, "ip", "-4", "route").splitlines()
     assert len(routes) >= 2
     assert all("rto_min lock 60s" in route for route in routes)

@@ -12,7 +12,7 @@ PROBES = "1600"
 @pytest.fixture(scope="module")
 def emulator(pair: Pair) -> str:
     pair.responder()
-    return pair.ready_emulator()
+    return pair.emulator()
 
 
 @pytest.mark.parametrize("check", CHECKS)
