@@ -151,18 +151,38 @@ class Broker:
 
 
 class Listener:
-    """Somebody else on the broker: hears everything, says what it is told to."""
+    """Somebody else on the broker: hears everything, says what it is told to.
 
-    def __init__(self, port: int, topic: str = "#") -> None:
+    `introduce` gives its client a name and what else the broker asks for. `verdict` is the broker's answer; who is not
+    let in, or has no topic, hears nothing.
+    """
+
+    def __init__(self, port: int, topic: str = "#", introduce: Callable[[mqtt.Client], object] = bool) -> None:
         self.messages: list[mqtt.MQTTMessage] = []
-        self.subscribed = threading.Event()
-        self.client = mqtt.Client(CallbackAPIVersion.VERSION2, client_id=f"listener-{time.monotonic_ns()}")
+        self.verdict, self._topic = "", topic
+        self._answered = threading.Event()
+        self.id = f"listener-{time.monotonic_ns()}"
+        self.client = mqtt.Client(CallbackAPIVersion.VERSION2, client_id=self.id)
         self.client.on_message = lambda _client, _data, message: self.messages.append(message)
-        self.client.on_connect = lambda client, *_: client.subscribe(topic, 2)
-        self.client.on_subscribe = lambda *_: self.subscribed.set()
+        self.client.on_connect = self._connected
+        self.client.on_subscribe = lambda *_: self._answered.set()
+        introduce(self.client)
         self.client.connect(HOST, port)
         self.client.loop_start()
-        assert self.subscribed.wait(LIMIT_S)
+        assert self._answered.wait(LIMIT_S)
+
+    def _connected(self, client: mqtt.Client, _data: object, _flags: object, reason: object, _more: object) -> None:
+        self.verdict = str(reason)
+        if self._topic and self.verdict == "Success":
+            client.subscribe(self._topic, 2)
+        else:
+            self._answered.set()
+
+    def subscribe(self, *topics: str) -> None:
+        """Return once the broker has answered."""
+        self._answered.clear()
+        self.client.subscribe([(topic, 1) for topic in topics])
+        assert self._answered.wait(LIMIT_S)
 
     def say(self, topic: str, payload: bytes | str, qos: int = 1, retain: bool = False) -> None:
         self.client.publish(topic, payload, qos, retain).wait_for_publish(LIMIT_S)

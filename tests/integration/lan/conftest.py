@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from support.lan_broker import LanBroker, Visit, Visitor, make_identities
+from support.lan_broker import LanBroker, Visit, make_identities, visitor
 from support.parts import HOST, Child, Listener, free_port
 
 StartChild = Callable[..., Child]
@@ -39,7 +39,14 @@ def insider(lan: LanBroker, at_end: contextlib.ExitStack) -> Listener:
 @pytest.fixture
 def visit(lan: LanBroker, at_end: contextlib.ExitStack) -> Visit:
     """Return a function that lets somebody of the lab's identities in."""
-    return lambda who: at_end.enter_context(contextlib.closing(Visitor.known(lan, who)))
+
+    def let_in(who: str) -> Listener:
+        known = lan.pairing(who)
+        found = at_end.enter_context(contextlib.closing(visitor(lan.tls_port, known, known.user, known.password)))
+        assert found.verdict == "Success"
+        return found
+
+    return let_in
 
 
 @pytest.fixture

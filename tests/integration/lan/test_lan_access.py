@@ -3,7 +3,7 @@
 import socket
 
 import pytest
-from support.lan_broker import LanBroker, Visit, Visitor
+from support.lan_broker import LanBroker, Visit, visitor
 from support.parts import HOST, LIMIT_S, Listener, until
 
 from looplab.experiments.asip.transports import IN, OUT, SESSION, STATE
@@ -52,9 +52,9 @@ TOPICS = sorted(set().union(*SAYS.values(), *HEARS.values()))
 def test_each_says_what_is_its_own_and_nothing_else(insider: Listener, visit: Visit) -> None:
     wanted = set()
     for who in EVERYBODY:
-        visitor = visit(who)
+        somebody = visit(who)
         for topic in TOPICS:
-            visitor.say(topic, who)
+            somebody.say(topic, who)
             if topic in SAYS[who]:
                 wanted.add((topic, who.encode()))
     insider.say("the/end", "")
@@ -62,21 +62,25 @@ def test_each_says_what_is_its_own_and_nothing_else(insider: Listener, visit: Vi
     assert {(one.topic, one.payload) for one in insider.messages} == {*wanted, ("the/end", b"")}
 
 
+def heard(somebody: Listener) -> set[str]:
+    """Return the topics of what has come so far."""
+    return {message.topic for message in somebody.messages}
+
+
 def test_each_hears_what_is_its_own_and_nothing_else(lan: LanBroker, insider: Listener, visit: Visit) -> None:
     """mosquitto 2.0 may grant a subscription and keep the messages back: what counts is what arrives."""
     visitors = {who: visit(who) for who in EVERYBODY}
-    for visitor in visitors.values():
-        for topic in TOPICS:
-            visitor.subscribe(topic)
+    for somebody in visitors.values():
+        somebody.subscribe(*TOPICS)
     for topic in TOPICS:
         insider.say(topic, "secret")
-    for who, visitor in visitors.items():
-        until(lambda who=who, visitor=visitor: HEARS[who] <= visitor.heard(), f"{who} hears {HEARS[who]}")
-        assert visitor.heard() == HEARS[who]
+    for who, somebody in visitors.items():
+        until(lambda who=who, somebody=somebody: HEARS[who] <= heard(somebody), f"{who} hears {HEARS[who]}")
+        assert heard(somebody) == HEARS[who]
     # Not refused in words, but to be seen: who wants to hear what.
-    for visitor in visitors.values():
+    for somebody in visitors.values():
         for topic in TOPICS:
-            assert f"{visitor.id} 1 {topic}" in lan.said()
+            assert f"{somebody.id} 1 {topic}" in lan.said()
 
 
 @pytest.mark.parametrize(
@@ -84,9 +88,9 @@ def test_each_hears_what_is_its_own_and_nothing_else(lan: LanBroker, insider: Li
 )
 def test_nobody_is_let_in_without_name_and_password(lan: LanBroker, user: str | None, password: str | None) -> None:
     word = lan.pairing("bridge").password if password == "bridge's" else password
-    visitor = Visitor(lan.tls_port, lan.pairing(), user, word)
-    assert visitor.verdict() == "Not authorized"
-    visitor.close()
+    stranger = visitor(lan.tls_port, lan.pairing(), user, word)
+    assert stranger.verdict == "Not authorized"
+    stranger.close()
     until(lambda: "not authorised" in lan.said(), f"the broker logs it: {lan.said()}")
 
 
