@@ -10,6 +10,7 @@ from support.containers import own_image
 from support.e2e_lab import Lab
 from support.hardening import judge_container
 from support.middleware import bare_metal, check_accounts, kill_service, open_to_users
+from support.wire import call
 
 from looplab.errors import EXIT_MACHINE
 from looplab.experiments.registry import EXPERIMENTS
@@ -23,8 +24,7 @@ SHORT = ("--devices", "20", "--seconds", "3", "--repetitions", "1", "--allow-inv
 
 def listening() -> set[str]:
     """Return the programs that listen on a TCP port of the host."""
-    lines = subprocess.run(["ss", "-ltnpH"], capture_output=True, text=True, check=True).stdout
-    return set(re.findall(r'\(\("([^"]+)"', lines))
+    return set(re.findall(r'\(\("([^"]+)"', call("ss", "-ltnpH")))
 
 
 @needs_root

@@ -6,15 +6,12 @@ from pathlib import Path
 from looplab.lab.checkout import Lab
 from looplab.lab.image_names import BASE, BASE_IMAGE
 from support.places import ROOT
+from support.wire import call
 
 
-def docker(*words: str, timeout_s: float = 120.0, status: int = 0, given: str = "") -> str:
-    """Return the stripped standard output of a docker command that must end with `status`; `given` is its input."""
-    done = subprocess.run(
-        ["docker", *words], capture_output=True, text=True, timeout=timeout_s, check=False, cwd=ROOT, input=given
-    )
-    assert done.returncode == status, f"docker {' '.join(words)} gave {done.returncode}: {done.stdout}{done.stderr}"
-    return done.stdout.strip()
+def docker(*words: str, timeout_s: float = 120.0, given: str = "") -> str:
+    """Return the stripped standard output of a docker command that must succeed; `given` is its input."""
+    return call("docker", *words, timeout_s=timeout_s, cwd=ROOT, input=given)
 
 
 def base_image() -> str:

@@ -14,6 +14,7 @@ import psycopg
 from support.places import ROOT
 from support.ports import free_port
 from support.waiting import until
+from support.wire import call
 
 HOST = "127.0.0.1"
 SCHEMA = ROOT / "compose/experiments/twin/postgres/schema.sql"
@@ -128,8 +129,4 @@ class Postgres:
         )  # fmt: skip
 
     def _run(self, program: str, *words: str, text: str = "") -> None:
-        done = subprocess.run(
-            [str(self._bin / program), *words], input=text, capture_output=True, text=True, cwd="/", timeout=120,
-            check=False, **self._as,
-        )  # fmt: skip
-        assert done.returncode == 0, done.stderr
+        call(str(self._bin / program), *words, input=text, cwd="/", timeout_s=120, **self._as)

@@ -1,12 +1,12 @@
 """Programs of this machine that tests run: ./lab test installs them, so a missing one is a failure."""
 
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from looplab.lab.commands.test import PACKAGES, PROGRAM_PATH
+from support.wire import call
 
 
 def program(name: str) -> str:
@@ -19,6 +19,6 @@ def program(name: str) -> str:
 
 def make_repository(folder: Path) -> None:
     """Make a Git repository of the folder, with all its files in a first commit."""
-    git = ["git", "-C", str(folder), "-c", "user.name=a", "-c", "user.email=a@example.org"]
+    git = ("git", "-C", str(folder), "-c", "user.name=a", "-c", "user.email=a@example.org")
     for words in (["init"], ["add", "."], ["commit", "-m", "first"]):
-        subprocess.run([*git, *words], check=True, capture_output=True)
+        call(*git, *words)

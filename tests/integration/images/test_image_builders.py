@@ -2,12 +2,12 @@
 
 import json
 import os
-import subprocess
 from pathlib import Path
 
 import pytest
 from support.containers import base_image, docker
 from support.places import ROOT
+from support.wire import call
 
 from looplab.lab.docker.own_images import IN_IMAGES
 
@@ -35,8 +35,6 @@ def test_an_image_holds_all_that_its_program_imports(tmp_path: Path) -> None:
     arguments = {"BASE_IMAGE": base_image()}
     build = {"context": str(ROOT), "dockerfile": "images/base/Dockerfile", "target": "bridge", "args": arguments}
     (tmp_path / "compose.yaml").write_text(json.dumps({"services": {"bridge": {"image": tag, "build": build}}}))
-    command = ["docker", "compose", "--project-name", "looplab-test", "build", "bridge"]
-    environment = {**os.environ, "DOCKER_BUILDKIT": "1"}
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=540)
-    assert done.returncode == 0, done.stdout + done.stderr
+    command = ("docker", "compose", "--project-name", "looplab-test", "build", "bridge")
+    call(*command, cwd=tmp_path, env={**os.environ, "DOCKER_BUILDKIT": "1"}, timeout_s=540)
     assert docker("run", "--rm", "--entrypoint", "python3", tag, "-c", LIST).split() == in_the_checkout()

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from support.containers import base_image, own_image
 from support.places import ROOT
+from support.wire import call
 
 from looplab.lab.checkout import Lab
 from looplab.lab.docker.engine import find_engine
@@ -62,8 +63,5 @@ def test_a_run_has_the_images_that_it_starts_alone(scenario: str, options: dict[
 def test_compose_out_of_debians_package_runs_here(tmp_path: Path) -> None:
     environment = {**os.environ, "BASE_IMAGE": base_image()}
     subprocess.run([ROOT / "scripts/install-compose", tmp_path], check=True, capture_output=True, env=environment)
-    version = subprocess.run(
-        [tmp_path / "docker-compose", "version", "--short"], capture_output=True, text=True, check=True
-    ).stdout
-    assert version.startswith("2.")
+    assert call(str(tmp_path / "docker-compose"), "version", "--short").startswith("2.")
     assert "looplab-compose-" not in docker("ps", "--all", "--format", "{{.Names}}").stdout

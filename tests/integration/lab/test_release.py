@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from support.containers import base_image, docker, own_image
 from support.places import ROOT
+from support.wire import call
 
 from looplab import __version__
 from looplab.experiments.registry import EXPERIMENTS
@@ -59,11 +60,8 @@ print("imported")
 
 
 def print_bake(environment: dict[str, str]) -> dict[str, Any]:
-    command = ["docker", "buildx", "bake", "--file", "docker-bake.hcl", "--print"]
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 0, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout)["target"]
-    return found
+    command = ("docker", "buildx", "bake", "--file", "docker-bake.hcl", "--print")
+    return dict(json.loads(call(*command, cwd=ROOT, env=environment))["target"])
 
 
 @pytest.fixture(scope="module")
@@ -89,13 +87,12 @@ def own_builds() -> dict[str, tuple[str, str, str]]:
     rpi = ["--file", "rpi/compose.yaml"]
     asked = ({}, *({"BROKER": broker} for broker in OWN_BROKERS), {"CLIENTS": "printed"})
     for chosen, options in (({}, rpi), *((one, []) for one in asked)):
-        command = ["docker", "compose", *options, "--profile", "*", "config", "--format", "json"]
+        command = ("docker", "compose", *options, "--profile", "*", "config", "--format", "json")
         choices = {"BROKER": "mosquitto", "LINK": "wifi", "BROKER_HOST": "192.0.2.1"}
         environment = {**os.environ, "COMPOSE_ENV_FILES": ".env", **choices, **chosen}
         # Whatever .env pins.
         environment |= {"LAB_REGISTRY": "", "LAB_TAG": __version__, "FLOOD_IMAGE": ""}
-        done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
-        for service in json.loads(done.stdout)["services"].values():
+        for service in json.loads(call(*command, cwd=ROOT, env=environment))["services"].values():
             if build := service.get("build"):
                 context = os.path.relpath(build["context"], ROOT)
                 found[service["image"]] = (context, build.get("dockerfile", "Dockerfile"), build.get("target", ""))

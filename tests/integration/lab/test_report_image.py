@@ -17,6 +17,7 @@ from support.ports import free_port
 from support.reports import write
 from support.simulated_runs import simulated_cell, write_run
 from support.waiting import until
+from support.wire import call
 
 from looplab.lab.checkout import Lab
 
@@ -95,12 +96,7 @@ def compose(checkout: Path, port: int) -> Iterator[Callable[..., str]]:
     project = ("docker", "compose", "--project-name", f"looplab-pages-{os.getpid()}", "--profile", "scenario0")
 
     def run(*words: str) -> str:
-        environment = {**os.environ, **variables}
-        done = subprocess.run(
-            [*project, *words], cwd=checkout, env=environment, capture_output=True, text=True, timeout=180
-        )
-        assert done.returncode == 0, done.stderr
-        return done.stdout.strip()
+        return call(*project, *words, cwd=checkout, env={**os.environ, **variables}, timeout_s=180)
 
     yield run
     run("down", "--volumes")

@@ -1,18 +1,12 @@
 """promtool's own checks of configuration and rules, and what a panel shows of two runs after a restart."""
 
 import json
-import subprocess
 from pathlib import Path
 
 import pytest
 from support.observed_lab import fill, targets
 from support.places import ROOT
-
-
-def promtool(*words: str) -> str:
-    done = subprocess.run(["promtool", *words], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+from support.wire import call
 
 
 @pytest.mark.parametrize(
@@ -23,7 +17,7 @@ def promtool(*words: str) -> str:
     ],
 )
 def test_configuration_and_rules_do_what_they_say(asked: str, file: str, said: str) -> None:
-    assert said in promtool(*asked.split(), file)
+    assert said in call("promtool", *asked.split(), file, cwd=ROOT)
 
 
 def test_an_earlier_runs_last_cell_is_not_the_current_one(tmp_path: Path) -> None:
@@ -48,4 +42,4 @@ def test_an_earlier_runs_last_cell_is_not_the_current_one(tmp_path: Path) -> Non
     }
     file = tmp_path / "test.yml"
     file.write_text(json.dumps({"rule_files": [], "evaluation_interval": "1s", "tests": [test]}))
-    promtool("test", "rules", str(file))
+    call("promtool", "test", "rules", str(file))

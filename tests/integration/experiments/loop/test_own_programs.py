@@ -2,7 +2,6 @@
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from support.loop_lab import LoopLab, event, patched
 from support.parts import python
 from support.places import ROOT
 from support.run_checks import check_run
+from support.wire import call
 
 needs_packets = pytest.mark.skipif(os.geteuid() != 0, reason="a packet socket needs root")
 CONTROLLER = (ROOT / "docs/exercises/write-a-controller/controller.py").read_text()
@@ -99,8 +99,7 @@ def test_a_program_has_none_of_the_controllers_capabilities() -> None:
     )
     # As in a container: root's own rights do not count.
     as_there = ["setpriv", "--securebits=+noroot", "--inh-caps=-all,+net_raw", "--ambient-caps=-all,+net_raw"]
-    done = subprocess.run([*as_there, sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    held = [int(word, 16) for word in done.stdout.split()[1::2]]
+    held = [int(word, 16) for word in call(*as_there, sys.executable, "-c", code).split()[1::2]]
     assert held == [1 << NUMBERS["NET_RAW"]] * 3 + [0] * 3
 
 

@@ -18,7 +18,7 @@ import support.own_application as application
 from support.parts import Broker, Child
 from support.ports import free_port
 from support.waiting import until
-from support.wire import Lan
+from support.wire import Lan, call
 
 from looplab.capture import Application, client
 from looplab.errors import LabError
@@ -68,10 +68,7 @@ class Watched:
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
         with subprocess.Popen([*command, "device", document], **pipes) as device:  # type: ignore[call-overload]
             assert device.stdout.readline() == "ready\n"
-            done = subprocess.run([*command, "requesters", document], capture_output=True, text=True, check=False)
-            device.stdin.close()
-        assert done.returncode == 0, done.stderr
-        took: dict[str, float] = json.loads(done.stdout)
+            took: dict[str, float] = json.loads(call(*command, "requesters", document, timeout_s=300))
         return took
 
     def found(self, most: int = 1000, key: str = "topic+json:n") -> dict[str, Any]:
