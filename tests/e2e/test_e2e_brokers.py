@@ -49,9 +49,7 @@ def test_a_flood_that_is_stopped_is_named_and_another_broker_found(lab: Lab) -> 
 
 @needs_root
 def test_a_broker_that_dies_makes_the_run_invalid(lab: Lab) -> None:
-    words = ("--intervals", "20", "--messages", "100", "--repetitions", "1", "--order", "published")
-    running = lab.start("run", "scenario8", *words, "--broker", "rabbitmq", "--json")
-    running.wait_for("20 ms, QoS 0")
+    running = lab.measuring("scenario8", 1, "--order", "published", "--broker", "rabbitmq")
     lines = docker("top", lab.container("broker"), "-o", "pid,comm").splitlines()
     (pid,) = [int(line.split()[0]) for line in lines if line.split()[1] == BROKERS["rabbitmq"].comm]
     os.kill(pid, signal.SIGKILL)

@@ -18,9 +18,7 @@ def statuses(run: dict[str, Any], topic: str) -> list[str]:
 @needs_root
 def test_a_run_goes_on_after_parts_were_killed(lab: Lab) -> None:
     """The robot, then the bridge: Compose restarts both."""
-    words = ("--intervals", "20", "--messages", "100", "--repetitions", "5", "--json", "--allow-invalid")
-    running = lab.start("run", "scenario1", *words, ROBOT_FRAMING="line")
-    running.wait_for("20 ms, QoS 0")
+    running = lab.measuring("scenario1", 5, "--allow-invalid", ROBOT_FRAMING="line")
     for service in ("robot", "bridge"):
         time.sleep(0.5)
         lab.kill_process(service)

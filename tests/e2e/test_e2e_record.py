@@ -25,10 +25,8 @@ def test_the_record_names_what_ran_and_what_fell(lab: Lab, tmp_path: Path) -> No
     number = docker("image", "inspect", "--format", "{{.Id}}", OTHER)
     own = tmp_path / "own.yaml"
     own.write_text('services: {stress: {command: "--cpu 2 --timeout 4000s"}}\n')
-    words = ("--intervals", "20", "--messages", "100", "--repetitions", "10", "--link", "wifi", "--json")
     variables = {"LAB_OWN": str(own), "MOSQUITTO_IMAGE": OTHER, "ROBOT_FRAMING": "line"}
-    running = lab.start("run", "scenario3", *words, "--allow-invalid", **variables)
-    running.wait_for("20 ms, QoS 0")
+    running = lab.measuring("scenario3", 10, "--link", "wifi", "--allow-invalid", **variables)
     lab.kill_process("stress")
     lab.kill_process("link")
     run = running.ended()

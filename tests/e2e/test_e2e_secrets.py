@@ -45,10 +45,7 @@ def published(lab: Lab, **variables: str) -> dict[str, tuple[str, str]]:
 def test_a_run_over_tls_shows_no_secret(lab: Lab) -> None:
     """Looked at while it sends: the engine's own words on its containers and images, and each part's files."""
     paired = lab.run("pair", "pi.env", "--address", "192.0.2.5", ROBOT="remote", code=0)
-    running = lab.start(
-        "run", "scenario1", "--intervals", "20", "--messages", "100", "--repetitions", "4", "--json", **TLS
-    )
-    running.wait_for("20 ms, QoS 0")
+    running = lab.measuring("scenario1", 4, **TLS)
     for part, (folder, own) in READS.items():
         look = f"cd {folder} && for file in * */*; do if cat $file >/dev/null 2>&1; then echo $file; fi; done"
         assert docker("exec", lab.container(part), "sh", "-c", look).split() == own, part

@@ -5,7 +5,7 @@ import signal
 from pathlib import Path
 
 from support.containers import docker
-from support.e2e_lab import PROJECT, Background, Lab, needs_root
+from support.e2e_lab import PROJECT, Lab, needs_root
 from support.run_checks import check_run, read_samples
 from support.waiting import until
 
@@ -13,14 +13,6 @@ from looplab.run.record import ROWS, read_state
 from looplab.run.samples import SharedSamples
 
 QUICK = {"INTERVALS_MS": "20", "MESSAGES": "100", "REPETITIONS": "1", "ROBOT_FRAMING": "line"}
-
-
-def start(lab: Lab, repetitions: int) -> Background:
-    """Start ./lab run with two seconds a repetition; return in the middle of sending."""
-    words = ("--intervals", "20", "--messages", "100", "--repetitions", str(repetitions), "--json")
-    running = lab.start("run", "scenario1", *words)
-    running.wait_for("20 ms, QoS 0")
-    return running
 
 
 def live_folder() -> Path:
@@ -35,7 +27,7 @@ def measured(live: Path) -> int:
 def test_a_second_run_leaves_the_first_whole(lab: Lab) -> None:
     """By ./lab and by Compose, whose load makes the first run invalid; the first goes on without its own ./lab, too."""
     before = set((lab.root / "results").iterdir())
-    running = start(lab, 7)
+    running = lab.measuring("scenario1", 7)
     controller = lab.container("scenario1")
     second = lab.run("run", "scenario0", "--quick", code=3)
     assert f"process {running.process.pid}" in second.stderr
@@ -60,7 +52,7 @@ def test_a_second_run_leaves_the_first_whole(lab: Lab) -> None:
 def test_what_a_killed_run_measured_is_recovered(lab: Lab) -> None:
     """The process in whose PID namespace the controller lives takes it along, in the middle of a repetition of 100."""
     before = set((lab.root / "results").iterdir())
-    running = start(lab, 5)
+    running = lab.measuring("scenario1", 5)
     # Asking the engine takes longer than a part of a repetition.
     process, live = lab.process("treatments"), live_folder()
     until(lambda: 10 < measured(live) % 100 < 80, "the middle of a repetition")

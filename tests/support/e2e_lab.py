@@ -161,6 +161,15 @@ class Lab:
         self.started.append(Background(process, self.root / "results"))
         return self.started[-1]
 
+    def measuring(
+        self, scenario: str, repetitions: int, *words: str, interval_ms: int = 20, **variables: str
+    ) -> Background:
+        """./lab run in the background with so many repetitions of 100 messages, once it sends them."""
+        sizes = ("--intervals", str(interval_ms), "--messages", "100", "--repetitions", str(repetitions))
+        running = self.start("run", scenario, *sizes, "--json", *words, **variables)
+        running.wait_for(f"{interval_ms} ms, QoS 0")
+        return running
+
     def compose(
         self, *words: str, timeout_s: float = 240.0, code: int | None = None, **variables: str
     ) -> subprocess.CompletedProcess[str]:
@@ -283,8 +292,3 @@ def environment_of(root: Path) -> dict[str, str]:
         "LAB_BUSY": "on",
         **{name: str(free_port()) for name in PORTS},
     }
-
-
-def engine_is_there() -> bool:
-    done = subprocess.run(["docker", "version"], capture_output=True, timeout=30, check=False)
-    return done.returncode == 0

@@ -72,11 +72,8 @@ def check_all_nine_scenarios(lab: Lab, *, tls: bool) -> None:
 
 def start(lab: Lab, seconds: float, interval_ms: int = INTERVAL_MS) -> Background:
     """scenario1 with framing line for at least `seconds`; the first hundred messages have been sent."""
-    repetitions = str(int(seconds * 1000 / interval_ms / 100) + 1)
-    words = ["--intervals", str(interval_ms), "--messages", "100", "--repetitions", repetitions]
-    running = lab.start("run", "scenario1", *words, "--json", "--allow-invalid", ROBOT_FRAMING="line")
-    running.wait_for(f"{interval_ms} ms, QoS 0")
-    return running
+    repetitions = int(seconds * 1000 / interval_ms / 100) + 1
+    return lab.measuring("scenario1", repetitions, "--allow-invalid", interval_ms=interval_ms, ROBOT_FRAMING="line")
 
 
 def recovered_s(samples: list[dict[str, str]], mended_ns: int) -> float:

@@ -1,12 +1,12 @@
 """The lab under test: copied and made ready once, cleared before and after each test."""
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from looplab.lab.checkout import Lab as RootLab
+from looplab.lab.docker.engine import find_engine
 from looplab.lab.docker.images import images_of
 from looplab.lab.docker.own_images import add_stamps, read_stamps
 from looplab.lab.image_names import TAG
@@ -15,7 +15,6 @@ from support.e2e_lab import (
     PROJECT,
     Lab,
     copy_of_checkout,
-    engine_is_there,
     environment_of,
     remove_images,
     remove_what_dead_sessions_left,
@@ -26,7 +25,7 @@ from support.places import ROOT
 @pytest.fixture(scope="session")
 def session_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     """One copy for all tests, made ready once."""
-    if shutil.which("docker") is None or not engine_is_there():
+    if not find_engine().serves:
         pytest.fail("no Docker engine answers here: run ./lab setup first")
     root = copy_of_checkout(tmp_path_factory.mktemp("e2e") / "lab")
     lab = Lab(root, environment_of(root))

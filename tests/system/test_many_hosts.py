@@ -25,7 +25,6 @@ pytestmark = [
 ]
 Hosts = dict[str, Engine]
 SHORT = ("--intervals", "20", "--messages", "100", "--repetitions", "2", "--json")
-LONG = ("--intervals", "20", "--messages", "1000", "--repetitions", "2", "--json")
 APART = ("--controller-on", "host-a", "--broker-on", "host-b", "--bridge-on", "host-b")
 SETTINGS = {"ROBOT_FRAMING": "line", "STRESS_VM_BYTES": "16M"}
 
@@ -123,9 +122,7 @@ def test_the_flood_of_scenario7_is_at_the_broker(placed: Lab, engines: Hosts) ->
 
 
 def test_a_treatment_that_falls_on_one_host_is_named(placed: Lab, engines: Hosts) -> None:
-    words = ("--intervals", "20", "--messages", "100", "--repetitions", "3", "--qos", "0,1", "--json")
-    running = placed.start("run", "scenario5", *APART, *words, **SETTINGS)
-    running.wait_for("20 ms, QoS 0")
+    running = placed.measuring("scenario5", 3, *APART, "--qos", "0,1", **SETTINGS)
     engines["host-b"].docker("kill", "looplab-hosts-stress-1")
     run = running.ended(1, 200)
     print(run["invalid_because"])
@@ -134,8 +131,8 @@ def test_a_treatment_that_falls_on_one_host_is_named(placed: Lab, engines: Hosts
 
 
 def test_a_cut_between_hosts_loses_only_what_it_must(placed: Lab, engines: Hosts) -> None:
-    running = placed.start("run", "scenario1", *APART, *LONG, "--allow-invalid", **SETTINGS)
-    running.wait_for("%  20 ms, QoS 0", timeout_s=120)
+    running = placed.measuring("scenario1", 20, *APART, "--allow-invalid", **SETTINGS)
+    running.wait_for("%  20 ms")
     with engines["host-b"].cut():
         time.sleep(5)
     run = running.ended(0, 200)
@@ -147,8 +144,7 @@ def test_a_cut_between_hosts_loses_only_what_it_must(placed: Lab, engines: Hosts
 
 
 def test_down_removes_what_a_killed_lab_left(placed: Lab, engines: Hosts, tmp_path: Path) -> None:
-    running = placed.start("run", "scenario1", *APART, *LONG, **SETTINGS)
-    running.wait_for("20 ms, QoS 0", timeout_s=120)
+    running = placed.measuring("scenario1", 20, *APART, **SETTINGS)
     running.process.kill()
     running.process.wait()
     assert all(engine.left() for engine in engines.values())

@@ -78,7 +78,9 @@ class Pi:
     def plug_robot(self, image: str) -> None:
         """The simulated robot on a pseudo-terminal of this host, with the rights that the udev rule gives."""
         self._board = robot_board(self._folder / "host", image)
-        self.robot_device = by_rule(self._board.device)
+        self.robot_device = self._board.device
+        os.chown(self.robot_device, 0, DIALOUT_GID)
+        os.chmod(self.robot_device, 0o660)
 
     def install(self, *words: str, timeout_s: float = 300.0) -> subprocess.CompletedProcess[str]:
         """rpi/install.sh as root on a fresh Debian (a container of this machine), with the Pi's engine as its own."""
@@ -118,13 +120,9 @@ class Pi:
         assert done.returncode == 0 or not check, done.stderr
         return done.stdout + done.stderr
 
-    def containers(self) -> list[str]:
-        """Ids of all the Pi's containers."""
-        return self.engine.docker("ps", "--all", "--quiet").split()
-
     def inspected(self) -> str:
         """All that the Pi's engine tells of its containers."""
-        return self.engine.docker("inspect", *self.containers())
+        return self.engine.docker("inspect", *self.engine.docker("ps", "--all", "--quiet").split())
 
     def log(self) -> str:
         return self.compose("logs", "--no-log-prefix", "bridge")
@@ -133,13 +131,6 @@ class Pi:
         label = "com.docker.compose.service=bridge"
         bridge = self.engine.docker("ps", "--all", "--quiet", "--filter", f"label={label}")
         return self.engine.docker("inspect", "--format", form, bridge)
-
-
-def by_rule(device: str) -> str:
-    """Return `device` with the rights that the udev rule gives."""
-    os.chown(device, 0, DIALOUT_GID)
-    os.chmod(device, 0o660)
-    return device
 
 
 KIND = os.environ.get("LAB_TWO_HOSTS", "")
