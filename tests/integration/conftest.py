@@ -1,13 +1,12 @@
 """Real parts on loopback. Fixtures end what they start, in the order that leaves no process behind."""
 
 import contextlib
-import itertools
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support.parts import Broker, Child, Listener, RobotDouble, python
+from support.parts import Broker, Child, Listener, RobotDouble, python, starter
 
 
 @pytest.fixture
@@ -46,14 +45,7 @@ def robot() -> Iterator[RobotDouble]:
 
 @pytest.fixture
 def start_command(tmp_path: Path, at_end: contextlib.ExitStack) -> Callable[..., Child]:
-    """Return a function that starts a command with these variables."""
-    numbers = itertools.count()
-
-    def start(command: list[str], **variables: str) -> Child:
-        child = Child(command, tmp_path / f"child-{next(numbers)}.log", variables)
-        return at_end.enter_context(contextlib.closing(child))
-
-    return start
+    return starter(tmp_path, at_end)
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from support.compose_files import mosquitto_conf
+from support.dashboards import PATHS, load
 from support.parts import HOST, Child, free_port, python
 from support.places import ROOT
 from support.waiting import until
@@ -21,7 +22,6 @@ from support.waiting import until
 PARTS = ("broker", "bridge", "exporter", "prometheus")
 # Those with published points beside their curves.
 SCENARIOS = ("scenario1", "scenario2", "scenario4", "scenario5")
-DASHBOARDS = sorted((ROOT / "grafana" / "dashboards").glob("*.json"))
 # What a person would choose at the top of the dashboards.
 CHOICES = {
     "$experiment": ".+", "$scenario": ".+", "$fidelity": "thesis", "$cell": ".+", "$figure": ".+", "$metric": "O",
@@ -55,8 +55,10 @@ class Lab:
         }
 
     def start(self, *names: str) -> None:
+        """Start those of these parts that do not run."""
         for name in names:
-            self._start(name, getattr(self, f"_{name}")(), name)
+            if name not in self._children:
+                self._start(name, getattr(self, f"_{name}")(), name)
 
     def _start(self, name: str, command: list[str], log: str, **variables: str) -> subprocess.Popen[bytes]:
         child = self._children[name] = Child(command, self._log(log), {**self.environment, **variables})
@@ -176,8 +178,8 @@ def fill(expression: str, choices: dict[str, str] | None = None) -> str:
 
 def targets() -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
     """(dashboard, panel, target) of every query of Prometheus."""
-    for path in DASHBOARDS:
-        for panel in json.loads(path.read_text())["panels"]:
+    for path in PATHS:
+        for panel in load(path)["panels"]:
             for target in panel.get("targets", ()):
                 if "expr" in target:
                     yield path.stem, panel, target

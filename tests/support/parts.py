@@ -1,6 +1,7 @@
 """Real parts on loopback: mosquitto, the lab's processes, a robot double on a real port. Each is ended by its id."""
 
 import contextlib
+import itertools
 import json
 import os
 import pty
@@ -95,6 +96,17 @@ class Child:
         except subprocess.TimeoutExpired:
             self.kill()
             raise
+
+
+def starter(folder: Path, at_end: contextlib.ExitStack) -> Callable[..., Child]:
+    """Return a function that starts a command with these variables, its output in `folder`."""
+    numbers = itertools.count()
+
+    def start(command: list[str], **variables: str) -> Child:
+        child = Child(command, folder / f"child-{next(numbers)}.log", variables)
+        return at_end.enter_context(contextlib.closing(child))
+
+    return start
 
 
 class Broker:
@@ -402,5 +414,6 @@ def bridge_command() -> list[str]:
 
 __all__ = [
     "ANSWER_TIMEOUT_NS", "BUSY", "CLEARED", "HOST", "LIMIT_S", "ROOT", "Broker", "Child", "Listener",
-    "RobotDouble", "TreatmentsDouble", "answer_line", "bridge_command", "free_port", "python", "signal", "until",
+    "RobotDouble", "TreatmentsDouble", "answer_line", "bridge_command", "free_port", "python", "signal", "starter",
+    "until",
 ]  # fmt: skip

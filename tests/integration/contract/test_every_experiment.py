@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from support.every_experiment import ENDINGS, SMALL
 from support.reports import Page, shown, write
-from support.simulated_runs import nine_scenarios
 from support.tables import rows
 from support.terminal import printing_to_a_terminal
 
@@ -75,11 +74,9 @@ def test_a_wrong_value_names_its_variable(experiment: Experiment, variable: str)
     assert "params.env" in caught.value.remedy
 
 
-@pytest.mark.parametrize("name", RUNS)
-def test_one_run_of_a_kind_gives_no_verdict(name: str, tmp_path: Path) -> None:
+def test_one_run_of_a_kind_gives_no_verdict(stored: Stored) -> None:
     """That both sides of a claim were treated alike is seen of one run, too."""
-    {**RUNS, "loop": nine_scenarios}[name](tmp_path)
-    found = shown(tmp_path, name)
+    found = shown(stored.results, stored.experiment.name)
     assert {len(m.runs) for m in found.measured} == {1}
     words = {
         verdict.because or verdict.outcome

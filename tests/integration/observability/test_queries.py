@@ -1,6 +1,5 @@
 """Every expression of every panel, asked of a real Prometheus that scraped a real exporter of real runs."""
 
-import json
 import math
 import re
 import signal
@@ -9,7 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.observed_lab import DASHBOARDS, SCENARIOS, Lab, fill, targets
+from support.dashboards import PATHS, load
+from support.observed_lab import SCENARIOS, Lab, fill, targets
 from support.places import ROOT
 from support.tables import rows
 from support.waiting import until
@@ -140,8 +140,8 @@ def test_published_points_stand_beside_the_curves(measured: Lab) -> None:
 
 def test_every_variable_finds_its_values(measured: Lab) -> None:
     """label_values(metric, label), as the data source asks it."""
-    for path in DASHBOARDS:
-        for variable in json.loads(path.read_text())["templating"]["list"]:
+    for path in PATHS:
+        for variable in load(path)["templating"]["list"]:
             if variable["type"] != "query" or (path.stem, variable["name"]) == ("asip", "figure"):
                 continue
             asked = re.fullmatch(r"label_values\((\w+(?:{.*})?), (\w+)\)", variable["query"]["query"])
@@ -154,7 +154,7 @@ def test_every_variable_finds_its_values(measured: Lab) -> None:
 
 def test_runs_loads_and_faults_are_marked(measured: Lab) -> None:
     """What each means is tested in rules_test.yml; here no fault was made, and Prometheus accepts all three."""
-    annotations = json.loads((ROOT / "grafana/dashboards/live.json").read_text())["annotations"]["list"]
+    annotations = load(ROOT / "grafana/dashboards/live.json")["annotations"]["list"]
     runs, loads, faults = (measured.query_range(one["target"]["expr"], 600) for one in annotations)
     # These runs last about a second: now and then one ends between two scrapes.
     assert len({one["metric"]["scenario"] for one in runs} & set(SCENARIOS)) >= 3

@@ -1,15 +1,13 @@
 """Every panel's transformations, run by Grafana's own code (npm's @grafana/data) over the real answers."""
 
-import json
 from typing import Any
 
 import pytest
+from support.dashboards import PATHS, load
 from support.grafana_code import run_program
-from support.observed_lab import DASHBOARDS, Lab, fill
+from support.observed_lab import Lab, fill
 
-PANELS = [
-    panel for path in DASHBOARDS for panel in json.loads(path.read_text())["panels"] if panel.get("transformations")
-]
+PANELS = [panel for path in PATHS for panel in load(path)["panels"] if panel.get("transformations")]
 # Of whole runs of the loop.
 CURVES = [p for p in PANELS if p["type"] == "xychart" and 'experiment="loop"' in p["targets"][0]["expr"]]
 TABLE = ["cell", "sent", "n", "avg", "p50", "p95", "p99"]

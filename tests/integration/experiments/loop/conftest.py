@@ -1,13 +1,12 @@
 """The loop on loopback for one test, or for those of a module that leave its parts as they are."""
 
 import contextlib
-import itertools
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from support.loop_lab import LoopLab
-from support.parts import Broker, Child, Listener, RobotDouble
+from support.parts import Broker, Child, Listener, RobotDouble, starter
 
 
 @pytest.fixture
@@ -22,18 +21,13 @@ def lab(
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LoopLab]:
     """A lab whose bridge and robot are online."""
-    folder, numbers = tmp_path_factory.mktemp("loop"), itertools.count()
+    folder = tmp_path_factory.mktemp("loop")
     with contextlib.ExitStack() as stack:
-
-        def start(command: list[str], **variables: str) -> Child:
-            child = Child(command, folder / f"child-{next(numbers)}.log", variables)
-            return stack.enter_context(contextlib.closing(child))
-
         broker, robot = Broker(folder), RobotDouble()
         stack.callback(broker.kill)
         stack.callback(robot.unplug)
         listener = stack.enter_context(contextlib.closing(Listener(broker.port)))
-        found = LoopLab(broker, robot, listener, start, folder)
+        found = LoopLab(broker, robot, listener, starter(folder, stack), folder)
         stack.callback(found.close)
         found.online_bridge()
         yield found
