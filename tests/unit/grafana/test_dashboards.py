@@ -45,17 +45,25 @@ def test_panel(panel: dict[str, Any]) -> None:
         return
     assert panel["datasource"] == {"type": "prometheus", "uid": DATASOURCE_UID}
     assert all(target["datasource"] == panel["datasource"] for target in panel["targets"])
+    defaults, overrides = panel["fieldConfig"]["defaults"], panel["fieldConfig"]["overrides"]
     if panel["type"] in ("timeseries", "stat", "xychart"):
-        assert panel["fieldConfig"]["defaults"]["unit"]
+        assert defaults["unit"]
+    if panel["type"] in ("timeseries", "stat", "table"):
+        assert re.search(r"\./lab run [a-z0-9-]+ --quick|all is well", defaults["noValue"]), "what fills it"
     if panel["type"] == "timeseries":
-        assert panel["fieldConfig"]["defaults"]["custom"]["axisLabel"]
+        assert defaults["custom"]["axisLabel"]
+        assert 5_000 <= defaults["custom"]["spanNulls"] <= 30_000
     if panel["type"] == "xychart":
+        # It names its x, and the command that fills it.
+        assert "\\" not in next(p["value"] for p in overrides[0]["properties"] if p["id"] == "displayName")
+        assert "or on () label_replace(" in panel["targets"][0]["expr"]
+        assert "./lab run " in panel["targets"][0]["expr"]
         # Readable from the last row of a class room.
         assert panel["gridPos"]["w"] >= 8
         assert panel["gridPos"]["h"] >= 10
         # Grafana fills no variables in here.
-        assert "$" not in str([one["value"] for o in panel["fieldConfig"]["overrides"] for one in o["properties"]
-                               if one["id"] == "custom.axisLabel"])  # fmt: skip
+        labels = [one["value"] for o in overrides for one in o["properties"] if one["id"] == "custom.axisLabel"]
+        assert "$" not in str(labels)
 
 
 def test_published_points_lie_near_a_bound() -> None:
@@ -96,23 +104,6 @@ def test_provisioning_and_compose_agree_with_the_dashboards() -> None:
     assert environment["GF_PLUGINS_PREINSTALL_DISABLED"] == "true"
     assert "GF_SECURITY_ADMIN_PASSWORD" not in environment
     assert all("${LAB_BIND:-127.0.0.1}:" in port for port in grafana["ports"])
-
-
-@pytest.mark.parametrize("panel", [p for p in each_panel() if p.values[0]["type"] == "xychart"])
-def test_an_xy_chart_names_its_x_and_the_command_that_fills_it(panel: dict[str, Any]) -> None:
-    x = panel["fieldConfig"]["overrides"][0]
-    assert "\\" not in next(p["value"] for p in x["properties"] if p["id"] == "displayName")
-    assert "or on () label_replace(" in panel["targets"][0]["expr"]
-    assert "./lab run " in panel["targets"][0]["expr"]
-
-
-@pytest.mark.parametrize("panel", list(each_panel()))
-def test_an_empty_panel_says_what_fills_it(panel: dict[str, Any]) -> None:
-    if panel["type"] in ("timeseries", "stat", "table"):
-        said = panel["fieldConfig"]["defaults"]["noValue"]
-        assert re.search(r"\./lab run [a-z0-9-]+ --quick|all is well", said)
-    if panel["type"] == "timeseries":
-        assert 5_000 <= panel["fieldConfig"]["defaults"]["custom"]["spanNulls"] <= 30_000
 
 
 def test_the_first_page_leads_everywhere() -> None:
