@@ -109,9 +109,9 @@ class Lab:
                         found.setdefault(key, []).append(float(one["value"][1]))
         return found
 
-    def query_range(self, expression: str, seconds: int, step: int = 1) -> list[dict[str, Any]]:
+    def query_range(self, expression: str, seconds: int) -> list[dict[str, Any]]:
         now = time.time()
-        return self._ask("query_range", {"query": expression, "start": now - seconds, "end": now, "step": step})
+        return self._ask("query_range", {"query": expression, "start": now - seconds, "end": now, "step": 1})
 
     def _ask(self, kind: str, arguments: dict[str, Any]) -> list[dict[str, Any]]:
         url = f"http://{HOST}:{self.ports['prometheus']}/api/v1/{kind}"

@@ -254,17 +254,15 @@ class RobotDouble:
 
     GREETING = b"looplab double 0.3 ready\r\n"
 
-    def __init__(self, url_or_link: Path | None = None, *, greets: bool = True) -> None:
+    def __init__(self, link: Path | None = None) -> None:
         self.requests = bytearray()
-        self.opened = 0
         self.greeted = False
-        self.greets = greets
+        self.greets = True
         self.greeting = self.GREETING
         self.answer: Callable[[int, int], bytes] = lambda _number, request: answer_line(request, 2550)
-        self._link = url_or_link
-        self._port = 0 if url_or_link else free_port()
+        self._link = link
+        self._port = 0 if link else free_port()
         self._channel: int | None = None
-        self._listener: socket.socket | None = None
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         self.plug()
@@ -334,7 +332,6 @@ class RobotDouble:
 
     def _talk(self, channel: int) -> None:
         self._channel = channel
-        self.opened += 1
         # As a boot loader does; pyserial empties the port's input when it has opened it.
         time.sleep(BOOT_S)
         if self.greets:

@@ -1,6 +1,5 @@
 """What must hold of every run, whatever was measured."""
 
-import csv
 import json
 import re
 from decimal import Decimal
@@ -168,10 +167,9 @@ def check_times(row: dict[str, str]) -> None:
 
 
 def read_samples(folder: Path) -> list[dict[str, str]]:
-    with (folder / "samples.csv").open(newline="") as file:
-        reader = csv.DictReader(file)
-        assert reader.fieldnames == SAMPLES_HEADER.split(",")
-        return list(reader)
+    lines = rows(folder / "samples.csv")
+    assert not lines or [*lines[0]] == SAMPLES_HEADER.split(",")
+    return lines
 
 
 def treatments(run: dict[str, Any]) -> dict[str, dict[str, Any]]:

@@ -118,21 +118,16 @@ class Deployed:
 
     def until_stored(self, count: int) -> None:
         """Wait until the controller reports that many messages; the live table is on the manager's node."""
-        question = "SELECT count(*) FROM message"
+        psql = ["psql", "--username", "owner", "--dbname", "twin", "--tuples-only", "--command"]
 
         def stored() -> bool:
-            name = f"name={STACK}_twin-database"
-            container = self.manager.docker("ps", "--quiet", "--filter", name).split()[0]
-            psql = ("psql", "--username", "owner", "--dbname", "twin", "--tuples-only", "--command", question)
-            return int(self.manager.docker("exec", container, *psql)) >= count
-
-        def asked() -> bool:
             try:
-                return stored()
+                found = self.manager.docker("ps", "--quiet", "--filter", f"name={STACK}_twin-database").split()
+                return int(self.manager.docker("exec", found[0], *psql, "SELECT count(*) FROM message")) >= count
             except (AssertionError, IndexError):
                 return False
 
-        until(asked, f"{count} rows", RUN_LIMIT_S)
+        until(stored, f"{count} rows", RUN_LIMIT_S)
 
     def document(self) -> dict[str, Any]:
         """Wait for the end of the run; return its run.json."""

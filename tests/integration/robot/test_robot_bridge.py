@@ -184,18 +184,11 @@ def plug(lab: Lab, tmp_path: Path, by_id: Path) -> Iterator[Callable[[int], Cabl
         cable.pull()
 
 
-def record(what: str, seconds: float) -> None:
-    """The true figure, for who wants it: LOOPLAB_FIGURES=<file>."""
-    if os.environ.get("LOOPLAB_FIGURES"):
-        with open(os.environ["LOOPLAB_FIGURES"], "a", encoding="utf-8") as file:
-            file.write(f"{what}: {seconds:.2f} s\n")
-
-
 def test_cable_out_and_in_under_a_new_number(lab: Lab, plug: Callable[[int], Cable], by_id: Path) -> None:
     until(lambda: "no such device" in lab.listener.bridge_info.get("robot_fault", ""), "the missing device is named")
     assert lab.listener.robot_status == OFFLINE
     cable = plug(0)
-    record("cable in (boot loader 0.3 s)", lab.ask_until_answered())
+    print("cable in (boot loader 0.3 s)", lab.ask_until_answered(), "s")
     assert lab.listener.bridge_info["robot"] == IDENTITY
     lab.ask_times(50)
     cable.pull()
@@ -204,7 +197,7 @@ def test_cable_out_and_in_under_a_new_number(lab: Lab, plug: Callable[[int], Cab
     lab.ask_until(lambda: lab.listener.robot_status == OFFLINE, "robot offline")
     assert "cable out" in lab.process.said()
     assert plug(1).device != cable.device
-    record("cable out and in, new number (boot loader 0.3 s)", lab.ask_until_answered())
+    print("cable out and in, new number (boot loader 0.3 s)", lab.ask_until_answered(), "s")
     lab.ask_times(50)
     statuses = lab.accounted()
     # On a busy machine an answer may miss its time, too.
@@ -222,7 +215,7 @@ def test_reset_in_the_middle_of_an_answer(lab: Lab, plug: Callable[[int], Cable]
     for _ in range(3):
         lab.ask_times(10)
         lab.robot.reset()
-        record("reset (boot loader 0.3 s)", lab.ask_until_answered())
+        print("reset (boot loader 0.3 s)", lab.ask_until_answered(), "s")
     statuses = lab.accounted()
     assert set(statuses) <= {b"ok", b"offline", b"timeout", b"garbled"}
     until(lambda: lab.listener.bridge_info["robot_faults"]["reset"] == 3, "three resets told")
@@ -239,7 +232,7 @@ def test_noise_costs_requests_and_never_makes_an_answer(lab: Lab, plug: Callable
     cable.noise = 1 / 16
     lab.ask_until(lambda: cable.spoilt >= 30, "noise")
     cable.noise = 0.0
-    record("noise", lab.ask_until_answered())
+    print("noise", lab.ask_until_answered(), "s")
     lab.ask_times(30)
     assert {answer.status for answer in lab.listener.answers if answer.sequence >= lab.asked - 20} == {b"ok"}
     statuses = lab.accounted()
@@ -297,7 +290,7 @@ def test_a_robot_at_another_machines_serial_server(
         server.kill()
         lab.ask_until(lambda: lab.listener.robot_status == OFFLINE, "robot offline")
         server = Child(command, tmp_path / "ser2net.log")
-        record(f"{accepter} server back (boot loader 0.3 s)", lab.ask_until_answered())
+        print(f"{accepter} server back (boot loader 0.3 s)", lab.ask_until_answered(), "s")
         statuses = lab.accounted()
         assert set(statuses) <= {b"ok", b"offline", b"timeout"}
         assert lab.listener.bridge_info["robot_faults"]["unplugged"] == 1
