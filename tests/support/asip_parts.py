@@ -1,6 +1,7 @@
 """The parts of the experiment asip on this machine: simulated board, bridge, Python client, broker, controller."""
 
 import json
+from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from looplab.experiments.asip.board import BOARDS
 from looplab.experiments.asip.oscilloscope import Oscilloscope
 from support.board import Board
 from support.containers import copy_out, own_image
-from support.parts import HOST, Broker, Child, python
+from support.parts import HOST, Broker, Child, python, starter
 from support.ports import free_port
 from support.waiting import until
 
@@ -55,19 +56,18 @@ class AsipParts:
     """Board, broker, bridge and client; `variables` go to all of them."""
 
     def __init__(self, files: Path, folder: Path, board: str = "mega", **variables: str) -> None:
-        self.folder = folder
+        self.folder, self._ending = folder, ExitStack()
+        self._start = starter(folder, self._ending)
         adapter = ("--adapter", variables.get("ADAPTER", "none"))
         self._start_board = partial(AsipBoard, files, folder, board, *adapter)
-        self.board = self._start_board()
+        self.board = self._ending.enter_context(closing(self._start_board()))
         self.broker = Broker(folder)
+        self._ending.callback(self.broker.kill)
         self.bridge_port, self.worker_port = free_port(), free_port()
         self._variables = {"FIDELITY": "corrected", "BOARD": board, **variables}
         self.bridge = self.start_bridge()
-        self.worker = Child(
-            python("looplab.experiments.asip.worker"),
-            folder / "worker.log",
-            {**self._variables, "WORKER_PORT": str(self.worker_port)},
-        )
+        own = {**self._variables, "WORKER_PORT": str(self.worker_port)}
+        self.worker = self._start(python("looplab.experiments.asip.worker"), **own)
         until(lambda: "waits" in self.worker.said(), f"the client: {self.worker.said()}")
 
     @property
@@ -81,47 +81,30 @@ class AsipParts:
 
     def start_bridge(self) -> Child:
         variables = {
-            **self._variables,
-            "ASIP_DEVICE": str(self.board.link),
-            "BROKER_HOST": HOST,
-            "BROKER_PORT": str(self.broker.port),
-            "BRIDGE_PORT": str(self.bridge_port),
-        }
-        log = self.folder / f"bridge-{free_port()}.log"
-        child = Child(python("looplab.experiments.asip.bridge"), log, variables)
+            **self._variables, "ASIP_DEVICE": str(self.board.link), "BROKER_HOST": HOST,
+            "BROKER_PORT": str(self.broker.port), "BRIDGE_PORT": str(self.bridge_port),
+        }  # fmt: skip
+        child = self._start(python("looplab.experiments.asip.bridge"), **variables)
         until(lambda: "waits" in child.said(), f"the bridge: {child.said()}")
         return child
 
     def plug_in(self) -> None:
         """Connect the board again after `board.kill`, at the same name."""
-        self.board = self._start_board(link=self.board.link)
+        self.board = self._ending.enter_context(closing(self._start_board(link=self.board.link)))
 
     def run(self, **variables: str) -> tuple[int, dict[str, Any]]:
         """Have the controller run; return its exit code and run.json, {} where it stored none."""
         results = self.folder / "results"
         results.mkdir(exist_ok=True)
-        ways = {f"ASIP_{name.upper()}": address for name, address in self.addresses.items()}
-        child = Child(
-            python("looplab.experiments", "asip"),
-            self.folder / "controller.log",
-            {
-                **self._variables,
-                "RESULTS_DIR": str(results),
-                "ASIP_BOARD": self.board.address,
-                "ASIP_PYTHON": f"{HOST}:{self.worker_port}",
-                "LANGUAGES": "python",
-                "PARTS_TIMEOUT_S": "5",
-                "TREATMENTS_URL": f"http://{HOST}:9/facts",
-                **ways,
-                **variables,
-            },
-        )
+        settings = {
+            "RESULTS_DIR": str(results), "ASIP_BOARD": self.board.address, "ASIP_PYTHON": f"{HOST}:{self.worker_port}",
+            "LANGUAGES": "python", "PARTS_TIMEOUT_S": "5", "TREATMENTS_URL": f"http://{HOST}:9/facts",
+            **{f"ASIP_{name.upper()}": address for name, address in self.addresses.items()},
+        }  # fmt: skip
+        child = self._start(python("looplab.experiments", "asip"), **{**self._variables, **settings, **variables})
         code = child.process.wait(300)
         stored = sorted(results.glob("*/run.json"))
         return code, json.loads(stored[-1].read_text()) if stored else {}
 
     def close(self) -> None:
-        self.worker.close()
-        self.bridge.close()
-        self.broker.kill()
-        self.board.close()
+        self._ending.close()

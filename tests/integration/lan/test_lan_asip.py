@@ -3,14 +3,13 @@
 import os
 import socket
 import tty
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from time import perf_counter_ns
 
 import pytest
 from support.lan_broker import LanBroker
-from support.parts import HOST, Child, Listener, python
+from support.parts import HOST, Child, Listener
 from support.ports import free_port
 from support.waiting import LIMIT_S, until
 
@@ -30,17 +29,16 @@ def board() -> Iterator[tuple[int, str]]:
 
 
 @pytest.fixture
-def bridge(lan: LanBroker, board: tuple[int, str], tmp_path: Path) -> Iterator[tuple[Child, int]]:
+def bridge(lan: LanBroker, board: tuple[int, str], start_child: Callable[..., Child]) -> tuple[Child, int]:
     """The bridge, and its port."""
     port = free_port()
     variables = {
         "BROKER_PAIRING": str(lan.pairing_file()), "BRIDGE_PORT": str(port), "ASIP_TOPIC": TOPIC,
         "ASIP_DEVICE": board[1], "FIDELITY": "corrected",
     }  # fmt: skip
-    child = Child(python("looplab.experiments.asip.bridge"), tmp_path / "bridge.log", variables)
+    child = start_child("looplab.experiments.asip.bridge", **variables)
     until(lambda: "waits" in child.said() and "bridge" in lan.said(), f"the bridge: {child.said()}")
-    yield child, port
-    child.close()
+    return child, port
 
 
 def test_a_session_over_tls_carries_bytes_both_ways(

@@ -9,12 +9,11 @@ import threading
 import time
 import tty
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 from support.asip_parts import AsipParts
-from support.parts import HOST, Broker, Child, python
+from support.parts import HOST, Broker, Child
 from support.ports import free_port
 from support.run_checks import NO_TREATMENTS, reasons
 from support.tables import rows
@@ -239,34 +238,30 @@ def _noise_in_lines(chance: random.Random, size: int) -> bytes:
     return bytes(10 if chance.random() < 0.01 else byte for byte in chance.randbytes(size)) + b"\n"
 
 
-def test_random_bytes_pass_the_bridge_unchanged_both_ways(tmp_path: Path) -> None:
+def test_random_bytes_pass_the_bridge_unchanged_both_ways(broker: Broker, start_child: Callable[..., Child]) -> None:
     """A port that sends noise as fast as the bridge takes it; what comes out is what went in."""
     chance, sent = random.Random(16), 0
     board, port = os.openpty()
     tty.setraw(port)
     os.set_blocking(board, False)
-    broker, number = Broker(tmp_path), free_port()
+    number = free_port()
     variables = {
         "ASIP_DEVICE": os.ttyname(port), "BROKER_HOST": HOST, "BROKER_PORT": str(broker.port),
         "BRIDGE_PORT": str(number), "FIDELITY": "corrected",
     }  # fmt: skip
-    bridge = Child(python("looplab.experiments.asip.bridge"), tmp_path / "bridge.log", variables)
-    try:
-        until(lambda: "waits" in bridge.said(), "the bridge waits")
-        with socket.create_connection((HOST, number)) as client:
-            client.setblocking(False)
-            # The port is open once the bridge passes a byte.
-            assert exchange(board, client, b"\n", b"") == (b"\n", b"")
-            while sent < BRIDGE_FUZZ_BYTES:
-                down, up = (_noise_in_lines(chance, chance.randrange(1, 3000)) for _ in range(2))
-                assert exchange(board, client, down, up) == (down, up)
-                sent += len(down)
-        assert "Traceback" not in bridge.said()
-    finally:
-        bridge.close()
-        broker.kill()
-        os.close(board)
-        os.close(port)
+    bridge = start_child("looplab.experiments.asip.bridge", **variables)
+    until(lambda: "waits" in bridge.said(), "the bridge waits")
+    with socket.create_connection((HOST, number)) as client:
+        client.setblocking(False)
+        # The port is open once the bridge passes a byte.
+        assert exchange(board, client, b"\n", b"") == (b"\n", b"")
+        while sent < BRIDGE_FUZZ_BYTES:
+            down, up = (_noise_in_lines(chance, chance.randrange(1, 3000)) for _ in range(2))
+            assert exchange(board, client, down, up) == (down, up)
+            sent += len(down)
+    assert "Traceback" not in bridge.said()
+    os.close(board)
+    os.close(port)
 
 
 def exchange(board: int, client: socket.socket, down: bytes, up: bytes) -> tuple[bytes, bytes]:
