@@ -40,11 +40,6 @@ def test_a_new_scenario_is_listed_and_runnable(own_lab: Lab) -> None:
     assert run["cells"][0]["O_us"]["min"] > LEAST_O_US
     assert "link" not in own_lab.containers(running=False)
 
-    files = {path: path.read_bytes() for path in own_lab.root.glob("compose/**/*.*") if path.is_file()}
-    again = own_lab.run("new", "scenario91", code=2)
-    assert "scenario91 already" in again.stderr
-    assert all(path.read_bytes() == content for path, content in files.items())
-
 
 # Stress takes the processors on purpose: a message may come later than its deadline.
 def test_corrected_runs_with_priority_and_without_nagle(lab: Lab) -> None:
