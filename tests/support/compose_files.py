@@ -39,15 +39,6 @@ LOADER.add_constructor("!override", _override)
 LOADER.add_constructor("!reset", lambda _loader, _node: RESET)
 
 
-def mosquitto_conf(**settings: str) -> str:
-    """Return the broker's configuration with some settings changed, as compose/mosquitto/start does."""
-    text = (ROOT / "compose/mosquitto/mosquitto.conf").read_text(encoding="utf-8")
-    for name, value in settings.items():
-        text, count = re.subn(rf"^{name} .*", f"{name} {value}", text, flags=re.MULTILINE)
-        assert count == 1, name
-    return text
-
-
 def started_conf(
     folder: Path, *, plugins: str = "/usr/lib", secrets: str = "/mosquitto/secrets", **variables: str
 ) -> str:

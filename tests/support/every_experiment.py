@@ -2,13 +2,14 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from time import perf_counter_ns
 
 import numpy as np
 
 from looplab.experiments.middleware.document import live as live_state
 from looplab.experiments.registry import EXPERIMENTS
-from looplab.run.samples import ABSENT, SampleStore
-from support.run_files import MS, answer_at_once, fill, publish_state
+from looplab.run.samples import ABSENT, ANSWERED, SampleStore
+from support.run_files import MS, fill, publish_state
 from support.simulated_asip_runs import write_throughput_run
 from support.simulated_middleware_runs import by_cores, cores_cells, trial
 from support.spec_runs import make_runs
@@ -30,8 +31,9 @@ def begin(live: Path, name: str) -> None:
         columns = experiment.part("controller").Controller.columns
         store = SampleStore(p.samples, live / "samples.bin", columns)
         fill(store, range(p.samples), **{name: ROWS.get(name, ABSENT) for name in columns})
+        now, sent = perf_counter_ns(), range(min(30, p.samples))
         # An experiment may have a single cell.
-        answer_at_once(store, [TOTAL_NS] * min(30, p.samples))
+        fill(store, sent, due_ns=now, sent_ns=now, received_ns=now + TOTAL_NS, state=ANSWERED)
         more["planned_cells"] = [cell.key_document for cell in p.cells]
     asked = {**p.as_json(), "fidelity": "thesis"}
     publish_state(

@@ -135,8 +135,8 @@ def patched(command: list[str], before: str) -> list[str]:
 OK = "{run},{k},ok,1000,20.00"
 
 
-def answer_requests(listener: Listener, reply: Callable[[str, int], list[str]]) -> None:
-    """Answer in the bridge's place: `reply(run, sequence)` gives the payloads, with {run}, {k} and {before}."""
+def stand_in(listener: Listener, reply: Callable[[str, int], list[str]]) -> None:
+    """Be the bridge: answer with the payloads of `reply(run, sequence)`, which may have {run}, {k} and {before}."""
 
     def answer(client: Any, _data: object, message: Any) -> None:
         _command, run, sequence = message.payload.decode().split("-")
@@ -145,11 +145,6 @@ def answer_requests(listener: Listener, reply: Callable[[str, int], list[str]]) 
             client.publish(TOPIC_ANSWER, payload.format(run=run, k=k, before=k - 1), message.qos)
 
     listener.client.on_message = answer
-
-
-def stand_in(listener: Listener, reply: Callable[[str, int], list[str]]) -> None:
-    """Be the bridge: answer so, and say that it is there."""
-    answer_requests(listener, reply)
     info = {
         "tcp_nodelay": True, "framing": "line", "subscription_qos": 2, "mqtt_version": "3.1.1", "counts": {},
         "instance": "ab12", "boot": "cd34",

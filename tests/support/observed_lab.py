@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from support.compose_files import mosquitto_conf
 from support.dashboards import PATHS, load
 from support.parts import HOST, Child, free_port, python
 from support.places import ROOT
@@ -125,7 +124,7 @@ class Lab:
             raise AssertionError(f"{error.read().decode()}\n{arguments['query']}") from error
 
     def _broker(self) -> list[str]:
-        text = mosquitto_conf()
+        text = (ROOT / "compose/mosquitto/mosquitto.conf").read_text()
         path = self.folder / "mosquitto.conf"
         path.write_text(text.replace("listener 1883", f"listener {self.ports['broker']} 127.0.0.1"))
         return ["mosquitto", "-c", str(path)]

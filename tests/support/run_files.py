@@ -67,15 +67,6 @@ def publish_state(folder: Path, state: str, run_id: str = "20260101T000000Z-scen
     fresh.replace(folder / "state.json")
 
 
-def answer_at_once(store: SampleStore, latencies_ns: Iterable[int]) -> None:
-    """Send the first messages of a running run now, each answered after its latency."""
-    now = perf_counter_ns()
-    for row, latency_ns in enumerate(latencies_ns):
-        store["due_ns"][row] = store["sent_ns"][row] = now
-        store["received_ns"][row] = now + latency_ns
-        store["state"][row] = ANSWERED
-
-
 def fill(store: SampleStore, rows: range, **columns: Any) -> None:
     """Set columns of neighbouring rows: arrays, or one value for all."""
     for name, values in columns.items():
