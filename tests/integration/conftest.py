@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.parts import Broker, Child, Listener, RobotDouble, python, starter
+from support.parts import Broker, Child, Listener, python, starter
+from support.robot_double import RobotDouble
 
 
 @pytest.fixture

@@ -16,7 +16,8 @@ from looplab.experiments.loop.protocol import (
 )
 from support.board import Board
 from support.lan_broker import LanBroker
-from support.parts import HOST, Broker, Child, Listener, RobotDouble, TreatmentsDouble, bridge_command, python
+from support.parts import HOST, Broker, Child, Listener, TreatmentsDouble, bridge_command, python
+from support.robot_double import RobotDouble
 from support.waiting import until
 
 

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from support.lan_broker import LanBroker, Visit
 from support.loop_lab import LoopLab
-from support.parts import LIMIT_S, Child, Listener, RobotDouble, until
+from support.parts import LIMIT_S, Child, Listener, until
+from support.robot_double import RobotDouble
 from support.run_checks import Ledger
 
 from looplab.experiments.loop.protocol import ONLINE, TOPIC_ANSWER

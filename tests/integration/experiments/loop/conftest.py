@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 from support.loop_lab import LoopLab
-from support.parts import Broker, Child, Listener, RobotDouble, starter
+from support.parts import Broker, Child, Listener, starter
+from support.robot_double import RobotDouble
 
 
 @pytest.fixture

@@ -14,8 +14,9 @@ from paho.mqtt.enums import CallbackAPIVersion
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 from support.loop_lab import LoopLab
-from support.parts import ANSWER_TIMEOUT_NS, Listener, RobotDouble, answer_line, free_port, until
+from support.parts import ANSWER_TIMEOUT_NS, Listener, free_port, until
 from support.places import ROOT
+from support.robot_double import RobotDouble, answer_line
 
 from looplab.experiments.loop.bridge.robot_port import RobotPort
 from looplab.experiments.loop.protocol import (

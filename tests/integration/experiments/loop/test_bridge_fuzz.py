@@ -11,7 +11,8 @@ import time
 import pytest
 from support import nonsense_broker as nonsense
 from support.loop_lab import LoopLab
-from support.parts import Child, Listener, RobotDouble, answer_line, until
+from support.parts import Child, Listener, until
+from support.robot_double import RobotDouble, answer_line
 
 from looplab.experiments.loop.protocol import TOPIC_ANSWER, TOPIC_REQUEST, LoopAnswer
 

@@ -8,7 +8,8 @@ import time
 import pytest
 from support.loop_lab import OK, LoopLab, stand_in
 from support.mqtt_proxy import TO_BROKER, TO_CLIENT, ImpairmentProxy, Rule
-from support.parts import HOST, Listener, RobotDouble, until
+from support.parts import HOST, Listener, until
+from support.robot_double import RobotDouble
 from support.run_checks import Run, check_sums
 
 from looplab.experiments.loop.protocol import TOPIC_REQUEST

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from support.parts import Broker, Child, Listener, RobotDouble, free_port, python, until
+from support.parts import Broker, Child, Listener, free_port, python, until
+from support.robot_double import RobotDouble
 from support.wire import Wire
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root")

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from support.loop_lab import LoopLab, patched
 from support.mqtt_proxy import TO_BROKER, TO_CLIENT, ImpairmentProxy, Rule
-from support.parts import HOST, answer_line, bridge_command, python, until
+from support.parts import HOST, bridge_command, python, until
+from support.robot_double import answer_line
 from support.run_checks import Ledger
 
 from looplab.experiments.loop.ledger import NAMES

@@ -1,0 +1,139 @@
+"""A robot that does what the test wants, on a real port."""
+
+import contextlib
+import os
+import pty
+import select
+import socket
+import threading
+import time
+import tty
+from collections.abc import Callable
+from pathlib import Path
+
+from support.parts import HOST
+from support.ports import free_port
+from support.waiting import LIMIT_S
+
+BOOT_S = 0.15
+
+
+def answer_line(asked: int, centi_celsius: int) -> bytes:
+    """What the firmware answers to T, or to a letter."""
+    if asked == ord("T"):
+        return b"%.2f\r\n" % (centi_celsius / 100)
+    line = b"%c%d" % (asked, centi_celsius)
+    return line + b"%c\n" % (ord("A") + sum(line) % 23)
+
+
+class RobotDouble:
+    """Speaks the robot's protocol on a TCP port or a pseudo-terminal and does what the test wants.
+
+    `answer(number, request)` gives the bytes to write for the number-th of `requests`, T and letters, since the double
+    was made (from 0).
+    """
+
+    GREETING = b"looplab double 0.3 ready\r\n"
+
+    def __init__(self, link: Path | None = None) -> None:
+        self.requests = bytearray()
+        self.greeted = False
+        self.greets = True
+        self.greeting = self.GREETING
+        self.answer: Callable[[int, int], bytes] = lambda _number, request: answer_line(request, 2550)
+        self._link = link
+        self._port = 0 if link else free_port()
+        self._channel: int | None = None
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+        self.plug()
+
+    @property
+    def asked(self) -> int:
+        return len(self.requests)
+
+    @property
+    def url(self) -> str:
+        return str(self._link) if self._link else f"socket://{HOST}:{self._port}"
+
+    def plug(self) -> None:
+        """There it is (again), at the same address."""
+        self._stop.clear()
+        serve = self._serve_pty if self._link else self._serve_tcp
+        ready = threading.Event()
+        self._thread = threading.Thread(target=serve, args=(ready,), daemon=True)
+        self._thread.start()
+        assert ready.wait(LIMIT_S)
+
+    def unplug(self) -> None:
+        """Gone, as when the cable is pulled."""
+        self._stop.set()
+        assert self._thread is not None
+        self._thread.join(LIMIT_S)
+
+    def say(self, data: bytes) -> None:
+        """Something nobody asked for."""
+        assert self._channel is not None
+        os.write(self._channel, data)
+
+    def _serve_tcp(self, ready: threading.Event) -> None:
+        with socket.socket() as listener:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind((HOST, self._port))
+            listener.listen()
+            ready.set()
+            while not self._stop.is_set():
+                if not select.select([listener], [], [], 0.02)[0]:
+                    continue
+                connection, _ = listener.accept()
+                with connection:
+                    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                    self._talk(connection.fileno())
+
+    def _serve_pty(self, ready: threading.Event) -> None:
+        assert self._link is not None
+        ours, theirs = pty.openpty()
+        tty.setraw(theirs)
+        self._link.unlink(missing_ok=True)
+        self._link.symlink_to(os.ttyname(theirs))
+        # While nobody has the other side open, poll(2) reports a hang-up: that is how opening is seen.
+        os.close(theirs)
+        ready.set()
+        poll = select.poll()
+        poll.register(ours, select.POLLIN)
+        try:
+            while not self._stop.is_set():
+                if poll.poll(0) and poll.poll(0)[0][1] & select.POLLHUP:
+                    time.sleep(0.01)
+                    continue
+                self._talk(ours)
+        finally:
+            self._link.unlink(missing_ok=True)
+            os.close(ours)
+
+    def _talk(self, channel: int) -> None:
+        self._channel = channel
+        # As a boot loader does; pyserial empties the port's input when it has opened it.
+        time.sleep(BOOT_S)
+        if self.greets:
+            os.write(channel, self.greeting)
+            self.greeted = True
+        # An OSError is the other end hanging up.
+        with contextlib.suppress(OSError):
+            while not self._stop.is_set():
+                if not select.select([channel], [], [], 0.02)[0]:
+                    continue
+                data = os.read(channel, 100)
+                if not data:
+                    break
+                for byte in data:
+                    self._hear(channel, byte)
+        self._channel = None
+
+    def _hear(self, channel: int, byte: int) -> None:
+        if byte == ord("?"):
+            os.write(channel, self.greeting.replace(b" ready", b""))
+        elif byte == ord("T") or chr(byte).islower():
+            self.requests.append(byte)
+            if answer := self.answer(self.asked - 1, byte):
+                os.write(channel, answer)
