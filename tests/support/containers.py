@@ -1,7 +1,10 @@
 """The command line of the Docker engine."""
 
+import json
+import os
 import subprocess
 from pathlib import Path
+from typing import Any
 
 from looplab.lab.checkout import Lab
 from looplab.lab.image_names import BASE, BASE_IMAGE
@@ -12,6 +15,13 @@ from support.wire import call
 def docker(*words: str, timeout_s: float = 120.0, given: str = "") -> str:
     """Return the stripped standard output of a docker command that must succeed; `given` is its input."""
     return call("docker", *words, timeout_s=timeout_s, cwd=ROOT, input=given)
+
+
+def compose_services(*files: str, **variables: str) -> dict[str, dict[str, Any]]:
+    """Return the services of every profile as Compose reads them with these variables."""
+    command = ("docker", "compose", *files, "--profile", "*", "config", "--format", "json")
+    environment = {**os.environ, "COMPOSE_ENV_FILES": ".env", **variables}
+    return dict(json.loads(call(*command, cwd=ROOT, env=environment))["services"])
 
 
 def base_image() -> str:

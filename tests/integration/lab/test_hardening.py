@@ -1,13 +1,10 @@
 """Every service of every choice of parts, as Compose itself resolves it: least privilege."""
 
-import json
-import os
-import subprocess
 from typing import Any
 
 import pytest
+from support.containers import compose_services
 from support.hardening import judge_configuration, users_of_images
-from support.places import ROOT
 
 from looplab.lab.machine.limits import AMONG_THE_MEASURED
 
@@ -26,19 +23,6 @@ CHOICES = {
 }
 
 
-def config(*files: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    command = ["docker", "compose", *files, "--profile", "*", "config", "--format", "json"]
-    environment = {**os.environ, "COMPOSE_ENV_FILES": ".env", **variables}
-    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60, check=False)
-
-
-def services(*files: str, **variables: str) -> dict[str, dict[str, Any]]:
-    done = config(*files, **variables)
-    assert done.returncode == 0, done.stderr
-    found: dict[str, dict[str, Any]] = json.loads(done.stdout)["services"]
-    return found
-
-
 def judge(found: dict[str, dict[str, Any]], least: set[str]) -> None:
     """Judge each service; these at least are among them."""
     assert least <= found.keys()
@@ -49,20 +33,20 @@ def judge(found: dict[str, dict[str, Any]], least: set[str]) -> None:
 
 @pytest.mark.parametrize("choice", CHOICES.values(), ids=CHOICES.keys())
 def test_every_service_is_hardened(choice: dict[str, str]) -> None:
-    found = services(**USUAL | choice)
+    found = compose_services(**USUAL | choice)
     judge(found, {"prepare", "treatments", "exporter", "prometheus", "broker", "stress", "flood"})
     assert ("profiles" not in found["grafana"]) == (choice.get("GRAFANA") != "off")
 
 
 @pytest.mark.parametrize("tls", ["off", "on"])
 def test_the_services_of_several_hosts_are_hardened(tls: str) -> None:
-    found = services("--file", "compose/hosts.yaml", BROKER_TLS=tls)
+    found = compose_services("--file", "compose/hosts.yaml", BROKER_TLS=tls)
     judge(found, {"prepare", "treatments", "broker", "bridge", "scenario5", "stress", "flood"})
 
 
 @pytest.mark.parametrize("broker", ["mosquitto", "mochi", "rabbitmq"])
 def test_the_prioritised_parts_hold_their_capability_as_root(broker: str) -> None:
-    usual, held = (services(**USUAL, BROKER=broker, LAB_PRIORITY_UID=user) for user in ("", "0"))
+    usual, held = (compose_services(**USUAL, BROKER=broker, LAB_PRIORITY_UID=user) for user in ("", "0"))
     judge(usual, {"broker"})
     judge(held, {"broker"})
     changed = {name for name, service in held.items() if service != usual[name]}
@@ -81,11 +65,12 @@ def test_the_prioritised_parts_hold_their_capability_as_root(broker: str) -> Non
     ids=["before ./lab setup", "as ./lab setup found", "refused"],
 )
 def test_what_only_looks_on_weighs_little(machine: dict[str, str], group: str, shares: int) -> None:
-    found = services(GRAFANA="", **machine)
+    found = compose_services(GRAFANA="", **machine)
     for name in ("exporter", "prometheus", "grafana", "pages"):
         assert (found[name].get("cgroup_parent", ""), found[name].get("cpu_shares", 0)) == (group, shares), name
 
 
 def test_the_services_on_the_pi_are_hardened() -> None:
-    assert "write BROKER_HOST=" in config("--file", "rpi/compose.yaml", BROKER_HOST="").stderr
-    judge(services("--file", "rpi/compose.yaml", BROKER_HOST="192.0.2.1"), {"bridge"})
+    with pytest.raises(AssertionError, match="write BROKER_HOST="):
+        compose_services("--file", "rpi/compose.yaml", BROKER_HOST="")
+    judge(compose_services("--file", "rpi/compose.yaml", BROKER_HOST="192.0.2.1"), {"bridge"})

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.containers import base_image, docker, own_image
+from support.containers import base_image, compose_services, docker, own_image
 from support.places import ROOT
 from support.wire import call
 
@@ -87,12 +87,10 @@ def own_builds() -> dict[str, tuple[str, str, str]]:
     rpi = ["--file", "rpi/compose.yaml"]
     asked = ({}, *({"BROKER": broker} for broker in OWN_BROKERS), {"CLIENTS": "printed"})
     for chosen, options in (({}, rpi), *((one, []) for one in asked)):
-        command = ("docker", "compose", *options, "--profile", "*", "config", "--format", "json")
-        choices = {"BROKER": "mosquitto", "LINK": "wifi", "BROKER_HOST": "192.0.2.1"}
-        environment = {**os.environ, "COMPOSE_ENV_FILES": ".env", **choices, **chosen}
+        choices = {"BROKER": "mosquitto", "LINK": "wifi", "BROKER_HOST": "192.0.2.1", **chosen}
         # Whatever .env pins.
-        environment |= {"LAB_REGISTRY": "", "LAB_TAG": __version__, "FLOOD_IMAGE": ""}
-        for service in json.loads(call(*command, cwd=ROOT, env=environment))["services"].values():
+        choices |= {"LAB_REGISTRY": "", "LAB_TAG": __version__, "FLOOD_IMAGE": ""}
+        for service in compose_services(*options, **choices).values():
             if build := service.get("build"):
                 context = os.path.relpath(build["context"], ROOT)
                 found[service["image"]] = (context, build.get("dockerfile", "Dockerfile"), build.get("target", ""))
