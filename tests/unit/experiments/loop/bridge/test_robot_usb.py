@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
+import yaml
 from support.compose_files import merged
 from support.places import ROOT
 
@@ -115,7 +116,10 @@ def test_the_container_may_open_serial_devices_alone() -> None:
     bridge = merged(ROOT, {"ROBOT": "usb"})["bridge"]
     # A node copied at the start would stop the start where it is missing, and go stale.
     assert "devices" not in bridge
-    assert "/dev:/dev:ro" in bridge["volumes"]
     assert "/dev/shm" in bridge["tmpfs"]
-    assert bridge["device_cgroup_rules"] == ["c 188:* rw", "c 166:* rw"]
+    pi = yaml.safe_load((ROOT / "rpi/compose.yaml").read_text())["services"]["bridge"]
+    for one in (bridge, pi):
+        assert "/dev:/dev:ro" in one["volumes"]
+        # ttyUSB and ttyACM.
+        assert one["device_cgroup_rules"] == ["c 188:* rw", "c 166:* rw"]
     assert not {"privileged", "cap_add", "user"} & set(bridge)
