@@ -18,7 +18,8 @@ from support.twin_lab import TwinLab, account
 from support.waiting import until
 from support.wire import Wire
 
-PERSISTENT = "persistence true\nautosave_interval 1\npersistence_location {}/\n"
+# As root it would become a user who may not write there.
+PERSISTENT = "persistence true\nautosave_interval 1\nuser root\npersistence_location {}/\n"
 
 
 def result(lab: TwinLab) -> tuple[dict[str, Any], dict[str, int]]:
@@ -70,17 +71,10 @@ def test_at_qos_0_a_killed_worker_loses_what_came_meanwhile(lab: TwinLab) -> Non
     assert found["stored"] + found["lost"] == 300
 
 
-@pytest.fixture
-def disk() -> Iterator[Path]:
-    """A folder for the broker, which becomes a user of its own."""
-    with open_folder() as folder:
-        yield folder
-
-
 def test_a_stopped_broker_keeps_its_queue_with_persistence(
-    make_lab: Callable[..., TwinLab], cluster: Postgres, disk: Path
+    make_lab: Callable[..., TwinLab], cluster: Postgres, tmp_path: Path
 ) -> None:
-    lab = make_lab(cluster, PERSISTENT.format(disk), inflight=5)
+    lab = make_lab(cluster, PERSISTENT.format(tmp_path), inflight=5)
     # 20 a second at most: most of the queue is the broker's when it ends.
     lab.controller(WRITE_MODE="sleep", MESSAGES="120")
     lab.until_stored(20)
@@ -89,19 +83,19 @@ def test_a_stopped_broker_keeps_its_queue_with_persistence(
     cell, found = result(lab)
     assert found == {"stored": 120, "lost": 0, "refused": 0}
     assert cell["disconnects"] >= 2
-    assert (disk / "mosquitto.db").stat().st_size > 0
+    assert (tmp_path / "mosquitto.db").stat().st_size > 0
 
 
 def test_a_broker_that_is_killed_loses_nothing_that_its_file_has(
-    make_lab: Callable[..., TwinLab], cluster: Postgres, disk: Path
+    make_lab: Callable[..., TwinLab], cluster: Postgres, tmp_path: Path
 ) -> None:
     """It writes sessions and queue to disk every second or two: what was confirmed before that comes again."""
-    lab = make_lab(cluster, PERSISTENT.format(disk), inflight=5)
+    lab = make_lab(cluster, PERSISTENT.format(tmp_path), inflight=5)
     # 20 a second: the devices have sent all long before the queue is empty.
     lab.controller(WRITE_MODE="sleep", MESSAGES="110")
     lab.until_stored(20)
     sent_by_ns, now_s = time.perf_counter_ns(), time.time()
-    until(lambda: (disk / "mosquitto.db").stat().st_mtime > now_s, "the broker has saved its queue")
+    until(lambda: (tmp_path / "mosquitto.db").stat().st_mtime > now_s, "the broker has saved its queue")
     lab.broker.kill()
     waiting = 110 - lab.stored()
     lab.broker.start()
