@@ -43,7 +43,8 @@ def test_the_first_page_has_a_line_with_a_name_for_each_run(measured: Lab) -> No
 
 
 def test_answers_while_a_run_goes_on(measured: Lab) -> None:
-    run = measured.run("scenario2", MESSAGES=1200, INTERVALS_MS="20")
+    # It goes on for as long as a busy machine needs.
+    run = measured.run("scenario2", MESSAGES=6000, INTERVALS_MS="20")
     live = [(panel, target) for name, panel, target in targets() if name == "live"]
 
     def empty() -> set[str]:
