@@ -165,7 +165,7 @@ class Listener:
     let in, or has no topic, hears nothing.
     """
 
-    def __init__(self, port: int, topic: str = "#", introduce: Callable[[mqtt.Client], object] = bool) -> None:
+    def __init__(self, port: int, topic: str = "#", introduce: Callable[[mqtt.Client], None] | None = None) -> None:
         self.messages: list[mqtt.MQTTMessage] = []
         self.verdict, self._topic = "", topic
         self._answered = threading.Event()
@@ -174,7 +174,8 @@ class Listener:
         self.client.on_message = lambda _client, _data, message: self.messages.append(message)
         self.client.on_connect = self._connected
         self.client.on_subscribe = lambda *_: self._answered.set()
-        introduce(self.client)
+        if introduce is not None:
+            introduce(self.client)
         self.client.connect(HOST, port)
         self.client.loop_start()
         assert self._answered.wait(LIMIT_S)
