@@ -108,8 +108,8 @@ class Board(Child):
         events = [line.split() for line in lines]
         return [TraceEvent(kind, dict(pair.split("=") for pair in pairs)) for kind, *pairs in events]
 
-    def bytes_of(self, kind: str) -> list[TraceEvent]:
-        """Return what the trace has of a kind: tx is a byte from the board, rx one to it."""
+    def events_of(self, kind: str) -> list[TraceEvent]:
+        """Return the events of a kind; tx is a byte from the board, rx one to it."""
         return [event for event in self.trace() if event.kind == kind]
 
     def statistics(self) -> dict[str, float]:

@@ -285,8 +285,8 @@ def test_a_wave_is_reported_and_copied_at_once(client: ClientOf, kind: str, port
     halves = [late - early for early, late in itertools.pairwise(wave)]
     assert all(abs(half - CLOCK_HZ // 50) <= 4 for half in halves)
     # The first byte of a line that ends after this edge, and the last one of the order before this copy.
-    starts = [byte.cycle("wire_end") - BYTE_CYCLES for byte in board.board.bytes_of("tx")]
-    ends = [byte.cycle("wire_end") for byte in board.board.bytes_of("rx")]
+    starts = [byte.cycle("wire_end") - BYTE_CYCLES for byte in board.board.events_of("tx")]
+    ends = [byte.cycle("wire_end") for byte in board.board.events_of("rx")]
     for edge, copy in zip(wave, copies, strict=True):
         firmware = min(at for at in starts if at > edge) - edge + copy - max(at for at in ends if at < copy)
         assert 0 < firmware < 200 * CYCLES_PER_US
@@ -322,7 +322,7 @@ def test_analog_pins_report_unasked_until_a_reset(asip_files: Path, tmp_path: Pa
     client.send(b"#,R\n#,?\n")
     sleep(0.5)
     board.close()
-    sent = board.bytes_of("tx")
+    sent = board.events_of("tx")
     ends = [event.cycle("wire_end") for event in sent if event.byte == ord("\n")]
     lines = list(zip(bytes(event.byte for event in sent).split(b"\n"), ends, strict=False))
     reports = [cycle for line, cycle in lines if line.startswith(b"@I,a,%d,{0:" % channels)]
@@ -338,4 +338,4 @@ def _traced(board: Serial, orders: list[bytes]) -> tuple[list[TraceEvent], list[
     for order in orders:
         board.agrees(order)
     board.board.close()
-    return board.board.bytes_of("tx"), board.board.bytes_of("rx")
+    return board.board.events_of("tx"), board.board.events_of("rx")

@@ -231,9 +231,9 @@ def test_it_never_runs_ahead_of_real_time(start_robot: StartRobot) -> None:
     events = robot.trace()
     for (request, answer), wall_s in zip(answers(events), seen_s, strict=True):
         assert (answer[-1].cycle("due") - request.cycle("arrived")) / 16e6 <= wall_s
-    for event in robot.bytes_of("rx"):
+    for event in robot.events_of("rx"):
         assert event.cycle("wire_start") >= event.cycle("arrived")
-    for event in robot.bytes_of("tx"):
+    for event in robot.events_of("tx"):
         assert event.cycle("delivered") >= event.cycle("due") >= event.cycle("wire_end")
 
 
@@ -296,7 +296,7 @@ def test_watchdog_brings_a_hanging_firmware_back(start_robot: StartRobot, hangin
     client.send(b"HT")
     assert client.line() == f"{IDENTITY} ready"
     assert client.ask(b"L") == "512"
-    hang, reset = robot.bytes_of("rx")[0], robot.bytes_of("watchdog_reset")
+    hang, reset = robot.events_of("rx")[0], robot.events_of("watchdog_reset")
     assert len(reset) == 1
     assert (reset[0].cycle("cycle") - hang.cycle("wire_end")) / 16e6 == pytest.approx(1.05, abs=0.1)
     assert "watchdog reset the robot" in robot.said()
