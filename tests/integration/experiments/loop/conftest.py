@@ -14,9 +14,8 @@ from support.robot_double import RobotDouble
 def lab(
     broker: Broker, robot: RobotDouble, listener: Listener, start_command: Callable[..., Child], tmp_path: Path
 ) -> Iterator[LoopLab]:
-    found = LoopLab(broker, robot, listener, start_command, tmp_path)
-    yield found
-    found.close()
+    with contextlib.closing(LoopLab(broker, robot, listener, start_command, tmp_path)) as found:
+        yield found
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,7 @@
 """One PostgreSQL for all tests, a broker and an instance a test."""
 
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -20,21 +21,18 @@ def cluster() -> Iterator[Postgres]:
 
 @pytest.fixture
 def make_lab(
-    start_broker: Callable[..., Broker], start_command: Callable[..., Child], tmp_path: Path
-) -> Iterator[Callable[..., TwinLab]]:
+    start_broker: Callable[..., Broker], start_command: Callable[..., Child], tmp_path: Path, at_end: ExitStack
+) -> Callable[..., TwinLab]:
     """Return a function that starts broker and instance beside a PostgreSQL."""
-    labs: list[TwinLab] = []
 
     def make(postgres: Postgres, more: str = "", inflight: int = 0, **broker: Any) -> TwinLab:
         limits = f"max_queued_messages 0\nmax_inflight_messages {inflight}\n"
         text = f"allow_anonymous true\n{limits}sys_interval 1\n{more}"
         postgres.do("TRUNCATE message")
-        labs.append(TwinLab(start_broker(more=text, **broker), postgres, start_command, tmp_path))
-        return labs[-1]
+        made = TwinLab(start_broker(more=text, **broker), postgres, start_command, tmp_path)
+        return at_end.enter_context(closing(made))
 
-    yield make
-    for lab in labs:
-        lab.close()
+    return make
 
 
 @pytest.fixture
