@@ -58,7 +58,8 @@ class Layout:
     @property
     def schema(self) -> Draft202012Validator:
         """What checks its run.json."""
-        return run_schema(self.cell, self.experiment.parameters)
+        # A class has a hash, though its dataclass has none: mypy mistakes one for the other.
+        return run_schema(self.cell, self.experiment.parameters)  # type: ignore[arg-type]
 
     def text(self, key: Key) -> str:
         """Return the cell of that key in words."""
