@@ -57,12 +57,12 @@ def analysed(experiment: Experiment, measured: Sequence[MeasuredRuns]) -> Analys
     axis = "after over before; of a claim without two sides, measured over published"
     plots = overview(name.replace("-", "_"), verdicts, axis)
     plots += [plot for by_scenario in runs.values() for plot in figures.sketches(by_scenario)] if figures else []
-    files, context = [
-        getattr(figures, part)(measured) if hasattr(figures, part) else {} for part in ("files", "context")
-    ]
-    csv_files = {**cell_files(name, measured), **files, f"{name}-findings.csv": finding_rows(verdicts)}
+    own: dict[str, Any] = {
+        part: getattr(figures, part)(measured) for part in ("files", "context") if hasattr(figures, part)
+    }
+    csv_files = {**cell_files(name, measured), **own.get("files", {}), f"{name}-findings.csv": finding_rows(verdicts)}
     sections = {"claims": "Findings", "cells": "Cells"}.items()
-    context = {"sections": sections, "show": show, "explanations": explanations, **context}
+    context = {"sections": sections, "show": show, "explanations": explanations, **own.get("context", {})}
     return Analysis(verdicts, plots, csv_files, context, partial(under, getattr(figures, "TITLES", {})))
 
 

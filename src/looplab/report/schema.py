@@ -28,7 +28,6 @@ def validator(schema: Path) -> Draft202012Validator:
     return Draft202012Validator(json.loads(schema.read_text(encoding="utf-8")))
 
 
-@cache
 def run_schema(cell: type[Cell], settings: type[Settings]) -> Draft202012Validator:
     """Return the validator of run.json with the cells and parameters that a spec describes."""
     frame = json.loads(FRAME.read_text(encoding="utf-8"))

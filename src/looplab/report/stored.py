@@ -55,11 +55,10 @@ class Layout:
         self.measured = tuple(o for o, c in self.cell.outcomes().items() if {"answered", "late"} & {*c.fates})
         self.times = ("due_ns", "received_ns") if "response" in self.cell.columns else ()
 
-    @property
+    @cached_property
     def schema(self) -> Draft202012Validator:
         """What checks its run.json."""
-        # A class has a hash, though its dataclass has none: mypy mistakes one for the other.
-        return run_schema(self.cell, self.experiment.parameters)  # type: ignore[arg-type]
+        return run_schema(self.cell, self.experiment.parameters)
 
     def text(self, key: Key) -> str:
         """Return the cell of that key in words."""
