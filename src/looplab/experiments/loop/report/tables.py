@@ -110,5 +110,4 @@ def csv_rows(shown: Tables) -> Iterator[dict[str, object]]:
                     **mean,
                     **spread("difference_us", row.difference),
                     **{key: text for quantile in quantiles for key, text in quantile.items()},
-                    "remark": row.printed.slip(metric),
                 }
