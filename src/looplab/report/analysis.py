@@ -43,7 +43,7 @@ class Analysis:
 def analysed(experiment: Experiment, measured: Sequence[MeasuredRuns]) -> Analysis:
     """Return what these runs show, by the experiment's own report.analysis or by its claims and figures.
 
-    Its report's figures.py may have `context` and `files`, which return more to show and more CSV files.
+    Its report's figures.py may have `context`, which returns more to show.
     """
     if part := experiment.optional_part("report.analysis"):
         made: Analysis = part.analyse(measured)
@@ -57,12 +57,10 @@ def analysed(experiment: Experiment, measured: Sequence[MeasuredRuns]) -> Analys
     axis = "after over before; of a claim without two sides, measured over published"
     plots = overview(name.replace("-", "_"), verdicts, axis)
     plots += [plot for by_scenario in runs.values() for plot in figures.sketches(by_scenario)] if figures else []
-    own: dict[str, Any] = {
-        part: getattr(figures, part)(measured) for part in ("files", "context") if hasattr(figures, part)
-    }
-    csv_files = {**cell_files(name, measured), **own.get("files", {}), f"{name}-findings.csv": finding_rows(verdicts)}
+    own: dict[str, Any] = figures.context(measured) if hasattr(figures, "context") else {}
+    csv_files = {**cell_files(name, measured), f"{name}-findings.csv": finding_rows(verdicts)}
     sections = {"claims": "Findings", "cells": "Cells"}.items()
-    context = {"sections": sections, "show": show, "explanations": explanations, **own.get("context", {})}
+    context = {"sections": sections, "show": show, "explanations": explanations, **own}
     return Analysis(verdicts, plots, csv_files, context, partial(under, getattr(figures, "TITLES", {})))
 
 

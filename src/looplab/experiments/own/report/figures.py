@@ -27,12 +27,10 @@ def sketches(runs: Runs) -> list[Plot]:
     curves = {name: us for name, run in runs.items() if (us := _measured(run, "T")).size}
     if not curves:
         return []
-    sent = {name: sum(cell.sent for cell in _cells(runs[name])) for name in curves}
-    made = [_plot(runs[next(iter(curves))], "T", "T, at the broker's interface.", curves, sent, "T")]
+    made = [_plot(runs[next(iter(curves))], "T", "T, at the broker's interface.", curves, "T")]
     for name in curves:
-        parts = {words: _measured(runs[name], part) for part, words in PARTS.items()}
-        caption = f"{name}: the three parts of T."
-        made.append(_plot(runs[name], "parts", caption, parts, dict.fromkeys(parts, sent[name]), f"parts_{name}"))
+        parts = {words: us for part, words in PARTS.items() if (us := _measured(runs[name], part)).size}
+        made.append(_plot(runs[name], "parts", f"{name}: the three parts of T.", parts, f"parts_{name}"))
     return made
 
 
@@ -46,30 +44,24 @@ def _cells(run: MeasuredRuns) -> Sequence[Any]:
 
 
 def _measured(run: MeasuredRuns, metric: str) -> Floats:
-    values = [cell.latency_us[metric] for cell in _cells(run) if metric in cell.latency_us]
-    joined = np.concatenate(values) if values else np.empty(0)
-    return np.sort(joined[np.isfinite(joined)])
+    """Return a time of each request in us, sorted; a lost one's is infinite. Empty if none is known."""
+    known = np.concatenate([np.empty(0), *(cell.latency_us[metric] for cell in _cells(run))])
+    known = np.sort(known[np.isfinite(known)])
+    sent = sum(cell.sent for cell in _cells(run)) if known.size else 0
+    return np.pad(known, (0, sent - known.size), constant_values=np.inf)
 
 
-def _plot(
-    run: MeasuredRuns,
-    figure: str,
-    caption: str,
-    curves: Mapping[str, Floats],
-    sent: Mapping[str, int],
-    name: str,
-) -> Plot:
-    words = [f"{one}: half below {np.median(us) / 1000:.3g} ms" for one, us in curves.items() if us.size]
-    plot = Plot.of(run, name, caption, f"{'; '.join(words)}.", partial(_put, curves, sent), legend_columns=3)
+def _plot(run: MeasuredRuns, figure: str, caption: str, curves: Mapping[str, Floats], name: str) -> Plot:
+    words = [f"{one}: half below {np.median(us[np.isfinite(us)]) / 1000:.3g} ms" for one, us in curves.items()]
+    plot = Plot.of(run, name, caption, f"{'; '.join(words)}.", partial(_put, curves), legend_columns=3)
     return replace(plot, figure=figure)
 
 
-def _put(curves: Mapping[str, Floats], sent: Mapping[str, int], axes: Axes) -> None:
+def _put(curves: Mapping[str, Floats], axes: Axes) -> None:
     """Draw the curves; a lost request is never reached, so its curve ends below 1."""
     for at, (name, us) in enumerate(curves.items()):
-        if us.size:
-            places = np.unique(np.linspace(0, us.size - 1, POINTS).astype(int))
-            colour, line, _mark = STYLES[at % len(STYLES)]
-            heights = (places + 1) / max(1, sent[name])
-            axes.step(us[places] / 1000, heights, where="post", color=colour, linestyle=line, linewidth=1.5, label=name)
+        places = np.unique(np.linspace(0, np.isfinite(us).sum() - 1, POINTS).astype(int))
+        colour, line, _mark = STYLES[at % len(STYLES)]
+        heights = (places + 1) / us.size
+        axes.step(us[places] / 1000, heights, where="post", color=colour, linestyle=line, linewidth=1.5, label=name)
     shares(axes, "time", "share of the requests", log=True)
