@@ -17,7 +17,7 @@ def lengthen(folder: Path, times: float) -> None:
     samples = pd.read_csv(folder / "samples.csv", dtype={"sequence": "Int64"})
     samples["total_us"] = (samples["total_us"] * times).round(3)
     samples.to_csv(folder / "samples.csv", index=False)
-    values = samples["total_us"].dropna().to_numpy()
+    values = samples["total_us"].dropna().sort_values().to_numpy()
     with edited(folder) as run:
         run["cells"][0]["T_us"] |= {name: float(one(values)) for name, one in STATISTICS.items()}
 
