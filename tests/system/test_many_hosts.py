@@ -132,7 +132,6 @@ def test_a_treatment_that_falls_on_one_host_is_named(placed: Lab, engines: Hosts
 
 def test_a_cut_between_hosts_loses_only_what_it_must(placed: Lab, engines: Hosts) -> None:
     running = placed.measuring("scenario1", 20, *APART, "--allow-invalid", **SETTINGS)
-    running.wait_for("%  20 ms")
     with engines["host-b"].cut():
         time.sleep(5)
     run = running.ended(0, 200)
