@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Iterable, Mapping, Sequence
+from math import inf
 from typing import Any, NamedTuple
 
 from looplab.errors import LabError
@@ -58,7 +59,7 @@ def judge(name: str, scans: Sequence[dict[str, Any]], emulating: bool) -> Treatm
         why = trip_deviation(trips, [link for link in last["links"] if link["settings"]["peer"] == peer])
         wrong += [why] if why else []
         if known := [trip for trip in trips if trip and trip["n"]]:
-            made.append(f"round trip {trip_mean_ms(known):.2f} ms (n {trip_count(known)})")
+            made.append(f"round trip {mean_of(known):.2f} ms (n {count_of(known)})")
     return Treatment("link", wanted, f"{last['backend']}: {', '.join(made)}", not wrong, note="; ".join(wrong))
 
 
@@ -145,8 +146,7 @@ def deviation(link: dict[str, Any]) -> str:
         return f"{dropped} of {n} packets of the {direction} link were dropped, wanted {share:.1%}"
     if not delay["n"]:
         return ""
-    waits_ms = min(float(link.get("waits_ms") or 0.0), order_ms(link["settings"], link["theory_ms"]))
-    return off(f"the {direction} link's", delay["mean"], link["theory_ms"], delay["n"], waits_ms)
+    return off(f"the {direction} link's", [delay], [link], float(link.get("waits_ms") or 0.0))
 
 
 def spread(share: float, n: int) -> float:
@@ -154,25 +154,21 @@ def spread(share: float, n: int) -> float:
     return max((n * share * (1 - share)) ** 0.5, 1.0) if share else 0.0
 
 
-def order_ms(settings: dict[str, Any], theory: dict[str, float]) -> float:
-    """Return how long packets may wait for those before them at most, on average: 0 if they may pass one another."""
-    return 0.0 if settings["reorder"] else DEVIATIONS * float(theory["sd"])
+def off(whose: str, made: Sequence[dict[str, Any]], links: Sequence[dict[str, Any]], most_waits_ms: float = inf) -> str:
+    """Return what is wrong with the mean of the delays that were `made` through these links, "" if nothing is.
 
-
-def off(
-    whose: str, mean_ms: float, theory: dict[str, float], n: int, waits_ms: float = 0.0, directions: int = 1
-) -> str:
-    """Return what is wrong with a mean delay, over `n` packets through so many `directions`; "" if nothing is.
-
-    `waits_ms` is what waiting for other packets may add to `theory`.
+    Waits for other packets may add to it what their order makes them wait, and `most_waits_ms` at most.
     """
-    chance_ms = DEVIATIONS * theory["sd"] / n**0.5
-    least = theory["mean"] - max(SHARE_BELOW * theory["mean"], MS_BELOW) - chance_ms
-    slowest = theory["mean"] + waits_ms
-    most = slowest + max(SHARE_ABOVE * slowest, directions * MS_ABOVE) + chance_ms
+    mean_ms, theory_ms = mean_of(made), sum(link["theory_ms"]["mean"] for link in links)
+    ordered = (link for link in links if not link["settings"]["reorder"])
+    waits_ms = min(most_waits_ms, DEVIATIONS * sum(link["theory_ms"]["sd"] for link in ordered))
+    chance_ms = DEVIATIONS * (sum(link["theory_ms"]["sd"] ** 2 for link in links) / count_of(made)) ** 0.5
+    least = theory_ms - max(SHARE_BELOW * theory_ms, MS_BELOW) - chance_ms
+    slowest = theory_ms + waits_ms
+    most = slowest + max(SHARE_ABOVE * slowest, len(links) * MS_ABOVE) + chance_ms
     if least <= mean_ms <= most:
         return ""
-    wanted = f"{theory['mean']:.2f} ms" + (f" and waits up to {waits_ms:.2f} ms" if waits_ms else "")
+    wanted = f"{theory_ms:.2f} ms" + (f" and waits up to {waits_ms:.2f} ms" if waits_ms else "")
     return f"{whose} mean delay is {mean_ms:.2f} ms, wanted {wanted}"
 
 
@@ -182,17 +178,12 @@ def trip_deviation(trips: Sequence[dict[str, Any] | None], links: Sequence[dict[
     if not known:
         loses = any(link["settings"]["loss_percent"] for link in links)
         return "" if loses or not any(trips) else f"no echo came back from {links[0]['settings']['peer']}"
-    theory = {
-        "mean": sum(link["theory_ms"]["mean"] for link in links),
-        "sd": sum(link["theory_ms"]["sd"] ** 2 for link in links) ** 0.5,
-    }
-    waits_ms = sum(order_ms(link["settings"], link["theory_ms"]) for link in links)
-    return off("the round trip's", trip_mean_ms(known), theory, trip_count(known), waits_ms, len(links))
+    return off("the round trip's", known, links)
 
 
-def trip_count(figures: Sequence[dict[str, Any]]) -> int:
-    return sum(int(entry["n"]) for entry in figures)
+def count_of(made: Sequence[dict[str, Any]]) -> int:
+    return sum(int(entry["n"]) for entry in made)
 
 
-def trip_mean_ms(figures: Sequence[dict[str, Any]]) -> float:
-    return sum(float(entry["mean"]) * int(entry["n"]) for entry in figures) / trip_count(figures)
+def mean_of(made: Sequence[dict[str, Any]]) -> float:
+    return sum(float(entry["mean"]) * int(entry["n"]) for entry in made) / count_of(made)
