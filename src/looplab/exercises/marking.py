@@ -101,7 +101,7 @@ def mark(
     for question in exercise.questions:
         with contextlib.suppress(Unjudged):
             if question.figure and question.figure.over:
-                marked.ratios[question.name] = judge.ratio(question)
+                marked.ratios[question.name] = judge.figure(question.figure)
     return marked
 
 
@@ -188,19 +188,18 @@ class _Judge:
 
     def _bound(self, wants: Bound[Value]) -> tuple[bool, str]:
         figure, over = wants.figure, wants.figure.over
-        value = self._value(figure)
+        value = self.figure(figure)
         seen = f"{figure} is {value:.4g}"
         if over is not None:
-            other = self._value(over)
-            before, value = value, value / other if other else math.inf
-            seen = f"{_shown(figure, before)} against {_shown(over, other)}, {value:.2f} times"
+            one, other = _shown(figure, self._value(figure)), _shown(over, self._value(over))
+            seen = f"{one} against {other}, {value:.2f} times"
         low, high = wants.ends
         good = low <= value <= high
         return good, seen if good else f"{seen}; expected {wants}"
 
     def _figure(self, question: Question, answer: str) -> tuple[bool, str]:
         assert question.figure is not None
-        value = self.ratio(question) if question.figure.over else self._value(question.figure)
+        value = self.figure(question.figure)
         if math.isinf(value):
             raise Unjudged(f"no message was answered at {question.figure.cell}")
         try:
@@ -211,12 +210,10 @@ class _Judge:
         unit = f" {question.unit}" if question.unit else ""
         return abs(given - value) <= slack, f"{given:g}{unit}; your run has {value:.4g}{unit} ({question.figure})"
 
-    def ratio(self, question: Question) -> float:
-        """Return a figure divided by the other one that its question names. Raises Unjudged."""
-        assert question.figure
-        assert question.figure.over
-        other = self._value(question.figure.over)
-        return self._value(question.figure) / other if other else math.inf
+    def figure(self, figure: Value) -> float:
+        """Return a figure, divided by the other one that it names. Raises Unjudged."""
+        other = self._value(figure.over) if figure.over else 1.0
+        return self._value(figure) / other if other else math.inf
 
     def _choice(self, question: Question, answer: str) -> tuple[bool, str]:
         if question.found:
