@@ -29,7 +29,6 @@ MOST_BYTES, MOST_FILES, MOST_FORM_BYTES = 64 << 20, 10_000, 1 << 16
 class HandIn:
     """One student's folder: its runs, and its forms by exercise."""
 
-    student: str
     runs: Sequence[StoredRun | Unusable]
     forms: Mapping[str, Path]
 
@@ -103,7 +102,7 @@ def read_hand_in(folder: Path, experiments: Experiments) -> HandIn:
         raise ValueError(f"{odd[0]} is neither a file nor a folder")
     places = sorted({path.parent for name in ("run.json", "samples.csv") for path in folder.rglob(name)})
     forms = {path.stem: path for path in sorted(folder.rglob("*.yaml"), reverse=True)}
-    return HandIn(folder.name, [read_run(place, experiments, any_name=True) for place in places], forms)
+    return HandIn([read_run(place, experiments, any_name=True) for place in places], forms)
 
 
 def write_hand_in(file: Path, exercise: str, runs: Sequence[StoredRun], form: Path) -> list[str]:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from statistics import quantiles
 
 from looplab.exercises.exercise import Exercise
-from looplab.exercises.hand_in import DISPUTE, REASON, HandIn, earlier_owner
+from looplab.exercises.hand_in import DISPUTE, REASON, HandIn, earlier_owner, read_form
 from looplab.exercises.marking import Mark, Marked, mark
 from looplab.report.stored import StoredRun, Unusable
 from looplab.system.terminal import printable
@@ -60,7 +60,7 @@ def class_rows(
     owners: dict[str, str] = {}
     for student, read in students:
         try:
-            yield from list(_marked_rows(read(), exercises, owners))
+            yield from list(_marked_rows(student, read(), exercises, owners))
         except Exception as error:
             # Nothing that a student wrote may end a class.
             why = " ".join(str(error).split()) or type(error).__name__
@@ -80,23 +80,25 @@ def _row(student: str, exercise: str = "", marked: Marked | None = None, **more:
     }
 
 
-def _marked_rows(student: HandIn, exercises: Mapping[str, Exercise], owners: dict[str, str]) -> Iterator[Row]:
-    runs = [run for run in student.runs if isinstance(run, StoredRun)]
-    names = _done(student, runs, exercises)
+def _marked_rows(
+    student: str, hand_in: HandIn, exercises: Mapping[str, Exercise], owners: dict[str, str]
+) -> Iterator[Row]:
+    runs = [run for run in hand_in.runs if isinstance(run, StoredRun)]
+    names = _done(hand_in, runs, exercises)
     if not names:
-        damaged = [f"{run.name}: {run.meaning}" for run in student.runs if isinstance(run, Unusable)]
-        yield _row(student.student, remarks="; ".join(damaged) or "neither a run nor a form of an exercise")
-    copies = {run.run_id: owner for run in runs if (owner := earlier_owner(owners, run, student.student))}
+        damaged = [f"{run.name}: {run.meaning}" for run in hand_in.runs if isinstance(run, Unusable)]
+        yield _row(student, remarks="; ".join(damaged) or "neither a run nor a form of an exercise")
+    copies = {run.run_id: owner for run in runs if (owner := earlier_owner(owners, run, student))}
     for name in names:
-        answers, trouble = student.answers(name)
-        marked = mark(exercises[name], student.runs, answers)
+        answers, trouble = hand_in.answers(name)
+        marked = mark(exercises[name], hand_in.runs, answers)
         ids = [run.run_id for run in marked.runs.values()]
         copied = [f"{run_id} is the very run that {copies[run_id]} handed in" for run_id in ids if run_id in copies]
         lost = [f"{one.name}: {one.reason}" for one in marked.marks if one.got < one.worth]
         remarks = "; ".join([*copied, *filter(None, [trouble]), *lost])
         told = {"disputed": answers.get(DISPUTE) or "", "reasons": "; ".join(_reasons(answers))}
         found = {"copied": "yes" if copied else "", "runs": " ".join(ids), "remarks": remarks, RATIOS: marked.ratios}
-        yield _row(student.student, name, marked, **told, **found)
+        yield _row(student, name, marked, **told, **found)
 
 
 def _reasons(answers: Mapping[str, object]) -> Iterator[str]:
@@ -144,8 +146,8 @@ def class_lines(rows: Iterable[Row]) -> Iterator[str]:
         yield printable(f"{names} {row['score']:>5} {row['of']:>3} {row['exempt'] or '':>6}  {state}".rstrip())
 
 
-def _done(student: HandIn, runs: Iterable[StoredRun], exercises: Mapping[str, Exercise]) -> list[str]:
+def _done(hand_in: HandIn, runs: Iterable[StoredRun], exercises: Mapping[str, Exercise]) -> list[str]:
     """Return the exercises that a student did: those with a form, else those of the scenarios that were run."""
     scenarios = {run.scenario for run in runs}
-    forms = [name for name in exercises if name in student.forms]
+    forms = [name for name in exercises if name in hand_in.forms]
     return forms or [name for name in exercises if name in scenarios]
