@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from statistics import quantiles
 
 from looplab.exercises.exercise import Exercise
-from looplab.exercises.hand_in import DISPUTE, REASON, HandIn, earlier_owner, read_form
+from looplab.exercises.hand_in import DISPUTE, REASON, HandIn, earlier_owner
 from looplab.exercises.marking import Mark, Marked, mark
 from looplab.report.stored import StoredRun, Unusable
 from looplab.system.terminal import printable

@@ -57,7 +57,7 @@ def analysed(experiment: Experiment, measured: Sequence[MeasuredRuns]) -> Analys
     axis = "after over before; of a claim without two sides, measured over published"
     plots = overview(name.replace("-", "_"), verdicts, axis)
     plots += [plot for by_scenario in runs.values() for plot in figures.sketches(by_scenario)] if figures else []
-    own: dict[str, Any] = figures.context(measured) if hasattr(figures, "context") else {}
+    own: dict[str, Any] = figures.context(measured) if figures and hasattr(figures, "context") else {}
     csv_files = {**cell_files(name, measured), f"{name}-findings.csv": finding_rows(verdicts)}
     sections = {"claims": "Findings", "cells": "Cells"}.items()
     context = {"sections": sections, "show": show, "explanations": explanations, **own}

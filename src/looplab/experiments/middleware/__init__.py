@@ -159,8 +159,7 @@ class LoadCell(Cell):
     def place(self) -> Placement:
         return Placement(self.container, self.balancer, self.nodes, self.cores)
 
-    @property
-    def text(self) -> str:
+    def __str__(self) -> str:
         return f"{self.devices} devices, {self.place}"
 
     @classmethod

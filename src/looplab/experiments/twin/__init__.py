@@ -137,8 +137,7 @@ class TwinCell(Paced):
     )
     limit_per_s = Figure("the highest rate that was sustained", digits=0)
 
-    @property
-    def text(self) -> str:
+    def __str__(self) -> str:
         """The cell in words, e.g. "10 ms, 2 brokers central, copy, QoS 1"."""
         again = f", repetition {self.repetition + 1}" if self.repetition else ""
         where = f"{plural(self.brokers, 'broker')} {self.placement}"
