@@ -17,7 +17,6 @@ from looplab.experiments.middleware.agent import STOP_TIMEOUT_S, balancer
 from looplab.experiments.middleware.agent.programs import connects
 from looplab.experiments.middleware.load import DeviceLoad
 from looplab.experiments.middleware.parameters import MiddlewareParameters
-from looplab.experiments.middleware.placement import of_node, usable_processors
 from looplab.experiments.middleware.systems import address_of, client_of, is_success, load, read_secrets
 from looplab.run.cells import wait_for
 from looplab.system.json_client import Service, read_token
@@ -104,6 +103,8 @@ class MiddlewareParts:
             *([] if all(cell.container for cell in p.cells) else [self._host]),
         ]
         self.load = DeviceLoad(p.load_processes)
+        # What the nodes of the cell that was started divide among them.
+        self.processors: set[int] = set()
 
     def hosts(self) -> dict[str, str]:
         """Return the address of each data service. Raises MachineError."""
@@ -119,15 +120,15 @@ class MiddlewareParts:
             away = f"{name} takes no connection on {port}.", f"See `docker compose logs middleware-{name}`."
             wait_for(partial(connects, name, port), self._p.parts_timeout_s, partial(MachineError, *away))
         agents, timeout_s = self._agents_of(cell), self.system.start_timeout_s + STOP_TIMEOUT_S
-        usable = usable_processors()
         same = {"system": self.system.name, "hosts": self.hosts(), "secrets": self.secrets}
-        orders = [{**same, "processors": of_node(number, cell.cores, usable)} for number in range(cell.nodes)]
+        orders = [{**same, "number": number, "cores": cell.cores} for number in range(cell.nodes)]
         with ThreadPoolExecutor(len(agents)) as pool:
-            list(pool.map(lambda one, order: one.ask("start", order, timeout_s), agents, orders))
+            started = pool.map(lambda one, order: one.ask("start", order, timeout_s), agents, orders)
+            self.processors = {one for answer in started for one in answer["processors"]}
         addresses = [address_of_part(one.name) for one in agents]
         if not cell.balancer:
             return {"routes": self._routes(addresses[0]), "certificate": ""}
-        order = {"system": self.system.name, "upstreams": addresses, "processors": []}
+        order = {"system": self.system.name, "upstreams": addresses}
         self._balancer.ask("start", order, timeout_s)
         return {"routes": {"": f"https://{BALANCER}:{balancer.PORT}"}, "certificate": balancer_certificate()}
 

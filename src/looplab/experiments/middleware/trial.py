@@ -13,7 +13,6 @@ from looplab.experiments.middleware.document import READ_BACK, Trial
 from looplab.experiments.middleware.load import Requests
 from looplab.experiments.middleware.parameters import LOAD, MiddlewareParameters
 from looplab.experiments.middleware.parts import MiddlewareParts, Snapshot
-from looplab.experiments.middleware.placement import of_node, usable_processors
 from looplab.experiments.middleware.systems import client_of
 from looplab.system.histogram import Histogram
 
@@ -102,7 +101,7 @@ class Measurement:
 
     def _take(self, requests: Requests, snapshots: Sequence[Snapshot]) -> None:
         """Take what services used when they were ready, the load began and ended, and the last answer came."""
-        cell, trial, usable = self.trial.cell, self.trial, usable_processors()
+        trial = self.trial
         ready, begun, ended, last = snapshots
         trial.loaded, trial.processed, trial.failed_by = requests.seconds, requests.in_time, requests.failed_by
         trial.histograms = {**requests.times, "server": server_times(last.durations_us - begun.durations_us)}
@@ -110,8 +109,8 @@ class Measurement:
         trial.under_test = services = self.parts.system.services
         trial.cpu_s = {name: max(0.0, used_s - begun.cpu_s[name]) for name, used_s in ended.cpu_s.items()}
         trial.memory_start_bytes, trial.memory_end_bytes = ready.memory_bytes, last.memory_bytes
-        wanted = {one for number in range(cell.nodes) for one in of_node(number, cell.cores, usable)}
-        trial.misplaced = misplaced({name: begun.processors.get(name, set()) for name in services}, wanted)
+        used = {name: begun.processors.get(name, set()) for name in services}
+        trial.misplaced = misplaced(used, self.parts.processors)
         trial.dead = sorted({one for snapshot in snapshots for one in snapshot.dead})
         trial.out_of_memory = last.killed_for_memory > ready.killed_for_memory
         # A lack of memory is a result and makes no repetition invalid.

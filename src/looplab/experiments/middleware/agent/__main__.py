@@ -3,14 +3,14 @@
 import argparse
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from looplab.errors import EXIT_GOOD, LabError, MachineError
 from looplab.experiments.middleware.agent import PORT, TOKEN, balancer
 from looplab.experiments.middleware.agent.programs import RunningPrograms
-from looplab.experiments.middleware.placement import others, usable_processors
+from looplab.experiments.middleware.placement import of_node, others, usable_processors
 from looplab.experiments.middleware.systems import folder_of, load
 from looplab.system import own_process
 from looplab.system.json_client import read_token
@@ -18,10 +18,13 @@ from looplab.system.json_service import Request, serve
 
 
 class Agent:
-    """Carries out orders one by one; a node's programs are in `folder`, if that is not where the image has them."""
+    """Carries out orders one by one; a node's programs are in `folder`, if that is not where the image has them.
 
-    def __init__(self, folder: str) -> None:
-        self._folder = folder
+    A node divides the `usable` processors of its own machine: on a Swarm each node has another.
+    """
+
+    def __init__(self, folder: str, usable: Sequence[int]) -> None:
+        self._folder, self._usable = folder, usable
         self.programs = RunningPrograms()
         # PR_SET_PDEATHSIG kills a program when the thread that started it ends, so this thread lasts.
         self._starter = ThreadPoolExecutor(1)
@@ -32,12 +35,14 @@ class Agent:
     def _start(self, request: Request) -> dict[str, Any]:
         body = request.body
         system = load(body["system"])
+        processors: list[int] = []
         if upstreams := body.get("upstreams"):
             programs = [balancer.program(system, upstreams)]
         else:
             programs = system.node(self._folder or folder_of(system.name), body["hosts"], body["secrets"])
-        self._starter.submit(self.programs.start, programs, body["processors"], system.start_timeout_s).result()
-        return {}
+            processors = of_node(body["number"], body["cores"], self._usable)
+        self._starter.submit(self.programs.start, programs, processors, system.start_timeout_s).result()
+        return {"processors": processors}
 
     def _stop(self, _request: Request) -> dict[str, Any]:
         self._starter.submit(self.programs.stop).result()
@@ -59,10 +64,11 @@ def main() -> int:
     parser.add_argument("--programs", default="")
     options = parser.parse_args()
     own_process.set_name("lab-agent")
+    usable = usable_processors()
     # The agent must not take processor time from the middleware.
-    os.sched_setaffinity(0, others(usable_processors()))
+    os.sched_setaffinity(0, others(usable))
     stopped = own_process.stop_event()
-    agent = Agent(options.programs)
+    agent = Agent(options.programs, usable)
     try:
         if not order_token():
             raise MachineError("The agent has no token.", "`docker compose up` has `prepare` write one.")
