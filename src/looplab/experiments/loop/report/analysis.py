@@ -113,7 +113,6 @@ def _verdict_rows(verdicts: Verdicts) -> Iterator[dict[str, object]]:
             assert isinstance(verdict, LoopVerdict)
             effects: Mapping[str, Comparison | None] = verdict.effects or {"": None}
             for name, e in effects.items():
-                us = e if " " in name else None
                 yield {
                     "claim": claim.name,
                     "fidelity": fidelity,
@@ -121,10 +120,10 @@ def _verdict_rows(verdicts: Verdicts) -> Iterator[dict[str, object]]:
                     "reason": verdict.because_and_reason,
                     "cells": verdict.cells,
                     "statistic": name,
-                    "before_us": number(us.before if us else None),
-                    "after_us": number(us.after if us else None),
+                    "before_us": number(e.before if e else None),
+                    "after_us": number(e.after if e else None),
                     **spread("share", e.share if e else None, ".4f"),
-                    **spread("change_us", us.change if us else None),
+                    **spread("change_us", e.change if e else None),
                     "p_value": number(e.p_value if e else None, ".4f"),
                     "least_p": number(e.least_p if e else None, ".5f"),
                     "compared": f"{e.units[0]} and {e.units[1]} runs" if e else "",

@@ -47,7 +47,7 @@ class Printed:
 class LoopVerdict(Verdict):
     """A verdict on two sides, as changes by figure ("O mean", "response p95"), or on counts (no `effects`).
 
-    `judged` decides: such a statistic, or a figure ("beyond_interval").
+    `judged` decides: such a figure, or what counts are about.
     """
 
     effects: dict[str, Comparison] = field(default_factory=dict)
@@ -64,8 +64,6 @@ class LoopVerdict(Verdict):
         if self.judged not in self.effects:
             return ""
         effect, printed = self.effects[self.judged], self.published
-        if " " not in self.judged:
-            return show_percent(effect.share.estimate)
         here = _scaled(effect.share.estimate, effect.change.estimate, effect.before)
         return f"{here}; published {_scaled(printed.share, printed.change, printed.before)}"
 
@@ -128,7 +126,7 @@ def _mean(run: MeasuredRuns, keys: Sequence[Key], figure: str) -> float:
 
     "pace" is the time from one message's leaving to the next one's: the interval and the mean lateness.
     """
-    metric, _, statistic = figure.replace("mean", "avg").partition(" ")
+    metric, statistic = figure.replace("mean", "avg").split()
     return float(np.mean([_value(cells_of(run).get(key), metric, statistic) for key in keys]))
 
 
@@ -138,12 +136,11 @@ def _value(cell: MeasuredLoop | None, metric: str, statistic: str) -> float:
     if metric == "pace":
         late_us = cell.figure("send_lateness.avg")
         return math.nan if late_us is None else 1000 * cell.interval_ms + late_us
-    name = f"{metric}.{statistic}" if statistic else metric
     if metric == "response-R":
         return quantile(cell.response_without_R_us, QUANTILES[statistic])
     if metric == "response":
         return quantile(cell.response_us, QUANTILES[statistic])
-    value = cell.figure(name)
+    value = cell.figure(f"{metric}.{statistic}")
     return math.nan if value is None else value
 
 
