@@ -137,10 +137,8 @@ def _compared(row: ClaimRow, used: Sequence[MeasuredRuns], study: Study | None) 
     cells = {m.run.scenario: cells_of(m) for m in used}
     before, after = row.cells(cells_of(a)) if row.within else (_common(*names, cells),) * 2
     if not before:
-        if not row.within:
-            return LoopVerdict(reason="The runs have no cell (interval and QoS) in common.")
-        why = f"The run of {names[0]} has no cells of both {' and '.join(row.sides or ())}."
-        return LoopVerdict(reason=why, because=NOT_RUN)
+        missing = f"cells of both {' and '.join(row.sides)}" if row.sides else "cell (interval and QoS) in common"
+        return LoopVerdict(reason=f"The runs of {' and '.join(cells)} have no {missing}.", because=NOT_RUN)
     printed = _printed(row, (names[0], before), (names[1], after))
     verdict = LoopVerdict(
         sides=row.sides or names,
