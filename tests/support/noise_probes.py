@@ -30,24 +30,10 @@ def hog(processor: int, priority: int) -> list[str]:
 @contextmanager
 def probes() -> Iterator[Probes]:
     """Start the probes, and end their processes afterwards."""
-    before = children()
     found = Probes()
     try:
         yield found
     finally:
-        for pid in children() - before:
-            if comm(pid) == "lab-noise":
-                os.kill(pid, signal.SIGKILL)
-                os.waitpid(pid, 0)
-
-
-def children() -> set[int]:
-    """Return the processes that this thread has started."""
-    with open(f"/proc/self/task/{os.getpid()}/children") as file:
-        return {int(word) for word in file.read().split()}
-
-
-def comm(pid: int) -> str:
-    """Return the name of a process."""
-    with open(f"/proc/{pid}/comm") as file:
-        return file.read().strip()
+        for pid in found.pids:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)

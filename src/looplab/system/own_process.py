@@ -76,12 +76,11 @@ def try_fifo(priority: int) -> str:
     return GRANTED if tried.returncode == 0 else REFUSED
 
 
-def own_scheduling() -> str:
-    """Return this thread's policy and priority, e.g. `SCHED_FIFO 90`."""
-    return describe(os.sched_getscheduler(0), os.sched_getparam(0).sched_priority)
+def scheduling(tid: int = 0) -> str:
+    """Return the policy of a thread, or of this one, with its priority if it has one, e.g. `SCHED_FIFO 90`.
 
-
-def describe(policy: int, priority: int) -> str:
-    """Return the name of a policy, with its priority if it has one."""
+    Raises ProcessLookupError for a thread that has ended.
+    """
+    policy, priority = os.sched_getscheduler(tid), os.sched_getparam(tid).sched_priority
     name = POLICIES.get(policy & ~os.SCHED_RESET_ON_FORK, f"policy {policy}")
     return f"{name} {priority}" if priority else name

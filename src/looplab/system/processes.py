@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from looplab.system.own_process import ATTEMPT, describe
+from looplab.system.own_process import ATTEMPT, scheduling
 
 STAT_FILE = Path("/proc/stat")
 CAP_SYS_NICE = 23
@@ -195,8 +195,7 @@ def _thread_ids(root: Path) -> list[int]:
 def _thread(tid: int) -> dict[str, Any] | None:
     """Return one thread's scheduling, None if it has ended, as helper threads do while their process lives on."""
     try:
-        policy = os.sched_getscheduler(tid)
-        return {"tid": tid, "scheduling": describe(policy, os.sched_getparam(tid).sched_priority)}
+        return {"tid": tid, "scheduling": scheduling(tid)}
     except ProcessLookupError:
         return None
 

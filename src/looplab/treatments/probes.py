@@ -32,38 +32,30 @@ class Probes:
     """Started on making; they end with this process."""
 
     def __init__(self) -> None:
-        self._rows: dict[int, memoryview] = {}
-        self._policies: dict[int, str] = {}
+        self.pids: list[int] = []
+        # Processor and policy of each, and what it writes.
+        self._probes: list[tuple[int, str, memoryview]] = []
         for processor in sorted(os.sched_getaffinity(0)):
             self._start(processor)
 
     def read(self) -> list[dict[str, Any]]:
         """Return what each probe has seen since its start, as looplab.run.quiet reads it."""
-        return [_seen(processor, self._policies[processor], row) for processor, row in self._rows.items()]
+        return [_seen(*probe) for probe in self._probes]
 
     def _start(self, processor: int) -> None:
-        memory = mmap.mmap(-1, 8 * _NUMBERS)
-        reader, writer = os.pipe()
-        parent = os.getpid()
-        if os.fork() == 0:
+        """Start a probe, pin it, and give it priority if the kernel lets it."""
+        row, parent = memoryview(mmap.mmap(-1, 8 * _NUMBERS)).cast("q"), os.getpid()
+        pid = os.fork()
+        if pid == 0:
             try:
-                os.write(writer, _prepare(processor).encode())
-                os.close(writer)
-                _watch(memoryview(memory).cast("q"), parent)
+                own_process.set_name("lab-noise")
+                _watch(row, parent)
             finally:
                 os._exit(0)
-        os.close(writer)
-        with os.fdopen(reader) as report:
-            self._policies[processor] = report.read()
-        self._rows[processor] = memoryview(memory).cast("q")
-
-
-def _prepare(processor: int) -> str:
-    """Pin this process and give it priority if the kernel lets it; return the policy it has."""
-    own_process.set_name("lab-noise")
-    os.sched_setaffinity(0, {processor})
-    processes.set_fifo(os.getpid(), PRIORITY)
-    return own_process.own_scheduling()
+        os.sched_setaffinity(pid, {processor})
+        processes.set_fifo(pid, PRIORITY)
+        self.pids.append(pid)
+        self._probes.append((processor, own_process.scheduling(pid), row))
 
 
 def _watch(row: memoryview, parent: int) -> None:

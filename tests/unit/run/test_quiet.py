@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 import pytest
-from support.noise_probes import children, comm, probes
+from support.noise_probes import probes
 
 from looplab.run import quiet
 from looplab.run.table import verdict
@@ -108,7 +108,7 @@ def test_the_noise_floor_is_of_what_lies_between_two_scans() -> None:
 
 def test_a_probe_is_pinned_counts_and_notices_a_stop() -> None:
     with probes() as found:
-        (pid, *_others) = [child for child in children() if comm(child) == "lab-noise"]
+        pid = found.pids[0]
         assert len(os.sched_getaffinity(pid)) == 1
         before = {"noise": found.read()}
         os.kill(pid, signal.SIGSTOP)

@@ -69,7 +69,7 @@ class DeviceWorker:
     def _cell(self, devices: ReportingDevices, timeout_s: float) -> None:
         try:
             ready = devices.connect(timeout_s)
-            state = {"scheduling": own_process.own_scheduling(), "tcp_nodelay": _nodelay(devices)}
+            state = {"scheduling": own_process.scheduling(), "tcp_nodelay": _nodelay(devices)}
             self._write(ready=ready, error=devices.last_error, **state)
             while "end" not in (order := self._next(devices.clients)):
                 self._send(devices, order["begin"])

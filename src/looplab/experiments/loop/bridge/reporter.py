@@ -126,7 +126,7 @@ class Reporter:
             "mqtt_version": self.mqtt.version,
             "topic_alias": self.mqtt.topic_alias,
             "tls": sock.tls if sock else "",
-            "scheduling": own_process.own_scheduling(),
+            "scheduling": own_process.scheduling(),
             "serial": robot.url,
             **({} if robot.latency_timer_ms is None else {"latency_timer_ms": robot.latency_timer_ms}),
             "robot": robot.identity,
