@@ -4,7 +4,6 @@ import os
 import re
 import signal
 import subprocess
-import threading
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -19,7 +18,7 @@ BUFFER_KIB = 16384
 MOST_PACKETS = 2_500_000
 # The kernel hands over packets in blocks, at each second tick of a timer of 1 s; an ended tcpdump leaves the last one.
 BLOCKS_S = 2.5
-START_TIMEOUT_S = 15.0
+START_TIMEOUT_S, LOOK_S = 15.0, 0.01
 STOP_TIMEOUT_S = 30.0
 _CAPTURED = re.compile(r"^(\d+) packets? captured$", re.MULTILINE)
 _DROPPED = re.compile(r"^(\d+) packets? dropped by kernel$", re.MULTILINE)
@@ -29,10 +28,8 @@ class Capture:
     """A running tcpdump, beside clients or `at_broker`. Raises LabError (exit code 3) if it does not begin."""
 
     def __init__(self, broker_port: int, *, at_broker: bool = False) -> None:
-        self._path = FOLDER / "cell.pcap"
+        self._path, self._log = FOLDER / "cell.pcap", FOLDER / "cell.log"
         self._path.unlink(missing_ok=True)
-        self._output: list[str] = []
-        self._begun = threading.Event()
         # With netem, an arriving packet leaves once more by the ifb device: count it only when it arrives.
         wanted = f"tcp port {broker_port} and not (outbound and src port {broker_port})"
         if at_broker:
@@ -42,10 +39,9 @@ class Capture:
             *("tcpdump", "-n", "-p", "-i", "any", "-B", str(BUFFER_KIB), "-c", str(MOST_PACKETS)),
             *("-w", str(self._path), wanted),
         ]
-        self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
-        if not self._begun.wait(START_TIMEOUT_S) or self._process.poll() is not None:
+        with self._log.open("w") as log:
+            self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=log)
+        if not self._begins():
             self.abandon()
             raise MachineError(
                 f"tcpdump cannot capture packets: {self._last_line()}.",
@@ -60,7 +56,7 @@ class Capture:
         ended_early = self._process.poll() is not None
         time.sleep(0 if ended_early else BLOCKS_S)
         self._end()
-        output = "".join(self._output)
+        output = self._log.read_text()
         captured, dropped = _CAPTURED.search(output), _DROPPED.search(output)
         try:
             if ended_early or captured is None or dropped is None:
@@ -84,17 +80,15 @@ class Capture:
             except subprocess.TimeoutExpired:
                 self._process.kill()
                 self._process.wait()
-        self._reader.join(STOP_TIMEOUT_S)
 
-    def _read(self) -> None:
-        assert self._process.stderr is not None
-        for line in self._process.stderr:
-            self._output.append(line)
-            # Printed once the socket is open and its filter set.
-            if "listening on " in line:
-                self._begun.set()
-        self._begun.set()
+    def _begins(self) -> bool:
+        """Return whether it takes packets, which it prints once its socket is open and its filter set."""
+        end_s = time.monotonic() + START_TIMEOUT_S
+        while self._process.poll() is None and time.monotonic() < end_s:
+            if "listening on " in self._log.read_text():
+                return True
+            time.sleep(LOOK_S)
+        return False
 
     def _last_line(self) -> str:
-        lines = [line.strip() for line in self._output if line.strip()]
-        return lines[-1].rstrip(".") if lines else "it printed nothing"
+        return self._log.read_text().strip().rpartition("\n")[2].rstrip(".") or "it printed nothing"
