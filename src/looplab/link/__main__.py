@@ -9,7 +9,7 @@ from looplab.errors import EXIT_GOOD, LabError, MachineError, UsageError
 from looplab.link import netem
 from looplab.link.network import parse_rto_min, raise_rto_min
 from looplab.link.nfqueue import Nfqueue
-from looplab.link.service import CHECK_S, PEER_TIMEOUT_S, RESOLVE_S, BackEnd, Emulator, serve_links
+from looplab.link.service import CHECK_S, PEER_TIMEOUT_S, BackEnd, Emulator, serve_links
 from looplab.link.settings import LinkSettings, from_environment
 from looplab.system import own_process
 
@@ -70,7 +70,6 @@ def _choose(name: str) -> BackEnd:
 
 def _watch(emulator: Emulator, stop: threading.Event) -> None:
     """Watch until asked to stop, or until the target has ended without links; raises LabError if the back end fails."""
-    resolved_s = monotonic()
     while not stop.wait(CHECK_S):
         if emulator.ended():
             print("link: the container whose link this was has ended, and so does its emulator", flush=True)
@@ -81,9 +80,7 @@ def _watch(emulator: Emulator, stop: threading.Event) -> None:
                 f"The link is not emulated any more: {why}.",
                 "Packets pass as before. Restart this container and repeat the run.",
             )
-        if monotonic() - resolved_s > RESOLVE_S:
-            emulator.follow_peers()
-            resolved_s = monotonic()
+        emulator.follow_peers()
 
 
 def _apply(emulator: Emulator, links: list[LinkSettings], stop: threading.Event) -> bool:

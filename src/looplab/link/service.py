@@ -24,9 +24,8 @@ from looplab.system.own_process import devices, ways_out
 
 PORT = 9107
 PEER_TIMEOUT_S = 60.0
-CHECK_S = 0.25
-# How often a peer's name is resolved again: its container may have been replaced.
-RESOLVE_S = 0.5
+# How often the links are checked, and a peer's name is resolved again: its container may have been replaced.
+CHECK_S = 0.5
 
 
 class BackEnd(Protocol):
