@@ -7,17 +7,7 @@ from math import ceil
 from pathlib import Path
 
 from looplab.experiments.twin import NAME
-from looplab.experiments.twin.parameters import (
-    ALL,
-    BROKERS,
-    CENTRAL,
-    CONFINES,
-    FOLDER,
-    LIMIT,
-    USUAL_CONFINE,
-    TwinParameters,
-)
-from looplab.spec.reader import Reader
+from looplab.experiments.twin.parameters import ALL, BROKERS, CENTRAL, FOLDER, LIMIT, TwinParameters
 
 VCPUS = {1: 1, 2: 2, 3: 4}
 GIGABYTES = {1: 2, 2: 4, 3: 8}
@@ -61,10 +51,9 @@ def variables(settings: Mapping[str, str], processors: Sequence[int]) -> dict[st
     # Each machine of type 1 has a set of its own; two of half a processor share one.
     for place in range(DISTRIBUTED_MACHINES):
         given[f"TWIN_CPUSET_BROKER_{place + 1}"] = _set(processors, int(place * scale), whole_cpus(1, scale))
-    get = Reader(settings, FOLDER)
-    confine = get.choice("CONFINE", get.default(USUAL_CONFINE), CONFINES)
+    p = TwinParameters.read(settings, FOLDER)
     # In the paper's first experiment all services are on one machine.
-    within = confine == ALL and settings.get("SCENARIO") == NAME
+    within = p.confine == ALL and p.scenario == NAME
     given["TWIN_CPUSET_DATABASE"] = given["TWIN_CPUSET_3"] if within else ""
     return given
 
