@@ -7,6 +7,7 @@ killed emulator left, the next one removes.
 
 import json
 from collections.abc import Mapping, Sequence
+from time import monotonic
 from typing import Any, NamedTuple
 
 from looplab.link.distributions import Delays
@@ -20,6 +21,8 @@ IFB_PREFIX = "lab-in-"
 LIMIT_PACKETS = 100_000
 # A rate so high that its time does not count: with any rate netem keeps the order.
 ORDER_RATE = "32gbit"
+# How often `fault` asks the kernel whether its queues are still there, which starts a process.
+CHECK_S = 2.0
 # Band 1 is for packets outside every link.
 _PLAIN_BAND = 1
 _MAP = ["0"] * 16
@@ -139,15 +142,20 @@ class Netem:
 
     def __init__(self) -> None:
         self._places: list[QueuePlace] = []
+        self._check_s = 0.0
         self._steering = Steering()
         # The role of the emulator is found by this name, whichever process makes the links.
         own_process.set_name(PROCESS_NAME)
 
     def fault(self) -> str:
-        return ""
+        if monotonic() < self._check_s:
+            return ""
+        self._check_s = monotonic() + CHECK_S
+        gone = sorted({place.queue for place in self._places if not _counts(place.queue)})
+        return f"netem is gone from {', '.join(gone)}" if gone else ""
 
     def state(self) -> list[dict[str, Any]]:
-        """Return counts of each link since it was set, none where its queue is gone; netem reports no delays."""
+        """Return counts of each link since it was set; netem reports no delays."""
         counted = {queue: _counts(queue) for queue in {place.queue for place in self._places}}
         result = []
         for place in self._places:
