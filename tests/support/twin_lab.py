@@ -7,8 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from looplab.experiments.twin import TwinCell
-from looplab.experiments.twin.parameters import TwinParameters
+from looplab.experiments.registry import EXPERIMENTS
 from looplab.report.schema import run_schema
 from looplab.system import processes
 from support.parts import Broker, Child, TreatmentsDouble, python
@@ -101,11 +100,12 @@ class TwinLab:
 
 
 def document(folder: Path) -> dict[str, Any]:
-    """The run.json of a run of twin; fails where it is not as the spec says."""
+    """The run.json of a run; fails where it is not as the spec of its experiment says."""
     found: dict[str, Any] = json.loads((folder / "run.json").read_text())
     # A run that ended before its first cell is no run to the pages.
     if found["cells"]:
-        run_schema(TwinCell, TwinParameters).validate(found)
+        experiment = EXPERIMENTS[found["experiment"]]
+        run_schema(experiment.table(found["scenario"]), experiment.parameters).validate(found)
     return found
 
 

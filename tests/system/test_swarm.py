@@ -134,7 +134,7 @@ class Deployed:
         (folder,) = until(lambda: set(self._lab.runs()) - self._before, f"a run of {self._service}", RUN_LIMIT_S)
         run = document(folder)
         with (folder / "samples.csv").open() as file:
-            self.samples = [row for row in csv.DictReader(file) if row["outcome"]]
+            self.samples = [row for row in csv.DictReader(file) if row.get("outcome")]
         return run
 
     def nodes_of(self, service: str) -> set[str]:
