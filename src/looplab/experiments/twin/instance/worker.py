@@ -75,6 +75,8 @@ class StoreWorker:
                 counts[WorkerCount.SLEEP_NS] += round(mode.sleep_ms * 1e6)
             self._client.wait(0)
         self._store.close()
+        # The order may end with the last message, before the worker had a moment to keep up.
+        counts[WorkerCount.DISCONNECTS] = self._client.disconnects
         self._client.close()
 
     def _take(self, _topic: bytes, payload: bytes, _qos: int) -> None:
