@@ -49,7 +49,7 @@ def only_trial(run: dict[str, Any]) -> dict[str, Any]:
 
 def test_each_killed_service_is_named(lab: Lab) -> None:
     words = f"{ONE_CORE} --repetitions {len(PARTS)}"
-    running = start(lab, words, "0 answered", DEADLINE_MS="2000")
+    running = start(lab, words, "0%", DEADLINE_MS="2000")
 
     def repetitions() -> int:
         # A line of each second, below the columns' names.

@@ -112,25 +112,21 @@ def _say_json(event: str, **facts: Any) -> None:
 
 
 def _say_plain(event: str, **facts: Any) -> None:
-    if text := event_text(event, **facts):
-        print(text, flush=True)
-
-
-def event_text(event: str, **facts: Any) -> str:
-    """Return an event in words for a person; "" for one that only a program needs."""
     if event == "waiting":
-        return f"waiting for the {facts['what']}"
-    if event == "text":
-        return str(facts["text"])
-    if event == "plan":
+        text = f"waiting for the {facts['what']}"
+    elif event == "text":
+        text = facts["text"]
+    elif event == "plan":
         size = f"{plural(facts['cells'], 'cell')}, {plural(facts['messages'], 'message')}"
-        return f"{size}: about {show_duration(facts['seconds'])}"
-    if event == "repetition":
+        text = f"{size}: about {show_duration(facts['seconds'])}"
+    elif event == "repetition":
         done = f"{facts['messages_done']}/{facts['messages']} sent, about {facts['seconds_left']:.0f} s left"
-        return f"{facts['scenario']}: {facts['cell']}: {facts['answered']} answered, {done}"
-    if event == "interrupted":
-        return f"interrupted: {facts['why']}; {plural(facts['samples'], 'sample')} kept in results/{facts['path']}"
-    return ""
+        text = f"{facts['scenario']}: {facts['cell']}: {facts['answered']} answered, {done}"
+    elif event == "interrupted":
+        text = f"interrupted: {facts['why']}; {plural(facts['samples'], 'sample')} kept in results/{facts['path']}"
+    else:
+        return
+    print(text, flush=True)
 
 
 def _interrupt(_signal: int, _frame: object) -> None:

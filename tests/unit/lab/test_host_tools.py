@@ -16,7 +16,7 @@ from looplab.lab.checkout import Lab
 from looplab.lab.commands.lint import lint
 from looplab.lab.machine.network import port_owners
 from looplab.lab.programs import NOT_FOUND, TIMED_OUT, call, follow
-from looplab.lab.progress import PLAIN_EVERY_S, follow_run
+from looplab.lab.progress import PLAIN_EVERY_S, RunProgress
 from looplab.system.terminal import Step
 
 
@@ -57,26 +57,33 @@ def test_a_step_in_a_terminal_shows_the_time_left() -> None:
 
 
 def repetition(done: int, elapsed_s: float = 0.0) -> dict[str, object]:
-    event = {"event": "repetition", "scenario": "scenario1", "cell": "20 ms, QoS 1 3/10", "messages": 1000}
-    return {**event, "messages_done": done, "answered": 9, "seconds_left": (1000 - done) / 50, "elapsed_s": elapsed_s}
+    event = {"event": "repetition", "cell": "20 ms QoS 1 3/10", "messages_done": done, "messages": 1000}
+    return {**event, "seconds_left": (1000 - done) / 50, "elapsed_s": elapsed_s}
 
 
 def test_a_terminal_sees_one_line_that_rewrites_itself() -> None:
     stream = Terminal()
-    follow_run([{"event": "waiting", "what": "bridge"}, repetition(250), repetition(1000)], stream)
-    *_, waiting, first, last, end = stream.getvalue().split("\r\x1b[K")
-    assert (waiting, end) == ("  waiting for the bridge", "")
-    assert first == "  scenario1: 20 ms, QoS 1 3/10: 9 answered, 250/1000 sent, about 15 s left"
-    assert last.endswith("1000/1000 sent, about 0 s left")
+    progress = RunProgress(stream)
+    for done in (250, 500, 1000):
+        progress.show(repetition(done))
+    text = stream.getvalue()
+    assert "\n" not in text
+    last = text.split("\r\x1b[K")[-1]
+    assert "100%" in last
+    assert "[########################]" in last
+    assert "50%" in text.split("\r\x1b[K")[-2]
+    assert "20 ms QoS 1 3/10" in last
 
 
 def test_a_log_gets_a_line_now_and_then_and_the_last_one() -> None:
     stream = io.StringIO()
-    events = [repetition(10 * step, elapsed_s=step * PLAIN_EVERY_S / 20) for step in range(1, 101)]
-    assert follow_run(events, stream)["repetition"] == events[-1]
+    progress = RunProgress(stream)
+    for step in range(1, 101):
+        progress.show(repetition(10 * step, elapsed_s=step * PLAIN_EVERY_S / 20))
     lines = stream.getvalue().splitlines()
     assert len(lines) == 6
-    assert (" 10/1000 " in lines[0], " 1000/1000 " in lines[-1]) == (True, True)
+    assert lines[0].split()[0] == "1%"
+    assert lines[-1].split()[0] == "100%"
     assert "\x1b" not in stream.getvalue()
 
 
