@@ -23,9 +23,9 @@ settings=$here/.env
 secrets=$here/secrets
 bridge_uid=10002
 rule_name=99-looplab-robot.rules
-# Tests on other machines put these elsewhere.
-model_file=${LOOPLAB_MODEL_FILE:-/proc/device-tree/model}
-os_file=${LOOPLAB_OS_FILE:-/etc/os-release}
+model_file=/proc/device-tree/model
+os_file=/etc/os-release
+# Tests on other machines put this elsewhere.
 rules_dir=${LOOPLAB_RULES_DIR:-/etc/udev/rules.d}
 # The lab's own minimum: one figure for both machines (lab/docker/engine.py).
 oldest_compose=2.24.6
