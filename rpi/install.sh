@@ -23,10 +23,11 @@ settings=$here/.env
 secrets=$here/secrets
 bridge_uid=10002
 rule_name=99-looplab-robot.rules
-model_file=/proc/device-tree/model
-os_file=/etc/os-release
-# Tests on other machines put this elsewhere.
-rules_dir=${LOOPLAB_RULES_DIR:-/etc/udev/rules.d}
+# Tests put these files of a Pi below a folder.
+host=${LAB_HOST:-}
+model_file=$host/proc/device-tree/model
+os_file=$host/etc/os-release
+rules_dir=$host/etc/udev/rules.d
 # The lab's own minimum: one figure for both machines (lab/docker/engine.py).
 oldest_compose=2.24.6
 

@@ -34,6 +34,11 @@ def program(folder: Path, name: str, text: str) -> None:
     (folder / name).chmod(0o755)
 
 
+def place_file(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
 @pytest.fixture
 def rpi(tmp_path: Path) -> Path:
     """A folder rpi/ as it comes."""
@@ -43,7 +48,7 @@ def rpi(tmp_path: Path) -> Path:
 def launch(rpi: Path, words: tuple[str, ...], **variables: str) -> subprocess.CompletedProcess[str]:
     """Run the script in the folder above `rpi`, whose programs/ come first."""
     place = rpi.parent
-    environment = {"PATH": f"{place}/programs:{os.environ['PATH']}", "LOOPLAB_RULES_DIR": f"{place}/rules.d"}
+    environment = {"PATH": f"{place}/programs:{os.environ['PATH']}", "LAB_HOST": str(place)}
     command = ["sh", str(rpi / "install.sh"), *words]
     return subprocess.run(
         command, env={**environment, **variables}, cwd=place, capture_output=True, text=True, timeout=30, check=False
@@ -70,11 +75,12 @@ def install(tmp_path: Path, rpi: Path) -> Install:
             "docker",
             f'[ -n "{compose}" ] && [ "$1 $2" = "compose version" ] && echo {compose} && exit 0; exit 1',
         )
-        (tmp_path / "model").write_text(model)
-        (tmp_path / "os-release").write_text(system)
-        facts = {"MODEL": "model" if model else "none", "OS": "os-release"}
+        for file, text in (("proc/device-tree/model", model), ("etc/os-release", system)):
+            place_file(tmp_path / file, text)
+        if not model:
+            (tmp_path / "proc/device-tree/model").unlink()
         before = sorted(tmp_path.rglob("*"))
-        done = launch(rpi, words, **{f"LOOPLAB_{name}_FILE": str(tmp_path / file) for name, file in facts.items()})
+        done = launch(rpi, words)
         assert sorted(tmp_path.rglob("*")) == before, "--check changes nothing"
         return done
 
@@ -135,8 +141,8 @@ def test_a_docker_that_is_here_is_kept(install: Install, pairing: str, compose: 
         (["--pairing"], "needs a value"),
         (["--pairing", "nothing.env"], "no readable file nothing.env"),
         (["--wait", "soon"], "whole seconds"),
-        (["--check", "--pairing", "model"], "names no BROKER_HOST"),
-        (["--check", "--image", "model", "--pairing", "pairing.env"], "neither a bundle"),
+        (["--check", "--pairing", "etc/os-release"], "names no BROKER_HOST"),
+        (["--check", "--image", "etc/os-release", "--pairing", "pairing.env"], "neither a bundle"),
     ],
 )
 def test_wrong_use_is_told(install: Install, pairing: str, words: list[str], said: str) -> None:
@@ -210,6 +216,7 @@ def test_a_pairing_that_cannot_be_written_leaves_nothing_behind(rpi: Path, tmp_p
     """As on a full card: no file gets its name."""
     for name, text in (("docker", "echo 2.30.0"), ("udevadm", "exit 1"), ("mv", "exit 1")):
         program(tmp_path / "programs", name, text)
+    place_file(tmp_path / "etc/os-release", TRIXIE)
     done = launch(rpi, ("--pairing", str(tmp_path / pairing)))
     assert done.returncode == 3, done.stdout + done.stderr
     assert "could not be written" in done.stderr
