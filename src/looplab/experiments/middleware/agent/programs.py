@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from looplab.errors import MachineError
 from looplab.experiments.middleware.systems import ServiceProgram
 from looplab.system import own_process
+from looplab.system.processes import every
 
 STOP_TIMEOUT_S = 5.0
 LOOK_S = 0.05
@@ -136,12 +137,9 @@ def connects(host: str, port: int) -> bool:
 
 def live_processes() -> dict[int, Stat]:
     stats = {}
-    for folder in PROC.glob("[0-9]*"):
-        # A process may end meanwhile.
-        with contextlib.suppress(OSError):
-            state, parent, *fields = (folder / "stat").read_text().rpartition(") ")[2].split()
-            if state != "Z":
-                stats[int(folder.name)] = Stat(int(parent), sum(map(int, fields[9:13])) / TICKS_PER_S)
+    for pid, _comm, (state, parent, *fields) in every(PROC):
+        if state != "Z":
+            stats[pid] = Stat(int(parent), sum(map(int, fields[9:13])) / TICKS_PER_S)
     return stats
 
 
