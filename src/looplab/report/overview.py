@@ -66,6 +66,7 @@ def _put(marks: Sequence[Mark], axis: str, axes: Axes) -> None:
     logarithmic(axes, "× {x:g}")
     axes.axvline(1.0, color=GREY, linewidth=1.0, zorder=1)
     published = {at: share for at, (*_, one) in enumerate(marks) if (share := one.published_share) is not None}
+    drawn = [*NEAR, *_factors(published.values())]
     if published:
         hollow = {"color": "#d55e00", "mfc": "none", "ms": 9, "mew": 1.6}
         axes.plot(_factors(published.values()), [*published], "D", label="published", **hollow)  # type: ignore[arg-type]
@@ -77,9 +78,11 @@ def _put(marks: Sequence[Mark], axis: str, axes: Axes) -> None:
                 for end in ("estimate", "low", "high")
             )
             reach = np.nan_to_num([middle - low, high - middle])
+            drawn += [*middle, *low, *high]
             label = f"{name}, 95 % interval"
             axes.errorbar(middle, [*shares], None, reach, shape, color=colour, elinewidth=2.2, zorder=4, label=label)
-    axes.update_datalim([(end, 0) for end in NEAR])
+    # The limits that matplotlib finds for error bars on a logarithmic axis reach a hundred times too far.
+    axes.set_xlim(0.9 * np.nanmin(drawn), 1.1 * np.nanmax(drawn))
     axes.set_ylim(len(marks) - 0.4, -0.6)
     # A claim with several rows is named once.
     titles = [claim.title for claim, *_ in marks]
