@@ -87,6 +87,7 @@ def _put(metric: str, curves: Sequence[Curve], points: Sequence[published.Publis
     """Draw the curves of one metric, with what the thesis says of them."""
     for curve in curves:
         _draw(axes, curve)
+    measured = {curve.scenario for curve in curves}
     for rank, point in enumerate(points):
         colour, _, mark = STYLE_OF[point.scenario]
         # Ever smaller, so that a point under another one is still seen.
@@ -100,6 +101,7 @@ def _put(metric: str, curves: Sequence[Curve], points: Sequence[published.Publis
             mew=1.6,
             zorder=5,
             clip_on=False,
+            label=None if point.scenario in measured else f"thesis, {point.scenario.removeprefix('scenario')}",
         )
     below_us = [point.below_us for point in points]
     highest = max([curve.quantile_us(0.999) for curve in curves] + below_us)
