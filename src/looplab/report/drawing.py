@@ -187,7 +187,10 @@ class LinePlot:
         if self.percent:
             axes.yaxis.set_major_formatter(PercentFormatter(1.0))
         else:
-            axes.set_ylim(0, None)
+            # With room for the mark of the highest point.
+            tops = [*self.levels, *(right * factor for factor in self.slopes.values())]
+            tops += [p.y + p.above for points in self.series.values() for p in points]
+            axes.set_ylim(0, 1.06 * max(tops) or 1.0)
         if len(self.levels) > 1:
             axes.set_yticks(self.levels)
         axes.set_xlabel(self.x_label)
