@@ -85,7 +85,7 @@ def more_brokers(run: MeasuredRuns) -> Verdict:
     if not steps:
         return not_run("Needs at least two numbers of brokers.", lines=lines)
     each, total = ([changed(a.rates(of), b.rates(of)) for a, b in steps] for _what, _name, of in figures)
-    rises, falls = sum(share.low > 0 for share in total), sum(share.high < 0 for share in each)
+    rises, falls = sum(share.estimate > 0 for share in total), sum(share.estimate < 0 for share in each)
     reason = f"The total rises at {rises} of {len(steps)} steps, the rate of each broker falls at {falls}."
     # Shown where it changes at all; refuted where it changes by less than SAME, or the other way.
     up = [(2 * share.p_above(0), 2 * share.p_below(SAME)) for share in total]

@@ -13,6 +13,7 @@ from support.simulated_twin_runs import (
     PUBLISHED_S,
     Truth,
     experiment_1,
+    experiment_2,
     single,
     write_brokers,
     write_twin_run,
@@ -141,6 +142,14 @@ def test_what_several_brokers_do_is_judged(tmp_path: Path, more: dict[str, Any],
     write_brokers(tmp_path, **{"central": 0.005, "distributed": 0.005, **more})
     found = findings(tmp_path)[claim]
     assert found.outcome == outcome, found.reason
+
+
+def test_one_repetition_says_where_the_total_rises(tmp_path: Path) -> None:
+    spread = dict.fromkeys(("single", "central", "distributed"), 0.001)
+    once = [one for one in experiment_2(spread, PUBLISHED_RATES) if one.cell.repetition == 0]
+    write_twin_run(tmp_path, once, scenario="twin-brokers")
+    reason = analysed(tmp_path).verdict("more-brokers").reason
+    assert "The total rises at 4 of 4 steps, the rate of each broker falls at 4." in reason
 
 
 def by_f() -> dict[str, tuple[float, float, float]]:
