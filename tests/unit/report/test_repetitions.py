@@ -1,6 +1,5 @@
 """Intervals within one run against known truth: they hold it as often as they say."""
 
-import math
 from collections.abc import Mapping
 from functools import cache
 
@@ -9,7 +8,6 @@ import pytest
 from support.latency_models import HELD_OUT, MODELS, Model, truth
 
 from looplab.report.repetitions import cell_intervals
-from looplab.report.statistics import t_quantile
 
 SHARES = [0.5, 0.95, 0.99]
 
@@ -78,64 +76,10 @@ def test_other_sizes_have_wide_intervals_and_not_wrong_ones(
     assert (overall[:3] <= 0.975).all(), overall
 
 
-def test_a_means_interval_is_longer_towards_the_tail() -> None:
-    """Nine repetitions alike and one far above them: Student's interval would end where the next such one begins."""
-    means = np.array([1.0] * 9 + [3.0]) + np.linspace(0, 0.01, 10)
-    skewed, _ = cell_intervals(np.repeat(means, 20), np.repeat(np.arange(10), 20), [0.5])
-    half = t_quantile(9) * means.std(ddof=1) / math.sqrt(10) / means.mean()
-    assert math.log(skewed.estimate / skewed.low) == pytest.approx(half)
-    assert math.log(skewed.high / skewed.estimate) > 1.5 * half
-    # Of the mirrored ones it is Student's on both sides.
-    mirrored, _ = cell_intervals(np.repeat(4.2 - means, 20), np.repeat(np.arange(10), 20), [0.5])
-    assert mirrored.high / mirrored.estimate == pytest.approx(mirrored.estimate / mirrored.low)
-
-
-def test_independent_messages_have_a_binomial_shares_interval() -> None:
-    """Repetitions that have the same share below the quantile would be certain: chance alone made them agree."""
-    values = np.arange(1.0, 1001.0)
-    _, (p95,) = cell_intervals(values, np.tile(np.arange(10), 100), [0.95])
-    chance = 1000 * 1.96 * math.sqrt(0.95 * 0.05 / 1000)
-    # Longer downwards, as a binomial share of 5 % is skewed.
-    assert (950 - p95.low, p95.high - 950) == (pytest.approx(chance, abs=1.5), pytest.approx(chance, abs=1.5))
-
-
-def test_an_interval_that_the_messages_cannot_close_is_open() -> None:
-    """Of 250 independent messages the largest lies below p99 one time in twelve: no upper end can be told."""
-    rng = np.random.default_rng(22)
-    few, many = MODELS["calm"](rng, 10, 25), MODELS["calm"](rng, 30, 100)
-    assert np.isinf(bounds_of(few)[3, 1])
-    assert np.isfinite(bounds_of(few)[:3]).all()
-    assert np.isfinite(bounds_of(many)).all()
-
-
-def test_messages_of_one_repetition_are_not_independent() -> None:
-    """Ten repetitions that each have a level of their own: the interval is that of ten values, not of a thousand."""
-    rng = np.random.default_rng(16)
-    levels = rng.normal(1000, 100, 10)
-    values = np.repeat(levels, 100) + rng.normal(0, 1, 1000)
-    mean, _ = cell_intervals(values, np.repeat(np.arange(10), 100), [0.5])
-    half = (mean.high - mean.low) / 2
-    student = t_quantile(9) * levels.std(ddof=1) / math.sqrt(10)
-    assert half == pytest.approx(student, rel=0.25)
-
-
-def test_large_cells_give_what_theory_says() -> None:
-    rng = np.random.default_rng(17)
-    values = rng.lognormal(7, 0.5, 40_000)
-    repetition = np.repeat(np.arange(400), 100)
-    mean, (p50, p99) = cell_intervals(values, repetition, [0.5, 0.99])
-    assert (p50.estimate, p99.estimate) == tuple(np.quantile(values, [0.5, 0.99]))
-    for interval in (mean, p50, p99):
-        assert interval.low < interval.estimate < interval.high
-    # The asymptotic standard error of a quantile: sqrt(q (1 - q) / n) / density.
-    density = math.exp(-((math.log(p99.estimate) - 7) ** 2) / 0.5) / (p99.estimate * 0.5 * math.sqrt(2 * math.pi))
-    half = 1.97 * math.sqrt(0.99 * 0.01 / 40_000) / density
-    assert (p99.high - p99.low) / 2 == pytest.approx(half, rel=0.35)
-
-
 def test_repetitions_without_an_answer_do_not_count() -> None:
     rng = np.random.default_rng(19)
     values = rng.normal(5, 1, 30)
-    gaps, _ = cell_intervals(values, np.repeat([0, 4, 9], 10), [0.5])
+    gaps, (p50,) = cell_intervals(values, np.repeat([0, 4, 9], 10), [0.5])
     none, _ = cell_intervals(values, np.repeat([0, 1, 2], 10), [0.5])
     assert gaps == none
+    assert (gaps.estimate, p50.estimate) == pytest.approx((values.mean(), np.median(values)))
