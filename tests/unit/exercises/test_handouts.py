@@ -15,12 +15,10 @@ from looplab.exercises.printed import LINES_TO_WRITE, printed
 from looplab.experiments.loop.parameters import LoopParameters
 from looplab.experiments.registry import EXPERIMENTS
 from looplab.lab.cli import parser
-from looplab.lab.image_names import STAND_INS
 
 # Starting and stopping the containers of a run.
 AROUND_A_RUN_S = 20
 each_handout = pytest.mark.parametrize("handout", HANDOUTS, ids=name_of)
-each_experiment = pytest.mark.parametrize("name", EXPERIMENTS)
 
 
 @cache
@@ -39,15 +37,10 @@ def dashboards() -> dict[str, set[str]]:
     return shown
 
 
-def test_the_task_of_priority_names_a_broker_with_chrt() -> None:
-    """Upstream's image has no chrt; the lab builds the one of this name, even where a registry answers."""
-    page = (ROOT / "docs/exercises/give-the-broker-priority/README.md").read_text(encoding="utf-8")
-    assert f"MOSQUITTO_IMAGE={STAND_INS['eclipse-mosquitto']}\n" in page
-
-
 @each_handout
 def test_the_commands_are_ones_of_the_lab(handout: Path) -> None:
-    wanted = {run.scenario for run in exercise_of(handout).runs}
+    exercise = exercise_of(handout)
+    wanted = {run.scenario for run in exercise.runs}
     ran = set()
     for command in commands(handout):
         variables, words = words_of(command)
@@ -59,6 +52,9 @@ def test_the_commands_are_ones_of_the_lab(handout: Path) -> None:
             assert options.names == [name_of(handout)]
     # What the exercise wants to see is what the handout lets a student run.
     assert ran == wanted
+    # A prediction is about something that the runs show.
+    [question] = [q for q in exercise.questions if q.predicts]
+    assert question.shown_by in {one.name for one in (*exercise.points, *exercise.questions) if one is not question}
     assert [words_of(command)[1][0] for command in commands(handout)][-4:] == ["check", "report", "hand-in", "down"]
 
 
@@ -82,28 +78,16 @@ def test_the_generator_leaves_no_difference() -> None:
     assert {path for path in of_exercises if path.name == "README.md"} == set(HANDOUTS)
 
 
-@each_handout
-def test_a_prediction_is_about_something_that_the_runs_show(handout: Path) -> None:
-    exercise = exercise_of(handout)
-    [question] = [q for q in exercise.questions if q.predicts]
-    shown = {point.name for point in exercise.points} | {q.name for q in exercise.questions if not q.predicts}
-    assert question.shown_by in shown
-
-
-def test_each_exercise_is_on_one_track_behind_what_it_needs() -> None:
+def test_tracks_and_lessons_obey_the_order_of_the_exercises() -> None:
+    """What an exercise needs comes before it, in homework or lesson of docs/teaching.md; the minutes add up."""
     cards = {name_of(handout): exercise_of(handout).card for handout in HANDOUTS}
     on_tracks = [name for names in tracks(ROOT).values() for name in names]
     assert sorted(on_tracks) == sorted(cards)
     for names in tracks(ROOT).values():
         for at, name in enumerate(names):
             assert not set(cards[name].before) & set(names[at:]), name
-
-
-def test_a_lesson_obeys_the_order_of_the_exercises() -> None:
-    """docs/teaching.md: what an exercise needs comes before it, in homework or lesson, and the minutes add up."""
     plans = re.findall(r"^\| (\d+) \|(.*)\|(.*)\|$", (ROOT / "docs/teaching.md").read_text(), re.MULTILINE)
     assert [minutes for minutes, *_ in plans] == ["45", "90", "180"]
-    cards = {name_of(handout): exercise_of(handout).card for handout in HANDOUTS}
     for length, before, lesson in plans:
         done: set[str] = set()
         for name, minutes in re.findall(r"/([\w-]+)/README\.md\)(?: (\d+))?", before + lesson):
@@ -136,7 +120,7 @@ def test_the_printed_form_has_room_for_every_answer(handout: Path) -> None:
     assert "<!--" not in page
 
 
-@each_experiment
+@pytest.mark.parametrize("name", EXPERIMENTS)
 def test_each_factor_has_a_line(name: str) -> None:
     factors, lines = EXPERIMENTS[name].parameters.factors(), sources(EXPERIMENTS[name])
     assert set(lines) == set(factors), f"a line of {EXPERIMENTS[name].folder}/factors.csv for each factor"
