@@ -1,12 +1,11 @@
-"""A pairing file: whatever editor it went through; a wrong one is refused with the remedy."""
+"""A pairing file that is wrong is refused with the remedy; a right one: tests/unit/run/test_identities.py."""
 
 from pathlib import Path
 
 import pytest
 
 from looplab.errors import UsageError
-from looplab.mqtt.pairing import read_pairing, write_pairing
-from looplab.run.identities import pairings_of
+from looplab.mqtt.pairing import read_pairing
 
 CUT = "BROKER_HOST=x\nBROKER_PORT=1883\nBROKER_USER=b\nBROKER_PASSWORD=hush\nBROKER_CA_BASE64="
 WRONG = {
@@ -29,16 +28,3 @@ def test_a_wrong_file_is_refused_with_the_remedy(tmp_path: Path, case: str) -> N
         read_pairing(tmp_path / "pi.env")
     assert "./lab pair FILE" in caught.value.remedy
     assert "hush" not in caught.value.message
-
-
-@pytest.mark.parametrize("tls", [True, False])
-def test_a_file_that_went_through_windows_is_the_same(tmp_path: Path, tls: bool) -> None:
-    pairing = pairings_of(tmp_path, tls=tls)["bridge"]
-    text = write_pairing(pairing)
-    for change in (
-        text.replace("\n", "\r\n"),
-        "\ufeff" + text,
-        "\ufeff# remark\r\n\r\n  " + text.replace("\n", " \r\n"),
-    ):
-        (tmp_path / "pi.env").write_bytes(change.encode())
-        assert read_pairing(tmp_path / "pi.env") == pairing

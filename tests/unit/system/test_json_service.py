@@ -1,12 +1,13 @@
 """The lab's JSON services and their clients, over real sockets on loopback."""
 
+import contextlib
 import http.client
 import http.server
 import json
 import socket
 import ssl
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -41,12 +42,19 @@ def answer(request: Request) -> dict[str, object]:
     return {"query": dict(request.query), "body": request.body, "client": request.client}
 
 
-@pytest.fixture(scope="module")
-def port() -> Iterator[int]:
-    server = serve("127.0.0.1", 0, {"PUT /thing": answer, "GET /thing": answer}, "Set `PORT`.")
+@contextlib.contextmanager
+def served(*token: Callable[[], str], tls: ssl.SSLContext | None = None) -> Iterator[int]:
+    """The port of a service."""
+    server = serve("127.0.0.1", 0, {"PUT /thing": answer, "GET /thing": answer}, "Set `PORT`.", *token, tls=tls)
     yield server.server_port
     server.shutdown()
     server.server_close()
+
+
+@pytest.fixture(scope="module")
+def port() -> Iterator[int]:
+    with served() as found:
+        yield found
 
 
 def test_an_answer_comes_back(port: int) -> None:
@@ -66,14 +74,11 @@ def test_no_call_between_parts_goes_through_a_proxy(port: int, monkeypatch: pyte
     assert "query" in broker.read_page(replace(BROKERS["rabbitmq"], page=f"{port}/thing"), "127.0.0.1")
 
 
-@pytest.mark.parametrize("code", [EXIT_USAGE, EXIT_INVALID, EXIT_MACHINE])
-def test_a_services_error_is_its_clients(port: int, code: int) -> None:
-    with pytest.raises(LabError) as caught:
-        SERVICE.ask(f"http://127.0.0.1:{port}/thing", "PUT", code)
-    assert (caught.value.message, caught.value.remedy, caught.value.exit_code) == ("It failed.", "Do better.", code)
-
-
-def test_what_is_not_understood_or_not_there_is_answered(port: int) -> None:
+def test_a_services_error_is_its_clients(port: int) -> None:
+    for code in (EXIT_USAGE, EXIT_INVALID, EXIT_MACHINE):
+        with pytest.raises(LabError) as caught:
+            SERVICE.ask(f"http://127.0.0.1:{port}/thing", "PUT", code)
+        assert (caught.value.message, caught.value.remedy, caught.value.exit_code) == ("It failed.", "Do better.", code)
     with pytest.raises(LabError, match="missing") as caught:
         SERVICE.ask(f"http://127.0.0.1:{port}/thing", "PUT", "bug")
     assert caught.value.exit_code == EXIT_USAGE
@@ -119,50 +124,40 @@ def test_a_web_pages_form_is_refused(port: int, kind: str) -> None:
 
 def test_only_who_has_the_token_is_answered() -> None:
     now = ["first"]
-    server = serve("127.0.0.1", 0, {"PUT /thing": answer}, "", lambda: now[0])
-    url = f"http://127.0.0.1:{server.server_port}/thing"
-    assert SERVICE.ask(url, "PUT", 1.5, token="first")["body"] == 1.5
-    for token in ("", "fir", "first2", "FIRST", "é"):
-        with pytest.raises(LabError, match="wrong token") as caught:
-            SERVICE.ask(url, "PUT", EXIT_MACHINE, token=token)
-        assert caught.value.exit_code == EXIT_USAGE
-    # A new one replaces it; none at all opens nothing.
-    for now[0], token in (("second", "first"), ("", "")):
-        with pytest.raises(LabError, match="wrong token"):
-            SERVICE.ask(url, "PUT", 1.5, token=token)
-    server.shutdown()
-    server.server_close()
-
-
-def test_a_strangers_body_is_not_read() -> None:
-    server = serve("127.0.0.1", 0, {"PUT /thing": answer}, "", lambda: "token")
-    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=20)
-    connection.putrequest("PUT", "/thing")
-    # It never comes.
-    connection.putheader("Content-Length", "60000")
-    connection.endheaders()
-    assert connection.getresponse().status == 401
-    connection.close()
-    server.shutdown()
-    server.server_close()
+    with served(lambda: now[0]) as port:
+        url = f"http://127.0.0.1:{port}/thing"
+        assert SERVICE.ask(url, "PUT", 1.5, token="first")["body"] == 1.5
+        for token in ("", "fir", "first2", "FIRST", "é"):
+            with pytest.raises(LabError, match="wrong token") as caught:
+                SERVICE.ask(url, "PUT", EXIT_MACHINE, token=token)
+            assert caught.value.exit_code == EXIT_USAGE
+        # A new one replaces it; none at all opens nothing.
+        for now[0], token in (("second", "first"), ("", "")):
+            with pytest.raises(LabError, match="wrong token"):
+                SERVICE.ask(url, "PUT", 1.5, token=token)
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+        connection.putrequest("PUT", "/thing")
+        # A stranger's body is not read: it never comes.
+        connection.putheader("Content-Length", "60000")
+        connection.endheaders()
+        assert connection.getresponse().status == 401
+        connection.close()
 
 
 @pytest.mark.parametrize("scheme", ["http", "https"])
 def test_silent_clients_are_few_and_cut_off(monkeypatch: pytest.MonkeyPatch, scheme: str, tmp_path: Path) -> None:
     monkeypatch.setattr(json_service._Handler, "timeout", 0.5)
     tls, client = certified(tmp_path) if scheme == "https" else (None, None)
-    server = serve("127.0.0.1", 0, {"GET /thing": answer}, "", tls=tls)
-    before = threading.active_count()
-    silent = [socket.create_connection(("127.0.0.1", server.server_port)) for _ in range(2 * MOST_CLIENTS)]
-    here = SERVICE._replace(tls=client)
-    assert here.ask(f"{scheme}://127.0.0.1:{server.server_port}/thing", "GET")["body"] is None
-    assert threading.active_count() <= before + MOST_CLIENTS
-    for one in silent:
-        one.settimeout(20)
-        assert one.recv(1) == b""
-        one.close()
-    server.shutdown()
-    server.server_close()
+    with served(tls=tls) as port:
+        before = threading.active_count()
+        silent = [socket.create_connection(("127.0.0.1", port)) for _ in range(2 * MOST_CLIENTS)]
+        here = SERVICE._replace(tls=client)
+        assert here.ask(f"{scheme}://127.0.0.1:{port}/thing", "GET")["body"] is None
+        assert threading.active_count() <= before + MOST_CLIENTS
+        for one in silent:
+            one.settimeout(20)
+            assert one.recv(1) == b""
+            one.close()
 
 
 def test_a_service_that_is_away_is_named(port: int) -> None:

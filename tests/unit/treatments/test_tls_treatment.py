@@ -2,11 +2,8 @@
 
 import pytest
 
-from looplab.errors import UsageError
-from looplab.experiments.loop.controller import LoopController
 from looplab.experiments.loop.parameters import LoopParameters
 from looplab.experiments.loop.treatments import judge_connections
-from looplab.run.record import Place
 
 
 def parameters(**settings: str) -> LoopParameters:
@@ -39,25 +36,11 @@ def test_who_has_tls(settings: dict[str, str], controller: bool, bridge: bool) -
     ],
 )  # fmt: skip
 def test_what_was_negotiated_decides(wanted: str, found: str, verified: bool) -> None:
+    """Of a bridge that says nothing, as an older one, nothing is verified, whatever was wanted."""
+    _, silent = judge_connections(parameters(BROKER_TLS=wanted), found, {})
+    assert (silent.found, silent.verified) == ("unknown", False)
     for treatment in judge_connections(parameters(BROKER_TLS=wanted), found, {"tls": found}):
         assert treatment.verified is verified
         assert treatment.required
         assert treatment.found == (found or "off")
         assert bool(treatment.note) is not verified
-
-
-@pytest.mark.parametrize("wanted", ["on", "off"])
-def test_a_bridge_that_says_nothing_is_not_verified(wanted: str) -> None:
-    """Whatever was wanted: an older bridge cannot say what it does."""
-    _, bridge = judge_connections(parameters(BROKER_TLS=wanted), "", {})
-    assert (bridge.found, bridge.verified) == ("unknown", False)
-
-
-def test_a_controller_without_its_pairing_names_the_file(
-    monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    monkeypatch.delenv("BROKER_PAIRING", raising=False)
-    with pytest.raises(UsageError, match="The pairing file /run/looplab/controller cannot be read"):
-        LoopController(
-            parameters(BROKER_TLS="on"), Place(tmp_path_factory.mktemp("results"), None, lambda *_, **__: None)
-        )
