@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from support import host_fakes as fakes
 
-from looplab.errors import LabError, MachineError, UsageError
+from looplab.errors import LabError
 from looplab.lab.bundle_file import load_bundle, write_bundle
 from looplab.lab.commands.bundle import load, tag_pinned
 from looplab.lab.docker.own_images import read_stamps
@@ -52,7 +52,11 @@ def docker(docker_beside: fakes.Docker) -> fakes.Docker:
     """An engine that has IMAGES and saves PAYLOAD as a layer of an archive."""
     docker_beside.has(*IMAGES)
     shared = link("1" * 64 + "/layer.tar", f"../{LAYER}")
-    (docker_beside.place / "payload").write_bytes(archive_of((LAYER, PAYLOAD), shared, listing(*IMAGES)))
+    # containerd's names are those of the manifest.
+    names = ["docker.io/looplab/robot:1", "docker.io/library/eclipse-mosquitto:2"]
+    index = {"manifests": [{"annotations": {"io.containerd.image.name": name}} for name in names] + [{"size": 1}]}
+    content = archive_of((LAYER, PAYLOAD), shared, listing(*IMAGES), ("index.json", index))
+    (docker_beside.place / "payload").write_bytes(content)
     return docker_beside
 
 
@@ -68,7 +72,7 @@ def test_the_engine_gets_the_saved_images_behind_the_manifest(docker: fakes.Dock
     assert manifest["images"] == SUMS
     assert manifest["architecture"] == "linux/amd64"
     with tarfile.open(docker.place / "loaded") as archive:
-        assert archive.getnames() == ["bundle.json", LAYER, "1" * 64 + "/layer.tar", "manifest.json"]
+        assert archive.getnames() == ["bundle.json", LAYER, "1" * 64 + "/layer.tar", "manifest.json", "index.json"]
         content = archive.extractfile(LAYER)
         assert content is not None
         assert content.read() == PAYLOAD
@@ -90,25 +94,31 @@ def test_a_damaged_copy_is_refused_and_nothing_is_loaded(
 
 
 @pytest.mark.parametrize(
-    ("change", "word", "kind"),
+    ("change", "word", "code"),
     [
-        ({"schema": 2}, "schema 2", UsageError),
-        ({"architecture": "pdp11"}, "images for pdp11", MachineError),
-        ({"images": {**SUMS, IMAGES[0]: "sha256:other"}}, "not the image of the bundle", MachineError),
-        (
-            {"images": {**SUMS, IMAGES[1]: "sha256:other"}},
-            "another image of the name eclipse-mosquitto:2",
-            MachineError,
-        ),
+        ({"schema": 2}, "schema 2", 2),
+        ({"architecture": "pdp11"}, "images for pdp11", 3),
+        ({"images": {**SUMS, IMAGES[0]: "sha256:other"}}, "not the image of the bundle", 3),
+        ({"images": {**SUMS, IMAGES[1]: "sha256:other"}}, "another image of the name eclipse-mosquitto:2", 3),
+        ({"lab": "1\nx"}, "control characters", 1),
+        ({"profiles": ["\x1b[2J"]}, "control characters", 1),
+        ({"variables": {"FLOOD_IMAGE\r": ""}}, "control characters", 1),
+        ({"stamps": [1]}, "Nothing was loaded", 1),
+        ({"profiles": [["x"]]}, "Nothing was loaded", 1),
+        ({"profiles": 1}, "Nothing was loaded", 1),
+        ({"images": ["a"]}, "Nothing was loaded", 1),
+        ({"x": "x" * (1 << 20)}, "Nothing was loaded", 1),
     ],
 )
 def test_a_bundle_of_another_kind_is_named(
-    docker: fakes.Docker, tmp_path: Path, change: dict, word: str, kind: type[LabError]
+    docker: fakes.Docker, tmp_path: Path, change: dict[str, Any], word: str, code: int
 ) -> None:
-    path = tmp_path / "other.bundle"
-    write_bundle(path, IMAGES, {"lab": "0.1.0", **change})
-    with pytest.raises(kind, match=word):
-        load_bundle(path, KNOWN)
+    write_bundle(tmp_path / "x", IMAGES, {"lab": "0.1.0", **change})
+    with pytest.raises(LabError, match=word) as error:
+        load_bundle(tmp_path / "x", KNOWN)
+    assert error.value.exit_code == code
+    # The engine itself tells which image it has made.
+    assert word == "not the image of the bundle" or not (docker.place / "loaded").exists()
 
 
 @pytest.mark.parametrize(
@@ -143,14 +153,6 @@ def test_an_archive_that_names_more_is_not_loaded(
     assert not (docker.place / "loaded").exists()
 
 
-def test_containerds_names_are_those_of_the_manifest(docker: fakes.Docker, tmp_path: Path) -> None:
-    names = ["docker.io/looplab/robot:1", "docker.io/library/eclipse-mosquitto:2"]
-    index = {"manifests": [{"annotations": {"io.containerd.image.name": name}} for name in names] + [{"size": 1}]}
-    (docker.place / "payload").write_bytes(archive_of(listing(*IMAGES), ("index.json", index)))
-    write_bundle(tmp_path / "x", IMAGES, {"lab": "0.1.0"})
-    assert load_bundle(tmp_path / "x", KNOWN)["images"] == SUMS
-
-
 def test_no_image_of_another_project_is_replaced(docker: fakes.Docker, file: Path) -> None:
     with pytest.raises(LabError, match="does not use: eclipse-mosquitto:2"):
         load_bundle(file, ["debian:trixie-slim"])
@@ -162,23 +164,6 @@ def test_no_image_of_another_project_is_replaced(docker: fakes.Docker, file: Pat
         load_bundle(file, KNOWN)
     assert docker.calls("tag") == ["tag sha256:postgres:17 postgres:17"]
     assert docker.calls("rmi") == ["rmi debian:trixie-slim"]
-
-
-@pytest.mark.parametrize("facts", [{"lab": "1\nx"}, {"profiles": ["\x1b[2J"]}, {"variables": {"FLOOD_IMAGE\r": ""}}])
-def test_no_control_character_is_taken(docker: fakes.Docker, tmp_path: Path, facts: dict[str, Any]) -> None:
-    write_bundle(tmp_path / "x", IMAGES, {"lab": "0.1.0", **facts})
-    with pytest.raises(LabError, match="control characters"):
-        load_bundle(tmp_path / "x", KNOWN)
-
-
-@pytest.mark.parametrize(
-    "facts", [{"stamps": [1]}, {"profiles": [["x"]]}, {"profiles": 1}, {"images": ["a"]}, {"x": "x" * (1 << 20)}]
-)
-def test_a_manifest_of_other_types_loads_nothing(docker: fakes.Docker, tmp_path: Path, facts: dict[str, Any]) -> None:
-    write_bundle(tmp_path / "x", IMAGES, {"lab": "0.1.0", **facts})
-    with pytest.raises(LabError, match="Nothing was loaded"):
-        load_bundle(tmp_path / "x", KNOWN)
-    assert not (docker.place / "loaded").exists()
 
 
 def test_a_failing_engine_leaves_no_half_bundle(docker: fakes.Docker, file: Path, tmp_path: Path) -> None:

@@ -47,7 +47,9 @@ def everything() -> list[Check]:
 
 
 def test_a_good_machine_has_nothing_to_complain_of() -> None:
-    assert [check.name for check in everything() if check.state != OK] == []
+    # A rootless engine keeps its ports on loopback.
+    found = [*everything(), *engine(server_version="27.5.1", rootless=True)]
+    assert [check.name for check in found if check.state != OK] == []
     assert run_is_possible(everything())
 
 
@@ -77,10 +79,6 @@ def test_each_finding_has_its_state_and_remedy(found: Iterable[Check], name: str
     assert check.state == state
     assert words in check.remedy
     assert run_is_possible([check]) is (state != FAIL)
-
-
-def test_a_rootless_engine_keeps_its_ports_on_loopback() -> None:
-    assert "Loopback" not in {check.name for check in engine(server_version="27.5.1", rootless=True)}
 
 
 def test_the_table_keeps_to_80_columns_and_ends_with_a_verdict() -> None:

@@ -2,8 +2,6 @@
 
 import io
 import socket
-import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -20,17 +18,12 @@ from looplab.lab.progress import PLAIN_EVERY_S, RunProgress
 from looplab.system.terminal import Step
 
 
-def test_a_program_that_is_not_there_is_an_outcome() -> None:
+def test_a_program_that_is_not_there_or_hangs_is_an_outcome() -> None:
     for outcome in (call(["no-such-program"]), follow(["no-such-program"], print, timeout_s=5)):
         assert outcome.code == NOT_FOUND
         assert "not found" in outcome.reason
-
-
-def test_a_program_that_hangs_is_ended() -> None:
-    begun_s = time.monotonic()
-    assert call(["sleep", "30"], timeout_s=0.2).code == TIMED_OUT
-    assert follow(["sleep", "30"], print, timeout_s=0.2).code == TIMED_OUT
-    assert time.monotonic() - begun_s < 10
+    for outcome in (call(["sleep", "900"], timeout_s=0.2), follow(["sleep", "900"], print, timeout_s=0.2)):
+        assert outcome.code == TIMED_OUT
 
 
 def test_an_interrupted_watcher_leaves_no_program(tmp_path: Path) -> None:
@@ -56,35 +49,23 @@ def test_a_step_in_a_terminal_shows_the_time_left() -> None:
     assert shown[-1] == "Building: done (0 s)\n"
 
 
-def repetition(done: int, elapsed_s: float = 0.0) -> dict[str, object]:
+def repetition(done: int, elapsed_s: float) -> dict[str, object]:
     event = {"event": "repetition", "cell": "20 ms QoS 1 3/10", "messages_done": done, "messages": 1000}
     return {**event, "seconds_left": (1000 - done) / 50, "elapsed_s": elapsed_s}
 
 
-def test_a_terminal_sees_one_line_that_rewrites_itself() -> None:
-    stream = Terminal()
-    progress = RunProgress(stream)
-    for done in (250, 500, 1000):
-        progress.show(repetition(done))
-    text = stream.getvalue()
-    assert "\n" not in text
-    last = text.split("\r\x1b[K")[-1]
-    assert "100%" in last
-    assert "[########################]" in last
-    assert "50%" in text.split("\r\x1b[K")[-2]
-    assert "20 ms QoS 1 3/10" in last
-
-
-def test_a_log_gets_a_line_now_and_then_and_the_last_one() -> None:
-    stream = io.StringIO()
-    progress = RunProgress(stream)
-    for step in range(1, 101):
-        progress.show(repetition(10 * step, elapsed_s=step * PLAIN_EVERY_S / 20))
-    lines = stream.getvalue().splitlines()
-    assert len(lines) == 6
-    assert lines[0].split()[0] == "1%"
-    assert lines[-1].split()[0] == "100%"
-    assert "\x1b" not in stream.getvalue()
+def test_a_terminal_sees_one_line_that_rewrites_itself_and_a_log_a_line_now_and_then() -> None:
+    terminal, log = Terminal(), io.StringIO()
+    for stream in (terminal, log):
+        progress = RunProgress(stream)
+        for step in range(1, 101):
+            progress.show(repetition(10 * step, elapsed_s=step * PLAIN_EVERY_S / 20))
+    assert "\n" not in terminal.getvalue()
+    last = terminal.getvalue().split("\r\x1b[K")[-1]
+    assert all(words in last for words in ("100%", "[########################]", "20 ms QoS 1 3/10"))
+    shares = [line.split()[0] for line in log.getvalue().splitlines()]
+    assert (len(shares), shares[0], shares[-1]) == (6, "1%", "100%")
+    assert "\x1b" not in log.getvalue()
 
 
 def test_a_free_port_and_a_taken_one(programs: fakes.Programs) -> None:
@@ -111,19 +92,16 @@ def test_a_revision_names_the_commit_and_says_if_files_differ(tmp_path: Path) ->
     assert Lab(tmp_path).revision() == f"{clean}+changes"
 
 
-@pytest.mark.parametrize(("lines", "result"), [(3, "all passed"), (4, "FAILED: size of house")])
-def test_a_room_that_outgrows_its_limit_fails(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], lines: int, result: str
-) -> None:
-    subprocess.run(["git", "init", "--quiet", tmp_path], check=True)
-    table = '[tool.looplab.rooms]\nhouse = {folders = ["src/a", "src/b"], limit = 3}\n'
-    for name, text in (
-        ("pyproject.toml", table), ("src/a/x.py", "one\n"), ("src/b/c/y.py", "one\n" * (lines - 1)),
-        ("src/a/z.txt", "no Python\n"), ("src/aa/x.py", "another room\n"),
-    ):  # fmt: skip
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(text)
-    assert lint(tmp_path, Path("/usr/bin"), []) is (lines == 3)
-    printed = capsys.readouterr().out.splitlines()
-    assert [line.split() for line in printed if line.startswith("house")] == [["house", str(lines), "3"]]
-    assert printed[-1] == f"lint: {result}"
+def test_a_room_that_outgrows_its_limit_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for folder in ("src/a", "src/b/c", "src/aa"):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "x.py").write_text("one\n")
+    (tmp_path / "src/a/z.txt").write_text("no Python\n")
+    for limit, result in ((2, "all passed"), (1, "FAILED: size of house")):
+        table = f'[tool.looplab.rooms]\nhouse = {{folders = ["src/a", "src/b"], limit = {limit}}}\n'
+        (tmp_path / "pyproject.toml").write_text(table)
+        make_repository(tmp_path)
+        assert lint(tmp_path, Path("/usr/bin"), []) is (limit == 2)
+        printed = capsys.readouterr().out.splitlines()
+        assert [line.split() for line in printed if line.startswith("house")] == [["house", "2", str(limit)]]
+        assert printed[-1] == f"lint: {result}"

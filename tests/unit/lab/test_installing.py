@@ -2,7 +2,6 @@
 
 import subprocess
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,7 @@ from support import host_fakes as fakes
 from support.places import ROOT
 
 from looplab.errors import LabError, MachineError
-from looplab.lab.docker.engine import OLDEST_COMPOSE, Engine, show_version
+from looplab.lab.docker.engine import Engine
 from looplab.lab.machine.installing import ensure_compose, ensure_engine
 from looplab.lab.machine.limits import RT_BUDGET_US
 from looplab.lab.programs import run_script
@@ -213,64 +212,32 @@ def test_root_takes_a_package_that_is_new_enough(host: Host, candidates: dict[st
     assert installs == ([package] if package else [])
 
 
-@pytest.mark.parametrize(
-    ("place", "words"),
-    [
-        ("scripts/install-compose", "\noldest={}\n"),
-        ("rpi/install.sh", "\noldest_compose={}\n"),
-        ("docs/platforms.md", "Compose {} or later"),
-        (".github/workflows/ci.yaml", "LAB_COMPOSE_VERSIONS: v{} "),
-    ],
-)
-def test_each_place_names_the_oldest_compose_of_the_doctor(place: str, words: str) -> None:
-    assert words.format(show_version(OLDEST_COMPOSE)) in (ROOT / place).read_text(encoding="utf-8")
-
-
-class RunningEngine:
-    """A process called dockerd, and a docker that lists containers: `own` is the lab's, `other` is not."""
-
-    def __init__(self, place: Path) -> None:
-        self.place = place
-        self.programs = fakes.Programs(place / "bin")
-        for folder in ("var/run", ".cache"):
-            (place / folder).mkdir(parents=True)
-        self.programs.script("dockerd", "while :; do sleep 0.05; done")
-        listing = {"own": "1 broker localhost/looplab/broker:1 looplab", "other": "2 shop shop:1 shop"}
-        show = "\n".join(f'[ -f {place}/{name} ] && echo "{line}"' for name, line in listing.items())
-        self.programs.script("docker", f'case "$*" in *"ps --quiet"*) ;; *" ps "*) {show} ;; esac', "exit 0")
-        self.daemon = subprocess.Popen([self.programs.folder / "dockerd"])
+def test_an_engine_with_other_containers_stays(tmp_path: Path) -> None:
+    programs = fakes.Programs(tmp_path / "bin")
+    for folder in ("var/run", ".cache"):
+        (tmp_path / folder).mkdir(parents=True)
+    programs.script("dockerd", "while :; do sleep 0.05; done")
+    listing = 'echo "1 broker localhost/looplab/broker:1 looplab"; echo "2 shop shop:1 shop"'
+    programs.script("docker", f'case "$*" in *"ps --quiet"*) ;; *" ps "*) {listing} ;; esac', "exit 0")
+    with subprocess.Popen([programs.folder / "dockerd"]) as daemon:
         # A process that has ended is there until somebody waits for it.
-        threading.Thread(target=self.daemon.wait, daemon=True).start()
+        threading.Thread(target=daemon.wait, daemon=True).start()
         for note in ("var/run/docker.pid", ".cache/engine.pid"):
-            (place / note).write_text(f"{self.daemon.pid}\n")
-        for name in listing:
-            (place / name).touch()
+            (tmp_path / note).write_text(f"{daemon.pid}\n")
 
-    def stop(self, *words: str) -> tuple[int, str]:
-        environment = {"PATH": f"{self.programs.folder}:/usr/bin:/bin", "DOCKER_HOST": "ssh://elsewhere"}
-        environment |= {"LAB_HOST": str(self.place), "LAB_ROOT": str(self.place)}
-        command = [str(ROOT / "scripts/stop-engine"), *words]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-        return done.returncode, done.stderr
+        def stop(*words: str) -> tuple[int, str]:
+            """The exit code, and what standard error holds; whatever engine DOCKER_HOST names."""
+            environment = {"PATH": f"{programs.folder}:/usr/bin:/bin", "DOCKER_HOST": "ssh://elsewhere"}
+            environment |= {"LAB_HOST": str(tmp_path), "LAB_ROOT": str(tmp_path)}
+            command = [str(ROOT / "scripts/stop-engine"), *words]
+            done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+            return done.returncode, done.stderr
 
-    @property
-    def removed(self) -> list[str]:
-        return [call for call in self.programs.calls("docker") if " rm " in call]
-
-
-@pytest.fixture
-def running(tmp_path: Path) -> Iterator[RunningEngine]:
-    engine = RunningEngine(tmp_path)
-    yield engine
-    engine.daemon.kill()
-
-
-def test_an_engine_with_other_containers_stays(running: RunningEngine) -> None:
-    code, error = running.stop()
-    assert (code, running.removed, running.daemon.poll()) == (3, [], None)
-    assert "not the lab's: shop" in error
-    assert running.stop("--all") == (0, "")
-    assert running.removed == ["--host unix:///var/run/docker.sock rm --force 1"]
-    # Whatever engine DOCKER_HOST names.
-    assert all(call.startswith("--host unix:///var/run/docker.sock ") for call in running.programs.calls("docker"))
-    assert not (running.place / ".cache/engine.pid").exists()
+        code, error = stop()
+        assert (code, daemon.poll()) == (3, None)
+        assert "not the lab's: shop" in error
+        assert stop("--all") == (0, "")
+        calls = programs.calls("docker")
+        assert all(call.startswith("--host unix:///var/run/docker.sock ") for call in calls)
+        assert [call.partition(" rm ")[2] for call in calls if " rm " in call] == ["--force 1"]
+        assert not (tmp_path / ".cache/engine.pid").exists()

@@ -8,13 +8,7 @@ import pytest
 from support import host_fakes as fakes
 
 from looplab.lab.docker.engine import find_engine
-from looplab.lab.machine.limits import (
-    RT_BUDGET_US,
-    RT_SHARES_US,
-    Limits,
-    machine_variables,
-    probe_limits,
-)
+from looplab.lab.machine.limits import RT_BUDGET_US, RT_SHARES_US, Limits, machine_variables, probe_limits
 
 IMAGE = "looplab/treatments:1"
 GOOD: fakes.Answer = ("", "", 0)
@@ -39,7 +33,6 @@ def answers(
     rationed: bool = False,
     rtprio: fakes.Answer = GOOD,
     fifo: fakes.Answer = GOOD,
-    with_budget: fakes.Answer = GOOD,
     own_group: fakes.Answer = GOOD,
     top_group: fakes.Answer = GOOD,
     info: Mapping[str, str] = {},
@@ -49,7 +42,7 @@ def answers(
         "'image inspect'*": GOOD,
         "*rt_runtime_us*": ("/sys/fs/cgroup/cpu/cpu.rt_runtime_us\n" if rationed else "\n", "", 0),
         "*--ulimit=rtprio*": rtprio,
-        "*--cpu-rt-runtime*": with_budget,
+        "*--cpu-rt-runtime*": GOOD,
         "*--cap-add=SYS_NICE*": fifo,
         "*--cgroup-parent=looplab.slice*": own_group,
         "*'--cgroup-parent=/ '*": top_group,
@@ -132,10 +125,7 @@ def test_limits_are_remembered_until_the_engine_changes(programs: fakes.Programs
     runs = [call for call in programs.calls("docker") if call.startswith("run")]
     assert probe(cache) == first
     assert [call for call in programs.calls("docker") if call.startswith("run")] == runs
-    programs.add(
-        "docker",
-        {**answers(rationed=True, fifo=REFUSED), "info*": fakes.good_info(ServerVersion="28")},
-    )
+    programs.add("docker", answers(rationed=True, fifo=REFUSED, info={"ServerVersion": "28"}))
     assert probe(cache) != first
 
 

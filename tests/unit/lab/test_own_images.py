@@ -1,6 +1,5 @@
 """The lab's own images: names as Compose reads them; pulled if a registry is named and answers, else built."""
 
-import re
 from pathlib import Path
 
 import pytest
@@ -9,9 +8,10 @@ from support.places import ROOT
 
 from looplab import __version__
 from looplab.lab.checkout import Lab
+from looplab.lab.docker.engine import OLDEST_COMPOSE, show_version
 from looplab.lab.docker.images import Images
 from looplab.lab.docker.own_images import STAMP, OwnImages
-from looplab.lab.image_names import is_own, is_published, own_reference, registry_of, repository_of
+from looplab.lab.image_names import STAND_INS, is_own, is_published, own_reference, registry_of, repository_of
 
 BASE = "debian:trixie-slim"
 DIGEST = "sha256:" + "1" * 64
@@ -19,9 +19,24 @@ REGISTRY = "house.test:5000/lab/"
 PUBLISHED = {"LAB_REGISTRY": REGISTRY, "LAB_TAG": "0.2.0"}
 
 
-def test_the_version_stands_in_every_place_alike() -> None:
-    assert f'variable "LAB_TAG" {{\n  default = "{__version__}"' in (ROOT / "docker-bake.hcl").read_text()
-    assert re.findall(r"tag:-([\w.]+)\}", (ROOT / "rpi/install.sh").read_text()) == [__version__]
+COMPOSE = show_version(OLDEST_COMPOSE)
+BROKER_WITH_CHRT = STAND_INS["eclipse-mosquitto"]
+
+
+@pytest.mark.parametrize(
+    ("place", "words"),
+    [
+        ("docker-bake.hcl", f'variable "LAB_TAG" {{\n  default = "{__version__}"'),
+        ("rpi/install.sh", f"tag:-{__version__}}}"),
+        ("docs/exercises/give-the-broker-priority/README.md", f"MOSQUITTO_IMAGE={BROKER_WITH_CHRT}\n"),
+        ("scripts/install-compose", f"\noldest={COMPOSE}\n"),
+        ("rpi/install.sh", f"\noldest_compose={COMPOSE}\n"),
+        ("docs/platforms.md", f"Compose {COMPOSE} or later"),
+        (".github/workflows/ci.yaml", f"LAB_COMPOSE_VERSIONS: v{COMPOSE} "),
+    ],
+)
+def test_the_versions_stand_in_every_place_alike(place: str, words: str) -> None:
+    assert words in (ROOT / place).read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(
@@ -53,6 +68,9 @@ def own(root: Path, **settings: str) -> OwnImages:
 
 
 def test_without_a_registry_none_is_asked(docker: fakes.Docker, tmp_path: Path) -> None:
+    """Even if all images are here, by another checkout, and the base under the name of its stand-in."""
+    docker.has("localhost/looplab/debian:0.1.0", *references())
+    assert own(tmp_path).must_build()
     docker.has(BASE)
     ours, images = own(tmp_path), Images(tmp_path)
     assert ours.must_build()
@@ -61,12 +79,6 @@ def test_without_a_registry_none_is_asked(docker: fakes.Docker, tmp_path: Path) 
     assert docker.calls("pull") == []
     assert docker.calls("compose") == ["compose --profile scenario7 build bridge robot flood"]
     assert (ours.must_build(), images.notes) == (False, [])
-
-
-def test_a_new_checkout_without_a_registry_builds_its_own(docker: fakes.Docker, tmp_path: Path) -> None:
-    """All images are here, by another checkout, and the base under the name of its stand-in."""
-    docker.has("localhost/looplab/debian:0.1.0", *references())
-    assert own(tmp_path).must_build()
 
 
 def test_what_is_published_is_pulled_and_not_built(docker: fakes.Docker, tmp_path: Path) -> None:
