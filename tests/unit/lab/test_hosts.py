@@ -126,11 +126,11 @@ def test_another_lab_on_a_host_is_named(programs: fakes.Programs) -> None:
     assert "docker --context B compose --project-name looplab-hosts" in refused.value.remedy
 
 
+CONTEXT_B = {"Name": "B", "Description": "Looplab host at 10.0.0.2", "DockerEndpoint": "ssh://lab@B"}
+
+
 def test_hosts_are_the_contexts_that_the_lab_made(programs: fakes.Programs) -> None:
-    contexts = [
-        {"Name": "default", "Description": "Current DOCKER_HOST based configuration", "DockerEndpoint": "unix:///x"},
-        {"Name": "B", "Description": "Looplab host at 10.0.0.2", "DockerEndpoint": "ssh://lab@B"},
-    ]
+    contexts = [{"Name": "default", "Description": "Current DOCKER_HOST", "DockerEndpoint": "unix:///x"}, CONTEXT_B]
     programs.add("docker", {"context?ls*": ("\n".join(map(json.dumps, contexts)), "", 0)})
     assert known_hosts() == {"B": B}
     assert find_host("B") == B
@@ -148,9 +148,8 @@ def test_a_wrong_host_makes_no_context(endpoint: str, programs: fakes.Programs) 
 def test_a_host_that_is_off_is_named_after_one_try(
     programs: fakes.Programs, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    context = {"Name": "B", "Description": "Looplab host at 10.0.0.2", "DockerEndpoint": "ssh://lab@B"}
     good = {"*default?version*": ("", "", 0), "*default?compose*": ("", "", 0)}
-    programs.add("docker", {"context?ls*": (json.dumps(context), "", 0), **good, "*B?version*": ("", "no route", 1)})
+    programs.add("docker", {"context?ls*": (json.dumps(CONTEXT_B), "", 0), **good, "*B?version*": ("", "no route", 1)})
     down_all()
     assert "What runs on B stays." in capsys.readouterr().err
     there, here = ([call for call in programs.calls("docker") if f"--context {name} " in call] for name in ("B", HOME))

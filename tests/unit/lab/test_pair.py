@@ -25,42 +25,42 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def run_pair(file: Path, address: str = "lab.example") -> int:
-    return pair.pair(file.parent, file, identity="bridge", address=address)
+def run_pair(root: Path, file: Path, address: str = "lab.example") -> int:
+    return pair.pair(root, file, identity="bridge", address=address)
 
 
-def test_pair_writes_one_file_for_its_owner_alone(root: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_pair_writes_one_file_for_its_owner_alone(
+    root: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = root / "pi.env"
     # Again: it may replace a pairing.
     for address in ("lab.example", "2001:db8::5"):
-        assert run_pair(file, address) == 0
+        assert run_pair(root, file, address) == 0
         assert stat.S_IMODE(file.stat().st_mode) == 0o400
         text = file.read_text()
         assert f"# prepare pairing bridge {address} 8883\n{PAIRING}FIDELITY=thesis\nLAB_REGISTRY=\nLAB_TAG=" in text
     said = "".join(capfd.readouterr())
     assert "rpi/install.sh --pairing pi.env" in said
     assert "hush" not in said
-
-
-def test_without_tls_the_pairing_is_of_the_plain_listener(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Without TLS it is of the plain listener.
     monkeypatch.setenv("BROKER_TLS", "off")
-    assert run_pair(root / "pi.env") == 0
-    assert "# prepare pairing bridge lab.example 1883 plain\n" in (root / "pi.env").read_text()
+    assert run_pair(root, file) == 0
+    assert "# prepare pairing bridge lab.example 1883 plain\n" in file.read_text()
 
 
 @pytest.mark.parametrize(
-    ("name", "message"),
-    [(".env", "not a pairing file"), ("results", "cannot be written"), ("nowhere/pi.env", "cannot be written")],
-)
-def test_pair_refuses_a_wrong_file(root: Path, name: str, message: str) -> None:
+    ("name", "address", "message"),
+    [
+        (".env", "lab", "not a pairing file"),
+        ("results", "lab", "cannot be written"),
+        ("nowhere/pi.env", "lab", "cannot be written"),
+        *(("pi.env", address, "a Pi cannot reach that address")
+          for address in ("http://lab", "192.168.1.10:8883", "a b", "lab\nBROKER_USER=x", "-", "pc/24")),
+    ],
+)  # fmt: skip
+def test_pair_refuses_a_wrong_file_or_address(root: Path, name: str, address: str, message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        pair.pair(root, root / name, identity="bridge", address="lab.example")
-
-
-@pytest.mark.parametrize("address", ["http://lab", "192.168.1.10:8883", "a b", "lab\nBROKER_USER=x", "-", "pc/24"])
-def test_pair_refuses_what_is_no_address(root: Path, address: str) -> None:
-    with pytest.raises(UsageError, match="a Pi cannot reach that address"):
-        run_pair(root / "pi.env", address)
+        run_pair(root, root / name, address)
 
 
 def test_git_and_the_images_never_see_secrets() -> None:

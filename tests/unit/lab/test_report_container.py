@@ -49,10 +49,7 @@ def test_the_container_has_no_rights_and_is_the_users_own(start: Start, root: Pa
     assert f"--user={owner.st_uid if owner else os.getuid()}:{owner.st_gid if owner else os.getgid()}" in words
     assert f"--volume={root}/results:{root}/results:ro" in words
     assert words[-2:] == [IMAGE, "report"]
-
-
-def test_under_a_rootless_engine_its_user_is_root(start: Start, root: Path) -> None:
-    """Root there is who started the engine; user 1000 would be a stranger in the checkout."""
+    # Root of a rootless engine is who started it; user 1000 would be a stranger in the checkout.
     (root / ".env.machine").write_text("LAB_UID=0\nLAB_GID=0\n")
     assert "--user=0:0" in start("report")
     assert Lab(root).user() == {}

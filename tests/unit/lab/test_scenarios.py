@@ -8,8 +8,11 @@ import pytest
 from support.compose_files import Service, merged
 from support.places import ROOT
 
-from looplab.errors import UsageError
+from looplab.errors import EXIT_GOOD, UsageError
+from looplab.exercises.exercise import exercises, read_exercise
+from looplab.experiments.registry import EXPERIMENTS
 from looplab.lab.checkout import measuring_code
+from looplab.lab.commands.list_all import list_all
 from looplab.lab.commands.new import ALIKE, new
 from looplab.lab.scenarios import LOOP_FILE, check_one_kind, chosen, scenarios
 
@@ -22,14 +25,6 @@ def tree(tmp_path: Path) -> Path:
     shutil.copy(ROOT / "compose.yaml", tmp_path)
     shutil.copytree(ROOT / "compose", tmp_path / "compose")
     return tmp_path
-
-
-@pytest.fixture(scope="module")
-def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same, for tests that must leave it as it is."""
-    root = tmp_path_factory.mktemp("kept")
-    shutil.copy(ROOT / "compose.yaml", root)
-    return Path(shutil.copytree(ROOT / "compose", root / "compose")).parent
 
 
 def snapshot(root: Path) -> dict[str, bytes]:
@@ -59,12 +54,9 @@ def test_all_stands_for_the_nine_and_nothing_is_run_twice(tree: Path) -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("name", "found"),
-    [("baseline", "scenario1"), ("Docker-stress", "scenario2"), ("broker-priority", "scenario4"), ("5", "scenario5")],
-)
-def test_the_words_for_a_scenario_are_its_names(name: str, found: str) -> None:
-    assert [(one.name, one.run_name) for one in chosen(ROOT, [name])] == [(found, found)]
+def test_the_words_for_a_scenario_are_its_names() -> None:
+    found = chosen(ROOT, ["baseline", "Docker-stress", "broker-priority", "5"])
+    assert [one.name for one in found] == [one.run_name for one in found] == [THESIS[n] for n in (1, 2, 4, 5)]
 
 
 @pytest.mark.parametrize(
@@ -125,18 +117,29 @@ def test_the_options_of_a_load_reach_it_from_params_env(tree: Path) -> None:
     assert found["scenario7"].load_settings({})["FLOOD_REPEAT"] == "true"
 
 
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        *((name, "cannot be a scenario's name") for name in ("", "My", "../x", "a" * 32, "with space")),
-        *((name, "already") for name in ("scenario1", "broker", "twin", "twin-instance", "baseline")),
-    ],
-)
-def test_a_name_that_is_taken_or_no_good_for_compose_is_refused(kept: Path, name: str, message: str) -> None:
-    before = snapshot(kept)
-    with pytest.raises(UsageError, match=message):
-        new(kept, name)
-    assert snapshot(kept) == before
+def test_a_name_that_is_taken_or_no_good_for_compose_is_refused(tree: Path) -> None:
+    before = snapshot(tree)
+    for message, names in (
+        ("cannot be a scenario's name", ("", "My", "../x", "a" * 32, "with space")),
+        ("already", ("scenario1", "broker", "twin", "twin-instance", "baseline")),
+    ):
+        for name in names:
+            with pytest.raises(UsageError, match=message):
+                new(tree, name)
+    assert snapshot(tree) == before
+
+
+def test_the_list_has_everything_in_80_columns(capsys: pytest.CaptureFixture[str]) -> None:
+    assert list_all(ROOT) == EXIT_GOOD
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 80
+    # A name is what a person types: it is never broken.
+    listed = {line.split()[0]: line.split() for line in lines if line}
+    for name in exercises(ROOT):
+        assert str(read_exercise(ROOT, name, EXPERIMENTS).card.minutes) in listed[name]
+    # Its load, its time, and what comes before it.
+    assert listed["scenario4"][-3:] == ["stress", "37", "scenario2"]
+    assert listed["twin-limit"][-3:] == ["-", "30", "twin"]
 
 
 def test_balance_runs_with_any_scenario_of_the_loop() -> None:

@@ -46,35 +46,23 @@ def test_a_seed_gives_one_study_and_an_arms_name_does_not_show_which_it_is() -> 
     assert len(names) > 5
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"names": ["stress-no-arduino"]},
-        {"rounds": 3},
-        {"seed": 8},
-        {"options": {}},
-        {"where": {**WHERE, "boot": "another"}},
-    ],
-)
-def test_another_study_is_a_new_one(tmp_path: Path, changes: dict[str, Any]) -> None:
-    begin(rounds=2).write(tmp_path)
+def test_another_study_is_a_new_one(tmp_path: Path) -> None:
+    plan = begin(rounds=2)
+    plan.write(tmp_path)
     assert study._unfinished(tmp_path, wanted(rounds=2, seed=8), any_seed=True) is not None
-    assert study._unfinished(tmp_path, wanted(**{"rounds": 2, **changes}), any_seed=False) is None
-
-
-def test_a_study_that_is_whole_is_not_gone_on_with(tmp_path: Path) -> None:
-    plan = begin(rounds=1)
+    others: list[dict[str, Any]] = [{"names": ["stress-no-arduino"]}, {"rounds": 3}, {"seed": 8}, {"options": {}}]
+    for changes in (*others, {"where": {**WHERE, "boot": "another"}}):
+        assert study._unfinished(tmp_path, wanted(**{"rounds": 2, **changes}), any_seed=False) is None
+    # One that is whole is not gone on with.
     plan.runs = [{"block": block, "arm": arm, "run_id": "r", "valid": True} for block, arm in plan.left]
     plan.write(tmp_path)
-    assert study._unfinished(tmp_path, wanted(1), any_seed=True) is None
+    assert study._unfinished(tmp_path, wanted(2), any_seed=True) is None
 
 
 def test_a_claim_stands_for_the_scenarios_that_it_compares() -> None:
-    root = ROOT
-    assert study._scenarios_of(root, ["stress"]) == ["scenario1", "scenario2"]
-    assert study._scenarios_of(root, ["stress", "scenario2", "scenario4"]) == ["scenario1", "scenario2", "scenario4"]
-    assert study._scenarios_of(root, ["balance-stress"]) == ["balance-scenario1", "balance-scenario2"]
-    assert len(study._scenarios_of(root, ["all"])) == 9
+    assert study._scenarios_of(ROOT, ["stress", "scenario2", "scenario4"]) == ["scenario1", "scenario2", "scenario4"]
+    assert study._scenarios_of(ROOT, ["balance-stress"]) == ["balance-scenario1", "balance-scenario2"]
+    assert len(study._scenarios_of(ROOT, ["all"])) == 9
 
 
 def test_a_study_of_brokers_runs_each_scenario_with_each_broker() -> None:
