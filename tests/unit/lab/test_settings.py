@@ -1,4 +1,4 @@
-"""What .env hands to the engine: a slip is told by its variable, before anything starts."""
+"""What .env and the command line hand to the engine: a slip is named before anything starts."""
 
 from pathlib import Path
 
@@ -8,6 +8,7 @@ from support.places import ROOT
 
 from looplab.errors import UsageError
 from looplab.lab.checkout import Lab
+from looplab.lab.cli import main
 from looplab.lab.settings import check_parts, check_settings
 from looplab.system.env_files import read_env
 
@@ -46,3 +47,34 @@ def test_a_program_that_is_not_there_is_named_before_anything_starts(variable: s
         check_parts(ROOT, {variable: "answers/none.py"})
     assert f"set OWN_IMAGE to your image and {variable} to a command in it" in caught.value.remedy
     check_parts(ROOT, {variable: "/none", "OWN_IMAGE": "me/client:1"})
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("run", "SCENARIO"),
+        ("run scenario0 --quikc", "--quikc"),
+        ("rum", "invalid choice: 'rum'"),
+        ("run scenario42", "scenario42"),
+        ("run scenario0 --broker mosqitto", "invalid choice: 'mosqitto'"),
+        ("run scenario0 --link moon", "Known: custom, none, wifi"),
+        ("run scenario0 --link wifi --robot remote", "LINK=wifi with ROBOT=remote"),
+        ("run qos-delay --robot usb", "--robot: no option of qos-delay"),
+        ("study balance --as scenario3", "COMMAND=E: scenario3 has no robot"),
+        ("run scenario0 scenario1 --rounds 0", "--rounds"),
+        ("new Scenario~9", "lower-case"),
+    ],
+)
+def test_wrong_use_is_told_and_starts_nothing(
+    programs: fakes.Programs, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: str, said: str
+) -> None:
+    programs.add("docker", {})
+    monkeypatch.setenv("LAB_ROOT", str(ROOT))
+    try:
+        code = main(words.split())
+    except SystemExit as ended:
+        code = int(ended.code or 0)
+    out, err = capsys.readouterr()
+    assert (code, out) == (2, "")
+    assert said in " ".join(err.split())
+    assert programs.calls("docker") == []

@@ -16,6 +16,7 @@ from looplab.run.life import live
 from looplab.run.record import Place
 from looplab.system.json_service import Request, serve
 from looplab.system.machine_facts import ClockDistances
+from looplab.treatments.judgement import judge_process
 
 
 class Controller(counter.Controller):
@@ -69,15 +70,13 @@ def test_the_cells_that_a_run_found_are_measured_and_stored_in_published_order(c
 
     controller.found = Backwards(**controller.parameters.as_json())
     controller.wrong = (2,)
+    # A version that nobody reports is no version.
+    controller.record.versions |= {"database": "17.6", "broker": ""}
     document = live(controller)
+    assert document["environment"]["versions"] == {"database": "17.6"}
     assert [one.cell.sleep_ms for one in controller.measured] == [2, 1]
     assert [(cell["sleep_ms"], cell["valid"]) for cell in document["cells"]] == [(1, True), (2, False)]
     assert document["cells"][1]["S_us"]["min"] >= 2000
-
-
-def test_a_version_that_nobody_reports_is_no_version(controller: Controller) -> None:
-    controller.record.versions |= {"database": "17.6", "broker": ""}
-    assert live(controller)["environment"]["versions"] == {"database": "17.6"}
 
 
 def test_a_run_that_is_cut_short_keeps_what_it_has(controller: Controller) -> None:
@@ -151,3 +150,24 @@ def test_a_machine_that_slept_makes_a_run_invalid(
     named = [one for one in document["treatments"] if one["what"] in ("machine", "wall clock")]
     assert len(named) == (slept_s > 1) + (abs(set_s) > 2)
     assert all("Keep the lid open" in one["note"] or "set-ntp" in one["note"] for one in named)
+
+
+def roles(**number: int) -> dict[str, Any]:
+    """Return a scan with so many processes of each role, the same in each scan."""
+    there = {
+        role: [{"pid": pid, "started_ticks": 1, "threads": []} for pid in range(count)]
+        for role, count in number.items()
+    }
+    return {"roles": {role: {"before": found, "processes": found} for role, found in there.items()}}
+
+
+def test_a_run_is_alone(controller: Controller) -> None:
+    """A second run that was started beside it is seen in its scans; a load makes a run invalid that has none."""
+    assert judge_process([roles(controller=1)] * 3, "controller").verified
+    assert judge_process([roles(broker=2)] * 3, "broker").verified
+    found = judge_process([roles(controller=2)] * 3, "controller")
+    assert (found.verified, found.found) == (False, "2 at once")
+    controller.scans = [None, roles(stress=0, flood=0), roles(stress=0, flood=0)]
+    assert controller.faults() == []
+    controller.scans.append(roles(stress=3, flood=0))
+    assert controller.faults() == ["stress load: running"]

@@ -110,19 +110,15 @@ def test_rows_that_are_not_this_runs_leave_what_was_stored(
     assert len((results / run / "samples.csv").read_text().splitlines()) == 2
 
 
-def test_a_run_that_had_measured_nothing_leaves_nothing(tmp_path: Path, results: Path) -> None:
-    record_of(results, tmp_path)
-    run = hidden(results)
-    assert list(recover(results, tmp_path, KNOWN)) == [f"{run}: its controller was killed; it had measured nothing."]
-    assert list(results.iterdir()) == []
-
-
 def test_a_run_whose_live_rows_are_gone_is_not_said_to_have_measured_nothing(tmp_path: Path, results: Path) -> None:
     """As after `docker compose down`, which unmounts live memory."""
-    run = RunFolder.begun(results, "counter", 1, {"samples.csv": "row"}).run_id
-    said = f"{run}: its controller was killed; nothing is kept{GONE}."
-    assert list(recover(results, tmp_path, KNOWN)) == [said]
-    assert list(results.iterdir()) == []
+    (tmp_path / "live").mkdir()
+    record_of(results, tmp_path)
+    for live, kept in ((tmp_path, "it had measured nothing"), (tmp_path / "live", f"nothing is kept{GONE}")):
+        run = hidden(results)
+        assert list(recover(results, live, KNOWN)) == [f"{run}: its controller was killed; {kept}."]
+        assert list(results.iterdir()) == []
+        RunFolder.begun(results, "counter", 1, {"samples.csv": "row"})
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)

@@ -54,11 +54,6 @@ def paged(port: int) -> Broker:
     return replace(BROKERS["rabbitmq"], page=f"{port}/metrics")
 
 
-def test_a_page_has_version_and_count(served: int) -> None:
-    assert version(paged(served), HOST, NOBODY) == "4.0.5"
-    assert published(paged(served), HOST, NOBODY)[0] == 1234
-
-
 @pytest.mark.parametrize("name", BROKERS)
 def test_a_broker_that_does_not_answer_reports_nothing(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reports, "PAGE_PATIENCE_S", 0.3)
@@ -68,18 +63,19 @@ def test_a_broker_that_does_not_answer_reports_nothing(name: str, monkeypatch: p
     assert published(broker, HOST, NOBODY)[0] is None
 
 
-def shown(watch: BrokerWatch) -> dict[str, float]:
-    page = Page()
-    watch.add_to(page)
-    return {one.name: one.value for family in page.collect() for one in family.samples}
-
-
-def test_the_exporter_shows_the_page_under_the_lab_s_own_names(served: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_page_has_version_and_count_which_the_exporter_shows(served: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert version(paged(served), HOST, NOBODY) == "4.0.5"
+    assert published(paged(served), HOST, NOBODY)[0] == 1234
     monkeypatch.setattr(exporter_broker, "PAGE_S", 0.05)
     watch = BrokerWatch(HOST, NOBODY, broker_topics(EXPERIMENTS), broker=paged(served))
+
+    def shown() -> dict[str, float]:
+        watch.add_to(page := Page())
+        return {one.name: one.value for family in page.collect() for one in family.samples}
+
     try:
-        until(lambda: shown(watch).get("lab_broker_uptime_seconds"), "the page is read")
-        found = shown(watch)
+        until(lambda: shown().get("lab_broker_uptime_seconds"), "the page is read")
+        found = shown()
     finally:
         watch.stop()
     assert (found["lab_broker_up"], found["lab_broker_publish_received_total"]) == (1, 1234)
