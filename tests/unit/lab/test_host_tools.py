@@ -1,6 +1,7 @@
-"""The small tools of the host side: running programs, showing progress, ports, revisions, linting."""
+"""The small tools of the host side: running programs, showing progress, ports, revisions, linting, owners."""
 
 import io
+import os
 import socket
 from pathlib import Path
 
@@ -11,8 +12,10 @@ from support.tools import make_repository
 from support.waiting import until
 
 from looplab.lab.checkout import Lab
+from looplab.lab.cli import main
 from looplab.lab.commands.lint import lint
 from looplab.lab.machine.network import port_owners
+from looplab.lab.owner import give_back
 from looplab.lab.programs import NOT_FOUND, TIMED_OUT, call, follow
 from looplab.lab.progress import PLAIN_EVERY_S, RunProgress
 from looplab.system.terminal import Step
@@ -105,3 +108,37 @@ def test_a_room_that_outgrows_its_limit_fails(tmp_path: Path, capsys: pytest.Cap
         printed = capsys.readouterr().out.splitlines()
         assert [line.split() for line in printed if line.startswith("house")] == [["house", "2", str(limit)]]
         assert printed[-1] == f"lint: {result}"
+
+
+USER = 12345
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root writes files that are not its own")
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A user's checkout into which root wrote."""
+    root = tmp_path / "lab"
+    (root / "results/run").mkdir(parents=True)
+    (root / "results/run/run.json").write_text("{}")
+    os.chown(root, USER, USER)
+    return root
+
+
+@needs_root
+def test_what_root_wrote_is_given_to_the_owner(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LAB_ROOT", str(root))
+    assert main(["show", "no-such-run"]) != 0
+    assert {path.stat().st_uid for path in [root, *root.rglob("*")]} == {USER}
+
+
+@needs_root
+def test_nothing_outside_and_nothing_of_others_is_given_away(root: Path) -> None:
+    outside = root.parent / "outside"
+    outside.mkdir()
+    (outside / "secret").write_text("root's")
+    (root / "link").symlink_to(outside)
+    (root / "name").hardlink_to(outside / "secret")
+    os.chown(root / "results", 54321, 54321)
+    give_back(root)
+    assert {path.stat().st_uid for path in (outside, outside / "secret")} == {0}
+    assert ((root / "link").lstat().st_uid, (root / "results").stat().st_uid) == (USER, 54321)

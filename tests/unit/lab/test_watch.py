@@ -1,22 +1,25 @@
-"""The terminal view without a terminal: what it reads, and that it fits whatever it is given."""
+"""The terminal view without a terminal: what it reads, and that it fits; ./lab show, of which run."""
 
 import io
 import json
 import re
+import shutil
 from pathlib import Path
 
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from rich.console import Console
 from support.every_experiment import begin
+from support.places import ROOT
 from support.ports import free_port
 from support.run_files import Writer, parameters, publish_state, treatment
 
-from looplab.errors import EXIT_MACHINE
+from looplab.errors import EXIT_MACHINE, UsageError
 from looplab.experiments.registry import EXPERIMENTS
 from looplab.exporter.live import LiveFolder
 from looplab.exporter.machine import HostWatch
 from looplab.exporter.server import Exporter
+from looplab.lab.commands.show import show
 from looplab.lab.commands.watch import parse, screen, watch
 from looplab.run.samples import ANSWERED
 
@@ -103,3 +106,31 @@ def test_without_an_exporter_it_says_what_to_do(tmp_path: Path, capsys: pytest.C
     (tmp_path / ".env").write_text(f"LAB_EXPORTER_PORT={port}\n")
     assert watch(tmp_path) == EXIT_MACHINE
     assert f"No exporter at 127.0.0.1:{port}" in capsys.readouterr().out
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    for name in ("20260101T000000Z-scenario1", "20260102T000000Z-scenario2"):
+        folder = tmp_path / "results" / name
+        folder.mkdir(parents=True)
+        run = json.loads((ROOT / "tests/support/sample_runs/loop.json").read_text())
+        (folder / "run.json").write_text(json.dumps({**run, "run_id": name, "scenario": name.partition("-")[2]}))
+    return tmp_path
+
+
+def test_a_run_is_named_by_folder_or_scenario(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    older, newer = "20260101T000000Z-scenario1", "20260102T000000Z-scenario2"
+    for word, shown in (("", newer), ("scenario1", older), (f"results/{older}/", older)):
+        assert show(root, word, treatments=False) == 0
+        out = capsys.readouterr().out
+        assert f"run {shown}" in out
+        assert "send lateness" in out
+
+
+def test_a_run_that_is_not_there_is_named_with_the_newest(root: Path) -> None:
+    with pytest.raises(UsageError, match="no run 'scenario7'") as error:
+        show(root, "scenario7", treatments=False)
+    assert "20260102T000000Z-scenario2" in error.value.remedy
+    shutil.rmtree(root / "results")
+    with pytest.raises(UsageError, match="no run in"):
+        show(root, "", treatments=False)

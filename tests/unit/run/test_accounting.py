@@ -1,6 +1,8 @@
-"""Figures: quantiles as numpy's, an outlier kept, nothing made of nothing."""
+"""Figures: quantiles as numpy's, an outlier kept, nothing made of nothing; the histogram's to three digits."""
 
+import math
 import random
+from collections.abc import Iterable
 
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ from looplab.experiments.loop.document import COLUMNS
 from looplab.run.accounting import QUANTILES, answers_held_us, held_us, response, summarise
 from looplab.run.document import cell_document
 from looplab.run.samples import ANSWERED, FAILED, LATE, WAITING, SampleStore
+from looplab.system.histogram import Histogram, upper_ns
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 10, 99, 100, 1000, 1001])
@@ -72,3 +75,39 @@ def test_answers_held_back_by_one_stall_count_once() -> None:
     came = [2, 12, 62, 62, 63, 63]
     columns = {name: [at * 1_000_000 for at in times] for name, times in (("sent_ns", sent), ("received_ns", came))}
     assert answers_held_us(columns, range(6), 2_000_000) == pytest.approx(41_000)
+
+
+def of(values: Iterable[int]) -> Histogram:
+    made = Histogram()
+    for value in values:
+        made.add(value)
+    return made
+
+
+def test_a_bucket_is_narrower_than_a_thousandth_of_its_values() -> None:
+    rng = random.Random(1)
+    for value in [0, 1, 2047, 2048, *(round(10 ** rng.uniform(0, 11)) for _ in range(5000))]:
+        upper = upper_ns(value)
+        assert value <= upper <= value * 1.001
+        assert upper_ns(upper) == upper
+
+
+def test_quantiles_are_those_of_the_values_to_three_digits() -> None:
+    rng = random.Random(2)
+    values = sorted(round(rng.lognormvariate(16, 1)) for _ in range(10_000))
+    found = of(values)
+    for share in (0.5, 0.95, 0.99, 0.999, 1.0):
+        assert found.quantiles_ns([share])[0] == pytest.approx(values[math.ceil(share * 10_000) - 1], rel=0.001)
+    summary = found.summary_us()
+    assert summary["n"] == 10_000
+    assert summary["avg"] == round(sum(values) / 10_000 / 1000, 3)
+    assert (summary["min"], summary["max"]) == (values[0] / 1000, values[-1] / 1000)
+
+
+def test_what_was_never_answered_is_infinite() -> None:
+    found = of([1_000_000] * 98)
+    summary = found.summary_us(endless=2)
+    assert summary["n"] == 100
+    assert summary["p95"] == 1000
+    assert [summary[name] for name in ("p99", "max", "avg")] == [None, None, None]
+    assert set(Histogram().summary_us(3).values()) == {3, None}
