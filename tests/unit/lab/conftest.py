@@ -27,14 +27,6 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> fakes.Programs:
 
 
 @pytest.fixture
-def docker_beside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> fakes.Docker:
-    """The same before the real programs of this machine."""
-    programs = fakes.Programs(tmp_path / "bin")
-    monkeypatch.setenv("PATH", f"{programs.folder}{os.pathsep}{os.environ['PATH']}")
-    return fakes.Docker(programs)
-
-
-@pytest.fixture
 def docker(programs: fakes.Programs) -> fakes.Docker:
     """An engine that keeps images, and no other program."""
     return fakes.Docker(programs)

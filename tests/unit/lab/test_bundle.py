@@ -48,16 +48,17 @@ def link(name: str, target: str, kind: bytes = tarfile.SYMTYPE) -> tuple[tarfile
 
 
 @pytest.fixture
-def docker(docker_beside: fakes.Docker) -> fakes.Docker:
-    """An engine that has IMAGES and saves PAYLOAD as a layer of an archive."""
-    docker_beside.has(*IMAGES)
+def docker(docker: fakes.Docker, monkeypatch: pytest.MonkeyPatch) -> fakes.Docker:
+    """An engine that has IMAGES and saves PAYLOAD as a layer of an archive, before the real programs."""
+    monkeypatch.setenv("PATH", f"{docker.place.parent}:{fakes.REAL_PATH}")
+    docker.has(*IMAGES)
     shared = link("1" * 64 + "/layer.tar", f"../{LAYER}")
     # containerd's names are those of the manifest.
     names = ["docker.io/looplab/robot:1", "docker.io/library/eclipse-mosquitto:2"]
     index = {"manifests": [{"annotations": {"io.containerd.image.name": name}} for name in names] + [{"size": 1}]}
     content = archive_of((LAYER, PAYLOAD), shared, listing(*IMAGES), ("index.json", index))
-    (docker_beside.place / "payload").write_bytes(content)
-    return docker_beside
+    (docker.place / "payload").write_bytes(content)
+    return docker
 
 
 @pytest.fixture

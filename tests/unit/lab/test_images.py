@@ -298,22 +298,6 @@ def test_what_a_set_up_decided_holds_until_it_is_asked_again(lab: Lab, monkeypat
     assert lab.kept(found, [*found, "BASE_IMAGE"]) == {"FLOOD_IMAGE": "a/b:1", "MOSQUITTO_IMAGE": "m:1"}
 
 
-def test_images_are_those_that_compose_reads(docker: fakes.Docker, lab: Lab) -> None:
-    (lab.root / "results").mkdir()
-    here = {name: own_reference(name, PUBLISHED) for name in ("bridge", "prepare", "report", "link", "flood")}
-    built = {name: {"image": here[name], "build": {}} for name in ("bridge", "prepare", "report")}
-    never = {"link": {"image": here["link"], "build": {}, "scale": 0}, "grafana": {"image": "c/d:1", "scale": 0}}
-    docker.compose_reads({**built, **never, "broker": {"image": "e/of-mine:1"}})
-    others = {here["bridge"]: "bridge", here["link"]: "link", here["prepare"]: "prepare"}
-    assert lab.images() == (others, {"of_mine": "e/of-mine:1"})
-    # The flood's own image holds the program of another one, or none.
-    for flood, upstream in ((f"a/b:1@{DIGEST}", {"FLOOD_IMAGE": f"a/b:1@{DIGEST}"}), ("", {})):
-        arguments = {"BASE_IMAGE": BASE, "FLOOD_IMAGE": flood}
-        docker.compose_reads({**built, "flood": {"image": here["flood"], "build": {"args": arguments}}})
-        ours = {here["bridge"]: "bridge", here["prepare"]: "prepare", here["flood"]: "flood"}
-        assert Lab(lab.root).images() == (ours, upstream)
-
-
 def test_a_flood_of_another_program_is_built_again(docker: fakes.Docker, tmp_path: Path) -> None:
     docker.has(BASE, "a/b:1", *references())
     flood = own_reference("flood", {})

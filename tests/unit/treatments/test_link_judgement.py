@@ -1,10 +1,12 @@
-"""Whether links were there, by what their emulators say: that of a run between its cells, those of a cell after it."""
+"""Whether links were there, by what their emulators say; TLS as a treatment: who wants it, and what is taken for it."""
 
 import copy
 from typing import Any
 
 import pytest
 
+from looplab.experiments.loop.parameters import LoopParameters
+from looplab.experiments.loop.treatments import judge_connections
 from looplab.link.settings import LinkSettings
 from looplab.system.json_service import Request, serve
 from looplab.treatments.link import Emulators, deviation, judge
@@ -150,3 +152,43 @@ def test_a_share_lost_other_than_wanted_is_seen(percent: float, dropped: int, sa
     settings = LinkSettings("peer", "ingress", 6.0, loss_percent=percent).as_json()
     why = deviation({"settings": settings, "packets": 10_000, "dropped": dropped, "delay_ms": {"n": 0}})
     assert why.startswith(said) if said else not why
+
+
+def parameters(**settings: str) -> LoopParameters:
+    return LoopParameters.read({"SCENARIO": "scenario1", **settings})
+
+
+@pytest.mark.parametrize(
+    ("settings", "controller", "bridge"),
+    [
+        ({}, False, False),
+        ({"ROBOT": "usb"}, False, False),
+        # The loop stays as the thesis had it; what crosses the LAN does not.
+        ({"ROBOT": "remote"}, False, True),
+        ({"ROBOT": "remote", "BROKER_TLS": "off"}, False, False),
+        ({"ROBOT": "remote", "BROKER_TLS": "on"}, True, True),
+        ({"BROKER_TLS": "on"}, True, True),
+        ({"BROKER_TLS": ""}, False, False),
+    ],
+)
+def test_who_has_tls(settings: dict[str, str], controller: bool, bridge: bool) -> None:
+    found = parameters(**settings)
+    assert (found.broker_tls, found.bridge_tls) == (controller, bridge)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "found", "verified"),
+    [
+        ("on", "TLSv1.3", True), ("on", "TLSv1.2", True), ("on", "TLSv1.1", False), ("on", "", False),
+        ("off", "", True), ("off", "TLSv1.3", False),
+    ],
+)  # fmt: skip
+def test_what_was_negotiated_decides(wanted: str, found: str, verified: bool) -> None:
+    """Of a bridge that says nothing, as an older one, nothing is verified, whatever was wanted."""
+    _, silent = judge_connections(parameters(BROKER_TLS=wanted), found, {})
+    assert (silent.found, silent.verified) == ("unknown", False)
+    for treatment in judge_connections(parameters(BROKER_TLS=wanted), found, {"tls": found}):
+        assert treatment.verified is verified
+        assert treatment.required
+        assert treatment.found == (found or "off")
+        assert bool(treatment.note) is not verified
