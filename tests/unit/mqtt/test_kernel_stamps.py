@@ -1,4 +1,7 @@
-"""The kernel's time stamps on a real TCP connection: in order, of the right message; a TLS socket sends all once."""
+"""The kernel's time stamps: of the right message, none where there is none; a TLS socket sends all once.
+
+That they are in order, and none without the kernel: tests/integration/experiments/loop/test_where_o_goes.py.
+"""
 
 import contextlib
 import select
@@ -19,14 +22,13 @@ from looplab.mqtt.pairing import SERVER_NAME, Pairing
 from looplab.mqtt.stamped_socket import StampedSocket
 from looplab.mqtt.tls_socket import StampedTlsSocket
 
-STALL_S = 0.2
 LIMIT_NS = 20_000_000_000
 PACKET = publish_packet(b"t", b"x" * 80, retain=False)
 Pair = tuple[StampedSocket, StampedSocket]
 
 
-def connected() -> Iterator[StampedSocket]:
-    """Yield both ends of a connection on loopback, as `dial` leaves them."""
+def stamped() -> Iterator[StampedSocket]:
+    """Yield both ends of a connection on loopback, as `dial` leaves them, that asked for stamps."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         ours = socket.create_connection(listener.getsockname())
         theirs, _ = listener.accept()
@@ -34,15 +36,9 @@ def connected() -> Iterator[StampedSocket]:
         sock = StampedSocket(plain.family, plain.type, plain.proto, fileno=plain.detach())
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         sock.setblocking(False)
+        sock.request_stamps()
+        assert sock.unstamped == ""
         yield sock
-
-
-def stamped() -> Iterator[StampedSocket]:
-    """Yield both ends of a connection that asked for stamps."""
-    for end in connected():
-        end.request_stamps()
-        assert end.unstamped == ""
-        yield end
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -85,28 +81,6 @@ def arrivals(sock: StampedSocket, count: int = 1) -> list[int]:
             sock.current = packet
             found.append(sock.arrived_ns)
     return found
-
-
-def test_stamps_are_in_order(pair: Pair) -> None:
-    ours, theirs = pair
-    times: list[int] = []
-    for _ in range(50):
-        ours.send(PACKET)
-        assert ours.departing
-        ours.on_departure(times.append)
-        (arrived_ns,) = arrivals(theirs)
-        left_ns = departed(ours, times)
-        assert ours.sent_ns < left_ns < arrived_ns < theirs.received_ns
-    assert len(times) == 50
-
-
-def test_a_readers_stall_is_between_arrival_and_read(pair: Pair) -> None:
-    ours, theirs = pair
-    ours.send(PACKET)
-    time.sleep(STALL_S)
-    (arrived_ns,) = arrivals(theirs)
-    assert theirs.received_ns - arrived_ns >= STALL_S * 1e9
-    assert arrived_ns - ours.sent_ns < STALL_S * 1e9
 
 
 def test_of_packets_read_together_only_the_last_has_a_stamp(pair: Pair) -> None:
@@ -157,19 +131,6 @@ def test_a_departure_wakes_select_once(pair: Pair) -> None:
     assert len(times) == 1
     with pytest.raises(BlockingIOError):
         ours.recvmsg(0, 256, kernel_stamps.MSG_ERRQUEUE)
-
-
-def test_a_kernel_that_refuses_says_why_and_leaves_no_stamps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernel_stamps, "SO_TIMESTAMPING", 9999)
-    first, second = connected()
-    with first, second:
-        for end in (first, second):
-            end.request_stamps()
-            assert "SO_TIMESTAMPING: Protocol not available" in end.unstamped
-        first.send(PACKET)
-        first.on_departure(pytest.fail)
-        first.take_departures()
-        assert arrivals(second) == [kernel_stamps.ABSENT]
 
 
 def test_no_stamp_is_used_across_a_set_clock(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
