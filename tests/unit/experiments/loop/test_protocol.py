@@ -14,37 +14,26 @@ from looplab.experiments.loop.protocol import (
 from looplab.mqtt.packets import CORRELATION_DATA, RESPONSE_TOPIC, property_bytes, with_length
 
 
-@pytest.mark.parametrize("command", [b"T", b"L", b"S", b"E"])
-def test_request_is_taken_apart(command: bytes) -> None:
-    assert parse_request(command + b"-a1b2c3d4-17") == LoopRequest(command, b"a1b2c3d4", 17)
-
-
-@pytest.mark.parametrize(("asked", "byte"), [(b"U", b"U"), (b"B0", b"\x80"), (b"B64", b"\xc0"), (b"B127", b"\xff")])
-def test_a_level_is_a_byte_of_the_serial_line(asked: bytes, byte: bytes) -> None:
-    assert parse_request(asked + b"-run-3") == LoopRequest(byte, b"run", 3)
+@pytest.mark.parametrize(
+    ("asked", "byte"),
+    [
+        *((command, command) for command in (b"T", b"L", b"S", b"E", b"U")),
+        # A level is a byte of the serial line.
+        (b"B0", b"\x80"), (b"B64", b"\xc0"), (b"B127", b"\xff"),
+    ],
+)  # fmt: skip
+def test_request_is_taken_apart(asked: bytes, byte: bytes) -> None:
+    assert parse_request(asked + b"-a1b2c3d4-17") == LoopRequest(byte, b"a1b2c3d4", 17)
 
 
 @pytest.mark.parametrize(
     "payload",
     [
-        b"",
-        b"T",
-        b"T-run-",
-        b"T--1",
-        b"X-run-1",
-        b"B-run-1",
-        b"B128-run-1",
-        b"U1-run-1",
-        b"T-run-1\n",
-        b"T-run--1x",
-        b"T-run-1234567890",
-        b"T-r,n-1",
-        b"T-run-\xd9\xa1",
-        b"T-" + b"r" * 65 + b"-1",
-        b"T-run-" + b"0" * MAX_PAYLOAD_BYTES,
-        bytes(range(256)),
+        b"", b"T", b"T-run-", b"T--1", b"X-run-1", b"B-run-1", b"B128-run-1", b"U1-run-1", b"T-run-1\n", b"T-run--1x",
+        b"T-run-1234567890", b"T-r,n-1", b"T-run-\xd9\xa1", b"T-" + b"r" * 65 + b"-1",
+        b"T-run-" + b"0" * MAX_PAYLOAD_BYTES, bytes(range(256)),
     ],
-)
+)  # fmt: skip
 def test_malformed_request_is_none(payload: bytes) -> None:
     assert parse_request(payload) is None
 
@@ -67,23 +56,12 @@ def test_answer_with_times_of_an_earlier_one(more: bytes, wake_up_ns: int, send_
 @pytest.mark.parametrize(
     "payload",
     [
-        b"",
-        b"a,1,ok,5",
-        b"a,1,ok,-5,20.0",
-        b"a,1,OK,5,20.0",
-        b"a,1,ok,5,20.0,3",
-        b"a,1,ok,5,20.0,3,4,5,6",
-        b"a,1,ok,5,20.0,3,-4,5",
-        b"a,1,ok,5,20.0,3,4,5,6,7,8",
-        b"a,1,ok,5,20.0\n",
-        b"a,1,ok,5,2\x000.0",
-        b"a,1,ok,1234567890123456789,20.0",
-        b",1,ok,5,20.0",
-        b"a,1,ok,5," + b"9" * 33,
-        b"a" * (MAX_PAYLOAD_BYTES + 1),
-        bytes(range(256)),
+        b"", b"a,1,ok,5", b"a,1,ok,-5,20.0", b"a,1,OK,5,20.0", b"a,1,ok,5,20.0,3", b"a,1,ok,5,20.0,3,4,5,6",
+        b"a,1,ok,5,20.0,3,-4,5", b"a,1,ok,5,20.0,3,4,5,6,7,8", b"a,1,ok,5,20.0\n", b"a,1,ok,5,2\x000.0",
+        b"a,1,ok,1234567890123456789,20.0", b",1,ok,5,20.0", b"a,1,ok,5," + b"9" * 33,
+        b"a" * (MAX_PAYLOAD_BYTES + 1), bytes(range(256)),
     ],
-)
+)  # fmt: skip
 def test_malformed_answer_is_none(payload: bytes) -> None:
     assert parse_answer(payload) is None
 
