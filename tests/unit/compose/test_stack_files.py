@@ -17,16 +17,8 @@ from looplab.system.env_files import expand, read_env
 EXPERIMENT_FILES = ROOT / "compose/experiments"
 RUNS = {"twin": "twin-brokers", "middleware": "middleware-nodes"}
 SAME = (
-    "image",
-    "entrypoint",
-    "command",
-    "user",
-    "read_only",
-    "cap_drop",
-    "stop_signal",
-    "stop_grace_period",
-    "ulimits",
-)
+    "image", "entrypoint", "command", "user", "read_only", "cap_drop", "stop_signal", "stop_grace_period", "ulimits",
+)  # fmt: skip
 # What a stack cannot have, or what nobody needs there.
 LEFT_OUT = {"twin": {"twin-brokers-central-2", "twin-brokers-central-4"}, "middleware": set()}
 OTHER_SETTINGS = {

@@ -14,8 +14,6 @@ import pytest
 from support.places import ROOT
 from support.run_files import store
 
-from looplab.capture.segments import TYPES, read
-
 # Made by the lab: absent from a fresh checkout.
 MADE = ("results/", "report/", "answers/", "rpi/.env", "rpi/secrets/")
 TRACKED = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
@@ -44,9 +42,6 @@ _LINK = re.compile(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)")
 APART = ("compose/scenarios/_template/", "compose/experiments/own/template/", "tests/")
 # The first page is two screens, a handout is read before the first run. Code counts, signs of a table do not.
 MOST_WORDS = {"README.md": 750, "compose/": 550, "docs/exercises/": 500, "": 1200}
-EXCHANGE = ROOT / "docs/exercises/why-is-qos-2-slow"
-_PACKET = re.compile(r"^ *(\d+\.\d{3}) \w+ +> \w+ +([A-Z]+) ", re.MULTILINE)
-BROKER = 1883
 
 
 def named(page: str) -> set[str]:
@@ -135,15 +130,3 @@ def test_sentences_are_short() -> None:
     assert len(found) > 1000
     assert mean(map(len, found)) <= MEAN
     assert len(too_long) <= LONG_SHARE * len(found), "\n".join(too_long[:20])
-
-
-def test_a_handout_prints_the_exchange_of_its_capture() -> None:
-    """It is the bridge's part, packet by packet."""
-    segments = [one for one in read(EXCHANGE / "exchange.pcap") if one.data]
-    first_s = segments[0].time_s
-    [bridge] = {one.source for one in segments if b"answer/" in one.data} - {BROKER}
-    shown = [one for one in segments if bridge in (one.source, one.destination)]
-    captured = [(f"{(one.time_s - first_s) * 1000:.3f}", TYPES[one.data[0] >> 4]) for one in shown]
-    assert _PACKET.findall((EXCHANGE / "README.md").read_text()) == captured
-    # A leg each way, each with the four packets of QoS 2.
-    assert [kind for _, kind in captured].count("PUBCOMP") == 2 == len(captured) / 4

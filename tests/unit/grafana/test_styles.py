@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from support.contrast import contrast
-from support.dashboards import PATHS, each_panel, generator, load
+from support.dashboards import PATHS, each_panel, load
 from support.places import ROOT
 
 
@@ -31,33 +31,6 @@ def test_a_scenario_has_one_colour_everywhere() -> None:
     assert None not in colours[0].values()
     assert colour_of(panels[0], "scenario2 published") == colours[0]["scenario2"]
     assert colour_of(panels[0], "scenario22: words thesis") is None
-
-
-def _seen_by(colour: str, matrix: list[list[float]]) -> list[float]:
-    linear = [(int(colour[i : i + 2], 16) / 255) ** 2.2 for i in (1, 3, 5)]
-    return [max(0.0, sum(a * b for a, b in zip(row, linear, strict=True))) ** (1 / 2.2) for row in matrix]
-
-
-# Viénot, Brettel and Mollon's approximations in linear RGB.
-_PROTAN = [[0.11238, 0.88762, 0.0], [0.11238, 0.88762, 0.0], [0.00401, -0.00401, 1.0]]
-_DEUTAN = [[0.29275, 0.70725, 0.0], [0.29275, 0.70725, 0.0], [-0.02234, 0.02234, 1.0]]
-
-
-@pytest.mark.parametrize("matrix", [_PROTAN, _DEUTAN], ids=["protan", "deutan"])
-def test_compared_scenarios_differ_for_the_colour_blind(matrix: list[list[float]]) -> None:
-    generator()
-    from generator.compare import FIGURES
-    from generator.curves import SCENARIOS
-
-    for figure in FIGURES:
-        names = [f"scenario{number}" for number in figure[2]]
-        for a in names:
-            for b in names:
-                if a < b:
-                    one, two = (_seen_by(SCENARIOS[name].colour, matrix) for name in (a, b))
-                    apart = sum((x - y) ** 2 for x, y in zip(one, two, strict=True)) ** 0.5
-                    assert apart > 0.1 or SCENARIOS[a].dash != SCENARIOS[b].dash, (a, b, apart)
-                    assert apart > 0.05, (a, b, apart)
 
 
 _PAGES = ("#FFFFFF", "#181B1F")
