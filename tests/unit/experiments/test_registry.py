@@ -10,7 +10,6 @@ from support.places import ROOT
 from support.wire import call
 
 from looplab.experiments.registry import EXPERIMENTS
-from looplab.spec.columns import Figure
 
 SOURCE = ROOT / "src/looplab"
 FOLDERS = {name: ROOT / "src" / EXPERIMENTS[name].package.replace(".", "/") for name in EXPERIMENTS}
@@ -20,18 +19,11 @@ FILES = ("__init__", "parameters", "controller")
 COMMON = ("loop", "own")
 # The same loop with another request.
 BUILT_ON_IT = {"loop": (FOLDERS["balance"],)}
-# The machine has one, too; a key elsewhere; what every run may count.
-SHARED_FIGURES = {"age_ms", "steal_s", "interval_ms", "strangers_cpu_s"}
 
 
 @cache
 def texts() -> dict[Path, str]:
     return {path: path.read_text(encoding="utf-8") for path in SOURCE.rglob("*.py")}
-
-
-@cache
-def words_of(path: Path) -> set[str]:
-    return set(re.findall(r"\w+", texts()[path]))
 
 
 def test_no_module_is_longer_than_a_person_reads_at_once() -> None:
@@ -55,18 +47,6 @@ def test_its_folder_and_the_registry_alone_name_an_experiment(name: str) -> None
     others = [path for path in texts() if not any(path.is_relative_to(folder) for folder in own)]
     named = [path for path in others if words.search(texts()[path])]
     assert named == [], "these modules name it; if it is a common word, choose another name"
-
-
-@pytest.mark.parametrize("name", EXPERIMENTS)
-def test_a_figure_is_named_where_it_is_measured_and_nowhere_else(name: str) -> None:
-    """Apart from its table, and from the claims and figures of the report that are about it."""
-    folder, tables = FOLDERS[name], (EXPERIMENTS[name].cell, *EXPERIMENTS[name].tables.values())
-    columns = [column for table in tables for column in table.columns.values() if isinstance(column, Figure)]
-    for figure in {column.name for column in columns if "_" in column.name} - SHARED_FIGURES:
-        named = [path for path in texts() if figure in words_of(path)]
-        assert [path for path in named if not path.is_relative_to(SOURCE / "experiments")] == [], figure
-        own = [path for path in named if path.is_relative_to(folder) and not path.is_relative_to(folder / "report")]
-        assert len({*own} - {folder / "__init__.py"}) <= 1, figure
 
 
 def test_a_runs_process_imports_no_analysis_and_no_logging() -> None:

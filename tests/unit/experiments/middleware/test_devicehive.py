@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
-import yaml
 from support.devicehive_double import DeviceHive, devicehive
 from support.places import ROOT
 
@@ -99,10 +98,3 @@ def test_each_data_service_has_a_command_and_each_program_its_values(system: str
     secrets = dict.fromkeys(("postgres", "spicedb", "tokens", "admin"), "a secret")
     for one in held.node("/elsewhere", {name: f"host of {name}" for name in held.data}, secrets):
         assert "a secret" in " ".join([*one.command, *one.environment.values()])
-
-
-def test_a_build_never_takes_the_name_of_another_image() -> None:
-    shared = yaml.safe_load((ROOT / "compose/experiments/middleware/compose.yaml").read_text())["services"]
-    built = {name: one for name, one in shared.items() if "build" in one and "magistrala" in one["image"]}
-    assert [("MIDDLEWARE_IMAGE" in one["image"], one["scale"]) for one in built.values()] == [(False, 0)]
-    assert "MIDDLEWARE_IMAGE" in shared["middleware-node-1"]["image"]

@@ -128,41 +128,32 @@ def sending(counts: WorkerCounts, scans: tuple[Any, Any], sync_ms: float = 0.0) 
 
 
 @pytest.mark.parametrize(
-    ("cpu_s", "worker", "sync_ms", "named"),
+    ("cpu_s", "worker", "sync_ms", "named", "idle"),
     [
-        ({"broker": 9.5, "workers": 3}, {}, 0, "broker"),
-        ({"broker": 2, "workers": 9.9}, {}, 0, "instance"),
-        ({"broker": 1, "workers": 2, "database": 9}, {"STORE_NS": 9}, 0, "database"),
-        ({"broker": 1, "workers": 1, "database": 2}, {"STORE_NS": 9}, 6000, "fsync"),
-        ({"broker": 1, "workers": 1, "database": 3}, {"STORE_NS": 9}, 1000, "database"),
-        ({"broker": 1, "workers": 1, "database": 1}, {"SLEEP_NS": 8}, 500, "sleep"),
-        ({"broker": 1, "workers": 1, "database": 1}, {"SESSION_NS": 8}, 500, "session"),
-        ({"broker": 1, "workers": 1, "database": 1, "controller": 9.9}, {}, 0, "device"),
-        ({"broker": 1, "workers": 1, "database": 1}, {}, 0, "unknown"),
+        ({"broker": 9.5, "workers": 3}, {}, 0, "broker", 0.5),
+        ({"broker": 2, "workers": 9.9}, {}, 0, "instance", 0.5),
+        ({"broker": 1, "workers": 2, "database": 9}, {"STORE_NS": 9 * 10**9}, 0, "database", 0.5),
+        ({"broker": 1, "workers": 1, "database": 2}, {"STORE_NS": 9 * 10**9}, 6000, "fsync", 0.5),
+        ({"broker": 1, "workers": 1, "database": 3}, {"STORE_NS": 9 * 10**9}, 1000, "database", 0.5),
+        ({"broker": 1, "workers": 1, "database": 1}, {"SLEEP_NS": 8 * 10**9}, 500, "sleep", 0.5),
+        ({"broker": 1, "workers": 1, "database": 1}, {"SESSION_NS": 8 * 10**9}, 500, "session", 0.5),
+        ({"broker": 1, "workers": 1, "database": 1, "controller": 9.9}, {}, 0, "device", 0.5),
+        ({"broker": 1, "workers": 1, "database": 1}, {}, 0, "unknown", 0.5),
+        # A machine without room is named first.
+        ({"broker": 7}, {}, 0, "machine", 0),
+        ({"broker": 9.5}, {}, 0, "broker", 0),
+        # A full window is the limit only if nothing behind it is.
+        ({}, {"UNACKNOWLEDGED_MAX": 20}, 0, "inflight", 0.5),
+        ({}, {"UNACKNOWLEDGED_MAX": 20, "SLEEP_NS": 9 * 10**9}, 0, "sleep", 0.5),
     ],
 )
 def test_the_part_that_is_used_up_is_the_limit(
-    counts: WorkerCounts, cpu_s: dict[str, float], worker: dict[str, int], sync_ms: float, named: str
+    counts: WorkerCounts, cpu_s: dict[str, float], worker: dict[str, int], sync_ms: float, named: str, idle: float
 ) -> None:
-    for name, used_s in worker.items():
-        counts.row(0)[WorkerCount[name]] = used_s * 10**9
-    sent = sending(counts, (scan(0), scan(10, **cpu_s)), sync_ms)
-    found = limit(parameters(), sent, FAILED)
+    for name, count in worker.items():
+        counts.row(0)[WorkerCount[name]] = count
+    sent = sending(counts, (scan(0, idle), scan(10, idle, **cpu_s)), sync_ms)
+    found = limit(parameters(MAX_INFLIGHT="20"), sent, FAILED)
     assert found["limited_by"] == named, found["evidence"]
     assert all(0 <= share <= 1 for share in found["evidence"].values())
-    assert sent.figures["cpu_share"]["broker"] == [cpu_s["broker"] / 10]
-
-
-@pytest.mark.parametrize(("broker_s", "named"), [(7.0, "machine"), (9.5, "broker")])
-def test_a_machine_without_room_is_named_first(counts: WorkerCounts, broker_s: float, named: str) -> None:
-    found = limit(parameters(), sending(counts, (scan(0, 0), scan(10, 0, broker=broker_s))), FAILED)
-    assert (found["limited_by"], found["evidence"]["machine"]) == (named, 1.0)
-
-
-@pytest.mark.parametrize(("sleep_s", "named"), [(0, "inflight"), (9, "sleep")])
-def test_a_full_window_is_the_limit_only_if_nothing_behind_it_is(
-    counts: WorkerCounts, sleep_s: int, named: str
-) -> None:
-    counts.row(0)[WorkerCount.SLEEP_NS], counts.row(0)[WorkerCount.UNACKNOWLEDGED_MAX] = sleep_s * 10**9, 20
-    sent = sending(counts, (scan(0), scan(10)))
-    assert limit(parameters(MAX_INFLIGHT="20"), sent, FAILED)["limited_by"] == named
+    assert sent.figures["cpu_share"]["broker"] == [cpu_s.get("broker", 0) / 10]

@@ -23,7 +23,6 @@ from looplab.experiments.middleware.report.figures import quartiles, sketches
 from looplab.experiments.middleware.report.placements import best_loads, container_pairs, optima, places
 from looplab.experiments.middleware.trial import Measurement
 from looplab.report.drawing import PlotPoint
-from looplab.report.statistics import over_runs
 from looplab.report.verdicts import NOT_REPRODUCED, NOT_RUN, REPRODUCED, UNDECIDED, Verdict
 from looplab.system.histogram import Histogram
 
@@ -234,21 +233,3 @@ def test_out_of_memory_is_a_result_and_a_dead_service_is_named(
     assert outcomes(tmp_path)["more-nodes"] == REPRODUCED
     assert run.measured[0].run.valid
     assert named in run.text
-
-
-def test_of_three_runs_each_counts_once_whatever_its_repetitions(tmp_path: Path) -> None:
-    """A run that is 30 % faster than the others is one faster run, not four faster repetitions."""
-    for day, speed in ((1, 1.0), (2, 1.3), (3, 1.0)):
-        write_middleware_run(
-            tmp_path, cells=some((120, 150)), repetitions=4, start=f"2026030{day}T000000Z",
-            capacity=lambda cell, speed=speed: by_cores(cell) * speed,
-        )  # fmt: skip
-    [measured] = analysed(tmp_path).measured
-    cell: Any = measured.cells[0, 0, 1, 1, 120]
-    by_run = [[one.figure(PROCESSED) for one in cell.every if one.unit[0] == run] for run in measured.run_ids]
-    means = [sum(held) / len(held) for held in by_run]
-    assert [len(held) for held in by_run] == [4, 4, 4]
-    assert cell.interval(PROCESSED) == over_runs(means)
-    assert [len(best.by_round) for best in optima(measured)] == [3] * 4
-    found = analysed(tmp_path).verdict("container-processed")
-    assert found.tested.units == (3, 3)

@@ -1,8 +1,13 @@
-"""What a run of an application of one's own makes of what the capture found."""
+"""A run of an application of one's own: what the capture found, and a load that is judged by p99 of T."""
 
+from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
+from support.reports import shown
+from support.run_files import edited, write_study
+from support.spec_runs import make_runs
 
 from looplab.errors import UsageError
 from looplab.experiments.own import OwnCell, in_words
@@ -11,6 +16,8 @@ from looplab.experiments.own.controller import address, fates, fill, interval_ms
 from looplab.experiments.own.parameters import PARAMETERS
 from looplab.experiments.own.treatments import judge, priorities, roles
 from looplab.experiments.registry import EXPERIMENTS
+from looplab.report.cell import STATISTICS
+from looplab.report.verdicts import NO_PLAN, NOT_REPRODUCED, NOT_RUN, REPRODUCED
 from looplab.run.document import cell_document
 from looplab.run.samples import ANSWERED, LATE, NOT_SENT, WAITING, SampleStore
 from looplab.treatments.service import check, permitted
@@ -137,3 +144,28 @@ def test_a_link_is_of_one_container_of_a_client(monkeypatch: pytest.MonkeyPatch)
 def test_a_wrong_value_is_refused(variable: str, value: str) -> None:
     with pytest.raises(UsageError, match=variable):
         parameters(**{variable: value})
+
+
+def lengthen(folder: Path, times: float) -> None:
+    """Make T of a stored run so many times as long."""
+    samples = pd.read_csv(folder / "samples.csv", dtype={"sequence": "Int64"})
+    samples["total_us"] = (samples["total_us"] * times).round(3)
+    samples.to_csv(folder / "samples.csv", index=False)
+    values = samples["total_us"].dropna().sort_values().to_numpy()
+    with edited(folder) as run:
+        run["cells"][0]["T_us"] |= {name: float(one(values)) for name, one in STATISTICS.items()}
+
+
+@pytest.mark.parametrize(("times", "outcome"), [(100, REPRODUCED), (0.01, NOT_REPRODUCED)])
+def test_a_load_that_lengthens_t_is_seen(tmp_path: Path, times: float, outcome: str) -> None:
+    for _round in range(6):
+        lengthen(make_runs(tmp_path, "./lab run own-stress own --quick")[0], times)
+    assert shown(tmp_path, "own").verdict("own-stress").because == NO_PLAN
+    write_study(tmp_path, twice=True)
+    found = shown(tmp_path, "own")
+    verdict = found.verdict("own-stress")
+    assert verdict.outcome == outcome, verdict.reason
+    # The simulated runs themselves differ by some factor.
+    assert times / 4 < 1 + verdict.share.estimate < 4 * times
+    assert verdict.notes[0].startswith("It changes by +" if times > 1 else "It changes by −")
+    assert found.verdict("own-flood").because == NOT_RUN
