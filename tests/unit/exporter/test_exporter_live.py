@@ -58,9 +58,8 @@ def test_rows_are_counted_once_whatever_the_order_they_settle_in(writer: Writer,
     writer.answer(1)
     writer.answer(2)
     run.advance()
-    assert samples(run, "lab_messages_total", outcome="answered", cell="20 ms, QoS 0") == [3]
-    assert samples(run, "lab_messages_total", outcome="late", cell="20 ms, QoS 0") == [1]
-    assert samples(run, "lab_messages_total", outcome="robot_error", cell="20 ms, QoS 0") == [1]
+    for outcome, count in (("answered", 3), ("late", 1), ("robot_error", 1)):
+        assert samples(run, "lab_messages_total", outcome=outcome, cell="20 ms, QoS 0") == [count]
     # A late answer has a latency, an error of the robot has none.
     assert samples(run, "lab_latency_seconds_count", metric="O", cell="20 ms, QoS 0") == [4]
     assert samples(run, "lab_latency_seconds_sum", metric="O", cell="20 ms, QoS 0") == [pytest.approx(1.499)]
@@ -113,12 +112,7 @@ def test_a_finished_run_is_shown_until_the_next_begins(tmp_path: Path, writer: W
     assert seen(folder) == []
     publish_state(tmp_path, "running")
     writer.send(0)
-    first = {
-        "experiment": "loop",
-        "scenario": "scenario1",
-        "run_id": "20260101T000000Z-scenario1",
-        "fidelity": "thesis",
-    }
+    first = {"scenario": "scenario1", "run_id": "20260101T000000Z-scenario1", "fidelity": "thesis"}
     assert seen(folder, **first) == [1]
     publish_state(tmp_path, "finished", valid=False)
     assert seen(folder, **first) == [0]

@@ -24,8 +24,6 @@ def test_committed_files_are_what_the_generator_writes() -> None:
 def test_dashboard_stands_alone(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     found = load(path)
-    assert "${DS_" not in text
-    assert "__inputs" not in found
     assert "id" not in found, "Grafana gives ids out itself"
     assert all(link["url"].startswith("http://127.0.0.1") or not link["url"] for link in found["links"])
     assert set(re.findall(r'"uid": "([^"]*)"', text)) == {found["uid"], DATASOURCE_UID}
@@ -96,13 +94,8 @@ def test_provisioning_and_compose_agree_with_the_dashboards() -> None:
     grafana = yaml.safe_load((ROOT / "compose/observe.yaml").read_text())["services"]["grafana"]
     mounts = dict(volume.split(":")[:2] for volume in grafana["volumes"])
     assert mounts["../grafana/dashboards"] == providers[0]["options"]["path"]
-    environment = grafana["environment"]
-    home = Path(environment["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"])
-    assert home.name == "home.json"
-    assert environment["GF_AUTH_ANONYMOUS_ORG_ROLE"] == "Viewer"
-    assert environment["GF_DASHBOARDS_MIN_REFRESH_INTERVAL"] == "1s"
-    assert environment["GF_PLUGINS_PREINSTALL_DISABLED"] == "true"
-    assert "GF_SECURITY_ADMIN_PASSWORD" not in environment
+    assert grafana["environment"]["GF_AUTH_ANONYMOUS_ORG_ROLE"] == "Viewer"
+    assert Path(grafana["environment"]["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"]).name == "home.json"
     assert all("${LAB_BIND:-127.0.0.1}:" in port for port in grafana["ports"])
 
 

@@ -23,31 +23,15 @@ def test_counts_equal_numpys_ecdf_at_each_bound(seed: int) -> None:
     assert distribution.cumulative() == [*expected, len(values)]
 
 
-def live_cell() -> LiveLoopCell:
-    return LiveLoopCell(LoopCell.keyed(20, 0), {"run_id": "r"})
-
-
-def settle(cell: LiveLoopCell, row: dict[str, int], fate: str = "answered") -> None:
-    """Count one message; what `row` does not hold is unknown."""
-    names = (
-        "due_ns", "sent_ns", "received_ns", "left_ns", "arrived_ns", "robot_ns", "wire_sent_ns", "wire_received_ns",
-    )  # fmt: skip
-    known = dict.fromkeys((*names, "wire_robot_ns", "wait_ns", "bridge_wake_up_ns", "bridge_send_path_ns"), -1)
-    cell.settle_row(fate, {name: [value] for name, value in {**known, **row}.items()}, 0)
-
-
 def test_the_parts_of_o_are_means_over_fully_known_answers() -> None:
-    cell = live_cell()
+    cell = LiveLoopCell(LoopCell.keyed(20, 0), {"run_id": "r"})
     cell.add_sent(0)
-    for received, arrived, left, wake_up, send_path in (
-        (5000, 4800, 100, 300, 50),
-        (7000, 6400, 300, 500, 150),
-        (9_000_000, 4800, 100, -1, -1),
-    ):
-        settle(cell, {
-            "due_ns": 0, "sent_ns": 0, "received_ns": received, "robot_ns": 1000, "left_ns": left,
-            "arrived_ns": arrived, "bridge_wake_up_ns": wake_up, "bridge_send_path_ns": send_path,
-        })  # fmt: skip
+    # What nobody knows is -1.
+    unknown = dict.fromkeys(("wire_sent_ns", "wire_received_ns", "wire_robot_ns", "wait_ns"), -1)
+    names = ("received_ns", "arrived_ns", "left_ns", "bridge_wake_up_ns", "bridge_send_path_ns")
+    for times in ((5000, 4800, 100, 300, 50), (7000, 6400, 300, 500, 150), (9_000_000, 4800, 100, -1, -1)):
+        row = {**unknown, "due_ns": 0, "sent_ns": 0, "robot_ns": 1000, **dict(zip(names, times, strict=True))}
+        cell.settle_row("answered", {name: [value] for name, value in row.items()}, 0)
     parts = {name: value for name, value in cell.more_figures() if name.startswith("O: ")}
     expected = {"send_path": 0.2, "wake_up": 0.4, "bridge_wake_up": 0.4, "bridge_send_path": 0.1, "network": 3.9}
     assert parts == pytest.approx({f"O: {name}": value for name, value in expected.items()})

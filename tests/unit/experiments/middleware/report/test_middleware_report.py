@@ -3,13 +3,14 @@
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from statistics import fmean
 from typing import Any, cast
 
 import numpy as np
 import pytest
-from support.reports import Shown, shown
+from support.reports import shown
 from support.run_files import repeat
 from support.simulated_middleware_runs import CAPACITY, by_cores, nodes_cells, write_middleware_run
 
@@ -23,7 +24,7 @@ from looplab.experiments.middleware.report.figures import quartiles, sketches
 from looplab.experiments.middleware.report.placements import best_loads, container_pairs, optima, places
 from looplab.experiments.middleware.trial import Measurement
 from looplab.report.drawing import PlotPoint
-from looplab.report.verdicts import NOT_REPRODUCED, NOT_RUN, REPRODUCED, UNDECIDED, Verdict
+from looplab.report.verdicts import NOT_REPRODUCED, NOT_RUN, REPRODUCED, UNDECIDED
 from looplab.system.histogram import Histogram
 
 LOADS = (30, 60, 120)
@@ -33,17 +34,13 @@ def some(loads: tuple[int, ...] = LOADS, boxes: tuple[bool, ...] = (False, True)
     return [LoadCell.keyed(box, False, 1, cores, n) for box in boxes for cores in (1, 2) for n in loads]
 
 
-def analysed(results: Path) -> Shown:
-    return shown(results, "middleware")
-
-
-def verdicts(results: Path) -> dict[str, Verdict]:
-    repeat(results, 6)
-    return {name: found["thesis"] for name, found in analysed(results).verdicts.items()}
+analysed = partial(shown, experiment="middleware")
 
 
 def outcomes(results: Path) -> dict[str, str]:
-    return {name: found.because or found.outcome for name, found in verdicts(results).items()}
+    repeat(results, 6)
+    verdicts = {name: found["thesis"] for name, found in analysed(results).verdicts.items()}
+    return {name: found.because or found.outcome for name, found in verdicts.items()}
 
 
 def test_runs_like_the_published_ones_reproduce_every_finding(tmp_path: Path) -> None:
@@ -115,44 +112,29 @@ BEYOND = {"cells": nodes_cells((60, 120, 150, 180))}
     ("scenario", "truth", "expected"),
     [
         (CORES, {**SMT, "capacity": lambda _cell: CAPACITY}, {"hyper-threading": NOT_REPRODUCED}),
-        (
-            CORES,
-            {**SMT, "capacity": lambda cell: CAPACITY * (1.11 if cell.cores == 2 else 1)},
-            {"hyper-threading": REPRODUCED},
-        ),
+        (CORES, {**SMT, "capacity": lambda cell: CAPACITY * (1.11 if cell.cores == 2 else 1)},
+         {"hyper-threading": REPRODUCED}),
         # Two of four processors are of one core.
         (CORES, {**SMT, "processors": 4, "siblings": [[0, 1], [2, 3]]}, {"hyper-threading": NOT_RUN}),
         (NODES, {**BEYOND, "capacity": weaker(lambda cell: cell.nodes == 2)}, {"errors-beyond": NOT_REPRODUCED}),
         (NODES, {**BEYOND, "capacity": weaker(lambda cell: not cell.balancer)}, {"balancer-errors": REPRODUCED}),
-        (
-            CORES,
-            {"cells": some((30, 60)), "slower": lambda cell: 1.5 if cell.container else 1.0},
-            {"container-processed": REPRODUCED, "container-time": NOT_REPRODUCED},
-        ),
+        (CORES, {"cells": some((30, 60)), "slower": lambda cell: 1.5 if cell.container else 1.0},
+         {"container-processed": REPRODUCED, "container-time": NOT_REPRODUCED}),
         (CORES, {"cells": some((30, 60)), "trials": failing}, {"errors-below": REPRODUCED}),
         (CORES, {"cells": some((30, 60)), "trials": failing_early}, {"errors-below": NOT_REPRODUCED}),
         # Nothing ran on bare metal.
-        (
-            CORES,
-            {"cells": some(**BOXED), "capacity": lambda _cell: CAPACITY},
-            {"cores-move-optimum": NOT_REPRODUCED, "container-processed": NOT_RUN, "container-time": NOT_RUN},
-        ),
-        (
-            NODES,
-            {"cells": nodes_cells((60, 120)), "capacity": weaker(lambda cell: cell.balancer and cell.nodes == 1)},
-            {"balancer-free": NOT_REPRODUCED},
-        ),
+        (CORES, {"cells": some(**BOXED), "capacity": lambda _cell: CAPACITY},
+         {"cores-move-optimum": NOT_REPRODUCED, "container-processed": NOT_RUN, "container-time": NOT_RUN}),
+        (NODES, {"cells": nodes_cells((60, 120)), "capacity": weaker(lambda cell: cell.balancer and cell.nodes == 1)},
+         {"balancer-free": NOT_REPRODUCED}),
         # One load decides about what it overloads alone.
-        (
-            CORES,
-            {"cells": some((30,))},
-            {"cores-move-optimum": NOT_RUN, "container-processed": UNDECIDED, "errors-below": REPRODUCED},
-        ),
+        (CORES, {"cells": some((30,))},
+         {"cores-move-optimum": NOT_RUN, "container-processed": UNDECIDED, "errors-below": REPRODUCED}),
         (CORES, {"cells": some((150,))}, {"container-processed": REPRODUCED, "errors-below": NOT_REPRODUCED}),
         (NODES, {"cells": nodes_cells((30,))}, {"balancer-free": UNDECIDED, "more-nodes": UNDECIDED}),
         (NODES, {"cells": nodes_cells((150,))}, {"balancer-free": REPRODUCED, "more-nodes": REPRODUCED}),
     ],
-)
+)  # fmt: skip
 def test_what_was_put_in_is_found(
     tmp_path: Path, scenario: str, truth: dict[str, Any], expected: dict[str, str]
 ) -> None:
@@ -223,10 +205,8 @@ def not_started(held: Trial) -> Trial:
 def test_out_of_memory_is_a_result_and_a_dead_service_is_named(
     tmp_path: Path, starved: Callable[[Trial], Trial], named: str
 ) -> None:
-    def exhausted(made: list[Trial]) -> list[Trial]:
-        return [starved(t) if t.cell.nodes == 3 else t for t in made]
-
-    write_middleware_run(tmp_path, "middleware-nodes", cells=nodes_cells((60, 150)), trials=exhausted)
+    trials = {"trials": lambda made: [starved(t) if t.cell.nodes == 3 else t for t in made]}
+    write_middleware_run(tmp_path, NODES, cells=nodes_cells((60, 150)), **trials)
     run = analysed(tmp_path)
     assert run.verdict("five-beat-seven").because == NOT_RUN
     assert "Out of memory: 3 nodes x 1 core, balancer" in run.verdict("five-beat-seven").reason
