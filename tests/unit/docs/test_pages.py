@@ -35,8 +35,6 @@ MEAN, LONG, LONG_SHARE = 18, 20, 0.05
 _NO_PROSE = re.compile(r"^```[\s\S]*?^```$|<!--[\s\S]*?-->|^(?:#.*)?\n(?: {4}.*\n|\n)+|^[|#].*$", re.MULTILINE)
 _PARAGRAPH = re.compile(r"\n\s*\n|\n(?=\s*(?:[-*]|\d+[.:]) )")
 _END = re.compile(r"(?<=[.!?])(?<!e\.g\.)[\"”)*]*\s+")
-# The first row of a table, and a second one that is no line of dashes: such a table is shown as text.
-_HEADLESS = re.compile(r"^(?!\|).*\n(\|.*)\n(?!\|[-:| ]+\|$)", re.MULTILINE)
 _LINK = re.compile(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)")
 # A template's page and a test's are no pages of the lab.
 APART = ("compose/scenarios/_template/", "compose/experiments/own/template/", "tests/")
@@ -87,20 +85,6 @@ def test_a_page_is_short() -> None:
         most = next(words for beginning, words in MOST_WORDS.items() if page.startswith(beginning))
         words = (ROOT / page).read_text(encoding="utf-8").split()
         assert sum(bool(re.search(r"\w", word)) for word in words) <= most, page
-
-
-def test_each_table_has_a_head() -> None:
-    assert [name for name in PROSE if _HEADLESS.search((ROOT / name).read_text(encoding="utf-8"))] == []
-
-
-def test_each_data_file_of_the_pages_is_a_table_that_a_page_links() -> None:
-    files = [ROOT / name for name in TRACKED if name.startswith("docs/") and name.endswith(".tsv")]
-    texts = [(ROOT / name).read_text(encoding="utf-8") for name in TRACKED if re.match(r"(docs/)?[^/]+\.md$", name)]
-    assert len(files) > 1
-    assert [file.name for file in files if not any(f"{file.name})" in text for text in texts)] == []
-    for file in files:
-        head, *lines = (line.split("\t") for line in file.read_text(encoding="utf-8").splitlines())
-        assert [line for line in lines if len(line) != len(head)] == [], file.name
 
 
 def test_the_python_of_a_page_reads_runs(

@@ -49,12 +49,6 @@ def results(counter: Experiments, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     return folder
 
 
-def test_an_experiment_is_three_files_of_sixty_lines() -> None:
-    files = [path for path in COUNTER.iterdir() if path.suffix in (".py", ".yaml", ".env", ".j2", ".json")]
-    assert len(files) <= 3
-    assert sum(len(path.read_text().splitlines()) for path in files) <= 60
-
-
 def test_a_figure_is_one_line(counter: Experiments, results: Path, tmp_path: Path) -> None:
     (folder,) = results.iterdir()
     run = json.loads((folder / "run.json").read_text())

@@ -1,4 +1,4 @@
-"""The registry: every experiment is a folder of the same files, and nothing else names it or what it measures."""
+"""The registry: nothing else names an experiment; a run's process imports no analysis."""
 
 import re
 import sys
@@ -14,7 +14,6 @@ from looplab.experiments.registry import EXPERIMENTS
 SOURCE = ROOT / "src/looplab"
 FOLDERS = {name: ROOT / "src" / EXPERIMENTS[name].package.replace(".", "/") for name in EXPERIMENTS}
 MOST_LINES = 350
-FILES = ("__init__", "parameters", "controller")
 # A name that is a common word counts where it is quoted, `own` as a path alone.
 COMMON = ("loop", "own")
 # The same loop with another request.
@@ -28,14 +27,6 @@ def texts() -> dict[Path, str]:
 
 def test_no_module_is_longer_than_a_person_reads_at_once() -> None:
     assert {path: lines for path, text in texts().items() if (lines := text.count("\n")) > MOST_LINES} == {}
-
-
-@pytest.mark.parametrize("name", EXPERIMENTS)
-def test_an_experiment_is_a_folder_with_the_same_files_as_any(name: str) -> None:
-    assert EXPERIMENTS[name].name == name
-    missing = [file for file in FILES if not (FOLDERS[name] / f"{file}.py").is_file()]
-    assert FOLDERS[name].with_suffix(".py").is_file() or missing == []
-    assert list(ROOT.glob(f"{EXPERIMENTS[name].scenarios}/params.env"))
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)

@@ -107,33 +107,23 @@ def seen(folder: LiveFolder, name: str = "lab_run_active", *, changing: bool = F
     return values(page, name, **labels)
 
 
-def test_a_finished_run_is_shown_until_the_next_begins(tmp_path: Path, writer: Writer) -> None:
-    folder = LiveFolder(tmp_path, EXPERIMENTS)
+def test_a_finished_run_is_shown_until_the_next_begins(
+    tmp_path: Path, writer: Writer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, sent = LiveFolder(tmp_path, EXPERIMENTS), "lab_messages_sent_total"
     assert seen(folder) == []
     publish_state(tmp_path, "running")
     writer.send(0)
     first = {"scenario": "scenario1", "run_id": "20260101T000000Z-scenario1", "fidelity": "thesis"}
-    assert seen(folder, **first) == [1]
+    assert (seen(folder, **first), seen(folder, sent, changing=True)) == ([1], [1])
     publish_state(tmp_path, "finished", valid=False)
-    assert seen(folder, **first) == [0]
-    assert seen(folder, "lab_run_valid", **first) == [0]
-    publish_state(tmp_path, "running", run_id="20260102T000000Z-scenario2", parameters=parameters(SCENARIO="scenario2"))
-    assert seen(folder, **first) == []
-    assert seen(folder, scenario="scenario2") == [1]
-
-
-def test_what_prometheus_has_is_not_scraped_for_hours(
-    tmp_path: Path, writer: Writer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = LiveFolder(tmp_path, EXPERIMENTS)
-    publish_state(tmp_path, "running")
-    writer.send(0)
-    assert seen(folder, "lab_messages_sent_total", changing=True) == [1]
-    publish_state(tmp_path, "finished", valid=True)
-    assert seen(folder, "lab_messages_sent_total", changing=True) == [1], "a last scrape has the end"
+    assert (seen(folder, **first), seen(folder, "lab_run_valid", **first)) == ([0], [0])
+    assert seen(folder, sent, changing=True) == [1], "a last scrape has the end"
     monkeypatch.setattr(live, "SCRAPED_NS", 0)
-    assert seen(folder, "lab_run_active", changing=True) == []
-    assert seen(folder, "lab_messages_sent_total") == [1], "a person still sees it"
+    assert seen(folder, changing=True) == [], "what Prometheus has is not scraped for hours"
+    assert seen(folder, sent) == [1], "a person still sees it"
+    publish_state(tmp_path, "running", run_id="20260102T000000Z-scenario2", parameters=parameters(SCENARIO="scenario2"))
+    assert (seen(folder, **first), seen(folder, scenario="scenario2")) == ([], [1])
 
 
 def test_a_cell_that_is_done_is_left_out_of_a_scrape(writer: Writer, run: LiveRun) -> None:

@@ -64,15 +64,6 @@ def test_panel(panel: dict[str, Any]) -> None:
         assert "$" not in str(labels)
 
 
-def test_published_points_lie_near_a_bound() -> None:
-    generator()
-    from generator.compare import nearest_bound_s, with_points
-
-    assert nearest_bound_s(0.009, "O") == pytest.approx(0.009, rel=0.025)
-    assert nearest_bound_s(70e-6, "R") == pytest.approx(70e-6, rel=0.025)
-    assert with_points("curves", "6.4", "O").count('published", "", "")') == 4 + 4 * (1 + 4)
-
-
 def test_a_part_is_red_only_while_a_fault_is_marked() -> None:
     panels = load(ROOT / "grafana/dashboards/machine-and-parts.json")["panels"]
     (parts,) = [panel for panel in panels if panel["title"] == "Parts"]

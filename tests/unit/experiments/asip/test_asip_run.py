@@ -25,14 +25,6 @@ def parameters(**changes: str) -> AsipParameters:
     return AsipParameters.read({**settings, **changes})
 
 
-def store_with(rows: dict[int, dict[str, int]], p: AsipParameters) -> SampleStore:
-    store = SampleStore(p.samples, more=COLUMNS)
-    for row, values in rows.items():
-        for name, value in values.items():
-            store[name][row] = value
-    return store
-
-
 def test_each_test_has_one_line_and_one_outcome() -> None:
     p = parameters()
     sent = {"due_ns": 1_000, "sent_ns": 2_000}
@@ -41,7 +33,10 @@ def test_each_test_has_one_line_and_one_outcome() -> None:
         5: {**sent, "state": WAITING},
         6: {**sent, "received_ns": 1_500_002_000, "state": LATE},
     }
-    store = store_with(rows, p)
+    store = SampleStore(p.samples, more=COLUMNS)
+    for row, values in rows.items():
+        for name, value in values.items():
+            store[name][row] = value
     (samples,) = files(p)
     lines = list(samples.lines(store, p.rows(1)))
     assert lines == [
@@ -72,10 +67,6 @@ def judged(
     return next(one for one in found if one.what == what)
 
 
-def counted(*, held_us: float = 0.0, processor: str = "atmega2560", lag_us: float = 90.0) -> BoardCounts:
-    return BoardCounts(lag_us, held_us, processor)
-
-
 @pytest.mark.parametrize(
     ("adapter", "held_us", "verified"),
     [
@@ -87,9 +78,18 @@ def counted(*, held_us: float = 0.0, processor: str = "atmega2560", lag_us: floa
     ],
 )  # fmt: skip
 def test_an_adapter_is_known_by_how_long_it_holds_a_byte(adapter: str, held_us: float, verified: bool) -> None:
-    found = judged("USB adapter", {"ADAPTER": adapter}, [counted(held_us=held_us)])
+    found = judged("USB adapter", {"ADAPTER": adapter}, [BoardCounts(90.0, held_us, "atmega2560")])
     assert (found.verified, found.required) == (verified, True)
     assert f"{held_us / 1000:.2f} ms" in found.found
+
+
+def test_a_board_is_known_by_its_processor_and_its_lag() -> None:
+    late = [BoardCounts(2_500.0, 0.0, "atmega2560")]
+    boards = [judged("board", {"BOARD": board}, late) for board in ("mega", "uno")]
+    assert [(found.verified, found.found) for found in boards] == [(True, "atmega2560"), (False, "atmega2560")]
+    clock = judged("board clock", {}, late)
+    assert (clock.verified, clock.required) == (False, False)
+    assert "2.50 ms" in clock.found
 
 
 @pytest.mark.parametrize(
@@ -102,12 +102,6 @@ def test_unasked_reports_are_counted_not_assumed(reports: str, per_s: float, ver
     found = judged("unasked reports", {"REPORTS": reports}, measured=[one])
     assert (found.verified, found.required) == (verified, True)
     assert not judged("unasked reports", {"REPORTS": reports}, measured=[CellResult(cell)]).required
-
-
-@pytest.mark.parametrize(("board", "verified"), [("mega", True), ("uno", False)])
-def test_a_board_is_known_by_its_processor(board: str, verified: bool) -> None:
-    found = judged("board", {"BOARD": board}, [counted(processor="atmega2560")])
-    assert (found.verified, found.found) == (verified, "atmega2560")
 
 
 def scan(limit: float | None = None) -> dict[str, Any]:
@@ -128,12 +122,6 @@ def test_a_bridge_on_a_pi_is_taken_at_its_word() -> None:
     remote = {"ROBOT": "remote", "LAB_PI": "192.0.2.7", "TRANSPORTS": "tcp", "FIDELITY": "corrected"}
     found = judged("bridge TCP_NODELAY", remote, scans=[scan()])
     assert (found.wanted, found.found, found.required) == ("on", "on, as it reports", False)
-
-
-def test_a_board_behind_real_time_is_seen() -> None:
-    clock = judged("board clock", {}, [counted(lag_us=2_500.0)])
-    assert (clock.verified, clock.required) == (False, False)
-    assert "2.50 ms" in clock.found
 
 
 @pytest.mark.parametrize("what", ["board", "USB adapter", "board clock"])

@@ -268,6 +268,8 @@ def test_permission_is_an_attempt_or_limit_and_capability(
 def test_the_controllers_own_attempt_decides(attempt: str, verified: bool) -> None:
     one, _ = judge_permission([scan(controller=[process(rtprio_limit="99")])], "controller", 99, attempt)
     assert one.verified is verified
+    # Without a priority there is nothing to permit.
+    assert [*judge_permission([scan()], "controller", 0)] == []
 
 
 def test_a_bridge_that_is_set_up_otherwise_is_invalid() -> None:
@@ -466,6 +468,7 @@ OPTIONS = "stress options"
     [
         ("/usr/bin/stress --cpu 3 --io 3 --vm 5 --vm-bytes 128M --timeout 4000s", True),
         ("stress --verbose --vm 5 --cpu=3 --io 3 --vm-bytes 128M --timeout 4000s", True),
+        ("stress --cpu 2 --timeout 4000s", False),
         ("stress --cpu 3 --io 3 --vm 5 --vm-bytes 128M --timeout 4000s --hdd 4", False),
         ("stress 4 --cpu 3", False),
     ],
