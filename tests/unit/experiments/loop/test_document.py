@@ -1,13 +1,19 @@
-"""Cells of the loop: every message counted once, no latency left out, lines as their header says."""
+"""What run.json and its files hold of messages: counts, what O is made of, and the cause of each loss."""
 
+import random
 from typing import Any
 
-from looplab.experiments.loop import LoopCell
-from looplab.experiments.loop.document import COLUMNS, of_rows, passed, transport_lines
+import pytest
+
+from looplab.experiments.loop import LoopCell, ledger
+from looplab.experiments.loop.document import COLUMNS, TRANSPORT_HEADER, of_rows, passed, transport_lines
+from looplab.experiments.loop.losses import CAUSES, Losses
 from looplab.experiments.loop.parameters import LoopParameters
+from looplab.experiments.loop.protocol import parse_merged
+from looplab.run.accounting import summarise
 from looplab.run.cells import CellResult, entry
 from looplab.run.document import samples_file
-from looplab.run.samples import ANSWERED, FAILED, LATE, WAITING, SampleStore
+from looplab.run.samples import ABSENT, ANSWERED, FAILED, LATE, NOT_SENT, WAITING, SampleStore
 from looplab.spec.brokers import BROKERS
 
 MS = 1_000_000
@@ -17,7 +23,7 @@ def parameters(**settings: str) -> LoopParameters:
     return LoopParameters.read({"SCENARIO": "s", "MESSAGES": "4", "REPETITIONS": "2", "INTERVALS_MS": "20", **settings})
 
 
-def put(store: SampleStore, row: int, state: int, total_ns: int = 0, robot_ns: int = 0, lateness_ns: int = 0) -> None:
+def enter(store: SampleStore, row: int, state: int, total_ns: int = 0, robot_ns: int = 0, lateness_ns: int = 0) -> None:
     """One message due at its row's millisecond."""
     due = (row + 1) * MS
     store["due_ns"][row], store["sent_ns"][row], store["state"][row] = due, due + lateness_ns, state
@@ -34,7 +40,7 @@ def document(store: SampleStore, rows: range) -> dict[str, Any]:
 def test_transport_file_and_summary_hold_the_same_rows() -> None:
     store = SampleStore(2, more=COLUMNS)
     for row in range(2):
-        put(store, row, ANSWERED, 5 * MS, 4 * MS)
+        enter(store, row, ANSWERED, 5 * MS, 4 * MS)
         store["wire_received_ns"][row], store["wire_robot_ns"][row] = 10 * MS, 4 * MS
     store["wire_sent_ns"][0] = 5 * MS
     store["wait_ns"][0] = 1_500_000
@@ -46,7 +52,7 @@ def test_transport_file_and_summary_hold_the_same_rows() -> None:
 def test_r_free_is_that_of_requests_that_did_not_queue() -> None:
     store = SampleStore(3, more=COLUMNS)
     for row, wait_ns in enumerate((0, 4 * MS, -1)):
-        put(store, row, ANSWERED, 12 * MS, 8 * MS)
+        enter(store, row, ANSWERED, 12 * MS, 8 * MS)
         store["wait_ns"][row] = wait_ns
     found = document(store, range(3))
     assert found["R_us"]["n"] == 3
@@ -58,7 +64,7 @@ def test_the_runs_own_messages_are_those_that_the_broker_counts() -> None:
     """Three requests, two answers at QoS 0; mosquitto before 1.6.13 and 2.0.4 leaves QoS 2 out of its count."""
     store = SampleStore(4, more=COLUMNS)
     for row, state in enumerate((ANSWERED, WAITING, ANSWERED)):
-        put(store, row, state, 5 * MS)
+        enter(store, row, state, 5 * MS)
     for version, of_qos_2 in (("1.6.10", 2), ("1.6.13", 5), ("2.0.3", 2), ("2.0.4", 5), ("2.1", 5), ("", 5)):
         counted = BROKERS["mosquitto"].counted_qos(version)
         own = [passed(store, range(4), requests=qos in counted, answers=0 in counted) for qos in (1, 2)]
@@ -68,10 +74,10 @@ def test_the_runs_own_messages_are_those_that_the_broker_counts() -> None:
 def test_lines_have_the_columns_of_their_header() -> None:
     p = parameters(INTERVALS_MS="20,2.5")
     store = SampleStore(p.samples, more=COLUMNS)
-    put(store, 0, ANSWERED, 5 * MS, 4_280_123, 1500)
-    put(store, 5, WAITING)
-    put(store, 8, FAILED, 250 * MS, 249 * MS)
-    put(store, 9, LATE, 2000 * MS, 4 * MS)
+    enter(store, 0, ANSWERED, 5 * MS, 4_280_123, 1500)
+    enter(store, 5, WAITING)
+    enter(store, 8, FAILED, 250 * MS, 249 * MS)
+    enter(store, 9, LATE, 2000 * MS, 4 * MS)
     store["intended_ns"][0], store["intended_ns"][5] = MS, 3 * MS
     samples = samples_file(LoopCell, p)
     lines = list(samples.lines(store, range(p.samples)))
@@ -82,3 +88,137 @@ def test_lines_have_the_columns_of_their_header() -> None:
         f"2.5,0,0,9,{10 * MS},{10 * MS},{2010 * MS},2000000.000,4000.000,1996000.000,late,",
     ]
     assert {line.count(",") for line in lines} == {samples.header.count(",")}
+
+
+SENT_NS = 5_000_000_000
+Row = tuple[int, int, int, int, int, int]
+
+
+def put(store: SampleStore, row: int, parts: Row) -> None:
+    """One answered message: send path, network (both ways), bridge's wake-up, R, bridge's send path, wake-up in ns."""
+    send, network, bridge_wake, robot, bridge_send, wake = parts
+    arrived = SENT_NS + send + network + bridge_wake + robot + bridge_send
+    values = {
+        "sent_ns": SENT_NS, "wire_sent_ns": SENT_NS, "left_ns": SENT_NS + send, "arrived_ns": arrived,
+        "wire_received_ns": arrived + wake, "received_ns": arrived + wake, "robot_ns": robot, "wire_robot_ns": robot,
+        "bridge_wake_up_ns": bridge_wake, "bridge_send_path_ns": bridge_send, "state": ANSWERED,
+    }  # fmt: skip
+    for name, value in values.items():
+        store[name][row] = value
+
+
+@pytest.fixture
+def truth() -> list[Row]:
+    """The parts of 50 messages, drawn at random."""
+    dice = random.Random(12)
+    return [tuple(dice.randrange(10**7) for _ in range(6)) for _ in range(50)]  # type: ignore[misc]
+
+
+@pytest.fixture
+def store(truth: list[Row]) -> SampleStore:
+    found = SampleStore(50, more=COLUMNS)
+    for row, parts in enumerate(truth):
+        put(found, row, parts)
+    return found
+
+
+def test_each_part_is_the_one_that_was_made(store: SampleStore, truth: list[Row]) -> None:
+    """To the nanosecond, each by itself: a sum alone would hold with any remainder."""
+    for row, (send, network, bridge_wake, _robot, bridge_send, wake) in enumerate(truth):
+        assert ledger.of_row(store, row) == (send, wake, bridge_wake, bridge_send, network)
+    without_robot = [sum(parts) - parts[3] for parts in truth]
+    assert ledger.summary(store, range(50))["O"] == summarise(without_robot)
+
+
+def read(line: str) -> dict[str, int | None]:
+    """Return the fields of a line of transport.csv in ns."""
+    fields = dict(zip(TRANSPORT_HEADER.split(","), line.split(","), strict=True))
+    return {name: int(text.replace(".", "")) if text else None for name, text in fields.items()}
+
+
+@pytest.mark.parametrize("lacking", ["left_ns", "arrived_ns", "bridge_wake_up_ns", "bridge_send_path_ns"])
+def test_an_unknown_part_is_empty_and_so_is_the_rest(store: SampleStore, lacking: str) -> None:
+    store[lacking][0] = ABSENT
+    first, second = (read(line) for line in transport_lines(store, range(2)))
+    empty = [name for name in ledger.NAMES if first[f"{name}_us"] is None]
+    assert len(empty) == 2
+    assert empty[1] == "network"
+    assert None not in (second[f"{name}_us"] for name in ledger.NAMES)
+    counts = {name: part["n"] for name, part in ledger.summary(store, range(50)).items()}
+    assert counts == {**dict.fromkeys((*ledger.NAMES, "O", "transport_O"), 49), "others_O": 1}
+
+
+def test_parts_and_transport_are_those_of_one_o(store: SampleStore) -> None:
+    """Six of 50 messages lack a stamp and took 134 ms: they are in none of the figures that are compared."""
+    for row in range(6):
+        store["arrived_ns"][row] = ABSENT
+        store["received_ns"][row] = SENT_NS + 134_000_000 + store["robot_ns"][row]
+    figures = ledger.summary(store, range(50))
+    assert sum(figures[name]["avg"] for name in ledger.NAMES) == pytest.approx(figures["O"]["avg"], abs=0.01)
+    assert figures["others_O"] == {**figures["others_O"], "n": 6, "avg": 134_000.0}
+    # What the program itself adds is a difference of the same messages: 0 in these.
+    assert figures["O"]["avg"] == figures["transport_O"]["avg"]
+    store["wire_robot_ns"][10] = ABSENT
+    assert [part["n"] for part in ledger.summary(store, range(50)).values()] == [*[43] * 7, 7]
+
+
+def test_parts_that_cannot_be_are_no_parts(store: SampleStore) -> None:
+    """A stamp before its message was sent, and parts that are longer than O."""
+    store["left_ns"][0] = SENT_NS - 1
+    store["bridge_wake_up_ns"][1] = 10**12
+    first, second = (ledger.of_row(store, row) for row in range(2))
+    assert (first[0], first[-1], second[-1]) == (ABSENT, ABSENT, ABSENT)
+    assert second[0] != ABSENT
+    assert ledger.negative(store, range(50)) == 1
+
+
+def sent_every_10_ms(lost: set[int], count: int = 100) -> SampleStore:
+    """Message k leaves at 10 k ms and is answered 5 ms later unless it is lost."""
+    store = SampleStore(count)
+    for row in range(count):
+        store["sent_ns"][row] = 10 * row * MS
+        store["state"][row] = WAITING if row in lost else ANSWERED
+        if row not in lost:
+            store["received_ns"][row] = (10 * row + 5) * MS
+    return store
+
+
+def count(store: SampleStore, returns_ns: list[int]) -> dict[str, int]:
+    """The causes that were found, those of no message left out."""
+    every = range(store.count)
+    found = Losses(store, every, [], [], returns_ns).count(every)
+    assert list(found) == list(CAUSES)
+    return {cause: number for cause, number in found.items() if number}
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_causes_add_up_to_what_was_lost(seed: int) -> None:
+    dice = random.Random(seed)
+    store = SampleStore(200)
+    for row in range(200):
+        store["state"][row] = state = dice.choice((NOT_SENT, WAITING, ANSWERED, LATE, FAILED))
+        if state != NOT_SENT:
+            store["sent_ns"][row] = row * MS
+        if state not in (NOT_SENT, WAITING):
+            store["received_ns"][row] = (row + dice.randrange(1, 50)) * MS
+    merged, expired = ({dice.randrange(200) for _ in range(40)} for _ in range(2))
+    returns_ns = sorted(dice.randrange(200) * MS for _ in range(3))
+    found = Losses(store, range(200), merged, expired, returns_ns).count(range(200))
+    assert sum(found.values()) == store["state"].tolist().count(WAITING)
+
+
+def test_what_was_lost_before_an_answer_is_not_of_the_connection() -> None:
+    """The connection went after the last answer before its return, however late the broker noticed."""
+    store = sent_every_10_ms({10, 20, 21})
+    assert count(store, [215 * MS]) == {"unknown": 1, "disconnected": 2}
+
+
+def test_two_returns_without_an_answer_between_them() -> None:
+    store = sent_every_10_ms(set(range(40, 60)))
+    assert count(store, [455 * MS, 598 * MS]) == {"disconnected": 20}
+    assert count(store, [455 * MS]) == {"disconnected": 6, "unknown": 14}
+
+
+@pytest.mark.parametrize("payload", [b"", b"ab12", b"ab12 ", b"ab12 x", b"ab12 1,2", b"ab12 1234567890", b"\xff 1"])
+def test_what_is_no_report_of_merged_requests(payload: bytes) -> None:
+    assert parse_merged(payload) is None
