@@ -1,4 +1,4 @@
-"""The pages: every path, link and data file is there, tables have heads, sentences and pages are short.
+"""The pages: every path and page is there, sentences and pages are short.
 
 lychee follows the links (./lab test --lint). Sentences are for readers of another language.
 """

@@ -1,4 +1,4 @@
-"""The plant, the controllers' laws, the linear loop and a robot on two wheels: by theory and an independent model."""
+"""The plant, the controllers' laws, and the linear loop: by theory, an independent model and each other."""
 
 from math import pi
 
@@ -14,7 +14,6 @@ from looplab.experiments.balance.document import control_figures
 from looplab.experiments.balance.plant import FALLEN_RAD, GAINS, LEVEL_ZERO, State, law, level_of, volts_of
 from looplab.experiments.balance.report import theory
 from looplab.experiments.balance.report.theory import spectral_radius
-from looplab.experiments.loop.bridge.robot_answers import Answers, Faults, check_letter
 from looplab.run.samples import ABSENT, ANSWERED
 
 
@@ -172,30 +171,3 @@ def test_age_is_that_of_what_was_read_and_none_without() -> None:
     assert control_figures(columns, [range(3)], 20 * ms)["age_ms"] == pytest.approx(16)
     found = control_figures({**columns, "tilt_urad": [ABSENT] * 3}, [range(3)], 20 * ms)
     assert [found[name] for name in ("seconds", "upright_s", "angle_rms_rad", "cost", "age_ms")] == [None] * 5
-
-
-STATE, LEVEL = b"-12 340 5 -87", b"\xc5"
-
-
-def numbered(request: bytes, body: bytes) -> bytes:
-    return (text := bytes([request[0] + 96]) + body) + bytes([check_letter(text)]) + b"\n"
-
-
-def test_as_published_a_state_has_no_number() -> None:
-    robot = Answers("burst", Faults())
-    assert robot.ask(LEVEL) == LEVEL
-    assert robot.cut(STATE[:5]) == ([], b"")
-    for lines, found in ((STATE[5:], (STATE, 1)), (b"ERR tilt", (b"", 1)), (STATE + b"\r\n" + STATE, (STATE, 2))):
-        (reply,), _ = robot.cut(lines + b"\r\n")
-        assert (reply.value, reply.stands_for) == found
-
-
-def test_by_lines_a_lost_state_shifts_no_other() -> None:
-    robot = Answers("line", Faults())
-    first, _, third, last = (robot.ask(command) for command in (b"U", LEVEL, LEVEL, LEVEL))
-    (reply,), _ = robot.cut(numbered(first, STATE))
-    assert (reply.value, reply.skipped) == (STATE, 0)
-    # The second answer is lost, the third one damaged.
-    assert robot.cut(numbered(third, STATE).replace(b"0", b"1")) == ([], b"")
-    (reply,), _ = robot.cut(numbered(last, b"E"))
-    assert (reply.value, reply.skipped, reply.garbled) == (b"", 2, True)
