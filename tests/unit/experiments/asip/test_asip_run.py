@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from support.places import ROOT
+from support.run_files import fill
 
 from looplab.errors import MachineError, UsageError
 from looplab.experiments.asip import AsipCell, LatencyCell, placement
@@ -16,7 +17,7 @@ from looplab.experiments.asip.oscilloscope import BoardCounts
 from looplab.experiments.asip.parameters import AsipParameters
 from looplab.experiments.asip.treatments import judge, judge_board, judge_reports
 from looplab.run.cells import CellResult, entry
-from looplab.run.samples import ANSWERED, LATE, WAITING, SampleStore
+from looplab.run.samples import ABSENT, ANSWERED, LATE, WAITING, SampleStore
 from looplab.treatments.judgement import Treatment
 
 
@@ -27,16 +28,9 @@ def parameters(**changes: str) -> AsipParameters:
 
 def test_each_test_has_one_line_and_one_outcome() -> None:
     p = parameters()
-    sent = {"due_ns": 1_000, "sent_ns": 2_000}
-    rows = {
-        4: {**sent, "received_ns": 3_402_000, "state": ANSWERED, "edge_ns": 3_500_000},
-        5: {**sent, "state": WAITING},
-        6: {**sent, "received_ns": 1_500_002_000, "state": LATE},
-    }
     store = SampleStore(p.samples, more=COLUMNS)
-    for row, values in rows.items():
-        for name, value in values.items():
-            store[name][row] = value
+    answer = {"received_ns": [3_402_000, ABSENT, 1_500_002_000], "edge_ns": [3_500_000, ABSENT, ABSENT]}
+    fill(store, range(4, 7), due_ns=1000, sent_ns=2000, state=[ANSWERED, WAITING, LATE], **answer)
     (samples,) = files(p)
     lines = list(samples.lines(store, p.rows(1)))
     assert lines == [

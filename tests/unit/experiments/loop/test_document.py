@@ -1,9 +1,12 @@
 """What run.json and its files hold of messages: counts, what O is made of, and the cause of each loss."""
 
 import random
+from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pytest
+from support.run_files import fill
 
 from looplab.experiments.loop import LoopCell, ledger
 from looplab.experiments.loop.document import COLUMNS, TRANSPORT_HEADER, of_rows, passed, transport_lines
@@ -91,43 +94,27 @@ def test_lines_have_the_columns_of_their_header() -> None:
 
 
 SENT_NS = 5_000_000_000
-Row = tuple[int, int, int, int, int, int]
-
-
-def put(store: SampleStore, row: int, parts: Row) -> None:
-    """One answered message: send path, network (both ways), bridge's wake-up, R, bridge's send path, wake-up in ns."""
-    send, network, bridge_wake, robot, bridge_send, wake = parts
-    arrived = SENT_NS + send + network + bridge_wake + robot + bridge_send
-    values = {
-        "sent_ns": SENT_NS, "wire_sent_ns": SENT_NS, "left_ns": SENT_NS + send, "arrived_ns": arrived,
-        "wire_received_ns": arrived + wake, "received_ns": arrived + wake, "robot_ns": robot, "wire_robot_ns": robot,
-        "bridge_wake_up_ns": bridge_wake, "bridge_send_path_ns": bridge_send, "state": ANSWERED,
-    }  # fmt: skip
-    for name, value in values.items():
-        store[name][row] = value
+# Send path, network (both ways), bridge's wake-up, R, bridge's send path and wake-up of 50 messages in ns.
+SEND, NETWORK, BRIDGE_WAKE, ROBOT, BRIDGE_SEND, WAKE = np.random.default_rng(12).integers(10**7, size=(6, 50))
 
 
 @pytest.fixture
-def truth() -> list[Row]:
-    """The parts of 50 messages, drawn at random."""
-    dice = random.Random(12)
-    return [tuple(dice.randrange(10**7) for _ in range(6)) for _ in range(50)]  # type: ignore[misc]
-
-
-@pytest.fixture
-def store(truth: list[Row]) -> SampleStore:
-    found = SampleStore(50, more=COLUMNS)
-    for row, parts in enumerate(truth):
-        put(found, row, parts)
+def store() -> SampleStore:
+    found, arrived = SampleStore(50, more=COLUMNS), SENT_NS + SEND + NETWORK + BRIDGE_WAKE + ROBOT + BRIDGE_SEND
+    fill(
+        found, range(50), sent_ns=SENT_NS, wire_sent_ns=SENT_NS, left_ns=SENT_NS + SEND, arrived_ns=arrived,
+        wire_received_ns=arrived + WAKE, received_ns=arrived + WAKE, robot_ns=ROBOT, wire_robot_ns=ROBOT,
+        bridge_wake_up_ns=BRIDGE_WAKE, bridge_send_path_ns=BRIDGE_SEND, state=ANSWERED,
+    )  # fmt: skip
     return found
 
 
-def test_each_part_is_the_one_that_was_made(store: SampleStore, truth: list[Row]) -> None:
+def test_each_part_is_the_one_that_was_made(store: SampleStore) -> None:
     """To the nanosecond, each by itself: a sum alone would hold with any remainder."""
-    for row, (send, network, bridge_wake, _robot, bridge_send, wake) in enumerate(truth):
-        assert ledger.of_row(store, row) == (send, wake, bridge_wake, bridge_send, network)
-    without_robot = [sum(parts) - parts[3] for parts in truth]
-    assert ledger.summary(store, range(50))["O"] == summarise(without_robot)
+    for row, parts in enumerate(zip(SEND, WAKE, BRIDGE_WAKE, BRIDGE_SEND, NETWORK, strict=True)):
+        assert ledger.of_row(store, row) == parts
+    without_robot = SEND + NETWORK + BRIDGE_WAKE + BRIDGE_SEND + WAKE
+    assert ledger.summary(store, range(50))["O"] == summarise(without_robot.tolist())
 
 
 def read(line: str) -> dict[str, int | None]:
@@ -150,9 +137,7 @@ def test_an_unknown_part_is_empty_and_so_is_the_rest(store: SampleStore, lacking
 
 def test_parts_and_transport_are_those_of_one_o(store: SampleStore) -> None:
     """Six of 50 messages lack a stamp and took 134 ms: they are in none of the figures that are compared."""
-    for row in range(6):
-        store["arrived_ns"][row] = ABSENT
-        store["received_ns"][row] = SENT_NS + 134_000_000 + store["robot_ns"][row]
+    fill(store, range(6), arrived_ns=ABSENT, received_ns=SENT_NS + 134_000_000 + ROBOT[:6])
     figures = ledger.summary(store, range(50))
     assert sum(figures[name]["avg"] for name in ledger.NAMES) == pytest.approx(figures["O"]["avg"], abs=0.01)
     assert figures["others_O"] == {**figures["others_O"], "n": 6, "avg": 134_000.0}
@@ -172,14 +157,12 @@ def test_parts_that_cannot_be_are_no_parts(store: SampleStore) -> None:
     assert ledger.negative(store, range(50)) == 1
 
 
-def sent_every_10_ms(lost: set[int], count: int = 100) -> SampleStore:
-    """Message k leaves at 10 k ms and is answered 5 ms later unless it is lost."""
-    store = SampleStore(count)
-    for row in range(count):
-        store["sent_ns"][row] = 10 * row * MS
-        store["state"][row] = WAITING if row in lost else ANSWERED
-        if row not in lost:
-            store["received_ns"][row] = (10 * row + 5) * MS
+def sent_every_10_ms(lost: Sequence[int]) -> SampleStore:
+    """Message k of 100 leaves at 10 k ms and is answered 5 ms later unless it is lost."""
+    store, sent_ns = SampleStore(100), 10 * MS * np.arange(100)
+    answered = ~np.isin(np.arange(100), lost)
+    received_ns = np.where(answered, sent_ns + 5 * MS, ABSENT)
+    fill(store, range(100), sent_ns=sent_ns, received_ns=received_ns, state=np.where(answered, ANSWERED, WAITING))
     return store
 
 
@@ -209,12 +192,12 @@ def test_causes_add_up_to_what_was_lost(seed: int) -> None:
 
 def test_what_was_lost_before_an_answer_is_not_of_the_connection() -> None:
     """The connection went after the last answer before its return, however late the broker noticed."""
-    store = sent_every_10_ms({10, 20, 21})
+    store = sent_every_10_ms([10, 20, 21])
     assert count(store, [215 * MS]) == {"unknown": 1, "disconnected": 2}
 
 
 def test_two_returns_without_an_answer_between_them() -> None:
-    store = sent_every_10_ms(set(range(40, 60)))
+    store = sent_every_10_ms(range(40, 60))
     assert count(store, [455 * MS, 598 * MS]) == {"disconnected": 20}
     assert count(store, [455 * MS]) == {"disconnected": 6, "unknown": 14}
 

@@ -6,7 +6,9 @@ The real emulator is in tests/e2e/test_e2e_qos_delay.py.
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
+from support.run_files import fill
 
 from looplab.errors import UsageError
 from looplab.experiments.qos_delay import network
@@ -135,15 +137,11 @@ def parameters(**more: str) -> QosDelayParameters:
 
 def samples() -> SampleStore:
     """Eight after 40 ms, one late, one lost."""
-    store = SampleStore(10)
-    for row in range(10):
-        store["due_ns"][row] = row * 10 * MS
-        store["sent_ns"][row] = store["wire_sent_ns"][row] = row * 10 * MS + 1000
-        store["state"][row] = WAITING
-        if row < 9:
-            latency = 40 * MS if row < 8 else 6000 * MS
-            store["received_ns"][row] = store["wire_received_ns"][row] = store["sent_ns"][row] + latency
-            store["state"][row] = ANSWERED if row < 8 else LATE
+    store, sent_ns = SampleStore(10), 10 * MS * np.arange(10) + 1000
+    state = [ANSWERED] * 8 + [LATE, WAITING]
+    fill(store, range(10), due_ns=sent_ns - 1000, sent_ns=sent_ns, wire_sent_ns=sent_ns, state=state)
+    for name in ("received_ns", "wire_received_ns"):
+        fill(store, range(9), **{name: sent_ns[:9] + np.array([40] * 8 + [6000]) * MS})
     return store
 
 

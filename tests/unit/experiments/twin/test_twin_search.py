@@ -7,7 +7,9 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+import numpy as np
 import pytest
+from support.run_files import fill
 
 from looplab.experiments.twin.database import CommitCost
 from looplab.experiments.twin.instance.orders import Order, WorkerCount, WorkerCounts
@@ -89,15 +91,13 @@ def test_nothing_sustained_is_no_limit() -> None:
 def test_a_lost_message_or_a_late_device_is_not_sustained() -> None:
     p = parameters()
     store = SampleStore(len(p.rows(0)), None, ("copies",))
-    for row in range(100):
-        store["due_ns"][row] = store["sent_ns"][row] = row * 10 * MS
-        store["received_ns"][row], store["state"][row] = row * 10 * MS + MS, ANSWERED
+    sent_ns = 10 * MS * np.arange(100)
+    fill(store, range(100), due_ns=sent_ns, sent_ns=sent_ns, received_ns=sent_ns + MS, state=ANSWERED)
     assert judge_step(p, store, range(100), 100).sustained
     store["state"][50] = WAITING
     assert not judge_step(p, store, range(100), 100).sustained
     store["state"][50] = ANSWERED
-    for row in range(90, 100):
-        store["due_ns"][row] -= 150 * MS
+    fill(store, range(90, 100), due_ns=sent_ns[90:] - 150 * MS)
     assert not judge_step(p, store, range(100), 100).sustained
 
 
