@@ -28,11 +28,7 @@ def test_dashboard_stands_alone(path: Path) -> None:
     assert "id" not in found, "Grafana gives ids out itself"
     assert all(link["url"].startswith("http://127.0.0.1") or not link["url"] for link in found["links"])
     assert set(re.findall(r'"uid": "([^"]*)"', text)) == {found["uid"], DATASOURCE_UID}
-    ids = [panel["id"] for panel in found["panels"]]
-    assert ids == list(range(1, len(ids) + 1))
-    titles = [panel["title"] for panel in found["panels"]]
-    assert len(set(titles)) == len(titles)
-    assert any(link["title"] == "Handout" for link in found["links"])
+    assert len({panel["title"] for panel in found["panels"]}) == len(found["panels"])
     assert [annotation["name"] for annotation in found["annotations"]["list"]] == ["Runs", "Treatments", "Faults"]
 
 
@@ -42,27 +38,20 @@ def test_panel(panel: dict[str, Any]) -> None:
     assert len(panel["description"]) > 30
     if panel["type"] == "text":
         return
-    assert panel["datasource"] == {"type": "prometheus", "uid": DATASOURCE_UID}
-    assert all(target["datasource"] == panel["datasource"] for target in panel["targets"])
+    assert all(one["datasource"]["uid"] == DATASOURCE_UID for one in (panel, *panel["targets"]))
     defaults, overrides = panel["fieldConfig"]["defaults"], panel["fieldConfig"]["overrides"]
-    if panel["type"] in ("timeseries", "stat", "xychart"):
-        assert defaults["unit"]
-    if panel["type"] in ("timeseries", "stat", "table"):
-        assert re.search(r"\./lab run [a-z0-9-]+ --quick|all is well", defaults["noValue"]), "what fills it"
-    if panel["type"] == "timeseries":
-        assert defaults["custom"]["axisLabel"]
-        assert 5_000 <= defaults["custom"]["spanNulls"] <= 30_000
     if panel["type"] == "xychart":
-        # It names its x, and the command that fills it.
-        assert "\\" not in next(p["value"] for p in overrides[0]["properties"] if p["id"] == "displayName")
-        assert "or on () label_replace(" in panel["targets"][0]["expr"]
-        assert "./lab run " in panel["targets"][0]["expr"]
-        # Readable from the last row of a class room.
-        assert panel["gridPos"]["w"] >= 8
-        assert panel["gridPos"]["h"] >= 10
         # Grafana fills no variables in here.
         labels = [one["value"] for o in overrides for one in o["properties"] if one["id"] == "custom.axisLabel"]
         assert "$" not in str(labels)
+        assert "./lab run " in panel["targets"][0]["expr"], "it names the command that fills it"
+        # Readable from the last row of a class room.
+        assert panel["gridPos"]["w"] >= 8
+        assert panel["gridPos"]["h"] >= 10
+    else:
+        assert re.search(r"\./lab run [a-z0-9-]+ --quick|all is well", defaults["noValue"]), "what fills it"
+    if panel["type"] == "timeseries":
+        assert 5_000 <= defaults["custom"]["spanNulls"] <= 30_000
 
 
 def test_a_part_is_red_only_while_a_fault_is_marked() -> None:

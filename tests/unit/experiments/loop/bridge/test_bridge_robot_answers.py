@@ -66,11 +66,6 @@ def test_raw_bytes_are_an_answer_that_stands_for_the_lines_that_begin_in_it(
     assert all(re.fullmatch(rb"[ -+\--~]{1,32}", reply.value) for reply in found)
 
 
-def test_no_flipped_bit_makes_another_requests_number() -> None:
-    for number in NUMBERS:
-        assert not any(number ^ 1 << bit in NUMBERS for bit in range(8))
-
-
 def test_what_is_forgotten_is_nobodys_answer() -> None:
     window = Window()
     sent = b"".join(window.ask() for _ in range(3))

@@ -15,37 +15,22 @@ from looplab.experiments.loop.report.figures import curve_of
 from looplab.run.accounting import summarise
 
 
-def loop(results: Path, **parameters: str) -> Shown:
+def loop(results: Path) -> Shown:
     """A run of scenario 0 at 20 and 10 ms; at 10 ms 10 of 100 were lost, 8 of them merged."""
     rng = np.random.default_rng(1)
     cells = {(i, 0): simulated_cell(rng, 4, 25, 900, 70) for i in (20.0, 10.0)}
-    with edited(write_run(results, "scenario0", cells=cells, lost={(10.0, 0): 10}, parameters=parameters)) as run:
+    with edited(write_run(results, "scenario0", cells=cells, lost={(10.0, 0): 10})) as run:
         losing = next(cell for cell in run["cells"] if cell["interval_ms"] == 10)
         losing["lost_by"] = {"merged": 8, "disconnected": 0, "unknown": 2}
         losing["response_us"] = summarise([1_000_000] * 90 + [np.inf] * 10)
     return shown(results)
 
 
-def visible(report: Shown) -> str:
-    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", report.text))
-
-
 def test_causes_and_endless_response_stand_in_the_table(results: Path) -> None:
-    text = visible(loop(results))
+    text = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", loop(results).text))
     assert "10 lost (8 merged, 2 unknown)" in text
     row = text[text.index(" response –") :]
     assert row.startswith(" response – – – 10.0 % beyond an interval 1.000 ∞ ∞ – 1.000 ∞ ∞ "), row[:120]
-
-
-def test_a_link_is_fitted_to_two_cells(results: Path) -> None:
-    report = loop(results, link="wifi")
-    text = visible(report)
-    assert "T fitted" in text
-    standing = {row.standing for _, tables in report.context["tables"] for t in tables.values() for row in t.rows}
-    # The delay to the cell at 20 ms, its deviation to that at 10 ms.
-    assert standing == {"fitted", ""}
-    assert "The delay of LINK=wifi is fitted to the published mean of O in scenario 0 at 20 ms" in text
-    assert "R fitted" not in text
 
 
 def test_a_curve_is_of_all_messages_sent(results: Path) -> None:

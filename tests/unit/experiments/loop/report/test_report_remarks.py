@@ -14,7 +14,6 @@ from support.tables import rows
 from looplab.experiments.loop.report.analysis import whose
 from looplab.report.verdicts import (
     BY_CONSTRUCTION,
-    NO_PLAN,
     NO_VERDICT,
     NOT_REPRODUCED,
     OTHER_SCALE,
@@ -85,15 +84,6 @@ def test_a_client_that_waits_sends_later(results: Path, late_us: float, outcome:
     assert found.outcome == outcome, found.reason
     assert "sends after each sleep" in found.notes[0]
     assert "20.10" in report.text
-
-
-def test_the_robots_share_is_beside_what_the_text_says(results: Path) -> None:
-    found = study(results, {"scenario1": at(9000, 9000, 9000)}).verdict("robot-third")
-    assert "published are 32%" in found.reason
-    assert "says 35 %; its table 5.3 gives 32 %" in found.notes[0]
-    assert any(note.startswith("Fitted: The virtual robot's USB frames") for note in found.notes)
-    next(results.glob("*.study.json")).unlink()
-    assert shown(results).verdict("robot-third").because == NO_PLAN
 
 
 O_US = {"mosquitto": 900, "rabbitmq": 1500}
