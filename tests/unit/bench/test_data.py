@@ -1,13 +1,11 @@
 """Raw data of benchmarks: small, read by the lab's own report code, and analysed again by one command."""
 
 import csv
-import json
 import re
 import runpy
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 from support.places import ROOT
@@ -114,34 +112,6 @@ def test_what_a_benchmark_imports_is_there(script: Path) -> None:
     runpy.run_path(str(script), run_name="bench")
 
 
-def put(path: Path, header: str, rows: list[tuple[object, ...]]) -> None:
-    path.parent.mkdir(exist_ok=True)
-    path.write_text("".join(f"{','.join(map(str, row))}\n" for row in [(header,), *rows]))
-
-
-def test_what_the_lab_adds_to_its_packets_is_found(tmp_path: Path) -> None:
-    """T is 900 us, the packets are 800 us apart, and the kernel's stamps 803; of 50 messages one has no packets."""
-    run = tmp_path / "20260101T000000Z-scenario0"
-    put(run / "samples.csv", "sequence,total_us,overhead_us,outcome", [(k, 900, 850, "answered") for k in range(50)])
-    parts = "sequence,send_path_us,wake_up_us,bridge_wake_up_us,bridge_send_path_us,network_us"
-    put(run / "transport.csv", parts, [(k, 57, 40, 20, 30, 703.0005) for k in range(50)])
-    stamps = [
-        (way, token, k, at)
-        for token in ("abc", "floor1")
-        for k in range(49)
-        for way, at in (("out", k), ("in", k + 800_000))
-    ]
-    put(tmp_path / "packets.csv", "way,run,sequence,at_ns", [*stamps, ("in", "abc", 0, 900_000)])
-    (run / "run.json").write_text(json.dumps({"token": "abc", "run_id": run.name}))
-    kept.write_rows(tmp_path / "floor.jsonl", [{"n": 49, "T_us": {"p50": 850.0}}])
-    found = [figure for _, figure in THEMES["instrument"](tmp_path)]
-    assert found[0] == "49 of 50"
-    assert found[1] == "49 of 49"
-    assert found[2].startswith("3 µs")
-    assert found[3].startswith("100 µs")
-    assert found[4] == "50 µs"
-
-
 def packet(at_ns: int, source: int, target: int, payload: bytes) -> bytes:
     """Return a record of a pcap file: Ethernet, IP without options, TCP."""
     ports = source.to_bytes(2, "big") + target.to_bytes(2, "big")
@@ -161,13 +131,3 @@ def test_of_the_packets_on_the_bridge_those_of_the_sender_count(tmp_path: Path) 
     ]
     (tmp_path / "x.pcap").write_bytes((0xA1B23C4D).to_bytes(4, "little") + bytes(20) + b"".join(records))
     assert [*packets(tmp_path / "x.pcap")] == [("out", "abc", 7, 1_000), ("in", "abc", 7, 4_000)]
-
-
-def test_a_neighbour_is_compared_with_the_load_alone(tmp_path: Path) -> None:
-    """The lab doubles p95, and in one of two samples a wake-up is 30 ms late."""
-    samples: list[tuple[str, Any]] = [("+ all", [200] * 99 + [30_000]), ("load alone", [100] * 100)] * 2
-    samples[0] = ("+ all", [200] * 100)
-    kept.write_rows(tmp_path / "stress-all.jsonl", [{"arm": arm, "late_us": late} for arm, late in samples])
-    assert list(THEMES["bystander"](tmp_path)) == [
-        ("under stress", "missed: 2.00 x (0.20 and 0.10 ms) | 1 of 2; 0 of 2")
-    ]
