@@ -7,22 +7,8 @@ from typing import Any
 
 import pytest
 
+from looplab.experiments.loop import treatments as loop
 from looplab.experiments.loop.parameters import LoopParameters
-from looplab.experiments.loop.treatments import (
-    applied,
-    broker_restarted,
-    elsewhere,
-    judge,
-    judge_broker,
-    judge_connection,
-    judge_legs,
-    judge_number,
-    judge_path,
-    judge_permission,
-    judge_robot,
-    roles,
-    strength,
-)
 from looplab.spec.brokers import DEFAULT
 from looplab.spec.roles import CONTROLLER
 from looplab.treatments.judgement import Treatment
@@ -69,7 +55,7 @@ def scan(at_s: float = 0.0, idle_s: float = 0.0, **roles: Any) -> Scan:
         "processors": {cpu: {"idle_s": idle_s, "steal_s": 0.0} for cpu in ("0", "1")},
         "clock_ns": round(at_s * 1e9),
         "own": 0,
-        "elsewhere": elsewhere(BRIDGE),
+        "elsewhere": loop.elsewhere(BRIDGE),
     }
 
 
@@ -93,7 +79,7 @@ def judged(p: LoopParameters, scans: Sequence[Scan | None], bridge: Scan | None 
         for one in (one for seen in filter(None, scans) for one in seen["roles"][load]["processes"]):
             one.setdefault("argv", command(load, p.load_settings))
     usual = {**BRIDGE, "tcp_nodelay": p.tcp_nodelay, "framing": p.robot_framing}
-    return {t.what: t for t in judge(p, scans, usual if bridge is None else bridge)}
+    return {t.what: t for t in loop.judge(p, scans, usual if bridge is None else bridge)}
 
 
 def wrong(found: dict[str, Treatment]) -> set[str]:
@@ -124,7 +110,7 @@ NOT_ALL = "SCHED_FIFO 96, not running"
 
 def far(**changes: Any) -> Scan:
     """A scan at a run whose bridge is on another machine."""
-    return {**scan(bridge=[], robot=[]), "elsewhere": elsewhere({**BRIDGE, **changes})}
+    return {**scan(bridge=[], robot=[]), "elsewhere": loop.elsewhere({**BRIDGE, **changes})}
 
 
 def permitted(scheduling: str = "SCHED_OTHER", **broker: Any) -> Scan:
@@ -266,10 +252,10 @@ def test_permission_is_an_attempt_or_limit_and_capability(
 
 @pytest.mark.parametrize(("attempt", "verified"), [("granted", True), ("refused", False)])
 def test_the_controllers_own_attempt_decides(attempt: str, verified: bool) -> None:
-    one, _ = judge_permission([scan(controller=[process(rtprio_limit="99")])], "controller", 99, attempt)
+    one, _ = loop.judge_permission([scan(controller=[process(rtprio_limit="99")])], "controller", 99, attempt)
     assert one.verified is verified
     # Without a priority there is nothing to permit.
-    assert [*judge_permission([scan()], "controller", 0)] == []
+    assert [*loop.judge_permission([scan()], "controller", 0)] == []
 
 
 def test_a_bridge_that_is_set_up_otherwise_is_invalid() -> None:
@@ -305,13 +291,13 @@ def test_an_adapter_that_holds_answers_back_is_named(fidelity: str, timer_ms: An
 
 
 def test_a_lost_connection_is_named_with_its_causes() -> None:
-    kept = judge_connection("bridge", [])
+    kept = loop.judge_connection("bridge", [])
     assert (kept.what, kept.found, kept.verified) == ("connection of the bridge", "kept", True)
-    lost = judge_connection("bridge", ["cut", "cut", "the broker was restarted"])
+    lost = loop.judge_connection("bridge", ["cut", "cut", "the broker was restarted"])
     assert (lost.found, lost.required) == ("lost 3 x: cut; the broker was restarted", True)
     scans = [scan(), None, scan(broker=[]), scan(broker=[process(pid=7)])]
-    assert not broker_restarted(scans)
-    assert broker_restarted([*scans, scan(broker=[process(pid=8)])])
+    assert not loop.broker_restarted(scans)
+    assert loop.broker_restarted([*scans, scan(broker=[process(pid=8)])])
 
 
 @pytest.mark.parametrize(
@@ -329,9 +315,9 @@ def test_the_path_is_judged_by_where_it_ends(wanted: str, peer: str, port: int, 
             for local, own, there, its in ((OWN, 5000, peer, port), (mapped + BROKERS_OWN, port, mapped + OWN, 5000))
         )
         seen = [scan(controller=[controller], broker=[broker]), None]
-        one = judge_path(parameters(BROKER_PATH=wanted), seen, CONTROLLER)
+        one = loop.judge_path(parameters(BROKER_PATH=wanted), seen, CONTROLLER)
         assert (one.found, one.verified) == (found, found == wanted)
-    assert not judge_path(parameters(), [scan(controller=[], broker=[]), None], CONTROLLER).verified
+    assert not loop.judge_path(parameters(), [scan(controller=[], broker=[]), None], CONTROLLER).verified
 
 
 ON_REQUESTS, ON_ALL = {(0, 0), (1, 0), (2, 0)}, {(0, 0), (1, 1), (2, 2)}
@@ -354,7 +340,7 @@ def test_legs_are_judged_by_what_the_broker_granted(
     faults: list[str],
 ) -> None:  # fmt: skip
     granted = {} if controller is None else {"answer/": controller}
-    found = list(judge_legs(parameters(QOS="0 1 2", **settings), granted, {"subscription_qos": bridge}, answers))
+    found = list(loop.judge_legs(parameters(QOS="0 1 2", **settings), granted, {"subscription_qos": bridge}, answers))
     assert [t.what.partition("'")[0] for t in found if not t.verified] == faults
     assert len(found) == (3 if answers else 2)
 
@@ -362,7 +348,7 @@ def test_legs_are_judged_by_what_the_broker_granted(
 def test_a_publisher_of_its_own_hears_its_requests() -> None:
     two = parameters(CONNECTIONS="two", QOS_LEGS="request")
     for requests, verified in ({"request/": 0}, True), ({}, False):
-        found = judge_legs(two, {"answer/": 0, **requests}, {"subscription_qos": 0}, set())
+        found = loop.judge_legs(two, {"answer/": 0, **requests}, {"subscription_qos": 0}, set())
         assert {t.what: t.verified for t in found}["publisher's subscription to request/"] is verified
 
 
@@ -371,10 +357,10 @@ def test_a_publisher_of_its_own_hears_its_requests() -> None:
 )
 def test_the_controllers_connections_are_counted(number: str, sockets: int | str, found: str) -> None:
     seen = sockets if isinstance(sockets, str) else process()["sockets"][:1] * sockets
-    one = judge_number(parameters(CONNECTIONS=number), [scan(controller=[process(sockets=seen)]), None])
+    one = loop.judge_number(parameters(CONNECTIONS=number), [scan(controller=[process(sockets=seen)]), None])
     assert (one.found, one.verified) == (found, {"one": "1", "two": "2"}[number] == found)
     # run.json requires a word in `found`; an empty one made the run damaged.
-    assert [judge_number(parameters(), scans).found for scans in ([], [None])] == ["none seen"] * 2
+    assert [loop.judge_number(parameters(), scans).found for scans in ([], [None])] == ["none seen"] * 2
 
 
 # --- how strong a load was -------------------------------------------------------------------------------
@@ -563,28 +549,28 @@ def test_a_flood_is_measured_by_its_own_options() -> None:
 
 def test_flood_strength_is_the_brokers_own_count() -> None:
     before, after = flooded(4000)[-2:]
-    assert strength("flood", before, after) == {
+    assert loop.strength("flood", before, after) == {
         "seconds": 20.0, "flood_cpu_s": 0.0, "broker_publish_per_s": 300.0, "flood_messages_per_s": 200.0,
     }  # fmt: skip
     # A broker that does not count shows no flood.
     after["published"] = 10
-    assert "broker_publish_per_s" not in strength("flood", before, after)
+    assert "broker_publish_per_s" not in loop.strength("flood", before, after)
     assert wrong(judged(parameters(LOAD="flood"), [before, before, after])) == {FLOODED}
 
 
 def test_priority_is_applied_only_where_it_is_asked_for() -> None:
     priorities = {"PRIORITY_BROKER": "90", "PRIORITY_CONTROLLER": "99"}
-    assert applied(parameters(**priorities)) == {"broker": 90, "controller": 99}
-    assert applied(parameters(APPLY_PRIORITY="off", **priorities)) == {}
+    assert loop.applied(parameters(**priorities)) == {"broker": 90, "controller": 99}
+    assert loop.applied(parameters(APPLY_PRIORITY="off", **priorities)) == {}
     # Bridge and robot stand for other machines in every run; the load never gets any priority.
-    always = {role.name: role.fifo for role in [*roles(DEFAULT), *(load.role for load in loads().values())]}
+    always = {role.name: role.fifo for role in [*loop.roles(DEFAULT), *(load.role for load in loads().values())]}
     assert [always[name] for name in ("bridge", "stress", "flood")] == [95, 0, 0]
 
 
 def test_the_broker_that_answers_must_be_the_one_that_was_wanted() -> None:
-    found = judge_broker(parameters(BROKER="rabbitmq", QOS="1 2"), "4.0.5")
+    found = loop.judge_broker(parameters(BROKER="rabbitmq", QOS="1 2"), "4.0.5")
     assert (found.verified, found.found) == (True, "rabbitmq 4.0.5")
-    other = judge_broker(parameters(BROKER="rabbitmq"), "")
+    other = loop.judge_broker(parameters(BROKER="rabbitmq"), "")
     assert (other.verified, other.required) == (False, True)
 
 
@@ -615,15 +601,15 @@ def test_their_own_wait_is_judged_in_absolute_time(
     bridge_us: float, robot_us: float, overhead_us: float, verified: bool
 ) -> None:
     quiet = held(5, 5, interval_ms=100)
-    (found,) = judge_robot(TEMPERATURE, [quiet, held(bridge_us, robot_us, overhead_us)], virtual=True)
+    (found,) = loop.judge_robot(TEMPERATURE, [quiet, held(bridge_us, robot_us, overhead_us)], virtual=True)
     assert (found.verified, found.required) == (verified, False)
     assert "at 20 ms, QoS 0" in found.found
     assert bool(found.note) != verified
 
 
 def test_an_emulated_answer_needs_no_robot_and_nothing_is_said_of_a_real_one() -> None:
-    (found,) = judge_robot(EMULATED, [held(100, robot_us=1000)], virtual=True)
+    (found,) = loop.judge_robot(EMULATED, [held(100, robot_us=1000)], virtual=True)
     assert found.found == "200 us of 1000 us at 20 ms, QoS 0"
-    assert judge_robot(TEMPERATURE, [held(5)], virtual=False) == []
+    assert loop.judge_robot(TEMPERATURE, [held(5)], virtual=False) == []
     unsent = held(5, O_us={"n": 0, "avg": None})
-    assert judge_robot(TEMPERATURE, [unsent, held(5, cpu_wait_us={})], virtual=True) == []
+    assert loop.judge_robot(TEMPERATURE, [unsent, held(5, cpu_wait_us={})], virtual=True) == []

@@ -1,7 +1,10 @@
-"""The search on simulated parts: it finds a limit that is known, and names the part that was used up."""
+"""The search on simulated parts, which finds a limit that is known; who may join the device workers of a run."""
 
 import math
 import random
+import socket
+import threading
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
@@ -9,9 +12,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.ports import free_port
 from support.run_files import fill
+from support.waiting import until
 
+from looplab.experiments.twin import device_workers
 from looplab.experiments.twin.database import CommitCost
+from looplab.experiments.twin.device_workers import MOST_STRANGERS, DeviceWorkers
 from looplab.experiments.twin.instance.orders import Order, WorkerCount, WorkerCounts
 from looplab.experiments.twin.parameters import TwinParameters
 from looplab.experiments.twin.search import SearchStep, judge_step, limit, search
@@ -157,3 +164,33 @@ def test_the_part_that_is_used_up_is_the_limit(
     assert found["limited_by"] == named, found["evidence"]
     assert all(0 <= share <= 1 for share in found["evidence"].values())
     assert sent.figures["cpu_share"]["broker"] == [cpu_s.get("broker", 0) / 10]
+
+
+@pytest.fixture
+def workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DeviceWorkers]:
+    (tmp_path / "device-workers").write_text("token")
+    monkeypatch.setenv("TOKENS", str(tmp_path))
+    monkeypatch.setenv("DEVICE_PORT", str(free_port()))
+    monkeypatch.setattr(device_workers, "FIRST_S", 2.0)
+    workers = DeviceWorkers(1)
+    yield workers
+    workers.close()
+
+
+def join(line: bytes = b"") -> socket.socket:
+    connection = socket.create_connection(("127.0.0.1", device_workers.port()), timeout=20)
+    connection.sendall(line)
+    return connection
+
+
+def test_silent_strangers_are_few_and_keep_nobody_out(workers: DeviceWorkers) -> None:
+    before = threading.active_count()
+    strangers = [join() for _ in range(2 * MOST_STRANGERS)]
+    # Those beyond the limit are closed at once, the others after a time.
+    assert strangers[-1].recv(1) == b""
+    assert threading.active_count() <= before + MOST_STRANGERS
+    assert all(one.recv(1) == b"" for one in strangers)
+    worker = join(b"token b\n")
+    until(lambda: [one.host for one in workers.present()] == ["b"], "the worker joins")
+    for one in (*strangers, worker):
+        one.close()
