@@ -2,15 +2,7 @@
 
 import pytest
 
-from looplab.experiments.loop.protocol import (
-    MAX_PAYLOAD_BYTES,
-    LoopAnswer,
-    LoopRequest,
-    answer_to,
-    parse_answer,
-    parse_request,
-    request_properties,
-)
+from looplab.experiments.loop import protocol
 from looplab.mqtt.packets import CORRELATION_DATA, RESPONSE_TOPIC, property_bytes, with_length
 
 
@@ -23,7 +15,7 @@ from looplab.mqtt.packets import CORRELATION_DATA, RESPONSE_TOPIC, property_byte
     ],
 )  # fmt: skip
 def test_request_is_taken_apart(asked: bytes, byte: bytes) -> None:
-    assert parse_request(asked + b"-a1b2c3d4-17") == LoopRequest(byte, b"a1b2c3d4", 17)
+    assert protocol.parse_request(asked + b"-a1b2c3d4-17") == protocol.LoopRequest(byte, b"a1b2c3d4", 17)
 
 
 @pytest.mark.parametrize(
@@ -31,16 +23,16 @@ def test_request_is_taken_apart(asked: bytes, byte: bytes) -> None:
     [
         b"", b"T", b"T-run-", b"T--1", b"X-run-1", b"B-run-1", b"B128-run-1", b"U1-run-1", b"T-run-1\n", b"T-run--1x",
         b"T-run-1234567890", b"T-r,n-1", b"T-run-\xd9\xa1", b"T-" + b"r" * 65 + b"-1",
-        b"T-run-" + b"0" * MAX_PAYLOAD_BYTES, bytes(range(256)),
+        b"T-run-" + b"0" * protocol.MAX_PAYLOAD_BYTES, bytes(range(256)),
     ],
 )  # fmt: skip
 def test_malformed_request_is_none(payload: bytes) -> None:
-    assert parse_request(payload) is None
+    assert protocol.parse_request(payload) is None
 
 
 def test_answer_without_wire_time() -> None:
-    found = parse_answer(b"a1b2,17,ok,4280000,25.50")
-    assert found == LoopAnswer(b"a1b2", 17, b"ok", 4_280_000, b"25.50", -1, -1, -1, -1, -1)
+    found = protocol.parse_answer(b"a1b2,17,ok,4280000,25.50")
+    assert found == protocol.LoopAnswer(b"a1b2", 17, b"ok", 4_280_000, b"25.50", -1, -1, -1, -1, -1)
 
 
 @pytest.mark.parametrize(
@@ -48,9 +40,9 @@ def test_answer_without_wire_time() -> None:
     [(b",,", -1, -1), (b",70000,", 70_000, -1), (b",,30000", -1, 30_000), (b",70000,0", 70_000, 0)],
 )
 def test_answer_with_times_of_an_earlier_one(more: bytes, wake_up_ns: int, send_path_ns: int) -> None:
-    found = parse_answer(b"a1b2,17,timeout,250000000,,16,4300000,1200000" + more)
+    found = protocol.parse_answer(b"a1b2,17,timeout,250000000,,16,4300000,1200000" + more)
     wire = (16, 4_300_000, 1_200_000)
-    assert found == LoopAnswer(b"a1b2", 17, b"timeout", 250_000_000, b"", *wire, wake_up_ns, send_path_ns)
+    assert found == protocol.LoopAnswer(b"a1b2", 17, b"timeout", 250_000_000, b"", *wire, wake_up_ns, send_path_ns)
 
 
 @pytest.mark.parametrize(
@@ -59,22 +51,22 @@ def test_answer_with_times_of_an_earlier_one(more: bytes, wake_up_ns: int, send_
         b"", b"a,1,ok,5", b"a,1,ok,-5,20.0", b"a,1,OK,5,20.0", b"a,1,ok,5,20.0,3", b"a,1,ok,5,20.0,3,4,5,6",
         b"a,1,ok,5,20.0,3,-4,5", b"a,1,ok,5,20.0,3,4,5,6,7,8", b"a,1,ok,5,20.0\n", b"a,1,ok,5,2\x000.0",
         b"a,1,ok,1234567890123456789,20.0", b",1,ok,5,20.0", b"a,1,ok,5," + b"9" * 33,
-        b"a" * (MAX_PAYLOAD_BYTES + 1), bytes(range(256)),
+        b"a" * (protocol.MAX_PAYLOAD_BYTES + 1), bytes(range(256)),
     ],
 )  # fmt: skip
 def test_malformed_answer_is_none(payload: bytes) -> None:
-    assert parse_answer(payload) is None
+    assert protocol.parse_answer(payload) is None
 
 
 def test_an_answer_of_mqtt_5_goes_where_its_request_says() -> None:
-    topic, properties = answer_to(with_length(request_properties(b"T-a1b2-17")))
+    topic, properties = protocol.answer_to(with_length(protocol.request_properties(b"T-a1b2-17")))
     assert (topic, properties) == ("answer/", property_bytes(CORRELATION_DATA, b"17"))
-    assert answer_to(b"") == answer_to(b"\0") == ("answer/", b"")
+    assert protocol.answer_to(b"") == protocol.answer_to(b"\0") == ("answer/", b"")
 
 
 @pytest.mark.parametrize("topic", [b"", b"a/#", b"+", b"\xff", b"a\0b", b"a" * 101])
 def test_a_topic_that_no_answer_can_have_is_malformed(topic: bytes) -> None:
     with pytest.raises(ValueError, match=r"no answer can have|codec"):
-        answer_to(with_length(property_bytes(RESPONSE_TOPIC, topic)))
+        protocol.answer_to(with_length(property_bytes(RESPONSE_TOPIC, topic)))
     with pytest.raises(ValueError, match=r"no answer can have|codec"):
-        answer_to(with_length(property_bytes(CORRELATION_DATA, bytes(MAX_PAYLOAD_BYTES))))
+        protocol.answer_to(with_length(property_bytes(CORRELATION_DATA, bytes(protocol.MAX_PAYLOAD_BYTES))))

@@ -16,16 +16,8 @@ from support.compose_files import merged
 from support.places import ROOT
 
 from looplab.errors import LabError
+from looplab.experiments.loop.bridge import robot_answers
 from looplab.experiments.loop.bridge.answer_times import MOST_LEAVING, AnswerTimes, Times
-from looplab.experiments.loop.bridge.robot_answers import (
-    NUMBERS,
-    Answers,
-    Faults,
-    NumberedAnswer,
-    Window,
-    check_letter,
-    parse_numbered,
-)
 from looplab.experiments.loop.bridge.serial_device import latency_timer_ms, open_port, refuse_others
 from looplab.experiments.loop.protocol import parse_answer
 
@@ -144,7 +136,7 @@ STATE = b"-12 340 5 -87"
 
 def line(letter: int, body: bytes) -> bytes:
     text = bytes([letter]) + body
-    return text + bytes([check_letter(text)])
+    return text + bytes([robot_answers.check_letter(text)])
 
 
 @pytest.mark.parametrize(
@@ -152,18 +144,18 @@ def line(letter: int, body: bytes) -> bytes:
     [(b"2557", b"25.57"), (b"-7", b"-0.07"), (b"-525", b"-5.25"), (b"0", b"0.00"), (b"E", b""), (STATE, STATE)],
 )
 def test_a_line_is_its_number_and_its_value(body: bytes, value: bytes) -> None:
-    assert parse_numbered(line(ord("l"), body)) == NumberedAnswer(ord("l"), value)
+    assert robot_answers.parse_numbered(line(ord("l"), body)) == robot_answers.NumberedAnswer(ord("l"), value)
 
 
 def test_a_line_with_one_wrong_byte_is_never_another_answer() -> None:
     bodies = (b"0", b"7", b"2557", b"-525", b"12500", b"2446", b"-44", b"1890", b"35 0 0 0", STATE)
-    for whole in (line(letter, body) for letter in NUMBERS for body in bodies):
+    for whole in (line(letter, body) for letter in robot_answers.NUMBERS for body in bodies):
         for place in range(len(whole)):
             for byte in range(256):
                 if byte != whole[place]:
-                    assert parse_numbered(whole[:place] + bytes([byte]) + whole[place + 1 :]) is None
-            assert parse_numbered(whole[:place] + whole[place + 1 :]) is None
-            assert parse_numbered(whole[:place] + whole[place : place + 1] + whole[place:]) is None
+                    assert robot_answers.parse_numbered(whole[:place] + bytes([byte]) + whole[place + 1 :]) is None
+            assert robot_answers.parse_numbered(whole[:place] + whole[place + 1 :]) is None
+            assert robot_answers.parse_numbered(whole[:place] + whole[place : place + 1] + whole[place:]) is None
 
 
 @pytest.mark.parametrize(
@@ -181,14 +173,14 @@ def test_a_line_with_one_wrong_byte_is_never_another_answer() -> None:
 def test_raw_bytes_are_an_answer_that_stands_for_the_lines_that_begin_in_it(
     pieces: list[bytes], stand_for: list[int]
 ) -> None:
-    robot = Answers("raw", Faults())
+    robot = robot_answers.Answers("raw", robot_answers.Faults())
     found = [reply for piece in pieces for reply in robot.cut(piece)[0]]
     assert [reply.stands_for for reply in found] == stand_for
     assert all(re.fullmatch(rb"[ -+\--~]{1,32}", reply.value) for reply in found)
 
 
 def test_what_is_forgotten_is_nobodys_answer() -> None:
-    window = Window()
+    window = robot_answers.Window()
     sent = b"".join(window.ask() for _ in range(3))
     window.forget()
     assert [window.answered(number) for number in sent] == [None, None, None]
@@ -198,7 +190,7 @@ def test_what_is_forgotten_is_nobodys_answer() -> None:
 def test_pairs_stay_true_whatever_is_lost(seed: int) -> None:
     """Against a robot that knows which request each of its answers is for."""
     random_robot = random.Random(seed)
-    window = Window()
+    window = robot_answers.Window()
     waiting: deque[int] = deque()
     on_the_wire: deque[tuple[int, int]] = deque()
     written = asked = answered = 0

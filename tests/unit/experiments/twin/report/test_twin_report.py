@@ -4,19 +4,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support import simulated_twin_runs as twin
 from support.reports import Shown, shown
 from support.run_files import repeat
-from support.simulated_twin_runs import (
-    CAUSES,
-    PUBLISHED_RATES,
-    PUBLISHED_S,
-    Truth,
-    experiment_1,
-    experiment_2,
-    single,
-    write_brokers,
-    write_twin_run,
-)
 
 from looplab.experiments.twin.host import variables
 from looplab.report.verdicts import NO_CONTRAST, NOT_REPRODUCED, NOT_RUN, REPRODUCED, UNDECIDED, Verdict
@@ -36,7 +26,7 @@ def findings(results: Path, fidelity: str = "thesis") -> dict[str, Verdict]:
 
 
 def test_a_run_like_the_published_one_reproduces_experiment_1(tmp_path: Path) -> None:
-    write_twin_run(tmp_path, experiment_1(), messages=300)
+    twin.write_twin_run(tmp_path, twin.experiment_1(), messages=300)
     found = findings(tmp_path)
     assert found["fifteen"].outcome == found["no-queue-above-67"].outcome == REPRODUCED
     (line,) = found["fifteen"].lines
@@ -46,10 +36,10 @@ def test_a_run_like_the_published_one_reproduces_experiment_1(tmp_path: Path) ->
     assert found["broker-is-the-limit"].because == found["more-brokers"].because == NOT_RUN
 
 
-def repeated(*truths: Truth, count: int = 4) -> list[Truth]:
+def repeated(*truths: twin.Truth, count: int = 4) -> list[twin.Truth]:
     """Return each truth several times, 0.1 % slower each time."""
     return [
-        single(one.cell.interval_ms, qos=one.cell.qos, repetition=at, service_s=one.service_s * (1 + at / 1000))
+        twin.single(one.cell.interval_ms, qos=one.cell.qos, repetition=at, service_s=one.service_s * (1 + at / 1000))
         for one in truths
         for at in range(count)
     ]
@@ -58,20 +48,20 @@ def repeated(*truths: Truth, count: int = 4) -> list[Truth]:
 @pytest.mark.parametrize(
     ("truths", "expected"),
     [
-        ([single(10, service_s=0.03), single(50, service_s=0.03)], {"fifteen": NOT_REPRODUCED}),
-        ([single(100, service_s=0.002), single(80, service_s=0.002)], {"fifteen": UNDECIDED}),
-        ([single(ms, service_s=0.2) for ms in (100, 80, 50, 10)], NEITHER),
-        ([single(ms, service_s=0.002) for ms in (100, 67, 10)], NEITHER),
-        ([single(10, mode) for mode in MODES], {"broker-is-the-limit": REPRODUCED}),
-        (repeated(*(single(10, qos=qos) for qos in (0, 1, 2))), {"qos-low-impact": REPRODUCED}),
+        ([twin.single(10, service_s=0.03), twin.single(50, service_s=0.03)], {"fifteen": NOT_REPRODUCED}),
+        ([twin.single(100, service_s=0.002), twin.single(80, service_s=0.002)], {"fifteen": UNDECIDED}),
+        ([twin.single(ms, service_s=0.2) for ms in (100, 80, 50, 10)], NEITHER),
+        ([twin.single(ms, service_s=0.002) for ms in (100, 67, 10)], NEITHER),
+        ([twin.single(10, mode) for mode in MODES], {"broker-is-the-limit": REPRODUCED}),
+        (repeated(*(twin.single(10, qos=qos) for qos in (0, 1, 2))), {"qos-low-impact": REPRODUCED}),
         (
-            repeated(single(10), single(10, qos=2, service_s=2 * PUBLISHED_S), single(10, qos=0)),
+            repeated(twin.single(10), twin.single(10, qos=2, service_s=2 * twin.PUBLISHED_S), twin.single(10, qos=0)),
             {"qos-low-impact": NOT_REPRODUCED},
         ),
     ],
 )
-def test_what_a_broker_does_is_judged(tmp_path: Path, truths: list[Truth], expected: dict[str, str]) -> None:
-    write_twin_run(tmp_path, truths)
+def test_what_a_broker_does_is_judged(tmp_path: Path, truths: list[twin.Truth], expected: dict[str, str]) -> None:
+    twin.write_twin_run(tmp_path, truths)
     found = findings(tmp_path)
     assert {name: found[name].outcome for name in expected} == expected
 
@@ -79,27 +69,27 @@ def test_what_a_broker_does_is_judged(tmp_path: Path, truths: list[Truth], expec
 def test_a_run_with_another_factor_displaces_none(tmp_path: Path) -> None:
     """WRITE_MODE=copy of fidelity thesis made "at most 15 messages a second" not reproduced."""
     settings = {"write_modes": ["copy"]}
-    write_twin_run(tmp_path, [single(ms, "copy", service_s=0.001) for ms in (100, 10)], settings=settings)
+    twin.write_twin_run(tmp_path, [twin.single(ms, "copy", service_s=0.001) for ms in (100, 10)], settings=settings)
     assert {held["thesis"].because for held in analysed(tmp_path).verdicts.values()} == {NOT_RUN}
-    write_twin_run(tmp_path, experiment_1(), messages=300, start="20260401T000000Z")
+    twin.write_twin_run(tmp_path, twin.experiment_1(), messages=300, start="20260401T000000Z")
     assert findings(tmp_path)["fifteen"].outcome == REPRODUCED, "the run as usual decides, though it is older"
 
 
 def test_the_mode_of_its_fidelity_answers_for_a_run(tmp_path: Path) -> None:
     """The prototype is no part of what `corrected` shows of the paper's figures."""
-    write_twin_run(tmp_path, CAUSES, fidelity="corrected", settings={"write_modes": ["prototype", "row"]})
+    twin.write_twin_run(tmp_path, twin.CAUSES, fidelity="corrected", settings={"write_modes": ["prototype", "row"]})
     assert "row" in findings(tmp_path, "corrected")["fifteen"].reason
 
 
 def test_the_impact_of_persistence_needs_a_run_with_it(tmp_path: Path) -> None:
-    write_twin_run(tmp_path, repeated(single(10)), start="20260501T000000Z")
+    twin.write_twin_run(tmp_path, repeated(twin.single(10)), start="20260501T000000Z")
     assert findings(tmp_path)["persistence-low-impact"].because == NOT_RUN
-    write_twin_run(tmp_path, repeated(single(10)), start="20260502T000000Z", settings={"persistence": True})
+    twin.write_twin_run(tmp_path, repeated(twin.single(10)), start="20260502T000000Z", settings={"persistence": True})
     assert findings(tmp_path)["persistence-low-impact"].outcome == REPRODUCED
 
 
 def test_each_cause_taken_away_is_named_with_its_rate(tmp_path: Path) -> None:
-    write_twin_run(tmp_path, CAUSES, settings={"write_modes": [*MODES]})
+    twin.write_twin_run(tmp_path, twin.CAUSES, settings={"write_modes": [*MODES]})
     found = findings(tmp_path)
     rates = {line.what: line.value.estimate for line in found["fifteen"].lines}
     assert list(rates.values()) == pytest.approx([14.85, 1 / 0.055, 1 / 0.012, 100, 100], rel=0.01)
@@ -113,31 +103,31 @@ def test_each_cause_taken_away_is_named_with_its_rate(tmp_path: Path) -> None:
     [
         ({}, "totals-alike", REPRODUCED),
         (
-            {"rates": {**PUBLISHED_RATES, (2, "distributed"): 20.0, (4, "distributed"): 20.0}},
+            {"rates": {**twin.PUBLISHED_RATES, (2, "distributed"): 20.0, (4, "distributed"): 20.0}},
             "totals-alike", NOT_REPRODUCED,
         ),
         ({}, "more-brokers", REPRODUCED),
         # They do not hinder one another.
-        ({"rates": dict.fromkeys(PUBLISHED_RATES, 14.85)}, "more-brokers", NOT_REPRODUCED),
+        ({"rates": dict.fromkeys(twin.PUBLISHED_RATES, 14.85)}, "more-brokers", NOT_REPRODUCED),
         ({"distributed": 0.1}, "distributed-varies", REPRODUCED),
     ],
 )  # fmt: skip
 def test_what_several_brokers_do_is_judged(tmp_path: Path, more: dict[str, Any], claim: str, outcome: str) -> None:
-    write_brokers(tmp_path, **{"central": 0.005, "distributed": 0.005, **more})
+    twin.write_brokers(tmp_path, **{"central": 0.005, "distributed": 0.005, **more})
     found = findings(tmp_path)[claim]
     assert found.outcome == outcome, found.reason
 
 
 def test_one_repetition_says_where_the_total_rises(tmp_path: Path) -> None:
     spread = dict.fromkeys(("single", "central", "distributed"), 0.001)
-    once = [one for one in experiment_2(spread, PUBLISHED_RATES) if one.cell.repetition == 0]
-    write_twin_run(tmp_path, once, scenario="twin-brokers")
+    once = [one for one in twin.experiment_2(spread, twin.PUBLISHED_RATES) if one.cell.repetition == 0]
+    twin.write_twin_run(tmp_path, once, scenario="twin-brokers")
     reason = analysed(tmp_path).verdict("more-brokers").reason
     assert "The total rises at 4 of 4 steps, the rate of each broker falls at 4." in reason
 
 
 def test_the_published_figures_of_brokers_stand_beside(tmp_path: Path) -> None:
-    write_brokers(tmp_path, 0.02, 0.02)
+    twin.write_brokers(tmp_path, 0.02, 0.02)
     found = analysed(tmp_path)
     lines = {line.what: line for line in found.verdict("more-brokers").lines}
     assert lines["4 brokers, central: total"].published == "48.08"
@@ -151,7 +141,7 @@ def test_machines_that_share_a_processor_are_no_contrast(tmp_path: Path, scale: 
     """Of two processors both placements of two brokers have processor 0: twin.host gives '0' to each."""
     sets = variables({"SCENARIO": "twin-brokers"}, [0, 1])
     assert {sets[f"TWIN_CPUSET_{name}"] for name in ("BROKER_1", "BROKER_2", "2")} == {"0"}
-    write_brokers(tmp_path, 0.005, 0.1, settings={"machine_scale": scale})
+    twin.write_brokers(tmp_path, 0.005, 0.1, settings={"machine_scale": scale})
     found = findings(tmp_path)
     assert {found[name].because for name in ("totals-alike", "distributed-varies")} == {because}
     assert found["distributed-varies"].lines
@@ -161,7 +151,7 @@ def test_machines_that_share_a_processor_are_no_contrast(tmp_path: Path, scale: 
 def test_of_three_runs_variances_are_compared_run_by_run(tmp_path: Path) -> None:
     """Whose ratio is 100 in one run and 1 in two has no ratio."""
     for day, spread in ((1, 0.1), (2, 0.01), (3, 0.01)):
-        write_brokers(tmp_path, 0.01, spread, start=f"2026050{day}T000000Z")
+        twin.write_brokers(tmp_path, 0.01, spread, start=f"2026050{day}T000000Z")
     found = findings(tmp_path)["distributed-varies"]
     assert found.outcome == UNDECIDED
     ratios = [line.value for line in found.lines if "over central" in line.what]
@@ -179,10 +169,10 @@ def test_the_limit_that_the_searches_found(tmp_path: Path, by: tuple[str, str], 
     found = [
         {"limit_per_s": 1000.0 * (at + 1), "limited_by": one, "evidence": {one: 0.93}} for at, one in enumerate(by)
     ]
-    truths = [single(1, "row", more=found[0]), single(0.5, "copy", more=found[1])]
+    truths = [twin.single(1, "row", more=found[0]), twin.single(0.5, "copy", more=found[1])]
     # The usual settings of a search.
     settings = {"max_inflight": 0, "confine": "broker", "write_modes": ["prototype", "row"]}
-    write_twin_run(tmp_path, truths, scenario="twin-limit", settings=settings)
+    twin.write_twin_run(tmp_path, truths, scenario="twin-limit", settings=settings)
     finding = findings(tmp_path)["limit"]
     assert finding.outcome == outcome
     assert "93%" in finding.lines[0].what
@@ -191,8 +181,8 @@ def test_the_limit_that_the_searches_found(tmp_path: Path, by: tuple[str, str], 
 def test_repeated_searches_give_the_limit_an_interval(tmp_path: Path) -> None:
     limits = ((980.0, "fsync"), (1010.0, "fsync"), (1000.0, "database"), (1020.0, "fsync"))
     found = [{"limit_per_s": rate, "limited_by": by, "evidence": {by: 0.9}} for rate, by in limits]
-    truths = [single(1, "row", repetition=at, more=one) for at, one in enumerate(found)]
-    write_twin_run(tmp_path, truths, scenario="twin-limit")
+    truths = [twin.single(1, "row", repetition=at, more=one) for at, one in enumerate(found)]
+    twin.write_twin_run(tmp_path, truths, scenario="twin-limit")
     (line,) = analysed(tmp_path).verdict("limit").lines
     assert line.what.endswith("the commit to disk at 90% (3 of 4 searches)")
     assert 950 < line.value.low < line.value.estimate < line.value.high < 1050
