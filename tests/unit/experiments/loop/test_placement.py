@@ -16,7 +16,7 @@ from support.waiting import until
 from looplab.experiments.loop import EXPERIMENT
 from looplab.experiments.loop.treatments import judge_loads
 from looplab.run import identities, placement
-from looplab.system.json_service import Request, serve
+from looplab.system.json_client import Service
 from looplab.treatments.loads import loads
 from looplab.treatments.scans import TreatmentsClient
 from looplab.treatments.service import PORT
@@ -26,39 +26,34 @@ ME = identities.Readers(os.geteuid(), os.geteuid(), os.geteuid())
 FLOOD = {name: setting.published for name, setting in loads()["flood"].settings.items()}
 
 
-class Service:
-    """A treatments service whose processes have the host's number; it keeps what it is asked."""
-
-    def __init__(self, number: int, *running: str) -> None:
-        self.asked: list[dict[str, Any]] = []
-        self._number, self._running = number, running
-        self._server = serve("127.0.0.1", 0, {"POST /facts": self._answer}, "none")
-        self.address = f"127.0.0.1:{self._server.server_address[1]}"
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-
-    def _answer(self, request: Request) -> dict[str, Any]:
-        self.asked.append(request.body)
-        found = {"pid": self._number, "started_ticks": self._number, "cpu_ns": 0, "cpu_wait_ns": None, "cpus": [0]}
-        roles = {
-            name: {"before": [], "processes": [{**found, "argv": []}] if name in self._running else [], "refused": []}
-            for name in request.body["roles"]
-        }
-        counted = {"published": 100, "published_clock_ns": 5} if "published_from" in request.body else {}
-        return {"roles": roles, "clock_ns": self._number, "noise": [], "processors": {}, **counted}
+PLACES = "A=controller= B=broker,flood=b"
+# What runs where; each process has the number of its host.
+HOSTS = {
+    "http://a/facts": (1, ("controller", "broker", "flood")),
+    "http://b/facts": (2, ("broker", "flood", "stress")),
+}
 
 
 @pytest.fixture
-def services(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Service]]:
-    monkeypatch.setenv("TOKENS", str(tmp_path))
-    made = {"A": Service(1, "controller", "broker", "flood"), "B": Service(2, "broker", "flood", "stress")}
-    monkeypatch.setenv("TREATMENTS_URL", f"http://{made['A'].address}/facts")
-    monkeypatch.setenv("LAB_HOSTS", f"A=controller= B=broker,flood={made['B'].address}")
-    yield made
-    for one in made.values():
-        one.close()
+def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[int, Any]:
+    """What the treatments service of each host was asked last."""
+    questions: dict[int, Any] = {}
+
+    def ask(_service: Service, url: str, _method: str, question: dict[str, Any], token: str) -> dict[str, Any]:
+        number, running = HOSTS[url]
+        questions[number] = question
+        found = {"pid": number, "started_ticks": number, "cpu_ns": 0, "cpu_wait_ns": None, "cpus": [0], "argv": []}
+        roles = {
+            name: {"before": [], "processes": [found] if name in running else [], "refused": []}
+            for name in question["roles"]
+        }
+        counted = {"published": 100, "published_clock_ns": 5} if "published_from" in question else {}
+        return {"roles": roles, "clock_ns": number, "noise": [], "processors": {}, **counted}
+
+    monkeypatch.setattr(Service, "ask", ask)
+    for name, value in (("TOKENS", tmp_path), ("TREATMENTS_URL", "http://a/facts"), ("LAB_HOSTS", PLACES)):
+        monkeypatch.setenv(name, str(value))
+    return questions
 
 
 def scan() -> dict[str, Any]:
@@ -71,17 +66,18 @@ def pids(found: dict[str, Any], role: str) -> list[int]:
     return [process["pid"] for process in found["roles"][role]["processes"]]
 
 
-def test_each_role_is_read_on_its_host(services: dict[str, Service]) -> None:
+def test_each_role_is_read_on_its_host(asked: dict[int, Any]) -> None:
     found = scan()
     assert (pids(found, "controller"), pids(found, "broker"), pids(found, "flood")) == ([1], [2], [2])
     assert (found["clock_ns"], found["published"]) == (1, 100)
-    assert "published_from" not in services["A"].asked[0]
-    assert services["B"].asked[0]["published_from"] == "broker:1883"
-    assert services["B"].asked[0]["roles"]["broker"]["fifo"] == 90
+    assert "published_from" not in asked[1]
+    assert asked[2]["published_from"] == "broker:1883"
+    assert asked[2]["roles"]["broker"]["fifo"] == 90
     assert placement.document([None, found, found])["hosts"]["B"] == {"roles": ["broker", "flood"], "noise_floor": []}
 
 
-def test_a_load_is_judged_on_each_host(services: dict[str, Service]) -> None:
+@pytest.mark.usefixtures("asked")
+def test_a_load_is_judged_on_each_host() -> None:
     judged = {one.what: one for one in judge_loads("flood", FLOOD, [scan(), scan()])}
     assert judged["flood load on B"].verified
     assert not judged["flood load on A"].verified, "it runs where nobody placed it"
@@ -89,7 +85,8 @@ def test_a_load_is_judged_on_each_host(services: dict[str, Service]) -> None:
     assert not judged["stress load on B"].verified
 
 
-def test_one_host_is_judged_as_before(services: dict[str, Service], monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("asked")
+def test_one_host_is_judged_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("LAB_HOSTS")
     one = TreatmentsClient(ROLES)
     assert placement.client_of(one) is one

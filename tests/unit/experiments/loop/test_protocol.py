@@ -30,19 +30,20 @@ def test_malformed_request_is_none(payload: bytes) -> None:
     assert protocol.parse_request(payload) is None
 
 
-def test_answer_without_wire_time() -> None:
-    found = protocol.parse_answer(b"a1b2,17,ok,4280000,25.50")
-    assert found == protocol.LoopAnswer(b"a1b2", 17, b"ok", 4_280_000, b"25.50", -1, -1, -1, -1, -1)
+WIRE = (16, 4_300_000, 1_200_000)
 
 
 @pytest.mark.parametrize(
-    ("more", "wake_up_ns", "send_path_ns"),
-    [(b",,", -1, -1), (b",70000,", 70_000, -1), (b",,30000", -1, 30_000), (b",70000,0", 70_000, 0)],
-)
-def test_answer_with_times_of_an_earlier_one(more: bytes, wake_up_ns: int, send_path_ns: int) -> None:
-    found = protocol.parse_answer(b"a1b2,17,timeout,250000000,,16,4300000,1200000" + more)
-    wire = (16, 4_300_000, 1_200_000)
-    assert found == protocol.LoopAnswer(b"a1b2", 17, b"timeout", 250_000_000, b"", *wire, wake_up_ns, send_path_ns)
+    ("more", "times"),
+    [
+        (b"", (-1,) * 5), (b",16,4300000,1200000,,", (*WIRE, -1, -1)),
+        (b",16,4300000,1200000,70000,", (*WIRE, 70_000, -1)), (b",16,4300000,1200000,,30000", (*WIRE, -1, 30_000)),
+        (b",16,4300000,1200000,70000,0", (*WIRE, 70_000, 0)),
+    ],
+)  # fmt: skip
+def test_an_answer_may_have_times_of_an_earlier_one(more: bytes, times: tuple[int, ...]) -> None:
+    found = protocol.parse_answer(b"a1b2,17,timeout,250000000,25.50" + more)
+    assert found == protocol.LoopAnswer(b"a1b2", 17, b"timeout", 250_000_000, b"25.50", *times)
 
 
 @pytest.mark.parametrize(
