@@ -1,13 +1,11 @@
 """A new experiment is its table: a figure added in one line is seen wherever the experiment is shown.
 
-Nothing but the registry names an experiment, and a run's process imports no analysis.
+No list beside the registry names it: tests/e2e/test_e2e_table_added.py.
 """
 
 import json
-import re
 import sys
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -82,33 +80,9 @@ def test_a_figure_is_one_line(counter: Experiments, results: Path, tmp_path: Pat
     assert "A sleep takes at least as long as asked" in (tmp_path / "report/counter.html").read_text()
 
 
-SOURCE = ROOT / "src/looplab"
-FOLDERS = {name: ROOT / "src" / EXPERIMENTS[name].package.replace(".", "/") for name in EXPERIMENTS}
-MOST_LINES = 350
-# A name that is a common word counts where it is quoted, `own` as a path alone.
-COMMON = ("loop", "own")
-# The same loop with another request.
-BUILT_ON_IT = {"loop": (FOLDERS["balance"],)}
-
-
-@cache
-def texts() -> dict[Path, str]:
-    return {path: path.read_text(encoding="utf-8") for path in SOURCE.rglob("*.py")}
-
-
 def test_no_module_is_longer_than_a_person_reads_at_once() -> None:
-    assert {path: lines for path, text in texts().items() if (lines := text.count("\n")) > MOST_LINES} == {}
-
-
-@pytest.mark.parametrize("name", EXPERIMENTS)
-def test_its_folder_and_the_registry_alone_name_an_experiment(name: str) -> None:
-    package = FOLDERS[name].name
-    quoted = "" if name == "own" else rf"|[\"'`]{name}[\"'`]"
-    words = re.compile(rf"experiments[./]{package}\b{quoted}" + ("" if name in COMMON else rf"|\b{name}\b"))
-    own = (FOLDERS[name], *BUILT_ON_IT.get(name, ()), SOURCE / "experiments/registry.py")
-    others = [path for path in texts() if not any(path.is_relative_to(folder) for folder in own)]
-    named = [path for path in others if words.search(texts()[path])]
-    assert named == [], "these modules name it; if it is a common word, choose another name"
+    lines = {path: path.read_text(encoding="utf-8").count("\n") for path in (ROOT / "src/looplab").rglob("*.py")}
+    assert {path: count for path, count in lines.items() if count > 350} == {}
 
 
 def test_a_runs_process_imports_no_analysis_and_no_logging() -> None:

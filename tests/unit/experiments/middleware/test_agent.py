@@ -59,14 +59,6 @@ def test_a_program_and_its_children_run_on_its_processors_alone(programs: Runnin
     assert after["cpu_s"] >= facts["cpu_s"]
 
 
-def test_one_that_ends_is_seen_with_its_exit_code(programs: RunningPrograms, tmp_path: Path) -> None:
-    end = tmp_path / "end"
-    then = f"\nwhile not os.path.exists({str(end)!r}): time.sleep(0.01)\nraise SystemExit(7)"
-    programs.start([program(then)], [])
-    end.touch()
-    until(lambda: programs.facts()["services"]["one"]["ended"] == 7, "its exit code")
-
-
 @pytest.mark.parametrize(
     ("command", "why"),
     [

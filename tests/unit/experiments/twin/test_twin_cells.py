@@ -15,7 +15,7 @@ from looplab.experiments.twin.database import DatabaseFacts
 from looplab.experiments.twin.document import queue, rate_per_s
 from looplab.experiments.twin.host import GIGABYTES, VCPUS, host_programs, variables
 from looplab.experiments.twin.message import MOST_BYTES, TwinMessage, parse, payload
-from looplab.experiments.twin.parameters import PARAMETERS, PLAIN_SCALE, TwinParameters
+from looplab.experiments.twin.parameters import PLAIN_SCALE, TwinParameters
 from looplab.experiments.twin.treatments import judge
 from looplab.lab import run_options
 from looplab.system.processes import container_facts, files_of
@@ -36,9 +36,6 @@ def test_a_quick_run_ends_within_three_minutes(scenario: str, own: dict[str, str
     p = TwinParameters.read({"SCENARIO": scenario, **own, **quick})
     assert len(p.cells) == cells
     assert p.total_s < 170
-    # Where several scenarios are run, the intervals are those of the experiment.
-    several = run_options.variables(ROOT, ["twin", "twin-brokers"], {}, quick=True)
-    assert several["INTERVALS_MS"] == PARAMETERS.quick_preset()["INTERVALS_MS"]
 
 
 def test_the_published_way_of_storing_is_the_prototypes() -> None:
