@@ -7,12 +7,13 @@ import contextlib
 import os
 import random
 import time
+from collections.abc import Iterator
 
 import pytest
 from support import nonsense_broker as nonsense
 from support.loop_lab import LoopLab
 from support.parts import Child, Listener, until
-from support.robot_double import RobotDouble, answer_line
+from support.robot_double import answer_line
 
 from looplab.experiments.loop.protocol import TOPIC_ANSWER, TOPIC_REQUEST, LoopAnswer
 
@@ -23,30 +24,20 @@ OUTSTANDING = 8
 pytestmark = pytest.mark.timeout(600 + FUZZ_BYTES // 1000)
 
 
-class Spoiler:
-    """Damages a robot's answers; counts its bytes."""
-
-    def __init__(self, seed: int) -> None:
-        self.random = random.Random(seed)
-        self.bytes = 0
-
-    def spoil(self, line: bytes) -> bytes:
-        chance = self.random
-        noise = chance.randbytes(chance.randint(1, 60)).replace(b"\n", b"")
-        place = chance.randrange(len(line) - 1)
-        kind = chance.choices(range(8), (40, 20, 10, 8, 8, 8, 3, 3))[0]
-        out = (
-            line,
-            noise + b"\n" + line,
-            noise + line,
-            line[:place],
-            line + line,
-            line[:place] + bytes([chance.randrange(256)]) + line[place + 1 :],
-            b"\n" * chance.randint(1, 9) + line,
-            b"",
-        )[kind]
-        self.bytes += len(out)
-        return out
+def spoil(chance: random.Random, line: bytes) -> bytes:
+    noise = chance.randbytes(chance.randint(1, 60)).replace(b"\n", b"")
+    place = chance.randrange(len(line) - 1)
+    kind = chance.choices(range(8), (40, 20, 10, 8, 8, 8, 3, 3))[0]
+    return (
+        line,
+        noise + b"\n" + line,
+        noise + line,
+        line[:place],
+        line + line,
+        line[:place] + bytes([chance.randrange(256)]) + line[place + 1 :],
+        b"\n" * chance.randint(1, 9) + line,
+        b"",
+    )[kind]
 
 
 def value_of(number: int) -> bytes:
@@ -54,69 +45,52 @@ def value_of(number: int) -> bytes:
     return b"%d.%02d" % divmod(number % 100_000, 100)
 
 
-class Heard:
-    """Counts the answers on the broker, looking at each message once."""
-
-    def __init__(self, listener: Listener) -> None:
-        self._listener = listener
-        self._seen = self._answers = 0
-
-    def count(self) -> int:
-        fresh = self._listener.messages[self._seen :]
-        self._seen += len(fresh)
-        self._answers += sum(message.topic == TOPIC_ANSWER for message in fresh)
-        return self._answers
+@pytest.fixture
+def answers(lab: LoopLab) -> Iterator[list[object]]:
+    """The answers on the broker so far."""
+    with contextlib.closing(Listener(lab.broker.port, TOPIC_ANSWER)) as heard:
+        yield heard.messages
 
 
-def well_again(lab: LoopLab, bridge: Child) -> None:
-    """Asks until there is a good answer, of a bridge that never crashed."""
-    sequence = 10_000_000
-
-    def answered() -> bool:
-        nonlocal sequence
-        sequence += 1
-        lab.listener.say(TOPIC_REQUEST, f"T-well-{sequence}")
-        return lab.listener.last(TOPIC_ANSWER).startswith(b"well,") and b",ok," in lab.listener.last(TOPIC_ANSWER)
-
-    until(answered, "a good answer")
-    assert bridge.process.poll() is None
+def check_alive(bridge: Child) -> None:
+    assert bridge.process.poll() is None, bridge.said()
     assert "Traceback" not in bridge.said()
 
 
-def test_damaged_answers_are_never_taken_for_anothers(lab: LoopLab) -> None:
+def test_damaged_answers_are_never_taken_for_anothers(lab: LoopLab, answers: list[object]) -> None:
     """The robot answers its k-th request with k: an answer taken for good must be its own request's k."""
-    spoiler = Spoiler(FUZZ_BYTES)
-    robot = RobotDouble()
-    robot.answer = lambda k, letter: spoiler.spoil(answer_line(letter, k % 100_000))
-    try:
-        bridge = lab.online_bridge(SERIAL_URL=robot.url)
-        heard = Heard(lab.listener)
-        asked = 0
-        while spoiler.bytes < FUZZ_BYTES:
-            until(lambda: asked - heard.count() < OUTSTANDING, "answers to what was asked")  # noqa: B023
-            lab.listener.client.publish(TOPIC_REQUEST, f"T-run-{asked}", 1)
-            asked += 1
-        until(lambda: heard.count() >= asked, "an answer to each request")
-        found = sorted(lab.listener.answers, key=lambda answer: answer.sequence)
-        assert [answer.sequence for answer in found] == list(range(asked))
-        # One that found the robot not settled was not written; all others were, in order.
-        written = [answer for answer in found if answer.status != b"offline"]
-        assert robot.asked == len(written)
-        good = [(k, answer.value) for k, answer in enumerate(written) if answer.status == b"ok"]
-        assert [pair for pair in good if pair[1] != value_of(pair[0])] == []
-        assert len(good) > asked // 3
-        assert {b"ok", b"garbled", b"timeout"} <= {answer.status for answer in found}
-        robot.answer = lambda _k, letter: answer_line(letter, 2550)
-        well_again(lab, bridge)
-    finally:
-        robot.unplug()
+    chance, asked, said = random.Random(FUZZ_BYTES), 0, [0]
+
+    def answer(k: int, letter: int) -> bytes:
+        spoilt = spoil(chance, answer_line(letter, k % 100_000))
+        said[0] += len(spoilt)
+        return spoilt
+
+    lab.robot.answer = answer
+    bridge = lab.online_bridge()
+    while said[0] < FUZZ_BYTES:
+        until(lambda: asked - len(answers) < OUTSTANDING, "answers to what was asked")  # noqa: B023
+        lab.listener.client.publish(TOPIC_REQUEST, f"T-run-{asked}", 1)
+        asked += 1
+    until(lambda: len(answers) >= asked, "an answer to each request")
+    found = sorted(lab.listener.answers, key=lambda answer: answer.sequence)
+    assert [answer.sequence for answer in found] == list(range(asked))
+    # One that found the robot not settled was not written; all others were, in order.
+    written = [answer for answer in found if answer.status != b"offline"]
+    assert lab.robot.asked == len(written)
+    good = [(k, answer.value) for k, answer in enumerate(written) if answer.status == b"ok"]
+    assert [pair for pair in good if pair[1] != value_of(pair[0])] == []
+    assert len(good) > asked // 3
+    assert {b"ok", b"garbled", b"timeout"} <= {answer.status for answer in found}
+    lab.robot.answer = lambda _k, letter: answer_line(letter, 2550)
+    until(lambda: lab.answer_to(len(lab.answers("well")), run="well").status == b"ok", "a good answer")
+    check_alive(bridge)
 
 
-def test_anything_at_all_on_the_request_topic(lab: LoopLab) -> None:
+def test_anything_at_all_on_the_request_topic(lab: LoopLab, answers: list[object]) -> None:
     """Good requests among others that differ from them by a byte or in everything: each good one is answered."""
     chance = random.Random(FUZZ_BYTES)
     bridge = lab.online_bridge()
-    heard = Heard(lab.listener)
     sent = malformed = good = 0
     while sent < FUZZ_BYTES:
         payload = b"E-run-%d" % good
@@ -132,56 +106,47 @@ def test_anything_at_all_on_the_request_topic(lab: LoopLab) -> None:
             good += 1
         sent += len(payload)
         lab.listener.client.publish(TOPIC_REQUEST, payload, 1)
-        while good - heard.count() > 50:
+        while good - len(answers) > 50:
             time.sleep(0.002)
-    until(lambda: heard.count() == good, f"{good} answers")
+    until(lambda: len(answers) == good, f"{good} answers")
     found = lab.listener.answers
     assert [(answer.sequence, answer.status) for answer in found] == [(k, b"ok") for k in range(good)]
-    until(lambda: lab.listener.bridge_info["counts"]["malformed"] == malformed, f"{malformed} malformed counted")
+    assert all(15 <= float(answer.value) <= 35 for answer in found)
+    lab.wait_for_counts(malformed=malformed)
     assert lab.robot.asked == 0
-    assert bridge.process.poll() is None
-
-
-class Questions:
-    """Good requests among nonsense, and what was answered to them: the robot answers its k-th request with k."""
-
-    def __init__(self, robot: RobotDouble) -> None:
-        self._robot = robot
-        self.asked = 0
-        self.answers: list[LoopAnswer] = []
-
-    def next(self) -> bytes:
-        self.asked += 1
-        return nonsense.request(b"T-good-%d" % self.asked)
-
-    def answered(self, visit: nonsense.Visit) -> bool:
-        """The last one was, rightly; False where the bridge hung up instead."""
-        for answer in visit.answers():
-            if answer.run != b"good":
-                continue
-            self.answers.append(answer)
-            if answer.sequence == self.asked:
-                # Nothing was asked after it: if it was answered with another's value, the robot has been asked more.
-                assert answer.status != b"ok" or answer.value == value_of(self._robot.asked - 1)
-                return True
-        return False
+    check_alive(bridge)
 
 
 def test_a_broker_that_talks_nonsense(lab: LoopLab) -> None:
     """It accepts the bridge and says anything, some of it with wrong lengths: each good request among it is answered
     with its own value or the bridge hangs up, comes again, and serves. Bytes count once a request after them was
-    answered.
+    answered. The robot answers its k-th request with k.
     """
     chance = random.Random(FUZZ_BYTES)
-    robot = RobotDouble()
-    robot.answer = lambda k, letter: answer_line(letter, k % 100_000)
-    broker, questions = nonsense.NonsenseBroker(), Questions(robot)
-    read_through = visits = hung_up = 0
-    try:
-        bridge = lab.bridge(BROKER_PORT=str(broker.port), SERIAL_URL=robot.url)
+    lab.robot.answer = lambda k, letter: answer_line(letter, k % 100_000)
+    broker, answers = nonsense.NonsenseBroker(), list[LoopAnswer]()
+    asked = read_through = visits = hung_up = 0
+
+    def question() -> bytes:
+        nonlocal asked
+        asked += 1
+        return nonsense.request(b"T-good-%d" % asked)
+
+    def is_answered(visit: nonsense.Visit) -> bool:
+        """Whether the last question was answered, rightly; False where the bridge hung up instead."""
+        for answer in visit.answers():
+            if answer.run == b"good":
+                answers.append(answer)
+                if answer.sequence == asked:
+                    # Nothing was asked after it: with another's value, the robot has been asked more.
+                    assert answer.status != b"ok" or answer.value == value_of(lab.robot.asked - 1)
+                    return True
+        return False
+
+    with contextlib.closing(broker):
+        bridge = lab.bridge(BROKER_PORT=str(broker.port))
         until(lambda: "robot: online" in bridge.said(), "the robot")
         while read_through < FUZZ_BYTES or visits < 10:
-            assert bridge.process.poll() is None, bridge.said()
             with contextlib.closing(broker.visit()) as visit:
                 visits += 1
                 assert visit.begins(), "CONNECT"
@@ -189,27 +154,23 @@ def test_a_broker_that_talks_nonsense(lab: LoopLab) -> None:
                 answered = chance.random() < 0.98 and visit.say(nonsense.WELCOME)
                 for _ in range(chance.randrange(100) if answered else 0):
                     chunk = b"".join(nonsense.framed(chance) for _ in range(chance.randint(1, 40)))
-                    answered = visit.say(chunk + questions.next()) and questions.answered(visit)
+                    answered = visit.say(chunk + question()) and is_answered(visit)
                     if not answered:
                         hung_up += 1
                         break
                     read_through += len(chunk)
                 # What is asked last is under way to the robot when the connection breaks.
                 tail = b"".join(nonsense.unframed(chance) for _ in range(chance.randint(1, 20)))
-                if visit.say(questions.next() + tail):
+                if visit.say(question() + tail):
                     visit.leave()
-        good = [answer for answer in questions.answers if answer.status == b"ok"]
+        good = [answer for answer in answers if answer.status == b"ok"]
         print(f"{read_through} bytes, {visits} connections, {hung_up} of them ended within; {len(good)} good answers")
         assert hung_up > 0 or FUZZ_BYTES < 100_000
-        assert len(good) > len(questions.answers) // 2
-        sequences = [answer.sequence for answer in questions.answers]
+        assert len(good) > len(answers) // 2
+        sequences = [answer.sequence for answer in answers]
         assert sequences == sorted(set(sequences)), "each once, in order"
         values = [float(answer.value) for answer in good]
         assert len(values) < 100_000
         assert values == sorted(set(values)), "no value twice"
-        assert bridge.process.poll() is None
-        assert "Traceback" not in bridge.said(), bridge.said()
+        check_alive(bridge)
         assert bridge.stop() == 0
-    finally:
-        robot.unplug()
-        broker.close()
