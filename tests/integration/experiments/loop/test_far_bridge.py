@@ -1,7 +1,7 @@
 """A real bridge on another network than its broker: the cable pulled, its counts, its word on the broker."""
 
+import contextlib
 import errno
-import json
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -23,79 +23,61 @@ def wire() -> Iterator[Wire]:
         yield there
 
 
-@pytest.fixture
-def far_broker(start_broker: Callable[..., Broker], wire: Wire) -> tuple[Broker, int]:
-    """The broker, on loopback for the test and on the port given for the bridge."""
-    port = free_port()
-    return start_broker(more=f"allow_anonymous true\nlistener {port} {wire.here}\n"), port
+class Far:
+    """A bridge in the namespace; its broker listens on loopback for the test as well."""
+
+    def __init__(self, broker: Broker, bridge: Child, listener: Listener) -> None:
+        self.broker, self.bridge, self.listener = broker, bridge, listener
+        until(lambda: listener.last("lab/robot/status") == b"online", "the far bridge's robot")
+
+    def ask(self, numbers: range) -> None:
+        for number in numbers:
+            self.listener.say("request/", b"T-far-%d" % number, qos=0)
+
+    def answered(self) -> list[int]:
+        payloads = self.listener.payloads("answer/")
+        return [int(payload.split(b",")[1]) for payload in payloads if b",ok," in payload]
 
 
 @pytest.fixture
-def serial_robot(tmp_path: Path) -> Iterator[RobotDouble]:
-    double = RobotDouble(tmp_path / "robot")
-    yield double
-    double.unplug()
-
-
-@pytest.fixture
-def far_bridge(
-    wire: Wire, far_broker: tuple[Broker, int], serial_robot: RobotDouble, start_command: Callable[..., Child]
-) -> Child:
-    """A bridge in the namespace."""
-    return start_command(
+def far(
+    wire: Wire, start_broker: Callable[..., Broker], start_command: Callable[..., Child], tmp_path: Path,
+    at_end: contextlib.ExitStack,
+) -> Far:  # fmt: skip
+    port, robot = free_port(), RobotDouble(tmp_path / "robot")
+    at_end.callback(robot.unplug)
+    broker = start_broker(more=f"allow_anonymous true\nlistener {port} {wire.here}\n")
+    bridge = start_command(
         wire.command(*python("looplab.experiments.loop.bridge.program")),
-        BROKER_HOST=wire.here, BROKER_PORT=str(far_broker[1]), SERIAL_URL=serial_robot.url,
-        FIDELITY="corrected",
+        BROKER_HOST=wire.here, BROKER_PORT=str(port), SERIAL_URL=robot.url, FIDELITY="corrected",
     )  # fmt: skip
+    return Far(broker, bridge, at_end.enter_context(contextlib.closing(Listener(broker.port))))
 
 
-def ask(listener: Listener, numbers: range) -> None:
-    for number in numbers:
-        listener.say("request/", b"T-far-%d" % number, qos=0)
-
-
-def answered(listener: Listener) -> list[int]:
-    return [int(payload.split(b",")[1]) for payload in listener.payloads("answer/") if b",ok," in payload]
-
-
-def test_a_cut_of_a_second_costs_no_answer(wire: Wire, far_broker: tuple[Broker, int], far_bridge: Child) -> None:
-    broker, _ = far_broker
-    listener = Listener(broker.port)
-    until(lambda: listener.last("lab/robot/status") == b"online", "the far bridge's robot")
-    assert "bridge: broker: connected to" in far_bridge.said()
-    instance = json.loads(listener.last("lab/bridge/info"))["instance"]
+def test_a_cut_of_a_second_costs_no_answer(wire: Wire, far: Far) -> None:
+    assert "bridge: broker: connected to" in far.bridge.said()
+    instance = far.listener.bridge_info["instance"]
     # TCP keeps what is sent while the cable is out; the connection outlives a second.
     with wire.cut():
-        ask(listener, range(10))
+        far.ask(range(10))
         time.sleep(CUT_S)
-        assert answered(listener) == []
-    mended_s = time.monotonic()
-    until(lambda: len(answered(listener)) == 10, "every answer after the cut")
-    print(f"answers {time.monotonic() - mended_s:.2f} s after the cable was back")
-    assert answered(listener) == list(range(10))
-    assert b"offline" not in listener.payloads("lab/bridge/status")
-    assert json.loads(listener.last("lab/bridge/info"))["instance"] == instance
-    listener.close()
-    broker.stop()
-    until(lambda: os.strerror(errno.ECONNREFUSED) in far_bridge.said(), "the bridge's word on the broker")
+        assert far.answered() == []
+    until(lambda: len(far.answered()) == 10, "every answer after the cut")
+    assert far.answered() == list(range(10))
+    assert b"offline" not in far.listener.payloads("lab/bridge/status")
+    assert far.listener.bridge_info["instance"] == instance
+    far.broker.stop()
+    until(lambda: os.strerror(errno.ECONNREFUSED) in far.bridge.said(), "the bridge's word on the broker")
 
 
-def test_a_long_cut_ends_in_a_new_connection_of_the_same_bridge(
-    wire: Wire, far_broker: tuple[Broker, int], far_bridge: Child
-) -> None:
+def test_a_long_cut_ends_in_a_new_connection_of_the_same_bridge(wire: Wire, far: Far) -> None:
     """The bridge gives a silent peer up after 3 s."""
-    broker, _ = far_broker
-    listener = Listener(broker.port)
-    until(lambda: listener.last("lab/robot/status") == b"online", "the far bridge's robot")
     with wire.cut():
-        ask(listener, range(5))
-        until(lambda: "the network is cut" in far_bridge.said(), "the bridge's word on it")
-    mended_s = time.monotonic()
-    before = len(listener.payloads("lab/bridge/info"))
-    until(lambda: len(listener.payloads("lab/bridge/info")) > before, "the bridge's return")
-    print(f"connected again {time.monotonic() - mended_s:.2f} s after the cable was back")
-    ask(listener, range(5, 10))
-    until(lambda: set(range(5, 10)) <= set(answered(listener)), "answers after the return")
-    assert len(answered(listener)) == len(set(answered(listener)))
-    assert json.loads(listener.last("lab/bridge/info"))["disconnects"] == 1
-    listener.close()
+        far.ask(range(5))
+        until(lambda: "the network is cut" in far.bridge.said(), "the bridge's word on it")
+    before = len(far.listener.payloads("lab/bridge/info"))
+    until(lambda: len(far.listener.payloads("lab/bridge/info")) > before, "the bridge's return")
+    far.ask(range(5, 10))
+    until(lambda: set(range(5, 10)) <= set(far.answered()), "answers after the return")
+    assert len(far.answered()) == len(set(far.answered()))
+    assert far.listener.bridge_info["disconnects"] == 1
