@@ -1,10 +1,8 @@
 """Who may come in over the LAN, and what each may say and hear: refused is refused, and the broker's log says so."""
 
-import socket
-
 import pytest
 from support.lan_broker import LanBroker, Visit, visitor
-from support.parts import HOST, LIMIT_S, Listener, until
+from support.parts import Listener, until
 
 from looplab.experiments.asip.transports import IN, OUT, SESSION, STATE
 from looplab.experiments.loop.protocol import (
@@ -92,16 +90,3 @@ def test_nobody_is_let_in_without_name_and_password(lan: LanBroker, user: str | 
     assert stranger.verdict == "Not authorized"
     stranger.close()
     until(lambda: "not authorised" in lan.said(), f"the broker logs it: {lan.said()}")
-
-
-def test_plain_text_on_the_tls_port_is_not_answered(lan: LanBroker) -> None:
-    connect = bytes.fromhex("100e00044d5154540402003c0002") + b"me"
-    with socket.create_connection((HOST, lan.tls_port), timeout=LIMIT_S) as sock:
-        sock.sendall(connect)
-        try:
-            answer = sock.recv(100)
-        except ConnectionResetError:
-            answer = b""
-    # At most TLS's own alert (21), never MQTT's CONNACK (32).
-    assert answer[:1] in (b"", b"\x15")
-    until(lambda: "wrong version number" in lan.said(), f"the broker logs it: {lan.said()}")

@@ -124,21 +124,6 @@ def test_the_bisection_ends_beside_the_wires_limit(kept: AsipParts) -> None:
     assert 0 < int(fastest["edges_out"]) < 0.9 * int(fastest["edges_in"])
 
 
-def test_board_and_adapter_are_judged_by_what_the_parts_report(parts: Start) -> None:
-    """The second run claims what its parts do not do: its cells are measured, and the run is INVALID."""
-    here = parts(ADAPTER="ftdi-1")
-    few = {"MESSAGES": "10", "WARMUP_MESSAGES": "20", "INTERVAL_MS": "20", "EDGE_HZ": "50", "TRANSPORTS": "serial,tcp"}
-    _, run = here.run(**few)
-    assert reasons(run) == [NO_TREATMENTS]
-    found = {one["what"]: one for one in run["treatments"]}
-    assert all(found[what]["verified"] for what in ("board", "USB adapter"))
-    # Seconds, because run folders are named by them.
-    time.sleep(1)
-    _, run = here.run(**{**few, "TRANSPORTS": "tcp"}, ADAPTER="none")
-    assert [cell["answered"] + cell["late"] for cell in run["cells"]] == [10]
-    assert sorted(why.partition(":")[0] for why in run["invalid_because"]) == ["USB adapter", "treatments service"]
-
-
 @pytest.mark.parametrize("qos", ["1", "2"])
 def test_more_than_qos_0_carries_every_test(parts: Start, qos: str) -> None:
     _, run = parts(QOS=qos).run(MESSAGES="10", WARMUP_MESSAGES="10", INTERVAL_MS="40", EDGE_HZ="25", TRANSPORTS="mqtt")

@@ -78,13 +78,6 @@ def test_what_another_sends_is_counted_and_ignored(begin: Begin, listener: Liste
     assert list(store["state"]) == [ANSWERED] * 10
 
 
-def test_nobody_there_is_told() -> None:
-    p = parameters(1, PARTS_TIMEOUT_S="1")
-    ends = Ends(p, TOKEN)
-    assert not ends.connect(0.5)
-    assert "127.0.0.1:1" in ends.last_error
-
-
 def test_a_broker_that_dies_costs_messages_and_no_run(begin: Begin, broker: Broker) -> None:
     _, _, store, delivery = begin(QOS="0", DEADLINE_MS="300")
     broker.kill()

@@ -71,21 +71,6 @@ def test_at_qos_0_a_killed_worker_loses_what_came_meanwhile(lab: TwinLab) -> Non
     assert found["stored"] + found["lost"] == 300
 
 
-def test_a_stopped_broker_keeps_its_queue_with_persistence(
-    make_lab: Callable[..., TwinLab], cluster: Postgres, tmp_path: Path
-) -> None:
-    lab = make_lab(cluster, PERSISTENT.format(tmp_path), inflight=5)
-    # 20 a second at most: most of the queue is the broker's when it ends.
-    lab.controller(WRITE_MODE="sleep", MESSAGES="120")
-    lab.until_stored(20)
-    lab.broker.stop()
-    lab.broker.start()
-    cell, found = result(lab)
-    assert found == {"stored": 120, "lost": 0, "refused": 0}
-    assert cell["disconnects"] >= 2
-    assert (tmp_path / "mosquitto.db").stat().st_size > 0
-
-
 def test_a_broker_that_is_killed_loses_nothing_that_its_file_has(
     make_lab: Callable[..., TwinLab], cluster: Postgres, tmp_path: Path
 ) -> None:
@@ -140,20 +125,6 @@ def test_of_two_machines_one_goes_on(
         assert fate["stored"] == (100 - fate["lost"])
     assert lab.stored() == sum(fate["stored"] for fate in fates.values())
     assert not lab.run["valid"]
-
-
-def test_a_network_that_falls_silent_delays_and_loses_nothing(lab: TwinLab) -> None:
-    """The broker stands still for longer than its peers wait: both dial again, and it has kept their session."""
-    lab.controller()
-    lab.until_stored(60)
-    lab.broker.signal(signal.SIGSTOP)
-    time.sleep(6)
-    lab.broker.signal(signal.SIGCONT)
-    _cell, found = result(lab)
-    assert found == {"stored": 300, "lost": 0, "refused": 0}
-    sent, stored = ([int(row[name]) for row in lab.samples()] for name in ("sent_ns", "committed_ns"))
-    # An open loop: the devices went on sending on their schedule.
-    assert max(sent) - min(sent) < 5e9 < max(stored) - min(stored)
 
 
 @pytest.fixture
