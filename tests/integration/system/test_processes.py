@@ -2,13 +2,11 @@
 
 import contextlib
 import os
-import signal
 import socket
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from support.parts import HOST, until
@@ -37,15 +35,9 @@ def spawn(at_end: contextlib.ExitStack) -> Spawn:
     return start
 
 
-def facts(pid: int) -> dict[str, Any]:
-    found = processes.facts(pid)
-    assert found is not None
-    return found
-
-
 def schedulings(child: subprocess.Popen[str]) -> list[str]:
     """Return the policy of each thread."""
-    return [thread["scheduling"] for thread in facts(child.pid)["threads"]]
+    return [thread["scheduling"] for thread in processes.facts(child.pid)["threads"]]
 
 
 def fifo_permitted() -> bool:
@@ -68,30 +60,26 @@ def test_processes_are_found_by_the_name_they_gave_themselves(spawn: Spawn) -> N
 
 @needs_fifo
 @pytest.mark.parametrize(("option", "scheduling"), [("-f", "SCHED_FIFO 7"), ("-r", "SCHED_RR 7")])
-def test_a_real_time_policy_is_read(spawn: Spawn, option: str, scheduling: str) -> None:
-    child = spawn("", "chrt", option, "7")
-    assert schedulings(child) == [scheduling]
-
-
-@needs_fifo
-def test_setting_fifo_takes_every_thread(spawn: Spawn) -> None:
-    child = spawn("[threading.Thread(target=time.sleep, args=(600,), daemon=True).start() for _ in range(3)]")
+def test_a_real_time_policy_is_read_and_set_of_every_thread(spawn: Spawn, option: str, scheduling: str) -> None:
+    threads = "[threading.Thread(target=time.sleep, args=(600,), daemon=True).start() for _ in range(3)]"
+    child = spawn(threads, "chrt", option, "7")
+    assert schedulings(child) == [scheduling] * 4
     assert processes.set_fifo(child.pid, 9) == ""
     assert schedulings(child) == ["SCHED_FIFO 9"] * 4
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root to drop capabilities")
 def test_capabilities_are_told_apart(spawn: Spawn) -> None:
-    plain = facts(spawn().pid)
-    dropped = facts(spawn("", "setpriv", "--bounding-set", "-sys_nice", "--inh-caps", "-sys_nice").pid)
+    plain = processes.facts(spawn().pid)
+    dropped = processes.facts(spawn("", "setpriv", "--bounding-set", "-sys_nice", "--inh-caps", "-sys_nice").pid)
     user = ("setpriv", "--reuid=10099", "--regid=10099", "--clear-groups")
     held = ("--inh-caps=-all,+sys_nice", "--ambient-caps=-all,+sys_nice")
     assert (plain["sys_nice"], dropped["sys_nice"]) == ("effective", "not given")
     # As `cap_add` alone gives it to a user, and as the prioritised controller holds it.
-    assert facts(spawn("", *user).pid)["sys_nice"] == "without effect"
-    assert facts(spawn("", *user, *held).pid)["sys_nice"] == "effective"
+    assert processes.facts(spawn("", *user).pid)["sys_nice"] == "without effect"
+    assert processes.facts(spawn("", *user, *held).pid)["sys_nice"] == "effective"
     # All capabilities, of its own user namespace: the kernel asks for the machine's.
-    assert facts(spawn("", "unshare", "--user", "--map-root-user").pid)["sys_nice"] == "without effect"
+    assert processes.facts(spawn("", "unshare", "--user", "--map-root-user").pid)["sys_nice"] == "without effect"
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become a user who may do nothing")
@@ -108,15 +96,14 @@ def test_a_wait_on_a_run_queue_is_counted(spawn: Spawn) -> None:
     (cpu, *_) = sorted(os.sched_getaffinity(0))
     program = f"os.sched_setaffinity(0, [{cpu}]); print('ready', flush=True)\nwhile True: pass\n"
     one, other = spawn(program), spawn(program)
-    until(lambda: facts(one.pid)["cpu_wait_ns"] >= 200_000_000, "0.2 s of waiting")
-    assert facts(one.pid)["cpus"] == facts(other.pid)["cpus"] == [cpu]
+    until(lambda: processes.facts(one.pid)["cpu_wait_ns"] >= 200_000_000, "0.2 s of waiting")
+    assert processes.facts(one.pid)["cpus"] == processes.facts(other.pid)["cpus"] == [cpu]
 
 
 def test_a_process_is_told_from_its_successor(spawn: Spawn) -> None:
     one = spawn()
     found = processes.identity(one.pid)
-    assert found is not None
-    assert {key: facts(one.pid)[key] for key in found} == found
+    assert {key: processes.facts(one.pid)[key] for key in found} == found
     assert found["started_ticks"] > 0
     one.kill()
     one.wait()
@@ -125,47 +112,35 @@ def test_a_process_is_told_from_its_successor(spawn: Spawn) -> None:
 
 def test_a_name_with_brackets_and_spaces_shifts_no_field(spawn: Spawn) -> None:
     plain, odd = spawn(), spawn("own_process.set_name('a) S 1 (b')")
-    assert facts(odd.pid)["started_ticks"] >= facts(plain.pid)["started_ticks"]
-    assert facts(odd.pid)["cpu_ns"] < 100 * 10**9
+    assert processes.facts(odd.pid)["started_ticks"] >= processes.facts(plain.pid)["started_ticks"]
+    assert processes.facts(odd.pid)["cpu_ns"] < 100 * 10**9
 
 
 @pytest.mark.parametrize("nodelay", [0, 1])
-def test_connected_sockets_of_another_process_are_read(spawn: Spawn, nodelay: int, tmp_path: Path) -> None:
+def test_sockets_of_another_process_are_read_and_left_alone(spawn: Spawn, nodelay: int, tmp_path: Path) -> None:
     with socket.create_server((HOST, 0)) as server:
         port = server.getsockname()[1]
         child = spawn(
             f"s = socket.create_connection(({HOST!r}, {port}));"
             f"s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, {nodelay});"
             f"listening = socket.create_server(({HOST!r}, 0)); datagram = socket.socket(type=socket.SOCK_DGRAM);"
-            f"file = open({str(tmp_path / 'file')!r}, 'w'); pipe = os.pipe(); pair = socket.socketpair()"
+            f"file = open({str(tmp_path / 'file')!r}, 'w'); pipe = os.pipe(); pair = socket.socketpair();"
+            "threading.Thread(target=lambda: s.sendall(s.recv(10)), daemon=True).start()"
         )
         found = processes.tcp_sockets(child.pid)
         if isinstance(found, str) and os.geteuid() != 0:
             pytest.skip(f"sockets of others are {found}")
-        assert isinstance(found, list), found
         # The connection alone: neither what listens, nor datagrams, nor files.
         (entry,) = found
         assert (entry["peer"], entry["peer_port"], entry["tcp_nodelay"]) == (HOST, port, bool(nodelay))
         connection, address = server.accept()
         with connection:
             assert entry["local_port"] == address[1]
-
-
-def test_looking_leaves_connection_and_descriptors_alone(spawn: Spawn) -> None:
-    with socket.create_server((HOST, 0)) as server:
-        child = spawn(
-            f"s = socket.create_connection(({HOST!r}, {server.getsockname()[1]}));"
-            "threading.Thread(target=lambda: s.sendall(s.recv(10)), daemon=True).start()"
-        )
-        connection, _ = server.accept()
-        with connection:
-            processes.facts(child.pid)
             before = len(os.listdir("/proc/self/fd"))
             for _ in range(20):
                 processes.facts(child.pid)
             assert len(os.listdir("/proc/self/fd")) == before
+            # Looking has left the connection alone.
             connection.settimeout(30)
             connection.sendall(b"still here")
             assert connection.recv(10) == b"still here"
-    assert child.poll() is None
-    child.send_signal(signal.SIGTERM)
