@@ -41,61 +41,45 @@ def place_file(path: Path, text: str) -> None:
 
 @pytest.fixture
 def rpi(tmp_path: Path) -> Path:
-    """A folder rpi/ as it comes."""
+    """A folder rpi/ as it comes, beside the file of a pairing."""
+    (tmp_path / "pairing.env").write_text("BROKER_HOST=192.168.1.10\nBROKER_PORT=1883\n")
     return shutil.copytree(INSTALL.parent, tmp_path / "rpi", ignore=shutil.ignore_patterns(".env", "secrets"))
 
 
-def launch(rpi: Path, words: tuple[str, ...], **variables: str) -> subprocess.CompletedProcess[str]:
+def launch(rpi: Path, *words: str) -> subprocess.CompletedProcess[str]:
     """Run the script in the folder above `rpi`, whose programs/ come first."""
     place = rpi.parent
     environment = {"PATH": f"{place}/programs:{os.environ['PATH']}", "LAB_HOST": str(place)}
     command = ["sh", str(rpi / "install.sh"), *words]
-    return subprocess.run(
-        command, env={**environment, **variables}, cwd=place, capture_output=True, text=True, timeout=30, check=False
-    )
+    return subprocess.run(command, env=environment, cwd=place, capture_output=True, text=True, timeout=30, check=False)
 
 
 @pytest.fixture
 def install(tmp_path: Path, rpi: Path) -> Install:
-    """Runs the script from a folder of its own, on the machine that the keywords tell of."""
+    """Run the script with these words, by default a check, on the machine that the keywords tell of."""
     programs = tmp_path / "programs"
+    usual = {"model": PI4, "dpkg": "arm64", "uname": "aarch64", "system": TRIXIE, "compose": ""}
 
-    def run(
-        *words: str,
-        model: str = PI4,
-        dpkg: str = "arm64",
-        uname: str = "aarch64",
-        system: str = TRIXIE,
-        compose: str = "",
-    ) -> subprocess.CompletedProcess[str]:
-        program(programs, "dpkg", f'[ "$1" = --print-architecture ] && echo {dpkg} || exec {DPKG} "$@"')
-        program(programs, "uname", f"echo {uname}")
-        program(
-            programs,
-            "docker",
-            f'[ -n "{compose}" ] && [ "$1 $2" = "compose version" ] && echo {compose} && exit 0; exit 1',
-        )
-        for file, text in (("proc/device-tree/model", model), ("etc/os-release", system)):
-            place_file(tmp_path / file, text)
-        if not model:
-            (tmp_path / "proc/device-tree/model").unlink()
+    def run(*words: str, more: tuple[str, ...] = (), **facts: str) -> subprocess.CompletedProcess[str]:
+        is_here = {**usual, **facts}
+        compose = is_here["compose"]
+        program(programs, "dpkg", f'[ "$1" = --print-architecture ] && echo {is_here["dpkg"]} || exec {DPKG} "$@"')
+        program(programs, "uname", f"echo {is_here['uname']}")
+        answer = f'[ -n "{compose}" ] && [ "$1 $2" = "compose version" ] && echo {compose} && exit 0; exit 1'
+        program(programs, "docker", answer)
+        place_file(tmp_path / "proc/device-tree/model", is_here["model"])
+        place_file(tmp_path / "etc/os-release", is_here["system"])
         before = sorted(tmp_path.rglob("*"))
-        done = launch(rpi, words)
+        done = launch(rpi, *(words or ("--check", "--pairing", "pairing.env", *more)))
         assert sorted(tmp_path.rglob("*")) == before, "--check changes nothing"
         return done
 
     return run
 
 
-@pytest.fixture
-def pairing(tmp_path: Path) -> str:
-    (tmp_path / "pairing.env").write_text("BROKER_HOST=192.168.1.10\nBROKER_PORT=1883\n")
-    return "pairing.env"
-
-
 @pytest.mark.parametrize(("dpkg", "uname"), [("arm64", "aarch64"), ("armhf", "armv7l"), ("armhf", "aarch64")])
-def test_a_fresh_pi_gets_everything(install: Install, pairing: str, dpkg: str, uname: str) -> None:
-    done = install("--check", "--pairing", pairing, dpkg=dpkg, uname=uname)
+def test_a_fresh_pi_gets_everything(install: Install, dpkg: str, uname: str) -> None:
+    done = install(dpkg=dpkg, uname=uname)
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"Raspberry Pi 4 Model B Rev 1.4, {dpkg}, Debian GNU/Linux 13 (trixie)" in done.stdout
     would = [line for line in done.stdout.splitlines() if line.startswith("looplab: would ")]
@@ -109,27 +93,26 @@ def test_a_fresh_pi_gets_everything(install: Install, pairing: str, dpkg: str, u
         assert any(what in line for line in would), what
 
 
-WRONG = {
-    "ARMv6": ({"dpkg": "armhf", "uname": "armv6l", "model": "Raspberry Pi Zero W Rev 1.1\0"}, "ARMv6"),
-    "riscv": ({"dpkg": "riscv64", "uname": "riscv64"}, "no image of the bridge for riscv64"),
-    "old Debian": ({"system": BOOKWORM, "dpkg": "armhf"}, f"Compose {OLDEST} is needed"),
-    "a Compose just too old": ({"system": BOOKWORM, "compose": "2.24.5"}, f"Compose {OLDEST} is needed"),
-    "no Debian": ({"system": FEDORA}, "This is no Debian"),
-}
-
-
-@pytest.mark.parametrize("case", WRONG)
-def test_what_stands_in_the_way_is_named_with_its_remedy(install: Install, pairing: str, case: str) -> None:
-    facts, problem = WRONG[case]
-    done = install("--check", "--pairing", pairing, **facts)
+@pytest.mark.parametrize(
+    ("facts", "problem"),
+    [
+        ({"dpkg": "armhf", "uname": "armv6l", "model": "Raspberry Pi Zero W Rev 1.1\0"}, "ARMv6"),
+        ({"dpkg": "riscv64", "uname": "riscv64"}, "no image of the bridge for riscv64"),
+        ({"system": BOOKWORM, "dpkg": "armhf"}, f"Compose {OLDEST} is needed"),
+        ({"system": BOOKWORM, "compose": "2.24.5"}, f"Compose {OLDEST} is needed"),
+        ({"system": FEDORA}, "This is no Debian"),
+    ],
+)
+def test_what_stands_in_the_way_is_named_with_its_remedy(install: Install, facts: dict[str, str], problem: str) -> None:
+    done = install(**facts)
     assert done.returncode == 3
     (index,) = [number for number, line in enumerate(done.stdout.splitlines()) if problem in line]
     assert done.stdout.splitlines()[index + 1].startswith("  "), "a remedy"
 
 
 @pytest.mark.parametrize("compose", [OLDEST, "2.30.0", "v2.40.3"])
-def test_a_docker_that_is_here_is_kept(install: Install, pairing: str, compose: str) -> None:
-    done = install("--check", "--pairing", pairing, system=BOOKWORM, compose=compose)
+def test_a_docker_that_is_here_is_kept(install: Install, compose: str) -> None:
+    done = install(system=BOOKWORM, compose=compose)
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"Docker is here, with Compose {compose.removeprefix('v')}" in done.stdout
 
@@ -145,7 +128,7 @@ def test_a_docker_that_is_here_is_kept(install: Install, pairing: str, compose: 
         (["--check", "--image", "etc/os-release", "--pairing", "pairing.env"], "neither a bundle"),
     ],
 )
-def test_wrong_use_is_told(install: Install, pairing: str, words: list[str], said: str) -> None:
+def test_wrong_use_is_told(install: Install, words: list[str], said: str) -> None:
     done = install(*words)
     assert done.returncode == 2
     assert said in done.stderr
@@ -179,45 +162,36 @@ def images(path: Path, *names: str, manifest: str = "", **more: str) -> None:
     ],
 )
 def test_a_file_brings_the_labs_images_alone(
-    install: Install, pairing: str, tmp_path: Path, names: list[str], more: dict[str, str], refused: str
+    install: Install, tmp_path: Path, names: list[str], more: dict[str, str], refused: str
 ) -> None:
     (tmp_path / ".env").write_text("MOSQUITTO_IMAGE=eclipse-mosquitto:2.0.22@sha256:00\n")
     images(tmp_path / "lab.tar", *names, **more)
-    done = install("--check", "--pairing", pairing, "--image", "lab.tar")
+    done = install(more=("--image", "lab.tar"))
     assert (done.returncode, refused in done.stderr) == (2 if refused else 0, True), done.stderr
 
 
-def test_a_file_with_another_checksum_is_not_loaded(install: Install, pairing: str, tmp_path: Path) -> None:
+def test_a_damaged_bundle_or_another_file_is_not_loaded(install: Install, tmp_path: Path) -> None:
     images(tmp_path / "lab.tar")
-    right = hashlib.sha256((tmp_path / "lab.tar").read_bytes()).hexdigest()
+    content = bytearray((tmp_path / "lab.tar").read_bytes())
+    right = hashlib.sha256(content).hexdigest()
     for sum_, code in ((right, 0), ("0" * 64, 3), ("", 0), ("x", 3)):
-        words = ["--check", "--pairing", pairing, "--image", "lab.tar", "--sha256", sum_]
-        assert install(*words).returncode == code, sum_
-
-
-@pytest.mark.parametrize(("damaged", "code"), [(False, 0), (True, 3)])
-def test_a_damaged_bundle_is_found_before_it_is_loaded(
-    install: Install, pairing: str, tmp_path: Path, damaged: bool, code: int
-) -> None:
-    path = tmp_path / "lab.tar"
-    images(path)
-    content = bytearray(path.read_bytes())
-    # The checksum at the end.
-    content[-6] ^= damaged
-    path.write_bytes(content)
-    done = install("--check", "--pairing", pairing, "--image", "lab.tar")
-    assert done.returncode == code, done.stdout + done.stderr
-    assert ("damaged" in done.stderr) == damaged
-    assert ("would load the image from lab.tar" in done.stdout) != damaged
+        done = install(more=("--image", "lab.tar", "--sha256", sum_))
+        assert done.returncode == code, sum_
+        assert ("would load the image from lab.tar" in done.stdout) == (code == 0)
+    # The checksum at its end.
+    content[-6] ^= 1
+    (tmp_path / "lab.tar").write_bytes(content)
+    done = install(more=("--image", "lab.tar"))
+    assert (done.returncode, "damaged" in done.stderr, "would load" in done.stdout) == (3, True, False), done.stderr
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="install.sh without --check wants root")
-def test_a_pairing_that_cannot_be_written_leaves_nothing_behind(rpi: Path, tmp_path: Path, pairing: str) -> None:
+def test_a_pairing_that_cannot_be_written_leaves_nothing_behind(rpi: Path, tmp_path: Path) -> None:
     """As on a full card: no file gets its name."""
     for name, text in (("docker", "echo 2.30.0"), ("udevadm", "exit 1"), ("mv", "exit 1")):
         program(tmp_path / "programs", name, text)
     place_file(tmp_path / "etc/os-release", TRIXIE)
-    done = launch(rpi, ("--pairing", str(tmp_path / pairing)))
+    done = launch(rpi, "--pairing", str(tmp_path / "pairing.env"))
     assert done.returncode == 3, done.stdout + done.stderr
     assert "could not be written" in done.stderr
     assert "df -h" in done.stderr
