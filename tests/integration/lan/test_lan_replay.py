@@ -1,92 +1,50 @@
 """What is said again: a paired bridge's answer is counted and changes nothing, anything of others is refused."""
 
-import threading
-from collections.abc import Callable, Iterator
+import contextlib
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.lan_broker import LanBroker, Visit
 from support.loop_lab import LoopLab
-from support.parts import LIMIT_S, Child, Listener, until
+from support.parts import Child, Listener, until
 from support.robot_double import RobotDouble
-from support.run_checks import Ledger
+from support.run_checks import Ledger, treatments
 
 from looplab.experiments.loop.protocol import ONLINE, TOPIC_ANSWER
 
 MESSAGES = 40
-RunOnce = Callable[[], Ledger]
 
 
-class Replayer:
-    """Hears the answers on the plain listener, within the Docker network, and says each again as `who` on the LAN."""
-
-    def __init__(self, lan: LanBroker, visitor: Listener) -> None:
-        self._visitor = visitor
-        self.said = 0
-        self._insider = Listener(lan.port, TOPIC_ANSWER)
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._work, daemon=True)
-        self._thread.start()
-
-    def _work(self) -> None:
-        done: set[bytes] = set()
-        while not self._stop.wait(0.005):
-            for payload in self._insider.payloads(TOPIC_ANSWER):
-                if payload not in done:
-                    done.add(payload)
-                    self._visitor.say(TOPIC_ANSWER, payload)
-                    self.said += 1
-
-    def close(self) -> None:
-        self._stop.set()
-        self._thread.join(LIMIT_S)
-        self._insider.close()
-
-
-@pytest.fixture
-def run(
-    lan: LanBroker,
-    insider: Listener,
-    robot: RobotDouble,
-    start_bridge: Callable[..., Child],
-    start_command: Callable[..., Child],
-    tmp_path: Path,
-) -> Iterator[RunOnce]:
-    """Return a function that runs E over TLS at both ends."""
-    loop = LoopLab(lan, robot, insider, start_command, tmp_path)
+@pytest.mark.parametrize("who", ["bridge", "observer", "controller"])
+def test_a_replayed_answer_is_a_bridges_duplicate_or_reaches_nobody(
+    lan: LanBroker, insider: Listener, visit: Visit, robot: RobotDouble, start_bridge: Callable[..., Child],
+    start_command: Callable[..., Child], at_end: contextlib.ExitStack, tmp_path: Path, who: str,
+) -> None:  # fmt: skip
+    """`who` says each answer of the Docker network again on the LAN, in a run over TLS at both ends."""
     start_bridge(BROKER_PAIRING=str(lan.pairing_file()))
     until(lambda: insider.bridge_status == ONLINE, "the bridge")
+    ear = at_end.enter_context(contextlib.closing(Listener(lan.port, TOPIC_ANSWER)))
+    visitor, said = visit(who), set()
 
-    def run_once() -> Ledger:
-        tls = {"BROKER_TLS": "on", "BROKER_PAIRING": str(lan.pairing_file("controller"))}
-        once = {"MESSAGES": str(MESSAGES), "REPETITIONS": "1", "WARMUP_MESSAGES": "0"}
-        loop.controller(**tls, **once, INTERVALS_MS="20").wait()
-        return Ledger(loop.run)
+    def say_again(_client: Any, _data: object, message: Any) -> None:
+        if message.payload not in said:
+            said.add(message.payload)
+            visitor.client.publish(TOPIC_ANSWER, message.payload, 1)
 
-    yield run_once
-    loop.close()
-
-
-def test_a_replayed_answer_of_a_bridge_counts_as_a_duplicate(lan: LanBroker, visit: Visit, run: RunOnce) -> None:
-    replayer = Replayer(lan, visit("bridge"))
-    document = run().document
-    replayer.close()
-    cell = document["cells"][0]
-    assert (cell["sent"], cell["answered"]) == (MESSAGES, MESSAGES)
-    assert 0 < cell["duplicates"] <= MESSAGES
-    found = {entry["what"]: entry for entry in document["treatments"]}
+    ear.client.on_message = say_again
+    loop = at_end.enter_context(contextlib.closing(LoopLab(lan, robot, insider, start_command, tmp_path)))
+    tls = {"BROKER_TLS": "on", "BROKER_PAIRING": str(lan.pairing_file("controller"))}
+    once = {"MESSAGES": str(MESSAGES), "REPETITIONS": "1", "WARMUP_MESSAGES": "0", "INTERVALS_MS": "20"}
+    loop.controller(**tls, **once).wait()
+    run = Ledger(loop.run)
+    assert said
+    assert (run.cell["sent"], run.cell["answered"]) == (MESSAGES, MESSAGES)
+    assert (0 < run.cell["duplicates"] <= MESSAGES) if who == "bridge" else run.cell["duplicates"] == 0
     for role in ("controller", "bridge"):
-        assert found[f"{role} TLS"]["found"] == "TLSv1.3"
-        assert found[f"{role} TLS"]["verified"]
-    assert document["parameters"]["broker_tls"] is True
-
-
-@pytest.mark.parametrize("who", ["observer", "controller"])
-def test_a_replayed_answer_of_anybody_else_reaches_nobody(lan: LanBroker, visit: Visit, run: RunOnce, who: str) -> None:
-    replayer = Replayer(lan, visit(who))
-    found = run()
-    replayer.close()
-    assert replayer.said > 0
-    assert (found.cell["answered"], found.cell["duplicates"]) == (MESSAGES, 0)
+        found = treatments(run.document)[f"{role} TLS"]
+        assert (found["found"], found["verified"]) == ("TLSv1.3", True)
+    assert run.document["parameters"]["broker_tls"] is True
     # The kernel stamps encrypted bytes, the first of them those of the handshake: the parts of O add up.
-    assert found.known()
+    assert run.known()
