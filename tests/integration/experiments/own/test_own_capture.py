@@ -24,7 +24,7 @@ from looplab.capture import Application, client
 from looplab.errors import LabError
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
-long = pytest.mark.skipif(os.environ.get("LAB_OWN_LONG") != "1", reason="LAB_OWN_LONG=1: 4 min, and a quiet machine")
+long = pytest.mark.flag("LAB_OWN_LONG")
 
 
 class Watched:
@@ -114,6 +114,8 @@ def test_capture_and_client_agree(watched: Callable[..., Watched]) -> None:
         own[names[requester]].append(ms)
     more = [took[f"{name} {int(name[-1]) + 3 * at}"] - ms for name, each in own.items() for at, ms in enumerate(each)]
     assert min(more) > 0
+    print(f"the client has {median(more):.3f} ms more than the capture")
+    assert median(more) < 0.5 or os.environ.get("LAB_OWN_LONG", "0") == "0", "on a quiet machine"
 
 
 def test_nagles_algorithm_in_a_client_is_seen(watched: Callable[..., Watched]) -> None:
@@ -121,17 +123,6 @@ def test_nagles_algorithm_in_a_client_is_seen(watched: Callable[..., Watched]) -
     made = watched()
     made.run(version="3.1.1", qos=1, clients=1, requests=100, interval_s=0.01, nodelay=False)
     assert made.found()["held_by"].get("asks-0", [0])[0] >= 10
-
-
-@long
-@pytest.mark.parametrize("version", application.VERSIONS)
-@pytest.mark.parametrize("qos", [0, 1, 2])
-def test_a_client_adds_less_than_half_a_millisecond(watched: Callable[..., Watched], version: str, qos: int) -> None:
-    made = watched()
-    took = made.run(version=version, qos=qos, clients=1, requests=300, interval_s=0.02)
-    more = [took[f"asks-0 {number}"] - ms for number, ms in enumerate(taken_ms(made.found()))]
-    print(f"MQTT {version}, QoS {qos}: client {median(took.values()):.3f} ms, {median(more):.3f} ms more than capture")
-    assert median(more) < 0.5
 
 
 @long
