@@ -53,10 +53,6 @@ def serves(parts: AsipParts, transport: str) -> bool:
     return True
 
 
-def said(parts: AsipParts, text: str) -> None:
-    until(lambda: text in parts.bridge.said(), f"the bridge says {text!r}: {parts.bridge.said()}")
-
-
 def check_accounts(cell: dict[str, Any], tests: int) -> None:
     """No test is lost; on a busy machine an answer may be late, and a copy come after the next edge."""
     assert cell["tests"] == cell["answered"] + cell["late"] == tests
@@ -143,26 +139,34 @@ def test_a_second_client_is_refused_and_the_first_one_goes_on(kept: AsipParts, f
     assert serves(kept, "tcp")
 
 
-def test_a_killed_bridge_ends_its_session_and_a_new_one_serves(parts: Start) -> None:
+def test_a_part_that_is_gone_ends_the_session_and_may_return(parts: Start) -> None:
+    """The board, the broker, the bridge."""
     here = parts()
+
+    def check_gone(client: AsipClient, said: str = "") -> None:
+        with pytest.raises(LabError, match="gone"):
+            client.serve(time.perf_counter_ns() + 5 * 10**9)
+        client.close()
+        until(lambda: said in here.bridge.said(), f"the bridge says {said!r}: {here.bridge.said()}")
+
     client = open_client(here, "tcp")
-    here.bridge.kill()
-    with pytest.raises(LabError, match="gone"):
-        client.serve(time.perf_counter_ns() + 10**9)
-    here.bridge = here.start_bridge()
+    here.board.reset()
+    client.wait_ready()
+    here.board.kill()
+    check_gone(client, "the board's port is gone")
+    assert not serves(here, "tcp")
+    here.plug_in()
     assert serves(here, "tcp")
-
-
-def test_a_killed_broker_ends_the_session_until_it_returns(parts: Start) -> None:
-    here = parts()
     client = open_client(here, "mqtt")
     here.broker.kill()
-    with pytest.raises(LabError, match="gone"):
-        client.serve(time.perf_counter_ns() + 10**9)
-    client.close()
-    said(here, "the broker is gone")
+    check_gone(client, "the broker is gone")
     here.broker.start()
     assert until(lambda: serves(here, "mqtt"), "a session over the broker that is back")
+    client = open_client(here, "tcp")
+    here.bridge.kill()
+    check_gone(client)
+    here.bridge = here.start_bridge()
+    assert serves(here, "tcp")
 
 
 def test_a_client_that_dies_leaves_the_board_to_the_next_one(kept: AsipParts) -> None:
@@ -171,21 +175,6 @@ def test_a_client_that_dies_leaves_the_board_to_the_next_one(kept: AsipParts) ->
     sock = client.transport._client.sock
     sock.shutdown(socket.SHUT_RDWR)
     assert until(lambda: serves(kept, "tcp"), "the board is free again")
-
-
-def test_a_board_that_is_gone_ends_the_session_and_may_return(parts: Start) -> None:
-    here = parts()
-    client = open_client(here, "tcp")
-    here.board.reset()
-    client.wait_ready()
-    here.board.kill()
-    with pytest.raises(LabError, match="gone"):
-        client.serve(time.perf_counter_ns() + 5 * 10**9)
-    said(here, "the board's port is gone")
-    assert not serves(here, "tcp")
-    here.plug_in()
-    assert serves(here, "tcp")
-    assert serves(here, "mqtt")
 
 
 def test_a_client_that_never_reads_is_disconnected(kept: AsipParts) -> None:
