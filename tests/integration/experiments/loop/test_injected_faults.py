@@ -37,10 +37,6 @@ def measure(kept: LoopLab) -> Measure:
     return run_through
 
 
-def counts(run: Run, *names: str) -> list[int]:
-    return [run.cell[name] for name in names]
-
-
 @pytest.mark.parametrize(("direction", "delay_ms"), [(TO_BROKER, 25), (TO_CLIENT, 12)])
 def test_delay(measure: Measure, direction: str, delay_ms: int) -> None:
     """O less the time the proxy held a message is the same for short and long delays, in one run under one load."""
@@ -139,19 +135,3 @@ def test_disconnect(measure: Measure, qos: str) -> None:
     else:
         # What is due without a connection waits for the next one, and its answer for the subscription.
         assert all(int(run.samples[sequence]["sent_ns"]) < found.from_ns for sequence in gone)
-
-
-def test_late_answers_are_late_and_not_lost(measure: Measure) -> None:
-    rule = Rule(impairment="stall", direction=TO_CLIENT, indexes=(20,), stall_ms=300)
-    run, proxy = measure(rule, MESSAGES="100", DEADLINE_MS="150")
-    (stall,) = proxy.applied("stall")
-    late = run.outcomes("late")
-    # Sent in the first half of the stall, an answer cannot come within 150 ms; half a second later it is over.
-    surely = [
-        sequence for sequence, row in run.samples.items()
-        if 0 < int(row["sent_ns"]) - stall.from_ns < 150_000_000 or sequence == 20
-    ]  # fmt: skip
-    assert len(surely) > 1
-    assert set(surely) <= set(late) <= set(range(20, 100))
-    assert counts(run, "late", "lost") == [len(late), 0]
-    assert all(float(run.samples[sequence]["total_us"]) > 150_000 for sequence in late)

@@ -11,7 +11,7 @@ import pytest
 from support.loop_lab import LoopLab
 from support.parts import HOST, TreatmentsDouble, until
 from support.places import ROOT
-from support.run_checks import check_run
+from support.run_checks import check_run, treatments
 
 from looplab.experiments.loop import CLIENTS
 from looplab.experiments.loop.printed.wire import WatchedClients
@@ -39,34 +39,19 @@ def run(lab: LoopLab, **variables: str) -> dict[str, Any]:
     # The tests' broker has TCP_NODELAY.
     if "QOS_LEGS" not in variables:
         lab.online_bridge(FIDELITY="printed", TCP_NODELAY="on")
-    settings = {
-        "FIDELITY": "printed",
-        "TCP_NODELAY": "on",
-        "BROKER_PATH": "direct",
-        "PYTHON": "3",
-        "MESSAGES": "20",
-        **variables,
-    }
-    child = lab.controller(**settings)
-    code = child.wait()
+    settings = {"FIDELITY": "printed", "TCP_NODELAY": "on", "BROKER_PATH": "direct", "PYTHON": "3"}
+    child = lab.controller(**settings, **variables)
+    assert child.wait() == 0, child.said()
     found: dict[str, Any] = json.loads((lab.run / "run.json").read_text())
-    assert code == 0, (child.said(), found["invalid_because"])
     check_run(lab.run, found)
+    assert [(cell["sent"], cell["answered"]) for cell in found["cells"]] == [(40, 40)] * 2
     return found
-
-
-def treatments(run: dict[str, Any]) -> dict[str, str]:
-    return {entry["what"]: entry["found"] for entry in run["treatments"]}
 
 
 class Watched(WatchedClients):
     """Clients that somebody else runs."""
 
-    def end(self) -> None:
-        pass
-
-    def _read(self) -> None:
-        pass
+    end = _read = lambda _self: None
 
 
 @needs_packets
@@ -88,11 +73,11 @@ def test_a_machine_that_stalls_loses_no_message_of_a_packet() -> None:
 @needs_packets
 @pytest.mark.usefixtures("seeing")
 def test_each_repetition_has_processes_of_its_own(lab: LoopLab) -> None:
-    found = run(lab, QOS="0 1", REPETITIONS="2", PRIORITY_CONTROLLER="99")
-    assert [(cell["sent"], cell["answered"]) for cell in found["cells"]] == [(40, 40)] * 2
-    assert treatments(found)["client processes"] == "8"
+    found = run(lab, QOS="0 1", PRIORITY_CONTROLLER="99")
+    own = treatments(found)
+    assert own["client processes"]["found"] == "8"
     # As published: what the flags permit is the programs', not the controller's alone.
-    assert treatments(found)["clients may use real-time priority"].endswith("SYS_NICE effective")
+    assert own["clients may use real-time priority"]["found"].endswith("SYS_NICE effective")
     assert found["warmup"] == {"sent": 0, "answered": 0}
     for cell in found["cells"]:
         assert cell["client_O_us"]["avg"] > cell["O_us"]["avg"]
@@ -103,10 +88,9 @@ def test_each_repetition_has_processes_of_its_own(lab: LoopLab) -> None:
 def test_one_process_a_run_sleeps_and_has_a_warm_up(lab: LoopLab) -> None:
     lab.online_bridge(FIDELITY="corrected")
     bridge = {"QOS_LEGS": "all", "ROBOT_FRAMING": "line", "PAIRING": "request"}
-    found = run(lab, RECEIVER="select", LIFE="run", QOS="0 2", REPETITIONS="2", **bridge)
-    assert [(cell["sent"], cell["answered"]) for cell in found["cells"]] == [(40, 40)] * 2
+    found = run(lab, RECEIVER="select", LIFE="run", QOS="0 2", **bridge)
     own = treatments(found)
-    assert own["client processes"] == "2"
-    assert own["controller's subscription to answer/"] == "QoS 2"
+    assert own["client processes"]["found"] == "2"
+    assert own["controller's subscription to answer/"]["found"] == "QoS 2"
     # Five at each QoS.
     assert found["warmup"] == {"sent": 10, "answered": 10, "lost": 0}
