@@ -1,11 +1,11 @@
 """The image of the report on a real engine: the commands that run in it, plain Compose's way in, the lab's pages."""
 
+import contextlib
 import json
 import os
 import shutil
 import subprocess
 import urllib.request
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -28,13 +28,9 @@ USER = 12345
 
 
 @pytest.fixture(scope="module")
-def image() -> str:
-    return Lab(ROOT).ready_report()
-
-
-@pytest.fixture(scope="module")
-def checkout(tmp_path_factory: pytest.TempPathFactory, image: str) -> Path:
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of what the commands read, with a run of two scenarios."""
+    Lab(ROOT).ready_report()
     root = tmp_path_factory.mktemp("report") / "a lab"
     for name in ("compose", "docs"):
         shutil.copytree(ROOT / name, root / name)
@@ -84,53 +80,34 @@ def test_files_belong_to_who_asked(checkout: Path) -> None:
     assert "ada" in marked.stdout
 
 
-@pytest.fixture(scope="module")
-def port() -> int:
-    return free_port()
-
-
-@pytest.fixture(scope="module")
-def compose(checkout: Path, port: int) -> Iterator[Callable[..., str]]:
-    """Plain Compose in the checkout, as a project of its own: it returns what a command prints."""
+def test_plain_compose_writes_the_report_and_shows_pages_to_this_machine(
+    checkout: Path, at_end: contextlib.ExitStack
+) -> None:
+    port = free_port()
     variables = {"LAB_PAGES_PORT": str(port), "LAB_UID": str(USER), "LAB_GID": str(USER), "GRAFANA": "off"}
     project = ("docker", "compose", "--project-name", f"looplab-pages-{os.getpid()}", "--profile", "scenario0")
 
-    def run(*words: str) -> str:
+    def compose(*words: str) -> str:
         return call(*project, *words, cwd=checkout, env={**os.environ, **variables}, timeout_s=180)
 
-    yield run
-    run("down", "--volumes")
+    def answered(path: str, text: str) -> bool:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
+                assert "default-src 'none'" in answer.headers["Content-Security-Policy"]
+                return text in answer.read().decode()
+        except OSError:
+            return False
 
-
-def test_plain_compose_writes_the_report(checkout: Path, compose: Callable[..., str]) -> None:
+    at_end.callback(compose, "down", "--volumes")
     compose("run", "--rm", "report")
     assert (checkout / "report/index.html").stat().st_uid == USER
-
-
-def page(port: int, path: str = "/") -> str:
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
-        assert "default-src 'none'" in answer.headers["Content-Security-Policy"]
-        return str(answer.read().decode())
-
-
-def answered(port: int, path: str, text: str) -> bool:
-    try:
-        return text in page(port, path)
-    except OSError:
-        return False
-
-
-def test_pages_show_runs_reports_and_handouts_to_this_machine(
-    checkout: Path, compose: Callable[..., str], port: int
-) -> None:
     compose("up", "--detach", "--no-deps", "--no-build", "pages")
-    until(lambda: answered(port, "/", "Newest run: scenario"), "the first pages", 120)
-    assert answered(port, "/reports/index.html", "Claims")
-    assert answered(port, "/handouts/scenario5.html", "scenario5")
+    until(lambda: answered("/", "Newest run: scenario"), "the first pages", 120)
+    assert answered("/reports/index.html", "Claims")
+    assert answered("/handouts/scenario5.html", "scenario5")
     # Neither lists of folders nor anything outside.
     for path in ("/reports/figures/", "/handouts/", "/../etc/passwd", "/%2e%2e/etc/passwd"):
-        assert not answered(port, path, "")
-
+        assert not answered(path, "")
     container = compose("ps", "--quiet", "pages")
     assert judge_container("pages", container) > 0
     host = json.loads(docker("inspect", container))[0]["HostConfig"]
