@@ -14,7 +14,7 @@ import pytest
 from support.loop_lab import OK, LoopLab, event, events, stand_in
 from support.noise_probes import OVER_PROBES, UNDER_PROBES, hog, probes
 from support.parts import HOST, Broker, Child, Listener, free_port, until
-from support.run_checks import check_run, read_samples
+from support.run_checks import check_run, read_samples, treatments
 
 from looplab.experiments.loop.protocol import TOPIC_ANSWER, TOPIC_REQUEST
 from looplab.run.accounting import summarise
@@ -41,11 +41,17 @@ def check(folder: Path) -> dict[str, Any]:
     return run
 
 
+def ended(lab: LoopLab, child: Child, code: int = 0) -> dict[str, Any]:
+    """Wait for the end of the only run; return its document, checked."""
+    assert child.wait() == code, child.said()
+    assert "Traceback" not in child.said()
+    return check(lab.run)
+
+
 def test_a_good_run_is_valid_and_whole(lab: LoopLab) -> None:
     lab.pids["bridge"] = [lab.bridge().pid]
     child = lab.controller(INTERVALS_MS="10 5", QOS="0 1", ORDER="published")
-    assert child.wait() == 0, child.said()
-    run = check(lab.run)
+    run = ended(lab, child)
     assert (run["valid"], run["invalid_because"]) == (True, [])
     assert [(cell["interval_ms"], cell["qos"]) for cell in run["cells"]] == [(10, 0), (5, 0), (10, 1), (5, 1)]
     assert [(cell["sent"], cell["answered"] + cell["late"]) for cell in run["cells"]] == [(40, 40)] * 4
@@ -55,7 +61,7 @@ def test_a_good_run_is_valid_and_whole(lab: LoopLab) -> None:
     assert all(cell["transport_O_us"]["min"] <= cell["O_us"]["max"] for cell in run["cells"])
     # Five at each QoS.
     assert run["warmup"] == {"sent": 10, "answered": 10, "lost": 0}
-    found = {entry["what"]: entry for entry in run["treatments"]}
+    found = treatments(run)
     assert found["controller TCP_NODELAY"]["found"] == found["broker TCP_NODELAY"]["found"] == "on"
     assert found["broker scheduling policy"]["found"] == "SCHED_OTHER"
     # The wire saw what the run reports: each request once, each at its own quality.
@@ -72,13 +78,11 @@ def test_a_good_run_is_valid_and_whole(lab: LoopLab) -> None:
 def test_the_legs_have_the_qos_as_set(lab: LoopLab, legs: str, answered: set[int]) -> None:
     """As printed, the request alone has the cell's QoS: the broker hands it on at 0, and so the bridge answers."""
     lab.online_bridge(QOS_LEGS=legs)
-    child = lab.controller(QOS="0 1 2", QOS_LEGS=legs, MESSAGES="5")
-    assert child.wait() == 0, child.said()
+    found = treatments(ended(lab, lab.controller(QOS="0 1 2", QOS_LEGS=legs, MESSAGES="5")))
     assert {message.qos for message in lab.listener.messages if message.topic == TOPIC_REQUEST} == {0, 1, 2}
     assert {message.qos for message in lab.listener.messages if message.topic == TOPIC_ANSWER} == answered
-    found = {entry["what"]: entry["found"] for entry in check(lab.run)["treatments"]}
-    granted = f"QoS {max(answered)}"
-    assert found["controller's subscription to answer/"] == found["bridge's subscription to request/"] == granted
+    for what in ("controller's subscription to answer/", "bridge's subscription to request/"):
+        assert found[what]["found"] == f"QoS {max(answered)}"
 
 
 @pytest.mark.parametrize(("version", "alias"), [("3.1.1", "off"), ("5", "off"), ("5", "on")])
@@ -87,14 +91,11 @@ def test_the_version_of_mqtt_is_the_brokers_word(lab: LoopLab, version: str, ali
     lab.pids["bridge"] = [lab.online_bridge(MQTT_VERSION=version, TOPIC_ALIAS=alias).pid]
     # The bridge tells its counts 0.3 s after a warm-up, on a busy machine within the first cell.
     settings = {"ORDER": "published", "COMMAND": "T", "WARMUP_MESSAGES": "0"}
-    child = lab.controller(QOS="0 1 2", MQTT_VERSION=version, TOPIC_ALIAS=alias, **settings)
-    assert child.wait() == 0, child.said()
-    run = check(lab.run)
-    assert run["valid"], run["invalid_because"]
+    run = ended(lab, lab.controller(QOS="0 1 2", MQTT_VERSION=version, TOPIC_ALIAS=alias, **settings))
     assert [(cell["sent"], cell["answered"] + cell["late"]) for cell in run["cells"]] == [(40, 40)] * 3
-    found = {entry["what"]: entry["found"] for entry in run["treatments"]}
-    assert found["controller MQTT version"] == found["bridge MQTT version"] == version
-    assert found.get("bridge topic alias", "off") == alias
+    found = treatments(run)
+    assert found["controller MQTT version"]["found"] == found["bridge MQTT version"]["found"] == version
+    assert found.get("bridge topic alias", {"found": "off"})["found"] == alias
     own = [one for one in lab.listener.messages if one.payload.startswith(run["token"].encode())]
     payload = sum(len(one.payload) for one in own if one.qos == 0) / 40 + len(f"T-{run['token']}-17")
     # Beside the payloads header and topic of both; MQTT 5: response topic, correlation data and their lengths.
@@ -113,8 +114,7 @@ def test_a_broker_without_topic_aliases_is_named(start_broker: Callable[..., Bro
 def test_a_treatment_that_did_not_take_makes_the_run_invalid(lab: LoopLab) -> None:
     lab.bridge(FIDELITY="thesis")
     child = lab.controller(LOOPLAB_EVENTS="")
-    assert child.wait() == 1
-    run = check(lab.run)
+    run = ended(lab, child, 1)
     assert not run["valid"]
     assert [why.partition(":")[0] for why in run["invalid_because"]] == [
         "bridge TCP_NODELAY", "robot framing", "bridge's subscription to request/",
@@ -137,9 +137,8 @@ def test_every_kind_of_answer_is_counted_apart(lab: LoopLab) -> None:
     listener = Listener(lab.broker.port, TOPIC_REQUEST)
     stand_in(listener, reply)
     child = lab.controller(REPETITIONS="1", WARMUP_MESSAGES="3", DEADLINE_MS="100")
-    assert child.wait() == 0, child.said()
+    run = ended(lab, child)
     listener.close()
-    run = check(lab.run)
     (cell,) = run["cells"]
     assert (cell["sent"], cell["lost"], cell["robot_errors"]) == (20, 1, 1)
     assert (cell["duplicates"], cell["out_of_order"]) == (2, 1)
@@ -180,19 +179,14 @@ def why(run: dict[str, Any], what: str) -> str:
     return next((text.partition(": ")[2] for text in run["invalid_because"] if text.startswith(f"{what}: ")), "")
 
 
-def in_the_first_cell(lab: LoopLab, child: Child) -> None:
-    until(lambda: event(child, "repetition"), "the first repetition")
-
-
 def test_a_priority_lost_between_two_scans_is_invalid(lab: LoopLab) -> None:
     need_real_time()
     lab.fifo["broker"] = 5
     lab.bridge()
     child = lab.controller(MESSAGES="40", REPETITIONS="3", INTERVALS_MS="20", PRIORITY_BROKER="5")
-    in_the_first_cell(lab, child)
+    until(lambda: event(child, "repetition"), "the first repetition")
     os.sched_setscheduler(lab.broker.pid, os.SCHED_OTHER, os.sched_param(0))
-    assert child.wait() == 1, child.said()
-    run = check(lab.run)
+    run = ended(lab, child, 1)
     assert why(run, "broker scheduling policy") == "wanted SCHED_FIFO 5, found SCHED_FIFO 5, SCHED_OTHER"
     # The scan at the end had restored it: only what it found before shows the loss.
     assert os.sched_getscheduler(lab.broker.pid) == os.SCHED_FIFO
@@ -205,19 +199,17 @@ def test_a_stress_that_stands_still_makes_the_run_invalid(lab: LoopLab) -> None:
     lab.bridge()
     settings = {"LOAD": "stress", "STRESS_CPU": str(len(workers)), "STRESS_VM": "1", "REPETITIONS": "1"}
     child = lab.controller(**settings, MESSAGES="40", INTERVALS_MS="20 21 22", ORDER="published")
-    in_the_first_cell(lab, child)
+    until(lambda: event(child, "repetition"), "the first repetition")
     for worker in workers:
         worker.signal(signal.SIGSTOP)
-    assert child.wait() == 1, child.said()
+    run = ended(lab, child, 1)
     for worker in workers:
         worker.kill()
-    run = check(lab.run)
     assert "CPU s/s in cell" in why(run, "stress in every cell")
     first, _, last = (cell["load"]["stress_cpu_s"] / cell["load"]["seconds"] for cell in run["cells"])
     assert last < 0.1 < first
     assert run["parameters"]["load_settings"]["STRESS_CPU"] == str(len(workers))
-    (found,) = (entry for entry in run["treatments"] if entry["what"] == "stress in every cell")
-    assert "docker pause" in found["note"]
+    assert "docker pause" in treatments(run)["stress in every cell"]["note"]
 
 
 @pytest.mark.parametrize(("priority", "cause"), [(UNDER_PROBES, "scheduler"), (OVER_PROBES, "machine")])
@@ -390,8 +382,7 @@ def test_two_bridges_at_once_make_the_run_invalid_and_are_named(lab: LoopLab) ->
     bridges = [lab.bridge(), lab.bridge()]
     told = lab.listener.payloads
     until(lambda: len({json.loads(word)["instance"] for word in told("lab/bridge/info")}) == 2, "both bridges")
-    assert lab.controller().wait() == 1
-    run = check(lab.run)
+    run = ended(lab, lab.controller(), 1)
     assert run["cells"][0]["answered"] == 40
     assert run["cells"][0]["duplicates"] > 20
     assert any("bridges that answer: wanted one, found 2: stop the second Pi" in why for why in run["invalid_because"])
