@@ -7,7 +7,6 @@ import random
 import re
 import select
 import threading
-import time
 import tty
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -108,15 +107,14 @@ class Lab(LoopLab):
     pause_s = INTERVAL_S
     process: Child
 
-    def ask_until_answered(self) -> float:
-        """Ask until a request sent from now on is answered well; how long that took, in seconds."""
-        started, first = time.monotonic(), self.asked
+    def ask_until_answered(self) -> None:
+        """Ask until a request sent from now on is answered well."""
+        first = self.asked
 
         def answered() -> bool:
             return any(one.status == b"ok" and one.sequence >= first for one in self.listener.answers[-50:])
 
         self.ask_until(answered, "an answer")
-        return time.monotonic() - started
 
     def ask_times(self, count: int) -> None:
         end = self.asked + count
@@ -131,26 +129,21 @@ class Lab(LoopLab):
         return Counter(answer.status for answer in found)
 
 
-@pytest.fixture
-def by_id(tmp_path: Path) -> Path:
-    folder = tmp_path / "serial" / "by-id"
-    folder.mkdir(parents=True)
-    return folder
-
-
-Bridged = Callable[[Board, str], Lab]
+Bridged = Callable[..., Lab]
 
 
 @pytest.fixture
 def bridged(
-    broker: Broker, listener: Listener, start_command: Callable[..., Child], tmp_path: Path
-) -> Iterator[Bridged]:
-    """Return a function that starts a bridge to a robot; the bridge ends well."""
+    broker: Broker, listener: Listener, start_command: Callable[..., Child], start_robot: Callable[..., Board],
+    tmp_path: Path,
+) -> Iterator[Bridged]:  # fmt: skip
+    """Return a function that starts a robot at tmp_path/robot, and a bridge to `url`; the bridge ends well."""
     labs: list[Lab] = []
 
-    def start(robot: Board, serial_url: str) -> Lab:
+    def start(url: str, **variables: str) -> Lab:
+        robot = start_robot("--pty", str(tmp_path / "robot"), "--boot-ms", str(BOOT_MS), "--temperature", "25.5")
         labs.append(made := Lab(broker, robot, listener, start_command, tmp_path))
-        made.process = made.bridge(SERIAL_URL=serial_url)
+        made.process = made.bridge(SERIAL_URL=url, **variables)
         until(lambda: listener.bridge_status == ONLINE, "bridge online")
         return made
 
@@ -161,22 +154,22 @@ def bridged(
 
 
 @pytest.fixture
-def lab(start_robot: Callable[..., Board], bridged: Bridged, tmp_path: Path, by_id: Path) -> Lab:
+def lab(bridged: Bridged, tmp_path: Path) -> Lab:
     """A bridge that looks for the only device of a folder like /dev/serial/by-id; the cable is still out."""
-    robot = start_robot("--pty", str(tmp_path / "robot"), "--boot-ms", str(BOOT_MS), "--temperature", "25.5")
-    return bridged(robot, f"{by_id}/*")
+    (tmp_path / "by-id").mkdir()
+    return bridged(f"{tmp_path}/by-id/*")
 
 
 @pytest.fixture
-def plug(lab: Lab, tmp_path: Path, by_id: Path) -> Iterator[Callable[[int], Cable]]:
+def plug(lab: Lab, tmp_path: Path) -> Iterator[Callable[[int], Cable]]:
     """Puts the cable in: /dev/ttyUSB<number> and its name in by-id."""
     # All there from the start, so that no two have the same device.
     cables = [Cable(tmp_path / "robot", tmp_path / f"ttyUSB{number}") for number in range(2)]
 
     def plug_in(number: int) -> Cable:
-        link = by_id / "usb-1a86_USB_Serial-if00-port0"
+        link = tmp_path / "by-id/usb-1a86_USB_Serial-if00-port0"
         link.unlink(missing_ok=True)
-        link.symlink_to(f"../../ttyUSB{number}")
+        link.symlink_to(f"../ttyUSB{number}")
         return cables[number]
 
     yield plug_in
@@ -184,20 +177,20 @@ def plug(lab: Lab, tmp_path: Path, by_id: Path) -> Iterator[Callable[[int], Cabl
         cable.pull()
 
 
-def test_cable_out_and_in_under_a_new_number(lab: Lab, plug: Callable[[int], Cable], by_id: Path) -> None:
+def test_cable_out_and_in_under_a_new_number(lab: Lab, plug: Callable[[int], Cable], tmp_path: Path) -> None:
     until(lambda: "no such device" in lab.listener.bridge_info.get("robot_fault", ""), "the missing device is named")
     assert lab.listener.robot_status == OFFLINE
     cable = plug(0)
-    print("cable in (boot loader 0.3 s)", lab.ask_until_answered(), "s")
+    lab.ask_until_answered()
     assert lab.listener.bridge_info["robot"] == IDENTITY
     lab.ask_times(50)
     cable.pull()
-    for link in by_id.iterdir():
+    for link in (tmp_path / "by-id").iterdir():
         link.unlink()
     lab.ask_until(lambda: lab.listener.robot_status == OFFLINE, "robot offline")
     assert "cable out" in lab.process.said()
     assert plug(1).device != cable.device
-    print("cable out and in, new number (boot loader 0.3 s)", lab.ask_until_answered(), "s")
+    lab.ask_until_answered()
     lab.ask_times(50)
     statuses = lab.accounted()
     # On a busy machine an answer may miss its time, too.
@@ -215,7 +208,7 @@ def test_reset_in_the_middle_of_an_answer(lab: Lab, plug: Callable[[int], Cable]
     for _ in range(3):
         lab.ask_times(10)
         lab.robot.reset()
-        print("reset (boot loader 0.3 s)", lab.ask_until_answered(), "s")
+        lab.ask_until_answered()
     statuses = lab.accounted()
     assert set(statuses) <= {b"ok", b"offline", b"timeout", b"garbled"}
     until(lambda: lab.listener.bridge_info["robot_faults"]["reset"] == 3, "three resets told")
@@ -232,7 +225,7 @@ def test_noise_costs_requests_and_never_makes_an_answer(lab: Lab, plug: Callable
     cable.noise = 1 / 16
     lab.ask_until(lambda: cable.spoilt >= 30, "noise")
     cable.noise = 0.0
-    print("noise", lab.ask_until_answered(), "s")
+    lab.ask_until_answered()
     lab.ask_times(30)
     assert {answer.status for answer in lab.listener.answers if answer.sequence >= lab.asked - 20} == {b"ok"}
     statuses = lab.accounted()
@@ -244,17 +237,11 @@ def test_noise_costs_requests_and_never_makes_an_answer(lab: Lab, plug: Callable
 
 
 @pytest.mark.parametrize("framing", ["raw", "burst"])
-def test_two_usb_frames_are_two_answers_if_any_bytes_are(
-    broker: Broker, listener: Listener, start_robot: Callable[..., Board], start_command: Callable[..., Child],
-    tmp_path: Path, framing: str,
-) -> None:  # fmt: skip
+def test_two_usb_frames_are_two_answers_if_any_bytes_are(bridged: Bridged, tmp_path: Path, framing: str) -> None:
     """With listing A.4 the second one is no request's: the listing would end there with an IndexError."""
-    robot = start_robot("--temperature", "25.5")
-    lab = Lab(broker, robot, listener, start_command, tmp_path)
     settings = {"ROBOT_FRAMING": framing, "PAIRING": "count"}
-    lab.bridge(**settings)
+    lab = bridged(str(tmp_path / "robot"), **settings)
     lab.controller(COMMAND="T", INTERVALS_MS="20", MESSAGES="100", REPETITIONS="1", **settings).wait()
-    lab.close()
     run = Run(lab.run)
     check_sums(run.cell, 100)
     assert run.cell["lost"] == run.cell["lost_by"]["merged"]
@@ -269,10 +256,9 @@ def test_two_usb_frames_are_two_answers_if_any_bytes_are(
     [("tcp", "socket://{}"), ("telnet(rfc2217),tcp", "rfc2217://{}?ign_set_control")],
 )
 def test_a_robot_at_another_machines_serial_server(
-    start_robot: Callable[..., Board], bridged: Bridged, tmp_path: Path, accepter: str, url: str
+    bridged: Bridged, start_command: Callable[..., Child], tmp_path: Path, accepter: str, url: str
 ) -> None:
     """ser2net, as docs/serial.md sets it up; then it is stopped and started again."""
-    robot = start_robot("--pty", str(tmp_path / "robot"), "--boot-ms", str(BOOT_MS), "--temperature", "25.5")
     address = f"{HOST},{free_port()}"
     configuration = tmp_path / "ser2net.yaml"
     configuration.write_text(
@@ -282,17 +268,13 @@ def test_a_robot_at_another_machines_serial_server(
         "  options:\n    chardelay: false\n"
     )
     command = [program("ser2net"), "-d", "-n", "-c", str(configuration)]
-    server = Child(command, tmp_path / "ser2net.log")
-    try:
-        lab = bridged(robot, url.format(address.replace(",", ":")))
-        lab.ask_until_answered()
-        lab.ask_times(20)
-        server.kill()
-        lab.ask_until(lambda: lab.listener.robot_status == OFFLINE, "robot offline")
-        server = Child(command, tmp_path / "ser2net.log")
-        print(f"{accepter} server back (boot loader 0.3 s)", lab.ask_until_answered(), "s")
-        statuses = lab.accounted()
-        assert set(statuses) <= {b"ok", b"offline", b"timeout"}
-        assert lab.listener.bridge_info["robot_faults"]["unplugged"] == 1
-    finally:
-        server.kill()
+    server = start_command(command)
+    lab = bridged(url.format(address.replace(",", ":")))
+    lab.ask_until_answered()
+    lab.ask_times(20)
+    server.kill()
+    lab.ask_until(lambda: lab.listener.robot_status == OFFLINE, "robot offline")
+    start_command(command)
+    lab.ask_until_answered()
+    assert set(lab.accounted()) <= {b"ok", b"offline", b"timeout"}
+    assert lab.listener.bridge_info["robot_faults"]["unplugged"] == 1
