@@ -48,11 +48,8 @@ def test_repeats_until_sigterm_and_then_ends_at_once(flood_image: str, broker: C
     arguments = "-num-clients 5 -num-messages 40 -publisher-qos 1 -status-interval 100ms -repeat-limit 120s"
     running = start(flood_image, *BROKER, *arguments.split(), options=options)
     until(lambda: any(event.get("rounds", 0) >= 3 for event in running.events()), "the third round")
-    assert [process["uid"] for process in running.processes()] == ["10005"]
-    assert [process["name"] for process in running.processes()] == ["flood"]
     assert running.stop() < 5
     assert running.state()["ExitCode"] == 0
-
     events = running.events()
     assert [event["event"] for event in events[:2]] == ["started", "flooding"]
     summary = events[-1]

@@ -29,15 +29,7 @@ def firmware_functions(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
         str(FIRMWARE / "protocol.c"), str(FIRMWARE / "thermistor.c"), "-lm",
     ]  # fmt: skip
     subprocess.run(command, check=True)
-    functions = ctypes.CDLL(str(library))
-    functions.thermistor_centi_celsius.argtypes = [ctypes.c_uint16, ctypes.c_uint8]
-    functions.thermistor_centi_celsius.restype = ctypes.c_int32
-    functions.parse_request.argtypes = [ctypes.c_uint8]
-    functions.parse_request.restype = ctypes.c_int
-    functions.format_temperature.argtypes = [ctypes.c_char_p, ctypes.c_int32]
-    functions.format_numbered_temperature.argtypes = [ctypes.c_char_p, ctypes.c_uint8, ctypes.c_int32]
-    functions.format_level.argtypes = [ctypes.c_char_p, ctypes.c_uint8, ctypes.c_uint16]
-    return functions
+    return ctypes.CDLL(str(library))
 
 
 @pytest.fixture(scope="session")

@@ -18,6 +18,7 @@ from support.places import ROOT
 from support.robot_double import RobotDouble, answer_line
 from support.wire import call
 
+from looplab.experiments.loop.bridge.robot_answers import Answers, Faults
 from looplab.experiments.loop.bridge.robot_port import RobotPort
 from looplab.experiments.loop.protocol import (
     OFFLINE,
@@ -154,23 +155,16 @@ def test_a_late_answer_is_nobodys(lab: LoopLab, framing: str) -> None:
 
 
 @pytest.mark.parametrize("framing", ["line", "burst"])
-def test_a_line_in_pieces_is_one_answer(lab: LoopLab, framing: str) -> None:
-    lab.online_bridge(ROBOT_FRAMING=framing)
-    lab.robot.answer = lambda _number, request: answer_line(request, 2750)[:1]
-    # The machine may stall for longer than the bridge waits: then it gives the request up, and the next one is tried.
-    for number in range(5):
-        lab.ask(number)
-        until(lambda: lab.robot.asked > number, "the robot was asked")  # noqa: B023
-        line = answer_line(lab.robot.requests[number], 2750)
-        for piece in (line[1:3], line[3:-1]):
-            lab.robot.say(piece)
-        early = dict(lab.answers())
-        lab.robot.say(line[-1:])
-        until(lambda: number in lab.answers(), "the answer")  # noqa: B023
-        if lab.answers()[number].status != b"timeout":
-            break
-    assert number not in early, "without a line end there is no answer"
-    assert lab.answers()[number].value == b"27.50"
+def test_a_line_in_pieces_is_one_answer_and_garbage_is_none(framing: str) -> None:
+    robot = Answers(framing, Faults())
+    (asked,) = robot.ask(b"T")
+    line = answer_line(asked, 2750)
+    pieces = (line[:1], line[1:3], line[3:-1], line[-1:])
+    assert [[reply.value for reply in robot.cut(piece)[0]] for piece in pieces] == [[], [], [], [b"27.50"]]
+    garbage = (b"\xff\xfe\x00\r\n", b"2,5\r\n", b"\x1b[31m20.00\r\n", b"nan\r\n", b"\r\n", b"123456.0\r\n", b"x" * 300)
+    found = [reply.value for noise in garbage for reply in robot.cut(noise)[0]]
+    assert found == ([] if framing == "line" else [b""] * len(garbage))
+    assert robot.garbled
 
 
 def test_a_robot_that_was_late_is_heard_again_under_load(online: LoopLab) -> None:
@@ -190,17 +184,6 @@ def test_a_robot_that_was_late_is_heard_again_under_load(online: LoopLab) -> Non
     until(lambda: len(online.answers()) == asked, "every request is answered")
     assert (online.answers()[0].status, online.answers()[0].robot_ns >= ANSWER_TIMEOUT_NS) == (b"timeout", True)
     assert {answer.status for answer in online.answers().values()} <= {b"ok", b"timeout", b"offline"}
-
-
-def test_garbage_in_bursts_is_no_answer(lab: LoopLab) -> None:
-    """By lines: test_bridge_fuzz.py."""
-    lab.online_bridge(ROBOT_FRAMING="burst")
-    garbage = [b"\xff\xfe\x00\r\n", b"2,5\r\n", b"\x1b[31m20.00\r\n", b"nan\r\n", b"\r\n", b"123456.0\r\n", b"x" * 300]
-    lab.robot.answer = lambda k, request: garbage[k] if k < len(garbage) else answer_line(request, 2550)
-    found = [lab.answer_to(sequence) for sequence in range(len(garbage))]
-    assert {(answer.status, answer.value) for answer in found} == {(b"garbled", b"")}
-    lab.robot.say(b"\r\n")
-    assert until(lambda: lab.answer_to(len(lab.answers())).status == b"ok", "the robot is heard again")
 
 
 def test_what_nobody_asked_for_is_counted(online: LoopLab) -> None:
