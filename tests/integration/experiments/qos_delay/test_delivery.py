@@ -1,7 +1,7 @@
 """Publisher and subscriber on one thread over a real broker: each message once, with its times, at every QoS."""
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from time import perf_counter_ns
 
 import pytest
@@ -15,38 +15,32 @@ TOKEN = "0123abcd"
 MESSAGES = 60
 
 
-def parameters(port: int, **more: str) -> QosDelayParameters:
-    return QosDelayParameters.read(
-        {
-            "BROKER_PB": HOST, "BROKER_BS": HOST, "BROKER_PORT": str(port), "MESSAGES": str(MESSAGES),
-            "INTERVAL_MS": "2", "DELAYS_MS": "0", "FIDELITY": "corrected",
-            # How long a busy machine takes is not what is tested.
-            "DEADLINE_MS": f"{1000 * LIMIT_S:.0f}", **more,
-        }
-    )  # fmt: skip
-
-
-Begin = Callable[..., tuple[QosDelayParameters, Ends, SampleStore, Delivery]]
+Begin = Callable[..., tuple[Ends, SampleStore, Delivery]]
 
 
 @pytest.fixture
-def begin(broker: Broker) -> Iterator[Begin]:
+def begin(broker: Broker, at_end: contextlib.ExitStack) -> Begin:
     """Return a function that connects both ends to the broker."""
-    with contextlib.ExitStack() as opened:
 
-        def start(**more: str) -> tuple[QosDelayParameters, Ends, SampleStore, Delivery]:
-            p = parameters(broker.port, **more)
-            ends, store = Ends(p, TOKEN), SampleStore(p.messages)
-            assert ends.connect(LIMIT_S)
-            opened.callback(ends.close)
-            return p, ends, store, Delivery(ends, store, p, TOKEN, p.messages)
+    def start(**more: str) -> tuple[Ends, SampleStore, Delivery]:
+        settings = {
+            "BROKER_PB": HOST, "BROKER_BS": HOST, "BROKER_PORT": str(broker.port), "MESSAGES": str(MESSAGES),
+            "INTERVAL_MS": "2", "DELAYS_MS": "0", "FIDELITY": "corrected",
+            # How long a busy machine takes is not what is tested.
+            "DEADLINE_MS": f"{1000 * LIMIT_S:.0f}",
+        }  # fmt: skip
+        p = QosDelayParameters.read({**settings, **more})
+        ends, store = Ends(p, TOKEN), SampleStore(p.messages)
+        assert ends.connect(LIMIT_S)
+        at_end.callback(ends.close)
+        return ends, store, Delivery(ends, store, p, TOKEN, p.messages)
 
-        yield start
+    return start
 
 
 @pytest.mark.parametrize("qos", [0, 1, 2])
 def test_every_message_arrives_once_and_in_time(begin: Begin, qos: int) -> None:
-    _, _, store, delivery = begin(QOS=str(qos))
+    _, store, delivery = begin(QOS=str(qos))
     delivery.repetition(0, MESSAGES, 2_000_000, qos)
     delivery.drain(range(MESSAGES))
     assert list(store["state"]) == [ANSWERED] * MESSAGES
@@ -66,7 +60,7 @@ def test_messages_have_the_length_that_was_asked_for(begin: Begin, listener: Lis
 
 
 def test_what_another_sends_is_counted_and_ignored(begin: Begin, listener: Listener) -> None:
-    _, ends, store, delivery = begin(QOS="0", MESSAGES="10")
+    ends, store, delivery = begin(QOS="0", MESSAGES="10")
     wrong = (b"", b"x" * 20, f"{TOKEN}-".encode(), f"{TOKEN}-{'1' * 12}".encode(), f"{TOKEN}-{99:011d}".encode())
     for payload in wrong:
         listener.say(TOPIC, payload)
@@ -79,7 +73,7 @@ def test_what_another_sends_is_counted_and_ignored(begin: Begin, listener: Liste
 
 
 def test_a_broker_that_dies_costs_messages_and_no_run(begin: Begin, broker: Broker) -> None:
-    _, _, store, delivery = begin(QOS="0", DEADLINE_MS="300")
+    _, store, delivery = begin(QOS="0", DEADLINE_MS="300")
     broker.kill()
     delivery.repetition(0, MESSAGES, 2_000_000, 0)
     delivery.drain(range(MESSAGES))
