@@ -1,9 +1,9 @@
 """The instrument against known truth: the run must report what the proxy injected."""
 
-import statistics
 from collections.abc import Callable
 
 import pytest
+from scipy.stats import theilslopes
 from support.loop_lab import LoopLab
 from support.mqtt_proxy import TO_BROKER, TO_CLIENT, ImpairmentProxy, Rule
 from support.parts import HOST
@@ -16,7 +16,7 @@ MESSAGES = 200
 AWAY_MS = 100
 # What is lost is given up 1.1 s after it left.
 SHORT = {"DEADLINE_MS": "100"}
-# By what share of the time held the machine may shift both the fastest and the median of 100 messages.
+# By what share of the time held the machine may change the median slope.
 DELAY_LIMIT = 0.03
 Measure = Callable[..., tuple[Run, ImpairmentProxy]]
 
@@ -39,23 +39,14 @@ def measure(kept: LoopLab) -> Measure:
 
 @pytest.mark.parametrize(("direction", "delay_ms"), [(TO_BROKER, 25), (TO_CLIENT, 12)])
 def test_delay(measure: Measure, direction: str, delay_ms: int) -> None:
-    """O less the time the proxy held a message is the same for short and long delays, in one run under one load."""
+    """O grows by the time that the proxy held a message; a busy machine disturbs few of 200 messages."""
     run, proxy = measure(Rule(impairment="delay", direction=direction, jitter_us=2000 * delay_ms, seed=delay_ms))
     held_us = {injection.sequence: injection.held_ns / 1000 for injection in proxy.applied("delay")}
     assert sorted(held_us) == run.outcomes("answered") == list(range(MESSAGES))
     overheads_us = {sequence: float(run.samples[sequence]["overhead_us"]) for sequence in held_us}
-    rest_us = {sequence: overheads_us[sequence] - held for sequence, held in held_us.items()}
-    assert min(rest_us.values()) > 0
-    by_delay = sorted(held_us, key=lambda sequence: held_us[sequence])
-    halves = by_delay[: MESSAGES // 2], by_delay[MESSAGES // 2 :]
-    short_us, long_us = ([rest_us[sequence] for sequence in half] for half in halves)
-    # A wrong O shifts a half's fastest and its median alike; what a busy machine adds seldom shifts both.
-    shifts_us = [measured(long_us) - measured(short_us) for measured in (min, statistics.median)]
-    more_us = statistics.median(map(held_us.__getitem__, halves[1])) - statistics.median(
-        map(held_us.__getitem__, halves[0])
-    )
-    print(f"the longer delays: {more_us} us more held, fastest and median of the rest shifted by {shifts_us} us")
-    assert min(map(abs, shifts_us)) < DELAY_LIMIT * more_us
+    assert all(overheads_us[sequence] > held for sequence, held in held_us.items())
+    slope = theilslopes([*overheads_us.values()], [*held_us.values()]).slope
+    assert slope == pytest.approx(1, abs=DELAY_LIMIT)
     ordered_us = sorted(overheads_us.values())
     assert ordered_us[99] <= run.cell["O_us"]["p50"] <= ordered_us[100]
 
