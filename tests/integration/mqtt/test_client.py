@@ -1,13 +1,15 @@
-"""The MQTT client against a real broker, its death and its return."""
+"""The MQTT client against a real broker, its death and its return; the counts of that broker."""
 
 import contextlib
 import os
 import socket
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from time import perf_counter_ns
 from typing import Any
 
+import paho.mqtt.publish
 import pytest
 from support import nonsense_broker as nonsense
 from support.mqtt_packets import CONNACK, PUBLISH, SUBACK, packet, publish
@@ -17,7 +19,9 @@ from looplab.mqtt.client import ClientOptions, MqttClient
 from looplab.mqtt.client_5 import Mqtt5Client
 from looplab.mqtt.dial import RETRY_S, Target
 from looplab.mqtt.packets import CORRELATION_DATA, property_bytes, with_length
+from looplab.spec.brokers import BROKERS, DEFAULT
 from looplab.system import processes
+from looplab.treatments.broker import PublishCounts
 
 MS = 1_000_000
 Message = tuple[bytes, bytes, int]
@@ -257,3 +261,21 @@ def test_a_polite_end_sends_no_last_will_and_a_rude_one_does(
     rude.sock.shutdown(socket.SHUT_RDWR)
     until(lambda: listener.payloads("will/rude"), "the rude one's will")
     assert listener.payloads("will/polite") == []
+
+
+def test_every_report_is_taken_once_and_in_order(start_broker: Callable[..., Broker], at_end: ExitStack) -> None:
+    broker = start_broker(more="allow_anonymous true\nsys_interval 1\n")
+    counts = PublishCounts()
+    at_end.callback(counts.stop)
+    taken: list[tuple[int, int]] = []
+
+    def enough() -> bool:
+        paho.mqtt.publish.single("anything", "x", hostname=HOST, port=broker.port)
+        taken.extend(counts.take(BROKERS[DEFAULT], HOST, broker.port))
+        return len(taken) >= 2
+
+    until(enough, "two reports of the broker", 30)
+    assert taken == sorted(set(taken))
+    assert taken[0][0] < taken[-1][0]
+    # That broker has a page instead.
+    assert counts.take(BROKERS["rabbitmq"], HOST, broker.port + 1) == []

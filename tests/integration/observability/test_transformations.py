@@ -1,4 +1,4 @@
-"""Every panel's transformations, run by Grafana's own code (npm's @grafana/data) over the real answers."""
+"""The dashboards by Grafana's own code: its types (npm's @grafana/schema), and @grafana/data over real answers."""
 
 from typing import Any
 
@@ -53,3 +53,11 @@ def test_a_table_has_its_columns_in_order(transformed: dict[str, Any], title: st
     (frame,) = transformed[title]
     assert [field["display"] for field in frame["fields"]] == COLUMNS[title]
     assert frame["fields"][0]["values"]
+
+
+def test_grafana_knows_every_key_and_value() -> None:
+    whole = {path.stem: load(path) for path in PATHS}
+    # Each kind of mistake that the program looks for: an unknown key, an unknown value.
+    whole["spoilt"] = {**whole["compare-scenarios"], "tooltips": 1}
+    complaints = run_program("schema.js", [{"name": name, "dashboard": one} for name, one in whole.items()])
+    assert [(one["name"], one["part"]) for one in complaints] == [("spoilt", "dashboard")], complaints

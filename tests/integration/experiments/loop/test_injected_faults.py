@@ -1,15 +1,21 @@
-"""The instrument against known truth: the run must report what the proxy injected."""
+"""The instrument against known truth: a run reports what was injected, and O has it in the part where it was."""
 
+import signal
+import time
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from scipy.stats import theilslopes
-from support.loop_lab import LoopLab
+from support.loop_lab import LoopLab, patched
 from support.mqtt_proxy import TO_BROKER, TO_CLIENT, ImpairmentProxy, Rule
-from support.parts import HOST
-from support.run_checks import Run, check_sums
+from support.parts import HOST, bridge_command, python, until
+from support.robot_double import answer_line
+from support.run_checks import Ledger, check_sums
 
+from looplab.experiments.loop.ledger import NAMES
 from looplab.experiments.loop.losses import CAUSES
+from looplab.experiments.loop.protocol import TOPIC_ANSWER, TOPIC_REQUEST
 
 MESSAGES = 200
 # Less than 20 messages at QoS 2 then wait for the next connection: mosquitto throws away what is beyond.
@@ -18,18 +24,18 @@ AWAY_MS = 100
 SHORT = {"DEADLINE_MS": "100"}
 # By what share of the time held the machine may change the median slope.
 DELAY_LIMIT = 0.03
-Measure = Callable[..., tuple[Run, ImpairmentProxy]]
+Measure = Callable[..., tuple[Ledger, ImpairmentProxy]]
 
 
 @pytest.fixture
 def measure(kept: LoopLab) -> Measure:
     """Return a function that runs 200 requests at 10 ms through a proxy with these rules."""
 
-    def run_through(*rules: Rule, **variables: str) -> tuple[Run, ImpairmentProxy]:
+    def run_through(*rules: Rule, **variables: str) -> tuple[Ledger, ImpairmentProxy]:
         settings = {"MESSAGES": str(MESSAGES), "REPETITIONS": "1", "WARMUP_MESSAGES": "0", **variables}
         with ImpairmentProxy((HOST, kept.broker.port), rules) as proxy:
             kept.controller(BROKER_PORT=str(proxy.port), **settings).wait()
-        run = Run(kept.run)
+        run = Ledger(kept.run)
         for cell in run.document["cells"]:
             check_sums(cell, int(settings["MESSAGES"]))
         return run, proxy
@@ -49,6 +55,11 @@ def test_delay(measure: Measure, direction: str, delay_ms: int) -> None:
     assert slope == pytest.approx(1, abs=DELAY_LIMIT)
     ordered_us = sorted(overheads_us.values())
     assert ordered_us[99] <= run.cell["O_us"]["p50"] <= ordered_us[100]
+    # What the proxy added is in the network's part, and in all in no other.
+    known = run.known()
+    assert all(run.part(sequence, "network") > held_us[sequence] for sequence in known)
+    others_us = sum(run.part(sequence, name) for sequence in known for name in NAMES if name != "network")
+    assert 0 < others_us < sum(held_us[sequence] for sequence in known)
 
 
 def test_loss(measure: Measure) -> None:
@@ -126,3 +137,99 @@ def test_disconnect(measure: Measure, qos: str) -> None:
     else:
         # What is due without a connection waits for the next one, and its answer for the subscription.
         assert all(int(run.samples[sequence]["sent_ns"]) < found.from_ns for sequence in gone)
+
+
+# Shorter than the pause after which the bridge publishes its counts: they would come in with the answer.
+STALL_S = 0.2
+# A message may be on its way for a part of the stall, on a busy machine.
+FOUND_US = 0.7 * STALL_S * 1e6
+# A kernel that knows no time stamps.
+OLD_KERNEL = "from looplab.mqtt import kernel_stamps as k; k.SO_TIMESTAMPING = 9999; "
+# Another machine's monotonic clock, eleven days ahead.
+FAR_CLOCK = "import time as t; now = t.perf_counter_ns; t.perf_counter_ns = lambda: now() + 10**15; "
+ONE_BY_ONE = {"INTERVALS_MS": "700", "MESSAGES": "3", "REPETITIONS": "1", "WARMUP_MESSAGES": "0"}
+
+
+@pytest.mark.parametrize(("nodelay", "clock"), [("on", ""), ("off", ""), ("on", FAR_CLOCK)])
+def test_the_parts_add_up_at_every_qos(lab: LoopLab, nodelay: str, clock: str) -> None:
+    """With Nagle's algorithm, at QoS 1 and 2 and on a busy machine several messages come in with one read.
+
+    Only durations travel: a bridge may have a clock of its own, as one on another machine.
+    """
+    lab.bridge(patched(bridge_command(), clock), TCP_NODELAY=nodelay)
+    lab.listener.wait_online()
+    lab.controller(QOS="0,1,2", TCP_NODELAY=nodelay, MESSAGES="25").wait()
+    run = Ledger(lab.run)
+    known = run.known()
+    parts_us = [run.part(sequence, name) for sequence in known for name in NAMES]
+    assert 0 <= min(parts_us) <= max(parts_us) < 2e6
+    assert sum(cell["ledger_us"]["network"]["n"] for cell in run.document["cells"]) == len(known)
+    # At QoS 1 the broker acknowledges late (40 ms), and until then Nagle lets no second small message leave.
+    held = [s for s, row in run.transport.items() if float(row["send_path_us"] or 0) > 5000]
+    assert len(held) > 10 or nodelay == "on"
+
+
+def test_a_controller_that_stands_still_has_a_long_wake_up(online: LoopLab) -> None:
+    """It is stopped while the robot is asked, and goes on when the answer has been there for a while."""
+    stopped = []
+
+    def answer(number: int, request: int) -> bytes:
+        if number == 1:
+            controller.process.send_signal(signal.SIGSTOP)
+            stopped.append(number)
+        return answer_line(request, 2550)
+
+    online.robot.answer = answer
+    controller = online.controller(COMMAND="T", **ONE_BY_ONE)
+    go_on(online, controller, TOPIC_ANSWER, stopped)
+    check_stall(online, controller, "wake_up")
+
+
+def test_a_bridge_that_stands_still_has_a_long_wake_up(lab: LoopLab) -> None:
+    """It is stopped between two requests, and goes on when the next has been there for a while."""
+    bridge = lab.online_bridge()
+    stopped: list[int] = []
+    controller = lab.controller(**ONE_BY_ONE)
+    until(lambda: lab.listener.payloads(TOPIC_ANSWER), "the first answer")
+    bridge.process.send_signal(signal.SIGSTOP)
+    stopped.append(1)
+    go_on(lab, bridge, TOPIC_REQUEST, stopped)
+    check_stall(lab, controller, "bridge_wake_up")
+
+
+def go_on(lab: LoopLab, stopped: Any, topic: str, when: list[int]) -> None:
+    """Let `stopped` go on STALL_S after the second message on `topic`."""
+    try:
+        until(lambda: when, "the stop")
+        until(lambda: len(lab.listener.payloads(topic)) > 1, f"the second message on {topic}")
+        time.sleep(STALL_S)
+    finally:
+        stopped.process.send_signal(signal.SIGCONT)
+
+
+def check_stall(lab: LoopLab, controller: Any, part: str) -> None:
+    """The second message's stall is in this part, and no other part of any message is as long."""
+    controller.wait()
+    run = Ledger(lab.run)
+    assert 1 in run.known()
+    long = {(s, name) for s in run.known() for name in NAMES if run.part(s, name) > FOUND_US}
+    assert long == {(1, part)}
+
+
+@pytest.mark.parametrize("old", ["controller", "bridge"])
+def test_without_kernel_stamps_there_is_no_ledger(lab: LoopLab, old: str) -> None:
+    commands: dict[str, Callable[..., Any]] = {"bridge": lab.bridge, "controller": lab.controller}
+    words = {"bridge": bridge_command(), "controller": python("looplab.experiments", "loop")}
+    words[old] = patched(words[old], OLD_KERNEL)
+    commands["bridge"](words["bridge"])
+    lab.listener.wait_online()
+    commands["controller"](words["controller"]).wait()
+    run = Ledger(lab.run)
+    assert run.known() == []
+    assert all(row["network_us"] == "" for row in run.transport.values())
+    mine, others = ("", "bridge_") if old == "controller" else ("bridge_", "")
+    assert {row[f"{mine}wake_up_us"] + row[f"{mine}send_path_us"] for row in run.transport.values()} == {""}
+    assert any(row[f"{others}wake_up_us"] for row in run.transport.values())
+    assert run.cell["ledger_us"]["network"]["n"] == 0
+    assert run.cell["ledger_us"]["network"]["avg"] is None
+    assert run.cell["transport_O_us"]["n"] == 39
