@@ -19,14 +19,14 @@ BUILD_IMAGE = "looplab-test/robot-build"
 
 
 @pytest.fixture(scope="session")
-def firmware_functions(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
-    """The firmware's plain C files, compiled for this host; undefined behaviour ends the test run."""
+def c_functions(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+    """The firmware's and the simulator's plain C files, compiled for this host; undefined behaviour ends the run."""
     compiler = program("gcc")
     library = tmp_path_factory.mktemp("firmware") / "firmware.so"
     command = [
         compiler, "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-O1", "-shared", "-fPIC",
         "-fsanitize=undefined", "-fsanitize-undefined-trap-on-error", "-o", str(library),
-        str(FIRMWARE / "protocol.c"), str(FIRMWARE / "thermistor.c"), "-lm",
+        str(FIRMWARE / "protocol.c"), str(FIRMWARE / "thermistor.c"), str(ROOT / "images/robot/plant.c"), "-lm",
     ]  # fmt: skip
     subprocess.run(command, check=True)
     return ctypes.CDLL(str(library))

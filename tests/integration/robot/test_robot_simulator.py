@@ -30,7 +30,7 @@ StartRobot = Callable[..., Board]
 CYCLES_PER_US = 16
 FRAME_CYCLES = 16008  # 1 ms, 500 ppm slow
 MEANINGFUL = b"TLS?" + string.ascii_lowercase.encode()
-# After it bytes from 128 on drive the wheels: test_robot_plant.py.
+# After it bytes from 128 on drive the wheels: test_robot_firmware.py.
 UPRIGHT = b"U"
 # A number changes the answer to an L or S behind it: random bytes have none of them, and no U.
 PLAIN = bytes.maketrans(UPRIGHT + bytes(range(1, 27)), b"V" + bytes(26))
