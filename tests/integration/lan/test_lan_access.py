@@ -13,45 +13,28 @@ from support.robot_double import RobotDouble
 from support.run_checks import Ledger, treatments
 
 from looplab.experiments.asip.transports import IN, OUT, SESSION, STATE
-from looplab.experiments.loop.protocol import (
-    ONLINE,
-    TOPIC_ANSWER,
-    TOPIC_BRIDGE_INFO,
-    TOPIC_BRIDGE_MERGED,
-    TOPIC_BRIDGE_STATUS,
-    TOPIC_REQUEST,
-    TOPIC_ROBOT_STATUS,
-)
+from looplab.experiments.loop import protocol
+from looplab.experiments.loop.protocol import ONLINE, TOPIC_ANSWER, TOPIC_REQUEST
 
 EVERYBODY = ("controller", "bridge", "flood", "observer")
 OF_FLOOD = "internal/looplab-flood/1"
 OF_BROKER = "$SYS/broker/uptime"
 OF_ASIP = "asip/pi"
+STATES = {
+    protocol.TOPIC_BRIDGE_STATUS, protocol.TOPIC_BRIDGE_INFO, protocol.TOPIC_BRIDGE_MERGED, protocol.TOPIC_ROBOT_STATUS,
+}  # fmt: skip
 SAYS = {
     "controller": {TOPIC_REQUEST, f"{OF_ASIP}/{IN}", f"{OF_ASIP}/{SESSION}"},
-    "bridge": {
-        TOPIC_ANSWER, TOPIC_BRIDGE_STATUS, TOPIC_BRIDGE_INFO, TOPIC_BRIDGE_MERGED, TOPIC_ROBOT_STATUS,
-        f"{OF_ASIP}/{OUT}", f"{OF_ASIP}/{STATE}",
-    },
+    "bridge": {TOPIC_ANSWER, *STATES, f"{OF_ASIP}/{OUT}", f"{OF_ASIP}/{STATE}"},
     "flood": {OF_FLOOD},
     "observer": set(),
-}  # fmt: skip
+}
 HEARS = {
     # Its own requests, too: the printed publisher subscribes to them.
-    "controller": {
-        TOPIC_REQUEST,
-        TOPIC_ANSWER,
-        TOPIC_BRIDGE_STATUS,
-        TOPIC_BRIDGE_INFO,
-        TOPIC_BRIDGE_MERGED,
-        TOPIC_ROBOT_STATUS,
-        OF_BROKER,
-        f"{OF_ASIP}/{OUT}",
-        f"{OF_ASIP}/{STATE}",
-    },
+    "controller": {TOPIC_REQUEST, TOPIC_ANSWER, *STATES, OF_BROKER, f"{OF_ASIP}/{OUT}", f"{OF_ASIP}/{STATE}"},
     "bridge": {TOPIC_REQUEST, f"{OF_ASIP}/{IN}", f"{OF_ASIP}/{SESSION}"},
     "flood": {OF_FLOOD},
-    "observer": {TOPIC_BRIDGE_STATUS, TOPIC_BRIDGE_INFO, TOPIC_BRIDGE_MERGED, TOPIC_ROBOT_STATUS, OF_BROKER},
+    "observer": {*STATES, OF_BROKER},
 }
 TOPICS = sorted(set().union(*SAYS.values(), *HEARS.values()))
 

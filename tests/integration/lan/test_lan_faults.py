@@ -58,16 +58,13 @@ def test_identities_made_again_are_told_and_pairing_mends_it(lan: LanBroker, sta
     await_return(lan, bridge, lambda: write(file, write_pairing(lan.pairing())))
 
 
-def test_a_plain_client_on_the_tls_port_is_told_so(lan: LanBroker, start_bridge: StartBridge) -> None:
+def test_a_client_on_the_other_port_is_told_so(lan: LanBroker, start_bridge: StartBridge) -> None:
+    """A plain one on the TLS port, and one with TLS on the plain port."""
     bridge = start_bridge(BROKER_HOST=HOST, BROKER_PORT=str(lan.tls_port))
     until(lambda: troubles(bridge), "a word")
     # Some versions of TLS send an alert, some a reset, some just close.
     assert "TLS port" in troubles(bridge)[0] or "reset by peer" in troubles(bridge)[0], bridge.said()
-
-
-def test_tls_on_the_plain_port_is_told_so(lan: LanBroker, start_bridge: StartBridge) -> None:
-    bridge = start_bridge(BROKER_PAIRING=str(lan.pairing_file(port=lan.port)))
-    hear_once(bridge, "this is not its TLS port")
+    hear_once(start_bridge(BROKER_PAIRING=str(lan.pairing_file(port=lan.port))), "this is not its TLS port")
 
 
 def test_nobody_there_is_not_taken_for_a_wrong_broker(lan: LanBroker, start_bridge: StartBridge) -> None:
