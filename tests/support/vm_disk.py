@@ -40,6 +40,10 @@ ROOTLESS = "rootlesskit slirp4netns uidmap dbus-user-session"
 SYSTEMS = {
     # To be installed is what rpi/install.sh asks apt-get for.
     "pi": GuestSystem("trixie", "robot-pi", "pi", "", "docker.io docker-cli docker-compose"),
+    # Has sch_netem, and what images/link/Dockerfile installs.
+    "link": GuestSystem(
+        "trixie", "lab-link", installed="python3 procps iptables python3-netfilterqueue python3-nftables"
+    ),
     # With engines that the lab refuses, or where a part of it has no effect.
     "debian13": GuestSystem(
         "trixie", "lab-debian13",
