@@ -10,7 +10,6 @@ import socket
 from dataclasses import dataclass
 from pathlib import Path
 
-from support.containers import copy_out
 from support.parts import HOST, Child
 from support.waiting import until
 
@@ -129,10 +128,3 @@ class Board(Child):
 
     def close(self) -> None:
         self.stop()
-
-
-def robot_board(folder: Path, image: str) -> Board:
-    """Return the robot's board; its files are copied out of `image` into `folder`, which is made."""
-    folder.mkdir()
-    copy_out(image, folder, *ROBOT_FILES)
-    return Board(folder, folder, "mbot_ranger.hex", "--pty", str(folder / "port"))

@@ -20,7 +20,6 @@ FLAGS = {
     "LAB_PI_VM": "10-60 min: root, qemu-system-x86, debootstrap, openssh-client; a virtual Raspberry Pi",
     "LAB_SOAK": "60 min: 1, or another number of seconds; scenario5 beside reports, restarts and other callers",
     "LAB_SWARM": "15 min: root, three further engines; the stack files on a Swarm over VXLAN",
-    "LAB_TWO_HOSTS": "15 min: 1 or plain; root, a second engine; the bridge on another host",
     "LAB_UNPLUGGED": "20 min: root, a second engine; a bundle in a room without a network",
     "LAB_VM": "40 min: debian13, debian12 or ubuntu2404; root, qemu-system-x86, debootstrap, openssh-client, 20 GB",
 }

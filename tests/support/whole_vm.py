@@ -107,7 +107,7 @@ class Machine:
     def __init__(
         self, wire: TapWire, folder: Path, disk: Disk, devices: Sequence[str] = (), memory_mb: int = 1024
     ) -> None:
-        self._wire, self._folder, self._disk = wire, folder, disk
+        self.wire, self._folder, self._disk = wire, folder, disk
         self._devices, self._memory_mb = devices, memory_mb
         self._key = folder / "key"
         self._console = folder / "console.log"
@@ -137,7 +137,7 @@ class Machine:
         socket.unlink(missing_ok=True)
         started_ns = time.perf_counter_ns()
         self._process = subprocess.Popen(
-            self._wire.command(*self._words(socket)),
+            self.wire.command(*self._words(socket)),
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
         assert self._process.stderr is not None
@@ -171,7 +171,7 @@ class Machine:
 
     def bring(self, *paths: Path) -> None:
         """Copy files and folders to the user's home."""
-        words = ["scp", "-q", "-r", *self._options(), *map(str, paths), f"{self._disk.user}@{self._wire.there}:"]
+        words = ["scp", "-q", "-r", *self._options(), *map(str, paths), f"{self._disk.user}@{self.wire.there}:"]
         call(*words, timeout_s=60.0 * PATIENCE)
 
     @property
@@ -212,7 +212,7 @@ class Machine:
         home, system = f"/home/{user}", "/etc/NetworkManager/system-connections"
         files = {
             f"{home}/.ssh/authorized_keys": (user, self._key.with_suffix(".pub").read_text()),
-            f"{system}/lan.nmconnection": ("root", NETWORK.format(there=self._wire.there, here=self._wire.here)),
+            f"{system}/lan.nmconnection": ("root", NETWORK.format(there=self.wire.there, here=self.wire.here)),
         }
         lines = f"d {home}/.ssh 0700 {user} {user}\n"
         for name, (owner, text) in files.items():
@@ -232,7 +232,7 @@ class Machine:
         return ["-i", str(self._key), *(word for each in [*settings, "ConnectTimeout=60"] for word in ("-o", each))]
 
     def _ssh_words(self) -> list[str]:
-        return ["ssh", *self._options(), f"{self._disk.user}@{self._wire.there}"]
+        return ["ssh", *self._options(), f"{self._disk.user}@{self.wire.there}"]
 
     def _ssh(self, command: str, timeout_s: float) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
