@@ -120,12 +120,3 @@ def test_a_link_delays_one_service_both_ways_to_its_own_broker(lab: Lab, mine: P
     delayed_us, plain_us = (cell["T_us"]["min"] for cell in (cell_of(run), corrected))
     assert 50_000 <= delayed_us - plain_us < 60_000
     assert [way["settings"]["direction"] for way in run["link"]["links"]] == ["egress", "ingress"]
-
-
-@pytest.mark.parametrize(
-    ("service", "what"),
-    [("no-such-service", "OWN_LINK and OWN_BROKER_SERVICE name services"), ("broker", "OWN_LINK=broker is the broker")],
-)
-def test_a_link_that_cannot_be_is_refused(lab: Lab, service: str, what: str) -> None:
-    done = lab.run(*QUICK, OWN_LINK=service, code=2)
-    assert what in done.stderr

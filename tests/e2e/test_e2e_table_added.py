@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.containers import docker
-from support.e2e_lab import Lab
+from support.e2e_lab import Lab, remove_images
 from support.places import ROOT
 from support.waiting import until
 
@@ -44,16 +43,7 @@ def counting(own_lab: Lab) -> Iterator[Lab]:
     own_lab.environment["LAB_TAG"] = TAG
     yield own_lab
     own_lab.down()
-    listing = (
-        "image",
-        "ls",
-        "--format",
-        "{{.Repository}}:{{.Tag}}",
-        "--filter",
-        f"reference=localhost/looplab/*:{TAG}",
-    )
-    if images := docker(*listing).split():
-        docker("rmi", "--force", *images)
+    remove_images(TAG)
 
 
 def test_a_new_experiment_runs_is_drawn_reported_and_marked(counting: Lab) -> None:
@@ -69,7 +59,13 @@ def test_a_new_experiment_runs_is_drawn_reported_and_marked(counting: Lab) -> No
     assert "--sleeps" in helped
     run = lab.start("run", "counter", "--quick", "--sleeps", "5,20", "--messages", "400", "--json")
     run.wait_for("of measuring", 500)
-    page = live_page(lab)
+    url = f"http://127.0.0.1:{lab.environment['LAB_EXPORTER_PORT']}/metrics"
+
+    def live_page() -> str:
+        text = str(urllib.request.urlopen(url, timeout=5).read().decode())
+        return text if 'experiment="counter"' in text else ""
+
+    page = until(live_page, "the running run", 60)
     assert re.search(r'lab_latency_seconds_bucket\{.*experiment="counter".*metric="S"', page)
     assert re.search(r'lab_run_active\{.*scenario="counter"\} 1', page)
     document = run.ended()
@@ -80,15 +76,3 @@ def test_a_new_experiment_runs_is_drawn_reported_and_marked(counting: Lab) -> No
     assert "A sleep takes at least as long as asked" in (lab.root / "report/counter.html").read_text()
     checked = lab.run("check", "counter")
     assert (checked.returncode, "score: 3 of 3" in checked.stdout) == (0, True), checked.stdout + checked.stderr
-
-
-def live_page(lab: Lab) -> str:
-    """Return the exporter's page once it shows the running run."""
-    url = f"http://127.0.0.1:{lab.environment['LAB_EXPORTER_PORT']}/metrics"
-
-    def page() -> str:
-        text = str(urllib.request.urlopen(url, timeout=5).read().decode())
-        return text if 'experiment="counter"' in text else ""
-
-    found: str = until(page, "the running run", 60)
-    return found

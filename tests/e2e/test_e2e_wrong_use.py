@@ -1,4 +1,7 @@
-"""Wrong use and a machine that lacks something: one clear message with its remedy, the right code, nothing left."""
+"""Wrong use and a machine that lacks something: one clear message with its remedy, the right code, nothing left.
+
+An engine that does not answer: tests/unit/lab/test_engine.py.
+"""
 
 import socket
 from pathlib import Path
@@ -19,11 +22,6 @@ def check_refused(lab: Lab, code: int, *words: str, **variables: str) -> None:
 
 def append(path: Path, line: str) -> None:
     path.write_text(path.read_text() + line)
-
-
-def test_an_engine_that_does_not_answer_is_named(own_lab: Lab) -> None:
-    nowhere = "unix:///nonexistent.sock"
-    check_refused(own_lab, 3, nowhere, "DOCKER_HOST", DOCKER_HOST=nowhere)
 
 
 def test_a_slip_in_a_file_names_variable_and_file(own_lab: Lab) -> None:

@@ -15,7 +15,7 @@ FLAGS = {
     "LAB_FROM_REGISTRY": "5 min: docker-registry from Debian's archive; a scenario from its images",
     "LAB_MANY_HOSTS": "8 min: root, two more engines; the loop with its parts on several hosts",
     "LAB_MIDDLEWARE_FAULTS": "20 min: root, dead services, a full disk, too little memory, bad input",
-    "LAB_NETEM_VM": "10 min: qemu-system-x86, busybox-static, a kernel package; netem of the kernel",
+    "LAB_NETEM_VM": "10 min: root, qemu-system-x86, debootstrap; netem of the kernel",
     "LAB_OWN_LONG": "6 min: root, tcpdump, a quiet machine; 100,000 requests, what the capture costs",
     "LAB_PI_VM": "10-60 min: root, qemu-system-x86, debootstrap, openssh-client; a virtual Raspberry Pi",
     "LAB_SOAK": "60 min: 1, or another number of seconds; scenario5 beside reports, restarts and other callers",

@@ -151,13 +151,3 @@ def test_down_removes_what_a_killed_lab_left(placed: Lab, engines: Hosts, tmp_pa
     assert "Another lab runs on" in other.stderr
     placed.run("down", code=0)
     assert {name: engine.left() for name, engine in engines.items()} == {"host-a": [], "host-b": []}
-
-
-def test_the_list_has_facts_and_who_is_not_reached(placed: Lab, engines: Hosts) -> None:
-    engines["host-b"].stop()
-    listed = placed.run("hosts", code=3)
-    print(listed.stdout)
-    assert "20.10" in listed.stdout
-    assert "host-b is not reached" in " ".join(listed.stdout.replace(f" ({engines['host-b'].endpoint})", "").split())
-    refused = placed.run("run", "scenario1", *APART, code=3)
-    assert "docker --context host-b version" in refused.stderr
