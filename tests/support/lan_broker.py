@@ -26,45 +26,34 @@ def make_identities(folder: Path) -> None:
 class LanBroker(Broker):
     """mosquitto with the plain and the TLS listener, in `folder`, with a copy of the identities in `made`.
 
-    It runs as who runs the tests, once it is started.
+    It runs as who runs the tests.
     """
 
     def __init__(self, folder: Path, made: Path) -> None:
-        self.root = folder
         self.tls_port = free_port()
         self.identities = folder / "identities"
         shutil.copytree(made, self.identities)
-        super().__init__(folder, starts=False)
+        super().__init__(folder)
 
     def renew(self) -> None:
-        """Make certificate and passwords again."""
+        """Make certificate and passwords again, and start with them."""
         (self.identities / identities.KEPT).unlink()
         make_identities(self.identities)
+        self.stop()
+        self.start()
 
     def pairing(self, who: str = "bridge") -> Pairing:
         return replace(identities.pairings_of(self.identities)[who], host=HOST, port=self.tls_port)
 
     def pairing_file(self, who: str = "bridge", **changes: Any) -> Path:
         """A file as ./lab pair writes it for `who`, some of it changed."""
-        path = self.root / f"{who}.env"
+        path = self._folder / f"{who}.env"
         identities.write(path, write_pairing(replace(self.pairing(who), **changes)))
         return path
 
-    def restart(self) -> None:
-        self.stop()
-        self.start()
-
-    def said(self) -> str:
-        assert self._child is not None
-        return self._child.said()
-
     def start(self) -> None:
         """Write the configuration as the container does each time: it has copies of the passwords."""
-        self._configuration = self._configure()
-        super().start()
-
-    def _configure(self) -> Path:
-        text = started_conf(self.root, secrets=str(self.identities), TLS="on", TCP_NODELAY="on")
+        text = started_conf(self._folder, secrets=str(self.identities), TLS="on", TCP_NODELAY="on")
         for wanted, here in (
             ("listener 1883", f"listener {self.port} {HOST}"),
             ("listener 8883", f"listener {self.tls_port} {HOST}"),
@@ -73,9 +62,8 @@ class LanBroker(Broker):
         ):
             assert wanted in text
             text = text.replace(wanted, here)
-        path = self.root / "lan.conf"
-        path.write_text(text)
-        return path
+        self._configuration.write_text(text)
+        super().start()
 
 
 def visitor(port: int, pairing: Pairing, user: str | None, password: str | None) -> Listener:

@@ -105,7 +105,7 @@ def starter(folder: Path, at_end: contextlib.ExitStack) -> Callable[..., Child]:
     return start
 
 
-class Broker:
+class Broker(Child):
     """Debian's mosquitto on a port that stays the same over restarts; `within` starts it elsewhere, where `host` is."""
 
     def __init__(
@@ -116,7 +116,6 @@ class Broker:
         more: str = "",
         host: str = HOST,
         within: Sequence[str] = (),
-        starts: bool = True,
     ) -> None:
         self.port, self.host, self._within = free_port(), host, within
         self._folder = folder
@@ -124,36 +123,16 @@ class Broker:
         # Mosquitto 2.0.11 loses messages at QoS 2 that it has confirmed if a client has as many under way as it allows.
         text = f"listener {self.port} {host}\nset_tcp_nodelay {str(nodelay).lower()}\nmax_inflight_messages 40\n"
         self._configuration.write_text(text + (more or "allow_anonymous true\n"))
-        self._child: Child | None = None
-        if starts:
-            self.start()
-
-    @property
-    def pid(self) -> int:
-        assert self._child is not None
-        return self._child.pid
+        self.start()
 
     def start(self) -> None:
         """Returns once it listens."""
         command = [*self._within, program("mosquitto"), "-c", str(self._configuration)]
-        child = self._child = Child(command, self._folder / f"{self.port}.log")
-        until(lambda: self._listens(child), f"mosquitto listens: {child.said()}")
+        super().__init__(command, self._folder / f"{self.port}.log")
+        until(self._listens, f"mosquitto listens: {self.said()}")
 
-    def signal(self, number: int) -> None:
-        assert self._child is not None
-        self._child.signal(number)
-
-    def kill(self) -> None:
-        """As a crash: no goodbye."""
-        assert self._child is not None
-        self._child.kill()
-
-    def stop(self) -> None:
-        if self._child is not None and self._child.process.poll() is None:
-            self._child.stop()
-
-    def _listens(self, child: Child) -> bool:
-        assert child.process.poll() is None, child.said()
+    def _listens(self) -> bool:
+        assert self.process.poll() is None, self.said()
         with socket.socket() as probe:
             return probe.connect_ex((self.host, self.port)) == 0
 

@@ -1,7 +1,7 @@
 """A broker for the LAN, and parts of the lab beside it; each is ended by its id."""
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -20,14 +20,9 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def lan(tmp_path: Path, made: Path) -> Iterator[LanBroker]:
+def lan(tmp_path: Path, made: Path, at_end: contextlib.ExitStack) -> LanBroker:
     """Runs, with identities that it may change."""
-    broker = LanBroker(tmp_path, made)
-    try:
-        broker.start()
-        yield broker
-    finally:
-        broker.kill()
+    return at_end.enter_context(contextlib.closing(LanBroker(tmp_path, made)))
 
 
 @pytest.fixture

@@ -53,7 +53,6 @@ def test_identities_made_again_are_told_and_pairing_mends_it(lan: LanBroker, sta
     bridge = start_bridge(BROKER_PAIRING=str(file))
     until(lambda: "as bridge-" in lan.said(), "the bridge has come")
     lan.renew()
-    lan.restart()
     hear_once(bridge, "the broker's identity is not the one this machine was paired with")
     await_return(lan, bridge, lambda: write(file, write_pairing(lan.pairing())))
 
