@@ -3,7 +3,6 @@
 import contextlib
 import json
 import re
-import signal
 import subprocess
 import time
 import urllib.error
@@ -33,14 +32,10 @@ class Lab:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.results, self.live = folder / "results", folder / "live"
-        self.results.mkdir()
-        self.live.mkdir()
+        for path in (self.results, self.live, folder / "prometheus"):
+            path.mkdir()
         self.ports = {name: free_port() for name in ("broker", "exporter", "prometheus")}
-        self._children: dict[str, Child] = {}
-
-    @property
-    def environment(self) -> dict[str, str]:
-        return {
+        self.environment = {
             "BROKER_HOST": HOST,
             "BROKER_PORT": str(self.ports["broker"]),
             "RESULTS_DIR": str(self.results),
@@ -52,37 +47,52 @@ class Lab:
             "MALLOC_ARENA_MAX": "1",
             "TREATMENTS_URL": f"http://{HOST}:1/facts",
         }
+        text = (ROOT / "compose/mosquitto/mosquitto.conf").read_text()
+        (folder / "mosquitto.conf").write_text(
+            text.replace("listener 1883", f"listener {self.ports['broker']} 127.0.0.1")
+        )
+        for path in (ROOT / "compose/prometheus").glob("*.yml"):
+            text = path.read_text().replace("exporter:9101", f"127.0.0.1:{self.ports['exporter']}")
+            (folder / "prometheus" / path.name).write_text(text)
+        self._commands = {
+            "broker": ["mosquitto", "-c", str(folder / "mosquitto.conf")],
+            "bridge": python("looplab.experiments.loop.bridge.program"),
+            "exporter": python("looplab.experiments.exporter"),
+            "prometheus": [
+                "prometheus",
+                f"--config.file={folder / 'prometheus/prometheus.yml'}",
+                f"--storage.tsdb.path={folder / 'prometheus/data'}",
+                f"--web.listen-address=127.0.0.1:{self.ports['prometheus']}",
+            ],
+        }
+        self._children: dict[str, Child] = {}
 
     def start(self, *names: str) -> None:
         """Start those of these parts that do not run."""
         for name in names:
             if name not in self._children:
-                self._start(name, getattr(self, f"_{name}")(), name)
+                self._start(name, self._commands[name])
 
-    def _start(self, name: str, command: list[str], log: str, **variables: str) -> subprocess.Popen[bytes]:
-        child = self._children[name] = Child(command, self._log(log), {**self.environment, **variables})
+    def _start(self, name: str, command: list[str], **variables: str) -> subprocess.Popen[bytes]:
+        log = self.folder / f"{name.partition('-')[0]}.log"
+        child = self._children[name] = Child(command, log, {**self.environment, **variables})
         return child.process
 
-    def stop(self, name: str, how: signal.Signals = signal.SIGTERM) -> None:
-        child = self._children.pop(name)
-        child.signal(how)
-        child.wait()
+    def kill(self, name: str) -> None:
+        self._children.pop(name).kill()
 
     def log(self, name: str) -> str:
-        return self._log(name).read_text(errors="replace")
-
-    def _log(self, name: str) -> Path:
-        return self.folder / f"{name}.log"
+        return (self.folder / f"{name}.log").read_text(errors="replace")
 
     def close(self) -> None:
         for name in list(self._children):
-            self.stop(name, signal.SIGKILL)
+            self.kill(name)
 
     def run(self, scenario: str, **settings: object) -> subprocess.Popen[bytes]:
         """Start a controller with the emulated robot; few messages unless told otherwise."""
         few = {"COMMAND": "E", "INTERVALS_MS": "20 10", "MESSAGES": 40, "REPETITIONS": 1, "WARMUP_MESSAGES": 5}
         chosen = {name: str(value) for name, value in {**few, **settings, "SCENARIO": scenario}.items()}
-        return self._start(f"controller-{scenario}", python("looplab.experiments", "loop"), "controller", **chosen)
+        return self._start(f"controller-{scenario}", python("looplab.experiments", "loop"), **chosen)
 
     def run_to_its_end(self, scenario: str, **settings: object) -> Path:
         """One whole run; its folder. Invalid by exit code 1, for no treatments service is here."""
@@ -122,32 +132,6 @@ class Lab:
             if error.code == 503:
                 raise ConnectionError("Prometheus is still starting") from error
             raise AssertionError(f"{error.read().decode()}\n{arguments['query']}") from error
-
-    def _broker(self) -> list[str]:
-        text = (ROOT / "compose/mosquitto/mosquitto.conf").read_text()
-        path = self.folder / "mosquitto.conf"
-        path.write_text(text.replace("listener 1883", f"listener {self.ports['broker']} 127.0.0.1"))
-        return ["mosquitto", "-c", str(path)]
-
-    def _bridge(self) -> list[str]:
-        return python("looplab.experiments.loop.bridge.program")
-
-    def _exporter(self) -> list[str]:
-        return python("looplab.experiments.exporter")
-
-    def _prometheus(self) -> list[str]:
-        folder = self.folder / "prometheus"
-        folder.mkdir(exist_ok=True)
-        source = ROOT / "compose" / "prometheus"
-        for path in source.glob("*.yml"):
-            text = path.read_text().replace("exporter:9101", f"127.0.0.1:{self.ports['exporter']}")
-            (folder / path.name).write_text(text)
-        return [
-            "prometheus",
-            f"--config.file={folder / 'prometheus.yml'}",
-            f"--storage.tsdb.path={folder / 'data'}",
-            f"--web.listen-address=127.0.0.1:{self.ports['prometheus']}",
-        ]
 
 
 @contextlib.contextmanager

@@ -2,7 +2,6 @@
 
 import math
 import re
-import signal
 from pathlib import Path
 from typing import Any
 
@@ -166,7 +165,7 @@ def test_runs_loads_and_faults_are_marked(measured: Lab) -> None:
 
 def test_broker_metrics_are_absent_while_it_is_down(measured: Lab) -> None:
     until(lambda: measured.query("lab_broker_uptime_seconds"), "the broker speaks")
-    measured.stop("broker", signal.SIGKILL)
+    measured.kill("broker")
     until(lambda: measured.query("lab_broker_up == 0"), "the broker is told down")
     assert not measured.query("lab_broker_clients_connected")
     assert not measured.query("lab_bridge_online")

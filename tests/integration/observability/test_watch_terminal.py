@@ -48,7 +48,7 @@ def test_view_of_a_run(measured: Lab, tmux: Tmux) -> None:
     assert re.search(r"^parts: .*controller \d", shown()[-1])
     tmux("resize-window", "-t", "w", "-x", "80", "-y", "24")
     until(lambda: max(map(len, shown())) <= 80 and len(shown()) <= 24 and says("scenario5"), "it fits again")
-    measured.stop("exporter")
+    measured.kill("exporter")
     until(lambda: says("No exporter at"), "the view says that the exporter is gone")
     measured.start("exporter")
     until(lambda: says("scenario5"), "the view recovers")
