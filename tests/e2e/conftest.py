@@ -1,9 +1,8 @@
 """The lab under test: copied and made ready once, cleared before and after each test."""
 
 import pytest
-from support.e2e_lab import RATIONED, Lab
+from support.e2e_lab import RATIONED, Lab, lab, own_lab, session_lab  # noqa: F401
 from support.flags import WITHOUT_BUDGET
-from support.lab_fixtures import lab, own_lab, session_lab  # noqa: F401
 
 
 @pytest.fixture(scope="module", autouse=True)

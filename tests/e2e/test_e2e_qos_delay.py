@@ -7,7 +7,6 @@ from support.e2e_lab import Lab, needs_root
 from support.hardening import judge_container
 
 from looplab.experiments.registry import EXPERIMENTS
-from looplab.report.samples import read_cells
 from looplab.report.stored import StoredRun, read_run
 
 MESSAGES, REPETITIONS = 250, 2
@@ -33,7 +32,9 @@ def test_a_dead_emulator_spoils_one_cell_and_the_sweep_goes_on(lab: Lab) -> None
     # How long it took is another matter on a loaded machine; that its links were there from start to end is not.
     assert not any("emulator" in why for why in after["invalid_because"])
     check_whole(run, after)
-    check_files(lab, run)
+    folder, stored = lab.newest()
+    assert stored == run
+    assert isinstance(read_run(folder, EXPERIMENTS), StoredRun)
 
 
 def test_plain_compose_runs_it_twice(lab: Lab) -> None:
@@ -64,18 +65,7 @@ def check_whole(run: dict[str, Any], cell: dict[str, Any]) -> None:
     assert cell["end_to_end_ms"]["total"] > 15
     # Three ways in a row over the only link that has a delay.
     assert cell["L_us"]["min"] > 3 * 10_000
-    verified = {found["what"]: found["verified"] for found in run["treatments"]}
-    assert verified["broker TCP_NODELAY"]
-    assert verified["controller TCP_NODELAY"]
-    assert verified["broker retransmission time-out"]
-    assert verified["controller retransmission time-out"]
-    assert not verified["link delay"]
-
-
-def check_files(lab: Lab, run: dict[str, Any]) -> None:
-    folder, stored = lab.newest()
-    assert stored == run
-    assert folder.name.endswith("-qos-delay")
-    found = read_run(folder, EXPERIMENTS)
-    assert isinstance(found, StoredRun)
-    assert read_cells(found)
+    verified = {found["what"] for found in run["treatments"] if found["verified"]}
+    for role in ("broker", "controller"):
+        assert {f"{role} TCP_NODELAY", f"{role} retransmission time-out"} <= verified
+    assert "link delay" not in verified

@@ -14,19 +14,25 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from looplab.lab.checkout import Lab as RootLab
+from looplab.lab.docker.engine import find_engine
+from looplab.lab.docker.images import images_of
+from looplab.lab.docker.own_images import add_stamps, read_stamps
+from looplab.lab.image_names import TAG
 from support.containers import docker
 from support.parts import BUSY, CLEARED
 from support.places import ROOT
 from support.ports import free_port
 from support.run_checks import check_run
 from support.waiting import until
+from support.wire import call
 
 # Each test session is a project of its own, so that two may go on at once.
 PROJECT_PREFIX = "looplab-e2e-"
@@ -57,9 +63,9 @@ def remove_project(project: str) -> None:
 
 def remove_images(project: str) -> None:
     """Remove a session's names of images: the lab of the checkout has names of its own for the same images."""
-    tagged = docker("image", "ls", "--format", "{{.Repository}}:{{.Tag}}", "--filter", f"reference=*/*/*:{project}")
-    if tagged:
-        docker("image", "rm", *tagged.split())
+    listing = ("image", "ls", "--format", "{{.Repository}}:{{.Tag}}", "--filter", f"reference=*/*/*:{project}")
+    if tagged := docker(*listing).split():
+        docker("image", "rm", *tagged)
 
 
 def remove_what_dead_sessions_left() -> None:
@@ -260,12 +266,7 @@ class Lab:
 
 def copy_of_checkout(target: Path, *, as_set_up: bool = True) -> Path:
     """Every file git knows or would take, as it is on disk now, and (`as_set_up`) what ./lab setup left here."""
-    listing = subprocess.run(
-        ["git", "-C", str(ROOT), "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-        capture_output=True,
-        check=True,
-    )
-    for name in filter(None, listing.stdout.decode().split("\0")):
+    for name in call("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", cwd=ROOT).split("\0"):
         source = ROOT / name
         if source.is_file():
             (target / name).parent.mkdir(parents=True, exist_ok=True)
@@ -280,10 +281,14 @@ def copy_of_checkout(target: Path, *, as_set_up: bool = True) -> Path:
     return target
 
 
-def environment_of(root: Path) -> dict[str, str]:
-    kept: Mapping[str, str] = {name: value for name, value in os.environ.items() if name not in CLEARED}
-    return {
-        **kept,
+@pytest.fixture(scope="session")
+def session_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    """One copy for all tests, made ready once."""
+    if not find_engine().serves:
+        pytest.fail("no Docker engine answers here: run ./lab setup first")
+    root = copy_of_checkout(tmp_path_factory.mktemp("e2e") / "lab")
+    environment = {
+        **{name: value for name, value in os.environ.items() if name not in CLEARED},
         "PYTHONPATH": str(root / "src"),
         "COMPOSE_PROJECT_NAME": PROJECT,
         "LAB_TAG": PROJECT,
@@ -292,3 +297,37 @@ def environment_of(root: Path) -> dict[str, str]:
         "LAB_BUSY": "on",
         **{name: str(free_port()) for name in PORTS},
     }
+    lab = Lab(root, environment)
+    remove_what_dead_sessions_left()
+    try:
+        set_up(lab)
+        yield lab
+    finally:
+        lab.down()
+        remove_images(PROJECT)
+
+
+def set_up(lab: Lab) -> None:
+    """Have the images of a lab under its own tag: what another lab builds again replaces none of them."""
+    tag = RootLab(ROOT).settings()[TAG]
+    stamps = {name: stamp for name, stamp in read_stamps(ROOT).items() if name.endswith(f":{tag}")}
+    here = images_of(stamps)
+    own = {f"{name.removesuffix(tag)}{PROJECT}": stamps[name] for name in here}
+    for name, reference in zip(here, own, strict=True):
+        docker("tag", name, reference)
+    add_stamps(lab.root, own)
+    lab.run("setup", timeout_s=900, code=0)
+
+
+@pytest.fixture
+def lab(session_lab: Lab) -> Iterator[Lab]:
+    """The copy with nothing running before and after."""
+    yield session_lab
+    session_lab.down()
+
+
+@pytest.fixture
+def own_lab(session_lab: Lab, tmp_path: Path) -> Iterator[Lab]:
+    """A copy that the test may change, with nothing running before and after."""
+    yield session_lab.another(tmp_path / "lab")
+    session_lab.down()

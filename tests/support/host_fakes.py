@@ -69,16 +69,13 @@ class Programs:
 
     def add(self, name: str, answers: Mapping[str, Answer]) -> None:
         """`answers` maps a shell pattern over all arguments, tried in order, to stdout, stderr and exit code."""
-        script = ["#!/bin/sh", f'printf "%s\\n" "$*" >> {self._log(name)}', 'case "$*" in']
+        script = ['case "$*" in']
         for number, (pattern, (stdout, stderr, code)) in enumerate(answers.items()):
             out, err = self.folder / f".{name}.{number}.out", self.folder / f".{name}.{number}.err"
             out.write_text(stdout)
             err.write_text(stderr)
             script.append(f"{pattern}) /bin/cat {shlex.quote(str(out))}; /bin/cat {err} >&2; exit {code} ;;")
-        script += [f'*) echo "fake {name}: not foreseen: $*" >&2; exit 99 ;;', "esac", ""]
-        path = self.folder / name
-        path.write_text("\n".join(script))
-        path.chmod(0o755)
+        self.script(name, *script, f'*) echo "fake {name}: not foreseen: $*" >&2; exit 99 ;;', "esac")
 
     def borrow(self, *names: str) -> None:
         """Take the real programs of these names."""

@@ -2,9 +2,9 @@
 
 import math
 from collections.abc import Callable
-from functools import cache
 
 import numpy as np
+from scipy.special import ndtri
 
 Model = Callable[[np.random.Generator, int, int], np.ndarray]
 
@@ -30,7 +30,7 @@ def restless(rng: np.random.Generator, repetitions: int, messages: int) -> np.nd
 def bursts(rng: np.random.Generator, repetitions: int, messages: int) -> np.ndarray:
     """A low level, and bursts of delays with a Pareto tail whose rate is each repetition's own: as under stress."""
     rate = rng.gamma(2, 0.03, (repetitions, 1))
-    cut = _normal_quantile(1 - np.minimum(rate, 0.99))
+    cut = ndtri(1 - np.minimum(rate, 0.99))
     hit = correlated(rng, repetitions, messages, 0.6) > cut
     level = 700 * np.exp(rng.normal(0, 0.05, (repetitions, 1)) + rng.normal(0, 0.15, (repetitions, messages)))
     return level + hit * 2000 * (rng.pareto(1.8, (repetitions, messages)) + 0.2)
@@ -90,15 +90,3 @@ def truth(model: Model, shares: list[float]) -> np.ndarray:
     """Mean and quantiles of very many repetitions."""
     values = model(np.random.default_rng(99), 20_000, 100).ravel()
     return np.array([values.mean(), *np.quantile(values, shares)])
-
-
-def _normal_quantile(share: np.ndarray) -> np.ndarray:
-    """By a table: good to 1e-3, which is enough to set a rate."""
-    return np.interp(share, *_normal_table())
-
-
-@cache
-def _normal_table() -> tuple[np.ndarray, np.ndarray]:
-    """Shares of the standard normal distribution, and their quantiles."""
-    grid = np.linspace(-5, 5, 20_001)
-    return 0.5 * (1 + np.vectorize(math.erf)(grid / math.sqrt(2))), grid

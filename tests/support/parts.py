@@ -49,16 +49,19 @@ BUSY = json.dumps({"busy_wanted": True})
 
 
 class Child:
-    """A process in a group of its own, its output in a file."""
+    """A process in a group of its own, its output in a file; `options` are those of Popen."""
 
-    def __init__(self, command: list[str], log: Path, variables: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, command: list[str], log: Path, variables: Mapping[str, str] | None = None, **options: Any
+    ) -> None:
         environment = {name: value for name, value in os.environ.items() if name not in CLEARED}
         environment.update({"PYTHONPATH": str(ROOT / "src"), "LOOPLAB_ENVIRONMENT": BUSY, **(variables or {})})
         self.log = log
         with log.open("ab") as file:
             self.process = subprocess.Popen(
-                command, env=environment, stdin=subprocess.DEVNULL, stdout=file, stderr=file, start_new_session=True
-            )
+                command, env=environment, stdin=subprocess.DEVNULL, stdout=file, stderr=file, start_new_session=True,
+                **options,
+            )  # fmt: skip
 
     @property
     def pid(self) -> int:

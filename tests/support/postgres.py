@@ -4,19 +4,18 @@ import contextlib
 import os
 import pwd
 import signal
-import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import psycopg
 
+from support.parts import HOST, Child
 from support.places import ROOT
 from support.ports import free_port
 from support.waiting import until
 from support.wire import call
 
-HOST = "127.0.0.1"
 SCHEMA = ROOT / "compose/experiments/twin/postgres/schema.sql"
 # It refuses to run as root.
 USER = "postgres"
@@ -37,7 +36,7 @@ def binaries() -> Path:
     return found[-1]
 
 
-class Postgres:
+class Postgres(Child):
     """A cluster in `folder`, with the roles of compose/experiments/twin and the password `test` for each."""
 
     def __init__(self, folder: Path) -> None:
@@ -45,18 +44,16 @@ class Postgres:
         self.folder = folder
         self._bin = binaries()
         self._as = {"user": USER, "group": USER, "extra_groups": []} if os.geteuid() == 0 else {}
-        self._server: subprocess.Popen[bytes] | None = None
         if os.geteuid() == 0:
             user = pwd.getpwnam(USER)
             os.chown(folder, user.pw_uid, user.pw_gid)
-        (folder / "log").touch(0o666)
-        (folder / "log").chmod(0o666)
         words = ["--auth=trust", "--no-sync", "--username=owner", "--encoding=UTF8", "--locale=C", "--wal-segsize=1"]
         self._run("initdb", f"--pgdata={self.data}", *words)
         self.start()
-        self._psql("postgres", "--command=CREATE DATABASE twin")
-        passwords = [f"--set={name}=test" for name in ("writer", "reader")]
-        self._psql("twin", *passwords, input=SCHEMA.read_text())
+        where = [f"--host={HOST}", f"--port={self.port}", "--username=owner"]
+        self._run("createdb", *where, "twin")
+        settings = ("--set=ON_ERROR_STOP=1", "--set=writer=test", "--set=reader=test")
+        self._run("psql", *where, "--dbname=twin", "--quiet", "--no-psqlrc", *settings, text=SCHEMA.read_text())
 
     @property
     def data(self) -> Path:
@@ -71,11 +68,8 @@ class Postgres:
             f"-k{self.folder}", f"-h{HOST}", f"-p{self.port}", "-cmax_connections=20", "-cshared_buffers=8MB",
             "-cmax_wal_size=4MB", "-cmin_wal_size=2MB", "-ctrack_wal_io_timing=on", "-crestart_after_crash=on",
         ]  # fmt: skip
-        with (self.folder / "log").open("ab") as log:
-            self._server = subprocess.Popen(
-                [str(self._bin / "postgres"), f"-D{self.data}", *options],
-                stdout=log, stderr=log, cwd="/", start_new_session=True, **self._as,
-            )  # fmt: skip
+        command = [str(self._bin / "postgres"), f"-D{self.data}", *options]
+        super().__init__(command, self.folder / "log", cwd="/", **self._as)
         until(self.answers, f"PostgreSQL answers: {self.said()}")
 
     def answers(self) -> bool:
@@ -85,14 +79,9 @@ class Postgres:
         except psycopg.Error:
             return False
 
-    def said(self) -> str:
-        return (self.folder / "log").read_text(errors="replace")[-2000:]
-
     def kill(self) -> None:
         """As a crash: SIGKILL to the server and, by its absence, an end of every session."""
-        assert self._server is not None
-        self._server.kill()
-        self._server.wait()
+        super().kill()
         # Sessions end when they see that the server is gone.
         until(lambda: not self.answers(), "PostgreSQL is away")
         (self.data / "postmaster.pid").unlink(missing_ok=True)
@@ -100,8 +89,7 @@ class Postgres:
     def recover(self, ballast: Path) -> None:
         """Give the disk its room back; a server that gave up starts again."""
         ballast.unlink()
-        assert self._server is not None
-        if self._server.poll() is not None:
+        if self.process.poll() is not None:
             (self.data / "postmaster.pid").unlink(missing_ok=True)
             self.start()
 
@@ -114,19 +102,10 @@ class Postgres:
             session.execute(statement)
 
     def close(self) -> None:
-        if self._server is not None and self._server.poll() is None:
-            self._server.send_signal(signal.SIGINT)
-            try:
-                self._server.wait(20)
-            except subprocess.TimeoutExpired:
-                self._server.kill()
-                self._server.wait()
-
-    def _psql(self, database: str, *words: str, input: str = "") -> None:
-        self._run(
-            "psql", f"--host={HOST}", f"--port={self.port}", "--username=owner", f"--dbname={database}", "--quiet",
-            "--no-psqlrc", "--set=ON_ERROR_STOP=1", *words, text=input,
-        )  # fmt: skip
+        """End every session, then the server."""
+        if self.process.poll() is None:
+            self.signal(signal.SIGINT)
+            self.wait()
 
     def _run(self, program: str, *words: str, text: str = "") -> None:
         call(str(self._bin / program), *words, input=text, cwd="/", timeout_s=120, **self._as)

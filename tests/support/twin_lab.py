@@ -47,7 +47,8 @@ class TwinLab:
 
     def workers(self) -> list[int]:
         """Return the processes that store."""
-        return [pid for pid in processes.named("lab-twin-store") if _parent(pid) == self.children["instance"].pid]
+        parent = str(self.children["instance"].pid)
+        return [pid for pid, name, stat in processes.every() if name == "lab-twin-store" and stat[1] == parent]
 
     def controller(self, **variables: str) -> Child:
         """Start a run of 300 messages, 5 ms apart, a commit a row; variables override."""
@@ -115,10 +116,3 @@ def account(cell: dict[str, Any], samples: list[dict[str, str]]) -> dict[str, in
     assert found == {outcome: cell[outcome] for outcome in OUTCOMES}
     assert cell["sent"] == sum(found.values()) == len(samples) == len({row["sequence"] for row in samples})
     return found
-
-
-def _parent(pid: int) -> int:
-    try:
-        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-    except OSError:
-        return 0

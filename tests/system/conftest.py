@@ -1,3 +1,3 @@
 """Tests that need a flag: virtual machines, two hosts, a registry, no network."""
 
-from support.lab_fixtures import lab, own_lab, session_lab  # noqa: F401
+from support.e2e_lab import lab, own_lab, session_lab  # noqa: F401

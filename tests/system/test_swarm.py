@@ -5,7 +5,6 @@ LAB_SWARM=1 .venv/bin/python -m pytest tests/system/test_swarm.py -s   (as root,
 
 from __future__ import annotations
 
-import csv
 import os
 import shutil
 import subprocess
@@ -20,6 +19,7 @@ import pytest
 import yaml
 from support.e2e_lab import Lab
 from support.engines import Engine
+from support.tables import rows
 from support.twin_lab import account, document
 from support.waiting import until
 from support.wire import Lan, call
@@ -87,13 +87,7 @@ def swarm(session_lab: Lab) -> Iterator[dict[str, Engine]]:
 class Deployed:
     """A run on the Swarm, from the stack file of `experiment`."""
 
-    def __init__(
-        self,
-        lab: Lab,
-        swarm: dict[str, Engine],
-        experiment: str,
-        settings: dict[str, str],
-    ) -> None:
+    def __init__(self, lab: Lab, swarm: dict[str, Engine], experiment: str, settings: dict[str, str]) -> None:
         self._lab, self._swarm, self.manager = lab, swarm, swarm["alpha"]
         self._service = f"{STACK}_{RUNS[experiment]}"
         self._before = set(lab.runs())
@@ -132,10 +126,8 @@ class Deployed:
     def document(self) -> dict[str, Any]:
         """Wait for the end of the run; return its run.json."""
         (folder,) = until(lambda: set(self._lab.runs()) - self._before, f"a run of {self._service}", RUN_LIMIT_S)
-        run = document(folder)
-        with (folder / "samples.csv").open() as file:
-            self.samples = [row for row in csv.DictReader(file) if row.get("outcome")]
-        return run
+        self.samples = [row for row in rows(folder / "samples.csv") if row.get("outcome")]
+        return document(folder)
 
     def nodes_of(self, service: str) -> set[str]:
         words = ("--filter", "desired-state=running", "--format", "{{.Node}}")

@@ -5,11 +5,9 @@ LAB_UNPLUGGED=1 .venv/bin/python -m pytest tests/system/test_unplugged.py   (as 
 
 import json
 import os
-import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -47,16 +45,6 @@ class Room:
         return finished(inside, root, {**self.environment, **variables}, timeout_s)
 
 
-@contextmanager
-def unplugged_room(place: Path) -> Iterator[Room]:
-    """`place` must have a short path: an engine's sockets lie in it."""
-    try:
-        with OwnEngine(place, START) as engine:
-            yield Room(place, engine)
-    finally:
-        shutil.rmtree(place)
-
-
 pytestmark = [
     pytest.mark.flag("LAB_UNPLUGGED"),
     pytest.mark.skipif(os.geteuid() != 0, reason="a second engine needs root"),
@@ -67,8 +55,9 @@ BUDGETS = {RATIONED: ""}
 
 @pytest.fixture(scope="module")
 def room() -> Iterator[Room]:
-    with unplugged_room(Path(tempfile.mkdtemp(prefix="lab-room-", dir="/tmp"))) as room:
-        yield room
+    """Its path is short: an engine's sockets lie in it."""
+    with tempfile.TemporaryDirectory(prefix="lab-room-", dir="/tmp") as name, OwnEngine(Path(name), START) as engine:
+        yield Room(Path(name), engine)
 
 
 @pytest.fixture(scope="module")
