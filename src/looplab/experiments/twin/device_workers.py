@@ -143,7 +143,7 @@ class DeviceWorkers(ThreadingTCPServer):
 
 
 class FarDevices(Clients):
-    """The devices of one sending as looplab.experiments.twin.sending asks: all of its messages come from workers."""
+    """The devices of one sending as the controller asks: all of its messages come from workers."""
 
     def __init__(self, workers: DeviceWorkers, order: Order) -> None:
         super().__init__([])
