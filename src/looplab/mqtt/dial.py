@@ -21,19 +21,18 @@ CONNECT_TIMEOUT_S = 2.0
 RETRY_S = 0.2
 # A peer that is silent this long (a cable pulled) is given up and dialled again: TCP's own doubling pauses go on
 # after the network is back (21 s after a cut of 60 s).
-PEER_TIMEOUT_MS = 3000
-_TCP_OPTIONS = (
-    (socket.TCP_KEEPIDLE, 1),
-    (socket.TCP_KEEPINTVL, 1),
-    (socket.TCP_KEEPCNT, PEER_TIMEOUT_MS // 1000),
-    (socket.TCP_USER_TIMEOUT, PEER_TIMEOUT_MS),
-)
+PEER_TIMEOUT_S = 3
 
 
-def give_up_silent_peer(sock: socket.socket) -> None:
-    """Have the kernel end a TCP connection whose peer has been silent for PEER_TIMEOUT_MS."""
+def give_up_silent_peer(sock: socket.socket, timeout_s: int = PEER_TIMEOUT_S) -> None:
+    """Have the kernel end a TCP connection whose peer, asked each second, has been silent for `timeout_s`."""
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for option, value in _TCP_OPTIONS:
+    for option, value in (
+        (socket.TCP_KEEPIDLE, 1),
+        (socket.TCP_KEEPINTVL, 1),
+        (socket.TCP_KEEPCNT, timeout_s),
+        (socket.TCP_USER_TIMEOUT, timeout_s * 1000),
+    ):
         sock.setsockopt(socket.IPPROTO_TCP, option, value)
 
 

@@ -31,7 +31,7 @@ PAIRS = Option("--pairs", "PAIRS_MS", "MS-MS,…", "delays of the two links, e.g
 # pairs the source prints 0-20 and 2-18; their mirror images are ours.
 SYMMETRICAL_MS = "2 5 10 15 20 25 30 40 50 60"
 PAIRS_MS = "0-20 2-18 10-10 18-2 20-0"
-# Beyond, the client would take the network for gone (mqtt_link.PEER_TIMEOUT_MS).
+# Beyond, the client would take the network for gone (looplab.mqtt.dial.PEER_TIMEOUT_S).
 MAX_DELAY_MS = 500.0
 # A run's token and its dash come before the number of the message.
 TOKEN_BYTES = 9

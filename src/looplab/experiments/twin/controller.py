@@ -13,7 +13,7 @@ from looplab.errors import MachineError, UsageError
 from looplab.experiments.twin import EXPERIMENT, TwinCell
 from looplab.experiments.twin.database import Database, DatabaseFacts
 from looplab.experiments.twin.device import Devices
-from looplab.experiments.twin.device_workers import LOST_NS, DeviceWorkers, FarDevices
+from looplab.experiments.twin.device_workers import LOST_S, DeviceWorkers, FarDevices
 from looplab.experiments.twin.document import queues_and_rates
 from looplab.experiments.twin.instance.orders import Order, WorkerCount, WorkerCounts, end_order
 from looplab.experiments.twin.instance.store import conninfo
@@ -29,8 +29,8 @@ from looplab.treatments.loads.load import seconds
 from looplab.treatments.scans import processes
 
 SCAN_NS = 50_000_000
-# A queue that does not change for this time is given up before the drain timeout; on a Swarm after LOST_NS.
-STILL_NS = 30_000_000_000
+# A queue that does not change for this time is given up before the drain timeout; on a Swarm after LOST_S.
+STILL_S = 30
 
 
 class TwinController(CellRun[TwinParameters, TwinCell]):
@@ -160,7 +160,7 @@ class TwinController(CellRun[TwinParameters, TwinCell]):
         """Wait until the fate of every message is known, or the drain timeout."""
         p = self.parameters
         end_ns = perf_counter_ns() + p.drain_timeout_s * 1_000_000_000
-        still_ns = LOST_NS if p.swarm else STILL_NS
+        still_ns = (LOST_S if p.swarm else STILL_S) * 1_000_000_000
         scans, left, changed_ns = 0, -1, perf_counter_ns()
         while perf_counter_ns() < min(end_ns, changed_ns + still_ns):
             states = self.record.store["state"][rows.start : rows.stop].tolist()

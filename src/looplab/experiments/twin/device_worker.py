@@ -10,44 +10,23 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from time import perf_counter_ns
 from typing import Any
 
 from looplab.errors import MachineError
 from looplab.experiments.twin.device import Devices
-from looplab.experiments.twin.device_workers import LOST_NS, TIMES, own_token, port
+from looplab.experiments.twin.device_workers import LOST_S, TIMES, own_token, port
 from looplab.experiments.twin.instance.orders import Order
 from looplab.mqtt.client import MqttClient, wait
+from looplab.mqtt.dial import give_up_silent_peer
 from looplab.run.samples import ABSENT, SampleStore
 from looplab.system import own_process
 
 PROCESS_NAME = "lab-devices"
 RETRY_S = 0.2
-# It reports this often how much it has sent.
-REPORT_NS = 500_000_000
-
-
-class ReportingDevices(Devices):
-    """Devices that count their messages and call `report` at least every REPORT_NS."""
-
-    published = 0
-    report: Callable[[], None] = staticmethod(lambda: None)
-    _report_ns = 0
-
-    def publish(self, topic: str, number: bytes, qos: int) -> bool:
-        self.published += 1
-        return super().publish(topic, number, qos)
-
-    def wait(self, until_ns: int) -> None:
-        """Handle MQTT until then."""
-        while True:
-            super().wait(min(until_ns, max(self._report_ns, perf_counter_ns())))
-            if (now := perf_counter_ns()) >= self._report_ns:
-                self._report_ns = now + REPORT_NS
-                self.report()
-            if now >= until_ns:
-                return
+# While it waits for an order, its connections to brokers are kept in steps of this length.
+LOOK_NS = 500_000_000
 
 
 class DeviceWorker:
@@ -56,7 +35,7 @@ class DeviceWorker:
     def __init__(self, connection: socket.socket, first: bytes) -> None:
         self._connection = connection
         self._rest = b""
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, LOST_NS // 1_000_000)
+        give_up_silent_peer(connection, LOST_S)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         connection.sendall(first)
 
@@ -64,9 +43,9 @@ class DeviceWorker:
         """Follow orders. Raises OSError where the connection ends."""
         while True:
             order = self._next(())
-            self._cell(ReportingDevices(Order(**order["order"]), order["name"]), order["timeout_s"])
+            self._cell(Devices(Order(**order["order"]), order["name"]), order["timeout_s"])
 
-    def _cell(self, devices: ReportingDevices, timeout_s: float) -> None:
+    def _cell(self, devices: Devices, timeout_s: float) -> None:
         try:
             ready = devices.connect(timeout_s)
             state = {"scheduling": own_process.scheduling(), "tcp_nodelay": _nodelay(devices)}
@@ -77,20 +56,19 @@ class DeviceWorker:
         finally:
             devices.close()
 
-    def _send(self, devices: ReportingDevices, begin: Mapping[str, Any]) -> None:
+    def _send(self, devices: Devices, begin: Mapping[str, Any]) -> None:
         start_ns, count = perf_counter_ns(), begin["count"]
         self._write(begun=True)
-        store = SampleStore(count)
-        devices.first, devices.report = begin["first"], lambda: self._write(sent=devices.published)
+        store, devices.first = SampleStore(count), begin["first"]
         devices.wait(start_ns + begin["lead_ns"])
         devices.send(store, range(count), begin["interval_ns"])
         times = {name: [at if at == ABSENT else at - start_ns for at in store[name].tolist()] for name in TIMES}
-        self._write(sent=count, times=times, disconnects=devices.disconnects)
+        self._write(times=times, disconnects=devices.disconnects)
 
     def _next(self, clients: Sequence[MqttClient]) -> dict[str, Any]:
         """Return the next order, and keep the connections of `clients` meanwhile."""
         while b"\n" not in self._rest:
-            if wait(clients, perf_counter_ns() + REPORT_NS, [self._connection.fileno()]):
+            if wait(clients, perf_counter_ns() + LOOK_NS, [self._connection.fileno()]):
                 data = self._connection.recv(65536)
                 if not data:
                     raise ConnectionError("the controller has ended")

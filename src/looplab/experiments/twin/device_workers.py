@@ -16,6 +16,7 @@ from typing import Any
 
 from looplab.errors import MachineError
 from looplab.experiments.twin.instance.orders import Order
+from looplab.mqtt.dial import give_up_silent_peer
 from looplab.run.cells import CutShort
 from looplab.run.clients import Clients
 from looplab.run.samples import ABSENT, NOT_SENT, WAITING, SampleStore
@@ -24,7 +25,9 @@ from looplab.system.json_client import read_token
 PORT = 9108
 # A worker is lost after this silence. An engine that was cut off looks for the others only each 60 s
 # (rejoinClusterInterval in moby's networkdb).
-LOST_NS = 90_000_000_000
+LOST_S = 90
+# One that is connected may take so many times as long as planned.
+SLOW = 10
 STEP_NS = 20_000_000
 # The longest first line of a worker, and the time in which it must come.
 FIRST_BYTES, FIRST_S = 1000, 5.0
@@ -54,26 +57,25 @@ class WorkerConnection(StreamRequestHandler):
 
     server: "DeviceWorkers"
     rows = range(0)
-    begin_ns = reported_ns = 0
-    ended = False
+    begin_ns = 0
+    # Whether its connection has ended.
+    lost = False
 
     def handle(self) -> None:
         """Read reports until the connection ends. Its first line must hold the token."""
         with contextlib.suppress(OSError, ValueError, MachineError):
             self.host = self._first_line()
             self.reported: dict[str, Any] = {}
-            self.reported_ns = perf_counter_ns()
             self.server.joined.append(self)
             for line in self.rfile:
                 report = json.loads(line)
                 if "begun" in report:
                     report["begun"] = perf_counter_ns()
                 self.reported |= report
-                self.reported_ns = perf_counter_ns()
 
     def finish(self) -> None:
         """Note the end, whatever ended it."""
-        self.ended = True
+        self.lost = True
         super().finish()
 
     def _first_line(self) -> str:
@@ -84,14 +86,10 @@ class WorkerConnection(StreamRequestHandler):
             if not hmac.compare_digest(token, own_token()):
                 raise ConnectionError
             self.connection.settimeout(None)
+            give_up_silent_peer(self.connection, LOST_S)
             return host
         finally:
             self.server.strangers.release()
-
-    @property
-    def lost(self) -> bool:
-        """Whether its connection has ended, or it has not reported for LOST_NS."""
-        return self.ended or perf_counter_ns() - self.reported_ns > LOST_NS
 
     def order(self, **order: Any) -> None:
         """Send one order; that the connection has ended shows in `lost`."""
@@ -162,7 +160,7 @@ class FarDevices(Clients):
         for number, worker in enumerate(self._chosen):
             worker.reported = {}
             worker.order(order=asdict(self._order), name=f"{number}-", timeout_s=timeout_s)
-        self._wait_for("ready")
+        self._wait_for("ready", timeout_s)
         return all(worker.reported.get("ready") for worker in self._chosen)
 
     @property
@@ -183,32 +181,32 @@ class FarDevices(Clients):
         for at, worker in enumerate(self._chosen):
             share = rows[ends[at] : ends[at + 1]]
             worker.begin(store, share, at * interval_ns, interval_ns=count * interval_ns)
-        self._wait_for("times")
+        self._wait_for("times", SLOW * len(rows) * interval_ns / 1e9)
 
     def close(self) -> None:
         """End the order of every worker; what it counted until then is in `reported`."""
         for worker in self._chosen:
             worker.order(end=True)
-        self._wait_for("ended", perf_counter_ns() + LOST_NS)
+        self._wait_for("ended")
 
     def settle(self, store: SampleStore) -> tuple[list[str], list[dict[str, Any]]]:
         """Write what the workers report into their rows, on the controller's clock, once the table was read.
 
-        A lost worker's rows keep the planned times. Sent is what it had reported, and all up to its last stored row.
-        Of the rest nobody knows. Return what is wrong with each share, and what a cell of run.json holds of workers.
+        A lost worker's rows keep the planned times. It has sent all up to its last stored row: of the rest nobody
+        knows. Return what is wrong with each share, and what a cell of run.json holds of workers.
         """
         faults, state, entries = [], store["state"], []
         for number, worker in enumerate(self._chosen, 1):
             reported, rows, fault = worker.reported, worker.rows, ""
             error_ns = (reported.get("begun", worker.begin_ns) - worker.begin_ns) // 2
             stored = [row for row in rows if state[row] not in (NOT_SENT, WAITING)]
-            sent = reported.get("sent", 0)
+            sent = len(rows)
             if "times" in reported:
                 for name, times in reported["times"].items():
                     for row, time_ns in zip(rows, times, strict=True):
                         store[name][row] = ABSENT if time_ns == ABSENT else worker.begin_ns + error_ns + time_ns
             else:
-                sent = max([sent, *(row + 1 - rows.start for row in stored[-1:])])
+                sent = stored[-1] + 1 - rows.start if stored else 0
                 for row in rows[sent:]:
                     state[row] = NOT_SENT
                 fault = f"was lost: {sent} of {len(rows)} messages sent, {len(stored)} stored"
@@ -223,7 +221,8 @@ class FarDevices(Clients):
             })  # fmt: skip
         return faults, entries
 
-    def _wait_for(self, report: str, end_ns: float = float("inf")) -> None:
-        """Wait until every worker has reported so or is lost."""
+    def _wait_for(self, report: str, planned_s: float = 0) -> None:
+        """Wait until every worker has reported so or is lost; LOST_S beyond the planned time at most."""
+        end_ns = perf_counter_ns() + (planned_s + LOST_S) * 1e9
         while perf_counter_ns() < end_ns and not all(report in one.reported or one.lost for one in self._chosen):
             self.wait(perf_counter_ns() + STEP_NS)
