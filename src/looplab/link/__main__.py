@@ -7,38 +7,33 @@ from time import monotonic
 
 from looplab.errors import EXIT_GOOD, LabError, MachineError, UsageError
 from looplab.link import netem
-from looplab.link.network import parse_rto_min, raise_rto_min
+from looplab.link.network import MAX_RTO_MIN_MS, raise_rto_min
 from looplab.link.nfqueue import Nfqueue
 from looplab.link.service import CHECK_S, PEER_TIMEOUT_S, BackEnd, Emulator, serve_links
-from looplab.link.settings import LinkSettings, from_environment
+from looplab.link.settings import LinkSettings, read_links
+from looplab.spec.reader import Reader
 from looplab.system import own_process
-
-BACK_ENDS = ("auto", "netem", "nfqueue")
 
 
 def main() -> int:
     """Return 0 if asked to stop or no longer needed, 2 for wrong settings, 3 if the machine lacks something."""
     own_process.set_name("lab-link-watch")
     stop = own_process.stop_event()
+    get = Reader(os.environ, "compose/link.NAME.yaml")
     try:
-        _raise_rto()
-        _emulate(stop)
+        if milliseconds := get.integer("LINK_RTO_MIN_MS", 0, 0, MAX_RTO_MIN_MS):
+            routes = raise_rto_min(milliseconds)
+            print(f"link: TCP waits at least {milliseconds} ms before it sends again ({routes} routes)", flush=True)
+        _emulate(get, stop)
     except LabError as error:
         print(f"link: {error}", file=sys.stderr, flush=True)
         return error.exit_code
     return EXIT_GOOD
 
 
-def _raise_rto() -> None:
-    milliseconds = parse_rto_min(os.environ.get("LINK_RTO_MIN_MS", ""))
-    if milliseconds:
-        routes = raise_rto_min(milliseconds)
-        print(f"link: TCP waits at least {milliseconds} ms before it sends again ({routes} routes)", flush=True)
-
-
-def _emulate(stop: threading.Event) -> None:
-    links = from_environment(os.environ)
-    backend = _choose(os.environ.get("LINK_BACKEND", ""))
+def _emulate(get: Reader, stop: threading.Event) -> None:
+    links = read_links(get)
+    backend = _back_end(get.choice("LINK_BACKEND", "auto", ("auto", "netem", "nfqueue")))
     emulator = Emulator(backend)
     try:
         if not _apply(emulator, links, stop):
@@ -50,12 +45,8 @@ def _emulate(stop: threading.Event) -> None:
         emulator.close()
 
 
-def _choose(name: str) -> BackEnd:
-    """Return netem if the kernel has it, else NFQUEUE, or the one named. Raises LabError (exit code 2 or 3)."""
-    name = name.strip() or "auto"
-    if name not in BACK_ENDS:
-        expected = f"expected one of {', '.join(BACK_ENDS)}"
-        raise UsageError(f"LINK_BACKEND={name!r}: {expected}.", "Correct `LINK_BACKEND`.")
+def _back_end(name: str) -> BackEnd:
+    """Return netem if the kernel has it, else NFQUEUE, or the one named. Raises LabError (exit code 3)."""
     if name == "nfqueue":
         return Nfqueue()
     try:

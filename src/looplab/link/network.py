@@ -4,7 +4,7 @@ import json
 import subprocess
 from collections.abc import Sequence
 
-from looplab.errors import LabError, MachineError, UsageError
+from looplab.errors import LabError, MachineError
 
 # What makes the links has this name, by which the treatments find it.
 PROCESS_NAME = "lab-link"
@@ -47,14 +47,6 @@ def refusal(command: Sequence[str], output: str) -> LabError:
 def device_to(address: str) -> str:
     """Return the interface that leads to an address; raises LabError (exit code 3) if there is none."""
     return str(json.loads(run(["ip", "-json", "-4", "route", "get", address]))[0]["dev"])
-
-
-def parse_rto_min(text: str) -> int:
-    """Return the milliseconds of LINK_RTO_MIN_MS, 0 if it is empty; raises LabError (exit code 2)."""
-    text = text.strip() or "0"
-    if not text.isdigit() or int(text) > MAX_RTO_MIN_MS:
-        raise UsageError(f"LINK_RTO_MIN_MS={text!r}: expected 0 to {MAX_RTO_MIN_MS} ms.", "Correct `LINK_RTO_MIN_MS`.")
-    return int(text)
 
 
 def raise_rto_min(milliseconds: int) -> int:

@@ -1,11 +1,11 @@
 """What a link does to packets, read from JSON or from the environment."""
 
 import re
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from looplab.errors import UsageError
+from looplab.spec.reader import HOST, Reader
 
 DIRECTIONS = ("egress", "ingress")
 DISTRIBUTIONS = ("constant", "uniform", "normal", "pareto", "paretonormal")
@@ -14,7 +14,6 @@ MAX_DELAY_MS = 10_000
 MAX_LINKS = 15
 # With NFQUEUE link n has queue FIRST_QUEUE + n.
 FIRST_QUEUE = 9100
-_PEER = re.compile(r"[A-Za-z0-9_.-]{1,253}")
 _EXPECTED = {
     "peer": "a host name or an IPv4 address",
     "direction": " or ".join(DIRECTIONS),
@@ -51,7 +50,7 @@ class LinkSettings:
     def __post_init__(self) -> None:
         """Raise LabError (exit code 2) for a value no link can have."""
         fits = {
-            "peer": bool(_PEER.fullmatch(self.peer)),
+            "peer": bool(re.fullmatch(HOST, self.peer)),
             "direction": self.direction in DIRECTIONS,
             "distribution": self.distribution in DISTRIBUTIONS,
             "delay_ms": 0 <= self.delay_ms <= MAX_DELAY_MS,
@@ -85,22 +84,12 @@ def parse_links(document: object) -> list[LinkSettings]:
         raise UsageError(f"A link is not understood: {error}.", "Send [{...}, {...}].") from None
 
 
-def from_environment(environment: Mapping[str, str]) -> list[LinkSettings]:
-    """Return the link to LINK_PEER, none without one.
-
-    It has LINK_DELAY_MS, LINK_JITTER_MS, LINK_LOSS_PERCENT and LINK_DISTRIBUTION.
-    """
-    given = {name: value.strip() for name, value in environment.items() if value.strip()}
-    if "LINK_PEER" not in given:
+def read_links(get: Reader) -> list[LinkSettings]:
+    """Return the link to LINK_PEER, none without one, by LINK_DELAY_MS and its like. Raises LabError (exit code 2)."""
+    if not get.given("LINK_PEER"):
         return []
-    delay_ms, jitter_ms, loss_percent = (
-        _float(given, name) for name in ("LINK_DELAY_MS", "LINK_JITTER_MS", "LINK_LOSS_PERCENT")
-    )
-    return both_ways(given["LINK_PEER"], delay_ms, jitter_ms, loss_percent, given.get("LINK_DISTRIBUTION", ""))
-
-
-def _float(given: Mapping[str, str], name: str) -> float:
-    try:
-        return float(given.get(name, "0"))
-    except ValueError:
-        raise UsageError(f"{name}={given[name]!r} is not a number.", f"Correct `{name}`, e.g. {name}=5.") from None
+    peer = get.matching("LINK_PEER", None, HOST, _EXPECTED["peer"])
+    delay_ms, jitter_ms = (get.number(name, 0, 0, MAX_DELAY_MS) for name in ("LINK_DELAY_MS", "LINK_JITTER_MS"))
+    usual = "normal" if jitter_ms else "constant"
+    distribution = get.choice("LINK_DISTRIBUTION", usual, DISTRIBUTIONS)
+    return both_ways(peer, delay_ms, jitter_ms, get.number("LINK_LOSS_PERCENT", 0, 0, 100), distribution)

@@ -33,7 +33,7 @@ def read_qos(text: str) -> int:
 
 
 class Reader:
-    """Reads variables; an empty one counts as absent, as in Compose files. `folder` holds params.env."""
+    """Reads variables; an empty one counts as absent, as in Compose files. `folder` holds params.env, or is a file."""
 
     def __init__(self, environment: Mapping[str, str], folder: str) -> None:
         self._environment = environment
@@ -49,8 +49,8 @@ class Reader:
         return default
 
     def _where(self, name: str) -> str:
-        places = f"an option of the command, the shell, .env, or {name} in {self._folder}/params.env"
-        return f"Correct it where it is set: {places}."
+        file = self._folder if self._folder.endswith(".yaml") else f"{self._folder}/params.env"
+        return f"Correct it where it is set: an option of the command, the shell, .env, or {name} in {file}."
 
     def _wrong(self, name: str, text: str, expected: str) -> LabError:
         return UsageError(f"{name}={text!r}: expected {expected}.", self._where(name))

@@ -10,8 +10,8 @@ import pytest
 from looplab.errors import UsageError
 from looplab.link.distributions import Delays, sampler, theory
 from looplab.link.netem import flow_of, netem_words, tc_batch
-from looplab.link.network import parse_rto_min
-from looplab.link.settings import MAX_LINKS, LinkSettings, from_environment, parse_links
+from looplab.link.settings import MAX_LINKS, LinkSettings, parse_links, read_links
+from looplab.spec.reader import Reader
 
 DRAWS = 40_000
 
@@ -34,10 +34,13 @@ def test_a_value_no_link_can_have_is_named(name: str, value: object) -> None:
     assert caught.value.remedy
 
 
+def from_environment(environment: dict[str, str]) -> list[LinkSettings]:
+    return read_links(Reader(environment, ""))
+
+
 WRONG = {
     parse_links: [{}, [7], [{"peer": "b"}], [{"peer": 7, "direction": "egress"}], None, [{}] * (MAX_LINKS + 1)],
-    from_environment: [{"LINK_PEER": "b", "LINK_DELAY_MS": "fast"}, {"LINK_PEER": "b", "LINK_DISTRIBUTION": "gauss"}],
-    parse_rto_min: ["-5", "1.5", "120001", "much"],
+    from_environment: [{"LINK_PEER": "broker", "LINK_DELAY_MS": "fast"}, {"LINK_PEER": "two words"}],
 }
 
 
