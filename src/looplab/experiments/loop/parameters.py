@@ -32,10 +32,10 @@ from looplab.spec.parameters import (
     qos_list,
     switch,
 )
-from looplab.spec.reader import Reader, as_text
+from looplab.spec.reader import as_text
 from looplab.treatments import NO_LOAD
 from looplab.treatments.link import NO_LINK
-from looplab.treatments.loads import loads
+from looplab.treatments.loads import loads, read_settings
 
 ROBOTS = ("virtual", "usb", "remote")
 # The clients are the lab's, or publisher and subscriber as the thesis prints them. Printed ones may spin
@@ -80,7 +80,7 @@ class LoopParameters(OrderedParameters):
     qos_left_out: tuple[int, ...] = param(lambda _get, _name: (), matters=False)
     command: str = choice("T", ("T", "L", "S", "E"))
     robot: str = choice("virtual", ROBOTS, option=ROBOT)
-    load_settings: Mapping[str, str] = param(lambda get, _name: _load_settings(get))
+    load_settings: Mapping[str, str] = param(read_settings)
     tcp_nodelay: bool = switch({"thesis": False, "corrected": True})
     robot_framing: str = choice(FRAMINGS, tuple(FRAMINGS.values()))
     pairing: str = choice(PAIRINGS, tuple(PAIRINGS.values()))
@@ -197,14 +197,3 @@ class LoopParameters(OrderedParameters):
 
 
 PARAMETERS = LoopParameters
-
-
-def _load_settings(get: Reader) -> dict[str, str]:
-    """Return the variables of the run's load by name, as its container has them; {} without a load."""
-    load = loads().get(get.choice("LOAD", NO_LOAD, (NO_LOAD, *loads())))
-    if load is None:
-        return {}
-    rules = load.settings.items()
-    settings = {name: get.matching(name, rule.published, rule.pattern, rule.expected) for name, rule in rules}
-    load.check(settings)
-    return settings

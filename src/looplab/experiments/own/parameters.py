@@ -15,7 +15,7 @@ from looplab.spec.reader import Reader
 from looplab.spec.roles import BROKER
 from looplab.treatments import NO_LOAD
 from looplab.treatments.link import NO_LINK
-from looplab.treatments.loads import loads
+from looplab.treatments.loads import loads, read_settings
 
 WATCH = Option("--watch", "WATCH_S", "S", "how long the application is watched")
 DEADLINE = Option("--deadline", "DEADLINE_MS", "MS", "an answer later than this misses its deadline")
@@ -49,13 +49,6 @@ def _priorities(get: Reader, name: str) -> dict[str, int]:
     return dict(get.list(name, "", one, expected)) if get.given(name) else {}
 
 
-def _load_settings(get: Reader, _name: str) -> dict[str, str]:
-    """Return the variables of the run's load by name, as its container has them; {} without a load."""
-    load = loads().get(get.choice("LOAD", NO_LOAD, (NO_LOAD, *loads())))
-    settings = load.settings if load else {}
-    return {name: get.matching(name, rule.published, rule.pattern, rule.expected) for name, rule in settings.items()}
-
-
 @dataclass(frozen=True, kw_only=True)
 class OwnParameters(RunParameters):
     """What one run does. `messages` is the number of requests that it has room for."""
@@ -81,7 +74,7 @@ class OwnParameters(RunParameters):
     link_loss_percent: float = number(0, 0, 50, factor=True)
     tcp_nodelay: bool = switch({"thesis": False, "corrected": True})
     load: str = param(lambda get, name: get.choice(name, NO_LOAD, (NO_LOAD, *loads())), NO_LOAD)
-    load_settings: Mapping[str, str] = param(_load_settings, matters=False)
+    load_settings: Mapping[str, str] = param(read_settings, matters=False)
     as_scenario: str = matching("", r"[a-z]{0,20}", "the name of a load", option=AS, matters=False)
 
     def checked(self, environment: Mapping[str, str]) -> Self:

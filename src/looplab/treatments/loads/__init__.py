@@ -7,6 +7,8 @@ from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
 
+from looplab.spec.reader import Reader
+from looplab.treatments import NO_LOAD
 from looplab.treatments.loads.load import HostLoad
 
 
@@ -17,3 +19,9 @@ def loads() -> dict[str, HostLoad]:
     known = [module.LOAD for module in modules if hasattr(module, "LOAD")]
     # Tables name the loads in this order.
     return {load.name: load for load in sorted(known, key=lambda load: load.order)}
+
+
+def read_settings(get: Reader, _name: str) -> dict[str, str]:
+    """Return the variables of the run's load; {} without one. Raises UsageError."""
+    load = loads().get(get.choice("LOAD", NO_LOAD, (NO_LOAD, *loads())))
+    return load.read(get) if load else {}

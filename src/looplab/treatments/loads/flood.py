@@ -5,7 +5,7 @@ from itertools import pairwise
 from math import ceil
 
 from looplab.treatments.judgement import Treatment
-from looplab.treatments.loads.load import WARM_UP_SCANS, Found, HostLoad, Setting, constant, count, published
+from looplab.treatments.loads.load import COUNT, WARM_UP_SCANS, Found, HostLoad, Setting, constant, published
 from looplab.treatments.scans import Scan
 
 # A round: so many clients start in each second, and each publishes its FLOOD_MESSAGES at once.
@@ -113,8 +113,8 @@ LOAD = Flood(
     unit="messages/s",
     weak="the flood was paused or starved, or the broker refuses it: see `docker compose logs` of the flood",
     settings={
-        "FLOOD_CLIENTS": count(100, "-num-clients"),
-        "FLOOD_MESSAGES": count(10, "-num-messages"),
+        "FLOOD_CLIENTS": Setting("100", *COUNT, "-num-clients"),
+        "FLOOD_MESSAGES": Setting("10", *COUNT, "-num-messages"),
         "FLOOD_RAMPUP_SIZE": constant(f"{BATCH}", "-rampup-size"),
         "FLOOD_RAMPUP_DELAY": constant(f"{STEP_S}s", "-rampup-delay"),
         "FLOOD_GLOBAL_TIMEOUT": constant("180s", "-global-timeout"),

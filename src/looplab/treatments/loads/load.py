@@ -6,6 +6,7 @@ from itertools import pairwise
 from typing import ClassVar, NamedTuple
 
 from looplab.errors import UsageError
+from looplab.spec.reader import Reader
 from looplab.spec.roles import Role
 from looplab.treatments.judgement import Treatment
 from looplab.treatments.scans import Scan, processes, running
@@ -26,14 +27,9 @@ class Setting(NamedTuple):
     option: str
 
 
-def count(published: int, option: str) -> Setting:
-    """Return the rule of a variable that counts something."""
-    return Setting(str(published), r"[1-9][0-9]{0,5}", "a whole number from 1 to 999999", option)
-
-
-def workers(published: int, option: str) -> Setting:
-    """Return the rule of a variable that counts one kind of worker: another kind alone is a load, too."""
-    return Setting(str(published), r"0|[1-9][0-9]{0,5}", "a whole number from 0 to 999999", option)
+# The pattern of a count, and of one that may be 0, each with what to write instead.
+COUNT = r"[1-9][0-9]{0,5}", "a whole number from 1 to 999999"
+COUNT_OR_0 = r"0|[1-9][0-9]{0,5}", "a whole number from 0 to 999999"
 
 
 def constant(published: str, option: str) -> Setting:
@@ -80,11 +76,14 @@ class HostLoad:
         """What the treatments service looks for."""
         return Role(self.name, self.comms, optional=True)
 
-    def check(self, settings: Mapping[str, str]) -> None:
-        """Raise UsageError for settings that make no load."""
+    def read(self, get: Reader) -> dict[str, str]:
+        """Return its variables as its container has them. Raises UsageError for settings that make no load."""
+        rules = self.settings.items()
+        settings = {name: get.matching(name, rule.published, rule.pattern, rule.expected) for name, rule in rules}
         if self.workers and all(settings[name] == "0" for name in self.workers):
             none = " ".join(f"{name}=0" for name in self.workers)
             raise UsageError(f"{none}: {self.name} has no worker.", "Set one of them above 0, or take LOAD=none.")
+        return settings
 
     def judge(self, scans: Sequence[Scan], *, wanted: bool) -> Treatment:
         """Judge whether the load was there, or was not, as wanted."""

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 from looplab.treatments.judgement import Treatment
-from looplab.treatments.loads.load import WARM_UP_SCANS, Found, HostLoad, Setting, seconds, workers
+from looplab.treatments.loads.load import COUNT_OR_0, WARM_UP_SCANS, Found, HostLoad, Setting, seconds
 from looplab.treatments.scans import Scan, grown, processes, survivors
 
 # Workers that never sleep are CPU and memory workers; an I/O worker waits for its disk and counts as none.
@@ -112,9 +112,10 @@ LOAD = Stress(
     unit="CPU s/s",
     weak="stress was paused or limited (docker pause, --cpus), or other programs took its processors",
     settings={
-        "STRESS_CPU": workers(3, "--cpu"),
-        "STRESS_IO": workers(3, "--io"),
-        "STRESS_VM": workers(5, "--vm"),
+        # One kind of worker alone is a load, too.
+        "STRESS_CPU": Setting("3", *COUNT_OR_0, "--cpu"),
+        "STRESS_IO": Setting("3", *COUNT_OR_0, "--io"),
+        "STRESS_VM": Setting("5", *COUNT_OR_0, "--vm"),
         # stress reads sizes like this.
         "STRESS_VM_BYTES": Setting("128M", r"[0-9]{1,15}[bBkKmMgG]?", "a number of bytes, e.g. 128M", "--vm-bytes"),
         "STRESS_TIMEOUT": Setting("4000s", r"[0-9]{1,9}[smhdySMHDY]?", "a time, e.g. 4000s", "--timeout"),
