@@ -70,6 +70,7 @@ class CaptureService:
                 self._capture = None
 
 
+@own_process.program("lab-capture")
 def main() -> int:
     """Serve until SIGTERM, or until the container ends whose packets these are: its next start has another network."""
     stop = own_process.stop_event()
@@ -79,17 +80,13 @@ def main() -> int:
         check_client(request, control, "CAPTURE_CONTROL")
         return act(request.body)
 
-    try:
-        service = CaptureService(int(os.environ.get("CAPTURE_PORT_FROM_START") or 0))
-        routes: Routes = {
-            "GET /": lambda _request: {},
-            "POST /start": partial(guarded, service.start),
-            "POST /stop": partial(guarded, service.stop),
-        }
-        serve(bind, int(os.environ.get("CAPTURE_PORT") or PORT), routes, "Set `CAPTURE_PORT`.")
-    except LabError as error:
-        print(f"capture: {error}", file=sys.stderr, flush=True)
-        return error.exit_code
+    service = CaptureService(int(os.environ.get("CAPTURE_PORT_FROM_START") or 0))
+    routes: Routes = {
+        "GET /": lambda _request: {},
+        "POST /start": partial(guarded, service.start),
+        "POST /stop": partial(guarded, service.stop),
+    }
+    serve(bind, int(os.environ.get("CAPTURE_PORT") or PORT), routes, "Set `CAPTURE_PORT`.")
     there = bool(own_process.ways_out())
     while not stop.wait(LOOK_S):
         if there and not own_process.ways_out():

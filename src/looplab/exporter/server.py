@@ -9,7 +9,6 @@ current cell of a run without live rows; and perhaps `BROKER_TOPICS`, which adds
 
 import os
 import signal
-import sys
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,7 +18,6 @@ from wsgiref.simple_server import WSGIRequestHandler, make_server
 from prometheus_client import CollectorRegistry, make_wsgi_app
 from prometheus_client.exposition import ThreadingWSGIServer
 
-from looplab.errors import LabError
 from looplab.exporter.broker import BrokerWatch, Topics
 from looplab.exporter.live import LiveFolder
 from looplab.exporter.machine import HostWatch
@@ -82,23 +80,19 @@ class _Handler(WSGIRequestHandler):
         """Stay silent: a line for each scrape would only wake the disk."""
 
 
+@own_process.program("lab-exporter")
 def main(experiments: Experiments) -> int:
     """Serve until SIGTERM; BROKER_HOST, BROKER_PORT, EXPORTER_PORT, LIVE_DIR and LAB_PAGES_PORT say where."""
-    own_process.set_name("lab-exporter")
     for number in (signal.SIGTERM, signal.SIGINT):
         # No file can be half written, and an exception raised in a signal handler may be lost.
         signal.signal(number, lambda *_: os._exit(0))
     environment = dict(os.environ)
-    try:
-        under_test = BROKERS[Reader(environment, "").choice("BROKER", DEFAULT, tuple(BROKERS))]
-        place = environment.get("BROKER_HOST") or "broker", read_port(environment, "BROKER_PORT", 1883)
-        broker = BrokerWatch(*place, broker_topics(experiments), broker=under_test)
-        host = HostWatch({**process_names(experiments), BROKER.name: (*BROKER.comms, under_test.comm)})
-        pages_port = read_port(environment, "LAB_PAGES_PORT", PAGES_PORT)
-        port = read_port(environment, "EXPORTER_PORT", PORT)
-    except LabError as error:
-        print(error, file=sys.stderr)
-        return error.exit_code
+    under_test = BROKERS[Reader(environment, "").choice("BROKER", DEFAULT, tuple(BROKERS))]
+    place = environment.get("BROKER_HOST") or "broker", read_port(environment, "BROKER_PORT", 1883)
+    broker = BrokerWatch(*place, broker_topics(experiments), broker=under_test)
+    host = HostWatch({**process_names(experiments), BROKER.name: (*BROKER.comms, under_test.comm)})
+    pages_port = read_port(environment, "LAB_PAGES_PORT", PAGES_PORT)
+    port = read_port(environment, "EXPORTER_PORT", PORT)
     live = LiveFolder(Path(environment.get("LIVE_DIR") or "/live"), experiments)
     exporter = Exporter(live, [broker, host], pages_port)
     make_server("0.0.0.0", port, exporter.answer, ThreadingWSGIServer, _Handler).serve_forever()

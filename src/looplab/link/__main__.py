@@ -15,34 +15,26 @@ from looplab.spec.reader import Reader
 from looplab.system import own_process
 
 
+@own_process.program("lab-link-watch")
 def main() -> int:
     """Return 0 if asked to stop or no longer needed, 2 for wrong settings, 3 if the machine lacks something."""
-    own_process.set_name("lab-link-watch")
     stop = own_process.stop_event()
     get = Reader(os.environ, "compose/link.NAME.yaml")
-    try:
-        if milliseconds := get.integer("LINK_RTO_MIN_MS", 0, 0, MAX_RTO_MIN_MS):
-            routes = raise_rto_min(milliseconds)
-            print(f"link: TCP waits at least {milliseconds} ms before it sends again ({routes} routes)", flush=True)
-        _emulate(get, stop)
-    except LabError as error:
-        print(f"link: {error}", file=sys.stderr, flush=True)
-        return error.exit_code
-    return EXIT_GOOD
-
-
-def _emulate(get: Reader, stop: threading.Event) -> None:
+    if milliseconds := get.integer("LINK_RTO_MIN_MS", 0, 0, MAX_RTO_MIN_MS):
+        routes = raise_rto_min(milliseconds)
+        print(f"link: TCP waits at least {milliseconds} ms before it sends again ({routes} routes)", flush=True)
     links = read_links(get)
     backend = _back_end(get.choice("LINK_BACKEND", "auto", ("auto", "netem", "nfqueue")))
     emulator = Emulator(backend)
     try:
-        if not _apply(emulator, links, stop):
-            return
-        serve_links(emulator, os.environ.get("LINK_BIND") or "127.0.0.1", os.environ.get("LINK_CONTROL", "").strip())
-        print(f"link: {backend.name}, {len(links)} links", flush=True)
-        _watch(emulator, stop)
+        if _apply(emulator, links, stop):
+            bind, control = os.environ.get("LINK_BIND") or "127.0.0.1", os.environ.get("LINK_CONTROL", "").strip()
+            serve_links(emulator, bind, control)
+            print(f"link: {backend.name}, {len(links)} links", flush=True)
+            _watch(emulator, stop)
     finally:
         emulator.close()
+    return EXIT_GOOD
 
 
 def _back_end(name: str) -> BackEnd:

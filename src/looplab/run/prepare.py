@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from looplab.errors import LabError
+from looplab.errors import LabError, UsageError
 from looplab.mqtt.pairing import write_pairing
 from looplab.run import identities
 from looplab.run.document import files_of
@@ -23,6 +23,7 @@ from looplab.run.folder import RunFolder
 from looplab.run.record import LOCK, ROWS, read_state, write_state
 from looplab.run.samples import SharedSamples
 from looplab.spec.experiment import Experiments
+from looplab.system import own_process
 from looplab.system.lock import Held, hold
 from looplab.system.words import plural
 
@@ -126,20 +127,13 @@ def _store_rows(folder: RunFolder, live: Path, state: dict[str, Any], experiment
         folder.rewrite(file.name, file.header, file.lines(rows, range(rows.count)))
 
 
+@own_process.program("lab-prepare")
 def main(experiments: Experiments, words: Sequence[str] = ()) -> int:
     """Open the folders, make the secrets, print the guide.
 
     Return exit code 3 where a folder cannot be opened, 2 where .env is wrong.
     """
     environment = dict(os.environ)
-    try:
-        return _prepare(experiments, words, environment)
-    except LabError as error:
-        print(error, file=sys.stderr)
-        return error.exit_code
-
-
-def _prepare(experiments: Experiments, words: Sequence[str], environment: dict[str, str]) -> int:
     if words == ["recover"]:
         for line in recover(Path(environment["RESULTS_DIR"]), Path(environment["LIVE_DIR"]), experiments):
             print(textwrap.fill(line, WIDTH, subsequent_indent="  ", break_on_hyphens=False), flush=True)
@@ -152,8 +146,7 @@ def _prepare(experiments: Experiments, words: Sequence[str], environment: dict[s
     try:
         uid, gid = (int(environment.get(name) or 1000) for name in ("LAB_UID", "LAB_GID"))
     except ValueError as error:
-        print(f"LAB_UID and LAB_GID in .env must be whole numbers: {error}", file=sys.stderr)
-        return 2
+        raise UsageError(f"LAB_UID and LAB_GID in .env must be whole numbers: {error}.", "Correct them.") from None
     readers = identities.Readers(identities.BROKER_UID, uid, identities.BRIDGE_UID)
     own = [one for each in experiments.values() for one in each.secrets]
     identities.make(IDENTITIES, readers, own, environment.get("TREATMENTS_ADDRESSES", "").split())

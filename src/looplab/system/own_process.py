@@ -5,10 +5,16 @@ import gc
 import os
 import signal
 import subprocess
+import sys
 import threading
+from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec
 
+from looplab.errors import LabError
+
+P = ParamSpec("P")
 PR_SET_NAME = 15
 PR_SET_TIMERSLACK = 29
 PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL = 47, 4
@@ -23,6 +29,24 @@ def set_name(name: str) -> None:
     """Name this process (at most 15 bytes) so that others find it, and ask for sharp timers (1 ns slack)."""
     _libc.prctl(PR_SET_NAME, name.encode()[:15], 0, 0, 0)
     _libc.prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0)
+
+
+def program(name: str) -> Callable[[Callable[P, int]], Callable[P, int]]:
+    """Return a decorator of a program's main: this process gets the name, and a LabError ends it with its exit code."""
+
+    def decorated(main: Callable[P, int]) -> Callable[P, int]:
+        @wraps(main)
+        def named(*given: P.args, **more: P.kwargs) -> int:
+            set_name(name)
+            try:
+                return main(*given, **more)
+            except LabError as error:
+                print(error, file=sys.stderr, flush=True)
+                return error.exit_code
+
+        return named
+
+    return decorated
 
 
 def drop_capabilities() -> None:
@@ -50,9 +74,13 @@ def ways_out() -> set[str]:
 
 
 def run_until_stopped(program: Any) -> int:
-    """Have `program` run until SIGTERM or SIGINT, which call its `stop`, then close it; return the exit code."""
+    """Have `program` run until SIGTERM or SIGINT, when it is `stopping`, then close it; return the exit code."""
+
+    def stop(*_signal: object) -> None:
+        program.stopping = True
+
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, program.stop)
+        signal.signal(number, stop)
     # gc.freeze(): exempt all existing objects, so that no collection scans them during the run.
     gc.freeze()
     program.run()

@@ -14,13 +14,12 @@ since the last request would be restored unseen.
 
 import os
 import signal
-import sys
 from collections.abc import Mapping, Sequence
 from functools import partial
 from time import perf_counter_ns
 from typing import Any
 
-from looplab.errors import LabError, MachineError, UsageError
+from looplab.errors import MachineError, UsageError
 from looplab.spec.brokers import BROKERS, DEFAULT
 from looplab.spec.experiment import Experiments
 from looplab.system import own_process, processes
@@ -117,12 +116,12 @@ def treat(pids: Sequence[int], fifo: int, files: Sequence[str] = ()) -> dict[str
     return {"before": before, "processes": after, "refused": refused}
 
 
+@own_process.program("lab-treatments")
 def main(experiments: Experiments) -> int:
     """Serve the roles of `experiments` until SIGTERM, at the address TREATMENTS_BIND; 3 without a token or a port.
 
     TREATMENTS_CERTIFICATE names a file beside the token: then it answers by TLS alone.
     """
-    own_process.set_name("lab-treatments")
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
     # Process 1 of the namespace: orphans of all its containers come here, and only this process can reap them.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
@@ -132,16 +131,12 @@ def main(experiments: Experiments) -> int:
         "POST /facts": lambda request: answer(request.body, known, probes, counts),
         "DELETE /loads": lambda _request: end_loads(),
     }
-    try:
-        token = partial(read_token, TOKEN)
-        if not token():
-            raise MachineError("No token for the treatments service.", "`docker compose up` has `prepare` write one.")
-        # Read again at each request: `prepare` makes a new one at each start, and this service may outlive a run.
-        certificate = os.environ.get("TREATMENTS_CERTIFICATE")
-        tls = server_tls(secret_file(certificate)) if certificate else None
-        serve(os.environ.get("TREATMENTS_BIND") or "127.0.0.1", PORT, routes, "Stop the other one.", token, tls)
-    except LabError as error:
-        print(error, file=sys.stderr, flush=True)
-        return error.exit_code
+    token = partial(read_token, TOKEN)
+    if not token():
+        raise MachineError("No token for the treatments service.", "`docker compose up` has `prepare` write one.")
+    # Read again at each request: `prepare` makes a new one at each start, and this service may outlive a run.
+    certificate = os.environ.get("TREATMENTS_CERTIFICATE")
+    tls = server_tls(secret_file(certificate)) if certificate else None
+    serve(os.environ.get("TREATMENTS_BIND") or "127.0.0.1", PORT, routes, "Stop the other one.", token, tls)
     while True:
         signal.pause()

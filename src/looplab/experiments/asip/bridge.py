@@ -116,10 +116,11 @@ class BridgeSettings(Shared):
 class BoardBridge:
     """Passes bytes between the board's port and the client of the current session."""
 
+    stopping = False
+
     def __init__(self, settings: BridgeSettings) -> None:
         self._settings = settings
         self._session: TcpSession | OverMqtt | None = None
-        self._stopping = False
         # The callback must not publish, so it only keeps (topic, payload) of what has arrived.
         self._arrived: list[tuple[bytes, bytes]] = []
         self._listener = socket.create_server(("", settings.port))
@@ -140,8 +141,8 @@ class BoardBridge:
         )
 
     def run(self) -> None:
-        """Serve until `stop`."""
-        while not self._stopping:
+        """Serve until it is `stopping`."""
+        while not self.stopping:
             handlers, listener = self._handlers(), self._listener.fileno()
             waiting = self._session is not None and self._session.to_board
             ready = self._mqtt.wait(perf_counter_ns() + (WRITE_NS if waiting else IDLE_NS), [*handlers, listener])
@@ -155,10 +156,6 @@ class BoardBridge:
                 self._accept()
             if isinstance(self._session, OverMqtt) and not self._mqtt.connected:
                 self._end("the broker is gone")
-
-    def stop(self, *_signal: object) -> None:
-        """End `run` at its next turn; a signal handler."""
-        self._stopping = True
 
     def close(self) -> None:
         """End the session and leave."""
@@ -290,13 +287,9 @@ def read_settings(environment: dict[str, str]) -> BridgeSettings:
     return BridgeSettings.of(get, device=device, broker=(host, port), pairing=pairing)
 
 
+@own_process.program(PROCESS_NAME)
 def main() -> int:
-    own_process.set_name(PROCESS_NAME)
-    try:
-        bridge = BoardBridge(read_settings(dict(os.environ)))
-    except LabError as error:
-        print(error, file=sys.stderr)
-        return error.exit_code
+    bridge = BoardBridge(read_settings(dict(os.environ)))
     _say(f"waits on port {bridge.address[1]} and for the broker")
     return own_process.run_until_stopped(bridge)
 

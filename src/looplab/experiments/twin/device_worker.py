@@ -14,7 +14,6 @@ from collections.abc import Mapping, Sequence
 from time import perf_counter_ns
 from typing import Any
 
-from looplab.errors import MachineError
 from looplab.experiments.twin.device import Devices
 from looplab.experiments.twin.device_workers import LOST_S, TIMES, own_token, port
 from looplab.experiments.twin.instance.orders import Order
@@ -87,9 +86,9 @@ def _nodelay(devices: Devices) -> list[bool]:
     return sorted({bool(sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)) for sock in socks})
 
 
+@own_process.program(PROCESS_NAME)
 def main() -> int:
     """Serve one controller after another until SIGTERM. Reads CONTROLLER (a host), DEVICE_PORT, LAB_NODE (its own)."""
-    own_process.set_name(PROCESS_NAME)
     # An exception that a signal raises in a finalizer would be lost.
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
     controller = os.environ.get("CONTROLLER") or "controller"
@@ -102,9 +101,6 @@ def main() -> int:
                 DeviceWorker(connection, first).run()
         except OSError:
             time.sleep(RETRY_S)
-        except MachineError as error:
-            print(error, file=sys.stderr, flush=True)
-            return error.exit_code
 
 
 if __name__ == "__main__":

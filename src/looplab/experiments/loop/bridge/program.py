@@ -9,7 +9,6 @@ from pathlib import Path
 from time import perf_counter_ns
 from typing import NamedTuple
 
-from looplab.errors import LabError
 from looplab.experiments.loop.bridge.answer_times import AnswerTimes, Times
 from looplab.experiments.loop.bridge.reporter import Reporter
 from looplab.experiments.loop.bridge.robot_answers import Reply
@@ -91,6 +90,8 @@ class RobotBridge:
     `broker` is its address, and the file of its certificate and password, if it has one.
     """
 
+    stopping = False
+
     def __init__(self, settings: BridgeFactors, robot: RobotPort, broker: tuple[str, int, Path | None]) -> None:
         # Imported here: loading MQTT and TLS takes longest, and by now the robot's port is being opened (see `main`).
         from looplab.mqtt.client import ClientOptions, MqttClient
@@ -109,7 +110,6 @@ class RobotBridge:
         self._times = AnswerTimes()
         self._free_ns = 0
         self._quiet_ns = 0
-        self._stopping = False
         kind = Mqtt5Client if settings.mqtt_version == V5 else MqttClient
         self._mqtt = self._reporter.mqtt = kind(
             Target(host, port, settings.tcp_nodelay, pairing),
@@ -126,9 +126,9 @@ class RobotBridge:
         )
 
     def run(self) -> None:
-        """Serve until asked to stop."""
+        """Serve until it is `stopping`: IDLE_NS from then at most."""
         mqtt, robot = self._mqtt, self._robot
-        while not self._stopping:
+        while not self.stopping:
             readable = mqtt.wait(0 if self._spins else self._next_wake_ns(), robot.descriptors)
             if self._arrived:
                 self._forward()
@@ -144,13 +144,6 @@ class RobotBridge:
                 self._time_over()
             elif now >= self._quiet_ns:
                 self._idle(now)
-
-    def stop(self, *_signal: object) -> None:
-        """End `run` at its next turn, IDLE_NS from now at most; a signal handler.
-
-        It raises nothing: an exception that a signal raises in a finalizer, as of a port just unplugged, is lost.
-        """
-        self._stopping = True
 
     def close(self) -> None:
         """Say goodbye: retained status offline, then disconnect."""
@@ -267,24 +260,20 @@ class RobotBridge:
         self._reporter.report()
 
 
+@own_process.program("lab-bridge")
 def main() -> int:
     """Run from the environment: BROKER_PAIRING or BROKER_HOST, BROKER_PORT; SERIAL_URL, FIDELITY ….
 
     It spins only on a machine of its own, where OWN_MACHINE is set.
     """
-    own_process.set_name("lab-bridge")
     environment = dict(os.environ)
-    try:
-        reader = Reader(environment, "compose/scenarios/NAME")
-        settings = BridgeFactors.of(reader, **({} if reader.given("OWN_MACHINE") else {"receiver": SELECT}))
-        url = environment.get("SERIAL_URL", "").strip() or "socket://robot:4000"
-        robot = RobotPort(url, settings.robot_framing, low_latency=settings.serial_low_latency)
-        # A thread opens the port, which resets the board: its boot loader takes up to 2 s, and the rest goes on.
-        robot.maintain()
-        broker = host, port, pairing = read_broker(environment)
-    except LabError as error:
-        print(error, file=sys.stderr)
-        return error.exit_code
+    reader = Reader(environment, "compose/scenarios/NAME")
+    settings = BridgeFactors.of(reader, **({} if reader.given("OWN_MACHINE") else {"receiver": SELECT}))
+    url = environment.get("SERIAL_URL", "").strip() or "socket://robot:4000"
+    robot = RobotPort(url, settings.robot_framing, low_latency=settings.serial_low_latency)
+    # A thread opens the port, which resets the board: its boot loader takes up to 2 s, and the rest goes on.
+    robot.maintain()
+    broker = host, port, pairing = read_broker(environment)
     bridge = RobotBridge(settings, robot, broker)
     tls = " (TLS)" if pairing else ""
     print(f"bridge: robot at {robot.url}, framing {robot.framing}, broker {host}:{port}{tls}", flush=True)

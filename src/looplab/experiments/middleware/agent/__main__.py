@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from looplab.errors import EXIT_GOOD, LabError, MachineError
+from looplab.errors import EXIT_GOOD, MachineError
 from looplab.experiments.middleware.agent import PORT, TOKEN, balancer
 from looplab.experiments.middleware.agent.programs import RunningPrograms
 from looplab.experiments.middleware.placement import of_node, others, usable_processors
@@ -57,13 +57,13 @@ def order_token() -> str:
     return os.environ.get("AGENT_TOKEN") or read_token(TOKEN)
 
 
+@own_process.program("lab-agent")
 def main() -> int:
     """Carry out orders until a signal; return the exit code."""
     parser = argparse.ArgumentParser(prog="agent")
     parser.add_argument("--port", type=int, default=PORT)
     parser.add_argument("--programs", default="")
     options = parser.parse_args()
-    own_process.set_name("lab-agent")
     usable = usable_processors()
     # The agent must not take processor time from the middleware.
     os.sched_setaffinity(0, others(usable))
@@ -76,9 +76,6 @@ def main() -> int:
         print("ready for orders", flush=True)
         stopped.wait()
         return EXIT_GOOD
-    except LabError as error:
-        print(error, file=sys.stderr, flush=True)
-        return error.exit_code
     finally:
         agent.programs.stop()
 
