@@ -1,13 +1,11 @@
-"""Whether emulated links were there, by what their emulators report: one of a run, or others in each cell."""
+"""Whether emulated links were there, by what their emulators report."""
 
-import contextlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from math import inf
-from typing import Any, NamedTuple
+from typing import Any
 
 from looplab.errors import LabError
 from looplab.link import client
-from looplab.link.settings import LinkSettings
 from looplab.treatments.judgement import Treatment
 
 NO_LINK = "none"
@@ -19,10 +17,8 @@ SHARE_BELOW, MS_BELOW = 0.02, 0.7
 SHARE_ABOVE, MS_ABOVE = 0.25, 3.0
 # A mean over few packets may deviate so much. In order, a packet may also wait for one that drew this much more.
 DEVIATIONS = 4.0
-# A scan sends so many echoes, and the end of a cell sends more.
-PINGS, ECHOES = 20, 40
-# The links that each emulator shall make, by its name.
-Links = Mapping[str, Sequence[LinkSettings]]
+# A scan sends so many echoes.
+PINGS = 20
 
 
 def scan(url: str, pings: int = PINGS) -> dict[str, Any]:
@@ -77,61 +73,6 @@ def _made(link: dict[str, Any]) -> str:
     if not delay["n"]:
         return f"{link['packets']} packets"
     return f"{delay['mean']:.2f} ms (SD {delay['sd']:.2f}, n {delay['n']})"
-
-
-class Emulators(NamedTuple):
-    """The link emulators of an experiment whose cells have links of their own: `urls` by name."""
-
-    urls: Mapping[str, str]
-
-    def check(self) -> None:
-        """Raise LabError (exit code 3) if one does not answer."""
-        for url in self.urls.values():
-            client.state(url)
-
-    def apply(self, links: Links) -> str:
-        """Set the links of a cell; return what makes them. Raises LabError if an emulator does not answer."""
-        return [str(client.apply(settings, self.urls[name])["backend"]) for name, settings in links.items()][-1]
-
-    def judge(self, links: Links, asks: str = "") -> tuple[dict[tuple[str, str, str], dict[str, Any]], list[str]]:
-        """Return what each emulator reports of its links after a cell, and what is wrong.
-
-        Reports are by emulator, peer and direction. The emulator that `asks` also measures the round trip to each of
-        its peers by ECHOES: `rtt_ms`.
-        """
-        reports: dict[tuple[str, str, str], dict[str, Any]] = {}
-        faults: list[str] = []
-        for name, settings in links.items():
-            try:
-                state = client.state(self.urls[name], ECHOES if name == asks else 0)
-            except LabError as error:
-                faults.append(f"the link emulator ended: {error.message}")
-                continue
-            if [link["settings"] for link in state["links"]] != [one.as_json() for one in settings]:
-                faults.append("the link emulator was restarted: the delay was gone for a part of the cell")
-                continue
-            for link in state["links"]:
-                peer = link["settings"]["peer"]
-                trip = {"rtt_ms": state["rtt_ms"][peer]} if name == asks else {}
-                reports[name, peer, link["settings"]["direction"]] = {**link, **trip}
-                faults += [f"link to {peer}: {why}"] if (why := deviation(link)) else []
-        return reports, faults
-
-    def clear(self, names: Iterable[str]) -> None:
-        """Remove the links of these emulators; one that does not answer has ended, and its links with it."""
-        for name in names:
-            with contextlib.suppress(LabError):
-                client.apply([], self.urls[name], CLEAR_TIMEOUT_S)
-
-
-def judge_cells(made: Sequence[tuple[str, str, Sequence[str]]]) -> list[Treatment]:
-    """Judge the links of all cells, each by its name, what made them and what was wrong; [] without a cell."""
-    if not made:
-        return []
-    good, backends = sum(not faults for *_, faults in made), sorted({backend for _, backend, _ in made if backend})
-    first = next((f"{cell}: {faults[0]}" for cell, _, faults in made if faults), "")
-    found = f"in {good} of {len(made)} cells, by {', '.join(backends) or 'none'}"
-    return [Treatment("link delay", "as wanted in every cell", found, good == len(made), note=first)]
 
 
 def deviation(link: dict[str, Any]) -> str:

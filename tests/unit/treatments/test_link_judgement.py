@@ -8,8 +8,7 @@ import pytest
 from looplab.experiments.loop.parameters import LoopParameters
 from looplab.experiments.loop.treatments import judge_connections
 from looplab.link.settings import LinkSettings
-from looplab.system.json_service import Request, serve
-from looplab.treatments.link import Emulators, deviation, judge
+from looplab.treatments.link import deviation, judge
 
 State = dict[str, Any]
 
@@ -117,32 +116,6 @@ def test_no_link_is_a_treatment_too() -> None:
     left_behind = judge("none", [], True)
     assert not left_behind.verified
     assert "down" in left_behind.note
-
-
-LINKS = {"here": [LinkSettings("peer", way, 6.0, reorder=False) for way in ("egress", "ingress")]}
-
-
-def test_links_of_a_cell_are_judged_and_removed_and_an_emulator_that_ended_is_a_fault() -> None:
-    """One that was restarted knows no link."""
-    links: list[State] = []
-    figures = {"packets": 9, "dropped": 0, "delay_ms": {"n": 9, "mean": 6.0}, "theory_ms": {"mean": 6.0, "sd": 0.0}}
-
-    def apply(request: Request) -> State:
-        links[:] = request.body
-        return {"backend": "netem"}
-
-    routes = {"PUT /links": apply, "GET /links": lambda _: {"links": [{"settings": one, **figures} for one in links]}}
-    with serve("127.0.0.1", 0, routes, "") as server:
-        emulators = Emulators({"here": f"http://127.0.0.1:{server.server_port}"})
-        assert ["restarted" in why for why in emulators.judge(LINKS)[1]] == [True]
-        assert emulators.apply(LINKS) == "netem"
-        reports, faults = emulators.judge(LINKS)
-        assert (list(reports), faults) == ([("here", "peer", way) for way in ("egress", "ingress")], [])
-        emulators.clear(LINKS)
-        assert links == []
-        server.shutdown()
-    assert ["ended" in why for why in emulators.judge(LINKS)[1]] == [True]
-    emulators.clear(LINKS)
 
 
 @pytest.mark.parametrize(

@@ -1,34 +1,26 @@
 """One run of qos-delay: waits for emulators and capture, then sets up, measures and judges cell by cell."""
 
+import contextlib
 import os
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from time import perf_counter_ns
 from typing import Any
 
 from looplab.capture import CapturedConnections
 from looplab.capture import client as capture
-from looplab.errors import EXIT_MACHINE, LabError, MachineError
+from looplab.errors import LabError, MachineError
 from looplab.experiments.qos_delay import EXPERIMENT, DelayCell, network, treatments
 from looplab.experiments.qos_delay.delivery import Delivery, Ends
-from looplab.experiments.qos_delay.network import EMULATORS, Made
+from looplab.experiments.qos_delay.network import DelayResult
 from looplab.experiments.qos_delay.parameters import QosDelayParameters
-from looplab.run.cells import CellResult, CellRun, CutShort
+from looplab.run.cells import CellRun, CutShort
 from looplab.run.record import Place
 from looplab.run.samples import SampleStore
 from looplab.treatments.judgement import Treatment
 
 # After this and four end-to-end delays, what the handshakes of QoS 2 still had to send has been sent.
 QUIET_NS = 50_000_000
-
-
-@dataclass
-class DelayResult(CellResult[DelayCell]):
-    """A cell with its links, and what the capture found of it."""
-
-    made: Made = field(default_factory=Made)
-    captured: dict[str, Any] | None = None
 
 
 class DelayController(CellRun[QosDelayParameters, DelayCell]):
@@ -50,24 +42,23 @@ class DelayController(CellRun[QosDelayParameters, DelayCell]):
         self.record.append(self.parameters.rows(index))
 
     def judge(self) -> list[Treatment]:
-        links = [(str(one.cell), one.made) for one in self.measured if isinstance(one, DelayResult)]
-        captured = {str(one.cell): one.captured for one in self.measured if isinstance(one, DelayResult)}
-        return self.by_scans(lambda scans: treatments.judge(self.parameters, scans, links, captured))
+        measured = [one for one in self.measured if isinstance(one, DelayResult)]
+        return self.by_scans(lambda scans: treatments.judge(self.parameters, scans, measured))
 
     def close(self) -> None:
-        EMULATORS.clear(EMULATORS.urls)
+        network.clear()
 
     def measure_cell(self, index: int, cell: DelayCell) -> DelayResult:
         """One cell, its links, connections and capture its own."""
-        measured = DelayResult(cell, made=self._set_up_links(cell))
+        measured = DelayResult(cell, backend=self._set_up_links(cell))
         self._capturing(measured, lambda: capture.start(self.parameters.broker_port, self._capture))
         connections = [self._repetition(index, number, measured) for number in range(self.parameters.repetitions)]
-        network.judge(self.parameters, cell, measured.made, EMULATORS)
+        network.judge(self.parameters, measured)
         if measured.more["disconnects"]:
             measured.faults.append("a connection was lost during the cell: its segments are not all counted")
         if not measured.faults:
             self._capturing(measured, lambda: self._end_capture(measured, connections))
-        measured.faults[:0] = measured.made.faults
+        measured.faults[:0] = measured.link_faults
         measured.more.update(more_figures(self.parameters, measured))
         return measured
 
@@ -98,17 +89,13 @@ class DelayController(CellRun[QosDelayParameters, DelayCell]):
             measured.more[name] = measured.more.get(name, 0) + count
         return CapturedConnections(publisher_port, subscriber_port, since_s, until_s)
 
-    def _set_up_links(self, cell: DelayCell) -> Made:
+    def _set_up_links(self, cell: DelayCell) -> str:
         """An emulator that was restarted is waited for; one that stays away ends the sweep."""
-        links = network.links(self.parameters, cell)
-        try:
-            return Made(EMULATORS.apply(links))
-        except LabError as error:
-            if error.exit_code != EXIT_MACHINE:
-                raise
+        with contextlib.suppress(LabError):
+            return network.apply(self.parameters, cell)
         try:
             self._wait_for_emulators()
-            return Made(EMULATORS.apply(links))
+            return network.apply(self.parameters, cell)
         except LabError as error:
             if not self.measured:
                 raise
@@ -116,7 +103,7 @@ class DelayController(CellRun[QosDelayParameters, DelayCell]):
 
     def _wait_for_emulators(self) -> None:
         """Wait until all emulators answer. Raises LabError (exit code 3) if one does not."""
-        self.wait_for_part("link emulator", EMULATORS.check)
+        self.wait_for_part("link emulator", network.check)
 
     def _connect(self, ends: Ends) -> None:
         p = self.parameters
@@ -164,15 +151,15 @@ class DelayController(CellRun[QosDelayParameters, DelayCell]):
 
 def more_figures(p: QosDelayParameters, measured: DelayResult) -> dict[str, Any]:
     """Return what run.json holds of a cell beside its samples and counts: its links, and what the capture counted."""
-    cell, made, captured = measured.cell, measured.made, measured.captured or {}
+    cell, captured = measured.cell, measured.captured or {}
     sent = p.messages * p.repetitions
     return {
         "jitter_ms": {link: p.jitter_ms(ms, cell.network) for link, ms in zip(("pb", "bs"), cell.key, strict=False)},
         "interval_ms": p.interval_ms,
-        "end_to_end_ms": made.as_json(),
+        "end_to_end_ms": measured.end_to_end_ms(),
         "segments": captured.get("segments"),
         "capture": {name: captured.get(name) for name in ("captured", "dropped", "published")},
-        "links": {"backend": made.backend, "ways": made.ways},
+        "links": {"backend": measured.backend, "ways": measured.ways},
         "packets_per_message": {name: round(n / sent, 4) for name, n in captured.get("packets", {}).items()},
     }
 

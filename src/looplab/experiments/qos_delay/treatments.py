@@ -3,10 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from looplab.experiments.qos_delay.network import Made
+from looplab.experiments.qos_delay.network import DelayResult
 from looplab.experiments.qos_delay.parameters import QosDelayParameters
 from looplab.treatments.judgement import Treatment, judge_nodelay, judge_policy, judge_process
-from looplab.treatments.link import judge_cells
 from looplab.treatments.loads import loads
 from looplab.treatments.scans import Scan, mqtt_sockets
 
@@ -24,20 +23,14 @@ def capture_faults(parameters: QosDelayParameters, captured: Mapping[str, Any]) 
     return []
 
 
-def judge(
-    parameters: QosDelayParameters,
-    scans: Sequence[Scan],
-    links: Sequence[tuple[str, Made]],
-    captured: Mapping[str, Mapping[str, Any] | None],
-) -> list[Treatment]:
+def judge(parameters: QosDelayParameters, scans: Sequence[Scan], measured: Sequence[DelayResult]) -> list[Treatment]:
     """Judge every treatment from the scans of each repetition, and from links and capture of each measured cell."""
     treatments = [judge_process(scans, role) for role in _ROLES]
     treatments += [judge_policy(scans, role, 0) for role in _ROLES]
     treatments += [judge_nodelay(scans, role, parameters.tcp_nodelay, parameters.broker_port) for role in _ROLES]
     treatments += [_time_out(parameters, scans, role) for role in _ROLES]
     treatments += [load.judge(scans, wanted=False) for load in loads().values()]
-    treatments += judge_cells([(cell, made.backend, made.faults) for cell, made in links])
-    return [*treatments, _capture(captured)]
+    return [*treatments, *([_links(measured)] if measured else []), _capture(measured)]
 
 
 def _sockets(parameters: QosDelayParameters, scans: Sequence[Scan], role: str) -> list[dict[str, Any]]:
@@ -61,8 +54,15 @@ def _time_out(parameters: QosDelayParameters, scans: Sequence[Scan], role: str) 
     )
 
 
-def _capture(captured: Mapping[str, Mapping[str, Any] | None]) -> Treatment:
-    known = [one for one in captured.values() if one is not None]
+def _links(measured: Sequence[DelayResult]) -> Treatment:
+    backends = sorted({one.backend for one in measured if one.backend})
+    faulty = [f"{one.cell}: {one.link_faults[0]}" for one in measured if one.link_faults]
+    found = f"in {len(measured) - len(faulty)} of {len(measured)} cells, by {', '.join(backends) or 'none'}"
+    return Treatment("link delay", "as wanted in every cell", found, not faulty, note="".join(faulty[:1]))
+
+
+def _capture(measured: Sequence[DelayResult]) -> Treatment:
+    known = [one.captured for one in measured if one.captured is not None]
     lost = sum(one["dropped"] for one in known)
-    captures = f"{len(known)} of {len(captured)} cells, {lost} packets lost"
-    return Treatment("capture", "every cell, no packet lost", captures, not lost and len(known) == len(captured))
+    captures = f"{len(known)} of {len(measured)} cells, {lost} packets lost"
+    return Treatment("capture", "every cell, no packet lost", captures, not lost and len(known) == len(measured))

@@ -12,15 +12,15 @@ from support.run_files import fill
 
 from looplab.errors import UsageError
 from looplab.experiments.qos_delay import network
-from looplab.experiments.qos_delay.controller import DelayResult, more_figures
-from looplab.experiments.qos_delay.network import Made
+from looplab.experiments.qos_delay.controller import more_figures
+from looplab.experiments.qos_delay.network import DelayResult
 from looplab.experiments.qos_delay.parameters import QosDelayParameters
 from looplab.experiments.qos_delay.treatments import capture_faults, judge
 from looplab.link import client
 from looplab.run.cells import entry
 from looplab.run.samples import ANSWERED, LATE, WAITING, SampleStore
+from looplab.system.json_service import Request, serve
 from looplab.treatments.judgement import Treatment, reasons
-from looplab.treatments.link import Emulators
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ P = QosDelayParameters.read({"DELAYS_MS": "20", "QOS": "0", "MESSAGES": "10"})
 CELL = P.cells[0]
 FIGURES = {"n": 400, "mean": 20.1, "sd": 2.0, "min": 15.0}
 TRIPS = {peer: {**FIGURES, "n": 40, "mean": 40.8, "lost": 0} for peer in ("broker-pb", "broker-bs")}
-Judged = Callable[..., Made]
+Judged = Callable[..., DelayResult]
 
 
 def state(at: str) -> dict[str, Any]:
@@ -67,10 +67,11 @@ def state(at: str) -> dict[str, Any]:
 def links_judged(monkeypatch: pytest.MonkeyPatch) -> Judged:
     """What is found where the emulators say this."""
 
-    def judge(own: dict[str, Any], broker: dict[str, Any]) -> Made:
-        states, found = {"own": own, "broker": broker}, Made("nfqueue")
+    def judge(own: dict[str, Any], broker: dict[str, Any]) -> DelayResult:
+        states, found = {"own": own, "broker": broker}, DelayResult(CELL, backend="nfqueue")
         monkeypatch.setattr(client, "state", lambda url, _pings: states[url])
-        network.judge(P, CELL, found, Emulators({name: name for name in states}))
+        monkeypatch.setattr(network, "EMULATORS", {name: name for name in states})
+        network.judge(P, found)
         return found
 
     return judge
@@ -89,10 +90,10 @@ def test_links_that_were_there_give_the_delay_that_was_made(links_judged: Judged
     broker["links"][0]["delay_ms"]["mean"] = 20.3
     broker["links"][1]["delay_ms"]["mean"] = 20.6
     found = links_judged(own, broker)
-    assert found.faults == []
-    assert found.as_json() == {"pb": 20.3, "bs": 20.1, "total": 40.4}
+    assert found.link_faults == []
+    assert found.end_to_end_ms() == {"pb": 20.3, "bs": 20.1, "total": 40.4}
     # An emulator that sees each packet may lack echoes.
-    assert links_judged({**own, "rtt_ms": dict.fromkeys(TRIPS)}, broker).faults == []
+    assert links_judged({**own, "rtt_ms": dict.fromkeys(TRIPS)}, broker).link_faults == []
 
 
 @pytest.mark.parametrize(
@@ -112,8 +113,46 @@ def test_where_the_kernel_delays_a_round_trip_tells(
         link["delay_ms"] = {**dict.fromkeys(FIGURES), "n": 0}
     own["rtt_ms"]["broker-pb"] = trip
     found = links_judged(own, broker)
-    assert [fault in why for why in found.faults] == [True] * bool(fault)
-    assert found.as_json()["pb"] == made_ms
+    assert [fault in why for why in found.link_faults] == [True] * bool(fault)
+    assert found.end_to_end_ms()["pb"] == made_ms
+
+
+def emulator() -> Any:
+    """Serve what sets links and reports them as wanted; one that was restarted knows none."""
+    links: list[dict[str, Any]] = []
+    figures = {"packets": 9, "dropped": 0, "delay_ms": FIGURES, "theory_ms": {"mean": 20.0, "sd": 2.0}}
+
+    def apply(request: Request) -> dict[str, Any]:
+        links[:] = request.body
+        return {"backend": "netem"}
+
+    def state(_request: Request) -> dict[str, Any]:
+        return {"links": [{"settings": one, **figures} for one in links], "rtt_ms": TRIPS}
+
+    return serve("127.0.0.1", 0, {"PUT /links": apply, "GET /links": state}, "")
+
+
+def test_links_are_set_judged_and_removed_and_an_emulator_that_ended_is_a_fault(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def faults() -> list[str]:
+        found = DelayResult(CELL)
+        network.judge(P, found)
+        return found.link_faults
+
+    with emulator() as own, emulator() as broker:
+        urls = {at: f"http://127.0.0.1:{one.server_port}" for at, one in (("own", own), ("broker", broker))}
+        monkeypatch.setattr(network, "EMULATORS", urls)
+        network.check()
+        assert ["restarted" in why for why in faults()] == [True, True]
+        assert network.apply(P, CELL) == "netem"
+        assert faults() == []
+        network.clear()
+        assert [client.state(url)["links"] for url in urls.values()] == [[], []]
+        own.shutdown()
+        broker.shutdown()
+    assert ["ended" in why for why in faults()] == [True, True]
+    network.clear()
 
 
 MS = 1_000_000
@@ -146,8 +185,8 @@ def samples() -> SampleStore:
 
 
 def measured(p: QosDelayParameters) -> DelayResult:
-    made = Made("nfqueue", delays_ms={"pb": 20.5, "bs": 19.5})
-    cell = DelayResult(p.cells[0], dict(COUNTS), made=made, captured=CAPTURED)
+    made = {"pb": 20.5, "bs": 19.5}
+    cell = DelayResult(p.cells[0], dict(COUNTS), backend="nfqueue", delays_ms=made, captured=CAPTURED)
     cell.more.update(more_figures(p, cell))
     return cell
 
@@ -175,7 +214,8 @@ def scan(broker: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
 
 
 def judged(scans: list[Any], captured: Any = CAPTURED, **more: str) -> list[Treatment]:
-    return judge(parameters(**more), scans, [("40 ms", Made("nfqueue"))], {"20 + 20 ms, QoS 1": captured})
+    p = parameters(**more)
+    return judge(p, scans, [DelayResult(p.cells[0], backend="nfqueue", captured=captured)])
 
 
 def test_a_cell_says_what_its_samples_say() -> None:
