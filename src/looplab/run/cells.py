@@ -16,6 +16,7 @@ from looplab.spec.cell import Cell
 from looplab.spec.experiment import Experiment
 from looplab.spec.parameters import RunParameters
 from looplab.spec.roles import Role
+from looplab.treatments import link
 from looplab.treatments.judgement import Treatment, judge_policy, judge_process, unverified
 from looplab.treatments.loads import loads
 from looplab.treatments.scans import Scan, TreatmentsClient
@@ -54,13 +55,16 @@ class CellRun(ABC, Generic[P, C]):
 
     These are `files`, `prepare`, `conclude`, `judge`, `document`, `contents` and `close`. `columns` are those of its
     live rows beside looplab.run.samples.COLUMNS; `roles` are its containers as the treatments service knows them.
-    `broker` is host and port of its broker, or of one of several, None without one. Without live rows `live_state` is
-    what the live state holds of the cells measured so far.
+    `broker` is host and port of its broker, or of one of several, None without one. `asks` is what each scan applies
+    and counts (TreatmentsClient.scan), `link_url` the emulator of a link that lasts for the run, "" for none. Without
+    live rows `live_state` is what the live state holds of the cells measured so far.
     """
 
     experiment: ClassVar[Experiment]
     columns: ClassVar[tuple[str, ...]] = ()
     broker: tuple[str, int] | None = None
+    asks: tuple[Any, ...] = ({},)
+    link_url = ""
 
     def __init__(self, parameters: P, place: Place, roles: Sequence[Role] = ()) -> None:
         self.parameters, self.roles = parameters, roles or self.experiment.roles
@@ -68,6 +72,10 @@ class CellRun(ABC, Generic[P, C]):
         self.client = TreatmentsClient([*self.roles, *(load.role for load in loads().values())])
         self.scans: list[Scan | None] = []
         self.measured: list[CellResult[C]] = []
+        # By scan: the link's state.
+        self.links: list[dict[str, Any]] = []
+        # By cell: the scans before and after it, and what others took of the machine meanwhile.
+        self.around: list[tuple[Scan | None, Scan | None]] = []
         self.interference: list[dict[str, Any]] = []
         self.live_state: Mapping[str, Any] = {}
         self._cut_short = ""
@@ -109,7 +117,8 @@ class CellRun(ABC, Generic[P, C]):
         places = {cell.key: at for at, cell in enumerate(self.parameters.published_cells)}
         order = sorted(range(len(self.measured)), key=lambda index: places[self.measured[index].cell.key])
         cells = [self.document(self.measured[index], self.parameters.rows(index)) for index in order]
-        return {"cells": cells, "noise_floor": quiet.noise_of_run(self.scans)}
+        made = {"link": self.links[-1]} if self.links else {}
+        return {"cells": cells, "noise_floor": quiet.noise_of_run(self.scans), **made}
 
     def close(self) -> None:
         """Leave the parts as they were found."""
@@ -132,7 +141,8 @@ class CellRun(ABC, Generic[P, C]):
             self.progress(index, cell, len(p.rows(index)))
             self.conclude(index)
             around = self.scans[first:] or [None]
-            self.interference.append({"cell": str(cell), **quiet.interference(around[0], around[-1])})
+            self.around.append((around[0], around[-1]))
+            self.interference.append({"cell": str(cell), **quiet.interference(*self.around[-1])})
         record.state("running", self.treatments(), self.live_state)
 
     def treatments(self) -> list[Treatment]:
@@ -188,7 +198,14 @@ class CellRun(ABC, Generic[P, C]):
             return None
         if not self.scans:
             self.wait_for_quiet()
-        self.scans.append(self.client.scan({}))
+        return self.take_scan()
+
+    def take_scan(self, **more: Any) -> Scan | None:
+        """Have the treatments applied and read, and the link's emulator asked; the scan holds `more`, too."""
+        seen = self.client.scan(*self.asks)
+        self.scans.append(None if seen is None else {**seen, **more})
+        if seen is not None and self.link_url:
+            self.links.append(link.scan(self.link_url))
         return self.scans[-1]
 
     def progress(self, index: int, cell: C, done: int) -> None:

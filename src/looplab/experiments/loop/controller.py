@@ -1,11 +1,13 @@
 """One run of the loop: waits for broker, bridge, robot, link and load, sends cell by cell, scans between cells."""
 
+import os
 from collections.abc import Sequence
+from functools import partial
 from time import perf_counter_ns
 from typing import Any, ClassVar
 
 from looplab.errors import MachineError
-from looplab.experiments.loop import BRIDGE, EXPERIMENT, LoopCell, overhead_ns, readiness, treatments
+from looplab.experiments.loop import BRIDGE, EXPERIMENT, PARTS, LoopCell, overhead_ns, readiness, treatments
 from looplab.experiments.loop.bridge_news import BROKER_RESTARTED, BridgeNews
 from looplab.experiments.loop.connections import ControllerConnections
 from looplab.experiments.loop.document import COLUMNS, of_rows, passed
@@ -28,7 +30,6 @@ from looplab.experiments.loop.protocol import (
     subscription_qos,
 )
 from looplab.experiments.loop.request_loop import RequestLoop
-from looplab.experiments.loop.scans import Scans
 from looplab.run import placement, quiet
 from looplab.run.accounting import answers_held_us, held_us, summarise, tally
 from looplab.run.cells import CellResult, CellRun, entry
@@ -38,13 +39,17 @@ from looplab.run.record import Place
 from looplab.run.samples import ANSWERED, WAITING, SampleStore, limit_ns
 from looplab.spec.brokers import BROKERS
 from looplab.spec.parameters import SLEEP
-from looplab.spec.roles import CONTROLLER
+from looplab.spec.roles import CONTROLLER, LINK
 from looplab.system.own_process import try_fifo
-from looplab.treatments import NO_LOAD
+from looplab.treatments import NO_LOAD, link
 from looplab.treatments.broker import version
 from looplab.treatments.judgement import Treatment
 from looplab.treatments.link import NO_LINK
+from looplab.treatments.loads import loads
+from looplab.treatments.scans import Scan, grown, running
 
+_ROLES = [role.name for role in EXPERIMENT.roles if not role.optional]
+LINK_URL = "http://bridge:9107"
 WARMUP_INTERVAL_NS = 20_000_000
 STEP_NS = 100_000_000
 # Twice the bridge's own pause before it publishes its counts.
@@ -64,7 +69,9 @@ class LoopController(CellRun[LoopParameters, LoopCell]):
         p, token = self.parameters, self.record.token
         self.news = BridgeNews(token, p.samples)
         self.client = placement.client_of(self.client)
-        self.seen = Scans(p, self.client, self.scans)
+        counted = p.load in loads() and loads()[p.load].counted
+        self.asks = (treatments.applied(p), f"{p.broker_host}:{p.broker_port}" if counted else "", p.broker)
+        self.link_url = (os.environ.get("LINK_URL") or LINK_URL) if p.link != NO_LINK else ""
         self._connected_ns: list[int] = []
         self._client = ControllerConnections(
             p, token, self._received, lambda: self._connected_ns.append(perf_counter_ns())
@@ -89,10 +96,10 @@ class LoopController(CellRun[LoopParameters, LoopCell]):
         self.news.begin()
         self._lost_before = self._client.disconnects
         # The first scan applies the treatments, under which the warm-up runs; the first cell begins at the second.
-        self._scan()
+        self.scan()
         self._warm_up()
         self.wait_for_quiet()
-        self._scan()
+        self.scan()
         self._current = self.measurement
 
     def measure_cell(self, index: int, cell: LoopCell) -> CellResult[LoopCell]:
@@ -115,14 +122,16 @@ class LoopController(CellRun[LoopParameters, LoopCell]):
         return CellResult(cell, {"O_us": o_us, "wire_bytes": wire_bytes})
 
     def conclude(self, index: int) -> None:
-        self._scan()
+        self.scan()
         if index + 1 == len(self.parameters.cells):
             self._wait_for_counts()
             self._hear_out()
 
-    def _scan(self) -> None:
-        self.seen.take(self.news.info(), self._own)
+    def scan(self) -> Scan | None:
+        """Have the treatments read; the scan also holds what this run has published and what the bridge reports."""
+        seen = self.take_scan(own=self._own, elsewhere=treatments.elsewhere(self.news.info()))
         self._client.wait(perf_counter_ns() + 10_000_000)
+        return seen
 
     def _wait_for_counts(self) -> None:
         """Wait for the counts that the bridge publishes once it has been idle for a moment.
@@ -146,7 +155,7 @@ class LoopController(CellRun[LoopParameters, LoopCell]):
     def judge(self) -> list[Treatment]:
         bridge = self.news.info()
         cells = [
-            {**one.cell.key_document, **one.more, **self.seen.cell(index)} for index, one in enumerate(self.measured)
+            {**one.cell.key_document, **one.more, **self._by_scans(index)} for index, one in enumerate(self.measured)
         ]
         return [
             *treatments.judge(self.parameters, self.scans, bridge, self.client.fault, self._attempt),
@@ -157,7 +166,7 @@ class LoopController(CellRun[LoopParameters, LoopCell]):
             *(self.others or self).judge_clients(),
             treatments.judge_broker(self.parameters, self.record.versions.get("broker", "")),
             *readiness.other_bridges(self.news.instances, answered_twice=any(self.measurement.counts.duplicates)),
-            self.seen.judge_link(),
+            link.judge(self.parameters.link, self.links, any(running(scan, LINK.name) for scan in self.scans)),
             *([judge_own_bridge(self.measurement.counts)] if self.parameters.own_bridge else []),
         ]
 
@@ -184,7 +193,7 @@ class LoopController(CellRun[LoopParameters, LoopCell]):
         more = {
             **of_rows(store, rows),
             **self.measurement.counts.of_cell(index),
-            **self.seen.cell(index),
+            **self._by_scans(index),
             **{name: self.interference[index][name] for name in ("steal_s", "strangers_cpu_s")},
             "wire_bytes": measured.more["wire_bytes"],
             "lost_by": self._losses().count(rows),
@@ -204,9 +213,21 @@ class LoopController(CellRun[LoopParameters, LoopCell]):
             "foreign": counts.foreign + self.news.foreign,
             "expired": len(counts.expired),
             **self.news.document(broker_restarted=treatments.broker_restarted(self.scans)),
-            **self.seen.document(),
+            **placement.document(self.scans),
             **(self.others.document() if isinstance(self.others, OwnClient) else {}),
         }
+
+    def _by_scans(self, index: int) -> dict[str, Any]:
+        """Return what run.json holds of a cell's load, run-queue waits and noise floor.
+
+        Empty where a scan is missing.
+        """
+        before, after = self.around[index]
+        if before is None or after is None:
+            return {"load": {}, "cpu_wait_us": {}, "cpu_runs": {}}
+        load = treatments.strength(self.parameters.load, before, after)
+        runs = {part: grown(before, after, part, "runs") for part in PARTS}
+        return {"load": load, "cpu_runs": runs, **quiet.between(before, after, _ROLES)}
 
     def close(self) -> None:
         if self.others:
@@ -247,10 +268,12 @@ class LoopController(CellRun[LoopParameters, LoopCell]):
     def _wait_for_parts(self) -> None:
         self._connect()
         self._wait_for_bridge()
-        if self.parameters.link != NO_LINK:
-            self.wait_for_part("link", self.seen.check_link, self._step)
-        if self.parameters.load != NO_LOAD:
-            self.wait_for_part(self.parameters.load, self.seen.check_load, self._step)
+        p = self.parameters
+        if p.link != NO_LINK:
+            self.wait_for_part("link", lambda: readiness.check_link(p.link, self.link_url), self._step)
+        if p.load != NO_LOAD:
+            check = partial(readiness.check_load, p.load, self.client, treatments.applied(p))
+            self.wait_for_part(p.load, check, self._step)
 
     def _connect(self) -> None:
         client, p, timeout_s = self._client, self.parameters, self.parameters.parts_timeout_s

@@ -1,4 +1,4 @@
-"""Is the bridge there, with its robot, and set up as this run wants it? If not: what is missing, and the remedy."""
+"""Are bridge, robot, link and load there, and set up as this run wants it? If not: what is missing, and the remedy."""
 
 import json
 from collections.abc import Collection, Mapping
@@ -15,7 +15,9 @@ from looplab.experiments.loop.protocol import (
     TOPIC_BRIDGE_STATUS,
     TOPIC_ROBOT_STATUS,
 )
+from looplab.treatments import link
 from looplab.treatments.judgement import Treatment, compared, on_off
+from looplab.treatments.scans import TreatmentsClient, running
 
 REMOTE = "remote"
 LONGEST_WORD = 200
@@ -92,6 +94,24 @@ def check_robot(parameters: LoopParameters, retained: Mapping[str, bytes]) -> No
 
 def _refuse(parameters: LoopParameters, problem: str, remedy: str) -> None:
     raise MachineError(f"{problem} within {parameters.parts_timeout_s} s.", remedy)
+
+
+def check_load(load: str, client: TreatmentsClient, priorities: Mapping[str, int]) -> None:
+    """Raise LabError (exit code 3) if the wanted load does not run, or nobody answers who could see it."""
+    client.fault = ""
+    if not running(client.scan(priorities), load):
+        why = f"The {load} load was not seen running. {client.fault}".rstrip()
+        raise MachineError(why, f"See `docker compose logs` of the {load} service.")
+
+
+def check_link(name: str, url: str) -> None:
+    """Raise LabError (exit code 3) if the wanted link is not there yet: its emulator may still look for a peer."""
+    state = link.scan(url, pings=0)
+    if not state.get("links"):
+        why = state.get("fault", "its emulator knows no link")
+        raise MachineError(
+            f"The link {name} is not there: {why}", "See `docker compose logs link`, and compose/links.md."
+        )
 
 
 def check_version(parameters: LoopParameters, info: Mapping[str, Any]) -> None:

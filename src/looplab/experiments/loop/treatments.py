@@ -35,8 +35,8 @@ from looplab.treatments.judgement import (
 )
 from looplab.treatments.link import NO_LINK
 from looplab.treatments.loads import loads
-from looplab.treatments.loads.load import published, seconds
-from looplab.treatments.scans import Scan, grown, identities, mqtt_sockets, policies, processes, refusals
+from looplab.treatments.loads.load import effort, published
+from looplab.treatments.scans import Scan, identities, mqtt_sockets, policies, processes, refusals
 
 # The broker itself listens here, whatever port the host publishes.
 BROKER_PORT = 1883
@@ -117,10 +117,7 @@ def elsewhere(bridge: Mapping[str, Any]) -> dict[str, list[object]]:
 
 def strength(load: str, before: Scan, after: Scan) -> dict[str, Any]:
     """Return how hard a load was between two scans: CPU seconds consumed, messages a second at the broker."""
-    result: dict[str, Any] = {"seconds": round(seconds(before, after), 3)}
-    if load != NO_LOAD:
-        # Each round of the flood is a process that has ended by then: its time is among the children's.
-        result[f"{load}_cpu_s"] = round(grown(before, after, load, "cpu_ns", "children_cpu_ns") / 1e9, 3)
+    result = effort(load, before, after)
     if found := published(before, after):
         messages, own, span_s = found
         result["broker_publish_per_s"] = round(messages / span_s, 1)

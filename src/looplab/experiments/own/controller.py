@@ -25,8 +25,8 @@ from looplab.run.record import File, Place
 from looplab.run.samples import ABSENT, ANSWERED, LATE, WAITING, SampleStore, limit_ns
 from looplab.treatments import NO_LOAD, link
 from looplab.treatments.judgement import Treatment
-from looplab.treatments.loads.load import seconds
-from looplab.treatments.scans import grown, running
+from looplab.treatments.loads.load import effort
+from looplab.treatments.scans import running
 
 CAPTURE_PORT, LINK_PORT = 9109, 9107
 STEP_S = 1.0
@@ -48,8 +48,9 @@ class OwnController(CellRun[OwnParameters, OwnCell]):
         )
         self.broker = (parameters.broker_service, parameters.broker_port)
         self._capture = os.environ.get("CAPTURE_URL") or f"http://{parameters.broker_service}:{CAPTURE_PORT}"
-        self._link = f"http://{parameters.link}:{LINK_PORT}" if parameters.link != link.NO_LINK else ""
-        self._links: list[dict[str, Any]] = []
+        self.link_url = f"http://{parameters.link}:{LINK_PORT}" if parameters.link != link.NO_LINK else ""
+        counted = f"{parameters.broker_service}:{parameters.broker_port}" if parameters.load != NO_LOAD else ""
+        self.asks = (treatments.priorities(parameters), counted, parameters.broker)
         self._found: Mapping[str, Any] = {}
 
     def files(self) -> list[File]:
@@ -68,21 +69,21 @@ class OwnController(CellRun[OwnParameters, OwnCell]):
         self.wait_for_part("capture", lambda: capture.check(self._capture))
         if self.parameters.priorities:
             self.wait_for_part("services with a priority", self._check_services)
-        if self._link:
+        if self.link_url:
             address(self.parameters.link, "OWN_LINK")
             self.wait_for_part("link emulator", self._set_link)
-        self._scan()
+        self.take_scan()
         time.sleep(self.parameters.warmup_s)
         self.wait_for_quiet()
-        if self._link:
+        if self.link_url:
             # A second container of the service may have started meanwhile.
             address(self.parameters.link, "OWN_LINK")
-        self._scan()
+        self.take_scan()
 
     def _set_link(self) -> None:
         p = self.parameters
         links = both_ways(p.broker_service, p.link_delay_ms, p.link_jitter_ms, p.link_loss_percent)
-        emulator.apply(links, self._link)
+        emulator.apply(links, self.link_url)
 
     def _check_services(self) -> None:
         """Raise LabError until each service that gets a priority runs: it may still be starting."""
@@ -97,7 +98,7 @@ class OwnController(CellRun[OwnParameters, OwnCell]):
         while (left_s := since_s + p.watch_s - time.time()) > 0:
             time.sleep(min(STEP_S, left_s))
             self.record.progress(str(cell), 0, 0, left_s)
-        self._scan()
+        self.take_scan()
         limit_s = limit_ns(p.deadline_ms) / 1e9
         time.sleep(limit_s)
         application = Application(
@@ -118,24 +119,14 @@ class OwnController(CellRun[OwnParameters, OwnCell]):
         self.record.append(self.parameters.rows(index))
 
     def judge(self) -> list[Treatment]:
-        return self.by_scans(lambda scans: treatments.judge(self.parameters, scans, self._links, self._found))
-
-    def contents(self) -> Mapping[str, Any]:
-        return {**super().contents(), **({"link": self._links[-1]} if self._links else {})}
+        return self.by_scans(lambda scans: treatments.judge(self.parameters, scans, self.links, self._found))
 
     def close(self) -> None:
         """Have load and link end: nothing is measured any more."""
         self.client.end_loads()
-        if self._link:
+        if self.link_url:
             with contextlib.suppress(LabError):
-                emulator.apply([], self._link, link.CLEAR_TIMEOUT_S)
-
-    def _scan(self) -> None:
-        p = self.parameters
-        counted = f"{p.broker_service}:{p.broker_port}" if p.load != NO_LOAD else ""
-        self.scans.append(self.client.scan(treatments.priorities(p), counted, p.broker))
-        if self._link:
-            self._links.append(link.scan(self._link))
+                emulator.apply([], self.link_url, link.CLEAR_TIMEOUT_S)
 
     def _figures(self, found: Mapping[str, Any], rows: range) -> dict[str, Any]:
         """Return what run.json holds of the cell beside its samples."""
@@ -162,10 +153,7 @@ class OwnController(CellRun[OwnParameters, OwnCell]):
         if before is None or after is None:
             return {}
         roles = [role.name for role in self.roles]
-        load: dict[str, Any] = {"seconds": round(seconds(before, after), 3)}
-        if (name := self.parameters.load) != NO_LOAD:
-            load[f"{name}_cpu_s"] = round(grown(before, after, name, "cpu_ns", "children_cpu_ns") / 1e9, 3)
-        return {"load": load, **quiet.between(before, after, roles)}
+        return {"load": effort(self.parameters.load, before, after), **quiet.between(before, after, roles)}
 
     def _faults(self, found: Mapping[str, Any], rows: range) -> list[str]:
         faults = refusals(found, self.parameters)

@@ -3,13 +3,14 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from looplab.errors import UsageError
 from looplab.spec.reader import Reader
 from looplab.spec.roles import Role
+from looplab.treatments import NO_LOAD
 from looplab.treatments.judgement import Treatment
-from looplab.treatments.scans import Scan, processes, running
+from looplab.treatments.scans import Scan, grown, processes, running
 
 # The first scan is taken before the warm-up: the first cell begins at the second.
 WARM_UP_SCANS = 1
@@ -155,6 +156,15 @@ def _line(options: Mapping[str, str]) -> str:
 def seconds(before: Scan, after: Scan) -> float:
     """Return the time between two scans."""
     return (int(after["clock_ns"]) - int(before["clock_ns"])) / 1e9
+
+
+def effort(load: str, before: Scan, after: Scan) -> dict[str, Any]:
+    """Return the time between two scans, and how much processor time a load took meanwhile."""
+    result: dict[str, Any] = {"seconds": round(seconds(before, after), 3)}
+    if load != NO_LOAD:
+        # Each round of the flood is a process that has ended by then: its time is among the children's.
+        result[f"{load}_cpu_s"] = round(grown(before, after, load, "cpu_ns", "children_cpu_ns") / 1e9, 3)
+    return result
 
 
 def published(before: Scan, after: Scan) -> tuple[int, int, float] | None:
