@@ -33,9 +33,8 @@ from looplab.spec.parameters import (
     switch,
 )
 from looplab.spec.reader import as_text
-from looplab.treatments import NO_LOAD
 from looplab.treatments.link import NO_LINK
-from looplab.treatments.loads import loads, read_settings
+from looplab.treatments.loads import choose_load, loads, read_settings
 
 ROBOTS = ("virtual", "usb", "remote")
 # The clients are the lab's, or publisher and subscriber as the thesis prints them. Printed ones may spin
@@ -69,7 +68,7 @@ class LoopParameters(OrderedParameters):
     messages: int = integer(100, 1, 1_000_000, option=MESSAGES, quick="100")
     repetitions: int = integer(10, 1, 10_000, option=REPETITIONS, quick="1")
     deadline_ms: int = integer(1000, 10, 600_000)
-    load: str = param(lambda get, name: get.choice(name, NO_LOAD, (NO_LOAD, *loads())), NO_LOAD)
+    load: str = choose_load()
     apply_priority: bool = switch({"thesis": False, "corrected": True})
     priority_broker: int = integer(0, 0, 99)
     priority_controller: int = integer(0, 0, 99)

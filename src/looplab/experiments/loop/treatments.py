@@ -1,7 +1,6 @@
 """The treatments of the loop: which roles are judged in a run, and by what."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -17,12 +16,11 @@ from looplab.experiments.loop.protocol import (
     subscription_qos,
 )
 from looplab.experiments.loop.readiness import judge_bridge
-from looplab.run.placement import of_host
+from looplab.run.placement import judge_loads
 from looplab.spec.brokers import BROKERS
 from looplab.spec.roles import BROKER, CONTROLLER, LINK, Role
 from looplab.system.own_process import GRANTED
 from looplab.system.processes import EFFECTIVE
-from looplab.treatments import NO_LOAD
 from looplab.treatments.judgement import (
     TLS_PORT,
     Treatment,
@@ -34,7 +32,6 @@ from looplab.treatments.judgement import (
     unverified,
 )
 from looplab.treatments.link import NO_LINK
-from looplab.treatments.loads import loads
 from looplab.treatments.loads.load import effort, published
 from looplab.treatments.scans import Scan, identities, mqtt_sockets, policies, processes, refusals
 
@@ -87,18 +84,6 @@ def judge(
         *_judge_isolation(parameters, good, bridge),
         *judge_loads(parameters.load, parameters.load_settings, good),
     ]
-
-
-def judge_loads(wanted: str, settings: Mapping[str, str], scans: Sequence[Scan]) -> list[Treatment]:
-    """Judge each load on each host: the `wanted` one where it was placed, none elsewhere."""
-    treatments: list[Treatment] = []
-    for host, own in {host: of_host(scans, host) for host in scans[0].get("hosts", ())}.items() or [("", scans)]:
-        here = wanted if wanted in own[0].get("placed", (wanted,)) else NO_LOAD
-        judged = [load.judge(own, wanted=load.name == here) for load in loads().values()]
-        if load := loads().get(here):
-            judged += [*load.judge_options(own, settings), *load.judge_strength(own, settings)]
-        treatments += [replace(one, what=f"{one.what} on {host}" if host else one.what) for one in judged]
-    return treatments
 
 
 def elsewhere(bridge: Mapping[str, Any]) -> dict[str, list[object]]:

@@ -13,9 +13,8 @@ from looplab.spec.cell import Cell
 from looplab.spec.parameters import AS, Option, RunParameters, choice, host, integer, matching, number, param, switch
 from looplab.spec.reader import Reader
 from looplab.spec.roles import BROKER
-from looplab.treatments import NO_LOAD
 from looplab.treatments.link import NO_LINK
-from looplab.treatments.loads import loads, read_settings
+from looplab.treatments.loads import choose_load, read_settings
 
 WATCH = Option("--watch", "WATCH_S", "S", "how long the application is watched")
 DEADLINE = Option("--deadline", "DEADLINE_MS", "MS", "an answer later than this misses its deadline")
@@ -73,7 +72,7 @@ class OwnParameters(RunParameters):
     link_jitter_ms: float = number(0, 0, 500, factor=True)
     link_loss_percent: float = number(0, 0, 50, factor=True)
     tcp_nodelay: bool = switch({"thesis": False, "corrected": True})
-    load: str = param(lambda get, name: get.choice(name, NO_LOAD, (NO_LOAD, *loads())), NO_LOAD)
+    load: str = choose_load()
     load_settings: Mapping[str, str] = param(read_settings, matters=False)
     as_scenario: str = matching("", r"[a-z]{0,20}", "the name of a load", option=AS, matters=False)
 

@@ -6,11 +6,11 @@ from typing import Any
 
 from looplab.experiments.own import APPLICATION
 from looplab.experiments.own.parameters import OwnParameters
+from looplab.run.placement import judge_loads
 from looplab.spec.brokers import BROKERS
 from looplab.spec.roles import BROKER, CONTROLLER, LINK, Role
 from looplab.treatments import link
 from looplab.treatments.judgement import Treatment, compared, judge_nodelay, judge_policy, judge_process
-from looplab.treatments.loads import loads
 from looplab.treatments.scans import Scan, running
 
 
@@ -45,9 +45,7 @@ def judge(
             judge_nodelay(scans, BROKER.name, p.tcp_nodelay, p.broker_port),
         ]
     treatments.append(link.judge(p.link, links, any(running(scan, LINK.name) for scan in scans)))
-    treatments += [load.judge(scans, wanted=load.name == p.load) for load in loads().values()]
-    if load := loads().get(p.load):
-        treatments += [*load.judge_options(scans, p.load_settings), *load.judge_strength(scans, p.load_settings)]
+    treatments += judge_loads(p.load, p.load_settings, scans)
     if found:
         treatments.append(compared("packets that the capture lost", "0", str(found["dropped"])))
     return treatments

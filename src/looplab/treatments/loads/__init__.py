@@ -6,7 +6,9 @@ A file holds `LOAD = HostLoad("name", …)`; nothing else in Python names a load
 from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
+from typing import Any
 
+from looplab.spec.parameters import param
 from looplab.spec.reader import Reader
 from looplab.treatments import NO_LOAD
 from looplab.treatments.loads.load import HostLoad
@@ -19,6 +21,11 @@ def loads() -> dict[str, HostLoad]:
     known = [module.LOAD for module in modules if hasattr(module, "LOAD")]
     # Tables name the loads in this order.
     return {load.name: load for load in sorted(known, key=lambda load: load.order)}
+
+
+def choose_load() -> Any:
+    """Return the field of a run's load."""
+    return param(lambda get, name: get.choice(name, NO_LOAD, (NO_LOAD, *loads())), NO_LOAD)
 
 
 def read_settings(get: Reader, _name: str) -> dict[str, str]:

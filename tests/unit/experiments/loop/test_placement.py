@@ -14,8 +14,8 @@ from support.parts import Child, python
 from support.waiting import until
 
 from looplab.experiments.loop import EXPERIMENT
-from looplab.experiments.loop.treatments import judge_loads
 from looplab.run import identities, placement
+from looplab.run.placement import judge_loads
 from looplab.system.json_client import Service
 from looplab.treatments.loads import loads
 from looplab.treatments.scans import TreatmentsClient
