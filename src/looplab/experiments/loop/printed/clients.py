@@ -39,20 +39,18 @@ class PrintedClient:
         command = [*_NO_CAPTURE, interpreter, "-W", "ignore", f"{folder}/{name}.py"]
         pipe = subprocess.PIPE
         self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, env={**os.environ, **environment})
+        self.pid = self._process.pid
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._input, self._output = self._process.stdin, self._process.stdout
         os.set_blocking(self._output.fileno(), False)
         self._rest = b""
         self.lines: list[dict[str, Any]] = []
-        # It reports on itself at each connection.
-        self.hellos: list[dict[str, Any]] = []
 
-    def read(self) -> None:
-        """Take what it has printed. Raises LabError (exit code 1) once it has ended."""
+    def read(self) -> Iterator[dict[str, Any]]:
+        """Yield what it has printed. Raises LabError (exit code 1) once it has ended."""
         *lines, self._rest = (self._rest + (self._output.read() or b"")).split(b"\n")
-        for line in map(json.loads, lines):
-            (self.hellos if "granted" in line else self.lines).append(line)
+        yield from map(json.loads, lines)
         if not lines and (code := self._process.poll()) is not None:
             raise LabError(f"The printed {self.name} ended with exit code {code}.", "Read its message above.")
 
@@ -79,9 +77,8 @@ class PrintedClients(WatchedClients):
         self._treatments = TreatmentsClient([CLIENTS, BROKERS[parameters.broker].role])
         self._fifo = parameters.priority_controller if parameters.apply_priority else 0
         self._live: dict[str, PrintedClient] = {}
-        # Reports of the processes that have ended, and how often those lost their connection.
-        self._ended: list[dict[str, Any]] = []
-        self._reconnected = 0
+        # What each process reported of itself at each connection.
+        self._reports: list[dict[str, Any]] = []
         self._scans: list[Scan | None] = []
         # By scan: the share of its life that the subscriber was on a processor or waited for one.
         self._runnable: list[float] = []
@@ -93,18 +90,17 @@ class PrintedClients(WatchedClients):
 
     @property
     def disconnects(self) -> int:
-        return self._reconnected + sum(max(0, len(one.hellos) - 1) for one in self._live.values())
+        return len(self._reports) - len(self._pids)
 
     @property
-    def reports(self) -> list[dict[str, Any]]:
-        """What each process reported of itself, in the order of their starts."""
-        return [*self._ended, *(one.hellos[-1] for one in self._live.values() if one.hellos)]
+    def _pids(self) -> set[int]:
+        return {report["pid"] for report in self._reports}
 
     @property
     def granted(self) -> dict[str, int]:
         """The QoS that the broker granted, by topic; the highest of all processes."""
         granted: dict[str, int] = {}
-        for report in self.reports:
+        for report in self._reports:
             for topic, qos in report["granted"].items():
                 granted[topic] = max(qos, granted.get(topic, 0))
         return granted
@@ -120,7 +116,7 @@ class PrintedClients(WatchedClients):
 
     def _start(self, name: str) -> None:
         client = self._live[name] = PrintedClient(name, self.interpreter, self._environment(name))
-        self._until(lambda: client.hellos, f"The printed {name} has no subscription")
+        self._until(lambda: client.pid in self._pids, f"The printed {name} has no subscription")
 
     def send(self, first: int, count: int, interval_ns: int, qos: int, form: str) -> list[tuple[int, int]]:
         """Have the publisher send; return (sequence, ns since 1970) of each message once all have left."""
@@ -140,7 +136,7 @@ class PrintedClients(WatchedClients):
         subscriber = self._live[SUBSCRIBER]
         life_ns = perf_counter_ns() - subscriber.started_ns
         for one in _each([scan] if scan else []):
-            if one["pid"] == subscriber.hellos[-1]["pid"]:
+            if one["pid"] == subscriber.pid:
                 self._runnable.append(round((one["cpu_ns"] + (one["cpu_wait_ns"] or 0)) / life_ns, 3))
 
     def conclude(self) -> None:
@@ -149,7 +145,6 @@ class PrintedClients(WatchedClients):
             self.end()
 
     def end(self) -> None:
-        self._reconnected, self._ended = self.disconnects, self.reports
         for client in self._live.values():
             client.end()
         self._live = {}
@@ -171,11 +166,9 @@ class PrintedClients(WatchedClients):
         yield compared("clients' connections", "2", (str(len(each)) for each in sockets))
         yield judge_path(p, scans, CLIENTS)
         yield self._judge_receiver()
-        reports = self.reports
         lives = len(scans) if p.life == REPETITION else 1
-        pids = {report["pid"] for report in reports}
-        yield compared("client processes", str(2 * lives), str(len(pids)))
-        versions = sorted({f"Python {report['python']}, paho {report['paho']}" for report in reports})
+        yield compared("client processes", str(2 * lives), str(len(self._pids)))
+        versions = sorted({f"Python {report['python']}, paho {report['paho']}" for report in self._reports})
         same = all(version.startswith(f"Python {p.python}.") for version in versions)
         note = "" if same else "this image has no Python 2.7: O has the interpreter's switch interval of 5 ms in it"
         yield Treatment("clients' interpreter", f"Python {p.python}", "; ".join(versions), same, False, note)
@@ -214,7 +207,8 @@ class PrintedClients(WatchedClients):
 
     def _read(self) -> None:
         for client in self._live.values():
-            client.read()
+            for line in client.read():
+                (self._reports if "granted" in line else client.lines).append(line)
 
 
 def _each(scans: Iterable[Scan]) -> Iterator[dict[str, Any]]:
