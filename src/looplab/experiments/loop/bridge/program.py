@@ -7,9 +7,8 @@ from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter_ns
-from typing import NamedTuple
 
-from looplab.experiments.loop.bridge.answer_times import AnswerTimes, Times
+from looplab.experiments.loop.bridge.answer_times import AnswerTimes, Query
 from looplab.experiments.loop.bridge.reporter import Reporter
 from looplab.experiments.loop.bridge.robot_answers import Reply
 from looplab.experiments.loop.bridge.robot_port import RobotPort
@@ -28,7 +27,6 @@ from looplab.experiments.loop.protocol import (
     STATUS_TIMEOUT,
     TOPIC_BRIDGE_STATUS,
     TOPIC_REQUEST,
-    LoopRequest,
     answer_to,
     parse_request,
     subscription_qos,
@@ -54,19 +52,6 @@ KEEPALIVE_S = 5
 MAX_OUTSTANDING = 1000
 
 _REQUEST_TOPIC = TOPIC_REQUEST.encode()
-
-
-class Waiting(NamedTuple):
-    """A request on its way to the robot; times are monotonic ns of the bridge."""
-
-    request: LoopRequest
-    qos: int
-    entered_ns: int
-    wire_entered_ns: int
-    wake_up_ns: int
-    # Of the answer.
-    topic: str
-    properties: bytes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,10 +88,10 @@ class RobotBridge:
         self._spins, self._by_count = settings.receiver == SPIN, settings.pairing == COUNT
         self._robot = robot
         self._reporter = Reporter(robot, self.counts, settings.receiver, settings.pairing)
-        self._waiting: deque[Waiting] = deque()
+        self._waiting: deque[Query] = deque()
         # Requests that the robot has not begun to answer.
         self._owed = 0
-        self._arrived: list[Waiting] = []
+        self._arrived: list[Query] = []
         self._times = AnswerTimes()
         self._free_ns = 0
         self._quiet_ns = 0
@@ -164,7 +149,7 @@ class RobotBridge:
         sock = self._mqtt.sock
         wire_ns, arrived_ns = (sock.received_ns, sock.arrived_ns) if sock else (entered_ns, ABSENT)
         wake_up_ns = ABSENT if arrived_ns == ABSENT else entered_ns - arrived_ns
-        self._arrived.append(Waiting(request, qos, entered_ns, wire_ns, wake_up_ns, *answer))
+        self._arrived.append(Query(request, qos, entered_ns, wire_ns, wake_up_ns, *answer))
 
     def _forward(self) -> None:
         """Answer E at once, ask the robot for others; outside the callback, where paho would only queue an answer."""
@@ -197,7 +182,7 @@ class RobotBridge:
             for _ in range(min(reply.stands_for - 1, len(self._waiting))):
                 self._merge(self._waiting.popleft())
 
-    def _merge(self, item: Waiting) -> None:
+    def _merge(self, item: Query) -> None:
         self._reporter.note_merged(item.request)
         self.counts["merged"] += 1
 
@@ -222,26 +207,24 @@ class RobotBridge:
             self.counts["timeouts"] += 1
             self._answer(self._waiting.popleft(), status, b"")
 
-    def _answer(self, item: Waiting, status: str, value: bytes) -> None:
+    def _answer(self, item: Query, status: str, value: bytes) -> None:
         request, sock = item.request, self._mqtt.sock
         head = b"%s,%d,%s," % (request.run, request.sequence, status.encode())
         earlier = self._times.take(request.run, not sock.unstamped, sock.take_departures) if sock else b""
         tail = b",%s%s" % (value, earlier)
-        answered_ns = perf_counter_ns()
+        item.answered_ns = answered_ns = perf_counter_ns()
         payload = head + b"%d" % (answered_ns - item.entered_ns) + tail
         self._mqtt.publish(item.topic, payload, item.qos, properties=item.properties)
         self.counts["answers"] += 1
         # The bridge answers E, and requests that could not be asked, without the robot.
-        by_robot = request.command != b"E" and status != STATUS_OFFLINE
-        wait_ns = max(0, self._free_ns - item.entered_ns) if by_robot else 0
-        if by_robot:
+        if request.command != b"E" and status != STATUS_OFFLINE:
+            item.wait_ns = max(0, self._free_ns - item.entered_ns)
             self._free_ns = answered_ns
         # An answer that was queued (no connection, too many unconfirmed) has not left the socket yet.
         if sock is not None and sock.sent_ns >= answered_ns:
-            wire_ns = sock.sent_ns - item.wire_entered_ns
-            times = Times(request.sequence, answered_ns, wire_ns, wait_ns, item.wake_up_ns)
-            self._times.add(request.run, times)
-            sock.on_departure(times.left)
+            item.wire_robot_ns = sock.sent_ns - item.wire_entered_ns
+            self._times.add(item)
+            sock.on_departure(item.left)
 
     def _next_wake_ns(self) -> int:
         now = perf_counter_ns()

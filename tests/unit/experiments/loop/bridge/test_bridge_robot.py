@@ -17,9 +17,9 @@ from support.places import ROOT
 
 from looplab.errors import LabError
 from looplab.experiments.loop.bridge import robot_answers
-from looplab.experiments.loop.bridge.answer_times import MOST_LEAVING, AnswerTimes, Times
+from looplab.experiments.loop.bridge.answer_times import MOST_LEAVING, AnswerTimes, Query
 from looplab.experiments.loop.bridge.serial_device import latency_timer_ms, open_port, refuse_others
-from looplab.experiments.loop.protocol import parse_answer
+from looplab.experiments.loop.protocol import TOPIC_ANSWER, LoopRequest, parse_answer
 
 NOBODY = 65534
 
@@ -230,8 +230,10 @@ def nothing() -> None:
     """No stamp is there."""
 
 
-def times(sequence: int, wake_up_ns: int = 70) -> Times:
-    return Times(sequence, answered_ns=1000, wire_robot_ns=500, wait_ns=0, wake_up_ns=wake_up_ns)
+def query(sequence: int) -> Query:
+    """Return a request of 500 ns, whose answer has been sent."""
+    request = LoopRequest(b"T", RUN, sequence)
+    return Query(request, 0, 500, 400, 70, TOPIC_ANSWER, b"", answered_ns=1000, wire_robot_ns=500)
 
 
 def told(sent: AnswerTimes, *, stamped: bool = True) -> tuple[int, int, int]:
@@ -242,25 +244,25 @@ def told(sent: AnswerTimes, *, stamped: bool = True) -> tuple[int, int, int]:
 
 
 def test_the_kernel_is_asked_if_it_has_not_said_yet() -> None:
-    sent, first = AnswerTimes(), times(0)
-    sent.add(RUN, first)
+    sent, first = AnswerTimes(), query(0)
+    sent.add(first)
     assert sent.take(RUN, True, lambda: first.left(1030)) == b",0,500,0,70,30"
 
 
 def test_answers_that_leave_late_are_all_reported_in_order() -> None:
-    sent, every = AnswerTimes(), [times(sequence) for sequence in range(4)]
+    sent, every = AnswerTimes(), [query(sequence) for sequence in range(4)]
     for one in every:
         assert told(sent) == (-1, -1, -1)
-        sent.add(RUN, one)
+        sent.add(one)
     for one in every:
         one.left(2000)
     assert [told(sent)[0] for _ in range(5)] == [0, 1, 2, 3, -1]
 
 
 def test_an_answer_without_a_stamp_does_not_hold_up_later_ones() -> None:
-    sent, second = AnswerTimes(), times(1)
-    sent.add(RUN, times(0))
-    sent.add(RUN, second)
+    sent, second = AnswerTimes(), query(1)
+    sent.add(query(0))
+    sent.add(second)
     second.left(1001)
     assert [told(sent), told(sent)] == [(0, 70, -1), (1, 70, 1)]
 
@@ -269,5 +271,5 @@ def test_stamps_that_never_come_do_not_fill_the_memory() -> None:
     sent = AnswerTimes()
     for sequence in range(3 * MOST_LEAVING):
         sent.take(RUN, True, nothing)
-        sent.add(RUN, times(sequence))
+        sent.add(query(sequence))
     assert told(sent)[0] == 2 * MOST_LEAVING
