@@ -2,7 +2,6 @@
 
 import os
 import re
-import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterable
@@ -11,6 +10,7 @@ from typing import Any
 
 from looplab.capture.segments import Segment, read
 from looplab.errors import LabError, MachineError
+from looplab.system.own_process import end_child
 
 FOLDER = Path(os.environ.get("CAPTURE_FOLDER") or "/captures")
 BUFFER_KIB = 16384
@@ -55,7 +55,7 @@ class Capture:
         """
         ended_early = self._process.poll() is not None
         time.sleep(0 if ended_early else BLOCKS_S)
-        self._end()
+        end_child(self._process, STOP_TIMEOUT_S)
         output = self._log.read_text()
         captured, dropped = _CAPTURED.search(output), _DROPPED.search(output)
         try:
@@ -69,17 +69,8 @@ class Capture:
 
     def abandon(self) -> None:
         """End it and keep nothing."""
-        self._end()
+        end_child(self._process, STOP_TIMEOUT_S)
         self._path.unlink(missing_ok=True)
-
-    def _end(self) -> None:
-        if self._process.poll() is None:
-            self._process.send_signal(signal.SIGINT)
-            try:
-                self._process.wait(STOP_TIMEOUT_S)
-            except subprocess.TimeoutExpired:
-                self._process.kill()
-                self._process.wait()
 
     def _begins(self) -> bool:
         """Return whether it takes packets, which it prints once its socket is open and its filter set."""

@@ -67,8 +67,8 @@ def summary(experiment: Experiment, runs: Sequence[dict[str, Any]], width: int =
 
 def run_table(experiment: Experiment, run: dict[str, Any]) -> str:
     """Return the table of a run (a run.json document) for a terminal of 80 columns."""
-    own = experiment.optional_part("table")
-    return str(own.table(run)) if own else cells_table(run, experiment.table(run["scenario"]))
+    show = getattr(experiment.optional_part("table"), "table", cells_table)
+    return str(show(run, experiment.table(run["scenario"])))
 
 
 def live(run: CellRun[Any, Any]) -> dict[str, Any]:
