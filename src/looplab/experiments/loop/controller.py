@@ -7,7 +7,7 @@ from time import perf_counter_ns
 from typing import Any, ClassVar
 
 from looplab.errors import MachineError
-from looplab.experiments.loop import BRIDGE, EXPERIMENT, PARTS, LoopCell, overhead_ns, readiness, treatments
+from looplab.experiments.loop import BRIDGE, EXPERIMENT, PARTS, LoopCell, readiness, treatments
 from looplab.experiments.loop.bridge_news import BROKER_RESTARTED, BridgeNews
 from looplab.experiments.loop.connections import ControllerConnections
 from looplab.experiments.loop.document import COLUMNS, of_rows, passed
@@ -31,9 +31,8 @@ from looplab.experiments.loop.protocol import (
 )
 from looplab.experiments.loop.request_loop import RequestLoop
 from looplab.run import placement, quiet
-from looplab.run.accounting import answers_held_us, held_us, summarise, tally
+from looplab.run.accounting import answers_held_us, held_us, tally
 from looplab.run.cells import CellResult, CellRun, entry
-from looplab.run.document import latencies_ns
 from looplab.run.open_loop import Messages
 from looplab.run.record import Place
 from looplab.run.samples import ANSWERED, WAITING, SampleStore, limit_ns
@@ -116,10 +115,9 @@ class LoopController(CellRun[LoopParameters, LoopCell]):
         after, store = client.moved_bytes if client.disconnects == lost else None, self.record.store
         moved = None if before is None or after is None else after - before
         self._count_own(store, rows, cell.qos)
-        # Only O is summarised here: all latencies would take too long between cells.
-        o_us = summarise(latencies_ns(overhead_ns, store, tally(store, rows)[1]))
+        # Latencies are summarised at the end of the run: that would take too long between cells.
         wire_bytes = None if moved is None or self.others else round(moved / len(rows), 2)
-        return CellResult(cell, {"O_us": o_us, "wire_bytes": wire_bytes})
+        return CellResult(cell, {"wire_bytes": wire_bytes})
 
     def conclude(self, index: int) -> None:
         self.scan()
@@ -154,9 +152,7 @@ class LoopController(CellRun[LoopParameters, LoopCell]):
 
     def judge(self) -> list[Treatment]:
         bridge = self.news.info()
-        cells = [
-            {**one.cell.key_document, **one.more, **self._by_scans(index)} for index, one in enumerate(self.measured)
-        ]
+        cells = [{**one.cell.document, **self._by_scans(index)} for index, one in enumerate(self.measured)]
         return [
             *treatments.judge(self.parameters, self.scans, bridge, self.client.fault, self._attempt),
             *treatments.judge_robot(self.parameters, cells, virtual=treatments.is_virtual(bridge)),
@@ -191,11 +187,11 @@ class LoopController(CellRun[LoopParameters, LoopCell]):
     def document(self, measured: CellResult[LoopCell], rows: range) -> dict[str, Any]:
         index, store, cell = rows.start // len(rows), self.record.store, measured.cell
         more = {
+            **measured.more,
             **of_rows(store, rows),
             **self.measurement.counts.of_cell(index),
             **self._by_scans(index),
             **{name: self.interference[index][name] for name in ("steal_s", "strangers_cpu_s")},
-            "wire_bytes": measured.more["wire_bytes"],
             "lost_by": self._losses().count(rows),
         }
         document = entry(CellResult(cell, more), store, rows)

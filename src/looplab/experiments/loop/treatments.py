@@ -211,14 +211,13 @@ def judge_robot(parameters: LoopParameters, cells: Sequence[Mapping[str, Any]], 
     cell. It is never required, as no kernel need allow what keeps the load away, but verdicts about O need it.
     """
     roles = (BRIDGE, ROBOT) if _has_robot(parameters) else (BRIDGE,)
-    known = (cell for cell in cells if cell["cpu_wait_us"] and cell["O_us"]["n"])
-    delays = [(own_delay_us(cell, roles), cell) for cell in known]
+    delays = [(own_delay_us(cell, roles), cell) for cell in cells if cell["cpu_wait_us"]]
     if not virtual or not delays:
         return []
     delay_us, cell = max(delays, key=lambda one: one[0])
     good = delay_us <= MOST_WAIT_US
     wanted = f"bridge and robot wait at most {MOST_WAIT_US} us for a processor"
-    longest = f"{delay_us:.0f} us of {cell['O_us']['avg']:.0f} us at {cell['interval_ms']:g} ms, QoS {cell['qos']}"
+    longest = f"{delay_us:.0f} us at {cell['interval_ms']:g} ms, QoS {cell['qos']}"
     note = "" if good else "they were short of processor time: O and R are not the loop's alone"
     return [Treatment("robot untouched by the load", wanted, longest, good, required=False, note=note)]
 
