@@ -6,8 +6,8 @@ from typing import Any
 
 from looplab.errors import UsageError
 from looplab.experiments.loop import LoopCell
-from looplab.experiments.loop.protocol import CONNECTIONS, FRAMINGS, LEGS, ONE, PAIRINGS, RECEIVERS, SELECT, SPIN, TWO
-from looplab.mqtt.packets import V3_1_1, V5, VERSIONS
+from looplab.experiments.loop.protocol import CONNECTIONS, ONE, SELECT, TWO, BridgeFactors
+from looplab.mqtt.packets import V5
 from looplab.spec.brokers import BROKERS, DEFAULT
 from looplab.spec.parameters import (
     INTERVALS,
@@ -47,7 +47,6 @@ PYTHONS = ("2.7", "3")
 PORT, DIRECT = "port", "direct"
 ROBOT = Option("--robot", "ROBOT", "", "where the robot is", ROBOTS)
 BROKER = Option("--broker", "BROKER", "", "the broker under test", tuple(BROKERS))
-QOS_LEGS = Option("--qos-legs", "QOS_LEGS", "", "which of the loop's four legs have the QoS", tuple(LEGS.values()))
 # A user's own program is a file, which runs in the image of the lab's part, or a command in an image of theirs.
 OWN_FORMS = "a file below this folder, e.g. answers/program.py, or with OWN_IMAGE=NAME a command in that image"
 LINK = Option("--link", "LINK", "NAME", "the bridge's link: none, wifi, custom (LINK_DELAY_MS=…)")
@@ -62,7 +61,7 @@ def _own_program() -> Any:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LoopParameters(OrderedParameters):
+class LoopParameters(BridgeFactors, OrderedParameters):
     """What one run does; `qos` and `intervals_ms` one cell each."""
 
     messages: int = integer(100, 1, 1_000_000, option=MESSAGES, quick="100")
@@ -80,14 +79,6 @@ class LoopParameters(OrderedParameters):
     command: str = choice("T", ("T", "L", "S", "E"))
     robot: str = choice("virtual", ROBOTS, option=ROBOT)
     load_settings: Mapping[str, str] = param(read_settings)
-    tcp_nodelay: bool = switch({"thesis": False, "corrected": True})
-    robot_framing: str = choice(FRAMINGS, tuple(FRAMINGS.values()))
-    pairing: str = choice(PAIRINGS, tuple(PAIRINGS.values()))
-    serial_low_latency: bool = switch({"thesis": False, "corrected": True})
-    # The lab's clients, and request and response by MQTT 5's own means.
-    mqtt_version: str = choice(V3_1_1, VERSIONS, factor=True)
-    topic_alias: bool = switch(False, factor=True)
-    qos_legs: str = choice(LEGS, tuple(LEGS.values()), option=QOS_LEGS)
     connections: str = choice({"thesis": TWO, "corrected": ONE}, tuple(CONNECTIONS))
     clients: str = choice({"thesis": LAB, "printed": PRINTED}, (PRINTED, LAB, OWN))
     own_client: str = _own_program()
@@ -96,7 +87,6 @@ class LoopParameters(OrderedParameters):
         lambda get, name: get.matching(name, "", r"([a-z0-9][\w./:@-]{0,300})?", "an image, e.g. me/client:1"),
         {"thesis": ""},
     )
-    receiver: str = choice(RECEIVERS, (SPIN, SELECT))
     life: str = choice({"thesis": RUN, "printed": REPETITION}, (REPETITION, RUN))
     broker_path: str = choice({"thesis": DIRECT, "printed": PORT}, (PORT, DIRECT))
     python: str = choice({"thesis": "3", "printed": "2.7"}, PYTHONS)

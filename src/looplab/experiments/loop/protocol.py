@@ -1,4 +1,4 @@
-"""What travels over MQTT: topics, the request and the answer.
+"""What controller and bridge agree on: topics, the request and the answer, factors of a run that both have.
 
 Request `<command>-<run>-<sequence>`, answer `<run>,<sequence>,<status>,<R_ns>,<value>`.
 Commands are E, and T, L and S: the robot's temperature, light and sound. Of a robot on two wheels they are U (upright,
@@ -16,9 +16,11 @@ brings back (MQTT 5, 4.10).
 
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import NamedTuple
 
-from looplab.mqtt.packets import CORRELATION_DATA, RESPONSE_TOPIC, property_bytes, read_properties
+from looplab.mqtt.packets import CORRELATION_DATA, RESPONSE_TOPIC, V3_1_1, VERSIONS, property_bytes, read_properties
+from looplab.spec.parameters import Option, Settings, choice, switch
 
 TOPIC_REQUEST = "request/"
 TOPIC_ANSWER = "answer/"
@@ -49,6 +51,24 @@ RECEIVERS = {"thesis": SELECT, "printed": SPIN}
 # How many connections the controller has.
 TWO, ONE = "two", "one"
 CONNECTIONS = {TWO: 2, ONE: 1}
+
+
+QOS_LEGS = Option("--qos-legs", "QOS_LEGS", "", "which of the loop's four legs have the QoS", tuple(LEGS.values()))
+
+
+@dataclass(frozen=True, kw_only=True)
+class BridgeFactors(Settings):
+    """The factors of a run that its bridge has, too."""
+
+    tcp_nodelay: bool = switch({"thesis": False, "corrected": True})
+    robot_framing: str = choice(FRAMINGS, tuple(FRAMINGS.values()))
+    pairing: str = choice(PAIRINGS, tuple(PAIRINGS.values()))
+    serial_low_latency: bool = switch({"thesis": False, "corrected": True})
+    # Request and response by MQTT 5's own means.
+    mqtt_version: str = choice(V3_1_1, VERSIONS, factor=True)
+    topic_alias: bool = switch(False, factor=True)
+    qos_legs: str = choice(LEGS, tuple(LEGS.values()), option=QOS_LEGS)
+    receiver: str = choice(RECEIVERS, (SPIN, SELECT))
 
 
 def subscription_qos(legs: str, highest: int) -> int:

@@ -4,7 +4,6 @@ import os
 import random
 import sys
 from collections import deque
-from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter_ns
 
@@ -14,11 +13,7 @@ from looplab.experiments.loop.bridge.robot_answers import Reply
 from looplab.experiments.loop.bridge.robot_port import RobotPort
 from looplab.experiments.loop.protocol import (
     COUNT,
-    FRAMINGS,
-    LEGS,
     OFFLINE,
-    PAIRINGS,
-    RECEIVERS,
     SELECT,
     SPIN,
     STATUS_GARBLED,
@@ -27,14 +22,14 @@ from looplab.experiments.loop.protocol import (
     STATUS_TIMEOUT,
     TOPIC_BRIDGE_STATUS,
     TOPIC_REQUEST,
+    BridgeFactors,
     answer_to,
     parse_request,
     subscription_qos,
 )
 from looplab.mqtt.kernel_stamps import ABSENT
-from looplab.mqtt.packets import V3_1_1, V5, VERSIONS
+from looplab.mqtt.packets import V5
 from looplab.mqtt.pairing import read_broker
-from looplab.spec.parameters import Settings, choice, switch
 from looplab.spec.reader import Reader
 from looplab.system import own_process
 
@@ -52,20 +47,6 @@ KEEPALIVE_S = 5
 MAX_OUTSTANDING = 1000
 
 _REQUEST_TOPIC = TOPIC_REQUEST.encode()
-
-
-@dataclass(frozen=True, kw_only=True)
-class BridgeFactors(Settings):
-    """The factors that the bridge has, as those of the run (looplab.experiments.loop.parameters)."""
-
-    tcp_nodelay: bool = switch({"thesis": False, "corrected": True})
-    robot_framing: str = choice(FRAMINGS, tuple(FRAMINGS.values()))
-    pairing: str = choice(PAIRINGS, tuple(PAIRINGS.values()))
-    serial_low_latency: bool = switch({"thesis": False, "corrected": True})
-    qos_legs: str = choice(LEGS, tuple(LEGS.values()))
-    receiver: str = choice(RECEIVERS, (SPIN, SELECT))
-    mqtt_version: str = choice(V3_1_1, VERSIONS)
-    topic_alias: bool = switch(False)
 
 
 class RobotBridge:
