@@ -33,7 +33,7 @@ AWAY = "it had not come back when the run ended"
 
 
 class BridgeNews:
-    """The last payload of each topic, the changes of status, what does not belong there.
+    """The last `status` of bridge and robot by topic, what the bridge last reported of itself, the changes of status.
 
     `merged` holds those of the `requests` of the run `token` whose answers the bridge took for another's.
     `absences` has an entry for each time the bridge was away: `from_ns`, `to_ns` (monotonic) and `cause`. The broker
@@ -42,7 +42,8 @@ class BridgeNews:
 
     def __init__(self, token: str, requests: int) -> None:
         self.merged: set[int] = set()
-        self.retained: dict[str, bytes] = {}
+        self.status: dict[str, bytes] = {}
+        self.info: dict[str, Any] = {}
         self.changes: list[dict[str, Any]] = []
         self.absences: deque[dict[str, Any]] = deque(maxlen=MOST_CHANGES)
         self.instances: set[str] = set()
@@ -75,9 +76,8 @@ class BridgeNews:
 
     def _take_info(self, payload: bytes) -> None:
         """Keep the report; note the return of a bridge that was connected once more than before."""
-        before = self.info()
-        self.retained[TOPIC_BRIDGE_INFO] = payload
-        now = self.info()
+        before, self.info = self.info, bridge_info(payload)
+        now = self.info
         if "instance" in now and len(self.instances) < MOST_INSTANCES:
             self.instances.add(str(now["instance"]))
         same = {name: before.get(name) == now.get(name) for name in ("instance", "boot", "disconnects")}
@@ -85,7 +85,7 @@ class BridgeNews:
             self._note_return(NETWORK if same["instance"] else RESTARTED if same["boot"] else REBOOTED)
 
     def _take_status(self, name: str, payload: bytes) -> None:
-        before, self.retained[name] = self.retained.get(name), payload
+        before, self.status[name] = self.status.get(name), payload
         if before == payload or len(self.changes) >= MOST_CHANGES:
             return
         change = {"at_ns": perf_counter_ns(), "topic": name, "status": payload.decode()}
@@ -108,10 +108,6 @@ class BridgeNews:
         """Return when the bridge was there again after it had lost the broker; NEVER_NS if it is still away."""
         return [absence["to_ns"] or NEVER_NS for absence in self.absences]
 
-    def info(self) -> dict[str, Any]:
-        """Return what the bridge last reported of itself."""
-        return bridge_info(self.retained)
-
     def begin(self) -> None:
         """Forget absences from before the first message."""
         self.absences.clear()
@@ -119,13 +115,13 @@ class BridgeNews:
     def losses(self, *, broker_restarted: bool) -> list[str]:
         """Return why the bridge had no connection to the broker, for each time since the first message."""
         # The bridge itself knows better than its absence shows what ended its last connection.
-        own = str(self.info().get("last_loss") or NETWORK)
+        own = str(self.info.get("last_loss") or NETWORK)
         causes = [absence["cause"] for absence in self._absences(broker_restarted)]
         return [own if cause == NETWORK else cause for cause in causes]
 
     def document(self, *, broker_restarted: bool) -> dict[str, Any]:
         """Return what run.json records of the bridge."""
-        return {"events": self.changes, "absences": self._absences(broker_restarted), "bridge": self.info()}
+        return {"events": self.changes, "absences": self._absences(broker_restarted), "bridge": self.info}
 
     def _absences(self, broker_restarted: bool) -> list[dict[str, Any]]:
         """Return the absences; a bridge that stayed the same lost its network, unless its broker was restarted."""

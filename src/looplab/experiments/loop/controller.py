@@ -25,7 +25,6 @@ from looplab.experiments.loop.printed.measurement import PrintedMeasurement
 from looplab.experiments.loop.protocol import (
     COMMAND_EMULATED,
     TOPIC_ANSWER,
-    TOPIC_BRIDGE_INFO,
     TOPIC_REQUEST,
     subscription_qos,
 )
@@ -127,7 +126,7 @@ class LoopController(CellRun[LoopParameters, LoopCell]):
 
     def scan(self) -> Scan | None:
         """Have the treatments read; the scan also holds what this run has published and what the bridge reports."""
-        seen = self.take_scan(own=self._own, elsewhere=treatments.elsewhere(self.news.info()))
+        seen = self.take_scan(own=self._own, elsewhere=treatments.elsewhere(self.news.info))
         self._client.wait(perf_counter_ns() + 10_000_000)
         return seen
 
@@ -136,9 +135,9 @@ class LoopController(CellRun[LoopParameters, LoopCell]):
 
         Where answers came twice, there may be another bridge, which publishes its own.
         """
-        known, twice = self.news.retained.get(TOPIC_BRIDGE_INFO), any(self.measurement.counts.duplicates)
+        known, twice = self.news.info, any(self.measurement.counts.duplicates)
         end_ns = perf_counter_ns() + BRIDGE_REPORT_NS * (2 if twice else 1)
-        while (twice or self.news.retained.get(TOPIC_BRIDGE_INFO) == known) and perf_counter_ns() < end_ns:
+        while (twice or self.news.info == known) and perf_counter_ns() < end_ns:
             self._client.wait(perf_counter_ns() + 20_000_000)
 
     def _hear_out(self) -> None:
@@ -151,7 +150,7 @@ class LoopController(CellRun[LoopParameters, LoopCell]):
             missing = [row for row in missing if row not in self.measurement.counts.expired]
 
     def judge(self) -> list[Treatment]:
-        bridge = self.news.info()
+        bridge = self.news.info
         cells = [{**one.cell.document, **self._by_scans(index)} for index, one in enumerate(self.measured)]
         return [
             *treatments.judge(self.parameters, self.scans, bridge, self.client.fault, self._attempt),
@@ -289,15 +288,15 @@ class LoopController(CellRun[LoopParameters, LoopCell]):
 
         A bridge on a Pi must be of this version.
         """
-        p, retained = self.parameters, self.news.retained
+        p, news = self.parameters, self.news
         if p.own_bridge:
             self.record.say("waiting", what="own bridge")
             wait_for_own_bridge(p, self.record.token, self._client, lambda: self._heard)
             return
-        self.wait_for_part("bridge", lambda: readiness.check_bridge(p, retained), self._step)
-        readiness.check_version(p, self.news.info())
+        self.wait_for_part("bridge", lambda: readiness.check_bridge(p, news.status), self._step)
+        readiness.check_version(p, news.info)
         if p.command != COMMAND_EMULATED:
-            self.wait_for_part("robot", lambda: readiness.check_robot(p, retained), self._step)
+            self.wait_for_part("robot", lambda: readiness.check_robot(p, news.status, news.info), self._step)
 
     def _warm_up(self) -> None:
         """Send a few requests at each QoS along the whole way, with a token of their own: counted, part of no cell."""

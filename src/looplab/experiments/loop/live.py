@@ -48,7 +48,7 @@ def _online(family: str) -> Callable[[Page, bytes], None]:
 
 
 def _add_events(page: Page, payload: bytes) -> None:
-    counts = bridge_info({TOPIC_BRIDGE_INFO: payload}).get("counts")
+    counts = bridge_info(payload).get("counts")
     for name, count in counts.items() if isinstance(counts, dict) else ():
         page.add("lab_bridge_events_total", {"event": name}, count)
 

@@ -11,7 +11,6 @@ from looplab.experiments.loop.protocol import (
     ONLINE,
     PAIRINGS,
     SELECT,
-    TOPIC_BRIDGE_INFO,
     TOPIC_BRIDGE_STATUS,
     TOPIC_ROBOT_STATUS,
 )
@@ -44,13 +43,13 @@ NO_ROBOT = {
 }
 
 
-def bridge_info(retained: Mapping[str, bytes]) -> dict[str, Any]:
-    """Return what the bridge last reported of itself, {} if nothing of it can be read.
+def bridge_info(payload: bytes) -> dict[str, Any]:
+    """Return what the bridge reports of itself, {} if nothing of it can be read.
 
     Whoever has a bridge's password may send anything: text comes out short and printable, numbers whole, all else None.
     """
     try:
-        info = json.loads(retained.get(TOPIC_BRIDGE_INFO, b"{}"))
+        info = json.loads(payload)
     except (ValueError, RecursionError):
         return {}
     return {_printable(name): _tame(value) for name, value in info.items()} if isinstance(info, dict) else {}
@@ -74,21 +73,21 @@ def other_bridges(instances: Collection[str], *, answered_twice: bool) -> list[T
     return [Treatment("bridges that answer", "one", bridges, verified=False)]
 
 
-def check_bridge(parameters: LoopParameters, retained: Mapping[str, bytes]) -> None:
+def check_bridge(parameters: LoopParameters, status: Mapping[str, bytes]) -> None:
     """Raise LabError (exit code 3) if the bridge is not online.
 
-    `retained` are the last payloads by topic, of a broker that was started for this run and so remembers nobody.
+    `status` has the last one by topic, of a broker that was started for this run and so remembers nobody.
     """
-    if retained.get(TOPIC_BRIDGE_STATUS) != ONLINE:
+    if status.get(TOPIC_BRIDGE_STATUS) != ONLINE:
         _refuse(parameters, *(NO_BRIDGE_AT_PI if parameters.robot == REMOTE else NO_BRIDGE))
 
 
-def check_robot(parameters: LoopParameters, retained: Mapping[str, bytes]) -> None:
+def check_robot(parameters: LoopParameters, status: Mapping[str, bytes], info: Mapping[str, Any]) -> None:
     """Raise LabError (exit code 3) if the robot is not online, or its bridge is not any more."""
-    check_bridge(parameters, retained)
-    if retained.get(TOPIC_ROBOT_STATUS) != ONLINE:
+    check_bridge(parameters, status)
+    if status.get(TOPIC_ROBOT_STATUS) != ONLINE:
         problem, remedy = NO_ROBOT[parameters.robot]
-        fault = bridge_info(retained).get("robot_fault")
+        fault = info.get("robot_fault")
         _refuse(parameters, f"{problem} ({fault})" if fault else problem, remedy)
 
 
