@@ -13,7 +13,7 @@ from support.waiting import until
 
 from looplab.lab.checkout import Lab
 from looplab.lab.cli import main
-from looplab.lab.commands.lint import lint
+from looplab.lab.commands.lint import check_rooms
 from looplab.lab.machine.network import port_owners
 from looplab.lab.owner import give_back
 from looplab.lab.programs import NOT_FOUND, TIMED_OUT, call, follow
@@ -95,19 +95,20 @@ def test_a_revision_names_the_commit_and_says_if_files_differ(tmp_path: Path) ->
     assert Lab(tmp_path).revision() == f"{clean}+changes"
 
 
-def test_a_room_that_outgrows_its_limit_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for folder in ("src/a", "src/b/c", "src/aa"):
-        (tmp_path / folder).mkdir(parents=True)
-        (tmp_path / folder / "x.py").write_text("one\n")
-    (tmp_path / "src/a/z.txt").write_text("no Python\n")
-    for limit, result in ((2, "all passed"), (1, "FAILED: size of house")):
-        table = f'[tool.looplab.rooms]\nhouse = {{folders = ["src/a", "src/b"], limit = {limit}}}\n'
-        (tmp_path / "pyproject.toml").write_text(table)
-        make_repository(tmp_path)
-        assert lint(tmp_path, Path("/usr/bin"), []) is (limit == 2)
-        printed = capsys.readouterr().out.splitlines()
-        assert [line.split() for line in printed if line.startswith("house")] == [["house", "2", str(limit)]]
-        assert printed[-1] == f"lint: {result}"
+@pytest.mark.parametrize("lines", [3, 4])
+def test_a_room_that_outgrows_its_limit_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str], lines: int) -> None:
+    table = '[tool.looplab.rooms]\nhouse = {folders = ["src/a", "src/b"], limit = 3}\n'
+    texts = {
+        "pyproject.toml": table, "src/a/x.py": "one\n", "src/b/c/y.py": "one\n" * (lines - 1),
+        "src/a/z.txt": "no Python\n", "src/aa/x.py": "another room\n",
+    }  # fmt: skip
+    for name, text in texts.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert check_rooms(tmp_path, [tmp_path / name for name in texts]) is (lines == 3)
+    printed = capsys.readouterr().out
+    assert [line.split() for line in printed.splitlines() if line.startswith("house")] == [["house", str(lines), "3"]]
+    assert ("Make house smaller." in printed) is (lines == 4)
 
 
 USER = 12345
