@@ -1,5 +1,6 @@
 """The form of an exercise: a file beside its handout, copied to answers/ for the student. Standard library only."""
 
+import re
 import shutil
 from pathlib import Path
 
@@ -24,3 +25,9 @@ def make_form(root: Path, name: str) -> Path | None:
     form.parent.mkdir(exist_ok=True)
     shutil.copyfile(blank, form)
     return form
+
+
+def paper_questions(handout: str) -> list[str]:
+    """Return the numbered questions of a handout's text, each in one line."""
+    on_paper = handout.partition("\n## Questions\n")[2].partition("\n## ")[0]
+    return [" ".join(one.split()) for one in re.findall(r"^\d+\. .+(?:\n +.+)*", on_paper, re.MULTILINE)]

@@ -2,13 +2,13 @@
 
 import posixpath
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader
 from markdown_it import MarkdownIt
 
 from looplab.exercises.exercise import exercises, read_exercise
+from looplab.exercises.forms import paper_questions
 from looplab.spec.experiment import Experiments
 
 # A free-text answer: two sentences and a figure.
@@ -23,19 +23,33 @@ def printed(root: Path, name: str, experiments: Experiments) -> str:
     """
     exercise = read_exercise(root, name, experiments)
     folder = exercises(root)[name]
-    text = (folder / "README.md").read_text(encoding="utf-8")
-
-    def leads_to(path: str, part: str) -> str:
-        place = place_on_site(root, f"{folder.relative_to(root).as_posix()}/{path}")
-        return f"../{place}{part}" if place else ""
-
+    text = re.sub(r"<!--.*?-->\n?", "", (folder / "README.md").read_text(encoding="utf-8"), flags=re.DOTALL)
+    text = with_site_links(text, root, folder.relative_to(root).as_posix(), on_paper=True)
+    asked = (re.sub(r"^\d+\. ", "", question) for question in paper_questions(text))
     environment = Environment(loader=FileSystemLoader(Path(__file__).parent), autoescape=True, trim_blocks=True)
     return environment.get_template(TEMPLATE).render(
         exercise=exercise,
-        text=MarkdownIt("commonmark").enable("table").render(_for_paper(text, leads_to)),
-        on_paper=[MarkdownIt().renderInline(_for_paper(question, leads_to)) for question in paper_questions(text)],
+        text=MarkdownIt("commonmark").enable("table").render(text),
+        on_paper=[MarkdownIt().renderInline(question) for question in asked],
         lines=LINES_TO_WRITE,
     )
+
+
+def with_site_links(text: str, root: Path, folder: str, *, on_paper: bool = False) -> str:
+    """Return the Markdown of a page in `folder` of the lab at `root` with links that lead on within its site.
+
+    A link to what the site does not hold is its text. Paper has no links: there each page's name is behind its link.
+    """
+
+    def linked(link: re.Match[str]) -> str:
+        words, path, part = link[1], link[2], link[3] or ""
+        if "://" in path or not path or path.startswith("pictures/"):
+            return link[0]
+        place, page = place_on_site(root, f"{folder}/{path}"), posixpath.basename(path)
+        shown = f" ({page})" if on_paper and page.endswith(".md") and page != "README.md" else ""
+        return (f"[{words}](../{place}{part})" if place else words) + shown
+
+    return re.sub(r"(?<!!)\[([^\]]+)\]\(([^)#]*)(#[^)]*)?\)", linked, text)
 
 
 def place_on_site(root: Path, path: str) -> str:
@@ -48,25 +62,3 @@ def place_on_site(root: Path, path: str) -> str:
     else:
         place = f"handouts/{exercise}.html" if name == "README.md" and exercise in exercises(root) else ""
     return place if (root / folder / name).is_file() else ""
-
-
-def paper_questions(text: str) -> list[str]:
-    asked = text.split("\n## Questions\n")[1].split("\n## ")[0]
-    return [" ".join(question.split()) for question in re.findall(r"^\d+\. (.+(?:\n {2,}.+)*)", asked, re.MULTILINE)]
-
-
-def _for_paper(text: str, leads_to: Callable[[str, str], str]) -> str:
-    """Return the text without comments, and with the page's name behind a link to a page: paper has no links.
-
-    `leads_to` gives the address of a path and its part on the site; without one the link is its text.
-    """
-
-    def named(link: re.Match[str]) -> str:
-        words, path, part = link[1], link[2], link[3] or ""
-        page = posixpath.basename(path)
-        shown = "" if page == "README.md" or not page.endswith(".md") else f" ({page})"
-        address = leads_to(path, part)
-        return (f"[{words}]({address})" if address else words) + shown
-
-    plain = re.sub(r"<!--.*?-->\n?", "", text, flags=re.DOTALL)
-    return re.sub(r"\[([^\]]+)\]\(([^)#]+)(#[^)]*)?\)", named, plain)

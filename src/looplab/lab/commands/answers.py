@@ -5,6 +5,7 @@ from pathlib import Path
 from textwrap import fill
 
 from looplab.errors import EXIT_GOOD, UsageError
+from looplab.exercises.forms import paper_questions
 from looplab.lab.class_archives import ANSWERS
 from looplab.run.table import WIDTH
 
@@ -35,10 +36,9 @@ def answers(root: Path, name: str) -> int:
 def questions(handout: str) -> list[str]:
     """Return the prediction, the questions on paper, and what to find out in “Look inside”, as answers.txt has them."""
     [predicted] = re.findall(r"<!--prediction:.*?\*\*(.+?)\*\*", handout, re.DOTALL)
-    on_paper = handout.partition("\n## Questions\n")[2].partition("\n## ")[0]
-    numbered = re.findall(r"^(\d+\. .+(?:\n +.+)*)", on_paper, re.MULTILINE)
     inside = handout.partition("\n## Look inside\n")[2].partition("\n## ")[0].rpartition("```\n")[2]
-    return [" ".join(one.split()) for one in (f"Prediction: {predicted}", *numbered, f"Look inside: {inside}")]
+    asked = (f"Prediction: {predicted}", *paper_questions(handout), f"Look inside: {inside}")
+    return [" ".join(one.split()) for one in asked]
 
 
 def _wrapped(text: str, indent: str = "") -> str:
