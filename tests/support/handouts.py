@@ -66,7 +66,6 @@ def runs_of(command: str) -> list[RunParameters]:
     # A study has two arms of the first scenario of each load.
     names, times = (options.scenarios, 1) if options.command == "run" else (options.names, 2 * options.rounds)
     given = {name: value for name, value in vars(options).items() if name.isupper()}
-    settings = {
-        **read_env(ROOT / ".env"), **variables, **run_variables(ROOT, names, given, options.quick)
-    }  # fmt: skip
-    return [scenario.parameters(settings) for scenario in chosen(ROOT, names)] * times
+    scenarios = chosen(ROOT, names)
+    settings = {**read_env(ROOT / ".env"), **variables, **run_variables(scenarios, given, options.quick)}
+    return [scenario.parameters(settings) for scenario in scenarios] * times

@@ -2,12 +2,11 @@
 
 import argparse
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from looplab.errors import UsageError
 from looplab.experiments.registry import EXPERIMENTS
-from looplab.lab.scenarios import check_one_kind, chosen
+from looplab.lab.scenarios import Scenario, check_one_kind
 from looplab.spec.parameters import Option
 
 MOST_ROUNDS = 1000
@@ -17,21 +16,21 @@ PARTS = ("controller", "broker", "bridge")
 BUSY = "LAB_BUSY"
 
 
-def variables(root: Path, names: Sequence[str], given: Mapping[str, str | None], quick: bool) -> dict[str, str]:
+def variables(wanted: Sequence[Scenario], given: Mapping[str, str | None], quick: bool) -> dict[str, str]:
     """Return the options of `run` as the variables that params.env and .env read; `given` is by variable.
 
-    Raises LabError (exit code 2) for an option that means nothing to what is run.
+    Raises LabError (exit code 2) for scenarios of several experiments, and for an option that means nothing to them.
     """
-    own = (experiment := check_one_kind(chosen(root, names))).parameters
+    own = (experiment := check_one_kind(wanted)).parameters
     # A scenario that runs alone may have a preset of its own.
-    scenario = names[0] if len(set(names)) == 1 else ""
+    scenario = wanted[0].run_name if len(wanted) == 1 else ""
     chosen_ones = {name: value for name, value in given.items() if value is not None}
     options = own.options()
     known = {option.variable for option in options}
     wrong = [option.flag for option in _options() if option.variable in chosen_ones.keys() - known]
     if wrong:
         raise UsageError(
-            f"{', '.join(wrong)}: no option of {names[0]}.",
+            f"{', '.join(wrong)}: no option of {wanted[0].run_name}.",
             f"Its options are {', '.join(option.flag for option in options)}; see params.env in its folder, too.",
         )
     chosen_ones |= {"EXPERIMENT": experiment.name} if experiment.borrows else {}

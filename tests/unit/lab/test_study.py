@@ -70,9 +70,12 @@ def test_another_study_is_a_new_one(tmp_path: Path) -> None:
 
 
 def test_a_claim_stands_for_the_scenarios_that_it_compares() -> None:
-    assert study._scenarios_of(ROOT, ["stress", "scenario2", "scenario4"]) == ["scenario1", "scenario2", "scenario4"]
-    assert study._scenarios_of(ROOT, ["balance-stress"]) == ["balance-scenario1", "balance-scenario2"]
-    assert len(study._scenarios_of(ROOT, ["all"])) == 9
+    def compared(*names: str) -> list[str]:
+        return [one.run_name for one in study._compared(ROOT, names)]
+
+    assert compared("stress", "scenario2", "scenario4") == ["scenario1", "scenario2", "scenario4"]
+    assert compared("balance-stress") == ["balance-scenario1", "balance-scenario2"]
+    assert len(compared("all")) == 9
 
 
 def test_a_study_of_brokers_runs_each_scenario_with_each_broker() -> None:

@@ -11,7 +11,7 @@ from looplab.lab.checkout import Lab
 from looplab.lab.commands import study
 from looplab.lab.hosts.run import PlacedSession
 from looplab.lab.run_options import PARTS, variables
-from looplab.lab.scenarios import check_one_kind, chosen
+from looplab.lab.scenarios import chosen
 from looplab.lab.session import RunSession
 from looplab.run.folder import SCHEMA
 from looplab.run.life import summary
@@ -33,9 +33,7 @@ def run(
     if rounds > 1 and not apart:
         asked: dict[str, Any] = {"as_json": as_json, "allow_invalid": allow_invalid, "quick": quick, **given}
         return study.study(root, scenarios, rounds=rounds, twice=False, **asked)
-    check_one_kind(wanted)
-    names = [scenario.run_name for scenario in wanted]
-    lab = Lab(root, variables(root, names, given, quick), wanted)
+    lab = Lab(root, variables(wanted, given, quick), wanted)
     # Read every parameter before anything is started: a typing error costs no run.
     settings = {**lab.settings(), **({"ROBOT": "remote"} if apart else {})}
     parameters = [scenario.parameters(settings) for scenario in wanted]

@@ -19,7 +19,7 @@ from looplab.experiments.registry import EXPERIMENTS
 from looplab.lab.checkout import Lab
 from looplab.lab.report_container import ask_inside
 from looplab.lab.run_options import variables
-from looplab.lab.scenarios import Scenario, check_one_kind, chosen
+from looplab.lab.scenarios import Scenario, chosen
 from looplab.lab.session import After, RunSession
 from looplab.report.study_file import Study, digest_of_rules, read_studies
 from looplab.run.folder import SCHEMA
@@ -52,16 +52,16 @@ def study(
     The study like it that was interrupted goes on. With `twice`, a scenario of each load is run under two names, as an
     A/A arm. `given` holds options of the runs.
     """
-    scenarios = _scenarios_of(root, names, given.get("AS"))
+    compared = _compared(root, names, given.get("AS"))
     variants: Variants = {"": {}}
     for experiment in EXPERIMENTS.values():
         for name in set(names) & experiment.variants.keys():
             variants = experiment.variants[name]
     if taken := {one for settings in variants.values() for one in settings if given.get(one)}:
         raise UsageError(f"{', '.join(sorted(taken))}: this study sets it for each arm.", "Leave out its option.")
-    chosen_ones = variables(root, scenarios, given, quick)
-    known = {scenario.run_name: scenario for scenario in chosen(root, scenarios)}
-    experiment = check_one_kind(known.values())
+    chosen_ones = variables(compared, given, quick)
+    experiment = compared[0].experiment
+    known = {scenario.run_name: scenario for scenario in compared}
     labs, parameters = _prepared(root, known, chosen_ones, variants)
     loads = {name: load for (name, _), values in parameters.items() if (load := getattr(values, "load", None))}
     least = max((load.quick_messages for name, load in known_loads().items() if name in loads.values()), default=0)
@@ -158,13 +158,10 @@ def _all_run(sessions: Mapping[str, RunSession], runs: Iterable[tuple[str, Scena
     return all(sessions[variant].run([scenario for _, scenario in group], after) for variant, group in groups)
 
 
-def _scenarios_of(root: Path, names: Sequence[str], of: str | None = None) -> list[str]:
+def _compared(root: Path, names: Sequence[str], of: str | None = None) -> list[Scenario]:
     """Return the scenarios that claims compare, or scenarios as for `chosen`. Raises LabError (exit code 2)."""
     claims = {name: compared for experiment in EXPERIMENTS.values() for name, compared in experiment.studies.items()}
-    scenarios: list[str] = []
-    for name in names:
-        scenarios += claims.get(name, (name,))
-    return [scenario.run_name for scenario in chosen(root, scenarios, of)]
+    return chosen(root, [one for name in names for one in claims.get(name, (name,))], of)
 
 
 def _unfinished(results: Path, wanted: Study, *, any_seed: bool) -> Study | None:
