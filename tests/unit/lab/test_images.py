@@ -9,7 +9,7 @@ from support.places import ROOT
 from looplab import __version__
 from looplab.errors import MachineError
 from looplab.lab.checkout import Lab
-from looplab.lab.docker.builds import build_all, build_of
+from looplab.lab.docker.builds import build_all, build_command
 from looplab.lab.docker.engine import OLDEST_COMPOSE, show_version
 from looplab.lab.docker.images import Images, image_facts, in_place
 from looplab.lab.docker.model import check_images
@@ -105,7 +105,7 @@ def test_a_failing_build_shows_its_last_lines(
     for said, remedy in (("no space left on device", "docker system df"), ("--- FAIL", "docker build --tag an/x:1")):
         docker.fails("build", f"Step 2/3 : RUN x\n{said}\n")
         with pytest.raises(MachineError) as caught:
-            build_all(tmp_path, [build_of(tmp_path, "an/x:1")])
+            build_all(tmp_path, {"an/x:1": build_command(tmp_path, "an/x:1")})
         assert remedy in caught.value.remedy
         assert said in capsys.readouterr().err
 

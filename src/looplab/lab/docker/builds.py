@@ -1,10 +1,9 @@
 """Build images side by side with progress; a build that fails shows its last lines and a remedy."""
 
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import NamedTuple
 
 from looplab.errors import MachineError
 from looplab.lab.image_names import BASE, BASE_IMAGE
@@ -18,49 +17,34 @@ LAST_LINES = 15
 _NO_NETWORK = ("Temporary failure resolving", "Could not resolve", "Unable to fetch", "Failed to fetch")
 
 
-class Build(NamedTuple):
-    """One command that builds `images`; it gets `environment` over the shell's own."""
-
-    what: str
-    images: Collection[str]
-    command: Sequence[str]
-    environment: Mapping[str, str] = {}
+def build_command(folder: Path, reference: str, base: str = BASE_IMAGE) -> Sequence[str]:
+    """Return what builds the Dockerfile in `folder`, its own context, as `reference` upon the image `base`."""
+    return ("docker", "build", "--tag", reference, "--build-arg", f"{BASE}={base}", str(folder))
 
 
-def build_of(folder: Path, reference: str, base: str = BASE_IMAGE) -> Build:
-    """Return the build of the Dockerfile in `folder`, its own context, as `reference` upon the image `base`."""
-    command = ("docker", "build", "--tag", reference, "--build-arg", f"{BASE}={base}", str(folder))
-    return Build(reference, [reference], command)
-
-
-def build_of_own(images: Mapping[str, str], profiles: Sequence[str], environment: Mapping[str, str]) -> Build:
-    """Return the build of own images by Compose, each by the one service of `profiles` that is named beside it.
+def own_build_command(services: Iterable[str], profiles: Sequence[str]) -> Sequence[str]:
+    """Return what builds own images by Compose, each by the one service of `profiles` that is named for it.
 
     A further build of the same image would leave one without a name.
     """
     named = [word for profile in profiles for word in ("--profile", profile)]
-    return Build("the lab's images", images, ("docker", "compose", *named, "build", *images.values()), environment)
+    return ("docker", "compose", *named, "build", *services)
 
 
-def build_all(root: Path, builds: Sequence[Build]) -> None:
-    """Run builds side by side in `root`: each waits for the network, for the disk and for a processor in turn.
+def build_all(root: Path, builds: Mapping[str, Sequence[str]], environment: Mapping[str, str] | None = None) -> None:
+    """Run commands side by side in `root`: each waits for the network, for the disk and for a processor in turn.
 
-    Show each line of a builder, in which it names the image. Raises MachineError.
+    `builds` has them by what they build. They get `environment` over the shell's own. Show each line of a builder, in
+    which it names the image. Raises MachineError.
     """
     with Step("Building images") as step, ThreadPoolExecutor(max(1, len(builds))) as pool:
 
-        def run(build: Build) -> Outcome:
-            place, shell = str(root), build.environment
-            return follow(
-                build.command,
-                lambda line: step.note(line[:40]),
-                timeout_s=TIMEOUT_S,
-                directory=place,
-                environment=shell,
-            )
+        def run(command: Sequence[str]) -> Outcome:
+            note, place = lambda line: step.note(line[:40]), str(root)
+            return follow(command, note, timeout_s=TIMEOUT_S, directory=place, environment=environment)
 
-        for build, done in zip(builds, pool.map(run, builds), strict=True):
-            _check(build.what, done)
+        for what, done in zip(builds, pool.map(run, builds.values()), strict=True):
+            _check(what, done)
 
 
 def _check(what: str, done: Outcome) -> None:

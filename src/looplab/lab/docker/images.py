@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from looplab.errors import MachineError
-from looplab.lab.docker.builds import BUNDLE_REMEDY, Build, build_of
+from looplab.lab.docker.builds import BUNDLE_REMEDY, build_command
 from looplab.lab.docker.engine import DOCKER, ask
 from looplab.lab.image_names import (
     BASE,
@@ -145,8 +145,8 @@ class Images:
         self.base_asked = False
         self.notes: list[str] = []
         self.silent: dict[str, str] = {}
-        # Stand-ins that are still to be built.
-        self.builds: list[Build] = []
+        # Stand-ins that are still to be built, each with its command.
+        self.builds: dict[str, Sequence[str]] = {}
         self._root = root
 
     def pull(self, reference: str) -> bool:
@@ -200,7 +200,7 @@ class Images:
             if stand_in := reference if reference in STAND_INS.values() else STAND_INS.get(repository):
                 if stand_in not in here:
                     folder = self._root / "images" / name_of(stand_in)
-                    self.builds.append(build_of(folder, stand_in, self.ensure_base()))
+                    self.builds[stand_in] = build_command(folder, stand_in, self.ensure_base())
             elif repository == FLOOD_REPOSITORY:
                 self.notes.append(f"{name} is not available: the lab's own program floods, with the same flags.")
             elif repository == GRAFANA_REPOSITORY:
@@ -209,8 +209,7 @@ class Images:
             elif not is_own(reference):
                 why = self.why_not(reference)
                 raise MachineError(f"The image {reference} is not available: {why}.", remedy_of(why, BUNDLE_REMEDY))
-        coming = {image for build in self.builds for image in build.images}
-        self.variables |= in_place(references, {*(_places_here(references) if missing else here), *coming})
+        self.variables |= in_place(references, {*(_places_here(references) if missing else here), *self.builds})
         if self.builds:
             self.notes = list(dict.fromkeys([*self.notes, STANDS_IN]))
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from looplab.lab.docker.builds import build_all, build_of_own
+from looplab.lab.docker.builds import build_all, own_build_command
 from looplab.lab.docker.images import Images, images_of, remove_replaced
 from looplab.lab.image_names import BASE_IMAGE, STAND_INS, is_published, repository_of
 from looplab.lab.settings import project_name
@@ -51,14 +51,14 @@ class OwnImages:
         self._fetch(others)
         for note in others.notes:
             say(note)
-        builds, must_build = list(others.builds), self.must_build(others.base)
+        builds, must_build = {**others.builds}, self.must_build(others.base)
         if must_build:
             others.ensure_base()
             share_authorities(self.root)
-            decided = {name: value for name, value in others.variables.items() if not os.environ.get(name)}
-            builds.append(build_of_own(self.images, self.profiles, {**decided, **chosen}))
+            builds["the lab's images"] = own_build_command(self.images.values(), self.profiles)
         if builds:
-            build_all(self.root, builds)
+            decided = {name: value for name, value in others.variables.items() if not os.environ.get(name)}
+            build_all(self.root, builds, {**decided, **chosen})
         if must_build:
             self.write_stamp()
             remove_replaced(project_name(self.root))
