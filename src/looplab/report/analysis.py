@@ -1,6 +1,5 @@
 """What the report on an experiment shows: its claims, cells and figures, and what its `report` package adds."""
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -8,14 +7,13 @@ from statistics import fmean
 from typing import Any
 
 from looplab.report.cell import MeasuredCell
-from looplab.report.csv_rows import cell_row, spread
+from looplab.report.csv_rows import cell_row, number, spread
 from looplab.report.drawing import Plot, Sections, under
 from looplab.report.overview import overview
-from looplab.report.page import show_ms
 from looplab.report.rounds import asked
 from looplab.report.rules import bounded
 from looplab.report.samples import MeasuredRuns, by_fidelity
-from looplab.report.statistics import Interval
+from looplab.report.statistics import UNKNOWN, Interval
 from looplab.report.verdicts import Claim, Line, Verdicts, judge
 from looplab.spec.columns import Part
 from looplab.spec.document import each
@@ -58,9 +56,9 @@ def analysed(experiment: Experiment, measured: Sequence[MeasuredRuns]) -> Analys
     plots = overview(name.replace("-", "_"), verdicts, axis)
     plots += [plot for by_scenario in runs.values() for plot in figures.sketches(by_scenario)] if figures else []
     own: dict[str, Any] = figures.context(measured) if figures and hasattr(figures, "context") else {}
-    csv_files = {**cell_files(name, measured), f"{name}-findings.csv": finding_rows(verdicts)}
+    csv_files = {**cell_files(name, measured), f"{name}-findings.csv": verdict_rows(verdicts)}
     sections = {"claims": "Findings", "cells": "Cells"}.items()
-    context = {"sections": sections, "show": show, "explanations": explanations, **own}
+    context = {"sections": sections, "explanations": explanations, **own}
     return Analysis(verdicts, plots, csv_files, context, partial(under, getattr(figures, "TITLES", {})))
 
 
@@ -97,41 +95,33 @@ def cell_files(name: str, measured: Sequence[MeasuredRuns]) -> Files:
     return {f"{name}-cells.csv": (cell_row(m, cell) for m in measured for cell in m.cells.values())}
 
 
-def finding_rows(verdicts: Verdicts) -> Iterator[dict[str, object]]:
+def verdict_rows(verdicts: Verdicts) -> Iterator[dict[str, object]]:
     """Yield a row of a CSV file for each line of each verdict; one for a verdict without lines."""
     for claim, answers in verdicts:
         for fidelity, verdict in answers.items():
-            lines: Sequence[Line | None] = verdict.lines or [None]
-            for line in lines:
-                value = spread("value", line.value if line else None, ".4f")
+            for line in verdict.lines or [Line("", UNKNOWN, unit="")]:
+                both = line.compared
                 yield {
-                    "finding": claim.name,
+                    "claim": claim.name,
                     "fidelity": fidelity,
                     "verdict": verdict.outcome,
                     "reason": verdict.because_and_reason,
-                    "cell": line.what if line else "",
-                    **dict(zip(("value", "low", "high"), value.values(), strict=True)),
-                    "unit": line.unit if line else "",
-                    "published": line.published if line else "",
+                    "cells": verdict.cells,
+                    "figure": line.what,
+                    **spread("value", line.value, ".4f"),
+                    "unit": line.unit,
+                    "published": line.published,
+                    "before": number(both.before if both else None, ".4f"),
+                    "after": number(both.after if both else None, ".4f"),
+                    **spread("change", both.change if both else None),
+                    "p_value": number(both.p_value if both else None, ".4f"),
+                    "least_p": number(both.least_p if both else None, ".5f"),
+                    "compared": f"{both.units[0]} and {both.units[1]} runs" if both else "",
+                    "published_before": number(verdict.published.before, ".4f"),
+                    "published_after": number(verdict.published.after, ".4f"),
+                    "runs": " ".join(verdict.run_ids),
                     "beside": " ".join(verdict.notes),
                 }
-
-
-def show(value: float, unit: str) -> str:
-    """Return a figure for a table; latencies are in us, shares ("%") and changes are parts of 1.
-
-    A dash for NaN, "beyond" for infinity.
-    """
-    if not math.isfinite(value):
-        return "–" if math.isnan(value) else "beyond"
-    if unit == "us":
-        return show_ms(value)
-    if unit == "%":
-        return f"{value:.2%}"
-    if unit == "change":
-        return f"{round(value, 3) + 0.0:+.1%}".replace("-", "−")
-    rounded = unit in ("bytes", "messages", "devices", "Hz") or abs(value) >= 1000
-    return f"{value:,.0f}" if rounded else f"{value:.3g}" if abs(value) < 1 else f"{value:.2f}"
 
 
 def explanations(cell: MeasuredCell) -> Iterator[tuple[str, str]]:

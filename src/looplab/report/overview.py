@@ -42,7 +42,7 @@ def overview(name: str, verdicts: Verdicts, axis: str) -> list[Plot]:
         for claim, answers in verdicts
         for fidelity, verdict in answers.items()
         # A published mark alone compares nothing; a claim on counts has its verdict.
-        if verdict.run and (verdict.share or (verdict.published_share is None and verdict.outcome != NO_VERDICT))
+        if verdict.run and (verdict.share or (verdict.published.share is None and verdict.outcome != NO_VERDICT))
     ]
     if not any(verdict.share for *_, verdict in marks):
         return []
@@ -54,7 +54,7 @@ def overview(name: str, verdicts: Verdicts, axis: str) -> list[Plot]:
 
 
 def _in_words(claim: Claim, fidelity: str, verdict: Verdict) -> str:
-    share, published = verdict.share, verdict.published_share
+    share, published = verdict.share, verdict.published.share
     effect = f", {share.estimate:+.1%}" if share else ""
     if share and share.known:
         effect += f" ({share.low:+.1%} to {share.high:+.1%})"
@@ -65,7 +65,7 @@ def _in_words(claim: Claim, fidelity: str, verdict: Verdict) -> str:
 def _put(marks: Sequence[Mark], axis: str, axes: Axes) -> None:
     logarithmic(axes, "× {x:g}")
     axes.axvline(1.0, color=GREY, linewidth=1.0, zorder=1)
-    published = {at: share for at, (*_, one) in enumerate(marks) if (share := one.published_share) is not None}
+    published = {at: share for at, (*_, one) in enumerate(marks) if (share := one.published.share) is not None}
     drawn = [*NEAR, *_factors(published.values())]
     if published:
         hollow = {"color": "#d55e00", "mfc": "none", "ms": 9, "mew": 1.6}

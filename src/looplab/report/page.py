@@ -39,7 +39,7 @@ def _environment(folder: Path) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(ms=show_ms, percent=show_percent, signed_ms=show_signed_ms, bounds=show_bounds)
+    environment.filters.update(ms=show_ms, show=show, percent=show_percent, signed=show_signed, bounds=show_bounds)
     environment.filters.update(stalls=quiet.facts)
     return environment
 
@@ -54,9 +54,26 @@ def show_ms(value_us: float | None) -> str:
     return f"{value:.3f}" if abs(value) < 10 else f"{value:.2f}" if abs(value) < 100 else f"{value:.1f}"
 
 
-def show_signed_ms(value_us: float | None) -> str:
-    text = show_ms(value_us)
-    return text if text.startswith("–") else ("+" if (value_us or 0) >= 0 else "−") + text.lstrip("-")
+def show_signed(value: float | None, unit: str = "us") -> str:
+    text = "–" if value is None else show(value, unit)
+    return text if text.startswith("–") else ("+" if (value or 0) >= 0 else "−") + text.lstrip("-")
+
+
+def show(value: float, unit: str) -> str:
+    """Return a figure for a table; latencies are in us, shares ("%") and changes are parts of 1.
+
+    A dash for NaN, "beyond" for infinity.
+    """
+    if not math.isfinite(value):
+        return "–" if math.isnan(value) else "beyond"
+    if unit == "us":
+        return show_ms(value)
+    if unit == "%":
+        return f"{value:.2%}"
+    if unit == "change":
+        return f"{round(value, 3) + 0.0:+.1%}".replace("-", "−")
+    rounded = unit in ("bytes", "messages", "devices", "Hz") or abs(value) >= 1000
+    return f"{value:,.0f}" if rounded else f"{value:.3g}" if abs(value) < 1 else f"{value:.2f}"
 
 
 def show_percent(share: float | None) -> str:

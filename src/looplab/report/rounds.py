@@ -11,11 +11,11 @@ from functools import cache, partial
 from statistics import median
 from typing import Any
 
-from looplab.report.page import show_bounds, show_percent, show_signed_ms
+from looplab.report.page import show_percent
 from looplab.report.printed import table
-from looplab.report.rules import Rule, directed, no_gain
+from looplab.report.rules import Rule, rule_of
 from looplab.report.samples import MeasuredRuns, Runs, grouped
-from looplab.report.statistics import FEWEST_RUNS, Block, Comparison, compare_blocks, over_runs
+from looplab.report.statistics import FEWEST_RUNS, Block, Comparison, compare, compare_blocks, difference
 from looplab.report.stored import differences
 from looplab.report.study_file import Study, digest_of_rules, read_studies
 from looplab.report.verdicts import (
@@ -63,26 +63,43 @@ def study_of(sides: Sequence[MeasuredRuns]) -> Study | None:
     return max(studies, key=lambda study: (not study.left, study.study), default=None)
 
 
-def asked(name: str, title: str, scenarios: Sequence[str], answer: Callable[..., Verdict]) -> Claim:
-    """Return a claim that `answer` answers from the runs of a study of each of `scenarios`."""
-    planned_by = name if len(scenarios) > 1 else scenarios[0]
+def asked(
+    name: str,
+    title: str,
+    scenarios: Sequence[str],
+    answer: Callable[..., Verdict],
+    *,
+    about: Sequence[str] | None = None,
+    any_with: Callable[[MeasuredRuns], object] | None = None,
+    study: str = "",
+    **more: Any,
+) -> Claim:
+    """Return a claim that `answer` answers from the runs of a study of each of `scenarios`, with `more` of a Claim.
+
+    With `any_with`, from those of them alone for whose runs that is true. `about` is what may differ between two
+    scenarios (`unfit`).
+    """
+    planned_by = study or (name if len(scenarios) > 1 else scenarios[0])
 
     def judge(runs: Runs) -> Verdict:
-        if not {*scenarios} <= runs.keys():
-            return not_run(f"There is no usable run: ./lab study {planned_by}")
-        sides = [runs[scenario] for scenario in scenarios]
+        sides = [runs[one] for one in scenarios if one in runs and (any_with is None or any_with(runs[one]))]
+        if not sides or (any_with is None and len(sides) < len(scenarios)):
+            missing = ", ".join(one for one in scenarios if any_with or one not in runs)
+            cells = " with the cells of this claim" if any_with else ""
+            return not_run(f"No usable run of {missing}{cells}: ./lab study {planned_by}")
         study = study_of(sides)
         used = [within(study, side) for side in sides]
         verdict = answer(*used)
         if verdict.run:
-            trouble = unfit(used)
-            if not withheld(verdict, min(len(side.runs) for side in used), study) and trouble:
-                verdict.withdraw(trouble)
-            verdict.notes += [trouble] if trouble and verdict.because else []
+            verdict.run_ids = [run_id for side in used for run_id in side.run_ids]
             verdict.notes += [planned(study, name, used), *left_out_notes(study, *zip(sides, used, strict=True))]
+            if not verdict.because:
+                withhold(verdict, (max if any_with else min)(len(side.runs) for side in used), study)
+            if trouble := unfit(used, about):
+                verdict.withdraw(trouble)
         return verdict
 
-    return Claim(name, title, judge, study=planned_by)
+    return Claim(name, title, judge, study=planned_by, **more)
 
 
 def claims_of(module: str, answers: Mapping[str, Callable[..., Verdict]]) -> list[Claim]:
@@ -92,27 +109,11 @@ def claims_of(module: str, answers: Mapping[str, Callable[..., Verdict]]) -> lis
     ]
 
 
-def withheld(verdict: Verdict, runs: int, study: Study | None) -> bool:
-    """Give no verdict on so few runs, on unplanned ones, or on an unfinished study; return whether that is so."""
-    because = too_few(runs) or (NO_PLAN if study is None else INTERIM if study.left else "")
-    if because:
+def withhold(verdict: Verdict, runs: int, study: Study | None) -> None:
+    """Give no verdict on so few runs, on unplanned ones, or on an unfinished study."""
+    if because := too_few(runs) or (NO_PLAN if study is None else INTERIM if study.left else ""):
         why = _WITHHELD.get(because, f"A verdict needs {FEWEST_RUNS} runs a side: `./lab study` plans them.")
         verdict.withdraw(f"{verdict.reason} {why}".strip(), because)
-    return bool(because)
-
-
-def ask(verdict: Verdict, sides: Sequence[tuple[MeasuredRuns, "Value"]], rule: Rule, study: Study | None) -> None:
-    """Let `rule` decide by the figures of both sides, round by round; A/A arms may veto it."""
-    if withheld(verdict, min(len(measured.runs) for measured, _ in sides), study):
-        return
-    pairs = blocks(sides, study)
-    if len(pairs) < FEWEST_RUNS:
-        verdict.reason = f"{len(pairs)} rounds have both sides; {FEWEST_RUNS} are the fewest."
-    elif (compared := compare_blocks(pairs)) is None:
-        verdict.reason = verdict.reason or "A run has no such figure."
-    else:
-        verdict.tested, verdict.share = compared, compared.share
-        verdict.question = vetoed(rule(compared), nulls(sides, study))
 
 
 def planned(study: Study | None, claim: str, sides: Sequence[MeasuredRuns]) -> str:
@@ -140,7 +141,7 @@ def within(study: Study | None, side: MeasuredRuns) -> MeasuredRuns:
     """Return a side with the runs that enter its verdict; all of the study's if none may, which `unfit` then says."""
     planned = _planned(study, side)
     out = left_out(planned)
-    return grouped([one for one in planned if one.run.run_id not in out] or planned)
+    return replace(grouped([one for one in planned if one.run.run_id not in out] or planned), study=study)
 
 
 def _planned(study: Study | None, side: MeasuredRuns) -> Sequence[MeasuredRuns]:
@@ -207,63 +208,38 @@ def dose_of(document: Mapping[str, Any]) -> tuple[float, str]:
     return 0.0, ""
 
 
-def null_text(nulls: Mapping[str, Comparison]) -> str:
-    """Return in words what two arms of each scenario differ by, nothing behind it; "" without A/A arms."""
-    return "; ".join(
-        f"A/A: two arms of {scenario} differ by {show_percent(null.share.estimate)} "
-        f"({show_percent(null.share.low)} … {show_percent(null.share.high)})"
-        for scenario, null in nulls.items()
-    )
-
-
 # One figure of a run.
 Value = Callable[[MeasuredRuns], float]
+# Both sides of a comparison: the runs of each, the very same for two cells of one run, and a figure of theirs.
+Sides = tuple[tuple[MeasuredRuns, Value], tuple[MeasuredRuns, Value]]
 
 
 def figure_claims(module: str, studies: Mapping[str, Sequence[str]]) -> list[Claim]:
     """Return the claims in claims.csv beside `module`, each on a figure of the first and the last scenario of a study.
 
     `cells` are the keys of a side's cell in each run ("20 0;20 2"), "" that of a run's only one. `what` names the
-    figure in a sentence, `direction` is 1 or -1, or 0 for a figure that is not lowered. No source printed any of them.
-    `about` is what may differ between the sides (`unfit`); "" compares nothing.
+    figure in a sentence. No source printed any of them. `about` is what may differ between the sides (`unfit`); ""
+    compares nothing.
     """
     return [
-        Claim(
-            row["name"], row["title"], partial(_compared, row, studies[row["study"]]), row["family"], study=row["study"]
+        asked(
+            row["name"],
+            row["title"],
+            [*dict.fromkeys((studies[row["study"]][0], studies[row["study"]][-1]))],
+            partial(_figure_compared, row),
+            about=row["about"].split() or None,
+            study=row["study"],
+            family=row["family"],
         )
         for row in table(module)
     ]
 
 
-def _compared(row: Mapping[str, str], scenarios: Sequence[str], runs: Runs) -> Verdict:
-    names = scenarios[0], scenarios[-1]
-    if not {*names} <= runs.keys():
-        return not_run(f"There is no usable run of both: ./lab study {row['study']}")
-    every = [runs[name] for name in names]
-    sides = [
-        (partial(_figure_of, row["figure"], key), f"{name} {key}".strip())
-        for name, key in zip(names, row["cells"].split(";"), strict=True)
-    ]
-    study = study_of(every)
-    first = within(study, every[0])
-    # The very same object: two cells of one run are compared within it.
-    used = [first, first if every[1] is every[0] else within(study, every[1])]
-    values = [(side, value) for side, (value, _) in zip(used, sides, strict=True)]
-    lines = [
-        Line(f"{name}: {row['figure']}, {plural(len(side.runs), 'run')}", mean, unit=row["unit"])
-        for side, (value, name) in zip(used, sides, strict=True)
-        if (mean := over_runs([value(one) for one in side.runs])) is not None
-    ]
-    verdict = Verdict(reason=unfit(used, row["about"].split() or None), lines=lines)
-    left = dict.fromkeys(left_out_notes(study, *zip(every, used, strict=True)))
-    verdict.notes = [planned(study, row["name"], used), *left, *filter(None, [null_text(nulls(values, study))])]
-    if not verdict.reason:
-        what, direction = row["what"], int(row["direction"])
-        rule = directed(what, direction, None, claimed=False) if direction else no_gain(what)
-        ask(verdict, values, rule, study)
-    if verdict.tested is not None and row["unit"] == "us":
-        change = verdict.tested.change
-        verdict.notes.insert(0, f"It changes by {show_signed_ms(change.estimate)} ms ({show_bounds(change)}).")
+def _figure_compared(row: Mapping[str, str], *used: MeasuredRuns) -> Verdict:
+    figure, (before, after) = row["figure"], row["cells"].split(";")
+    sides = (used[0], partial(_figure_of, figure, before)), (used[-1], partial(_figure_of, figure, after))
+    verdict = compared({figure: sides}, rule_of(row["rule"], row["what"]), row["unit"])
+    verdict.sides = f"{used[0].run.scenario} {before}".strip(), f"{used[-1].run.scenario} {after}".strip()
     return verdict
 
 
@@ -274,9 +250,54 @@ def _figure_of(figure: str, key: str, one: MeasuredRuns) -> float:
     return math.nan if found is None else found
 
 
-def blocks(sides: Sequence[tuple[MeasuredRuns, Value]], study: Study | None) -> list[Block]:
+def compared(figures: Mapping[str, Sides], rule: Rule, unit: str) -> Verdict:
+    """Return the verdict on two sides by figures of their runs in `unit`: `rule` decides by the first of them.
+
+    A/A arms may veto what is decided.
+    """
+    found = {name: both for name, sides in figures.items() if (both := _by_rounds(sides))}
+    judged, sides = next(iter(figures.items()))
+    arms = nulls(sides)
+    verdict = Verdict(lines=[Line(name, both.share, unit=unit, compared=both) for name, both in found.items()])
+    verdict.notes += [f"{null_text(arms)}."] if arms else []
+    if judged not in found:
+        verdict.reason = _no_figure(judged, sides)
+        return verdict
+    verdict.tested, verdict.share = found[judged], found[judged].share
+    rounds = len(blocks(sides))
+    if rounds >= FEWEST_RUNS:
+        verdict.question = vetoed(rule(verdict.tested), arms)
+    elif min(len(measured.runs) for measured, _ in sides) < FEWEST_RUNS:
+        share = show_percent(verdict.share.estimate)
+        verdict.reason = f"Both sides differ by {share} in {judged}. How much runs differ without a cause is unknown."
+    elif sides[0][0].study:
+        verdict.reason = f"{rounds} rounds have both sides; {FEWEST_RUNS} are the fewest."
+    return verdict
+
+
+def _by_rounds(sides: Sides) -> Comparison | None:
+    """Compare sides round by round; without rounds all their runs, of too few runs the newest ones."""
+    rounds = blocks(sides)
+    if len(rounds) >= FEWEST_RUNS:
+        return compare_blocks(rounds)
+    before, after = ([value(one) for one in measured.runs] for measured, value in sides)
+    if min(len(before), len(after)) >= FEWEST_RUNS:
+        return compare(before, after)
+    return difference(before[-1], after[-1])
+
+
+def _no_figure(judged: str, sides: Sides) -> str:
+    """Return why runs have no figure to compare."""
+    values = [value(one) for measured, value in sides for one in measured.runs]
+    if infinite := sum(map(math.isinf, values)):
+        often = f"{infinite} of {len(values)} runs"
+        return f"The {judged} is infinite in {often}: more messages are lost than it can leave out."
+    return f"One run at least has no {judged}, e.g. because nothing was answered in a cell."
+
+
+def blocks(sides: Sides) -> list[Block]:
     """Return the figures of both sides by round, of rounds with both; two cells of one run are compared within it."""
-    same = sides[0][0] is sides[1][0]
+    study, same = sides[0][0].study, sides[0][0] is sides[1][0]
     if study is None and not same:
         return []
     places = study.places if study else {}
@@ -288,11 +309,11 @@ def blocks(sides: Sequence[tuple[MeasuredRuns, Value]], study: Study | None) -> 
     return [block for block in by_block.values() if all(block)]
 
 
-def nulls(sides: Sequence[tuple[MeasuredRuns, Value]], study: Study | None) -> Mapping[str, Comparison]:
+def nulls(sides: Sides) -> Mapping[str, Comparison]:
     """Return, by scenario, the difference of the two arms that a study has of it: chance alone."""
-    places = study.places if study else {}
     by_scenario = {}
     for measured, value in sides:
+        places = measured.study.places if measured.study else {}
         by_round: dict[int, dict[str, float]] = {}
         for one in measured.runs:
             if one.run.run_id in places:
@@ -303,6 +324,15 @@ def nulls(sides: Sequence[tuple[MeasuredRuns, Value]], study: Study | None) -> M
         if len(arms) == 2 and (null := compare_blocks([(before, after) for before, after in pairs])):
             by_scenario[measured.run.scenario] = null
     return by_scenario
+
+
+def null_text(nulls: Mapping[str, Comparison]) -> str:
+    """Return in words what two arms of each scenario differ by, nothing behind it."""
+    return "; ".join(
+        f"A/A: two arms of {scenario} differ by {show_percent(null.share.estimate)} "
+        f"({show_percent(null.share.low)} … {show_percent(null.share.high)})"
+        for scenario, null in nulls.items()
+    )
 
 
 def vetoed(question: Hypotheses, null: Mapping[str, Comparison]) -> Hypotheses:

@@ -24,6 +24,7 @@ from looplab.report.verdicts import (
     Hypotheses,
     Line,
     Outcome,
+    Printed,
     Verdict,
     not_run,
 )
@@ -46,6 +47,16 @@ Rule = Callable[[Comparison], Hypotheses]
 def decided(comparison: Comparison, rule: Rule) -> Verdict:
     """Return a verdict that `rule` decides once the p-values of its family are known."""
     return Verdict(question=rule(comparison), tested=comparison, share=comparison.share)
+
+
+def rule_of(word: str, what: str, printed: Printed = Printed()) -> Rule:  # noqa: B008
+    """Return the rule of that name in claims.csv: "higher", "lower", "alike" or "not lower"; `printed` is published."""
+    if word == "alike":
+        return alike(what, MATTERS)
+    if word == "not lower":
+        return no_gain(what)
+    direction, claimed = +1 if word == "higher" else -1, printed.share is not None
+    return directed(what, direction, printed.share, printed.before, claimed=claimed)
 
 
 def directed(

@@ -26,13 +26,15 @@ class MeasuredRuns:
     """One scenario at one fidelity: its newest run, its cells by key, and `runs`, each run that repeats it.
 
     Of several runs, each cell is that of all of them. `earlier` are the runs of finished studies that differ from the
-    newest run, in groups alike, the newest first: figures show none of them, verdicts rest on them.
+    newest run, in groups alike, the newest first: figures show none of them, verdicts rest on them. `study` is the one
+    that the runs of a verdict are of.
     """
 
     run: StoredRun
     cells: Mapping[Key, MeasuredCell]
     repeated: Sequence["MeasuredRuns"] = ()
     earlier: Sequence["MeasuredRuns"] = ()
+    study: Study | None = None
 
     @property
     def runs(self) -> Sequence["MeasuredRuns"]:

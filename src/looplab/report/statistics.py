@@ -157,6 +157,14 @@ def compare(
     return _comparison(sides, _welch(*logs), _welch(*sides)[1], p_values)
 
 
+def difference(before: float, after: float) -> Comparison | None:
+    """Return how far two runs differ: without an interval, for their repetitions do not show how runs vary."""
+    if not (0 < before < math.inf and 0 < after < math.inf):
+        return None
+    share, change = Interval(after / before - 1), Interval(after - before)
+    return Comparison(before, after, share, change, math.nan, math.nan, (1, 1))
+
+
 def changed(before: Sequence[float], after: Sequence[float]) -> Interval:
     """Return the change as a share, with its interval over repetitions; without one of too few."""
     if comparison := compare(before, after, runs=False):

@@ -48,12 +48,33 @@ class Hypotheses:
 
 @dataclass(frozen=True)
 class Line:
-    """One figure behind a verdict, with its interval if there is one."""
+    """One figure behind a verdict, with its interval if there is one.
+
+    Of a figure of two sides, `compared` holds both in `unit`, and the value is the change as a share.
+    """
 
     what: str
     value: Interval
     published: str = ""
     unit: str = "×"
+    compared: Comparison | None = None
+
+
+@dataclass(frozen=True)
+class Printed:
+    """A figure of both sides as published, None where it is not."""
+
+    before: float | None = None
+    after: float | None = None
+    figure: str = ""
+
+    @property
+    def share(self) -> float | None:
+        return self.after / self.before - 1 if self.before and self.after else None
+
+    @property
+    def change(self) -> float | None:
+        return self.after - self.before if self.before and self.after else None
 
 
 @dataclass
@@ -61,8 +82,8 @@ class Verdict:
     """The answer to one claim at one fidelity, why, and other causes that the runs show.
 
     A verdict with a `question` is settled once the p-values of its whole family are known. `because` says why there is
-    no verdict. `tested` is the comparison that decides, `share` its change and `published_share` the published one:
-    the figure of all claims shows them.
+    no verdict. `tested` is the comparison that decides, `share` its change and `published` the published one: the
+    figure of all claims shows them. `sides` and `cells` name what is compared, `run_ids` the runs that count.
     """
 
     outcome: str = UNDECIDED
@@ -73,7 +94,10 @@ class Verdict:
     question: Hypotheses | None = None
     tested: Comparison | None = None
     share: Interval | None = None
-    published_share: float | None = None
+    published: Printed = Printed()
+    sides: tuple[str, str] = ("before", "after")
+    cells: str = ""
+    run_ids: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         if self.because:
@@ -93,11 +117,6 @@ class Verdict:
     def run(self) -> bool:
         """Whether there are runs to answer the claim."""
         return self.because != NOT_RUN
-
-    @property
-    def glance(self) -> str:
-        """The figure for the overview, "" if there is none."""
-        return ""
 
     def withdraw(self, reason: str, because: str = "") -> None:
         """Leave the verdict undecided; with `because` give none."""

@@ -167,5 +167,5 @@ def test_a_load_that_lengthens_t_is_seen(tmp_path: Path, times: float, outcome: 
     assert verdict.outcome == outcome, verdict.reason
     # The simulated runs themselves differ by some factor.
     assert times / 4 < 1 + verdict.share.estimate < 4 * times
-    assert verdict.notes[0].startswith("It changes by +" if times > 1 else "It changes by −")
+    assert (verdict.lines[0].compared.change.estimate > 0) == (times > 1)
     assert found.verdict("own-flood").because == NOT_RUN

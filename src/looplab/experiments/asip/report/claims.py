@@ -25,7 +25,7 @@ from looplab.report.rounds import claims_of
 from looplab.report.rules import NEAR, Answer, Rule, alike, decided, directed, every, means
 from looplab.report.samples import MeasuredRuns
 from looplab.report.statistics import UNKNOWN, Interval, compare, over_runs
-from looplab.report.verdicts import Claim, Line, Verdict, not_run
+from looplab.report.verdicts import Claim, Line, Printed, Verdict, not_run
 
 # "Alike", "hardly depends": within a factor of 1 plus this share.
 ALIKE = 0.25
@@ -105,7 +105,7 @@ def _compared(sides: Sides, rule: Callable[[float], Rule], run: MeasuredRuns) ->
     if not all(value > 0 for value in (*before, *after)):
         reason = "At least one run has nothing to compare: it tracked no frequency, or lacks a figure."
     verdict = decided(comparison, rule(printed - 1)) if comparison else Verdict(reason=reason)
-    verdict.lines, verdict.share, verdict.published_share = lines, ratio.change, printed - 1
+    verdict.lines, verdict.share, verdict.published = lines, ratio.change, Printed(1.0, printed)
     return verdict
 
 

@@ -1,6 +1,6 @@
 """The report on the control loop: the thesis's tables, figures and claims beside what was measured."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -33,3 +33,10 @@ PUBLISHED = tuple(f"scenario{number}" for number in range(9))
 def cells_of(measured: "MeasuredRuns") -> Mapping[Key, MeasuredLoop]:
     """Return the cells of a scenario by (interval_ms, qos)."""
     return cast(Mapping[Key, MeasuredLoop], measured.cells)
+
+
+def cells_text(keys: Collection[Key]) -> str:
+    """Return cells in words: "100, 20 ms, QoS 0"."""
+    qos = sorted({f"{q:g}" for _, q in keys})
+    intervals = sorted({i for i, _ in keys}, reverse=True)
+    return f"{', '.join(f'{i:g}' for i in intervals)} ms, QoS {', '.join(qos)}" if keys else "none"

@@ -1,20 +1,17 @@
 """From measured runs to everything that the report shows: verdicts, figures, CSV files, page."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from looplab.experiments.loop.fitted import FITTED_CONSTANTS, fitted
 from looplab.experiments.loop.report import makeup, notes, published, tables
 from looplab.experiments.loop.report.claims import add_causes, claims
-from looplab.experiments.loop.report.comparison import LoopVerdict
 from looplab.experiments.loop.report.figures import sketches
-from looplab.report.analysis import Analysis, cell_files
-from looplab.report.csv_rows import number, spread
+from looplab.report.analysis import Analysis, cell_files, verdict_rows
 from looplab.report.drawing import Plot, Sections
 from looplab.report.overview import overview
 from looplab.report.samples import MeasuredRuns, Runs, by_fidelity
-from looplab.report.statistics import Comparison
-from looplab.report.verdicts import FIDELITIES, NO_VERDICT, UNDECIDED, Verdict, Verdicts, judge
+from looplab.report.verdicts import FIDELITIES, NO_VERDICT, UNDECIDED, Verdict, judge
 from looplab.spec.brokers import BROKERS, DEFAULT
 
 
@@ -46,7 +43,7 @@ def analyse(measured: Sequence[MeasuredRuns]) -> Analysis:
 
     csv_files = {
         "tables.csv": tables.csv_rows(shown),
-        "verdicts.csv": _verdict_rows(verdicts),
+        "verdicts.csv": verdict_rows(verdicts),
         **cell_files("loop", every),
     }
     axis = "change of O, or of the figure that the claim names (client priority: the response's p95 without R)"
@@ -105,32 +102,3 @@ def _sections(drawn: Sequence[Plot]) -> Sections:
     ]
     made = [drawing for drawing in drawn if drawing.figure == makeup.FIGURE]
     return [*sections, *([(makeup.HEADING, makeup.TEXT, made)] if made else [])]
-
-
-def _verdict_rows(verdicts: Verdicts) -> Iterator[dict[str, object]]:
-    for claim, answers in verdicts:
-        for fidelity, verdict in answers.items():
-            assert isinstance(verdict, LoopVerdict)
-            effects: Mapping[str, Comparison | None] = verdict.effects or {"": None}
-            for name, e in effects.items():
-                yield {
-                    "claim": claim.name,
-                    "fidelity": fidelity,
-                    "verdict": verdict.outcome,
-                    "reason": verdict.because_and_reason,
-                    "cells": verdict.cells,
-                    "statistic": name,
-                    "before_us": number(e.before if e else None),
-                    "after_us": number(e.after if e else None),
-                    **spread("share", e.share if e else None, ".4f"),
-                    **spread("change_us", e.change if e else None),
-                    "p_value": number(e.p_value if e else None, ".4f"),
-                    "least_p": number(e.least_p if e else None, ".5f"),
-                    "compared": f"{e.units[0]} and {e.units[1]} runs" if e else "",
-                    "null": verdict.null,
-                    "published_share": number(verdict.published.share, ".4f"),
-                    "published_before_us": number(verdict.published.before),
-                    "published_change_us": number(verdict.published.change),
-                    "runs": " ".join(verdict.run_ids),
-                    "beside": " ".join(verdict.notes),
-                }

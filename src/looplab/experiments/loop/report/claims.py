@@ -1,39 +1,25 @@
 """What the thesis claims, as rows that stored runs answer; beside QoS 2, how much of it was Nagle's algorithm."""
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from looplab.experiments.loop.report import cells_of, lost_messages, published
-from looplab.experiments.loop.report.comparison import (
-    LoopVerdict,
-    Printed,
-    cells_text,
-    compare_sides,
-    constants_of,
-    guarded,
-)
-from looplab.report import rounds
-from looplab.report.cell import Key
+import numpy as np
+
+from looplab.experiments.loop.fitted import FITTED_CONSTANTS, Fitted, fitted
+from looplab.experiments.loop.report import MeasuredLoop, cells_of, cells_text, lost_messages, published
+from looplab.report.cell import QUANTILES, Key, quantile
 from looplab.report.page import show_percent
 from looplab.report.printed import table
-from looplab.report.rules import (
-    MATTERS,
-    NEAR,
-    Rule,
-    alike,
-    by_construction,
-    directed,
-    no_gain,
-    stated,
-    without_constant,
-)
+from looplab.report.rounds import asked, compared
+from looplab.report.rules import NEAR, Rule, by_construction, rule_of, stated, without_constant
 from looplab.report.samples import MeasuredRuns, Runs
 from looplab.report.statistics import UNKNOWN, over_runs
-from looplab.report.study_file import Study
-from looplab.report.verdicts import NO_CONTRAST, NOT_RUN, Claim, Effect, Planned, Verdicts
+from looplab.report.verdicts import NO_CONTRAST, Claim, Effect, Planned, Printed, Verdict, Verdicts, not_run
 
+# Figures of O, as the thesis has them, and of the response, where a lost message counts.
+FIGURES = ("O mean", "O p50", "O p95", "response p50", "response p95")
 # Whose scheduling a claim on priority is about.
 _PRIORITISED = {"priority_broker": "broker", "priority_controller": "controller"}
 
@@ -59,12 +45,7 @@ class ClaimRow:
 
     def decides(self, printed: Printed) -> Rule:
         """Return what decides, by the figures printed."""
-        if self.rule == "alike":
-            return alike(self.what, MATTERS)
-        if self.rule == "not lower":
-            return no_gain(self.what)
-        way, claimed = +1 if self.rule == "higher" else -1, printed.share is not None
-        return directed(self.what, way, printed.share, printed.before, claimed=claimed)
+        return rule_of(self.rule, self.what, printed)
 
     @property
     def sides(self) -> tuple[str, str] | None:
@@ -92,9 +73,27 @@ def claims() -> list[Claim]:
 
 def claim(row: ClaimRow) -> Claim:
     """Return the claim of a row."""
-    lost = partial(lost_messages.judge, row.name, row.scenarios.split())
-    judge = lost if row.rule == "lost" else partial(_judge, row)
-    return Claim(row.name, row.title, judge, row.family, partial(_effect, row))
+    lost = lost_messages.CLAIMS.get(row.name)
+    answer = lost.answer if lost else _robot_share if row.rule == "share" else partial(_compared, row)
+    return asked(
+        row.name,
+        row.title,
+        row.scenarios.split(),
+        partial(_with_notes, row, answer),
+        about=row.about.split() or None,
+        any_with=lost.keys if lost else None,
+        study=row.name,
+        family=row.family,
+        effect=partial(_effect, row),
+    )
+
+
+def _with_notes(row: ClaimRow, answer: Callable[..., Verdict], *used: MeasuredRuns) -> Verdict:
+    """Return the answer with the note on its claim, and the fitted constants on which its figure depends."""
+    verdict = answer(*used)
+    constants = [f"Fitted: {one}" for one in constants_of(row.figure, used)]
+    verdict.notes = [*filter(None, [row.note]), *verdict.notes, *constants]
+    return verdict
 
 
 def _effect(row: ClaimRow, planned: Planned) -> Effect | None:
@@ -118,19 +117,7 @@ def _printed(row: ClaimRow, *sides: tuple[str, Sequence[Key]]) -> Printed:
     return Printed(before, after, figure)
 
 
-def _judge(row: ClaimRow, runs: Runs) -> LoopVerdict:
-    scenarios = row.scenarios.split()
-    if missing := [scenario for scenario in scenarios if scenario not in runs]:
-        return LoopVerdict(reason=f"There is no usable run: ./lab run {' '.join(missing)}", because=NOT_RUN)
-    study = rounds.study_of([runs[scenario] for scenario in scenarios])
-    sides = [(runs[scenario], rounds.within(study, runs[scenario])) for scenario in scenarios]
-    judge = _robot_share if row.rule == "share" else _compared
-    verdict = judge(row, [used for _, used in sides], study)
-    verdict.notes += [row.note] if row.note else []
-    return guarded(verdict, row.name, study, sides, row.about.split() or None)
-
-
-def _compared(row: ClaimRow, used: Sequence[MeasuredRuns], study: Study | None) -> LoopVerdict:
+def _compared(row: ClaimRow, *used: MeasuredRuns) -> Verdict:
     """Compare two scenarios, or two cells of one."""
     a, b = used[0], used[-1]
     names = (a.run.scenario, b.run.scenario)
@@ -138,21 +125,17 @@ def _compared(row: ClaimRow, used: Sequence[MeasuredRuns], study: Study | None) 
     before, after = row.cells(cells_of(a)) if row.within else (_common(*names, cells),) * 2
     if not before:
         missing = f"cells of both {' and '.join(row.sides)}" if row.sides else "cell (interval and QoS) in common"
-        return LoopVerdict(reason=f"The runs of {' and '.join(cells)} have no {missing}.", because=NOT_RUN)
+        return not_run(f"The runs of {' and '.join(cells)} have no {missing}.")
     printed = _printed(row, (names[0], before), (names[1], after))
-    verdict = LoopVerdict(
-        sides=row.sides or names,
-        cells=cells_text([*before, *after]),
-        published=printed,
-        published_share=printed.share,
-        judged=row.figure,
-    )
     rule = row.decides(printed)
     if constants_of(row.figure, used):
         rule = without_constant(rule, printed.before if row.rule == "alike" else None)
-    compare_sides(verdict, ((a, before), (b, after)), rule, study)
+    figures = dict.fromkeys((row.figure, *FIGURES))
+    sides = {one: ((a, partial(_mean, before, one)), (b, partial(_mean, after, one))) for one in figures}
+    verdict = compared(sides, rule, "us")
+    verdict.sides, verdict.cells, verdict.published = row.sides or names, cells_text([*before, *after]), printed
     if row.about and not _applied(row.about.split()[0], a, b):
-        _to_control(verdict)
+        _to_control(verdict, row.figure)
     return verdict
 
 
@@ -162,27 +145,55 @@ def _common(a: str, b: str, cells: Planned) -> list[Key]:
     return [key for key in both if all(published.mean_us(one, [key]) is not None for one in (a, b))] or both
 
 
-def _robot_share(_row: ClaimRow, used: Sequence[MeasuredRuns], study: Study | None) -> LoopVerdict:
+def _mean(keys: Sequence[Key], figure: str, run: MeasuredRuns) -> float:
+    """Return a figure of a run, a latency in us, the mean over the cells; NaN where a cell of the run has none.
+
+    "pace" is the time from one message's leaving to the next one's: the interval and the mean lateness.
+    """
+    metric, statistic = figure.replace("mean", "avg").split()
+    return float(np.mean([_value(cells_of(run).get(key), metric, statistic) for key in keys]))
+
+
+def _value(cell: MeasuredLoop | None, metric: str, statistic: str) -> float:
+    if cell is None:
+        return math.nan
+    if metric == "pace":
+        late_us = cell.figure("send_lateness.avg")
+        return math.nan if late_us is None else 1000 * cell.interval_ms + late_us
+    if metric == "response-R":
+        return quantile(cell.response_without_R_us, QUANTILES[statistic])
+    if metric == "response":
+        return quantile(cell.response_us, QUANTILES[statistic])
+    value = cell.figure(f"{metric}.{statistic}")
+    return math.nan if value is None else value
+
+
+def constants_of(figure: str, used: Sequence[MeasuredRuns]) -> list[Fitted]:
+    """Return the fitted constants on which a figure ("O mean") of any of these runs depends."""
+    found = {one for m in used for one in fitted(m.run.parameters) if figure.split()[0] in one.figures}
+    return [one for one in FITTED_CONSTANTS if one in found]
+
+
+def _robot_share(run: MeasuredRuns) -> Verdict:
     """Judge R over T in a scenario, the mean over its cells."""
-    (a,) = used
-    scenario = a.run.scenario
-    keys = [key for key in cells_of(a) if published.mean_us(scenario, [key]) is not None]
+    scenario = run.run.scenario
+    keys = [key for key in cells_of(run) if published.mean_us(scenario, [key]) is not None]
     robot, total = (published.mean_us(scenario, keys, f"{metric} mean") for metric in "RT")
     if robot is None or total is None:
-        return LoopVerdict(reason=f"The run of {scenario} has no cell with published figures.", because=NOT_RUN)
+        return not_run(f"The run of {scenario} has no cell with published figures.")
     printed = robot / total
 
     def share(one: MeasuredRuns) -> float:
         means = [[cells_of(one)[key].statistic(metric, "avg") or math.nan for key in keys] for metric in "RT"]
         return sum(means[0]) / sum(means[1])
 
-    value = over_runs([share(one) for one in a.runs]) or UNKNOWN
+    value = over_runs([share(one) for one in run.runs]) or UNKNOWN
     ends = f" ({value.low:.0%} to {value.high:.0%})" if value.known else ""
     text = f"R is {value.estimate:.0%} of T{ends}; published are {printed:.0%}."
-    verdict = LoopVerdict(reason=text, cells=cells_text(keys), judged="R over T")
-    if not rounds.withheld(verdict, len(a.runs), study):
-        question = stated([value.p_values(printed / NEAR, printed * NEAR)], text).question
-        verdict.question = by_construction(question) if question and constants_of("R", used) else question
+    verdict = stated([value.p_values(printed / NEAR, printed * NEAR)], text)
+    verdict.cells = cells_text(keys)
+    if verdict.question and constants_of("R", [run]):
+        verdict.question = by_construction(verdict.question)
     return verdict
 
 
@@ -196,10 +207,9 @@ def _applied(about: str, before: MeasuredRuns, after: MeasuredRuns) -> bool:
     return str(first.get("found")) != str(second.get("found"))
 
 
-def _to_control(verdict: LoopVerdict) -> None:
+def _to_control(verdict: Verdict, figure: str) -> None:
     """Make the verdict a negative control: what differs between sides that were treated alike is chance."""
-    effect = verdict.effects.get(verdict.judged)
-    shown = f" They differ by {show_percent(effect.share.estimate)} in {verdict.judged}." if effect else ""
+    shown = f" They differ by {show_percent(verdict.share.estimate)} in {figure}." if verdict.share else ""
     verdict.withdraw(
         "No priority was applied: both sides were scheduled alike. Whatever differs is no effect of "
         f"priority but chance, a negative control.{shown} ./lab run … --fidelity corrected applies it.",

@@ -8,28 +8,25 @@ from functools import partial
 from scipy.stats import binomtest
 
 from looplab.experiments.loop.fitted import ROBOT, fitted
-from looplab.experiments.loop.report import MeasuredLoop, cells_of
-from looplab.experiments.loop.report.comparison import LoopVerdict, cells_text, guarded
-from looplab.report import rounds
+from looplab.experiments.loop.report import MeasuredLoop, cells_of, cells_text
 from looplab.report.cell import Key
 from looplab.report.rules import together
-from looplab.report.samples import MeasuredRuns, Runs
+from looplab.report.samples import MeasuredRuns
 from looplab.report.statistics import CONFIDENCE, SIGNIFICANCE, Interval, PValues
 from looplab.report.verdicts import (
     BY_CONSTRUCTION,
     NOT_REPRODUCED,
-    NOT_RUN,
     REPRODUCED,
     UNDECIDED,
     Hypotheses,
     Outcome,
+    Verdict,
 )
 
 # A run loses messages if it loses more than this share: no loss among a published cell's 1000 rules out 0.37 %.
 NEGLIGIBLE = 0.005
 # A system loses none if fewer of its runs do: 1 % lost in bursts of half a run is one run in fifty.
 SELDOM = 0.02
-LOST = "lost messages"
 # How many messages of a cell were lost.
 Count = Callable[[MeasuredLoop], int]
 LOSING: Key = (10.0, 0)
@@ -64,48 +61,32 @@ class LossPart:
         return f"{self.words} {losing} of {runs} runs lost more than {NEGLIGIBLE:.1%}, {may} may"
 
 
-def judge(name: str, scenarios: Sequence[str], runs: Runs) -> LoopVerdict:
-    """Judge a claim about the scenarios that have a cell: at `key`, or any at QoS 1 or 2.
+@dataclass(frozen=True)
+class LossClaim:
+    """A claim about the cells at `key`, or any at QoS 1 or 2: all of its parts must be true, or any."""
 
-    All parts of it must be true, or any.
-    """
-    parts_of, key, every_part = {
-        "loss-10-ms": (_at_10_ms, LOSING, True),
-        "flood-qos-0": (_flood_qos_0, FLOODED, False),
-        "flood-qos-1-2": (_flood_qos_1_2, None, True),
-    }[name]
-    of_study = [runs[scenario] for scenario in scenarios if scenario in runs]
-    study = rounds.study_of(of_study) if of_study else None
-    sides = [(m, kept) for m in of_study if _keys(kept := rounds.within(study, m), key)]
-    if not sides:
-        cells = f"a cell at {key[0]:g} ms and QoS {key[1]}" if key else "cells of QoS 1 or 2"
-        return LoopVerdict(reason=f"No run of {', '.join(scenarios)} has {cells}.", because=NOT_RUN)
-    used = [one for _, one in sides]
-    parts = parts_of(used)
-    keys = _keys(used[0], key)
-    counted = "; ".join(
-        f"{m.run.scenario}: {', '.join(_counted(cells_of(m)[one]) for one in _keys(m, key))}" for m in used
-    )
-    verdict = LoopVerdict(
-        reason=f"{counted}. {'; '.join(map(str, parts))}.",
-        cells=cells_text(keys),
-        judged=LOST,
-    )
-    if not rounds.withheld(verdict, max(len(m.runs) for m in used), study):
+    parts: Callable[[Sequence[MeasuredRuns]], Sequence[LossPart]]
+    key: Key | None
+    every_part: bool = True
+
+    def keys(self, measured: MeasuredRuns) -> list[Key]:
+        """Return the cells of a scenario that the claim is about."""
+        return [one for one in cells_of(measured) if (one == self.key if self.key else one[1] > 0)]
+
+    def answer(self, *used: MeasuredRuns) -> Verdict:
+        parts = self.parts(used)
+        counted = "; ".join(
+            f"{m.run.scenario}: {', '.join(_counted(cells_of(m)[one]) for one in self.keys(m))}" for m in used
+        )
+        reason = f"{counted}. {'; '.join(map(str, parts))}."
+        merged, without = (
+            together([part.p_values(merged) for part in parts], every_part=self.every_part) for merged in (True, False)
+        )
         by_robot = any(cell.merged for part in parts for own in part.runs for cell in own) and any(
             ROBOT in fitted(m.run.parameters) for m in used
         )
-        merged, without = (
-            together([part.p_values(merged) for part in parts], every_part=every_part) for merged in (True, False)
-        )
-        sound = without[0] if by_robot else 0.0
-        verdict.question = Hypotheses(merged, partial(_decide, verdict.reason, sound))
-    return guarded(verdict, name, study, sides)
-
-
-def _keys(measured: MeasuredRuns, key: Key | None) -> list[Key]:
-    """Return the cells of a scenario that a claim is about."""
-    return [one for one in cells_of(measured) if (one == key if key else one[1] > 0)]
+        question = Hypotheses(merged, partial(_decide, reason, without[0] if by_robot else 0.0))
+        return Verdict(reason=reason, cells=cells_text(self.keys(used[0])), question=question)
 
 
 def _decide(reason: str, sound: float, false: float, true: float, questions: int) -> Outcome:
@@ -173,3 +154,10 @@ def _counted(cell: MeasuredLoop) -> str:
     broken = f", connection lost {cell.disconnects} times" if cell.disconnects else ""
     because = f" ({cell.causes})" if cell.causes else ""
     return f"QoS {cell.qos}: {cell.lost} of {cell.sent} lost{because}{broken}{runs}"
+
+
+CLAIMS = {
+    "loss-10-ms": LossClaim(_at_10_ms, LOSING),
+    "flood-qos-0": LossClaim(_flood_qos_0, FLOODED, every_part=False),
+    "flood-qos-1-2": LossClaim(_flood_qos_1_2, None),
+}

@@ -22,7 +22,7 @@ from looplab.report.rounds import claims_of
 from looplab.report.rules import Answer, Rule, decided, directed, every, means, no_cost, no_gain
 from looplab.report.samples import MeasuredRuns
 from looplab.report.statistics import FEWEST_REPETITIONS, UNKNOWN, Interval, changed, compare, over_runs
-from looplab.report.verdicts import Claim, Line, Verdict, not_run
+from looplab.report.verdicts import Claim, Line, Printed, Verdict, not_run
 
 # The paper calls a system stable up to this share of errors.
 MOST_ERRORS = 0.02
@@ -56,14 +56,14 @@ def claims() -> list[Claim]:
 
 def _beside_published(claim: str, answer: Answer, run: MeasuredRuns) -> Verdict:
     verdict = answer(run)
-    verdict.published_share = published_change(claim)
+    verdict.published = printed_of(claim)
     return verdict
 
 
-def published_change(claim: str) -> float | None:
-    """Return the published change that a claim is about, as a share; None where the paper prints none."""
+def printed_of(claim: str) -> Printed:
+    """Return the published figures that a claim is about."""
     before, after = PUBLISHED[claim]["before"], PUBLISHED[claim]["after"]
-    return float(after) / float(before) - 1 if before else None
+    return Printed(float(before), float(after)) if before else Printed()
 
 
 def difference(pair: Pair, figure: str) -> Interval:
@@ -114,7 +114,7 @@ def _cores(run: MeasuredRuns) -> Verdict:
         return not_run("The run has loads on one number of cores only.")
     if any(len(places(run)[one.place]) < 2 for one in best):
         return not_run("The run has one load only: an optimal one needs several.")
-    rule = directed("The optimal load", +1, published_change("cores-move-optimum"))
+    rule = directed("The optimal load", +1, printed_of("cores-move-optimum").share)
     verdict = _decided(best[0].by_round, best[-1].by_round, rule)
     verdict.lines = [Line(str(one.place), Interval(float(one.load)), unit="devices") for one in best]
     return verdict
@@ -178,7 +178,7 @@ def _processed(claim: str, sides: Sides, rule: Callable[[str], Rule] | None, run
     rounds = _crossed(before, after, [*before, *after])
     if not rounds:
         return not_run("There is no load with a sound cell on both.")
-    printed, what = published_change(claim), f"The throughput of {chosen[1]}"
+    printed, what = printed_of(claim).share, f"The throughput of {chosen[1]}"
     verdict = _throughput([rounds], rule(what) if rule else directed(what, +1, printed), run)
     cells = dict.fromkeys(cell for pair in rounds.values() for cell in pair)
     verdict.lines = [Line(str(cell), cell.interval(PROCESSED), unit="requests") for cell in cells]

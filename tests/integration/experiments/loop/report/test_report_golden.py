@@ -105,11 +105,11 @@ def test_the_verdicts_are_those_of_the_day_the_runs_were_stored(report: Path) ->
         ),
         "no verdict",
     )
-    names = ("before_us", "after_us", "share")
+    names = ("before", "after", "value")
     found = {
         key: tuple(float(row[name]) for name in names)
         for row in verdicts
-        if (key := (row["claim"], row["fidelity"], row["statistic"])) in GOLDEN
+        if (key := (row["claim"], row["fidelity"], row["figure"])) in GOLDEN
     }
     assert found.keys() == GOLDEN.keys()
     for key, figures in GOLDEN.items():

@@ -44,7 +44,7 @@ def test_live_runs_of_a_study_give_a_verdict(tmp_path: Path, times: float, arm: 
     found = shown(tmp_path, "balance")
     for verdict in (found.verdict("balance-stress"), found.verdict("balance-stress-stands")):
         assert verdict.outcome == outcome, verdict.reason
-        assert "two arms of balance-scenario1" in verdict.notes[1]
+        assert "two arms of balance-scenario1" in verdict.notes[0]
     assert EXPERIMENT.studies.keys() < found.verdicts.keys()
 
 

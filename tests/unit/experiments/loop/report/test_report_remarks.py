@@ -141,9 +141,9 @@ def test_a_finding_of_one_broker_alone_differs(reported: Reported) -> None:
     line = after.partition("CPU stress raises O")[2].partition("CPU stress raises O, without Arduino")[0]
     assert "differs" in line.partition("corrected")[0]
     # The thesis's own tables and verdicts are of its broker.
-    judged = [(row["claim"], row["fidelity"], row["statistic"]) for row in rows(reported.out / "verdicts.csv")]
+    judged = [(row["claim"], row["fidelity"], row["figure"]) for row in rows(reported.out / "verdicts.csv")]
     verdict = rows(reported.out / "verdicts.csv")[judged.index(("stress", "thesis", "O mean"))]
-    assert float(verdict["share"]) == pytest.approx(1.0, abs=0.15)
+    assert float(verdict["value"]) == pytest.approx(1.0, abs=0.15)
     cells = [
         (row["scenario"], row["interval_ms"], row["qos"], row["metric"]) for row in rows(reported.out / "tables.csv")
     ]
