@@ -11,11 +11,15 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
+import numpy as np
+
+from looplab.report.cell import quantile
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from looplab.report.samples import MeasuredRuns
-    from looplab.report.statistics import Interval
+    from looplab.report.statistics import Floats, Interval
 
 SIZE_INCHES = (4.7, 3.3)
 # A fixed place: matplotlib's own layout takes as long as the drawing.
@@ -34,6 +38,9 @@ STYLES = (
     ("#a87200", ":", "X"),
 )
 GREY = "#777777"
+CURVE_POINTS = 240
+# The band holds the repetitions' own curves, except their highest and lowest 5 %.
+BAND = (0.05, 0.95)
 
 
 @dataclass(frozen=True)
@@ -195,6 +202,44 @@ class LinePlot:
             axes.set_yticks(self.levels)
         axes.set_xlabel(self.x_label)
         axes.set_ylabel(self.y_label)
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A cumulative distribution of latencies in us, each repetition's sorted; a lost message's is infinite: so it ends
+    below 1."""
+
+    name: str
+    by_repetition: Sequence[Floats]
+
+    @cached_property
+    def values_us(self) -> Floats:
+        """The latencies of all messages that were sent, sorted."""
+        return np.sort(np.concatenate(self.by_repetition))
+
+    @cached_property
+    def answered_us(self) -> Floats:
+        answered_us: Floats = self.values_us[np.isfinite(self.values_us)]
+        return answered_us
+
+    def below(self, share: float) -> str:
+        """Return a quantile of all in words."""
+        value_us = quantile(self.values_us, share)
+        return f"below {value_us / 1000:.3g} ms" if np.isfinite(value_us) else "not all answered"
+
+    def put(self, axes: Axes, style: tuple[str, str, str]) -> None:
+        """Draw it, with a band for the repetitions."""
+        colour, line, mark = style
+        # Denser towards the tail, to the very maximum.
+        tail = 1 - np.geomspace(1 / self.answered_us.size, 0.05, 60)
+        x = np.unique(np.quantile(self.answered_us, [*np.linspace(0, 1, CURVE_POINTS), *tail]))
+        each = [np.searchsorted(own, x, side="right") / own.size for own in self.by_repetition]
+        low, high = np.quantile(each, BAND, axis=0)
+        # The band of one repetition has no height.
+        axes.fill_between(x / 1000, low, high, step="post", color=colour, alpha=0.16, linewidth=0)
+        heights = np.searchsorted(self.values_us, x, side="right") / self.values_us.size
+        often = {"marker": mark, "markevery": max(1, x.size // 7), "markersize": 4.5}
+        axes.step(x / 1000, heights, line, where="post", color=colour, linewidth=1.6, label=self.name, **often)
 
 
 def logarithmic(axes: Axes, form: str = "{x:g}") -> None:
