@@ -1,8 +1,8 @@
-"""What a link must do, checked by real UDP probes: run beside the emulator, in its network namespace.
+"""What a link must do, checked by ICMP echoes, which the peer's kernel answers: run beside the emulator.
 
 Standard library and looplab.link only, so that the same file runs in a container, in a virtual machine and under
-pytest: `python3 link_checks.py <peer> [--probes N]` prints a JSON line for each check. `--echo` answers probes beside
-the peer. Both ends are on one machine and stamp with one CLOCK_MONOTONIC, so each way is measured by itself.
+pytest: `python3 link_checks.py <peer> [--probes N]` prints a JSON line for each check. Only one direction has a link at
+a time, so that the round trip shows what it does.
 
 Bounds: a mean may be off by 2 % or 0.7 ms, a standard deviation by 5 % or, with few probes, by 4 of its own standard
 errors (a Pareto's is 4 % of 1600 probes), a loss rate by 4 standard deviations of the binomial distribution. By chance
@@ -14,13 +14,11 @@ and allowed for, because a packet waits for two such wake-ups: the prober's and 
 import argparse
 import contextlib
 import json
-import secrets
 import socket
 import statistics
 import struct
 import subprocess
 import sys
-from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import accumulate
@@ -51,96 +49,63 @@ while True:
 print(1000 * sum(late) / max(1, len(late)))
 """
 
-ECHO_PORT, WAIT_NS = 9108, 2_000_000_000
-# Token of the series, sequence, when it left; then from there: number of its arrival, when it came, when it left (ns).
-PROBE = struct.Struct("!8sIQIQQ")
+WAIT_NS = 2_000_000_000
+# Type (8 asks), code, checksum and identifier (the kernel's work), sequence; then when it left (ns).
+ECHO = struct.Struct("!BBHHHQ")
 
 Check = Callable[[str, int], list[str]]
 
 
-def echo() -> None:
-    """Answer probes for good."""
-    arrivals: Counter[bytes] = Counter()
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as responder:
-        responder.bind(("", ECHO_PORT))
-        while True:
-            data, sender = responder.recvfrom(2048)
-            arrived_ns = perf_counter_ns()
-            token, sequence, sent_ns, *_ = PROBE.unpack_from(data)
-            arrivals[token] += 1
-            reply = PROBE.pack(token, sequence, sent_ns, arrivals[token], arrived_ns, perf_counter_ns())
-            responder.sendto(reply + data[PROBE.size :], sender)
-
-
-def probe(peer: str, count: int, interval_ms: float) -> dict[str, Any]:
-    """Send `count` probes on an open-loop schedule; return the figures of each way.
-
-    Last answers lost on the way back count as lost on the way there. Raises LabError if none comes back.
-    """
-    token, padding = secrets.token_bytes(8), bytes(64 - PROBE.size)
-    # By the number of its arrival there.
-    there: dict[int, tuple[int, int]] = {}
+def probe(peer: str, count: int) -> dict[str, Any]:
+    """Send `count` echoes, 1 ms apart whatever comes back; return the figures. Raises LabError if none comes back."""
     back: list[tuple[int, int]] = []
 
     def take(data: bytes, now_ns: int) -> bool:
-        own, sequence, sent_ns, arrival, arrived_ns, left_ns = PROBE.unpack_from(data)
-        if own == token:
-            there[arrival] = (sequence, arrived_ns - sent_ns)
-            back.append((arrival, now_ns - left_ns))
+        *_, sequence, sent_ns = ECHO.unpack_from(data)
+        back.append((sequence, now_ns - sent_ns))
         return len(back) == count
 
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as ours:
-        ours.connect((peer, ECHO_PORT))
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM, socket.IPPROTO_ICMP) as ours:
+        ours.connect((peer, 0))
         start_ns = perf_counter_ns()
         for sequence in range(count):
-            receive(ours, start_ns + int(sequence * interval_ms * 1e6), take)
+            receive(ours, start_ns + sequence * 1_000_000, take)
             with contextlib.suppress(OSError):
-                ours.send(PROBE.pack(token, sequence, perf_counter_ns(), 0, 0, 0) + padding)
+                ours.send(ECHO.pack(8, 0, 0, 0, sequence, perf_counter_ns()) + bytes(40))
         if len(back) < count:
             receive(ours, perf_counter_ns() + WAIT_NS, take)
     if len(back) < 2:
-        raise LabError(f"{len(back)} of {count} probes to {peer} came back.", "Does `--echo` run there?")
-    arrived, arrivals = [there[at] for at in sorted(there)], max(there)
-    return {"there_ms": way(arrived, count - (arrivals - len(there))), "back_ms": way(back, arrivals)}
-
-
-def way(arrived: Sequence[tuple[int, int]], sent: int) -> dict[str, Any]:
-    """Return the figures of one way: (number it was sent with, delay in ns) of each packet in the order of arrival."""
-    numbers, delays_ms = [number for number, _ in arrived], [delay_ns / 1e6 for _, delay_ns in arrived]
+        raise LabError(f"{len(back)} of {count} probes to {peer} came back.", "Is it there?")
+    numbers, delays_ms = [number for number, _ in back], [delay_ns / 1e6 for _, delay_ns in back]
     return {
-        "n": len(arrived),
+        "n": len(back),
         "mean": statistics.fmean(delays_ms),
         "sd": statistics.stdev(delays_ms),
         "p50": statistics.median(delays_ms),
-        "max": max(delays_ms),
-        "lost": max(0, sent - len(arrived)),
+        "lost": count - len(back),
         "out_of_order": sum(number < most for number, most in zip(numbers[1:], accumulate(numbers, max), strict=False)),
     }
 
 
-def both(peer: str, there: dict[str, Any], back: dict[str, Any]) -> list[LinkSettings]:
-    """A link to `peer` whose two directions differ."""
-    return [LinkSettings(peer, "egress", **there), LinkSettings(peer, "ingress", **back)]
-
-
-def measured(links: list[LinkSettings], count: int) -> dict[str, Any]:
-    """Apply and probe; the state of the links is added as "links", a sleeper's mean lateness as "late_ms"."""
-    client.apply(links)
+def measured(link: LinkSettings, count: int) -> dict[str, Any]:
+    """Apply and probe; the state of the link is added as "link", a sleeper's mean lateness as "late_ms"."""
+    client.apply([link])
     with subprocess.Popen([sys.executable, "-c", SLEEPER], stdin=-1, stdout=-1, text=True) as sleeper:
-        result = probe(links[0].peer, count, 1)
+        result = probe(link.peer, count)
         late_ms = float(sleeper.communicate()[0])
-    return {**result, "links": client.state()["links"], "late_ms": late_ms}
+    return {**result, "link": client.state()["links"][0], "late_ms": late_ms}
 
 
-def timing_faults(link: LinkSettings, way: dict[str, Any], late_ms: float) -> list[str]:
-    """What of mean and standard deviation is out of bounds, where packets may be late by `late_ms`."""
+def timing_faults(link: LinkSettings, found: dict[str, Any]) -> list[str]:
+    """What of mean and standard deviation is out of bounds, where packets may be late by what sleepers are."""
     mean, sd = theory(link)
-    sd_ms = max(SD_SHARE * sd, STANDARD_ERRORS * sd_error(link, way["n"]), 0.0 if sd else SD_FLOOR_MS)
+    late_ms = WAKE_UPS * found["late_ms"]
+    sd_ms = max(SD_SHARE * sd, STANDARD_ERRORS * sd_error(link, found["n"]), 0.0 if sd else SD_FLOOR_MS)
     faults = []
-    if abs(way["mean"] - mean) > max(MEAN_SHARE * mean, MEAN_MS) + late_ms:
-        faults.append(f"mean {way['mean']:.3f} ms, wanted {mean:.3f}")
-    if abs(way["sd"] - sd) > sd_ms + late_ms:
-        faults.append(f"SD {way['sd']:.3f} ms, wanted {sd:.3f}")
+    if abs(found["mean"] - mean) > max(MEAN_SHARE * mean, MEAN_MS) + late_ms:
+        faults.append(f"mean {found['mean']:.3f} ms, wanted {mean:.3f}")
+    if abs(found["sd"] - sd) > sd_ms + late_ms:
+        faults.append(f"SD {found['sd']:.3f} ms, wanted {sd:.3f}")
     return [f"{link.direction} {link.distribution}: {fault}" for fault in faults]
 
 
@@ -161,36 +126,36 @@ def rate_fault(what: str, happened: int, of: int, percent: float) -> list[str]:
     return [] if abs(happened - of * share) <= allowed else [f"{what}: {happened} of {of}, wanted {percent:g} %"]
 
 
-def delays(ways: tuple[dict[str, Any], dict[str, Any]], peer: str, count: int) -> list[str]:
-    """1000 packets a second each way: timing as wanted, none lost."""
-    found = measured(links := both(peer, *ways), count)
-    late_ms = WAKE_UPS * found["late_ms"]
-    faults = timing_faults(links[0], found["there_ms"], late_ms) + timing_faults(links[1], found["back_ms"], late_ms)
-    faults += [f"{name} lost {found[name]['lost']}" for name in ("there_ms", "back_ms") if found[name]["lost"]]
-    return faults + [f"{link['overflowed']} lost by a full queue" for link in found["links"] if link["overflowed"]]
+def delays(ways: Sequence[dict[str, Any]], peer: str, count: int) -> list[str]:
+    """1000 packets a second: timing as wanted, none lost."""
+    faults = []
+    for direction, settings in zip(("egress", "ingress"), ways, strict=True):
+        found = measured(link := LinkSettings(peer, direction, **settings), count)
+        faults += timing_faults(link, found)
+        faults += [f"{direction} lost {found['lost']}"] if found["lost"] else []
+        faults += [f"{direction} lost by a full queue"] if found["link"]["overflowed"] else []
+    return faults
 
 
 def loss(peer: str, count: int) -> list[str]:
-    found = measured(both(peer, {"delay_ms": 5.0, "loss_percent": 10.0}, {"delay_ms": 5.0, "loss_percent": 2.0}), count)
-    arrived = count - found["there_ms"]["lost"]
-    return rate_fault("egress loss", count - arrived, count, 10) + rate_fault(
-        "ingress loss", found["back_ms"]["lost"], arrived, 2
-    )
+    faults = []
+    for direction, percent in (("egress", 10.0), ("ingress", 2.0)):
+        found = measured(LinkSettings(peer, direction, delay_ms=5.0, loss_percent=percent), count)
+        faults += rate_fault(f"{direction} loss", found["lost"], count, percent)
+    return faults
 
 
 def order(peer: str, count: int) -> list[str]:
-    found = measured(both(peer, {**NORMAL, "reorder": False}, NORMAL), count)
-    faults = [f"order not kept: {n} overtaken" for n in (found["there_ms"]["out_of_order"],) if n]
+    kept = measured(LinkSettings(peer, "egress", **NORMAL, reorder=False), count)["out_of_order"]
+    faults = [f"order not kept: {kept} overtaken"] if kept else []
+    free = measured(LinkSettings(peer, "ingress", **NORMAL), count)["out_of_order"]
     # One in three overtakes the one before it by this jitter; far fewer would mean that order is always kept.
-    if found["back_ms"]["out_of_order"] < 0.3 * count:
-        faults.append(f"only {found['back_ms']['out_of_order']} of {count} overtook though reordering is on")
-    return faults
+    return faults if free >= 0.3 * count else [*faults, f"only {free} of {count} overtook though reordering is on"]
 
 
 def restored(peer: str, count: int) -> list[str]:
     client.apply([])
-    found = probe(peer, count // 5, 1)
-    p50 = found["there_ms"]["p50"] + found["back_ms"]["p50"]
+    p50 = probe(peer, count // 5)["p50"]
     return [] if p50 < 1.0 else [f"round trip {p50} ms without a link"]
 
 
@@ -220,13 +185,10 @@ def run(name: str, peer: str, count: int) -> dict[str, Any]:
 
 def main() -> int:
     parser = argparse.ArgumentParser()
-    parser.add_argument("peer", nargs="?", default="")
-    parser.add_argument("--echo", action="store_true", help="answer probes")
+    parser.add_argument("peer")
     parser.add_argument("--probes", type=int, default=2500)
     parser.add_argument("--only", action="append", choices=list(CHECKS))
     options = parser.parse_args()
-    if options.echo:
-        echo()
     good = True
     for name in options.only or CHECKS:
         result = run(name, options.peer, options.probes)

@@ -1,4 +1,4 @@
-"""Two containers on a network of their own, an emulator beside the first, a responder beside the second."""
+"""Two containers on a network of their own, an emulator beside the first."""
 
 import contextlib
 import json
@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from support.containers import docker, logs
+from support.image_harness import Container
 from support.places import ROOT
 from support.waiting import until
 
@@ -47,17 +48,12 @@ class Pair:
         self.containers.append(container)
         return container
 
-    def responder(self) -> str:
-        """Answers probes beside the peer."""
-        volume = ("--volume", f"{SCRIPT}:/link_checks.py:ro", "--entrypoint", "python3")
-        return self.start(*OPTIONS, *beside(self.peer), *volume, self.image, "/link_checks.py", "--echo")
-
     def emulator(self, container: str = "", capabilities: Sequence[str] = CAPABILITIES, **environment: str) -> str:
         """An emulator beside the target, or beside another container, that has answered or ended."""
         options = [word for name in capabilities for word in ("--cap-add", name)]
         options += [word for name, value in environment.items() for word in ("--env", f"{name}={value}")]
         made = self.start(*OPTIONS, *beside(container or self.target), *options, self.image)
-        until(lambda: "0 links" in logs(made) or status(made) == "exited", "the emulator", 20)
+        until(lambda: "0 links" in logs(made) or not Container(made).state()["Running"], "the emulator", 20)
         return made
 
     def close(self) -> None:
@@ -69,10 +65,6 @@ class Pair:
 
 def beside(container: str) -> tuple[str, str]:
     return "--network", f"container:{container}"
-
-
-def status(container: str) -> str:
-    return docker("inspect", "--format", "{{.State.Status}}", container)
 
 
 def pids(container: str) -> dict[str, int]:
@@ -112,9 +104,3 @@ from looplab.link.ping import ping
 print(ping(socket.gethostbyname({peer!r}), 10)["min"])
 """
     return float(in_container(container, script))
-
-
-def exit_code(container: str, timeout_s: float) -> int:
-    """Wait for a container's end."""
-    until(lambda: status(container) == "exited", "its end", timeout_s)
-    return int(docker("inspect", "--format", "{{.State.ExitCode}}", container))

@@ -42,7 +42,6 @@ for end in "target to-peer" "peer to-target"; do
     ip -n $1 link set $2 up
     ip netns exec $1 sysctl -qw net.ipv4.ping_group_range="0 65535"
 done
-ip netns exec peer python3 /mnt/link_checks.py --echo &
 start() {
     ip netns exec target sh /mnt/entry >/run/$1.log 2>&1 &
     emulator=$!

@@ -5,7 +5,8 @@ import signal
 
 import pytest
 from support.containers import docker, logs
-from support.link_pair import PEER, Pair, exit_code, pids, request, round_trip_ms
+from support.image_harness import Container
+from support.link_pair import PEER, Pair, pids, request, round_trip_ms
 from support.waiting import until
 
 from looplab.treatments.judgement import Treatment
@@ -41,7 +42,7 @@ def test_whatever_is_killed_the_link_is_restored(pair: Pair, victim: str) -> Non
         docker("kill", emulator)
     else:
         os.kill(processes.get(victim, processes["lab-link"]), signal.SIGKILL)
-    assert exit_code(emulator, 20) == (3 if held else 137)
+    assert Container(emulator).wait_for_end(20) == (3 if held else 137)
     if held:
         assert "not emulated any more" in logs(emulator)
     until(lambda: round_trip_ms(pair.target) < MIDDLE_MS, "the link as it was", 20)
@@ -51,12 +52,12 @@ def test_a_stopped_container_leaves_no_rule(pair: Pair) -> None:
     emulator = pair.emulator()
     assert request(emulator, "PUT", "/links", [DELAY])[0] == 200
     docker("stop", "--time", "10", emulator)
-    assert exit_code(emulator, 10) == 0
+    assert Container(emulator).wait_for_end(10) == 0
     looker = pair.start(
         *("--network", f"container:{pair.target}", "--cap-add", "NET_ADMIN", "--entrypoint", "iptables-nft"),
         *(pair.image, "-S"),
     )
-    exit_code(looker, 20)
+    Container(looker).wait_for_end(20)
     assert "LAB-LINK" not in logs(looker)
     assert "-P OUTPUT ACCEPT" in logs(looker)
 
@@ -96,7 +97,7 @@ def test_a_moved_peer_is_followed_and_a_vanished_interface_named(own_pair: Pair)
     until(lambda: addresses() != before, "the new address", 20)
     assert round_trip_ms(own_pair.target) > MIDDLE_MS
     docker("network", "disconnect", own_pair.network, own_pair.target)
-    assert exit_code(emulator, 20) == 3
+    assert Container(emulator).wait_for_end(20) == 3
     assert "vanished" in logs(emulator)
 
 
@@ -105,13 +106,13 @@ def test_an_emulator_without_links_ends_quietly_with_its_target(own_pair: Pair) 
     assert request(emulator, "PUT", "/links", [DELAY])[0] == 200
     assert request(emulator, "PUT", "/links", [])[0] == 200
     docker("kill", own_pair.target)
-    assert exit_code(emulator, 20) == 0
+    assert Container(emulator).wait_for_end(20) == 0
     assert "the container whose link this was has ended" in logs(emulator)
 
 
 def test_a_missing_capability_is_named(pair: Pair) -> None:
     emulator = pair.emulator(capabilities=())
-    assert exit_code(emulator, 20) == 3
+    assert Container(emulator).wait_for_end(20) == 3
     assert "NET_ADMIN" in logs(emulator)
 
 
@@ -120,7 +121,7 @@ def test_a_kernel_without_netem_says_so_where_netem_is_asked_for(pair: Pair) -> 
     if "netem, 0 links" in logs(emulator):
         docker("stop", emulator)
         pytest.skip("this kernel has sch_netem: nothing to refuse")
-    assert exit_code(emulator, 20) == 3
+    assert Container(emulator).wait_for_end(20) == 3
     assert "netem" in logs(emulator)
 
 

@@ -11,7 +11,6 @@ PROBES = "1600"
 
 @pytest.fixture(scope="module")
 def emulator(pair: Pair) -> str:
-    pair.responder()
     return pair.emulator()
 
 
