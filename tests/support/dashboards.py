@@ -1,6 +1,6 @@
 """The committed dashboards and their generator."""
 
-import importlib.util
+import importlib
 import json
 import sys
 from collections.abc import Iterator
@@ -27,9 +27,4 @@ def each_panel() -> Iterator[Any]:
 
 def generator() -> Any:
     sys.path.insert(0, str(ROOT / "grafana"))
-    spec = importlib.util.spec_from_file_location("grafana_generate", ROOT / "grafana" / "generate.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return importlib.import_module("generate")

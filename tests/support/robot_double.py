@@ -1,15 +1,12 @@
-"""A robot that does what the test wants, on a real port."""
+"""A robot that does what the test wants, on a TCP port."""
 
 import contextlib
 import os
-import pty
 import select
 import socket
 import threading
 import time
-import tty
 from collections.abc import Callable
-from pathlib import Path
 
 from support.parts import HOST
 from support.ports import free_port
@@ -27,7 +24,7 @@ def answer_line(asked: int, centi_celsius: int) -> bytes:
 
 
 class RobotDouble:
-    """Speaks the robot's protocol on a TCP port or a pseudo-terminal and does what the test wants.
+    """Speaks the robot's protocol and does what the test wants.
 
     `answer(number, request)` gives the bytes to write for the number-th of `requests`, T and letters, since the double
     was made (from 0).
@@ -35,14 +32,14 @@ class RobotDouble:
 
     GREETING = b"looplab double 0.3 ready\r\n"
 
-    def __init__(self, link: Path | None = None) -> None:
+    def __init__(self) -> None:
         self.requests = bytearray()
         self.greeted = False
         self.greets = True
         self.greeting = self.GREETING
         self.answer: Callable[[int, int], bytes] = lambda _number, request: answer_line(request, 2550)
-        self._link = link
-        self._port = 0 if link else free_port()
+        self._port = free_port()
+        self.url = f"socket://{HOST}:{self._port}"
         self._channel: int | None = None
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
@@ -52,16 +49,11 @@ class RobotDouble:
     def asked(self) -> int:
         return len(self.requests)
 
-    @property
-    def url(self) -> str:
-        return str(self._link) if self._link else f"socket://{HOST}:{self._port}"
-
     def plug(self) -> None:
         """There it is (again), at the same address."""
         self._stop.clear()
-        serve = self._serve_pty if self._link else self._serve_tcp
         ready = threading.Event()
-        self._thread = threading.Thread(target=serve, args=(ready,), daemon=True)
+        self._thread = threading.Thread(target=self._serve, args=(ready,), daemon=True)
         self._thread.start()
         assert ready.wait(LIMIT_S)
 
@@ -76,7 +68,7 @@ class RobotDouble:
         assert self._channel is not None
         os.write(self._channel, data)
 
-    def _serve_tcp(self, ready: threading.Event) -> None:
+    def _serve(self, ready: threading.Event) -> None:
         with socket.socket() as listener:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listener.bind((HOST, self._port))
@@ -89,27 +81,6 @@ class RobotDouble:
                 with connection:
                     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                     self._talk(connection.fileno())
-
-    def _serve_pty(self, ready: threading.Event) -> None:
-        assert self._link is not None
-        ours, theirs = pty.openpty()
-        tty.setraw(theirs)
-        self._link.unlink(missing_ok=True)
-        self._link.symlink_to(os.ttyname(theirs))
-        # While nobody has the other side open, poll(2) reports a hang-up: that is how opening is seen.
-        os.close(theirs)
-        ready.set()
-        poll = select.poll()
-        poll.register(ours, select.POLLIN)
-        try:
-            while not self._stop.is_set():
-                if poll.poll(0) and poll.poll(0)[0][1] & select.POLLHUP:
-                    time.sleep(0.01)
-                    continue
-                self._talk(ours)
-        finally:
-            self._link.unlink(missing_ok=True)
-            os.close(ours)
 
     def _talk(self, channel: int) -> None:
         self._channel = channel

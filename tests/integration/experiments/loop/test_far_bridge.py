@@ -5,11 +5,9 @@ import errno
 import os
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
-from support.parts import Broker, Child, Listener, free_port, python, until
-from support.robot_double import RobotDouble
+from support.parts import HOST, Broker, Child, Listener, free_port, python, until
 from support.wire import Wire
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root")
@@ -28,11 +26,11 @@ class Far:
 
     def __init__(self, broker: Broker, bridge: Child, listener: Listener) -> None:
         self.broker, self.bridge, self.listener = broker, bridge, listener
-        until(lambda: listener.last("lab/robot/status") == b"online", "the far bridge's robot")
+        until(lambda: listener.last("lab/bridge/status") == b"online", "the far bridge")
 
     def ask(self, numbers: range) -> None:
         for number in numbers:
-            self.listener.say("request/", b"T-far-%d" % number, qos=0)
+            self.listener.say("request/", b"E-far-%d" % number, qos=0)
 
     def answered(self) -> list[int]:
         payloads = self.listener.payloads("answer/")
@@ -41,15 +39,14 @@ class Far:
 
 @pytest.fixture
 def far(
-    wire: Wire, start_broker: Callable[..., Broker], start_command: Callable[..., Child], tmp_path: Path,
-    at_end: contextlib.ExitStack,
-) -> Far:  # fmt: skip
-    port, robot = free_port(), RobotDouble(tmp_path / "robot")
-    at_end.callback(robot.unplug)
+    wire: Wire, start_broker: Callable[..., Broker], start_command: Callable[..., Child], at_end: contextlib.ExitStack
+) -> Far:
+    """A bridge in the namespace, without a robot."""
+    port = free_port()
     broker = start_broker(more=f"allow_anonymous true\nlistener {port} {wire.here}\n")
     bridge = start_command(
         wire.command(*python("looplab.experiments.loop.bridge.program")),
-        BROKER_HOST=wire.here, BROKER_PORT=str(port), SERIAL_URL=robot.url, FIDELITY="corrected",
+        BROKER_HOST=wire.here, BROKER_PORT=str(port), SERIAL_URL=f"socket://{HOST}:{free_port()}", FIDELITY="corrected",
     )  # fmt: skip
     return Far(broker, bridge, at_end.enter_context(contextlib.closing(Listener(broker.port))))
 
