@@ -40,15 +40,13 @@ class Rule:
     direction: str
     topic: str = ""
     indexes: tuple[int, ...] = ()
-    every: int = 0
     seed: int = 1
     jitter_us: float = 0.0
     stall_ms: float = 0.0
     away_ms: float = 0.0
 
     def picks(self, index: int) -> bool:
-        counted = self.every > 0 and (index + 1) % self.every == 0
-        return counted or index in self.indexes or self.impairment == "delay"
+        return index in self.indexes or self.impairment == "delay"
 
 
 @dataclass(eq=False)

@@ -243,11 +243,7 @@ class TreatmentsDouble:
 
     def close(self) -> None:
         """Its thread looks up twice a second; nobody waits for that."""
-        threading.Thread(target=self._end).start()
-
-    def _end(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+        threading.Thread(target=self._server.shutdown).start()
 
 
 def python(module: str, *arguments: str) -> list[str]:

@@ -57,7 +57,14 @@ SYSTEMS = {
         sources=("{0} {1} universe", "{0} {1}-updates main universe", "{0} {1}-security main universe"),
     ),
 }  # fmt: skip
-PACKAGES = "systemd-sysv udev dbus kmod initramfs-tools zstd openssh-server network-manager sudo iproute2"
+PACKAGES = "apt-utils systemd-sysv udev dbus kmod initramfs-tools zstd openssh-server network-manager sudo iproute2"
+# What apt has downloaded becomes an archive of its own; the lists of the mirror go.
+ARCHIVE = """
+mkdir /opt/packages && cd /opt/packages
+find /var/cache/apt/archives -name '*.deb' -exec mv -t . {} +
+apt-ftparchive packages . >Packages
+rm -r /var/lib/apt/lists && mkdir -p /var/lib/apt/lists/partial
+"""
 SIZE = "16G"
 BUILD_LIMIT_S = 1800
 MODULES_IN_INITRD = "virtio_blk virtio_pci virtio_net ext4"
@@ -119,7 +126,7 @@ def _make(folder: Path, system: GuestSystem, mirror: str) -> None:
     _inside(tree, f"useradd --create-home --shell /bin/bash --groups dialout,sudo {system.user}")
     if system.to_be_installed:
         _inside(tree, f"{install} --download-only {system.to_be_installed}")
-    _make_archive(tree)
+    _inside(tree, ARCHIVE)
     policy.unlink()
     files = {
         "etc/hostname": f"{system.host}\n",
@@ -139,22 +146,6 @@ def _make(folder: Path, system: GuestSystem, mirror: str) -> None:
         shutil.copy(newest, folder / name)
     _run("mke2fs", "-q", "-t", "ext4", "-d", str(tree), str(folder / "root.ext4"), SIZE)
     shutil.rmtree(tree)
-
-
-def _make_archive(tree: Path) -> None:
-    """What apt has downloaded, as an archive in /opt/packages; the lists of the mirror go."""
-    place = tree / "opt/packages"
-    place.mkdir()
-    entries = []
-    for file in sorted((tree / "var/cache/apt/archives").glob("*.deb")):
-        data = file.read_bytes()
-        fields = _run("dpkg-deb", "--field", str(file)).strip()
-        digest = hashlib.sha256(data).hexdigest()
-        entries.append(f"{fields}\nFilename: ./{file.name}\nSize: {len(data)}\nSHA256: {digest}\n")
-        file.rename(place / file.name)
-    (place / "Packages").write_text("\n".join(entries))
-    shutil.rmtree(tree / "var/lib/apt/lists")
-    (tree / "var/lib/apt/lists/partial").mkdir(parents=True)
 
 
 def _inside(tree: Path, script: str) -> None:

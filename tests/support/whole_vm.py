@@ -13,7 +13,7 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any, Self
 
@@ -92,9 +92,9 @@ method=disabled
 """
 
 
-def missing_packages(programs: Mapping[str, str] = PROGRAMS) -> list[str]:
-    """Return the packages of those programs that this machine lacks."""
-    return [package for program, package in programs.items() if shutil.which(program) is None]
+def missing_packages() -> list[str]:
+    """Return the packages that this machine lacks."""
+    return [package for program, package in PROGRAMS.items() if shutil.which(program) is None]
 
 
 def _base64(text: str) -> str:
@@ -231,12 +231,9 @@ class Machine:
         settings = ["BatchMode=yes", "StrictHostKeyChecking=no", "UserKnownHostsFile=/dev/null", "LogLevel=ERROR"]
         return ["-i", str(self._key), *(word for each in [*settings, "ConnectTimeout=60"] for word in ("-o", each))]
 
-    def _ssh_words(self) -> list[str]:
-        return ["ssh", *self._options(), f"{self._disk.user}@{self.wire.there}"]
-
     def _ssh(self, command: str, timeout_s: float) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [*self._ssh_words(), f"sh -c {shlex.quote(command)}"],
+            ["ssh", *self._options(), f"{self._disk.user}@{self.wire.there}", f"sh -c {shlex.quote(command)}"],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
             text=True, timeout=timeout_s, check=False,
         )  # fmt: skip

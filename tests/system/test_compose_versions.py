@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from support.e2e_lab import Lab
 from support.places import ROOT
+from support.wire import call
 
 pytestmark = pytest.mark.engine
 
@@ -31,17 +32,13 @@ def built(version: str, folder: Path) -> Path:
     if shutil.which("go") is None:
         pytest.fail("no Go is here to build Compose with: install golang-go, or name files of plugins")
     module = f"github.com/docker/compose/{version.partition('.')[0]}"
-    download = ["go", "mod", "download", "-json", f"{module}@{version}"]
-    found = subprocess.run(download, cwd=folder, capture_output=True, text=True, check=False)
-    if found.returncode:
-        pytest.fail(f"no Go module of Compose {version}: {found.stdout[-300:]}")
+    found = call("go", "mod", "download", "-json", f"{module}@{version}", cwd=folder, timeout_s=600)
     # `go install` refuses a module that replaces others.
-    sources = Path(shutil.copytree(json.loads(found.stdout)["Dir"], folder / "sources"))
-    subprocess.run(["chmod", "-R", "u+w", str(sources)], check=True)
-    flags = f"-s -w -X {module}/internal.Version={version}"
-    plugin = folder / "docker-compose"
-    command = ["go", "build", "-trimpath", "-ldflags", flags, "-o", str(plugin), "./cmd"]
-    subprocess.run(command, cwd=sources, check=True)
+    sources, plugin = folder / "sources", folder / "docker-compose"
+    shutil.copytree(json.loads(found)["Dir"], sources)
+    call("chmod", "-R", "u+w", str(sources))
+    flags = ("-trimpath", "-ldflags", f"-s -w -X {module}/internal.Version={version}")
+    call("go", "build", *flags, "-o", str(plugin), "./cmd", cwd=sources, timeout_s=1800)
     return plugin
 
 
@@ -83,12 +80,8 @@ def test_a_scenario_runs_from_nothing_to_nothing(client: dict[str, str], lab: La
     lab.compose("--profile", "scenario1", "up", "--detach", MESSAGES="20", INTERVALS_MS="20", REPETITIONS="1", **client)
     assert lab.wait_for_end("scenario1") in (0, 1)
     assert lab.newest()[1]["cells"][0]["sent"] == 20
-    assert (
-        "BROKER_HOST=192.0.2.9"
-        in lab.compose(
-            "run", "--rm", "--no-deps", "prepare", "pairing", "bridge", "192.0.2.9", "8883", code=0, **client
-        ).stdout
-    )
+    pairing = ("run", "--rm", "--no-deps", "prepare", "pairing", "bridge", "192.0.2.9", "8883")
+    assert "BROKER_HOST=192.0.2.9" in lab.compose(*pairing, code=0, **client).stdout
     lab.run("down", code=0, **client)
     assert lab.containers(running=False) == {}
     assert lab.networks() == []

@@ -6,12 +6,11 @@ LAB_SWARM=1 .venv/bin/python -m pytest tests/system/test_swarm.py -s   (as root,
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -25,21 +24,6 @@ from support.waiting import until
 from support.wire import Lan, call
 
 from looplab.system.env_files import read_env
-
-
-@contextmanager
-def nodes(names: Sequence[str], folder: Path) -> Iterator[list[Engine]]:
-    """Yield engines that are joined to a Swarm, which the first one manages."""
-    with ExitStack() as stack:
-        lan = stack.enter_context(Lan(os.getpid() % 200 + 20, tuple(names)))
-        made = [stack.enter_context(Engine(lan, name, folder / name)) for name in names]
-        stack.callback(_leave, made)
-        first, *others = made
-        first.docker("swarm", "init", "--advertise-addr", first.address)
-        token = first.docker("swarm", "join-token", "--quiet", "worker")
-        for node in others:
-            node.docker("swarm", "join", "--token", token, "--advertise-addr", node.address, f"{first.address}:2377")
-        yield made
 
 
 def _leave(made: Sequence[Engine]) -> None:
@@ -74,14 +58,18 @@ done
 
 @pytest.fixture(scope="module")
 def swarm(session_lab: Lab) -> Iterator[dict[str, Engine]]:
-    """Three nodes with their labels."""
+    """Three nodes with their labels, joined to a Swarm that the first one manages."""
     subprocess.run(["sh", "-ec", SECRETS], cwd=session_lab.root, check=True)
-    folder = Path(tempfile.mkdtemp(prefix="labswarm-", dir="/tmp"))
-    try:
-        with nodes([*LABELS], folder) as there:
-            yield {node.name: node for node in there}
-    finally:
-        shutil.rmtree(folder)
+    with tempfile.TemporaryDirectory(prefix="labswarm-", dir="/tmp") as folder, ExitStack() as stack:
+        lan = stack.enter_context(Lan(os.getpid() % 200 + 20, tuple(LABELS)))
+        made = [stack.enter_context(Engine(lan, name, Path(folder) / name)) for name in LABELS]
+        stack.callback(_leave, made)
+        first, *others = made
+        first.docker("swarm", "init", "--advertise-addr", first.address)
+        token = first.docker("swarm", "join-token", "--quiet", "worker")
+        for node in others:
+            node.docker("swarm", "join", "--token", token, "--advertise-addr", node.address, f"{first.address}:2377")
+        yield {node.name: node for node in made}
 
 
 class Deployed:
