@@ -6,8 +6,8 @@ has others stand behind its minutes.
 
 # tests/e2e/test_e2e_NAME.py: no run of these has priority, so their lab may run beside another, which has the budget.
 WITHOUT_BUDGET = (
-    "asip", "faults", "look_inside", "middleware", "own_programs", "printed", "qos_delay", "record", "secrets", "study",
-    "table_added", "twin", "two_runs", "wrong_use",
+    "asip", "faults", "look_inside", "middleware", "own_programs", "qos_delay", "secrets", "study", "table_added",
+    "twin", "two_runs", "wrong_use",
 )  # fmt: skip
 FLAGS = {
     "LAB_ALL_HANDOUTS": "11 min: every handout typed, not only one",

@@ -73,18 +73,6 @@ def fill(store: SampleStore, rows: range, **columns: Any) -> None:
         np.asarray(store[name])[rows.start : rows.stop] = values
 
 
-def asked(cells: Sequence[Cell], messages: int, repetitions: int = 1, **more: Any) -> Any:
-    """Return what the documents of a run ask of its parameters."""
-    size = messages * repetitions
-    return SimpleNamespace(
-        cells=cells,
-        messages=messages,
-        repetitions=repetitions,
-        rows=lambda at: range(at * size, (at + 1) * size),
-        **more,
-    )
-
-
 @dataclass(frozen=True)
 class Simulated:
     """A cell whose messages are known: the latency of each in ns, `columns` of its rows, `more` in run.json.
@@ -140,9 +128,12 @@ def simulate(
     `figures` returns what a cell holds by its rows, beside counts and latencies. What is not given is absent, of a
     count 0.
     """
-    messages = len(simulated[0].total_ns) // repetitions
-    scenario = folder.name.partition("-")[2]
-    p = asked([one.cell for one in simulated], messages, repetitions, scenario=scenario, **settings)
+    rows = len(simulated[0].total_ns)
+    size = {"messages": rows // repetitions, "repetitions": repetitions}
+    p = SimpleNamespace(
+        cells=[one.cell for one in simulated], rows=lambda at: range(at * rows, (at + 1) * rows),
+        scenario=folder.name.partition("-")[2], **size, **settings,
+    )  # fmt: skip
     made = EXPERIMENTS[experiment]
     store = sample(simulated, made.part("controller").Controller.columns)
     counts = {count.name: 0 for count in simulated[0].cell.of_kind(Count) if not (count.total or count.outcome)}
@@ -152,7 +143,6 @@ def simulate(
         cells.append(entry(CellResult(one.cell, found), store, p.rows(at)))
     file = files_of(made, p)[0]
     lines = [file.header, *file.lines(store, range(store.count))]
-    size = {"messages": messages, "repetitions": repetitions}
     return finish(folder, experiment, cells, {**size, **parameters}, {file.name: lines}, **more)
 
 
