@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from support.containers import docker, own_image
 from support.e2e_lab import PROJECT, Lab
+from support.mqtt_packets import CONNECT, packet, text
 from support.waiting import until
 from support.wire import call
 
@@ -54,35 +55,18 @@ print(*("open" if frame[TCP].sport in taken else "closed" for frame in frames))
 """
 
 
-# Prints what a broker answers to a client of MQTT: 0 in, 5 refused, or that there was no answer.
-ENTER = """
+# Prints in hexadecimal digits what a server says, up to a silence, to who says so.
+TALK = """
 import socket, sys
-address, port, user, password = sys.argv[1:]
-parts = [b"me", *(word.encode() for word in (user, password) if word)]
-words = b"".join(len(part).to_bytes(2, "big") + part for part in parts)
-packet = b"\\0\\4MQTT\\4" + bytes([0xC2 if user else 2]) + b"\\0\\x3c" + words
+heard = b""
 try:
-    with socket.create_connection((address, int(port)), timeout=3) as sock:
-        sock.sendall(b"\\x10" + bytes([len(packet)]) + packet)
-        print(sock.recv(4)[3])
-except OSError:
-    print("no answer")
-"""
-
-
-# Prints the last line that a server sends who says something.
-SAY = """
-import socket, sys
-with socket.create_connection((sys.argv[1], int(sys.argv[2])), timeout=10) as sock:
-    sock.settimeout(2)
-    sock.sendall(sys.argv[3].encode() + b"\\r\\nPING\\r\\n")
-    heard = b""
-    try:
+    with socket.create_connection((sys.argv[1], int(sys.argv[2])), timeout=3) as sock:
+        sock.sendall(bytes.fromhex(sys.argv[3]))
         while chunk := sock.recv(1000):
             heard += chunk
-    except OSError:
-        pass
-    print(heard.split(b"\\r\\n")[-2].decode())
+except OSError:
+    pass
+print(heard.hex())
 """
 
 
@@ -112,6 +96,12 @@ def on_network(network: str, *words: str) -> str:
     """Run Python in a stranger's container on one of the lab's networks."""
     image = ["--user", f"{NOBODY}", "--entrypoint", "python3", own_image("controller")]
     return docker("run", "--rm", "--network", f"{PROJECT}_{network}", *image, "-c", *words)
+
+
+def hello(*known: str) -> str:
+    """Return the CONNECT of a client with this name and password, or without, in hexadecimal digits."""
+    words = b"".join(map(text, ("me", *known)))
+    return packet(CONNECT, text("MQTT") + bytes([4, 0xC2 if known else 2, 0, 60]) + words).hex()
 
 
 @pytest.fixture(scope="module")
@@ -156,13 +146,13 @@ def test_nobody_schedules_the_parts_of_a_run(parts: Lab) -> None:
 
 @pytest.mark.parametrize(
     ("part", "port", "said", "refusal"),
-    [("middleware-redis", "6379", "PING", "NOAUTH"), ("middleware-nats", "4222", "CONNECT {}", "Authorization")],
+    [("middleware-redis", "6379", "PING", b"NOAUTH"), ("middleware-nats", "4222", "CONNECT {}", b"Authorization")],
 )
-def test_the_middlewares_stores_ask_for_a_password(parts: Lab, part: str, port: str, said: str, refusal: str) -> None:
+def test_the_middlewares_stores_ask_for_a_password(parts: Lab, part: str, port: str, said: str, refusal: bytes) -> None:
     """The machine's users reach every container."""
     (address,) = addresses(parts.container(part)).values()
-    question = ("/usr/bin/python3", "-c", SAY, address, port, said)
-    until(lambda: refusal in as_nobody(*question).stdout, f"{part} refuses a stranger")
+    question = ("/usr/bin/python3", "-c", TALK, address, port, f"{said}\r\nPING\r\n".encode().hex())
+    until(lambda: refusal in bytes.fromhex(as_nobody(*question).stdout), f"{part} refuses a stranger")
 
 
 def test_no_other_user_writes_into_results(parts: Lab) -> None:
@@ -204,17 +194,22 @@ def test_a_robot_elsewhere_opens_the_broker_to_nobody(lab: Lab) -> None:
     lab.compose("--profile", "scenario1", "up", "--detach", "broker", "exporter", ROBOT="remote", code=0)
     broker = lab.container("broker")
     goal = (addresses(broker)["default"], "1883")
-    until(lambda: on_network("default", ENTER, *goal, "", "") == "5", "the broker refuses a stranger's container")
-    assert on_network("default", ENTER, *goal, "controller", "guess") == "5"
+
+    def entered(*known: str) -> bytes:
+        """What the broker answers to a container: 0 is in, 5 refused."""
+        return bytes.fromhex(on_network("default", TALK, *goal, hello(*known)))[3:4]
+
+    until(lambda: entered() == b"\5", "the broker refuses a stranger's container")
+    assert entered("controller", "guess") == b"\5"
     with neighbour() as (name, _cable):
         call("ip", "-n", name, "route", "add", "default", "via", "10.213.9.1")
-        knock = call("ip", "netns", "exec", name, sys.executable, "-c", ENTER, *goal, "", "")
+        knock = call("ip", "netns", "exec", name, sys.executable, "-c", TALK, *goal, hello())
     print("a neighbour:", knock)
-    assert knock in ("5", "no answer")
+    assert bytes.fromhex(knock)[3:4] in (b"\5", b"")
     # The lab's own parts have a password.
     known = lab.password("plain/controller")
     password = next(line for line in known.splitlines() if line.startswith("BROKER_PASSWORD=")).partition("=")[2]
-    assert on_network("default", ENTER, *goal, "controller", password) == "0"
+    assert entered("controller", password) == b"\0"
     live = f"http://127.0.0.1:{lab.environment['LAB_EXPORTER_PORT']}/metrics/live"
 
     def watched() -> bool:
