@@ -103,7 +103,6 @@ pytestmark = [
 ]
 
 RULES = ROOT / "rpi" / "99-looplab-robot.rules"
-ADAPTERS = re.findall(r'ATTRS\{idVendor\}=="(\w+)", ATTRS\{idProduct\}=="(\w+)"', RULES.read_text())
 INSTALL = "./install.sh --pairing ../pi.env --image ../bridge.tar"
 OUT_S = 3.0
 GUARD_NS, DEADLINE_NS = 100_000_000, 1_000_000_000
@@ -196,26 +195,9 @@ def test_the_rule_names_the_robot(installed: Pi) -> None:
     installed.run("udevadm verify /etc/udev/rules.d/99-looplab-robot.rules")
     assert installed.run("readlink /dev/looplab-robot").strip() == "ttyUSB0"
     assert installed.run("stat -L -c '%G %a' /dev/looplab-robot").strip() == "dialout 660"
-
-
-COVER = """
-usb=$(readlink -f /sys/class/tty/ttyUSB0/device/../..)
-for what in Vendor:{vendor} Product:{product}; do
-    echo ${{what#*:}} >/run/id${{what%:*}}
-    mount --bind /run/id${{what%:*}} $usb/id${{what%:*}}
-done
-udevadm trigger --settle --action=change /dev/ttyUSB0
-readlink /dev/looplab-robot || echo none
-umount $usb/idVendor $usb/idProduct
-udevadm trigger --settle --action=change /dev/ttyUSB0
-"""
-
-
-@pytest.mark.parametrize(("vendor", "product"), [*ADAPTERS, ("ffff", "7523")])
-def test_each_adapter_of_the_rule(installed: Pi, vendor: str, product: str) -> None:
-    """The device is QEMU's; udev reads other numbers of it, from files laid over the kernel's."""
-    installed.run(f"cat >cover <<'END'{COVER.format(vendor=vendor, product=product)}END")
-    assert installed.run("sudo sh -e cover").strip() == ("none" if vendor == "ffff" else "ttyUSB0")
+    # Another adapter's line differs by its numbers alone.
+    rules = [line for line in RULES.read_text().splitlines() if not line.startswith("#")]
+    assert len({re.sub(r'=="[0-9a-f]{4}"', "", rule) for rule in rules}) == 1
 
 
 def test_all_nine_scenarios(paired: Lab) -> None:
