@@ -213,9 +213,9 @@ class Lab:
         container = self.containers(running=False)[service]
         return int(docker("wait", container, timeout_s=timeout_s))
 
-    def kill_process(self, service: str, number: int = signal.SIGKILL) -> None:
+    def kill_process(self, service: str) -> None:
         """SIGKILL from the host: `docker kill` would count as a person's wish and hold the restart policy back."""
-        os.kill(self.process(service), number)
+        os.kill(self.process(service), signal.SIGKILL)
 
     def process(self, service: str) -> int:
         """Process id of a service, once it runs."""

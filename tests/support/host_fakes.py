@@ -16,18 +16,15 @@ REAL_PATH = os.environ["PATH"]
 COMPOSE_PLUGIN = {"Name": "compose", "Version": "2.26.1-4", "Path": "/usr/local/lib/docker/cli-plugins/docker-compose"}
 SERVER: dict[str, Any] = {
     "ID": "3SR4:7BBZ:KJV6:ZAEQ:JVBA:67KI:IUDU:C6XJ:RZ32:CFZB:VF6N:5TJZ",
-    "Driver": "overlay2",
     "CgroupDriver": "cgroupfs",
     "CgroupVersion": "1",
     "KernelVersion": "6.18.44",
     "OperatingSystem": "Debian GNU/Linux 12 (bookworm)",
-    "OSType": "linux",
     "Architecture": "x86_64",
-    "DockerRootDir": "/var/lib/docker",
     "ServerVersion": "20.10.24+dfsg1",
     "SecurityOptions": ["name=seccomp,profile=default"],
 }
-NO_SERVER: dict[str, Any] = {"ID": "", "ServerVersion": "", "OSType": "", "SecurityOptions": None}
+NO_SERVER: dict[str, Any] = {"ID": "", "ServerVersion": "", "SecurityOptions": None}
 NO_ANSWER_TEXT = "Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?"
 NO_RIGHTS_TEXT = (
     "permission denied while trying to connect to the Docker daemon socket at unix:///var/run/docker.sock: "
@@ -40,8 +37,8 @@ RTPRIO_REFUSED = (
 )
 
 
-def client(version: str = "28.2.2", plugins: list[dict[str, str]] | None = None) -> dict[str, Any]:
-    return {"Version": version, "Context": "default", "Plugins": [COMPOSE_PLUGIN] if plugins is None else plugins}
+def client(plugins: list[dict[str, str]] | None = None) -> dict[str, Any]:
+    return {"Version": "28.2.2", "Context": "default", "Plugins": [COMPOSE_PLUGIN] if plugins is None else plugins}
 
 
 def good_info(**changes: Any) -> Answer:

@@ -12,24 +12,22 @@ PUSH_FIRST_S, PUSH_EVERY_S = 1.0, 2.0
 _FIRST, _EVERY = round(PUSH_FIRST_S / STEP_S), round(PUSH_EVERY_S / STEP_S)
 
 
-def step(state: State, u_v: float, step_s: float = STEP_S) -> State:
+def step(state: State, u_v: float) -> State:
     """Return the state after one step of Runge-Kutta under a constant voltage."""
-    x, v, tilt, rate = state
-    half = step_s / 2
-    dv1, dr1 = derivative(v, tilt, rate, u_v)
-    v2, rate2 = v + half * dv1, rate + half * dr1
-    dv2, dr2 = derivative(v2, tilt + half * rate, rate2, u_v)
-    v3, rate3 = v + half * dv2, rate + half * dr2
-    dv3, dr3 = derivative(v3, tilt + half * rate2, rate3, u_v)
-    v4, rate4 = v + step_s * dv3, rate + step_s * dr3
-    dv4, dr4 = derivative(v4, tilt + step_s * rate3, rate4, u_v)
-    sixth = step_s / 6
-    return State(
-        x + sixth * (v + 2 * v2 + 2 * v3 + v4),
-        v + sixth * (dv1 + 2 * dv2 + 2 * dv3 + dv4),
-        tilt + sixth * (rate + 2 * rate2 + 2 * rate3 + rate4),
-        rate + sixth * (dr1 + 2 * dr2 + 2 * dr3 + dr4),
-    )
+
+    def slopes(at: State) -> State:
+        dv, drate = derivative(at.v_m_s, at.tilt_rad, at.rate_rad_s, u_v)
+        return State(at.v_m_s, dv, at.rate_rad_s, drate)
+
+    def after(by_s: float, by: State) -> State:
+        return State(*(value + by_s * slope for value, slope in zip(state, by, strict=True)))
+
+    first = slopes(state)
+    second = slopes(after(STEP_S / 2, first))
+    third = slopes(after(STEP_S / 2, second))
+    fourth = slopes(after(STEP_S, third))
+    mean = (a + 2 * b + 2 * c + d for a, b, c, d in zip(first, second, third, fourth, strict=True))
+    return after(STEP_S / 6, State(*mean))
 
 
 class Plant:
