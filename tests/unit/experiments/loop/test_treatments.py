@@ -121,7 +121,6 @@ def permitted(scheduling: str = "SCHED_OTHER", **broker: Any) -> Scan:
 
 # What is wanted, the scans, what makes the run invalid, the treatment to read, how it was found.
 CASES: dict[str, tuple[dict[str, str], Sequence[Scan | None], set[str], str, str]] = {
-    "priority as wanted": (PRIORITY, [scan(broker=[fifo(sys_nice="effective")])] * 2, set(), POLICY, "SCHED_FIFO 90"),
     "nothing": ({}, [scan()] * 2, set(), POLICY, "SCHED_OTHER"),
     "a priority that is permitted alone": (THESIS, [permitted()], set(), POLICY, "SCHED_OTHER"),
     "a priority that shall not be applied": (
@@ -195,7 +194,6 @@ CASES: dict[str, tuple[dict[str, str], Sequence[Scan | None], set[str], str, str
         {}, [scan(bridge=[], robot=[])], set(), "bridge apart from the load", "not here (SCHED_FIFO 95)",
     ),
     "isolation refused": ({}, [scan(robot=[process()])], set(), "robot apart from the load", "SCHED_OTHER"),
-    "stress throughout": ({"LOAD": "stress"}, [scan(stress=[STRESS])] * 3, set(), LOAD, "running"),
     "stress that died in the middle": (
         {"LOAD": "stress"}, [scan(stress=[STRESS])] * 2 + [scan()], {LOAD}, LOAD, "seen in 2 of 3 scans",
     ),
@@ -207,12 +205,6 @@ CASES: dict[str, tuple[dict[str, str], Sequence[Scan | None], set[str], str, str
     ),
     "stress that never was": ({"LOAD": "stress"}, [scan(), scan()], {LOAD}, LOAD, "not running"),
     "a load nobody asked for": ({}, [scan(), scan(stress=[STRESS])], {LOAD}, LOAD, "running"),
-    "a second load": (
-        {"LOAD": "stress"}, [scan(stress=[STRESS], flood=[STRESS])], {"flood load"}, "flood load", "running",
-    ),
-    "a flood that is gone": (
-        {"LOAD": "flood"}, [scan()] * 3, {"flood load", "flood in every cell"}, "flood load", "not running",
-    ),
     **{
         f"no answer in scan {at}": ({}, scans, {SERVICE}, SERVICE, "no answer")
         for at, scans in enumerate(([], [None], [scan(), None, scan()]))

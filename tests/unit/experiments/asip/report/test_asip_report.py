@@ -2,11 +2,12 @@
 
 import math
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support.reports import Shown, shown
+from support.reports import shown
 from support.run_files import edited, write_study
 from support.simulated_asip_runs import (
     as_published,
@@ -23,8 +24,7 @@ from looplab.report.verdicts import NO_PLAN, NOT_REPRODUCED, NOT_RUN, ONE_RUN, R
 RUNS = 5
 
 
-def analysed(results: Path) -> Shown:
-    return shown(results, "asip")
+analysed = partial(shown, experiment="asip")
 
 
 def outcomes(results: Path) -> dict[str, str]:

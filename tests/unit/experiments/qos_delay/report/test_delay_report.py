@@ -1,18 +1,17 @@
 """The report on network delay and QoS: verdicts on runs of known truth, a page that needs nothing else."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support.reports import Shown, shown
+from support.reports import shown
 from support.run_files import edited, repeat
 from support.simulated_delay_runs import SYMMETRICAL, as_published, one_way, write_delay_run
 
 from looplab.report.verdicts import NOT_REPRODUCED, NOT_RUN, REPRODUCED, Verdict
 
-
-def analysed(results: Path) -> Shown:
-    return shown(results, "qos-delay")
+analysed = partial(shown, experiment="qos-delay")
 
 
 def verdicts(results: Path, fidelity: str = "thesis") -> dict[str, Verdict]:

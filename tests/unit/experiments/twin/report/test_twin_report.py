@@ -1,11 +1,12 @@
 """The report on twin: verdicts on runs of known truth."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support import simulated_twin_runs as twin
-from support.reports import Shown, shown
+from support.reports import shown
 from support.run_files import repeat
 
 from looplab.experiments.twin.host import variables
@@ -15,8 +16,7 @@ NEITHER = dict.fromkeys(("no-queue-above-67", "fifteen"), NOT_REPRODUCED)
 MODES = ("prototype", "sleep", "session", "row", "copy")
 
 
-def analysed(results: Path) -> Shown:
-    return shown(results, "twin")
+analysed = partial(shown, experiment="twin")
 
 
 def findings(results: Path, fidelity: str = "thesis") -> dict[str, Verdict]:
