@@ -358,7 +358,7 @@ def test_the_controllers_connections_are_counted(number: str, sockets: int | str
 # --- how strong a load was -------------------------------------------------------------------------------
 
 
-def stressed(*cells: tuple[float, float], length_s: float = 2.0, workers: int = 8) -> list[Scan]:
+def stressed(*cells: tuple[float, float], length_s: float = 2.0) -> list[Scan]:
     """Scans at stress on two processors: of each cell, the CPU seconds a second that it got, and those left idle."""
     at_s = cpu_s = idle_s = 0.0
     scans = [scan(0.0, stress=[STRESS])]

@@ -82,9 +82,7 @@ def test_causes_name_who_holds_and_what_cures_it() -> None:
     ]
     assert "set_tcp_nodelay true" in in_words(made[0])
     assert "15.0 ms each" in in_words(made[0])
-
-
-def test_clients_that_connect_for_each_request_are_one_cause() -> None:
+    # Clients that connect for each request are one cause.
     asks = {f"asks-{number}": [1, 40 * MS] for number in range(60)}
     hosts = {**dict.fromkeys(asks, "lab-sample-1"), "device": "lab-device-1"}
     [made] = causes(found(held_by={**asks, "stranger": [4, 4 * MS]}), 100, "broker", hosts)

@@ -130,11 +130,9 @@ def test_a_cell_that_stored_nothing_has_no_rate(tmp_path: Path) -> None:
     assert cell["per_broker"][0]["operation_s"] is None
 
 
-def test_a_message_stored_as_the_next_is_sent_makes_no_queue() -> None:
+def test_queue_and_rates_of_few_messages() -> None:
+    # A message that is stored as the next is sent makes no queue.
     assert queue([0, 10, 20], [10, 20, 30]) == ([0, 10, 10, 20, 20, 30], [1, 0, 1, 0, 1, 0])
-
-
-def test_rates_of_few_messages() -> None:
     assert [rate_per_s(times_ns) for times_ns in ([], [5], [0, 500_000_000])] == [None, None, 2]
 
 

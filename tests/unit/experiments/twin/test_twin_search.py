@@ -60,8 +60,10 @@ def test_the_search_finds_the_limit_of_a_queue(capacity: float) -> None:
     assert found["limited_by"] == f"at {overloaded:.0f}"
 
 
-def test_the_highest_rate_ends_the_search_at_once() -> None:
+def test_a_search_that_fails_nowhere_or_everywhere() -> None:
     p = parameters()
+    nothing = search(p, lambda rate: (queueing(p, rate, 0.2), {}))
+    assert (nothing["limit_per_s"], any(step["sustained"] for step in nothing["steps"])) == (0, False)
     found = search(p, lambda rate: (queueing(p, rate, 10_000), {"limited_by": "device"}))
     assert (found["limit_per_s"], len(found["steps"]), found["limited_by"]) == (1000, 1, "tried")
 
@@ -86,13 +88,6 @@ def test_chance_near_the_limit_moves_no_limit(cause: str) -> None:
     # Limits are found by steps of 5 %, from below.
     assert -0.06 < exact < 0
     assert abs(by_chance - exact) < 0.025
-
-
-def test_nothing_sustained_is_no_limit() -> None:
-    p = parameters()
-    found = search(p, lambda rate: (queueing(p, rate, 0.2), {}))
-    assert found["limit_per_s"] == 0
-    assert not any(step["sustained"] for step in found["steps"])
 
 
 def test_a_lost_message_or_a_late_device_is_not_sustained() -> None:

@@ -42,15 +42,11 @@ def refusal(url: str, others: Sequence[str] = ()) -> str:
     return str(found.value)
 
 
-def test_a_wildcard_opens_the_only_device(device: Path) -> None:
-    with open_port(f"{device.parent}/*") as port:
-        assert (port.port, port.baudrate, port.timeout) == (str(device), 57600, 0)
-
-
 def test_an_open_port_is_no_other_programs(device: Path) -> None:
     """By its lock, and by the kernel for a program that asks for none and is not root."""
     device.chmod(0o666)
-    with open_port(str(device)) as port:
+    with open_port(f"{device.parent}/*") as port:
+        assert (port.port, port.baudrate, port.timeout) == (str(device), 57600, 0)
         assert refusal(str(device)) == f"{device}: another program has it (`fuser {device}` names it)"
         refuse_others(port.fileno())
         # Any reader that every user may start.
