@@ -200,32 +200,28 @@ def test_a_load_has_the_options_that_a_run_records(name: str) -> None:
         assert SERVICES["scenario1"]["environment"][variable] is None
 
 
-def judge(name: str, service: Service) -> None:
-    # A sidecar shares the namespace whose link it makes or whose packets it takes; no other service shares one.
-    assert ("service:" in service.get("network_mode", "")) == (name in (*LINKS, *CAPTURES)), name
-    assert service.get("pid", "service:treatments") == "service:treatments"
-    # Two labs may live on one machine.
-    assert "container_name" not in service
-    networks = service.get("networks") or {}
-    for attachment in networks.values() if isinstance(networks, dict) else []:
-        assert not {"ipv4_address", "ipv6_address", "mac_address"} & set(attachment or {})
-    for port in service.get("ports", []):
-        address = re.match(r"\$\{LAB_(?:(?:LAN_)?BIND|GATEWAY|TREATMENTS_AT):-[\d.]+(:\d+)?\}:", port)
-        assert address, port
-        assert address[1] or "${LAB_" in port[address.end() :], f"{port} cannot be moved"
-    # No log fills the disk.
-    assert {"max-size", "max-file"} <= set(service["logging"]["options"])
-    # The engine starts no part of a lab at boot: one that it would restart joins a process that it does not.
-    assert service.get("restart", "no") == "no" or service["pid"] == "service:treatments"
-    # Without exporter, Prometheus or Grafana every run goes on.
-    assert not set(service.get("depends_on", ())) & {"exporter", "prometheus", "grafana"}
-
-
 @pytest.mark.parametrize("services", [SERVICES, *ALSO])
 def test_a_service_keeps_the_rules_of_the_house(services: dict[str, Service]) -> None:
     """Its privileges are judged as Compose resolves them: tests/integration/lab/test_hardening.py."""
     for name, service in services.items():
-        judge(name, service)
+        # A sidecar shares the namespace whose link it makes or whose packets it takes; no other service shares one.
+        assert ("service:" in service.get("network_mode", "")) == (name in (*LINKS, *CAPTURES)), name
+        assert service.get("pid", "service:treatments") == "service:treatments"
+        # Two labs may live on one machine.
+        assert "container_name" not in service
+        networks = service.get("networks") or {}
+        for attachment in networks.values() if isinstance(networks, dict) else []:
+            assert not {"ipv4_address", "ipv6_address", "mac_address"} & set(attachment or {})
+        for port in service.get("ports", []):
+            address = re.match(r"\$\{LAB_(?:(?:LAN_)?BIND|GATEWAY|TREATMENTS_AT):-[\d.]+(:\d+)?\}:", port)
+            assert address, port
+            assert address[1] or "${LAB_" in port[address.end() :], f"{port} cannot be moved"
+        # No log fills the disk.
+        assert {"max-size", "max-file"} <= set(service["logging"]["options"])
+        # The engine starts no part of a lab at boot: one that it would restart joins a process that it does not.
+        assert service.get("restart", "no") == "no" or service["pid"] == "service:treatments"
+        # Without exporter, Prometheus or Grafana every run goes on.
+        assert not set(service.get("depends_on", ())) & {"exporter", "prometheus", "grafana"}
 
 
 # Of one of the lab's own images, whatever its variables say.
