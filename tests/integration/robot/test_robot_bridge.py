@@ -85,19 +85,17 @@ class Cable:
                     os.write(sink, self._spoil(os.read(source, 4096)))
 
     def _spoil(self, data: bytes) -> bytes:
-        if not self.noise:
-            return data
-        out = bytearray()
+        out = b""
         for byte in data:
+            passed = bytes([byte])
             self._since_spoilt += 1
             # Two in one line could make another good one: one in 23 check letters is right by chance.
-            spoils = self._since_spoilt > LINE_BYTES and self._random.random() < self.noise
-            kind = self._random.randrange(3) if spoils else 3
-            if spoils:
+            if self._since_spoilt > LINE_BYTES and self._random.random() < self.noise:
                 self.spoilt += 1
                 self._since_spoilt = 0
-            out += {0: b"", 1: bytes([self._random.randrange(256)]), 2: bytes([byte, byte])}.get(kind, bytes([byte]))
-        return bytes(out)
+                passed = self._random.choice((b"", self._random.randbytes(1), 2 * passed))
+            out += passed
+        return out
 
 
 pytestmark = pytest.mark.engine

@@ -20,13 +20,7 @@ from support.wire import call
 
 from looplab.experiments.loop.bridge.robot_answers import Answers, Faults
 from looplab.experiments.loop.bridge.robot_port import RobotPort
-from looplab.experiments.loop.protocol import (
-    OFFLINE,
-    ONLINE,
-    TOPIC_BRIDGE_STATUS,
-    TOPIC_REQUEST,
-    TOPIC_ROBOT_STATUS,
-)
+from looplab.experiments.loop.protocol import OFFLINE, ONLINE, TOPIC_BRIDGE_STATUS, TOPIC_REQUEST, TOPIC_ROBOT_STATUS
 from looplab.system.processes import facts
 
 BRIDGE = "looplab.experiments.loop.bridge.program"

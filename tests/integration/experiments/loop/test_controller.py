@@ -1,12 +1,13 @@
 """The controller as a real process: its counts add up, its files agree, and its faults are said in a sentence."""
 
+import contextlib
 import json
 import os
 import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from support.loop_lab import OK, LoopLab, event, events, stand_in
 from support.noise_probes import OVER_PROBES, UNDER_PROBES, hog, probes
 from support.parts import HOST, Broker, Child, Listener, free_port, until
 from support.run_checks import check_run, read_samples, treatments
+from support.wire import call
 
 from looplab.experiments.loop.protocol import TOPIC_ANSWER, TOPIC_REQUEST
 from looplab.run.accounting import summarise
@@ -315,26 +317,20 @@ def test_a_missing_part_exits_with_3_and_its_remedy(
 
 
 @pytest.fixture
-def mount(tmp_path: Path) -> Iterator[Callable[..., Path]]:
-    """A small file system of its own, with these options."""
-    if os.geteuid() != 0:
-        pytest.skip("needs root to mount a small file system")
-    mounted: list[Path] = []
+def mount(tmp_path: Path, at_end: contextlib.ExitStack) -> Callable[[str], Path]:
+    """Return a function that mounts a small file system of its own, with these options."""
 
     def make(options: str) -> Path:
-        folder = tmp_path / f"mount{len(mounted)}"
+        folder = tmp_path / "mount"
         folder.mkdir()
-        done = subprocess.run(
-            ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)], capture_output=True, text=True, check=False
-        )
+        words = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)]
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
         if done.returncode:
-            pytest.skip(f"cannot mount here: {done.stderr.strip()}")
-        mounted.append(folder)
+            pytest.skip(f"needs root that may mount here: {done.stderr.strip()}")
+        at_end.callback(call, "umount", "--lazy", str(folder))
         return folder
 
-    yield make
-    for folder in mounted:
-        subprocess.run(["umount", "--lazy", str(folder)], check=True)
+    return make
 
 
 @pytest.mark.parametrize(
