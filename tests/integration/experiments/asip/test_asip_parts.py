@@ -3,12 +3,12 @@
 import contextlib
 import os
 import random
-import select
 import socket
 import threading
 import time
 import tty
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -212,12 +212,12 @@ def _noise_in_lines(chance: random.Random, size: int) -> bytes:
     return bytes(10 if chance.random() < 0.01 else byte for byte in chance.randbytes(size)) + b"\n"
 
 
+@pytest.mark.timeout(120)
 def test_random_bytes_pass_the_bridge_unchanged_both_ways(broker: Broker, start_child: Callable[..., Child]) -> None:
     """A port that sends noise as fast as the bridge takes it; what comes out is what went in."""
     chance, sent = random.Random(16), 0
     board, port = os.openpty()
     tty.setraw(port)
-    os.set_blocking(board, False)
     number = free_port()
     variables = {
         "ASIP_DEVICE": os.ttyname(port), "BROKER_HOST": HOST, "BROKER_PORT": str(broker.port),
@@ -225,32 +225,19 @@ def test_random_bytes_pass_the_bridge_unchanged_both_ways(broker: Broker, start_
     }  # fmt: skip
     bridge = start_child("looplab.experiments.asip.bridge", **variables)
     until(lambda: "waits" in bridge.said(), "the bridge waits")
-    with socket.create_connection((HOST, number)) as client:
-        client.setblocking(False)
+    client = socket.create_connection((HOST, number), LIMIT_S)
+    with client, open(board, "rb") as below, client.makefile("rb") as above, ThreadPoolExecutor(2) as pool:
         # The port is open once the bridge passes a byte.
-        assert exchange(board, client, b"\n", b"") == (b"\n", b"")
+        client.sendall(b"\n")
+        assert below.read(1) == b"\n"
         while sent < BRIDGE_FUZZ_BYTES:
             down, up = (_noise_in_lines(chance, chance.randrange(1, 3000)) for _ in range(2))
-            assert exchange(board, client, down, up) == (down, up)
+            pool.submit(client.sendall, down)
+            pool.submit(os.write, board, up)
+            assert (below.read(len(down)), above.read(len(up))) == (down, up)
             sent += len(down)
     assert "Traceback" not in bridge.said()
-    os.close(board)
     os.close(port)
-
-
-def exchange(board: int, client: socket.socket, down: bytes, up: bytes) -> tuple[bytes, bytes]:
-    """Send `down` from the client and `up` from the board; return what the board and the client got."""
-    got = {board: b"", client.fileno(): b""}
-    left = {board: up, client.fileno(): down}
-    end_s = time.monotonic() + LIMIT_S
-    while (len(got[board]) < len(down) or len(got[client.fileno()]) < len(up)) and time.monotonic() < end_s:
-        writers = [descriptor for descriptor, data in left.items() if data]
-        for descriptor in select.select(list(got), writers, [], 0.1)[0]:
-            got[descriptor] += os.read(descriptor, 4096)
-        for descriptor in writers:
-            with contextlib.suppress(BlockingIOError):
-                left[descriptor] = left[descriptor][os.write(descriptor, left[descriptor]) :]
-    return got[board], got[client.fileno()]
 
 
 def test_the_worker_answers_nonsense_with_errors_and_goes_on(kept: AsipParts) -> None:
