@@ -7,7 +7,6 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from itertools import product
 from pathlib import Path
 from statistics import geometric_mean, median
@@ -30,10 +29,10 @@ long = pytest.mark.flag("LAB_OWN_LONG")
 class Watched:
     """A broker with its capture in a namespace of its own."""
 
-    def __init__(self, lan: Lan, folder: Path, *, nodelay: bool) -> None:
+    def __init__(self, lan: Lan, folder: Path) -> None:
         within = ("nsenter", f"--net=/run/netns/{lan.namespace('broker')}")
         self.host, self._folder = lan.addresses["broker"], folder
-        self.broker = Broker(folder, nodelay=nodelay, host=self.host, within=within)
+        self.broker = Broker(folder, host=self.host, within=within)
         port = free_port()
         self.url = f"http://{self.host}:{port}"
         variables = {
@@ -68,25 +67,19 @@ class Watched:
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
         with subprocess.Popen([*command, "device", document], **pipes) as device:  # type: ignore[call-overload]
             assert device.stdout.readline() == "ready\n"
-            took: dict[str, float] = json.loads(call(*command, "requesters", document, timeout_s=300))
-        return took
+            return dict(json.loads(call(*command, "requesters", document, timeout_s=300)))
 
-    def found(self, most: int = 1000, key: str = "topic+json:n") -> dict[str, Any]:
-        asked = Application("app/+/ask", "app/+/answer", key, self.since_s, time.time(), 5.0, most)
+    def found(self, most: int = 1000) -> dict[str, Any]:
+        asked = Application("app/+/ask", "app/+/answer", "topic+json:n", self.since_s, time.time(), 5.0, most)
         return client.stop_application(asked, self.url)
 
 
 @pytest.fixture
-def watched(tmp_path: Path, at_end: contextlib.ExitStack) -> Callable[..., Watched]:
-    lan = at_end.enter_context(Lan(7, ("broker",)))
-
-    def start(*, nodelay: bool = True) -> Watched:
-        made = Watched(lan, tmp_path, nodelay=nodelay)
-        at_end.callback(made.broker.kill)
-        at_end.callback(lambda: made.capture.close())
-        return made
-
-    return start
+def watched(tmp_path: Path, at_end: contextlib.ExitStack) -> Watched:
+    made = Watched(at_end.enter_context(Lan(7, ("broker",))), tmp_path)
+    at_end.callback(made.broker.kill)
+    at_end.callback(lambda: made.capture.close())
+    return made
 
 
 def taken_ms(found: dict[str, Any]) -> list[float]:
@@ -94,16 +87,15 @@ def taken_ms(found: dict[str, Any]) -> list[float]:
     return [(end - start) / 1e6 for start, end in zip(columns["in_ns"], columns["received_ns"], strict=True)]
 
 
-def test_capture_and_client_agree(watched: Callable[..., Watched]) -> None:
+def test_capture_and_client_agree(watched: Watched) -> None:
     """One capture of an application by each version of MQTT at each QoS, one after the other."""
-    made = watched()
     took: dict[str, float] = {}
     versions: dict[str, str] = {}
     for version, qos in product(application.VERSIONS, (0, 1, 2)):
         name = f"{version}-{qos}-"
-        took |= made.run(name=name, version=version, qos=qos, clients=3, requests=60, interval_s=0.01)
+        took |= watched.run(name=name, version=version, qos=qos, clients=3, requests=60, interval_s=0.01)
         versions |= dict.fromkeys([f"{name}{one}" for one in ("asks-0", "asks-1", "asks-2", "device")], version)
-    found = made.found()
+    found = watched.found()
     columns, names = found["columns"], [one["client"] for one in found["clients"]]
     assert found["dropped"] == 0
     assert len(took) == 360 == len(columns["in_ns"])
@@ -118,20 +110,18 @@ def test_capture_and_client_agree(watched: Callable[..., Watched]) -> None:
     assert median(more) < 0.5 or os.environ.get("LAB_OWN_LONG", "0") == "0", "on a quiet machine"
 
 
-def test_nagles_algorithm_in_a_client_is_seen(watched: Callable[..., Watched]) -> None:
+def test_nagles_algorithm_in_a_client_is_seen(watched: Watched) -> None:
     """At QoS 1 a requester's own acknowledgement of an answer holds its next request."""
-    made = watched()
-    made.run(version="3.1.1", qos=1, clients=1, requests=100, interval_s=0.01, nodelay=False)
-    assert made.found()["held_by"].get("asks-0", [0])[0] >= 10
+    watched.run(version="3.1.1", qos=1, clients=1, requests=100, interval_s=0.01, nodelay=False)
+    assert watched.found()["held_by"].get("asks-0", [0])[0] >= 10
 
 
 @long
-def test_a_hundred_thousand_requests_are_accounted_for(watched: Callable[..., Watched]) -> None:
-    made = watched()
-    took = made.run(version="5", qos=0, clients=20, requests=100_000, interval_s=0.001)
-    before_kib = _most_kib(made.capture.pid)
-    found = made.found(most=100_000)
-    after_kib = _most_kib(made.capture.pid)
+def test_a_hundred_thousand_requests_are_accounted_for(watched: Watched) -> None:
+    took = watched.run(version="5", qos=0, clients=20, requests=100_000, interval_s=0.001)
+    before_kib = _most_kib(watched.capture.pid)
+    found = watched.found(most=100_000)
+    after_kib = _most_kib(watched.capture.pid)
     assert found["dropped"] == 0
     assert len(found["columns"]["in_ns"]) == 100_000
     assert sum(one >= 0 for one in taken_ms(found)) == len(took)
@@ -140,23 +130,23 @@ def test_a_hundred_thousand_requests_are_accounted_for(watched: Callable[..., Wa
 
 
 @long
-def test_the_application_is_hardly_slower_for_the_capture(watched: Callable[..., Watched]) -> None:
+def test_the_application_is_hardly_slower_for_the_capture(watched: Watched) -> None:
     """Paired: the client's median with the capture over that without it, each of them first in half of the pairs."""
-    made, ratios = watched(), []
+    ratios = []
     asked = {"version": "3.1.1", "qos": 0, "clients": 4, "requests": 1000, "interval_s": 0.002}
-    made.capture.close()
+    watched.capture.close()
     for number in range(16):
         medians = {}
         for captured in (number % 2 == 0, number % 2 == 1):
             if captured:
-                made.begin()
+                watched.begin()
                 # What the start of a program costs is over.
                 time.sleep(1.0)
-            medians[captured] = median(made.run(**asked).values())
+            medians[captured] = median(watched.run(**asked).values())
             if captured:
-                made.capture.close()
+                watched.capture.close()
         ratios.append(medians[True] / medians[False])
-    made.begin()
+    watched.begin()
     print(f"with the capture over without it: {geometric_mean(ratios):.3f} of {[round(one, 2) for one in ratios]}")
     assert geometric_mean(ratios) <= 1.05
 
