@@ -1,6 +1,7 @@
 """Real parts on loopback. Fixtures end what they start, in the order that leaves no process behind."""
 
 import contextlib
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 import pytest
 from support.parts import Broker, Child, Listener, python, starter
 from support.robot_double import RobotDouble
+from support.wire import Wire
 
 
 @pytest.fixture
@@ -35,6 +37,15 @@ def broker(start_broker: Callable[..., Broker]) -> Broker:
 @pytest.fixture
 def listener(broker: Broker, at_end: contextlib.ExitStack) -> Listener:
     return at_end.enter_context(contextlib.closing(Listener(broker.port)))
+
+
+@pytest.fixture(scope="module")
+def wire() -> Iterator[Wire]:
+    """A network whose cable a test may pull."""
+    if os.geteuid() != 0:
+        pytest.skip("a network of its own needs root")
+    with Wire(os.getpid() % 200 + 20) as found:
+        yield found
 
 
 @pytest.fixture

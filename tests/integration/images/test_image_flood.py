@@ -1,9 +1,9 @@
 """The broker's image as configured, and the flood against it: what it says it published is what the broker saw."""
 
+import contextlib
 import json
 import subprocess
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -63,19 +63,14 @@ def test_repeats_until_sigterm_and_then_ends_at_once(flood_image: str, broker: C
     assert published_at(broker) <= summary["attempted"]
 
 
-@pytest.fixture(scope="module")
-def repeating_image(flood_image: str) -> str:
-    """The image with a program of upstream's command line: the lab's own, behind upstream's path."""
+def test_repeats_the_program_of_upstream(flood_image: str, broker: Container, start: Starter) -> None:
+    """An image with a program of upstream's command line: the lab's own, behind upstream's path."""
     stage = (ROOT / "images/flood/Dockerfile").read_text().partition("FROM flood AS flood-upstream\n")[2]
     lines = f"FROM {flood_image} AS flood\nFROM scratch AS upstream\nCOPY --from=flood /flood /bin/mqtt-stresser\n"
     docker("build", "--quiet", "--tag", "looplab-test/flood-upstream", "-", given=f"{lines}FROM flood\n{stage}")
-    return "looplab-test/flood-upstream"
-
-
-def test_repeats_the_program_of_upstream(repeating_image: str, broker: Container, start: Starter) -> None:
     options = ("--network", f"container:{broker.id}", "--env", "FLOOD_REPEAT=true")
     arguments = "-num-clients 4 -num-messages 25 -rampup-size 2 -rampup-delay 500ms -timeout 20s"
-    running = start(repeating_image, *BROKER, *arguments.split(), options=options)
+    running = start("looplab-test/flood-upstream", *BROKER, *arguments.split(), options=options)
     until(lambda: any(event.get("rounds", 0) >= 3 for event in running.events()), "the third round", 30)
     assert {process["name"] for process in running.processes()} <= {"flood", "mqtt-stresser"}
     assert running.stop() < 5
@@ -83,16 +78,11 @@ def test_repeats_the_program_of_upstream(repeating_image: str, broker: Container
     until(lambda: published_at(broker) >= 300, "the broker's own count of three rounds")
 
 
-@pytest.fixture
-def network() -> Iterator[str]:
-    name = docker("network", "create", "--internal", f"looplab-test-{time.time_ns()}").strip()
-    yield name
-    docker("network", "rm", name)
-
-
 def test_outlives_a_broker_that_goes_and_comes_back(
-    network: str, flood_image: str, mosquitto_image: str, start: Starter
+    flood_image: str, mosquitto_image: str, start: Starter, at_end: contextlib.ExitStack
 ) -> None:
+    network = docker("network", "create", "--internal", f"looplab-test-{time.time_ns()}")
+    at_end.callback(docker, "network", "rm", network)
     broker = start(
         mosquitto_image, options=("--network", network, "--network-alias", "broker", *configuration("thesis"))
     )

@@ -5,7 +5,6 @@ import os
 import re
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 from support.containers import base_image, compose_services, docker, own_image
@@ -60,11 +59,6 @@ print("imported")
 """
 
 
-def print_bake(environment: dict[str, str]) -> dict[str, Any]:
-    command = ("docker", "buildx", "bake", "--file", "docker-bake.hcl", "--print")
-    return dict(json.loads(call(*command, cwd=ROOT, env=environment))["target"])
-
-
 @pytest.fixture(scope="module")
 def buildx(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """An environment in which `docker buildx` runs, which Debian's engine lacks, and none of VARIABLES is set."""
@@ -100,7 +94,8 @@ def own_builds() -> dict[str, tuple[str, str, str]]:
 
 def test_every_image_of_ours_is_baked_as_compose_builds_it(buildx: dict[str, str]) -> None:
     """For all architectures."""
-    bake = print_bake(buildx)
+    command = ("docker", "buildx", "bake", "--file", "docker-bake.hcl", "--print")
+    bake = json.loads(call(*command, cwd=ROOT, env=buildx))["target"]
     baked = {
         tag: (target["context"], target["dockerfile"], target.get("target", ""))
         for target in bake.values()
@@ -145,14 +140,6 @@ print(*sorted(str(path.relative_to(root)) for path in root.rglob("*") if path.is
 ELSEWHERE = ("report/", "exercise.py")
 
 
-def in_the_checkout() -> list[str]:
-    programs = (".py", ".toml", ".conf")
-    rooms = [path for room in IN_IMAGES for path in (ROOT / "src/looplab" / room).rglob("*") if path.suffix in programs]
-    names = [str(path.relative_to(ROOT / "src/looplab")) for path in [*rooms, *(ROOT / "src/looplab").glob("*.py")]]
-    wanted = [name for name in names if not any(part in name for part in ELSEWHERE)]
-    return sorted([*wanted, "experiments/loop/report/published/thesis_tables.csv"])
-
-
 def test_an_image_holds_all_that_its_program_imports(tmp_path: Path) -> None:
     """By BuildKit; the other images here are the classic builder's, which Debian's engine has alone."""
     tag = "looplab-test/bridge:buildkit"
@@ -161,4 +148,9 @@ def test_an_image_holds_all_that_its_program_imports(tmp_path: Path) -> None:
     (tmp_path / "compose.yaml").write_text(json.dumps({"services": {"bridge": {"image": tag, "build": build}}}))
     command = ("docker", "compose", "--project-name", "looplab-test", "build", "bridge")
     call(*command, cwd=tmp_path, env={**os.environ, "DOCKER_BUILDKIT": "1"}, timeout_s=540)
-    assert docker("run", "--rm", "--entrypoint", "python3", tag, "-c", LIST).split() == in_the_checkout()
+    found = docker("run", "--rm", "--entrypoint", "python3", tag, "-c", LIST).split()
+    programs = (".py", ".toml", ".conf")
+    rooms = [path for room in IN_IMAGES for path in (ROOT / "src/looplab" / room).rglob("*") if path.suffix in programs]
+    names = [str(path.relative_to(ROOT / "src/looplab")) for path in [*rooms, *(ROOT / "src/looplab").glob("*.py")]]
+    wanted = [name for name in names if not any(part in name for part in ELSEWHERE)]
+    assert found == sorted([*wanted, "experiments/loop/report/published/thesis_tables.csv"])

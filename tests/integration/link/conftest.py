@@ -17,26 +17,17 @@ def image() -> str:
     return own_image("link")
 
 
-@contextlib.contextmanager
-def opened(image: str) -> Iterator[Pair]:
-    """Target and peer, removed at the end."""
-    found = Pair(image)
-    try:
-        found.open()
-        yield found
-    finally:
-        found.close()
-
-
 @pytest.fixture(scope="module")
 def pair(image: str) -> Iterator[Pair]:
     """Target and peer for a whole module."""
-    with opened(image) as found:
+    with contextlib.closing(Pair(image)) as found:
+        found.open()
         yield found
 
 
 @pytest.fixture
 def own_pair(image: str) -> Iterator[Pair]:
     """Target and peer that the test may spoil."""
-    with opened(image) as found:
+    with contextlib.closing(Pair(image)) as found:
+        found.open()
         yield found

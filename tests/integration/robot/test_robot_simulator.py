@@ -49,27 +49,18 @@ def answers(events: list[TraceEvent]) -> list[tuple[TraceEvent, list[TraceEvent]
     return pairs
 
 
-def divider_adc_level(celsius: float) -> int:
-    """What the ADC reads with the thermistor at this temperature: 5 V divider, rounded to mV, 10 bits."""
-    ohm = 10000 * math.exp(3380 * (1 / (celsius + 273.15) - 1 / 298.15))
-    return round(5000 * ohm / (ohm + 10000)) * 1023 // 5000
-
-
 def usb_constant(name: str) -> int:
     found = re.search(rf"#define {name} (\d+)", (ROOT / "images/robot/usb_serial.h").read_text())
     assert found, name
     return int(found[1])
 
 
-def worst_cases() -> dict[str, int]:
-    """Return the longest time of each request in us, from its first bit to the answer's last; ` broken`: its sensor."""
-    with (ROOT / "firmware/worst-cases.tsv").open(encoding="utf-8") as file:
-        rows = list(csv.DictReader(file, delimiter="\t"))
-    kinds = {"broken": " broken"}
-    return {row["request"][0] + kinds.get(row["sensor"], ""): int(row["at most (us)"]) for row in rows}
-
-
-WORST_US = worst_cases()
+# The longest time of each request, from its first bit to the answer's last; ` broken`: its sensor.
+with (ROOT / "firmware/worst-cases.tsv").open(encoding="utf-8") as file:
+    WORST_US = {
+        row["request"][0] + (" broken" if row["sensor"] == "broken" else ""): int(row["at most (us)"])
+        for row in csv.DictReader(file, delimiter="\t")
+    }
 
 
 def check_worst_cases(robot: Board, kind: str = "") -> None:
@@ -92,7 +83,9 @@ def test_temperature_is_that_of_the_thermistor_by_letter_and_number(start_robot:
         assert numbered is not None
         assert (numbered.number, numbered.value.decode()) == (letter, answer)
     check_worst_cases(robot)
-    adc = divider_adc_level(celsius)
+    # What the converter reads: a divider of 5 V, rounded to mV, 10 bits.
+    ohm = 10000 * math.exp(3380 * (1 / (celsius + 273.15) - 1 / 298.15))
+    adc = round(5000 * ohm / (ohm + 10000)) * 1023 // 5000
     assert re.fullmatch(r"-?\d+\.\d\d", answer)
     assert float(answer) == pytest.approx(formula_celsius(adc), abs=0.011)
     assert formula_celsius(adc + 1) < celsius < formula_celsius(adc - 1)
@@ -293,17 +286,13 @@ def test_ends_at_once_when_told_to(start_robot: StartRobot, number: signal.Signa
     assert "robot: statistics " in robot.said()
 
 
-def cut_short(text: str) -> str:
-    return text[: len(text) // 2].rpartition("\n")[0] + "\n"
-
-
 @pytest.mark.parametrize(
     ("options", "damage", "named"),
     [
         (["--speed", "9"], str, "--speed"),
         (["--temperature", "126"], str, "'126'"),
         (["--firmware", "/nowhere.hex"], str, "/nowhere.hex"),
-        ([], cut_short, "damaged.hex is cut short"),
+        ([], lambda text: text[: len(text) // 2].rpartition("\n")[0] + "\n", "damaged.hex is cut short"),
         ([], lambda text: text[:9] + ("1" if text[9] == "0" else "0") + text[10:], "line 1"),
         ([], lambda text: ":020000040004F6\n" + text, "does not fit"),
     ],

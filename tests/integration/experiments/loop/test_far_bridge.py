@@ -4,21 +4,13 @@ import contextlib
 import errno
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 from support.parts import HOST, Broker, Child, Listener, free_port, python, until
 from support.wire import Wire
 
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root")
-
 CUT_S = 1.0
-
-
-@pytest.fixture(scope="module")
-def wire() -> Iterator[Wire]:
-    with Wire(os.getpid() % 200 + 20) as there:
-        yield there
 
 
 class Far:

@@ -118,14 +118,6 @@ def test_of_two_machines_one_goes_on(
     assert not lab.run["valid"]
 
 
-@pytest.fixture
-def wire() -> Iterator[Wire]:
-    if os.geteuid() != 0:
-        pytest.skip("a network of its own needs root")
-    with Wire(14) as found:
-        yield found
-
-
 def test_a_network_that_is_cut_loses_nothing(make_lab: Callable[..., TwinLab], cluster: Postgres, wire: Wire) -> None:
     """The broker is on another network than the devices and the instance, and its cable is pulled."""
     lab = make_lab(cluster, host=wire.there, within=wire.command())
