@@ -54,22 +54,14 @@ class Running:
         assert len(pids) == 1, self.container.processes()
         return processes.facts(pids[0])
 
-    def client(self, clients: list[mqtt.Client]) -> mqtt.Client:
+    def client(self, at_end: contextlib.ExitStack) -> mqtt.Client:
         client = mqtt.Client(CallbackAPIVersion.VERSION2, protocol=mqtt.MQTTv311)
         client.connect(self.host, PORT)
         client.loop_start()
+        at_end.callback(client.loop_stop)
+        at_end.callback(client.disconnect)
         until(client.is_connected, "the connection")
-        clients.append(client)
         return client
-
-
-@pytest.fixture
-def clients() -> Iterator[list[mqtt.Client]]:
-    made: list[mqtt.Client] = []
-    yield made
-    for client in made:
-        client.disconnect()
-        client.loop_stop()
 
 
 def running(name: str, start: Starter, nodelay: str = "", *more: str) -> Running:
@@ -106,14 +98,14 @@ def test_it_reports_its_version_counts_passes_properties_and_takes_topic_aliases
     assert [answer_to(found) for _, found in heard] == [answer_to(with_length(properties)) for _, properties in sent]
 
 
-def test_a_status_is_retained_and_a_last_will_published(broker: Running, clients: list[mqtt.Client]) -> None:
+def test_a_status_is_retained_and_a_last_will_published(broker: Running, at_end: contextlib.ExitStack) -> None:
     heard: list[tuple[bytes, bool]] = []
     bridge = mqtt.Client(CallbackAPIVersion.VERSION2, protocol=mqtt.MQTTv311)
     bridge.will_set("lab/bridge/status", b"offline", 1, retain=True)
     bridge.connect(broker.host, PORT, keepalive=2)
     bridge.loop_start()
     bridge.publish("lab/bridge/status", b"online", 1, retain=True).wait_for_publish(10)
-    late = broker.client(clients)
+    late = broker.client(at_end)
     late.on_message = lambda _c, _d, message: heard.append((message.payload, message.retain))
     late.subscribe("lab/bridge/status", 1)
     until(lambda: heard == [(b"online", True)], "the retained status")
@@ -132,13 +124,13 @@ def test_all_its_threads_can_be_prioritised(broker: Running) -> None:
 
 @pytest.mark.parametrize("name", OPTIONS)
 def test_as_root_it_holds_one_capability_and_no_other_right(
-    name: str, start: Starter, clients: list[mqtt.Client]
+    name: str, start: Starter, at_end: contextlib.ExitStack
 ) -> None:
     """As LAB_PRIORITY_UID=0 starts it: it works by its group alone, TCP_NODELAY is as set, and a stop is at once."""
     group = {"rabbitmq": "10023", "mochi": "10024"}[name]
     own = running(name, start, "on", f"--user=0:{group}", "--cap-add=SYS_NICE")
     assert own.process()["sys_nice"] == processes.EFFECTIVE
-    own.client(clients)
+    own.client(at_end)
     sockets = own.process()["sockets"]
     if isinstance(sockets, str):
         pytest.skip(f"sockets are {sockets}")

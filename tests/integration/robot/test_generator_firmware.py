@@ -1,7 +1,7 @@
 """The generator's sketch on a simulated Uno: the wave on pin 9 is the one that was asked for."""
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -21,14 +21,13 @@ LEAST_EDGES = 12
 
 
 @pytest.fixture
-def generator(start_robot: Callable[..., Board], asip_files: Path) -> Iterator[tuple[Client, Oscilloscope]]:
+def generator(start_robot: Callable[..., Board], asip_files: Path) -> tuple[Client, Oscilloscope]:
     """Return the generator's serial port, and an oscilloscope on its output."""
     address = f"{HOST}:{free_port()}"
     options = ("--processor", "atmega328p", "--adapter", "none", "--scope", PIN, "--statistics", address)
     client = start_robot(*options, firmware=asip_files / "generator.hex").connect()
     assert client.line() == "looplab generator 0.1.0 ready"
-    yield client, Oscilloscope(address)
-    client.close()
+    return client, Oscilloscope(address)
 
 
 def test_its_frequency_changes_on_the_fly(generator: tuple[Client, Oscilloscope]) -> None:
