@@ -1,9 +1,10 @@
 """The bridge of asip as on a Pi: over TLS, with the password and the topics that it may have."""
 
+import contextlib
 import os
 import socket
 import tty
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from time import perf_counter_ns
 
@@ -18,40 +19,36 @@ from looplab.experiments.asip.transports import CLOSED, OPEN, OPENED, SESSION, S
 TOPIC = "asip/pi"
 
 
-@pytest.fixture
-def board() -> Iterator[tuple[int, str]]:
-    """A board's end of its port, and the name of the bridge's end."""
-    board, port = os.openpty()
-    tty.setraw(port)
-    yield board, os.ttyname(port)
-    os.close(board)
-    os.close(port)
+Bridge = tuple[Child, int, int]
 
 
 @pytest.fixture
-def bridge(lan: LanBroker, board: tuple[int, str], start_child: Callable[..., Child]) -> tuple[Child, int]:
-    """The bridge, and its port."""
+def bridge(lan: LanBroker, start_child: Callable[..., Child], at_end: contextlib.ExitStack) -> Bridge:
+    """The bridge, its port on the network, and the board's end of its serial port."""
+    board, device = os.openpty()
+    tty.setraw(device)
+    for end in (board, device):
+        at_end.callback(os.close, end)
     port = free_port()
     variables = {
         "BROKER_PAIRING": str(lan.pairing_file()), "BRIDGE_PORT": str(port), "ASIP_TOPIC": TOPIC,
-        "ASIP_DEVICE": board[1], "FIDELITY": "corrected",
+        "ASIP_DEVICE": os.ttyname(device), "FIDELITY": "corrected",
     }  # fmt: skip
     child = start_child("looplab.experiments.asip.bridge", **variables)
     until(lambda: "waits" in child.said() and "bridge" in lan.said(), f"the bridge: {child.said()}")
-    return child, port
+    return child, port, board
 
 
-def test_a_session_over_tls_carries_bytes_both_ways(
-    lan: LanBroker, board: tuple[int, str], bridge: tuple[Child, int]
-) -> None:
+def test_a_session_over_tls_carries_bytes_both_ways(lan: LanBroker, bridge: Bridge) -> None:
+    child, _, board = bridge
     # A client is inside the lab, on the plain listener.
     client = connect("mqtt", f"{HOST}:{lan.port}/{TOPIC}", "inside")
     client.write(b"I,d,13,1\n")
-    assert os.read(board[0], 100) == b"I,d,13,1\n"
-    os.write(board[0], b"@I,d,7,20\n")
+    assert os.read(board, 100) == b"I,d,13,1\n"
+    os.write(board, b"@I,d,7,20\n")
     assert client.read(perf_counter_ns() + round(LIMIT_S * 1e9)) == b"@I,d,7,20\n"
     client.close()
-    until(lambda: "session ended: closed" in bridge[0].said(), f"the end: {bridge[0].said()}")
+    until(lambda: "session ended: closed" in child.said(), f"the end: {child.said()}")
     assert "refused" not in lan.said()
 
 
@@ -65,9 +62,9 @@ def test_the_end_of_the_session_before_is_not_its_own(lan: LanBroker, insider: L
         opening.result(LIMIT_S).close()
 
 
-def test_only_the_paired_machine_reaches_the_board(bridge: tuple[Child, int]) -> None:
+def test_only_the_paired_machine_reaches_the_board(bridge: Bridge) -> None:
     """The broker is at 127.0.0.1, and proved itself there; the stranger comes from another address."""
-    child, port = bridge
+    child, port, _ = bridge
 
     def answers(address: str) -> bool:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
