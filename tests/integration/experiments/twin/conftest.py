@@ -21,11 +21,12 @@ def cluster() -> Iterator[Postgres]:
 
 @pytest.fixture
 def make_lab(
-    start_broker: Callable[..., Broker], start_command: Callable[..., Child], tmp_path: Path, at_end: ExitStack
-) -> Callable[..., TwinLab]:
+    start_broker: Callable[..., Broker], start_command: Callable[..., Child], cluster: Postgres, tmp_path: Path,
+    at_end: ExitStack,
+) -> Callable[..., TwinLab]:  # fmt: skip
     """Return a function that starts broker and instance beside a PostgreSQL."""
 
-    def make(postgres: Postgres, more: str = "", inflight: int = 0, **broker: Any) -> TwinLab:
+    def make(more: str = "", inflight: int = 0, postgres: Postgres = cluster, **broker: Any) -> TwinLab:
         limits = f"max_queued_messages 0\nmax_inflight_messages {inflight}\n"
         text = f"allow_anonymous true\n{limits}sys_interval 1\n{more}"
         postgres.do("TRUNCATE message")
@@ -36,5 +37,5 @@ def make_lab(
 
 
 @pytest.fixture
-def lab(make_lab: Callable[..., TwinLab], cluster: Postgres) -> TwinLab:
-    return make_lab(cluster)
+def lab(make_lab: Callable[..., TwinLab]) -> TwinLab:
+    return make_lab()
