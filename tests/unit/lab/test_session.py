@@ -51,25 +51,13 @@ def test_the_command_of_a_run_holds_what_the_shell_and_its_env_set(
 def test_a_held_lab_gets_no_image(
     tmp_path: Path, engine: Engine, docker: fakes.Docker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An engine that was only now started has its own lock, too."""
+    """An engine that was only now started has its own lock, too. The lock itself: tests/e2e/test_e2e_two_runs.py."""
     monkeypatch.setattr(checkout, "ensure_engine", lambda: engine)
     shutil.copy(ROOT / ".env", tmp_path)
     lab = Lab(tmp_path)
     with hold(lock_file(tmp_path, engine), "another"), pytest.raises(LabError, match="another, since"):
         lab.make_ready(lambda found: hold_lab(lab, found))
     assert docker.calls() == []
-
-
-def test_the_sessions_of_a_study_share_the_lock_other_projects_and_engines_do_not(
-    tmp_path: Path, engine: Engine
-) -> None:
-    one = lock_file(tmp_path, engine)
-    for _ in range(2):
-        hold_lab(Lab(tmp_path), engine)
-    assert [path.name for path in tmp_path.iterdir()] == [one.name]
-    assert lock_file(tmp_path, Engine(server_id="other")) != one
-    (tmp_path / ".env").write_text("COMPOSE_PROJECT_NAME=other\n")
-    assert lock_file(tmp_path, engine) != one
 
 
 def test_an_engine_that_ended_in_a_run_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

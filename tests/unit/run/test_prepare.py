@@ -1,10 +1,8 @@
 """What every start does first: identities, each file for one reader, and results/ opened for the controller."""
 
-import hashlib
 import json
 import os
 import stat
-from base64 import b64decode
 from dataclasses import replace
 from pathlib import Path
 
@@ -90,6 +88,7 @@ def test_only_who_reads_a_file_may_open_it(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("tls", [True, False])
 def test_the_broker_knows_each_password_by_its_hash(tmp_path: Path, tls: bool) -> None:
+    """mosquitto takes them: tests/integration/lan/test_lan_access.py."""
     identities.make(tmp_path, ME, SECRETS)
     text = (tmp_path / ("" if tls else "plain") / "passwords").read_text()
     stored = dict(line.split(":", 1) for line in text.splitlines())
@@ -98,10 +97,7 @@ def test_the_broker_knows_each_password_by_its_hash(tmp_path: Path, tls: bool) -
     assert not {one.password for one in pairings.values()} & {one.password for one in other.values()}
     assert set(pairings) == set(stored) == set(identities.USERS)
     assert len({pairing.password for pairing in pairings.values()}) == len(stored)
-    for user, pairing in pairings.items():
-        _, kind, rounds, salt, digest = stored[user].split("$")
-        wanted = hashlib.pbkdf2_hmac("sha512", pairing.password.encode(), b64decode(salt), int(rounds))
-        assert (kind, b64decode(digest)) == ("7", wanted)
+    for pairing in pairings.values():
         assert pairing.password == identities.NO_SECRET or pairing.password not in text + repr(pairing)
 
 
