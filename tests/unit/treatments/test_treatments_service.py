@@ -1,19 +1,32 @@
-"""The treatments service: which roles and priorities it serves, and for whom it starts."""
+"""The treatments service: whom it serves and starts for; what a broker reports of itself, or does not."""
 
+import http.server
 import os
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support.parts import HOST
 from support.places import ROOT
+from support.waiting import until
 
 from looplab.errors import EXIT_MACHINE, UsageError
 from looplab.experiments.registry import EXPERIMENTS
-from looplab.spec.brokers import BROKERS
+from looplab.exporter import broker as exporter_broker
+from looplab.exporter.broker import BrokerWatch
+from looplab.exporter.server import broker_topics
+from looplab.metrics.page import Page
+from looplab.spec.brokers import BROKERS, Broker
 from looplab.spec.roles import CONTROLLER
 from looplab.system import processes
+from looplab.treatments import broker as reports
+from looplab.treatments.broker import published, version
 from looplab.treatments.loads import loads
 from looplab.treatments.scans import TOKEN
 from looplab.treatments.service import answer, end_loads, permitted
@@ -76,3 +89,58 @@ def test_a_containers_first_process_has_its_parent_outside(tmp_path: Path, monke
     for pid in (8, 9, 10):
         processes.end_container(pid, tmp_path)
     assert sorted(killed) == [7, 8, 9, 10]
+
+
+# As RabbitMQ 4.0.5 writes it, cut.
+PAGE = """# TYPE rabbitmq_build_info untyped
+rabbitmq_build_info{rabbitmq_version="4.0.5",erlang_version="27.3.4.1"} 1
+rabbitmq_erlang_uptime_seconds 7.338
+rabbitmq_global_messages_received_total{protocol="amqp091"} 5
+rabbitmq_global_messages_received_total{protocol="mqtt311"} 1234
+rabbitmq_global_messages_delivered_total{protocol="mqtt311",queue_type="rabbit_classic_queue"} 30
+rabbitmq_global_messages_delivered_total{protocol="mqtt311",queue_type="rabbit_mqtt_qos0_queue"} 12
+"""
+NOBODY = 1
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[int]:
+    """The port of a server of that page."""
+    (tmp_path / "metrics").write_text(PAGE)
+    handler = partial(http.server.SimpleHTTPRequestHandler, directory=str(tmp_path))
+    server = http.server.ThreadingHTTPServer((HOST, 0), handler)
+    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+    yield server.server_address[1]
+    server.shutdown()
+    server.server_close()
+
+
+def paged(port: int) -> Broker:
+    return replace(BROKERS["rabbitmq"], page=f"{port}/metrics")
+
+
+@pytest.mark.parametrize("name", BROKERS)
+def test_a_broker_that_does_not_answer_reports_nothing(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reports, "PAGE_PATIENCE_S", 0.3)
+    known = BROKERS[name]
+    broker = paged(NOBODY) if known.page else known
+    assert version(broker, HOST, NOBODY) == ""
+    assert published(broker, HOST, NOBODY)[0] is None
+
+
+def test_a_page_has_version_and_count_which_the_exporter_shows(served: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert version(paged(served), HOST, NOBODY) == "4.0.5"
+    assert published(paged(served), HOST, NOBODY)[0] == 1234
+    monkeypatch.setattr(exporter_broker, "PAGE_S", 0.05)
+    watch = BrokerWatch(HOST, NOBODY, broker_topics(EXPERIMENTS), broker=paged(served))
+
+    def shown() -> dict[str, float]:
+        watch.add_to(page := Page())
+        return {one.name: one.value for family in page.collect() for one in family.samples}
+
+    try:
+        until(lambda: shown().get("lab_broker_uptime_seconds"), "the page is read")
+        found = shown()
+    finally:
+        watch.stop()
+    assert (found["lab_broker_up"], found["lab_broker_publish_received_total"]) == (1, 1234)
