@@ -220,7 +220,6 @@ BAD = {
     "torn.zip": (lambda path: path.write_bytes(b"PK"), "cannot be read: File is not a zip file"),
     "huge.zip": (_large, "holds more than"),
     "pipe": (lambda path: os.mkfifo(path / "samples.csv"), "samples.csv is neither a file nor a folder"),
-    "form": (lambda path: os.mkfifo(path / "scenario1.yaml"), "scenario1.yaml is neither a file nor a folder"),
     "link": (lambda path: (path / "run.json").symlink_to("/etc/passwd"), "run.json is neither a file nor a folder"),
     "two": (_hidden_link, "samples.csv is neither"),
     "device": (lambda path: (path / "samples.csv").symlink_to("/dev/zero"), "samples.csv is neither"),

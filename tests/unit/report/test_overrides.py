@@ -43,14 +43,6 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> Shown:
     return shown(results)
 
 
-def doubled(published: Shown, results: Path) -> tuple[Path, Path]:
-    """Copy the published runs; return the folder of scenario2, and that of a second copy with a start of its own."""
-    for measured in published.measured:
-        shutil.copytree(measured.run.path, results / measured.run.path.name)
-    (usual,) = results.glob("*-scenario2")
-    return usual, Path(shutil.copytree(usual, results / usual.name.replace("20", "21", 1)))
-
-
 @pytest.mark.parametrize("name", OVERRIDDEN)
 def test_no_verdict_rests_on_another_set_up(name: str, tmp_path: Path) -> None:
     experiment = name if name in EXPERIMENTS else "loop"
@@ -71,50 +63,37 @@ def test_no_verdict_rests_on_another_set_up(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("own", "named"),
+    ("place", "value", "named"),
     [
-        ({"file": "my/stress.yaml", "changes": "30f4d59a"}, "LAB_OWN=my/stress.yaml@30f4d59a"),
+        ("lab_own", {"file": "my/stress.yaml", "changes": "30f4d59a"}, "LAB_OWN=my/stress.yaml@30f4d59a"),
         # Of plain Compose the name alone is known.
-        ({"file": "my/stress.yaml"}, "LAB_OWN=my/stress.yaml"),
-        ({"file": "compose/own.yaml", "changes": "30f4d59a"}, "LAB_OWN=compose/own.yaml@30f4d59a"),
-        ({"file": "my/empty.yaml", "changes": ""}, ""),
-        ({"file": "compose/own.yaml"}, ""),
+        ("lab_own", {"file": "my/stress.yaml"}, "LAB_OWN=my/stress.yaml"),
+        ("lab_own", {"file": "compose/own.yaml", "changes": "30f4d59a"}, "LAB_OWN=compose/own.yaml@30f4d59a"),
+        ("lab_own", {"file": "my/empty.yaml", "changes": ""}, ""),
+        ("lab_own", {"file": "compose/own.yaml"}, ""),
+        ("load_settings", {"STRESS_CPU": "3", "STRESS_IO": "0"}, "STRESS_IO=0"),
+        ("load_settings", {"FLOOD_MESSAGES": "1000", "FLOOD_REPEAT": "true"}, "FLOOD_MESSAGES=1000"),
+        ("load_settings", {"STRESS_CPU": "3"}, ""),
     ],
 )
-def test_a_compose_file_of_ones_own_is_a_factor(
-    own: dict[str, str], named: str, published: Shown, tmp_path: Path
+def test_a_compose_file_or_a_load_of_ones_own_is_a_set_up_of_its_own(
+    place: str, value: dict[str, str], named: str, published: Shown, tmp_path: Path
 ) -> None:
-    usual, changed = doubled(published, tmp_path)
+    for measured in published.measured:
+        shutil.copytree(measured.run.path, tmp_path / measured.run.path.name)
+    (usual,) = tmp_path.glob("*-scenario2")
+    changed = Path(shutil.copytree(usual, tmp_path / usual.name.replace("20", "21", 1)))
     with edited(changed) as run:
-        run["run_id"], run["environment"]["lab_own"] = changed.name, own
+        run["run_id"] = changed.name
+        run["environment" if place == "lab_own" else "parameters"][place] = value
     after = shown(tmp_path)
-    assert len(after.measured) == len(published.measured) + bool(named)
-    assert {" ".join(m.run.factors) for m in after.measured} == {"", named}
+    assert [" ".join(m.run.overrides) for m in after.measured if m.run.overrides] == [named] * bool(named)
+    # The exercises count runs with other options of a load all the same.
+    assert {"".join(m.run.factors) for m in after.measured} == {"", named if place == "lab_own" else ""}
+    # What is as published repeats the run that is there.
+    assert (outcomes(after) == outcomes(published)) == bool(named)
     if named:
-        assert outcomes(after) == outcomes(published)
         assert f"thesis, {named}" in after.text
         # Where it is the only run, nothing is judged by it.
         shutil.rmtree(usual)
         assert outcomes(shown(tmp_path))["stress", "thesis"] == UNDECIDED
-
-
-@pytest.mark.parametrize(
-    ("settings", "named"),
-    [
-        ({"STRESS_CPU": "3", "STRESS_IO": "0"}, "STRESS_IO=0"),
-        ({"FLOOD_MESSAGES": "1000", "FLOOD_REPEAT": "true"}, "FLOOD_MESSAGES=1000"),
-        ({"STRESS_CPU": "3"}, ""),
-    ],
-)
-def test_a_load_with_other_options_than_published_is_a_set_up_of_its_own(
-    settings: dict[str, str], named: str, published: Shown, tmp_path: Path
-) -> None:
-    _usual, changed = doubled(published, tmp_path)
-    with edited(changed) as run:
-        run["run_id"], run["parameters"]["load_settings"] = changed.name, settings
-    after = shown(tmp_path)
-    # The published load repeats the run that is there.
-    assert (outcomes(after) == outcomes(published)) == bool(named)
-    assert [" ".join(m.run.overrides) for m in after.measured if m.run.overrides] == [named] * bool(named)
-    # The exercises count it all the same.
-    assert {m.run.factors for m in after.measured} == {()}

@@ -73,9 +73,7 @@ def test_of_several_hosts_the_most_disturbed_one_counts() -> None:
     assert quiet.interference(*scans)["strangers_cpu_s"] == 10
     scans[1]["hosts"]["B"] = busy_scan(15, None, 3)
     assert quiet.interference(*scans)["strangers_cpu_s"] is None
-
-
-def test_scans_that_nobody_answered_count_nothing() -> None:
+    # Scans that nobody answered count nothing.
     answered = [busy_scan(0, 0.0, 0), busy_scan(10, 4.0, 6)]
     answered[1]["processors"] = {name: {**times, "steal_s": 1.0} for name, times in answered[1]["processors"].items()}
     assert quiet.interference(*answered) == {"seconds": 10, "strangers_cpu_s": 2.0, "steal_s": 2.0}

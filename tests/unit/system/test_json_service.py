@@ -57,19 +57,14 @@ def port() -> Iterator[int]:
         yield found
 
 
-def test_an_answer_comes_back(port: int) -> None:
-    url = f"http://127.0.0.1:{port}/thing"
-    assert SERVICE.ask(f"{url}?ping=3", "GET") == {"query": {"ping": "3"}, "body": None, "client": "127.0.0.1"}
-    assert SERVICE.ask(url, "PUT", [1, {"a": None}])["body"] == [1, {"a": None}]
-
-
 def test_no_call_between_parts_goes_through_a_proxy(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """As the engine's client sets it where its config.json names `proxies`; nothing listens there."""
     for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")
     for name in ("NO_PROXY", "no_proxy"):
         monkeypatch.delenv(name, raising=False)
-    assert "query" in SERVICE.ask(f"http://127.0.0.1:{port}/thing", "GET")
+    given = {"query": {"ping": "3"}, "body": [1, {"a": None}], "client": "127.0.0.1"}
+    assert SERVICE.ask(f"http://127.0.0.1:{port}/thing?ping=3", "PUT", given["body"]) == given
     assert "query" in metrics_page.fetch(f"http://127.0.0.1:{port}/thing")
     assert "query" in broker.read_page(replace(BROKERS["rabbitmq"], page=f"{port}/thing"), "127.0.0.1")
 
