@@ -27,8 +27,8 @@ def figure_of(runs: Mapping[str, Mapping[str, Any]], value: Value) -> float:
     return next((read(value, one) for one in entries), nan)
 
 
-def right_answers(exercise: Exercise, made: Sequence[Path]) -> dict[str, str | float]:
-    """Return the right answer to each question, as `./lab show` prints the newest of `made` that fits each run."""
+def fill_form(root: Path, exercise: Exercise, made: Sequence[Path]) -> None:
+    """Write the right answers into a new form, as `./lab show` prints the newest of `made` that fits each run."""
     runs = runs_of_form(exercise, made)
     figure = partial(figure_of, runs)
 
@@ -42,7 +42,9 @@ def right_answers(exercise: Exercise, made: Sequence[Path]) -> dict[str, str | f
         largest = {option: figure(one) for option, one in question.largest.items()}
         return question.right or max(question.options, key=lambda option: largest.get(option, -inf))
 
-    return {question.name: answer(question) for question in exercise.questions}
+    form = root / f"answers/{exercise.name}.yaml"
+    form.parent.mkdir(exist_ok=True)
+    form.write_text(yaml.safe_dump({question.name: answer(question) for question in exercise.questions}))
 
 
 def wrong_answers(question: Question, right: str | float) -> list[str | float]:
@@ -59,13 +61,6 @@ def readings(exercise: Exercise, made: Sequence[Path]) -> dict[str, set[str]]:
     asked = [v for q in exercise.questions for v in (q.figure, q.figure and q.figure.over, *q.largest.values()) if v]
     digits = {str(value): (figure_of(runs, value), replace(value, over=None).digits) for value in asked}
     return {name: {f"{figure:.{places}f}", f"{figure:.1%}"} for name, (figure, places) in digits.items()}
-
-
-def fill_form(root: Path, exercise: Exercise, made: Sequence[Path]) -> None:
-    """Write the right answers into a new form."""
-    form = root / f"answers/{exercise.name}.yaml"
-    form.parent.mkdir(exist_ok=True)
-    form.write_text(yaml.safe_dump(right_answers(exercise, made)))
 
 
 def did(root: Path, exercise: Exercise, command: str) -> list[str]:
