@@ -18,6 +18,7 @@ from looplab.experiments.twin.message import MOST_BYTES, TwinMessage, parse, pay
 from looplab.experiments.twin.parameters import PLAIN_SCALE, TwinParameters
 from looplab.experiments.twin.treatments import judge
 from looplab.lab import run_options
+from looplab.lab.scenarios import chosen
 from looplab.system.processes import container_facts, files_of
 from looplab.treatments.judgement import NONE_SEEN
 
@@ -32,7 +33,7 @@ from looplab.treatments.judgement import NONE_SEEN
 )
 def test_a_quick_run_ends_within_three_minutes(scenario: str, own: dict[str, str], cells: int) -> None:
     """`own` is what params.env sets beside."""
-    quick = run_options.variables(ROOT, [scenario], {}, quick=True)
+    quick = run_options.variables(chosen(ROOT, [scenario]), {}, quick=True)
     p = TwinParameters.read({"SCENARIO": scenario, **own, **quick})
     assert len(p.cells) == cells
     assert p.total_s < 170
