@@ -238,14 +238,14 @@ def test_the_words_of_a_finished_study_are_kept_with_its_rules(tmp_path: Path) -
     found = json.loads(line)
     assert found["stress"] == {"thesis": REPRODUCED}
     assert "qos-2" not in found
-    assert "were not stored" in shown(tmp_path).verdict("stress").plan
+    assert "were not stored" in " ".join(shown(tmp_path).verdict("stress").notes)
     plan.rules = digest_of_rules(loop.folder)
     plan.write(tmp_path)
-    assert "rules" not in shown(tmp_path).verdict("stress").plan
+    assert "rules" not in " ".join(shown(tmp_path).verdict("stress").notes)
     plan.rules, plan.words = "of before", {"stress": {"thesis": UNDECIDED}}
     plan.write(tmp_path)
     said = shown(tmp_path).verdict("stress")
-    assert said.plan.endswith("It is judged by other rules than were planned, by which it was: undecided.")
+    assert "It is judged by other rules than were planned, by which it was: undecided." in " ".join(said.notes)
     assert said.outcome == REPRODUCED
 
 
@@ -272,5 +272,5 @@ def test_earlier_and_abandoned_studies_are_counted(tmp_path: Path) -> None:
     left = replace(done, study="20260101T000000Z-left", runs=done.runs[:3], blocks=done.blocks * 2)
     left.write(tmp_path)
     replace(left, study="20260101T000000Z-other", arms={"a": "scenario4"}).write(tmp_path)
-    text = shown(tmp_path).verdict("stress").plan
+    text = " ".join(shown(tmp_path).verdict("stress").notes)
     assert "It is study 2 of 2 of this claim here. One was left after 2 rounds." in text
