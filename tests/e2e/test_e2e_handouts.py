@@ -2,7 +2,6 @@
 
 import re
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -54,7 +53,9 @@ def test_a_handout_from_its_first_command_to_its_last(lab: Lab, handout: Path) -
     exercise = read_exercise(lab.root, name, EXPERIMENTS)
     scores = []
     for command in typed(handout):
-        done = type_in(lab, command)
+        # This Python in place of the launcher, which has tests of its own.
+        line = command.replace("./lab", f"{sys.executable} -m looplab.lab.cli")
+        done = finished(["sh", "-c", line], lab.root, {**lab.environment, **SMALL}, 300)
         if "./lab check" in command:
             assert done.returncode == 1, done.stdout
             scores.append(done.stdout)
@@ -70,9 +71,3 @@ def test_a_handout_from_its_first_command_to_its_last(lab: Lab, handout: Path) -
     # The last command is `./lab down`.
     assert lab.containers(running=False) == {}
     assert lab.networks() == []
-
-
-def type_in(lab: Lab, command: str) -> subprocess.CompletedProcess[str]:
-    """The line itself, with this Python in place of the launcher, which has tests of its own."""
-    line = command.replace("./lab", f"{sys.executable} -m looplab.lab.cli")
-    return finished(["sh", "-c", line], lab.root, {**lab.environment, **SMALL}, 300)

@@ -90,7 +90,8 @@ def test_bad_input_at_the_balancer_changes_no_count(lab: Lab) -> None:
     ask("wrong key", {"Authorization": "Thing wrong", "Content-Type": "application/senml+json"}, b'[{"n":"a","v":1}]')
     ask("10 MB", {"Authorization": "Thing wrong"}, b"x" * 10_000_000)
     for _ in range(20):
-        fuzz(host, os.urandom(50_000))
+        with contextlib.suppress(OSError), socket.create_connection((host, PORT), 5) as one:
+            one.sendall(os.urandom(50_000))
     run = running.ended(0, END_S)
     assert 400 <= statuses["no key"] < 600
     assert statuses["wrong key"] in (400, 401, 403)
@@ -165,8 +166,3 @@ def test_bare_metal_ends_with_a_lab_that_is_killed(lab: Lab) -> None:
     until(bare_metal, "bare metal", 60)
     running.process.kill()
     until(lambda: not bare_metal(), "the end of bare metal", 30)
-
-
-def fuzz(host: str, noise: bytes) -> None:
-    with contextlib.suppress(OSError), socket.create_connection((host, PORT), 5) as one:
-        one.sendall(noise)

@@ -1,7 +1,5 @@
 """The experiment qos-delay on the engine: its files, what a message costs, and an emulator that dies in the middle."""
 
-from typing import Any
-
 import pytest
 from support.e2e_lab import Lab, needs_root
 from support.hardening import judge_container
@@ -31,7 +29,23 @@ def test_a_dead_emulator_spoils_one_cell_and_the_sweep_goes_on(lab: Lab) -> None
     assert any("QoS 2: the link emulator" in why for why in run["invalid_because"])
     # How long it took is another matter on a loaded machine; that its links were there from start to end is not.
     assert not any("emulator" in why for why in after["invalid_because"])
-    check_whole(run, after)
+    # Sums, the packets of QoS 2, the delay.
+    assert after["sent"] == MESSAGES == after["answered"] + after["late"] + after["lost"]
+    assert after["lost"] == 0
+    # Twice each: from publisher to broker, from broker to subscriber.
+    assert after["packets_per_message"] == pytest.approx(
+        {"PUBLISH": 2, "PUBREC": 2, "PUBREL": 2, "PUBCOMP": 2}, rel=0.02
+    )
+    assert after["capture"]["dropped"] == 0
+    assert after["capture"]["published"] == MESSAGES
+    assert after["end_to_end_ms"]["pb"] == 0
+    assert after["end_to_end_ms"]["total"] > 15
+    # Three ways in a row over the only link that has a delay.
+    assert after["L_us"]["min"] > 3 * 10_000
+    verified = {found["what"] for found in run["treatments"] if found["verified"]}
+    for role in ("broker", "controller"):
+        assert {f"{role} TCP_NODELAY", f"{role} retransmission time-out"} <= verified
+    assert "link delay" not in verified
     folder, stored = lab.newest()
     assert stored == run
     assert isinstance(read_run(folder, EXPERIMENTS), StoredRun)
@@ -49,23 +63,3 @@ def test_plain_compose_runs_it_twice(lab: Lab) -> None:
         _, run = lab.newest()
         assert run["cells"][0]["sent"] == 50
         assert run["cells"][0]["capture"]["published"] is not None, run["invalid_because"]
-
-
-def check_whole(run: dict[str, Any], cell: dict[str, Any]) -> None:
-    """The cell that nothing happened to: sums, the packets of QoS 2, its delay."""
-    assert cell["sent"] == MESSAGES == cell["answered"] + cell["late"] + cell["lost"]
-    assert cell["lost"] == 0
-    # Twice each: from publisher to broker, from broker to subscriber.
-    assert cell["packets_per_message"] == pytest.approx(
-        {"PUBLISH": 2, "PUBREC": 2, "PUBREL": 2, "PUBCOMP": 2}, rel=0.02
-    )
-    assert cell["capture"]["dropped"] == 0
-    assert cell["capture"]["published"] == MESSAGES
-    assert cell["end_to_end_ms"]["pb"] == 0
-    assert cell["end_to_end_ms"]["total"] > 15
-    # Three ways in a row over the only link that has a delay.
-    assert cell["L_us"]["min"] > 3 * 10_000
-    verified = {found["what"] for found in run["treatments"] if found["verified"]}
-    for role in ("broker", "controller"):
-        assert {f"{role} TCP_NODELAY", f"{role} retransmission time-out"} <= verified
-    assert "link delay" not in verified

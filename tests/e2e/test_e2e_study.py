@@ -32,7 +32,18 @@ def test_an_interrupted_study_goes_on_with_the_same_command(lab: Lab) -> None:
     code, _, said = running.finish()
     assert code == 1, said
     assert "the same command goes on with it" in said
-    check_kept(lab, said)
+    # What the interrupted run measured is in its folder, and nothing of it runs.
+    assert "Traceback" not in said
+    (folder,) = lab.interrupted()
+    assert f"results/{folder.name}" in said
+    assert not (folder / "run.json").exists()
+    assert json.loads((folder / "interrupted.json").read_text())["interrupted_because"] == "interrupted"
+    samples = read_samples(folder)
+    assert 80 <= len(samples) < 320
+    assert {row["outcome"] for row in samples[:80]} <= {"answered", "late"}
+    assert lab.containers(running=False) == {}
+    assert lab.networks() == []
+    assert list(results.glob(".*.partial")) == []
     (plan,) = read_studies(results)
     assert len(plan.runs) == 1
     done = lab.run(*WORDS, "--json", "--allow-invalid", code=0)
@@ -51,18 +62,3 @@ def test_an_interrupted_study_goes_on_with_the_same_command(lab: Lab) -> None:
         run = json.loads((path / "run.json").read_text())
         assert run["environment"]["machine"] == plan.where["machine"]
         assert plan.study not in json.dumps(run)
-
-
-def check_kept(lab: Lab, said: str) -> None:
-    """What the interrupted run measured is in its folder, and nothing of it runs."""
-    assert "Traceback" not in said
-    (folder,) = lab.interrupted()
-    assert f"results/{folder.name}" in said
-    assert not (folder / "run.json").exists()
-    assert json.loads((folder / "interrupted.json").read_text())["interrupted_because"] == "interrupted"
-    samples = read_samples(folder)
-    assert 80 <= len(samples) < 320
-    assert {row["outcome"] for row in samples[:80]} <= {"answered", "late"}
-    assert lab.containers(running=False) == {}
-    assert lab.networks() == []
-    assert list((lab.root / "results").glob(".*.partial")) == []
