@@ -34,7 +34,6 @@ class RobotDouble:
 
     def __init__(self) -> None:
         self.requests = bytearray()
-        self.greeted = False
         self.greets = True
         self.greeting = self.GREETING
         self.answer: Callable[[int, int], bytes] = lambda _number, request: answer_line(request, 2550)
@@ -88,7 +87,6 @@ class RobotDouble:
         time.sleep(BOOT_S)
         if self.greets:
             os.write(channel, self.greeting)
-            self.greeted = True
         # An OSError is the other end hanging up.
         with contextlib.suppress(OSError):
             while not self._stop.is_set():
