@@ -80,12 +80,9 @@ def test_a_wave_is_begun_once_though_its_question_was_lost(board: Board, scope: 
     assert again.endswith(" 26667 600")
 
 
-def test_a_wave_that_the_generator_refuses_is_an_error(scope: Oscilloscope) -> None:
+def test_a_refused_wave_and_a_board_that_is_gone_are_errors(board: Board, scope: Oscilloscope) -> None:
     with pytest.raises(LabError, match="refused"):
         scope.wave(1_000_000, 10)
-
-
-def test_a_board_that_is_gone_is_an_error(board: Board, scope: Oscilloscope) -> None:
     board.socket.close()
     with pytest.raises(MachineError):
         scope.state()

@@ -165,13 +165,6 @@ def test_a_repetition_that_counts_for_nothing_says_why() -> None:
     assert [contents(trials, [])["cells"][0]["valid"] for trials in ([wrong, made(repetition=1)], [made()])] == [0, 1]
 
 
-def test_services_on_other_processors_are_named() -> None:
-    # One that was killed runs on none.
-    assert misplaced({"http": {0, 1}, "auth": {0}, "users": set()}, {0}) == ["http"]
-    assert treatments(made())["processors of the middleware"][0]
-    assert treatments(made(misplaced=["http"]))["processors of the middleware"] == (False, "others: http")
-
-
 def test_a_warm_up_that_had_not_ended_is_told() -> None:
     # A request costs 1500 us in the load.
     warm = made(warm_up=[Second(succeeded=10, cpu_us=60_000 - 9000 * at) for at in range(6)])
@@ -189,7 +182,11 @@ def test_a_middleware_without_the_memory_to_start_is_a_result() -> None:
     assert (cell["valid"], cell["out_of_memory"], cell["unfinished"], cell["stored"]) == (True, True, 60, None)
 
 
-def test_services_that_ended_or_went_with_their_node_are_named() -> None:
+def test_services_that_ended_or_run_elsewhere_are_named() -> None:
+    # One that was killed runs on no processor.
+    assert misplaced({"http": {0, 1}, "auth": {0}, "users": set()}, {0}) == ["http"]
+    assert treatments(made())["processors of the middleware"][0]
+    assert treatments(made(misplaced=["http"]))["processors of the middleware"] == (False, "others: http")
     service = {"cpu_s": 1.0, "memory_bytes": 1, "processors": [0]}
     running, ended = {**service, "ended": None}, {**service, "ended": 7}
     snapshot = Snapshot()
