@@ -169,51 +169,34 @@ def test_the_parts_add_up_at_every_qos(lab: LoopLab, nodelay: str, clock: str) -
     assert len(held) > 10 or nodelay == "on"
 
 
-def test_a_controller_that_stands_still_has_a_long_wake_up(online: LoopLab) -> None:
-    """It is stopped while the robot is asked, and goes on when the answer has been there for a while."""
-    stopped = []
+@pytest.mark.parametrize("part", ["wake_up", "bridge_wake_up"])
+def test_what_stands_still_has_a_long_wake_up(lab: LoopLab, part: str) -> None:
+    """The controller is stopped while the robot is asked, the bridge between two requests.
+
+    It goes on when its second message has been there for a while: no other part of any message is as long.
+    """
 
     def answer(number: int, request: int) -> bytes:
-        if number == 1:
-            controller.process.send_signal(signal.SIGSTOP)
-            stopped.append(number)
+        if number == 1 and part == "wake_up":
+            controller.signal(signal.SIGSTOP)
         return answer_line(request, 2550)
 
-    online.robot.answer = answer
-    controller = online.controller(COMMAND="T", **ONE_BY_ONE)
-    go_on(online, controller, TOPIC_ANSWER, stopped)
-    check_stall(online, controller, "wake_up")
-
-
-def test_a_bridge_that_stands_still_has_a_long_wake_up(lab: LoopLab) -> None:
-    """It is stopped between two requests, and goes on when the next has been there for a while."""
+    lab.robot.answer = answer
     bridge = lab.online_bridge()
-    stopped: list[int] = []
-    controller = lab.controller(**ONE_BY_ONE)
-    until(lambda: lab.listener.payloads(TOPIC_ANSWER), "the first answer")
-    bridge.process.send_signal(signal.SIGSTOP)
-    stopped.append(1)
-    go_on(lab, bridge, TOPIC_REQUEST, stopped)
-    check_stall(lab, controller, "bridge_wake_up")
-
-
-def go_on(lab: LoopLab, stopped: Any, topic: str, when: list[int]) -> None:
-    """Let `stopped` go on STALL_S after the second message on `topic`."""
+    controller = lab.controller(COMMAND="T", **ONE_BY_ONE)
+    stopped, topic = (controller, TOPIC_ANSWER) if part == "wake_up" else (bridge, TOPIC_REQUEST)
+    if stopped is bridge:
+        until(lambda: lab.listener.payloads(TOPIC_ANSWER), "the first answer")
+        bridge.signal(signal.SIGSTOP)
     try:
-        until(lambda: when, "the stop")
         until(lambda: len(lab.listener.payloads(topic)) > 1, f"the second message on {topic}")
         time.sleep(STALL_S)
     finally:
-        stopped.process.send_signal(signal.SIGCONT)
-
-
-def check_stall(lab: LoopLab, controller: Any, part: str) -> None:
-    """The second message's stall is in this part, and no other part of any message is as long."""
+        stopped.signal(signal.SIGCONT)
     controller.wait()
     run = Ledger(lab.run)
     assert 1 in run.known()
-    long = {(s, name) for s in run.known() for name in NAMES if run.part(s, name) > FOUND_US}
-    assert long == {(1, part)}
+    assert {(s, name) for s in run.known() for name in NAMES if run.part(s, name) > FOUND_US} == {(1, part)}
 
 
 @pytest.mark.parametrize("old", ["controller", "bridge"])
