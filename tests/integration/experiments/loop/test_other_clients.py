@@ -8,6 +8,7 @@ import os
 import socket
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -29,30 +30,29 @@ needs_packets = pytest.mark.skipif(os.geteuid() != 0, reason="a packet socket ne
 
 
 @pytest.fixture
-def seeing(lab: LoopLab, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the treatments double find the programs, which come and go."""
+def run(lab: LoopLab, monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, Any]]:
+    """Return a function that runs the printed clients in this Python, 40 messages a cell, and returns run.json."""
     lab.treatments.close()
 
     def pids() -> dict[str, list[int]]:
+        """The programs come and go."""
         own = [pid for name in CLIENTS.comms for pid in processes.named(name)]
         return {**lab.pids, "broker": [lab.broker.pid], CLIENTS.name: own}
 
     lab.treatments = TreatmentsDouble(pids, lab.fifo)
     monkeypatch.setenv("PRINTED_CLIENTS", str(ROOT / "images/printed"))
 
+    def run_to_its_end(**variables: str) -> dict[str, Any]:
+        # The tests' broker has TCP_NODELAY.
+        settings = {"FIDELITY": "printed", "TCP_NODELAY": "on", "BROKER_PATH": "direct", "PYTHON": "3"}
+        child = lab.controller(**settings, **variables)
+        assert child.wait() == 0, child.said()
+        found: dict[str, Any] = json.loads((lab.run / "run.json").read_text())
+        check_run(lab.run, found)
+        assert [(cell["sent"], cell["answered"]) for cell in found["cells"]] == [(40, 40)] * 2
+        return found
 
-def run(lab: LoopLab, **variables: str) -> dict[str, Any]:
-    """Run the printed clients in this Python; return run.json."""
-    # The tests' broker has TCP_NODELAY.
-    if "QOS_LEGS" not in variables:
-        lab.online_bridge(FIDELITY="printed", TCP_NODELAY="on")
-    settings = {"FIDELITY": "printed", "TCP_NODELAY": "on", "BROKER_PATH": "direct", "PYTHON": "3"}
-    child = lab.controller(**settings, **variables)
-    assert child.wait() == 0, child.said()
-    found: dict[str, Any] = json.loads((lab.run / "run.json").read_text())
-    check_run(lab.run, found)
-    assert [(cell["sent"], cell["answered"]) for cell in found["cells"]] == [(40, 40)] * 2
-    return found
+    return run_to_its_end
 
 
 class Watched(WatchedClients):
@@ -78,9 +78,9 @@ def test_a_machine_that_stalls_loses_no_message_of_a_packet() -> None:
 
 
 @needs_packets
-@pytest.mark.usefixtures("seeing")
-def test_each_repetition_has_processes_of_its_own(lab: LoopLab) -> None:
-    found = run(lab, QOS="0 1", PRIORITY_CONTROLLER="99")
+def test_each_repetition_has_processes_of_its_own(lab: LoopLab, run: Callable[..., dict[str, Any]]) -> None:
+    lab.online_bridge(FIDELITY="printed", TCP_NODELAY="on")
+    found = run(QOS="0 1", PRIORITY_CONTROLLER="99")
     own = treatments(found)
     assert own["client processes"]["found"] == "8"
     # As published: what the flags permit is the programs', not the controller's alone.
@@ -91,11 +91,10 @@ def test_each_repetition_has_processes_of_its_own(lab: LoopLab) -> None:
 
 
 @needs_packets
-@pytest.mark.usefixtures("seeing")
-def test_one_process_a_run_sleeps_and_has_a_warm_up(lab: LoopLab) -> None:
+def test_one_process_a_run_sleeps_and_has_a_warm_up(lab: LoopLab, run: Callable[..., dict[str, Any]]) -> None:
     lab.online_bridge(FIDELITY="corrected")
     bridge = {"QOS_LEGS": "all", "ROBOT_FRAMING": "line", "PAIRING": "request"}
-    found = run(lab, RECEIVER="select", LIFE="run", QOS="0 2", **bridge)
+    found = run(RECEIVER="select", LIFE="run", QOS="0 2", **bridge)
     own = treatments(found)
     assert own["client processes"]["found"] == "2"
     assert own["controller's subscription to answer/"]["found"] == "QoS 2"
