@@ -4,7 +4,6 @@ import contextlib
 import os
 import random
 import socket
-import threading
 import time
 import tty
 from collections.abc import Callable
@@ -75,8 +74,8 @@ def test_every_transport_accounts_for_every_test_and_edge(kept: AsipParts) -> No
 
 def test_an_uno_as_published_accounts_for_every_byte(parts: Start) -> None:
     """Its chip holds bytes, and reports come unasked between the tests: every byte is still one that was counted."""
-    few = {"MESSAGES": "12", "WARMUP_MESSAGES": "10", "INTERVAL_MS": "40"}
-    _, run = parts("uno", FIDELITY="thesis", ADAPTER="atmega16u2").run(**few)
+    here = parts("uno", FIDELITY="thesis", ADAPTER="atmega16u2")
+    _, run = here.run(MESSAGES="12", WARMUP_MESSAGES="10", INTERVAL_MS="40")
     assert reasons(run) == [NO_TREATMENTS]
     found = {one["what"]: one for one in run["treatments"]}
     assert all(found[what]["verified"] for what in ("board", "USB adapter", "unasked reports"))
@@ -84,20 +83,19 @@ def test_an_uno_as_published_accounts_for_every_byte(parts: Start) -> None:
         check_accounts(cell, 12)
         assert cell["reports_per_s"] > 5
 
-
-def test_bytes_that_no_test_explains_fail_their_cell(parts: Start) -> None:
-    """A wave on pin 2, which an Uno has on the port of pin 4: its notices are no test's."""
-    here = parts("uno", FIDELITY="thesis", ADAPTER="atmega16u2")
+    # A wave on pin 2, which an Uno has on the port of pin 4: its notices are no test's.
     scope = here.board.scope
+    before = scope.state().count
 
     def disturb() -> None:
-        until(lambda: scope.state().count > 10, "tests have begun")
+        until(lambda: scope.state().count > before + 10, "tests have begun")
         scope.wave(100, 6)
 
-    thread = threading.Thread(target=disturb)
-    thread.start()
-    _, run = here.run(TRANSPORTS="serial", MESSAGES="50", WARMUP_MESSAGES="20")
-    thread.join()
+    # Seconds, because run folders are named by them.
+    time.sleep(1)
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(disturb)
+        _, run = here.run(TRANSPORTS="serial", MESSAGES="50", WARMUP_MESSAGES="20")
     (cell,) = run["cells"]
     assert "bytes of tests were sent and received, expected (1260, 1330)" in cell["invalid_because"][0]
 
