@@ -6,12 +6,13 @@ import random
 import socket
 import time
 import tty
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
-from support.asip_parts import AsipParts
+from support.asip_parts import AsipParts, asip_files  # noqa: F401
 from support.parts import HOST, Broker, Child
 from support.ports import free_port
 from support.run_checks import NO_TREATMENTS, reasons
@@ -32,6 +33,21 @@ FUZZ_BYTES = int(os.environ.get("LOOPLAB_FUZZ_BYTES") or 8_000)
 BRIDGE_FUZZ_BYTES = 1_000_000
 TRANSPORTS = ("serial", "tcp", "mqtt")
 WORDS = {"nodelay": "on", "qos": 0, "reports": "off", "out": 13, "aside": 9, "in": 4, "in_port": 7, "in_bit": 5}
+
+
+@pytest.fixture
+def parts(asip_files: Path, tmp_path: Path, at_end: contextlib.ExitStack) -> Start:  # noqa: F811
+    """Start all parts; they end with the test."""
+    return lambda *board, **variables: at_end.enter_context(
+        contextlib.closing(AsipParts(asip_files, tmp_path, *board, **variables))
+    )
+
+
+@pytest.fixture(scope="module")
+def kept(asip_files: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[AsipParts]:  # noqa: F811
+    """The parts around a Mega, for the tests of a module that leave them as they are."""
+    with contextlib.closing(AsipParts(asip_files, tmp_path_factory.mktemp("parts"))) as found:
+        yield found
 
 
 def open_client(parts: AsipParts, transport: str) -> AsipClient:
