@@ -28,20 +28,14 @@ def flood_image() -> str:
     return "looplab-test/flood"
 
 
-def flood(image: str, broker: Container, *arguments: str) -> dict[str, Any]:
-    """Run a whole flood inside the broker's network and return its summary."""
-    options = (*HARDENED, "--network", f"container:{broker.id}")
-    output = docker("run", "--rm", *options, image, *BROKER, *arguments)
-    summary: dict[str, Any] = json.loads(output.splitlines()[-1])
-    assert summary["event"] == "summary"
-    return summary
-
-
 def test_counts_are_the_brokers(flood_image: str, broker: Container) -> None:
     """300 messages at QoS 2 also show that the flood stays within what the broker holds for a client."""
+    options = (*HARDENED, "--network", f"container:{broker.id}")
     for number, qos in enumerate("012", 1):
         arguments = f"-num-clients 10 -num-messages 300 -publisher-qos {qos} -subscriber-qos {qos}"
-        summary = flood(flood_image, broker, *arguments.split())
+        output = docker("run", "--rm", *options, flood_image, *BROKER, *arguments.split())
+        summary = json.loads(output.splitlines()[-1])
+        assert summary["event"] == "summary"
         assert (summary["published"], summary["received"], summary["errors"]) == (3000, 3000, 0), qos
         until(lambda number=number: published_at(broker) == 3000 * number, "the broker's own count of 3000 more")
 

@@ -39,7 +39,7 @@ def test_every_service_is_hardened(choice: dict[str, str]) -> None:
 
 
 def test_the_services_of_other_hosts_are_hardened() -> None:
-    """Of several hosts without and with TLS, and of the Pi."""
+    """They are those of several hosts, without and with TLS, and of the Pi."""
     for tls in ("off", "on"):
         found = compose_services("--file", "compose/hosts.yaml", BROKER_TLS=tls)
         judge(found, {"prepare", "treatments", "broker", "bridge", "scenario5", "stress", "flood"})

@@ -131,7 +131,7 @@ def test_own_images_are_small_and_hold_what_their_files_need() -> None:
 
 
 def test_an_image_holds_all_that_its_program_imports(tmp_path: Path) -> None:
-    """By BuildKit; the other images here are the classic builder's, which Debian's engine has alone."""
+    """BuildKit builds it; the other images here are the classic builder's, which Debian's engine has alone."""
     tag = "looplab-test/bridge:buildkit"
     arguments = {"BASE_IMAGE": base_image()}
     build = {"context": str(ROOT), "dockerfile": "images/base/Dockerfile", "target": "bridge", "args": arguments}

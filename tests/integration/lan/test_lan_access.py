@@ -174,7 +174,7 @@ def test_identities_made_again_are_told_and_pairing_mends_it(lan: LanBroker, sta
 
 
 def test_a_client_on_the_other_port_is_told_so(lan: LanBroker, start_bridge: StartBridge) -> None:
-    """A plain one on the TLS port, and one with TLS on the plain port."""
+    """A plain one comes to the TLS port, and one with TLS to the plain port."""
     bridge = start_bridge(BROKER_HOST=HOST, BROKER_PORT=str(lan.tls_port))
     until(lambda: troubles(bridge), "a word")
     # Some versions of TLS send an alert, some a reset, some just close.

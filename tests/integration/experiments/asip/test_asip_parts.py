@@ -154,7 +154,7 @@ def test_a_second_client_is_refused_and_the_first_one_goes_on(kept: AsipParts, f
 
 
 def test_a_part_that_is_gone_ends_the_session_and_may_return(parts: Start) -> None:
-    """The board, the broker, the bridge."""
+    """Board, broker and bridge go one after the other."""
     here = parts()
 
     def check_gone(client: AsipClient, said: str = "") -> None:

@@ -126,7 +126,7 @@ def test_a_treatment_that_did_not_take_makes_the_run_invalid(lab: LoopLab) -> No
 
 
 def test_every_kind_of_answer_is_counted_apart(lab: LoopLab) -> None:
-    """By somebody in the bridge's place, who answers the warm-up well."""
+    """Somebody in the bridge's place answers, and the warm-up well."""
 
     def reply(run: str, sequence: int) -> list[str]:
         kinds: dict[int, list[str]] = {

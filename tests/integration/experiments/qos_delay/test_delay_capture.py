@@ -74,7 +74,7 @@ def stream(packets: list[list[bytes]], source: int, destination: int) -> list[Se
 def test_every_packet_counts_once_whatever_its_segments_and_their_order(tmp_path: Path) -> None:
     """Cut anywhere, shuffled, some sent again, across the wrap of sequence numbers: each counts where it ends.
 
-    Both directions, all types of QoS 2. What came before the cell, and a stranger's connection, do not count.
+    It has both directions and all types of QoS 2. What came before the cell, and a stranger's packets, do not count.
     """
     rng = random.Random(3)
     packets = [rng.choice((publish(n, 2), acknowledge("PUBREL", n))) for n in range(1, 1000)]
