@@ -123,12 +123,10 @@ def test_all_its_threads_can_be_prioritised(broker: Running) -> None:
 
 
 @pytest.mark.parametrize("name", OPTIONS)
-def test_as_root_it_holds_one_capability_and_no_other_right(
-    name: str, start: Starter, at_end: contextlib.ExitStack
-) -> None:
+def test_as_root_it_holds_one_capability_and_no_other_right(name: str, at_end: contextlib.ExitStack) -> None:
     """As LAB_PRIORITY_UID=0 starts it: it works by its group alone, TCP_NODELAY is as set, and a stop is at once."""
     group = {"rabbitmq": "10023", "mochi": "10024"}[name]
-    own = running(name, start, "on", f"--user=0:{group}", "--cap-add=SYS_NICE")
+    own = running(name, starter(at_end), "on", f"--user=0:{group}", "--cap-add=SYS_NICE")
     assert own.process()["sys_nice"] == processes.EFFECTIVE
     own.client(at_end)
     sockets = own.process()["sockets"]

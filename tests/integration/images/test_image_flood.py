@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from support.containers import docker, own_image
-from support.image_harness import HARDENED, Container, Starter, configuration, published_at
+from support.image_harness import HARDENED, Container, Starter, build, configuration, published_at, starter
 from support.places import ROOT
 from support.waiting import until
 
@@ -17,6 +17,25 @@ from looplab.system import processes
 pytestmark = pytest.mark.engine
 
 BROKER = ("-broker", "tcp://127.0.0.1:1883")
+
+
+@pytest.fixture(scope="session")
+def mosquitto_image() -> str:
+    return build("looplab-test/mosquitto", "images/mosquitto")
+
+
+@pytest.fixture
+def start(at_end: contextlib.ExitStack) -> Starter:
+    return starter(at_end)
+
+
+@pytest.fixture
+def broker(mosquitto_image: str, start: Starter, request: pytest.FixtureRequest) -> Container:
+    """A broker, by default as published; join its network to reach it on 127.0.0.1."""
+    fidelity = getattr(request, "param", "thesis")
+    container = start(mosquitto_image, options=("--user", "1883:1883", *configuration(fidelity)))
+    until(lambda: "running" in container.logs(), "the broker")
+    return container
 
 
 @pytest.fixture(scope="module")
