@@ -1,6 +1,7 @@
 """Errors that tell a person what happened and what to do about it."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from difflib import get_close_matches
 
 EXIT_GOOD = 0
@@ -24,6 +25,15 @@ class LabError(Exception):
 
     def __str__(self) -> str:
         return f"{self.message}\n  {self.remedy}" if self.remedy else self.message
+
+    @classmethod
+    @contextmanager
+    def of_os(cls, what: str, remedy: str) -> Iterator[None]:
+        """Raise this error where an OSError ends the block: what failed, and why by the system."""
+        try:
+            yield
+        except OSError as error:
+            raise cls(f"{what}: {error.strerror or error}.", remedy) from error
 
 
 class UsageError(LabError):

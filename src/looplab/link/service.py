@@ -134,13 +134,9 @@ class Emulator:
 
 def resolve(peer: str) -> list[str]:
     """Return the IPv4 addresses of a host, sorted; raises LabError (exit code 2) if it has none."""
-    try:
+    remedy = "Name a service on the same network as the emulator's target, or an IPv4 address."
+    with UsageError.of_os(f"The peer {peer!r} of a link has no address here", remedy):
         entries = socket.getaddrinfo(peer, None, socket.AF_INET, socket.SOCK_DGRAM)
-    except OSError as error:
-        raise UsageError(
-            f"The peer {peer!r} of a link has no address here: {error}.",
-            "Name a service on the same network as the emulator's target, or an IPv4 address.",
-        ) from None
     return sorted({str(entry[4][0]) for entry in entries})
 
 

@@ -244,23 +244,16 @@ def _unusual(parameters: RunParameters) -> dict[str, str]:
 def _alone(live: Path, scenario: str) -> IO[str]:
     """Return the lock of the only controller that measures with this folder. Raises MachineError if there is one."""
     try:
-        return hold(live / LOCK, scenario)
+        with MachineError.of_os(f"Cannot hold {live / LOCK}", "Run `./lab down`, then try again."):
+            return hold(live / LOCK, scenario)
     except Held as other:
         raise MachineError(
             f"Another run of this lab goes on: {other}. {scenario} was not started.",
             "Wait until it has ended, or end it with `./lab down`. What was started beside it disturbs it.",
         ) from None
-    except OSError as error:
-        raise MachineError(
-            f"Cannot hold {live / LOCK}: {error.strerror}.", "Run `./lab down`, then try again."
-        ) from error
 
 
 def _store(samples: int, live: Path | None, columns: tuple[str, ...]) -> SampleStore:
-    try:
+    remedy = "Lower MESSAGES or REPETITIONS, or enlarge the volume `live` in compose/lab.yaml."
+    with MachineError.of_os(f"Cannot hold {samples:,} live samples in {live or 'memory'}", remedy):
         return SampleStore(samples, live / ROWS if live else None, columns)
-    except OSError as error:
-        raise MachineError(
-            f"Cannot hold {samples:,} live samples in {live or 'memory'}: {error.strerror}.",
-            "Lower MESSAGES or REPETITIONS, or enlarge the volume `live` in compose/lab.yaml.",
-        ) from error

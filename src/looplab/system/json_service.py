@@ -12,10 +12,11 @@ import socket
 import ssl
 import threading
 from collections.abc import Callable, Mapping
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from socketserver import TCPServer
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import parse_qsl
 
 from looplab.errors import LabError, MachineError, UsageError
@@ -42,11 +43,9 @@ def server_tls(certificate: Path) -> ssl.SSLContext:
     """Return TLS 1.2 or later with the certificate and key in one file. Raises LabError (exit code 3)."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    try:
+    remedy = "`prepare` writes it at each start: start the lab again."
+    with MachineError.of_os(f"The certificate {certificate} cannot be used", remedy):
         context.load_cert_chain(certificate)
-    except OSError as error:
-        what = f"The certificate {certificate} cannot be used: {error.strerror or error}."
-        raise MachineError(what, "`prepare` writes it at each start: start the lab again.") from error
     return context
 
 
@@ -64,14 +63,11 @@ def serve(
     With `tls` none is answered without it.
     Raises LabError (exit code 3) with `remedy` if the port cannot be opened.
     """
-    try:
-        own = type("Handler", (_Handler,), {"routes": routes, "token": [token]})
-        server = BoundedServer((address, port), own)
+    with MachineError.of_os(f"Port {address}:{port} cannot be opened", remedy):
+        server = BoundedServer((address, port), partial(_Handler, routes, token))
         if tls is not None:
             # Each client's thread shakes hands, so a silent client holds up no other.
             server.socket = tls.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
-    except OSError as error:
-        raise MachineError(f"Port {address}:{port} cannot be opened: {error.strerror}.", remedy) from error
     threading.Thread(target=server.serve_forever, daemon=True).start()
     return server
 
@@ -115,9 +111,11 @@ class BoundedServer(ThreadingHTTPServer):
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     timeout = SILENCE_S
-    routes: ClassVar[Routes] = {}
-    # The function stands in a list: as a class attribute it would become a method.
-    token: ClassVar[list[Callable[[], str] | None]] = [None]
+
+    def __init__(self, routes: Routes, token: Callable[[], str] | None, *given: Any) -> None:
+        self._routes, self._token = routes, token
+        # It answers at once.
+        super().__init__(*given)
 
     def handle(self) -> None:
         """Answer, but print nothing about a client that hangs up, speaks no TLS or trusts another authority."""
@@ -126,10 +124,10 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _answer(self) -> None:
         path, _, query = self.path.partition("?")
-        act = self.routes.get(f"{self.command} {path}")
+        act = self._routes.get(f"{self.command} {path}")
         if act is None:
             self.close_connection = True
-            self._reply(404, _error(f"There is no {self.command} {path}.", f"Send {' or '.join(self.routes)}."))
+            self._reply(404, _error(f"There is no {self.command} {path}.", f"Send {' or '.join(self._routes)}."))
             return
         try:
             if not self._allowed():
@@ -147,9 +145,9 @@ class _Handler(BaseHTTPRequestHandler):
     do_GET = do_PUT = do_POST = do_DELETE = _answer
 
     def _allowed(self) -> bool:
-        if self.token[0] is None:
+        if self._token is None:
             return True
-        expected, sent = self.token[0](), self.headers.get("Authorization", "")
+        expected, sent = self._token(), self.headers.get("Authorization", "")
         return expected != "" and hmac.compare_digest(sent.encode(), f"Bearer {expected}".encode())
 
     def _body(self) -> Any:

@@ -40,12 +40,8 @@ def _device(address: str) -> str:
 def open_port(address: str) -> serial.Serial:
     """Open the serial port at `address` alone. Raises LabError (exit code 3)."""
     port = _device(address)
-    try:
+    with MachineError.of_os(f"The board's port {port} cannot be opened", "Is another client using it?"):
         return serial.Serial(port, BAUD_RATE, timeout=0, exclusive=True)
-    except (OSError, ValueError) as error:
-        raise MachineError(
-            f"The board's port {port} cannot be opened: {error}.", "Is another client using it?"
-        ) from error
 
 
 def _gone(what: str, error: object = "it was closed") -> LabError:
@@ -89,12 +85,8 @@ class StreamTransport:
 def dial_bridge(address: str, nodelay: bool) -> socket.socket:
     """Return a connection to the bridge at host:port. Raises LabError (exit code 3)."""
     host, _, port = address.rpartition(":")
-    try:
+    with MachineError.of_os(f"The bridge at {address} cannot be reached", "See `docker compose logs asip-bridge`."):
         opened = socket.create_connection((host, int(port)), CONNECT_TIMEOUT_S)
-    except OSError as error:
-        raise MachineError(
-            f"The bridge at {address} cannot be reached: {error}.", "See `docker compose logs asip-bridge`."
-        ) from error
     opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, int(nodelay))
     give_up_silent_peer(opened)
     return opened

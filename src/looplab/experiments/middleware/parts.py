@@ -28,18 +28,14 @@ MIDDLEWARE = Service("middleware", "See `docker compose logs` of the node.")
 
 def address_of_part(name: str) -> str:
     """Return the address of a part. Raises MachineError if its name is unknown."""
-    try:
+    with MachineError.of_os(f"{name} has no address", "Is it running?"):
         return socket.gethostbyname(name)
-    except OSError as error:
-        raise MachineError(f"{name} has no address: {error}.", "Is it running?") from error
 
 
 def balancer_certificate() -> str:
     """Return the certificate that the balancer made at its start; the devices trust no other. Raises MachineError."""
-    try:
+    with MachineError.of_os("The balancer shows no certificate", "See its log."):
         return ssl.get_server_certificate((BALANCER, balancer.PORT), timeout=ASK_TIMEOUT_S)
-    except OSError as error:
-        raise MachineError(f"The balancer shows no certificate: {error}.", "See its log.") from error
 
 
 @dataclass

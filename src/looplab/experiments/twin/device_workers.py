@@ -119,11 +119,8 @@ class DeviceWorkers(ThreadingTCPServer):
         self.count = count
         self.joined: list[WorkerConnection] = []
         self.strangers = threading.BoundedSemaphore(MOST_STRANGERS)
-        try:
+        with MachineError.of_os(f"Port {port()} cannot be opened", "End what listens there."):
             super().__init__(("", port()), WorkerConnection)
-        except OSError as error:
-            why = f"Port {port()} cannot be opened: {error.strerror}."
-            raise MachineError(why, "End what listens there.") from error
         threading.Thread(target=self.serve_forever, args=(STEP_NS / 1e9,), daemon=True).start()
 
     def verify_request(self, *_connection: object) -> bool:
