@@ -194,6 +194,7 @@ CASES: dict[str, tuple[dict[str, str], Sequence[Scan | None], set[str], str, str
         {}, [scan(bridge=[], robot=[])], set(), "bridge apart from the load", "not here (SCHED_FIFO 95)",
     ),
     "isolation refused": ({}, [scan(robot=[process()])], set(), "robot apart from the load", "SCHED_OTHER"),
+    "stress throughout": ({"LOAD": "stress"}, [scan(stress=[STRESS])] * 3, set(), LOAD, "running"),
     "stress that died in the middle": (
         {"LOAD": "stress"}, [scan(stress=[STRESS])] * 2 + [scan()], {LOAD}, LOAD, "seen in 2 of 3 scans",
     ),
