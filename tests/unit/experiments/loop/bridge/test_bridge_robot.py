@@ -175,6 +175,15 @@ def test_raw_bytes_are_an_answer_that_stands_for_the_lines_that_begin_in_it(
     assert all(re.fullmatch(rb"[ -+\--~]{1,32}", reply.value) for reply in found)
 
 
+def test_as_published_a_state_has_no_number() -> None:
+    robot = robot_answers.Answers("burst", robot_answers.Faults())
+    assert robot.ask(b"\xc5") == b"\xc5"
+    assert robot.cut(STATE[:5]) == ([], b"")
+    for lines, found in ((STATE[5:], (STATE, 1)), (b"ERR tilt", (b"", 1)), (STATE + b"\r\n" + STATE, (STATE, 2))):
+        (reply,), _ = robot.cut(lines + b"\r\n")
+        assert (reply.value, reply.stands_for) == found
+
+
 def test_what_is_forgotten_is_nobodys_answer() -> None:
     window = robot_answers.Window()
     sent = b"".join(window.ask() for _ in range(3))
