@@ -70,9 +70,6 @@ def check_worst_cases(robot: Board, kind: str = "") -> None:
         assert took_us <= WORST_US[name + kind] + 5, name
 
 
-# --- what it answers ---
-
-
 @pytest.mark.parametrize("celsius", [-40.0, -10.25, 25.5, 125.0])
 def test_temperature_is_that_of_the_thermistor_by_letter_and_number(start_robot: StartRobot, celsius: float) -> None:
     robot = start_robot("--temperature", str(celsius))
@@ -160,9 +157,6 @@ def test_a_flood_of_random_bytes_costs_answers_but_makes_none(start_robot: Start
     assert client.ask(b"?") == IDENTITY
 
 
-# --- its times, in cycles ---
-
-
 def test_a_byte_arrives_one_byte_time_after_its_start_bit(start_robot: StartRobot) -> None:
     robot = start_robot("--usb-frame-us", "0")
     robot.connect_ready().ask(b"?")
@@ -246,9 +240,6 @@ def test_its_lag_behind_real_time_is_counted(start_robot: StartRobot) -> None:
     assert statistics["lag_max_us"] > 80_000
 
 
-# --- opening, resetting, ending ---
-
-
 def test_opening_the_port_resets_the_robot(start_robot: StartRobot) -> None:
     robot = start_robot()
     for _ in range(50):
@@ -306,9 +297,6 @@ def test_wrong_options_and_damaged_firmware_give_one_sentence(
     run = subprocess.run(words, capture_output=True, text=True, timeout=20, check=False)
     assert (run.returncode, run.stdout, len(run.stderr.splitlines())) == (2, "", 1), run.stderr
     assert named in run.stderr
-
-
-# --- the pseudo-terminal ---
 
 
 def test_pseudo_terminal_is_a_serial_port(start_robot: StartRobot, tmp_path: Path) -> None:
