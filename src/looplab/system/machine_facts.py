@@ -34,6 +34,12 @@ SHARED = (
 CLOCK_SOURCE = Path("devices/system/clocksource/clocksource0/current_clocksource")
 
 
+def usable_processors() -> list[int]:
+    """Return the processors that this process may use; a container may have fewer than its machine."""
+    # The host of `./lab` may be no Linux.
+    return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
+
+
 class ClockDistances(NamedTuple):
     """How long the machine has been suspended since boot, and when it booted by the wall clock, in seconds."""
 

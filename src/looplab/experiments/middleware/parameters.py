@@ -18,11 +18,11 @@ from looplab.experiments.middleware.placement import (
     default_loads,
     others,
     siblings,
-    usable_processors,
 )
 from looplab.experiments.middleware.systems import SYSTEMS, load
 from looplab.spec.parameters import REPETITIONS, Option, RunParameters, choice, integer, number, param, switch, words
 from looplab.spec.reader import Reader, as_text
+from looplab.system.machine_facts import usable_processors
 
 FOLDER = EXPERIMENT.scenarios.replace("*", "")
 CONTAINER = "container"

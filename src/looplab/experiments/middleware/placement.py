@@ -4,9 +4,10 @@ As a program, print the processors of everything else.
 """
 
 import contextlib
-import os
 from collections.abc import Sequence
 from pathlib import Path
+
+from looplab.system.machine_facts import usable_processors
 
 # The paper's machine had 40 processors. Its nodes divided 20 of them.
 PUBLISHED, PUBLISHED_CORES, PUBLISHED_NODES = 40, (2, 4, 20, 40), (1, 2, 5, 7, 10)
@@ -16,12 +17,6 @@ PUBLISHED_LOADS, PUBLISHED_OPTIMUM = range(870, 2611, 290), 2320
 ONE_NODE_OPTIMUM = 2030 * 916_281 / 1_221_302
 # Devices, data services and balancer use one quarter of the processors.
 OTHERS_SHARE = 4
-
-
-def usable_processors() -> list[int]:
-    """Return the processors that this process may use; a container may have fewer than its machine."""
-    # The host of `./lab` may be no Linux.
-    return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
 
 
 def others(usable: Sequence[int]) -> list[int]:

@@ -1,13 +1,13 @@
 """The published machines of type 1, 2 and 3, which `./lab` scales to this computer before Compose starts a run."""
 
 import contextlib
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import ceil
 from pathlib import Path
 
 from looplab.experiments.twin import NAME
 from looplab.experiments.twin.parameters import ALL, BROKERS, CENTRAL, FOLDER, LIMIT, TwinParameters
+from looplab.system.machine_facts import usable_processors
 
 VCPUS = {1: 1, 2: 2, 3: 4}
 GIGABYTES = {1: 2, 2: 4, 3: 8}
@@ -36,7 +36,7 @@ def host_programs(
     _root: Path, settings: Mapping[str, str], _image: Callable[[str], str], _say: Callable[[str], None]
 ) -> Iterator[Mapping[str, str]]:
     """Yield the variables that give each broker's container its processors; nothing runs on the host."""
-    yield variables(settings, sorted(os.sched_getaffinity(0)))
+    yield variables(settings, usable_processors())
 
 
 def variables(settings: Mapping[str, str], processors: Sequence[int]) -> dict[str, str]:

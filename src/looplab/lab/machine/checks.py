@@ -10,7 +10,7 @@ from pathlib import Path
 from looplab.lab.docker.engine import COMPOSE_REMEDY, Engine, parse_version, show_version
 from looplab.lab.machine.limits import FIFO, GROUP, MOST_RTPRIO, OWN_GROUP, RTPRIO, Limits
 from looplab.lab.machine.network import OF_THIS_LAB
-from looplab.system.machine_facts import cpu_name
+from looplab.system.machine_facts import cpu_name, usable_processors
 from looplab.system.remedies import NO_MEMORY_LIMITS
 
 OK, WARN, FAIL = "ok", "warn", "fail"
@@ -52,7 +52,7 @@ def _check(name: str, found: str, good: bool, remedy: str, why: str = "", state:
 def check_host(results: Path) -> Iterator[Check]:
     """Judge this machine as its kernel describes it; `results` is the folder that needs disk space."""
     yield Check("System", f"{_release()}, kernel {platform.release()}, {platform.machine()}")
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cores = len(usable_processors())
     yield _check(
         "Processor",
         f"{cores} x {cpu_name()}",

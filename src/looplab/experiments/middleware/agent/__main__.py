@@ -10,11 +10,12 @@ from typing import Any
 from looplab.errors import EXIT_GOOD, MachineError
 from looplab.experiments.middleware.agent import PORT, TOKEN, balancer
 from looplab.experiments.middleware.agent.programs import RunningPrograms
-from looplab.experiments.middleware.placement import of_node, others, usable_processors
+from looplab.experiments.middleware.placement import of_node, others
 from looplab.experiments.middleware.systems import folder_of, load
 from looplab.system import own_process
 from looplab.system.json_client import read_token
 from looplab.system.json_service import Request, serve
+from looplab.system.machine_facts import usable_processors
 
 
 class Agent:

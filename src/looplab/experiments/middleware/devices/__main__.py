@@ -19,9 +19,10 @@ from gevent.pool import Group
 
 from looplab.experiments.middleware.devices import PROCESS, DevicePlan
 from looplab.experiments.middleware.devices.device import Device, Fleet
-from looplab.experiments.middleware.placement import others, usable_processors
+from looplab.experiments.middleware.placement import others
 from looplab.experiments.middleware.systems import client_of
 from looplab.system import own_process
+from looplab.system.machine_facts import usable_processors
 
 REPORT_S = 0.2
 
