@@ -7,10 +7,10 @@ from statistics import fmean
 from typing import Any
 
 from looplab.report.cell import MeasuredCell
+from looplab.report.claims import Row, asked, claims_of
 from looplab.report.csv_rows import cell_row, number, spread
 from looplab.report.drawing import Plot, Sections, under
 from looplab.report.overview import overview
-from looplab.report.rounds import asked
 from looplab.report.rules import bounded
 from looplab.report.samples import MeasuredRuns, by_fidelity
 from looplab.report.statistics import UNKNOWN, Interval
@@ -64,10 +64,14 @@ def analysed(experiment: Experiment, measured: Sequence[MeasuredRuns]) -> Analys
 
 def claims(experiment: Experiment) -> list[Claim]:
     """Return the claims that an experiment's report judges."""
-    if own := experiment.optional_part("report.claims"):
+    own = experiment.optional_part("report.claims")
+    if own and hasattr(own, "claims"):
         listed: list[Claim] = own.claims()
         return listed
-    return [asked(*claim, [experiment.name], bounded(bound)) for claim, bound in experiment.bounds.items()]
+    bounds = (
+        asked(experiment, Row(*claim, experiment.name), bounded(bound)) for claim, bound in experiment.bounds.items()
+    )
+    return [*claims_of(experiment, own.answers() if own else {}), *bounds]
 
 
 def _with_factors(runs: Mapping[str, Mapping[str, MeasuredRuns]], measured: Sequence[MeasuredRuns]) -> dict[str, Any]:

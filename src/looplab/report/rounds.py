@@ -7,29 +7,17 @@ after each round would find a difference of nothing in every ninth study.
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache
 from statistics import median
 from typing import Any
 
 from looplab.report.page import show_percent
-from looplab.report.printed import table
-from looplab.report.rules import Rule, rule_of
-from looplab.report.samples import MeasuredRuns, Runs, grouped
+from looplab.report.rules import Rule
+from looplab.report.samples import MeasuredRuns, grouped
 from looplab.report.statistics import FEWEST_RUNS, Block, Comparison, compare, compare_blocks, difference
 from looplab.report.stored import differences
 from looplab.report.study_file import Study, digest_of_rules, read_studies
-from looplab.report.verdicts import (
-    INTERIM,
-    NO_PLAN,
-    UNDECIDED,
-    Claim,
-    Hypotheses,
-    Line,
-    Outcome,
-    Verdict,
-    not_run,
-    too_few,
-)
+from looplab.report.verdicts import INTERIM, NO_PLAN, UNDECIDED, Hypotheses, Line, Outcome, Verdict, too_few
 from looplab.run import quiet
 from looplab.system.words import plural
 
@@ -61,52 +49,6 @@ def study_of(sides: Sequence[MeasuredRuns]) -> Study | None:
         if all(run_ids & study.places.keys() for run_ids in own)
     ]
     return max(studies, key=lambda study: (not study.left, study.study), default=None)
-
-
-def asked(
-    name: str,
-    title: str,
-    scenarios: Sequence[str],
-    answer: Callable[..., Verdict],
-    *,
-    about: Sequence[str] | None = None,
-    any_with: Callable[[MeasuredRuns], object] | None = None,
-    study: str = "",
-    **more: Any,
-) -> Claim:
-    """Return a claim that `answer` answers from the runs of a study of each of `scenarios`, with `more` of a Claim.
-
-    With `any_with`, from those of them alone for whose runs that is true. `about` is what may differ between two
-    scenarios (`unfit`).
-    """
-    planned_by = study or (name if len(scenarios) > 1 else scenarios[0])
-
-    def judge(runs: Runs) -> Verdict:
-        sides = [runs[one] for one in scenarios if one in runs and (any_with is None or any_with(runs[one]))]
-        if not sides or (any_with is None and len(sides) < len(scenarios)):
-            missing = ", ".join(one for one in scenarios if any_with or one not in runs)
-            cells = " with the cells of this claim" if any_with else ""
-            return not_run(f"No usable run of {missing}{cells}: ./lab study {planned_by}")
-        study = study_of(sides)
-        used = [within(study, side) for side in sides]
-        verdict = answer(*used)
-        if verdict.run:
-            verdict.run_ids = [run_id for side in used for run_id in side.run_ids]
-            verdict.notes += [planned(study, name, used), *left_out_notes(study, *zip(sides, used, strict=True))]
-            if not verdict.because:
-                withhold(verdict, (max if any_with else min)(len(side.runs) for side in used), study)
-            if trouble := unfit(used, about):
-                verdict.withdraw(trouble)
-        return verdict
-
-    return Claim(name, title, judge, study=planned_by, **more)
-
-
-def claims_of(module: str, answers: Mapping[str, Callable[..., Verdict]]) -> list[Claim]:
-    """Return the claims in claims.csv beside `module`, each with what answers it, by name, from its scenarios' runs."""
-    return [
-        asked(row["name"], row["title"], row["scenario"].split("; "), answers[row["name"]]) for row in table(module)
-    ]
 
 
 def withhold(verdict: Verdict, runs: int, study: Study | None) -> None:
@@ -212,42 +154,6 @@ def dose_of(document: Mapping[str, Any]) -> tuple[float, str]:
 Value = Callable[[MeasuredRuns], float]
 # Both sides of a comparison: the runs of each, the very same for two cells of one run, and a figure of theirs.
 Sides = tuple[tuple[MeasuredRuns, Value], tuple[MeasuredRuns, Value]]
-
-
-def figure_claims(module: str, studies: Mapping[str, Sequence[str]]) -> list[Claim]:
-    """Return the claims in claims.csv beside `module`, each on a figure of the first and the last scenario of a study.
-
-    `cells` are the keys of a side's cell in each run ("20 0;20 2"), "" that of a run's only one. `what` names the
-    figure in a sentence. No source printed any of them. `about` is what may differ between the sides (`unfit`); ""
-    compares nothing.
-    """
-    return [
-        asked(
-            row["name"],
-            row["title"],
-            [*dict.fromkeys((studies[row["study"]][0], studies[row["study"]][-1]))],
-            partial(_figure_compared, row),
-            about=row["about"].split() or None,
-            study=row["study"],
-            family=row["family"],
-        )
-        for row in table(module)
-    ]
-
-
-def _figure_compared(row: Mapping[str, str], *used: MeasuredRuns) -> Verdict:
-    figure, (before, after) = row["figure"], row["cells"].split(";")
-    sides = (used[0], partial(_figure_of, figure, before)), (used[-1], partial(_figure_of, figure, after))
-    verdict = compared({figure: sides}, rule_of(row["rule"], row["what"]), row["unit"])
-    verdict.sides = f"{used[0].run.scenario} {before}".strip(), f"{used[-1].run.scenario} {after}".strip()
-    return verdict
-
-
-def _figure_of(figure: str, key: str, one: MeasuredRuns) -> float:
-    """Return a figure of the cell with this key, NaN if the run has none."""
-    cells = [cell for cell in one.cells.values() if key in ("", " ".join(cell.key_texts.values()))]
-    found = cells[0].figure(figure) if cells else None
-    return math.nan if found is None else found
 
 
 def compared(figures: Mapping[str, Sides], rule: Rule, unit: str) -> Verdict:

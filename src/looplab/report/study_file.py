@@ -13,7 +13,7 @@ from looplab.run import quiet
 from looplab.run.folder import sync_folder
 
 # The modules of this room that decide, and those of an experiment's report that do not.
-DECIDING = ("cell", "repetitions", "rounds", "rules", "samples", "statistics", "stored", "verdicts")
+DECIDING = ("cell", "claims", "repetitions", "rounds", "rules", "samples", "statistics", "stored", "verdicts")
 DRAWING = ("figures.py", "makeup.py", "notes.py", "scope.py", "steps.py", "tables.py")
 _COMMENT = re.compile(r"^[ \t]*(#.*)?\n", re.MULTILINE)
 

@@ -55,7 +55,7 @@ class Experiment:
     `scenarios` is a glob: the folders, below the checkout's root, each of which is a scenario of this experiment.
 
     `aliases` are other names of scenarios: Compose profiles beside theirs.
-    `bounds` are its claims by name and title, unless its module report.claims has `claims()`.
+    `bounds` are claims by name and title, beside those of its report.
     `roles` are its containers as the treatments service and the exporter know them. `studies` gives the scenarios that
     each claim compares, for `./lab study`, `variants` by study the settings of each arm. `secrets` are its parts'
     passwords and tokens. `kept` are services that stay after a run.

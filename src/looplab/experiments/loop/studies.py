@@ -17,7 +17,7 @@ def _scenarios() -> dict[str, tuple[str, ...]]:
     if not CLAIMS.exists():
         return {}
     with CLAIMS.open(newline="", encoding="utf-8") as file:
-        return {line["name"]: tuple(line["scenarios"].split()) for line in csv.DictReader(file)}
+        return {line["name"]: tuple(line["scenarios"].split("; ")) for line in csv.DictReader(file)}
 
 
 STUDIES = {

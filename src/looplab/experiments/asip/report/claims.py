@@ -21,11 +21,10 @@ from looplab.experiments.asip.report import (
     usable,
 )
 from looplab.report.cell import MeasuredCell
-from looplab.report.rounds import claims_of
 from looplab.report.rules import NEAR, Answer, Rule, alike, decided, directed, every, means
 from looplab.report.samples import MeasuredRuns
 from looplab.report.statistics import UNKNOWN, Interval, compare, over_runs
-from looplab.report.verdicts import Claim, Line, Printed, Verdict, not_run
+from looplab.report.verdicts import Line, Printed, Verdict, not_run
 
 # "Alike", "hardly depends": within a factor of 1 plus this share.
 ALIKE = 0.25
@@ -38,11 +37,11 @@ Sides = tuple[str, int, Sequence[tuple[str, str]]]
 LANGUAGES = [("python", "java")]
 
 
-def claims() -> list[Claim]:
-    """Return the claims in the order of the source."""
+def answers() -> dict[str, Answer]:
+    """Return what answers each claim."""
     to_serial, from_serial = [("tcp", "serial"), ("mqtt", "serial")], [("serial", "tcp"), ("serial", "mqtt")]
     about = f"about {FLOOR_MS:g} ms"
-    answers: dict[str, Answer] = {
+    return {
         "java-tracks-more": _higher((TRACKED, 0, LANGUAGES), "by Java"),
         "serial-tracks-more": _higher((TRACKED, 1, to_serial), "over serial"),
         "tcp-tracks-like-mqtt": _like((TRACKED, 1, [("tcp", "mqtt")]), "frequency tracked over MQTT"),
@@ -53,7 +52,6 @@ def claims() -> list[Claim]:
         "below-15-ms": _every(LATENCY, 0, 1000 * BOUND_MS, f"below {BOUND_MS:g} ms", _printed),
         "floor": _every("wire_us", 1000 * FLOOR_MS / NEAR, 1000 * FLOOR_MS * NEAR, about, lambda _: about),
     }
-    return claims_of(__file__, answers)
 
 
 def _higher(sides: Sides, where: str) -> Answer:

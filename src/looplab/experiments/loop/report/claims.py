@@ -1,19 +1,19 @@
 """What the thesis claims, as rows that stored runs answer; beside QoS 2, how much of it was Nagle's algorithm."""
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 
 import numpy as np
 
+from looplab.experiments.loop import EXPERIMENT
 from looplab.experiments.loop.fitted import FITTED_CONSTANTS, Fitted, fitted
 from looplab.experiments.loop.report import MeasuredLoop, cells_of, cells_text, lost_messages, published
 from looplab.report.cell import QUANTILES, Key, quantile
+from looplab.report.claims import Answer, Row, asked, rows
 from looplab.report.page import show_percent
-from looplab.report.printed import table
-from looplab.report.rounds import asked, compared
-from looplab.report.rules import NEAR, Rule, by_construction, rule_of, stated, without_constant
+from looplab.report.rounds import compared
+from looplab.report.rules import NEAR, by_construction, rule_of, stated, without_constant
 from looplab.report.samples import MeasuredRuns, Runs
 from looplab.report.statistics import UNKNOWN, over_runs
 from looplab.report.verdicts import NO_CONTRAST, Claim, Effect, Planned, Printed, Verdict, Verdicts, not_run
@@ -24,116 +24,83 @@ FIGURES = ("O mean", "O p50", "O p95", "response p50", "response p95")
 _PRIORITISED = {"priority_broker": "broker", "priority_controller": "controller"}
 
 
-@dataclass(frozen=True)
-class ClaimRow:
-    """A line of claims.csv: the `scenarios` of a study, or cells `within` its only one, compared by `figure`.
-
-    `what` names the figure in a sentence. `about` begins the names of the parameters that may differ between two
-    scenarios. `within` is the kind of cells and which are before and after: "QoS 1 2", "ms 100 20".
-    """
-
-    name: str
-    title: str
-    scenarios: str
-    figure: str
-    what: str
-    rule: str
-    about: str = ""
-    within: str = ""
-    family: str = ""
-    note: str = ""
-
-    def decides(self, printed: Printed) -> Rule:
-        """Return what decides, by the figures printed."""
-        return rule_of(self.rule, self.what, printed)
-
-    @property
-    def sides(self) -> tuple[str, str] | None:
-        """The names of the cells that are compared; None for scenarios."""
-        if not self.within:
-            return None
-        kind, *both = self.within.split()
-        before, after = (f"{kind} {one}" if kind == "QoS" else f"{one} {kind}" for one in both)
-        return before, after
-
-    def cells(self, keys: Collection[Key]) -> tuple[list[Key], list[Key]]:
-        """Return the cells before and after of one scenario, [] without both."""
-        kind, before, after = self.within.split()
-        if kind == "QoS":
-            intervals = [ms for ms, qos in sorted(keys) if qos == int(after) and (ms, int(before)) in keys]
-            return [(ms, int(before)) for ms in intervals], [(ms, int(after)) for ms in intervals]
-        first, second = (float(before), 0), (float(after), 0)
-        return ([first], [second]) if {first, second} <= set(keys) else ([], [])
-
-
 def claims() -> list[Claim]:
     """Return the thesis's claims in the order of its chapters."""
-    return [claim(ClaimRow(**line)) for line in table(__file__)]
+    return [claim(row) for row in rows(EXPERIMENT)]
 
 
-def claim(row: ClaimRow) -> Claim:
-    """Return the claim of a row."""
+def claim(row: Row) -> Claim:
+    """Return the claim of a line: two scenarios, or cells `within` one, compared by `figure`; on losses; on a share.
+
+    Cells `within` one are those of two QoS at each interval ("QoS 1; QoS 2"), or of two intervals at QoS 0.
+    """
     lost = lost_messages.CLAIMS.get(row.name)
     answer = lost.answer if lost else _robot_share if row.rule == "share" else partial(_compared, row)
     return asked(
-        row.name,
-        row.title,
-        row.scenarios.split(),
-        partial(_with_notes, row, answer),
-        about=row.about.split() or None,
-        any_with=lost.keys if lost else None,
-        study=row.name,
-        family=row.family,
+        EXPERIMENT,
+        row,
+        partial(_with_constants, row, answer),
+        lost.keys if lost else None,
         effect=partial(_effect, row),
     )
 
 
-def _with_notes(row: ClaimRow, answer: Callable[..., Verdict], *used: MeasuredRuns) -> Verdict:
-    """Return the answer with the note on its claim, and the fitted constants on which its figure depends."""
+def _with_constants(row: Row, answer: Answer, *used: MeasuredRuns) -> Verdict:
+    """Return the answer with the fitted constants on which its figure depends."""
     verdict = answer(*used)
-    constants = [f"Fitted: {one}" for one in constants_of(row.figure, used)]
-    verdict.notes = [*filter(None, [row.note]), *verdict.notes, *constants]
+    verdict.notes += [f"Fitted: {one}" for one in constants_of(row.figure, used)]
     return verdict
 
 
-def _effect(row: ClaimRow, planned: Planned) -> Effect | None:
+def _effect(row: Row, planned: Planned) -> Effect | None:
     """Return what a row compares in the planned cells; None without them, and of a figure whose spread is unknown."""
-    scenarios = row.scenarios.split()
-    first, last = scenarios[0], scenarios[-1]
-    if row.figure != "O mean" or not {first, last} <= planned.keys():
+    scenarios = row.scenarios.split("; ")
+    if row.figure != "O mean" or not {*scenarios} <= planned.keys():
         return None
-    before, after = row.cells(planned[first]) if row.within else (_common(first, last, planned),) * 2
-    printed = _printed(row, (first, before), (last, after))
-    direction = {"higher": 1, "lower": -1}.get(row.rule, 0)
-    effect = Effect((first, last), row.decides(printed), printed.share, printed.before, direction, row.family)
-    return effect if before else None
+    before, _after, printed = _sides(row, planned)
+    rule, direction = rule_of(row.rule, row.what, printed), {"higher": 1, "lower": -1}.get(row.rule, 0)
+    sides = scenarios[0], scenarios[-1]
+    return Effect(sides, rule, printed.share, printed.before, direction, row.family) if before else None
 
 
-def _printed(row: ClaimRow, *sides: tuple[str, Sequence[Key]]) -> Printed:
-    """Return the published figures of two sides, each a scenario and its cells."""
+def _sides(row: Row, cells: Planned) -> tuple[list[Key], list[Key], Printed]:
+    """Return the cells before and after, of those of each scenario, and their published figures; [] without both."""
+    scenarios = row.scenarios.split("; ")
+    first, last = scenarios[0], scenarios[-1]
+    before, after = _within(row, cells[first]) if row.within else (_common(first, last, cells),) * 2
     # As published: no figure of the response is.
     figure = "O mean" if row.figure.startswith("response") else row.figure
-    before, after = (published.mean_us(*side, figure) for side in sides)
-    return Printed(before, after, figure)
+    printed = Printed(published.mean_us(first, before, figure), published.mean_us(last, after, figure), figure)
+    return before, after, printed
 
 
-def _compared(row: ClaimRow, *used: MeasuredRuns) -> Verdict:
+def _within(row: Row, keys: Collection[Key]) -> tuple[list[Key], list[Key]]:
+    """Return the cells before and after of one scenario, [] without both."""
+    both = [side.split() for side in row.within.split("; ")]
+    if both[0][0] == "QoS":
+        first, second = (int(number) for _, number in both)
+        intervals = [ms for ms, qos in sorted(keys) if qos == second and (ms, first) in keys]
+        return [(ms, first) for ms in intervals], [(ms, second) for ms in intervals]
+    before, after = ((float(number), 0) for number, _ in both)
+    return ([before], [after]) if {before, after} <= set(keys) else ([], [])
+
+
+def _compared(row: Row, *used: MeasuredRuns) -> Verdict:
     """Compare two scenarios, or two cells of one."""
     a, b = used[0], used[-1]
-    names = (a.run.scenario, b.run.scenario)
+    first, last = row.within.split("; ") if row.within else (a.run.scenario, b.run.scenario)
     cells = {m.run.scenario: cells_of(m) for m in used}
-    before, after = row.cells(cells_of(a)) if row.within else (_common(*names, cells),) * 2
+    before, after, printed = _sides(row, cells)
     if not before:
-        missing = f"cells of both {' and '.join(row.sides)}" if row.sides else "cell (interval and QoS) in common"
+        missing = f"cells of both {first} and {last}" if row.within else "cell (interval and QoS) in common"
         return not_run(f"The runs of {' and '.join(cells)} have no {missing}.")
-    printed = _printed(row, (names[0], before), (names[1], after))
-    rule = row.decides(printed)
+    rule = rule_of(row.rule, row.what, printed)
     if constants_of(row.figure, used):
         rule = without_constant(rule, printed.before if row.rule == "alike" else None)
     figures = dict.fromkeys((row.figure, *FIGURES))
     sides = {one: ((a, partial(_mean, before, one)), (b, partial(_mean, after, one))) for one in figures}
     verdict = compared(sides, rule, "us")
-    verdict.sides, verdict.cells, verdict.published = row.sides or names, cells_text([*before, *after]), printed
+    verdict.sides, verdict.cells, verdict.published = (first, last), cells_text([*before, *after]), printed
     if row.about and not _applied(row.about.split()[0], a, b):
         _to_control(verdict, row.figure)
     return verdict

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from looplab.experiments.middleware import Placement
+from looplab.experiments.middleware import EXPERIMENT, Placement
 from looplab.experiments.middleware.report import CLIENT, PROCESSED, SERVER, MeasuredLoad, Unit
 from looplab.experiments.middleware.report.placements import (
     Pair,
@@ -17,28 +17,27 @@ from looplab.experiments.middleware.report.placements import (
     places,
     siblings,
 )
-from looplab.report.printed import table
-from looplab.report.rounds import claims_of
+from looplab.report.claims import rows
 from looplab.report.rules import Answer, Rule, decided, directed, every, means, no_cost, no_gain
 from looplab.report.samples import MeasuredRuns
 from looplab.report.statistics import FEWEST_REPETITIONS, UNKNOWN, Interval, changed, compare, over_runs
-from looplab.report.verdicts import Claim, Line, Printed, Verdict, not_run
+from looplab.report.verdicts import Line, Verdict, not_run
 
 # The paper calls a system stable up to this share of errors.
 MOST_ERRORS = 0.02
 # A load of which so much is processed does not show what a placement can do.
 ALL = 0.99
 # What it prints before and after a change, and of which placements: its text and its Table 1.
-PUBLISHED = {row["name"]: row for row in table(__file__)}
+PUBLISHED = {row.name: row for row in rows(EXPERIMENT)}
 # What a run has in its place, or in words why it has none.
 Sides = Callable[[MeasuredRuns], tuple[Placement, Placement] | str]
 # What is compared in each round: two cells of one load.
 Rounds = Mapping[Unit, Pair]
 
 
-def claims() -> list[Claim]:
-    """Return the findings in the order of the paper."""
-    answers: dict[str, Answer] = {
+def answers() -> dict[str, Answer]:
+    """Return what answers each finding."""
+    return {
         "cores-move-optimum": _cores,
         "container-processed": partial(_in_container, {"processed": PROCESSED}),
         "container-time": partial(_in_container, {"client": CLIENT, "server": SERVER}),
@@ -51,19 +50,6 @@ def claims() -> list[Claim]:
         "errors-beyond": partial(_errors_beyond, more_nodes),
         "balancer-errors": partial(_errors_beyond, balancer),
     }
-    return claims_of(__file__, {name: partial(_beside_published, name, answer) for name, answer in answers.items()})
-
-
-def _beside_published(claim: str, answer: Answer, run: MeasuredRuns) -> Verdict:
-    verdict = answer(run)
-    verdict.published = printed_of(claim)
-    return verdict
-
-
-def printed_of(claim: str) -> Printed:
-    """Return the published figures that a claim is about."""
-    before, after = PUBLISHED[claim]["before"], PUBLISHED[claim]["after"]
-    return Printed(float(before), float(after)) if before else Printed()
 
 
 def difference(pair: Pair, figure: str) -> Interval:
@@ -114,7 +100,7 @@ def _cores(run: MeasuredRuns) -> Verdict:
         return not_run("The run has loads on one number of cores only.")
     if any(len(places(run)[one.place]) < 2 for one in best):
         return not_run("The run has one load only: an optimal one needs several.")
-    rule = directed("The optimal load", +1, printed_of("cores-move-optimum").share)
+    rule = directed("The optimal load", +1, PUBLISHED["cores-move-optimum"].printed.share)
     verdict = _decided(best[0].by_round, best[-1].by_round, rule)
     verdict.lines = [Line(str(one.place), Interval(float(one.load)), unit="devices") for one in best]
     return verdict
@@ -178,13 +164,13 @@ def _processed(claim: str, sides: Sides, rule: Callable[[str], Rule] | None, run
     rounds = _crossed(before, after, [*before, *after])
     if not rounds:
         return not_run("There is no load with a sound cell on both.")
-    printed, what = printed_of(claim).share, f"The throughput of {chosen[1]}"
+    printed, what = PUBLISHED[claim].printed.share, f"The throughput of {chosen[1]}"
     verdict = _throughput([rounds], rule(what) if rule else directed(what, +1, printed), run)
     cells = dict.fromkeys(cell for pair in rounds.values() for cell in pair)
     verdict.lines = [Line(str(cell), cell.interval(PROCESSED), unit="requests") for cell in cells]
     if verdict.share:
         verdict.lines = [*verdict.lines, Line("change", verdict.share, f"{printed:+.1%}", "change")]
-    here, there = " and ".join(map(str, chosen)), PUBLISHED[claim]["placements"]
+    here, there = " and ".join(map(str, chosen)), PUBLISHED[claim].within
     if there and here != there:
         verdict.notes.append(f"{here} stand for {there} of the paper.")
     return verdict

@@ -11,11 +11,10 @@ import numpy as np
 from looplab.experiments.qos_delay import USUAL
 from looplab.experiments.qos_delay.report import MeasuredDelayCell
 from looplab.report.printed import printed
-from looplab.report.rounds import claims_of
 from looplab.report.rules import NEAR, Answer, about, at_least, kept, stated
 from looplab.report.samples import MeasuredRuns
 from looplab.report.statistics import UNKNOWN, Interval, over_runs
-from looplab.report.verdicts import Claim, Line, Verdict, not_run
+from looplab.report.verdicts import Line, Verdict, not_run
 
 QOS = (0, 1, 2)
 # "Hardly depends", "does not matter": less than this share.
@@ -35,14 +34,14 @@ def published() -> dict[str, float]:
     return {line["finding"]: float(line["published"]) for line in printed(__file__, "qos_delay.csv")}
 
 
-def claims() -> list[Claim]:
-    """Return the findings in the order of the paper."""
+def answers() -> dict[str, Answer]:
+    """Return what answers each finding."""
     wanted, least, most = published(), "qos-2-least", "qos-2-most"
     short, long = "one-way-when-short", "round-trip-beyond"
     missing = "no symmetrical cell whose round trip is {} the period"
     no_qos_2 = "no symmetrical cell at QoS 2"
     by_place = partial(_like, places, "end-to-end delay was measured with the broker at more than one place")
-    answers: dict[str, Answer] = {
+    return {
         short: about("ratio", wanted[short], partial(_low_qos, True), missing.format("below")),
         long: about("ratio", wanted[long], partial(_low_qos, False), missing.format("above")),
         least: at_least("ratio", wanted[least], partial(symmetrical, qos=2), no_qos_2, "end-to-end delays"),
@@ -53,7 +52,6 @@ def claims() -> list[Claim]:
         "place": by_place,
         "distributions": partial(_like, distributions, "cell was measured with more than one distribution"),
     }
-    return claims_of(__file__, answers)
 
 
 def usable(run: MeasuredRuns) -> list[MeasuredDelayCell]:

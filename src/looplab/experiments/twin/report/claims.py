@@ -2,18 +2,18 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from statistics import fmean
 
 from looplab.experiments.twin import LIMITS, PROTOTYPE, WRITE_MODES
 from looplab.experiments.twin.parameters import USUAL_MODE
 from looplab.experiments.twin.report import MeasuredTwin, cells_of, published
 from looplab.experiments.twin.report.brokers import alike, more_brokers, varies
-from looplab.report.rounds import claims_of
+from looplab.report.claims import Answer
 from looplab.report.rules import kept, mostly, stated
 from looplab.report.samples import MeasuredRuns
 from looplab.report.statistics import FEWEST_RUNS, UNKNOWN, Interval, changed, over_runs
-from looplab.report.verdicts import Claim, Line, Verdict, not_run, units
+from looplab.report.verdicts import Line, Verdict, not_run, units
 
 # "About 15 a second": within this factor.
 NEAR = 1.25
@@ -23,9 +23,9 @@ LOW_IMPACT = 0.1
 OPEN = ("unknown", "tried")
 
 
-def claims() -> list[Claim]:
-    """Return the findings in the order of the paper."""
-    answers: dict[str, Callable[..., Verdict]] = {
+def answers() -> dict[str, Answer]:
+    """Return what answers each finding."""
+    return {
         "fifteen": _fifteen,
         "no-queue-above-67": _no_queue,
         "broker-is-the-limit": _broker_limits,
@@ -36,7 +36,6 @@ def claims() -> list[Claim]:
         "distributed-varies": varies,
         "limit": _limit,
     }
-    return claims_of(__file__, answers)
 
 
 def by_mode(run: MeasuredRuns) -> dict[str, list[MeasuredTwin]]:

@@ -9,7 +9,7 @@ from support.run_files import edited, write_study
 from support.simulated_balance_runs import write_balance_run
 
 from looplab.experiments.balance import EXPERIMENT
-from looplab.experiments.balance.report import claims
+from looplab.report.analysis import claims
 from looplab.report.overview import overview
 from looplab.report.verdicts import NO_PLAN, NOT_REPRODUCED, ONE_RUN, REPRODUCED, UNDECIDED
 
@@ -66,5 +66,5 @@ def test_the_page_shows_theory_beside_each_cell(tmp_path: Path) -> None:
     assert [line.what.partition(" ")[0] for line in theory.lines] == ["radius", "radius"]
     # No source printed a figure of it, and no two scenarios were compared: there is no change to draw.
     assert not any(line.published for line in theory.lines)
-    assert not overview("balance", [(claim, found.verdicts[claim.name]) for claim in claims.claims()], "")
+    assert not overview("balance", [(claim, found.verdicts[claim.name]) for claim in claims(EXPERIMENT)], "")
     assert "<code>./lab study balance-stress</code>" in found.text

@@ -14,6 +14,7 @@ from support.simulated_runs import nine_scenarios, simulated_cell, write_run
 from looplab.experiments.loop import thesis_tables
 from looplab.experiments.loop.report import MeasuredLoop, claims, published
 from looplab.experiments.loop.report.lost_messages import loses, losing_runs
+from looplab.report.claims import Row
 from looplab.report.statistics import SIGNIFICANCE
 from looplab.report.verdicts import (
     BY_CONSTRUCTION,
@@ -116,7 +117,8 @@ def test_a_constant_that_was_fitted_decides_no_word(results: Path, monkeypatch: 
 
     "Higher" on another scale would turn to "not reproduced", "+30 %" of O to a change of 2 %, which is none.
     """
-    row = claims.ClaimRow("stress", "Stress", "scenario1 scenario2", "O mean", "O", rule, "load stress")
+    scenarios = "scenario1; scenario2"
+    row = Row("stress", "Stress", scenarios, figure="O mean", what="O", rule=rule, about="load stress")
     monkeypatch.setattr("looplab.experiments.loop.report.analysis.claims", lambda: [claims.claim(row)])
     words = {}
     for link, delay_us in (("none", 0.0), ("wifi", 8400.0)):
