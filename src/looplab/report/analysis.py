@@ -1,15 +1,14 @@
 """What the report on an experiment shows: its claims, cells and figures, and what its `report` package adds."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from statistics import fmean
 from typing import Any
 
 from looplab.report.cell import MeasuredCell
 from looplab.report.claims import Row, asked, claims_of
 from looplab.report.csv_rows import cell_row, number, spread
-from looplab.report.drawing import Plot, Sections, under
+from looplab.report.drawing import Plot
 from looplab.report.overview import overview
 from looplab.report.rules import bounded
 from looplab.report.samples import MeasuredRuns, by_fidelity
@@ -27,15 +26,15 @@ Files = Mapping[str, Iterable[Mapping[str, object]]]
 class Analysis:
     """What the runs of one experiment show.
 
-    `context` is what report/page.html.j2 of the experiment shows beside that of every report. `figures` puts
-    `plots` under headings, each with a text.
+    `context` is what report/page.html.j2 of the experiment shows beside that of every report. `headings` of figures
+    have a text and the numbers of those below.
     """
 
     verdicts: Verdicts
     plots: Sequence[Plot]
     csv_files: Files
     context: Mapping[str, Any]
-    figures: Callable[[Sequence[Plot]], Sections]
+    headings: Sequence[tuple[str, str, Sequence[str]]]
 
 
 def analysed(experiment: Experiment, measured: Sequence[MeasuredRuns]) -> Analysis:
@@ -59,7 +58,8 @@ def analysed(experiment: Experiment, measured: Sequence[MeasuredRuns]) -> Analys
     csv_files = {**cell_files(name, measured), f"{name}-findings.csv": verdict_rows(verdicts)}
     sections = {"claims": "Findings", "cells": "Cells"}.items()
     context = {"sections": sections, "explanations": explanations, **own}
-    return Analysis(verdicts, plots, csv_files, context, partial(under, getattr(figures, "TITLES", {})))
+    headings = [(title, "", numbers) for title, numbers in getattr(figures, "TITLES", {}).items()]
+    return Analysis(verdicts, plots, csv_files, context, headings)
 
 
 def claims(experiment: Experiment) -> list[Claim]:

@@ -120,16 +120,6 @@ class Plot:
         )
 
 
-# A heading, a text and the figures below it.
-Sections = Sequence[tuple[str, str, Sequence[Plot]]]
-
-
-def under(titles: Mapping[str, Sequence[str]], made: Sequence[Plot]) -> Sections:
-    """Return the figures below each heading of `titles`, which holds their numbers."""
-    sections = [(title, "", [plot for plot in made if plot.figure in numbers]) for title, numbers in titles.items()]
-    return [section for section in sections if section[2]] or [("", "", [])]
-
-
 @dataclass(frozen=True)
 class LinePlot:
     """What most plots draw: named series of points over x, with their intervals.

@@ -14,7 +14,6 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from looplab import __version__
-from looplab.report.statistics import Interval
 from looplab.report.verdicts import SIGNS
 from looplab.run import quiet
 
@@ -39,8 +38,7 @@ def _environment(folder: Path) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(ms=show_ms, show=show, percent=show_percent, signed=show_signed, bounds=show_bounds)
-    environment.filters.update(stalls=quiet.facts)
+    environment.filters.update(ms=show_ms, show=show, percent=show_percent, signed=show_signed, stalls=quiet.facts)
     return environment
 
 
@@ -62,11 +60,9 @@ def show_signed(value: float | None, unit: str = "us") -> str:
 def show(value: float, unit: str) -> str:
     """Return a figure for a table; latencies are in us, shares ("%") and changes are parts of 1.
 
-    A dash for NaN, "beyond" for infinity.
+    A dash for NaN.
     """
-    if not math.isfinite(value):
-        return "–" if math.isnan(value) else "beyond"
-    if unit == "us":
+    if unit == "us" or not math.isfinite(value):
         return show_ms(value)
     if unit == "%":
         return f"{value:.2%}"
@@ -83,11 +79,6 @@ def show_percent(share: float | None) -> str:
     if share >= 2:
         return f"× {1 + share:.3g}" if share < 999 else f"× {1 + share:.0f}"
     return f"{share:+.0%}".replace("-", "−")
-
-
-def show_bounds(interval: Interval | None) -> str:
-    """Return the interval's ends in milliseconds, "" if they are not known."""
-    return f"{show_ms(interval.low)} … {show_ms(interval.high)}" if interval is not None and interval.known else ""
 
 
 def _data_uri(plot: Plot) -> Markup:

@@ -144,7 +144,10 @@ def page_text(
         "unusable": selection.unusable,
         "set_aside": selection.set_aside,
         "files": [*analysis.csv_files, "runs.csv"],
-        "figures": analysis.figures(plots),
+        "figures": [
+            (heading, text, [plot for plot in plots if plot.figure in numbers])
+            for heading, text, numbers in analysis.headings
+        ],
         **analysis.context,
     }
     own = experiment.folder / "report" / "page.html.j2"

@@ -8,7 +8,6 @@ from looplab.experiments.loop.report import makeup, notes, published, tables
 from looplab.experiments.loop.report.claims import add_causes, claims
 from looplab.experiments.loop.report.figures import sketches
 from looplab.report.analysis import Analysis, cell_files, verdict_rows
-from looplab.report.drawing import Plot, Sections
 from looplab.report.overview import overview
 from looplab.report.samples import MeasuredRuns, Runs, by_fidelity
 from looplab.report.verdicts import FIDELITIES, NO_VERDICT, UNDECIDED, Verdict, judge
@@ -48,7 +47,8 @@ def analyse(measured: Sequence[MeasuredRuns]) -> Analysis:
     }
     axis = "change of O, or of the figure that the claim names (client priority: the response's p95 without R)"
     plots = [*overview("loop", verdicts, axis), *curves, *makeup.makeups(usual)]
-    return Analysis(verdicts, plots, csv_files, context, _sections)
+    headings = [(f"Figure {one.number}", one.text, (one.number,)) for one in published.figures()]
+    return Analysis(verdicts, plots, csv_files, context, [*headings, (makeup.HEADING, makeup.TEXT, (makeup.FIGURE,))])
 
 
 def _apart(measured: Sequence[MeasuredRuns]) -> Mapping[str, Runs]:
@@ -81,8 +81,8 @@ def _by_broker(measured: Sequence[MeasuredRuns]) -> list[tuple[str, str, Mapping
     shown: list[tuple[str, str, Mapping[str, Verdict], str]] = []
     # The same claims, in the same order, of each broker.
     for same in zip(*judged.values(), strict=True):
-        claim, answers = same[0]
-        for fidelity in filter(answers.__contains__, FIDELITIES):
+        claim, _answers = same[0]
+        for fidelity in FIDELITIES:
             by_broker = {broker: of[fidelity] for broker, (_, of) in zip(judged, same, strict=True)}
             if any(verdict.run for verdict in by_broker.values()):
                 shown.append((claim.title, fidelity, by_broker, whose(by_broker)))
@@ -93,12 +93,3 @@ def whose(by_broker: Mapping[str, Verdict]) -> str:
     """Return whether brokers share a finding, by their verdicts: "alike", "differs", "" if fewer than two have one."""
     decided = [verdict.outcome for verdict in by_broker.values() if verdict.outcome not in (NO_VERDICT, UNDECIDED)]
     return "" if len(decided) < 2 else "alike" if len(set(decided)) == 1 else "differs"
-
-
-def _sections(drawn: Sequence[Plot]) -> Sections:
-    sections = [
-        (f"Figure {one.number}", one.text, [drawing for drawing in drawn if drawing.figure == one.number])
-        for one in published.figures()
-    ]
-    made = [drawing for drawing in drawn if drawing.figure == makeup.FIGURE]
-    return [*sections, *([(makeup.HEADING, makeup.TEXT, made)] if made else [])]
