@@ -8,13 +8,10 @@ from typing import Any
 
 from looplab.report.printed import table
 from looplab.report.rounds import compared, left_out_notes, planned, study_of, unfit, withhold, within
-from looplab.report.rules import rule_of
+from looplab.report.rules import Answer, rule_of
 from looplab.report.samples import MeasuredRuns, Runs
 from looplab.report.verdicts import Claim, Printed, Verdict, not_run
 from looplab.spec.experiment import Experiment
-
-# What answers a claim: from the runs of each of its scenarios.
-Answer = Callable[..., Verdict]
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,8 @@ SCALE = 2.0
 NEAR = math.sqrt(2)
 T = TypeVar("T")
 U = TypeVar("U")
-Answer = Callable[[MeasuredRuns], Verdict]
+# What answers a claim: from the runs of each of its scenarios.
+Answer = Callable[..., Verdict]
 Cells = Callable[[MeasuredRuns], Sequence[MeasuredCell]]
 # How a comparison decides.
 Rule = Callable[[Comparison], Hypotheses]

@@ -14,7 +14,7 @@ from looplab.run.folder import sync_folder
 
 # The modules of this room that decide, and those of an experiment's report that do not.
 DECIDING = ("cell", "claims", "repetitions", "rounds", "rules", "samples", "statistics", "stored", "verdicts")
-DRAWING = ("figures.py", "makeup.py", "notes.py", "scope.py", "steps.py", "tables.py")
+DRAWING = ("figures.py", "makeup.py", "notes.py", "tables.py")
 _COMMENT = re.compile(r"^[ \t]*(#.*)?\n", re.MULTILINE)
 
 STUDY_SCHEMA = 1

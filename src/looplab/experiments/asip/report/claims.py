@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from statistics import geometric_mean
 
+from looplab.experiments.asip import EXPERIMENT
 from looplab.experiments.asip.parameters import TRANSPORTS
 from looplab.experiments.asip.report import (
     BOUND_MS,
@@ -21,7 +22,8 @@ from looplab.experiments.asip.report import (
     usable,
 )
 from looplab.report.cell import MeasuredCell
-from looplab.report.rules import NEAR, Answer, Rule, alike, decided, directed, every, means
+from looplab.report.claims import Row, rows
+from looplab.report.rules import NEAR, Answer, alike, decided, directed, every, means
 from looplab.report.samples import MeasuredRuns
 from looplab.report.statistics import UNKNOWN, Interval, compare, over_runs
 from looplab.report.verdicts import Line, Printed, Verdict, not_run
@@ -31,35 +33,20 @@ ALIKE = 0.25
 # "Very close to the capacity": at least this share of it.
 CLOSE = 0.9
 TRACKED, LATENCY = "tracked_hz", "latency.avg"
+LANGUAGES = ("python", "java")
 Pair = tuple[MeasuredAsip, MeasuredAsip]
-# What a comparison is about: a figure of cells whose keys differ at one place alone, by these words.
-Sides = tuple[str, int, Sequence[tuple[str, str]]]
-LANGUAGES = [("python", "java")]
 
 
 def answers() -> dict[str, Answer]:
     """Return what answers each claim."""
-    to_serial, from_serial = [("tcp", "serial"), ("mqtt", "serial")], [("serial", "tcp"), ("serial", "mqtt")]
     about = f"about {FLOOR_MS:g} ms"
-    return {
-        "java-tracks-more": _higher((TRACKED, 0, LANGUAGES), "by Java"),
-        "serial-tracks-more": _higher((TRACKED, 1, to_serial), "over serial"),
-        "tcp-tracks-like-mqtt": _like((TRACKED, 1, [("tcp", "mqtt")]), "frequency tracked over MQTT"),
+    compared = {row.name: partial(_compared, row) for row in rows(EXPERIMENT) if row.within}
+    return compared | {
         "near-capacity": _over_serial("tracked_share", "wire's limit"),
         "processor-limits": _over_serial("processor_share", "processor"),
-        "language-hardly": _like((LATENCY, 0, LANGUAGES), "latency from Java"),
-        "channel-hardly": _like((LATENCY, 1, from_serial), "latency over TCP and MQTT"),
         "below-15-ms": _every(LATENCY, 0, 1000 * BOUND_MS, f"below {BOUND_MS:g} ms", _printed),
         "floor": _every("wire_us", 1000 * FLOOR_MS / NEAR, 1000 * FLOOR_MS * NEAR, about, lambda _: about),
     }
-
-
-def _higher(sides: Sides, where: str) -> Answer:
-    return partial(_compared, sides, partial(directed, f"The frequency tracked {where}", +1))
-
-
-def _like(sides: Sides, what: str) -> Answer:
-    return partial(_compared, sides, lambda _share: alike(f"The {what}", ALIKE))
 
 
 def _every(
@@ -86,32 +73,34 @@ def _over_serial(share: str, limit: str) -> Answer:
     return _every(share, CLOSE, math.inf, f"at {CLOSE:.0%} of the {limit} or above", _printed, "×", ["serial"])
 
 
-def _compared(sides: Sides, rule: Callable[[float], Rule], run: MeasuredRuns) -> Verdict:
-    """Compare two sides; `rule` takes the change printed."""
-    figure, at, words = sides
-    measure, axis = LATENCY_MS if figure == LATENCY else THROUGHPUT_HZ, ("language", "transport")[at]
-    printed = geometric_mean(published_ratio(measure, axis, *pair) for pair in words)
-    pairs = [pair for one in words for pair in _pairs(run, at, one)]
+def _compared(row: Row, run: MeasuredRuns) -> Verdict:
+    """Compare a figure of cells whose keys differ by two words alone: `within` is "tcp, serial; mqtt, serial"."""
+    words = [one.split(", ") for one in row.within.split("; ")]
+    at = 0 if words[0][0] in LANGUAGES else 1
+    measure, axis = LATENCY_MS if row.figure == LATENCY else THROUGHPUT_HZ, ("language", "transport")[at]
+    printed = geometric_mean(published_ratio(measure, axis, before, after) for before, after in words)
+    pairs = [pair for before, after in words for pair in _pairs(run, at, before, after)]
     if not pairs:
         return not_run("The run lacks valid cells on one of the two sides.")
-    before, after = _figures(pairs, figure)
+    before, after = _figures(pairs, row.figure)
     ratio = _ratio(before, after)
     lines = [Line("all cells together", ratio, f"{printed:.2f}")]
-    lines += [Line(_pair_text(pair), _ratio(*_figures([pair], figure))) for pair in pairs]
+    lines += [Line(_pair_text(pair), _ratio(*_figures([pair], row.figure))) for pair in pairs]
     comparison = compare(before, after)
     reason = f"The ratio is {ratio.estimate:.2f}, published {printed:.2f}."
     if not all(value > 0 for value in (*before, *after)):
         reason = "At least one run has nothing to compare: it tracked no frequency, or lacks a figure."
-    verdict = decided(comparison, rule(printed - 1)) if comparison else Verdict(reason=reason)
+    rule = alike(row.what, ALIKE) if row.rule == "alike" else directed(row.what, +1, printed - 1)
+    verdict = decided(comparison, rule) if comparison else Verdict(reason=reason)
     verdict.lines, verdict.share, verdict.published = lines, ratio.change, Printed(1.0, printed)
     return verdict
 
 
-def _pairs(run: MeasuredRuns, at: int, words: tuple[str, str]) -> list[Pair]:
-    """Return the pairs of cells, valid in every run, whose keys differ at place `at` alone, by `words`."""
+def _pairs(run: MeasuredRuns, at: int, before: str, after: str) -> list[Pair]:
+    """Return the pairs of cells, valid in every run, whose keys differ at place `at` alone."""
     by_key = {c.key: c for c in usable(run) if all(c.key in one.cells and one.cells[c.key].valid for one in run.runs)}
-    pairs = [(cell, by_key.get((*key[:at], words[1], *key[at + 1 :]))) for key, cell in by_key.items()]
-    return [(cell, other) for cell, other in pairs if cell.key[at] == words[0] and other is not None]
+    pairs = [(cell, by_key.get((*key[:at], after, *key[at + 1 :]))) for key, cell in by_key.items()]
+    return [(cell, other) for cell, other in pairs if cell.key[at] == before and other is not None]
 
 
 def _figures(pairs: Sequence[Pair], figure: str) -> tuple[list[float], list[float]]:

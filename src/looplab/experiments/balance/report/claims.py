@@ -1,8 +1,7 @@
 """Does theory say when the robot falls, and which of the thesis's treatments matter for control at all?"""
 
 from looplab.experiments.balance.report import cells_of, theory
-from looplab.report.claims import Answer
-from looplab.report.rules import mostly, stated
+from looplab.report.rules import Answer, mostly, stated
 from looplab.report.samples import MeasuredRuns
 from looplab.report.statistics import Interval
 from looplab.report.verdicts import Line, Verdict, not_run

@@ -10,10 +10,10 @@ from looplab.experiments.loop import EXPERIMENT
 from looplab.experiments.loop.fitted import FITTED_CONSTANTS, Fitted, fitted
 from looplab.experiments.loop.report import MeasuredLoop, cells_of, cells_text, lost_messages, published
 from looplab.report.cell import QUANTILES, Key, quantile
-from looplab.report.claims import Answer, Row, asked, rows
+from looplab.report.claims import Row, asked, rows
 from looplab.report.page import show_percent
 from looplab.report.rounds import compared
-from looplab.report.rules import NEAR, by_construction, rule_of, stated, without_constant
+from looplab.report.rules import NEAR, Answer, by_construction, rule_of, stated, without_constant
 from looplab.report.samples import MeasuredRuns, Runs
 from looplab.report.statistics import UNKNOWN, over_runs
 from looplab.report.verdicts import NO_CONTRAST, Claim, Effect, Planned, Printed, Verdict, Verdicts, not_run

@@ -9,8 +9,7 @@ from looplab.experiments.twin import LIMITS, PROTOTYPE, WRITE_MODES
 from looplab.experiments.twin.parameters import USUAL_MODE
 from looplab.experiments.twin.report import MeasuredTwin, cells_of, published
 from looplab.experiments.twin.report.brokers import alike, more_brokers, varies
-from looplab.report.claims import Answer
-from looplab.report.rules import kept, mostly, stated
+from looplab.report.rules import Answer, kept, mostly, stated
 from looplab.report.samples import MeasuredRuns
 from looplab.report.statistics import FEWEST_RUNS, UNKNOWN, Interval, changed, over_runs
 from looplab.report.verdicts import Line, Verdict, not_run, units
