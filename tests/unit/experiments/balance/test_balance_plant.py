@@ -9,12 +9,11 @@ from scipy.optimize import brentq
 from support import plant_model
 from support.plant_model import STEP_S, Plant, step
 
-from looplab.experiments.balance import figures, plant
-from looplab.experiments.balance.document import control_figures
-from looplab.experiments.balance.plant import FALLEN_RAD, GAINS, LEVEL_ZERO, State, law, level_of, volts_of
+from looplab.experiments.balance import plant
+from looplab.experiments.balance.document import COST_RAD, COST_V
+from looplab.experiments.balance.plant import GAINS, State, law, level_of, volts_of
 from looplab.experiments.balance.report import theory
 from looplab.experiments.balance.report.theory import spectral_radius
-from looplab.run.samples import ABSENT, ANSWERED
 
 
 def test_the_plant_is_that_of_the_source() -> None:
@@ -94,7 +93,7 @@ def test_the_gains_are_those_of_the_design() -> None:
     Each weight is one over the largest square: of way, speed, tilt and rate, and of a voltage as bad as these.
     """
     a, b = theory.sampled(0.02)
-    q, r = np.diag([1 / most**2 for most in (0.2, 0.5, figures.COST_RAD, 1.0)]), np.array([[1 / figures.COST_V**2]])
+    q, r = np.diag([1 / most**2 for most in (0.2, 0.5, COST_RAD, 1.0)]), np.array([[1 / COST_V**2]])
     p = solve_discrete_are(a, b, q, r)
     designed = np.linalg.solve(r + b.T @ p @ b, b.T @ p @ a)[0]
     assert list(designed) == pytest.approx(GAINS, rel=1e-3)
@@ -138,36 +137,3 @@ def test_answers_beyond_the_interval_count_as_intervals() -> None:
     assert spectral_radius(GAINS, 0.025, 3) < 1 < spectral_radius(GAINS, 0.025, 4)
     assert not falls(0.025, 3)
     assert falls(0.025, 4)
-
-
-def test_figures_of_control() -> None:
-    level = level_of(4.0)
-    stands = figures.control([0.0, 1.0, 2.0, 3.0], [0.1, -0.1, 0.1, -0.1], [level] * 4)
-    assert stands.seconds == stands.upright_s == 3
-    assert stands.angle_rms_rad == pytest.approx(0.1, abs=0.0002)
-    assert stands.cost == pytest.approx(2, abs=0.03)
-    # What it measures of a robot that lies is a whole milliradian.
-    fallen = figures.control([0.0, 1.0, 2.0], [0.1, 0.785, 0.785], [64] * 3)
-    assert (fallen.seconds, fallen.upright_s) == (2, 1)
-    assert fallen.cost == pytest.approx((1 + 2 * (FALLEN_RAD / 0.1) ** 2) / 3)
-
-
-def test_age_and_misses_of_known_truth() -> None:
-    # Read at 0, 1, 2, received 0.5 later; one that comes late and is older changes nothing.
-    assert figures.age([(0, 0.5), (1, 1.5), (0.2, 1.7), (2, 2.5)]) == pytest.approx(1.0)
-    assert figures.age([(0, 0.5)]) == 0
-    assert figures.misses([True] * 5 + [False] * 3 + [True] * 8 + [False] * 2) == 5 - 2
-    assert figures.misses([False] * 3) == 3
-
-
-def test_age_is_that_of_what_was_read_and_none_without() -> None:
-    """Readings at half of O, 2 ms after each request, come after 8 ms; without any nothing is known."""
-    ms = 1_000_000
-    columns: dict[str, list[int]] = {
-        "tilt_urad": [0] * 3, "level": [LEVEL_ZERO] * 3, "state": [ANSWERED] * 3, "robot_ns": [4 * ms] * 3,
-        "due_ns": [0, 20 * ms, 40 * ms], "sent_ns": [0, 20 * ms, 40 * ms],
-        "received_ns": [8 * ms, 28 * ms, 48 * ms],
-    }  # fmt: skip
-    assert control_figures(columns, [range(3)], 20 * ms)["age_ms"] == pytest.approx(16)
-    found = control_figures({**columns, "tilt_urad": [ABSENT] * 3}, [range(3)], 20 * ms)
-    assert [found[name] for name in ("seconds", "upright_s", "angle_rms_rad", "cost", "age_ms")] == [None] * 5
