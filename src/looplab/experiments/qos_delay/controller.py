@@ -64,15 +64,12 @@ class DelayController(CellRun[QosDelayParameters, DelayCell]):
 
     def _repetition(self, index: int, number: int, measured: DelayResult) -> CapturedConnections:
         """Send one repetition of a cell over connections of its own; return them. Raises LabError."""
-        ends = Ends(self.parameters, self.record.token)
-        try:
+        with contextlib.closing(Ends(self.parameters, self.record.token)) as ends:
             self._connect(ends)
             self._warm_up(ends, measured.cell)
             self._scan(ends)
             self.progress(index, measured.cell, number * self.parameters.messages)
             return self._deliver(index, number, ends, measured)
-        finally:
-            ends.close()
 
     def _deliver(self, index: int, number: int, ends: Ends, measured: DelayResult) -> CapturedConnections:
         p = self.parameters
