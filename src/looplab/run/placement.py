@@ -8,17 +8,13 @@ hosts are asked by TLS, too: each has a certificate of the broker's authority fo
 import os
 import ssl
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from looplab.run import quiet
 from looplab.spec.brokers import DEFAULT
 from looplab.spec.roles import BROKER
-from looplab.treatments import NO_LOAD
 from looplab.treatments.broker import access
-from looplab.treatments.judgement import Treatment
-from looplab.treatments.loads import loads
-from looplab.treatments.scans import Scan, TreatmentsClient
+from looplab.treatments.scans import Scan, TreatmentsClient, of_host
 
 # As the treatments service beside the broker reaches it.
 BROKER_THERE = "broker:1883"
@@ -65,23 +61,6 @@ def client_of(one: TreatmentsClient) -> TreatmentsClient:
         return one
     pairing = access()
     return PlacedClient(one, hosts, pairing.context() if pairing and pairing.ca_pem else None)
-
-
-def of_host(scans: Sequence[Scan], host: str) -> list[Scan]:
-    """Return the scans of one host alone."""
-    return [{**scan, **scan["hosts"][host]} for scan in scans]
-
-
-def judge_loads(wanted: str, settings: Mapping[str, str], scans: Sequence[Scan]) -> list[Treatment]:
-    """Judge each load on each host: the `wanted` one where it was placed, none elsewhere."""
-    treatments: list[Treatment] = []
-    for host, own in {host: of_host(scans, host) for host in scans[0].get("hosts", ())}.items() or [("", scans)]:
-        here = wanted if wanted in own[0].get("placed", (wanted,)) else NO_LOAD
-        judged = [load.judge(own, wanted=load.name == here) for load in loads().values()]
-        if load := loads().get(here):
-            judged += [*load.judge_options(own, settings), *load.judge_strength(own, settings)]
-        treatments += [replace(one, what=f"{one.what} on {host}" if host else one.what) for one in judged]
-    return treatments
 
 
 def document(scans: Sequence[Scan | None]) -> dict[str, Any]:

@@ -57,6 +57,11 @@ class TreatmentsClient:
             self._service.ask(self._url.replace("/facts", "/loads"), "DELETE", token=read_token(TOKEN))
 
 
+def of_host(scans: Sequence[Scan], host: str) -> list[Scan]:
+    """Return the scans of one host alone."""
+    return [{**scan, **scan["hosts"][host]} for scan in scans]
+
+
 def processes(scan: Scan, role: str) -> list[dict[str, Any]]:
     """Return the live processes of `role` in a scan."""
     found: list[dict[str, Any]] = scan["roles"][role]["processes"]

@@ -16,7 +16,6 @@ from looplab.experiments.loop.protocol import (
     subscription_qos,
 )
 from looplab.experiments.loop.readiness import judge_bridge
-from looplab.run.placement import judge_loads
 from looplab.spec.brokers import BROKERS
 from looplab.spec.roles import BROKER, CONTROLLER, LINK, Role
 from looplab.system.own_process import GRANTED
@@ -32,6 +31,7 @@ from looplab.treatments.judgement import (
     unverified,
 )
 from looplab.treatments.link import NO_LINK
+from looplab.treatments.loads import judge_loads
 from looplab.treatments.loads.load import effort, published
 from looplab.treatments.scans import Scan, identities, mqtt_sockets, policies, processes, refusals
 

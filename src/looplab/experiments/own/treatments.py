@@ -6,11 +6,11 @@ from typing import Any
 
 from looplab.experiments.own import APPLICATION
 from looplab.experiments.own.parameters import OwnParameters
-from looplab.run.placement import judge_loads
 from looplab.spec.brokers import BROKERS
 from looplab.spec.roles import BROKER, CONTROLLER, LINK, Role
 from looplab.treatments import link
 from looplab.treatments.judgement import Treatment, compared, judge_nodelay, judge_policy, judge_process
+from looplab.treatments.loads import judge_loads
 from looplab.treatments.scans import Scan, running
 
 

@@ -3,7 +3,7 @@
 import contextlib
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from time import perf_counter_ns
 from typing import Any
 
@@ -34,7 +34,7 @@ class DelayController(CellRun[QosDelayParameters, DelayCell]):
         self._capture = os.environ.get("CAPTURE_URL") or capture.URL
 
     def prepare(self) -> None:
-        self._wait_for_emulators()
+        self._set_up_links(self.parameters.cells[0])
         self.wait_for_part("capture", lambda: capture.check(self._capture))
 
     def conclude(self, index: int) -> None:
@@ -51,13 +51,16 @@ class DelayController(CellRun[QosDelayParameters, DelayCell]):
     def measure_cell(self, index: int, cell: DelayCell) -> DelayResult:
         """One cell, its links, connections and capture its own."""
         measured = DelayResult(cell, backend=self._set_up_links(cell))
-        self._capturing(measured, lambda: capture.start(self.parameters.broker_port, self._capture))
+        try:
+            capture.start(self.parameters.broker_port, self._capture)
+        except LabError as error:
+            measured.faults.append(error.message)
         connections = [self._repetition(index, number, measured) for number in range(self.parameters.repetitions)]
         network.judge(self.parameters, measured)
         if measured.more["disconnects"]:
             measured.faults.append("a connection was lost during the cell: its segments are not all counted")
         if not measured.faults:
-            self._capturing(measured, lambda: self._end_capture(measured, connections))
+            self._end_capture(measured, connections)
         measured.faults[:0] = measured.link_faults
         measured.more.update(more_figures(self.parameters, measured))
         return measured
@@ -87,20 +90,17 @@ class DelayController(CellRun[QosDelayParameters, DelayCell]):
         return CapturedConnections(publisher_port, subscriber_port, since_s, until_s)
 
     def _set_up_links(self, cell: DelayCell) -> str:
-        """An emulator that was restarted is waited for; one that stays away ends the sweep."""
+        """Have the links of a cell made; return what makes them. An emulator that stays away ends the sweep."""
         with contextlib.suppress(LabError):
             return network.apply(self.parameters, cell)
         try:
-            self._wait_for_emulators()
-            return network.apply(self.parameters, cell)
+            # One may start later, or was restarted.
+            self.wait_for_part("link emulator", lambda: network.apply(self.parameters, cell))
         except LabError as error:
             if not self.measured:
                 raise
             raise CutShort(error.message) from error
-
-    def _wait_for_emulators(self) -> None:
-        """Wait until all emulators answer. Raises LabError (exit code 3) if one does not."""
-        self.wait_for_part("link emulator", network.check)
+        return network.apply(self.parameters, cell)
 
     def _connect(self, ends: Ends) -> None:
         p = self.parameters
@@ -129,15 +129,12 @@ class DelayController(CellRun[QosDelayParameters, DelayCell]):
         """Let every acknowledgement arrive that is still on its way."""
         ends.wait(perf_counter_ns() + QUIET_NS + round(4e6 * cell.wanted_ms))
 
-    def _capturing(self, measured: DelayResult, step: Callable[[], None]) -> None:
+    def _end_capture(self, measured: DelayResult, connections: Sequence[CapturedConnections]) -> None:
         try:
-            step()
+            measured.captured = capture.stop(connections, self._capture)
+            measured.faults += treatments.capture_faults(self.parameters, measured.captured)
         except LabError as error:
             measured.faults.append(error.message)
-
-    def _end_capture(self, measured: DelayResult, connections: Sequence[CapturedConnections]) -> None:
-        measured.captured = capture.stop(connections, self._capture)
-        measured.faults += treatments.capture_faults(self.parameters, measured.captured)
 
     def _scan(self, ends: Ends) -> None:
         """Have the treatments verified while the cell's connections are there, and never while it sends."""

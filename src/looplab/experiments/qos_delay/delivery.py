@@ -38,10 +38,9 @@ class Ends(Clients):
     def sock(self) -> StampedSocket | None:
         return self.publisher.sock
 
-    def ports(self) -> tuple[int, int]:
+    def ports(self) -> list[int]:
         """The local TCP ports of publisher and subscriber; 0 where there is no connection just now."""
-        ports = [client.sock.getsockname()[1] if client.sock is not None else 0 for client in self.clients]
-        return ports[0], ports[1]
+        return [client.sock.getsockname()[1] if client.sock is not None else 0 for client in self.clients]
 
     def _received(self, _topic: bytes, payload: bytes, _qos: int) -> None:
         if self.delivery is not None:

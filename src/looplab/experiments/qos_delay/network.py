@@ -78,12 +78,6 @@ def links(p: QosDelayParameters, cell: DelayCell) -> dict[str, list[LinkSettings
     return wanted
 
 
-def check() -> None:
-    """Raise LabError (exit code 3) if an emulator does not answer."""
-    for url in EMULATORS.values():
-        client.state(url)
-
-
 def apply(p: QosDelayParameters, cell: DelayCell) -> str:
     """Set the links of a cell; return what makes them. Raises LabError if an emulator does not answer."""
     return [str(client.apply(settings, EMULATORS[at])["backend"]) for at, settings in links(p, cell).items()][-1]

@@ -3,7 +3,6 @@
 import re
 from dataclasses import dataclass
 from itertools import product
-from typing import ClassVar
 
 from looplab.experiments.qos_delay import NAME, USUAL, DelayCell
 from looplab.link.settings import DISTRIBUTIONS
@@ -16,11 +15,11 @@ from looplab.spec.parameters import (
     choice,
     host,
     integer,
-    listed,
     number,
     param,
     qos_list,
     switch,
+    words,
 )
 from looplab.spec.reader import Reader, read_number
 
@@ -69,12 +68,6 @@ def _delay(text: str) -> float:
     return read_number(text)
 
 
-def _network(text: str) -> str:
-    if text not in DISTRIBUTIONS:
-        raise ValueError(text)
-    return text
-
-
 @dataclass(frozen=True, kw_only=True)
 class QosDelayParameters(OrderedParameters):
     """What one run does; `pairs_ms` are (publisher-broker, broker-subscriber).
@@ -82,7 +75,7 @@ class QosDelayParameters(OrderedParameters):
     Each repetition of a cell has connections of its own.
     """
 
-    lower: ClassVar[str] = "MESSAGES, REPETITIONS or the number of DELAYS_MS, PAIRS_MS and QOS"
+    lower = "MESSAGES, REPETITIONS or the number of DELAYS_MS, PAIRS_MS and QOS"
     scenario: str = choice(NAME, (NAME,), matters=False)
     messages: int = integer(2000, 5, 1_000_000, option=MESSAGES, quick="200")
     repetitions: int = integer(5, 1, 1000, option=REPETITIONS, quick="1")
@@ -93,7 +86,7 @@ class QosDelayParameters(OrderedParameters):
     qos: tuple[int, ...] = qos_list("0 1 2")
     interval_ms: float = number(10, 0.5, 60_000)
     payload_bytes: int = integer(20, TOKEN_BYTES + DIGITS, 1000)
-    networks: tuple[str, ...] = listed(USUAL, _network, ", ".join(DISTRIBUTIONS), option=NETWORKS)
+    networks: tuple[str, ...] = words(USUAL, DISTRIBUTIONS, option=NETWORKS)
     jitter_share: float = number(0.1, 0, 1)
     reorder: bool = switch(True)
     rto_min_ms: int = integer(10_000, 200, 120_000)

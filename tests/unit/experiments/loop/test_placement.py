@@ -15,9 +15,8 @@ from support.waiting import until
 
 from looplab.experiments.loop import EXPERIMENT
 from looplab.run import identities, placement
-from looplab.run.placement import judge_loads
 from looplab.system.json_client import Service
-from looplab.treatments.loads import loads
+from looplab.treatments.loads import judge_loads, loads
 from looplab.treatments.scans import TreatmentsClient
 from looplab.treatments.service import PORT
 

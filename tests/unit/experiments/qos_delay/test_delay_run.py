@@ -143,7 +143,6 @@ def test_links_are_set_judged_and_removed_and_an_emulator_that_ended_is_a_fault(
     with emulator() as own, emulator() as broker:
         urls = {at: f"http://127.0.0.1:{one.server_port}" for at, one in (("own", own), ("broker", broker))}
         monkeypatch.setattr(network, "EMULATORS", urls)
-        network.check()
         assert ["restarted" in why for why in faults()] == [True, True]
         assert network.apply(P, CELL) == "netem"
         assert faults() == []
