@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import sys
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
@@ -34,10 +35,11 @@ def lint(root: Path, programs: Path) -> bool:
     # New files that git would add count, too.
     names = checkout_files(root, "--others", "--exclude-standard")
     small = check_rooms(root, [root / name for name in names])
-    # It keeps notes, which would be another user's where root lints with that user's home.
+    # In the user's home its files would be root's, where root lints.
     environment = {**os.environ, "PRE_COMMIT_HOME": str(root / ".cache/pre-commit")}
     command = [str(programs / "pre-commit"), "run", "--color=never", "--files", *names]
-    print(end="", flush=True)
+    # The linters write to the same stream.
+    sys.stdout.flush()
     passed = subprocess.run(command, cwd=root, env=environment, check=False).returncode == 0
     print(f"lint: {'all passed' if small and passed else 'FAILED'}", flush=True)
     return small and passed
