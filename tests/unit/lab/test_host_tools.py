@@ -17,7 +17,7 @@ from looplab.lab.commands.lint import check_rooms
 from looplab.lab.machine.network import port_owners
 from looplab.lab.owner import give_back
 from looplab.lab.programs import NOT_FOUND, TIMED_OUT, call, follow
-from looplab.lab.progress import PLAIN_EVERY_S, RunProgress
+from looplab.lab.progress import PLAIN_EVERY_S, follow_run
 from looplab.system.terminal import Step
 
 
@@ -52,20 +52,21 @@ def test_a_step_in_a_terminal_shows_the_time_left() -> None:
     assert shown[-1] == "Building: done (0 s)\n"
 
 
-def repetition(done: int, elapsed_s: float) -> dict[str, object]:
+def repetition(done: int, elapsed_s: float = 0.0) -> dict[str, object]:
     event = {"event": "repetition", "cell": "20 ms QoS 1 3/10", "messages_done": done, "messages": 1000}
     return {**event, "seconds_left": (1000 - done) / 50, "elapsed_s": elapsed_s}
 
 
 def test_a_terminal_sees_one_line_that_rewrites_itself_and_a_log_a_line_now_and_then() -> None:
     terminal, log = Terminal(), io.StringIO()
-    for stream in (terminal, log):
-        progress = RunProgress(stream)
-        for step in range(1, 101):
-            progress.show(repetition(10 * step, elapsed_s=step * PLAIN_EVERY_S / 20))
-    assert "\n" not in terminal.getvalue()
-    last = terminal.getvalue().split("\r\x1b[K")[-1]
-    assert all(words in last for words in ("100%", "[########################]", "20 ms QoS 1 3/10"))
+    events = [*map(repetition, (250, 500, 1000)), {"event": "text", "text": "a line"}, {"event": "finished"}]
+    last = follow_run(events, terminal)
+    assert (last["repetition"], last["finished"]) == (events[2], events[4])
+    *_, half, whole, line, end = terminal.getvalue().split("\r\x1b[K")
+    assert "50%" in half
+    assert whole.startswith("  [########################] 100%  20 ms QoS 1 3/10")
+    assert (line, end, terminal.getvalue().count("\n")) == ("a line\n", "", 1)
+    follow_run((repetition(10 * step, elapsed_s=step * PLAIN_EVERY_S / 20) for step in range(1, 101)), log)
     shares = [line.split()[0] for line in log.getvalue().splitlines()]
     assert (len(shares), shares[0], shares[-1]) == (6, "1%", "100%")
     assert "\x1b" not in log.getvalue()
