@@ -12,7 +12,7 @@ from support.ports import free_port
 from support.waiting import until
 
 from looplab.errors import LabError
-from looplab.experiments.middleware.agent.__main__ import Agent, order_token
+from looplab.experiments.middleware.agent.__main__ import order_token, routes
 from looplab.experiments.middleware.agent.balancer import upstreams
 from looplab.experiments.middleware.agent.programs import (
     RunningPrograms,
@@ -110,7 +110,7 @@ def test_the_balancer_takes_addresses_alone(upstream: str) -> None:
 def test_an_order_carries_the_token_of_now(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TOKENS", str(tmp_path))
     there = ("127.0.0.1", free_port())
-    server = serve(*there, Agent("/nowhere", [0]).routes(), "", order_token)
+    server = serve(*there, routes(RunningPrograms(), "/nowhere", [0]), "", order_token)
     for now in ("", "one", "two"):
         (tmp_path / "nodes").write_text(now)
         with pytest.raises(LabError, match="token"):

@@ -3,7 +3,7 @@
 import argparse
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -14,43 +14,35 @@ from looplab.experiments.middleware.placement import of_node, others
 from looplab.experiments.middleware.systems import folder_of, load
 from looplab.system import own_process
 from looplab.system.json_client import read_token
-from looplab.system.json_service import Request, serve
+from looplab.system.json_service import Request, Routes, serve
 from looplab.system.machine_facts import usable_processors
 
 
-class Agent:
-    """Carries out orders one by one; a node's programs are in `folder`, if that is not where the image has them.
+def routes(running: RunningPrograms, folder: str, usable: Sequence[int]) -> Routes:
+    """Return what carries out orders one by one; a node's programs are in `folder`, "" where the image has them.
 
     A node divides the `usable` processors of its own machine: on a Swarm each node has another.
     """
+    # PR_SET_PDEATHSIG kills a program when the thread that started it ends, so this thread lasts.
+    starter = ThreadPoolExecutor(1)
 
-    def __init__(self, folder: str, usable: Sequence[int]) -> None:
-        self._folder, self._usable = folder, usable
-        self.programs = RunningPrograms()
-        # PR_SET_PDEATHSIG kills a program when the thread that started it ends, so this thread lasts.
-        self._starter = ThreadPoolExecutor(1)
-
-    def routes(self) -> dict[str, Callable[[Request], dict[str, Any]]]:
-        return {"POST /start": self._start, "POST /stop": self._stop, "POST /facts": self._facts}
-
-    def _start(self, request: Request) -> dict[str, Any]:
+    def start(request: Request) -> dict[str, Any]:
         body = request.body
         system = load(body["system"])
         processors: list[int] = []
         if upstreams := body.get("upstreams"):
             programs = [balancer.program(system, upstreams)]
         else:
-            programs = system.node(self._folder or folder_of(system.name), body["hosts"], body["secrets"])
-            processors = of_node(body["number"], body["cores"], self._usable)
-        self._starter.submit(self.programs.start, programs, processors, system.start_timeout_s).result()
+            programs = system.node(folder or folder_of(system.name), body["hosts"], body["secrets"])
+            processors = of_node(body["number"], body["cores"], usable)
+        starter.submit(running.start, programs, processors, system.start_timeout_s).result()
         return {"processors": processors}
 
-    def _stop(self, _request: Request) -> dict[str, Any]:
-        self._starter.submit(self.programs.stop).result()
+    def stop(_request: Request) -> dict[str, Any]:
+        starter.submit(running.stop).result()
         return {}
 
-    def _facts(self, _request: Request) -> dict[str, Any]:
-        return self.programs.facts()
+    return {"POST /start": start, "POST /stop": stop, "POST /facts": lambda _request: running.facts()}
 
 
 def order_token() -> str:
@@ -69,16 +61,17 @@ def main() -> int:
     # The agent must not take processor time from the middleware.
     os.sched_setaffinity(0, others(usable))
     stopped = own_process.stop_event()
-    agent = Agent(options.programs, usable)
+    running = RunningPrograms()
     try:
         if not order_token():
             raise MachineError("The agent has no token.", "`docker compose up` has `prepare` write one.")
-        serve("0.0.0.0", options.port, agent.routes(), "Another one may hold it: `./lab down` ends it.", order_token)
+        orders = routes(running, options.programs, usable)
+        serve("0.0.0.0", options.port, orders, "Another one may hold it: `./lab down` ends it.", order_token)
         print("ready for orders", flush=True)
         stopped.wait()
         return EXIT_GOOD
     finally:
-        agent.programs.stop()
+        running.stop()
 
 
 if __name__ == "__main__":
