@@ -182,15 +182,18 @@ class CellRun(ABC, Generic[P, C]):
         """Wait for programs beside the lab, SETTLE_S at most; with `--busy` nobody waits."""
         if self.record.busy_wanted:
             return
-        seen, end_s = self.scans[-1] if self.scans else None, time.monotonic() + quiet.SETTLE_S
-        if seen is None:
-            seen = _look()
+        # It names no role, so no treatment changes.
+        look, end_s = partial(TreatmentsClient([]).scan, {}), time.monotonic() + quiet.SETTLE_S
+        before = self.scans[-1] if self.scans else None
+        if before is None:
+            before = look()
             time.sleep(quiet.LOOK_S)
-        if seen := _disturbed_since(seen):
+        after = look()
+        if quiet.disturbed(before, after):
             self.record.say("waiting", what="programs beside the lab")
-        while seen and time.monotonic() < end_s:
+        while quiet.disturbed(before, after) and time.monotonic() < end_s:
             time.sleep(quiet.LOOK_S)
-            seen = _disturbed_since(seen)
+            before, after = after, look()
 
     def scan(self) -> Scan | None:
         """Have the treatments read while nothing is sent; on a Swarm nobody can read them."""
@@ -215,17 +218,6 @@ class CellRun(ABC, Generic[P, C]):
         self._reported, first = (index, done), self.parameters.rows(index).start
         answered = sum(at >= 0 for at in self.record.store["received_ns"][first : first + done].tolist())
         self.record.progress(str(cell), answered, first + done, self.parameters.left_s(first + done))
-
-
-def _look() -> Scan | None:
-    # It names no role, so no treatment changes.
-    return TreatmentsClient([]).scan({})
-
-
-def _disturbed_since(before: Scan | None) -> Scan | None:
-    """Return a new scan if programs beside the lab used too much since `before`; None if not, or if nobody counts."""
-    after = _look()
-    return after if before and after and quiet.disturbed(before, after) else None
 
 
 def wait_for(

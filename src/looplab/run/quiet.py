@@ -71,8 +71,10 @@ def strangers_cpu_s(before: Scan, after: Scan) -> float | None:
     return round(max(0.0, seconds(before, after) * len(after["processors"]) - unused_s - own_s), 2)
 
 
-def disturbed(before: Scan, after: Scan) -> bool:
-    """Return whether strangers used more of the processors between two scans than a quiet run allows."""
+def disturbed(before: Scan | None, after: Scan | None) -> bool:
+    """Return whether strangers used more of the processors between two scans than a quiet run allows, if both count."""
+    if before is None or after is None:
+        return False
     used_s = strangers_cpu_s(before, after)
     return used_s is not None and used_s > MOST_STRANGERS * seconds(before, after)
 
