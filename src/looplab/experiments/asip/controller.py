@@ -46,7 +46,6 @@ class AsipController(CellRun[AsipParameters, AsipCell]):
         super().__init__(parameters, place)
         self._at = placement.addresses(parameters)
         self._scope = Oscilloscope(self._at["board"])
-        self._bridge = placement.BridgeClient(parameters, self._at["tcp"])
         self._board = BOARDS[parameters.board]
         self._boards: list[BoardCounts] = []
 
@@ -58,7 +57,7 @@ class AsipController(CellRun[AsipParameters, AsipCell]):
         for language in p.languages:
             self.wait_for_part(f"{language} client", partial(self._check_client, language))
         if any(cell.transport != "serial" for cell in p.cells):
-            self.wait_for_part(self._bridge.name, self._bridge.check)
+            self.wait_for_part("bridge", partial(placement.check_bridge, p, self._at["tcp"]))
         self.scan()
 
     def measure_cell(self, index: int, cell: AsipCell) -> CellResult[AsipCell]:

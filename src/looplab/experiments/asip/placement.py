@@ -14,8 +14,10 @@ ADDRESSES = {
 }  # fmt: skip
 # rpi/compose.yaml has the same topic.
 TOPIC_ON_PI = "asip/pi"
-_LOGS = "See `docker compose logs asip-bridge`."
 _UP = "`docker compose -f rpi/compose.yaml up --detach asip-bridge`"
+# What it is called, and what to do if it does not answer: the bridge here, that of a Pi.
+BRIDGE = "bridge", "See `docker compose logs asip-bridge`."
+BRIDGE_ON_PI = "bridge on the Pi", f"On the Pi: {_UP}; `logs asip-bridge` names the reason."
 
 
 def addresses(p: AsipParameters, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
@@ -26,35 +28,22 @@ def addresses(p: AsipParameters, environment: Mapping[str, str] = os.environ) ->
     return {name: environment.get(f"ASIP_{name.upper()}") or address for name, address in at.items()}
 
 
-class BridgeClient:
-    """The bridge that a run's clients reach over TCP and MQTT, here or on a Pi."""
+def check_bridge(p: AsipParameters, address: str) -> None:
+    """Raise MachineError if the bridge, which clients reach over TCP and MQTT, is not there yet.
 
-    def __init__(self, p: AsipParameters, address: str) -> None:
-        self._p = p
-        self._remote = p.robot == "remote"
-        self.name = "bridge on the Pi" if self._remote else "bridge"
-        self._remedy = f"On the Pi: {_UP}; `logs asip-bridge` names the reason." if self._remote else _LOGS
-        self._asked = Asked(self.name, address, self._remedy)
-
-    def check(self) -> None:
-        """Raise MachineError if the bridge is not there yet.
-
-        Raises UsageError for a bridge on a Pi that would measure something else: waiting changes nothing.
-        """
-        settings = self._asked.counts()
-        if self._remote:
-            self._compare(settings)
-        if "mqtt" in self._p.transports and settings.get("broker") != "on":
-            raise MachineError(f"The {self.name} has not connected to the broker.", self._remedy)
-
-    def _compare(self, settings: Mapping[str, str]) -> None:
-        p, wanted = self._p, self._p.variables()
-        differing = [name for name, value in wanted.items() if settings.get(name) != value]
-        if differing:
-            there = ", ".join(f"{name}={settings.get(name, 'unknown')}" for name in differing)
-            here = ", ".join(f"{name}={wanted[name]}" for name in differing)
-            raise UsageError(
-                f"The bridge on the Pi runs with {there}, this run with {here}.",
-                f"On the Pi: set it in rpi/.env (TCP_NODELAY goes by FIDELITY={p.fidelity}), then {_UP}; "
-                "or choose here what is there. Another version: run rpi/install.sh of this one.",
-            )
+    Raises UsageError for a bridge on a Pi that would measure something else: waiting changes nothing.
+    """
+    remote, wanted = p.robot == "remote", p.variables()
+    name, remedy = BRIDGE_ON_PI if remote else BRIDGE
+    settings = Asked(name, address, remedy).counts()
+    differing = [one for one, value in wanted.items() if remote and settings.get(one) != value]
+    if differing:
+        there = ", ".join(f"{one}={settings.get(one, 'unknown')}" for one in differing)
+        here = ", ".join(f"{one}={wanted[one]}" for one in differing)
+        raise UsageError(
+            f"The bridge on the Pi runs with {there}, this run with {here}.",
+            f"On the Pi: set it in rpi/.env (TCP_NODELAY goes by FIDELITY={p.fidelity}), then {_UP}; "
+            "or choose here what is there. Another version: run rpi/install.sh of this one.",
+        )
+    if "mqtt" in p.transports and settings.get("broker") != "on":
+        raise MachineError(f"The {name} has not connected to the broker.", remedy)

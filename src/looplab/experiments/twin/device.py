@@ -26,9 +26,9 @@ class Devices(Clients):
         self._order, self._token = order, order.token.encode()
         self._topics = [topic(order.token, order.cell, str(device + 1)) for device in range(order.devices)]
         options, prefix = ClientOptions(max_inflight=0), f"device-{order.token}-{name}"
-        # The clients are in the order in which messages use them.
+        # The clients are in the order in which messages use them, and none subscribes.
         clients = [
-            MqttClient(Target(host, port, order.tcp_nodelay), f"{prefix}{broker}-{device}", options, _ignore)
+            MqttClient(Target(host, port, order.tcp_nodelay), f"{prefix}{broker}-{device}", options, lambda *_: None)
             for broker, (host, port) in enumerate(order.brokers)
             for device in range(order.devices)
         ]
@@ -48,7 +48,3 @@ class Devices(Clients):
         left = client.publish(self._topics[device], data, qos)
         self.sock = client.sock
         return left
-
-
-def _ignore(_topic: bytes, _payload: bytes, _qos: int) -> None:
-    """No device subscribes."""

@@ -165,19 +165,19 @@ def answering_bridge() -> Iterator[Serve]:
 def test_a_bridge_on_a_pi_is_there_once_it_has_the_broker(bridge: Serve) -> None:
     address = bridge("off")
     with pytest.raises(MachineError, match="has not connected to the broker"):
-        placement.BridgeClient(AsipParameters.read(ON_PI), address).check()
-    placement.BridgeClient(AsipParameters.read(ON_PI), bridge("on")).check()
+        placement.check_bridge(AsipParameters.read(ON_PI), address)
+    placement.check_bridge(AsipParameters.read(ON_PI), bridge("on"))
     over_tcp = {**ON_PI, "TRANSPORTS": "tcp"}
-    placement.BridgeClient(AsipParameters.read(over_tcp), bridge("off")).check()
+    placement.check_bridge(AsipParameters.read(over_tcp), bridge("off"))
 
 
 @pytest.mark.parametrize("there", [{"FIDELITY": "corrected"}, {"QOS": "1"}])
 def test_a_bridge_on_a_pi_that_is_set_up_otherwise_is_refused(bridge: Serve, there: dict[str, str]) -> None:
     p = AsipParameters.read(ON_PI)
     with pytest.raises(UsageError, match=r"runs with \w+=\w+, this run with") as error:
-        placement.BridgeClient(p, bridge("on", **there)).check()
+        placement.check_bridge(p, bridge("on", **there))
     (name,) = there
     assert ("TCP_NODELAY" if name == "FIDELITY" else f"{name}={there[name]}") in error.value.message
     # Here Compose gives both the same, and the treatments are judged by what they did.
     here = AsipParameters.read({"TRANSPORTS": "tcp,mqtt"})
-    placement.BridgeClient(here, bridge("on", **there)).check()
+    placement.check_bridge(here, bridge("on", **there))
