@@ -20,7 +20,7 @@ from support.parts import HOST, Broker, Listener, free_port
 def make_identities(folder: Path) -> None:
     """Make them for a broker and parts that run as who runs the tests."""
     folder.mkdir(exist_ok=True)
-    identities.make(folder, identities.Readers(*[os.geteuid()] * 3))
+    identities.make(folder, os.geteuid())
 
 
 class LanBroker(Broker):

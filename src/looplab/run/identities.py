@@ -12,7 +12,7 @@ import os
 import secrets
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from looplab.errors import MachineError
 from looplab.mqtt.pairing import SERVER_NAME, Pairing, write_pairing
@@ -37,18 +37,11 @@ _HASH_ROUNDS = 101
 _SALT_BYTES = 12
 
 
-class Readers(NamedTuple):
-    """The users that read the broker's, the controller's and the bridge's files."""
+def make(folder: Path, controller: int, own: Collection[Secret] = (), addresses: Collection[str] = ()) -> None:
+    """Write what each user needs, from what was made at the first start.
 
-    broker: int
-    controller: int
-    bridge: int
-
-
-def make(folder: Path, readers: Readers, own: Collection[Secret] = (), addresses: Collection[str] = ()) -> None:
-    """Write what each of `readers` needs, from what was made at the first start; `own` are the experiments' secrets.
-
-    The treatments service of each host at one of `addresses` gets a certificate for it.
+    `controller` is its user, `own` are the experiments' secrets. The treatments service of each host at one of
+    `addresses` gets a certificate for it.
     """
     kept = _kept(folder, {_password(one) for one in own if not one.each_start}, addresses)
     tls, plain = pairings_of(folder), pairings_of(folder, tls=False)
@@ -56,20 +49,20 @@ def make(folder: Path, readers: Readers, own: Collection[Secret] = (), addresses
     observer = f"-u observer\n-P {plain['observer'].password}\n"
     # A broker with SYS_NICE is root without root's rights: it reads its files by its group.
     files = [
-        ("passwords", _password_file(tls), readers.broker, readers.broker),
-        ("server.pem", kept["server"], readers.broker, readers.broker),
-        ("controller", write_pairing(tls["controller"]), readers.controller, -1),
-        ("bridge", write_pairing(tls["bridge"]), readers.bridge, -1),
-        ("plain/passwords", _password_file(plain), readers.broker, readers.broker),
-        ("plain/mosquitto_sub", observer, readers.broker, readers.broker),
-        ("plain/controller", write_pairing(plain["controller"]), readers.controller, ASIP_CLIENTS_GID),
-        ("plain/bridge", write_pairing(plain["bridge"]), readers.bridge, -1),
+        ("passwords", _password_file(tls), BROKER_UID, BROKER_UID),
+        ("server.pem", kept["server"], BROKER_UID, BROKER_UID),
+        ("controller", write_pairing(tls["controller"]), controller, -1),
+        ("bridge", write_pairing(tls["bridge"]), BRIDGE_UID, -1),
+        ("plain/passwords", _password_file(plain), BROKER_UID, BROKER_UID),
+        ("plain/mosquitto_sub", observer, BROKER_UID, BROKER_UID),
+        ("plain/controller", write_pairing(plain["controller"]), controller, ASIP_CLIENTS_GID),
+        ("plain/bridge", write_pairing(plain["bridge"]), BRIDGE_UID, -1),
         ("plain/observer", write_pairing(plain["observer"]), EXPORTER_UID, TREATMENTS_GID),
     ]
-    files.append((MACHINE, kept["machine"], readers.controller, -1))
+    files.append((MACHINE, kept["machine"], controller, -1))
     for one in (TREATMENTS, *own):
         word = secrets.token_urlsafe(32) if one.each_start else kept["shared"][_password(one)]
-        files.append((one.name, word, readers.controller if one.reader is None else one.reader, one.group))
+        files.append((one.name, word, controller if one.reader is None else one.reader, one.group))
     files += [(certificate_of(one), kept["hosts"][one], TREATMENTS_GID, -1) for one in addresses]
     for name, text, reader, group in files:
         (folder / name).parent.mkdir(mode=0o755, exist_ok=True)

@@ -147,9 +147,8 @@ def main(experiments: Experiments, words: Sequence[str] = ()) -> int:
         uid, gid = (int(environment.get(name) or 1000) for name in ("LAB_UID", "LAB_GID"))
     except ValueError as error:
         raise UsageError(f"LAB_UID and LAB_GID in .env must be whole numbers: {error}.", "Correct them.") from None
-    readers = identities.Readers(identities.BROKER_UID, uid, identities.BRIDGE_UID)
     own = [one for each in experiments.values() for one in each.secrets]
-    identities.make(IDENTITIES, readers, own, environment.get("TREATMENTS_ADDRESSES", "").split())
+    identities.make(IDENTITIES, uid, own, environment.get("TREATMENTS_ADDRESSES", "").split())
     for name in SHARED:
         share(Path(name), gid)
     problems = [problem for name in FOLDERS if (problem := open_folder(Path(name), uid, gid))]

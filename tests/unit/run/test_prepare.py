@@ -14,7 +14,7 @@ from looplab.mqtt.pairing import read_pairing
 from looplab.run import identities, prepare
 
 SECRETS = [one for experiment in EXPERIMENTS.values() for one in experiment.secrets]
-ME = identities.Readers(os.geteuid(), os.geteuid(), os.geteuid())
+ME = os.geteuid()
 # With the user and the group that read each, beside the controller's 1000.
 FILES = {
     "bridge": (10002, 0), "controller": (1000, 0), "identities.json": (0, 0), "machine": (1000, 0),
@@ -77,7 +77,7 @@ def test_an_experiment_that_came_since_gets_its_password(tmp_path: Path) -> None
 def test_only_who_reads_a_file_may_open_it(tmp_path: Path) -> None:
     # The second start is for another LAB_UID.
     for controller in (1000, 1001):
-        identities.make(tmp_path, identities.Readers(1883, controller, 10002), SECRETS)
+        identities.make(tmp_path, controller, SECRETS)
         facts = {name: path.stat() for name, path in files_in(tmp_path).items()}
         found = {name: (stat.S_IMODE(one.st_mode), one.st_uid, one.st_gid) for name, one in facts.items()}
         assert found == {

@@ -21,7 +21,7 @@ from looplab.treatments.scans import TreatmentsClient
 from looplab.treatments.service import PORT
 
 ROLES = [*EXPERIMENT.roles, *(load.role for load in loads().values())]
-ME = identities.Readers(os.geteuid(), os.geteuid(), os.geteuid())
+ME = os.geteuid()
 FLOOD = {name: setting.published for name, setting in loads()["flood"].settings.items()}
 
 
