@@ -1,11 +1,9 @@
 """An MQTT flood through the broker under test, by the lab's own flood or inovex/mqtt-stresser."""
 
-from collections.abc import Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Iterator, Mapping, Sequence
 from math import ceil
 
-from looplab.treatments.judgement import Treatment
-from looplab.treatments.loads.load import COUNT, WARM_UP_SCANS, Found, HostLoad, Setting, constant, published
+from looplab.treatments.loads.load import COUNT, Found, HostLoad, Measure, Setting, constant, published
 from looplab.treatments.scans import Scan
 
 # A round: so many clients start in each second, and each publishes its FLOOD_MESSAGES at once.
@@ -26,17 +24,13 @@ _LEAST_SPAN_S = 0.1
 class Flood(HostLoad):
     """Pauses between its rounds, so that some scans may miss it; the broker's count of messages shows its strength."""
 
-    def judge_strength(self, scans: Sequence[Scan], settings: Mapping[str, str]) -> list[Treatment]:
-        """Judge the messages a second of each cell, and of the weakest window within one."""
-        per_s = [one for cell in pairwise(scans[WARM_UP_SCANS:]) for one in windows(*cell, WINDOW_S)]
-        judged = super().judge_strength(scans, settings)
-        if per_s:
+    def measures(self, cells: Sequence[tuple[Scan, Scan]], settings: Mapping[str, str]) -> Iterator[Measure]:
+        """Yield the messages a second of each cell, and of the weakest window within one."""
+        yield from super().measures(cells, settings)
+        if per_s := [one for cell in cells for one in windows(*cell, WINDOW_S)]:
             least = SHARE_OF_WINDOW * _nominal_per_s(settings) * (1 - PAUSES_S / WINDOW_S)
-            good = min(per_s) >= least
-            what, wanted = f"{self.name} without a pause", f"{least:.2f} {self.unit} at least in any {WINDOW_S:g} s"
-            note = "" if good else self.weak
-            judged.append(Treatment(what, wanted, f"{min(per_s):.2f} {self.unit}", good, note=note))
-        return judged
+            wanted = f"{least:.2f} {self.unit} at least in any {WINDOW_S:g} s"
+            yield "without a pause", wanted, f"{min(per_s):.2f} {self.unit}", min(per_s) >= least
 
     def strengths(self, cells: Sequence[tuple[Scan, Scan]], settings: Mapping[str, str]) -> list[Found]:
         """Return messages a second beside the run's own, of as many neighbouring cells as bursts and pauses need."""

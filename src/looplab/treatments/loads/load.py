@@ -1,6 +1,6 @@
 """What every load has in common: how it is recognised, judged, and how strong it was."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple
@@ -12,6 +12,8 @@ from looplab.treatments import NO_LOAD
 from looplab.treatments.judgement import Treatment
 from looplab.treatments.scans import Scan, grown, processes, running
 
+# What is judged of a load's strength, what was wanted, what was found, and whether that is enough.
+Measure = tuple[str, str, str, bool]
 # The first scan is taken before the warm-up: the first cell begins at the second.
 WARM_UP_SCANS = 1
 
@@ -124,25 +126,22 @@ class HostLoad:
         return {name: value for name, value in options.items() if name not in self.neutral and value != "0"}
 
     def judge_strength(self, scans: Sequence[Scan], settings: Mapping[str, str]) -> list[Treatment]:
-        """Judge how strong it was in its weakest cell; [] before the first cell, or where nothing is to be measured.
+        """Judge how strong it was; [] before the first cell, or where nothing is to be measured.
 
         `settings` are the run's values of `self.settings`.
         """
-        found = self.strengths(list(pairwise(scans[WARM_UP_SCANS:])), settings)
-        if not found:
-            return []
-        weakest = min(found, key=lambda one: one.strength / one.least)
-        good = all(one.strength >= one.least for one in found)
-        wanted = f"{weakest.least:.2f} {self.unit} at least"
         return [
-            Treatment(
-                f"{self.name} in every cell",
-                wanted,
-                f"{weakest.strength:.2f} {self.unit} in {weakest.cells}",
-                good,
-                note="" if good else self.weak,
-            )
+            Treatment(f"{self.name} {what}", wanted, found, good, note="" if good else self.weak)
+            for what, wanted, found, good in self.measures(list(pairwise(scans[WARM_UP_SCANS:])), settings)
         ]
+
+    def measures(self, cells: Sequence[tuple[Scan, Scan]], settings: Mapping[str, str]) -> Iterator[Measure]:
+        """Yield its strength in the weakest cell, and what else is to be judged."""
+        if found := self.strengths(cells, settings):
+            weakest = min(found, key=lambda one: one.strength / one.least)
+            wanted = f"{weakest.least:.2f} {self.unit} at least"
+            got = f"{weakest.strength:.2f} {self.unit} in {weakest.cells}"
+            yield "in every cell", wanted, got, all(one.strength >= one.least for one in found)
 
     def strengths(self, cells: Sequence[tuple[Scan, Scan]], settings: Mapping[str, str]) -> list[Found]:
         """Return the load's strength in each cell, by the readings around it; [] if the lab cannot measure it."""

@@ -1,10 +1,9 @@
 """CPU, memory and I/O stress on the host, by Debian's `stress`."""
 
-from collections.abc import Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Iterator, Mapping, Sequence
 
 from looplab.treatments.judgement import Treatment
-from looplab.treatments.loads.load import COUNT_OR_0, WARM_UP_SCANS, Found, HostLoad, Setting, seconds
+from looplab.treatments.loads.load import COUNT_OR_0, Found, HostLoad, Measure, Setting, seconds
 from looplab.treatments.scans import Scan, grown, processes, survivors
 
 # Workers that never sleep are CPU and memory workers; an I/O worker waits for its disk and counts as none.
@@ -34,18 +33,13 @@ class Stress(HostLoad):
         note = "STRESS_TIMEOUT ended it, or it was killed"
         return Treatment(what, "running", "restarted during the run", False, note=note)
 
-    def judge_strength(self, scans: Sequence[Scan], settings: Mapping[str, str]) -> list[Treatment]:
-        """Judge CPU seconds a second, and whether the workers were never paused."""
-        awake = _never_asleep(settings)
-        shares = [_runnable(before, after, self.name, awake) for before, after in pairwise(scans[WARM_UP_SCANS:])]
-        known = [share for share in shares if share is not None]
-        found = super().judge_strength(scans, settings)
-        if known:
+    def measures(self, cells: Sequence[tuple[Scan, Scan]], settings: Mapping[str, str]) -> Iterator[Measure]:
+        """Yield CPU seconds a second, and whether the workers were never paused."""
+        yield from super().measures(cells, settings)
+        shares = [_runnable(*cell, self.name, _never_asleep(settings)) for cell in cells]
+        if known := [share for share in shares if share is not None]:
             least, wanted = min(known), f"at least {SHARE_RUNNABLE:.0%} of every cell"
-            good = least >= SHARE_RUNNABLE
-            note = "" if good else self.weak
-            found.append(Treatment(f"{self.name} not paused", wanted, f"{min(1.0, least):.0%}", good, note=note))
-        return found
+            yield "not paused", wanted, f"{min(1.0, least):.0%}", least >= SHARE_RUNNABLE
 
     def strengths(self, cells: Sequence[tuple[Scan, Scan]], settings: Mapping[str, str]) -> list[Found]:
         """Return CPU seconds a second of each cell, and what the workers had to get on this machine.
