@@ -18,7 +18,7 @@ from support.waiting import until
 
 from looplab.experiments.twin import device_workers
 from looplab.experiments.twin.database import CommitCost
-from looplab.experiments.twin.device_workers import MOST_STRANGERS, DeviceWorkers
+from looplab.experiments.twin.device_workers import MOST_STRANGERS, DeviceWorkers, FarDevices
 from looplab.experiments.twin.instance.orders import Order, WorkerCount, WorkerCounts
 from looplab.experiments.twin.parameters import TwinParameters
 from looplab.experiments.twin.search import SearchStep, judge_step, limit, search
@@ -189,3 +189,17 @@ def test_silent_strangers_are_few_and_keep_nobody_out(workers: DeviceWorkers) ->
     until(lambda: [one.host for one in workers.present()] == ["b"], "the worker joins")
     for one in (*strangers, worker):
         one.close()
+
+
+def test_a_worker_that_hangs_is_given_up(workers: DeviceWorkers, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its connection stays, and it never reports: what it has sent is unknown."""
+    with join(b"token b\n"):
+        until(workers.present, "the worker joins")
+        monkeypatch.setattr(device_workers, "LOST_S", 0.1)
+        devices = FarDevices(workers, Order("01234567", 0, [("broker", 1883)], 1, "row", tcp_nodelay=True))
+        assert not devices.connect(0.1)
+        assert devices.last_error == "device worker on b: lost"
+        store = SampleStore(10)
+        devices.send(store, range(10), 1_000_000)
+        devices.close()
+        assert devices.settle(store)[0] == ["device worker 1 on b was lost: 0 of 10 messages sent, 0 stored"]
