@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from scipy.linalg import solve_discrete_are
 from scipy.optimize import brentq
-from support import plant_model
 from support.plant_model import STEP_S, Plant, step
 
 from looplab.experiments.balance import plant
@@ -48,34 +47,6 @@ def test_without_motors_the_energy_stays(monkeypatch: pytest.MonkeyPatch) -> Non
         state = step(state, 0.0)
     assert abs(state.tilt_rad) > pi / 4
     assert energy(state) == pytest.approx(energy(first), rel=1e-7)
-
-
-def test_it_is_held_until_the_first_command_and_lies_for_good() -> None:
-    robot = Plant()
-    robot.advance(500)
-    assert robot.state == State(tilt_rad=plant_model.START_TILT_RAD)
-    robot.command(plant.LEVEL_ZERO)
-    robot.advance(2000)
-    assert robot.fallen
-    lies, steps = robot.state, robot.steps
-    robot.command(127)
-    robot.advance(500)
-    assert (robot.state, robot.steps) == (lies, steps)
-    robot.reset()
-    assert (robot.fallen, robot.state.tilt_rad) == (False, plant_model.START_TILT_RAD)
-
-
-def test_pushes_come_as_stated_and_alternate() -> None:
-    robot = Plant()
-    robot.command(plant.LEVEL_ZERO)
-    rates = []
-    for _ in range(5000):
-        robot.state = State()
-        robot.advance()
-        rates.append(robot.state.rate_rad_s)
-    pushed = [at for at, rate in enumerate(rates) if abs(rate) > plant_model.PUSH_RAD_S / 2]
-    assert pushed == [1000, 3000]
-    assert rates[1000] > 0 > rates[3000]
 
 
 def test_levels_saturate_and_nan_is_named() -> None:
