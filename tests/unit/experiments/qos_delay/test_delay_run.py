@@ -19,7 +19,6 @@ from looplab.experiments.qos_delay.treatments import capture_faults, judge
 from looplab.link import client
 from looplab.run.cells import entry
 from looplab.run.samples import ANSWERED, LATE, WAITING, SampleStore
-from looplab.system.json_service import Request, serve
 from looplab.treatments.judgement import Treatment, reasons
 
 
@@ -94,6 +93,8 @@ def test_links_that_were_there_give_the_delay_that_was_made(links_judged: Judged
     assert found.end_to_end_ms() == {"pb": 20.3, "bs": 20.1, "total": 40.4}
     # An emulator that sees each packet may lack echoes.
     assert links_judged({**own, "rtt_ms": dict.fromkeys(TRIPS)}, broker).link_faults == []
+    # An emulator that was restarted knows no link.
+    assert ["restarted" in why for why in links_judged(own, {**broker, "links": []}).link_faults] == [True]
 
 
 @pytest.mark.parametrize(
@@ -115,43 +116,6 @@ def test_where_the_kernel_delays_a_round_trip_tells(
     found = links_judged(own, broker)
     assert [fault in why for why in found.link_faults] == [True] * bool(fault)
     assert found.end_to_end_ms()["pb"] == made_ms
-
-
-def emulator() -> Any:
-    """Serve what sets links and reports them as wanted; one that was restarted knows none."""
-    links: list[dict[str, Any]] = []
-    figures = {"packets": 9, "dropped": 0, "delay_ms": FIGURES, "theory_ms": {"mean": 20.0, "sd": 2.0}}
-
-    def apply(request: Request) -> dict[str, Any]:
-        links[:] = request.body
-        return {"backend": "netem"}
-
-    def state(_request: Request) -> dict[str, Any]:
-        return {"links": [{"settings": one, **figures} for one in links], "rtt_ms": TRIPS}
-
-    return serve("127.0.0.1", 0, {"PUT /links": apply, "GET /links": state}, "")
-
-
-def test_links_are_set_judged_and_removed_and_an_emulator_that_ended_is_a_fault(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def faults() -> list[str]:
-        found = DelayResult(CELL)
-        network.judge(P, found)
-        return found.link_faults
-
-    with emulator() as own, emulator() as broker:
-        urls = {at: f"http://127.0.0.1:{one.server_port}" for at, one in (("own", own), ("broker", broker))}
-        monkeypatch.setattr(network, "EMULATORS", urls)
-        assert ["restarted" in why for why in faults()] == [True, True]
-        assert network.apply(P, CELL) == "netem"
-        assert faults() == []
-        network.clear()
-        assert [client.state(url)["links"] for url in urls.values()] == [[], []]
-        own.shutdown()
-        broker.shutdown()
-    assert ["ended" in why for why in faults()] == [True, True]
-    network.clear()
 
 
 MS = 1_000_000
