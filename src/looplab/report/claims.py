@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from looplab.report.printed import table
+from looplab.report.csv_rows import read_rows
 from looplab.report.rounds import compared, left_out_notes, planned, study_of, unfit, withhold, within
 from looplab.report.rules import Answer, rule_of
 from looplab.report.samples import MeasuredRuns, Runs
@@ -48,7 +48,7 @@ class Row:
 def rows(experiment: Experiment) -> list[Row]:
     """Return the lines of claims.csv in the report of an experiment; none without that file."""
     path = experiment.folder / "report" / "claims.csv"
-    return [Row(**line) for line in table(path)] if path.is_file() else []
+    return [Row(**line) for line in read_rows(path)] if path.is_file() else []
 
 
 def claims_of(experiment: Experiment, answers: Mapping[str, Answer]) -> list[Claim]:

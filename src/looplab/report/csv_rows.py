@@ -1,4 +1,4 @@
-"""Rows of the report's CSV files: cells as their spec says, intervals, numbers."""
+"""Rows of CSV files: of the report, cells as their spec says, intervals, numbers; of what a publication prints."""
 
 import csv
 import re
@@ -38,6 +38,17 @@ def cell_row(measured: MeasuredRuns, cell: MeasuredCell) -> dict[str, object]:
         **figures,
         **{word.name: word.of(cell) for word in cell.words()},
     }
+
+
+def read_rows(path: Path) -> list[dict[str, str]]:
+    """Return the lines of a CSV file."""
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def printed(module: str, name: str) -> list[dict[str, str]]:
+    """Return the lines of a CSV file in the folder `published` beside `module`, a path."""
+    return read_rows(Path(module).resolve().parent / "published" / name)
 
 
 def write_csv(path: Path, rows: Iterable[Mapping[str, object]]) -> None:

@@ -159,7 +159,7 @@ class Claim:
 
     Its p-values are adjusted for the claims of its family alone: a remark in passing takes no power from a finding.
     `effect` is what it compares in planned cells, None where it is about something else. `./lab study` plans its runs
-    by the name `study`, "" if that is its own.
+    by the name `study`.
     """
 
     name: str

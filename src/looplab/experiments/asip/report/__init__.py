@@ -7,7 +7,7 @@ import pandas as pd
 
 from looplab.experiments.asip import THROUGHPUT, AsipCell, LatencyCell, ThroughputCell
 from looplab.report.cell import MeasuredCell
-from looplab.report.printed import printed
+from looplab.report.csv_rows import printed
 from looplab.report.samples import MeasuredRuns
 
 THROUGHPUT_HZ, LATENCY_MS = "throughput_hz", "latency_ms"

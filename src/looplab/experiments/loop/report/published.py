@@ -7,7 +7,7 @@ from statistics import fmean
 
 from looplab.experiments.loop.thesis_tables import row
 from looplab.report.cell import Key
-from looplab.report.printed import printed
+from looplab.report.csv_rows import printed
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import numpy as np
 
 from looplab.experiments.qos_delay import USUAL
 from looplab.experiments.qos_delay.report import MeasuredDelayCell
-from looplab.report.printed import printed
+from looplab.report.csv_rows import printed
 from looplab.report.rules import NEAR, Answer, about, at_least, kept, stated
 from looplab.report.samples import MeasuredRuns
 from looplab.report.statistics import UNKNOWN, Interval, over_runs

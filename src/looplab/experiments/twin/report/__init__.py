@@ -5,7 +5,7 @@ from functools import cache
 
 from looplab.experiments.twin import TwinCell
 from looplab.report.cell import MeasuredCell
-from looplab.report.printed import printed
+from looplab.report.csv_rows import printed
 from looplab.report.samples import MeasuredRuns
 
 # A queue is longer than this share of the messages that were sent, and leaves the rate out behind the rate in by it.
