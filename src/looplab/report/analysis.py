@@ -46,7 +46,8 @@ def analysed(experiment: Experiment, measured: Sequence[MeasuredRuns]) -> Analys
         made: Analysis = part.analyse(measured)
         return made
     runs = by_fidelity([m for m in measured if not m.run.factors])
-    verdicts = judge(claims(experiment), _with_factors(runs, measured))
+    # A claim on a run with a factor set names it.
+    verdicts = judge(claims(experiment), by_fidelity(measured, factors=True))
     for _claim, answers in verdicts:
         for verdict in answers.values():
             verdict.share = verdict.share or _over_published(verdict.lines)
@@ -72,15 +73,6 @@ def claims(experiment: Experiment) -> list[Claim]:
         asked(experiment, Row(*claim, experiment.name), bounded(bound)) for claim, bound in experiment.bounds.items()
     )
     return [*claims_of(experiment, own.answers() if own else {}), *bounds]
-
-
-def _with_factors(runs: Mapping[str, Mapping[str, MeasuredRuns]], measured: Sequence[MeasuredRuns]) -> dict[str, Any]:
-    """Return the runs, and those with a factor set, which a claim must name: "SCENARIO FACTOR=value"."""
-    named: dict[str, dict[str, MeasuredRuns]] = {name: dict(by_scenario) for name, by_scenario in runs.items()}
-    for m in measured:
-        if m.run.factors:
-            named.setdefault(m.run.fidelity, {})[" ".join((m.run.scenario, *m.run.factors))] = m
-    return named
 
 
 def _over_published(lines: Sequence[Line]) -> Interval | None:

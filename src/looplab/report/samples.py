@@ -131,11 +131,14 @@ def _numbered(repetitions: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
     return np.concatenate([one + at * most for at, one in enumerate(repetitions)])
 
 
-def by_fidelity(measured: Sequence[MeasuredRuns]) -> dict[str, dict[str, MeasuredRuns]]:
-    """Return the runs by fidelity and scenario; those with a fidelity's factor overridden only where no others are."""
+def by_fidelity(measured: Sequence[MeasuredRuns], *, factors: bool = False) -> dict[str, dict[str, MeasuredRuns]]:
+    """Return the runs by fidelity and scenario; those with a fidelity's factor overridden only where no others are.
+
+    With `factors`, runs with a factor set are apart: "SCENARIO FACTOR=value".
+    """
     runs: dict[str, dict[str, MeasuredRuns]] = {}
     for m in sorted(measured, key=lambda m: not m.run.overrides):
-        runs.setdefault(m.run.fidelity, {})[m.run.scenario] = m
+        runs.setdefault(m.run.fidelity, {})[" ".join((m.run.scenario, *(m.run.factors if factors else ())))] = m
     return runs
 
 
