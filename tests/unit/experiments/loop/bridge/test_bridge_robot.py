@@ -69,26 +69,20 @@ def test_an_adapters_latency_timer_is_read(tmp_path: Path, text: str | None, tim
     assert latency_timer_ms(str(tmp_path / "looplab-robot"), tmp_path / "devices") == timer_ms
 
 
-def test_a_wildcard_that_matches_two_names_both(device: Path) -> None:
-    device.with_name("usb-another").symlink_to("/dev/null")
-    said = refusal(f"{device.parent}/*")
-    assert "usb-another" in said
-    assert "usb-robot" in said
-    assert "ROBOT_DEVICE" in said
-
-
-@pytest.mark.parametrize("name", ["by-id/*", "by-id/usb-robot", "ttyUSB0", "leads-nowhere"])
-def test_a_missing_device_is_said_to_be_missing(tmp_path: Path, name: str) -> None:
+def test_what_cannot_be_opened_is_named_with_its_remedy(device: Path, tmp_path: Path) -> None:
     (tmp_path / "leads-nowhere").symlink_to("../../ttyUSB0")
-    assert (
-        refusal(f"{tmp_path}/{name}") == f"{tmp_path}/{name}: no such device: is the robot plugged in and switched on?"
-    )
-
-
-def test_what_is_there_under_another_name_is_told(tmp_path: Path) -> None:
+    for name in ("none/*", "ttyUSB0", "leads-nowhere"):
+        path = f"{tmp_path}/{name}"
+        assert refusal(path) == f"{path}: no such device: is the robot plugged in and switched on?"
     (tmp_path / "ttyACM3").touch()
     said = refusal(f"{tmp_path}/looplab-robot", [f"{tmp_path}/ttyACM*"])
     assert said.endswith(f"(there is {tmp_path}/ttyACM3: if that is the robot, name it in ROBOT_DEVICE)")
+    device.with_name("usb-another").symlink_to("/dev/null")
+    both = f"{device.with_name('usb-another')}, {device}"
+    assert refusal(f"{device.parent}/*") == f"{device.parent}/*: there are 2 ({both}): name one in ROBOT_DEVICE"
+    urls = ("socket://127.0.0.1:1", "socket://127.0.0.1", "rfc2217://127.0.0.1:1", "nonsense://x")
+    for url in ("/dev/null", "/etc/hostname", *urls):
+        assert refusal(url).startswith(f"{url}: ")
 
 
 def test_a_device_of_another_group_says_whose_number_is_wanted(tmp_path: Path) -> None:
@@ -101,17 +95,6 @@ def test_a_device_of_another_group_says_whose_number_is_wanted(tmp_path: Path) -
         assert f"stat -c %g {path}" in refusal(str(path))
     finally:
         os.seteuid(user)
-
-
-@pytest.mark.parametrize(
-    "url",
-    [
-        "/dev/null", "/etc/hostname", "socket://127.0.0.1:1", "socket://127.0.0.1", "rfc2217://127.0.0.1:1",
-        "nonsense://x",
-    ],
-)  # fmt: skip
-def test_what_cannot_be_opened_is_refused_with_its_name(url: str) -> None:
-    assert refusal(url).startswith(f"{url}: ")
 
 
 def test_the_container_may_open_serial_devices_alone() -> None:
@@ -135,17 +118,10 @@ def line(letter: int, body: bytes) -> bytes:
     return text + bytes([robot_answers.check_letter(text)])
 
 
-@pytest.mark.parametrize(
-    ("body", "value"),
-    [(b"2557", b"25.57"), (b"-7", b"-0.07"), (b"-525", b"-5.25"), (b"0", b"0.00"), (b"E", b""), (STATE, STATE)],
-)
-def test_a_line_is_its_number_and_its_value(body: bytes, value: bytes) -> None:
-    assert robot_answers.parse_numbered(line(ord("l"), body)) == robot_answers.NumberedAnswer(ord("l"), value)
-
-
 def test_a_line_with_one_wrong_byte_is_never_another_answer() -> None:
     bodies = (b"0", b"7", b"2557", b"-525", b"12500", b"2446", b"-44", b"1890", b"35 0 0 0", STATE)
     for whole in (line(letter, body) for letter in robot_answers.NUMBERS for body in bodies):
+        assert robot_answers.parse_numbered(whole) is not None
         for place in range(len(whole)):
             for byte in range(256):
                 if byte != whole[place]:
@@ -182,13 +158,6 @@ def test_as_published_a_state_has_no_number() -> None:
     for lines, found in ((STATE[5:], (STATE, 1)), (b"ERR tilt", (b"", 1)), (STATE + b"\r\n" + STATE, (STATE, 2))):
         (reply,), _ = robot.cut(lines + b"\r\n")
         assert (reply.value, reply.stands_for) == found
-
-
-def test_what_is_forgotten_is_nobodys_answer() -> None:
-    window = robot_answers.Window()
-    sent = b"".join(window.ask() for _ in range(3))
-    window.forget()
-    assert [window.answered(number) for number in sent] == [None, None, None]
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -241,9 +210,9 @@ def query(sequence: int) -> Query:
     return Query(request, 0, 500, 400, 70, TOPIC_ANSWER, b"", answered_ns=1000, wire_robot_ns=500)
 
 
-def told(sent: AnswerTimes, *, stamped: bool = True) -> tuple[int, int, int]:
+def told(sent: AnswerTimes) -> tuple[int, int, int]:
     """Return what the next answer reports: sequence, wake-up, send path."""
-    found = parse_answer(b"run,9,ok,5,20.0" + sent.take(RUN, stamped, nothing))
+    found = parse_answer(b"run,9,ok,5,20.0" + sent.take(RUN, True, nothing))
     assert found is not None
     return found.wire_sequence, found.wake_up_ns, found.send_path_ns
 
