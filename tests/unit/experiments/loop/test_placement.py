@@ -84,17 +84,6 @@ def test_a_load_is_judged_on_each_host() -> None:
     assert not judged["stress load on B"].verified
 
 
-@pytest.mark.usefixtures("asked")
-def test_one_host_is_judged_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("LAB_HOSTS")
-    one = TreatmentsClient(ROLES)
-    assert placement.client_of(one) is one
-    found = one.scan({})
-    assert found is not None
-    assert [load.what for load in judge_loads("none", {}, [found])] == ["stress load", "flood load"]
-    assert placement.document([found]) == {}
-
-
 # It has one port, so each service takes another address.
 NETWORK = f"127.78.{os.getpid() % 250}"
 ONLY_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")

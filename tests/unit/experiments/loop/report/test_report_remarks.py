@@ -1,13 +1,12 @@
 """What the report shows beside the claims: remarks of the thesis, several brokers, causes and parts of a cell."""
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from support.reports import Page, Shown, shown, write
+from support.reports import Page, shown, write
 from support.run_checks import check_ledger
 from support.run_files import edited, write_study
 from support.simulated_runs import simulated_cell, write_run
@@ -91,65 +90,40 @@ def test_a_client_that_waits_sends_later(results: Path, late_us: float, outcome:
     assert "20.10" in report.text
 
 
-O_US = {"mosquitto": 900, "rabbitmq": 1500}
-RUNS = 6
-
-
-@dataclass(frozen=True)
-class Reported:
-    """Stored runs, and the report on them."""
-
-    results: Path
-    out: Path
-
-    @property
-    def words(self) -> str:
-        return " ".join(Page(self.out / "index.html").words)
-
-
-@pytest.fixture(scope="module")
-def reported(tmp_path_factory: pytest.TempPathFactory) -> Reported:
+def test_each_broker_has_its_cells_and_a_finding_of_one_alone_differs(results: Path, tmp_path: Path) -> None:
     """A study of each broker, six rounds of scenarios 1 and 2: stress doubles mosquitto's O, not RabbitMQ's."""
-    place = tmp_path_factory.mktemp("brokers")
-    found, rng = place / "results", np.random.default_rng(5)
-    for at, (broker, level_us) in enumerate(O_US.items()):
-        for scenario, factor in (("scenario1", 1), ("scenario2", 2 if broker == "mosquitto" else 1)):
-            for number in range(RUNS):
-                start = f"2026010{at + 1}T0000{number:02}Z"
-                cells = {(20.0, qos): simulated_cell(rng, 4, 100, level_us * factor, 4280, 0.1) for qos in (0, 1)}
-                load = {"broker": broker, "load": "stress" if scenario == "scenario2" else "none"}
-                folder = write_run(found, scenario, start=start, cells=cells, parameters=load)
-                with edited(folder) as run:
+    levels_us, out, rng = {"mosquitto": 900, "rabbitmq": 1500}, tmp_path / "out", np.random.default_rng(5)
+    doubled = ("mosquitto", "scenario2")
+    for day, (broker, level_us) in enumerate(levels_us.items(), 1):
+        for scenario, load in (("scenario1", "none"), ("scenario2", "stress")):
+            o_us = level_us * (2 if (broker, scenario) == doubled else 1)
+            for number in range(6):
+                start = f"2026010{day}T0000{number:02}Z"
+                cells = {(20.0, qos): simulated_cell(rng, 4, 100, o_us, 4280, 0.1) for qos in (0, 1)}
+                settings = {"broker": broker, "load": load}
+                with edited(write_run(results, scenario, start=start, cells=cells, parameters=settings)) as run:
                     run["environment"]["versions"] = {"broker": "4.0.5" if broker == "rabbitmq" else "2.0.21"}
-    write_study(found)
-    assert write(found, place / "out") == 0
-    return Reported(found, place / "out")
-
-
-def test_each_broker_has_its_line_in_every_cell(reported: Reported) -> None:
-    table = rows(reported.out / "loop-cells.csv")
-    assert len(table) == len(O_US) * 2 * 2
+    write_study(results)
+    assert write(results, out) == 0
+    table = rows(out / "loop-cells.csv")
+    assert len(table) == len(levels_us) * 2 * 2
     for row in table:
         broker = row["factors"].removeprefix("BROKER=") or "mosquitto"
-        factor = 2 if (broker, row["scenario"]) == ("mosquitto", "scenario2") else 1
-        assert float(row["O_mean_us"]) == pytest.approx(O_US[broker] * factor, rel=0.1)
-        assert len(row["run_id"].split()) == RUNS
-
-
-def test_a_finding_of_one_broker_alone_differs(reported: Reported) -> None:
-    _, _, after = reported.words.partition("A finding that another broker shows as well is not.")
+        factor = 2 if (broker, row["scenario"]) == doubled else 1
+        assert float(row["O_mean_us"]) == pytest.approx(levels_us[broker] * factor, rel=0.1)
+        assert len(row["run_id"].split()) == 6
+    words = " ".join(Page(out / "index.html").words)
+    _, _, after = words.partition("A finding that another broker shows as well is not.")
     line = after.partition("CPU stress raises O")[2].partition("CPU stress raises O, without Arduino")[0]
     assert "differs" in line.partition("corrected")[0]
+    assert "thesis, BROKER=rabbitmq" in words
     # The thesis's own tables and verdicts are of its broker.
-    judged = [(row["claim"], row["fidelity"], row["figure"]) for row in rows(reported.out / "verdicts.csv")]
-    verdict = rows(reported.out / "verdicts.csv")[judged.index(("stress", "thesis", "O mean"))]
+    asked = {"claim": "stress", "fidelity": "thesis", "figure": "O mean"}
+    verdict = next(row for row in rows(out / "verdicts.csv") if asked.items() <= row.items())
     assert float(verdict["value"]) == pytest.approx(1.0, abs=0.15)
-    cells = [
-        (row["scenario"], row["interval_ms"], row["qos"], row["metric"]) for row in rows(reported.out / "tables.csv")
-    ]
-    cell = rows(reported.out / "tables.csv")[cells.index(("scenario1", "20", "0", "O"))]
+    key = {"scenario": "scenario1", "interval_ms": "20", "qos": "0", "metric": "O"}
+    cell = next(row for row in rows(out / "tables.csv") if key.items() <= row.items())
     assert float(cell["mean_us"]) == pytest.approx(900, rel=0.1)
-    assert "thesis, BROKER=rabbitmq" in reported.words
 
 
 @pytest.mark.parametrize(
@@ -163,7 +137,7 @@ def test_a_broker_without_a_verdict_shares_no_finding(outcomes: tuple[str, ...],
     assert whose({str(at): Verdict(outcome, "") for at, outcome in enumerate(outcomes)}) == expected
 
 
-def loop(results: Path) -> Shown:
+def test_lost_messages_have_causes_and_stand_in_response_and_curve(results: Path) -> None:
     """A run of scenario 0 at 20 and 10 ms; at 10 ms 10 of 100 were lost, 8 of them merged."""
     rng = np.random.default_rng(1)
     cells = {(i, 0): simulated_cell(rng, 4, 25, 900, 70) for i in (20.0, 10.0)}
@@ -171,41 +145,28 @@ def loop(results: Path) -> Shown:
         losing = next(cell for cell in run["cells"] if cell["interval_ms"] == 10)
         losing["lost_by"] = {"merged": 8, "disconnected": 0, "unknown": 2}
         losing["response_us"] = summarise([1_000_000] * 90 + [np.inf] * 10)
-    return shown(results)
-
-
-def test_causes_and_endless_response_stand_in_the_table(results: Path) -> None:
-    text = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", loop(results).text))
+    found = shown(results)
+    text = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", found.text))
     assert "10 lost (8 merged, 2 unknown)" in text
     row = text[text.index(" response –") :]
     assert row.startswith(" response – – – 10.0 % beyond an interval 1.000 ∞ ∞ – 1.000 ∞ ∞ "), row[:120]
-
-
-def test_a_curve_is_of_all_messages_sent(results: Path) -> None:
-    """10 of 200 are lost: the curve ends at 95 %, as in Grafana."""
-    (measured,) = loop(results).measured
-    curve = curve_of(measured, "O")
+    # The curve is of all messages sent: it ends at 95 %, as in Grafana.
+    curve = curve_of(found.measured[0], "O")
     assert curve is not None
     assert curve.values_us.size == sum(own.size for own in curve.by_repetition) == 200
     assert np.isfinite(curve.values_us).mean() == pytest.approx(0.95)
     assert curve.below(0.99) == "not all answered"
 
 
-def late(results: Path, day: int, max_us: float) -> None:
-    """A run of which the answers of one cell queued at the robot, and the sender was late."""
-    lateness = {
-        "n": 200, "min": 1.0, "avg": 10.0, "p50": 2.0, "p95": 3.0, "p99": max_us / 2, "p999": 4.0, "max": max_us,
-    }  # fmt: skip
-    cells = {(20.0, 0): simulated_cell(np.random.default_rng(day), 10, 20, 900, 4290)}
-    with edited(write_run(results, "scenario1", start=f"202601{day:02}T000000Z", cells=cells)) as run:
-        free = {**lateness, "n": 100 * day, "avg": 100.0 * day, "max": 1000.0 * day}
-        more = {"late_because": "scheduler"} if max_us > 100_000 else {}
-        run["cells"][0] |= {"send_lateness_us": lateness, "service_R_us": free, "waited": day, **more}
-
-
 def test_cells_are_of_all_runs_and_notes_of_the_newest(results: Path) -> None:
+    """Runs in which answers queued at the robot, and the sender was late."""
     for day, max_us in enumerate((300_000, 10, 10, 200_000), 1):
-        late(results, day, max_us)
+        lateness = {**summarise([1000]), "n": 200, "avg": 10.0, "p99": max_us / 2, "max": max_us}
+        cells = {(20.0, 0): simulated_cell(np.random.default_rng(day), 10, 20, 900, 4290)}
+        with edited(write_run(results, "scenario1", start=f"202601{day:02}T000000Z", cells=cells)) as run:
+            free = {**lateness, "n": 100 * day, "avg": 100.0 * day, "max": 1000.0 * day}
+            more = {"late_because": "scheduler"} if max_us > 100_000 else {}
+            run["cells"][0] |= {"send_lateness_us": lateness, "service_R_us": free, "waited": day, **more}
     report = shown(results)
     (cell,) = report.measured[0].cells.values()
     assert cell.send_lateness["max"] == 300_000
