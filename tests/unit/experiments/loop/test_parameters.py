@@ -16,25 +16,6 @@ PRINTED = {"CLIENTS": "printed"}
 read_parameters = LoopParameters.read
 
 
-def test_fidelity_sets_the_factors_and_thesis_is_the_default() -> None:
-    thesis, corrected = (read_parameters({**SCENARIO, **more}) for more in ({}, {"FIDELITY": "corrected"}))
-    names = ("tcp_nodelay", "robot_framing", "apply_priority", "pacing", "qos_legs", "connections", "order")
-    assert [getattr(thesis, name) for name in names] == [False, "burst", False, "sleep", "request", "two", "published"]
-    assert [getattr(corrected, name) for name in names] == [True, "line", True, "schedule", "all", "one", "random"]
-    assert thesis.intervals_ms == (100, 50, 20, 10)
-    assert (thesis.qos, thesis.messages, thesis.repetitions, thesis.command) == ((0,), 100, 10, "T")
-    assert thesis.samples == 4 * 100 * 10
-
-
-def test_printed_is_the_thesis_with_the_printed_clients() -> None:
-    thesis, found = (read_parameters({**SCENARIO, "FIDELITY": f}).as_json() for f in ("thesis", "printed"))
-    own = {
-        "fidelity": "printed", "clients": "printed", "receiver": "spin", "life": "repetition", "broker_path": "port",
-        "python": "2.7", "warmup_messages": 0, "robot_framing": "raw", "pairing": "count",
-    }  # fmt: skip
-    assert found == {**thesis, **own}
-
-
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
@@ -70,13 +51,6 @@ def test_printed_is_the_thesis_with_the_printed_clients() -> None:
 def test_settings_that_do_not_fit_are_refused(settings: dict[str, str], words: str) -> None:
     with pytest.raises(UsageError, match=words):
         read_parameters({**SCENARIO, **settings})
-
-
-def test_programs_of_ones_own_are_a_file_or_a_command_in_an_image() -> None:
-    assert read_parameters({**SCENARIO, "CLIENTS": "own", "OWN_CLIENT": "answers/a.py"}).clients == "own"
-    image = {"OWN_IMAGE": "me/client:1", "OWN_CLIENT": "node /app/client.js --fast"}
-    assert read_parameters({**SCENARIO, "CLIENTS": "own", **image}).own_client == image["OWN_CLIENT"]
-    assert read_parameters({**SCENARIO, "MQTT_VERSION": "5", "TOPIC_ALIAS": "on"}).topic_alias
 
 
 def test_the_settings_of_a_load_are_those_of_its_container() -> None:
