@@ -118,14 +118,6 @@ def test_what_several_brokers_do_is_judged(tmp_path: Path, more: dict[str, Any],
     assert found.outcome == outcome, found.reason
 
 
-def test_one_repetition_says_where_the_total_rises(tmp_path: Path) -> None:
-    spread = dict.fromkeys(("single", "central", "distributed"), 0.001)
-    once = [one for one in twin.experiment_2(spread, twin.PUBLISHED_RATES) if one.cell.repetition == 0]
-    twin.write_twin_run(tmp_path, once, scenario="twin-brokers")
-    reason = analysed(tmp_path).verdict("more-brokers").reason
-    assert "The total rises at 4 of 4 steps, the rate of each broker falls at 4." in reason
-
-
 def test_the_published_figures_of_brokers_stand_beside(tmp_path: Path) -> None:
     twin.write_brokers(tmp_path, 0.02, 0.02)
     found = analysed(tmp_path)
