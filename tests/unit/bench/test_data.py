@@ -76,24 +76,6 @@ def test_the_data_are_small_and_few() -> None:
     assert 0 < sum(path.stat().st_size for path in kept.archives()) <= MOST_BYTES
 
 
-def test_a_benchmark_replaces_its_own_theme_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(kept, "DATA", tmp_path)
-    rows = [{"path": path, "O_ms": [1.0], "waits_ms": [2]} for path in ("port", "direct")]
-    for name in ("loop/other/other.csv", "loop/proxy/old.csv"):
-        (tmp_path / name).parent.mkdir(parents=True)
-        (tmp_path / name).touch()
-    kept.pack(tmp_path / "loop", tmp_path / "loop.tar.xz")
-    with kept.keeping("proxy") as folder:
-        kept.write_rows(folder / "runs.jsonl", rows)
-    assert kept.archives() == [tmp_path / "loop.tar.xz"]
-    kept.unpack(tmp_path / "new")
-    files = sorted(str(path.relative_to(tmp_path / "new")) for path in (tmp_path / "new").rglob("*.*"))
-    assert files == ["other/other.csv", "proxy/runs.jsonl"]
-    assert "proxy\tport\t1.0 (1.0–1.0) |" in capfd.readouterr().out
-
-
 def test_the_table_of_figures_is_what_the_raw_data_give(capsys: pytest.CaptureFixture[str]) -> None:
     """The page names each limit that is missed."""
     assert main([]) == 0

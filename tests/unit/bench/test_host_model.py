@@ -33,19 +33,3 @@ def test_the_wait_by_the_formula_of_a_textbook() -> None:
 def test_what_breaks_first(hosts: int, cores: float, apart: bool, limit: float, first: str) -> None:
     most, name = MODEL["limit"](MODEL["resources"](EVEN, hosts, cores, apart=apart))
     assert (round(most), name) == (limit, first)
-
-
-def test_a_slow_disk_breaks_before_all_processors() -> None:
-    there = MODEL["resources"](EVEN._replace(disk=0.001), 100, 4)
-    assert MODEL["limit"](there) == (pytest.approx(1000), "the disk of the database")
-    # Half used, it makes a message wait as long as its own commit takes.
-    assert MODEL["delay_s"](EVEN._replace(disk=0.001), there, 500) == pytest.approx(0.0029, rel=0.05)
-
-
-def test_demands_are_use_over_rate() -> None:
-    cell = {
-        "rate_out_per_s": 500.0, "stored": 1000, "fsync": {"seconds": 0.2}, "instance_s": {"sleep": 0.1},
-        "cpu_share": {"broker": [0.05], "instance": [0.15], "database": 0.25, "controller": 0.05},
-    }  # fmt: skip
-    found = MODEL["demands"](cell)
-    assert found == pytest.approx(Demands(0.0001, 0.0003, 0.0005, 0.0001, 0.0002, 0.0001))
