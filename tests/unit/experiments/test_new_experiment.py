@@ -18,7 +18,6 @@ from support.wire import call
 
 import looplab.experiments
 from looplab.exercises.handouts import cell_keys, factor_rows
-from looplab.experiments.registry import EXPERIMENTS
 from looplab.report.samples import measure
 from looplab.report.schema import fault
 from looplab.report.shell import write_reports
@@ -95,9 +94,3 @@ def test_a_runs_process_imports_no_analysis_and_no_logging() -> None:
         " or n.startswith(('looplab.exporter', 'looplab.metrics', 'looplab.report', 'looplab.lab'))])"
     )
     assert call(sys.executable, "-c", program, env={"PYTHONPATH": str(ROOT / "src")}) == "[]\n[]"
-
-
-def test_a_run_without_a_name_is_the_default_experiments() -> None:
-    assert EXPERIMENTS.of({}).name == EXPERIMENTS.default
-    with pytest.raises(KeyError):
-        EXPERIMENTS.of({"experiment": "nobody's"})

@@ -9,9 +9,7 @@ from support.run_files import edited, write_study
 from support.simulated_balance_runs import write_balance_run
 
 from looplab.experiments.balance import EXPERIMENT
-from looplab.report.analysis import claims
-from looplab.report.overview import overview
-from looplab.report.verdicts import NO_PLAN, NOT_REPRODUCED, ONE_RUN, REPRODUCED, UNDECIDED
+from looplab.report.verdicts import NO_PLAN, NOT_REPRODUCED, REPRODUCED, UNDECIDED
 
 
 def test_qualities_of_service_are_compared_within_a_run(tmp_path: Path) -> None:
@@ -56,15 +54,3 @@ def test_theory_is_judged_by_several_runs(tmp_path: Path) -> None:
     found = shown(tmp_path, "balance")
     assert len(found.measured[0].runs) == 5
     assert found.verdict("theory").outcome == REPRODUCED, found.verdict("theory").reason
-
-
-def test_the_page_shows_theory_beside_each_cell(tmp_path: Path) -> None:
-    write_balance_run(tmp_path)
-    found = shown(tmp_path, "balance")
-    theory = found.verdict("theory")
-    assert theory.because == ONE_RUN, theory.reason
-    assert [line.what.partition(" ")[0] for line in theory.lines] == ["radius", "radius"]
-    # No source printed a figure of it, and no two scenarios were compared: there is no change to draw.
-    assert not any(line.published for line in theory.lines)
-    assert not overview("balance", [(claim, found.verdicts[claim.name]) for claim in claims(EXPERIMENT)], "")
-    assert "<code>./lab study balance-stress</code>" in found.text
