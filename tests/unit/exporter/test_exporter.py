@@ -45,9 +45,9 @@ def run(tmp_path: Path) -> LiveRun:
     return live_run(tmp_path / "samples.bin")
 
 
-def samples(run: LiveRun, name: str, since_ns: int = 0, **labels: str) -> list[float]:
+def samples(run: LiveRun, name: str, **labels: str) -> list[float]:
     page = Page()
-    add_cells(page, run.cells, since_ns)
+    add_cells(page, run.cells, 0)
     return values(page, name, **labels)
 
 
@@ -136,19 +136,6 @@ def test_a_finished_run_is_shown_until_the_next_begins(
     assert seen(folder, sent) == [1], "a person still sees it"
     publish_state(tmp_path, "running", run_id="20260102T000000Z-scenario2", parameters=parameters(SCENARIO="scenario2"))
     assert (seen(folder, **first), seen(folder, scenario="scenario2")) == ([], [1])
-
-
-def test_a_cell_that_is_done_is_left_out_of_a_scrape(writer: Writer, run: LiveRun) -> None:
-    for row in range(25):
-        writer.send(row)
-        writer.answer(row)
-    run.advance()
-    assert samples(run, "lab_messages_sent_total", cell="20 ms, QoS 0") == [20]
-    assert samples(run, "lab_cell_current", cell="20 ms, QoS 0") == [0]
-    assert samples(run, "lab_cell_current", cell="10 ms, QoS 0") == [1]
-    first, second = run.cells
-    first.changed_ns = second.changed_ns - 1
-    assert samples(run, "lab_messages_sent_total", second.changed_ns) == [5]
 
 
 def test_state_that_is_no_state_is_ignored(tmp_path: Path) -> None:
