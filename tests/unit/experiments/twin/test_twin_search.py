@@ -4,7 +4,7 @@ import math
 import random
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
@@ -33,26 +33,21 @@ def parameters(**more: str) -> TwinParameters:
     return TwinParameters.read({"SCENARIO": "twin-limit", "STEP_S": "4", "MAX_RATE_PER_S": "1000", **more})
 
 
-def queueing(p: TwinParameters, rate_per_s: float, capacity_per_s: float) -> SearchStep:
-    """Return the step of a store that takes `capacity_per_s`, each message after the one before."""
-    count = round(rate_per_s * p.step_s)
-    store = SampleStore(len(p.rows(0)), None, ("copies",))
-    free_ns = 0
-    for row in range(count):
-        sent_ns = round(row * 1e9 / rate_per_s)
-        free_ns = max(free_ns, sent_ns) + round(1e9 / capacity_per_s)
-        in_time = free_ns < (p.step_s + p.drain_timeout_s) * 1e9
-        store["due_ns"][row] = store["sent_ns"][row] = sent_ns
-        store["received_ns"][row] = free_ns if in_time else -1
-        store["state"][row] = ANSWERED if in_time else WAITING
-    return judge_step(p, store, range(count), rate_per_s)
+def storing(capacity_per_s: float) -> Callable[[float], tuple[SearchStep, dict[str, Any]]]:
+    """Return an attempt at a store that takes so many messages a second."""
+
+    def attempt(rate: float) -> tuple[SearchStep, dict[str, Any]]:
+        stored, sustained = min(rate, capacity_per_s), rate <= capacity_per_s
+        step = replace(FAILED, rate_per_s=round(rate, 3), stored_per_s=stored, sustained=sustained)
+        return step, {"limited_by": f"at {rate:.0f}"}
+
+    return attempt
 
 
 @pytest.mark.parametrize("capacity", [15.0, 120.0, 700.0])
-def test_the_search_finds_the_limit_of_a_queue(capacity: float) -> None:
-    p = parameters(DRAIN_TIMEOUT_S="2", SEARCH_STEPS="10")
-    found = search(p, lambda rate: (queueing(p, rate, capacity), {"limited_by": f"at {rate:.0f}"}))
-    assert 0.85 * capacity < found["limit_per_s"] <= 1.03 * capacity
+def test_the_search_finds_the_limit_of_a_store(capacity: float) -> None:
+    found = search(parameters(SEARCH_STEPS="10"), storing(capacity))
+    assert 0.85 * capacity < found["limit_per_s"] <= capacity
     assert found["steps"][-1]["sustained"]
     assert found["steps"][-1]["rate_per_s"] == found["limit_per_s"]
     # The lowest overload explains the limit.
@@ -61,10 +56,9 @@ def test_the_search_finds_the_limit_of_a_queue(capacity: float) -> None:
 
 
 def test_a_search_that_fails_nowhere_or_everywhere() -> None:
-    p = parameters()
-    nothing = search(p, lambda rate: (queueing(p, rate, 0.2), {}))
+    nothing = search(parameters(), storing(0.2))
     assert (nothing["limit_per_s"], any(step["sustained"] for step in nothing["steps"])) == (0, False)
-    found = search(p, lambda rate: (queueing(p, rate, 10_000), {"limited_by": "device"}))
+    found = search(parameters(), storing(10_000))
     assert (found["limit_per_s"], len(found["steps"]), found["limited_by"]) == (1000, 1, "tried")
 
 
