@@ -89,22 +89,12 @@ def test_the_defaults_are_shares_of_the_published_machine() -> None:
     assert (default_cores(40), default_cores(2)) == ([2, 4, 20, 40], [1, 2])
     assert default_layouts(40) == ["1x20-direct", "1x20", "2x10", "5x4", "7x3", "10x2"]
     assert default_layouts(2) == ["1x2-direct", "1x2", "2x1", "3x1"]
-    assert PARAMETERS.read({}).shares == (37.5, 50, 62.5, 75, 87.5, 100, 112)
-    # One node processes at most three quarters of what the published loads ask of five.
-    assert PARAMETERS.read({"SCENARIO": "middleware-nodes"}).shares == (57.1, 76.2, 95.2, 114, 133, 152, 171)
 
 
-@pytest.mark.parametrize("fidelity", ["thesis", "corrected"])
-def test_fidelity_sets_warm_up_and_start(fidelity: str) -> None:
-    p = PARAMETERS.read({"FIDELITY": fidelity, "DEVICES": "5", "WARM_UP_S": "9", "LOAD_S": "2"})
-    way = {"routes": {}, "certificate": ""}
-    printed = fidelity == "thesis"
-    assert (p.warm_up, p.start) == (("three", "together") if printed else ("load", "spread"))
-    assert p.plan("n", 5, way, p.seconds).together is printed
-    # Each factor is settable alone, and only a warm-up of the load's kind takes its time.
-    other = PARAMETERS.read({"FIDELITY": fidelity, "DEVICES": "5", "WARM_UP_S": "9", "LOAD_S": "2", "WARM_UP": "load"})
-    assert other.start == p.start
-    assert other.total_s - p.total_s == (9 * len(p.cells) * p.repetitions if printed else 0)
+def test_devices_start_together_as_printed_and_spread_when_corrected() -> None:
+    for fidelity, together in (("thesis", True), ("corrected", False)):
+        p = PARAMETERS.read({"FIDELITY": fidelity, "DEVICES": "5", "LOAD_S": "2"})
+        assert p.plan("n", 5, {"routes": {}, "certificate": ""}, p.seconds).together is together
 
 
 def test_processors_of_one_core_are_siblings(tmp_path: Path) -> None:
