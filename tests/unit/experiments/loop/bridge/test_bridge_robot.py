@@ -217,12 +217,6 @@ def told(sent: AnswerTimes) -> tuple[int, int, int]:
     return found.wire_sequence, found.wake_up_ns, found.send_path_ns
 
 
-def test_the_kernel_is_asked_if_it_has_not_said_yet() -> None:
-    sent, first = AnswerTimes(), query(0)
-    sent.add(first)
-    assert sent.take(RUN, True, lambda: first.left(1030)) == b",0,500,0,70,30"
-
-
 def test_answers_that_leave_late_are_all_reported_in_order() -> None:
     sent, every = AnswerTimes(), [query(sequence) for sequence in range(4)]
     for one in every:
