@@ -17,14 +17,14 @@ def correlated(rng: np.random.Generator, repetitions: int, messages: int, correl
     return values
 
 
-def calm(rng: np.random.Generator, repetitions: int, messages: int) -> np.ndarray:
-    own = rng.normal(0, 0.05, (repetitions, 1))
-    return 900 * np.exp(own + 0.3 * correlated(rng, repetitions, messages, 0.5))
+def lognormal(own_sd: float, sd: float, correlation: float) -> Model:
+    """Return a model: a repetition's own level, and around it messages that resemble the one before."""
 
+    def model(rng: np.random.Generator, repetitions: int, messages: int) -> np.ndarray:
+        own = rng.normal(0, own_sd, (repetitions, 1)) if own_sd else 0.0
+        return 900 * np.exp(own + sd * correlated(rng, repetitions, messages, correlation))
 
-def restless(rng: np.random.Generator, repetitions: int, messages: int) -> np.ndarray:
-    own = rng.normal(0, 0.2, (repetitions, 1))
-    return 900 * np.exp(own + 0.5 * correlated(rng, repetitions, messages, 0.5))
+    return model
 
 
 def bursts(rng: np.random.Generator, repetitions: int, messages: int) -> np.ndarray:
@@ -44,20 +44,10 @@ def two_levels(rng: np.random.Generator, repetitions: int, messages: int) -> np.
     return level + rng.normal(0, 300, (repetitions, 1))
 
 
-def independent(rng: np.random.Generator, repetitions: int, messages: int) -> np.ndarray:
-    return 900 * np.exp(0.3 * rng.normal(0, 1, (repetitions, messages)))
-
-
 def own_tails(rng: np.random.Generator, repetitions: int, messages: int) -> np.ndarray:
     """Each repetition has a tail of its own, strongly correlated within: the hardest."""
     own = rng.normal(6, 0.5, (repetitions, 1))
     return 700 + np.exp(own + 0.9 * correlated(rng, repetitions, messages, 0.7))
-
-
-def runs_apart(rng: np.random.Generator, repetitions: int, messages: int) -> np.ndarray:
-    """Repetitions that differ by more than their messages do: quantiles are those of a few repetitions."""
-    own = rng.normal(0, 0.5, (repetitions, 1))
-    return 900 * np.exp(own + 0.3 * correlated(rng, repetitions, messages, 0.3))
 
 
 def rare_level(rng: np.random.Generator, repetitions: int, messages: int) -> np.ndarray:
@@ -73,17 +63,23 @@ def coarse(rng: np.random.Generator, repetitions: int, messages: int) -> np.ndar
     return np.round((wait + 1100 * np.exp(rng.normal(0, 0.15, (repetitions, messages)))) / 100) * 100
 
 
-def sticky(rng: np.random.Generator, repetitions: int, messages: int) -> np.ndarray:
-    """Each message is nearly as slow as the one before."""
-    own = rng.normal(0, 0.05, (repetitions, 1))
-    return 900 * np.exp(own + 0.4 * correlated(rng, repetitions, messages, 0.95))
-
-
 MODELS: dict[str, Model] = {
-    model.__name__: model for model in (calm, restless, bursts, two_levels, independent, own_tails)
+    "calm": lognormal(0.05, 0.3, 0.5),
+    "restless": lognormal(0.2, 0.5, 0.5),
+    "bursts": bursts,
+    "two_levels": two_levels,
+    "independent": lognormal(0, 0.3, 0),
+    "own_tails": own_tails,
 }
 # Those on which no method was chosen.
-HELD_OUT: dict[str, Model] = {model.__name__: model for model in (runs_apart, rare_level, coarse, sticky)}
+HELD_OUT: dict[str, Model] = {
+    # Repetitions that differ by more than their messages do: quantiles are those of a few repetitions.
+    "runs_apart": lognormal(0.5, 0.3, 0.3),
+    "rare_level": rare_level,
+    "coarse": coarse,
+    # Each message is nearly as slow as the one before.
+    "sticky": lognormal(0.05, 0.4, 0.95),
+}
 
 
 def truth(model: Model, shares: list[float]) -> np.ndarray:
