@@ -194,26 +194,6 @@ def test_a_priority_lost_between_two_scans_is_invalid(lab: LoopLab) -> None:
     assert os.sched_getscheduler(lab.broker.pid) == os.SCHED_FIFO
 
 
-def test_a_stress_that_stands_still_makes_the_run_invalid(lab: LoopLab) -> None:
-    """As `docker pause` does: its processes are there in every scan."""
-    workers = [lab.start([sys.executable, "-c", "while True: pass"]) for _ in range(2 * (os.cpu_count() or 1))]
-    lab.pids["stress"] = [worker.pid for worker in workers]
-    lab.bridge()
-    settings = {"LOAD": "stress", "STRESS_CPU": str(len(workers)), "STRESS_VM": "1", "REPETITIONS": "1"}
-    child = lab.controller(**settings, MESSAGES="40", INTERVALS_MS="20 21 22", ORDER="published")
-    until(lambda: event(child, "repetition"), "the first repetition")
-    for worker in workers:
-        worker.signal(signal.SIGSTOP)
-    run = ended(lab, child, 1)
-    for worker in workers:
-        worker.kill()
-    assert "CPU s/s in cell" in why(run, "stress in every cell")
-    first, _, last = (cell["load"]["stress_cpu_s"] / cell["load"]["seconds"] for cell in run["cells"])
-    assert last < 0.1 < first
-    assert run["parameters"]["load_settings"]["STRESS_CPU"] == str(len(workers))
-    assert "docker pause" in treatments(run)["stress in every cell"]["note"]
-
-
 @pytest.mark.parametrize(("priority", "cause"), [(UNDER_PROBES, "scheduler"), (OVER_PROBES, "machine")])
 def test_what_stalls_the_controller_is_found(lab: LoopLab, priority: int, cause: str) -> None:
     """A neighbour takes its processor for 150 of every 200 ms, as a scheduler does that favours another group.
