@@ -7,7 +7,6 @@ import random
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from time import sleep
 
 import pytest
 from support.asip_parts import AsipBoard
@@ -303,25 +302,6 @@ def test_an_unos_usb_chip_hands_over_when_its_timer_overflows(client: ClientOf) 
     # Its divisor of 57600 baud is the board's: bytes that follow each other begin 170 us apart.
     starts = [byte.cycle("wire_start") for byte in received]
     assert min(late - early for early, late in itertools.pairwise(starts)) == BYTE_CYCLES
-
-
-@pytest.mark.parametrize(("kind", "channels"), [("uno", 6), ("mega", 16)])
-def test_analog_pins_report_unasked_until_a_reset(asip_files: Path, tmp_path: Path, kind: str, channels: int) -> None:
-    board = AsipBoard(asip_files, tmp_path, kind, "--tcp", "127.0.0.1:0")
-    client = board.connect()
-    sleep(1.5)
-    client.send(b"#,R\n#,?\n")
-    sleep(0.5)
-    board.close()
-    sent = board.events_of("tx")
-    ends = [event.cycle("wire_end") for event in sent if event.byte == ord("\n")]
-    lines = list(zip(bytes(event.byte for event in sent).split(b"\n"), ends, strict=False))
-    reports = [cycle for line, cycle in lines if line.startswith(b"@I,a,%d,{0:" % channels)]
-    assert len(reports) >= 10
-    # The first may wait for the lines of the start.
-    assert all(abs(late - early - CLOCK_HZ // 20) < 40_000 for early, late in itertools.pairwise(reports[2:]))
-    # The board has handled everything by then, and sends nothing more.
-    assert lines[-1][0].startswith(b"@#,?,")
 
 
 def _traced(board: Serial, orders: list[bytes]) -> tuple[list[TraceEvent], list[TraceEvent]]:

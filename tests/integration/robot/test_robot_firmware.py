@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import random
-import string
 import time
 from collections.abc import Callable
 
@@ -36,31 +35,12 @@ def test_open_or_shorted_thermistor_has_no_temperature(c_functions: ctypes.CDLL,
     assert c_functions.thermistor_centi_celsius(adc_sum, SAMPLES) == UNKNOWN
 
 
-def test_letters_numbers_and_levels_mean_something(c_functions: ctypes.CDLL) -> None:
-    meanings = {byte: c_functions.parse_request(byte) for byte in range(256)}
-    levels = {meanings.pop(byte) for byte in range(128, 256)}
-    numbers = {meanings.pop(byte) for byte in range(1, 27)}
-    assert {chr(byte) for byte, meaning in meanings.items() if meaning != 0} == set("TLS?U" + string.ascii_lowercase)
-    assert len((levels | numbers) - set(meanings.values())) == len(levels) + len(numbers) == 2
-    assert len({meanings[ord(letter)] for letter in string.ascii_lowercase}) == 1
-    assert len({meanings[ord(letter)] for letter in "TLS?Ua"}) == 6
-
-
-@pytest.mark.parametrize(
-    ("centi_celsius", "line"),
-    [
-        (2550, b"25.50\r\n"), (0, b"0.00\r\n"), (7, b"0.07\r\n"), (-7, b"-0.07\r\n"), (-525, b"-5.25\r\n"),
-        (12500, b"125.00\r\n"), (49400, b"494.00\r\n"), (-8812, b"-88.12\r\n"), (UNKNOWN, b"ERR thermistor\r\n"),
-    ],
-)  # fmt: skip
-def test_temperature_line(c_functions: ctypes.CDLL, centi_celsius: int, line: bytes) -> None:
-    assert formatted(c_functions.format_temperature, centi_celsius) == line
-
-
 def test_a_numbered_line_says_the_same_in_no_more_bytes(c_functions: ctypes.CDLL) -> None:
     """The bridge's reading of it against the firmware's writing, at every temperature there is."""
+    assert formatted(c_functions.format_temperature, UNKNOWN) == b"ERR thermistor\r\n"
     for centi_celsius in range(-8812, 49401):
         plain = formatted(c_functions.format_temperature, centi_celsius)
+        assert plain == b"%.2f\r\n" % (centi_celsius / 100)
         letter = NUMBERS[centi_celsius % len(NUMBERS)]
         line = ctypes.create_string_buffer(24)
         c_functions.format_numbered_temperature(line, letter, centi_celsius)

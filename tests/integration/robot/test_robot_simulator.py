@@ -17,7 +17,6 @@ from pathlib import Path
 from statistics import mean
 
 import pytest
-import serial
 from support.board import IDENTITY, Board, Client, TraceEvent, formula_celsius
 from support.places import ROOT
 
@@ -297,19 +296,3 @@ def test_wrong_options_and_damaged_firmware_give_one_sentence(
     run = subprocess.run(words, capture_output=True, text=True, timeout=20, check=False)
     assert (run.returncode, run.stdout, len(run.stderr.splitlines())) == (2, "", 1), run.stderr
     assert named in run.stderr
-
-
-def test_pseudo_terminal_is_a_serial_port(start_robot: StartRobot, tmp_path: Path) -> None:
-    path = tmp_path / "ttyUSB0"
-    robot = start_robot("--pty", str(path), "--boot-ms", "100")
-    for _ in range(3):  # closing and opening it again resets the robot each time
-        with serial.serial_for_url(str(path), baudrate=57600, timeout=20) as port:
-            assert port.read_until(b"\n") == f"{IDENTITY} ready\r\n".encode()
-            # A second opener resets nothing.
-            path.open("rb", buffering=0).close()
-            port.write(b"T?")
-            assert re.fullmatch(rb"25\.\d\d\r\n", port.read_until(b"\n"))
-            assert port.read_until(b"\n") == f"{IDENTITY}\r\n".encode()
-    assert robot.statistics()["resets"] == 3
-    assert robot.stop() == 0
-    assert not path.is_symlink()
