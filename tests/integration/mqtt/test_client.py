@@ -13,7 +13,7 @@ import paho.mqtt.publish
 import pytest
 from support import nonsense_broker as nonsense
 from support.mqtt_packets import CONNACK, PUBLISH, SUBACK, packet, publish
-from support.parts import HOST, LIMIT_S, Broker, Listener, free_port, until
+from support.parts import HOST, LIMIT_S, Broker, until
 
 from looplab.mqtt.client import ClientOptions, MqttClient
 from looplab.mqtt.client_5 import Mqtt5Client
@@ -159,16 +159,6 @@ def test_wait_returns_early_for_another_descriptor_only(client: Driven) -> None:
         assert perf_counter_ns() - start_ns >= 30 * MS
 
 
-def test_nobody_there(make_client: MakeClient) -> None:
-    client = make_client(free_port())
-    start_ns = perf_counter_ns()
-    assert not client.connect(0.5)
-    assert perf_counter_ns() - start_ns >= 500 * MS
-    assert "refused" in client.last_error
-    assert client.publish("echo/a", b"x") is False
-    assert client.disconnects == 0
-
-
 def test_a_broker_that_refuses_is_told_and_not_hammered(
     start_broker: Callable[..., Broker], make_client: MakeClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -250,17 +240,6 @@ def test_a_broker_that_dies_and_returns(broker: Broker, client: Driven, qos: int
     # What waits at QoS 1 and 2 is sent after the return, and finds this end subscribed.
     assert client.payloads == ([b"while away"] if qos else []) + [b"after"]
     assert client.disconnects == 1
-
-
-def test_a_polite_end_sends_no_last_will_and_a_rude_one_does(
-    broker: Broker, listener: Listener, make_client: MakeClient
-) -> None:
-    names = ("polite", "rude")
-    polite, rude = (make_client(broker.port, connects=True, will=(f"will/{name}", b"gone")) for name in names)
-    polite.close()
-    rude.sock.shutdown(socket.SHUT_RDWR)
-    until(lambda: listener.payloads("will/rude"), "the rude one's will")
-    assert listener.payloads("will/polite") == []
 
 
 def test_every_report_is_taken_once_and_in_order(start_broker: Callable[..., Broker], at_end: ExitStack) -> None:

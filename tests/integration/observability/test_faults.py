@@ -1,7 +1,6 @@
 """What breaks while a run goes on, and that neither the run nor the view minds for long."""
 
 import json
-import signal
 import time
 from collections.abc import Iterator
 
@@ -57,16 +56,6 @@ def test_exporter_and_prometheus_killed_during_a_run(lab: Lab) -> None:
     assert cell["sent"] == cell["answered"] + cell["late"] == messages
     whole = f'sum(lab_messages_total{{scenario="scenario5",outcome="answered"}}) == {cell["answered"]}'
     until(lambda: lab.query(whole), "the finished run, whole")
-
-
-def test_the_run_after_an_interrupted_one_takes_its_place(lab: Lab) -> None:
-    run = lab.run("scenario3", MESSAGES=1000, INTERVALS_MS="20")
-    until(lambda: sent(lab, "scenario3") > 20, "the run is seen")
-    run.send_signal(signal.SIGTERM)
-    assert run.wait(20) == 1
-    until(lambda: not lab.query("lab_run_active == 1"), "no run is active")
-    lab.run_to_its_end("scenario3")
-    until(lambda: sent(lab, "scenario3") == 80, "the next run is seen")
 
 
 def test_a_curve_ends_where_the_losses_begin(lab: Lab) -> None:
