@@ -10,7 +10,6 @@ import pytest
 from support import host_fakes as fakes
 
 from looplab.errors import LabError, MachineError
-from looplab.lab.commands.doctor import table
 from looplab.lab.docker.compose import Compose
 from looplab.lab.docker.engine import Engine, find_engine, require_compose, require_engine
 from looplab.lab.docker.images import images_of, is_here
@@ -93,17 +92,6 @@ def test_each_finding_has_its_state_and_remedy(found: Iterable[Check], name: str
     assert check.state == state
     assert words in check.remedy
     assert run_is_possible([check]) is (state != FAIL)
-
-
-def test_the_table_keeps_to_80_columns_and_ends_with_a_verdict() -> None:
-    bad = [*host(), *engine(trouble="no answer", detail="x" * 200), *limits(unknown="none")]
-    text = table(bad)
-    assert max(len(line) for line in text.splitlines()) <= 80
-    assert "\x1b" not in text
-    assert text.splitlines()[-1].startswith("No run is possible yet: Docker engine")
-    assert table(everything()).splitlines()[-1] == "A run is possible."
-    for check in bad:
-        assert check.name in text
 
 
 def complaint(check: object) -> LabError:

@@ -9,16 +9,13 @@ import pytest
 from support import host_fakes as fakes
 from support.terminal import Terminal
 from support.tools import make_repository
-from support.waiting import until
 
 from looplab.lab.checkout import Lab
 from looplab.lab.cli import main
-from looplab.lab.commands.lint import check_rooms
 from looplab.lab.machine.network import port_owners
 from looplab.lab.owner import give_back
 from looplab.lab.programs import NOT_FOUND, TIMED_OUT, call, follow
 from looplab.lab.progress import PLAIN_EVERY_S, follow_run
-from looplab.system.terminal import Step
 
 
 def test_a_program_that_is_not_there_or_hangs_is_an_outcome() -> None:
@@ -39,17 +36,6 @@ def test_an_interrupted_watcher_leaves_no_program(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         follow(["sh", "-c", "echo $$; exec sleep 60"], interrupt, timeout_s=90)
     assert not Path(f"/proc/{pid[0]}").exists()
-
-
-def test_a_step_in_a_terminal_shows_the_time_left() -> None:
-    stream = Terminal()
-    with Step("Building", expected_s=100, stream=stream, refresh_s=0.02) as step:
-        until(lambda: "left" in stream.getvalue(), "the time left", 20)
-        step.advance(1, 2, "step 1 of 2")
-        until(lambda: "step 1 of 2" in stream.getvalue(), "the step", 20)
-    shown = [line.removeprefix("\x1b[K") for line in stream.getvalue().split("\r")]
-    assert max(map(len, shown)) <= 80
-    assert shown[-1] == "Building: done (0 s)\n"
 
 
 def repetition(done: int, elapsed_s: float = 0.0) -> dict[str, object]:
@@ -94,22 +80,6 @@ def test_a_revision_names_the_commit_and_says_if_files_differ(tmp_path: Path) ->
     assert len(clean) == 40
     (tmp_path / "module.py").write_text("two")
     assert Lab(tmp_path).revision() == f"{clean}+changes"
-
-
-@pytest.mark.parametrize("lines", [3, 4])
-def test_a_room_that_outgrows_its_limit_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str], lines: int) -> None:
-    table = '[tool.looplab.rooms]\nhouse = {folders = ["src/a", "src/b"], limit = 3}\n'
-    texts = {
-        "pyproject.toml": table, "src/a/x.py": "one\n", "src/b/c/y.py": "one\n" * (lines - 1),
-        "src/a/z.txt": "no Python\n", "src/aa/x.py": "another room\n",
-    }  # fmt: skip
-    for name, text in texts.items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(text)
-    assert check_rooms(tmp_path, [tmp_path / name for name in texts]) is (lines == 3)
-    printed = capsys.readouterr().out
-    assert [line.split() for line in printed.splitlines() if line.startswith("house")] == [["house", str(lines), "3"]]
-    assert ("Make house smaller." in printed) is (lines == 4)
 
 
 USER = 12345
