@@ -14,7 +14,7 @@ from looplab.lab.docker.engine import OLDEST_COMPOSE, show_version
 from looplab.lab.docker.images import Images, image_facts, in_place
 from looplab.lab.docker.model import check_images
 from looplab.lab.docker.own_images import STAMP, OwnImages
-from looplab.lab.image_names import STAND_INS, is_own, is_published, own_reference, registry_of, repository_of
+from looplab.lab.image_names import STAND_INS, own_reference
 from looplab.system.remedies import PULL_LIMIT
 
 BASE = "debian:trixie-slim"
@@ -212,25 +212,6 @@ BROKER_WITH_CHRT = STAND_INS["eclipse-mosquitto"]
 )
 def test_the_versions_stand_in_every_place_alike(place: str, words: str) -> None:
     assert words in (ROOT / place).read_text(encoding="utf-8")
-
-
-@pytest.mark.parametrize(
-    ("reference", "registry", "repository", "own", "published"),
-    [
-        ("looplab/bridge:0.1.0", "", "looplab/bridge", True, False),
-        (f"{REGISTRY}looplab/bridge:1@{DIGEST}", "house.test:5000", f"{REGISTRY}looplab/bridge", True, True),
-        ("localhost:5000/looplab/bridge", "localhost:5000", "localhost:5000/looplab/bridge", True, True),
-        ("localhost/looplab/debian:1", "localhost", "localhost/looplab/debian", True, False),
-        ("localhost/robot", "localhost", "localhost/robot", False, False),
-        ("prom/prometheus:v3.7.3", "", "prom/prometheus", False, False),
-        ("house.test/notlooplab/bridge:1", "house.test", "house.test/notlooplab/bridge", False, False),
-        ("looplab:1", "", "looplab", False, False),
-        (f"debian@{DIGEST}", "", "debian", False, False),
-    ],
-)
-def test_parts_of_a_reference(reference: str, registry: str, repository: str, own: bool, published: bool) -> None:
-    assert (registry_of(reference), repository_of(reference)) == (registry, repository)
-    assert (is_own(reference), is_published(reference)) == (own, published)
 
 
 def references(*names: str, **settings: str) -> dict[str, str]:
