@@ -8,13 +8,10 @@ import pytest
 from support.compose_files import Service, merged
 from support.places import ROOT
 
-from looplab.errors import EXIT_GOOD, UsageError
-from looplab.exercises.exercise import exercises, read_exercise
-from looplab.experiments.registry import EXPERIMENTS
+from looplab.errors import UsageError
 from looplab.lab.checkout import measuring_code
-from looplab.lab.commands.list_all import list_all
 from looplab.lab.commands.new import ALIKE, new
-from looplab.lab.scenarios import LOOP_FILE, check_one_kind, chosen, scenarios
+from looplab.lab.scenarios import LOOP_FILE, chosen, scenarios
 
 THESIS = tuple(f"scenario{n}" for n in range(9))
 
@@ -57,17 +54,6 @@ def test_all_stands_for_the_nine_and_nothing_is_run_twice(tree: Path) -> None:
 def test_the_words_for_a_scenario_are_its_names() -> None:
     found = chosen(ROOT, ["baseline", "Docker-stress", "broker-priority", "5"])
     assert [one.name for one in found] == [one.run_name for one in found] == [THESIS[n] for n in (1, 2, 4, 5)]
-
-
-@pytest.mark.parametrize(
-    ("name", "near"),
-    [("_template", ""), ("../scenarios/scenario1", ""), ("qosdelay", "qos-delay")],
-)
-def test_an_unknown_scenario_is_refused_with_the_nearest(name: str, near: str) -> None:
-    with pytest.raises(UsageError, match="no scenario") as caught:
-        chosen(ROOT, [name])
-    assert f"Did you mean {near}" in caught.value.remedy or not near
-    assert "./lab list names all." in caught.value.remedy
 
 
 def test_the_shell_overrides_what_params_env_leaves_open() -> None:
@@ -129,27 +115,8 @@ def test_a_name_that_is_taken_or_no_good_for_compose_is_refused(tree: Path) -> N
     assert snapshot(tree) == before
 
 
-def test_the_list_has_everything_in_80_columns(capsys: pytest.CaptureFixture[str]) -> None:
-    assert list_all(ROOT) == EXIT_GOOD
-    lines = capsys.readouterr().out.splitlines()
-    assert max(map(len, lines)) <= 80
-    # A name is what a person types: it is never broken.
-    listed = {line.split()[0]: line.split() for line in lines if line}
-    for name in exercises(ROOT):
-        assert str(read_exercise(ROOT, name, EXPERIMENTS).card.minutes) in listed[name]
-    # Its load, its time, and what comes before it.
-    assert listed["scenario4"][-3:] == ["stress", "37", "scenario2"]
-    assert listed["twin-limit"][-3:] == ["-", "30", "twin"]
-
-
 def test_balance_runs_with_any_scenario_of_the_loop() -> None:
     (one,) = chosen(ROOT, ["balance"], "5")
     assert (one.name, one.run_name, one.parameters({}).scenario) == ("scenario5", *["balance-scenario5"] * 2)
     names = ["balance-scenario5", "scenario5", "balance", "balance-Scenario5"]
     assert [one.run_name for one in chosen(ROOT, names)] == names[:3]
-
-
-def test_scenarios_and_experiments_are_not_mixed_in_a_run() -> None:
-    with pytest.raises(UsageError, match="not run by one command") as caught:
-        check_one_kind(chosen(ROOT, ["scenario0", "qos-delay"]))
-    assert "qos-delay" in caught.value.remedy
