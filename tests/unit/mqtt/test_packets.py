@@ -16,7 +16,6 @@ from looplab.mqtt.packets import (
     parse_publish_5,
     property_bytes,
     publish_packet,
-    read_connect,
     read_publish,
     with_length,
 )
@@ -89,10 +88,3 @@ def test_a_publish_of_mqtt_5_is_read_as_paho_sends_it(qos: int, correlation: byt
         topic, number, found, payload = parse_publish_5(paho.packets[-1])
         assert (topic, number, payload) == ("a/töpic".encode(), b"\0\1" if qos else b"", bytes(size))
         assert found == properties.pack() == with_length(ours)
-
-
-@pytest.mark.parametrize(("protocol", "level"), [(mqtt.MQTTv31, 3), (mqtt.MQTTv311, 4), (mqtt.MQTTv5, 5)])
-def test_a_connect_says_who_and_which_version(protocol: mqtt.MQTTProtocolVersion, level: int) -> None:
-    client = Written(protocol, "töm")
-    client._send_connect(60)
-    assert read_connect(client.packets[0]) == (level, "töm")
