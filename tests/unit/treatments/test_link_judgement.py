@@ -73,33 +73,6 @@ def model(made_ms: float, *, waits_ms: float = 0.0, sd_ms: float = 0.0, **settin
     return {**one_way("egress"), "settings": whole, "theory_ms": theory, "delay_ms": delay, "waits_ms": waits_ms}
 
 
-MODELS: dict[str, dict[str, Any]] = {
-    "constant": {},
-    "wifi": {"jitter_ms": 0.25, "distribution": "normal", "reorder": False, "sd_ms": 0.25},
-    "pareto": {"jitter_ms": 2.2, "distribution": "pareto", "sd_ms": 1.8},
-    "in order": {"reorder": False},
-}
-
-
-@pytest.mark.parametrize("name", MODELS)
-@pytest.mark.parametrize("backend", ["nfqueue", "netem"])
-def test_40_ms_made_for_4_4_asked_is_another_link(name: str, backend: str) -> None:
-    """netem counts no delays: there the echoes show it."""
-
-    def made(delay_ms: float) -> State:
-        found = model(delay_ms, **MODELS[name])
-        if backend == "netem":
-            found["delay_ms"] = {"n": 0}
-        trip = {"n": 20, "mean": delay_ms + 0.3}
-        return state(backend=backend, links=[found], rtt_ms={"broker": trip if backend == "netem" else None})
-
-    assert judge("wifi", [made(4.5)], True).verified
-    for wrong_ms in (40.0, 1.0):
-        found = judge("wifi", [made(wrong_ms)], True)
-        assert not found.verified
-        assert "wanted 4.40 ms" in found.note
-
-
 def test_waiting_for_ones_turn_adds_to_a_delay_and_is_no_fault() -> None:
     """As far as the model makes packets wait: in order for a slower one."""
     order = {"jitter_ms": 0.25, "distribution": "normal", "reorder": False, "sd_ms": 0.25}
