@@ -2,28 +2,17 @@
 
 import io
 import os
-import socket
 from pathlib import Path
 
 import pytest
-from support import host_fakes as fakes
 from support.terminal import Terminal
 from support.tools import make_repository
 
 from looplab.lab.checkout import Lab
 from looplab.lab.cli import main
-from looplab.lab.machine.network import port_owners
 from looplab.lab.owner import give_back
-from looplab.lab.programs import NOT_FOUND, TIMED_OUT, call, follow
+from looplab.lab.programs import follow
 from looplab.lab.progress import PLAIN_EVERY_S, follow_run
-
-
-def test_a_program_that_is_not_there_or_hangs_is_an_outcome() -> None:
-    for outcome in (call(["no-such-program"]), follow(["no-such-program"], print, timeout_s=5)):
-        assert outcome.code == NOT_FOUND
-        assert "not found" in outcome.reason
-    for outcome in (call(["sleep", "900"], timeout_s=0.2), follow(["sleep", "900"], print, timeout_s=0.2)):
-        assert outcome.code == TIMED_OUT
 
 
 def test_an_interrupted_watcher_leaves_no_program(tmp_path: Path) -> None:
@@ -56,20 +45,6 @@ def test_a_terminal_sees_one_line_that_rewrites_itself_and_a_log_a_line_now_and_
     shares = [line.split()[0] for line in log.getvalue().splitlines()]
     assert (len(shares), shares[0], shares[-1]) == (6, "1%", "100%")
     assert "\x1b" not in log.getvalue()
-
-
-def test_a_free_port_and_a_taken_one(programs: fakes.Programs) -> None:
-    published = "looplab-broker-1\tlooplab\t127.0.0.1:1->1883/tcp\nother\t\t0.0.0.0:2->80/tcp, :::2->80/tcp\n"
-    programs.add("docker", {"ps*": (published, "", 0)})
-    programs.borrow("ss")
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        number = taken.getsockname()[1]
-        (owner,) = port_owners({"LAB_BROKER_PORT": number}, "looplab").values()
-        assert f"(process {Path('/proc/self').resolve().name})" in owner
-    owners = {"A": "", "B": "container looplab-broker-1 of this lab", "C": "container other"}
-    assert port_owners({"A": number, "B": 1, "C": 2}, "looplab") == owners
 
 
 def test_a_revision_names_the_commit_and_says_if_files_differ(tmp_path: Path) -> None:
