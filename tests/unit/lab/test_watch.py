@@ -11,16 +11,15 @@ from prometheus_client import CollectorRegistry, generate_latest
 from rich.console import Console
 from support.every_experiment import begin
 from support.places import ROOT
-from support.ports import free_port
 from support.run_files import Writer, parameters, publish_state, treatment
 
-from looplab.errors import EXIT_MACHINE, UsageError
+from looplab.errors import UsageError
 from looplab.experiments.registry import EXPERIMENTS
 from looplab.exporter.live import LiveFolder
 from looplab.exporter.machine import HostWatch
 from looplab.exporter.server import Exporter
 from looplab.lab.commands.show import show
-from looplab.lab.commands.watch import parse, screen, watch
+from looplab.lab.commands.watch import parse, screen
 from looplab.run.samples import ANSWERED
 
 TREATMENTS = [
@@ -99,13 +98,6 @@ def test_every_experiment_is_shown(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("page", ["\n", "garbage\n{}{}", 'lab_run_info{scenario="a"', "lab_broker_up 1\n"])
 def test_a_page_without_a_run_says_how_to_start_one(page: str) -> None:
     assert "No run yet" in "\n".join(lines_of(page))
-
-
-def test_without_an_exporter_it_says_what_to_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    port = free_port()
-    (tmp_path / ".env").write_text(f"LAB_EXPORTER_PORT={port}\n")
-    assert watch(tmp_path) == EXIT_MACHINE
-    assert f"No exporter at 127.0.0.1:{port}" in capsys.readouterr().out
 
 
 @pytest.fixture
