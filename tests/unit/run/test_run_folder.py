@@ -30,20 +30,6 @@ def begin(results: Path) -> RunFolder:
     return RunFolder.begun(results, "scenario5", 10, HEADERS, AT)
 
 
-def test_a_finished_run_is_renamed_when_whole(tmp_path: Path) -> None:
-    folder = begin(tmp_path)
-    assert folder.run_id == RUN
-    assert [path.name for path in tmp_path.iterdir()] == [f".{RUN}.partial"]
-    folder.append("samples.csv", ["one", "two"])
-    final = folder.finish({"run_id": folder.run_id})
-    assert final == tmp_path / RUN
-    assert {path.name: path.read_text() for path in final.glob("*.csv")} == {
-        "samples.csv": "row,outcome\none\ntwo\n", "transport.csv": "row\n"
-    }  # fmt: skip
-    assert json.loads((final / "run.json").read_text()) == {"run_id": RUN}
-    assert len([*final.iterdir()]) == 3
-
-
 def test_no_power_failure_takes_a_run_that_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A name is on disk only once its folder is."""
     synced: list[tuple[Path, set[str]]] = []
