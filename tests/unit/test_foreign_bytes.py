@@ -11,11 +11,9 @@ import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-import dpkt
 import pytest
 from support.places import ROOT
 
-from looplab.capture import segments
 from looplab.errors import LabError
 from looplab.exercises.hand_in import hand_ins, read_form
 from looplab.experiments.asip.board import LineBuffer
@@ -123,17 +121,6 @@ def test_damaged_bytes_are_refused(name: str) -> None:
         refuses(read, data, promised)
 
 
-def pcap() -> bytes:
-    """A capture of two segments."""
-    file = io.BytesIO()
-    writer = dpkt.pcap.Writer(file)
-    for port in (1883, 40000):
-        tcp = dpkt.tcp.TCP(sport=port, dport=41883 - port, seq=1, data=publish_packet(b"t", b"x" * 50, False))
-        ip = dpkt.ip.IP(src=b"\x7f\0\0\1", dst=b"\x7f\0\0\1", p=6, data=tcp)
-        writer.writepkt(bytes(dpkt.ethernet.Ethernet(data=ip)), 1.0)
-    return file.getvalue()
-
-
 def bundle() -> bytes:
     """The bundle before it is packed: gzip alone would find each damage."""
     file = io.BytesIO()
@@ -166,10 +153,6 @@ STUDY = {"schema": 1, "study": "s", "names": ["a"], "seed": 1, "rounds": 1, "arm
 STUDY |= {"options": {}, "where": {}, "runs": [{"block": 0, "arm": "a", "run_id": "r", "valid": True}]}
 
 
-def read_pcap(path: Path) -> None:
-    segments.count(segments.read(path), [])
-
-
 def read_packed(path: Path) -> None:
     path.write_bytes(gzip.compress(path.read_bytes(), 1))
     read_bundle(path)
@@ -185,7 +168,6 @@ READERS: dict[str, tuple[Callable[[Path], object], bytes, tuple[type[Exception],
     ".env": (read_env, b"A=1\nB='two words'  # why\n\nexport C=${A}\n", (LabError,)),
     "scenario1.yaml": (read_form, b"# why\nprediction: a\nnumber: 4.5\nruns: [a, b]\n", (LabError,)),
     "s.study.json": (lambda path: read_studies(path.parent), json.dumps(STUDY).encode(), ()),
-    "x.pcap": (read_pcap, pcap(), (ValueError,)),
     "lab.bundle": (read_packed, bundle(), (LabError,)),
     "ada.zip": (read_hand_in, archive(), ()),
 }
