@@ -102,18 +102,10 @@ def rounds(
     ]
 
 
-def apart_as_one(blocks: list[Block]) -> bool:
-    """Whether the interval over all runs, as if they were of one round, is on one side of no change."""
-    sides = ([v for block in blocks for v in block[side]] for side in (0, 1))
-    share = known(compare(*sides, runs=False)).share
-    return not share.low <= 0 <= share.high
-
-
 @pytest.mark.parametrize(("count", "arms"), [(5, (2, 2)), (6, (2, 1)), (8, (1, 1))])
 def test_a_shift_under_drift_is_found_within_rounds_alone(count: int, arms: tuple[int, int]) -> None:
     rng = np.random.default_rng(16)
     studies = [rounds(rng, count, arms, math.log(1.2)) for _ in range(60)]
-    assert np.mean([apart_as_one(study) for study in studies]) < 0.4
     assert np.mean([different(compare_blocks(study)) for study in studies]) > 0.95
 
 
@@ -205,24 +197,17 @@ def covered(models: Mapping[str, Model], repetitions: int, messages: int, times:
 
 def test_intervals_hold_the_truth_at_the_published_size() -> None:
     """For each kind and figure: of 250 tries, a standard error of 1.4 %, three of which are allowed beside 93 to 97."""
-    held = covered(MODELS, 10, 100, 250)
-    limits = np.full(held.shape, 0.93)
-    # The mean of a Pareto tail without a variance is what no sample shows.
-    limits[[*MODELS].index("bursts"), 0] = 0.91
-    assert (held >= limits - 0.042).all(), held
-    assert (held <= 0.97 + 0.03).all(), held
-    overall = held.mean(axis=0)
-    assert (np.abs(overall - 0.95) <= 0.015).all(), overall
-
-
-def test_kinds_on_which_no_method_was_chosen_are_covered_as_well() -> None:
-    """But for p95 and p99 of repetitions that are worlds apart, and for times so coarse that many are alike."""
-    held = covered(HELD_OUT, 10, 100, 250)
-    names = [*HELD_OUT]
-    limits = np.full(held.shape, 0.93)
+    models = {**MODELS, **HELD_OUT}
+    held = covered(models, 10, 100, 250)
+    names, limits = [*models], np.full(held.shape, 0.93)
+    # No sample shows the mean of a Pareto tail without a variance, or the quantiles of repetitions worlds apart.
+    limits[names.index("bursts"), 0] = 0.91
     limits[names.index("runs_apart"), 2:] = (0.90, 0.91)
     assert (held >= limits - 0.042).all(), held
-    assert (held[[names.index(name) for name in names if name != "coarse"]] <= 0.97 + 0.03).all(), held
+    # Of times so coarse that many are alike, an interval may hold more.
+    assert (held[[name != "coarse" for name in names]] <= 0.97 + 0.03).all(), held
+    overall = held[: len(MODELS)].mean(axis=0)
+    assert (np.abs(overall - 0.95) <= 0.015).all(), overall
 
 
 @pytest.mark.parametrize(
