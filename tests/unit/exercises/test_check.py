@@ -23,7 +23,7 @@ from support.wire import call
 
 from looplab.errors import LabError, UsageError
 from looplab.exercises.exercise import Exercise, exercises, parse_exercise, read_exercise
-from looplab.exercises.hand_in import DISPUTE, MOST_BYTES, REASON, answer_form
+from looplab.exercises.hand_in import MOST_BYTES, answer_form
 from looplab.exercises.handouts import handouts
 from looplab.exercises.marking import mark
 from looplab.experiments.registry import EXPERIMENTS
@@ -49,17 +49,6 @@ def put_answers(lab: Path, answers: dict[str, Any]) -> None:
     form.parent.mkdir(exist_ok=True)
     before = yaml.safe_load(form.read_text()) if form.exists() else {}
     form.write_text(yaml.safe_dump({**before, **answers}))
-
-
-@pytest.mark.parametrize("name", exercises(ROOT))
-def test_before_starting_the_score_is_nought_and_a_form_is_there(lab: Path, name: str, printed: Printed) -> None:
-    text = printed(1, name)
-    exercise = read_exercise(lab, name, EXPERIMENTS)
-    assert f"score: 0 of {exercise.total}" in text
-    assert "./lab run" in text
-    form = yaml.safe_load((lab / f"answers/{name}.yaml").read_text())
-    reasons = [f"{question.name}{REASON}" for question in exercise.questions if question.reasoned]
-    assert form == dict.fromkeys([*(question.name for question in exercise.questions), *reasons, DISPUTE])
 
 
 @pytest.mark.usefixtures("second")
@@ -367,16 +356,3 @@ def test_a_figure_is_right_as_the_table_prints_it(tmp_path: Path, asked: str, an
     )
     marked = mark(exercise, [read_run(folder, EXPERIMENTS)], {"q": answer})
     assert [one.got for one in marked.marks] == [1, got]
-
-
-@pytest.mark.parametrize(("age_ms", "got"), [(22, 0), (52, 3), (72, 0)])
-def test_only_a_delay_near_the_margin_is_the_smallest_that_fells(tmp_path: Path, age_ms: float, got: int) -> None:
-    """Without a delay the reading is 22 ms old and the robot stands; at 50 ms it falls, and with less, too."""
-    (folder,) = make_runs(
-        tmp_path, "./lab run balance --intervals 20 --messages 600 --fidelity corrected --link custom"
-    )
-    with edited(folder) as run:
-        run["cells"][0]["age_ms"] = age_ms
-    exercise = read_exercise(ROOT, "make-the-robot-fall", EXPERIMENTS)
-    marked = mark(exercise, [read_run(folder, EXPERIMENTS)], {})
-    assert [one.got for one in marked.marks if one.name == "smallest"] == [got]
