@@ -65,23 +65,13 @@ def test_a_link_that_was_another_one_or_not_there_to_the_end(scans: list[State],
     assert says in f"{found.found} {found.note}"
 
 
-def model(made_ms: float, *, waits_ms: float = 0.0, sd_ms: float = 0.0, **settings: Any) -> State:
-    """One direction of 4.4 ms that made another mean, `waits_ms` of it by waits for other packets."""
-    whole = LinkSettings("broker", "egress", 4.4, **settings).as_json()
-    delay = {"n": 500, "mean": made_ms, "sd": sd_ms}
-    theory = {"mean": 4.4, "sd": sd_ms}
-    return {**one_way("egress"), "settings": whole, "theory_ms": theory, "delay_ms": delay, "waits_ms": waits_ms}
-
-
-def test_waiting_for_ones_turn_adds_to_a_delay_and_is_no_fault() -> None:
+@pytest.mark.parametrize(
+    ("made_ms", "waits_ms", "verified"), [(8.2, 1.0, True), (8.2, 0.0, False), (40.0, 35.0, False)]
+)
+def test_waiting_for_ones_turn_adds_to_a_delay_and_is_no_fault(made_ms: float, waits_ms: float, verified: bool) -> None:
     """As far as the model makes packets wait: in order for a slower one."""
-    order = {"jitter_ms": 0.25, "distribution": "normal", "reorder": False, "sd_ms": 0.25}
-
-    def verified(link: State) -> bool:
-        return judge("wifi", [state(links=[link], rtt_ms={"broker": None})], True).verified
-
-    assert verified(model(8.2, waits_ms=1.0, **order))
-    assert not verified(model(40.0, waits_ms=35.0, **order))
+    link = {**one_way("egress", made_ms, reorder=False), "waits_ms": waits_ms}
+    assert judge("wifi", [state(links=[link], rtt_ms={"broker": None})], True).verified is verified
 
 
 def test_no_link_is_a_treatment_too() -> None:
