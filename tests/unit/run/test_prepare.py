@@ -183,14 +183,3 @@ def test_a_folder_that_cannot_be_opened_is_said(tmp_path: Path, monkeypatch: pyt
     said = prepare.open_folder(tmp_path, 54321, 54321)
     assert "54321" in said
     assert "LAB_UID" in said
-
-
-@pytest.mark.parametrize("value", ["me", "1000:1000", "1.5"])
-def test_a_malformed_user_is_one_sentence(
-    value: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("LAB_UID", value)
-    assert prepare.main(EXPERIMENTS) == 2
-    said = capsys.readouterr().err
-    assert "LAB_UID" in said
-    assert "Traceback" not in said
