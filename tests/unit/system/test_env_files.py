@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from looplab.errors import UsageError
-from looplab.system.env_files import expand, read_env, read_port
+from looplab.system.env_files import read_env, read_port
 from looplab.system.lock import Held, hold, holder
 
 
@@ -36,18 +36,6 @@ def test_a_line_that_sets_nothing_or_is_no_utf_8_is_told(tmp_path: Path, line: b
     path.write_bytes(b"# comment\n\nQOS=1\n" + line + b"\n")
     with pytest.raises(UsageError, match="line 4"):
         read_env(path)
-
-
-@pytest.mark.parametrize(
-    ("text", "environment", "value"),
-    [
-        ("${MESSAGES:-100}", {}, "100"), ("${MESSAGES:-100}", {"MESSAGES": ""}, "100"),
-        ("${MESSAGES:-100}", {"MESSAGES": "7"}, "7"), ("${MESSAGES}", {}, ""), ("${QOS:-0 1 2}", {}, "0 1 2"),
-        ("a${X:-1}b${Y:-2}", {"Y": "9"}, "a1b9"), ("plain", {"plain": "no"}, "plain"),
-    ],
-)  # fmt: skip
-def test_references_expand_as_compose_expands_them(text: str, environment: dict[str, str], value: str) -> None:
-    assert expand({"NAME": text}, environment) == {"NAME": value}
 
 
 @pytest.mark.parametrize("text", ["", "0", "65536", "http", "-1", "1883/tcp", "²"])
