@@ -170,13 +170,6 @@ def compose_in_container(host: Host, version: str, download: str = "") -> None:
     host.become(1000)
 
 
-@pytest.fixture
-def plugins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of plugins of a user who is not root."""
-    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path / "docker"))
-    return tmp_path / "docker/cli-plugins"
-
-
 @pytest.mark.parametrize(
     ("version", "download", "message"),
     [
@@ -185,11 +178,12 @@ def plugins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ],
 )
 def test_a_compose_that_does_not_serve_is_not_kept(
-    host: Host, plugins: Path, version: str, download: str, message: str
+    host: Host, monkeypatch: pytest.MonkeyPatch, version: str, download: str, message: str
 ) -> None:
+    monkeypatch.setenv("DOCKER_CONFIG", str(host.place / "docker"))
     compose_in_container(host, version, download)
     assert message in refusal(lambda: ensure_compose(Engine(), lambda: "base:1")).message
-    assert not list(plugins.glob("*"))
+    assert not list((host.place / "docker/cli-plugins").glob("*"))
     assert any(call.startswith("rm --force") for call in host.programs.calls("docker"))
 
 

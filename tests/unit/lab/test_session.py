@@ -22,14 +22,6 @@ from looplab.system.env_files import read_env
 from looplab.system.lock import hold
 
 
-@pytest.fixture
-def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Engine:
-    found = Engine(server_id="ABCD:EFGH")
-    monkeypatch.setattr(alone, "LOCKS", tmp_path)
-    monkeypatch.setattr(alone, "_held", {})
-    return found
-
-
 def test_the_command_of_a_run_holds_what_the_shell_and_its_env_set(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -48,10 +40,11 @@ def test_the_command_of_a_run_holds_what_the_shell_and_its_env_set(
     assert command_line(tmp_path, []) == "FIDELITY=printed LINK=wifi ./lab run scenario2"
 
 
-def test_a_held_lab_gets_no_image(
-    tmp_path: Path, engine: Engine, docker: fakes.Docker, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_held_lab_gets_no_image(tmp_path: Path, docker: fakes.Docker, monkeypatch: pytest.MonkeyPatch) -> None:
     """An engine that was only now started has its own lock, too. The lock itself: tests/e2e/test_e2e_two_runs.py."""
+    engine = Engine(server_id="ABCD:EFGH")
+    monkeypatch.setattr(alone, "LOCKS", tmp_path)
+    monkeypatch.setattr(alone, "_held", {})
     monkeypatch.setattr(checkout, "ensure_engine", lambda: engine)
     shutil.copy(ROOT / ".env", tmp_path)
     lab = Lab(tmp_path)

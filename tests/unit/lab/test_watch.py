@@ -34,17 +34,6 @@ def metrics(live: Path) -> str:
     return generate_latest(registry).decode()
 
 
-@pytest.fixture
-def live_page(tmp_path: Path) -> str:
-    """A running run of two cells."""
-    writer = Writer(tmp_path)
-    for row in range(30):
-        writer.send(row)
-        writer.answer(row, ANSWERED, total_ms=5 + row % 7, robot_ms=4)
-    publish_state(tmp_path, "running", treatments=TREATMENTS)
-    return metrics(tmp_path)
-
-
 def lines_of(page: str, width: int = 80, height: int = 24) -> list[str]:
     """The lines that a terminal of that size would show."""
     out = io.StringIO()
@@ -52,8 +41,14 @@ def lines_of(page: str, width: int = 80, height: int = 24) -> list[str]:
     return [line.rstrip() for line in out.getvalue().splitlines()]
 
 
-def test_what_is_shown_in_80_by_24(live_page: str) -> None:
-    lines = lines_of(live_page)
+def test_what_is_shown_in_80_by_24(tmp_path: Path) -> None:
+    """Of a run of two cells that goes on."""
+    writer = Writer(tmp_path)
+    for row in range(30):
+        writer.send(row)
+        writer.answer(row, ANSWERED, total_ms=5 + row % 7, robot_ms=4)
+    publish_state(tmp_path, "running", treatments=TREATMENTS)
+    lines = lines_of(metrics(tmp_path))
     text = "\n".join(lines)
     assert (max(map(len, lines)) <= 80, len(lines) <= 24) == (True, True)
     assert all(any(entry["what"] in line for line in lines) for entry in TREATMENTS)
