@@ -124,13 +124,7 @@ def test_damaged_bytes_are_refused(name: str) -> None:
 def bundle() -> bytes:
     """The bundle before it is packed: gzip alone would find each damage."""
     file = io.BytesIO()
-    manifest = {
-        "schema": 3,
-        "architecture": "linux/arm64",
-        "images": {"a:1": "b"},
-        "lab": "1",
-        "profiles": ["scenario1"],
-    }
+    manifest = {"schema": 3, "architecture": "linux/arm64", "images": {"a:1": "b"}, "lab": "1", "profiles": ["a"]}
     with tarfile.open(fileobj=file, mode="w") as archive:
         for name, text in (("bundle.json", json.dumps(manifest)), ("manifest.json", '[{"RepoTags": ["a:1"]}]')):
             member = tarfile.TarInfo(name)
