@@ -3,7 +3,6 @@
 import os
 import subprocess
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -90,12 +89,3 @@ def test_a_run_has_the_same_settings(name: str, stack: dict[str, Any], compose: 
         asdict(experiment.read_parameters({**one, "ORDER_SEED": "1"})) for one in (expand(written, {}), given)
     )
     assert {key for key in here if here[key] != there[key]} == OTHER_SETTINGS[name]
-
-
-def test_files_and_secrets_are_where_the_parts_look(stack: dict[str, Any]) -> None:
-    for config in stack.get("configs", {}).values():
-        assert Path(config["file"]).is_file()
-    assert {Path(secret["file"]).parent for secret in stack["secrets"].values()} == {ROOT / "secrets/stack"}
-    for service in stack["services"].values():
-        places = {one.get("target") or f"/run/secrets/{one['source']}" for one in service.get("secrets", ())}
-        assert {one for key, one in service.get("environment", {}).items() if key.endswith("_FILE")} <= places

@@ -163,16 +163,14 @@ def test_causes_add_up_to_what_was_lost(seed: int) -> None:
     assert sum(found.values()) == store["state"].tolist().count(WAITING)
 
 
-def test_what_was_lost_before_an_answer_is_not_of_the_connection() -> None:
-    """The connection went after the last answer before its return, however late the broker noticed."""
+def test_losses_are_of_a_connection_between_its_last_answer_and_its_return() -> None:
+    """However late the broker noticed that it was gone."""
     store = sent_every_10_ms([10, 20, 21])
     assert count(store, [215 * MS]) == {"unknown": 1, "disconnected": 2}
-
-
-def test_two_returns_without_an_answer_between_them() -> None:
     store = sent_every_10_ms(range(40, 60))
-    assert count(store, [455 * MS, 598 * MS]) == {"disconnected": 20}
     assert count(store, [455 * MS]) == {"disconnected": 6, "unknown": 14}
+    # Two returns without an answer between them.
+    assert count(store, [455 * MS, 598 * MS]) == {"disconnected": 20}
 
 
 @pytest.mark.parametrize("payload", [b"", b"ab12", b"ab12 ", b"ab12 x", b"ab12 1,2", b"ab12 1234567890", b"\xff 1"])

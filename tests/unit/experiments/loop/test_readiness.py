@@ -84,12 +84,8 @@ def test_what_a_stolen_password_may_say_stops_nothing(payload: bytes) -> None:
             readiness.check_version(LoopParameters.read({"SCENARIO": "scenario1", "ROBOT": "remote"}), info)
 
 
-def test_two_bridges_are_told_where_answers_came_twice() -> None:
+def test_answers_of_one_bridge_may_come_twice_and_one_may_take_anothers_place() -> None:
     two = heard(said(0, "b"), said(0, "a"))
-    (found,) = readiness.other_bridges(two.instances, answered_twice=True)
-    assert (found.wanted, found.verified, found.required) == ("one", False, True)
-    assert found.found.startswith("2: stop the second Pi")
-    # One that took another's place answers nothing twice; answers of one bridge may be said again by somebody else.
     assert readiness.other_bridges(two.instances, answered_twice=False) == []
     assert readiness.other_bridges(heard(said(1), b"{", b"{}").instances, answered_twice=True) == []
 

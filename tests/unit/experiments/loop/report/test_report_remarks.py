@@ -58,15 +58,12 @@ def at(*medians: float, robot_us: float = 4290, qos: int = 0) -> Cells:
         ("stress-spares-robot", {"scenario1": at(9000), "scenario2": at(13_000)}, REPRODUCED),
         ("stress-spares-robot", {"scenario1": at(9000), "scenario2": at(13_000, robot_us=6000)}, NOT_REPRODUCED),
         ("robot-third", {"scenario1": at(9000, 9000, 9000)}, BY_CONSTRUCTION),
-        ("robot-third", {"scenario1": at(500, 500, 500)}, BY_CONSTRUCTION),
         ("priority-alike", {"scenario4": at(11_000, 11_000, 11_000)}, REPRODUCED),
         ("priority-alike", {"scenario4": at(11_000, 13_000, 15_000)}, NOT_REPRODUCED),
         # Published: O(max) 23 and 40 ms, the mean of three intervals.
         ("maxima-stay", {"scenario1": at(19_000), "scenario4": at(33_000)}, REPRODUCED),
         ("maxima-stay", {"scenario1": at(1900), "scenario4": at(3300)}, OTHER_SCALE),
         ("maxima-stay", {"scenario1": at(19_000), "scenario4": at(12_000)}, NOT_REPRODUCED),
-        ("maxima-stay-client", {"scenario1": at(19_000), "scenario5": at(33_000)}, REPRODUCED),
-        ("priority-alike-client", {"scenario5": at(11_000, 13_000, 15_000)}, NOT_REPRODUCED),
         # Its SD is as large a share of O in all cells.
         ("stress-varies", {"scenario1": at(9000), "scenario2": at(13_000)}, REPRODUCED),
         ("stress-median", {"scenario1": at(9000), "scenario2": at(8000)}, NOT_REPRODUCED),
