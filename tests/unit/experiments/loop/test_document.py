@@ -1,5 +1,6 @@
 """What run.json and its files hold of messages: counts, what O is made of, and the cause of each loss."""
 
+import csv
 import random
 from collections.abc import Sequence
 from typing import Any
@@ -90,20 +91,14 @@ def test_each_part_is_the_one_that_was_made(store: SampleStore) -> None:
     assert ledger.summary(store, range(50))["O"] == summarise(without_robot.tolist())
 
 
-def read(line: str) -> dict[str, int | None]:
-    """Return the fields of a line of transport.csv in ns."""
-    fields = dict(zip(TRANSPORT_HEADER.split(","), line.split(","), strict=True))
-    return {name: int(text.replace(".", "")) if text else None for name, text in fields.items()}
-
-
 @pytest.mark.parametrize("lacking", ["left_ns", "arrived_ns", "bridge_wake_up_ns", "bridge_send_path_ns"])
 def test_an_unknown_part_is_empty_and_so_is_the_rest(store: SampleStore, lacking: str) -> None:
     store[lacking][0] = ABSENT
-    first, second = (read(line) for line in transport_lines(store, range(2)))
-    empty = [name for name in ledger.NAMES if first[f"{name}_us"] is None]
+    first, second = csv.DictReader([TRANSPORT_HEADER, *transport_lines(store, range(2))])
+    empty = [name for name in ledger.NAMES if not first[f"{name}_us"]]
     assert len(empty) == 2
     assert empty[1] == "network"
-    assert None not in (second[f"{name}_us"] for name in ledger.NAMES)
+    assert all(second[f"{name}_us"] for name in ledger.NAMES)
     counts = {name: part["n"] for name, part in ledger.summary(store, range(50)).items()}
     assert counts == {**dict.fromkeys((*ledger.NAMES, "O", "transport_O"), 49), "others_O": 1}
 

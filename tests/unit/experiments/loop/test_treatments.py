@@ -341,9 +341,6 @@ def test_the_controllers_connections_are_counted(number: str, sockets: int | str
     assert [loop.judge_number(parameters(), scans).found for scans in ([], [None])] == ["none seen"] * 2
 
 
-# --- how strong a load was -------------------------------------------------------------------------------
-
-
 def stressed(*cells: tuple[float, float], length_s: float = 2.0) -> list[Scan]:
     """Scans at stress on two processors: of each cell, the CPU seconds a second that it got, and those left idle."""
     at_s = cpu_s = idle_s = 0.0
@@ -536,9 +533,6 @@ def test_the_broker_that_answers_must_be_the_one_that_was_wanted() -> None:
     assert (found.verified, found.found) == (True, "rabbitmq 4.0.5")
     other = loop.judge_broker(parameters(BROKER="rabbitmq"), "")
     assert (other.verified, other.required) == (False, True)
-
-
-# --- whether the load reached bridge and robot, by their own wait for a processor ---------------------------
 
 
 TEMPERATURE, EMULATED = (LoopParameters.read({"SCENARIO": "scenario2", "COMMAND": command}) for command in "TE")

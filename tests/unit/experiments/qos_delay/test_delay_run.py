@@ -128,7 +128,6 @@ CAPTURED = {
         },
     },
 }  # fmt: skip
-COUNTS = {"duplicates": 0, "out_of_order": 0, "disconnects": 0}
 
 
 def parameters(**more: str) -> QosDelayParameters:
@@ -145,13 +144,6 @@ def samples() -> SampleStore:
     for name in ("received_ns", "wire_received_ns"):
         fill(store, range(9), **{name: sent_ns[:9] + np.array([40] * 8 + [6000]) * MS})
     return store
-
-
-def measured(p: QosDelayParameters) -> DelayResult:
-    made = {"pb": 20.5, "bs": 19.5}
-    cell = DelayResult(p.cells[0], dict(COUNTS), backend="nfqueue", delays_ms=made, captured=CAPTURED)
-    cell.more.update(more_figures(p, cell))
-    return cell
 
 
 BROKER_PORT, OWN_PORT, OTHER_PORT = 1883, 40000, 50000
@@ -182,8 +174,11 @@ def judged(scans: list[Any], captured: Any = CAPTURED, **more: str) -> list[Trea
 
 
 def test_a_cell_says_what_its_samples_say() -> None:
-    p = parameters()
-    cell = entry(measured(p), samples(), p.rows(0))
+    p, counts = parameters(), {"duplicates": 0, "out_of_order": 0, "disconnects": 0}
+    made = {"delays_ms": {"pb": 20.5, "bs": 19.5}, "captured": CAPTURED}
+    measured = DelayResult(p.cells[0], counts, backend="nfqueue", **made)
+    measured.more.update(more_figures(p, measured))
+    cell = entry(measured, samples(), p.rows(0))
     assert (cell["sent"], cell["answered"], cell["late"], cell["lost"]) == (10, 8, 1, 1)
     assert cell["L_us"]["n"] == 9
     assert cell["L_us"]["p50"] == 40_000

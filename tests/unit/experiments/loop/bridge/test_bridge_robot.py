@@ -113,14 +113,10 @@ def test_the_container_may_open_serial_devices_alone() -> None:
 STATE = b"-12 340 5 -87"
 
 
-def line(letter: int, body: bytes) -> bytes:
-    text = bytes([letter]) + body
-    return text + bytes([robot_answers.check_letter(text)])
-
-
 def test_a_line_with_one_wrong_byte_is_never_another_answer() -> None:
     bodies = (b"0", b"7", b"2557", b"-525", b"12500", b"2446", b"-44", b"1890", b"35 0 0 0", STATE)
-    for whole in (line(letter, body) for letter in robot_answers.NUMBERS for body in bodies):
+    for text in (bytes([letter]) + body for letter in robot_answers.NUMBERS for body in bodies):
+        whole = text + bytes([robot_answers.check_letter(text)])
         assert robot_answers.parse_numbered(whole) is not None
         for place in range(len(whole)):
             for byte in range(256):
@@ -227,16 +223,12 @@ def test_answers_that_leave_late_are_all_reported_in_order() -> None:
     assert [told(sent)[0] for _ in range(5)] == [0, 1, 2, 3, -1]
 
 
-def test_an_answer_without_a_stamp_does_not_hold_up_later_ones() -> None:
+def test_stamps_that_never_come_hold_up_no_later_answer_and_fill_no_memory() -> None:
     sent, second = AnswerTimes(), query(1)
     sent.add(query(0))
     sent.add(second)
     second.left(1001)
     assert [told(sent), told(sent)] == [(0, 70, -1), (1, 70, 1)]
-
-
-def test_stamps_that_never_come_do_not_fill_the_memory() -> None:
-    sent = AnswerTimes()
     for sequence in range(3 * MOST_LEAVING):
         sent.take(RUN, True, nothing)
         sent.add(query(sequence))

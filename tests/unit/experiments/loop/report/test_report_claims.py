@@ -306,15 +306,11 @@ BURSTS = [(9, 100, 0.05, 20), (9, 100, 0.1, 30), (9, 100, 0.05, 100), (27, 100, 
 def test_bursts_of_losses_are_seldom_called_none(runs: int, messages: int, share: float, burst: int) -> None:
     """Of 300 studies of each, 5 % and two standard errors; pooled messages said so in 39 to 63 %."""
     rng = np.random.default_rng(42)
-    kinds = [[cell_of(messages, lost)] for lost in (0, burst)]
+    sent, none = {"interval_ms": 20, "qos": 1, "sent": messages}, np.empty(0)
+    kinds = [[MeasuredLoop({**sent, "lost": lost}, none.astype(int), {}, none)] for lost in (0, burst)]
     studies = [[kinds[int(bad)] for bad in rng.random(runs) < share] for _ in range(300)]
     said = [loses(losing_runs(cells, lambda cell: cell.lost), runs)[1] < SIGNIFICANCE for cells in studies]
     assert np.mean(said) <= 0.05 + 2 * math.sqrt(0.05 * 0.95 / 300)
-
-
-def cell_of(messages: int, lost: int) -> MeasuredLoop:
-    nothing = np.empty(0)
-    return MeasuredLoop({"interval_ms": 20, "qos": 1, "sent": messages, "lost": lost}, nothing.astype(int), {}, nothing)
 
 
 def write_flood(results: Path, scenario: str, qos: int, runs: int, lost: Sequence[int]) -> None:
