@@ -35,7 +35,6 @@ PUBLISHED = list(
     csv.DictReader((resources.files("looplab.experiments.loop.report") / "published/thesis_scenarios.csv").open())
 )
 assert len(PUBLISHED) == 9
-each_scenario = pytest.mark.parametrize("row", PUBLISHED, ids=[f"scenario{row['scenario']}" for row in PUBLISHED])
 # What a variable chooses; lab.yaml, direct.yaml and own.yaml are read without one.
 OVERLAY_FILES = sorted([*COMPOSE.glob("**/*.*.yaml"), *(COMPOSE / name for name in ("printed.yaml", "port.yaml"))])
 COMPOSE_FILES = [ROOT / "compose.yaml", ROOT / "rpi/compose.yaml", *COMPOSE.glob("**/*.yaml")]
@@ -133,7 +132,7 @@ def test_another_name_of_a_scenario_starts_what_that_does(
     assert started(name, services) == started(scenario, services) != set()
 
 
-@each_scenario
+@pytest.mark.parametrize("row", PUBLISHED, ids=[f"scenario{row['scenario']}" for row in PUBLISHED])
 def test_a_scenario_is_as_published(row: dict[str, str]) -> None:
     name = f"scenario{row['scenario']}"
     prioritised, load_kind = row["broker"] == "prioritised", LOADS[row["load"]]
