@@ -2,7 +2,7 @@
 
 import socket
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -143,41 +143,25 @@ def test_what_a_board_on_a_pi_does_not_have_is_wrong_use(other: dict[str, str]) 
         AsipParameters.read({**ON_PI, **other})
 
 
-Serve = Callable[..., str]
+def test_a_bridge_on_a_pi_must_have_the_broker_and_the_settings_of_the_run() -> None:
+    there = AsipParameters.read(ON_PI)
 
+    def check(p: AsipParameters, broker: str, **variables: str) -> None:
+        """Check what answers as a bridge with these variables does."""
+        facts = {"broker": broker, **read_settings({"BROKER_HOST": "broker", **variables}).variables()}
+        answer = " ".join(f"{name}={value}" for name, value in facts.items()).encode()
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+            sock.bind(("127.0.0.1", 0))
+            answering = threading.Thread(target=lambda: sock.sendto(answer, sock.recvfrom(100)[1]), daemon=True)
+            answering.start()
+            placement.check_bridge(p, "127.0.0.1:{1}".format(*sock.getsockname()))
 
-@pytest.fixture(name="bridge")
-def answering_bridge() -> Iterator[Serve]:
-    """Start what answers as a bridge with these variables does; returns its address."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
-        sock.bind(("127.0.0.1", 0))
-        sock.settimeout(10)
-
-        def start(broker: str, **variables: str) -> str:
-            facts = {"broker": broker, **read_settings({"BROKER_HOST": "broker", **variables}).variables()}
-            answer = " ".join(f"{name}={value}" for name, value in facts.items()).encode()
-            threading.Thread(target=lambda: sock.sendto(answer, sock.recvfrom(100)[1])).start()
-            return "127.0.0.1:{1}".format(*sock.getsockname())
-
-        yield start
-
-
-def test_a_bridge_on_a_pi_is_there_once_it_has_the_broker(bridge: Serve) -> None:
-    address = bridge("off")
     with pytest.raises(MachineError, match="has not connected to the broker"):
-        placement.check_bridge(AsipParameters.read(ON_PI), address)
-    placement.check_bridge(AsipParameters.read(ON_PI), bridge("on"))
-    over_tcp = {**ON_PI, "TRANSPORTS": "tcp"}
-    placement.check_bridge(AsipParameters.read(over_tcp), bridge("off"))
-
-
-@pytest.mark.parametrize("there", [{"FIDELITY": "corrected"}, {"QOS": "1"}])
-def test_a_bridge_on_a_pi_that_is_set_up_otherwise_is_refused(bridge: Serve, there: dict[str, str]) -> None:
-    p = AsipParameters.read(ON_PI)
-    with pytest.raises(UsageError, match=r"runs with \w+=\w+, this run with") as error:
-        placement.check_bridge(p, bridge("on", **there))
-    (name,) = there
-    assert ("TCP_NODELAY" if name == "FIDELITY" else f"{name}={there[name]}") in error.value.message
-    # Here Compose gives both the same, and the treatments are judged by what they did.
-    here = AsipParameters.read({"TRANSPORTS": "tcp,mqtt"})
-    placement.check_bridge(here, bridge("on", **there))
+        check(there, "off")
+    check(there, "on")
+    check(AsipParameters.read({**ON_PI, "TRANSPORTS": "tcp"}), "off")
+    for variables, named in (({"FIDELITY": "corrected"}, "TCP_NODELAY=on"), ({"QOS": "1"}, "QOS=1")):
+        with pytest.raises(UsageError, match=f"runs with {named}, this run with"):
+            check(there, "on", **variables)
+        # Here Compose gives both the same, and the treatments are judged by what they did.
+        check(AsipParameters.read({"TRANSPORTS": "tcp,mqtt"}), "on", **variables)

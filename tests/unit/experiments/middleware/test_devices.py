@@ -1,7 +1,6 @@
 """When a device's requests are due, and what becomes of them."""
 
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -85,24 +84,25 @@ print(json.dumps({"now_ns": 9 * 10**9, "ended": ended[10:], "processor_share": p
 """
 
 
-@pytest.fixture
-def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    path = tmp_path / "process.py"
-    path.write_text(PROCESS)
-    monkeypatch.setattr(load, "COMMAND", (sys.executable, str(path)))
+def test_several_processes_count_what_one_would_and_one_that_failed_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "process.py"
+    monkeypatch.setattr(load, "COMMAND", (sys.executable, str(program)))
     monkeypatch.setenv("PYTHONPATH", str(ROOT / "src"))
-    return path
 
-
-@pytest.mark.usefixtures("program")
-def test_several_processes_count_what_one_would() -> None:
-    counted = []
-    # A process without a device is not started.
-    for processes in (1, 3, 9):
+    def begun(processes: int) -> tuple[DeviceLoad, Requests]:
         devices = DeviceLoad(processes)
         devices.entries = ENTRIES
         requests = devices.prepare("magistrala", plan(devices=7))
         devices.begin()
+        return devices, requests
+
+    program.write_text(PROCESS)
+    counted = []
+    # A process without a device is not started.
+    for processes in (1, 3, 9):
+        devices, requests = begun(processes)
         share = devices.end()
         assert devices.progress() == 9.0
         rows = [second.row() for second in requests.seconds]
@@ -111,14 +111,8 @@ def test_several_processes_count_what_one_would() -> None:
     assert counted[0] == counted[1] == counted[2]
     assert len(counted[0][1]) == sum(second.due for second in requests.seconds)
     assert share == 0.1
-
-
-def test_a_process_that_failed_is_told(program: Path) -> None:
     program.write_text(f"{PROCESS}raise SystemExit(7)")
-    devices = DeviceLoad(2)
-    devices.entries = ENTRIES
-    devices.prepare("magistrala", plan(devices=2))
-    devices.begin()
+    devices, _ = begun(2)
     with pytest.raises(LabError, match="process of devices has failed"):
         devices.end()
     devices.stop()
