@@ -29,7 +29,6 @@ from looplab.spec.experiment import Experiments
 
 COUNTER = ROOT / "tests/support/counter_experiment"
 LINE = '    tail = Figure("p95 over the mean", unit="×", made=lambda c: c.S["p95"] / c.S["avg"], heading="tail")\n'
-SLEEPS = {"SLEEPS_MS": "1,2", "MESSAGES": "20"}
 
 
 @pytest.fixture
@@ -42,21 +41,15 @@ def counter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Experim
     del sys.modules["looplab.experiments.counter"]
 
 
-@pytest.fixture
-def results(counter: Experiments, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """One run, measured; no treatments service answers, so it is INVALID."""
+def test_a_figure_is_one_line(counter: Experiments, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TREATMENTS_URL", f"http://127.0.0.1:{free_port()}/facts")
-    experiment, folder = counter["counter"], tmp_path / "results"
-    place = Place(folder, None, lambda *_, **__: None)
-    document = live(experiment.part("controller").Controller(experiment.read_parameters(SLEEPS), place))
-    assert reasons(document) == [NO_TREATMENTS]
-    return folder
-
-
-def test_a_figure_is_one_line(counter: Experiments, results: Path, tmp_path: Path) -> None:
+    experiment, results = counter["counter"], tmp_path / "results"
+    parameters = experiment.read_parameters({"SLEEPS_MS": "1,2", "MESSAGES": "20"})
+    place = Place(results, None, lambda *_, **__: None)
+    # No treatments service answers, so the run is INVALID.
+    assert reasons(live(experiment.part("controller").Controller(parameters, place))) == [NO_TREATMENTS]
     (folder,) = results.iterdir()
     run = json.loads((folder / "run.json").read_text())
-    experiment = counter["counter"]
     assert all(cell["tail"] > 0 for cell in run["cells"])
     stored = read_run(folder, counter)
     assert isinstance(stored, StoredRun)

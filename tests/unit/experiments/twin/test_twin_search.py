@@ -97,30 +97,15 @@ def test_a_lost_message_or_a_late_device_is_not_sustained() -> None:
     assert not judge_step(p, store, range(100), 100).sustained
 
 
-NOTHING = dict.fromkeys(("broker", "workers", "database", "controller"), 0.0)
-
-
 def scan(at_s: float, idle: float = 0.5, **cpu_s: float) -> dict[str, Any]:
     """Return a scan that found each part after so much processor time."""
     roles = {}
-    for role, used_s in {**NOTHING, **cpu_s}.items():
-        container = {"hostname": "broker-1"}
-        process = {"pid": 1, "started_ticks": 1, "cpu_ns": int(used_s * 1e9), "children_cpu_ns": 0}
-        roles[role] = {"processes": [{**process, "container": container}]}
+    for role in ("broker", "workers", "database", "controller"):
+        process = {"pid": 1, "started_ticks": 1, "cpu_ns": int(cpu_s.get(role, 0) * 1e9), "children_cpu_ns": 0}
+        roles[role] = {"processes": [{**process, "container": {"hostname": "broker-1"}}]}
     # Two processors, one of them idle.
     processors = {number: {"idle_s": at_s * idle} for number in ("0", "1")}
     return {"clock_ns": int(at_s * 1e9), "roles": roles, "processors": processors}
-
-
-@pytest.fixture
-def counts(tmp_path: Path) -> WorkerCounts:
-    return WorkerCounts(tmp_path)
-
-
-def sending(counts: WorkerCounts, scans: tuple[Any, Any], sync_ms: float = 0.0) -> Sent:
-    """Return a sending of 10 s with one worker."""
-    order = Order("01234567", 0, [("broker-1", 1883)], 1, "row", tcp_nodelay=True)
-    return Sent(order, usage(order, counts, scans, (CommitCost(0, 0.0), CommitCost(5, sync_ms))), [], 10)
 
 
 @pytest.mark.parametrize(
@@ -144,11 +129,14 @@ def sending(counts: WorkerCounts, scans: tuple[Any, Any], sync_ms: float = 0.0) 
     ],
 )
 def test_the_part_that_is_used_up_is_the_limit(
-    counts: WorkerCounts, cpu_s: dict[str, float], worker: dict[str, int], sync_ms: float, named: str, idle: float
+    tmp_path: Path, cpu_s: dict[str, float], worker: dict[str, int], sync_ms: float, named: str, idle: float
 ) -> None:
+    """In a sending of 10 s with one worker."""
+    counts, order = WorkerCounts(tmp_path), Order("01234567", 0, [("broker-1", 1883)], 1, "row", tcp_nodelay=True)
     for name, count in worker.items():
         counts.row(0)[WorkerCount[name]] = count
-    sent = sending(counts, (scan(0, idle), scan(10, idle, **cpu_s)), sync_ms)
+    scans, costs = (scan(0, idle), scan(10, idle, **cpu_s)), (CommitCost(0, 0.0), CommitCost(5, sync_ms))
+    sent = Sent(order, usage(order, counts, scans, costs), [], 10)
     found = limit(parameters(MAX_INFLIGHT="20"), sent, FAILED)
     assert found["limited_by"] == named, found["evidence"]
     assert all(0 <= share <= 1 for share in found["evidence"].values())
